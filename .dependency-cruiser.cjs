@@ -1,0 +1,106 @@
+const { builtinModules } = require('node:module');
+
+const rxjs = '(^|/)node_modules/rxjs/';
+const zod = '(^|/)node_modules/zod/';
+const nodeBuiltin = `^(node:)?(${builtinModules.join('|')})$`;
+const entries = '^(src|operators|operators/kernel|marbles|src/edge)/index\\.ts$';
+const library = '^(operators|src|marbles)/';
+
+/** Who may import whom. `npm run check:imports` runs it, docs/architecture.md explains it. */
+module.exports = {
+  forbidden: [
+    {
+      name: 'kernel-stands-alone',
+      comment: 'A kernel is plain arithmetic: it imports nothing outside operators/kernel.',
+      severity: 'error',
+      from: { path: '^operators/kernel/' },
+      to: { pathNot: '^operators/kernel/' },
+    },
+    {
+      name: 'support-imports-rxjs-only',
+      comment: 'What operators share may lean on rxjs and kernels, never on an operator.',
+      severity: 'error',
+      from: { path: '^operators/support/' },
+      to: { pathNot: ['^operators/(support|kernel)/', rxjs] },
+    },
+    {
+      name: 'operators-import-rxjs-only',
+      comment: 'A frontend that wants batching alone takes rxjs and nothing more: no src, no package, no Node module.',
+      severity: 'error',
+      from: { path: '^operators/' },
+      to: { pathNot: ['^operators/', rxjs] },
+    },
+    {
+      name: 'no-inner-barrel',
+      comment: 'Import the file that defines a name, not an index.ts: barrels are for users, and make cycles.',
+      severity: 'error',
+      from: { path: library, pathNot: entries },
+      to: { path: ['^(operators|src|marbles)/index\\.ts$', '^(operators|src|marbles)/.+/index\\.ts$'] },
+    },
+    {
+      name: 'zod-at-the-edge',
+      comment: 'zod checks untrusted input, in src/edge only; everything inside takes checked values.',
+      severity: 'error',
+      from: { path: library, pathNot: '^src/edge/' },
+      to: { path: zod },
+    },
+    {
+      name: 'entries-without-zod',
+      comment: 'zod is an optional peer of `sluice/edge`; importing another entry must not pull it in.',
+      severity: 'error',
+      from: { path: entries, pathNot: '^src/edge/' },
+      to: { path: zod, reachable: true },
+    },
+    {
+      name: 'entries-without-node',
+      comment: 'The entries run in browsers: no Node module may be reached from them.',
+      severity: 'error',
+      from: { path: entries },
+      to: { path: nodeBuiltin, reachable: true },
+    },
+    {
+      name: 'peers-only',
+      comment: 'The package has no dependencies: outside the bundled command, only peers may be imported.',
+      severity: 'error',
+      from: { path: library, pathNot: '^src/cli/' },
+      to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['npm-peer'] },
+    },
+    {
+      name: 'adapters-without-engine',
+      severity: 'error',
+      from: { path: '^src/adapters/' },
+      to: { path: '^src/engine/' },
+    },
+    {
+      name: 'engine-without-adapters',
+      severity: 'error',
+      from: { path: '^src/engine/' },
+      to: { path: '^src/adapters/' },
+    },
+    {
+      name: 'src-without-marbles',
+      comment: 'The testing kit drags in the TestScheduler; only the command may use it.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/cli/' },
+      to: { path: '^marbles/' },
+    },
+    {
+      name: 'library-without-tests',
+      severity: 'error',
+      from: { path: library },
+      to: { path: '^(test|bench|examples|docs)/' },
+    },
+    {
+      name: 'no-cycles',
+      severity: 'error',
+      from: { path: library },
+      to: { circular: true },
+    },
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    preserveSymlinks: true,
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'types', 'default'] },
+  },
+};

@@ -1,0 +1,92 @@
+import eslint from '@eslint/js';
+import { defineConfig } from 'eslint/config';
+import rxjsX from 'eslint-plugin-rxjs-x';
+import tseslint from 'typescript-eslint';
+
+const scripts = ['**/*.mjs', '**/*.cjs', '**/*.js'];
+
+export default defineConfig(
+  { ignores: ['**/dist/', '**/coverage/', '**/node_modules/', 'operators/platform.d.ts'] },
+  eslint.configs.recommended,
+  {
+    files: ['**/*.ts', '**/*.tsx'],
+    extends: [tseslint.configs.strictTypeChecked, rxjsX.configs.strict],
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    rules: {
+      // `({ name: _, ...rest })` and `(_item) => …` say "left out on purpose".
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_', ignoreRestSiblings: true }],
+      // A number or a boolean in a message is plain; objects and `any` are the mistakes the rule is for.
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true, allowBoolean: true }],
+    },
+  },
+  {
+    files: ['operators/**/*.ts'],
+    rules: {
+      'no-restricted-globals': [
+        'error',
+        ...['setTimeout', 'setInterval', 'setImmediate', 'queueMicrotask', 'performance', 'process'].map((name) => ({
+          name,
+          message: 'Operators take time from their rxjs scheduler, or they cannot run in virtual time.',
+        })),
+      ],
+      'no-restricted-properties': [
+        'error',
+        { object: 'Date', property: 'now', message: 'Operators take time from their rxjs scheduler: `scheduler.now()`.' },
+      ],
+      'no-restricted-syntax': [
+        'error',
+        { selector: "NewExpression[callee.name='Date'][arguments.length=0]", message: 'Operators take time from their rxjs scheduler.' },
+      ],
+    },
+  },
+  {
+    // The two files that subclass rxjs's `Subscriber`, and say why.
+    files: ['operators/support/connect.ts', 'operators/support/work.ts'],
+    rules: { 'rxjs-x/no-subclass': 'off', '@typescript-eslint/no-deprecated': 'off' },
+  },
+  {
+    files: ['operators/kernel/**/*.ts'],
+    rules: {
+      'no-restricted-globals': ['error', { name: 'Promise', message: 'A kernel answers at once.' }],
+      'no-restricted-properties': [
+        'error',
+        { object: 'Date', property: 'now', message: 'A kernel is told the time.' },
+        { object: 'Math', property: 'random', message: 'A kernel is handed its randomness as a number.' },
+      ],
+    },
+  },
+  {
+    files: ['test/**/*.ts', 'bench/**/*.ts', 'marbles/specs/**/*.ts'],
+    rules: {
+      // Tests subscribe to streams they know to be good, and a wrong guess fails the test.
+      'rxjs-x/no-ignored-default-value': 'off',
+      'rxjs-x/no-ignored-error': 'off',
+      '@typescript-eslint/no-non-null-assertion': 'off',
+    },
+  },
+  {
+    files: scripts,
+    languageOptions: {
+      globals: Object.fromEntries(
+        [
+          'console',
+          'process',
+          'Buffer',
+          'URL',
+          'AbortController',
+          'AbortSignal',
+          'DOMException',
+          'fetch',
+          'performance',
+          'setTimeout',
+          'clearTimeout',
+          'structuredClone',
+        ].map((name) => [name, 'readonly']),
+      ),
+    },
+  },
+  {
+    files: ['**/*.cjs'],
+    languageOptions: { sourceType: 'commonjs', globals: { require: 'readonly', module: 'writable', __dirname: 'readonly' } },
+  },
+);

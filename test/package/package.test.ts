@@ -1,0 +1,115 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { roster } from '../../marbles/roster.js';
+import * as exported from '../../operators/index.js';
+
+const project = resolve(import.meta.dirname, '../..');
+const headings = ['## Diagram', '## Contract', '## Defaults', '## Telemetry', '## Patterns', '## Anti-patterns'];
+
+/** Files without a marble spec, and why: everything that is a stream has one. */
+const withoutMarbles: Readonly<Record<string, string>> = {
+  'adaptive-limit': 'drives a limiter and returns a subscription; there is no output to draw',
+  'classify-error': 'a plain function from error to verdict',
+  'create-batcher': 'answers calls of `load`, one stream each; its timing is drawn by `batch`',
+  'create-breaker': 'a state machine that others ask; its streams are drawn by `policy`',
+  'create-intake': 'answers `offer` with promises, which virtual time cannot draw',
+  'create-limiter': 'grants leases to others; its streams are drawn by `rate-limit`',
+  'from-native': 'bridges a platform type that virtual time cannot draw',
+  'from-stream': 'reads promises, which virtual time cannot draw',
+  'to-async-iterable': 'hands out promises, which virtual time cannot draw',
+  'to-native': 'bridges a platform type that virtual time cannot draw',
+  'to-readable-stream': 'hands out promises, which virtual time cannot draw',
+  'to-store': 'answers `getSnapshot`, not a stream',
+};
+
+/** Files that cannot stand in the roster, because the laws want an operator on one source. Whatever has no marbles has no law. */
+const withoutLaws: Readonly<Record<string, string>> = {
+  ...withoutMarbles,
+  'batch-map-from': 'pulls from an iterable instead of subscribing to a source',
+  'divide-retry': 'wraps a work function',
+  hedge: 'starts calls of its own, no source',
+  policy: 'wraps a work function',
+  'settle-all': 'starts calls of its own, no source',
+  speculate: 'starts calls of its own, no source',
+};
+
+const operators = readdirSync(join(project, 'operators'))
+  .filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts') && file !== 'index.ts')
+  .map((file) => file.slice(0, -'.ts'.length))
+  .sort();
+
+function camelCase(file: string): string {
+  return file.replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+function has(path: string): boolean {
+  return existsSync(join(project, path));
+}
+
+function read(path: string): string {
+  return readFileSync(join(project, path), 'utf8');
+}
+
+/** What is wrong with an operator's page; an empty list when nothing is. */
+function pageProblems(name: string): string[] {
+  const path = `docs/operators/${name}.md`;
+  if (!has(path)) return [path];
+  const lines = read(path).split('\n');
+  const [title, chooser = ''] = lines.filter((line) => line.trim() !== '');
+  const found = lines.filter((line) => headings.includes(line.trimEnd())).map((line) => line.trimEnd());
+  return [
+    ...(title === `# ${camelCase(name)}` ? [] : [`${path}: expected the title \`# ${camelCase(name)}\``]),
+    ...(/^[^#`|<]/.test(chooser) ? [] : [`${path}: expected a line under the title that says when to choose it`]),
+    ...(found.join() === headings.join()
+      ? []
+      : [`${path}: expected the headings ${headings.join(', ')} in this order, got ${found.join(', ')}`]),
+  ];
+}
+
+describe('every operator', () => {
+  it('is exported from sluice/operators under its own name', () => {
+    expect(operators.filter((name) => !(camelCase(name) in exported))).toEqual([]);
+  });
+
+  it('has a marble spec, or a reason', () => {
+    const missing = operators.filter((name) => !(name in withoutMarbles)).map((name) => `marbles/specs/${name}.marbles.ts`);
+    expect(missing.filter((path) => !has(path))).toEqual([]);
+  });
+
+  it('is held against the laws, or has a reason', () => {
+    const held = new Set(roster.map((subject) => subject.operator));
+    expect(operators.filter((name) => !(name in withoutLaws) && !held.has(camelCase(name)))).toEqual([]);
+  });
+
+  it('has a page with the fixed headings', () => {
+    expect(operators.flatMap(pageProblems)).toEqual([]);
+  });
+
+  it('has a test file', () => {
+    expect(operators.map((name) => `test/operators/${name}.test.ts`).filter((path) => !has(path))).toEqual([]);
+  });
+
+  it('has a type test', () => {
+    expect(operators.map((name) => `test/types/${name}.test-d.ts`).filter((path) => !has(path))).toEqual([]);
+  });
+});
+
+describe('the lists of exceptions', () => {
+  it('name only what exists and has no spec or law after all', () => {
+    const held = new Set(roster.map((subject) => subject.operator));
+    const stale = [
+      ...Object.keys(withoutLaws).filter((name) => !operators.includes(name)),
+      ...Object.keys(withoutMarbles).filter((name) => has(`marbles/specs/${name}.marbles.ts`)),
+      ...Object.keys(withoutLaws).filter((name) => held.has(camelCase(name))),
+    ];
+    expect(stale).toEqual([]);
+  });
+});
+
+describe('the README', () => {
+  it('gives the test command that `.ci/run` runs', () => {
+    expect(read('README.md').split('\n')).toContain('npm ci && npm test');
+    expect(read('.ci/run')).toContain('\nnpm ci && npm test ');
+  });
+});

@@ -1,0 +1,37 @@
+import { defineConfig, type Options } from 'tsup';
+
+const library = {
+  entry: {
+    index: 'src/index.ts',
+    operators: 'operators/index.ts',
+    kernel: 'operators/kernel/index.ts',
+    marbles: 'marbles/index.ts',
+    edge: 'src/edge/index.ts',
+    'tokenizers-gpt': 'src/tokenizers/gpt.ts',
+  },
+  target: 'es2022',
+  platform: 'neutral',
+  // Entries share chunks, so `sluice` and `sluice/operators` hand out the same functions and classes.
+  splitting: true,
+  treeshake: false,
+} satisfies Options;
+
+export default defineConfig([
+  { ...library, format: 'esm', sourcemap: true },
+  // No map here: with splitting, tsup writes the build machine's absolute paths into CommonJS maps.
+  { ...library, format: 'cjs', sourcemap: false },
+  // One type build for both formats; tsup passes `baseUrl` to the compiler, which TypeScript 6 only takes with this option.
+  { ...library, format: ['esm', 'cjs'], dts: { only: true, compilerOptions: { ignoreDeprecations: '6.0' } } },
+  {
+    // The command carries what it needs (commander, log-update, zod), so the package has no runtime dependencies.
+    entry: { cli: 'src/cli/main.ts' },
+    format: 'esm',
+    target: 'es2022',
+    platform: 'node',
+    splitting: false,
+    external: ['rxjs'],
+    noExternal: ['zod'],
+    // Bundled CommonJS packages call `require` for Node's own modules.
+    banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
+  },
+]);
