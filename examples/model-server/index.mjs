@@ -1,0 +1,117 @@
+// @ts-check
+import { createServer } from 'node:http';
+import { MODEL_ID } from './embeddings-request.mjs';
+import { Faults } from './faults.mjs';
+import { findWasmRuntime, loadModel } from './model-files.mjs';
+import { checkOptions } from './options.mjs';
+import { RateLimiter } from './rate-limiter.mjs';
+import { answer } from './routes.mjs';
+import { WorkerPool } from './worker-pool.mjs';
+
+/** @typedef {import('./types.d.mts').CheckedOptions} CheckedOptions */
+
+/** @type {typeof import('./index.d.mts').startModelServer} */
+export async function startModelServer(givenOptions = {}) {
+  const options = checkOptions(givenOptions);
+  const model = await loadModel(options.modelDir);
+  const { runtime, wasmDir } = await chooseRuntime(options);
+  const faults = new Faults(options.faults);
+  const pool = new WorkerPool({
+    size: options.workers,
+    workerData: { onnx: model.onnx, wasmDir },
+    log: options.log,
+    takesWorkerDown: () => faults.takesWorkerDown(),
+  });
+  const counters = { requests: 0, valid: 0, statuses: /** @type {Record<string, number>} */ ({}), aborted: { requests: 0, texts: 0 } };
+  const app = {
+    options,
+    checks: {
+      encode: (/** @type {string} */ text) => model.tokenizer.encode(text).ids,
+      faults,
+      maxTokensPerInput: options.maxTokensPerInput,
+      maxInputs: options.maxInputs,
+      maxTokensPerRequest: options.maxTokensPerRequest,
+    },
+    limiter: new RateLimiter(options, MODEL_ID),
+    pool,
+    counters,
+    runtime,
+    loadedAt: Math.floor(Date.now() / 1000),
+  };
+  const server = createServer((req, res) => void answer(app, req, res));
+  try {
+    await pool.start();
+    await listen(server, options.port);
+  } catch (error) {
+    await pool.close();
+    throw error;
+  }
+
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  const url = `http://127.0.0.1:${port}`;
+  /** @type {Promise<void> | undefined} */
+  let closing;
+  return {
+    url,
+    baseUrl: `${url}/v1`,
+    port,
+    stats: () => ({
+      runtime,
+      requests: counters.requests,
+      statuses: { ...counters.statuses },
+      embedded: { ...pool.embedded },
+      aborted: { ...counters.aborted },
+      queued: pool.queued,
+      busyWorkers: pool.busy,
+      workers: options.workers,
+      workerRestarts: pool.restarts,
+      faults: { ...faults.counts },
+    }),
+    close: () => (closing ??= stop(server, pool)),
+  };
+}
+
+/**
+ * @param {CheckedOptions} options
+ * @returns {Promise<{ runtime: import('./types.d.mts').RuntimeName, wasmDir: string | undefined }>}
+ */
+async function chooseRuntime(options) {
+  if (options.runtime !== 'wasm') {
+    const nativeRuntime = 'onnxruntime-node';
+    try {
+      await import(nativeRuntime);
+      return { runtime: nativeRuntime, wasmDir: undefined };
+    } catch (error) {
+      if (options.runtime === 'native') throw error;
+      const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
+      // Not installed is the usual case; installed and broken is worth a word.
+      if (code !== 'ERR_MODULE_NOT_FOUND') options.log({ type: 'nativeRuntimeUnavailable', reason: message });
+    }
+  }
+  return { runtime: 'onnxruntime-web (wasm)', wasmDir: await findWasmRuntime(options.runtimeDir) };
+}
+
+/**
+ * @param {import('node:http').Server} server
+ * @param {number} port
+ * @returns {Promise<void>}
+ */
+function listen(server, port) {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, '127.0.0.1', () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+/**
+ * @param {import('node:http').Server} server
+ * @param {WorkerPool} pool
+ */
+async function stop(server, pool) {
+  const closed = new Promise((resolve) => server.close(resolve));
+  server.closeAllConnections();
+  await Promise.all([closed, pool.close()]);
+}

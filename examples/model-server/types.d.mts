@@ -1,0 +1,124 @@
+/** What can go wrong on purpose. Every choice is drawn from `seed` and the number of the request, so a run can be repeated. */
+export interface FaultOptions {
+  /** Seed of the draws, a whole number. @defaultValue 1 */
+  readonly seed?: number;
+  /** Share of requests answered with 429, from 0 to 1. @defaultValue 0 */
+  readonly rate429?: number;
+  /** Share of requests answered with 500, 502 or 503, from 0 to 1. Together with `rate429` at most 1. @defaultValue 0 */
+  readonly rate5xx?: number;
+  /** The wait an injected 429 asks for, in milliseconds. @defaultValue 200 */
+  readonly retryAfterMs?: number;
+  /** Share of requests held back by `slowMs` before they are worked on, from 0 to 1. @defaultValue 0 */
+  readonly slowRate?: number;
+  /** How long a slow request is held back, in milliseconds. @defaultValue 1000 */
+  readonly slowMs?: number;
+  /** How many requests get their socket destroyed half-way through their texts. @defaultValue 0 */
+  readonly cutSockets?: number;
+  /** One request out of every `cutEvery`, drawn from the seed, is cut until `cutSockets` were. @defaultValue 10 */
+  readonly cutEvery?: number;
+  /** How many texts, counted from the first, take the worker that runs them down with them. @defaultValue 0 */
+  readonly crashWorkers?: number;
+  /** SHA-256 (hex) of the UTF-8 bytes of texts that are refused with 400. @defaultValue `[]` */
+  readonly poisonSha256?: readonly string[];
+  /** Whether the 400 for a poisoned text names its index. @defaultValue true */
+  readonly blame?: boolean;
+}
+
+export interface ModelServerOptions {
+  /** Port on 127.0.0.1; 0 takes a free one. @defaultValue 0 */
+  readonly port?: number;
+  /** When set, every request must carry it as `Authorization: Bearer …`. @defaultValue none, every key is accepted */
+  readonly apiKey?: string;
+  /** Worker threads, each with its own one-thread copy of the model (about 170 MB). @defaultValue 2 */
+  readonly workers?: number;
+  /** `'auto'` takes onnxruntime-node when it is installed, else the WebAssembly runtime. @defaultValue 'auto' */
+  readonly runtime?: 'auto' | 'native' | 'wasm';
+  /** @defaultValue Infinity, no limit */
+  readonly requestsPerMinute?: number;
+  /** @defaultValue Infinity, no limit */
+  readonly tokensPerMinute?: number;
+  /** How many seconds' worth of either rate may be spent at once. @defaultValue 2 */
+  readonly burstSeconds?: number;
+  /** Most tokens in one text, `[CLS]` and `[SEP]` included. @defaultValue 512, the model's own limit and the most that may be set */
+  readonly maxTokensPerInput?: number;
+  /** Most texts in one request. @defaultValue 2048 */
+  readonly maxInputs?: number;
+  /** Most tokens in one request. @defaultValue 300000 */
+  readonly maxTokensPerRequest?: number;
+  /** Most bytes in one request body. @defaultValue 4194304 (4 MiB) */
+  readonly maxBodyBytes?: number;
+  /** Most texts waiting for a worker, over all requests; a request that does not fit is answered with 503. @defaultValue 20000 */
+  readonly maxQueuedTexts?: number;
+  /** Folder with `onnx/model_quantized.onnx`, `tokenizer.json` and `tokenizer_config.json`. @defaultValue the installed package's */
+  readonly modelDir?: string;
+  /** Folder with the WebAssembly build of onnxruntime. @defaultValue the installed package's */
+  readonly runtimeDir?: string;
+  /** What goes wrong on purpose. @defaultValue nothing */
+  readonly faults?: FaultOptions;
+  /** Called once per request and per worker event; must not throw. Never sees texts or keys. @defaultValue none */
+  readonly log?: (entry: LogEntry) => void;
+}
+
+export type Fault = 'rate429' | 'rate5xx' | 'slow' | 'cut' | 'poison' | 'crash';
+
+export type LogEntry =
+  | {
+      readonly type: 'request';
+      readonly requestId: string;
+      readonly method: string;
+      readonly path: string;
+      /** The status sent; `undefined` when the socket went first. */
+      readonly status: number | undefined;
+      /** The `error.code` of a refusal. */
+      readonly errorCode: string | undefined;
+      readonly inputs: number;
+      readonly tokens: number;
+      readonly durationMs: number;
+      readonly faults: readonly Fault[];
+    }
+  | { readonly type: 'nativeRuntimeUnavailable'; readonly reason: string }
+  | { readonly type: 'workerCrashed'; readonly worker: number; readonly reason: string }
+  | { readonly type: 'workerLost'; readonly worker: number; readonly reason: string }
+  | { readonly type: 'internalError'; readonly requestId: string; readonly error: unknown };
+
+export type RuntimeName = 'onnxruntime-node' | 'onnxruntime-web (wasm)';
+
+export interface ModelServerStats {
+  readonly runtime: RuntimeName;
+  /** Requests to `/v1/embeddings`, whatever became of them. */
+  readonly requests: number;
+  /** Answers by status, over every route. */
+  readonly statuses: Readonly<Record<string, number>>;
+  /** Texts the model has turned into vectors, and the tokens of those texts. */
+  readonly embedded: { readonly texts: number; readonly tokens: number };
+  /** Requests whose client left before the answer, and the queued texts dropped with them. */
+  readonly aborted: { readonly requests: number; readonly texts: number };
+  /** Texts waiting for a worker now. */
+  readonly queued: number;
+  /** Workers running a text now. */
+  readonly busyWorkers: number;
+  readonly workers: number;
+  readonly workerRestarts: number;
+  /** How often each fault was injected. */
+  readonly faults: Readonly<Record<Fault, number>>;
+}
+
+export interface ModelServer {
+  /** `http://127.0.0.1:PORT` */
+  readonly url: string;
+  /** `http://127.0.0.1:PORT/v1`, the `baseURL` of an OpenAI client. */
+  readonly baseUrl: string;
+  readonly port: number;
+  /** Counters since the start. */
+  stats(): ModelServerStats;
+  /** Ends sockets and workers. Resolves when both are gone; may be called again. */
+  close(): Promise<void>;
+}
+
+/** The options with every default filled in and every value checked. */
+export type CheckedOptions = Required<Omit<ModelServerOptions, 'apiKey' | 'modelDir' | 'runtimeDir' | 'faults'>> & {
+  readonly apiKey: string | undefined;
+  readonly modelDir: string | undefined;
+  readonly runtimeDir: string | undefined;
+  readonly faults: Required<FaultOptions>;
+};
