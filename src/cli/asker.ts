@@ -1,0 +1,80 @@
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { checkJson } from '../edge/check.js';
+import { type Questions, questionsSchema } from '../edge/questions.js';
+import type { Embedder } from '../pipelines/create-embedder.js';
+import { CliError, EXIT, errorCode } from './exit.js';
+
+/** Between two questions, so that the one person asking does not become the load. */
+const PAUSE_MS = 300;
+/** Fewer measurements say little about an idle server. */
+const MIN_IDLE_QUESTIONS = 10;
+
+/** @throws CliError (exit code 2) when the file cannot be read or does not hold questions. */
+export async function readQuestions(path: string, cwd: string): Promise<Questions> {
+  let text: string;
+  try {
+    text = await readFile(resolve(cwd, path), 'utf8');
+  } catch (error) {
+    throw new CliError(EXIT.usage, `cannot read the questions \`${path}\`: ${errorCode(error) ?? 'not readable'}`, error);
+  }
+  const checked = checkJson(questionsSchema, text);
+  if ('problem' in checked) {
+    throw new CliError(EXIT.usage, `\`${path}\` does not hold questions (a JSON list of { question, expected }): ${checked.problem}`);
+  }
+  return checked.value;
+}
+
+/** Somebody who asks questions, one at a time and round robin, through the embedder the indexing runs through. */
+export class Asker {
+  readonly idleMs: number[] = [];
+  readonly whileIndexingMs: number[] = [];
+  /** The newest vector of each question. */
+  readonly vectors = new Map<string, Float32Array>();
+  asked = 0;
+  answered = 0;
+  failed = 0;
+  readonly #embedder: Embedder;
+  readonly #questions: readonly string[];
+  readonly #signal: AbortSignal;
+  readonly #onFailure: (error: unknown) => void;
+  #next = 0;
+
+  /** @param signal leaves the question unanswered. @param onFailure told every error a question met. */
+  constructor(embedder: Embedder, questions: readonly string[], signal: AbortSignal, onFailure: (error: unknown) => void) {
+    this.#embedder = embedder;
+    this.#questions = questions;
+    this.#signal = signal;
+    this.#onFailure = onFailure;
+  }
+
+  /** Asks every question at least once, and ten or more in all, while nothing else is under way. Ends early when `stop` aborts. */
+  async askIdle(stop: AbortSignal): Promise<void> {
+    const count = this.#questions.length === 0 ? 0 : Math.max(this.#questions.length, MIN_IDLE_QUESTIONS);
+    for (let i = 0; i < count && !stop.aborted; i += 1) await this.#ask(this.idleMs);
+  }
+
+  /** Asks on and on. Ends when `stop` aborts, after the question under way. */
+  async askWhile(stop: AbortSignal): Promise<void> {
+    while (this.#questions.length > 0 && !stop.aborted) {
+      await this.#ask(this.whileIndexingMs);
+      await pause(PAUSE_MS, undefined, { signal: stop }).catch(() => undefined);
+    }
+  }
+
+  async #ask(latenciesMs: number[]): Promise<void> {
+    const question = this.#questions[this.#next % this.#questions.length] as string;
+    this.#next += 1;
+    this.asked += 1;
+    const startedAtMs = performance.now();
+    try {
+      this.vectors.set(question, await this.#embedder.embedAsync(question, { lane: 'P0', signal: this.#signal }));
+      latenciesMs.push(performance.now() - startedAtMs);
+      this.answered += 1;
+    } catch (error) {
+      this.failed += 1;
+      if (!this.#signal.aborted) this.#onFailure(error);
+    }
+  }
+}

@@ -1,0 +1,15 @@
+/** Numbers as people read them; the same in every locale. */
+
+export function formatCount(value: number): string {
+  return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ',');
+}
+
+export function formatShare(share: number): string {
+  return `${String(Math.round(share * 100))} %`;
+}
+
+/** `-` when there is no value. */
+export function formatMs(ms: number | undefined): string {
+  if (ms === undefined) return '-';
+  return ms < 10_000 ? `${formatCount(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+}

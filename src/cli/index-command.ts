@@ -1,0 +1,98 @@
+import { writeFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { Command } from 'commander';
+import { CHUNK_DEFAULTS } from './chunks.js';
+import { MAX_FILE_BYTES } from './documents.js';
+import { onDisk } from './exit.js';
+import { IndexJob } from './index-job.js';
+import type { IndexSummary } from './index-summary.js';
+import { onInterrupt } from './interrupt.js';
+import { addProviderOptions, apiKeyFrom, DEFAULT_INDEX, type ProviderFlags, positiveNumber, wholeNumber } from './options.js';
+import { showProgress } from './progress.js';
+import { summaryText } from './summary.js';
+
+interface IndexFlags extends ProviderFlags {
+  readonly output: string;
+  readonly filesFrom?: string;
+  readonly maxFileBytes: number;
+  readonly maxChunkTokens: number;
+  readonly maxBatch: number;
+  readonly maxBatchTokens?: number;
+  readonly concurrency: number;
+  readonly requestsPerMinute?: number;
+  readonly tokensPerMinute?: number;
+  readonly ask?: string;
+  readonly strict: boolean;
+  /** True for standard output, else a path. */
+  readonly json?: string | true;
+}
+
+/** Below this a chunk can hold little more than a heading. */
+const LEAST_CHUNK_TOKENS = 16;
+
+export function indexCommand(): Command {
+  const command = new Command('index')
+    .description('read documents, embed their passages and write an index that `sluice search` can search')
+    .argument('[paths...]', 'files and folders; folders without node_modules and names that start with a dot')
+    .option('-o, --output <file>', 'the index', DEFAULT_INDEX)
+    .option('--files-from <list>', 'more paths, one per line, # comments; relative to the working folder');
+  return addProviderOptions(command)
+    .option('--max-chunk-tokens <n>', 'most estimated tokens in a passage', wholeNumber(LEAST_CHUNK_TOKENS), CHUNK_DEFAULTS.maxTokens)
+    .option('--max-file-bytes <n>', 'larger files are skipped', wholeNumber(1), MAX_FILE_BYTES)
+    .option('--max-batch <n>', 'most passages in one call', wholeNumber(1), 64)
+    .option('--max-batch-tokens <n>', 'most estimated tokens in one call', wholeNumber(1))
+    .option('--concurrency <n>', 'calls at a time', wholeNumber(1), 2)
+    .option('--requests-per-minute <n>', 'limit of the provider', positiveNumber)
+    .option('--tokens-per-minute <n>', 'limit of the provider', positiveNumber)
+    .option('--ask <questions.json>', 'ask these questions meanwhile, and check at the end which document answers them')
+    .option('--strict', 'exit with 1 when the provider refused a passage', false)
+    .option('--json [file]', 'the summary as JSON, to a file or to standard output')
+    .action(run);
+}
+
+async function run(paths: string[], flags: IndexFlags): Promise<void> {
+  const signals = onInterrupt(() => {
+    display.note('stopping: waiting for the calls under way (interrupt again to abort them)');
+  });
+  const job = new IndexJob(
+    {
+      paths,
+      filesFrom: flags.filesFrom,
+      cwd: process.cwd(),
+      output: flags.output,
+      maxFileBytes: flags.maxFileBytes,
+      maxChunkTokens: flags.maxChunkTokens,
+      ask: flags.ask,
+      strict: flags.strict,
+      provider: {
+        baseUrl: flags.baseUrl,
+        model: flags.model,
+        apiKey: apiKeyFrom(process.env),
+        maxBatch: flags.maxBatch,
+        maxBatchTokens: flags.maxBatchTokens,
+        concurrency: flags.concurrency,
+        requestsPerMinute: flags.requestsPerMinute ?? Infinity,
+        tokensPerMinute: flags.tokensPerMinute ?? Infinity,
+      },
+    },
+    signals,
+  );
+  const display = showProgress(process.stderr, () => job.progress());
+  let summary: IndexSummary;
+  try {
+    summary = await job.run();
+  } finally {
+    display.stop();
+    signals.dispose();
+  }
+  await report(summary, flags.json);
+  process.exitCode = summary.exitCode;
+}
+
+/** Standard output stays pure JSON when it is asked for it. */
+async function report(summary: IndexSummary, json: string | true | undefined): Promise<void> {
+  const text = `${JSON.stringify(summary, undefined, 2)}\n`;
+  (json === true ? process.stderr : process.stdout).write(`${summaryText(summary)}\n`);
+  if (json === true) process.stdout.write(text);
+  else if (json !== undefined) await onDisk(`write the summary \`${json}\``, () => writeFile(resolve(json), text));
+}

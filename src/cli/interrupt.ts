@@ -1,0 +1,32 @@
+/** What the user's interrupts ask for. */
+export interface Interrupts {
+  /** Aborts at the first interrupt. */
+  readonly stop: AbortSignal;
+  /** Aborts at the second. */
+  readonly abort: AbortSignal;
+  /** Stops listening. */
+  dispose(): void;
+}
+
+/** Listens to SIGINT and SIGTERM; `onFirst` is called at the first. */
+export function onInterrupt(onFirst: () => void): Interrupts {
+  const stop = new AbortController();
+  const abort = new AbortController();
+  const interrupt = (): void => {
+    if (stop.signal.aborted) {
+      abort.abort();
+      return;
+    }
+    stop.abort();
+    onFirst();
+  };
+  const signals = ['SIGINT', 'SIGTERM'] as const;
+  for (const signal of signals) process.on(signal, interrupt);
+  return {
+    stop: stop.signal,
+    abort: abort.signal,
+    dispose: () => {
+      for (const signal of signals) process.off(signal, interrupt);
+    },
+  };
+}

@@ -1,0 +1,75 @@
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { CliError, EXIT, errorCode, onDisk } from './exit.js';
+
+/**
+ * Takes a lock file, or fails when a living process holds it. The lock of a process that is gone is taken over.
+ *
+ * @returns releases the lock.
+ * @throws CliError: exit code 2 when the lock is held, 4 when the file cannot be written.
+ */
+export async function takeLock(path: string): Promise<() => Promise<void>> {
+  await onDisk(`create the lock \`${path}\``, async () => {
+    if (await create(path)) return;
+    const holder = await readHolder(path);
+    if (isAlive(holder)) throw heldBy(path, holder);
+    await removeStale(path);
+    if (!(await create(path))) throw heldBy(path, await readHolder(path));
+  });
+  return () => rm(path, { force: true });
+}
+
+/** Renaming first: of two processes that found the same stale lock, only one gets it, and neither removes a fresh one unseen. */
+async function removeStale(path: string): Promise<void> {
+  const aside = `${path}.${String(process.pid)}`;
+  try {
+    await rename(path, aside);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return;
+    throw error;
+  }
+  const holder = await readHolder(aside);
+  if (isAlive(holder)) {
+    await rename(aside, path);
+    throw heldBy(path, holder);
+  }
+  await rm(aside, { force: true });
+}
+
+async function create(path: string): Promise<boolean> {
+  try {
+    await writeFile(path, `${String(process.pid)}\n`, { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') return false;
+    throw error;
+  }
+}
+
+async function readHolder(path: string): Promise<string> {
+  try {
+    return (await readFile(path, 'utf8')).trim();
+  } catch (error) {
+    // Released between our attempt and this look.
+    if (errorCode(error) === 'ENOENT') return '';
+    throw error;
+  }
+}
+
+/** A lock without a readable process id counts as held: its owner may be about to write it. */
+function isAlive(holder: string): boolean {
+  const pid = Number(holder);
+  if (!Number.isSafeInteger(pid) || pid <= 0) return true;
+  // Our own id in a lock we did not take was left by an earlier process, as happens in containers.
+  if (pid === process.pid) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return errorCode(error) !== 'ESRCH';
+  }
+}
+
+function heldBy(path: string, holder: string): CliError {
+  const who = holder === '' ? 'another run' : `process ${holder}`;
+  return new CliError(EXIT.usage, `${who} is writing this index; wait for it, or remove \`${path}\` if it is no longer running`);
+}

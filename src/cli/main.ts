@@ -1,0 +1,54 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from 'commander';
+import { isFlowError } from '../../operators/support/errors.js';
+import { CliError, EXIT } from './exit.js';
+import { indexCommand } from './index-command.js';
+import { ownPackage } from './package-root.js';
+import { searchCommand } from './search-command.js';
+import { serveCommand } from './serve-command.js';
+
+const EXIT_CODES = `
+Exit codes:
+  0    done; passages the provider refused are named in the summary
+  1    done, but passages failed, or the provider refused some and --strict was given
+  2    wrong options, unknown or unusable files
+  3    provider not reachable, key refused, model unknown
+  4    a file could not be written
+  130  interrupted; \`sluice index\` goes on where it stopped when it is run again
+
+Keys come from SLUICE_API_KEY or OPENAI_API_KEY.
+`;
+
+async function main(): Promise<void> {
+  const program = new Command('sluice')
+    .description('Search documents by meaning: index them, ask questions, run a local embeddings server.')
+    .version(ownPackage().version)
+    .addHelpText('after', EXIT_CODES)
+    .showHelpAfterError('(run it with --help to see the options)');
+  for (const command of [indexCommand(), searchCommand(), serveCommand()]) program.addCommand(command.copyInheritedSettings(program));
+  program.exitOverride();
+  for (const command of program.commands) command.exitOverride();
+  await program.parseAsync();
+}
+
+try {
+  await main();
+} catch (error) {
+  process.exitCode = explain(error);
+}
+
+/** Prints what went wrong, a sentence where it is known, and answers the exit code. */
+function explain(error: unknown): number {
+  // Commander has printed its own message, or the help that was asked for.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  if (error instanceof CliError) {
+    process.stderr.write(`sluice: ${error.message}\n`);
+    return error.exitCode;
+  }
+  if (isFlowError(error, 'FLOW_CONFIG_INVALID')) {
+    process.stderr.write(`sluice: ${error.message}\n`);
+    return EXIT.usage;
+  }
+  process.stderr.write(`sluice: unexpected error\n${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  return EXIT.incomplete;
+}

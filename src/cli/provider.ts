@@ -1,0 +1,104 @@
+import { classifyError } from '../../operators/classify-error.js';
+import { isFlowError } from '../../operators/support/errors.js';
+import type { FlowSink } from '../../operators/support/events.js';
+import type { Classify } from '../../operators/support/types.js';
+import { createEmbedder, type Embedder } from '../pipelines/create-embedder.js';
+import { CliError, EXIT, errorCode } from './exit.js';
+
+/** Where texts are embedded, and how much it may be asked. Infinity is no limit. */
+export interface ProviderOptions {
+  readonly baseUrl: string;
+  readonly model: string;
+  readonly apiKey: string | undefined;
+  /** Most texts in one call. */
+  readonly maxBatch: number;
+  readonly maxBatchTokens: number | undefined;
+  readonly concurrency: number;
+  readonly requestsPerMinute: number;
+  readonly tokensPerMinute: number;
+}
+
+/** A long job outlives a provider that is overloaded for half a minute. */
+const MAX_ATTEMPTS = 8;
+
+export function openEmbedder(options: ProviderOptions, onEvent: FlowSink): Embedder {
+  let answered = false;
+  return createEmbedder({
+    baseUrl: options.baseUrl,
+    model: options.model,
+    maxSize: options.maxBatch,
+    concurrency: options.concurrency,
+    requestsPerMinute: options.requestsPerMinute,
+    tokensPerMinute: options.tokensPerMinute,
+    retry: { maxAttempts: MAX_ATTEMPTS },
+    classify: (error, context) => classify(error, context, answered),
+    onEvent: (event) => {
+      if (event.type === 'attemptEnded' && event.outcome === 'ok') answered = true;
+      onEvent(event);
+    },
+    ...(options.apiKey !== undefined && { apiKey: options.apiKey }),
+    ...(options.maxBatchTokens !== undefined && { maxTokens: options.maxBatchTokens }),
+  });
+}
+
+/** A server that never answered is not there, and trying again would only hide that; one that did may be restarting. */
+function classify(error: unknown, context: Parameters<Classify>[1], answered: boolean): ReturnType<Classify> {
+  const { code } = evidence(error);
+  if (!answered && code !== undefined && UNREACHABLE.has(code)) return { class: 'fatal' };
+  return classifyError(error, context);
+}
+
+/**
+ * What a text that got no vector means for the run:
+ * - `stop`: no text will fare better, the run ends with this error;
+ * - `poisoned`: the provider refuses this very text;
+ * - `failed`: no answer came in spite of retries; another run may succeed.
+ */
+export type Failure =
+  | { readonly kind: 'stop'; readonly error: CliError }
+  | { readonly kind: 'poisoned' | 'failed'; readonly reason: string };
+
+export function explainFailure(error: unknown, { baseUrl, model }: Pick<ProviderOptions, 'baseUrl' | 'model'>): Failure {
+  const { status, code, message } = evidence(error);
+  const stop = (sentence: string): Failure => ({ kind: 'stop', error: new CliError(EXIT.provider, sentence, error) });
+  if (status === 401 || status === 403) {
+    return stop(`${baseUrl} refuses the key: ${message}. Set SLUICE_API_KEY or OPENAI_API_KEY to a valid one`);
+  }
+  if (status === 404) return stop(`${baseUrl} does not know the model \`${model}\`: ${message}. Check \`--model\` and \`--base-url\``);
+  if (code !== undefined && UNREACHABLE.has(code)) {
+    return stop(`cannot reach ${baseUrl} (${code}): is the server running? Start one with \`sluice serve\``);
+  }
+  const { class: kind } = classifyError(error, { size: 1, attempt: 1, aborted: false });
+  if (kind === 'fatal' && !isFlowError(error)) return stop(`${baseUrl} refuses to work: ${message}`);
+  // Without a status nobody refused anything: the answer was not understood, or did not come.
+  const refused = status !== undefined && (kind === 'itemFault' || kind === 'tooLarge');
+  const poisoned = refused || isFlowError(error, 'FLOW_ITEM_TOO_HEAVY');
+  return { kind: poisoned ? 'poisoned' : 'failed', reason: message };
+}
+
+const UNREACHABLE: ReadonlySet<string> = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EADDRNOTAVAIL',
+]);
+
+/** A provider's message can quote what it was sent; a line of it is enough. */
+const MAX_MESSAGE_LENGTH = 200;
+
+/** What the error and those behind it say; `fetch` hides the system's error in `cause`, behind several when a name has several addresses. */
+function evidence(error: unknown): { status: number | undefined; code: string | undefined; message: string } {
+  let status: number | undefined;
+  let code: string | undefined;
+  const messages: string[] = [];
+  for (let link: unknown = error, depth = 0; link instanceof Error && depth < 5; link = link.cause, depth += 1) {
+    const { status: linkStatus } = link as { status?: unknown };
+    if (typeof linkStatus === 'number') status ??= linkStatus;
+    code ??= errorCode(link instanceof AggregateError ? (link.errors[0] ?? link) : link);
+    if (link.message !== '') messages.push(link.message);
+  }
+  const message = (status === undefined ? messages.join(': ') : messages[0]) ?? String(error);
+  return { status, code, message: message.replaceAll(/\s+/g, ' ').slice(0, MAX_MESSAGE_LENGTH) };
+}

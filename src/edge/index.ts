@@ -1,0 +1,12 @@
+export { type Checked, checkJson } from './check.js';
+export {
+  type IndexChunk,
+  type IndexFooter,
+  type IndexHeader,
+  indexChunkSchema,
+  indexFooterSchema,
+  indexHeaderSchema,
+  type JournalLine,
+  journalLineSchema,
+} from './index-lines.js';
+export { type Questions, questionsSchema } from './questions.js';

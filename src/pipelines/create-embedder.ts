@@ -1,0 +1,278 @@
+import { Observable, Subject, Subscription } from 'rxjs';
+import { createBatcher } from '../../operators/create-batcher.js';
+import type { Batcher, LoadOptions } from '../../operators/create-batcher.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { Limiter } from '../../operators/create-limiter.js';
+import type { GatedBatchOptions } from '../../operators/support/batch-options.js';
+import { FlowConfigError } from '../../operators/support/errors.js';
+import { safeSink } from '../../operators/support/events.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+import { callback, count, known, positive } from '../../operators/support/options.js';
+import { checkPullSource, openPull } from '../../operators/support/pull.js';
+import type { PullSource } from '../../operators/support/pull.js';
+import type { LaneOptions, Settled } from '../../operators/support/types.js';
+import { FlowStats } from '../metrics/flow-stats.js';
+import type { FlowTotals } from '../metrics/flow-stats.js';
+import { createTokenEstimator } from '../tokenizers/estimate.js';
+import { requestEmbeddings } from './embeddings-api.js';
+
+type Shared =
+  | 'maxSize' | 'limiter' | 'window' | 'maxQueued' | 'overflow' | 'lanes' | 'classify' | 'retry' | 'split' | 'attemptTimeoutMs' | 'itemDeadlineMs' | 'onEvent' | 'scheduler' | 'random';
+
+export interface EmbedderOptions extends Pick<GatedBatchOptions<string>, Shared> {
+  /** Where the API is, up to and with its version: `https://host/v1`. */
+  readonly baseUrl: string;
+  readonly model: string;
+  /** Sent as a bearer token. @defaultValue none */
+  readonly apiKey?: string;
+  /** Sent with every request. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Length of the vectors, for models that can shorten them. @defaultValue the model's own */
+  readonly dimensions?: number;
+  /** Most tokens in one call, as `countTokens` counts. @defaultValue 250000 */
+  readonly maxTokens?: number;
+  /** Most tokens in one text; a longer one is rejected unsent. @defaultValue 8191 */
+  readonly maxTokensPerText?: number;
+  /** @defaultValue the built-in estimate with a margin of 15 % */
+  readonly countTokens?: (text: string) => number;
+  /** Calls at a time. Not together with `limiter`. @defaultValue 4 */
+  readonly concurrency?: number;
+  /** Not together with `limiter`. @defaultValue Infinity */
+  readonly requestsPerMinute?: number;
+  /** Not together with `limiter`. @defaultValue Infinity */
+  readonly tokensPerMinute?: number;
+  /** @defaultValue the global `fetch` */
+  readonly fetch?: typeof fetch;
+}
+
+/** How an item is to travel. */
+export type EmbedOptions = LoadOptions;
+
+/** Numbers of one moment, and totals since the start. */
+export interface EmbedderSnapshot extends FlowTotals {
+  /** Accepted and not on their way. */
+  readonly queued: number;
+  /** Of those: waiting for requests or tokens per minute, or for a pause the provider asked for. */
+  readonly heldByRate: number;
+  /** Of those: waiting for a slot. */
+  readonly heldBySlot: number;
+  /** Calls under way. */
+  readonly executing: number;
+}
+
+export interface Embedder {
+  /** One text, one vector. Sent on subscription; unsubscribing leaves. */
+  embed(text: string, options?: EmbedOptions): Observable<Float32Array>;
+  embedAsync(text: string, options?: EmbedOptions): Promise<Float32Array>;
+  /** Many texts, read only as fast as they are embedded; results as they come, `index` being the text's position. */
+  embedFrom(texts: PullSource<string>, options?: EmbedOptions): Observable<Settled<string, Float32Array>>;
+  snapshot(): EmbedderSnapshot;
+  readonly events: Observable<FlowEvent>;
+  /** Takes no more texts and resolves when every accepted one has settled. */
+  drain(): Promise<void>;
+  /** Takes no more texts, aborts the calls under way and rejects what has not settled. */
+  close(): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+export const EMBEDDER_DEFAULTS = {
+  maxSize: 2048,
+  maxTokens: 250_000,
+  maxTokensPerText: 8191,
+  concurrency: 4,
+  maxQueued: 10_000,
+  window: { kind: 'graded', maxMs: 50 },
+  // A question must not wait for a thousand background texts to be embedded beside it.
+  lanes: [{ name: 'P0', maxWaitMs: 0, piggyback: false }, { name: 'P1', maxWaitMs: 20 }, { name: 'P2' }] as readonly LaneOptions[],
+} as const;
+
+const NAME = 'createEmbedder';
+const OPTIONS = [
+  'baseUrl', 'model', 'apiKey', 'headers', 'dimensions', 'maxTokens', 'maxTokensPerText', 'countTokens', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'fetch',
+  'maxSize', 'limiter', 'window', 'maxQueued', 'overflow', 'lanes', 'classify', 'retry', 'split', 'attemptTimeoutMs', 'itemDeadlineMs', 'onEvent', 'scheduler', 'random',
+];
+
+/**
+ * Texts in, vectors out, over any OpenAI-compatible `/embeddings`: batches held to count and tokens, one limiter, lanes P0
+ * (somebody waits), P1 and P2 (background), equal texts under way sent once, a refused text isolated from its batch.
+ *
+ * - **Settles** every accepted text once, with its vector or with the error that is its own.
+ * - **Holds at most** `maxQueued` texts; `embedFrom` reads no further ahead than a few batches.
+ * - **Errors when** a text is empty (`FLOW_CONFIG_INVALID`), too long (`FLOW_ITEM_TOO_HEAVY`), refused by the provider
+ *   (`ProviderError`, with `status`, `code` and `param`), or the embedder is closed (`FLOW_CLOSED`).
+ * - **On unsubscribe** a waiting text leaves; a call is aborted when all its texts have left.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is out of range.
+ * @example
+ * ```ts
+ * const answer = { data: [{ index: 0, embedding: [0.6, 0.8] }], usage: { total_tokens: 2 } };
+ * const embedder = createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch: async () => Response.json(answer) });
+ * const vector = await embedder.embedAsync('hello', { lane: 'P0' });
+ * vector.length; // => 2
+ * ```
+ */
+export function createEmbedder(options: EmbedderOptions): Embedder {
+  known(NAME, options, OPTIONS);
+  return new BatchingEmbedder(options);
+}
+
+class BatchingEmbedder implements Embedder {
+  readonly events: Observable<FlowEvent>;
+  readonly #events = new Subject<FlowEvent>();
+  readonly #batcher: Batcher<string, Float32Array>;
+  readonly #stats: FlowStats;
+  readonly #ownLimiter: Limiter | undefined;
+  readonly #ahead: number;
+
+  constructor(options: EmbedderOptions) {
+    const d = EMBEDDER_DEFAULTS;
+    const { model, apiKey, dimensions, headers = {}, limiter } = options;
+    if (typeof model !== 'string' || model === '') throw new FlowConfigError(NAME, 'model', 'a non-empty string', model);
+    const endpoint = {
+      url: `${baseUrl(options.baseUrl)}/embeddings`,
+      model,
+      headers: { ...headers, ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }) },
+      dimensions: dimensions === undefined ? undefined : count(NAME, 'dimensions', dimensions),
+      fetch: callback(NAME, 'fetch', options.fetch) ?? globalThis.fetch,
+    };
+    const maxSize = count(NAME, 'maxSize', options.maxSize ?? d.maxSize);
+    const maxQueued = count(NAME, 'maxQueued', options.maxQueued ?? d.maxQueued);
+    const concurrency = count(NAME, 'concurrency', options.concurrency ?? d.concurrency);
+    const lanes = options.lanes ?? d.lanes;
+    this.#stats = new FlowStats(maxSize);
+    this.events = this.#events.asObservable();
+    const told = safeSink(callback(NAME, 'onEvent', options.onEvent));
+    const onEvent = (event: FlowEvent): void => {
+      this.#stats.add(event);
+      told?.(event);
+      this.#events.next(event);
+    };
+    for (const name of ['concurrency', 'requestsPerMinute', 'tokensPerMinute'] as const) {
+      if (limiter !== undefined && options[name] !== undefined) throw new FlowConfigError(NAME, name, 'absent when a `limiter` is given', options[name]);
+    }
+    this.#ownLimiter =
+      limiter === undefined
+        ? createLimiter({
+            concurrency,
+            requestsPerMinute: options.requestsPerMinute ?? Infinity,
+            tokensPerMinute: options.tokensPerMinute ?? Infinity,
+            lanes: lanes.map(({ name, floor }) => ({ name, ...(floor !== undefined && { floor }) })),
+            onEvent,
+            ...(options.scheduler && { scheduler: options.scheduler }),
+          })
+        : undefined;
+    const gate = limiter ?? (this.#ownLimiter as Limiter);
+    const slots = gate.concurrency === Infinity ? d.concurrency : gate.concurrency;
+    this.#ahead = Math.min(maxQueued, 2 * maxSize * slots);
+    const { baseUrl: _b, model: _m, apiKey: _a, headers: _h, dimensions: _d, maxTokens, maxTokensPerText, countTokens, concurrency: _c, requestsPerMinute: _r, tokensPerMinute: _t, fetch: _f, ...shared } = options;
+    this.#batcher = createBatcher<string, Float32Array>((texts, context) => requestEmbeddings(endpoint, texts, context), {
+      window: d.window,
+      ...shared,
+      maxSize,
+      maxQueued,
+      lanes,
+      limiter: gate,
+      onEvent,
+      weigh: callback(NAME, 'countTokens', countTokens) ?? createTokenEstimator(),
+      maxWeight: positive(NAME, 'maxTokens', maxTokens ?? d.maxTokens),
+      hardMaxWeight: positive(NAME, 'maxTokensPerText', maxTokensPerText ?? d.maxTokensPerText),
+      dedupe: (text) => text,
+    });
+  }
+
+  embed(text: string, options: EmbedOptions = {}): Observable<Float32Array> {
+    return isText(text) ? this.#batcher.load(text, options) : new Observable((subscriber) => { subscriber.error(notText(text)); });
+  }
+
+  embedAsync(text: string, options: EmbedOptions = {}): Promise<Float32Array> {
+    return isText(text) ? this.#batcher.loadAsync(text, options) : Promise.reject(notText(text));
+  }
+
+  embedFrom(texts: PullSource<string>, options: EmbedOptions = {}): Observable<Settled<string, Float32Array>> {
+    checkPullSource(`${NAME}.embedFrom`, texts);
+    return new Observable((subscriber) => {
+      let index = 0;
+      let open = 0;
+      let ended = false;
+      // Not children of the subscriber: it would look through all of them each time one ends.
+      const waiting = new Set<Subscription>();
+      const settled = (result: Settled<string, Float32Array>): void => {
+        open--;
+        subscriber.next(result);
+        if (ended && open === 0) subscriber.complete();
+        else pull.resume();
+      };
+      const pull = openPull(texts, {
+        room: () => open < this.#ahead && !subscriber.closed,
+        next: (text) => {
+          const position = index++;
+          open++;
+          if (!isText(text)) {
+            settled({ status: 'rejected', reason: notText(text), input: text, index: position, id: String(position), attempts: 0 });
+            return;
+          }
+          const one = new Subscription();
+          waiting.add(one);
+          one.add(
+            this.#batcher.loadSettled(text, options).subscribe((result) => {
+              waiting.delete(one);
+              settled({ ...result, index: position, id: String(position) });
+            }),
+          );
+        },
+        done: () => {
+          ended = true;
+          if (open === 0) subscriber.complete();
+        },
+        failed: (error) => {
+          subscriber.error(error);
+        },
+      });
+      subscriber.add(() => {
+        pull.close();
+        for (const one of waiting) one.unsubscribe();
+      });
+      pull.resume();
+    });
+  }
+
+  snapshot(): EmbedderSnapshot {
+    const { queued, executing, heldBy } = this.#batcher.snapshot();
+    return {
+      queued,
+      heldByRate: heldBy === 'rate' ? queued : 0,
+      heldBySlot: heldBy === 'slot' ? queued : 0,
+      executing,
+      ...this.#stats.totals(),
+    };
+  }
+
+  async drain(): Promise<void> {
+    await this.#batcher.drain();
+    await this.#ownLimiter?.drain();
+    this.#events.complete();
+  }
+
+  close(): void {
+    this.#batcher.close();
+    this.#ownLimiter?.close();
+    this.#events.complete();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.drain();
+  }
+}
+
+function isText(text: unknown): text is string {
+  return typeof text === 'string' && text !== '';
+}
+
+function notText(text: unknown): FlowConfigError {
+  return new FlowConfigError(NAME, 'text', 'a non-empty string', text);
+}
+
+function baseUrl(value: unknown): string {
+  if (typeof value !== 'string' || !/^https?:\/\//.test(value) || !URL.canParse(value)) throw new FlowConfigError(NAME, 'baseUrl', 'an http(s) URL such as `https://host/v1`', value);
+  return value.replace(/\/+$/, '');
+}

@@ -1,0 +1,61 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { takeLock } from '../../src/cli/lock.js';
+
+let folder: string;
+let path: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sluice-lock-'));
+  path = join(folder, 'index.jsonl.lock');
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** The id of a process that has ended. */
+function deadPid(): number {
+  return spawnSync(process.execPath, ['-e', '']).pid;
+}
+
+it('holds the id of its process and goes when it is released', async () => {
+  const release = await takeLock(path);
+  expect(readFileSync(path, 'utf8')).toBe(`${String(process.pid)}\n`);
+  await release();
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+it('is refused while a living process holds it', async () => {
+  writeFileSync(path, `${String(process.ppid)}\n`);
+  await expect(takeLock(path)).rejects.toMatchObject({
+    exitCode: 2,
+    message: `process ${String(process.ppid)} is writing this index; wait for it, or remove \`${path}\` if it is no longer running`,
+  });
+  expect(readFileSync(path, 'utf8')).toBe(`${String(process.ppid)}\n`);
+});
+
+it('is taken over from a process that is gone', async () => {
+  writeFileSync(path, `${String(deadPid())}\n`);
+  const release = await takeLock(path);
+  expect(readFileSync(path, 'utf8')).toBe(`${String(process.pid)}\n`);
+  expect(readdirSync(folder)).toEqual(['index.jsonl.lock']);
+  await release();
+});
+
+it('counts as held while it names no process', async () => {
+  writeFileSync(path, '');
+  await expect(takeLock(path)).rejects.toMatchObject({
+    exitCode: 2,
+    message: expect.stringMatching(/^another run is writing this index/) as string,
+  });
+});
+
+it('says when it cannot be created', async () => {
+  await expect(takeLock(join(folder, 'no', 'lock'))).rejects.toMatchObject({
+    exitCode: 4,
+    message: expect.stringMatching(/cannot create the lock .*folder does not exist/) as string,
+  });
+});

@@ -1,0 +1,84 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { buildCli, type Cli, type CliRun } from '../support/cli.js';
+
+// The real model is loaded here.
+vi.setConfig({ testTimeout: 120_000 });
+
+let cli: Cli;
+let cwd: string;
+
+beforeAll(async () => {
+  cli = await buildCli();
+  cwd = mkdtempSync(join(tmpdir(), 'sluice-serve-'));
+});
+afterAll(() => {
+  cli.remove();
+  rmSync(cwd, { recursive: true, force: true });
+});
+
+async function listening(run: CliRun): Promise<string> {
+  const [, baseUrl = ''] = await run.prints(/^listening on (http:\/\/127\.0\.0\.1:\d+\/v1)\n/);
+  return baseUrl;
+}
+
+it('serves a real model that index and search find their way to, and stops when it is told', async () => {
+  const poison = 'This text is refused.';
+  const poisonSha256 = createHash('sha256').update(poison).digest('hex');
+  const flags = [
+    '--port',
+    '0',
+    '--workers',
+    '1',
+    '--api-key-env',
+    'SERVER_KEY',
+    '--fault-5xx',
+    '0.3',
+    '--fault-seed',
+    '3',
+    '--poison-sha256',
+    poisonSha256,
+  ];
+  const server = cli.start(['serve', ...flags], { env: { SERVER_KEY: 'secret' } });
+  const baseUrl = await listening(server);
+  writeFileSync(join(cwd, 'cats.md'), 'A kitten sleeps on the sofa and purrs.');
+  writeFileSync(join(cwd, 'ships.md'), 'The freighter left the harbour at high tide.');
+  writeFileSync(join(cwd, 'poison.md'), poison);
+  const env = { SLUICE_API_KEY: 'secret', SLUICE_BASE_URL: baseUrl };
+
+  const indexed = await cli.run(['index', 'cats.md', 'ships.md', 'poison.md', '--max-batch', '1'], { cwd, env });
+  expect(indexed.stderr).toBe('');
+  expect(indexed.stdout).toMatch(/poisoned, left out: poison\.md:1-1: 400 /);
+  expect(indexed.stdout).toContain('wrote .sluice-index.jsonl: 2 of 3 passages\n');
+  expect(indexed.code).toBe(0);
+  const found = await cli.run(['search', '.sluice-index.jsonl', 'Which pet takes a nap?', '--top', '1'], { cwd, env });
+  expect(found.stdout).toMatch(/^0\.\d{3} {2}cats\.md:1-1\n/);
+  const refused = await cli.run(['search', '.sluice-index.jsonl', 'x'], { cwd, env: { ...env, SLUICE_API_KEY: 'wrong' } });
+  expect(refused).toMatchObject({ code: 3, stderr: expect.stringContaining('refuses the key') as string });
+
+  server.child.kill('SIGTERM');
+  const ended = await server.ended;
+  expect(ended).toMatchObject({ code: 0, stderr: 'stopping the server\n' });
+  expect(JSON.stringify(ended)).not.toContain('secret');
+});
+
+it('says that a port is taken', async () => {
+  const other = createServer();
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+  const { port } = other.address() as AddressInfo;
+  const { code, stderr } = await cli.run(['serve', '--port', String(port), '--workers', '1']);
+  other.close();
+  expect(stderr).toBe(`sluice: port ${String(port)} is taken; choose another with \`--port\`, or 0 for a free one\n`);
+  expect(code).toBe(2);
+});
+
+it('hands on what the server says about its options', async () => {
+  const { code, stderr } = await cli.run(['serve', '--port', '0', '--fault-429', '0.6', '--fault-5xx', '0.6']);
+  expect(stderr).toMatch(/^sluice: startModelServer: expected `faults\.rate5xx` to be at most 0\.4/);
+  expect(code).toBe(2);
+});
