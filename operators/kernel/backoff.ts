@@ -1,0 +1,73 @@
+/** How the pauses between the attempts of one call grow. */
+export interface BackoffOptions {
+  /** Ceiling of the first pause, in ms. */
+  readonly initialMs: number;
+  /** What the ceiling is multiplied by after every attempt. */
+  readonly factor: number;
+  /** Highest ceiling, in ms. */
+  readonly maxMs: number;
+  /** `'full'`: anywhere from 0 to the ceiling; `'equal'`: its upper half; `'none'`: the ceiling itself. */
+  readonly jitter: 'full' | 'equal' | 'none';
+}
+
+export const BACKOFF_DEFAULTS = { initialMs: 200, factor: 2, maxMs: 20_000, jitter: 'full' } as const satisfies BackoffOptions;
+
+/** The longest delay a timer takes (about 25 days); bounds every factor below, or Infinity times 0 would give NaN. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+/** Most that a wait the other side asked for is stretched by, so that its callers do not all come back in the same moment. */
+const RETRY_AFTER_STRETCH = 0.1;
+
+/**
+ * The pause after a failed attempt, in ms. `attempt` counts from 1; `random01` is a number from 0 to 1.
+ *
+ * Source: "Exponential Backoff And Jitter", AWS Architecture Blog, 2015; full jitter needed the fewest calls there.
+ */
+export function backoffDelayMs(attempt: number, options: BackoffOptions, random01: number): number {
+  const { initialMs, factor, maxMs, jitter } = options;
+  const growth = Math.min(factor ** (attempt - 1), LONGEST_MS);
+  const ceilingMs = Math.min(Math.min(initialMs, LONGEST_MS) * growth, maxMs, LONGEST_MS);
+  if (jitter === 'none') return ceilingMs;
+  return jitter === 'full' ? ceilingMs * random01 : (ceilingMs * (1 + random01)) / 2;
+}
+
+/** As {@link backoffDelayMs}, but never sooner than the other side asked: a `retryAfterMs` is stretched by up to a tenth. */
+export function retryDelayMs(attempt: number, retryAfterMs: number | undefined, options: BackoffOptions, random01: number): number {
+  const delayMs = backoffDelayMs(attempt, options, random01);
+  return retryAfterMs === undefined ? delayMs : Math.max(delayMs, retryAfterMs * (1 + RETRY_AFTER_STRETCH * random01));
+}
+
+/**
+ * Bounds the retries at a time to a share of the calls under way, so that retries cannot multiply the load on a backend
+ * that is already failing. A few are always allowed, or a caller with little traffic could never retry.
+ *
+ * Source: retry budgets ("Handling Overload", Google SRE book, 2016).
+ */
+export class RetryBudget {
+  readonly #ratio: number;
+  readonly #least: number;
+  #retrying = 0;
+
+  /** `ratio` is the share of active calls, `least` what is allowed whatever their number. */
+  constructor(ratio = 0.2, least = 3) {
+    this.#ratio = ratio;
+    this.#least = least;
+  }
+
+  /** Retries taken and not given back. */
+  get retrying(): number {
+    return this.#retrying;
+  }
+
+  /** Takes a retry when the budget allows one more at this number of active calls; each one taken is given back by `release`. */
+  tryTake(activeCalls: number): boolean {
+    if (this.#retrying + 1 > Math.max(this.#least, this.#ratio * activeCalls)) return false;
+    this.#retrying++;
+    return true;
+  }
+
+  /** The retry is over, whatever came of it. */
+  release(): void {
+    if (this.#retrying > 0) this.#retrying--;
+  }
+}

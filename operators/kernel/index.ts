@@ -1,0 +1,10 @@
+/** Unstable: the pure decisions behind the operators, for those who build their own. */
+export { backoffDelayMs, retryDelayMs } from './backoff.js';
+export type { BackoffOptions } from './backoff.js';
+export { BatchKernel } from './batch-kernel.js';
+export { DeadlineHeap } from './deadline-heap.js';
+export { dividePlan } from './divide-plan.js';
+export type { DivideInput, DivideLimits, DividePlan } from './divide-plan.js';
+export { LaneQueue } from './lane-queue.js';
+export { Ring } from './ring.js';
+export { TokenBucket } from './token-bucket.js';

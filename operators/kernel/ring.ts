@@ -1,0 +1,73 @@
+const SMALLEST = 16;
+
+/**
+ * A growable ring: FIFO with O(1) at both ends, where `Array.prototype.shift` moves every element once an array passes
+ * some 16,000. Gives memory back when it has drained.
+ */
+export class Ring<T> {
+  #slots: (T | undefined)[] = new Array<T | undefined>(SMALLEST);
+  #mask = SMALLEST - 1;
+  #head = 0;
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  push(item: T): void {
+    if (this.#length > this.#mask) this.#resize(this.#slots.length * 2);
+    this.#slots[(this.#head + this.#length++) & this.#mask] = item;
+  }
+
+  unshift(item: T): void {
+    if (this.#length > this.#mask) this.#resize(this.#slots.length * 2);
+    this.#head = (this.#head - 1) & this.#mask;
+    this.#slots[this.#head] = item;
+    this.#length++;
+  }
+
+  shift(): T | undefined {
+    if (this.#length === 0) return undefined;
+    const item = this.#slots[this.#head];
+    this.#slots[this.#head] = undefined;
+    this.#head = (this.#head + 1) & this.#mask;
+    this.#length--;
+    if (this.#slots.length > 1024 && this.#length < this.#slots.length >> 3) this.#resize(this.#slots.length >> 1);
+    return item;
+  }
+
+  peek(): T | undefined {
+    return this.#slots[this.#head];
+  }
+
+  /** The item `index` places behind the head; undefined past the end. */
+  at(index: number): T | undefined {
+    return index >= 0 && index < this.#length ? this.#slots[(this.#head + index) & this.#mask] : undefined;
+  }
+
+  clear(): void {
+    this.#slots = new Array<T | undefined>(SMALLEST);
+    this.#mask = SMALLEST - 1;
+    this.#head = 0;
+    this.#length = 0;
+  }
+
+  /** Keeps what the predicate accepts, in order. */
+  keep(accepts: (item: T) => boolean): void {
+    const kept: T[] = [];
+    for (let i = 0; i < this.#length; i++) {
+      const item = this.at(i) as T;
+      if (accepts(item)) kept.push(item);
+    }
+    this.clear();
+    for (const item of kept) this.push(item);
+  }
+
+  #resize(capacity: number): void {
+    const slots = new Array<T | undefined>(capacity);
+    for (let i = 0; i < this.#length; i++) slots[i] = this.at(i);
+    this.#slots = slots;
+    this.#mask = capacity - 1;
+    this.#head = 0;
+  }
+}

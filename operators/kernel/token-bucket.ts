@@ -1,0 +1,73 @@
+/** A cost within this of the level is payable: refills are sums of fractions. */
+const EPSILON = 1e-6;
+
+/** So is one that will be payable within a microsecond: no clock is finer, and a time since 1970 has a quarter of that as its smallest step. */
+const EARLY_MS = 0.001;
+
+/**
+ * A token bucket refilled lazily, when it is looked at. It may go into debt: a cost above its capacity is payable when the
+ * bucket is full, and a corrected estimate may cost more than is left. Debt is paid off before anything else is.
+ *
+ * Source: token bucket / leaky bucket as a meter (ITU-T I.371); debt as in GCRA's virtual scheduling.
+ */
+export class TokenBucket {
+  #perMs: number;
+  #capacity: number;
+  #level: number;
+  #at: number;
+
+  /** Starts full. `perMinute` is the refill rate, `capacity` the most that can be saved up. */
+  constructor(perMinute: number, capacity: number, now: number) {
+    this.#perMs = perMinute / 60_000;
+    this.#capacity = capacity;
+    this.#level = capacity;
+    this.#at = now;
+  }
+
+  get capacity(): number {
+    return this.#capacity;
+  }
+
+  /** What is saved up; negative in debt. */
+  level(now: number): number {
+    this.#refill(now);
+    return this.#level;
+  }
+
+  /** True when the cost can be paid; one above the capacity when the bucket is full, one of 0 when there is no debt. */
+  canPay(cost: number, now: number): boolean {
+    return this.#missing(cost, now) <= 0;
+  }
+
+  /** When the cost can be paid if nobody else pays before; `now` when it can be already. */
+  payableAt(cost: number, now: number): number {
+    const missing = this.#missing(cost, now);
+    return missing <= 0 ? now : now + missing / this.#perMs;
+  }
+
+  /** Pays without asking; the level may become negative. A negative cost is a refund, which never lifts the level above the capacity. */
+  pay(cost: number, now: number): void {
+    this.#refill(now);
+    this.#level = Math.min(this.#capacity, this.#level - cost);
+  }
+
+  /** Changes rate and capacity; what is saved up beyond the new capacity is lost, debt stays. */
+  resize(perMinute: number, capacity: number, now: number): void {
+    this.#refill(now);
+    this.#perMs = perMinute / 60_000;
+    this.#capacity = capacity;
+    this.#level = Math.min(this.#level, capacity);
+  }
+
+  /** What has to come in before the cost can be paid; 0 or less when it can be. */
+  #missing(cost: number, now: number): number {
+    const missing = Math.min(cost, this.#capacity) - this.level(now);
+    return missing <= Math.max(EPSILON, this.#perMs * EARLY_MS) ? 0 : missing;
+  }
+
+  #refill(now: number): void {
+    // A clock that went backwards starts a new span: never a negative refill.
+    if (now > this.#at) this.#level = Math.min(this.#capacity, this.#level + (now - this.#at) * this.#perMs);
+    this.#at = now;
+  }
+}

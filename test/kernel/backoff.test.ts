@@ -1,0 +1,123 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { BACKOFF_DEFAULTS, backoffDelayMs, RetryBudget, retryDelayMs } from '../../operators/kernel/backoff.js';
+
+const attempt = fc.integer({ min: 1, max: 2000 });
+const random01 = fc.double({ min: 0, max: 1, noNaN: true });
+const ms = fc.oneof(fc.integer({ min: 0, max: 100_000 }), fc.constant(Infinity));
+const options = fc.record({
+  initialMs: ms,
+  factor: fc.double({ min: 0.1, max: 1e3, noNaN: true }),
+  maxMs: ms,
+  jitter: fc.constantFrom('full' as const, 'equal' as const, 'none' as const),
+});
+
+describe('backoffDelayMs', () => {
+  it('doubles from 200 ms to 20 s by default', () => {
+    const none = { ...BACKOFF_DEFAULTS, jitter: 'none' as const };
+    expect([1, 2, 3, 7, 8, 9, 5000].map((n) => backoffDelayMs(n, none, 0.5))).toEqual([200, 400, 800, 12_800, 20_000, 20_000, 20_000]);
+  });
+
+  it('spreads by the kind of jitter', () => {
+    const at = (jitter: 'full' | 'equal' | 'none') =>
+      [0, 0.5, 1].map((random) => backoffDelayMs(2, { ...BACKOFF_DEFAULTS, jitter }, random));
+    expect(at('full')).toEqual([0, 200, 400]);
+    expect(at('equal')).toEqual([200, 300, 400]);
+    expect(at('none')).toEqual([400, 400, 400]);
+  });
+
+  it('is a finite number from 0 to maxMs, for any options', () => {
+    fc.assert(
+      fc.property(attempt, options, random01, (n, given, random) => {
+        const delayMs = backoffDelayMs(n, given, random);
+        expect(Number.isFinite(delayMs)).toBe(true);
+        expect(delayMs).toBeGreaterThanOrEqual(0);
+        expect(delayMs).toBeLessThanOrEqual(given.maxMs);
+      }),
+    );
+  });
+
+  it('is longest without jitter, and at least half of that with equal jitter', () => {
+    fc.assert(
+      fc.property(attempt, options, random01, (n, given, random) => {
+        const ceilingMs = backoffDelayMs(n, { ...given, jitter: 'none' }, random);
+        expect(backoffDelayMs(n, { ...given, jitter: 'full' }, random)).toBeLessThanOrEqual(ceilingMs);
+        const equalMs = backoffDelayMs(n, { ...given, jitter: 'equal' }, random);
+        expect(equalMs).toBeGreaterThanOrEqual(ceilingMs / 2);
+        expect(equalMs).toBeLessThanOrEqual(ceilingMs);
+      }),
+    );
+  });
+
+  it('never shrinks from attempt to attempt when the factor is 1 or more', () => {
+    fc.assert(
+      fc.property(attempt, options, random01, (n, given, random) => {
+        fc.pre(given.factor >= 1);
+        expect(backoffDelayMs(n + 1, given, random)).toBeGreaterThanOrEqual(backoffDelayMs(n, given, random));
+      }),
+    );
+  });
+});
+
+describe('retryDelayMs', () => {
+  it('is the backoff when the other side asks for nothing', () => {
+    fc.assert(
+      fc.property(attempt, options, random01, (n, given, random) => {
+        expect(retryDelayMs(n, undefined, given, random)).toBe(backoffDelayMs(n, given, random));
+      }),
+    );
+  });
+
+  it('is never sooner than asked, at most a tenth later, unless the backoff itself is later', () => {
+    fc.assert(
+      fc.property(attempt, fc.integer({ min: 0, max: 1e6 }), options, random01, (n, askedMs, given, random) => {
+        const delayMs = retryDelayMs(n, askedMs, given, random);
+        const backoffMs = backoffDelayMs(n, given, random);
+        expect(delayMs).toBeGreaterThanOrEqual(Math.max(askedMs, backoffMs));
+        expect(delayMs).toBeLessThanOrEqual(Math.max(askedMs * 1.1 + 1e-6, backoffMs));
+      }),
+    );
+  });
+
+  it('may be longer than maxMs when the other side asks for it', () => {
+    expect(retryDelayMs(1, 90_000, BACKOFF_DEFAULTS, 0)).toBe(90_000);
+    expect(retryDelayMs(1, 90_000, BACKOFF_DEFAULTS, 1)).toBeCloseTo(99_000);
+  });
+});
+
+describe('RetryBudget', () => {
+  it('allows three retries with no traffic at all, and a fifth of many calls', () => {
+    const taken = (activeCalls: number) => {
+      const budget = new RetryBudget();
+      while (budget.tryTake(activeCalls)) expect(budget.retrying).toBeLessThanOrEqual(100);
+      return budget.retrying;
+    };
+    expect([0, 10, 15, 20, 100].map(taken)).toEqual([3, 3, 3, 4, 20]);
+  });
+
+  it('never exceeds its bound and counts every take and release', () => {
+    const step = fc.oneof(fc.record({ take: fc.integer({ min: 0, max: 200 }) }), fc.constant('release' as const));
+    fc.assert(
+      fc.property(
+        fc.double({ min: 0, max: 2, noNaN: true }),
+        fc.integer({ min: 0, max: 5 }),
+        fc.array(step, { maxLength: 200 }),
+        (ratio, least, steps) => {
+          const budget = new RetryBudget(ratio, least);
+          let model = 0;
+          for (const each of steps) {
+            if (each === 'release') {
+              budget.release();
+              model = Math.max(0, model - 1);
+            } else {
+              const allowed = model + 1 <= Math.max(least, ratio * each.take);
+              expect(budget.tryTake(each.take)).toBe(allowed);
+              if (allowed) model++;
+            }
+            expect(budget.retrying).toBe(model);
+          }
+        },
+      ),
+    );
+  });
+});

@@ -1,0 +1,303 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { DivideInput, DivideLimits } from '../../operators/kernel/divide-plan.js';
+import { dividePlan } from '../../operators/kernel/divide-plan.js';
+
+type Blame = (call: readonly number[], bad: ReadonlySet<number>) => readonly number[] | undefined;
+type Fate = 'done' | 'rejected' | 'given up';
+
+interface Outcome {
+  readonly fates: ReadonlyMap<number, Fate>;
+  readonly calls: number;
+  readonly rounds: number;
+}
+
+/** Carries plans out: a call fails when one of its items is bad, its parts run in the next round. */
+function execute(
+  size: number,
+  bad: ReadonlySet<number>,
+  limits: DivideLimits,
+  blame: Blame = () => undefined,
+  tooLarge?: DivideInput['tooLarge'],
+): Outcome {
+  const fates = new Map<number, Fate>();
+  const settle = (item: number, fate: Fate): void => {
+    if (fates.has(item)) throw new Error(`item ${String(item)} is ${String(fates.get(item))} already and now ${fate}`);
+    fates.set(item, fate);
+  };
+  let calls = 1;
+  let blameRounds = 0;
+  let round = [{ items: Array.from({ length: size }, (_, i) => i), depth: 0 }];
+  let rounds = 0;
+  for (; round.length > 0; rounds++) {
+    const next: typeof round = [];
+    for (const { items, depth } of round) {
+      if (!items.some((item) => bad.has(item))) {
+        for (const item of items) settle(item, 'done');
+        continue;
+      }
+      const weights = items.map((item) => item + 1);
+      const plan = dividePlan({ size: items.length, weights, blame: blame(items, bad), tooLarge, depth, calls, blameRounds }, limits);
+      const named = [...plan.reject, ...plan.giveUp, ...plan.parts.flat()].sort((a, b) => a - b);
+      if (named.join() !== Array.from({ length: items.length }, (_, i) => i).join())
+        throw new Error(`the plan names ${named.join()} of ${String(items.length)}`);
+      if (plan.parts.some((part) => part.length === 0 || part.some((at, i) => i > 0 && at <= part[i - 1]!)))
+        throw new Error('a part is empty or out of order');
+      for (const at of plan.reject) settle(items[at]!, 'rejected');
+      for (const at of plan.giveUp) settle(items[at]!, 'given up');
+      if (plan.blamed) blameRounds++;
+      calls += plan.parts.length;
+      for (const part of plan.parts) next.push({ items: part.map((at) => items[at]!), depth: depth + 1 });
+    }
+    round = next;
+  }
+  return { fates, calls, rounds };
+}
+
+const count = (outcome: Outcome, fate: Fate): number => [...outcome.fates.values()].filter((seen) => seen === fate).length;
+const limits = (size: number, change: Partial<DivideLimits> = {}): DivideLimits => ({
+  factor: 4,
+  maxCalls: 2 * size,
+  maxDepth: 16,
+  maxBlameRounds: 3,
+  ...change,
+});
+const all = (size: number): Set<number> => new Set(Array.from({ length: size }, (_, i) => i));
+
+/** Every subset of 0 to size - 1 that is not empty. */
+function* badSets(size: number): Generator<Set<number>> {
+  for (let bits = 1; bits < 1 << size; bits++) yield new Set(Array.from({ length: size }, (_, i) => i).filter((i) => (bits >> i) & 1));
+}
+
+const firstBad: Blame = (call, bad) => [call.findIndex((item) => bad.has(item))];
+const allBad: Blame = (call, bad) => call.flatMap((item, at) => (bad.has(item) ? [at] : []));
+const blames: Record<string, Blame> = {
+  none: () => undefined,
+  empty: () => [],
+  'the first bad one': firstBad,
+  'all bad ones': allBad,
+  'a good one': (call, bad) => {
+    const at = call.findIndex((item) => !bad.has(item));
+    return at === -1 ? undefined : [at];
+  },
+  'one twice': (call, bad) => [...firstBad(call, bad)!, ...firstBad(call, bad)!],
+  'one out of range': (call, bad) => [...firstBad(call, bad)!, call.length],
+  'a negative one': () => [-1],
+  'a fraction': () => [0.5],
+  'not a number': () => [NaN],
+};
+const honest = new Set([
+  'none',
+  'empty',
+  'the first bad one',
+  'all bad ones',
+  'one twice',
+  'one out of range',
+  'a negative one',
+  'a fraction',
+  'not a number',
+]);
+const sizes = [1, 2, 3, 4, 5, 6, 7, 8];
+
+describe('dividePlan', () => {
+  it.each(Object.keys(blames))(
+    'resolves every item exactly once, whatever is bad among up to 8, whatever the budget; blame: %s',
+    (name) => {
+      const blame = blames[name]!;
+      let runs = 0;
+      for (const size of sizes) {
+        for (const bad of badSets(size)) {
+          for (const factor of [2, 4, Infinity]) {
+            for (const maxBlameRounds of [0, 1, 3]) {
+              for (const maxCalls of [1, 2, 3, 5, 2 * size, Infinity]) {
+                for (const maxDepth of [0, 1, 16]) {
+                  const outcome = execute(size, bad, limits(size, { factor, maxBlameRounds, maxCalls, maxDepth }), blame);
+                  runs++;
+                  if (outcome.fates.size !== size) throw new Error(`${String(outcome.fates.size)} of ${String(size)} items have a fate`);
+                  if (outcome.calls > maxCalls) throw new Error(`${String(outcome.calls)} calls, allowed are ${String(maxCalls)}`);
+                  if (outcome.rounds > maxDepth + 1) throw new Error(`${String(outcome.rounds)} rounds at a depth of ${String(maxDepth)}`);
+                  for (const [item, fate] of outcome.fates) {
+                    if (fate === 'done' && bad.has(item)) throw new Error('a bad item is done');
+                    if (fate === 'rejected' && !bad.has(item) && honest.has(name)) throw new Error('a good item is rejected');
+                  }
+                }
+              }
+            }
+          }
+        }
+      }
+      expect(runs).toBe((2 ** 9 - 2 - 8) * 3 * 3 * 6 * 3);
+    },
+  );
+
+  it.each([2, 4, 8, Infinity])(
+    'never gives a good item up within twice as many calls as items, with or without blame; factor %d',
+    (factor) => {
+      for (const size of sizes) {
+        for (const bad of badSets(size)) {
+          for (const blame of [blames['none']!, firstBad, allBad]) {
+            const outcome = execute(size, bad, limits(size, { factor }), blame);
+            expect(count(outcome, 'given up')).toBe(0);
+            expect(count(outcome, 'rejected')).toBe(bad.size);
+          }
+        }
+      }
+    },
+  );
+
+  it.each([
+    [10, 15],
+    [100, 157],
+    [1000, 1341],
+  ])('needs its worst number of calls when all %d are bad: %d', (size, calls) => {
+    const outcome = execute(size, all(size), limits(size));
+    expect([outcome.calls, count(outcome, 'rejected')]).toEqual([calls, size]);
+  });
+
+  it.each([
+    [10, 7.6, 3],
+    [20, 9.8, 4],
+    [100, 14.4, 5],
+  ])('finds one bad item among %d in %d calls on average and %d rounds at most', (size, expected, rounds) => {
+    const outcomes = Array.from({ length: size }, (_, bad) => execute(size, new Set([bad]), limits(size)));
+    const calls = outcomes.reduce((sum, outcome) => sum + outcome.calls, 0) / size;
+    expect(calls).toBeCloseTo(expected, 1);
+    expect(Math.max(...outcomes.map((outcome) => outcome.rounds))).toBe(rounds);
+  });
+
+  it('sends what is left once more for each bad item that is named: d + 1 calls', () => {
+    for (const size of [10, 20, 100]) {
+      for (const d of [1, 2, 5]) {
+        const bad = new Set(Array.from({ length: d }, (_, i) => i * Math.floor(size / d)));
+        const outcome = execute(size, bad, limits(size, { maxBlameRounds: Infinity }), firstBad);
+        expect([outcome.calls, outcome.rounds, count(outcome, 'rejected')]).toEqual([d + 1, d + 1, d]);
+        expect(execute(size, bad, limits(size), allBad).calls).toBe(2);
+      }
+    }
+  });
+
+  it('splits after three rounds of blame, and still takes out what is named', () => {
+    const bad = new Set([3, 20, 41, 60, 99]);
+    const outcome = execute(100, bad, limits(100), firstBad);
+    expect(count(outcome, 'rejected')).toBe(5);
+    // Four calls whole, then four parts; the fifth bad one is named in its part, which is sent again in four.
+    expect([outcome.calls, outcome.rounds]).toEqual([12, 6]);
+  });
+
+  it('stays within its budget and leaves no item without an answer, for any batch', () => {
+    fc.assert(
+      fc.property(
+        fc
+          .integer({ min: 1, max: 300 })
+          .chain((size) =>
+            fc.record({ size: fc.constant(size), bad: fc.uniqueArray(fc.nat({ max: size - 1 }), { minLength: 1, maxLength: 40 }) }),
+          ),
+        fc.record({
+          factor: fc.constantFrom(2, 3, 4, 8, Infinity),
+          maxCalls: fc.integer({ min: 1, max: 700 }),
+          maxDepth: fc.nat({ max: 20 }),
+          maxBlameRounds: fc.nat({ max: 5 }),
+        }),
+        fc.constantFrom(...Object.values(blames)),
+        fc.constantFrom(
+          undefined,
+          true as const,
+          { actual: 900, limit: 100 },
+          { actual: 90, limit: 100 },
+          { actual: NaN, limit: 100 },
+          { actual: 5, limit: 0 },
+          { actual: Infinity, limit: 1 },
+        ),
+        ({ size, bad }, given, blame, tooLarge) => {
+          const outcome = execute(size, new Set(bad), given, blame, tooLarge);
+          expect(outcome.fates.size).toBe(size);
+          expect(outcome.calls).toBeLessThanOrEqual(given.maxCalls);
+        },
+      ),
+      { numRuns: 1000 },
+    );
+  });
+
+  const plan = (input: Partial<DivideInput>, change: Partial<DivideLimits> = {}) =>
+    dividePlan({ size: 8, weights: Array<number>(8).fill(1), depth: 0, calls: 1, blameRounds: 0, ...input }, limits(8, change));
+
+  it('cuts into contiguous parts whose sizes differ by one at most', () => {
+    for (const size of [2, 3, 5, 10, 99, 1000]) {
+      for (const factor of [2, 3, 4, 7, Infinity]) {
+        const { parts } = plan({ size }, { factor, maxCalls: Infinity });
+        expect(parts.flat()).toEqual(Array.from({ length: size }, (_, i) => i));
+        expect(parts).toHaveLength(Math.min(size, factor));
+        const lengths = parts.map((part) => part.length);
+        expect(Math.max(...lengths) - Math.min(...lengths)).toBeLessThanOrEqual(1);
+      }
+    }
+  });
+
+  it('cuts a batch that is too large by weight, into as many parts as the numbers ask for', () => {
+    const weights = [100, 1, 1, 1, 1, 1, 1, 94];
+    expect(plan({ tooLarge: true, weights }).parts).toEqual([[0], [1, 2, 3, 4, 5, 6, 7]]);
+    expect(plan({ tooLarge: { actual: 200, limit: 101 }, weights: Array<number>(8).fill(25) }).parts).toEqual([
+      [0, 1, 2, 3],
+      [4, 5, 6, 7],
+    ]);
+    expect(plan({ tooLarge: { actual: 375_703, limit: 100_000 } }).parts).toEqual([
+      [0, 1],
+      [2, 3],
+      [4, 5],
+      [6, 7],
+    ]);
+    expect(plan({ tooLarge: { actual: 10, limit: 100 } }).parts).toHaveLength(2);
+    expect(plan({ tooLarge: true, weights: Array<number>(8).fill(0) }).parts).toEqual([
+      [0, 1, 2, 3],
+      [4, 5, 6, 7],
+    ]);
+  });
+
+  it('makes as many parts as it says by weight, none empty and none heavier than its share and one item', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 0, max: 1000 }), { minLength: 2, maxLength: 60 }),
+        fc.integer({ min: 1, max: 80 }),
+        (weights, pieces) => {
+          const { parts } = plan({ size: weights.length, weights, tooLarge: { actual: pieces, limit: 1 } }, { maxCalls: Infinity });
+          const wanted = Math.min(Math.max(2, pieces), weights.length);
+          expect(parts).toHaveLength(wanted);
+          expect(parts.flat()).toEqual(weights.map((_, i) => i));
+          const total = weights.reduce((sum, weight) => sum + weight, 0);
+          if (total === 0) return;
+          const heaviest = Math.max(...weights);
+          for (const part of parts)
+            expect(part.reduce((sum, i) => sum + weights[i]!, 0)).toBeLessThanOrEqual(total / wanted + heaviest + 1e-9);
+        },
+      ),
+      { numRuns: 1000 },
+    );
+  });
+
+  it('halves what is too large when the numbers make no sense', () => {
+    for (const tooLarge of [
+      { actual: NaN, limit: 5 },
+      { actual: 5, limit: NaN },
+      { actual: 5, limit: 0 },
+      { actual: -5, limit: 5 },
+    ]) {
+      expect(plan({ tooLarge }).parts).toEqual([
+        [0, 1, 2, 3],
+        [4, 5, 6, 7],
+      ]);
+    }
+  });
+
+  it('rejects a batch of one, blamed or not, and what is blamed as a whole', () => {
+    expect(plan({ size: 1 })).toEqual({ reject: [0], parts: [], giveUp: [], blamed: false });
+    expect(plan({ size: 1, blame: [3] })).toEqual({ reject: [0], parts: [], giveUp: [], blamed: false });
+    expect(plan({ size: 2, blame: [1, 0] })).toEqual({ reject: [0, 1], parts: [], giveUp: [], blamed: true });
+  });
+
+  it('gives up what it cannot afford to try, but rejects what is named', () => {
+    expect(plan({ calls: 13 })).toEqual({ reject: [], parts: [], giveUp: [0, 1, 2, 3, 4, 5, 6, 7], blamed: false });
+    expect(plan({ calls: 16, blame: [2] })).toMatchObject({ reject: [2], parts: [], giveUp: [0, 1, 3, 4, 5, 6, 7] });
+    expect(plan({ depth: 16, blame: [2] })).toMatchObject({ reject: [2], parts: [], giveUp: [0, 1, 3, 4, 5, 6, 7] });
+    expect(plan({ calls: 12 }).parts).toHaveLength(4);
+  });
+});

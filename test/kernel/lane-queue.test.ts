@@ -1,0 +1,300 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { LaneQueue } from '../../operators/kernel/lane-queue.js';
+
+interface Entry {
+  readonly id: number;
+  live: boolean;
+}
+
+const isLive = (entry: Entry): boolean => entry.live;
+
+/** Plain arrays of live entries; what came back stands before what is fresh. */
+class Model {
+  readonly returned: Entry[][];
+  readonly fresh: Entry[][];
+
+  constructor(lanes: number) {
+    this.returned = Array.from({ length: lanes }, () => []);
+    this.fresh = Array.from({ length: lanes }, () => []);
+  }
+
+  lane(lane: number): Entry[] {
+    return [...this.returned[lane]!, ...this.fresh[lane]!];
+  }
+
+  remove(lane: number, entry: Entry): void {
+    for (const ring of [this.returned[lane]!, this.fresh[lane]!]) if (ring.includes(entry)) ring.splice(ring.indexOf(entry), 1);
+  }
+
+  get nonEmpty(): number[] {
+    return this.fresh.flatMap((_, lane) => (this.lane(lane).length > 0 ? [lane] : []));
+  }
+}
+
+type Step =
+  | { readonly do: 'push' | 'pushReturned'; readonly lane: number; readonly times: number }
+  | { readonly do: 'shift'; readonly lane: number }
+  | { readonly do: 'leave'; readonly lane: number; readonly at: number; readonly times: number };
+
+const lanesOf = (most: number) =>
+  fc.integer({ min: 1, max: most }).chain((lanes) => {
+    const lane = fc.nat({ max: lanes - 1 });
+    const step: fc.Arbitrary<Step> = fc.oneof(
+      {
+        weight: 3,
+        arbitrary: fc.record({
+          do: fc.constantFrom('push' as const, 'pushReturned' as const),
+          lane,
+          times: fc.integer({ min: 1, max: 50 }),
+        }),
+      },
+      { weight: 3, arbitrary: fc.record({ do: fc.constant('shift' as const), lane }) },
+      {
+        weight: 2,
+        arbitrary: fc.record({ do: fc.constant('leave' as const), lane, at: fc.nat(), times: fc.integer({ min: 1, max: 60 }) }),
+      },
+    );
+    return fc.record({ lanes: fc.constant(lanes), steps: fc.array(step, { maxLength: 60 }) });
+  });
+
+function scan(queue: LaneQueue<Entry>, lane: number, most = Infinity): Entry[] {
+  const seen: Entry[] = [];
+  queue.scanFresh(lane, (entry) => seen.push(entry) < most);
+  return seen;
+}
+
+describe('LaneQueue', () => {
+  it.each([3, 40, 1024])('is FIFO inside a lane, strict between lanes, and never serves who has left: up to %d lanes', (most) => {
+    fc.assert(
+      fc.property(lanesOf(most), ({ lanes, steps }) => {
+        const queue = new LaneQueue<Entry>(new Array<number>(lanes).fill(0), 1, isLive);
+        const model = new Model(lanes);
+        let id = 0;
+        for (const step of steps) {
+          if (step.do === 'shift') {
+            const [expected] = model.lane(step.lane);
+            expect(queue.peek(step.lane)).toBe(expected);
+            expect(queue.shift(step.lane)).toBe(expected);
+            if (expected) model.remove(step.lane, expected);
+          } else if (step.do === 'leave') {
+            for (let n = 0; n < step.times; n++) {
+              const waiting = model.lane(step.lane);
+              const leaver = waiting[step.at % Math.max(1, waiting.length)];
+              if (!leaver) break;
+              leaver.live = false;
+              queue.left(step.lane);
+              model.remove(step.lane, leaver);
+            }
+          } else {
+            for (let n = 0; n < step.times; n++) {
+              const entry = { id: id++, live: true };
+              queue[step.do](step.lane, entry);
+              model[step.do === 'push' ? 'fresh' : 'returned'][step.lane]!.push(entry);
+            }
+          }
+          const fresh = model.fresh[step.lane]!;
+          expect(queue.count(step.lane)).toBe(model.lane(step.lane).length);
+          expect(queue.peek(step.lane)).toBe(model.lane(step.lane)[0]);
+          expect(queue.peekFresh(step.lane)).toBe(fresh[0]);
+          expect(queue.newestFresh(step.lane)).toBe(fresh.at(-1));
+          expect(queue.newestFresh(step.lane, (entry) => entry.id % 2 === 0)).toBe(fresh.findLast((entry) => entry.id % 2 === 0));
+          expect(scan(queue, step.lane)).toEqual(fresh);
+          expect(scan(queue, step.lane, 2)).toEqual(fresh.slice(0, 2));
+          const nonEmpty = model.nonEmpty;
+          expect([queue.first(), queue.last(), queue.lead()]).toEqual([nonEmpty[0] ?? -1, nonEmpty.at(-1) ?? -1, nonEmpty[0] ?? -1]);
+          expect(queue.size).toBe(nonEmpty.reduce((sum, lane) => sum + model.lane(lane).length, 0));
+        }
+        const rest: Entry[] = [];
+        for (let lane = queue.lead(); lane !== -1; lane = queue.lead()) rest.push(queue.shift(lane)!);
+        expect(rest).toEqual(model.nonEmpty.flatMap((lane) => model.lane(lane)));
+        expect([queue.size, queue.lanes]).toEqual([0, lanes]);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('forgets entries that left, wherever they stood', () => {
+    const queue = new LaneQueue<Entry>([0], 1, isLive);
+    const entries = Array.from({ length: 200 }, (_, id) => ({ id, live: true }));
+    for (const entry of entries) queue.push(0, entry);
+    for (const entry of entries.slice(50, 199)) {
+      entry.live = false;
+      queue.left(0);
+    }
+    // Had they only been skipped, the sweep would not have been asked about the living.
+    let asked = 0;
+    queue.scanFresh(0, () => ++asked > 0);
+    expect([asked, queue.count(0), queue.newestFresh(0)?.id]).toEqual([51, 51, 199]);
+    expect(Array.from({ length: 51 }, () => queue.shift(0)?.id)).toEqual([...Array.from({ length: 50 }, (_, id) => id), 199]);
+    expect(queue.shift(0)).toBeUndefined();
+  });
+
+  it('holds none of many entries that come and leave', () => {
+    const queue = new LaneQueue<Entry>([0], 1, isLive);
+    const stays = { id: -1, live: true };
+    queue.push(0, stays);
+    let seen = 0;
+    for (let id = 0; id < 10_000; id++) {
+      const entry = { id, live: true };
+      queue.push(0, entry);
+      entry.live = false;
+      queue.left(0);
+    }
+    queue.scanFresh(0, () => ++seen > 0);
+    expect([seen, queue.size, queue.first()]).toEqual([1, 1, 0]);
+  });
+});
+
+/** A queue whose lanes never run dry, and a way to give it turns. */
+function flooded(floors: readonly number[], places: number) {
+  const queue = new LaneQueue<Entry>(floors, places, isLive);
+  floors.forEach((_, lane) => {
+    for (let id = 0; id < 3; id++) queue.push(lane, { id, live: true });
+  });
+  const served = floors.map(() => 0);
+  const turn = (): number => {
+    const lead = queue.lead();
+    queue.shift(lead);
+    queue.push(lead, { id: 0, live: true });
+    queue.turn(floors.map((_, lane) => (lane === lead ? 1 : 0)));
+    served[lead]!++;
+    return lead;
+  };
+  return { queue, served, turn };
+}
+
+const floorsOf = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 1, maxLength: 12 }).chain((shares) =>
+  fc.double({ min: 0.01, max: 0.99, noNaN: true }).map((used) => {
+    const sum = shares.reduce((total, share) => total + share, 0);
+    return [0, ...shares.map((share) => (sum > 0 ? (share * used) / sum : 0))];
+  }),
+);
+
+describe('the floor of a lane', () => {
+  it('is what it gets while the first lane could take everything: never more, and never a place less than its rank allows', () => {
+    fc.assert(
+      fc.property(floorsOf, fc.integer({ min: 1, max: 2000 }), (floors, turns) => {
+        const { served, turn } = flooded(floors, 1);
+        const floored = floors.flatMap((floor, lane) => (lane > 0 && floor > 0 ? [lane] : []));
+        let most = -Infinity;
+        let least = Infinity;
+        for (let n = 1; n <= turns; n++) {
+          turn();
+          let above = 0;
+          floored.forEach((lane, rank) => {
+            const floor = floors[lane]!;
+            above += floor;
+            most = Math.max(most, served[lane]! - floor * n);
+            // Lanes owed at the same time are served one after the other: each more urgent one may cost a place.
+            least = Math.min(least, served[lane]! - floor * n + 1 + rank + above);
+          });
+        }
+        expect(most).toBeLessThanOrEqual(1e-6);
+        expect(least).toBeGreaterThanOrEqual(-1e-6);
+        floors.forEach((floor, lane) => {
+          if (lane > 0 && floor === 0) expect(served[lane]).toBe(0);
+        });
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it.each([0.1, 0.3, 0.45, 0.6, 0.75, 0.9])('is kept to within one place over ten thousand turns: %d', (floor) => {
+    const { served, turn } = flooded([0, floor], 1);
+    for (let n = 0; n < 10_000; n++) turn();
+    expect(served[1]).toBeGreaterThanOrEqual(Math.floor(10_000 * floor) - 1);
+    expect(served[1]).toBeLessThanOrEqual(Math.ceil(10_000 * floor));
+  });
+
+  it('adds up in tenths', () => {
+    const { turn } = flooded([0, 0.1], 1);
+    expect(Array.from({ length: 22 }, turn)).toEqual([...Array<number>(10).fill(0), 1, ...Array<number>(9).fill(0), 1, 0]);
+  });
+
+  it('gives nothing to a lane that is not passed over', () => {
+    const queue = new LaneQueue<Entry>([0, 0.1, 0.1], 1, isLive);
+    // Alone in the queue, a lane is served every time; afterwards nothing is owed to it.
+    for (let id = 0; id < 100; id++) {
+      queue.push(1, { id, live: true });
+      queue.push(1, { id, live: true });
+      queue.shift(1);
+      queue.turn([0, 1, 0]);
+      expect(queue.owed(1)).toBe(0);
+    }
+    queue.push(0, { id: 0, live: true });
+    expect(queue.lead()).toBe(0);
+  });
+
+  it('is not saved up by an empty lane, or by one that emptied', () => {
+    const queue = new LaneQueue<Entry>([0, 0.5], 1, isLive);
+    for (let id = 0; id < 10; id++) queue.push(0, { id, live: true });
+    const waiter = { id: 0, live: true };
+    queue.push(1, waiter);
+    for (let n = 0; n < 2; n++) queue.turn([1, 0]);
+    expect(queue.lead()).toBe(1);
+    waiter.live = false;
+    queue.left(1);
+    expect(queue.lead()).toBe(0);
+    for (let n = 0; n < 10; n++) queue.turn([1, 0]);
+    queue.push(1, { id: 1, live: true });
+    expect([queue.lead(), queue.owed(1)]).toEqual([0, 0]);
+  });
+
+  it('hands the turn to the next lane that is owed one when the first leaves', () => {
+    const queue = new LaneQueue<Entry>([0, 0.5, 0.4], 1, isLive);
+    const waiters = [0, 1, 2].map((lane) => {
+      const waiter = { id: lane, live: true };
+      queue.push(lane, waiter);
+      return waiter;
+    });
+    for (let n = 0; n < 3; n++) queue.turn([1, 0, 0]);
+    expect(queue.lead()).toBe(1);
+    waiters[1]!.live = false;
+    queue.left(1);
+    expect(queue.lead()).toBe(2);
+  });
+
+  it('rides along in a batch: two of twenty places at a tenth', () => {
+    const queue = new LaneQueue<Entry>([0, 0.1], 20, isLive);
+    for (let id = 0; id < 50; id++) {
+      queue.push(0, { id, live: true });
+      queue.push(1, { id, live: true });
+    }
+    queue.turn([20, 0]);
+    expect([queue.lead(), queue.owed(1)]).toEqual([0, 2]);
+    queue.turn([18, 2]);
+    expect(queue.owed(1)).toBe(2);
+    queue.turn([16, 4]);
+    expect(queue.owed(1)).toBe(0);
+  });
+
+  it('counts in turns when batches are heavy before they are full: it leads every tenth, not for ever', () => {
+    const { served, turn } = flooded([0, 0.1], 20);
+    const leads = Array.from({ length: 1000 }, turn);
+    expect(served).toEqual([901, 99]);
+    leads.forEach((lead, n) => {
+      if (lead === 1) expect(leads[n + 1] ?? 0).toBe(0);
+    });
+  });
+
+  it('claims no more than waits, and no more than a batch has', () => {
+    const queue = new LaneQueue<Entry>([0, 0.5, 0.4], 10, isLive);
+    for (let id = 0; id < 50; id++) queue.push(id % 2, { id, live: true });
+    queue.push(2, { id: 50, live: true });
+    for (let n = 0; n < 100; n++) queue.turn([10, 0, 0]);
+    expect([queue.owed(1), queue.owed(2)]).toEqual([10, 1]);
+  });
+
+  it('works for 1,024 lanes', () => {
+    const floors = Array.from({ length: 1024 }, (_, lane) => (lane === 0 ? 0 : 0.5 / 1023));
+    const { served, turn } = flooded(floors, 1);
+    const started = performance.now();
+    for (let n = 0; n < 10_230; n++) turn();
+    // About 5,115 turns go down: five to each lane, less what they are still owed.
+    expect(served[0]).toBeGreaterThanOrEqual(10_230 / 2);
+    expect(Math.min(...served)).toBeGreaterThanOrEqual(4);
+    expect(Math.max(...served.slice(1))).toBeLessThanOrEqual(5);
+    expect(performance.now() - started).toBeLessThan(5000);
+  });
+});

@@ -1,0 +1,122 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Ring } from '../../operators/kernel/ring.js';
+
+type Step =
+  | { readonly do: 'push' | 'unshift'; readonly items: readonly number[] }
+  | { readonly do: 'shift'; readonly times: number }
+  | { readonly do: 'keep'; readonly modulus: number }
+  | { readonly do: 'clear' };
+
+const items = fc.array(fc.nat({ max: 999 }), { maxLength: 60 });
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({ do: fc.constant('push' as const), items }),
+  fc.record({ do: fc.constant('unshift' as const), items }),
+  fc.record({ do: fc.constant('shift' as const), times: fc.nat({ max: 80 }) }),
+  fc.record({ do: fc.constant('keep' as const), modulus: fc.integer({ min: 1, max: 5 }) }),
+  fc.record({ do: fc.constant('clear' as const) }),
+);
+
+function apply(ring: Ring<number>, model: number[], each: Step): void {
+  switch (each.do) {
+    case 'push':
+    case 'unshift':
+      for (const item of each.items) {
+        ring[each.do](item);
+        model[each.do](item);
+      }
+      break;
+    case 'shift':
+      for (let i = 0; i < each.times; i++) expect(ring.shift()).toBe(model.shift());
+      break;
+    case 'keep': {
+      const accepts = (item: number) => item % each.modulus === 0;
+      ring.keep(accepts);
+      model.splice(0, model.length, ...model.filter(accepts));
+      break;
+    }
+    case 'clear':
+      ring.clear();
+      model.length = 0;
+  }
+}
+
+describe('Ring', () => {
+  it('behaves as an array does, whatever is done to it', () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+        const ring = new Ring<number>();
+        const model: number[] = [];
+        for (const each of steps) {
+          apply(ring, model, each);
+          expect(ring.length).toBe(model.length);
+          expect(ring.peek()).toBe(model[0]);
+          expect(Array.from({ length: ring.length }, (_, i) => ring.at(i))).toEqual(model);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('answers undefined outside of its items', () => {
+    const ring = new Ring<string>();
+    expect([ring.shift(), ring.peek(), ring.at(0)]).toEqual([undefined, undefined, undefined]);
+    ring.push('a');
+    expect([ring.at(-1), ring.at(0), ring.at(1)]).toEqual([undefined, 'a', undefined]);
+  });
+
+  it('keeps order through growing and shrinking with both ends in use', () => {
+    const ring = new Ring<number>();
+    for (let i = 0; i < 50_000; i++) {
+      ring.push(i);
+      ring.unshift(-1 - i);
+    }
+    const out: (number | undefined)[] = [];
+    while (ring.length > 0) out.push(ring.shift());
+    expect(out).toEqual(Array.from({ length: 100_000 }, (_, i) => i - 50_000));
+  });
+
+  it('leaves everything in place when the predicate throws', () => {
+    const ring = new Ring<number>();
+    for (const item of [1, 2, 3]) ring.push(item);
+    const faulty = (item: number): boolean => {
+      if (item === 3) throw new Error('no');
+      return false;
+    };
+    expect(() => {
+      ring.keep(faulty);
+    }).toThrow('no');
+    expect([ring.shift(), ring.shift(), ring.shift(), ring.shift()]).toEqual([1, 2, 3, undefined]);
+  });
+
+  it('holds no item it has handed out, and gives its memory back when drained', () => {
+    const ring = new Ring<{ readonly id: number }>();
+    const before = heapBytes();
+    for (let id = 0; id < 1_000_000; id++) ring.push({ id });
+    const full = heapBytes();
+    while (ring.length > 10) ring.shift();
+    const drained = heapBytes();
+    expect(ring.length).toBe(10);
+    expect(full - before).toBeGreaterThan(20e6);
+    expect(drained - before).toBeLessThan(1e6);
+  });
+
+  it('shifts a long queue in time that does not depend on its length', () => {
+    const ring = new Ring<number>();
+    for (let i = 0; i < 300_000; i++) ring.push(i);
+    const started = performance.now();
+    for (let i = 0; i < 300_000; i++) ring.shift();
+    // About 10 ms; an array of this length needs seconds, and a shared machine is given room.
+    expect(performance.now() - started).toBeLessThan(1000);
+  });
+});
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+function heapBytes(): number {
+  collect();
+  return process.memoryUsage().heapUsed;
+}
