@@ -1,0 +1,10 @@
+export type { Law, LawSubject } from './laws.js';
+export { LawBrokenError, laws } from './laws.js';
+export { renderPage, renderText } from './render-text.js';
+export type { AssertEqual } from './run.js';
+export { MarbleMismatchError, record, runSpec } from './run.js';
+export type { MarbleSpec, Mark, Recording, Run, SpecKit } from './spec.js';
+export type { VirtualClock } from './virtual.js';
+export { virtualTime } from './virtual.js';
+export type { Worker, WorkerCall, WorkerOptions } from './worker.js';
+export { createWorker } from './worker.js';

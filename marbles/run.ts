@@ -1,0 +1,182 @@
+import type { Subscriber } from 'rxjs';
+import { Observable } from 'rxjs';
+import { TestScheduler } from 'rxjs/testing';
+import { connect } from '../operators/support/connect.js';
+import { letterValues, parseMarbles, parseSubscription } from './parse.js';
+import { renderRuns } from './render-text.js';
+import type { MarbleSpec, Mark, Recording, Run } from './spec.js';
+
+/** Compares by value; a mismatch is a throw or `false`, anything else a match. For example `(a, b) => expect(a).toEqual(b)`. */
+export type AssertEqual = (actual: unknown, expected: unknown) => unknown;
+
+/** The run of a spec was not what the spec expects; the message draws both. */
+export class MarbleMismatchError extends Error {
+  override readonly name = 'MarbleMismatchError';
+  constructor(
+    spec: MarbleSpec,
+    problem: string,
+    readonly recording: Recording,
+    cause?: unknown,
+  ) {
+    super(`${spec.operator}: ${spec.title}\n${problem}`, { cause });
+  }
+}
+
+/**
+ * Runs a spec in virtual time, compares what happened with what it expects, and returns what happened.
+ *
+ * @throws MarbleMismatchError when the result or a subscription differs, or the operator left a timer behind.
+ */
+export function runSpec(spec: MarbleSpec, assertEqual: AssertEqual): Recording {
+  const recording = record(spec);
+  const { values, error } = spec;
+  const expected: Run = { name: 'expected', from: 0, leftAt: Infinity, marks: parseMarbles(spec.expected, values, error) };
+  compare(recording.result.marks, expected.marks, () => renderRuns([expected, { ...recording.result, name: 'received', from: 0 }], values));
+  for (const [name, marbles] of Object.entries(spec.subscriptions ?? {})) {
+    const wanted = [marbles].flat().map(parseSubscription);
+    const seen = [...recording.inputs, ...recording.inners].filter((run) => run.name === name).map(spanOf);
+    compare(seen, wanted, () => `subscriptions to ${name}: expected ${spansText(wanted)}; received ${spansText(seen)}`);
+  }
+  if (recording.leftBehind > 0) {
+    throw new MarbleMismatchError(spec, `${String(recording.leftBehind)} scheduler action(s) left behind after the end`, recording);
+  }
+  return recording;
+
+  function compare(actual: unknown, wanted: unknown, describe: () => string): void {
+    let cause: unknown;
+    try {
+      if (assertEqual(actual, wanted) !== false) return;
+    } catch (thrown) {
+      cause = thrown;
+    }
+    throw new MarbleMismatchError(spec, describe(), recording, cause);
+  }
+}
+
+/** Runs a spec and writes down what happens, without judging it. */
+export function record(spec: MarbleSpec): Recording {
+  const { values, error } = spec;
+  const inputs: OpenRun[] = [];
+  const inners: OpenRun[] = [];
+  const results: OpenRun[] = [];
+  let leftBehind = 0;
+
+  const scheduler = new TestScheduler(() => true);
+  scheduler.run(({ cold, hot }) => {
+    const stream = (marbles: string, synchronous: boolean): Observable<unknown> => {
+      if (synchronous) return startsAtOnce(parseMarbles(marbles, values, error), scheduler);
+      return (marbles.includes('^') ? hot : cold)(marbles, letterValues(marbles, values), error);
+    };
+    const streams = (kind: string, marblesByName: Readonly<Record<string, string>>, runs: OpenRun[]) => {
+      const made = new Map(
+        Object.entries(marblesByName).map(([name, marbles]) => [
+          name,
+          recorded(name, stream(marbles, spec.synchronous?.includes(name) ?? false), runs, scheduler),
+        ]),
+      );
+      return <T>(name: string): Observable<T> => {
+        const found = made.get(name);
+        if (found === undefined) throw new Error(`${spec.operator}: ${spec.title}: no ${kind} is named '${name}'`);
+        return found as Observable<T>;
+      };
+    };
+    const kit = { input: streams('input', spec.inputs, inputs), inner: streams('inner stream', spec.inners ?? {}, inners), scheduler };
+    const result = recorded('result', spec.build(kit), results, scheduler);
+    const consumer = parseSubscription(spec.unsub ?? '^');
+    let leave = ignore;
+
+    scheduler.schedule(() => {
+      // By now only hot inputs and the consumer's leaving are scheduled; whatever is added later belongs to the operator.
+      const before = new Set<unknown>(scheduler.actions);
+      const countLeft = (): void => {
+        leftBehind = scheduler.actions.filter((action) => !before.has(action)).length;
+      };
+      const subscription = result.subscribe({ error: ignore });
+      leave = () => {
+        if (subscription.closed) return;
+        subscription.unsubscribe();
+        countLeft();
+      };
+      // At the end of the frame in which the result ends by itself.
+      subscription.add(() => scheduler.schedule(countLeft));
+    }, consumer.from);
+    if (consumer.to !== Infinity) {
+      scheduler.schedule(() => {
+        leave();
+      }, consumer.to);
+    }
+  });
+
+  const [result] = results;
+  if (result === undefined) throw new Error(`${spec.operator}: ${spec.title}: the consumer never subscribes`);
+  return { inputs, inners, result, leftBehind };
+}
+
+type OpenRun = Run & { leftAt: number; readonly marks: Mark[] };
+
+/** The same stream, with every subscription to it written down. */
+function recorded<T>(name: string, source: Observable<T>, runs: OpenRun[], scheduler: TestScheduler): Observable<T> {
+  return new Observable((subscriber) => {
+    const run: OpenRun = { name, from: scheduler.frame, leftAt: Infinity, marks: [] };
+    runs.push(run);
+    subscriber.add(() => {
+      if (endOf(run) === Infinity) run.leftAt = scheduler.frame;
+    });
+    const pass = (mark: Mark): void => {
+      run.marks.push(mark);
+      play(mark, subscriber);
+    };
+    connect(source, subscriber, {
+      next: (value) => {
+        pass({ frame: scheduler.frame, kind: 'next', value });
+      },
+      error: (error) => {
+        pass({ frame: scheduler.frame, kind: 'error', error });
+      },
+      complete: () => {
+        pass({ frame: scheduler.frame, kind: 'complete' });
+      },
+    });
+  });
+}
+
+/** A cold stream that emits its first frame while it is being subscribed to. */
+function startsAtOnce(marks: readonly Mark[], scheduler: TestScheduler): Observable<unknown> {
+  return new Observable((subscriber) => {
+    for (const mark of marks) {
+      if (subscriber.closed) return;
+      if (mark.frame === 0) play(mark, subscriber);
+      else
+        subscriber.add(
+          scheduler.schedule(() => {
+            play(mark, subscriber);
+          }, mark.frame),
+        );
+    }
+  });
+}
+
+function play(mark: Mark, subscriber: Subscriber<unknown>): void {
+  if (mark.kind === 'next') subscriber.next(mark.value);
+  else if (mark.kind === 'error') subscriber.error(mark.error);
+  else subscriber.complete();
+}
+
+/** When the stream ended by itself; Infinity when it did not. */
+function endOf({ marks }: Run): number {
+  const last = marks.at(-1);
+  return last === undefined || last.kind === 'next' ? Infinity : last.frame;
+}
+
+function spanOf(run: Run): { from: number; to: number } {
+  return { from: run.from, to: Math.min(run.leftAt, endOf(run)) };
+}
+
+function spansText(spans: readonly { from: number; to: number }[]): string {
+  if (spans.length === 0) return 'none';
+  return spans.map(({ from, to }) => `${String(from)} ms to ${to === Infinity ? 'the end' : `${String(to)} ms`}`).join(', ');
+}
+
+function ignore(): void {
+  // The recording has it.
+}

@@ -1,0 +1,71 @@
+import type { Observable } from 'rxjs';
+import type { TestScheduler } from 'rxjs/testing';
+
+/** One example of an operator's behaviour, as data: it tests, and the drawing made from its run documents. */
+export interface MarbleSpec {
+  /** Name of the operator, as exported. */
+  readonly operator: string;
+  /** What the example shows: a sentence in the present tense, unique within the operator. */
+  readonly title: string;
+  /** The call as drawn between the inputs and the result, for example `batch({ maxSize: 2 })`. */
+  readonly label: string;
+  /**
+   * Marbles of the input streams, by name. Letters stand for themselves, unless `values` says otherwise. One with a `^` is hot, the others are cold.
+   */
+  readonly inputs: Readonly<Record<string, string>>;
+  /** Names of cold inputs whose first frame is emitted inside `subscribe`, as `of(…)` would. */
+  readonly synchronous?: readonly string[];
+  /** Marbles of inner streams (calls of a tool, a model), by name: given to `build` as cold Observables. */
+  readonly inners?: Readonly<Record<string, string>>;
+  /** When the operator subscribes to an input or inner stream and leaves it; in order when it does so several times. */
+  readonly subscriptions?: Readonly<Record<string, string | readonly string[]>>;
+  /** Marbles of the result. */
+  readonly expected: string;
+  /** What letters stand for, in the inputs, the inner streams and the result. */
+  readonly values?: Readonly<Record<string, unknown>>;
+  /** What `#` stands for, in the inputs, the inner streams and the result. @defaultValue `'error'` */
+  readonly error?: unknown;
+  /** When the consumer subscribes (`^`) and leaves (`!`). @defaultValue at once, and to the end */
+  readonly unsub?: string;
+  /** True for the one example that stands in the operator's doc comment. */
+  readonly cover?: true;
+  /** The stream under test. */
+  readonly build: (kit: SpecKit) => Observable<unknown>;
+}
+
+/** What `build` is given. */
+export interface SpecKit {
+  /** An input stream by its name; its values are whatever `values` makes of the letters, so the type is yours to name. */
+  readonly input: <T = string>(name: string) => Observable<T>;
+  /** An inner stream by its name. */
+  readonly inner: <T = string>(name: string) => Observable<T>;
+  /** The virtual clock. rxjs' own schedulers are virtual too, so operators do not need it passed. */
+  readonly scheduler: TestScheduler;
+}
+
+/** Something a stream did. `frame` is virtual time in ms. */
+export type Mark =
+  | { readonly frame: number; readonly kind: 'next'; readonly value: unknown }
+  | { readonly frame: number; readonly kind: 'error'; readonly error: unknown }
+  | { readonly frame: number; readonly kind: 'complete' };
+
+/** One subscription and what came through it. */
+export interface Run {
+  /** Name of the input or inner stream, or `result`. */
+  readonly name: string;
+  readonly from: number;
+  /** When it was left by its subscriber; Infinity when it ended by itself or never. */
+  readonly leftAt: number;
+  readonly marks: readonly Mark[];
+}
+
+/** What really happened when a spec ran. */
+export interface Recording {
+  /** Subscriptions to the inputs, in the order they were made. */
+  readonly inputs: readonly Run[];
+  /** Subscriptions to the inner streams, in the order they were made. */
+  readonly inners: readonly Run[];
+  readonly result: Run;
+  /** Actions the operator left on the scheduler when the result had ended or the consumer had left. */
+  readonly leftBehind: number;
+}

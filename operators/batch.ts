@@ -1,0 +1,371 @@
+import type { ObservableInput, OperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
+import { from, Observable } from 'rxjs';
+import { BatchKernel } from './kernel/batch-kernel.js';
+import { Alarm, schedulerOption } from './support/alarm.js';
+import type { Handlers } from './support/connect.js';
+import { connect } from './support/connect.js';
+import { CallbackError, FlowConfigError, ItemTooHeavyError } from './support/errors.js';
+import type { FlowSink, FlushReason } from './support/events.js';
+import { safeSink } from './support/events.js';
+import { DEFAULT_LANE } from './support/lanes.js';
+import { callback, count, durationMs, known, oneOf, orDefault, positive, required } from './support/options.js';
+
+/** What `closeWhen` is told about the open batch, before the item joins it. */
+export interface BatchState<T> {
+  /** The items waiting, oldest first; the live array, so look but do not keep it. */
+  readonly items: readonly T[];
+  /** Their total weight. */
+  readonly weight: number;
+  /** Weight of the item in question. */
+  readonly itemWeight: number;
+}
+
+export interface BatchOptions<T> {
+  /** Most items in one batch. @defaultValue 16 */
+  readonly maxSize?: number;
+  /** Longest the first item of a batch waits, in ms; 0 = see `burst`, Infinity = no limit. @defaultValue 20 */
+  readonly maxWaitMs?: number;
+  /** Most total weight in one batch, in the unit `weigh` returns. @defaultValue Infinity */
+  readonly maxWeight?: number;
+  /** Heaviest item that may travel alone under `oversize: 'alone'` or as a part of a split one; above it the stream errors. @defaultValue Infinity */
+  readonly hardMaxWeight?: number;
+  /** Weight of one item, for example its token count: finite and >= 0. @defaultValue `() => 1` */
+  readonly weigh?: (item: T) => number;
+  /**
+   * What happens to an item heavier than `maxWeight`: it is emitted `'alone'`, cut by `splitItem` (`'split'`), left out (`'drop'`),
+   * or errors the stream (`'reject'` and `'error'`: a batch has no place for a rejected item). @defaultValue 'alone'
+   */
+  readonly oversize?: 'alone' | 'reject' | 'split' | 'drop' | 'error';
+  /** Cuts an item heavier than `maxWeight` into parts, in order; needed by `oversize: 'split'`. */
+  readonly splitItem?: (item: T) => readonly T[];
+  /** Closes the open batch `'before'` an item or `'after'` it. @defaultValue never */
+  readonly closeWhen?: (item: T, state: BatchState<T>) => 'before' | 'after' | false;
+  /** Closes the open batch at each of its values. Its completion is ignored, its error is the stream's. @defaultValue none */
+  readonly flush?: ObservableInput<unknown>;
+  /** With `maxWaitMs: 0`: `'asap'` gathers what arrives within the current frame, `'sync'` emits every item at once. @defaultValue 'asap' */
+  readonly burst?: 'asap' | 'sync';
+  /** Whether the open batch is emitted before an error (of the source, a callback or `flush`) or dropped. @defaultValue 'flush' */
+  readonly onSourceError?: 'flush' | 'abort';
+  /** Clock and timer. @defaultValue `asyncScheduler` */
+  readonly scheduler?: SchedulerLike;
+  /** Told of every batch (`batchFormed`), dropped item (`dropped`) and open batch given up (`cancelled`). @defaultValue none */
+  readonly onEvent?: FlowSink;
+}
+
+/** What {@link batch} does when an option is left out. */
+export const BATCH_DEFAULTS = {
+  maxSize: 16,
+  maxWaitMs: 20,
+  maxWeight: Infinity,
+  hardMaxWeight: Infinity,
+  oversize: 'alone',
+  burst: 'asap',
+  onSourceError: 'flush',
+} as const;
+
+const OPTION_NAMES = [...Object.keys(BATCH_DEFAULTS), 'weigh', 'splitItem', 'closeWhen', 'flush', 'scheduler', 'onEvent'];
+
+/**
+ * Gathers items into arrays and closes each on size, weight or age, whichever comes first.
+ *
+ * ```text marbles/batch
+ * source  -a-b-c---d-----e--|
+ *         batch({ maxSize: 2, maxWaitMs: 5 })
+ * result  ---x-----y--------(w|)
+ *         x = ["a","b"]
+ *         y = ["c","d"]
+ *         w = ["e"]
+ * ```
+ *
+ * - **Emits when** a batch reaches `maxSize` or `maxWeight`, its first item is `maxWaitMs` old, the next item does not fit,
+ *   `closeWhen` says so or `flush` emits. Never an empty batch; later items do not prolong the wait.
+ * - **Holds at most** `maxSize` items, and what the consumer itself sends into the source while it is handed a batch.
+ * - **Drops** nothing, unless `oversize: 'drop'`.
+ * - **Completes when** the source completes, after the open batch.
+ * - **Errors when** the source or `flush` errors, a callback throws or returns something unusable (`CallbackError`), or an item is
+ *   too heavy (`ItemTooHeavyError`); the open batch is emitted first, unless `onSourceError: 'abort'`.
+ * - **On unsubscribe** the open batch is dropped and its timer is cleared.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { batch } from 'sluice/operators';
+ *
+ * const seen: number[][] = [];
+ * of(1, 2, 3).pipe(batch({ maxSize: 2 })).subscribe((items) => seen.push(items));
+ * seen; // => [[1, 2], [3]]
+ * ```
+ * @example A token budget: items that do not fit start the next batch.
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { batch } from 'sluice/operators';
+ *
+ * const seen: string[][] = [];
+ * of('four', 'five5', 'six').pipe(batch({ maxWeight: 8, weigh: (text: string) => text.length })).subscribe((texts) => seen.push(texts));
+ * seen; // => [['four'], ['five5', 'six']]
+ * ```
+ */
+export function batch<T>(options: BatchOptions<T> = {}): OperatorFunction<T, T[]> {
+  const settings = readOptions(options);
+  return (source) =>
+    new Observable((subscriber) => {
+      const batcher = new Batcher(settings, subscriber);
+      subscriber.add(() => {
+        batcher.stop();
+      });
+      // `flush` first: a source that emits at once may make its consumer ask for one.
+      if (settings.flush) {
+        connect(settings.flush, subscriber, {
+          next: () => {
+            batcher.flush();
+          },
+          error: (error) => {
+            batcher.error(error);
+          },
+          complete: () => {
+            // No more flushes; the batches go on.
+          },
+        });
+      }
+      connect(source, subscriber, batcher);
+    });
+}
+
+type Settings<T> = ReturnType<typeof readOptions<T>>;
+
+function readOptions<T>(options: BatchOptions<T>) {
+  known('batch', options, OPTION_NAMES);
+  const maxWeight = positive('batch', 'maxWeight', orDefault(options.maxWeight, BATCH_DEFAULTS.maxWeight));
+  const hardMaxWeight = positive('batch', 'hardMaxWeight', orDefault(options.hardMaxWeight, BATCH_DEFAULTS.hardMaxWeight));
+  if (hardMaxWeight < maxWeight) {
+    throw new FlowConfigError('batch', 'hardMaxWeight', `a number >= \`maxWeight\` (${String(maxWeight)}) or Infinity`, hardMaxWeight);
+  }
+  const oversize = oneOf('batch', 'oversize', orDefault(options.oversize, BATCH_DEFAULTS.oversize), ['alone', 'reject', 'split', 'drop', 'error']);
+  const { splitItem } = options;
+  return {
+    maxSize: count('batch', 'maxSize', orDefault(options.maxSize, BATCH_DEFAULTS.maxSize)),
+    maxWaitMs: durationMs('batch', 'maxWaitMs', orDefault(options.maxWaitMs, BATCH_DEFAULTS.maxWaitMs)),
+    maxWeight,
+    hardMaxWeight,
+    weigh: callback('batch', 'weigh', options.weigh),
+    oversize,
+    splitItem: oversize === 'split' ? required('batch', 'splitItem', splitItem) : callback('batch', 'splitItem', splitItem),
+    closeWhen: callback('batch', 'closeWhen', options.closeWhen),
+    flush: notifier(options.flush),
+    burst: oneOf('batch', 'burst', orDefault(options.burst, BATCH_DEFAULTS.burst), ['asap', 'sync']),
+    onSourceError: oneOf('batch', 'onSourceError', orDefault(options.onSourceError, BATCH_DEFAULTS.onSourceError), ['flush', 'abort']),
+    scheduler: schedulerOption('batch', options.scheduler),
+    onEvent: safeSink(callback('batch', 'onEvent', options.onEvent)),
+  };
+}
+
+function notifier(flush: ObservableInput<unknown> | undefined): Observable<unknown> | undefined {
+  if (flush === undefined) return undefined;
+  try {
+    return from(flush);
+  } catch {
+    throw new FlowConfigError('batch', 'flush', 'an Observable, promise or iterable', flush);
+  }
+}
+
+/** One subscription of `batch`. Everything that arrives while a batch is being handed out waits its turn in `#later`. */
+class Batcher<T> implements Handlers<T> {
+  readonly #settings: Settings<T>;
+  readonly #to: Subscriber<T[]>;
+  readonly #kernel: BatchKernel<T>;
+  readonly #alarm: Alarm;
+  #busy = false;
+  #later: (() => void)[] = [];
+  /** When the open batch got its first item; unknown when no limit and no listener asks for it. */
+  #openedAt: number | undefined;
+
+  constructor(settings: Settings<T>, to: Subscriber<T[]>) {
+    this.#settings = settings;
+    this.#to = to;
+    this.#kernel = new BatchKernel(settings);
+    this.#alarm = new Alarm(settings.scheduler, () => {
+      this.#run(() => {
+        this.#close('time');
+      });
+    });
+  }
+
+  next(item: T): void {
+    if (this.#busy) {
+      this.#later.push(() => {
+        this.#accept(item);
+      });
+      return;
+    }
+    this.#busy = true;
+    this.#accept(item);
+    this.#finish();
+  }
+
+  error(error: unknown): void {
+    this.#run(() => {
+      this.#fail(error);
+    });
+  }
+
+  complete(): void {
+    this.#run(() => {
+      this.#close('complete');
+      this.#to.complete();
+    });
+  }
+
+  flush(): void {
+    this.#run(() => {
+      this.#close('flush');
+    });
+  }
+
+  /** The consumer has left, or the stream has ended. */
+  stop(): void {
+    this.#alarm.clear();
+    this.#later = [];
+    const { length } = this.#kernel.take();
+    if (length > 0) this.#settings.onEvent?.({ type: 'cancelled', operator: 'batch', lane: DEFAULT_LANE, count: length });
+  }
+
+  #run(command: () => void): void {
+    if (this.#busy) {
+      this.#later.push(command);
+      return;
+    }
+    this.#busy = true;
+    command();
+    this.#finish();
+  }
+
+  /** Does, in order, what arrived meanwhile: a loop, so that a consumer which feeds its own source cannot overflow the stack. */
+  #finish(): void {
+    while (this.#later.length > 0) {
+      const commands = this.#later;
+      this.#later = [];
+      for (const command of commands) {
+        if (this.#to.closed) break;
+        command();
+      }
+    }
+    this.#busy = false;
+  }
+
+  #accept(item: T): void {
+    const { weigh, closeWhen } = this.#settings;
+    try {
+      const weight = weigh === undefined ? 1 : weightOf(weigh, item);
+      const close =
+        closeWhen === undefined
+          ? false
+          : whenToClose(closeWhen, item, { items: this.#kernel.items, weight: this.#kernel.weight, itemWeight: weight });
+      if (close === 'before') this.#close('closeWhen');
+      this.#place(item, weight);
+      if (close === 'after') this.#close('closeWhen');
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #place(item: T, weight: number): void {
+    if (weight > this.#settings.maxWeight) {
+      this.#placeOversize(item, weight);
+      return;
+    }
+    if (!this.#kernel.fits(weight)) this.#close('weight');
+    const full = this.#kernel.add(item, weight);
+    if (full !== undefined) this.#close(full);
+    else if (this.#kernel.size === 1) this.#open();
+  }
+
+  #placeOversize(item: T, weight: number): void {
+    const { oversize, splitItem, maxWeight, onEvent } = this.#settings;
+    if (oversize === 'alone') this.#emitAlone(item, weight);
+    else if (oversize === 'drop') onEvent?.({ type: 'dropped', operator: 'batch', lane: DEFAULT_LANE, policy: 'oversize' });
+    else if (oversize === 'split' && splitItem !== undefined) this.#placeParts(partsOf(splitItem, item));
+    else throw new ItemTooHeavyError('batch', weight, maxWeight);
+  }
+
+  /** Parts are never cut again: one that is still too heavy travels alone. */
+  #placeParts(parts: readonly T[]): void {
+    const { weigh, maxWeight } = this.#settings;
+    for (const part of parts) {
+      const weight = weigh === undefined ? 1 : weightOf(weigh, part);
+      if (weight > maxWeight) this.#emitAlone(part, weight);
+      else this.#place(part, weight);
+    }
+  }
+
+  #emitAlone(item: T, weight: number): void {
+    if (weight > this.#settings.hardMaxWeight) throw new ItemTooHeavyError('batch', weight, this.#settings.hardMaxWeight);
+    this.#close('weight');
+    this.#emit([item], weight, 'oversize');
+  }
+
+  /** A batch got its first item and is not full: its time runs from here. */
+  #open(): void {
+    const { maxWaitMs, burst, onEvent } = this.#settings;
+    if (maxWaitMs === 0 && burst === 'sync') {
+      this.#close('time');
+      return;
+    }
+    if (this.#to.closed || (maxWaitMs === Infinity && onEvent === undefined)) return;
+    this.#openedAt = this.#alarm.now();
+    this.#alarm.set(this.#openedAt + maxWaitMs);
+  }
+
+  /** The timer is left alone: the next batch sets it later, and when it fires early it looks again. */
+  #close(reason: FlushReason): void {
+    const { size, weight } = this.#kernel;
+    // The batch is taken before it is emitted, so re-entrant input starts a fresh one.
+    if (size > 0) this.#emit(this.#kernel.take(), weight, reason);
+  }
+
+  #emit(items: T[], weight: number, reason: FlushReason): void {
+    // The parts of a split item go on after the consumer has left.
+    if (this.#to.closed) return;
+    const { onEvent } = this.#settings;
+    if (onEvent !== undefined) {
+      const waitMs = this.#openedAt === undefined ? 0 : this.#alarm.now() - this.#openedAt;
+      onEvent({ type: 'batchFormed', operator: 'batch', lane: DEFAULT_LANE, reason, size: items.length, weight, waitMs });
+    }
+    this.#openedAt = undefined;
+    this.#to.next(items);
+  }
+
+  #fail(error: unknown): void {
+    if (this.#settings.onSourceError === 'flush') this.#close('error');
+    this.#to.error(error);
+  }
+}
+
+function weightOf<T>(weigh: (item: T) => number, item: T): number {
+  const weight = guarded('weigh', weigh, item);
+  if (Number.isFinite(weight) && weight >= 0) return weight;
+  const returned = typeof weight === 'number' ? String(weight) : `a ${typeof weight}`;
+  throw new CallbackError('batch', 'weigh', `must return a finite number >= 0, returned ${returned}`);
+}
+
+function whenToClose<T>(closeWhen: NonNullable<BatchOptions<T>['closeWhen']>, item: T, state: BatchState<T>): 'before' | 'after' | false {
+  const when: unknown = guarded('closeWhen', closeWhen, item, state);
+  if (when === 'before' || when === 'after' || when === false) return when;
+  throw new CallbackError('batch', 'closeWhen', "must return 'before', 'after' or false");
+}
+
+function partsOf<T>(splitItem: NonNullable<BatchOptions<T>['splitItem']>, item: T): readonly T[] {
+  const parts: unknown = guarded('splitItem', splitItem, item);
+  if (!Array.isArray(parts) || parts.length === 0) {
+    throw new CallbackError('batch', 'splitItem', 'must return an array with at least one part');
+  }
+  return parts as readonly T[];
+}
+
+function guarded<A extends unknown[], R>(name: string, fn: (...args: A) => R, ...args: A): R {
+  try {
+    return fn(...args);
+  } catch (cause) {
+    throw new CallbackError('batch', name, 'threw', cause);
+  }
+}

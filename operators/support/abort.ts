@@ -1,0 +1,48 @@
+/** The reason every signal of this package aborts with: SDKs treat any other as a failure of their own. */
+export function abortReason(): DOMException {
+  return new DOMException('The call was cancelled', 'AbortError');
+}
+
+/**
+ * An `AbortController` that is only made when somebody asks for the signal (one costs about 4.5 µs with a listener).
+ * `abort()` before the first look is remembered.
+ */
+export class LazySignal {
+  #controller: AbortController | undefined;
+  #aborted = false;
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#aborted) this.#controller.abort(abortReason());
+    }
+    return this.#controller.signal;
+  }
+
+  get aborted(): boolean {
+    return this.#aborted;
+  }
+
+  abort(): void {
+    if (this.#aborted) return;
+    this.#aborted = true;
+    this.#controller?.abort(abortReason());
+  }
+}
+
+/** Calls `listener` when the signal aborts (at once if it already has); the returned function stops listening. */
+export function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
+  if (signal === undefined) return noop;
+  if (signal.aborted) {
+    listener();
+    return noop;
+  }
+  signal.addEventListener('abort', listener, { once: true });
+  return () => {
+    signal.removeEventListener('abort', listener);
+  };
+}
+
+function noop(): void {
+  // nothing to stop
+}

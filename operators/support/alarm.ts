@@ -1,0 +1,114 @@
+import type { SchedulerLike, Subscription } from 'rxjs';
+import { asyncScheduler } from 'rxjs';
+import { FlowConfigError } from './errors.js';
+
+/** Longest delay a host timer can hold; a longer one would fire at once. */
+const LONGEST_DELAY_MS = 2 ** 31 - 1;
+
+/** Differences below this are rounding of the clock, not time: one step of a double at today's epoch is 0.0002 ms. */
+const TOLERANCE_MS = 0.001;
+
+/**
+ * One alarm clock on an rxjs scheduler, cheap to set again and again: a timer that is already running for an earlier
+ * time is left alone and looks at the wanted time when it fires, so a million changes need one timer.
+ *
+ * Rings once per `set`, never before the wanted time. Delays longer than a host timer can hold are waited for in parts,
+ * Infinity is never scheduled, and a clock that jumps backwards does not stop it.
+ */
+export class Alarm {
+  readonly #scheduler: SchedulerLike;
+  readonly #onRing: () => void;
+  readonly #fire = (): void => {
+    this.#fired();
+  };
+  #timer: Subscription | undefined;
+  /** When the running timer fires; Infinity when none runs. */
+  #firesAt = Infinity;
+  /** When to ring; Infinity when nobody waits. */
+  #ringsAt = Infinity;
+  /** Counts the timers started, to notice one that was started inside `schedule`. */
+  #started = 0;
+  #lastRead = -Infinity;
+  /** What backward jumps of the scheduler's clock have taken away. */
+  #lost = 0;
+  /** The latest time it rang for: it has come, whatever the fractions say. */
+  #reached = -Infinity;
+
+  /** `onRing` must not throw: it is called by the scheduler. */
+  constructor(scheduler: SchedulerLike, onRing: () => void) {
+    this.#scheduler = scheduler;
+    this.#onRing = onRing;
+  }
+
+  /** Milliseconds on the scheduler's clock, without its backward jumps. */
+  now(): number {
+    const read = this.#scheduler.now();
+    if (read < this.#lastRead) this.#lost += this.#lastRead - read;
+    this.#lastRead = read;
+    return Math.max(this.#reached, read + this.#lost);
+  }
+
+  /** Rings once at `at` (on `now()`) instead of whenever it was going to; Infinity is `clear()`. */
+  set(at: number): void {
+    if (at === Infinity) {
+      this.clear();
+      return;
+    }
+    this.#ringsAt = at;
+    if (this.#firesAt > at) this.#start(this.now());
+  }
+
+  /** Forgets the wanted time and leaves nothing on the scheduler. */
+  clear(): void {
+    this.#ringsAt = Infinity;
+    this.#stop();
+  }
+
+  #start(now: number): void {
+    this.#stop();
+    // Whole milliseconds, rounded up: a host timer cuts the fraction off and would fire early.
+    const delayMs = Math.max(0, Math.min(Math.ceil(this.#ringsAt - now - TOLERANCE_MS), LONGEST_DELAY_MS));
+    this.#firesAt = now + delayMs;
+    const started = ++this.#started;
+    const timer = this.#scheduler.schedule(this.#fire, delayMs);
+    // Some schedulers (`queueScheduler`) run a delay of 0 at once, and what rang may have started the next timer already.
+    if (started === this.#started) this.#timer = timer;
+  }
+
+  #stop(): void {
+    this.#timer?.unsubscribe();
+    this.#timer = undefined;
+    this.#firesAt = Infinity;
+  }
+
+  #fired(): void {
+    const firedAt = this.#firesAt;
+    this.#timer = undefined;
+    this.#firesAt = Infinity;
+    // The clock was put back while the timer ran: the timer is then the better witness of the time that has passed.
+    if (this.#scheduler.now() < this.#lastRead) {
+      this.#lastRead = this.#scheduler.now();
+      this.#lost = firedAt - this.#lastRead;
+    }
+    const now = this.now();
+    if (this.#ringsAt - now > TOLERANCE_MS) {
+      this.#start(now);
+    } else {
+      // A fraction early is on time: whoever compares `now()` with the time it asked for must not ask again for ever.
+      this.#reached = Math.max(this.#reached, this.#ringsAt);
+      this.#ringsAt = Infinity;
+      this.#onRing();
+    }
+  }
+}
+
+/** The `scheduler` option of an operator: anything with `now` and `schedule`. @defaultValue `asyncScheduler` */
+export function schedulerOption(operator: string, value: SchedulerLike = asyncScheduler): SchedulerLike {
+  if (isScheduler(value)) return value;
+  throw new FlowConfigError(operator, 'scheduler', 'an rxjs scheduler', value);
+}
+
+function isScheduler(value: unknown): value is SchedulerLike {
+  const { now, schedule } = Object(value) as Partial<SchedulerLike>;
+  return typeof now === 'function' && typeof schedule === 'function';
+}

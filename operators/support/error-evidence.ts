@@ -1,0 +1,94 @@
+import type { HeadersLike } from './types.js';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** What one error object says about itself, whichever SDK made it. */
+export interface Evidence {
+  /** HTTP status, 400 to 599. */
+  readonly status: number | undefined;
+  readonly headers: HeadersLike | undefined;
+  /** Every `code`, `type` and `name`, its own and those of its body; the class it was made by comes last. */
+  readonly words: readonly string[];
+  /** What its `param` fields name. */
+  readonly params: readonly string[];
+  /** Its message and those of its body. */
+  readonly messages: readonly string[];
+}
+
+/** Errors looked at in one chain, so that a long or endless one costs little. */
+const MAX_LINKS = 16;
+
+/** Where the body of a response may hang, and where one body may hang in another. */
+const BODY_FIELDS = ['error', 'data', 'body', 'response'] as const;
+const MAX_BODY_DEPTH = 3;
+
+/** A body or message is a few hundred characters; of a longer one, which is an HTML page or worse, nothing behind this is read. */
+const MAX_TEXT = 65_536;
+
+/** The error and those behind it (`lastError`, `errors` with the latest first, `cause`), nearest first, each once. */
+export function linksOf(error: unknown): unknown[] {
+  const links = new Set<unknown>([error]);
+  for (const link of links) {
+    for (const next of behind(fieldsOf(link))) if (links.size < MAX_LINKS && next !== undefined && next !== null) links.add(next);
+  }
+  return [...links];
+}
+
+export function evidenceOf(error: unknown): Evidence {
+  const bodies = bodiesOf(error);
+  const pick = (name: string): string[] => bodies.map((body) => body[name]).filter((value) => typeof value === 'string');
+  const madeBy = error instanceof Error ? error.constructor.name : undefined;
+  return {
+    status: statusOf(bodies),
+    headers: bodies.flatMap((body) => [body['headers'], body['responseHeaders']]).find(isHeaders),
+    words: [...pick('code'), ...pick('type'), ...pick('name'), ...(madeBy === undefined ? [] : [madeBy])],
+    params: pick('param'),
+    messages: (typeof error === 'string' ? [error] : pick('message')).map((text) => text.slice(0, MAX_TEXT)),
+  };
+}
+
+function behind(fields: Fields): unknown[] {
+  const errors = fields['errors'];
+  const several: unknown[] = Array.isArray(errors) ? errors : [];
+  return [fields['lastError'], ...several.slice(-MAX_LINKS).reverse(), fields['cause']];
+}
+
+/** The error itself and the bodies inside it, outermost first. */
+function bodiesOf(error: unknown): Fields[] {
+  const bodies = new Set<Fields>();
+  const visit = (value: unknown, depth: number): void => {
+    const fields = fieldsOf(value);
+    if (bodies.has(fields) || fields === NOTHING) return;
+    bodies.add(fields);
+    if (depth === MAX_BODY_DEPTH) return;
+    for (const name of BODY_FIELDS) visit(fields[name], depth + 1);
+    if (fields['data'] === undefined) visit(parsed(fields['responseBody']), depth + 1);
+  };
+  visit(error, 0);
+  return [...bodies];
+}
+
+/** Some servers put the status into the body as a number, also in a stream that began with 200. */
+function statusOf(bodies: readonly Fields[]): number | undefined {
+  const candidates = [...bodies.flatMap((body) => [body['status'], body['statusCode']]), ...bodies.map((body) => body['code'])];
+  return candidates.find((value): value is number => Number.isInteger(value) && (value as number) >= 400 && (value as number) <= 599);
+}
+
+function parsed(text: unknown): unknown {
+  if (typeof text !== 'string' || text.length > MAX_TEXT) return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+function isHeaders(value: unknown): value is HeadersLike {
+  return typeof value === 'object' && value !== null;
+}
+
+const NOTHING: Fields = {};
+
+function fieldsOf(value: unknown): Fields {
+  return typeof value === 'object' && value !== null ? (value as Fields) : NOTHING;
+}

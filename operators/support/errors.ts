@@ -1,0 +1,195 @@
+/** Machine-readable reason of a {@link FlowError}; switch on it, never on the message. */
+export type FlowErrorCode =
+  | 'FLOW_CONFIG_INVALID'
+  | 'FLOW_LANE_UNKNOWN'
+  | 'FLOW_ITEM_TOO_HEAVY'
+  | 'FLOW_BATCH_SHAPE'
+  | 'FLOW_PARTIAL_FAILURE'
+  | 'FLOW_RATE_LIMITED'
+  | 'FLOW_DEADLINE'
+  | 'FLOW_ATTEMPT_TIMEOUT'
+  | 'FLOW_OVERFLOW'
+  | 'FLOW_CLOSED'
+  | 'FLOW_SPLIT_BUDGET'
+  | 'FLOW_CALLBACK';
+
+/** Present on every {@link FlowError}, so that two bundled copies of the package recognise each other's errors. */
+const BRAND = '@@sluice/FlowError';
+
+/**
+ * Base of every error this package raises. Errors of your own source or work pass through untouched, as the same object.
+ * No item, prompt or key ever enters a message.
+ */
+export class FlowError extends Error {
+  readonly code: FlowErrorCode;
+  /** The operator or factory that raised it, for example `batchMap`. */
+  readonly operator: string;
+
+  constructor(code: FlowErrorCode, operator: string, message: string, cause?: unknown) {
+    super(`${operator}: ${message}`, cause === undefined ? undefined : { cause });
+    this.name = new.target.name;
+    this.code = code;
+    this.operator = operator;
+    Object.defineProperty(this, BRAND, { value: true });
+  }
+}
+
+/** True for an error of this package, from whichever copy of it; with `code`, only for that one. */
+export function isFlowError(value: unknown, code?: FlowErrorCode): value is FlowError {
+  if (typeof value !== 'object' || value === null || !(BRAND in value)) return false;
+  return code === undefined || (value as unknown as FlowError).code === code;
+}
+
+/** An option is out of range or of the wrong shape; thrown where the operator is created, never inside a stream. */
+export class FlowConfigError extends FlowError {
+  override readonly name = 'FlowConfigError';
+  constructor(
+    operator: string,
+    readonly option: string,
+    readonly expected: string,
+    readonly got: unknown,
+  ) {
+    super('FLOW_CONFIG_INVALID', operator, `expected \`${option}\` to be ${expected}, got ${show(got)}`);
+  }
+}
+
+/** An item names a lane that was not declared. */
+export class LaneUnknownError extends FlowError {
+  override readonly name = 'LaneUnknownError';
+  constructor(
+    operator: string,
+    readonly lane: string,
+    readonly known: readonly string[],
+  ) {
+    super('FLOW_LANE_UNKNOWN', operator, `lane \`${lane}\` is not one of ${known.map((k) => `\`${k}\``).join(', ')}`);
+  }
+}
+
+/** One item weighs more than a batch, or the provider, may ever take. */
+export class ItemTooHeavyError extends FlowError {
+  override readonly name = 'ItemTooHeavyError';
+  constructor(
+    operator: string,
+    readonly weight: number,
+    readonly maxWeight: number,
+  ) {
+    super('FLOW_ITEM_TOO_HEAVY', operator, `an item weighs ${String(weight)}, more than the limit of ${String(maxWeight)}`);
+  }
+}
+
+/** The work returned results that cannot be matched to the items it was given; the whole batch fails, nothing is shifted. */
+export class BatchShapeError extends FlowError {
+  override readonly name = 'BatchShapeError';
+  constructor(
+    operator: string,
+    readonly expected: number,
+    readonly received: number,
+    problem = `expected ${String(expected)} results, one per item, received ${String(received)}`,
+  ) {
+    super('FLOW_BATCH_SHAPE', operator, problem);
+  }
+}
+
+/** The work reported this item as failed (`{ failed, values }`) without saying why. */
+export class PartialFailureError extends FlowError {
+  override readonly name = 'PartialFailureError';
+  constructor(
+    operator: string,
+    readonly failed: number,
+    readonly succeeded: number,
+  ) {
+    super('FLOW_PARTIAL_FAILURE', operator, `the work reported this item as failed (${String(failed)} failed, ${String(succeeded)} succeeded)`);
+  }
+}
+
+/** A permit was refused instead of waited for. */
+export class RateLimitError extends FlowError {
+  override readonly name = 'RateLimitError';
+  constructor(
+    operator: string,
+    readonly limit: string,
+    readonly retryAfterMs: number,
+  ) {
+    super('FLOW_RATE_LIMITED', operator, `no permit under ${limit}; try again in ${String(Math.ceil(retryAfterMs))} ms`);
+  }
+}
+
+/** An item was not settled within its time; counts from acceptance, so waiting and backoff are included. Never retried. */
+export class DeadlineError extends FlowError {
+  override readonly name = 'DeadlineError';
+  constructor(
+    operator: string,
+    readonly deadlineMs: number,
+    readonly elapsedMs: number,
+    cause?: unknown,
+  ) {
+    super('FLOW_DEADLINE', operator, `not settled within ${String(deadlineMs)} ms (${String(Math.round(elapsedMs))} ms elapsed)`, cause);
+  }
+}
+
+/** One attempt of the work took longer than `attemptTimeoutMs`; its signal was aborted. Classified as `timeout`. */
+export class AttemptTimeoutError extends FlowError {
+  override readonly name = 'AttemptTimeoutError';
+  constructor(
+    operator: string,
+    readonly timeoutMs: number,
+  ) {
+    super('FLOW_ATTEMPT_TIMEOUT', operator, `the attempt took longer than ${String(timeoutMs)} ms and was aborted`);
+  }
+}
+
+/** A bounded queue was full; `policy` says which item paid for it. */
+export class OverflowError extends FlowError {
+  override readonly name = 'OverflowError';
+  constructor(
+    operator: string,
+    readonly limit: number,
+    readonly policy: string,
+  ) {
+    super('FLOW_OVERFLOW', operator, `the queue is full (\`maxQueued\` ${String(limit)}, \`overflow\` '${policy}')`);
+  }
+}
+
+/** The handle was closed: it takes no new work, and what was still waiting was given up. */
+export class ClosedError extends FlowError {
+  override readonly name = 'ClosedError';
+  constructor(operator: string) {
+    super('FLOW_CLOSED', operator, 'closed; it accepts no more work');
+  }
+}
+
+/** Divide-and-conquer ran out of calls or depth: this item was not proven bad, only not settled. `cause` is the last group's error. */
+export class SplitBudgetError extends FlowError {
+  override readonly name = 'SplitBudgetError';
+  constructor(
+    operator: string,
+    readonly maxCalls: number,
+    readonly calls: number,
+    cause: unknown,
+  ) {
+    super('FLOW_SPLIT_BUDGET', operator, `gave up splitting after ${String(calls)} of ${String(maxCalls)} calls`, cause);
+  }
+}
+
+/** A callback of yours (`weigh`, `key`, `lane`, …) threw or returned something unusable; `cause` is what it threw. */
+export class CallbackError extends FlowError {
+  override readonly name = 'CallbackError';
+  constructor(
+    operator: string,
+    readonly callback: string,
+    problem: string,
+    cause?: unknown,
+  ) {
+    super('FLOW_CALLBACK', operator, `\`${callback}\` ${problem}`, cause);
+  }
+}
+
+/** A value for an error message: short, typed, never a payload (strings and objects are described, not printed whole). */
+export function show(value: unknown): string {
+  if (typeof value === 'string') return `'${value.length > 40 ? `${value.slice(0, 40)}…` : value}' (string)`;
+  if (value === null || value === undefined) return `\`${String(value)}\``;
+  if (typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint') return `\`${String(value)}\` (${typeof value})`;
+  if (Array.isArray(value)) return `an array of ${String(value.length)}`;
+  if (typeof value === 'function') return 'a function';
+  return `an object of type ${(value as object).constructor?.name ?? 'null prototype'}`;
+}

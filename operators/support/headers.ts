@@ -1,0 +1,50 @@
+import type { HeadersLike } from './types.js';
+
+/** A longer wait (about 25 days) is a mistake of the sender, or a date compared with a virtual clock. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+const DECIMAL = /^\d+(?:\.\d+)?$/;
+
+/** An HTTP date in either form that names its zone; `Date.parse` alone would take `-5` for a year. */
+const HTTP_DATE = /^[A-Z][a-z]+, .+ GMT$/;
+
+/** One header by its lower-case name, in whatever spelling a record has it; the first of several values. */
+export function headerOf(headers: HeadersLike, name: string): string | undefined {
+  const value = isGettable(headers) ? headers.get(name) : valueOf(headers, name);
+  const first: unknown = Array.isArray(value) ? value[0] : value;
+  return typeof first === 'string' || typeof first === 'number' ? String(first).trim() : undefined;
+}
+
+/**
+ * How long the other side asks to wait, in ms: `retry-after-ms`, else `retry-after` as seconds (fractions allowed) or as an
+ * HTTP date. A date needs `epochMs`, the time now in ms since 1970, and is ignored without it; one in the past means 0.
+ * Anything else (negative, not a number, above 25 days) is ignored.
+ */
+export function parseRetryAfterMs(headers: HeadersLike, epochMs?: number): number | undefined {
+  const waitMs = scaled(headerOf(headers, 'retry-after-ms'), 1);
+  if (waitMs !== undefined) return waitMs;
+  const text = headerOf(headers, 'retry-after');
+  return scaled(text, 1000) ?? untilDate(text, epochMs);
+}
+
+function isGettable(headers: HeadersLike): headers is { get(name: string): string | null } {
+  return typeof (headers as { get?: unknown }).get === 'function';
+}
+
+function valueOf(headers: Exclude<HeadersLike, { get(name: string): string | null }>, name: string): unknown {
+  const key = Object.keys(headers).find((spelling) => spelling.toLowerCase() === name);
+  return key === undefined ? undefined : headers[key];
+}
+
+function scaled(text: string | undefined, unitMs: number): number | undefined {
+  return text !== undefined && DECIMAL.test(text) ? plausible(Number(text) * unitMs) : undefined;
+}
+
+function untilDate(text: string | undefined, epochMs: number | undefined): number | undefined {
+  if (text === undefined || epochMs === undefined || !HTTP_DATE.test(text)) return undefined;
+  return plausible(Math.max(0, Date.parse(text) - epochMs));
+}
+
+function plausible(waitMs: number): number | undefined {
+  return waitMs <= LONGEST_MS ? waitMs : undefined;
+}

@@ -1,0 +1,64 @@
+import { FlowConfigError } from './errors.js';
+
+/** A whole number >= `least`, or Infinity for "no limit". */
+export function count(operator: string, option: string, value: unknown, least = 1): number {
+  if (value === Infinity || (Number.isSafeInteger(value) && (value as number) >= least)) return value as number;
+  throw new FlowConfigError(operator, option, `a whole number >= ${String(least)} or Infinity`, value);
+}
+
+/** A number of milliseconds >= 0, or Infinity for "never". */
+export function durationMs(operator: string, option: string, value: unknown): number {
+  if (typeof value === 'number' && value >= 0) return value;
+  throw new FlowConfigError(operator, option, 'a number of milliseconds >= 0 or Infinity', value);
+}
+
+/** A number > 0, or Infinity for "no limit". */
+export function positive(operator: string, option: string, value: unknown): number {
+  if (typeof value === 'number' && value > 0) return value;
+  throw new FlowConfigError(operator, option, 'a number > 0 or Infinity', value);
+}
+
+/** A finite number between `least` and `most`, both included. */
+export function ratio(operator: string, option: string, value: unknown, least = 0, most = 1): number {
+  if (typeof value === 'number' && value >= least && value <= most && value !== Infinity) return value;
+  throw new FlowConfigError(operator, option, `a number from ${String(least)} to ${String(most)}`, value);
+}
+
+/** One of a closed set of words. */
+export function oneOf<const V extends string>(operator: string, option: string, value: unknown, words: readonly V[]): V {
+  if (words.includes(value as V)) return value as V;
+  throw new FlowConfigError(operator, option, `one of ${words.map((w) => `'${w}'`).join(', ')}`, value);
+}
+
+/** What was given, or the default when it was left out. `null` is not left out: it is checked, and refused. */
+export function orDefault<V, D>(value: V | undefined, fallback: D): V | D {
+  return value === undefined ? fallback : value;
+}
+
+/** A function, or nothing. */
+export function callback<F>(operator: string, option: string, value: F): F {
+  if (value === undefined || typeof value === 'function') return value;
+  throw new FlowConfigError(operator, option, 'a function', value);
+}
+
+/** A function that must be there. */
+export function required<F>(operator: string, option: string, value: F): F {
+  if (typeof value === 'function') return value;
+  throw new FlowConfigError(operator, option, 'a function', value);
+}
+
+/** True or false. */
+export function flag(operator: string, option: string, value: unknown): boolean {
+  if (typeof value === 'boolean') return value;
+  throw new FlowConfigError(operator, option, 'true or false', value);
+}
+
+/** An options object without fields nobody knows: a misspelt option is an error, not a default. */
+export function known(operator: string, options: unknown, names: readonly string[]): void {
+  if (typeof options !== 'object' || options === null) throw new FlowConfigError(operator, 'options', 'an object', options);
+  for (const name of Object.keys(options)) {
+    if (!names.includes(name)) {
+      throw new FlowConfigError(operator, name, `absent (known options: ${names.join(', ')})`, (options as Record<string, unknown>)[name]);
+    }
+  }
+}

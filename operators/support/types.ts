@@ -1,0 +1,128 @@
+/** What became of one accepted item: its own value, or a named error. Every accepted item gets exactly one. */
+export type Settled<T, R> = Fulfilled<T, R> | Rejected<T>;
+
+export interface Fulfilled<T, R> {
+  readonly status: 'fulfilled';
+  readonly value: R;
+  readonly input: T;
+  /** Position in the order of acceptance, from 0. */
+  readonly index: number;
+  /** What the `id` option made of the item; by default the index as text. */
+  readonly id: string;
+  /** Calls this item was part of. */
+  readonly attempts: number;
+}
+
+export interface Rejected<T> {
+  readonly status: 'rejected';
+  readonly reason: unknown;
+  readonly input: T;
+  /** Position in the order of acceptance, from 0. */
+  readonly index: number;
+  /** What the `id` option made of the item; by default the index as text. */
+  readonly id: string;
+  /** Calls this item was part of; 0 when it was never sent. */
+  readonly attempts: number;
+}
+
+/** Tokens a call really used; one of the two may be left out when the provider reports a sum. */
+export interface Usage {
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+}
+
+/** What a limiter learns from: the status and headers of a response, as `fetch` and every SDK error carry them. */
+export interface ResponseLike {
+  readonly status: number;
+  readonly headers: HeadersLike;
+}
+
+export type HeadersLike = { get(name: string): string | null } | Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** What a work function is told about its call. */
+export interface CallContext {
+  /** Aborted when every member of the call has left, or the attempt has timed out; made on first use. */
+  readonly signal: AbortSignal;
+  /** 1 on the first attempt. */
+  readonly attempt: number;
+  /** How often the batch was split or blamed before this call; 0 for a fresh one. */
+  readonly splitDepth: number;
+  /** The same for a batch, its retries and its parts. */
+  readonly batchId: string;
+  /** The lane that led the batch; lower lanes may ride along. */
+  readonly lane: string;
+  /** Sum of the items' weights. */
+  readonly weight: number;
+  /** When this attempt times out, on the operator's scheduler; Infinity when it does not. */
+  readonly deadlineAt: number;
+  /** Replaces the estimated token cost by the real one. */
+  reconcile(usage: Usage): void;
+  /** Lets the limiter read `retry-after` from a response. */
+  observe(response: ResponseLike): void;
+}
+
+/**
+ * What a batch work function may answer:
+ * - an array as long as the batch, in its order; an `Error` in it rejects that item alone;
+ * - a `Map` from item id to value (a missing id rejects that item, an unknown one the batch);
+ * - `{ failed, values }`: indices or ids that failed, and the values of the others in order;
+ * - a list of `{ status: 'fulfilled', value } | { status: 'rejected', reason }`, as `Promise.allSettled` makes.
+ */
+export type BatchResult<R> =
+  | readonly (R | Error)[]
+  | ReadonlyMap<string, R>
+  | { readonly failed: readonly (string | number)[]; readonly values: readonly R[] }
+  | readonly PromiseSettledResult<R>[];
+
+/** What kind of failure an error is; decides whether to retry, split, wait or give up. */
+export type ErrorClass =
+  | 'throttled'
+  | 'transient'
+  | 'timeout'
+  | 'tooLarge'
+  | 'itemFault'
+  | 'fatal'
+  | 'contract'
+  | 'cancelled';
+
+/** What a classifier answers. */
+export interface Verdict {
+  readonly class: ErrorClass;
+  /** How long the other side asked us to wait. */
+  readonly retryAfterMs?: number;
+  /** Indices (in the call's order) or ids of the items at fault, when the error names them. */
+  readonly blame?: readonly (number | string)[];
+  /** Size the other side measured and its limit, in the unit of the item's weight, when a `tooLarge` error gives them. */
+  readonly tooLarge?: { readonly actual: number; readonly limit: number };
+}
+
+/** What a classifier is told. */
+export interface ClassifyContext {
+  /** Items in the failed call. */
+  readonly size: number;
+  readonly attempt: number;
+  /** True when we aborted the call ourselves. */
+  readonly aborted: boolean;
+  /** The time now in ms since 1970, for a `retry-after` given as a date. @defaultValue none: such dates are ignored */
+  readonly epochMs?: number;
+}
+
+export type Classify = (error: unknown, context: ClassifyContext) => Verdict;
+
+/** One priority class. The order of the `lanes` array is the priority, most urgent first. */
+export interface LaneOptions {
+  readonly name: string;
+  /** Longest the lane's oldest item is held for company while a permit is free, in ms. 0 = leave at once. @defaultValue the operator's window */
+  readonly maxWaitMs?: number;
+  /** Most items waiting in this lane. @defaultValue the operator's `maxQueued` */
+  readonly maxQueued?: number;
+  /** What happens at the bound. @defaultValue the operator's `overflow` */
+  readonly overflow?: Overflow;
+  /** Share of the batch (or of the grants) kept for this lane while higher lanes could fill it all. @defaultValue 0.1, 0 for the first lane */
+  readonly floor?: number;
+  /** Whether lower lanes may fill up a batch that this lane leads. @defaultValue true */
+  readonly piggyback?: boolean;
+}
+
+/** What a bounded queue does with one item too many. */
+export type Overflow = 'error' | 'dropOldest' | 'dropNewest' | 'dropLowest' | 'latest';

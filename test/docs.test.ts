@@ -1,0 +1,110 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { roster } from '../marbles/roster.js';
+import { docComments, examplesInPage, examplesInSource, fences, runExample } from './support/doctest.js';
+import { camelCase, drawingOf, marbleFiles } from './support/marble-files.js';
+
+const ROOT = new URL('../', import.meta.url);
+const read = (path: string): string => readFileSync(new URL(path, ROOT), 'utf8');
+const list = (folder: string, end: string): string[] =>
+  existsSync(new URL(folder, ROOT))
+    ? readdirSync(new URL(folder, ROOT), { recursive: true, encoding: 'utf8' })
+        .filter((name) => name.endsWith(end))
+        .map((name) => `${folder}/${name}`)
+        .sort()
+    : [];
+
+const CONTRACT = ['Emits when', 'Holds at most', 'Completes when', 'Errors when', 'On unsubscribe'];
+const HEADINGS = ['Diagram', 'Contract', 'Defaults', 'Telemetry', 'Patterns', 'Anti-patterns'];
+
+const drawings = new Map(
+  (await marbleFiles()).flatMap(({ operator, specs }) =>
+    specs.flatMap((spec) => {
+      const text = drawingOf(spec);
+      return [[`${operator} ${spec.title}`, text] as const, ...(spec.cover ? [[operator, text] as const] : [])];
+    }),
+  ),
+);
+
+/** A default as one writes it in code. */
+function written(value: unknown): string {
+  if (typeof value === 'string') return `'${value}'`;
+  if (typeof value !== 'object' || value === null) return String(value);
+  return `{ ${Object.entries(value)
+    .map(([name, field]) => `${name}: ${written(field)}`)
+    .join(', ')} }`;
+}
+
+/** Every `text marbles/<operator>` block (the cover) and `text marbles/<operator> <title>` block (one example) of a text. */
+function drawn(text: string): { readonly name: string; readonly code: string }[] {
+  return [...text.matchAll(/^```text marbles\/(.+)$/gm)].flatMap(([, name = '']) =>
+    fences(text, `text marbles/${name}`).map(({ code }) => ({ name, code })),
+  );
+}
+
+function sourceOf(operator: string): string {
+  const path = list('operators', '.ts').find((file) => camelCase(file.replace(/^operators\/(.+)\.ts$/, '$1')) === operator);
+  if (path === undefined) throw new Error(`no file in operators/ is named after ${operator}`);
+  return path;
+}
+
+describe.each(roster)('the doc comment of $operator', ({ operator }) => {
+  const source = read(sourceOf(operator));
+  const declared = source.indexOf(`export function ${operator}`);
+  const comment = docComments(source).findLast(({ end }) => end < declared)?.text ?? '';
+
+  it.each(CONTRACT)('says: %s', (line) => {
+    expect(comment).toMatch(new RegExp(`^- \\*\\*${line}\\*\\* \\S`, 'm'));
+  });
+
+  it('shows the drawing of its cover example, and runs', () => {
+    const [first] = drawn(comment);
+    expect(first).toEqual({ name: operator, code: drawings.get(operator) });
+    expect(fences(comment, 'ts')).not.toHaveLength(0);
+  });
+});
+
+describe.each(list('docs/operators', '.md'))('%s', (path) => {
+  const page = read(path);
+  const operator = camelCase(path.replace(/^docs\/operators\/(.+)\.md$/, '$1'));
+
+  it('starts with which operator to choose', () => {
+    expect(page).toMatch(new RegExp(`^# ${operator}\\n\\nTake \`${operator}\` when \\S`));
+  });
+
+  it('has the same sections as every operator page', () => {
+    expect([...page.matchAll(/^## (.+)$/gm)].map(([, heading]) => heading)).toEqual(HEADINGS);
+  });
+
+  it('shows drawings of what really happens', () => {
+    const blocks = drawn(page);
+    // What reads promises or is no stream has no drawing; which those are, and why, stands in test/package.
+    if (drawings.has(operator)) expect(blocks).toContainEqual({ name: operator, code: drawings.get(operator) });
+    expect(blocks.filter(({ name, code }) => code !== drawings.get(name))).toEqual([]);
+  });
+
+  it('lists every default', async () => {
+    const exported = (await import(`../operators/${path.replace(/^docs\/operators\/(.+)\.md$/, '$1')}.ts`)) as Record<string, unknown>;
+    const defaults = Object.entries(exported).flatMap(([name, value]) =>
+      name.endsWith('_DEFAULTS') ? Object.entries(value as object) : [],
+    );
+    for (const [option, value] of defaults) {
+      expect(page, option).toContain(`\n| \`${option}\` | \`${written(value)}\` |`);
+    }
+  });
+});
+
+const examples = [
+  ...['operators', 'marbles', 'src/pipelines', 'src/tokenizers'].flatMap((folder) => list(folder, '.ts')).flatMap((path) => examplesInSource(path, read(path))),
+  ...[...list('docs', '.md'), ...(existsSync(new URL('README.md', ROOT)) ? ['README.md'] : [])].flatMap((path) =>
+    examplesInPage(path, read(path)),
+  ),
+];
+
+describe('the examples', () => {
+  it.each(examples)('$where', async (example) => {
+    const checks = await runExample(example);
+    expect(checks, 'an example needs a line `expression; // => value`').not.toHaveLength(0);
+    for (const { line, actual, expected } of checks) expect(actual, `line ${String(line)}`).toEqual(expected);
+  });
+});

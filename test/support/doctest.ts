@@ -1,0 +1,105 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { Plugin } from 'esbuild';
+import { build } from 'esbuild';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+
+/** A runnable piece of documentation. */
+export interface Example {
+  /** Path of the file and line of the fence, for the title of the test. */
+  readonly where: string;
+  readonly code: string;
+}
+
+/** One `expression; // => value` line, run. */
+export interface Check {
+  /** Line within the example, from 1. */
+  readonly line: number;
+  readonly actual: unknown;
+  readonly expected: unknown;
+}
+
+/** The text of a fenced block and the line its fence stands on; fences are found by all that follows the backticks. */
+export function fences(text: string, info: string): { readonly line: number; readonly code: string }[] {
+  const lines = text.split('\n');
+  return lines.flatMap((line, start) => {
+    if (line.trim() !== `\`\`\`${info}`) return [];
+    const end = lines.findIndex((other, index) => index > start && other.trim() === '```');
+    return [{ line: start + 1, code: lines.slice(start + 1, end === -1 ? undefined : end).join('\n') }];
+  });
+}
+
+/** Every `ts` fence in the doc comments of a source file. */
+export function examplesInSource(path: string, text: string): Example[] {
+  return docComments(text).flatMap(({ line, text: comment }) =>
+    fences(comment, 'ts').map((fence) => ({ where: `${path}:${String(line + fence.line - 1)}`, code: fence.code })),
+  );
+}
+
+/** Every fence of a page that is marked `ts doctest`. */
+export function examplesInPage(path: string, text: string): Example[] {
+  return fences(text, 'ts doctest').map(({ line, code }) => ({ where: `${path}:${String(line)}`, code }));
+}
+
+/** The doc comments of a source file, without their stars. */
+export function docComments(source: string): { readonly line: number; readonly text: string; readonly end: number }[] {
+  return [...source.matchAll(/^[ \t]*\/\*\*[\s\S]*?\*\//gm)].map((match) => ({
+    line: source.slice(0, match.index).split('\n').length,
+    text: match[0].replace(/^[ \t]*\/\*\*[ \t]?|[ \t]*\*\/$/g, '').replace(/^[ \t]*\* ?/gm, ''),
+    end: match.index + match[0].length,
+  }));
+}
+
+/** Compiles an example against the sources, runs it, and tells what each of its `// =>` lines saw. */
+export async function runExample(example: Example): Promise<Check[]> {
+  const checks: Check[] = [];
+  const slot = `doctest ${example.where}`;
+  const code = example.code
+    .split('\n')
+    .map((line, index) =>
+      line.replace(
+        /^(.+?);?\s*\/\/ => (.+)$/,
+        (_all, actual: string, expected: string) => `__check(${String(index + 1)}, ${actual}, ${expected});`,
+      ),
+    )
+    .join('\n');
+  const { outputFiles } = await build({
+    stdin: {
+      contents: `const __check = globalThis[${JSON.stringify(slot)}];\n${code}`,
+      loader: 'ts',
+      resolveDir: ROOT,
+      sourcefile: example.where,
+    },
+    bundle: true,
+    write: false,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    logLevel: 'silent',
+    plugins: [ownName],
+  });
+  const bundle = outputFiles[0]?.text ?? '';
+  Object.assign(globalThis, {
+    [slot]: (line: number, actual: unknown, expected: unknown) => checks.push({ line, actual, expected }),
+  });
+  try {
+    await import(/* @vite-ignore */ `data:text/javascript;base64,${Buffer.from(bundle).toString('base64')}`);
+  } finally {
+    Reflect.deleteProperty(globalThis, slot);
+  }
+  return checks;
+}
+
+/** `sluice` and its subpaths mean the sources, as the package's users mean the package. */
+const ownName: Plugin = {
+  name: 'own-name',
+  setup: (bundler) => {
+    bundler.onResolve({ filter: /^sluice(\/|$)/ }, ({ path }) => {
+      const entry = path.replace(/^sluice\/?/, '');
+      const places = entry === '' ? ['src/index.ts'] : [`${entry}/index.ts`, `src/${entry}/index.ts`, `src/${entry}.ts`];
+      const found = places.map((place) => ROOT + place).find((file) => existsSync(file));
+      return found === undefined ? { errors: [{ text: `no entry of this package is named ${path}` }] } : { path: found };
+    });
+  },
+};
