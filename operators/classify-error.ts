@@ -1,0 +1,221 @@
+import type { Evidence } from './support/error-evidence.js';
+import { evidenceOf, linksOf } from './support/error-evidence.js';
+import type { FlowError, FlowErrorCode } from './support/errors.js';
+import { isFlowError } from './support/errors.js';
+import { parseRetryAfterMs } from './support/headers.js';
+import type { ClassifyContext, ErrorClass, Verdict } from './support/types.js';
+
+/** Errors of this package that reach a classifier come from a pipeline inside the work. */
+const BY_OWN_CODE: Readonly<Record<FlowErrorCode, ErrorClass>> = {
+  FLOW_CONFIG_INVALID: 'fatal',
+  FLOW_LANE_UNKNOWN: 'fatal',
+  FLOW_ITEM_TOO_HEAVY: 'itemFault',
+  FLOW_BATCH_SHAPE: 'contract',
+  FLOW_PARTIAL_FAILURE: 'itemFault',
+  FLOW_RATE_LIMITED: 'throttled',
+  FLOW_DEADLINE: 'fatal',
+  FLOW_ATTEMPT_TIMEOUT: 'timeout',
+  FLOW_OVERFLOW: 'fatal',
+  FLOW_CLOSED: 'fatal',
+  FLOW_SPLIT_BUDGET: 'fatal',
+  FLOW_CALLBACK: 'itemFault',
+};
+
+/** Statuses that do not follow the rule of their hundred: another 4xx refuses the call as such, another 5xx may pass. */
+const BY_STATUS: ReadonlyMap<number, ErrorClass> = new Map<number, ErrorClass>([
+  [400, 'itemFault'],
+  [408, 'transient'],
+  [409, 'transient'],
+  [413, 'tooLarge'],
+  [422, 'itemFault'],
+  [425, 'transient'],
+  [429, 'throttled'],
+  [501, 'fatal'],
+]);
+
+/** Words that know better than the status beside them: an exhausted quota is a 429, an unknown option a 400. */
+const ABOVE_STATUS: ReadonlyMap<string, ErrorClass> = /* @__PURE__ */ classes({
+  fatal: [
+    'insufficient_quota',
+    'billing_hard_limit_reached',
+    'billing_error',
+    'invalid_api_key',
+    'model_not_found',
+    'unknown_parameter',
+    'unsupported_parameter',
+  ],
+  tooLarge: ['context_length_exceeded', 'max_tokens_per_request', 'request_too_large', 'array_above_max_length'],
+});
+
+/** Words for errors that carry no status: sockets, aborts, and errors sent inside a stream that began well. */
+const WITHOUT_STATUS: ReadonlyMap<string, ErrorClass> = /* @__PURE__ */ classes({
+  cancelled: ['AbortError', 'ABORT_ERR', 'APIUserAbortError', 'UND_ERR_ABORTED', 'CanceledError', 'ERR_CANCELED'],
+  timeout: ['TimeoutError', 'APIConnectionTimeoutError', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'],
+  throttled: ['rate_limit_error', 'rate_limit_exceeded'],
+  transient: [
+    ...['overloaded_error', 'api_error', 'server_error', 'timeout_error'],
+    ...['ECONNRESET', 'ECONNREFUSED', 'ECONNABORTED', 'ENOTFOUND', 'EAI_AGAIN', 'EPIPE', 'ETIMEDOUT'],
+    ...['ENETDOWN', 'ENETUNREACH', 'EHOSTDOWN', 'EHOSTUNREACH', 'ERR_STREAM_PREMATURE_CLOSE'],
+    ...['UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_CLOSED', 'UND_ERR_DESTROYED', 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'],
+  ],
+  tooLarge: ['AI_TooManyEmbeddingValuesForCallError'],
+  fatal: [
+    ...['authentication_error', 'permission_error', 'not_found_error', 'AI_NoSuchModelError', 'AI_LoadAPIKeyError'],
+    ...['UND_ERR_INVALID_ARG', 'ERR_INVALID_URL', 'CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID'],
+    ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
+  ],
+});
+
+/** What says "the connection failed" without saying how; believed when nothing else in the chain says more. */
+const LAST_RESORT: readonly (readonly [RegExp, ErrorClass])[] = [
+  [/^Request was aborted\.$/, 'cancelled'],
+  [/^Request timed out\.$/, 'timeout'],
+  // Node, Chrome and Safari (which may add the host), Firefox, the SDKs, a body that breaks off.
+  [/^(?:fetch failed|failed to fetch|load failed)(?: \(.+\))?$/i, 'transient'],
+  [/^NetworkError when attempting to fetch resource\.?$/, 'transient'],
+  [/^(?:connection error\.|terminated|network error)$/i, 'transient'],
+];
+
+const OUT_OF_CREDIT = /credit balance is too low/i;
+
+/** Where the items of a batch stand in a request, as `input[3]`, `$.input[3]` or `messages.3`. */
+const ITEM_PATH = /\b(?:inputs?|messages|prompts?|texts|items|documents|contents|requests)(?:\[(\d{1,9})\]|\.(\d{1,9})\b)/g;
+
+/** How providers write down a size and its limit. */
+const SIZES: readonly RegExp[] = [
+  /requested (?<actual>\d[\d,]{0,15}) tokens, max (?<limit>\d[\d,]{0,15})/i,
+  /maximum context length is (?<limit>\d[\d,]{0,15}) tokens.{0,40}?(?:requested|resulted in) (?:about )?(?<actual>\d[\d,]{0,15})/i,
+  /(?<actual>\d[\d,]{0,15}) tokens > (?<limit>\d[\d,]{0,15}) maximum/i,
+  /limit (?<limit>\d[\d,]{0,15}), requested (?<actual>\d[\d,]{0,15})/i,
+];
+
+/** Statuses whose message may be about size; 429 is one because a request above a whole minute's tokens can never pass. */
+const MAY_BE_ABOUT_SIZE: ReadonlySet<number | undefined> = new Set([undefined, 400, 413, 422, 429]);
+
+/** Words and statuses about a request as a whole; any other size limit may be that of the one item an error names. */
+const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'request_too_large', 'array_above_max_length']);
+
+/**
+ * Sorts an error of a model, an SDK, `fetch` or your own work into what can be done about it. The default of every
+ * `classify` option; call it from your own classifier for the errors you have no opinion on.
+ *
+ * | evidence | class |
+ * | --- | --- |
+ * | 429; `rate_limit_error` | `throttled` |
+ * | 408, 409, 425, 5xx; a connection that was refused, reset or not found; `fetch failed` | `transient` |
+ * | `AttemptTimeoutError`, `TimeoutError`, an SDK's own timeout | `timeout` |
+ * | 413; `context_length_exceeded`, `max_tokens_per_request`; a message that gives a size and its limit | `tooLarge` |
+ * | 400, 422; an error without any evidence | `itemFault` |
+ * | 401, 403, 404, 405 and other 4xx; `insufficient_quota`, `model_not_found`; `DeadlineError`, `ClosedError`, … | `fatal` |
+ * | `BatchShapeError` | `contract` |
+ * | whatever a call ends with that we aborted; an `AbortError` that we did not cause | `cancelled` |
+ *
+ * - **Reads** `status`, `statusCode`, `response.status`; `headers`, `responseHeaders`, `response.headers`; `code`, `type`, `param` and
+ *   `message`, also of the bodies under `error`, `data`, `body`, `response` and `responseBody`.
+ * - **Looks behind** `cause`, `lastError` and `errors` (the latest first), 16 errors at most; the nearest that says something decides.
+ * - **No evidence means `itemFault`:** a plain throw of your work is most often about one of its items, and splitting finds out
+ *   which, in at most twice as many calls as items. Classify it as `fatal` yourself where that is too dear.
+ * - **An `AbortError` that we did not cause** is `cancelled` all the same: somebody wanted the call to end, so it is not repeated.
+ * - **`retryAfterMs`** comes from `retry-after-ms`, else `retry-after`; a date only when `context.epochMs` tells the time.
+ * - **`blame`** are the indices the error names (`input[3]`), when all of them are below `context.size`. A
+ *   `context_length_exceeded` that names items is their fault, not the batch's: `itemFault`.
+ *
+ * Never throws on strange errors: `undefined`, strings, cycles and foreign objects are sorted like any other.
+ *
+ * @example
+ * ```ts
+ * import { classifyError } from 'sluice/operators';
+ *
+ * const error = { status: 429, headers: { 'retry-after': '1.5' } };
+ * classifyError(error, { size: 8, attempt: 1, aborted: false }); // => { class: 'throttled', retryAfterMs: 1500 }
+ * ```
+ * @example The error names the item.
+ * ```ts
+ * import { classifyError } from 'sluice/operators';
+ *
+ * const error = { status: 400, message: "'$.input[3]' is invalid" };
+ * classifyError(error, { size: 8, attempt: 1, aborted: false }); // => { class: 'itemFault', blame: [3] }
+ * ```
+ */
+export function classifyError(error: unknown, context: ClassifyContext): Verdict {
+  // Our own errors come first: an attempt that timed out was aborted by us as well.
+  if (context.aborted && !isFlowError(error)) return { class: 'cancelled' };
+  const links = linksOf(error);
+  for (const link of links) {
+    const verdict = isFlowError(link) ? ownVerdict(link) : plainVerdict(evidenceOf(link), context);
+    if (verdict !== undefined) return verdict;
+  }
+  const messages = links.flatMap((link) => evidenceOf(link).messages);
+  const guess = LAST_RESORT.find(([pattern]) => messages.some((message) => pattern.test(message)));
+  return guess === undefined ? itemFault(evidenceOf(error), context) : { class: guess[1] };
+}
+
+function ownVerdict(error: FlowError): Verdict {
+  // Another copy of this package may know codes that this one does not.
+  const byCode: Partial<Record<string, ErrorClass>> = BY_OWN_CODE;
+  const { retryAfterMs } = error as { readonly retryAfterMs?: unknown };
+  const known = typeof retryAfterMs === 'number' && Number.isFinite(retryAfterMs);
+  return { class: byCode[error.code] ?? 'fatal', ...(known && { retryAfterMs }) };
+}
+
+/** Undefined when this error says nothing, and those behind it should be asked. */
+function plainVerdict(evidence: Evidence, context: ClassifyContext): Verdict | undefined {
+  const { status, words, messages } = evidence;
+  const exact = firstOf(words, ABOVE_STATUS);
+  if (exact === 'fatal' || messages.some((message) => OUT_OF_CREDIT.test(message))) return { class: 'fatal' };
+  const size = MAY_BE_ABOUT_SIZE.has(status) ? sizeIn(messages) : undefined;
+  const found = exact ?? (size && 'tooLarge') ?? (status === undefined ? firstOf(words, WITHOUT_STATUS) : byStatus(status));
+  if (found === 'tooLarge') return tooLarge(evidence, size, context);
+  if (found === 'itemFault') return itemFault(evidence, context);
+  if (found !== 'throttled' && found !== 'transient') return found && { class: found };
+  const retryAfterMs = evidence.headers && parseRetryAfterMs(evidence.headers, context.epochMs);
+  return { class: found, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+}
+
+function byStatus(status: number): ErrorClass {
+  return BY_STATUS.get(status) ?? (status < 500 ? 'fatal' : 'transient');
+}
+
+function tooLarge(evidence: Evidence, size: Verdict['tooLarge'], context: ClassifyContext): Verdict {
+  const wholeRequest = evidence.status === 413 || evidence.words.some((word) => WHOLE_REQUEST.has(word));
+  const blamed = itemFault(evidence, context);
+  if (blamed.blame !== undefined && !wholeRequest) return blamed;
+  return { class: 'tooLarge', ...(size && { tooLarge: size }) };
+}
+
+function itemFault(evidence: Evidence, context: ClassifyContext): Verdict {
+  const inParams = indicesIn(evidence.params);
+  const indices = inParams.length > 0 ? inParams : indicesIn(evidence.messages);
+  // One index out of range shows that they do not count our items.
+  const trusted = indices.length > 0 && indices.every((index) => index < context.size);
+  return { class: 'itemFault', ...(trusted && { blame: indices }) };
+}
+
+function indicesIn(texts: readonly string[]): number[] {
+  const indices = texts.flatMap((text) => [...text.matchAll(ITEM_PATH)].map(([, inBrackets, afterDot]) => Number(inBrackets ?? afterDot)));
+  return [...new Set(indices)];
+}
+
+function sizeIn(messages: readonly string[]): Verdict['tooLarge'] {
+  for (const message of messages) {
+    for (const pattern of SIZES) {
+      const groups = pattern.exec(message)?.groups;
+      const actual = amount(groups?.['actual']);
+      const limit = amount(groups?.['limit']);
+      if (limit > 0 && actual > limit) return { actual, limit };
+    }
+  }
+  return undefined;
+}
+
+function amount(text: string | undefined): number {
+  return Number(text?.replaceAll(',', ''));
+}
+
+function firstOf(words: readonly string[], table: ReadonlyMap<string, ErrorClass>): ErrorClass | undefined {
+  return words.map((word) => table.get(word)).find((found) => found !== undefined);
+}
+
+function classes(words: Partial<Record<ErrorClass, readonly string[]>>): ReadonlyMap<string, ErrorClass> {
+  return new Map(Object.entries(words).flatMap(([name, list]) => list.map((word) => [word, name as ErrorClass] as const)));
+}

@@ -1,0 +1,159 @@
+import { Observable } from 'rxjs';
+import { abortReason } from './support/abort.js';
+import { CallbackError, show } from './support/errors.js';
+import { required } from './support/options.js';
+
+/** The part of a web `ReadableStream` that is used; written out, so that no DOM types are needed. */
+export interface ReadableLike<T> {
+  getReader(): ReaderLike<T>;
+}
+
+export interface ReaderLike<T> {
+  read(): Promise<{ readonly done: boolean; readonly value?: T | undefined }>;
+  cancel(reason?: unknown): Promise<void>;
+  releaseLock(): void;
+}
+
+/** What a factory of {@link fromStream} may make. */
+export type StreamLike<T> = AsyncIterable<T> | ReadableLike<T>;
+
+/**
+ * Makes an Observable of a stream that is opened anew for every subscription, and closed at once when the consumer leaves.
+ *
+ * RxJS's own `from(stream)` asks the stream to end and then waits for its next chunk: a stalled model call stays open, and is
+ * paid for, until that chunk comes. Here the signal handed to the factory is aborted first.
+ *
+ * ```text
+ * subscribe   ^-----------------!
+ * factory     (signal)----------x   the signal aborts in the moment of leaving
+ * stream      ---a---b---- (stalled)
+ * result      ---a---b-----------
+ * ```
+ *
+ * - **Emits when** the stream yields a chunk. The next one is asked for after the consumer has taken this one.
+ * - **Holds at most** nothing: one chunk is on its way at a time.
+ * - **Completes when** the stream ends.
+ * - **Errors when** the factory throws or rejects, or the stream fails, with the same error; with `CallbackError` when the factory
+ *   makes neither an async iterable nor a `ReadableStream`.
+ * - **On unsubscribe** the signal aborts with a `DOMException` named `AbortError`, then the iterator's `return` or the reader's
+ *   `cancel` is called, without waiting for it. Nothing is emitted any more, and an error that follows from it is swallowed. A
+ *   stream that only arrives afterwards is closed unread.
+ *
+ * A `ReadableStream` is read through a reader, whose lock is released at the end. A stream cannot be rewound: make it inside the
+ * factory, or the second subscription (`retry`, for example) finds it used up.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `factory` is not a function.
+ * @example
+ * ```ts
+ * import { lastValueFrom, toArray } from 'rxjs';
+ * import { fromStream } from 'sluice/operators';
+ *
+ * async function* words() {
+ *   yield 'to';
+ *   yield 'be';
+ * }
+ * await lastValueFrom(fromStream(() => words()).pipe(toArray())); // => ['to', 'be']
+ * ```
+ * @example The newest question wins, and the calls of the older ones are aborted at once.
+ * ```ts no-run
+ * questions.pipe(switchMap((question) => fromStream((signal) => client.chat.completions.create(ask(question), { signal }))));
+ * ```
+ */
+export function fromStream<T>(factory: (signal: AbortSignal) => StreamLike<T> | PromiseLike<StreamLike<T>>): Observable<T> {
+  required('fromStream', 'factory', factory);
+  return new Observable((subscriber) => {
+    const controller = new AbortController();
+    let pull: Pull<T> | undefined;
+    let over = false;
+    const left = (): boolean => subscriber.closed;
+
+    const run = async (): Promise<void> => {
+      pull = openPull(await factory(controller.signal));
+      // Left while the factory was at work: this stream came too late to be closed by the teardown.
+      if (left()) pull.leave(controller.signal.reason);
+      while (!left()) {
+        const { done, value } = await pull.next();
+        if (left()) return;
+        if (done === true) {
+          over = true;
+          pull.release();
+          subscriber.complete();
+        } else {
+          subscriber.next(value as T);
+        }
+      }
+    };
+
+    run().catch((error: unknown) => {
+      // After leaving, the error is only the answer to our abort.
+      if (left()) return;
+      over = true;
+      pull?.release();
+      subscriber.error(error);
+    });
+
+    return () => {
+      if (over) return;
+      controller.abort(abortReason());
+      pull?.leave(controller.signal.reason);
+    };
+  });
+}
+
+/** One opened stream. */
+interface Pull<T> {
+  next(): PromiseLike<{ readonly done?: boolean | undefined; readonly value?: T | undefined }>;
+  /** Closes a stream that has not ended, without waiting for it. */
+  leave(reason: unknown): void;
+  /** Lets go of a stream that has ended. */
+  release(): void;
+}
+
+function openPull<T>(stream: StreamLike<T>): Pull<T> {
+  if (isReadable(stream)) return fromReader(stream.getReader());
+  if (isAsyncIterable(stream)) return fromIterator(stream[Symbol.asyncIterator]());
+  throw new CallbackError('fromStream', 'factory', `must make an async iterable or a ReadableStream, made ${show(stream)}`);
+}
+
+function fromReader<T>(reader: ReaderLike<T>): Pull<T> {
+  const release = (): void => {
+    quietly(() => {
+      reader.releaseLock();
+    });
+  };
+  return {
+    next: () => reader.read(),
+    leave: (reason) => {
+      quietly(() => reader.cancel(reason));
+      release();
+    },
+    release,
+  };
+}
+
+function fromIterator<T>(iterator: AsyncIterator<T>): Pull<T> {
+  return {
+    next: () => iterator.next() as Promise<IteratorResult<T, undefined>>,
+    leave: () => {
+      quietly(() => iterator.return?.());
+    },
+    release: () => undefined,
+  };
+}
+
+/** Runs what nobody waits for any more: how it fails, now or later, is of no interest. */
+function quietly(action: () => unknown): void {
+  try {
+    Promise.resolve(action()).catch(() => undefined);
+  } catch {
+    // The same failure, only sooner.
+  }
+}
+
+function isReadable<T>(stream: StreamLike<T>): stream is ReadableLike<T> {
+  return typeof (stream as Partial<ReadableLike<T>> | undefined)?.getReader === 'function';
+}
+
+function isAsyncIterable<T>(stream: StreamLike<T>): stream is AsyncIterable<T> {
+  return typeof (stream as Partial<AsyncIterable<T>> | undefined)?.[Symbol.asyncIterator] === 'function';
+}
