@@ -1,0 +1,140 @@
+import { catchError, map, mergeMap, of } from 'rxjs';
+import type { LimiterOptions } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { MarbleSpec } from '../spec.js';
+
+const fault = new Error('the call broke');
+
+/** Capitals are urgent. */
+const isCapital = (letter: string): boolean => letter !== letter.toLowerCase();
+
+/** Digits cost as many tokens as they say. */
+const tokens = (letter: string): number => Number(letter) || 0;
+
+/** Every letter is a call of its own under one limiter and answers with its capital; a failure is drawn as the letter and its error. */
+const limited =
+  (options: LimiterOptions, waits: (letter: string) => { readonly timeoutMs?: number } = () => ({})): MarbleSpec['build'] =>
+  ({ input, inner }) => {
+    const limiter = createLimiter({ headroom: 1, ...options });
+    return input('source').pipe(
+      mergeMap((letter) => {
+        const lane = options.lanes && { lane: isCapital(letter) ? 'urgent' : 'later' };
+        return limiter
+          .run(() => inner(letter).pipe(map(() => letter.toUpperCase())), { ...lane, cost: { tokens: tokens(letter) }, ...waits(letter) })
+          .pipe(catchError((error: unknown) => of(`${letter}: ${(error as Error).name}`)));
+      }),
+    );
+  };
+
+const lanes = [{ name: 'urgent' }, { name: 'later' }];
+
+export const specs: readonly MarbleSpec[] = [
+  {
+    operator: 'createLimiter',
+    title: 'lets as many calls run as it has slots, and the next when one ends',
+    label: 'limiter = createLimiter({ concurrency: 2 }), mergeMap(call => limiter.run(call))',
+    inputs: { source:        'abc----------|' },
+    inners: { a:             '----(r|)',
+              b:             '------(r|)',
+              c:             '----(r|)' },
+    subscriptions: { a:      '^---!',
+                     b:      '-^-----!',
+                     c:      '----^---!' },
+    expected:                '----A--BC----|',
+    cover: true,
+    build: limited({ concurrency: 2 }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'holds no slot while it waits for the rate',
+    label: 'limiter = createLimiter({ requestsPerMinute: 6000, burstSeconds: 0.01 }), mergeMap(call => limiter.run(call))',
+    inputs: { source:        '(abc)------------------------|' },
+    inners: { a:             '--(r|)', b: '--(r|)', c: '--(r|)' },
+    subscriptions: { a:      '^-!',
+                     b:      '----------^-!',
+                     c:      '--------------------^-!' },
+    expected:                '--A---------B---------C------|',
+    build: limited({ requestsPerMinute: 6000, burstSeconds: 0.01 }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'lets nobody past the one whose turn it is, however little they want',
+    label: 'limiter = createLimiter({ tokensPerMinute: 60000, burstSeconds: 0.01 }), mergeMap(call => limiter.run(call))',
+    inputs: { source:        '981----------------------|' },
+    inners: { 9:             '(r|)', 8: '(r|)', 1: '(r|)' },
+    subscriptions: { 9:      '(^!)',
+                     8:      '-------(^!)',
+                     1:      '--------(^!)' },
+    expected:                '9------81----------------|',
+    build: limited({ tokensPerMinute: 60_000, burstSeconds: 0.01 }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'lets the urgent lane go first',
+    label: "limiter = createLimiter({ concurrency: 1, lanes: ['urgent', 'later'] }), capitals are urgent",
+    inputs: { source:        'abC------------|' },
+    inners: { a:             '----(r|)', b: '---(r|)', C: '--(r|)' },
+    subscriptions: { a:      '^---!',
+                     C:      '----^-!',
+                     b:      '------^--!' },
+    expected:                '----A-C--B-----|',
+    build: limited({ concurrency: 1, lanes }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'frees the slot of a call that fails',
+    label: 'limiter = createLimiter({ concurrency: 1 }), mergeMap(call => limiter.run(call))',
+    inputs: { source:        'ab--------|' },
+    inners: { a:             '---#', b: '--(r|)' },
+    subscriptions: { a:      '^--!',
+                     b:      '---^-!' },
+    expected:                '---z-B----|',
+    values: { z: 'a: Error' },
+    error: fault,
+    build: limited({ concurrency: 1 }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'refuses a call that waits too long',
+    label: 'limiter = createLimiter({ concurrency: 1, maxWaitMs: 4 }), mergeMap(call => limiter.run(call))',
+    inputs: { source:        'a-b----------|' },
+    inners: { a:             '--------(r|)', b: '-' },
+    subscriptions: { a:      '^-------!', b: [] },
+    expected:                '------z-A----|',
+    values: { z: 'b: RateLimitError' },
+    build: limited({ concurrency: 1, maxWaitMs: 4 }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'refuses at once with maxQueued 0',
+    label: 'limiter = createLimiter({ concurrency: 1, maxQueued: 0 }), mergeMap(call => limiter.run(call))',
+    inputs: { source:        'a-b---c------|' },
+    inners: { a:             '----(r|)', b: '-', c: '--(r|)' },
+    subscriptions: { a:      '^---!', b: [], c: '------^-!' },
+    expected:                '--z-A---C----|',
+    values: { z: 'b: RateLimitError' },
+    build: limited({ concurrency: 1, maxQueued: 0 }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'drops the oldest who waits when the queue is full',
+    label: "limiter = createLimiter({ concurrency: 1, maxQueued: 1, overflow: 'dropOldest' }), mergeMap(call => limiter.run(call))",
+    inputs: { source:        'abc-----------|' },
+    inners: { a:             '----(r|)', b: '-', c: '--(r|)' },
+    subscriptions: { a:      '^---!', b: [], c: '----^-!' },
+    expected:                '--z-A-C-------|',
+    values: { z: 'b: OverflowError' },
+    build: limited({ concurrency: 1, maxQueued: 1, overflow: 'dropOldest' }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'stops what runs and forgets who waits when the consumer leaves',
+    label: 'limiter = createLimiter({ concurrency: 1 }), mergeMap(call => limiter.run(call))',
+    inputs: { source:        'ab-----------' },
+    inners: { a:             '--------(r|)', b: '--(r|)' },
+    subscriptions: { a:      '^----!', b: [] },
+    expected:                '-------------',
+    unsub:                   '^----!',
+    build: limited({ concurrency: 1 }),
+  },
+];

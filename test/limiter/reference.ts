@@ -1,0 +1,423 @@
+/** What can be done to a limiter. Ids count every `acquire`, `try` and `enlist`; an id that fits nothing does nothing. */
+export type Action =
+  | {
+      readonly do: 'acquire';
+      readonly lane: number;
+      readonly requests: number;
+      readonly tokens: number;
+      readonly timeoutMs: number;
+      readonly signal: boolean;
+      readonly then: readonly Action[];
+      readonly otherwise: readonly Action[];
+    }
+  | { readonly do: 'try'; readonly lane: number; readonly requests: number; readonly tokens: number }
+  | { readonly do: 'enlist'; readonly lane: number; readonly wants: number; readonly then: readonly Action[] }
+  | { readonly do: 'want'; readonly id: number; readonly wants: number | undefined }
+  | { readonly do: 'leave' | 'abort' | 'linger' | 'workEnds'; readonly id: number }
+  | { readonly do: 'release'; readonly id: number; readonly outcome: 'ok' | 'error' | 'cancelled' | 'unused' }
+  | { readonly do: 'settle'; readonly id: number; readonly tokens: number }
+  | { readonly do: 'penalize' | 'observe'; readonly ms: number }
+  | { readonly do: 'setLimits'; readonly concurrency?: number; readonly requestsPerMinute?: number; readonly tokensPerMinute?: number }
+  | { readonly do: 'close' | 'drain' };
+
+export interface Setup {
+  readonly concurrency: number;
+  readonly requestsPerMinute: number;
+  readonly tokensPerMinute: number;
+  readonly burstSeconds: number;
+  readonly lanes: readonly {
+    readonly floor: number;
+    readonly maxQueued: number;
+    readonly overflow: 'error' | 'dropOldest' | 'dropNewest' | 'dropLowest' | 'latest';
+  }[];
+  readonly maxQueued: number;
+  readonly maxWaitMs: number;
+  readonly costAboveCapacity: 'borrow' | 'reject';
+  readonly abortGraceMs: number;
+}
+
+interface Waiter {
+  readonly id: number;
+  readonly lane: number;
+  readonly requests: number;
+  /** Undefined when a bidder has given up. */
+  tokens: number | undefined;
+  readonly bidder: boolean;
+  readonly expiresAt: number;
+  readonly then: readonly Action[];
+  readonly otherwise: readonly Action[];
+}
+
+interface Held {
+  readonly requests: number;
+  tokens: number;
+  released: boolean;
+  lingersUntil: number | undefined;
+}
+
+/** Levels count in sixty-thousandths, so that one ms at a whole rate per minute adds a whole number. */
+const UNIT = 60_000;
+
+interface Account {
+  perMinute: number;
+  capacity: number;
+  level: number;
+}
+
+/** A limiter as it would be explained on a blackboard: arrays, walked from the front, a clock that ticks every ms. */
+export class ReferenceLimiter {
+  readonly log: string[] = [];
+  readonly setup: Setup;
+  readonly waiting: Waiter[] = [];
+  readonly held = new Map<number, Held>();
+  readonly #credit: number[];
+  readonly #signals = new Set<number>();
+  /** Those who unsubscribed are told nothing, even when they have just been refused. */
+  readonly #left = new Set<number>();
+  limits: { concurrency: number; requestsPerMinute: number; tokensPerMinute: number };
+  requests: Account | undefined;
+  tokens: Account | undefined;
+  ids = 0;
+  now = 0;
+  pausedUntil = -Infinity;
+  closed = false;
+  refusing = false;
+  #settling = false;
+
+  constructor(setup: Setup) {
+    this.setup = setup;
+    const { concurrency, requestsPerMinute, tokensPerMinute } = setup;
+    this.limits = { concurrency, requestsPerMinute, tokensPerMinute };
+    this.#credit = setup.lanes.map(() => 0);
+    this.#accounts();
+  }
+
+  get executing(): number {
+    return [...this.held.values()].filter((lease) => !lease.released).length;
+  }
+
+  get lingering(): Held[] {
+    return [...this.held.values()].filter((lease) => lease.lingersUntil !== undefined);
+  }
+
+  idOf(n: number): number {
+    return this.ids === 0 ? -1 : this.ids - 1 - (n % this.ids);
+  }
+
+  advance(ms: number): void {
+    // Who left has made way for somebody by now.
+    this.#settleWhatIsDue();
+    for (let tick = 0; tick < ms; tick++) {
+      this.now++;
+      for (const account of [this.requests, this.tokens])
+        if (account) account.level = Math.min(account.capacity, account.level + account.perMinute);
+      this.#settleWhatIsDue();
+    }
+  }
+
+  #settleWhatIsDue(): void {
+    const isDue = (at: number | undefined): boolean => at !== undefined && at <= this.now;
+    const free = this.waiting.length > 0 && this.executing < this.limits.concurrency;
+    if (free || this.waiting.some((waiter) => isDue(waiter.expiresAt)) || this.lingering.some((lease) => isDue(lease.lingersUntil)))
+      this.#settle();
+  }
+
+  /** Whether something has to happen at a time that is known. */
+  get needsTimer(): boolean {
+    if (this.waiting.some((waiter) => waiter.expiresAt !== Infinity) || this.lingering.some((lease) => lease.lingersUntil !== Infinity))
+      return true;
+    return this.waiting.length > 0 && this.executing < this.limits.concurrency;
+  }
+
+  do(action: Action): void {
+    switch (action.do) {
+      case 'acquire': {
+        const id = this.ids++;
+        const { lane, requests, tokens } = action;
+        const heavy = this.#tooHeavy(requests, tokens);
+        if (heavy) {
+          this.#refuse(id, 'FLOW_ITEM_TOO_HEAVY', action.otherwise);
+          return;
+        }
+        if (this.closed) {
+          this.#refuse(id, 'FLOW_CLOSED', action.otherwise);
+          return;
+        }
+        if (action.signal) this.#signals.add(id);
+        const mayWait = this.setup.maxQueued > 0 && this.setup.lanes[lane]!.maxQueued > 0;
+        const waitMs = mayWait ? Math.min(action.timeoutMs, action.timeoutMs === Infinity ? this.setup.maxWaitMs : Infinity) : 0;
+        this.#admit({
+          id,
+          lane,
+          requests,
+          tokens,
+          bidder: false,
+          expiresAt: this.now + waitMs,
+          then: action.then,
+          otherwise: action.otherwise,
+        });
+        return;
+      }
+      case 'enlist': {
+        const id = this.ids++;
+        if (this.closed) this.#refuse(id, 'FLOW_CLOSED', []);
+        else
+          this.#admit({
+            id,
+            lane: action.lane,
+            requests: 1,
+            tokens: action.wants,
+            bidder: true,
+            expiresAt: Infinity,
+            then: action.then,
+            otherwise: [],
+          });
+        return;
+      }
+      case 'try': {
+        const id = this.ids++;
+        const { lane, requests, tokens } = action;
+        if (!this.closed && !this.#tooHeavy(requests, tokens) && this.#goesAtOnce(lane, requests, tokens)) {
+          this.#charge(id, lane, requests, tokens);
+          this.#settle();
+          this.log.push(`${String(id)} tried and got it`);
+        } else {
+          this.log.push(`${String(id)} tried in vain`);
+        }
+        return;
+      }
+      case 'want': {
+        const waiter = this.waiting.find(({ id, bidder }) => bidder && id === this.idOf(action.id));
+        if (!waiter) return;
+        waiter.tokens = action.wants;
+        this.#settle();
+        return;
+      }
+      case 'leave':
+        this.#leave(this.idOf(action.id));
+        return;
+      case 'abort': {
+        const id = this.idOf(action.id);
+        if (!this.#signals.delete(id)) return;
+        const waiter = this.waiting.find((each) => each.id === id);
+        if (!waiter) return;
+        this.#drop(waiter);
+        this.#refuse(id, 'AbortError', waiter.otherwise);
+        return;
+      }
+      case 'release': {
+        const lease = this.held.get(this.idOf(action.id));
+        if (lease) this.#release(lease, action.outcome);
+        return;
+      }
+      case 'workEnds': {
+        const lease = this.held.get(this.idOf(action.id));
+        if (lease?.lingersUntil !== undefined) this.#release(lease, 'ok');
+        return;
+      }
+      case 'linger': {
+        const lease = this.held.get(this.idOf(action.id));
+        if (!lease || lease.released || lease.lingersUntil !== undefined) return;
+        lease.lingersUntil = this.now + this.setup.abortGraceMs;
+        this.#settle();
+        return;
+      }
+      case 'settle': {
+        const lease = this.held.get(this.idOf(action.id));
+        if (!lease) return;
+        const more = action.tokens - lease.tokens;
+        lease.tokens = action.tokens;
+        pay(this.tokens, more);
+        if (more < 0) this.#settle();
+        return;
+      }
+      case 'penalize':
+      case 'observe':
+        if (this.now + action.ms <= this.pausedUntil) return;
+        this.pausedUntil = this.now + action.ms;
+        this.#settle();
+        return;
+      case 'setLimits':
+        this.limits = {
+          concurrency: action.concurrency ?? this.limits.concurrency,
+          requestsPerMinute: action.requestsPerMinute ?? this.limits.requestsPerMinute,
+          tokensPerMinute: action.tokensPerMinute ?? this.limits.tokensPerMinute,
+        };
+        this.#accounts();
+        this.#settle();
+        return;
+      case 'drain':
+        this.closed = true;
+        return;
+      case 'close': {
+        this.closed = true;
+        this.refusing = true;
+        for (let lane = 0; lane < this.setup.lanes.length; lane++) {
+          for (let waiter = this.#first(lane); waiter; waiter = this.#first(lane)) {
+            this.#drop(waiter);
+            this.#refuse(waiter.id, 'FLOW_CLOSED', waiter.otherwise);
+          }
+        }
+        for (const lease of this.lingering) this.#release(lease, 'cancelled');
+        this.#settle();
+      }
+    }
+  }
+
+  #accounts(): void {
+    this.requests = account(this.requests, this.limits.requestsPerMinute, this.setup.burstSeconds);
+    this.tokens = account(this.tokens, this.limits.tokensPerMinute, this.setup.burstSeconds);
+  }
+
+  #tooHeavy(requests: number, tokens: number): boolean {
+    if (this.setup.costAboveCapacity === 'borrow') return false;
+    return requests * UNIT > (this.requests?.capacity ?? Infinity) || tokens * UNIT > (this.tokens?.capacity ?? Infinity);
+  }
+
+  #admit(waiter: Waiter): void {
+    const lane = this.setup.lanes[waiter.lane]!;
+    const jobs = this.waiting.filter(({ bidder }) => !bidder);
+    const inLane = jobs.filter((job) => job.lane === waiter.lane);
+    const mayWait = this.setup.maxQueued > 0 && lane.maxQueued > 0;
+    const laneFull = inLane.length >= lane.maxQueued;
+    const full = !waiter.bidder && mayWait && (laneFull || jobs.length >= this.setup.maxQueued);
+    const losers: Waiter[] = [];
+    if (full && !this.#goesAtOnce(waiter.lane, waiter.requests, waiter.tokens ?? 0)) {
+      const lowest = Math.max(...jobs.map((job) => job.lane));
+      if (lane.overflow === 'latest') losers.push(...inLane);
+      else if (lane.overflow === 'dropOldest') losers.push(...inLane.slice(0, 1));
+      else if (lane.overflow === 'dropLowest' && !laneFull && lowest > waiter.lane)
+        losers.push(jobs.findLast((job) => job.lane === lowest)!);
+      if (losers.length === 0) losers.push(waiter);
+    }
+    for (const loser of losers) this.#drop(loser);
+    if (!losers.includes(waiter)) this.waiting.push(waiter);
+    for (const loser of losers) this.#refuse(loser.id, 'FLOW_OVERFLOW', loser.otherwise);
+    this.#settle();
+  }
+
+  #first(lane: number): Waiter | undefined {
+    return this.waiting.find((waiter) => waiter.lane === lane);
+  }
+
+  #leave(id: number): void {
+    this.#left.add(id);
+    const waiter = this.waiting.find((each) => each.id === id);
+    if (waiter) this.#drop(waiter);
+  }
+
+  #drop(waiter: Waiter): void {
+    const at = this.waiting.indexOf(waiter);
+    if (at >= 0) this.waiting.splice(at, 1);
+    if (!this.waiting.some(({ lane }) => lane === waiter.lane)) this.#credit[waiter.lane] = 0;
+  }
+
+  #refuse(id: number, why: string, otherwise: readonly Action[]): void {
+    if (this.#left.has(id)) return;
+    this.log.push(`${String(id)} refused at ${String(this.now)}: ${why}`);
+    for (const action of otherwise) this.do(action);
+  }
+
+  #release(lease: Held, outcome: string): void {
+    if (lease.released) return;
+    lease.released = true;
+    lease.lingersUntil = undefined;
+    if (outcome === 'unused') {
+      pay(this.requests, -lease.requests);
+      pay(this.tokens, -lease.tokens);
+      lease.tokens = 0;
+    }
+    // Leaving lets nobody in; what happens next does, at the latest the end of the frame.
+    if (outcome !== 'cancelled') this.#settle();
+  }
+
+  #owed(): number {
+    return this.setup.lanes.findIndex((_, lane) => this.#credit[lane]! >= 1 && this.waiting.some((waiter) => waiter.lane === lane));
+  }
+
+  /** Whose turn it is: the lane that is owed one, else the most urgent; first come, first served inside. */
+  #next(): Waiter | undefined {
+    const owed = this.#owed();
+    const lane = owed >= 0 ? owed : Math.min(...this.waiting.map((waiter) => waiter.lane));
+    return this.#first(lane);
+  }
+
+  #goesAtOnce(lane: number, requests: number, tokens: number): boolean {
+    return this.#owed() === -1 && this.waiting.every((waiter) => waiter.lane > lane) && this.#blocked(requests, tokens) === undefined;
+  }
+
+  #blocked(requests: number, tokens: number): string | undefined {
+    if (this.executing >= this.limits.concurrency) return 'concurrency';
+    if (this.now < this.pausedUntil) return 'pause';
+    if (missing(this.requests, requests) > 0) return 'requestsPerMinute';
+    if (missing(this.tokens, tokens) > 0) return 'tokensPerMinute';
+    return undefined;
+  }
+
+  #retryAfterMs({ requests, tokens = 0 }: Pick<Waiter, 'requests' | 'tokens'>): number {
+    const wait = (owner: Account | undefined, cost: number): number => (owner ? Math.max(0, missing(owner, cost)) / owner.perMinute : 0);
+    return Math.max(0, this.pausedUntil - this.now, wait(this.requests, requests), wait(this.tokens, tokens));
+  }
+
+  #charge(id: number, lane: number, requests: number, tokens: number): void {
+    const floors = this.setup.lanes.filter(({ floor }) => floor > 0).length;
+    this.setup.lanes.forEach(({ floor }, each) => {
+      const waits = this.waiting.some((waiter) => waiter.lane === each);
+      const credit = this.#credit[each]! + floor - (each === lane ? 1 : 0);
+      this.#credit[each] = waits ? Math.max(0, Math.min(1 + floors, credit)) : 0;
+    });
+    pay(this.requests, requests);
+    pay(this.tokens, tokens);
+    this.held.set(id, { requests, tokens, released: false, lingersUntil: undefined });
+  }
+
+  /** Everybody who can go goes, then everybody who has waited too long is refused, until neither happens. */
+  #settle(): void {
+    if (this.#settling) return;
+    this.#settling = true;
+    for (let busy = true; busy; ) {
+      busy = false;
+      for (let next = this.#next(); next && !this.refusing; next = this.#next()) {
+        if (next.tokens === undefined) {
+          this.#drop(next);
+          continue;
+        }
+        if (this.#blocked(next.requests, next.tokens) !== undefined) break;
+        this.#drop(next);
+        this.#charge(next.id, next.lane, next.requests, next.tokens);
+        this.log.push(`${String(next.id)} granted at ${String(this.now)}`);
+        for (const action of next.then) this.do(action);
+      }
+      for (;;) {
+        const late = this.waiting.filter(({ expiresAt }) => expiresAt <= this.now).sort((a, b) => a.expiresAt - b.expiresAt)[0];
+        if (!late) break;
+        busy = true;
+        const lead = this.#next() ?? late;
+        const limit = this.#blocked(lead.requests, lead.tokens ?? 0) ?? 'concurrency';
+        const retryAfterMs = Math.max(this.#retryAfterMs(late), this.#retryAfterMs(lead));
+        this.#drop(late);
+        this.#refuse(late.id, `FLOW_RATE_LIMITED ${limit} ${retryAfterMs.toFixed(2)}`, late.otherwise);
+      }
+      for (const lease of this.lingering) {
+        if ((lease.lingersUntil ?? Infinity) > this.now) continue;
+        busy = true;
+        this.#release(lease, 'cancelled');
+      }
+    }
+    this.#settling = false;
+  }
+}
+
+function account(current: Account | undefined, perMinute: number, burstSeconds: number): Account | undefined {
+  if (perMinute === Infinity) return undefined;
+  const capacity = Math.max(UNIT, perMinute * 1000 * burstSeconds);
+  return { perMinute, capacity, level: Math.min(current?.level ?? capacity, capacity) };
+}
+
+function missing(owner: Account | undefined, cost: number): number {
+  return owner ? Math.min(cost * UNIT, owner.capacity) - owner.level : 0;
+}
+
+function pay(owner: Account | undefined, cost: number): void {
+  if (owner) owner.level = Math.min(owner.capacity, owner.level - cost * UNIT);
+}

@@ -1,0 +1,44 @@
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+
+const known =
+  'concurrency, requestsPerMinute, tokensPerMinute, burstSeconds, headroom, lanes, maxQueued, overflow, maxWaitMs, costAboveCapacity, abortGraceMs, onEvent, scheduler';
+const overflows = "one of 'error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'";
+
+/** `lanes` names the lane and its field. */
+const create = (options: Readonly<Record<string, unknown>>): unknown => {
+  const path = Object.keys(Object(options) as object).find((option) => option.startsWith('lanes['));
+  const field = path && /^lanes\[0\](?:\.(.+))?$/.exec(path)?.[1];
+  if (path === undefined) return createLimiter(options);
+  return createLimiter({ lanes: [field === undefined ? options[path] : { name: 'p0', [field]: options[path] }] as never });
+};
+
+export const rows: MisuseTable = {
+  operator: 'createLimiter',
+  create,
+  rows: [
+    ...badly('concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, -Infinity, 2 ** 60, '4', true),
+    ...badly('requestsPerMinute', 'a number > 0 or Infinity', 0, -1, NaN, -Infinity, '60', {}),
+    ...badly('tokensPerMinute', 'a number > 0 or Infinity', 0, -1, NaN, '90000', [], true),
+    ...badly('burstSeconds', 'a number from 0.001 to 86400', 0, -1, NaN, Infinity, 100_000, '2'),
+    ...badly('headroom', 'a number from 0.01 to 1', 0, -0.5, 1.1, 90, NaN, Infinity, '0.9'),
+    ...badly('lanes', 'a list of at least one lane', [], {}, 'p0', 3, null),
+    ...badly('lanes[0]', 'an object', null, 'p0', 5),
+    ...badly('lanes[0].name', 'a non-empty string', '', 5, undefined),
+    ...badly('lanes[0].maxQueued', 'a whole number >= 0 or Infinity', -1, 0.5, NaN, '5'),
+    ...badly('lanes[0].overflow', overflows, 'block', 5),
+    ...badly('lanes[0].floor', 'a number from 0 to 1', -0.1, 1.5, NaN, '0.1'),
+    ...badly('lanes[0].maxWaitMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5'),
+    ...badly('lanes[0].piggyback', 'true or false', 1, 'yes'),
+    ...badly('maxQueued', 'a whole number >= 0 or Infinity', -1, 0.5, NaN, '1000'),
+    ...badly('overflow', overflows, 'block', 'drop', 0, true),
+    ...badly('maxWaitMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '100', {}),
+    ...badly('costAboveCapacity', "one of 'borrow', 'reject'", 'wait', false, 0),
+    ...badly('abortGraceMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '1000'),
+    ...badly('onEvent', 'a function', console, 'log'),
+    ...badly('scheduler', 'an rxjs scheduler', 5, {}, { now: () => 0 }),
+    ...badly('maxConcurrency', `absent (known options: ${known})`, 4),
+    ...badly('queueLimit', `absent (known options: ${known})`, 4),
+  ],
+};

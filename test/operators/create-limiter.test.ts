@@ -1,0 +1,1105 @@
+/* eslint-disable rxjs-x/no-nested-subscribe -- calls made from inside a grant are half of what is tested here */
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+import {
+  concat,
+  EMPTY,
+  finalize,
+  from,
+  lastValueFrom,
+  mergeMap,
+  NEVER,
+  Observable,
+  of,
+  range,
+  Subject,
+  take,
+  throwError,
+  timer,
+  toArray,
+} from 'rxjs';
+import { afterAll, describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
+import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import { ClosedError, ItemTooHeavyError, LaneUnknownError, OverflowError, RateLimitError } from '../../operators/support/errors.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+import type { ResponseLike } from '../../operators/support/types.js';
+
+/** Everything that happens to one `acquire`, and when. */
+function watch(limiter: Limiter, job?: LimiterJob, now: () => number = () => 0) {
+  const seen: string[] = [];
+  const leases: Lease[] = [];
+  const subscription = limiter.acquire(job).subscribe({
+    next: (lease) => {
+      leases.push(lease);
+      seen.push(`lease at ${String(now())}`);
+    },
+    error: (error: unknown) => seen.push(`${(error as Error).name} at ${String(now())}`),
+    complete: () => seen.push('complete'),
+  });
+  return { seen, leases, subscription };
+}
+
+function caught(run: () => unknown): unknown {
+  try {
+    run();
+  } catch (error) {
+    return error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+function errorOf(limiter: Limiter, job?: LimiterJob): unknown {
+  let failure: unknown;
+  limiter.acquire(job).subscribe({ error: (error: unknown) => (failure = error) });
+  return failure;
+}
+
+const stoppable = (): { signal: AbortSignal; abort: () => void } => {
+  const controller = new AbortController();
+  return {
+    signal: controller.signal,
+    abort: () => {
+      controller.abort();
+    },
+  };
+};
+
+const busy = (options: LimiterOptions): { limiter: Limiter; lease: Lease } => {
+  const limiter = createLimiter({ concurrency: 1, ...options });
+  return { limiter, lease: limiter.tryAcquire()! };
+};
+
+describe('acquire', () => {
+  it('emits one lease at once and completes', () => {
+    const limiter = createLimiter({ concurrency: 2 });
+    expect(watch(limiter).seen).toEqual(['lease at 0', 'complete']);
+    expect(limiter.executing).toBe(1);
+  });
+
+  it('is cold: every subscription is a job of its own, and none is made before', () => {
+    const { limiter } = busy({});
+    const job = limiter.acquire();
+    expect(limiter.snapshot().queued).toBe(0);
+    const subscriptions = [job.subscribe(), job.subscribe()];
+    expect(limiter.snapshot().queued).toBe(2);
+    for (const each of subscriptions) each.unsubscribe();
+    expect(limiter.snapshot().queued).toBe(0);
+  });
+
+  it('leaves when it is unsubscribed before next, and costs nothing', () => {
+    virtualTime(({ advance, pending }) => {
+      const limiter = createLimiter({ requestsPerMinute: 60, tokensPerMinute: 600, headroom: 1, burstSeconds: 1 });
+      limiter.tryAcquire({ cost: { tokens: 10 } });
+      const { seen, subscription } = watch(limiter, { cost: { tokens: 10 } });
+      expect(pending()).toBe(1);
+      subscription.unsubscribe();
+      expect(pending()).toBe(0);
+      advance(1000);
+      expect(seen).toEqual([]);
+      expect(limiter.snapshot()).toMatchObject({ requests: 1, tokens: 10, executing: 1, queued: 0 });
+    });
+  });
+
+  it('leaves the lease to whoever got it, even one who unsubscribes in next', () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    let lease: Lease | undefined;
+    limiter
+      .acquire()
+      .pipe(take(1))
+      .subscribe((given) => (lease = given));
+    expect(limiter.executing).toBe(1);
+    lease?.release();
+    lease?.release();
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('lets nobody be skipped by a consumer that leaves while others are granted', () => {
+    const { limiter, lease } = busy({ concurrency: 1 });
+    const order: string[] = [];
+    const second = new Subject<void>();
+    const subscriptions = ['a', 'b', 'c'].map((name) =>
+      limiter.acquire().subscribe((given) => {
+        order.push(name);
+        if (name === 'a') second.next();
+        given.release();
+      }),
+    );
+    second.subscribe(() => {
+      subscriptions[1]?.unsubscribe();
+    });
+    lease.release();
+    expect(order).toEqual(['a', 'c']);
+    expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+  });
+
+  it('grants in one flat loop: a hundred thousand jobs that release at once do not recurse', () => {
+    const { limiter, lease } = busy({ maxQueued: Infinity });
+    let done = 0;
+    for (let i = 0; i < 100_000; i++) limiter.run(() => of(i)).subscribe({ complete: () => done++ });
+    expect([done, limiter.snapshot().queued]).toEqual([0, 100_000]);
+    lease.release();
+    expect([done, limiter.executing]).toEqual([100_000, 0]);
+  });
+
+  it('grants in one flat loop: a chain of a hundred thousand jobs that each start the next', () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    let done = 0;
+    const next = (): void => {
+      limiter
+        .run(() => of(0))
+        .subscribe(() => {
+          if (++done < 100_000) next();
+        });
+    };
+    next();
+    expect(done).toBe(100_000);
+  });
+
+  it('gives the slot to whoever waits, not to whoever asks inside the release', () => {
+    const { limiter, lease } = busy({});
+    const order: string[] = [];
+    limiter.acquire().subscribe((first) => {
+      order.push('waiting');
+      limiter.acquire().subscribe(() => order.push('inside'));
+      expect(limiter.tryAcquire()).toBeUndefined();
+      first.release();
+    });
+    lease.release();
+    expect(order).toEqual(['waiting', 'inside']);
+  });
+
+  it('tries inside a grant as anywhere else', () => {
+    const limiter = createLimiter({ concurrency: 2 });
+    let inside: Lease | undefined;
+    limiter.acquire().subscribe(() => (inside = limiter.tryAcquire()));
+    expect([inside !== undefined, limiter.executing]).toEqual([true, 2]);
+  });
+});
+
+describe('acquireAsync', () => {
+  it('resolves with a lease', async () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const lease = await limiter.acquireAsync();
+    const second = limiter.acquireAsync();
+    lease.release();
+    (await second).release();
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('rejects with an AbortError when its signal aborts, which costs nothing and leaves no listener', async () => {
+    const { limiter, lease } = busy({ requestsPerMinute: 600 });
+    const controller = new AbortController();
+    const listeners = new Set<unknown>();
+    const { signal } = controller;
+    const add = signal.addEventListener.bind(signal);
+    const remove = signal.removeEventListener.bind(signal);
+    Object.assign(signal, {
+      addEventListener: (type: string, listener: () => void) => {
+        listeners.add(listener);
+        add(type, listener);
+      },
+      removeEventListener: (type: string, listener: () => void) => {
+        listeners.delete(listener);
+        remove(type, listener);
+      },
+    });
+    const before = limiter.snapshot().requests;
+    const waiting = limiter.acquireAsync({ signal });
+    expect([limiter.snapshot().queued, listeners.size]).toEqual([1, 1]);
+    controller.abort();
+    await expect(waiting).rejects.toMatchObject({ name: 'AbortError' });
+    expect([limiter.snapshot().queued, listeners.size]).toEqual([0, 0]);
+    lease.release();
+    expect([limiter.executing, Math.floor(limiter.snapshot().requests)]).toEqual([0, Math.floor(before)]);
+  });
+
+  it('rejects at once when the signal has aborted before', async () => {
+    const limiter = createLimiter();
+    await expect(limiter.acquireAsync({ signal: AbortSignal.abort() })).rejects.toMatchObject({ name: 'AbortError' });
+    expect(limiter.tryAcquire({ signal: AbortSignal.abort() })).toBeUndefined();
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('does not take a lease back when the signal aborts later, not even inside the grant', () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const controller = new AbortController();
+    const seen: string[] = [];
+    limiter.acquire({ signal: controller.signal }).subscribe({
+      next: () => {
+        seen.push('lease');
+        controller.abort();
+      },
+      error: () => seen.push('error'),
+      complete: () => seen.push('complete'),
+    });
+    expect([seen, limiter.executing]).toEqual([['lease', 'complete'], 1]);
+  });
+
+  it('rejects, not throws, when the job is wrong', async () => {
+    const limiter = createLimiter({ lanes: [{ name: 'a' }] });
+    await expect(limiter.acquireAsync({ lane: 'b' })).rejects.toThrow(LaneUnknownError);
+    await expect(limiter.acquireAsync({ cost: { tokens: -1 } })).rejects.toThrow(
+      'createLimiter: expected `cost.tokens` to be a finite number >= 0, got `-1` (number)',
+    );
+  });
+});
+
+describe('run', () => {
+  it('holds the slot as long as Observable work runs, and hands on every value', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const seen: unknown[] = [];
+      limiter.run(() => concat(of('a'), timer(10))).subscribe({ next: (value) => seen.push(value), complete: () => seen.push('complete') });
+      limiter.run(() => of('b')).subscribe((value) => seen.push(value));
+      expect([seen, limiter.snapshot().heldBySlot]).toEqual([['a'], 1]);
+      advance(10);
+      expect(seen).toEqual(['a', 0, 'b', 'complete']);
+      expect(limiter.executing).toBe(0);
+    });
+  });
+
+  it('takes a promise, and an iterable', async () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    await expect(lastValueFrom(limiter.run(() => Promise.resolve(5)))).resolves.toBe(5);
+    await expect(lastValueFrom(limiter.run(() => [1, 2, 3]).pipe(toArray()))).resolves.toEqual([1, 2, 3]);
+    expect(limiter.executing).toBe(0);
+  });
+
+  it.each<[string, () => Observable<never> | Promise<never>]>([
+    [
+      'throws',
+      () => {
+        throw new Error('broken');
+      },
+    ],
+    ['errors', () => throwError(() => new Error('broken'))],
+    ['rejects', () => Promise.reject(new Error('broken'))],
+    ['is not a stream', () => 5 as never],
+  ])('passes the error on and frees the slot when the work %s', async (_how, work) => {
+    const limiter = createLimiter({ concurrency: 1 });
+    await expect(lastValueFrom(limiter.run(work))).rejects.toThrow(/broken|5/);
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('completes without a value when the work does', () => {
+    const limiter = createLimiter();
+    let completed = false;
+    limiter.run(() => EMPTY).subscribe({ complete: () => (completed = true) });
+    expect([completed, limiter.executing]).toEqual([true, 0]);
+  });
+
+  it('starts nothing before its turn, and nothing at all when it is left before', () => {
+    const { limiter, lease } = busy({});
+    let started = 0;
+    const subscription = limiter.run(() => of(++started)).subscribe();
+    expect([started, limiter.snapshot().queued]).toEqual([0, 1]);
+    subscription.unsubscribe();
+    lease.release();
+    expect([started, limiter.executing]).toEqual([0, 0]);
+  });
+
+  it('frees the slot of Observable work at once when it is left, and aborts its signal', () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    let signal: AbortSignal | undefined;
+    let stopped = 0;
+    const subscription = limiter
+      .run((context) => {
+        signal = context.signal;
+        return NEVER.pipe(finalize(() => stopped++));
+      })
+      .subscribe();
+    subscription.unsubscribe();
+    expect([stopped, limiter.executing, signal?.aborted, (signal?.reason as DOMException).name]).toEqual([1, 0, true, 'AbortError']);
+  });
+
+  it('starts no call on behalf of those who are about to leave as well', () => {
+    virtualTime(({ advance, pending }) => {
+      const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600, headroom: 1, burstSeconds: 1 });
+      const started: number[] = [];
+      const other: string[] = [];
+      const pipeline = range(5)
+        .pipe(mergeMap((i) => limiter.run(() => (started.push(i), NEVER))))
+        .subscribe();
+      limiter.acquire().subscribe(() => other.push('lease'));
+      pipeline.unsubscribe();
+      // The slots are free at once; whoever is left gets them when everybody is gone.
+      expect([started, limiter.executing, limiter.snapshot().requests, other]).toEqual([[0, 1], 0, 8, []]);
+      advance(0);
+      expect([started, other, pending()]).toEqual([[0, 1], ['lease'], 0]);
+    });
+  });
+
+  it('starts no call for a signal that is being aborted', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      limiter.tryAcquire({ cost: { tokens: 50 } });
+      const { signal, abort } = stoppable();
+      const jobs = [100, 20, 20].map((tokens) => watch(limiter, { signal, cost: { tokens } }));
+      abort();
+      advance(0);
+      expect(jobs.map(({ seen }) => seen)).toEqual([['AbortError at 0'], ['AbortError at 0'], ['AbortError at 0']]);
+      expect(limiter.executing).toBe(1);
+    });
+  });
+
+  it('leaves synchronous work as soon as the consumer has enough', () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    let made = 0;
+    const work = new Observable<number>((subscriber) => {
+      while (!subscriber.closed && made < 10_000) subscriber.next(made++);
+    });
+    const seen: number[] = [];
+    limiter
+      .run(() => work)
+      .pipe(take(2))
+      .subscribe((value) => seen.push(value));
+    expect([seen, made, limiter.executing]).toEqual([[0, 1], 2, 0]);
+  });
+
+  it('keeps the slot of a promise that was left until it is really over', async () => {
+    const limiter = createLimiter({ concurrency: 1, abortGraceMs: Infinity });
+    let finish: (value: string) => void = () => undefined;
+    const seen: string[] = [];
+    const subscription = limiter.run(() => new Promise<string>((resolve) => (finish = resolve))).subscribe((value) => seen.push(value));
+    subscription.unsubscribe();
+    expect(limiter.executing).toBe(1);
+    finish('late');
+    await Promise.resolve();
+    await Promise.resolve();
+    await Promise.resolve();
+    expect([limiter.executing, seen]).toEqual([0, []]);
+  });
+
+  it('takes the slot of a promise that ignores its signal back after abortGraceMs', () => {
+    virtualTime(({ advance, pending }) => {
+      const limiter = createLimiter({ concurrency: 1, abortGraceMs: 500 });
+      limiter
+        .run(() => new Promise<never>(() => undefined))
+        .subscribe()
+        .unsubscribe();
+      const next = watch(limiter);
+      advance(499);
+      expect([limiter.executing, next.seen]).toEqual([1, []]);
+      advance(1);
+      expect(next.seen).toEqual(['lease at 0', 'complete']);
+      expect(pending()).toBe(0);
+    });
+  });
+
+  it('takes it back at once with abortGraceMs 0', () => {
+    const limiter = createLimiter({ concurrency: 1, abortGraceMs: 0 });
+    limiter
+      .run(() => new Promise<never>(() => undefined))
+      .subscribe()
+      .unsubscribe();
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('lets the work correct its cost', () => {
+    virtualTime(() => {
+      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      limiter
+        .run(
+          ({ lease }) => {
+            lease.settle({ inputTokens: 20, outputTokens: 10 });
+            return EMPTY;
+          },
+          { cost: { tokens: 50 } },
+        )
+        .subscribe();
+      expect(limiter.snapshot().tokens).toBe(70);
+    });
+  });
+
+  it('errors instead of throwing when the job is wrong', () => {
+    const limiter = createLimiter({ lanes: [{ name: 'a' }] });
+    const errors: unknown[] = [];
+    limiter.run(() => EMPTY, { lane: 'b' }).subscribe({ error: (error: unknown) => errors.push(error) });
+    expect(errors).toEqual([expect.any(LaneUnknownError)]);
+  });
+});
+
+describe('a lease', () => {
+  it('gives request and tokens back when it was not used, once, whatever comes after', () => {
+    virtualTime(() => {
+      const limiter = createLimiter({ requestsPerMinute: 600, tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const lease = limiter.tryAcquire({ cost: { requests: 2, tokens: 40 } })!;
+      lease.settle({ outputTokens: 60 });
+      expect(limiter.snapshot()).toMatchObject({ requests: 8, tokens: 40, executing: 1 });
+      lease.release('unused');
+      lease.release('unused');
+      lease.release('ok');
+      expect(limiter.snapshot()).toMatchObject({ requests: 10, tokens: 100, executing: 0 });
+      lease.settle({ outputTokens: 60 });
+      expect(limiter.snapshot().tokens).toBe(40);
+    });
+  });
+
+  it('is settled by the last number that makes sense; without one the estimate stands', () => {
+    virtualTime(() => {
+      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const lease = limiter.tryAcquire({ cost: { tokens: 40 } })!;
+      for (const usage of [{}, { inputTokens: NaN }, { inputTokens: -5 }, { outputTokens: Infinity }, { inputTokens: 40 }])
+        lease.settle(usage);
+      expect(limiter.snapshot().tokens).toBe(60);
+      lease.settle({ inputTokens: 30, outputTokens: 100 });
+      lease.settle({ inputTokens: 30, outputTokens: 100 });
+      expect(limiter.snapshot().tokens).toBe(-30);
+      lease.release();
+      lease.settle({ inputTokens: 25 });
+      expect(limiter.snapshot().tokens).toBe(75);
+    });
+  });
+
+  it('that is released when its work ends keeps the first of two deadlines', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ concurrency: 1, abortGraceMs: 100 });
+      const lease = limiter.tryAcquire()!;
+      const never = new Promise<never>(() => undefined);
+      lease.releaseAfter(never);
+      advance(60);
+      lease.releaseAfter(never);
+      advance(40);
+      expect(limiter.executing).toBe(0);
+      lease.releaseAfter(never);
+    });
+  });
+});
+
+describe('the bound of the queue', () => {
+  it('rejects with maxQueued 0 what cannot go at once, and says when to come back', () => {
+    virtualTime(() => {
+      const limiter = createLimiter({
+        concurrency: 5,
+        requestsPerMinute: 600,
+        tokensPerMinute: 6000,
+        headroom: 1,
+        burstSeconds: 1,
+        maxQueued: 0,
+      });
+      expect(watch(limiter, { cost: { tokens: 90 } }).seen).toEqual(['lease at 0', 'complete']);
+      const error = errorOf(limiter, { cost: { tokens: 30 } });
+      expect(error).toBeInstanceOf(RateLimitError);
+      expect(error).toMatchObject({
+        code: 'FLOW_RATE_LIMITED',
+        limit: 'tokensPerMinute',
+        retryAfterMs: 200,
+        message: 'createLimiter: no permit under tokensPerMinute; try again in 200 ms',
+      });
+      expect(errorOf(limiter, { cost: { requests: 10 } })).toMatchObject({ limit: 'requestsPerMinute', retryAfterMs: 100 });
+      limiter.penalize(250);
+      expect(errorOf(limiter)).toMatchObject({ limit: 'pause', retryAfterMs: 250 });
+      limiter.setLimits({ concurrency: 1 });
+      expect(errorOf(limiter)).toMatchObject({ limit: 'concurrency' });
+    });
+  });
+
+  it('grants with maxQueued 0 what can go, inside a grant as well', () => {
+    const limiter = createLimiter({ concurrency: 2, maxQueued: 0 });
+    const inside: string[] = [];
+    limiter.acquire().subscribe(() => {
+      for (let i = 0; i < 2; i++)
+        limiter.acquire().subscribe({ next: () => inside.push('lease'), error: (error: unknown) => inside.push((error as Error).name) });
+    });
+    expect(inside).toEqual(['lease', 'RateLimitError']);
+  });
+
+  it('rejects the same in a lane that may not wait, while others may', () => {
+    const { limiter } = busy({ lanes: [{ name: 'now', maxQueued: 0 }, { name: 'later' }] });
+    expect(errorOf(limiter, { lane: 'now' })).toBeInstanceOf(RateLimitError);
+    expect(watch(limiter, { lane: 'later' }).seen).toEqual([]);
+  });
+
+  it.each([
+    ['error', ['OverflowError at 0'], []],
+    ['dropNewest', ['OverflowError at 0'], []],
+    ['dropOldest', [], ['OverflowError at 0']],
+    ['latest', [], ['OverflowError at 0']],
+  ] as const)('refuses by the policy %s', (overflow, newest, oldest) => {
+    const { limiter } = busy({ maxQueued: 2, overflow });
+    const [first, second, third] = [watch(limiter), watch(limiter), watch(limiter)];
+    expect(third.seen).toEqual(newest);
+    expect(first.seen).toEqual(oldest);
+    expect(second.seen).toEqual(overflow === 'latest' ? oldest : []);
+  });
+
+  it('drops the newest of the least urgent lane, never one as urgent as the newcomer', () => {
+    const events: FlowEvent[] = [];
+    const { limiter, lease } = busy({
+      maxQueued: 3,
+      overflow: 'dropLowest',
+      lanes: [{ name: 'p0' }, { name: 'p1' }, { name: 'p2' }],
+      onEvent: (event) => events.push(event),
+    });
+    const jobs = ['p2', 'p1', 'p2', 'p0', 'p1', 'p1'].map((lane) => watch(limiter, { lane }).seen);
+    expect(jobs).toEqual([['OverflowError at 0'], [], ['OverflowError at 0'], [], [], ['OverflowError at 0']]);
+    expect(events).toEqual(['p2', 'p2', 'p1'].map((lane) => ({ type: 'dropped', operator: 'createLimiter', lane, policy: 'dropLowest' })));
+    lease.release();
+  });
+
+  it('does not make room in another lane when the bound is the lane’s own', () => {
+    const { limiter } = busy({ overflow: 'dropLowest', lanes: [{ name: 'p0', maxQueued: 1 }, { name: 'p1' }] });
+    const low = watch(limiter, { lane: 'p1' });
+    watch(limiter, { lane: 'p0' });
+    const extra = errorOf(limiter, { lane: 'p0' });
+    expect([low.seen, (extra as OverflowError).limit]).toEqual([[], 1]);
+  });
+
+  it('counts jobs only: work that is formed later has a bound of its own', () => {
+    const { limiter, lease } = busy({ maxQueued: 1, overflow: 'dropOldest' });
+    const order: string[] = [];
+    limiter.enlist({
+      granted: (given) => {
+        order.push('bidder');
+        given.release();
+      },
+      refused: () => order.push('refused'),
+    });
+    const job = watch(limiter);
+    const late = watch(limiter);
+    expect([job.seen, late.seen, limiter.snapshot().queued]).toEqual([['OverflowError at 0'], [], 2]);
+    lease.release();
+    expect([order, late.seen]).toEqual([['bidder'], ['lease at 0', 'complete']]);
+  });
+
+  it('holds when a loser asks again at once', () => {
+    const { limiter } = busy({ maxQueued: 2, overflow: 'dropOldest' });
+    let again = 0;
+    for (let i = 0; i < 5; i++) {
+      limiter.acquire().subscribe({
+        error: () => {
+          if (again++ < 3) watch(limiter);
+        },
+      });
+      expect(limiter.snapshot().queued).toBeLessThanOrEqual(2);
+    }
+    expect(again).toBeGreaterThan(0);
+  });
+});
+
+describe('the wait', () => {
+  it('ends after timeoutMs, or after maxWaitMs, with the reason', () => {
+    virtualTime(({ advance, now, pending }) => {
+      const { limiter, lease } = busy({ maxWaitMs: 100 });
+      const own = watch(limiter, { timeoutMs: 30 }, now);
+      const common = watch(limiter, {}, now);
+      const longer = watch(limiter, { timeoutMs: 200 }, now);
+      advance(150);
+      expect([own.seen, common.seen, longer.seen]).toEqual([['RateLimitError at 30'], ['RateLimitError at 100'], []]);
+      lease.release();
+      expect(longer.seen).toEqual(['lease at 150', 'complete']);
+      expect(pending()).toBe(0);
+    });
+  });
+
+  it('names what stands in the way of the one whose turn it is', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      limiter.tryAcquire({ cost: { tokens: 100 } });
+      const head = watch(limiter, { cost: { tokens: 80 } });
+      let error: unknown;
+      limiter.acquire({ timeoutMs: 300, cost: { tokens: 1 } }).subscribe({ error: (thrown: unknown) => (error = thrown) });
+      advance(300);
+      expect(error).toMatchObject({ limit: 'tokensPerMinute', retryAfterMs: 500 });
+      head.subscription.unsubscribe();
+    });
+  });
+
+  it('of 0 ms grants what can go, and refuses the rest at once', () => {
+    const limiter = createLimiter({ concurrency: 1, maxWaitMs: 0 });
+    expect(watch(limiter).seen).toEqual(['lease at 0', 'complete']);
+    expect(watch(limiter).seen).toEqual(['RateLimitError at 0']);
+    expect(watch(limiter, { timeoutMs: 0 }).seen).toEqual(['RateLimitError at 0']);
+  });
+
+  it('that ends in the moment of a permit is rewarded', () => {
+    virtualTime(({ advance, now }) => {
+      const limiter = createLimiter({ requestsPerMinute: 600, headroom: 1, burstSeconds: 0.1 });
+      limiter.tryAcquire();
+      const job = watch(limiter, { timeoutMs: 100 }, now);
+      advance(100);
+      expect(job.seen).toEqual(['lease at 100', 'complete']);
+    });
+  });
+
+  it('ends with fractions of a millisecond too', () => {
+    virtualTime(({ flush, now }) => {
+      const limiter = createLimiter({
+        concurrency: 1,
+        tokensPerMinute: 1_234_567_890,
+        headroom: 1,
+        burstSeconds: 0.001,
+        abortGraceMs: 20.0007,
+      });
+      limiter
+        .run(() => new Promise<never>(() => undefined))
+        .subscribe()
+        .unsubscribe();
+      const jobs = [10.0005, 10.0001, 30.5].map((timeoutMs) => watch(limiter, { timeoutMs, cost: { tokens: 12_345 } }, now));
+      flush();
+      expect(jobs.map(({ seen }) => seen[0])).toEqual(['RateLimitError at 10', 'RateLimitError at 10', 'lease at 20']);
+    });
+  });
+});
+
+describe('cost above the capacity', () => {
+  it('never hangs: it goes when the bucket is full, and the next waits until the debt is paid', () => {
+    virtualTime(({ flush, now }) => {
+      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      expect([limiter.tokenCapacity, limiter.borrows]).toEqual([100, true]);
+      limiter.tryAcquire({ cost: { tokens: 10 } });
+      const big = watch(limiter, { cost: { tokens: 1000 } }, now);
+      const small = watch(limiter, { cost: { tokens: 1 } }, now);
+      flush();
+      expect([big.seen[0], small.seen[0]]).toEqual(['lease at 100', 'lease at 9110']);
+    });
+  });
+
+  it('is refused with reject, tokens and requests alike', () => {
+    const limiter = createLimiter({
+      requestsPerMinute: 60,
+      tokensPerMinute: 6000,
+      headroom: 1,
+      burstSeconds: 1,
+      costAboveCapacity: 'reject',
+    });
+    expect(errorOf(limiter, { cost: { tokens: 101 } })).toMatchObject({ code: 'FLOW_ITEM_TOO_HEAVY', weight: 101, maxWeight: 100 });
+    expect(errorOf(limiter, { cost: { requests: 2 } })).toBeInstanceOf(ItemTooHeavyError);
+    expect([limiter.tryAcquire({ cost: { tokens: 101 } }), limiter.tryAcquire({ cost: { requests: 2 } })]).toEqual([undefined, undefined]);
+    expect(watch(limiter, { cost: { tokens: 100 } }).seen).toEqual(['lease at 0', 'complete']);
+  });
+
+  it('waits for a whole request at a rate too slow to save one up in burstSeconds', () => {
+    virtualTime(({ flush, now }) => {
+      const limiter = createLimiter({ requestsPerMinute: 6, headroom: 1, burstSeconds: 2 });
+      limiter.tryAcquire();
+      const next = watch(limiter, {}, now);
+      flush();
+      expect(next.seen[0]).toBe('lease at 10000');
+    });
+  });
+});
+
+describe('lanes', () => {
+  it('go by urgency; a job without one is the least urgent', () => {
+    const { limiter, lease } = busy({ lanes: [{ name: 'p0' }, { name: 'p1' }] });
+    const order: string[] = [];
+    for (const job of [{}, { lane: 'p1' }, { lane: 'p0' }]) {
+      limiter.acquire(job).subscribe((given) => {
+        order.push(job.lane ?? 'none');
+        given.release();
+      });
+    }
+    lease.release();
+    expect(order).toEqual(['p0', 'none', 'p1']);
+    expect(limiter.lanes).toEqual(['p0', 'p1']);
+  });
+
+  it('that were not declared are refused, where lanes were declared', () => {
+    const limiter = createLimiter({ lanes: [{ name: 'p0' }] });
+    for (const run of [
+      () => limiter.acquire({ lane: 'p9' }),
+      () => limiter.tryAcquire({ lane: 'p9' }),
+      () => limiter.enlist({ granted: () => undefined, refused: () => undefined }, 'p9'),
+    ]) {
+      expect(caught(run)).toBeInstanceOf(LaneUnknownError);
+      expect(caught(run)).toMatchObject({ lane: 'p9', known: ['p0'], message: 'createLimiter: lane `p9` is not one of `p0`' });
+    }
+    const open = createLimiter();
+    expect([open.lanes, open.tryAcquire({ lane: 'p9' }) !== undefined]).toEqual([undefined, true]);
+  });
+});
+
+describe('a bidder', () => {
+  it('decides what it sends when its permit comes, told what it could spend', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      limiter.tryAcquire({ cost: { tokens: 100 } });
+      const asked: number[] = [];
+      let wants = 50;
+      let granted = 0;
+      const place = limiter.enlist({
+        bid: (affordable) => (asked.push(affordable), wants),
+        granted: () => granted++,
+        refused: () => undefined,
+      });
+      advance(200);
+      expect(granted).toBe(0);
+      wants = 20;
+      place.poke();
+      expect([granted, asked.at(-1), limiter.snapshot().tokens]).toEqual([1, 20, 0]);
+      place.poke();
+      place.withdraw();
+      expect(granted).toBe(1);
+    });
+  });
+
+  it('that has nothing to send any more makes way', () => {
+    const { limiter, lease } = busy({});
+    let granted = 0;
+    limiter.enlist({ bid: () => undefined, granted: () => granted++, refused: () => undefined });
+    const next = watch(limiter);
+    lease.release();
+    expect([granted, next.seen.length]).toEqual([0, 2]);
+  });
+
+  it('leaves by withdraw, and costs nothing', () => {
+    const { limiter, lease } = busy({});
+    let granted = 0;
+    const place = limiter.enlist({ granted: () => granted++, refused: () => undefined });
+    place.withdraw();
+    place.withdraw();
+    lease.release();
+    expect([granted, limiter.snapshot().queued]).toEqual([0, 0]);
+  });
+
+  it('costs one request and no tokens unless it says otherwise', () => {
+    virtualTime(() => {
+      const limiter = createLimiter({ requestsPerMinute: 600, tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      limiter.enlist({ granted: () => undefined, refused: () => undefined });
+      expect(limiter.snapshot()).toMatchObject({ requests: 9, tokens: 100 });
+    });
+  });
+});
+
+describe('observe', () => {
+  const pauseOf = (response: ResponseLike, startMs = 0): number => {
+    const scheduler = {
+      now: () => startMs,
+      schedule: () => {
+        throw new Error('nothing waits');
+      },
+    };
+    const limiter = createLimiter({ scheduler });
+    limiter.observe(response);
+    return limiter.snapshot().pausedForMs;
+  };
+  const noon = Date.parse('Wed, 21 Oct 2026 12:00:00 GMT');
+
+  it.each<[string, ResponseLike, number]>([
+    ['seconds', { status: 429, headers: { 'retry-after': '3' } }, 3000],
+    ['fractions of seconds', { status: 429, headers: { 'Retry-After': '0.5' } }, 500],
+    ['milliseconds, which win', { status: 429, headers: { 'retry-after': '3', 'retry-after-ms': '120' } }, 120],
+    ['a date', { status: 429, headers: { 'retry-after': 'Wed, 21 Oct 2026 12:00:07 GMT' } }, 7000],
+    ['a date in the past', { status: 429, headers: { 'retry-after': 'Wed, 21 Oct 2026 11:59:07 GMT' } }, 0],
+    ['a Headers object', { status: 503, headers: new Headers({ 'Retry-After': '2' }) }, 2000],
+    ['the first of several values', { status: 529, headers: { 'RETRY-AFTER': ['4', '9'] } }, 4000],
+    ['not a negative number', { status: 429, headers: { 'retry-after': '-5' } }, 0],
+    ['not a duration with units', { status: 429, headers: { 'retry-after': '6m0s' } }, 0],
+    ['not nonsense', { status: 429, headers: { 'retry-after': 'soon' } }, 0],
+    ['not years', { status: 429, headers: { 'retry-after': '99999999' } }, 0],
+    ['nothing without the header', { status: 429, headers: {} }, 0],
+    ['nothing of an answer that is well', { status: 200, headers: { 'retry-after': '3' } }, 0],
+    ['nothing of an error of ours', { status: 400, headers: { 'retry-after': '3' } }, 0],
+  ])('reads %s', (_what, response, pausedForMs) => {
+    expect(pauseOf(response, noon)).toBe(pausedForMs);
+  });
+
+  it('ignores a date on a clock that does not count from 1970', () => {
+    expect(pauseOf({ status: 429, headers: { 'retry-after': 'Wed, 21 Oct 2026 12:00:07 GMT' } }, 5000)).toBe(0);
+  });
+
+  it('holds everybody for as long as the longest pause says', () => {
+    virtualTime(({ flush, now }) => {
+      const events: FlowEvent[] = [];
+      const limiter = createLimiter({ onEvent: (event) => events.push(event) });
+      limiter.observe({ status: 429, headers: { 'retry-after': '3' } });
+      limiter.penalize(1000);
+      const job = watch(limiter, {}, now);
+      expect([limiter.snapshot().heldByRate, limiter.tryAcquire()]).toEqual([1, undefined]);
+      flush();
+      expect(job.seen[0]).toBe('lease at 3000');
+      expect(events).toEqual([{ type: 'throttled', operator: 'createLimiter', pauseMs: 3000 }]);
+    });
+  });
+});
+
+describe('setLimits', () => {
+  it('takes no lease back when it lowers the concurrency, and grants none until enough are released', () => {
+    const events: FlowEvent[] = [];
+    const limiter = createLimiter({ concurrency: 3, onEvent: (event) => events.push(event) });
+    const leases = [limiter.tryAcquire(), limiter.tryAcquire(), limiter.tryAcquire()];
+    limiter.setLimits({ concurrency: 1 });
+    const next = watch(limiter);
+    expect(limiter.snapshot()).toMatchObject({ concurrency: 1, executing: 3, heldBySlot: 1 });
+    leases[0]?.release();
+    leases[1]?.release();
+    expect(next.seen).toEqual([]);
+    leases[2]?.release();
+    expect(next.seen).toEqual(['lease at 0', 'complete']);
+    expect(events).toEqual([{ type: 'limitChanged', operator: 'createLimiter', concurrency: 1 }]);
+  });
+
+  it('grants at once what a higher limit allows, and takes a rate away with Infinity', () => {
+    virtualTime(({ pending }) => {
+      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, headroom: 1, burstSeconds: 1 });
+      limiter.tryAcquire();
+      const jobs = [watch(limiter), watch(limiter)];
+      limiter.setLimits({ concurrency: 5 });
+      expect(jobs.map(({ seen }) => seen.length)).toEqual([0, 0]);
+      limiter.setLimits({ requestsPerMinute: Infinity });
+      expect([jobs.map(({ seen }) => seen.length), limiter.snapshot().requests, pending()]).toEqual([[2, 2], Infinity, 0]);
+    });
+  });
+
+  it('re-times those who wait', () => {
+    virtualTime(({ advance, flush, now }) => {
+      const limiter = createLimiter({ requestsPerMinute: 6, headroom: 1, burstSeconds: 10 });
+      limiter.tryAcquire();
+      const job = watch(limiter, {}, now);
+      advance(1000);
+      limiter.setLimits({ requestsPerMinute: 60 });
+      flush();
+      expect(job.seen[0]).toBe('lease at 1900');
+    });
+  });
+
+  it('refuses what it does not know', () => {
+    const limiter = createLimiter();
+    expect(() => {
+      limiter.setLimits({ concurrency: 0 });
+    }).toThrow('createLimiter: expected `concurrency` to be a whole number >= 1 or Infinity, got `0` (number)');
+    expect(() => {
+      limiter.setLimits({ maxQueued: 5 } as never);
+    }).toThrow('createLimiter: expected `maxQueued` to be absent');
+    expect(() => {
+      limiter.penalize(-1);
+    }).toThrow('createLimiter: expected `pauseMs` to be a number of milliseconds >= 0 or Infinity, got `-1` (number)');
+  });
+});
+
+describe('the end', () => {
+  const isDone = async (promise: Promise<void>): Promise<boolean> => {
+    let done = false;
+    void promise.then(() => (done = true));
+    for (let i = 0; i < 5; i++) await Promise.resolve();
+    return done;
+  };
+
+  it('by close refuses those who wait and the newcomers, and leaves leases valid', async () => {
+    const { limiter, lease } = busy({});
+    const bidder: unknown[] = [];
+    limiter.enlist({ granted: () => undefined, refused: (error) => bidder.push(error) });
+    const waiting = watch(limiter);
+    limiter.close();
+    limiter.close();
+    expect([waiting.seen, bidder]).toEqual([['ClosedError at 0'], [expect.any(ClosedError)]]);
+    expect([limiter.executing, limiter.tryAcquire(), watch(limiter).seen]).toEqual([1, undefined, ['ClosedError at 0']]);
+    lease.release();
+    expect(limiter.executing).toBe(0);
+    await limiter.drain();
+  });
+
+  it('by close grants nothing of what the refused release', () => {
+    const { limiter, lease } = busy({});
+    const seen: string[] = [];
+    limiter.acquire().subscribe({
+      error: () => {
+        seen.push('first refused');
+        lease.release();
+      },
+    });
+    limiter.acquire().subscribe({ next: () => seen.push('second granted'), error: () => seen.push('second refused') });
+    limiter.close();
+    expect(seen).toEqual(['first refused', 'second refused']);
+  });
+
+  it('by close frees the slots of work that was given up, and leaves no timer', () => {
+    virtualTime(({ pending }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      limiter
+        .run(() => new Promise<never>(() => undefined))
+        .subscribe()
+        .unsubscribe();
+      watch(limiter, { timeoutMs: 50 });
+      expect([limiter.executing, pending()]).toEqual([1, 1]);
+      limiter.close();
+      expect([limiter.executing, pending()]).toEqual([0, 0]);
+    });
+  });
+
+  it('by drain lets those who wait have their turn, and resolves when the last lease is back', async () => {
+    const { limiter, lease } = busy({});
+    const waiting = watch(limiter);
+    const drained = limiter.drain();
+    expect(limiter.drain()).toBe(drained);
+    expect(watch(limiter).seen).toEqual(['ClosedError at 0']);
+    lease.release();
+    expect([waiting.seen.length, await isDone(drained)]).toEqual([2, false]);
+    waiting.leases[0]?.release();
+    expect(await isDone(drained)).toBe(true);
+    await createLimiter()[Symbol.asyncDispose]();
+  });
+
+  it('by drain resolves when the last one leaves, by unsubscribing or by its time running out', async () => {
+    const paused = createLimiter();
+    paused.penalize(1e9);
+    const gone = watch(paused);
+    const over = paused.drain();
+    expect(await isDone(over)).toBe(false);
+    gone.subscription.unsubscribe();
+    expect(await isDone(over)).toBe(true);
+
+    const late = virtualTime(({ advance }) => {
+      const slow = createLimiter();
+      slow.penalize(1e9);
+      watch(slow, { timeoutMs: 10 });
+      const promise = slow.drain();
+      advance(10);
+      return promise;
+    });
+    expect(await isDone(late)).toBe(true);
+  });
+});
+
+describe('what a queue for slots and rates must not do', () => {
+  it('make a more urgent, cheaper job wait behind one that waits for its tokens', () => {
+    virtualTime(({ advance, now }) => {
+      const limiter = createLimiter({
+        concurrency: 2,
+        tokensPerMinute: 6000,
+        headroom: 1,
+        burstSeconds: 1,
+        lanes: [{ name: 'now' }, { name: 'later' }],
+      });
+      limiter.tryAcquire({ cost: { tokens: 50 } })!.release();
+      const big = watch(limiter, { lane: 'later', cost: { tokens: 100 } }, now);
+      const urgent = watch(limiter, { lane: 'now', cost: { tokens: 10 } }, now);
+      expect([big.seen, urgent.seen]).toEqual([[], ['lease at 0', 'complete']]);
+      advance(1000);
+      expect(big.seen[0]).toBe('lease at 600');
+    });
+  });
+
+  it('hold a slot while it waits for the rate', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({
+        concurrency: 1,
+        tokensPerMinute: 6000,
+        headroom: 1,
+        burstSeconds: 1,
+        lanes: [{ name: 'now' }, { name: 'later' }],
+      });
+      limiter.tryAcquire({ cost: { tokens: 100 } })!.release();
+      const waiting = watch(limiter, { cost: { tokens: 50 } });
+      expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 1, heldByRate: 1, heldBySlot: 0 });
+      expect(limiter.tryAcquire({ lane: 'now', cost: { tokens: 0 } })).toBeDefined();
+      expect(limiter.snapshot()).toMatchObject({ executing: 1, heldByRate: 0, heldBySlot: 1 });
+      advance(5000);
+      expect(waiting.seen).toEqual([]);
+      waiting.subscription.unsubscribe();
+    });
+  });
+
+  it('leak a slot when the waiting one is cancelled', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, headroom: 1, burstSeconds: 1 });
+      limiter.tryAcquire()!.release();
+      for (let i = 0; i < 10; i++) {
+        const waiting = watch(limiter);
+        advance(50);
+        waiting.subscription.unsubscribe();
+      }
+      advance(500);
+      expect(limiter.tryAcquire()).toBeDefined();
+    });
+  });
+
+  it('keep a release waiting behind somebody who waits for the rate', () => {
+    virtualTime(({ advance, now }) => {
+      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 600, headroom: 1, burstSeconds: 0.1 });
+      const lease = limiter.tryAcquire()!;
+      const next = watch(limiter, {}, now);
+      advance(50);
+      lease.release();
+      expect(limiter.executing).toBe(0);
+      advance(50);
+      expect(next.seen[0]).toBe('lease at 100');
+    });
+  });
+
+  it('let a smaller job of the same lane past the one whose turn it is, nor keep it when that one leaves', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      limiter.tryAcquire({ cost: { tokens: 50 } });
+      const big = watch(limiter, { cost: { tokens: 100 } });
+      const small = watch(limiter, { cost: { tokens: 5 } });
+      expect([small.seen, limiter.tryAcquire()]).toEqual([[], undefined]);
+      big.subscription.unsubscribe();
+      advance(0);
+      expect(small.seen).toEqual(['lease at 0', 'complete']);
+    });
+  });
+
+  it('send two minutes’ worth in the first', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ requestsPerMinute: 600, maxQueued: Infinity });
+      let sent = 0;
+      range(2000).subscribe(() => limiter.run(() => EMPTY).subscribe({ complete: () => sent++, error: () => undefined }));
+      expect(sent).toBe(18);
+      advance(60_000);
+      expect(sent).toBe(18 + 540);
+      limiter.close();
+    });
+  });
+});
+
+describe('two copies of the package in one process', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-copies-'));
+  const root = fileURLToPath(new URL('../../', import.meta.url));
+  afterAll(() => {
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  type Copy = typeof import('../../operators/index.js');
+  const copy = async (name: string): Promise<Copy> => {
+    const outfile = join(folder, `${name}.mjs`);
+    await build({
+      entryPoints: [join(root, 'operators/index.ts')],
+      outfile,
+      bundle: true,
+      format: 'esm',
+      platform: 'neutral',
+      external: ['rxjs'],
+      logLevel: 'silent',
+    });
+    return (await import(/* @vite-ignore */ pathToFileURL(outfile).href)) as Copy;
+  };
+
+  it('share a limiter and know each other’s errors', async () => {
+    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+    const [one, other] = await Promise.all([copy('one'), copy('other')]);
+    expect(one.createLimiter).not.toBe(other.createLimiter);
+
+    const limiter = other.createLimiter({ concurrency: 1, lanes: [{ name: 'p0' }] });
+    const held = limiter.tryAcquire()!;
+    const results = lastValueFrom(
+      from([1, 2, 3]).pipe(
+        one.batchMap((items: readonly number[]) => Promise.resolve(items.map((item) => item * 2)), {
+          limiter,
+          lanes: [{ name: 'p0' }],
+          maxSize: 2,
+        }),
+        toArray(),
+      ),
+    );
+    held.release();
+    expect((await results).map((settled) => (settled as { value: number }).value)).toEqual([2, 4, 6]);
+
+    limiter.close();
+    const closed: unknown = await limiter.acquireAsync().catch((error: unknown) => error);
+    expect(closed).not.toBeInstanceOf(one.ClosedError);
+    expect([
+      one.isFlowError(closed, 'FLOW_CLOSED'),
+      other.isFlowError(closed, 'FLOW_CLOSED'),
+      one.isFlowError(closed, 'FLOW_OVERFLOW'),
+    ]).toEqual([true, true, false]);
+    const rejected = await lastValueFrom(of(1).pipe(one.batchMap(() => of([0]), { limiter, lanes: [{ name: 'p0' }] })));
+    expect(one.isFlowError((rejected as { reason: unknown }).reason, 'FLOW_CLOSED')).toBe(true);
+  });
+});

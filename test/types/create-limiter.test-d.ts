@@ -1,0 +1,83 @@
+import type { Observable } from 'rxjs';
+import { of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { Lease, Limiter, LimiterJob, LimiterLimits, LimiterOptions, LimiterSnapshot, Place } from '../../operators/create-limiter.js';
+import { createLimiter, LIMITER_DEFAULTS } from '../../operators/create-limiter.js';
+
+const limiter = createLimiter({ concurrency: 4, tokensPerMinute: 90_000, lanes: [{ name: 'p0' }, { name: 'p1', floor: 0.2 }] });
+
+describe('createLimiter', () => {
+  it('makes a limiter, with or without options', () => {
+    expectTypeOf(createLimiter()).toEqualTypeOf<Limiter>();
+    expectTypeOf(limiter).toEqualTypeOf<Limiter>();
+    expectTypeOf(limiter).toExtend<AsyncDisposable>();
+  });
+
+  it('hands out leases now, later and as a promise', () => {
+    expectTypeOf(limiter.tryAcquire()).toEqualTypeOf<Lease | undefined>();
+    expectTypeOf(limiter.acquire({ lane: 'p0', cost: { tokens: 5 }, timeoutMs: 100 })).toEqualTypeOf<Observable<Lease>>();
+    expectTypeOf(limiter.acquireAsync({ signal: new AbortController().signal })).toEqualTypeOf<Promise<Lease>>();
+  });
+
+  it('runs work of every kind and keeps the type of its answer', () => {
+    expectTypeOf(limiter.run(() => of(1, 2))).toEqualTypeOf<Observable<number>>();
+    expectTypeOf(limiter.run(() => Promise.resolve('a'))).toEqualTypeOf<Observable<string>>();
+    expectTypeOf(
+      limiter.run(async ({ signal, lease }) => {
+        expectTypeOf(signal).toEqualTypeOf<AbortSignal>();
+        expectTypeOf(lease).toEqualTypeOf<Lease>();
+        return Promise.resolve({ text: 'a' });
+      }),
+    ).toEqualTypeOf<Observable<{ text: string }>>();
+    expectTypeOf(limiter.run(() => [true])).toEqualTypeOf<Observable<boolean>>();
+  });
+
+  it('takes what fetch and the SDKs carry as a response', () => {
+    limiter.observe(new Response());
+    limiter.observe({ status: 429, headers: { 'retry-after': '3', 'x-many': ['a', 'b'] } });
+    // @ts-expect-error a response has a status
+    limiter.observe({ headers: {} });
+  });
+
+  it('gives a bidder a place', () => {
+    expectTypeOf(
+      limiter.enlist({
+        granted: (lease) => {
+          lease.release('unused');
+        },
+        refused: () => undefined,
+      }),
+    ).toEqualTypeOf<Place>();
+    expectTypeOf(
+      limiter.enlist({ bid: (affordable) => affordable / 2, granted: () => undefined, refused: () => undefined }, 'p0'),
+    ).toEqualTypeOf<Place>();
+    // @ts-expect-error somebody has to hear of the refusal
+    limiter.enlist({ granted: () => undefined });
+  });
+
+  it('refuses wrong options and jobs', () => {
+    // @ts-expect-error not a policy of a queue that does not block
+    createLimiter({ overflow: 'block' });
+    // @ts-expect-error not an option
+    createLimiter({ maxConcurrency: 4 });
+    // @ts-expect-error lanes have names
+    createLimiter({ lanes: [{ floor: 0.1 }] });
+    // @ts-expect-error what does not fit is borrowed or rejected
+    createLimiter({ costAboveCapacity: 'wait' });
+    // @ts-expect-error a cost is an object
+    limiter.tryAcquire({ cost: 5 });
+    // @ts-expect-error not a limit that can change
+    limiter.setLimits({ burstSeconds: 5 });
+    // @ts-expect-error not an outcome
+    limiter.tryAcquire()?.release('done');
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<LimiterOptions>().toEqualTypeOf<Readonly<LimiterOptions>>();
+    expectTypeOf<LimiterLimits>().toEqualTypeOf<Readonly<LimiterLimits>>();
+    expectTypeOf<LimiterJob>().toEqualTypeOf<Readonly<LimiterJob>>();
+    expectTypeOf<LimiterSnapshot>().toEqualTypeOf<Readonly<LimiterSnapshot>>();
+    expectTypeOf(LIMITER_DEFAULTS.maxQueued).toEqualTypeOf<1000>();
+    expectTypeOf(LIMITER_DEFAULTS.costAboveCapacity).toEqualTypeOf<'borrow'>();
+  });
+});
