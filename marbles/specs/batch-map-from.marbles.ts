@@ -1,0 +1,182 @@
+import { map, of, take, tap } from 'rxjs';
+import type { BatchMapFromOptions } from '../../operators/batch-map-from.js';
+import { batchMapFrom } from '../../operators/batch-map-from.js';
+import type { BatchWork } from '../../operators/support/batch-engine.js';
+import type { Settled } from '../../operators/support/types.js';
+import type { MarbleSpec, SpecKit } from '../spec.js';
+
+const fault = new Error('the source broke');
+const badRequest = Object.assign(new Error('forbidden words'), { status: 400 });
+
+/** The row of a call is named after its items. The answer is the items in capitals. */
+const work =
+  ({ inner }: SpecKit): BatchWork<string, string> =>
+  (items) =>
+    inner(items.join('')).pipe(map(() => items.map((item) => item.toUpperCase())));
+
+/** A result is drawn as its value, a rejection as the item and the name of its error. */
+const shown = (settled: Settled<string, string>): string => {
+  if (settled.status === 'fulfilled') return settled.value;
+  const { name, message } = settled.reason as Error;
+  return `${settled.input}: ${name === 'Error' ? message : name}`;
+};
+
+const mapped =
+  (input: Iterable<string>, options?: BatchMapFromOptions<string>): MarbleSpec['build'] =>
+  (kit) =>
+    batchMapFrom(input, work(kit), options).pipe(map(shown));
+
+/** Reads `input` and notes, in the result, what had been read when each call was made. */
+const noting =
+  (input: string, options: BatchMapFromOptions<string>): MarbleSpec['build'] =>
+  ({ inner }) => {
+    let read = '';
+    function* reading() {
+      for (const item of input) {
+        read += item;
+        yield item;
+      }
+    }
+    const noted: BatchWork<string, string> = (items) => {
+      const note = `${items.join('')} sent, ${read} read`;
+      return inner(items.join('')).pipe(map(() => items.map(() => note)));
+    };
+    return batchMapFrom(reading(), noted, options).pipe(map(shown));
+  };
+
+/** Runs for ever. */
+function* endless() {
+  for (;;) yield* 'abcdefghijklm';
+}
+
+function* breaking() {
+  yield 'a';
+  yield 'b';
+  throw fault;
+}
+
+export const specs: readonly MarbleSpec[] = [
+  {
+    operator: 'batchMapFrom',
+    title: 'reads on while there is room, and fills the next batch while a call is under way',
+    label: "batchMapFrom('abcde', work, { maxSize: 2, concurrency: 1 })",
+    inputs: {},
+    inners: { ab:            '----(r|)',
+              cd:                '----(r|)',
+              e:                     '----(r|)' },
+    subscriptions: { ab: '^---!', cd: '----^---!', e: '--------^---!' },
+    expected:                '----(AB)(CD)(E|)',
+    cover: true,
+    build: mapped('abcde', { maxSize: 2, concurrency: 1 }),
+  },
+  {
+    operator: 'batchMapFrom',
+    title: 'reads no further than maxQueued allows',
+    label: "batchMapFrom('abcdefgh', work, { maxSize: 2, maxQueued: 3, concurrency: 1 })",
+    inputs: {},
+    inners: { ab:            '----(r|)',
+              cd:                '----(r|)',
+              ef:                    '----(r|)',
+              gh:                        '----(r|)' },
+    expected:                '----(vv)(ww)(xx)(yy|)',
+    values: { v: 'ab sent, ab read', w: 'cd sent, abcde read', x: 'ef sent, abcdefg read', y: 'gh sent, abcdefgh read' },
+    build: noting('abcdefgh', { maxSize: 2, maxQueued: 3, concurrency: 1 }),
+  },
+
+  // What every operator must answer for.
+  {
+    operator: 'batchMapFrom',
+    title: 'waits for a call that never answers, and ends it when the consumer leaves',
+    label: 'batchMapFrom(endless, work, { maxSize: 2, concurrency: 1, attemptTimeoutMs: Infinity })',
+    inputs: {},
+    inners: { ab:            '-' },
+    subscriptions: { ab: '^ 999ms !' },
+    expected:                '-',
+    unsub:                   '^ 999ms !',
+    build: mapped({ [Symbol.iterator]: endless }, { maxSize: 2, concurrency: 1, attemptTimeoutMs: Infinity }),
+  },
+  {
+    operator: 'batchMapFrom',
+    title: 'completes with an empty input, without a call',
+    label: 'batchMapFrom([], work)',
+    inputs: {},
+    expected:                '|',
+    build: mapped([]),
+  },
+  {
+    operator: 'batchMapFrom',
+    title: 'sends a single item',
+    label: "batchMapFrom('a', work)",
+    inputs: {},
+    inners: { a:             '--(r|)' },
+    subscriptions: { a: '^-!' },
+    expected:                '--(A|)',
+    build: mapped('a'),
+  },
+  {
+    operator: 'batchMapFrom',
+    title: 'stops its calls when the input throws, and errors with what was thrown',
+    label: 'batchMapFrom(throwsAfterB, work, { maxSize: 1 })',
+    inputs: {},
+    inners: { a:             '--(r|)',
+              b:             '--(r|)' },
+    subscriptions: { a: '(^!)', b: '(^!)' },
+    expected:                '#',
+    error: fault,
+    build: (kit) => batchMapFrom({ [Symbol.iterator]: breaking }, work(kit), { maxSize: 1 }).pipe(map(shown)),
+  },
+  {
+    operator: 'batchMapFrom',
+    title: 'stops reading an endless input as soon as the consumer has enough',
+    label: 'batchMapFrom(endless, atOnce, { maxSize: 2 }), take(3)',
+    inputs: {},
+    expected:                '(abc|)',
+    build: () => batchMapFrom(endless(), (items) => of(items), { maxSize: 2 }).pipe(map(shown), take(3)),
+  },
+  {
+    operator: 'batchMapFrom',
+    title: 'rejects the item whose callback throws, and only that',
+    label: "batchMapFrom('abc', work, { weigh: throwsAtB })",
+    inputs: {},
+    inners: { ac:            '--(r|)' },
+    expected:                'x-(AC|)',
+    values: { x: 'b: CallbackError' },
+    build: mapped('abc', { weigh: (item) => { if (item === 'b') throw fault; return 1; } }),
+  },
+  {
+    operator: 'batchMapFrom',
+    title: 'reads what the consumer adds to the list while it is being read',
+    label: 'batchMapFrom(list, work, { maxSize: 1, maxQueued: 1, concurrency: 1 }), the consumer adds c to [a, b] at A',
+    inputs: {},
+    inners: { a:             '--(r|)',
+              b:               '--(r|)',
+              c:                 '--(r|)' },
+    expected:                '--A-B-(C|)',
+    build: (kit) => {
+      const list = ['a', 'b'];
+      const add = (result: string): void => {
+        if (result === 'A') list.push('c');
+      };
+      return batchMapFrom(list, work(kit), { maxSize: 1, maxQueued: 1, concurrency: 1 }).pipe(map(shown), tap(add));
+    },
+  },
+
+  // The rest is `batchMap`.
+  {
+    operator: 'batchMapFrom',
+    title: 'splits a bad batch; its parts take up room, so nothing is read ahead of them',
+    label: "batchMapFrom('abcdefgh', work, { maxSize: 4, maxQueued: 4, concurrency: 1, split: { factor: 2 } })",
+    inputs: {},
+    inners: { abcd:          '--#',
+              ab:              '--(r|)',
+              cd:                  '----#',
+              c:                       '----(r|)',
+              d:                           '--#',
+              efgh:                          '--(r|)' },
+    subscriptions: { abcd: '^-!', ab: '--^-!', cd: '----^---!', c: '--------^---!', d: '------------^-!', efgh: '--------------^-!' },
+    expected:                '----(AB)----C-x-(EFGH|)',
+    values: { x: 'd: forbidden words' },
+    error: badRequest,
+    build: mapped('abcdefgh', { maxSize: 4, maxQueued: 4, concurrency: 1, split: { factor: 2 } }),
+  },
+];

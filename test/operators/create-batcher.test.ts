@@ -1,0 +1,567 @@
+import { getEventListeners } from 'node:events';
+import type { Observable } from 'rxjs';
+import { firstValueFrom, map, NEVER, of, Subject, throwError, timer } from 'rxjs';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { BatcherOptions } from '../../operators/create-batcher.js';
+import { createBatcher } from '../../operators/create-batcher.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { BatchWork } from '../../operators/support/batch-engine.js';
+import { ClosedError, DeadlineError, isFlowError, OverflowError } from '../../operators/support/errors.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+
+const badRequest = Object.assign(new Error('forbidden words'), { status: 400 });
+const overloaded = Object.assign(new Error('overloaded'), { status: 503 });
+
+/** Answers in capitals after 10 ms and remembers its calls. */
+function shouting(options: BatcherOptions<string> = {}, fails: (items: readonly string[]) => Error | undefined = () => undefined) {
+  const calls: string[][] = [];
+  const signals: AbortSignal[] = [];
+  const work: BatchWork<string, string> = (items, { signal }) => {
+    calls.push([...items]);
+    signals.push(signal);
+    return timer(10).pipe(
+      map(() => {
+        const error = fails(items);
+        if (error !== undefined) throw error;
+        return items.map((item) => item.toUpperCase());
+      }),
+    );
+  };
+  const batcher = createBatcher(work, options);
+  return { batcher, calls, signals, sent: () => calls.map((items) => items.join('')) };
+}
+
+/** Subscribes and keeps what comes out. */
+function watch(result: Observable<unknown>) {
+  const seen: unknown[] = [];
+  const subscription = result.subscribe({
+    next: (value) => seen.push(value),
+    error: (error: unknown) => seen.push(error),
+    complete: () => seen.push('complete'),
+  });
+  return {
+    seen,
+    leave: () => {
+      subscription.unsubscribe();
+    },
+  };
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  expect(vi.getTimerCount()).toBe(0);
+  vi.useRealTimers();
+});
+
+describe('load', () => {
+  it('is cold: nothing is sent before it is subscribed to, and every subscription is a request', async () => {
+    const { batcher, calls } = shouting();
+    const load = batcher.load('a');
+    await vi.advanceTimersByTimeAsync(100);
+    expect(calls).toEqual([]);
+    const answers = Promise.all([firstValueFrom(load), firstValueFrom(load)]);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await answers).toEqual(['A', 'A']);
+    expect(calls).toEqual([['a', 'a']]);
+  });
+
+  it('emits one value and completes, or errors with what the item failed with', async () => {
+    const { batcher } = shouting({}, (items) => (items.includes('x') ? badRequest : undefined));
+    const good = watch(batcher.load('a'));
+    const bad = watch(batcher.load('x'));
+    await vi.advanceTimersByTimeAsync(100);
+    expect(good.seen).toEqual(['A', 'complete']);
+    expect(bad.seen).toEqual([badRequest]);
+  });
+
+  it('gives ten callers their own answers, although one of the ten spoils the call', async () => {
+    const { batcher, calls } = shouting({}, (items) => (items.includes('prompt 6') ? badRequest : undefined));
+    const prompts = Array.from({ length: 10 }, (_, i) => `prompt ${String(i)}`);
+    const answers = Promise.allSettled(prompts.map((prompt) => batcher.loadAsync(prompt)));
+    await vi.advanceTimersByTimeAsync(1000);
+    const seen = (await answers).map((answer) => (answer.status === 'fulfilled' ? answer.value : (answer.reason as unknown)));
+    expect(seen).toEqual(prompts.map((prompt) => (prompt === 'prompt 6' ? badRequest : prompt.toUpperCase())));
+    expect(calls.length).toBeLessThanOrEqual(8);
+  });
+
+  it('answers at once, without a promise in between, when the work does', () => {
+    const batcher = createBatcher<string, string>((items) => of(items), { burst: 'sync' });
+    const seen = watch(batcher.load('a')).seen;
+    expect(seen).toEqual(['a', 'complete']);
+  });
+
+  it('that is left stops its call and forgets its place in the queue', async () => {
+    const { batcher, sent, signals } = shouting({ maxSize: 1, concurrency: 1 });
+    const first = watch(batcher.load('a'));
+    const second = watch(batcher.load('b'));
+    const third = watch(batcher.load('c'));
+    await vi.advanceTimersByTimeAsync(5);
+    second.leave();
+    expect(batcher.snapshot()).toEqual({ queued: 1, executing: 1, heldBy: 'slot' });
+    first.leave();
+    expect(signals[0]?.aborted).toBe(true);
+    expect((signals[0]?.reason as DOMException).name).toBe('AbortError');
+    await vi.advanceTimersByTimeAsync(100);
+    expect(sent()).toEqual(['a', 'c']);
+    expect([first.seen, second.seen, third.seen]).toEqual([[], [], ['C', 'complete']]);
+  });
+
+  it('that is left does not stop the call for the others in it', async () => {
+    const { batcher, signals } = shouting();
+    const first = watch(batcher.load('a'));
+    const second = watch(batcher.load('b'));
+    await vi.advanceTimersByTimeAsync(5);
+    first.leave();
+    expect(signals[0]?.aborted).toBe(false);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(second.seen).toEqual(['B', 'complete']);
+  });
+
+  it('may be made from inside an answer, ten thousand times over', () => {
+    const batcher = createBatcher<number, number>((items) => of(items), { burst: 'sync', concurrency: 1 });
+    let answers = 0;
+    const ask = (item: number): void => {
+      batcher.load(item).subscribe((answer) => {
+        answers++;
+        if (answer < 1e4) ask(answer + 1);
+      });
+    };
+    ask(1);
+    expect(answers).toBe(1e4);
+  });
+
+  it('refuses a lane nobody declared and a deadline that is none where it is called', () => {
+    const { batcher } = shouting({ lanes: [{ name: 'urgent' }, { name: 'later' }] });
+    expect(() => batcher.load('a', { lane: 'typo' })).toThrow('createBatcher: lane `typo` is not one of `urgent`, `later`');
+    for (const deadlineMs of [-1, NaN, '5' as never]) {
+      expect(() => batcher.load('a', { deadlineMs })).toThrow('createBatcher: expected `deadlineMs` to be a number of milliseconds >= 0');
+    }
+  });
+});
+
+describe('loadAsync', () => {
+  it('answers with a promise, for a work function that is one', async () => {
+    const batcher = createBatcher(async (items: readonly number[]) => {
+      await Promise.resolve();
+      return items.map((item) => item * 2);
+    });
+    const answers = Promise.all([batcher.loadAsync(1), batcher.loadAsync(2)]);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(await answers).toEqual([2, 4]);
+    await batcher.drain();
+  });
+
+  it('rejects with the reason itself', async () => {
+    const { batcher } = shouting({}, () => badRequest);
+    const answer = batcher.loadAsync('a').catch((error: unknown) => error);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await answer).toBe(badRequest);
+  });
+
+  it('is never reported as unhandled, whatever it is rejected for', async () => {
+    vi.useRealTimers();
+    const unhandled: unknown[] = [];
+    const listen = (reason: unknown): void => {
+      unhandled.push(reason);
+    };
+    process.on('unhandledRejection', listen);
+    const aborted = AbortSignal.abort();
+    const failing = createBatcher(() => throwError(() => badRequest), { burst: 'sync' });
+    void failing.loadAsync('a');
+    void failing.loadAsync('b', { signal: aborted });
+    void failing.loadAsync('c', { deadlineMs: 0 });
+    void createBatcher(async () => Promise.reject(badRequest), { burst: 'sync' }).loadAsync('d');
+    const closed = createBatcher(() => NEVER, { burst: 'sync' });
+    void closed.loadAsync('e');
+    closed.close();
+    void closed.loadAsync('f');
+    await new Promise((done) => setTimeout(done, 5));
+    process.off('unhandledRejection', listen);
+    expect(unhandled).toEqual([]);
+    vi.useFakeTimers();
+  });
+});
+
+describe('loadSettled', () => {
+  it('tells what became of the item, and never errors', async () => {
+    const { batcher } = shouting({ id: (item) => `id of ${item}` }, (items) => (items.includes('x') ? badRequest : undefined));
+    const answers = Promise.all(['a', 'x'].map((item) => firstValueFrom(batcher.loadSettled(item))));
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await answers).toEqual([
+      { status: 'fulfilled', value: 'A', input: 'a', index: 0, id: 'id of a', attempts: 2 },
+      { status: 'rejected', reason: badRequest, input: 'x', index: 1, id: 'id of x', attempts: 2 },
+    ]);
+  });
+
+  it('has no index for a load that was not accepted', async () => {
+    const { batcher } = shouting();
+    const stopped = await firstValueFrom(batcher.loadSettled('a', { signal: AbortSignal.abort('enough') }));
+    expect(stopped).toEqual({ status: 'rejected', reason: 'enough', input: 'a', index: -1, id: '', attempts: 0 });
+    batcher.close();
+    const late = await firstValueFrom(batcher.loadSettled('b'));
+    expect(late).toMatchObject({ status: 'rejected', index: -1, reason: { code: 'FLOW_CLOSED' } });
+  });
+});
+
+describe('a signal', () => {
+  it('makes the load reject with its own reason and stops the call of the last who waits', async () => {
+    const { batcher, signals } = shouting();
+    const stop = new AbortController();
+    const answer = batcher.loadAsync('a', { signal: stop.signal }).catch((error: unknown) => error);
+    await vi.advanceTimersByTimeAsync(5);
+    stop.abort('I am done');
+    expect(await answer).toBe('I am done');
+    expect(signals[0]?.aborted).toBe(true);
+    expect(getEventListeners(stop.signal, 'abort')).toHaveLength(0);
+  });
+
+  it('that is aborted already sends nothing', async () => {
+    const { batcher, calls } = shouting();
+    await expect(batcher.loadAsync('a', { signal: AbortSignal.abort() })).rejects.toMatchObject({ name: 'AbortError' });
+    await vi.advanceTimersByTimeAsync(100);
+    expect(calls).toEqual([]);
+  });
+
+  it('shared by 10,000 loads has no listener left afterwards, and no warning is given', async () => {
+    const warnings: Error[] = [];
+    const listen = (warning: Error): void => {
+      warnings.push(warning);
+    };
+    process.on('warning', listen);
+    const stop = new AbortController();
+    const { batcher } = shouting({ maxQueued: Infinity, maxSize: 100, concurrency: Infinity });
+    const loads = Array.from({ length: 10_000 }, (_, i) => batcher.loadAsync(String(i), { signal: stop.signal }));
+    const left = batcher.load('left', { signal: stop.signal }).subscribe();
+    left.unsubscribe();
+    await vi.advanceTimersByTimeAsync(100);
+    const answers = await Promise.all(loads);
+    expect(answers[9999]).toBe('9999');
+    expect(getEventListeners(stop.signal, 'abort')).toHaveLength(0);
+    process.off('warning', listen);
+    expect(warnings).toEqual([]);
+  });
+
+  it('shared by loads under way, waiting and done ends those that are not done, once each', async () => {
+    const { batcher, sent } = shouting({ maxSize: 1, concurrency: 1 });
+    const stop = new AbortController();
+    const loads = ['a', 'b', 'c'].map((item) => batcher.loadAsync(item, { signal: stop.signal }));
+    await vi.advanceTimersByTimeAsync(15);
+    stop.abort();
+    const ends = await Promise.allSettled(loads);
+    expect(ends.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected']);
+    expect(sent()).toEqual(['a', 'b']);
+    expect(batcher.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+  });
+});
+
+describe('dedupe', () => {
+  it('shares one item, and answers all who load it', async () => {
+    const { batcher, calls } = shouting({ dedupe: (item) => item.toLowerCase() });
+    const answers = Promise.all(['a', 'A', 'b', 'a'].map((item) => batcher.loadAsync(item)));
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await answers).toEqual(['A', 'A', 'B', 'A']);
+    expect(calls).toEqual([['a', 'b']]);
+  });
+
+  it('remembers nothing after the answer, or after a failure', async () => {
+    let failing = true;
+    const { batcher, sent } = shouting({ dedupe: (item) => item }, () => (failing ? badRequest : undefined));
+    await Promise.all([expect(batcher.loadAsync('a')).rejects.toBe(badRequest), vi.advanceTimersByTimeAsync(100)]);
+    failing = false;
+    const again = batcher.loadAsync('a');
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await again).toBe('A');
+    expect(sent()).toEqual(['a', 'a']);
+  });
+
+  it('keeps the item while one of two stays, and drops it when both have left', async () => {
+    const { batcher, signals, sent } = shouting({ dedupe: () => 'same' });
+    const first = watch(batcher.load('a'));
+    const second = watch(batcher.load('b'));
+    await vi.advanceTimersByTimeAsync(5);
+    first.leave();
+    expect(signals[0]?.aborted).toBe(false);
+    second.leave();
+    expect(signals[0]?.aborted).toBe(true);
+    const third = watch(batcher.load('c'));
+    await vi.advanceTimersByTimeAsync(100);
+    expect(third.seen).toEqual(['C', 'complete']);
+    expect(sent()).toEqual(['a', 'c']);
+  });
+
+  it('does not bind a load with a deadline of its own to the item of others', async () => {
+    const { batcher, calls } = shouting({ dedupe: () => 'same' });
+    const patient = watch(batcher.load('a'));
+    const hurried = watch(batcher.load('b', { deadlineMs: 3 }));
+    await vi.advanceTimersByTimeAsync(100);
+    expect(calls).toEqual([['a', 'b']]);
+    expect(hurried.seen[0]).toBeInstanceOf(DeadlineError);
+    expect(patient.seen).toEqual(['A', 'complete']);
+  });
+
+  it('moves a waiting item to the lane of a more urgent load, never to a less urgent one', async () => {
+    const { batcher, sent } = shouting({
+      lanes: [{ name: 'urgent' }, { name: 'normal' }, { name: 'later' }],
+      dedupe: (item) => item,
+      maxSize: 1,
+      concurrency: 1,
+    });
+    const loads = [
+      batcher.loadAsync('busy'),
+      batcher.loadAsync('a', { lane: 'normal' }),
+      batcher.loadAsync('b', { lane: 'later' }),
+      batcher.loadAsync('b', { lane: 'urgent' }),
+      batcher.loadAsync('b', { lane: 'later' }),
+    ];
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await Promise.all(loads)).toEqual(['BUSY', 'A', 'B', 'B', 'B']);
+    expect(sent()).toEqual(['busy', 'b', 'a']);
+  });
+
+  it('rejects only the load whose key cannot be made', async () => {
+    const cause = new Error('no key');
+    const { batcher } = shouting({
+      dedupe: (item) => {
+        if (item === 'x') throw cause;
+        return item;
+      },
+    });
+    const ends = Promise.allSettled(['a', 'x', 'b'].map((item) => batcher.loadAsync(item)));
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await ends).toMatchObject([{ value: 'A' }, { reason: { code: 'FLOW_CALLBACK', callback: 'dedupe', cause } }, { value: 'B' }]);
+  });
+});
+
+describe('lanes', () => {
+  it('are named by the load before the lane option, which comes before the last lane', async () => {
+    const events: FlowEvent[] = [];
+    const { batcher } = shouting({
+      lanes: [{ name: 'urgent' }, { name: 'normal' }, { name: 'later' }],
+      lane: (item) => (item === 'a' ? 'normal' : (undefined as never)),
+      onEvent: (event) => events.push(event),
+    });
+    const loads = [batcher.loadAsync('a'), batcher.loadAsync('a', { lane: 'urgent' }), batcher.loadAsync('b')];
+    expect(events.filter(({ type }) => type === 'accepted').map((event) => 'lane' in event && event.lane)).toEqual([
+      'normal',
+      'urgent',
+      'later',
+    ]);
+    await vi.advanceTimersByTimeAsync(100);
+    await Promise.all(loads);
+  });
+});
+
+describe('what goes wrong', () => {
+  it('is the end of one load, not of the batcher', async () => {
+    const { batcher } = shouting({ maxQueued: 2, maxSize: 1, concurrency: 1, burst: 'sync' });
+    const ends = Promise.allSettled(['a', 'b', 'c', 'd'].map((item) => batcher.loadAsync(item)));
+    await vi.advanceTimersByTimeAsync(100);
+    const [, , , refused] = await ends;
+    expect((await ends).map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'fulfilled', 'rejected']);
+    expect((refused as PromiseRejectedResult).reason).toBeInstanceOf(OverflowError);
+    const later = batcher.loadAsync('e');
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await later).toBe('E');
+  });
+
+  it('is tried again when it may pass', async () => {
+    let calls = 0;
+    const { batcher } = shouting({ random: () => 0.5 }, () => (calls++ === 0 ? overloaded : undefined));
+    const answer = batcher.loadAsync('a');
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(await answer).toBe('A');
+    expect(calls).toBe(2);
+  });
+
+  it('ends every load, and the batcher, when the window throws', async () => {
+    const cause = new Error('mine');
+    const { batcher } = shouting({
+      window: () => {
+        throw cause;
+      },
+    });
+    const ends = Promise.allSettled(['a', 'b'].map((item) => batcher.loadAsync(item)));
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await ends).toMatchObject([{ reason: { code: 'FLOW_CALLBACK', cause } }, { reason: { code: 'FLOW_CALLBACK', cause } }]);
+    await expect(batcher.loadAsync('c')).rejects.toBeInstanceOf(ClosedError);
+    await batcher.drain();
+  });
+
+  it('ends every load, and the batcher, when the concurrency errors', async () => {
+    const fault = new Error('the controller broke');
+    const concurrency = new Subject<number>();
+    const { batcher } = shouting({ concurrency });
+    const answer = batcher.loadAsync('a').catch((error: unknown) => error);
+    concurrency.error(fault);
+    expect(await answer).toBe(fault);
+    await batcher.drain();
+  });
+
+  it('ends every load when a shared limiter is closed', async () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const { batcher } = shouting({ limiter, maxSize: 1, burst: 'sync' });
+    const ends = Promise.allSettled(['a', 'b'].map((item) => batcher.loadAsync(item)));
+    limiter.close();
+    expect((await ends).map((end) => end.status === 'rejected' && isFlowError(end.reason, 'FLOW_CLOSED'))).toEqual([true, true]);
+  });
+});
+
+describe('flush', () => {
+  it('does not wait for the window, and binds only what waits now', async () => {
+    const { batcher, sent } = shouting({ window: { kind: 'fixed', ms: 1000 } });
+    const first = [batcher.loadAsync('a'), batcher.loadAsync('b')];
+    await vi.advanceTimersByTimeAsync(1);
+    batcher.flush();
+    const second = batcher.loadAsync('c');
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await Promise.all(first)).toEqual(['A', 'B']);
+    expect(sent()).toEqual(['ab']);
+    expect(batcher.snapshot()).toEqual({ queued: 1, executing: 0, heldBy: 'window' });
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(await second).toBe('C');
+  });
+
+  it('does not wait for the end of the frame either', () => {
+    const { batcher, sent } = shouting();
+    const load = watch(batcher.load('a'));
+    expect(sent()).toEqual([]);
+    batcher.flush();
+    expect(sent()).toEqual(['a']);
+    load.leave();
+  });
+
+  it('does not pass the concurrency', async () => {
+    const { batcher, sent } = shouting({ maxSize: 1, concurrency: 1, burst: 'sync' });
+    const loads = ['a', 'b'].map((item) => batcher.loadAsync(item));
+    batcher.flush();
+    expect(sent()).toEqual(['a']);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await Promise.all(loads)).toEqual(['A', 'B']);
+  });
+});
+
+describe('drain', () => {
+  it('resolves when every accepted load has settled, refuses new ones, and does not wait for windows', async () => {
+    const { batcher } = shouting({ window: { kind: 'fixed', ms: 60_000 }, itemDeadlineMs: 3_600_000 });
+    const loads = ['a', 'b'].map((item) => batcher.loadAsync(item));
+    let drained = false;
+    const ended = batcher.drain().then(() => {
+      drained = true;
+    });
+    await expect(batcher.loadAsync('c')).rejects.toBeInstanceOf(ClosedError);
+    await vi.advanceTimersByTimeAsync(5);
+    expect(drained).toBe(false);
+    await vi.advanceTimersByTimeAsync(5);
+    await ended;
+    expect(await Promise.all(loads)).toEqual(['A', 'B']);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('is the same promise every time, resolves at once when nothing is under way, and survives close', async () => {
+    const { batcher } = shouting();
+    const first = batcher.drain();
+    expect(batcher.drain()).toBe(first);
+    batcher.close();
+    expect(batcher.drain()).toBe(first);
+    await first;
+  });
+
+  it('waits for repairs too', async () => {
+    const { batcher } = shouting({ random: () => 1 }, (items) => (items.includes('x') ? badRequest : undefined));
+    const ends = Promise.allSettled(['a', 'x'].map((item) => batcher.loadAsync(item)));
+    const drained = batcher.drain();
+    await vi.advanceTimersByTimeAsync(1000);
+    await drained;
+    expect((await ends).map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
+  });
+
+  it('leaves a shared limiter open and a changing concurrency alone', async () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const shared = shouting({ limiter }).batcher;
+    await shared.drain();
+    limiter.tryAcquire()?.release();
+    expect(limiter.executing).toBe(0);
+    const concurrency = new Subject<number>();
+    const following = shouting({ concurrency }).batcher;
+    expect(concurrency.observed).toBe(true);
+    await following.drain();
+    expect(concurrency.observed).toBe(false);
+  });
+
+  it('is what `await using` waits for', async () => {
+    const { batcher } = shouting();
+    const load = batcher.loadAsync('a');
+    const disposed = batcher[Symbol.asyncDispose]();
+    await vi.advanceTimersByTimeAsync(100);
+    await disposed;
+    expect(await load).toBe('A');
+  });
+});
+
+describe('close', () => {
+  it('rejects what waits and what is under way, aborts the calls, and leaves no timer', async () => {
+    const { batcher, signals } = shouting({ maxSize: 1, concurrency: 1, itemDeadlineMs: 60_000 });
+    const ends = Promise.allSettled(['a', 'b', 'c'].map((item) => batcher.loadAsync(item)));
+    await vi.advanceTimersByTimeAsync(5);
+    batcher.close();
+    for (const end of await ends) expect((end as PromiseRejectedResult).reason).toBeInstanceOf(ClosedError);
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
+    expect(vi.getTimerCount()).toBe(0);
+    await batcher.drain();
+  });
+
+  it('rejects what pauses before another attempt', async () => {
+    const { batcher } = shouting({ retry: { initialMs: 60_000, jitter: 'none' } }, () => overloaded);
+    const answer = batcher.loadAsync('a').catch((error: unknown) => error);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(batcher.snapshot()).toMatchObject({ queued: 1, executing: 0 });
+    batcher.close();
+    expect(await answer).toBeInstanceOf(ClosedError);
+  });
+
+  it('may be called twice, and from inside an answer', async () => {
+    const { batcher } = shouting({ maxSize: 1, concurrency: 1 });
+    const seen: unknown[] = [];
+    batcher.load('a').subscribe(() => {
+      batcher.close();
+      batcher.close();
+    });
+    batcher.load('b').subscribe({ error: (error: unknown) => seen.push(error) });
+    await vi.advanceTimersByTimeAsync(100);
+    expect(seen).toHaveLength(1);
+    expect(seen[0]).toBeInstanceOf(ClosedError);
+  });
+});
+
+describe('snapshot', () => {
+  it('tells what waits, for what, and what is under way', async () => {
+    const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, burstSeconds: 1, headroom: 1 });
+    const { batcher } = shouting({ limiter, maxSize: 1, burst: 'sync' });
+    expect(batcher.snapshot()).toEqual({ queued: 0, executing: 0, heldBy: 'window' });
+    const loads = ['a', 'b', 'c'].map((item) => batcher.loadAsync(item));
+    expect(batcher.snapshot()).toEqual({ queued: 2, executing: 1, heldBy: 'slot' });
+    await vi.advanceTimersByTimeAsync(20);
+    expect(batcher.snapshot()).toEqual({ queued: 2, executing: 0, heldBy: 'rate' });
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(await Promise.all(loads)).toEqual(['A', 'B', 'C']);
+  });
+});
+
+describe('events', () => {
+  it('tell of a load that was left and of the end, in the name of createBatcher, without an item', async () => {
+    const events: FlowEvent[] = [];
+    const { batcher } = shouting({ onEvent: (event) => events.push(event), maxSize: 1, concurrency: 1, burst: 'sync' });
+    const first = batcher.loadAsync('SECRET a');
+    watch(batcher.load('SECRET b')).leave();
+    const drained = batcher.drain();
+    await vi.advanceTimersByTimeAsync(100);
+    await Promise.all([first, drained]);
+    expect(events.map(({ type }) => type)).toEqual([
+      ...['accepted', 'batchFormed', 'attemptStarted', 'accepted', 'cancelled', 'attemptEnded', 'settled', 'drained'],
+    ]);
+    expect(events.every(({ operator }) => operator === 'createBatcher')).toBe(true);
+    expect(JSON.stringify(events)).not.toContain('SECRET');
+  });
+});

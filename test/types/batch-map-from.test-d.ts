@@ -1,0 +1,47 @@
+import type { Observable } from 'rxjs';
+import { of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { BatchMapFromOptions } from '../../operators/batch-map-from.js';
+import { BATCH_MAP_FROM_DEFAULTS, batchMapFrom } from '../../operators/batch-map-from.js';
+import type { Settled } from '../../operators/support/types.js';
+
+const lengths = (items: readonly string[]) => of(items.map((item) => item.length));
+
+async function* pages(): AsyncGenerator<string> {
+  yield await Promise.resolve('page');
+}
+
+describe('batchMapFrom', () => {
+  it('takes whatever can wait, and infers its items', () => {
+    expectTypeOf(batchMapFrom(['a', 'b'], lengths)).toEqualTypeOf<Observable<Settled<string, number>>>();
+    expectTypeOf(batchMapFrom(new Set(['a']), lengths)).toEqualTypeOf<Observable<Settled<string, number>>>();
+    expectTypeOf(batchMapFrom('text', lengths)).toEqualTypeOf<Observable<Settled<string, number>>>();
+    expectTypeOf(batchMapFrom(pages(), lengths)).toEqualTypeOf<Observable<Settled<string, number>>>();
+    expectTypeOf(batchMapFrom(new ReadableStream<string>(), lengths)).toEqualTypeOf<Observable<Settled<string, number>>>();
+  });
+
+  it('tells the work the type of the items', () => {
+    void batchMapFrom([{ id: 1 }], (items) => {
+      expectTypeOf(items).toEqualTypeOf<readonly { id: number }[]>();
+      return of(items.map(({ id }) => id));
+    });
+  });
+
+  it('refuses what cannot wait and what has no place', () => {
+    // @ts-expect-error an Observable pushes
+    void batchMapFrom(of('a'), lengths);
+    // @ts-expect-error a promise is not an input
+    void batchMapFrom(Promise.resolve(['a']), lengths);
+    // @ts-expect-error nothing overflows
+    void batchMapFrom(['a'], lengths, { overflow: 'dropOldest' });
+    // @ts-expect-error an input that fails aborts
+    void batchMapFrom(['a'], lengths, { onSourceError: 'drain' });
+    // @ts-expect-error work for other items
+    void batchMapFrom([1, 2], lengths);
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<BatchMapFromOptions<number>>().toEqualTypeOf<Readonly<BatchMapFromOptions<number>>>();
+    expectTypeOf(BATCH_MAP_FROM_DEFAULTS.maxQueued).toEqualTypeOf<80>();
+  });
+});

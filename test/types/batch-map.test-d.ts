@@ -1,0 +1,109 @@
+import type { Observable, OperatorFunction } from 'rxjs';
+import { EMPTY, from, of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { BatchMapOptions } from '../../operators/batch-map.js';
+import { BATCH_MAP_DEFAULTS, batchMap } from '../../operators/batch-map.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { BatchWork } from '../../operators/support/batch-engine.js';
+import type { BatchResult, CallContext, Settled } from '../../operators/support/types.js';
+
+interface Text {
+  readonly id: string;
+  readonly words: number;
+}
+
+const texts: Observable<Text> = EMPTY;
+
+describe('batchMap', () => {
+  it('settles items of the source with values of the work', () => {
+    expectTypeOf(of('a').pipe(batchMap((items) => of(items.map((item) => item.length))))).toEqualTypeOf<
+      Observable<Settled<string, number>>
+    >();
+    expectTypeOf(batchMap<Date, number>((items) => of(items.map(Number)))).toEqualTypeOf<OperatorFunction<Date, Settled<Date, number>>>();
+  });
+
+  it('tells the work its items and its call', () => {
+    void texts.pipe(
+      batchMap((items, context) => {
+        expectTypeOf(items).toEqualTypeOf<readonly Text[]>();
+        expectTypeOf(context).toEqualTypeOf<CallContext>();
+        expectTypeOf(context.signal).toEqualTypeOf<AbortSignal>();
+        return of(items.map(({ id }) => id));
+      }),
+    );
+  });
+
+  it('takes every shape of answer', () => {
+    batchMap<string, number>(() => of([1, 2]));
+    batchMap<string, number>(() => of([1, new Error('not this one')]));
+    batchMap<string, number>(() => of(new Map([['a', 1]])));
+    batchMap<string, number>(() => of({ failed: [0, 'b'], values: [1] }));
+    batchMap<string, number>(() => from(Promise.allSettled([Promise.resolve(1)])));
+    batchMap<string, number>(async () => Promise.resolve([1]));
+    batchMap<string, number>(() => Promise.resolve(new Map([['a', 1]])));
+  });
+
+  it('gives the value or the reason, by status', () => {
+    const read = (settled: Settled<Text, number>): void => {
+      expectTypeOf(settled.input).toEqualTypeOf<Text>();
+      if (settled.status === 'fulfilled') expectTypeOf(settled.value).toEqualTypeOf<number>();
+      else expectTypeOf(settled.reason).toEqualTypeOf<unknown>();
+    };
+    expectTypeOf(read).toBeFunction();
+  });
+
+  it('tells callbacks the type of the item', () => {
+    const options: BatchMapOptions<Text> = {
+      weigh: (item) => {
+        expectTypeOf(item).toEqualTypeOf<Text>();
+        return item.words;
+      },
+      lane: ({ id }) => id,
+      id: ({ id }) => id,
+      itemDeadlineMs: ({ words }) => words * 10,
+      window: ({ executing, concurrency, queued, queuedWeight, oldestMs }) => executing + concurrency + queued + queuedWeight + oldestMs,
+      classify: (error, { size, attempt }) => {
+        expectTypeOf(error).toEqualTypeOf<unknown>();
+        return { class: size > attempt ? 'itemFault' : 'fatal', blame: [0, 'id'] };
+      },
+    };
+    expectTypeOf(options).toExtend<BatchMapOptions<Text>>();
+  });
+
+  it('takes one limiter or one concurrency', () => {
+    batchMap((items: readonly string[]) => of(items), { concurrency: 2 });
+    batchMap((items: readonly string[]) => of(items), { concurrency: of(1, 2) });
+    batchMap((items: readonly string[]) => of(items), { limiter: createLimiter() });
+  });
+
+  it('refuses wrong options and work', () => {
+    const work: BatchWork<string, string> = (items) => of(items);
+    // @ts-expect-error a weight is a number
+    batchMap(work, { weigh: (text: string) => text });
+    // @ts-expect-error not a policy
+    batchMap(work, { overflow: 'block' });
+    // @ts-expect-error splitting an item is not done here
+    batchMap(work, { oversize: 'split' });
+    // @ts-expect-error not an option
+    batchMap(work, { maxItems: 3 });
+    // @ts-expect-error a window of a kind nobody knows
+    batchMap(work, { window: { kind: 'adaptive' } });
+    // @ts-expect-error a fixed window needs its ms
+    batchMap(work, { window: { kind: 'fixed' } });
+    // @ts-expect-error `true` is not how to turn it on
+    batchMap(work, { retry: true });
+    // @ts-expect-error not a class of errors
+    batchMap(work, { classify: () => ({ class: 'retry' }) });
+    // @ts-expect-error a lane has a name
+    batchMap(work, { lanes: [{ floor: 0.1 }] });
+    // @ts-expect-error one answer for the batch, not a number
+    batchMap<string, number>(() => of(5));
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<BatchMapOptions<number>>().toEqualTypeOf<Readonly<BatchMapOptions<number>>>();
+    expectTypeOf(BATCH_MAP_DEFAULTS.maxSize).toEqualTypeOf<20>();
+    expectTypeOf(BATCH_MAP_DEFAULTS.window).toEqualTypeOf<{ readonly kind: 'graded'; readonly maxMs: 100 }>();
+    expectTypeOf<readonly number[]>().toExtend<BatchResult<number>>();
+  });
+});
