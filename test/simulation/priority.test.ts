@@ -1,0 +1,158 @@
+import { Observable, Subject, VirtualTimeScheduler } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { batchMap } from '../../operators/batch-map.js';
+import { createBatcher } from '../../operators/create-batcher.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { CallContext, LaneOptions } from '../../operators/support/types.js';
+import { Dice } from './dice.js';
+
+type Lane = 'P0' | 'P1' | 'P2';
+
+interface Call {
+  readonly items: readonly Lane[];
+  readonly lane: string;
+  readonly startedMs: number;
+}
+
+const QUEUED = 2000;
+const URGENT = 'P0';
+const lane = (item: Lane): string => item;
+const lanes: readonly LaneOptions[] = [{ name: 'P0', maxWaitMs: 0, piggyback: false }, { name: 'P1' }, { name: 'P2' }];
+
+/** A backend whose calls take a while, and what it was sent. */
+class Backend {
+  readonly scheduler = new VirtualTimeScheduler();
+  readonly calls: Call[] = [];
+  readonly dice: Dice;
+  /** Told about every call while it starts. */
+  onCall: () => void = () => undefined;
+
+  constructor(seed: number) {
+    this.dice = new Dice(seed);
+  }
+
+  readonly work = (items: readonly Lane[], context: CallContext): Observable<Lane[]> =>
+    new Observable((subscriber) => {
+      this.calls.push({ items, lane: context.lane, startedMs: this.scheduler.now() });
+      this.onCall();
+      subscriber.add(
+        this.scheduler.schedule(() => {
+          subscriber.next([...items]);
+          subscriber.complete();
+        }, this.dice.int(5, 25)),
+      );
+    });
+}
+
+/** Something that takes items, with 2,000 of them in its queue; `results` are told of. */
+type Pipeline = (backend: Backend, concurrency: number, onResult: () => void) => (item: Lane) => void;
+
+const common = { lanes, lane, maxSize: 10, maxQueued: 10_000 };
+
+const FORMS: Readonly<Record<string, Pipeline>> = {
+  batchMap: ({ scheduler, work }, concurrency, onResult) => {
+    const source = new Subject<Lane>();
+    source.pipe(batchMap(work, { ...common, concurrency, scheduler })).subscribe(onResult);
+    return (item) => {
+      source.next(item);
+    };
+  },
+  createBatcher: ({ scheduler, work }, concurrency, onResult) => {
+    const batcher = createBatcher(work, { ...common, concurrency, scheduler });
+    return (item) => {
+      batcher.load(item).subscribe(onResult);
+    };
+  },
+  'two batchers behind one limiter': ({ scheduler, work }, concurrency, onResult) => {
+    const limiter = createLimiter({ concurrency, scheduler, lanes: lanes.map(({ name }) => ({ name })) });
+    // Its burst is over at once: a batcher that waits for the rest of its frame is not in the limiter's queue before.
+    const options = { ...common, limiter, scheduler, burst: 'sync' } as const;
+    const urgent = createBatcher(work, options);
+    const rest = createBatcher(work, options);
+    return (item) => {
+      (item === URGENT ? urgent : rest).load(item).subscribe(onResult);
+    };
+  },
+};
+
+describe.each(Object.entries(FORMS))('one urgent item among 2,000, %s', (_name, form) => {
+  it.each([1, 2, 4])('is in the first call that starts after its arrival, %i calls at a time', (concurrency) => {
+    for (let seed = 1; seed <= 40; seed++) {
+      const backend = new Backend(seed);
+      const { calls, scheduler, dice } = backend;
+      let results = 0;
+      let callsBefore: number | undefined;
+      const arrive = (): void => {
+        callsBefore = calls.length;
+        offer(URGENT);
+      };
+      // By the clock, from the work function, or while results are handed out.
+      const moment = dice.pick(['time', 'call', 'result'] as const);
+      const at = moment === 'time' ? dice.int(1, 2000 / concurrency) : dice.int(1, 150);
+      const offer = form(backend, concurrency, () => {
+        if (++results === at && moment === 'result') arrive();
+      });
+      backend.onCall = () => {
+        if (calls.length === at && moment === 'call') arrive();
+      };
+      // In the schedule's middle: what ends in the same millisecond comes before it as often as after.
+      if (moment === 'time') scheduler.schedule(() => scheduler.schedule(arrive, at - Math.floor(at / 2)), Math.floor(at / 2));
+      for (let i = 0; i < QUEUED; i++) offer('P2');
+      scheduler.flush();
+      expect(results).toBe(QUEUED + 1);
+      expect(calls[callsBefore ?? -1], `seed ${seed}, by ${moment} ${at}`).toMatchObject({ lane: URGENT, items: [URGENT] });
+    }
+  });
+});
+
+describe('lower lanes under a flood of urgent items', () => {
+  const floors = { P1: 0.2, P2: 0.1 };
+  const floored = (piggyback: boolean): LaneOptions[] => [
+    { name: 'P0', piggyback },
+    { name: 'P1', floor: floors.P1, piggyback },
+    { name: 'P2', floor: floors.P2, piggyback },
+  ];
+  const FLOOD_MS = 2000;
+
+  /** Three urgent items a millisecond, more than can be sent; the other lanes have plenty. */
+  function flood(backend: Backend, offer: (item: Lane) => void): void {
+    for (let i = 0; i < QUEUED; i++) {
+      offer('P1');
+      offer('P2');
+    }
+    for (let ms = 0; ms < FLOOD_MS; ms++) backend.scheduler.schedule(() => { for (let i = backend.dice.int(2, 4); i > 0; i--) offer('P0'); }, ms);
+    backend.scheduler.maxFrames = FLOOD_MS;
+    backend.scheduler.flush();
+  }
+
+  function expectFloors(counts: (lane: Lane) => number): void {
+    const total = counts('P0') + counts('P1') + counts('P2');
+    // A turn more or less: one is always under way.
+    for (const name of ['P1', 'P2'] as const) expect(counts(name) / total, name).toBeGreaterThan(floors[name] - 0.02);
+    expect(counts('P0') / total).toBeGreaterThan(1 - floors.P1 - floors.P2 - 0.02);
+    expect(total).toBeGreaterThan(200);
+  }
+
+  it.each([
+    [1, true], [2, true], [4, true], [1, false], [2, false], [4, false],
+  ])('get their share of the items, %i calls at a time, piggyback %s', (concurrency, piggyback) => {
+    for (let seed = 1; seed <= 5; seed++) {
+      const backend = new Backend(seed);
+      const source = new Subject<Lane>();
+      const { scheduler, work, calls } = backend;
+      source.pipe(batchMap(work, { lanes: floored(piggyback), lane, maxSize: 10, maxQueued: 100_000, concurrency, scheduler })).subscribe();
+      flood(backend, (item) => { source.next(item); });
+      expectFloors((name) => calls.flatMap((call) => call.items).filter((item) => item === name).length);
+    }
+  });
+
+  it.each([1, 2, 4])('get their share of the calls when batchers share a limiter, %i calls at a time', (concurrency) => {
+    const backend = new Backend(concurrency);
+    const { scheduler, work, calls } = backend;
+    const limiter = createLimiter({ concurrency, scheduler, lanes: floored(true).map(({ name, floor }) => ({ name, ...(floor !== undefined && { floor }) })) });
+    const options = { lanes: floored(true), lane, maxSize: 5, maxQueued: 100_000, limiter, scheduler };
+    const batchers = { P0: createBatcher(work, options), P1: createBatcher(work, options), P2: createBatcher(work, options) };
+    flood(backend, (item) => { batchers[item].load(item).subscribe(); });
+    expectFloors((name) => calls.filter((call) => call.lane === name).length);
+  });
+});

@@ -1,0 +1,3 @@
+import { simulateHalf } from './half.js';
+
+simulateHalf(0);
