@@ -7,7 +7,7 @@ import type { GatedBatchOptions } from '../../operators/support/batch-options.js
 import { FlowConfigError } from '../../operators/support/errors.js';
 import { safeSink } from '../../operators/support/events.js';
 import type { FlowEvent } from '../../operators/support/events.js';
-import { callback, count, known, positive } from '../../operators/support/options.js';
+import { callback, count, known, orDefault, positive } from '../../operators/support/options.js';
 import { checkPullSource, openPull } from '../../operators/support/pull.js';
 import type { PullSource } from '../../operators/support/pull.js';
 import type { LaneOptions, Settled } from '../../operators/support/types.js';
@@ -105,6 +105,8 @@ const OPTIONS = [
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is out of range.
  * @example
  * ```ts
+ * import { createEmbedder } from 'sluice';
+ *
  * const answer = { data: [{ index: 0, embedding: [0.6, 0.8] }], usage: { total_tokens: 2 } };
  * const embedder = createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch: async () => Response.json(answer) });
  * const vector = await embedder.embedAsync('hello', { lane: 'P0' });
@@ -135,10 +137,10 @@ class BatchingEmbedder implements Embedder {
       dimensions: dimensions === undefined ? undefined : count(NAME, 'dimensions', dimensions),
       fetch: callback(NAME, 'fetch', options.fetch) ?? globalThis.fetch,
     };
-    const maxSize = count(NAME, 'maxSize', options.maxSize ?? d.maxSize);
-    const maxQueued = count(NAME, 'maxQueued', options.maxQueued ?? d.maxQueued);
-    const concurrency = count(NAME, 'concurrency', options.concurrency ?? d.concurrency);
-    const lanes = options.lanes ?? d.lanes;
+    const maxSize = count(NAME, 'maxSize', orDefault(options.maxSize, d.maxSize));
+    const maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, d.maxQueued));
+    const concurrency = count(NAME, 'concurrency', orDefault(options.concurrency, d.concurrency));
+    const lanes = orDefault(options.lanes, d.lanes);
     this.#stats = new FlowStats(maxSize);
     this.events = this.#events.asObservable();
     const told = safeSink(callback(NAME, 'onEvent', options.onEvent));
@@ -154,8 +156,8 @@ class BatchingEmbedder implements Embedder {
       limiter === undefined
         ? createLimiter({
             concurrency,
-            requestsPerMinute: options.requestsPerMinute ?? Infinity,
-            tokensPerMinute: options.tokensPerMinute ?? Infinity,
+            requestsPerMinute: orDefault(options.requestsPerMinute, Infinity),
+            tokensPerMinute: orDefault(options.tokensPerMinute, Infinity),
             lanes: lanes.map(({ name, floor }) => ({ name, ...(floor !== undefined && { floor }) })),
             onEvent,
             ...(options.scheduler && { scheduler: options.scheduler }),
@@ -174,8 +176,8 @@ class BatchingEmbedder implements Embedder {
       limiter: gate,
       onEvent,
       weigh: callback(NAME, 'countTokens', countTokens) ?? createTokenEstimator(),
-      maxWeight: positive(NAME, 'maxTokens', maxTokens ?? d.maxTokens),
-      hardMaxWeight: positive(NAME, 'maxTokensPerText', maxTokensPerText ?? d.maxTokensPerText),
+      maxWeight: positive(NAME, 'maxTokens', orDefault(maxTokens, d.maxTokens)),
+      hardMaxWeight: positive(NAME, 'maxTokensPerText', orDefault(maxTokensPerText, d.maxTokensPerText)),
       dedupe: (text) => text,
     });
   }

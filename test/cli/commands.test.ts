@@ -54,7 +54,7 @@ async function serve(options: FakeProviderOptions = {}): Promise<void> {
 }
 
 function indexArgs(...more: string[]): string[] {
-  return ['index', 'docs', '-o', INDEX, '--base-url', provider.baseUrl, '--json', 'summary.json', ...more];
+  return ['index', 'docs', '-o', INDEX, '--base-url', provider.baseUrl, '--json', 'summary.json', '--max-batch', '12', ...more];
 }
 
 async function index(...more: string[]): Promise<CliResult & { readonly summary: IndexSummary }> {

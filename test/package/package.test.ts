@@ -9,29 +9,15 @@ const headings = ['## Diagram', '## Contract', '## Defaults', '## Telemetry', '#
 
 /** Files without a marble spec, and why: everything that is a stream has one. */
 const withoutMarbles: Readonly<Record<string, string>> = {
-  'adaptive-limit': 'drives a limiter and returns a subscription; there is no output to draw',
   'classify-error': 'a plain function from error to verdict',
-  'create-batcher': 'answers calls of `load`, one stream each; its timing is drawn by `batch`',
-  'create-breaker': 'a state machine that others ask; its streams are drawn by `policy`',
-  'create-intake': 'answers `offer` with promises, which virtual time cannot draw',
-  'create-limiter': 'grants leases to others; its streams are drawn by `rate-limit`',
-  'from-native': 'bridges a platform type that virtual time cannot draw',
   'from-stream': 'reads promises, which virtual time cannot draw',
-  'to-async-iterable': 'hands out promises, which virtual time cannot draw',
-  'to-native': 'bridges a platform type that virtual time cannot draw',
-  'to-readable-stream': 'hands out promises, which virtual time cannot draw',
-  'to-store': 'answers `getSnapshot`, not a stream',
 };
 
 /** Files that cannot stand in the roster, because the laws want an operator on one source. Whatever has no marbles has no law. */
 const withoutLaws: Readonly<Record<string, string>> = {
   ...withoutMarbles,
   'batch-map-from': 'pulls from an iterable instead of subscribing to a source',
-  'divide-retry': 'wraps a work function',
-  hedge: 'starts calls of its own, no source',
-  policy: 'wraps a work function',
-  'settle-all': 'starts calls of its own, no source',
-  speculate: 'starts calls of its own, no source',
+  'create-limiter': 'grants leases; there is no source to hold against the laws',
 };
 
 const operators = readdirSync(join(project, 'operators'))
