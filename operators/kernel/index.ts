@@ -1,6 +1,8 @@
 /** Unstable: the pure decisions behind the operators, for those who build their own. */
 export { backoffDelayMs, retryDelayMs } from './backoff.js';
 export type { BackoffOptions } from './backoff.js';
+export { Bag } from './bag.js';
+export type { Slotted } from './bag.js';
 export { BatchKernel } from './batch-kernel.js';
 export { DeadlineHeap } from './deadline-heap.js';
 export { dividePlan } from './divide-plan.js';

@@ -1,18 +1,20 @@
 import { asapScheduler, asyncScheduler } from 'rxjs';
 import type { ObservableInput, SchedulerLike, Subscription } from 'rxjs';
 import { retryDelayMs } from '../kernel/backoff.js';
+import { Bag } from '../kernel/bag.js';
 import { dividePlan } from '../kernel/divide-plan.js';
 import { Ring } from '../kernel/ring.js';
 import { Alarm } from './alarm.js';
 import type { EngineConfig } from './batch-options.js';
 import { BatchQueue } from './batch-queue.js';
+import { Context } from './context.js';
 import { AttemptTimeoutError, BatchShapeError, CallbackError, DeadlineError, ItemTooHeavyError, OverflowError, SplitBudgetError } from './errors.js';
 import type { FlowEvent, FlushReason } from './events.js';
 import { Call, DONE, FLYING, Group, Job, NEW, totalWeight, WAITING } from './job.js';
 import type { Root } from './job.js';
 import type { Bidder, Lease, Limiter, Place } from './limiter.js';
 import { positionsOf, stitch } from './stitch.js';
-import type { BatchResult, CallContext, ErrorClass, ResponseLike, Usage, Verdict } from './types.js';
+import type { BatchResult, CallContext, ErrorClass, Verdict } from './types.js';
 import { startWork } from './work.js';
 
 export type { Job } from './job.js';
@@ -49,7 +51,7 @@ export class BatchEngine<T, R> implements Bidder {
   readonly #frameScheduler: SchedulerLike;
   readonly #alarm: Alarm;
   readonly #queue: BatchQueue<T, R>;
-  readonly #calls = new Set<Call<T, R>>();
+  readonly #calls = new Bag<Call<T, R>>();
   readonly #outbox = new Ring<Job<T, R>>();
   /** Leases of finished calls, released after their results went out. */
   readonly #spent = new Ring<Lease>();
@@ -211,7 +213,7 @@ export class BatchEngine<T, R> implements Bidder {
   rejectAll(error: unknown): void {
     this.#refusal = { error };
     this.#withdraw();
-    for (const call of this.#calls) {
+    for (const call of [...this.#calls.items]) {
       for (const job of call.jobs) if (job.state === FLYING) this.#settle(job, error);
       this.#abandon(call);
     }
@@ -226,7 +228,7 @@ export class BatchEngine<T, R> implements Bidder {
     this.#withdraw();
     this.#landFrame();
     this.#alarm.clear();
-    for (const call of this.#calls) this.#abandon(call);
+    for (const call of [...this.#calls.items]) this.#abandon(call);
     for (let lease = this.#spent.shift(); lease; lease = this.#spent.shift()) lease.release();
     this.#outbox.clear();
     const count = this.#queue.removeAll().length;
@@ -317,8 +319,10 @@ export class BatchEngine<T, R> implements Bidder {
       this.#tell?.({ type: 'expired', operator, lane: this.#laneName(job.lane), deadlineMs: job.deadlineMs });
       this.#settle(job, new DeadlineError(operator, job.deadlineMs, now - job.acceptedAt));
     }
-    for (const call of this.#calls) {
-      if (call.timeoutAt > now) continue;
+    // From the end: what takes the place of one that is over has been looked at already.
+    for (let i = this.#calls.size - 1; i >= 0; i--) {
+      const call = this.#calls.items[i];
+      if (call === undefined || call.timeoutAt > now) continue;
       this.#stop(call);
       this.#fail(call, new AttemptTimeoutError(operator, attemptTimeoutMs));
     }
@@ -382,7 +386,7 @@ export class BatchEngine<T, R> implements Bidder {
   /** One timer for everything that will be due. */
   #arm(): void {
     let at = this.#queue.nextWakeAt();
-    for (const call of this.#calls) at = Math.min(at, call.timeoutAt);
+    for (const call of this.#calls.items) at = Math.min(at, call.timeoutAt);
     if (this.#place === undefined && this.#frame === undefined && this.#queue.fresh > 0) at = Math.min(at, this.#heldUntil(this.#alarm.now()));
     if (this.#place !== undefined && this.#charges) at = Math.min(at, Math.max(this.#shrinkAt(), this.#alarm.now() + 1));
     if (!this.#isOver()) this.#alarm.set(at);
@@ -481,7 +485,7 @@ export class BatchEngine<T, R> implements Bidder {
     if (attempt > 1) this.#retrying++;
     this.#tell?.({ type: 'batchFormed', operator, lane: laneName, reason, size, weight, waitMs: now - (jobs[0] as Job<T, R>).acceptedAt });
     this.#tell?.({ type: 'attemptStarted', operator, lane: laneName, batchId: root.id, size, weight, attempt, splitDepth: depth, executing: this.#limiter.executing });
-    const context = this.#context(call, laneName);
+    const context = new Context(call, laneName, this.#limiter);
     const items = jobs.map((job) => job.input);
     call.running = startWork(() => this.#work(items, context), {
       done: (answer: BatchResult<R>, empty) => {
@@ -498,32 +502,6 @@ export class BatchEngine<T, R> implements Bidder {
     });
     // The work may have made its last member leave before it returned.
     if (call.abort.aborted) this.#letGo(call);
-  }
-
-  #context(call: Call<T, R>, lane: string): CallContext {
-    const limiter = this.#limiter;
-    // Getters, so that what most work never asks for is not made; functions, so that they may be taken out of the context.
-    return {
-      get signal() {
-        return call.abort.signal;
-      },
-      get reconcile() {
-        return (usage: Usage): void => {
-          call.lease.settle(usage);
-        };
-      },
-      get observe() {
-        return (response: ResponseLike): void => {
-          limiter.observe(response);
-        };
-      },
-      attempt: call.attempt,
-      splitDepth: call.depth,
-      batchId: call.root.id,
-      lane,
-      weight: call.weight,
-      deadlineAt: call.timeoutAt,
-    };
   }
 
   /** The call is over; its lease goes back once its results are out. */

@@ -91,6 +91,8 @@ export class Call<T, R> {
   readonly abort = new LazySignal();
   /** Members that have not left. */
   live: number;
+  /** Its place among the calls under way. */
+  slot = -1;
   /** Unset while the work function itself is running. */
   running: Running | undefined;
   over = false;
