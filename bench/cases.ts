@@ -5,8 +5,8 @@ import { batch } from '../operators/batch.js';
 import { batchMap } from '../operators/batch-map.js';
 import { createBatcher } from '../operators/create-batcher.js';
 import { createLimiter } from '../operators/create-limiter.js';
-import { assertCount } from './harness.js';
 import type { Case } from './harness.js';
+import { assertCount } from './harness.js';
 
 function numbers(n: number): number[] {
   return Array.from({ length: n }, (_, i) => i);
@@ -124,7 +124,10 @@ export function callsOfTwenty(n: number): Case {
     n,
     contestants: {
       'sluice batchMap': () =>
-        countValues(from(items).pipe(batchMap((xs) => Promise.resolve(xs.map((x) => 2 * x)), { maxSize: 20, concurrency: 10, maxQueued: Infinity })), n),
+        countValues(
+          from(items).pipe(batchMap((xs) => Promise.resolve(xs.map((x) => 2 * x)), { maxSize: 20, concurrency: 10, maxQueued: Infinity })),
+          n,
+        ),
       'rxjs bufferCount + mergeMap': () =>
         countValues(
           from(items).pipe(
@@ -181,11 +184,18 @@ export function loadsInWaves(n: number): Case {
     n,
     contestants: {
       'sluice createBatcher': () => {
-        const batcher = createBatcher<number, number>((keys) => Promise.resolve(keys.map((k) => 2 * k)), { maxSize: 100, maxWeight: Infinity, concurrency: Infinity });
+        const batcher = createBatcher<number, number>((keys) => Promise.resolve(keys.map((k) => 2 * k)), {
+          maxSize: 100,
+          maxWeight: Infinity,
+          concurrency: Infinity,
+        });
         return run((key) => batcher.loadAsync(key));
       },
       DataLoader: () => {
-        const loader = new DataLoader<number, number>((keys) => Promise.resolve(keys.map((k) => 2 * k)), { cache: false, maxBatchSize: 100 });
+        const loader = new DataLoader<number, number>((keys) => Promise.resolve(keys.map((k) => 2 * k)), {
+          cache: false,
+          maxBatchSize: 100,
+        });
         return run((key) => loader.load(key));
       },
     },

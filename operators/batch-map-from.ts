@@ -1,14 +1,14 @@
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
-import { BatchEngine } from './support/batch-engine.js';
 import type { BatchWork } from './support/batch-engine.js';
-import { engineConfig, GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './support/batch-options.js';
+import { BatchEngine } from './support/batch-engine.js';
 import type { GatedBatchOptions } from './support/batch-options.js';
+import { engineConfig, GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './support/batch-options.js';
 import { connect } from './support/connect.js';
 import { FlowConfigError } from './support/errors.js';
 import { count, known, required } from './support/options.js';
-import { checkPullSource, openPull } from './support/pull.js';
 import type { PullSource } from './support/pull.js';
+import { checkPullSource, openPull } from './support/pull.js';
 import type { Settled } from './support/types.js';
 
 /** `batchMap`'s options; `overflow` has no place here, because nothing is pulled that there is no room for. */
@@ -67,14 +67,23 @@ const OPTION_NAMES = GATED_BATCH_OPTIONS.filter((name) => name !== 'overflow');
  * ```
  * @see {@link batchMap} when the items are pushed: events, clicks, messages.
  */
-export function batchMapFrom<T, R>(input: PullSource<T>, work: BatchWork<T, R>, options: BatchMapFromOptions<T> = {}): Observable<Settled<T, R>> {
+export function batchMapFrom<T, R>(
+  input: PullSource<T>,
+  work: BatchWork<T, R>,
+  options: BatchMapFromOptions<T> = {},
+): Observable<Settled<T, R>> {
   const operator = 'batchMapFrom';
   required(operator, 'work', work);
   known(operator, options, OPTION_NAMES);
   const config = engineConfig(operator, { ...options, maxQueued: options.maxQueued ?? BATCH_MAP_FROM_DEFAULTS.maxQueued }, classifyError);
   const bounded = options.lanes?.find((lane) => lane.maxQueued !== undefined || lane.overflow !== undefined);
   if (bounded) {
-    throw new FlowConfigError(operator, 'lanes', 'lanes without `maxQueued` and `overflow`: nothing is pulled that there is no room for', bounded.name);
+    throw new FlowConfigError(
+      operator,
+      'lanes',
+      'lanes without `maxQueued` and `overflow`: nothing is pulled that there is no room for',
+      bounded.name,
+    );
   }
   checkPullSource(operator, input);
 

@@ -1,10 +1,10 @@
-import { Observable } from 'rxjs';
 import type { OperatorFunction } from 'rxjs';
+import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
-import { BatchEngine } from './support/batch-engine.js';
 import type { BatchWork } from './support/batch-engine.js';
-import { engineConfig } from './support/batch-options.js';
+import { BatchEngine } from './support/batch-engine.js';
 import type { GatedBatchOptions } from './support/batch-options.js';
+import { engineConfig } from './support/batch-options.js';
 import { connect } from './support/connect.js';
 import { count, oneOf, required } from './support/options.js';
 import type { Settled } from './support/types.js';

@@ -141,7 +141,13 @@ function readOptions<T>(options: BatchOptions<T>) {
   if (hardMaxWeight < maxWeight) {
     throw new FlowConfigError('batch', 'hardMaxWeight', `a number >= \`maxWeight\` (${String(maxWeight)}) or Infinity`, hardMaxWeight);
   }
-  const oversize = oneOf('batch', 'oversize', orDefault(options.oversize, BATCH_DEFAULTS.oversize), ['alone', 'reject', 'split', 'drop', 'error']);
+  const oversize = oneOf('batch', 'oversize', orDefault(options.oversize, BATCH_DEFAULTS.oversize), [
+    'alone',
+    'reject',
+    'split',
+    'drop',
+    'error',
+  ]);
   const { splitItem } = options;
   return {
     maxSize: count('batch', 'maxSize', orDefault(options.maxSize, BATCH_DEFAULTS.maxSize)),

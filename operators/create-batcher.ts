@@ -1,11 +1,10 @@
-import { Observable } from 'rxjs';
-import type { Unsubscribable } from 'rxjs';
+import { Observable, Subscription } from 'rxjs';
 import { classifyError } from './classify-error.js';
 import { onAbort } from './support/abort.js';
-import { BatchEngine } from './support/batch-engine.js';
 import type { BatchWork, Job } from './support/batch-engine.js';
-import { engineConfig } from './support/batch-options.js';
+import { BatchEngine } from './support/batch-engine.js';
 import type { GatedBatchOptions } from './support/batch-options.js';
+import { engineConfig } from './support/batch-options.js';
 import { CallbackError, ClosedError } from './support/errors.js';
 import { FLYING } from './support/job.js';
 import { callback, count, durationMs, required } from './support/options.js';
@@ -186,7 +185,7 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
     required(NAME, 'work', work);
     const config = engineConfig(NAME, options, classifyError, ['dedupe']);
     this.#dedupe = callback(NAME, 'dedupe', options.dedupe);
-    let following: Unsubscribable | undefined;
+    const following = new Subscription();
     let finished: () => void = () => undefined;
     this.#drained = new Promise((resolve) => {
       finished = resolve;
@@ -196,7 +195,7 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
         this.#settled(job);
       },
       finished: () => {
-        following?.unsubscribe();
+        following.unsubscribe();
         this.#engine.close();
         finished();
       },
@@ -204,18 +203,20 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
         this.#end(error);
       },
     });
-    following = config.concurrency$?.subscribe({
-      next: (concurrency) => {
-        try {
-          this.#engine.setConcurrency(count(NAME, 'concurrency', concurrency));
-        } catch (error) {
+    following.add(
+      config.concurrency$?.subscribe({
+        next: (concurrency) => {
+          try {
+            this.#engine.setConcurrency(count(NAME, 'concurrency', concurrency));
+          } catch (error) {
+            this.#end(error);
+          }
+        },
+        error: (error: unknown) => {
           this.#end(error);
-        }
-      },
-      error: (error: unknown) => {
-        this.#end(error);
-      },
-    });
+        },
+      }),
+    );
   }
 
   load(item: T, options: LoadOptions = {}): Observable<R> {
@@ -265,7 +266,9 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
     this.#check(options);
     const result = new Promise<R>((resolve, reject) => {
       const settled = (job: Job<T, R>): void => {
-        if (job.failed) reject(job.reason as Error);
+        // Whatever the work failed with is handed on as it is.
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors
+        if (job.failed) reject(job.reason);
         else resolve(job.value as R);
       };
       this.#join(item, options, new Waiter(settled, reject));

@@ -9,8 +9,8 @@ export type { Batcher, BatcherOptions, BatcherSnapshot, LoadOptions } from './cr
 export { createBatcher } from './create-batcher.js';
 export type { Bidder, Cost, Lease, Limiter, LimiterJob, LimiterLimits, LimiterOptions, LimiterSnapshot, Place } from './create-limiter.js';
 export { createLimiter, LIMITER_DEFAULTS } from './create-limiter.js';
-export { fromStream } from './from-stream.js';
 export type { ReadableLike, ReaderLike, StreamLike } from './from-stream.js';
+export { fromStream } from './from-stream.js';
 export type { BatchWork } from './support/batch-engine.js';
 export type { GatedBatchOptions, RetryOptions, SplitOptions, Window, WindowContext } from './support/batch-options.js';
 export * from './support/errors.js';

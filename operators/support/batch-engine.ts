@@ -1,5 +1,5 @@
-import { asapScheduler, asyncScheduler } from 'rxjs';
 import type { ObservableInput, SchedulerLike, Subscription } from 'rxjs';
+import { asapScheduler, asyncScheduler } from 'rxjs';
 import { retryDelayMs } from '../kernel/backoff.js';
 import { Bag } from '../kernel/bag.js';
 import { dividePlan } from '../kernel/divide-plan.js';
@@ -8,10 +8,18 @@ import { Alarm } from './alarm.js';
 import type { EngineConfig } from './batch-options.js';
 import { BatchQueue } from './batch-queue.js';
 import { Context } from './context.js';
-import { AttemptTimeoutError, BatchShapeError, CallbackError, DeadlineError, ItemTooHeavyError, OverflowError, SplitBudgetError } from './errors.js';
+import {
+  AttemptTimeoutError,
+  BatchShapeError,
+  CallbackError,
+  DeadlineError,
+  ItemTooHeavyError,
+  OverflowError,
+  SplitBudgetError,
+} from './errors.js';
 import type { FlowEvent, FlushReason } from './events.js';
-import { Call, DONE, FLYING, Group, Job, NEW, totalWeight, WAITING } from './job.js';
 import type { Root } from './job.js';
+import { Call, DONE, FLYING, Group, Job, NEW, totalWeight, WAITING } from './job.js';
 import type { Bidder, Lease, Limiter, Place } from './limiter.js';
 import { positionsOf, stitch } from './stitch.js';
 import type { BatchResult, CallContext, ErrorClass, Verdict } from './types.js';
@@ -137,7 +145,7 @@ export class BatchEngine<T, R> implements Bidder {
     let asked: string | undefined;
     try {
       asked = 'id';
-      if (id) name = String(id(input));
+      if (id) name = id(input);
       asked = 'lane';
       const named = laneName ?? laneOf?.(input);
       asked = 'weigh';
@@ -290,7 +298,7 @@ export class BatchEngine<T, R> implements Bidder {
       this.#queue.wake(now);
       this.#dispatch(now);
       this.#host.room?.();
-    } while (this.#again || this.#outbox.length > 0 || this.#spent.length > 0);
+    } while ((this.#again as boolean) || this.#outbox.length > 0 || this.#spent.length > 0);
     this.#busy = false;
     if (this.#isOver()) return;
     this.#arm();
@@ -333,7 +341,7 @@ export class BatchEngine<T, R> implements Bidder {
       this.#placeLane = this.#queue.lead;
       this.#enlisting = true;
       const place = this.#limiter.enlist(this, this.#config.table.isDeclared ? this.#laneName(this.#placeLane) : undefined);
-      if (!this.#enlisting) continue;
+      if (!(this.#enlisting as boolean)) continue;
       this.#enlisting = false;
       this.#place = place;
     }
@@ -373,7 +381,13 @@ export class BatchEngine<T, R> implements Bidder {
     });
     let fault: CallbackError;
     try {
-      const windowMs = this.#config.window({ executing, concurrency, queued: this.#queue.fresh, queuedWeight: this.#queue.freshWeight, oldestMs: now - oldest });
+      const windowMs = this.#config.window({
+        executing,
+        concurrency,
+        queued: this.#queue.fresh,
+        queuedWeight: this.#queue.freshWeight,
+        oldestMs: now - oldest,
+      });
       if (isDuration(windowMs)) return windowMs;
       fault = unusable(this.#config.operator, 'window', 'a number of ms >= 0', windowMs);
     } catch (error) {
@@ -387,7 +401,8 @@ export class BatchEngine<T, R> implements Bidder {
   #arm(): void {
     let at = this.#queue.nextWakeAt();
     for (const call of this.#calls.items) at = Math.min(at, call.timeoutAt);
-    if (this.#place === undefined && this.#frame === undefined && this.#queue.fresh > 0) at = Math.min(at, this.#heldUntil(this.#alarm.now()));
+    if (this.#place === undefined && this.#frame === undefined && this.#queue.fresh > 0)
+      at = Math.min(at, this.#heldUntil(this.#alarm.now()));
     if (this.#place !== undefined && this.#charges) at = Math.min(at, Math.max(this.#shrinkAt(), this.#alarm.now() + 1));
     if (!this.#isOver()) this.#alarm.set(at);
   }
@@ -475,7 +490,16 @@ export class BatchEngine<T, R> implements Bidder {
     this.#launch(jobs, lead, group.root, group.attempt, group.depth, totalWeight(jobs), lease, group.reason);
   }
 
-  #launch(jobs: readonly Job<T, R>[], lane: number, root: Root, attempt: number, depth: number, weight: number, lease: Lease, reason: FlushReason): void {
+  #launch(
+    jobs: readonly Job<T, R>[],
+    lane: number,
+    root: Root,
+    attempt: number,
+    depth: number,
+    weight: number,
+    lease: Lease,
+    reason: FlushReason,
+  ): void {
     const { operator, attemptTimeoutMs } = this.#config;
     const now = this.#alarm.now();
     const size = jobs.length;
@@ -484,7 +508,17 @@ export class BatchEngine<T, R> implements Bidder {
     this.#calls.add(call);
     if (attempt > 1) this.#retrying++;
     this.#tell?.({ type: 'batchFormed', operator, lane: laneName, reason, size, weight, waitMs: now - (jobs[0] as Job<T, R>).acceptedAt });
-    this.#tell?.({ type: 'attemptStarted', operator, lane: laneName, batchId: root.id, size, weight, attempt, splitDepth: depth, executing: this.#limiter.executing });
+    this.#tell?.({
+      type: 'attemptStarted',
+      operator,
+      lane: laneName,
+      batchId: root.id,
+      size,
+      weight,
+      attempt,
+      splitDepth: depth,
+      executing: this.#limiter.executing,
+    });
     const context = new Context(call, laneName, this.#limiter);
     const items = jobs.map((job) => job.input);
     call.running = startWork(() => this.#work(items, context), {
@@ -513,8 +547,18 @@ export class BatchEngine<T, R> implements Bidder {
     const { operator } = this.#config;
     const { attempt, root, jobs } = call;
     const latencyMs = this.#alarm.now() - call.startedAt;
-    if (outcome === 'ok') this.#latencyMs = this.#latencyMs === undefined ? latencyMs : this.#latencyMs + 0.2 * (latencyMs - this.#latencyMs);
-    this.#tell?.({ type: 'attemptEnded', operator, lane: this.#laneName(call.lane), batchId: root.id, size: jobs.length, attempt, outcome, latencyMs });
+    if (outcome === 'ok')
+      this.#latencyMs = this.#latencyMs === undefined ? latencyMs : this.#latencyMs + 0.2 * (latencyMs - this.#latencyMs);
+    this.#tell?.({
+      type: 'attemptEnded',
+      operator,
+      lane: this.#laneName(call.lane),
+      batchId: root.id,
+      size: jobs.length,
+      attempt,
+      outcome,
+      latencyMs,
+    });
   }
 
   /** Everybody has left the call. */
@@ -597,7 +641,9 @@ export class BatchEngine<T, R> implements Bidder {
 
   #classify(error: unknown, size: number, attempt: number): Verdict {
     try {
-      return usable(this.#config.classify(error, { size, attempt, aborted: false, epochMs: (this.#config.scheduler ?? asyncScheduler).now() }));
+      return usable(
+        this.#config.classify(error, { size, attempt, aborted: false, epochMs: (this.#config.scheduler ?? asyncScheduler).now() }),
+      );
     } catch {
       // The failure that was to be classified is what the callers need to see.
       return { class: 'fatal' };
@@ -634,7 +680,15 @@ export class BatchEngine<T, R> implements Bidder {
     if (inTime.length === 0) return;
     const attempt = call.attempt + 1;
     this.#queue.addBackoff(new Group(inTime, call.lane, call.root, attempt, call.depth, 'retry'), now + delayMs);
-    this.#tell?.({ type: 'retryScheduled', operator, lane: this.#laneName(call.lane), class: verdict.class, size: inTime.length, attempt, delayMs });
+    this.#tell?.({
+      type: 'retryScheduled',
+      operator,
+      lane: this.#laneName(call.lane),
+      class: verdict.class,
+      size: inTime.length,
+      attempt,
+      delayMs,
+    });
   }
 
   /** @throws CallbackError */
@@ -669,7 +723,8 @@ export class BatchEngine<T, R> implements Bidder {
       },
       limits,
     );
-    const live = (positions: readonly number[]): Job<T, R>[] => positions.map((i) => jobs[i] as Job<T, R>).filter((job) => job.state === FLYING);
+    const live = (positions: readonly number[]): Job<T, R>[] =>
+      positions.map((i) => jobs[i] as Job<T, R>).filter((job) => job.state === FLYING);
     for (const job of live(plan.reject)) this.#settle(job, error);
     for (const job of live(plan.giveUp)) this.#settle(job, new SplitBudgetError(operator, limits.maxCalls, root.calls, error));
     const parts = plan.parts.map(live).filter((part) => part.length > 0);
@@ -690,7 +745,14 @@ export class BatchEngine<T, R> implements Bidder {
     job.reason = reason[0];
     this.#outbox.push(job);
     const outcome = job.failed ? 'rejected' : 'fulfilled';
-    this.#tell?.({ type: 'settled', operator: this.#config.operator, lane: this.#laneName(job.lane), outcome, attempts: job.attempts, totalMs: this.#alarm.now() - job.acceptedAt });
+    this.#tell?.({
+      type: 'settled',
+      operator: this.#config.operator,
+      lane: this.#laneName(job.lane),
+      outcome,
+      attempts: job.attempts,
+      totalMs: this.#alarm.now() - job.acceptedAt,
+    });
   }
 
   // ---- telling ------------------------------------------------------------------------------------------------------

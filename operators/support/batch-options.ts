@@ -4,11 +4,11 @@ import type { BackoffOptions } from '../kernel/backoff.js';
 import type { DivideLimits } from '../kernel/divide-plan.js';
 import { schedulerOption } from './alarm.js';
 import { FlowConfigError } from './errors.js';
-import { safeSink } from './events.js';
 import type { FlowSink } from './events.js';
+import { safeSink } from './events.js';
 import { LaneTable, overflow } from './lanes.js';
-import { FlowLimiter } from './limiter.js';
 import type { Limiter } from './limiter.js';
+import { FlowLimiter } from './limiter.js';
 import { callback, count, durationMs, known, oneOf, orDefault, positive } from './options.js';
 import type { Classify, LaneOptions, Overflow } from './types.js';
 
@@ -124,8 +124,28 @@ export const GATED_BATCH_DEFAULTS = {
 } as const;
 
 export const GATED_BATCH_OPTIONS = [
-  'maxSize', 'maxWeight', 'hardMaxWeight', 'weigh', 'oversize', 'concurrency', 'limiter', 'window', 'maxQueued', 'overflow', 'lanes', 'lane', 'id',
-  'classify', 'retry', 'split', 'attemptTimeoutMs', 'itemDeadlineMs', 'burst', 'onEvent', 'scheduler', 'random',
+  'maxSize',
+  'maxWeight',
+  'hardMaxWeight',
+  'weigh',
+  'oversize',
+  'concurrency',
+  'limiter',
+  'window',
+  'maxQueued',
+  'overflow',
+  'lanes',
+  'lane',
+  'id',
+  'classify',
+  'retry',
+  'split',
+  'attemptTimeoutMs',
+  'itemDeadlineMs',
+  'burst',
+  'onEvent',
+  'scheduler',
+  'random',
 ] as const satisfies readonly (keyof GatedBatchOptions<unknown>)[];
 
 /** The options, checked and with their defaults: what one engine needs. */
@@ -155,7 +175,12 @@ export interface EngineConfig<T> {
 }
 
 /** @throws FlowConfigError naming the operator and the option */
-export function engineConfig<T>(operator: string, options: GatedBatchOptions<T>, classify: Classify, extra: readonly string[] = []): EngineConfig<T> {
+export function engineConfig<T>(
+  operator: string,
+  options: GatedBatchOptions<T>,
+  classify: Classify,
+  extra: readonly string[] = [],
+): EngineConfig<T> {
   known(operator, options, [...GATED_BATCH_OPTIONS, ...extra]);
   const d = GATED_BATCH_DEFAULTS;
   const maxQueued = count(operator, 'maxQueued', orDefault(options.maxQueued, d.maxQueued));
@@ -163,7 +188,10 @@ export function engineConfig<T>(operator: string, options: GatedBatchOptions<T>,
   const hardMaxWeight = positive(operator, 'hardMaxWeight', orDefault(options.hardMaxWeight, d.hardMaxWeight));
   const oversize = oneOf(operator, 'oversize', orDefault(options.oversize, d.oversize), ['alone', 'reject']);
   const itemDeadlineMs = orDefault(options.itemDeadlineMs, d.itemDeadlineMs);
-  const table = new LaneTable(operator, options.lanes, { maxQueued, overflow: overflow(operator, 'overflow', orDefault(options.overflow, d.overflow)) });
+  const table = new LaneTable(operator, options.lanes, {
+    maxQueued,
+    overflow: overflow(operator, 'overflow', orDefault(options.overflow, d.overflow)),
+  });
   const fixedDeadlineMs = typeof itemDeadlineMs === 'function' ? undefined : durationMs(operator, 'itemDeadlineMs', itemDeadlineMs);
   return {
     operator,
@@ -192,8 +220,10 @@ export function engineConfig<T>(operator: string, options: GatedBatchOptions<T>,
 function gate<T>(operator: string, options: GatedBatchOptions<T>, table: LaneTable): Pick<EngineConfig<T>, 'limiter' | 'concurrency$'> {
   const { limiter, concurrency = GATED_BATCH_DEFAULTS.concurrency } = options;
   if (limiter !== undefined) {
-    if (options.concurrency !== undefined) throw new FlowConfigError(operator, 'concurrency', 'absent when a `limiter` is given', options.concurrency);
-    if (typeof (limiter as Partial<Limiter> | null)?.enlist !== 'function') throw new FlowConfigError(operator, 'limiter', 'a limiter made by createLimiter', limiter);
+    if (options.concurrency !== undefined)
+      throw new FlowConfigError(operator, 'concurrency', 'absent when a `limiter` is given', options.concurrency);
+    if (typeof (limiter as Partial<Limiter> | null)?.enlist !== 'function')
+      throw new FlowConfigError(operator, 'limiter', 'a limiter made by createLimiter', limiter);
     const missing = options.lanes === undefined ? undefined : table.names.find((name) => limiter.lanes?.includes(name) === false);
     if (missing !== undefined) throw new FlowConfigError(operator, 'lanes', `lanes the limiter has (${String(limiter.lanes)})`, missing);
     return { limiter, concurrency$: undefined };
@@ -219,7 +249,12 @@ function windowRule(operator: string, window: Window): (context: WindowContext) 
       return ({ executing, concurrency }) => (concurrency === Infinity ? 0 : maxMs * Math.min(1, executing / concurrency));
     }
     default:
-      throw new FlowConfigError(operator, 'window', "{ kind: 'natural' }, { kind: 'fixed', ms }, { kind: 'graded', maxMs } or a function", window);
+      throw new FlowConfigError(
+        operator,
+        'window',
+        "{ kind: 'natural' }, { kind: 'fixed', ms }, { kind: 'graded', maxMs } or a function",
+        window,
+      );
   }
 }
 

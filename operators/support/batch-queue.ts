@@ -1,7 +1,7 @@
 import { DeadlineHeap } from '../kernel/deadline-heap.js';
 import { LaneQueue } from '../kernel/lane-queue.js';
-import { DONE, Group, WAITING } from './job.js';
 import type { Job } from './job.js';
+import { DONE, Group, WAITING } from './job.js';
 import type { Lane, LaneTable } from './lanes.js';
 import type { Overflow } from './types.js';
 

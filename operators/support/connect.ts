@@ -1,5 +1,5 @@
-import { Subscriber } from 'rxjs';
 import type { Observable } from 'rxjs';
+import { Subscriber } from 'rxjs';
 
 /** Handlers of one connection; what is left out is handed on to the destination. */
 export interface Handlers<T> {

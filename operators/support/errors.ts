@@ -98,7 +98,11 @@ export class PartialFailureError extends FlowError {
     readonly failed: number,
     readonly succeeded: number,
   ) {
-    super('FLOW_PARTIAL_FAILURE', operator, `the work reported this item as failed (${String(failed)} failed, ${String(succeeded)} succeeded)`);
+    super(
+      'FLOW_PARTIAL_FAILURE',
+      operator,
+      `the work reported this item as failed (${String(failed)} failed, ${String(succeeded)} succeeded)`,
+    );
   }
 }
 
@@ -191,5 +195,6 @@ export function show(value: unknown): string {
   if (typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint') return `\`${String(value)}\` (${typeof value})`;
   if (Array.isArray(value)) return `an array of ${String(value.length)}`;
   if (typeof value === 'function') return 'a function';
-  return `an object of type ${(value as object).constructor?.name ?? 'null prototype'}`;
+  const made: unknown = (value as { constructor?: unknown }).constructor;
+  return typeof made === 'function' ? `an object of type ${made.name}` : 'an object';
 }

@@ -1,7 +1,18 @@
 import type { ErrorClass } from './types.js';
 
 /** Why a batch was closed. */
-export type FlushReason = 'size' | 'weight' | 'time' | 'urgent' | 'flush' | 'closeWhen' | 'oversize' | 'complete' | 'error' | 'split' | 'retry';
+export type FlushReason =
+  | 'size'
+  | 'weight'
+  | 'time'
+  | 'urgent'
+  | 'flush'
+  | 'closeWhen'
+  | 'oversize'
+  | 'complete'
+  | 'error'
+  | 'split'
+  | 'retry';
 
 /**
  * What operators report through `onEvent`. Fields are counts, milliseconds and words from closed sets: never an item,
@@ -11,13 +22,69 @@ export type FlowEvent =
   | { readonly type: 'accepted'; readonly operator: string; readonly lane: string; readonly queued: number }
   | { readonly type: 'dropped'; readonly operator: string; readonly lane: string; readonly policy: string }
   | { readonly type: 'expired'; readonly operator: string; readonly lane: string; readonly deadlineMs: number }
-  | { readonly type: 'batchFormed'; readonly operator: string; readonly lane: string; readonly reason: FlushReason; readonly size: number; readonly weight: number; readonly waitMs: number }
-  | { readonly type: 'attemptStarted'; readonly operator: string; readonly lane: string; readonly batchId: string; readonly size: number; readonly weight: number; readonly attempt: number; readonly splitDepth: number; readonly executing: number }
-  | { readonly type: 'attemptEnded'; readonly operator: string; readonly lane: string; readonly batchId: string; readonly size: number; readonly attempt: number; readonly outcome: 'ok' | 'cancelled' | ErrorClass; readonly latencyMs: number }
-  | { readonly type: 'retryScheduled'; readonly operator: string; readonly lane: string; readonly class: ErrorClass; readonly size: number; readonly attempt: number; readonly delayMs: number }
-  | { readonly type: 'split'; readonly operator: string; readonly lane: string; readonly size: number; readonly parts: number; readonly depth: number }
-  | { readonly type: 'blamed'; readonly operator: string; readonly lane: string; readonly size: number; readonly blamed: number; readonly round: number }
-  | { readonly type: 'settled'; readonly operator: string; readonly lane: string; readonly outcome: 'fulfilled' | 'rejected'; readonly attempts: number; readonly totalMs: number }
+  | {
+      readonly type: 'batchFormed';
+      readonly operator: string;
+      readonly lane: string;
+      readonly reason: FlushReason;
+      readonly size: number;
+      readonly weight: number;
+      readonly waitMs: number;
+    }
+  | {
+      readonly type: 'attemptStarted';
+      readonly operator: string;
+      readonly lane: string;
+      readonly batchId: string;
+      readonly size: number;
+      readonly weight: number;
+      readonly attempt: number;
+      readonly splitDepth: number;
+      readonly executing: number;
+    }
+  | {
+      readonly type: 'attemptEnded';
+      readonly operator: string;
+      readonly lane: string;
+      readonly batchId: string;
+      readonly size: number;
+      readonly attempt: number;
+      readonly outcome: 'ok' | 'cancelled' | ErrorClass;
+      readonly latencyMs: number;
+    }
+  | {
+      readonly type: 'retryScheduled';
+      readonly operator: string;
+      readonly lane: string;
+      readonly class: ErrorClass;
+      readonly size: number;
+      readonly attempt: number;
+      readonly delayMs: number;
+    }
+  | {
+      readonly type: 'split';
+      readonly operator: string;
+      readonly lane: string;
+      readonly size: number;
+      readonly parts: number;
+      readonly depth: number;
+    }
+  | {
+      readonly type: 'blamed';
+      readonly operator: string;
+      readonly lane: string;
+      readonly size: number;
+      readonly blamed: number;
+      readonly round: number;
+    }
+  | {
+      readonly type: 'settled';
+      readonly operator: string;
+      readonly lane: string;
+      readonly outcome: 'fulfilled' | 'rejected';
+      readonly attempts: number;
+      readonly totalMs: number;
+    }
   | { readonly type: 'cancelled'; readonly operator: string; readonly lane: string; readonly count: number }
   | { readonly type: 'throttled'; readonly operator: string; readonly pauseMs: number }
   | { readonly type: 'limitChanged'; readonly operator: string; readonly concurrency: number }

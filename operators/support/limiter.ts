@@ -11,7 +11,7 @@ import { safeSink } from './events.js';
 import { parseRetryAfterMs } from './headers.js';
 import type { Lane } from './lanes.js';
 import { LaneTable, overflow } from './lanes.js';
-import { callback, count, durationMs, known, oneOf, positive, ratio } from './options.js';
+import { callback, count, durationMs, known, oneOf, orDefault, positive, ratio } from './options.js';
 import type { LaneOptions, Overflow, ResponseLike, Usage } from './types.js';
 import { startWork } from './work.js';
 
@@ -177,9 +177,9 @@ const OPTIONS = [
 
 function checkedLimits(limits: LimiterLimits, current: Required<LimiterLimits>): Required<LimiterLimits> {
   return {
-    concurrency: count(NAME, 'concurrency', limits.concurrency ?? current.concurrency),
-    requestsPerMinute: positive(NAME, 'requestsPerMinute', limits.requestsPerMinute ?? current.requestsPerMinute),
-    tokensPerMinute: positive(NAME, 'tokensPerMinute', limits.tokensPerMinute ?? current.tokensPerMinute),
+    concurrency: count(NAME, 'concurrency', orDefault(limits.concurrency, current.concurrency)),
+    requestsPerMinute: positive(NAME, 'requestsPerMinute', orDefault(limits.requestsPerMinute, current.requestsPerMinute)),
+    tokensPerMinute: positive(NAME, 'tokensPerMinute', orDefault(limits.tokensPerMinute, current.tokensPerMinute)),
   };
 }
 
@@ -231,16 +231,17 @@ export class FlowLimiter implements Limiter {
     known(NAME, options, OPTIONS);
     const d = LIMITER_DEFAULTS;
     this.#limits = checkedLimits(options, d);
-    this.#burstSeconds = ratio(NAME, 'burstSeconds', options.burstSeconds ?? d.burstSeconds, 0.001, 86_400);
-    this.#headroom = ratio(NAME, 'headroom', options.headroom ?? d.headroom, 0.01);
-    this.#maxQueued = count(NAME, 'maxQueued', options.maxQueued ?? d.maxQueued, 0);
-    this.#maxWaitMs = durationMs(NAME, 'maxWaitMs', options.maxWaitMs ?? d.maxWaitMs);
-    this.#borrow = oneOf(NAME, 'costAboveCapacity', options.costAboveCapacity ?? d.costAboveCapacity, ['borrow', 'reject']) === 'borrow';
-    this.#abortGraceMs = durationMs(NAME, 'abortGraceMs', options.abortGraceMs ?? d.abortGraceMs);
+    this.#burstSeconds = ratio(NAME, 'burstSeconds', orDefault(options.burstSeconds, d.burstSeconds), 0.001, 86_400);
+    this.#headroom = ratio(NAME, 'headroom', orDefault(options.headroom, d.headroom), 0.01);
+    this.#maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, d.maxQueued), 0);
+    this.#maxWaitMs = durationMs(NAME, 'maxWaitMs', orDefault(options.maxWaitMs, d.maxWaitMs));
+    this.#borrow =
+      oneOf(NAME, 'costAboveCapacity', orDefault(options.costAboveCapacity, d.costAboveCapacity), ['borrow', 'reject']) === 'borrow';
+    this.#abortGraceMs = durationMs(NAME, 'abortGraceMs', orDefault(options.abortGraceMs, d.abortGraceMs));
     this.#onEvent = safeSink(callback(NAME, 'onEvent', options.onEvent));
     this.#table = new LaneTable(NAME, options.lanes, {
       maxQueued: this.#maxQueued,
-      overflow: overflow(NAME, 'overflow', options.overflow ?? d.overflow),
+      overflow: overflow(NAME, 'overflow', orDefault(options.overflow, d.overflow)),
     });
     this.#declared = options.lanes !== undefined;
     this.#queue = new LaneQueue<Ticket>(this.#table.floors, 1, (ticket) => ticket.waiting);
@@ -282,14 +283,14 @@ export class FlowLimiter implements Limiter {
     if (this.#blockedBy(requests, tokens, this.#alarm.now()) !== undefined) return undefined;
     const lease = this.#charge(lane, requests, tokens);
     // Somebody who was passed over may be owed the next turn, and whoever waited for the rate may wait for this slot now.
-    if (this.#queue.size > 0) this.#pump();
+    if (this.#queue.size > 0) this.#letOthersIn();
     return lease;
   }
 
   acquire(job: LimiterJob = {}): Observable<Lease> {
     const { requests, tokens } = this.#cost(job.cost);
     const lane = this.#table.at(job.lane);
-    const timeoutMs = durationMs(NAME, 'timeoutMs', job.timeoutMs ?? this.#maxWaitMs);
+    const timeoutMs = durationMs(NAME, 'timeoutMs', orDefault(job.timeoutMs, this.#maxWaitMs));
     // Where nobody may wait, a job that cannot go at once has waited long enough.
     const waitMs = this.#maxQueued === 0 || this.#lane(lane).maxQueued === 0 ? 0 : timeoutMs;
     return new Observable<Lease>((subscriber) => {
@@ -472,7 +473,7 @@ export class FlowLimiter implements Limiter {
       this.#tokens?.pay(-lease.tokens, now);
       lease.tokens = 0;
     }
-    if (outcome === 'cancelled') this.#makeWay();
+    if (outcome === 'cancelled') this.#letOthersIn();
     else this.#pump();
   }
 
@@ -558,14 +559,14 @@ export class FlowLimiter implements Limiter {
   #leave(ticket: Ticket): void {
     if (!ticket.waiting) return;
     this.#remove(ticket);
-    this.#makeWay();
+    this.#letOthersIn();
   }
 
   /**
-   * Somebody has left. One who leaves is often the first of many (a whole pipeline is unsubscribed, call by call), so whoever is
-   * next is let in at the end of the frame: nobody starts a call who is about to leave as well.
+   * Grants what can be granted at the end of the frame. One who leaves is often the first of many (a whole pipeline is
+   * unsubscribed, call by call), and nobody is to start a call who is about to leave as well.
    */
-  #makeWay(): void {
+  #letOthersIn(): void {
     this.#again = true;
     this.#arm();
     this.#checkDrained();
@@ -684,8 +685,6 @@ export class FlowLimiter implements Limiter {
       if (!ticket.waiting) continue;
       const refusal = this.#refusal(ticket, now);
       this.#remove(ticket);
-      // Whoever comes next may want less.
-      this.#again = true;
       ticket.bidder.refused(refusal);
     }
     for (const [lease, until] of this.#lingering) if (until <= now) lease.release('cancelled');

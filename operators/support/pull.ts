@@ -9,10 +9,10 @@ export interface ReadableStreamLike<T> {
 }
 
 export interface PullSink<T> {
-  room(): boolean;
-  next(item: T): void;
-  done(): void;
-  failed(error: unknown): void;
+  readonly room: () => boolean;
+  readonly next: (item: T) => void;
+  readonly done: () => void;
+  readonly failed: (error: unknown) => void;
 }
 
 /** Reading under way. */
@@ -26,13 +26,14 @@ export interface Pull {
 type Step<T> = { readonly done?: boolean | undefined; readonly value?: T | undefined };
 
 interface Reader<T> {
-  next(): Step<T> | PromiseLike<Step<T>>;
-  stop(): unknown;
+  readonly next: () => Step<T> | PromiseLike<Step<T>>;
+  readonly stop: () => unknown;
 }
 
 /** @throws FlowConfigError when the input cannot be read piece by piece */
 export function checkPullSource(operator: string, input: unknown): void {
-  const readable = input !== null && input !== undefined && (isStream(input) || Symbol.asyncIterator in Object(input) || Symbol.iterator in Object(input));
+  const readable =
+    input !== null && input !== undefined && (isStream(input) || Symbol.asyncIterator in Object(input) || Symbol.iterator in Object(input));
   if (!readable) throw new FlowConfigError(operator, 'input', 'an Iterable, an AsyncIterable or a ReadableStream', input);
 }
 
@@ -52,7 +53,10 @@ export function openPull<T>(input: PullSource<T>, sink: PullSink<T>): Pull {
     else sink.next(step.value as T);
   };
   const fail = (error: unknown): void => {
-    if (!over) end(() => { sink.failed(error); });
+    if (!over)
+      end(() => {
+        sink.failed(error);
+      });
   };
 
   const resume = (): void => {

@@ -11,9 +11,14 @@ export type Outcome<R> = { readonly ok: true; readonly value: R } | { readonly o
  */
 export function stitch<R>(operator: string, answer: BatchResult<R>, ids: () => readonly string[], size: number): Outcome<R>[] {
   if (Array.isArray(answer)) return fromList(operator, answer as readonly unknown[], size);
-  if (isMap<R>(answer)) return fromMap(operator, answer, ids(), size);
-  if (isPartial<R>(answer)) return fromPartial(operator, answer, ids, size);
-  throw new BatchShapeError(operator, size, 0, 'expected the work to answer an array, a Map, { failed, values } or a list of settled results');
+  if (isMap(answer)) return fromMap(operator, answer, ids(), size);
+  if (isPartial(answer)) return fromPartial(operator, answer, ids, size);
+  throw new BatchShapeError(
+    operator,
+    size,
+    0,
+    'expected the work to answer an array, a Map, { failed, values } or a list of settled results',
+  );
 }
 
 function fromList<R>(operator: string, list: readonly unknown[], size: number): Outcome<R>[] {
@@ -34,12 +39,15 @@ function fromList<R>(operator: string, list: readonly unknown[], size: number): 
 
 function fromMap<R>(operator: string, map: ReadonlyMap<string, R>, ids: readonly string[], size: number): Outcome<R>[] {
   const wanted = new Set(ids);
-  if (wanted.size !== ids.length) throw new BatchShapeError(operator, size, map.size, 'two items of the batch have the same id, so results by id cannot be matched');
+  if (wanted.size !== ids.length)
+    throw new BatchShapeError(operator, size, map.size, 'two items of the batch have the same id, so results by id cannot be matched');
   for (const id of map.keys()) {
     if (!wanted.has(id)) throw new BatchShapeError(operator, size, map.size, 'the work answered with an id that was not in the batch');
   }
   return ids.map((id) =>
-    map.has(id) ? { ok: true, value: map.get(id) as R } : { ok: false, reason: new BatchShapeError(operator, size, map.size, 'the work answered without a result for this item') },
+    map.has(id)
+      ? { ok: true, value: map.get(id) as R }
+      : { ok: false, reason: new BatchShapeError(operator, size, map.size, 'the work answered without a result for this item') },
   );
 }
 
@@ -55,8 +63,12 @@ function fromPartial<R>(
   }
   if (positions.size + values.length !== size) throw new BatchShapeError(operator, size, positions.size + values.length);
   let next = 0;
-  return Array.from({ length: size }, (_, i): Outcome<R> =>
-    positions.has(i) ? { ok: false, reason: new PartialFailureError(operator, positions.size, values.length) } : { ok: true, value: values[next++] as R },
+  return Array.from(
+    { length: size },
+    (_, i): Outcome<R> =>
+      positions.has(i)
+        ? { ok: false, reason: new PartialFailureError(operator, positions.size, values.length) }
+        : { ok: true, value: values[next++] as R },
   );
 }
 
@@ -73,10 +85,20 @@ function isSettled(entry: unknown): boolean {
   return (entry.status === 'fulfilled' && 'value' in entry) || (entry.status === 'rejected' && 'reason' in entry);
 }
 
-function isMap<R>(answer: unknown): answer is ReadonlyMap<string, R> {
-  return typeof answer === 'object' && answer !== null && typeof (answer as Map<string, R>).has === 'function' && typeof (answer as Map<string, R>).keys === 'function';
+function isMap(answer: unknown): answer is ReadonlyMap<string, never> {
+  return (
+    typeof answer === 'object' &&
+    answer !== null &&
+    typeof (answer as Map<string, never>).has === 'function' &&
+    typeof (answer as Map<string, never>).keys === 'function'
+  );
 }
 
-function isPartial<R>(answer: unknown): answer is { failed: readonly (string | number)[]; values: readonly R[] } {
-  return typeof answer === 'object' && answer !== null && Array.isArray((answer as { failed?: unknown }).failed) && Array.isArray((answer as { values?: unknown }).values);
+function isPartial(answer: unknown): answer is { failed: readonly (string | number)[]; values: readonly never[] } {
+  return (
+    typeof answer === 'object' &&
+    answer !== null &&
+    Array.isArray((answer as { failed?: unknown }).failed) &&
+    Array.isArray((answer as { values?: unknown }).values)
+  );
 }

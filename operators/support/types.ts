@@ -75,15 +75,7 @@ export type BatchResult<R> =
   | readonly PromiseSettledResult<R>[];
 
 /** What kind of failure an error is; decides whether to retry, split, wait or give up. */
-export type ErrorClass =
-  | 'throttled'
-  | 'transient'
-  | 'timeout'
-  | 'tooLarge'
-  | 'itemFault'
-  | 'fatal'
-  | 'contract'
-  | 'cancelled';
+export type ErrorClass = 'throttled' | 'transient' | 'timeout' | 'tooLarge' | 'itemFault' | 'fatal' | 'contract' | 'cancelled';
 
 /** What a classifier answers. */
 export interface Verdict {

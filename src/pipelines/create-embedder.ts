@@ -1,23 +1,36 @@
 import { Observable, Subject, Subscription } from 'rxjs';
-import { createBatcher } from '../../operators/create-batcher.js';
 import type { Batcher, LoadOptions } from '../../operators/create-batcher.js';
-import { createLimiter } from '../../operators/create-limiter.js';
+import { createBatcher } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/create-limiter.js';
 import type { GatedBatchOptions } from '../../operators/support/batch-options.js';
 import { FlowConfigError } from '../../operators/support/errors.js';
-import { safeSink } from '../../operators/support/events.js';
 import type { FlowEvent } from '../../operators/support/events.js';
+import { safeSink } from '../../operators/support/events.js';
 import { callback, count, known, orDefault, positive } from '../../operators/support/options.js';
-import { checkPullSource, openPull } from '../../operators/support/pull.js';
 import type { PullSource } from '../../operators/support/pull.js';
+import { checkPullSource, openPull } from '../../operators/support/pull.js';
 import type { LaneOptions, Settled } from '../../operators/support/types.js';
-import { FlowStats } from '../metrics/flow-stats.js';
 import type { FlowTotals } from '../metrics/flow-stats.js';
+import { FlowStats } from '../metrics/flow-stats.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
 import { requestEmbeddings } from './embeddings-api.js';
 
 type Shared =
-  | 'maxSize' | 'limiter' | 'window' | 'maxQueued' | 'overflow' | 'lanes' | 'classify' | 'retry' | 'split' | 'attemptTimeoutMs' | 'itemDeadlineMs' | 'onEvent' | 'scheduler' | 'random';
+  | 'maxSize'
+  | 'limiter'
+  | 'window'
+  | 'maxQueued'
+  | 'overflow'
+  | 'lanes'
+  | 'classify'
+  | 'retry'
+  | 'split'
+  | 'attemptTimeoutMs'
+  | 'itemDeadlineMs'
+  | 'onEvent'
+  | 'scheduler'
+  | 'random';
 
 export interface EmbedderOptions extends Pick<GatedBatchOptions<string>, Shared> {
   /** Where the API is, up to and with its version: `https://host/v1`. */
@@ -88,8 +101,32 @@ export const EMBEDDER_DEFAULTS = {
 
 const NAME = 'createEmbedder';
 const OPTIONS = [
-  'baseUrl', 'model', 'apiKey', 'headers', 'dimensions', 'maxTokens', 'maxTokensPerText', 'countTokens', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'fetch',
-  'maxSize', 'limiter', 'window', 'maxQueued', 'overflow', 'lanes', 'classify', 'retry', 'split', 'attemptTimeoutMs', 'itemDeadlineMs', 'onEvent', 'scheduler', 'random',
+  'baseUrl',
+  'model',
+  'apiKey',
+  'headers',
+  'dimensions',
+  'maxTokens',
+  'maxTokensPerText',
+  'countTokens',
+  'concurrency',
+  'requestsPerMinute',
+  'tokensPerMinute',
+  'fetch',
+  'maxSize',
+  'limiter',
+  'window',
+  'maxQueued',
+  'overflow',
+  'lanes',
+  'classify',
+  'retry',
+  'split',
+  'attemptTimeoutMs',
+  'itemDeadlineMs',
+  'onEvent',
+  'scheduler',
+  'random',
 ];
 
 /**
@@ -150,7 +187,8 @@ class BatchingEmbedder implements Embedder {
       this.#events.next(event);
     };
     for (const name of ['concurrency', 'requestsPerMinute', 'tokensPerMinute'] as const) {
-      if (limiter !== undefined && options[name] !== undefined) throw new FlowConfigError(NAME, name, 'absent when a `limiter` is given', options[name]);
+      if (limiter !== undefined && options[name] !== undefined)
+        throw new FlowConfigError(NAME, name, 'absent when a `limiter` is given', options[name]);
     }
     this.#ownLimiter =
       limiter === undefined
@@ -163,10 +201,24 @@ class BatchingEmbedder implements Embedder {
             ...(options.scheduler && { scheduler: options.scheduler }),
           })
         : undefined;
-    const gate = limiter ?? (this.#ownLimiter as Limiter);
+    const gate: Limiter = limiter ?? (this.#ownLimiter as Limiter);
     const slots = gate.concurrency === Infinity ? d.concurrency : gate.concurrency;
     this.#ahead = Math.min(maxQueued, 2 * maxSize * slots);
-    const { baseUrl: _b, model: _m, apiKey: _a, headers: _h, dimensions: _d, maxTokens, maxTokensPerText, countTokens, concurrency: _c, requestsPerMinute: _r, tokensPerMinute: _t, fetch: _f, ...shared } = options;
+    const {
+      baseUrl: _b,
+      model: _m,
+      apiKey: _a,
+      headers: _h,
+      dimensions: _d,
+      maxTokens,
+      maxTokensPerText,
+      countTokens,
+      concurrency: _c,
+      requestsPerMinute: _r,
+      tokensPerMinute: _t,
+      fetch: _f,
+      ...shared
+    } = options;
     this.#batcher = createBatcher<string, Float32Array>((texts, context) => requestEmbeddings(endpoint, texts, context), {
       window: d.window,
       ...shared,
@@ -183,7 +235,11 @@ class BatchingEmbedder implements Embedder {
   }
 
   embed(text: string, options: EmbedOptions = {}): Observable<Float32Array> {
-    return isText(text) ? this.#batcher.load(text, options) : new Observable((subscriber) => { subscriber.error(notText(text)); });
+    return isText(text)
+      ? this.#batcher.load(text, options)
+      : new Observable((subscriber) => {
+          subscriber.error(notText(text));
+        });
   }
 
   embedAsync(text: string, options: EmbedOptions = {}): Promise<Float32Array> {
@@ -216,9 +272,14 @@ class BatchingEmbedder implements Embedder {
           const one = new Subscription();
           waiting.add(one);
           one.add(
-            this.#batcher.loadSettled(text, options).subscribe((result) => {
-              waiting.delete(one);
-              settled({ ...result, index: position, id: String(position) });
+            this.#batcher.loadSettled(text, options).subscribe({
+              next: (result) => {
+                waiting.delete(one);
+                settled({ ...result, index: position, id: String(position) });
+              },
+              error: (error: unknown) => {
+                subscriber.error(error);
+              },
             }),
           );
         },
@@ -275,6 +336,7 @@ function notText(text: unknown): FlowConfigError {
 }
 
 function baseUrl(value: unknown): string {
-  if (typeof value !== 'string' || !/^https?:\/\//.test(value) || !URL.canParse(value)) throw new FlowConfigError(NAME, 'baseUrl', 'an http(s) URL such as `https://host/v1`', value);
+  if (typeof value !== 'string' || !/^https?:\/\//.test(value) || !URL.canParse(value))
+    throw new FlowConfigError(NAME, 'baseUrl', 'an http(s) URL such as `https://host/v1`', value);
   return value.replace(/\/+$/, '');
 }

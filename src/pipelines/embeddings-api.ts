@@ -26,7 +26,11 @@ export interface EmbeddingsEndpoint {
 }
 
 /** One POST to an OpenAI-compatible `/embeddings`: vectors in the order of the texts. */
-export async function requestEmbeddings(endpoint: EmbeddingsEndpoint, texts: readonly string[], context: CallContext): Promise<Float32Array[]> {
+export async function requestEmbeddings(
+  endpoint: EmbeddingsEndpoint,
+  texts: readonly string[],
+  context: CallContext,
+): Promise<Float32Array[]> {
   const { url, model, dimensions, headers } = endpoint;
   const response = await endpoint.fetch(url, {
     method: 'POST',
@@ -46,13 +50,20 @@ async function providerError(response: Response): Promise<ProviderError> {
   const text = await response.text();
   let error: { message?: unknown; code?: unknown; type?: unknown; param?: unknown } = {};
   try {
-    error = ((JSON.parse(text) as { error?: typeof error } | null)?.error ?? {}) as typeof error;
+    error = (JSON.parse(text) as { error?: typeof error } | null)?.error ?? {};
   } catch {
     // Not JSON: a proxy in between, most likely. The start of its answer is the best message there is.
   }
   const word = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
   const message = word(error.message) ?? (text.slice(0, 200) || response.statusText || 'no message');
-  return new ProviderError(response.status, response.headers, `${String(response.status)} ${message}`, word(error.code), word(error.type), word(error.param));
+  return new ProviderError(
+    response.status,
+    response.headers,
+    `${String(response.status)} ${message}`,
+    word(error.code),
+    word(error.type),
+    word(error.param),
+  );
 }
 
 /** The vectors by their `index`; a list that cannot be put in order is handed on as it is wrong, for the batch to fail on its length. */

@@ -56,7 +56,7 @@ afterAll(() => {
   rmSync(cwd, { recursive: true, force: true });
 });
 
-async function serve(...flags: string[]): Promise<{ readonly baseUrl: string; stop(): Promise<void> }> {
+async function serve(...flags: string[]): Promise<{ readonly baseUrl: string; readonly stop: () => Promise<void> }> {
   const server = cli.start(['serve', '--port', '0', ...flags]);
   const [, baseUrl = ''] = await server.prints(/^listening on (http:\/\/127\.0\.0\.1:\d+\/v1)\n/);
   const stop = async (): Promise<void> => {
