@@ -748,6 +748,19 @@ describe('a bidder', () => {
     expect([granted, next.seen.length]).toEqual([0, 2]);
   });
 
+  it('that has nothing to send any more makes way when the one before it leaves', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      limiter.tryAcquire({ cost: { tokens: 50 } });
+      const big = watch(limiter, { cost: { tokens: 100 } });
+      limiter.enlist({ bid: () => undefined, granted: () => undefined, refused: () => undefined });
+      const next = watch(limiter);
+      big.subscription.unsubscribe();
+      advance(0);
+      expect(next.seen).toEqual(['lease at 0', 'complete']);
+    });
+  });
+
   it('leaves by withdraw, and costs nothing', () => {
     const { limiter, lease } = busy({});
     let granted = 0;

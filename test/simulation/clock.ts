@@ -1,5 +1,5 @@
-import { VirtualTimeScheduler } from 'rxjs';
 import type { SchedulerAction, SchedulerLike, Subscription } from 'rxjs';
+import { VirtualTimeScheduler } from 'rxjs';
 
 /** Virtual time that advances one instant at a time, and notices a pipeline that never comes to rest. */
 export class Clock extends VirtualTimeScheduler {

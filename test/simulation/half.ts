@@ -25,6 +25,7 @@ export function simulateHalf(half: 0 | 1): void {
 }
 
 function seeds(half: 0 | 1): number[] {
-  const all = SLUICE_SEED === undefined ? Array.from({ length: Number(SLUICE_SEEDS ?? DEFAULT_SEEDS) }, (_, i) => i + 1) : [Number(SLUICE_SEED)];
+  const all =
+    SLUICE_SEED === undefined ? Array.from({ length: Number(SLUICE_SEEDS ?? DEFAULT_SEEDS) }, (_, i) => i + 1) : [Number(SLUICE_SEED)];
   return all.filter((seed) => seed % 2 === half);
 }

@@ -1,6 +1,6 @@
-import { idOf, valueOf, WorkerError } from './worker.js';
-import type { CallRecord } from './worker.js';
 import type { Item, OperatorPlan } from './plan.js';
+import type { CallRecord } from './worker.js';
+import { idOf, valueOf, WorkerError } from './worker.js';
 import type { Life, Moment, Offer, Settlement, Trace } from './world.js';
 
 /** Checks a finished schedule; answers what is wrong with it, nothing when all is well. */
@@ -30,7 +30,10 @@ class Book {
   readonly #loadsOf = new Map<number, number[]>();
 
   constructor(readonly trace: Trace) {
-    for (const { item: { n }, lead } of trace.offers.values()) {
+    for (const {
+      item: { n },
+      lead,
+    } of trace.offers.values()) {
       const loads = this.#loadsOf.get(lead);
       if (loads) loads.push(n);
       else this.#loadsOf.set(lead, [n]);
@@ -58,7 +61,9 @@ class Book {
     const loads = this.#loadsOf.get(item.n) ?? [item.n];
     const left = loads.map((n) => this.trace.left.get(n));
     const settled = loads.map((n, i) => (left[i] ? undefined : this.settlementOf.get(n)));
-    const moments = [...settled, left.includes(undefined) ? undefined : last(left), this.life(op).end].filter((moment) => moment !== undefined);
+    const moments = [...settled, left.includes(undefined) ? undefined : last(left), this.life(op).end].filter(
+      (moment) => moment !== undefined,
+    );
     return moments.sort((a, b) => a.seq - b.seq)[0];
   }
 }
@@ -70,15 +75,27 @@ function* everyItemSettlesOnce({ trace, settlementOf }: Book): Generator<string>
     seen.add(n);
     if (!trace.offers.has(n)) yield `item ${n} settled, but was never offered`;
   }
-  for (const { item: { n }, op, at, seq } of trace.offers.values()) {
+  for (const {
+    item: { n },
+    op,
+    at,
+    seq,
+  } of trace.offers.values()) {
     const settled = settlementOf.get(n);
     const left = trace.left.get(n);
-    if (settled && left && settled.seq > left.seq && (settled.result.ok || !isAbort(settled.result.reason))) yield `item ${n} settled after its caller had left`;
+    if (settled && left && settled.seq > left.seq && (settled.result.ok || !isAbort(settled.result.reason)))
+      yield `item ${n} settled after its caller had left`;
     if (settled || left) continue;
     const life = trace.lives[op] as Life;
     if (life.end === undefined) yield `item ${n} was never settled`;
     else if (life.end.how === 'completed') yield `item ${n} was lost: operator ${op} completed without it`;
-    else if (life.end.how === 'errored' && life.plan.form === 'batchMap' && life.plan.onSourceError === 'drain' && life.end.error === life.sourceError?.error && seq < life.end.seq) {
+    else if (
+      life.end.how === 'errored' &&
+      life.plan.form === 'batchMap' &&
+      life.plan.onSourceError === 'drain' &&
+      life.end.error === life.sourceError?.error &&
+      seq < life.end.seq
+    ) {
       yield `item ${n}, offered at ${at} ms, was lost: operator ${op} did not drain`;
     }
   }
@@ -94,8 +111,10 @@ function* everyResultIsItsOwn(book: Book): Generator<string> {
     const last = calls.at(-1);
     if (settled) {
       if (settled.input !== (settled.index === -1 ? own : offer).item) yield `item ${n} got the settlement of another item`;
-      if (settled.index !== -1 && settled.attempts !== calls.length) yield `item ${n} was in ${calls.length} calls, its settlement says ${settled.attempts}`;
-      if (settled.index !== -1 && book.plan(op).named && offer.item.flaw !== 'id' && settled.id !== idOf(offer.item)) yield `item ${n} has the id ${settled.id}`;
+      if (settled.index !== -1 && settled.attempts !== calls.length)
+        yield `item ${n} was in ${calls.length} calls, its settlement says ${settled.attempts}`;
+      if (settled.index !== -1 && book.plan(op).named && offer.item.flaw !== 'id' && settled.id !== idOf(offer.item))
+        yield `item ${n} has the id ${settled.id}`;
     }
     const lateMs = settlement.at - offer.at - offer.deadlineMs;
     if (lateMs > 0) yield `item ${n} settled ${lateMs} ms after its deadline`;
@@ -104,14 +123,23 @@ function* everyResultIsItsOwn(book: Book): Generator<string> {
       if (last?.outcome !== 'answered' || last.rejected.has(own.lead)) yield `item ${n} got a value from a call that did not give one`;
       else if (last.endedAt !== settlement.at) yield `item ${n} got its value ${settlement.at - last.endedAt} ms late`;
     } else {
-      const wrong = isAbort(result.reason) ? !book.trace.left.has(n) && 'its caller did not leave' : wronglyRejected(book, offer, settlement, result.reason, last);
-      if (wrong) yield `item ${n} (${offer.item.poison ? 'poisoned' : 'good'}) rejected at ${settlement.at} ms with ${String(result.reason)}: ${wrong}`;
+      const wrong = isAbort(result.reason)
+        ? !book.trace.left.has(n) && 'its caller did not leave'
+        : wronglyRejected(book, offer, settlement, result.reason, last);
+      if (wrong)
+        yield `item ${n} (${offer.item.poison ? 'poisoned' : 'good'}) rejected at ${settlement.at} ms with ${String(result.reason)}: ${wrong}`;
     }
   }
 }
 
 /** Why this item should not have got this error; undefined when it should. */
-function wronglyRejected(book: Book, { item, op, at, deadlineMs, tokenCapacity }: Offer, settlement: Settlement, reason: unknown, last: CallRecord | undefined): string | undefined {
+function wronglyRejected(
+  book: Book,
+  { item, op, at, deadlineMs, tokenCapacity }: Offer,
+  settlement: Settlement,
+  reason: unknown,
+  last: CallRecord | undefined,
+): string | undefined {
   const plan = book.plan(op);
   const life = book.life(op);
   const failedNow = last !== undefined && last.outcome === 'failed' && last.endedAt === settlement.at;
@@ -125,7 +153,9 @@ function wronglyRejected(book: Book, { item, op, at, deadlineMs, tokenCapacity }
       const early = settlement.at < at + deadlineMs;
       if (early && (reason as Error).cause === undefined) return 'its deadline had not passed';
       // Given up early only when the next attempt would have come too late.
-      return early && !(last && last.outcome !== 'answered' && last.endedAt === settlement.at) && !last?.rejected.get(item.n) ? 'nothing had just failed' : undefined;
+      return early && !(last && last.outcome !== 'answered' && last.endedAt === settlement.at) && !last?.rejected.get(item.n)
+        ? 'nothing had just failed'
+        : undefined;
     }
     case 'FLOW_OVERFLOW': {
       if (plan.form === 'batchMapFrom') return 'nothing is pulled that there is no room for';
@@ -145,19 +175,27 @@ function wronglyRejected(book: Book, { item, op, at, deadlineMs, tokenCapacity }
       if (last && last.outcome === 'answered' && last.rejected.has(item.n) && plan.contract === 'map') return undefined;
       return failedNow && (last.behaviour === 'wrongShape' || last.behaviour === 'empty') ? undefined : 'its answer had the right shape';
     case 'FLOW_PARTIAL_FAILURE':
-      return last?.outcome === 'answered' && last.rejected.has(item.n) && plan.contract === 'partial' ? undefined : 'the worker did not report it';
+      return last?.outcome === 'answered' && last.rejected.has(item.n) && plan.contract === 'partial'
+        ? undefined
+        : 'the worker did not report it';
     case 'FLOW_SPLIT_BUDGET': {
-      if (!plan.split || (plan.split.maxCalls === undefined && plan.split.maxDepth === undefined)) return 'the default budget never costs an item';
+      if (!plan.split || (plan.split.maxCalls === undefined && plan.split.maxDepth === undefined))
+        return 'the default budget never costs an item';
       return failedNow ? undefined : 'its call had not just failed';
     }
     case 'FLOW_CALLBACK':
-      if ((reason as { callback?: string }).callback === 'window') return life.windowFailed?.at === settlement.at ? undefined : 'the window did not fail then';
+      if ((reason as { callback?: string }).callback === 'window')
+        return life.windowFailed?.at === settlement.at ? undefined : 'the window did not fail then';
       return item.flaw !== undefined && item.flaw !== 'unknownLane' ? undefined : 'no callback failed for it';
     case 'FLOW_LANE_UNKNOWN':
       return item.flaw === 'unknownLane' ? undefined : 'its lane is known';
     case 'FLOW_ITEM_TOO_HEAVY': {
       const capacity = book.trace.plan.limiter?.costAboveCapacity === 'reject' ? tokenCapacity : Infinity;
-      const heaviest = Math.min(plan.hardMaxWeight, plan.oversize === 'reject' ? plan.maxWeight : Infinity, plan.weighs ? capacity : Infinity);
+      const heaviest = Math.min(
+        plan.hardMaxWeight,
+        plan.oversize === 'reject' ? plan.maxWeight : Infinity,
+        plan.weighs ? capacity : Infinity,
+      );
       return item.weight > heaviest ? undefined : 'it is not';
     }
     default:
@@ -204,7 +242,8 @@ function* streamsEndInOrder(book: Book): Generator<string> {
     }
     if (end.how === 'unsubscribed') continue;
     if (life.windowFailed) {
-      if (end.at !== life.windowFailed.at || (end.error as { callback?: string } | undefined)?.callback !== 'window') yield `operator ${op} went on without its window`;
+      if (end.at !== life.windowFailed.at || (end.error as { callback?: string } | undefined)?.callback !== 'window')
+        yield `operator ${op} went on without its window`;
       continue;
     }
     const own = book.trace.settlements.filter((settlement) => settlement.op === op);
@@ -216,7 +255,8 @@ function* streamsEndInOrder(book: Book): Generator<string> {
       // A slow supply says that it is over a millisecond late.
       if (end.at > dueAt + 1) yield `operator ${op} completed ${end.at - dueAt} ms late`;
     } else if (end.error === sourceError?.error) {
-      if (plan.onSourceError === 'abort' && plan.form === 'batchMap' && end.at !== sourceError?.at) yield `operator ${op} did not abort at once`;
+      if (plan.onSourceError === 'abort' && plan.form === 'batchMap' && end.at !== sourceError?.at)
+        yield `operator ${op} did not abort at once`;
     } else if ((end.error as { code?: string } | undefined)?.code === 'FLOW_OVERFLOW') {
       if (plan.overflow !== 'error') yield `operator ${op} failed from overflow, its policy is ${plan.overflow}`;
     } else {
@@ -271,7 +311,8 @@ function* callsFollowEachOther({ callsOf }: Book): Generator<string> {
       const step = `item ${n} went from call ${before.no} (${before.error?.kind ?? before.outcome}) to call ${after.no}`;
       if (after.seq < before.endSeq) yield `${step} before that had ended`;
       if (before.batchId !== after.batchId || before.lane !== after.lane) yield `${step} of another batch or lane`;
-      const kind = before.outcome === 'answered' ? before.rejected.get(n)?.kind : before.outcome === 'cancelled' ? 'transient' : before.error?.kind;
+      const kind =
+        before.outcome === 'answered' ? before.rejected.get(n)?.kind : before.outcome === 'cancelled' ? 'transient' : before.error?.kind;
       const retried = after.attempt === before.attempt + 1 && after.depth === before.depth;
       const divided = after.attempt === 1 && after.depth === before.depth + 1;
       if (kind === 'transient' || kind === 'throttled' || kind === 'itemRetry') {
@@ -290,7 +331,8 @@ function* callsFollowEachOther({ callsOf }: Book): Generator<string> {
     if (retries > 1) yield `call ${before.no} was retried in ${retries} calls: a failure that is not the items' must not split`;
     for (const after of nexts) {
       const order = after.items.map((item) => before.items.indexOf(item));
-      if (order.some((at, i) => at === -1 || (i > 0 && at < (order[i - 1] as number)))) yield `call ${after.no} mixes up the order of call ${before.no}`;
+      if (order.some((at, i) => at === -1 || (i > 0 && at < (order[i - 1] as number))))
+        yield `call ${after.no} mixes up the order of call ${before.no}`;
     }
   }
 }
@@ -303,14 +345,16 @@ function* abortsAreRight(book: Book): Generator<string> {
     const gone = items.map((item) => book.gone(item, op));
     const timedOut = endedAt === startedAt + plan.attemptTimeoutMs;
     if (endedAt > startedAt + plan.attemptTimeoutMs) yield `call ${no} ran ${endedAt - startedAt} ms`;
-    if (outcome === 'cancelled' && !timedOut && gone.some((moment) => moment === undefined || moment.at > endedAt)) yield `call ${no} was aborted, though somebody waited for it`;
+    if (outcome === 'cancelled' && !timedOut && gone.some((moment) => moment === undefined || moment.at > endedAt))
+      yield `call ${no} was aborted, though somebody waited for it`;
     const lastGone = Math.max(...gone.map((moment) => moment?.seq ?? Infinity));
     const lastGoneAt = Math.max(...gone.map((moment) => moment?.at ?? Infinity));
     // Work whose members all leave while it starts is aborted before it can answer.
     const givenUp = outcome === 'cancelled' || lastGone < endSeq;
     // Unsubscribing a load inside its own subscribe is only seen when that returns: work that is over by then was not aborted.
     const atOnce = outcome !== 'cancelled' && endedAt === startedAt;
-    if (aborts !== undefined && !atOnce && (aborts !== (givenUp ? 1 : 0) || call.isAborted() !== givenUp)) yield `call ${no} was ${givenUp ? 'given up' : outcome}, its signal fired ${aborts} times`;
+    if (aborts !== undefined && !atOnce && (aborts !== (givenUp ? 1 : 0) || call.isAborted() !== givenUp))
+      yield `call ${no} was ${givenUp ? 'given up' : outcome}, its signal fired ${aborts} times`;
     if (lastGone < endSeq && lastGoneAt < endedAt) yield `call ${no} went on for ${endedAt - lastGoneAt} ms after everybody had left`;
   }
 }
@@ -321,7 +365,9 @@ function* pausesAreKept({ trace }: Book): Generator<string> {
   for (const call of trace.calls) {
     const pauseMs = call.outcome === 'failed' ? call.error?.verdict.retryAfterMs : undefined;
     if (pauseMs === undefined) continue;
-    const early = trace.calls.find((other) => (shared || other.op === call.op) && other.seq > call.endSeq && other.startedAt < call.endedAt + pauseMs);
+    const early = trace.calls.find(
+      (other) => (shared || other.op === call.op) && other.seq > call.endSeq && other.startedAt < call.endedAt + pauseMs,
+    );
     if (early) yield `call ${early.no} started ${early.startedAt - call.endedAt} ms after call ${call.no} was told to wait ${pauseMs} ms`;
   }
 }

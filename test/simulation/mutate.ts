@@ -33,8 +33,8 @@ export async function mutate(mutation: Mutation | undefined): Promise<Operators>
       ? [
           {
             name: 'plant',
-            setup: ({ onLoad }) => {
-              onLoad({ filter: /\.ts$/ }, async ({ path }) => {
+            setup: (bundler) => {
+              bundler.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
                 const source = await readFile(path, 'utf8');
                 return { contents: path === join(OPERATORS, mutation.file) ? plant(source, mutation) : source, loader: 'ts' };
               });
@@ -44,7 +44,8 @@ export async function mutate(mutation: Mutation | undefined): Promise<Operators>
       : [],
   });
   const module = { exports: {} };
-  compileFunction(outputFiles[0]?.text ?? '', ['module', 'exports', 'require'])(module, module.exports, createRequire(import.meta.url));
+  const run = compileFunction(outputFiles[0]?.text ?? '', ['module', 'exports', 'require']) as (...given: unknown[]) => void;
+  run(module, module.exports, createRequire(import.meta.url));
   return module.exports as Operators;
 }
 

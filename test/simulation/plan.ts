@@ -8,13 +8,45 @@ import { Dice } from './dice.js';
  */
 const CHANCES = {
   // what the worker does
-  transient: 0.28, throttled: 0.28, fatal: 0.26, never: 0.27, wrongShape: 0.25, empty: 0.25, syncThrow: 0.28, syncAnswer: 0.3, angryAbort: 0.45, meddlingWork: 0.3,
-  tooLarge: 0.3, itemRetry: 0.3, classifyThrow: 0.26,
+  transient: 0.28,
+  throttled: 0.28,
+  fatal: 0.26,
+  never: 0.27,
+  wrongShape: 0.25,
+  empty: 0.25,
+  syncThrow: 0.28,
+  syncAnswer: 0.3,
+  angryAbort: 0.45,
+  meddlingWork: 0.3,
+  tooLarge: 0.3,
+  itemRetry: 0.3,
+  classifyThrow: 0.26,
   // items that always fail, and how the worker blames them
-  blameRight: 0.38, blameWrong: 0.45, blameDoubled: 0.38, blameOutOfRange: 0.38, blameNone: 0.32, partial: 0.32,
+  blameRight: 0.38,
+  blameWrong: 0.45,
+  blameDoubled: 0.38,
+  blameOutOfRange: 0.38,
+  blameNone: 0.32,
+  partial: 0.32,
   // what callers do
-  throwingCallback: 0.28, throwingWindow: 0.57, deadline: 0.28, overflow: 0.36, reentrant: 0.3, limitChange: 0.3, rateChange: 0.5, sharedLimiter: 0.6, limiterLanes: 0.5,
-  unsubscribe: 0.3, sourceError: 0.3, flush: 0.4, close: 0.38, drain: 0.46, cancelBySignal: 0.4, cancelByUnsubscribe: 0.32, dedupe: 0.5, hurry: 0.45,
+  throwingCallback: 0.28,
+  throwingWindow: 0.57,
+  deadline: 0.28,
+  overflow: 0.36,
+  reentrant: 0.3,
+  limitChange: 0.3,
+  rateChange: 0.5,
+  sharedLimiter: 0.6,
+  limiterLanes: 0.5,
+  unsubscribe: 0.3,
+  sourceError: 0.3,
+  flush: 0.4,
+  close: 0.38,
+  drain: 0.46,
+  cancelBySignal: 0.4,
+  cancelByUnsubscribe: 0.32,
+  dedupe: 0.5,
+  hurry: 0.45,
 } as const;
 export type Fault = keyof typeof CHANCES;
 export const FAULTS = Object.keys(CHANCES) as readonly Fault[];
@@ -96,7 +128,14 @@ export interface Plan {
   readonly providerLimit: number;
 }
 
-const POISONED = ['blameRight', 'blameWrong', 'blameDoubled', 'blameOutOfRange', 'blameNone', 'partial'] as const satisfies readonly Fault[];
+const POISONED = [
+  'blameRight',
+  'blameWrong',
+  'blameDoubled',
+  'blameOutOfRange',
+  'blameNone',
+  'partial',
+] as const satisfies readonly Fault[];
 
 export function drawPlan(seed: number): Plan {
   const dice = new Dice(seed);
@@ -112,7 +151,14 @@ export function drawPlan(seed: number): Plan {
     const operator = drawOperator(dice, form, faults);
     const count = form === 'batchMap' ? dice.int(BATCH_MAP_ITEMS + 5, dice.chance(0.1) ? 150 : 75) : dice.int(25, 45);
     const items = Array.from({ length: count }, () => drawItem(dice, made++, operator, faults, poisonRate));
-    const { lateMs, endMs } = drawArrivals(dice, op, items, latency.stepMs, form === 'batchMap' ? BATCH_MAP_ITEMS : Math.floor(count * 0.9), steps);
+    const { lateMs, endMs } = drawArrivals(
+      dice,
+      op,
+      items,
+      latency.stepMs,
+      form === 'batchMap' ? BATCH_MAP_ITEMS : Math.floor(count * 0.9),
+      steps,
+    );
     lastMs = Math.max(lastMs, endMs);
     if (form === 'createBatcher') drawCallers(dice, op, items, faults, latency.stepMs, steps, signalled);
     drawInterventions(dice, op, form, faults, lateMs, endMs, steps);
@@ -120,17 +166,32 @@ export function drawPlan(seed: number): Plan {
     return fails ? { ...operator, windowFailsAtMs: dice.int(lateMs, endMs) + 1 } : operator;
   });
   const limiter = faults.has('sharedLimiter') ? drawLimiter(dice, faults) : undefined;
-  if (faults.has('limitChange')) for (let i = 0; i < 4; i++) steps.push({ atMs: dice.int(1, lastMs + 100), op: dice.int(0, 1), do: 'limit', concurrency: dice.int(1, 6) });
+  if (faults.has('limitChange'))
+    for (let i = 0; i < 4; i++)
+      steps.push({ atMs: dice.int(1, lastMs + 100), op: dice.int(0, 1), do: 'limit', concurrency: dice.int(1, 6) });
   if (limiter && faults.has('rateChange')) {
     for (let i = 0; i < 3; i++) {
-      const rates = { requestsPerMinute: dice.pick([Infinity, 300, 600, 3000]), tokensPerMinute: dice.pick([Infinity, 6000, 20_000, 60_000]) };
+      const rates = {
+        requestsPerMinute: dice.pick([Infinity, 300, 600, 3000]),
+        tokensPerMinute: dice.pick([Infinity, 6000, 20_000, 60_000]),
+      };
       steps.push({ atMs: dice.int(1, lastMs + 100), op: 0, do: 'rate', ...rates });
     }
   }
   if (limiter) for (let i = 0; i < 6; i++) steps.push({ atMs: dice.int(0, lastMs + 500), op: 0, do: 'outsider' });
   // A stable sort: what was drawn first happens first in a frame.
   steps.sort((a, b) => a.atMs - b.atMs);
-  return { seed, faults, operators, limiter, steps, signalled, items: made, latency, providerLimit: faults.has('tooLarge') ? dice.pick([70, 120]) : Infinity };
+  return {
+    seed,
+    faults,
+    operators,
+    limiter,
+    steps,
+    signalled,
+    items: made,
+    latency,
+    providerLimit: faults.has('tooLarge') ? dice.pick([70, 120]) : Infinity,
+  };
 }
 
 function drawLatency(dice: Dice): Plan['latency'] {
@@ -144,12 +205,21 @@ function drawLimiter(dice: Dice, faults: ReadonlySet<Fault>): LimiterPlan {
     requestsPerMinute: dice.pick([Infinity, Infinity, 300, 600, 3000]),
     tokensPerMinute: dice.pick([Infinity, Infinity, 6000, 20_000, 60_000]),
     costAboveCapacity: dice.pick(['borrow', 'borrow', 'reject']),
-    lanes: faults.has('limiterLanes') ? [0, 1, 2].map((i) => ({ name: `P${i}`, ...(i > 0 && dice.chance(0.5) && { floor: dice.pick([0, 0.1, 0.3]) }) })) : undefined,
+    lanes: faults.has('limiterLanes')
+      ? [0, 1, 2].map((i) => ({ name: `P${i}`, ...(i > 0 && dice.chance(0.5) && { floor: dice.pick([0, 0.1, 0.3]) }) }))
+      : undefined,
   };
 }
 
 /** When the items come; answers when most of them have, and when the last one has. */
-function drawArrivals(dice: Dice, op: number, items: readonly Item[], stepMs: number, most: number, steps: Step[]): { lateMs: number; endMs: number } {
+function drawArrivals(
+  dice: Dice,
+  op: number,
+  items: readonly Item[],
+  stepMs: number,
+  most: number,
+  steps: Step[],
+): { lateMs: number; endMs: number } {
   const pattern = dice.pick(['burst', 'trickle', 'trickle', 'onOff'] as const);
   const gapMs = dice.pick([2, 8, 25]) * (pattern === 'onOff' ? 15 : pattern === 'burst' ? 6 : 1);
   let atMs = 0;
@@ -166,7 +236,15 @@ function drawArrivals(dice: Dice, op: number, items: readonly Item[], stepMs: nu
 }
 
 /** Callers who leave. */
-function drawCallers(dice: Dice, op: number, items: readonly Item[], faults: ReadonlySet<Fault>, stepMs: number, steps: Step[], signalled: Set<number>): void {
+function drawCallers(
+  dice: Dice,
+  op: number,
+  items: readonly Item[],
+  faults: ReadonlySet<Fault>,
+  stepMs: number,
+  steps: Step[],
+  signalled: Set<number>,
+): void {
   const arrivals = steps.flatMap((step) => (step.op === op && step.do === 'items' ? [step] : []));
   for (const { n } of items) {
     const bySignal = faults.has('cancelBySignal') && dice.chance(0.15);
@@ -178,7 +256,15 @@ function drawCallers(dice: Dice, op: number, items: readonly Item[], faults: Rea
 }
 
 /** What is done to the operator as a whole: late enough that most of the schedule has happened. */
-function drawInterventions(dice: Dice, op: number, form: Form, faults: ReadonlySet<Fault>, lateMs: number, endMs: number, steps: Step[]): void {
+function drawInterventions(
+  dice: Dice,
+  op: number,
+  form: Form,
+  faults: ReadonlySet<Fault>,
+  lateMs: number,
+  endMs: number,
+  steps: Step[],
+): void {
   const late = (): number => dice.int(lateMs, endMs + 100);
   if (form === 'createBatcher') {
     if (faults.has('flush')) for (let i = 0; i < 6; i++) steps.push({ atMs: dice.int(0, endMs + 100), op, do: 'flush' });
@@ -206,15 +292,32 @@ function drawOperator(dice: Dice, form: Form, faults: ReadonlySet<Fault>): Opera
     oversize: dice.pick(['alone', 'alone', 'alone', 'reject']),
     hardMaxWeight: dice.pick([Infinity, Infinity, Infinity, Infinity, 60]),
     concurrency: faults.has('sharedLimiter') ? undefined : dice.int(1, 5),
-    window: dice.pick<Window>([{ kind: 'natural' }, { kind: 'fixed', ms: 20 }, { kind: 'graded', maxMs: 100 }, ({ executing }) => executing * 7]),
+    window: dice.pick<Window>([
+      { kind: 'natural' },
+      { kind: 'fixed', ms: 20 },
+      { kind: 'graded', maxMs: 100 },
+      ({ executing }) => executing * 7,
+    ]),
     windowFailsAtMs: Infinity,
-    retry: dice.chance(0.1) ? false : { maxAttempts: dice.int(1, 4), initialMs: dice.pick([0, 10, 200]), budget: dice.pick([Infinity, Infinity, 0.5]) },
-    split: dice.chance(0.1) ? false : dice.pick<SplitOptions>([{}, {}, {}, { factor: 2 }, { factor: Infinity }, { maxBlameRounds: 0 }, { maxCalls: 4 }, { maxDepth: 1 }]),
+    retry: dice.chance(0.1)
+      ? false
+      : { maxAttempts: dice.int(1, 4), initialMs: dice.pick([0, 10, 200]), budget: dice.pick([Infinity, Infinity, 0.5]) },
+    split: dice.chance(0.1)
+      ? false
+      : dice.pick<SplitOptions>([{}, {}, {}, { factor: 2 }, { factor: Infinity }, { maxBlameRounds: 0 }, { maxCalls: 4 }, { maxDepth: 1 }]),
     attemptTimeoutMs: faults.has('never') ? dice.pick([100, 250, 400]) : 30_000,
     itemDeadlineMs: faults.has('deadline') ? dice.pick([Infinity, Infinity, Infinity, 200, 600]) : Infinity,
     maxQueued: overflows ? dice.pick(loads ? [10, 20] : [20, 30]) : form === 'batchMapFrom' ? dice.pick([1, 10, 80]) : 1000,
     // In a stream `error` ends everything: rarely, or nothing else would be seen.
-    overflow: overflows ? dice.pick<Overflow>([...(loads || dice.chance(0.1) ? (['error'] as const) : []), 'dropOldest', 'dropNewest', 'dropLowest', 'latest']) : 'error',
+    overflow: overflows
+      ? dice.pick<Overflow>([
+          ...(loads || dice.chance(0.1) ? (['error'] as const) : []),
+          'dropOldest',
+          'dropNewest',
+          'dropLowest',
+          'latest',
+        ])
+      : 'error',
     burst: dice.pick(['asap', 'asap', 'sync']),
     ...drawContract(dice, faults),
     dedupes: loads && (faults.has('dedupe') || faults.has('hurry')),
@@ -224,7 +327,9 @@ function drawOperator(dice: Dice, form: Form, faults: ReadonlySet<Fault>): Opera
 
 function drawContract(dice: Dice, faults: ReadonlySet<Fault>): Pick<OperatorPlan, 'contract' | 'named'> {
   // Only these two can say of one item that it may be sent again.
-  const contract = dice.pick<Contract>(faults.has('itemRetry') ? ['array', 'settled'] : ['array', 'array', 'map', 'partial', 'partial', 'settled']);
+  const contract = dice.pick<Contract>(
+    faults.has('itemRetry') ? ['array', 'settled'] : ['array', 'array', 'map', 'partial', 'partial', 'settled'],
+  );
   return { contract, named: contract === 'map' || dice.chance(0.4) };
 }
 
@@ -238,11 +343,20 @@ function drawLane(dice: Dice, i: number, overflows: boolean): LaneOptions {
   };
 }
 
-export function drawItem(dice: Dice, n: number, { form, lanes, weighs, named, dedupes, itemDeadlineMs }: OperatorPlan, faults: ReadonlySet<Fault>, poisonRate: number): Item {
+export function drawItem(
+  dice: Dice,
+  n: number,
+  { form, lanes, weighs, named, dedupes, itemDeadlineMs }: OperatorPlan,
+  faults: ReadonlySet<Fault>,
+  poisonRate: number,
+): Item {
   const loads = form === 'createBatcher';
   const flaws: Item['flaw'][] = [
-    'deadline', 'badDeadline',
-    ...(weighs ? (['weigh', 'badWeight'] as const) : []), ...(lanes ? (['lane', 'unknownLane'] as const) : []), ...(named ? (['id'] as const) : []),
+    'deadline',
+    'badDeadline',
+    ...(weighs ? (['weigh', 'badWeight'] as const) : []),
+    ...(lanes ? (['lane', 'unknownLane'] as const) : []),
+    ...(named ? (['id'] as const) : []),
     ...(dedupes ? (['dedupe'] as const) : []),
   ];
   const flaw = faults.has('throwingCallback') && dice.chance(0.06) ? dice.pick(flaws) : undefined;
@@ -254,6 +368,9 @@ export function drawItem(dice: Dice, n: number, { form, lanes, weighs, named, de
     key: dice.int(0, 7),
     flaw,
     namesLane: loads && lanes !== undefined && flaw === undefined && dice.chance(faults.has('hurry') ? 0.7 : 0.2),
-    deadlineMs: itemDeadlineMs === Infinity && faults.has('deadline') && flaw === undefined && dice.chance(0.2) ? dice.pick([30, 100, 400]) : undefined,
+    deadlineMs:
+      itemDeadlineMs === Infinity && faults.has('deadline') && flaw === undefined && dice.chance(0.2)
+        ? dice.pick([30, 100, 400])
+        : undefined,
   };
 }

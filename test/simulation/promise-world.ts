@@ -9,7 +9,15 @@ import type { Operators } from './world.js';
 const MANNERS = ['polite', 'slow', 'deaf', 'stuck', 'never'] as const;
 
 /** What can happen in a schedule; each must in a fifth of them. */
-export const EVENTS = ['slotKeptUntilSettled', 'slotFreedByGrace', 'answeredLate', 'rejectedLate', 'signal', 'unsubscribe', 'close'] as const;
+export const EVENTS = [
+  'slotKeptUntilSettled',
+  'slotFreedByGrace',
+  'answeredLate',
+  'rejectedLate',
+  'signal',
+  'unsubscribe',
+  'close',
+] as const;
 type PromiseEvent = (typeof EVENTS)[number];
 
 /** Items of the stream, and as many loads. */
@@ -52,7 +60,9 @@ export class PromiseWorld {
     this.#dice = new Dice(seed);
     this.#concurrency = this.#dice.int(1, 4);
     this.#abortGraceMs = this.#dice.pick([0, 50, 300]);
-    this.#limiter = this.#dice.chance(0.8) ? operators.createLimiter({ concurrency: this.#concurrency, abortGraceMs: this.#abortGraceMs }) : undefined;
+    this.#limiter = this.#dice.chance(0.8)
+      ? operators.createLimiter({ concurrency: this.#concurrency, abortGraceMs: this.#abortGraceMs })
+      : undefined;
   }
 
   start(): void {
@@ -85,14 +95,16 @@ export class PromiseWorld {
 
   #startStream(options: BatchMapOptions<number>): void {
     const source = new Subject<number>();
-    const results = source.pipe(this.#operators.batchMap<number, string>((items, context) => this.#work(items, context), options)).subscribe({
-      next: (settled) => {
-        this.#settled(this.#streamed, settled.input, settled.status === 'fulfilled' ? settled.value : undefined);
-      },
-      error: (error: unknown) => {
-        this.#problem(`the stream failed: ${String(error)}`);
-      },
-    });
+    const results = source
+      .pipe(this.#operators.batchMap<number, string>((items, context) => this.#work(items, context), options))
+      .subscribe({
+        next: (settled) => {
+          this.#settled(this.#streamed, settled.input, settled.status === 'fulfilled' ? settled.value : undefined);
+        },
+        error: (error: unknown) => {
+          this.#problem(`the stream failed: ${String(error)}`);
+        },
+      });
     const lastMs = this.#arrivals(() => {
       const n = this.#items++;
       if (!results.closed) this.#streamed.add(n);
@@ -187,22 +199,36 @@ export class PromiseWorld {
         call.abortedAt = Date.now();
         if (manner === 'polite') refuse();
         else if (manner === 'slow') this.#at(lateMs, refuse);
-        else this.#at(this.#abortGraceMs, () => {
-          if (!call.settled) this.events.add('slotFreedByGrace');
-        });
+        else
+          this.#at(this.#abortGraceMs, () => {
+            if (!call.settled) this.events.add('slotFreedByGrace');
+          });
       });
       if (manner === 'never' && this.#dice.chance(0.3)) return;
-      const fault = this.#dice.pick<WorkFault | undefined>([undefined, undefined, undefined, new WorkFault('transient'), new WorkFault('fatal')]);
+      const fault = this.#dice.pick<WorkFault | undefined>([
+        undefined,
+        undefined,
+        undefined,
+        new WorkFault('transient'),
+        new WorkFault('fatal'),
+      ]);
       this.#at(manner === 'stuck' ? this.#dice.int(200, 1500) : this.#dice.int(STEP_MS, 150), () => {
-        if (fault) settle('rejectedLate', () => { reject(fault); });
-        else settle('answeredLate', () => { resolve(items.map((n) => `${n} of call ${call.no}`)); });
+        if (fault)
+          settle('rejectedLate', () => {
+            reject(fault);
+          });
+        else
+          settle('answeredLate', () => {
+            resolve(items.map((n) => `${n} of call ${call.no}`));
+          });
       });
     });
   }
 
   /** Slots in use: a call that was given up keeps its own until its promise settles or the grace has passed. */
   #held(): number {
-    const isHeld = ({ settled, abortedAt }: PromiseCall): boolean => !settled && (abortedAt === undefined || Date.now() < abortedAt + this.#abortGraceMs);
+    const isHeld = ({ settled, abortedAt }: PromiseCall): boolean =>
+      !settled && (abortedAt === undefined || Date.now() < abortedAt + this.#abortGraceMs);
     return this.#calls.filter(isHeld).length;
   }
 

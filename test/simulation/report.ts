@@ -9,12 +9,24 @@ export function report(trace: Trace, problems: readonly string[]): string {
   };
   for (const { seq, at, what } of steps) say(seq, at, what);
   for (const { seq, at, item, op, lead } of offers.values()) {
-    say(seq, at, `operator ${op} <- item ${item.n}, lane ${item.lane}, weight ${item.weight}${item.poison ? ', poisoned' : ''}${item.flaw ? `, ${item.flaw} fails` : ''}${lead === item.n ? '' : `, waits for item ${lead}`}`);
+    say(
+      seq,
+      at,
+      `operator ${op} <- item ${item.n}, lane ${item.lane}, weight ${item.weight}${item.poison ? ', poisoned' : ''}${item.flaw ? `, ${item.flaw} fails` : ''}${lead === item.n ? '' : `, waits for item ${lead}`}`,
+    );
   }
   for (const call of calls) {
     const items = call.items.map((item) => item.n).join(' ');
-    say(call.seq, call.startedAt, `call ${call.no} of operator ${call.op} starts: ${call.batchId}, attempt ${call.attempt}, depth ${call.depth}, lane ${call.lane} [${items}], ${call.running} of ${call.limit} running`);
-    say(call.endSeq, call.endedAt, `call ${call.no} ${call.outcome}${call.error ? `: ${call.error.kind} ${JSON.stringify(call.error.verdict)}` : ''}${call.rejected.size > 0 ? `, rejects [${[...call.rejected.keys()].join(' ')}]` : ''}`);
+    say(
+      call.seq,
+      call.startedAt,
+      `call ${call.no} of operator ${call.op} starts: ${call.batchId}, attempt ${call.attempt}, depth ${call.depth}, lane ${call.lane} [${items}], ${call.running} of ${call.limit} running`,
+    );
+    say(
+      call.endSeq,
+      call.endedAt,
+      `call ${call.no} ${call.outcome}${call.error ? `: ${call.error.kind} ${JSON.stringify(call.error.verdict)}` : ''}${call.rejected.size > 0 ? `, rejects [${[...call.rejected.keys()].join(' ')}]` : ''}`,
+    );
   }
   for (const { seq, at, n, result } of settlements) say(seq, at, `item ${n} -> ${result.ok ? result.value : String(result.reason)}`);
   lines.sort((a, b) => a[0] - b[0]);
@@ -28,5 +40,7 @@ export function report(trace: Trace, problems: readonly string[]): string {
 }
 
 function show(plan: object): string {
-  return JSON.stringify(plan, (_key, value: unknown) => (value === Infinity ? 'Infinity' : typeof value === 'function' ? 'a function' : value));
+  return JSON.stringify(plan, (_key, value: unknown) =>
+    value === Infinity ? 'Infinity' : typeof value === 'function' ? 'a function' : value,
+  );
 }

@@ -33,7 +33,12 @@ export class Supply {
           } else if (this.#over) {
             resolve({ done: true, value: undefined });
           } else {
-            this.#wake = slow ? () => { this.#wake = undefined; clock.schedule(look, 1); } : look;
+            this.#wake = slow
+              ? () => {
+                  this.#wake = undefined;
+                  clock.schedule(look, 1);
+                }
+              : look;
           }
         };
         pulling();

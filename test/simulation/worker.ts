@@ -1,11 +1,21 @@
-import { Observable, of } from 'rxjs';
 import type { VirtualTimeScheduler } from 'rxjs';
+import { Observable, of } from 'rxjs';
 import type { BatchResult, CallContext, Verdict } from '../../operators/support/types.js';
 import type { Dice } from './dice.js';
 import type { Contract, Fault, Item, Plan } from './plan.js';
 
 /** What a call of the worker comes to. */
-type Behaviour = 'answer' | 'transient' | 'throttled' | 'fatal' | 'never' | 'wrongShape' | 'empty' | 'syncThrow' | 'syncAnswer' | 'classifyThrow';
+type Behaviour =
+  | 'answer'
+  | 'transient'
+  | 'throttled'
+  | 'fatal'
+  | 'never'
+  | 'wrongShape'
+  | 'empty'
+  | 'syncThrow'
+  | 'syncAnswer'
+  | 'classifyThrow';
 
 /** What this worker errors with: knows its verdict, its call, and whom it blames. */
 export class WorkerError extends Error {
@@ -73,10 +83,23 @@ export function idOf(item: Item): string {
   return `i${String(item.n)}`;
 }
 
-const CALL_FAULTS = ['transient', 'throttled', 'fatal', 'never', 'wrongShape', 'empty', 'syncThrow', 'syncAnswer', 'classifyThrow'] as const satisfies readonly Fault[];
+const CALL_FAULTS = [
+  'transient',
+  'throttled',
+  'fatal',
+  'never',
+  'wrongShape',
+  'empty',
+  'syncThrow',
+  'syncAnswer',
+  'classifyThrow',
+] as const satisfies readonly Fault[];
 
 /** The work function of operator `op`: an unreliable provider in virtual time. */
-export function unreliableWork(host: WorkerHost, op: number): (items: readonly Item[], context: CallContext) => Observable<BatchResult<string>> {
+export function unreliableWork(
+  host: WorkerHost,
+  op: number,
+): (items: readonly Item[], context: CallContext) => Observable<BatchResult<string>> {
   const { plan, dice, scheduler } = host;
   const { contract, named } = plan.operators[op] as Plan['operators'][number];
   // Each fault of the schedule strikes one early call for certain, in an order of its own, and others now and then.
@@ -91,9 +114,26 @@ export function unreliableWork(host: WorkerHost, op: number): (items: readonly I
   return (items, context) => {
     const gate = host.gate(op);
     const call: CallRecord = {
-      no: host.calls.length, op, seq: host.tick(), items: [...items], attempt: context.attempt, depth: context.splitDepth, batchId: context.batchId, lane: context.lane,
-      weight: context.weight, startedAt: scheduler.now(), running: ++gate.running, limit: gate.limit,
-      endedAt: Infinity, endSeq: Infinity, outcome: 'running', behaviour: behave(), error: undefined, rejected: new Map(), aborts: undefined, isAborted: () => false,
+      no: host.calls.length,
+      op,
+      seq: host.tick(),
+      items: [...items],
+      attempt: context.attempt,
+      depth: context.splitDepth,
+      batchId: context.batchId,
+      lane: context.lane,
+      weight: context.weight,
+      startedAt: scheduler.now(),
+      running: ++gate.running,
+      limit: gate.limit,
+      endedAt: Infinity,
+      endSeq: Infinity,
+      outcome: 'running',
+      behaviour: behave(),
+      error: undefined,
+      rejected: new Map(),
+      aborts: undefined,
+      isAborted: () => false,
     };
     host.calls.push(call);
     host.started(call);
@@ -163,7 +203,12 @@ export function unreliableWork(host: WorkerHost, op: number): (items: readonly I
               return;
             case 'throttled':
               host.strike('throttled');
-              failed(new WorkerError('throttled', dice.chance(0.5) ? { class: 'throttled', retryAfterMs: dice.pick([10, 300]) } : { class: 'throttled' }));
+              failed(
+                new WorkerError(
+                  'throttled',
+                  dice.chance(0.5) ? { class: 'throttled', retryAfterMs: dice.pick([10, 300]) } : { class: 'throttled' },
+                ),
+              );
               return;
             case 'fatal':
               host.strike('fatal');
@@ -210,7 +255,10 @@ function decide(host: WorkerHost, call: CallRecord, contract: Contract, named: b
   const weight = items.reduce((sum, item) => sum + item.weight, 0);
   if (weight > plan.providerLimit) {
     host.strike('tooLarge');
-    call.error = new WorkerError('tooLarge', { class: 'tooLarge', ...(dice.chance(0.6) && { tooLarge: { actual: weight, limit: plan.providerLimit } }) });
+    call.error = new WorkerError('tooLarge', {
+      class: 'tooLarge',
+      ...(dice.chance(0.6) && { tooLarge: { actual: weight, limit: plan.providerLimit } }),
+    });
     return undefined;
   }
   const poisoned = items.filter((item) => item.poison);
@@ -220,7 +268,11 @@ function decide(host: WorkerHost, call: CallRecord, contract: Contract, named: b
     return undefined;
   }
   if (poisoned.length > 0) host.strike('partial');
-  for (const item of poisoned) call.rejected.set(item.n, contract === 'array' || contract === 'settled' ? new WorkerError('itemPoison', { class: 'itemFault' }) : undefined);
+  for (const item of poisoned)
+    call.rejected.set(
+      item.n,
+      contract === 'array' || contract === 'settled' ? new WorkerError('itemPoison', { class: 'itemFault' }) : undefined,
+    );
   if (plan.faults.has('itemRetry') && (contract === 'array' || contract === 'settled')) {
     for (const item of items) {
       if (item.poison || !dice.chance(0.1)) continue;
@@ -234,7 +286,9 @@ function decide(host: WorkerHost, call: CallRecord, contract: Contract, named: b
       return items.map((item) => call.rejected.get(item.n) ?? valueOf(item));
     case 'settled':
       return items.map((item) =>
-        call.rejected.has(item.n) ? { status: 'rejected' as const, reason: call.rejected.get(item.n) } : { status: 'fulfilled' as const, value: valueOf(item) },
+        call.rejected.has(item.n)
+          ? { status: 'rejected' as const, reason: call.rejected.get(item.n) }
+          : { status: 'fulfilled' as const, value: valueOf(item) },
       );
     case 'map':
       // In an order of its own.

@@ -8,12 +8,12 @@ import type { Settled, Verdict } from '../../operators/support/types.js';
 import { BudgetModel } from './budget-model.js';
 import { Clock, WatchedScheduler } from './clock.js';
 import { Dice } from './dice.js';
-import { drawItem } from './plan.js';
 import type { Fault, Item, LimiterPlan, OperatorPlan, Plan, Step } from './plan.js';
+import { drawItem } from './plan.js';
 import { Supply } from './supply.js';
 import { Twins } from './twins.js';
-import { unreliableWork, WorkerError } from './worker.js';
 import type { CallRecord, WorkerHost } from './worker.js';
+import { unreliableWork, WorkerError } from './worker.js';
 
 /** What is simulated: the operators themselves, or a copy with a planted bug. */
 export interface Operators {
@@ -83,10 +83,10 @@ export function simulate(plan: Plan, operators: Operators): Trace {
   return new World(plan, operators).run();
 }
 
+/** A subscriber that can be unsubscribed while it is still being subscribed, as a consumer downstream would. */
+/* eslint-disable rxjs-x/no-subclass, @typescript-eslint/no-deprecated -- nothing else can leave in the middle of a synchronous burst */
 class Sink<T> extends Subscriber<T> {
-  constructor(
-    readonly on: { next(value: T): void; error(error: unknown): void; complete(): void },
-  ) {
+  constructor(readonly on: { next(value: T): void; error(error: unknown): void; complete(): void }) {
     super();
   }
 
@@ -104,6 +104,8 @@ class Sink<T> extends Subscriber<T> {
     this.on.complete();
   }
 }
+
+/* eslint-enable rxjs-x/no-subclass, @typescript-eslint/no-deprecated */
 
 /** An operator in its surroundings. */
 interface Actor {
@@ -144,11 +146,28 @@ class World implements WorkerHost {
     this.dice = new Dice(plan.seed ^ 0x51ed270b);
     this.#operators = operators;
     const lives = plan.operators.map(
-      (operator): Life => ({ plan: operator, end: undefined, sourceDone: undefined, sourceError: undefined, closed: undefined, drained: undefined, windowFailed: undefined }),
+      (operator): Life => ({
+        plan: operator,
+        end: undefined,
+        sourceDone: undefined,
+        sourceError: undefined,
+        closed: undefined,
+        drained: undefined,
+        windowFailed: undefined,
+      }),
     );
     this.#open = lives.map(() => 0);
     this.#trace = {
-      plan, offers: new Map(), calls: this.calls, settlements: [], lives, left: new Map(), strikes: new Set(), steps: [], problems: [], limiter: undefined,
+      plan,
+      offers: new Map(),
+      calls: this.calls,
+      settlements: [],
+      lives,
+      left: new Map(),
+      strikes: new Set(),
+      steps: [],
+      problems: [],
+      limiter: undefined,
       drains: { asked: 0, resolved: 0 },
     };
     if (plan.limiter) {
@@ -173,7 +192,8 @@ class World implements WorkerHost {
     this.scheduler.schedule(perform, 0);
     this.#runOut();
     // A window may hold what is left for ever: that is what `flush` is for.
-    for (const { life, do: act } of this.#actors) if (life.plan.form === 'createBatcher' && !life.closed && !life.drained) act('flush');
+    for (const actor of this.#actors)
+      if (actor.life.plan.form === 'createBatcher' && !actor.life.closed && !actor.life.drained) actor.do('flush');
     this.#runOut();
     this.#finish();
     return this.#trace;
@@ -319,7 +339,15 @@ class World implements WorkerHost {
     const { lanes, weighs, named, retry, itemDeadlineMs, window, windowFailsAtMs } = life.plan;
     const { maxSize, maxWeight, oversize, hardMaxWeight, split, attemptTimeoutMs, maxQueued, overflow, burst } = life.plan;
     return {
-      maxSize, maxWeight, oversize, hardMaxWeight, split, attemptTimeoutMs, maxQueued, overflow, burst,
+      maxSize,
+      maxWeight,
+      oversize,
+      hardMaxWeight,
+      split,
+      attemptTimeoutMs,
+      maxQueued,
+      overflow,
+      burst,
       window: windowFailsAtMs === Infinity ? window : this.#failingWindow(life),
       ...(this.#limiter ? { limiter: this.#limiter } : { concurrency: concurrency$ as Observable<number> }),
       ...(lanes && {
@@ -383,7 +411,12 @@ class World implements WorkerHost {
       next: (settled) => {
         const { input } = settled;
         if (life.end) this.#problem(`a result after the end of operator ${String(op)}`);
-        this.#settlement(input.n, op, settled.status === 'fulfilled' ? { ok: true, value: settled.value } : { ok: false, reason: settled.reason }, settled);
+        this.#settlement(
+          input.n,
+          op,
+          settled.status === 'fulfilled' ? { ok: true, value: settled.value } : { ok: false, reason: settled.reason },
+          settled,
+        );
         this.#react(actor);
       },
       error: (error) => {
@@ -399,7 +432,9 @@ class World implements WorkerHost {
       this.#offered(item, op, item.n);
     };
     const actor: Actor = {
-      op, scheduler, life,
+      op,
+      scheduler,
+      life,
       items: (items) => {
         if (cold) start(items);
         else for (const item of items) actor.offer(item);
@@ -442,7 +477,8 @@ class World implements WorkerHost {
       check: () => {
         if (!life.end) return;
         if (scheduler.live > 0) this.#problem(`operator ${String(op)} left ${String(scheduler.live)} timer(s) after its end`);
-        if (this.calls.some((call) => call.op === op && call.outcome === 'running')) this.#problem(`operator ${String(op)} left a call running after its end`);
+        if (this.calls.some((call) => call.op === op && call.outcome === 'running'))
+          this.#problem(`operator ${String(op)} left a call running after its end`);
         if (source.observed) this.#problem(`operator ${String(op)} kept its source after its end`);
         if (concurrency$?.observed) this.#problem(`operator ${String(op)} kept the concurrency after its end`);
       },
@@ -456,7 +492,9 @@ class World implements WorkerHost {
         const pulling = (): void => {
           this.#pulling(op);
         };
-        const input = cold ? this.#coldIterable(cold, life, offered, pulling) : supply.open(this.scheduler, offered, pulling, this.plan.seed % 2 === 0);
+        const input = cold
+          ? this.#coldIterable(cold, life, offered, pulling)
+          : supply.open(this.scheduler, offered, pulling, this.plan.seed % 2 === 0);
         this.#operators.batchMapFrom<Item, string>(input, work, pulled).subscribe(sink);
       }
     };
@@ -481,7 +519,9 @@ class World implements WorkerHost {
       }),
     });
     const actor: Actor = {
-      op, scheduler, life,
+      op,
+      scheduler,
+      life,
       items: (items) => {
         for (const item of items) actor.offer(item);
       },
@@ -522,7 +562,11 @@ class World implements WorkerHost {
     const { op, life } = actor;
     const { n, lane, deadlineMs, namesLane } = item;
     const controller = this.plan.signalled.has(n) ? this.#controller() : undefined;
-    const options = { ...(controller && { signal: controller.signal }), ...(namesLane && { lane }), ...(deadlineMs !== undefined && { deadlineMs }) };
+    const options = {
+      ...(controller && { signal: controller.signal }),
+      ...(namesLane && { lane }),
+      ...(deadlineMs !== undefined && { deadlineMs }),
+    };
     const shares = life.plan.dedupes && !life.closed && !life.drained && item.flaw !== 'dedupe' && deadlineMs === undefined;
     const lead = shares ? twins.join(item) : n;
     if (lead !== n) this.#joined(item, lead, life.plan);
@@ -541,7 +585,13 @@ class World implements WorkerHost {
     };
     const plain = this.plan.seed % 3 !== 0;
     const sink = plain
-      ? new Sink<string>({ next: (value) => { settled({ ok: true, value }); }, error: failed, complete })
+      ? new Sink<string>({
+          next: (value) => {
+            settled({ ok: true, value });
+          },
+          error: failed,
+          complete,
+        })
       : new Sink<Settled<Item, string>>({
           next: (given) => {
             settled(given.status === 'fulfilled' ? { ok: true, value: given.value } : { ok: false, reason: given.reason }, given);
@@ -632,7 +682,10 @@ class World implements WorkerHost {
     (this.#open[op] as number)++;
     const moment = this.#moment();
     this.#trace.offers.set(item.n, {
-      ...moment, item, op, lead,
+      ...moment,
+      item,
+      op,
+      lead,
       deadlineMs: item.deadlineMs ?? (this.plan.operators[op] as OperatorPlan).itemDeadlineMs,
       tokenCapacity: this.#budget?.tokenCapacity ?? Infinity,
       lane: item.lane,
@@ -674,8 +727,10 @@ class World implements WorkerHost {
     if (this.#limiter === undefined) return;
     const { running } = this.#gates[0] as { running: number };
     const places = this.#outsiders + this.#actors.filter(({ life }) => !life.end).length;
-    if (this.#limiter.snapshot().queued > places) this.#problem(`the limiter counts ${String(this.#limiter.snapshot().queued)} waiting, ${String(places)} can be`);
-    if (this.#limiter.executing !== running) this.#problem(`the limiter counts ${String(this.#limiter.executing)} leases, ${String(running)} are in use`);
+    if (this.#limiter.snapshot().queued > places)
+      this.#problem(`the limiter counts ${String(this.#limiter.snapshot().queued)} waiting, ${String(places)} can be`);
+    if (this.#limiter.executing !== running)
+      this.#problem(`the limiter counts ${String(this.#limiter.executing)} leases, ${String(running)} are in use`);
   }
 
   #finish(): void {
