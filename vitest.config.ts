@@ -6,6 +6,8 @@ const countsFile = process.env['SLUICE_TEST_COUNTS'];
 export default defineConfig({
   test: {
     environment: 'node',
+    // Simulations and the real model keep a core busy each.
+    maxWorkers: 2,
     include: ['test/**/*.test.ts'],
     typecheck: { enabled: true, include: ['test/**/*.test-d.ts'], tsconfig: './tsconfig.json' },
     reporters: countsFile === undefined ? ['default'] : ['default', ['json', { outputFile: countsFile }]],

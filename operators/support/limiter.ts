@@ -685,6 +685,8 @@ export class FlowLimiter implements Limiter {
       if (!ticket.waiting) continue;
       const refusal = this.#refusal(ticket, now);
       this.#remove(ticket);
+      // Whoever comes next may want less.
+      this.#again = true;
       ticket.bidder.refused(refusal);
     }
     for (const [lease, until] of this.#lingering) if (until <= now) lease.release('cancelled');

@@ -294,6 +294,21 @@ describe('dividePlan', () => {
     expect(plan({ size: 2, blame: [1, 0] })).toEqual({ reject: [0, 1], parts: [], giveUp: [], blamed: true });
   });
 
+  it('trusts no blame that is doubled, out of range or not whole', () => {
+    for (const blame of [[2, 2], [8], [-1], [1.5], [NaN], [2, 9]])
+      expect(plan({ blame })).toMatchObject({
+        reject: [],
+        blamed: false,
+        parts: [
+          [0, 1],
+          [2, 3],
+          [4, 5],
+          [6, 7],
+        ],
+      });
+    expect(plan({ blame: [2] })).toEqual({ reject: [2], parts: [[0, 1, 3, 4, 5, 6, 7]], giveUp: [], blamed: true });
+  });
+
   it('gives up what it cannot afford to try, but rejects what is named', () => {
     expect(plan({ calls: 13 })).toEqual({ reject: [], parts: [], giveUp: [0, 1, 2, 3, 4, 5, 6, 7], blamed: false });
     expect(plan({ calls: 16, blame: [2] })).toMatchObject({ reject: [2], parts: [], giveUp: [0, 1, 3, 4, 5, 6, 7] });

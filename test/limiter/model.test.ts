@@ -140,9 +140,9 @@ class Driver {
       }
       case 'leave': {
         const id = this.#idOf(action.id);
-        this.#waiting.delete(id);
         this.#leaving.get(id)?.next();
         this.#places.get(id)?.withdraw();
+        if (this.#leaving.has(id) || this.#places.has(id)) this.#waiting.delete(id);
         return;
       }
       case 'abort': {

@@ -72,6 +72,8 @@ export class ReferenceLimiter {
   readonly held = new Map<number, Held>();
   readonly #credit: number[];
   readonly #signals = new Set<number>();
+  /** Bidders that have not been told their place yet, so cannot leave it. */
+  readonly #enlisting = new Set<number>();
   /** Those who unsubscribed are told nothing, even when they have just been refused. */
   readonly #left = new Set<number>();
   limits: { concurrency: number; requestsPerMinute: number; tokensPerMinute: number };
@@ -160,18 +162,20 @@ export class ReferenceLimiter {
       }
       case 'enlist': {
         const id = this.ids++;
+        const waiter = {
+          id,
+          lane: action.lane,
+          requests: 1,
+          tokens: action.wants,
+          bidder: true,
+          expiresAt: Infinity,
+          then: action.then,
+          otherwise: [],
+        };
+        this.#enlisting.add(id);
         if (this.closed) this.#refuse(id, 'FLOW_CLOSED', []);
-        else
-          this.#admit({
-            id,
-            lane: action.lane,
-            requests: 1,
-            tokens: action.wants,
-            bidder: true,
-            expiresAt: Infinity,
-            then: action.then,
-            otherwise: [],
-          });
+        else this.#admit(waiter);
+        this.#enlisting.delete(id);
         return;
       }
       case 'try': {
@@ -179,7 +183,6 @@ export class ReferenceLimiter {
         const { lane, requests, tokens } = action;
         if (!this.closed && !this.#tooHeavy(requests, tokens) && this.#goesAtOnce(lane, requests, tokens)) {
           this.#charge(id, lane, requests, tokens);
-          this.#settle();
           this.log.push(`${String(id)} tried and got it`);
         } else {
           this.log.push(`${String(id)} tried in vain`);
@@ -188,7 +191,7 @@ export class ReferenceLimiter {
       }
       case 'want': {
         const waiter = this.waiting.find(({ id, bidder }) => bidder && id === this.idOf(action.id));
-        if (!waiter) return;
+        if (!waiter || this.#enlisting.has(waiter.id)) return;
         waiter.tokens = action.wants;
         this.#settle();
         return;
@@ -301,6 +304,7 @@ export class ReferenceLimiter {
   }
 
   #leave(id: number): void {
+    if (this.#enlisting.has(id)) return;
     this.#left.add(id);
     const waiter = this.waiting.find((each) => each.id === id);
     if (waiter) this.#drop(waiter);
