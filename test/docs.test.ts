@@ -95,7 +95,9 @@ describe.each(list('docs/operators', '.md'))('%s', (path) => {
 });
 
 const examples = [
-  ...['operators', 'marbles', 'src/pipelines', 'src/tokenizers'].flatMap((folder) => list(folder, '.ts')).flatMap((path) => examplesInSource(path, read(path))),
+  ...['operators', 'marbles', 'src/pipelines', 'src/tokenizers']
+    .flatMap((folder) => list(folder, '.ts'))
+    .flatMap((path) => examplesInSource(path, read(path))),
   ...[...list('docs', '.md'), ...(existsSync(new URL('README.md', ROOT)) ? ['README.md'] : [])].flatMap((path) =>
     examplesInPage(path, read(path)),
   ),

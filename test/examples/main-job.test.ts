@@ -107,9 +107,12 @@ describe('the main job on the real model', () => {
     const output = join(cwd, 'killed.jsonl');
     const first = start(baseUrl, output);
     // Killed as soon as some of the work is on disk.
-    await vi.waitFor(() => {
-      expect(existsSync(`${output}.journal`) && readFileSync(`${output}.journal`, 'utf8').split('\n').length).toBeGreaterThan(10);
-    }, { timeout: 60_000, interval: 20 });
+    await vi.waitFor(
+      () => {
+        expect(existsSync(`${output}.journal`) && readFileSync(`${output}.journal`, 'utf8').split('\n').length).toBeGreaterThan(10);
+      },
+      { timeout: 60_000, interval: 20 },
+    );
     first.child.kill('SIGKILL');
     expect((await first.ended).signal).toBe('SIGKILL');
     expect(existsSync(output)).toBe(false);

@@ -22,7 +22,9 @@ describe('batchMap, once broken', () => {
     of('a', 'b')
       .pipe(
         batchMap(work, {
-          scheduler, attemptTimeoutMs: 50, retry: false,
+          scheduler,
+          attemptTimeoutMs: 50,
+          retry: false,
           classify: (error): Verdict => {
             classes.push((error as { code?: string }).code);
             return { class: 'fatal' };
@@ -35,7 +37,10 @@ describe('batchMap, once broken', () => {
       .subscribe((result) => settled.push(result));
     scheduler.flush();
     expect(classes).toEqual(['FLOW_ATTEMPT_TIMEOUT']);
-    expect(settled.map((result) => (result as { reason?: { code?: string } }).reason?.code)).toEqual(['FLOW_ATTEMPT_TIMEOUT', 'FLOW_ATTEMPT_TIMEOUT']);
+    expect(settled.map((result) => (result as { reason?: { code?: string } }).reason?.code)).toEqual([
+      'FLOW_ATTEMPT_TIMEOUT',
+      'FLOW_ATTEMPT_TIMEOUT',
+    ]);
     expect(outcomes).toHaveLength(1);
   });
 
@@ -49,7 +54,9 @@ describe('batchMap, once broken', () => {
         });
       });
     const batcher = createBatcher(work, {
-      scheduler, burst: 'sync', maxSize: 1,
+      scheduler,
+      burst: 'sync',
+      maxSize: 1,
       onEvent: (event) => {
         if (event.type === 'attemptEnded') ended.push(event.outcome);
       },
@@ -63,13 +70,16 @@ describe('batchMap, once broken', () => {
     const scheduler = new VirtualTimeScheduler();
     const seen: string[] = [];
     const batcher = createBatcher((items: readonly string[]) => of(items.map((item) => item.toUpperCase())), {
-      scheduler, maxQueued: 1, overflow: 'dropOldest', window: { kind: 'fixed', ms: 100 },
+      scheduler,
+      maxQueued: 1,
+      overflow: 'dropOldest',
+      window: { kind: 'fixed', ms: 100 },
     });
     const listen = (name: string, then?: () => void): void => {
       batcher.load(name).subscribe({
         next: (value) => seen.push(`${name}: ${value}`),
-        error: (error: { code?: string }) => {
-          seen.push(`${name}: ${String(error.code)}`);
+        error: (error: unknown) => {
+          seen.push(`${name}: ${String((error as { code?: string }).code)}`);
           then?.();
         },
       });
@@ -152,7 +162,14 @@ describe('batchMap, once broken', () => {
     function* numbers(): Generator<number> {
       for (; pulled < 10_000; pulled++) yield pulled;
     }
-    batchMapFrom(numbers(), () => NEVER, { scheduler, weigh: (n) => (n < 5 ? 1 : 2), hardMaxWeight: 1, maxQueued: 5, concurrency: 1, attemptTimeoutMs: Infinity })
+    batchMapFrom(numbers(), () => NEVER, {
+      scheduler,
+      weigh: (n) => (n < 5 ? 1 : 2),
+      hardMaxWeight: 1,
+      maxQueued: 5,
+      concurrency: 1,
+      attemptTimeoutMs: Infinity,
+    })
       .pipe(takeWhile((result) => result.status === 'fulfilled'))
       .subscribe();
     scheduler.flush();
@@ -163,7 +180,9 @@ describe('batchMap, once broken', () => {
     const scheduler = new VirtualTimeScheduler();
     const limiter = createLimiter({ scheduler, lanes: [{ name: 'fast' }, { name: 'slow' }] });
     const values: unknown[] = [];
-    of('a').pipe(batchMap((items: readonly string[]) => of(items), { scheduler, limiter })).subscribe((result) => values.push(result.status));
+    of('a')
+      .pipe(batchMap((items: readonly string[]) => of(items), { scheduler, limiter }))
+      .subscribe((result) => values.push(result.status));
     scheduler.flush();
     expect(values).toEqual(['fulfilled']);
   });
@@ -175,7 +194,10 @@ describe('batchMap, once broken', () => {
     source
       .pipe(
         batchMap((items: readonly string[]) => of(items), {
-          scheduler, lanes: [{ name: 'p0', maxQueued: 1, overflow: 'dropLowest' }, { name: 'p1' }], lane: (item) => item.slice(0, 2), window: { kind: 'fixed', ms: 100 },
+          scheduler,
+          lanes: [{ name: 'p0', maxQueued: 1, overflow: 'dropLowest' }, { name: 'p1' }],
+          lane: (item) => item.slice(0, 2),
+          window: { kind: 'fixed', ms: 100 },
         }),
       )
       .subscribe((result) => {
@@ -197,12 +219,11 @@ describe('batchMap, once broken', () => {
       },
       { scheduler, dedupe: (item) => item, maxQueued: 1, overflow: 'dropOldest', window: { kind: 'fixed', ms: 100 } },
     );
-    batcher.load('a').subscribe({
-      error: () => {
-        batcher.load('b').subscribe();
-      },
-    });
-    batcher.load('b').subscribe();
+    const loadB = (): void => {
+      batcher.load('b').subscribe();
+    };
+    batcher.load('a').subscribe({ error: loadB });
+    loadB();
     scheduler.flush();
     expect(sent).toEqual(['b']);
   });
@@ -249,7 +270,9 @@ describe('batchMap, once broken', () => {
     const code = (error: unknown): string => String((error as { code?: string }).code);
     for (const item of ['a', 'b']) batcher.load(item).subscribe({ error: (error: unknown) => seen.push(`${item}: ${code(error)}`) });
     const source = new Subject<string>();
-    source.pipe(batchMap((items: readonly string[]) => of(items), options)).subscribe({ error: (error: unknown) => seen.push(`stream: ${code(error)}`) });
+    source
+      .pipe(batchMap((items: readonly string[]) => of(items), options))
+      .subscribe({ error: (error: unknown) => seen.push(`stream: ${code(error)}`) });
     source.next('a');
     source.next('b');
     scheduler.flush();
