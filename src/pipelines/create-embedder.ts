@@ -177,7 +177,8 @@ class BatchingEmbedder implements Embedder {
     const maxSize = count(NAME, 'maxSize', orDefault(options.maxSize, d.maxSize));
     const maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, d.maxQueued));
     const concurrency = count(NAME, 'concurrency', orDefault(options.concurrency, d.concurrency));
-    const lanes = orDefault(options.lanes, d.lanes);
+    const lanes: readonly LaneOptions[] = orDefault(options.lanes, d.lanes);
+    if (!Array.isArray(lanes as unknown)) throw new FlowConfigError(NAME, 'lanes', 'a list of at least one lane', lanes);
     this.#stats = new FlowStats(maxSize);
     this.events = this.#events.asObservable();
     const told = safeSink(callback(NAME, 'onEvent', options.onEvent));

@@ -1,0 +1,273 @@
+import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
+import { afterEach, describe, expect, it } from 'vitest';
+import { createLimiter } from '../../operators/create-limiter.js';
+import { isFlowError } from '../../operators/support/errors.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+import type { Settled } from '../../operators/support/types.js';
+import { createEmbedder, type Embedder, type EmbedderOptions } from '../../src/pipelines/create-embedder.js';
+import { ProviderError } from '../../src/pipelines/embeddings-api.js';
+import { type FakeProvider, type FakeProviderOptions, startFakeProvider } from '../support/fake-provider.js';
+
+const open: (() => void | Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of open.splice(0).reverse()) await close();
+});
+
+async function provider(options: FakeProviderOptions = {}): Promise<FakeProvider> {
+  const started = await startFakeProvider(options);
+  open.push(() => started.close());
+  return started;
+}
+
+/** An embedder whose retries do not wait. */
+function embedder(baseUrl: string, options: Partial<EmbedderOptions> = {}): Embedder {
+  const made = createEmbedder({ baseUrl, model: 'm', retry: { initialMs: 1, maxAttempts: 4 }, ...options });
+  open.push(() => {
+    made.close();
+  });
+  return made;
+}
+
+/** An embedder in front of a scripted `fetch`. */
+function scripted(
+  answer: (body: { input: string[] }, init: RequestInit) => Response | Promise<Response>,
+  options: Partial<EmbedderOptions> = {},
+): Embedder {
+  return embedder('http://127.0.0.1:9/v1/', {
+    fetch: async (_url, init = {}) => answer(JSON.parse(init.body as string) as { input: string[] }, init),
+    retry: false,
+    ...options,
+  });
+}
+
+const texts = (count: number): string[] => Array.from({ length: count }, (_, i) => `text number ${String(i)}`);
+const inBatches = (calls: FakeProvider['calls']): number[] => calls.map((call) => call.inputs.length);
+
+async function all(from: Embedder, input: Iterable<string>): Promise<Settled<string, Float32Array>[]> {
+  const results = await lastValueFrom(from.embedFrom(input).pipe(toArray()));
+  return results.sort((a, b) => a.index - b.index);
+}
+
+describe('createEmbedder', () => {
+  it('gives each text its own vector, whoever shares its call', async () => {
+    const { baseUrl, calls } = await provider();
+    const results = await all(embedder(baseUrl, { maxSize: 10 }), texts(35));
+    expect(results.map((result) => result.status)).toEqual(Array.from({ length: 35 }, () => 'fulfilled'));
+    expect(calls.length).toBe(4);
+    const alone = await embedder(baseUrl).embedAsync('text number 17');
+    expect(results[17]).toMatchObject({ index: 17, input: 'text number 17', value: alone });
+  });
+
+  it('keeps calls within their budgets of texts and of tokens', async () => {
+    const { baseUrl, calls } = await provider();
+    await all(embedder(baseUrl, { maxSize: 6, maxTokens: 40, countTokens: (text) => text.length }), [
+      'a'.repeat(30),
+      'b'.repeat(10),
+      'c',
+      ...texts(9).map((t) => t.slice(-2)),
+    ]);
+    expect(Math.max(...inBatches(calls))).toBeLessThanOrEqual(6);
+    for (const { inputs } of calls) expect(inputs.join('').length).toBeLessThanOrEqual(40);
+  });
+
+  it('rejects unsent what is too long, empty or no text, and only that', async () => {
+    const { baseUrl, calls } = await provider();
+    const made = embedder(baseUrl, { maxTokensPerText: 20, countTokens: (text) => text.length });
+    const results = await all(made, ['fine', 'x'.repeat(21), '', 5 as never]);
+    expect(results.map((result) => (result.status === 'rejected' ? (result.reason as { code: string }).code : 'ok'))).toEqual([
+      'ok',
+      'FLOW_ITEM_TOO_HEAVY',
+      'FLOW_CONFIG_INVALID',
+      'FLOW_CONFIG_INVALID',
+    ]);
+    expect(calls.flatMap((call) => call.inputs)).toEqual(['fine']);
+    await expect(made.embedAsync('')).rejects.toThrow('createEmbedder: expected `text` to be a non-empty string');
+  });
+
+  it('sends equal texts that are under way once, and again later', async () => {
+    const { baseUrl, calls } = await provider();
+    const made = embedder(baseUrl);
+    const [one, two] = await Promise.all([made.embedAsync('same'), made.embedAsync('same')]);
+    expect(one).toEqual(two);
+    expect(calls.flatMap((call) => call.inputs)).toEqual(['same']);
+    await made.embedAsync('same');
+    expect(calls.length).toBe(2);
+  });
+
+  it.each([true, false])('cuts out the refused text, whether the provider names it (%s) or not', async (namePoison) => {
+    const { baseUrl, calls } = await provider({ poison: (text) => text.endsWith(' 7'), namePoison });
+    const made = embedder(baseUrl, { maxSize: 16 });
+    const results = await all(made, texts(16));
+    expect(results.filter((result) => result.status === 'fulfilled')).toHaveLength(15);
+    const bad = results[7];
+    expect(bad).toMatchObject({ status: 'rejected', input: 'text number 7' });
+    expect(bad?.status === 'rejected' && bad.reason).toBeInstanceOf(ProviderError);
+    expect(calls.length).toBe(namePoison ? 2 : 9);
+    expect(made.snapshot()).toMatchObject({ fulfilled: 15, rejected: 1, calls: calls.length, queued: 0, executing: 0 });
+  });
+
+  it('waits out a 429, tries again after failures and cut sockets, and loses nothing', async () => {
+    const answers = [{ status: 429, message: 'slow down', retryAfterSeconds: 0.05 }, { status: 503, message: 'busy' }, 'cut'] as const;
+    const { baseUrl } = await provider({ answer: ({ index }) => answers[index] });
+    const made = embedder(baseUrl, { maxSize: 8, concurrency: 2 });
+    const results = await all(made, texts(40));
+    expect(results.every((result) => result.status === 'fulfilled')).toBe(true);
+    expect(made.snapshot()).toMatchObject({ throttled: 1, retries: 3, fulfilled: 40, rejected: 0 });
+  });
+
+  it('sends a question before the background that was there first', async () => {
+    const { baseUrl, calls } = await provider({ delayMs: 15 });
+    const made = embedder(baseUrl, { maxSize: 5, concurrency: 1 });
+    const background = all(made, texts(30));
+    await expect.poll(() => calls.length).toBeGreaterThan(0);
+    const sent = calls.length;
+    await made.embedAsync('question', { lane: 'P0' });
+    expect(calls.findIndex((call) => call.inputs.includes('question'))).toBeLessThanOrEqual(sent + 1);
+    expect(calls.find((call) => call.inputs.includes('question'))?.inputs).toEqual(['question']);
+    expect(await background).toHaveLength(30);
+  });
+
+  it('reads no further ahead than a few batches, and closes its source when the consumer leaves', async () => {
+    const { baseUrl } = await provider();
+    let read = 0;
+    let closed = false;
+    const endless = function* (): Generator<string> {
+      try {
+        for (;;) yield `text ${String(read++)}`;
+      } finally {
+        closed = true;
+      }
+    };
+    const some = await lastValueFrom(embedder(baseUrl, { maxSize: 4, concurrency: 2 }).embedFrom(endless()).pipe(take(10), toArray()));
+    expect(some).toHaveLength(10);
+    expect(read).toBeLessThanOrEqual(10 + 2 * 4 * 2);
+    expect(closed).toBe(true);
+  });
+
+  it('aborts the call when the last of its texts is given up', async () => {
+    let signal: AbortSignal | null | undefined;
+    const never = scripted((_body, init) => {
+      signal = init.signal;
+      return new Promise<Response>(() => undefined);
+    });
+    const controller = new AbortController();
+    const first = never.embedAsync('a', { signal: controller.signal });
+    const second = never.embed('a').subscribe({ error: () => undefined });
+    await expect.poll(() => signal).toBeDefined();
+    controller.abort();
+    await expect(first).rejects.toMatchObject({ name: 'AbortError' });
+    expect(signal?.aborted).toBe(false);
+    second.unsubscribe();
+    expect(signal?.aborted).toBe(true);
+  });
+
+  it('puts vectors in order by their index, and takes plain arrays as well', async () => {
+    const made = scripted(({ input }) =>
+      Response.json({ data: input.map((text, index) => ({ index, embedding: [text.length] })).reverse() }),
+    );
+    const results = await all(made, ['a', 'bbb', 'cc']);
+    expect(results.map((result) => result.status === 'fulfilled' && [...result.value])).toEqual([[1], [3], [2]]);
+  });
+
+  it.each([
+    ['too few vectors', [{ index: 0, embedding: [1] }]],
+    [
+      'an index twice',
+      [
+        { index: 0, embedding: [1] },
+        { index: 0, embedding: [2] },
+      ],
+    ],
+    ['no vectors', 'nothing'],
+    [
+      'a broken vector',
+      [
+        { index: 0, embedding: 'AAA=' },
+        { index: 1, embedding: [1] },
+      ],
+    ],
+  ])('fails the batch on an answer with %s, and shifts nothing', async (_name, data) => {
+    const results = await all(
+      scripted(() => Response.json({ data })),
+      ['a', 'b'],
+    );
+    expect(results.map((result) => result.status === 'rejected' && isFlowError(result.reason, 'FLOW_BATCH_SHAPE'))).toEqual([true, true]);
+  });
+
+  it('passes on what a proxy says instead of the provider', async () => {
+    const made = scripted(() => new Response('<h1>Bad gateway</h1>', { status: 401 }));
+    await expect(made.embedAsync('a')).rejects.toMatchObject({ name: 'ProviderError', status: 401, message: '401 <h1>Bad gateway</h1>' });
+  });
+
+  it('sends the key and keeps it out of errors and events', async () => {
+    const { baseUrl, calls } = await provider({ apiKey: 'right' });
+    const events: FlowEvent[] = [];
+    const error: unknown = await embedder(baseUrl, { apiKey: 'wrong-key', onEvent: (event) => events.push(event) })
+      .embedAsync('secret text')
+      .catch((e: unknown) => e);
+    expect(calls[0]?.authorization).toBe('Bearer wrong-key');
+    expect(error).toMatchObject({ status: 401 });
+    expect(String(error) + JSON.stringify(error) + JSON.stringify(events)).not.toMatch(/wrong-key|secret text/);
+    expect(events.map((event) => event.type)).toContain('attemptEnded');
+  });
+
+  it('shares a limiter, and never sends more than its rate', async () => {
+    const server = await provider({ delayMs: 10 });
+    const { baseUrl, calls } = server;
+    const limiter = createLimiter({ concurrency: 1, lanes: [{ name: 'P0' }, { name: 'P1' }, { name: 'P2' }] });
+    const [a, b] = [embedder(baseUrl, { limiter, maxSize: 4 }), embedder(baseUrl, { limiter, maxSize: 4 })];
+    await Promise.all([all(a, texts(8)), all(b, texts(8))]);
+    expect(calls.length).toBe(4);
+    expect(server.maxOpen).toBe(1);
+    expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+  });
+
+  it('settles what was accepted before it drains, and rejects what comes after', async () => {
+    const { baseUrl } = await provider({ delayMs: 5 });
+    const made = embedder(baseUrl);
+    const accepted = made.embedAsync('a');
+    await made.drain();
+    expect(await accepted).toHaveLength(16);
+    await expect(made.embedAsync('b')).rejects.toMatchObject({ code: 'FLOW_CLOSED' });
+    await expect(firstValueFrom(made.embed('b'))).rejects.toMatchObject({ code: 'FLOW_CLOSED' });
+  });
+
+  it('rejects what has not settled when it is closed', async () => {
+    const made = scripted(() => new Promise<Response>(() => undefined));
+    const waiting = made.embedAsync('a');
+    made.close();
+    await expect(waiting).rejects.toMatchObject({ code: 'FLOW_CLOSED' });
+  });
+
+  it.each<[keyof EmbedderOptions, unknown[]]>([
+    ['baseUrl', ['', 'localhost:80', 'ftp://x', null, 5]],
+    ['model', ['', null, 5]],
+    ['maxSize', [0, -1, 1.5, NaN, null, '10']],
+    ['maxTokens', [0, -1, NaN, null, '10']],
+    ['maxTokensPerText', [0, -1, NaN, null, '10']],
+    ['dimensions', [0, 1.5, NaN, null, '10']],
+    ['concurrency', [0, -1, 1.5, NaN, null, '4']],
+    ['requestsPerMinute', [0, -1, NaN, null, '60']],
+    ['tokensPerMinute', [0, -1, NaN, null, '60']],
+    ['maxQueued', [0, -1, NaN, null]],
+    ['countTokens', [5, null, 'length']],
+    ['fetch', [5, null]],
+    ['lanes', [null, [], 'P0']],
+    ['attemptTimeoutMs', [0, -1, NaN, null]],
+  ])('names the option `%s` when it is unusable', (option, values) => {
+    for (const value of values) {
+      const options = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', [option]: value } as never;
+      expect(() => createEmbedder(options), String(value)).toThrow(
+        new RegExp(`^create(Embedder|Batcher|Limiter): expected \`${option}\` to be `),
+      );
+    }
+  });
+
+  it('refuses limits beside a shared limiter, and options it does not know', () => {
+    const options = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm' };
+    expect(() => createEmbedder({ ...options, limiter: createLimiter(), concurrency: 2 })).toThrow(
+      'createEmbedder: expected `concurrency` to be absent when a `limiter` is given',
+    );
+    expect(() => createEmbedder({ ...options, batchSize: 2 } as never)).toThrow('createEmbedder: expected `batchSize` to be absent');
+  });
+});
