@@ -178,7 +178,7 @@ class BatchingEmbedder implements Embedder {
     const maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, d.maxQueued));
     const concurrency = count(NAME, 'concurrency', orDefault(options.concurrency, d.concurrency));
     const lanes: readonly LaneOptions[] = orDefault(options.lanes, d.lanes);
-    if (!Array.isArray(lanes)) throw new FlowConfigError(NAME, 'lanes', 'a list of at least one lane', lanes);
+    if (!isList(lanes)) throw new FlowConfigError(NAME, 'lanes', 'a list of at least one lane', lanes);
     this.#stats = new FlowStats(maxSize);
     this.events = this.#events.asObservable();
     const told = safeSink(callback(NAME, 'onEvent', options.onEvent));
@@ -326,6 +326,10 @@ class BatchingEmbedder implements Embedder {
   [Symbol.asyncDispose](): Promise<void> {
     return this.drain();
   }
+}
+
+function isList(value: unknown): boolean {
+  return Array.isArray(value);
 }
 
 function isText(text: unknown): text is string {
