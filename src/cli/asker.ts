@@ -6,8 +6,13 @@ import { type Questions, questionsSchema } from '../edge/questions.js';
 import type { Embedder } from '../pipelines/create-embedder.js';
 import { CliError, EXIT, errorCode } from './exit.js';
 
-/** Between two questions, so that the one person asking does not become the load. */
-const PAUSE_MS = 300;
+/**
+ * Pauses between questions are spread evenly over this span, by steps of the golden section: people do not ask in step with the
+ * calls, and a fixed pause would measure always the same moment of a call.
+ */
+const LEAST_PAUSE_MS = 100;
+const PAUSE_SPAN_MS = 1000;
+const GOLDEN_SECTION = (Math.sqrt(5) - 1) / 2;
 /** Fewer measurements say little about an idle server. */
 const MIN_IDLE_QUESTIONS = 10;
 
@@ -59,7 +64,8 @@ export class Asker {
   async askWhile(stop: AbortSignal): Promise<void> {
     while (this.#questions.length > 0 && !stop.aborted) {
       await this.#ask(this.whileIndexingMs);
-      await pause(PAUSE_MS, undefined, { signal: stop }).catch(() => undefined);
+      const pauseMs = LEAST_PAUSE_MS + PAUSE_SPAN_MS * ((this.#next * GOLDEN_SECTION) % 1);
+      await pause(pauseMs, undefined, { signal: stop }).catch(() => undefined);
     }
   }
 

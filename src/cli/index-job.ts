@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { onAbort } from '../../operators/support/abort.js';
 import type { FlowEvent } from '../../operators/support/events.js';
@@ -98,6 +98,7 @@ export class IndexJob {
     const { ask, cwd, output } = this.#options;
     const questions = ask === undefined ? [] : await readQuestions(ask, cwd);
     this.#corpus = await readCorpus({ ...this.#options, exclude: Object.values(this.#paths) });
+    await refuseSpecialFile(this.#paths.index, output);
     await onDisk(`create the folder of \`${output}\``, () => mkdir(dirname(this.#paths.index), { recursive: true }));
     const release = await takeLock(this.#paths.lock);
     try {
@@ -314,4 +315,11 @@ export class IndexJob {
       return failure?.kind === kind ? [{ file, startLine, endLine, reason: failure.reason }] : [];
     });
   }
+}
+
+/** A device can be read without end, and is no place for an index. */
+async function refuseSpecialFile(path: string, shown: string): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  if (found && !found.isFile() && !found.isDirectory())
+    throw new CliError(EXIT.usage, `\`${shown}\` is a device, not a file to write an index to`);
 }

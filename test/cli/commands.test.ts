@@ -276,6 +276,14 @@ describe('sluice index against a difficult provider', () => {
   });
 });
 
+it('refuses a device as the index instead of reading it without end', async () => {
+  await serve();
+  writeDocuments(1);
+  const { code, stderr } = await cli.run(['index', 'docs', '-o', '/dev/full', '--base-url', provider.baseUrl], { cwd });
+  expect(stderr).toBe('sluice: `/dev/full` is a device, not a file to write an index to\n');
+  expect(code).toBe(2);
+});
+
 describe('sluice index, interrupted', () => {
   /** What a run without interruption writes. */
   async function undisturbed(): Promise<string> {

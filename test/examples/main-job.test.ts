@@ -37,6 +37,7 @@ let cwd: string;
 let list: string;
 let clean: string;
 let chunks: Line[];
+const servers: CliRun[] = [];
 
 beforeAll(async () => {
   cli = await buildCli();
@@ -52,12 +53,15 @@ beforeAll(async () => {
   chunks = chunksOf(clean);
 });
 afterAll(() => {
+  // Those a failed test has left running.
+  for (const server of servers) server.child.kill('SIGKILL');
   cli.remove();
   rmSync(cwd, { recursive: true, force: true });
 });
 
 async function serve(...flags: string[]): Promise<{ readonly baseUrl: string; readonly stop: () => Promise<void> }> {
   const server = cli.start(['serve', '--port', '0', ...flags]);
+  servers.push(server);
   const [, baseUrl = ''] = await server.prints(/^listening on (http:\/\/127\.0\.0\.1:\d+\/v1)\n/);
   const stop = async (): Promise<void> => {
     server.child.kill('SIGTERM');
