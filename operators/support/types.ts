@@ -118,3 +118,13 @@ export interface LaneOptions {
 
 /** What a bounded queue does with one item too many. */
 export type Overflow = 'error' | 'dropOldest' | 'dropNewest' | 'dropLowest' | 'latest';
+
+/** What work on a single item is told. */
+export interface ItemContext {
+  /** Aborts when nobody wants the result any more. Made on the first look. */
+  readonly signal: AbortSignal;
+  /** Position of the item in the source, from 0. */
+  readonly index: number;
+  /** What the operator's `key` answered for the item; undefined without one. */
+  readonly key: unknown;
+}
