@@ -5,8 +5,26 @@ import tseslint from 'typescript-eslint';
 
 const scripts = ['**/*.mjs', '**/*.cjs', '**/*.js'];
 
+/** A queue kept in an array moves all of its items for each one that leaves or enters in front; `Ring` moves none. */
+const noArrayShift = {
+  meta: { type: 'problem', schema: [], messages: { moves: '`{{method}}` moves every element behind it: use a `Ring`, `Bag` or heap.' } },
+  create(context) {
+    const { getTypeAtLocation, program } = context.sourceCode.parserServices;
+    const checker = program.getTypeChecker();
+    return {
+      'CallExpression > MemberExpression.callee[property.name=/^(shift|unshift|splice)$/]'(node) {
+        const method = node.property.name;
+        // `splice` with a start alone cuts the end off and moves nothing.
+        const moves = method !== 'splice' || node.parent.arguments.length > 1;
+        const type = checker.getNonNullableType(getTypeAtLocation(node.object));
+        if (moves && checker.isArrayType(type)) context.report({ node, messageId: 'moves', data: { method } });
+      },
+    };
+  },
+};
+
 export default defineConfig(
-  { ignores: ['**/dist/', '**/coverage/', '**/node_modules/', 'operators/platform.d.ts'] },
+  { ignores: ['**/dist/', '**/coverage/', '**/node_modules/', '.stryker-tmp/', 'operators/platform.d.ts'] },
   eslint.configs.recommended,
   {
     files: ['**/*.ts', '**/*.tsx'],
@@ -21,7 +39,9 @@ export default defineConfig(
   },
   {
     files: ['operators/**/*.ts'],
+    plugins: { sluice: { rules: { 'no-array-shift': noArrayShift } } },
     rules: {
+      'sluice/no-array-shift': 'error',
       'no-restricted-globals': [
         'error',
         ...['setTimeout', 'setInterval', 'setImmediate', 'queueMicrotask', 'performance', 'process'].map((name) => ({
@@ -40,8 +60,8 @@ export default defineConfig(
     },
   },
   {
-    // The two files that subclass rxjs's `Subscriber`, and say why.
-    files: ['operators/support/connect.ts', 'operators/support/work.ts'],
+    // The files that subclass rxjs's `Subscriber`, and say why.
+    files: ['operators/support/connect.ts', 'operators/support/switcher.ts', 'operators/support/work.ts'],
     rules: { 'rxjs-x/no-subclass': 'off', '@typescript-eslint/no-deprecated': 'off' },
   },
   {

@@ -6,6 +6,7 @@ const library = {
     operators: 'operators/index.ts',
     kernel: 'operators/kernel/index.ts',
     marbles: 'marbles/index.ts',
+    'marbles-vitest': 'marbles/vitest.ts',
     edge: 'src/edge/index.ts',
     'tokenizers-gpt': 'src/tokenizers/gpt.ts',
   },

@@ -1,3 +1,7 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import type { Observable } from 'rxjs';
+
 /** One contestant of a case: does the whole workload once. */
 export type Contestant = () => void | Promise<void>;
 
@@ -5,7 +9,7 @@ export interface Case {
   readonly name: string;
   /** Items per run. */
   readonly n: number;
-  /** The first is what the others are compared with. */
+  /** The first is what the others are compared with: by hand, where somebody could do it by hand. */
   readonly contestants: Readonly<Record<string, Contestant>>;
 }
 
@@ -15,46 +19,88 @@ export interface Row {
   readonly nsPerItem: number;
   /** Median of the rounds' ratios of CPU time to the first contestant's. */
   readonly ratio: number;
+  /** Smallest and largest ratio of wall time to the first contestant's. */
+  readonly wall: readonly [least: number, most: number];
+}
+
+interface Time {
+  readonly cpuMs: number;
+  readonly wallMs: number;
+}
+
+const WARM_UP_MS = 200;
+
+setFlagsFromString('--expose-gc');
+/** Leaves only what is in use. */
+export const collectGarbage = runInNewContext('gc') as () => void;
+
+export function numbers(n: number): number[] {
+  return Array.from({ length: n }, (_, i) => i);
 }
 
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? (sorted[middle] as number) : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
-async function cpuMs(contestant: Contestant): Promise<number> {
-  globalThis.gc?.();
+/**
+ * Collects the garbage first, so that nobody pays for another's. That throws away the compiled code as well when nothing of its
+ * kind is alive, so each contestant is warmed up again before it is timed.
+ */
+async function time(contestant: Contestant): Promise<Time> {
+  collectGarbage();
+  for (const untilMs = performance.now() + WARM_UP_MS; performance.now() < untilMs; ) await contestant();
+  const startMs = performance.now();
   const before = process.cpuUsage();
   await contestant();
   const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
+  return { cpuMs: (user + system) / 1000, wallMs: performance.now() - startMs };
 }
 
 /** Runs the contestants in turn, round after round, so that a machine whose speed drifts slows them all alike. */
 export async function measure({ n, contestants }: Case, rounds: number): Promise<Row[]> {
-  const names = Object.keys(contestants);
-  const times = new Map<string, number[]>(names.map((name) => [name, []]));
-  for (let round = -1; round < rounds; round++) {
-    for (const [name, contestant] of Object.entries(contestants)) {
-      const ms = await cpuMs(contestant);
-      // Round -1 warms up.
-      if (round >= 0) times.get(name)?.push(ms);
+  const entries = Object.entries(contestants);
+  const times = entries.map((): Time[] => []);
+  for (let round = 0; round < rounds; round++) {
+    for (const [i, [, contestant]] of entries.entries()) {
+      times[i]!.push(await time(contestant));
     }
   }
-  const base = times.get(names[0] as string) as number[];
-  return names.map((name) => {
-    const own = times.get(name) as number[];
-    return { name, nsPerItem: (median(own) * 1e6) / n, ratio: median(own.map((ms, round) => ms / (base[round] as number))) };
+  const base = times[0]!;
+  return entries.map(([name], i) => {
+    const own = times[i]!;
+    const wall = own.map(({ wallMs }, round) => wallMs / base[round]!.wallMs);
+    return {
+      name,
+      nsPerItem: (median(own.map(({ cpuMs }) => cpuMs)) * 1e6) / n,
+      ratio: median(own.map(({ cpuMs }, round) => cpuMs / base[round]!.cpuMs)),
+      wall: [Math.min(...wall), Math.max(...wall)],
+    };
   });
 }
 
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widths = head.map((h, i) => Math.max(h.length, ...rows.map((row) => (row[i] as string).length)));
-  const line = (cells: readonly string[]): string => `| ${cells.map((cell, i) => cell.padEnd(widths[i] as number)).join(' | ')} |`;
+  const widths = head.map((h, i) => Math.max(h.length, ...rows.map((row) => row[i]!.length)));
+  const line = (cells: readonly string[]): string => `| ${cells.map((cell, i) => cell.padEnd(widths[i]!)).join(' | ')} |`;
   return [line(head), `|${widths.map((width) => '-'.repeat(width + 2)).join('|')}|`, ...rows.map(line)].join('\n');
 }
 
+/** Subscribes, and resolves when the stream has ended after so many values. */
+export function countValues(what: string, source: Observable<unknown>, want: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let values = 0;
+    source.subscribe({
+      next: () => values++,
+      error: reject,
+      complete: () => {
+        assertCount(what, values, want);
+        resolve();
+      },
+    });
+  });
+}
+
 export function assertCount(what: string, got: number, want: number): void {
-  if (got !== want) throw new Error(`${what}: ${String(got)} results, expected ${String(want)}`);
+  if (got !== want) throw new Error(`${what}: ${got} results, expected ${want}`);
 }

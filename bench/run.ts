@@ -1,40 +1,65 @@
-import { cpus } from 'node:os';
-import { batchBySize, batchBySizeOrTime, callsOfOne, callsOfTwenty, growth, loadsInWaves, promiseForm } from './cases.js';
+// Run: npm run bench [-- name…], for example `npm run bench -- batch create-limiter growth`. Without names: everything.
+import { readdirSync } from 'node:fs';
+import { cpus, loadavg } from 'node:os';
+import { basename, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+import type { Case } from './harness.js';
 import { measure, table } from './harness.js';
 
 const ROUNDS = 5;
+const BENCH = import.meta.dirname;
+/** Inside `node_modules`, so that packages are found from there. */
+const BUILT = join(BENCH, '../node_modules/.cache/bench');
+const SUFFIX = '.bench.ts';
+const GROWTH = 'growth';
+
+const names = process.argv.slice(2);
+const found = readdirSync(join(BENCH, 'operators'))
+  .filter((file) => file.endsWith(SUFFIX))
+  .map((file) => file.slice(0, -SUFFIX.length))
+  .sort();
+const unknown = names.filter((name) => name !== GROWTH && !found.includes(name));
+if (unknown.length > 0) throw new Error(`no benchmark named ${unknown.join(', ')}; there are ${[...found, GROWTH].join(', ')}`);
+const wanted = (name: string): boolean => names.length === 0 || names.includes(name);
 
 console.log(
-  `node ${process.version}, ${String(cpus().length)} × ${cpus()[0]?.model ?? 'unknown'}; CPU time, median of ${String(ROUNDS)} interleaved rounds\n`,
+  `node ${process.version}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, load ${loadavg()[0]?.toFixed(1)}; CPU time, median of ${ROUNDS} interleaved rounds\n`,
 );
-
-const cases = [
-  batchBySize(1e6),
-  batchBySizeOrTime(1e6),
-  callsOfOne(1e4),
-  callsOfTwenty(1e5),
-  promiseForm(1e4),
-  promiseForm(1e5),
-  loadsInWaves(1e5),
-];
-for (const one of cases) {
-  const rows = await measure(one, ROUNDS);
-  console.log(
-    `${one.name}\n${table(
-      ['contestant', 'ns per item', 'ratio'],
-      rows.map((row) => [row.name, row.nsPerItem.toFixed(0), row.ratio.toFixed(2)]),
-    )}\n`,
-  );
+for (const name of found.filter(wanted)) {
+  console.log(`## ${name}\n`);
+  const { cases } = (await load(join('operators', name + SUFFIX))) as { readonly cases: readonly (() => Case)[] };
+  for (const make of cases) await show(make());
+}
+if (wanted(GROWTH)) {
+  console.log(`## ${GROWTH}\n`);
+  const { growthTables } = (await load(`${GROWTH}.ts`)) as typeof import('./growth.js');
+  for await (const each of growthTables()) console.log(`${each}\n`);
 }
 
-const sizes = [1e4, 1e5, 1e6];
-const costs: number[] = [];
-for (const size of sizes) costs.push((await measure(growth(size), 3))[0]?.nsPerItem ?? NaN);
-const rows = sizes.map((size, i) => [
-  size.toLocaleString('en'),
-  (costs[i] as number).toFixed(0),
-  ((costs[i] as number) / (costs[0] as number)).toFixed(2),
-]);
-console.log(
-  `cost per item as the queue grows (batchMap, three lanes, calls of 20)\n${table(['queued', 'ns per item', 'ratio to 10,000'], rows)}`,
-);
+/** Compiles as the package is compiled: what runs TypeScript directly wraps every function in a call that keeps its name. */
+async function load(file: string): Promise<unknown> {
+  const outfile = join(BUILT, basename(file).replace(/\.ts$/, '.mjs'));
+  await build({
+    entryPoints: [join(BENCH, file)],
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'es2022',
+    packages: 'external',
+    outfile,
+    logLevel: 'error',
+  });
+  return import(pathToFileURL(outfile).href);
+}
+
+async function show(one: Case): Promise<void> {
+  const rows = await measure(one, ROUNDS);
+  const cells = rows.map(({ name, nsPerItem, ratio, wall: [least, most] }) => [
+    name,
+    nsPerItem.toFixed(0),
+    ratio.toFixed(2),
+    `${least.toFixed(2)} to ${most.toFixed(2)}`,
+  ]);
+  console.log(`${one.name}\n\n${table(['contestant', 'ns per item', 'CPU ratio', 'wall ratio'], cells)}\n`);
+}

@@ -2,6 +2,7 @@ import type { OperatorFunction } from 'rxjs';
 import { concat, config, NEVER, Observable, of, Subject, take, throwError } from 'rxjs';
 import { isFlowError } from '../operators/support/errors.js';
 import type { FlowSink } from '../operators/support/events.js';
+import { leakCheck } from './leak-check.js';
 import type { VirtualClock } from './virtual.js';
 import { virtualTime } from './virtual.js';
 
@@ -54,26 +55,31 @@ export class LawBrokenError extends Error {
   }
 }
 
-/** Every law, in the order a reader would want them to fail. */
+/**
+ * Every law, in the order a reader would want them to fail. {@link checkLaws} applies them all; take the list for a test per law.
+ *
+ * @example
+ * ```ts
+ * import { laws } from 'sluice/marbles';
+ * import { batch } from 'sluice/operators';
+ *
+ * const pairs = { operator: 'pairs', create: () => batch<number>({ maxSize: 2 }), itemsOf: (items: number[]) => items, holdsAtMost: 2 };
+ * const applied = laws.filter((law) => law.appliesTo(pairs));
+ * for (const law of applied) law.check(pairs);
+ * applied[0]?.title; // => 'leaves nothing behind on NEVER'
+ * ```
+ */
 export const laws: readonly Law[] = [
   law('leaves nothing behind on NEVER', ({ subject, clock, demand }) => {
     for (const items of [[], [1], [1, 2, 3]]) {
       for (const waitMs of [0, 1, LONG_MS]) {
-        let sources = 0;
-        const source = new Observable<number>((subscriber) => {
-          sources += 1;
-          const feed = concat(of(...items), NEVER).subscribe(subscriber);
-          return () => {
-            sources -= 1;
-            feed.unsubscribe();
-          };
-        });
+        using leaks = leakCheck({ scheduler: clock.scheduler });
+        const source = leaks.watch('the source', concat(of(...items), NEVER));
         const subscription = source.pipe(subject.create()).subscribe();
         clock.advance(waitMs);
         subscription.unsubscribe();
-        const when = `after ${String(items.length)} item(s) and ${String(waitMs)} ms`;
-        demand(sources === 0, `the source is still subscribed to ${when}`);
-        demand(clock.pending() === 0, `${String(clock.pending())} scheduler action(s) remain ${when}`);
+        const left = leaks.left();
+        demand(left.length === 0, `${left.join('; ')} left ${String(items.length)} item(s) and ${String(waitMs)} ms after the start`);
       }
     }
   }),
@@ -253,6 +259,46 @@ export const laws: readonly Law[] = [
     (subject) => subject.abortable !== undefined,
   ),
 ];
+
+/**
+ * Holds an operator, yours or ours, against every law that has something to say about it.
+ *
+ * @returns the titles of the laws it was held against.
+ * @throws LawBrokenError for the law it breaks, or an AggregateError of several.
+ * @example
+ * ```ts
+ * import { map } from 'rxjs';
+ * import { checkLaws } from 'sluice/marbles';
+ * import { batch } from 'sluice/operators';
+ *
+ * const pairs = { operator: 'pairs', create: () => batch<number>({ maxSize: 2 }), itemsOf: (items: number[]) => items, holdsAtMost: 2 };
+ * checkLaws(pairs).length; // => 7
+ *
+ * let count = 0; // outside of the subscription: the second subscriber starts where the first has left off
+ * const numbered = { operator: 'numbered', create: () => map((n: number) => n + count++), itemsOf: (n: number) => [n], holdsAtMost: 1 };
+ * let broken = '';
+ * try {
+ *   checkLaws(numbered);
+ * } catch (error) {
+ *   broken = (error as Error).message;
+ * }
+ * broken.includes('keeps no state between subscriptions'); // => true
+ * ```
+ */
+export function checkLaws(subject: LawSubject): readonly string[] {
+  const applied = laws.filter((each) => each.appliesTo(subject));
+  const broken = applied.flatMap((each) => {
+    try {
+      each.check(subject);
+      return [];
+    } catch (error) {
+      return [error as LawBrokenError];
+    }
+  });
+  if (broken.length > 1) throw new AggregateError(broken, broken.map(({ message }) => message).join('\n'));
+  if (broken[0] !== undefined) throw broken[0];
+  return applied.map(({ title }) => title);
+}
 
 interface Trial {
   readonly subject: LawSubject;

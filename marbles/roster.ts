@@ -1,22 +1,62 @@
-import { mergeMap, NEVER, of } from 'rxjs';
+import type { OperatorFunction } from 'rxjs';
+import { EMPTY, map, mergeMap, NEVER, of, pipe } from 'rxjs';
 import { batch } from '../operators/batch.js';
 import type { BatchMapOptions } from '../operators/batch-map.js';
 import { batchMap } from '../operators/batch-map.js';
+import type { BulkheadMapOptions } from '../operators/bulkhead-map.js';
+import { bulkheadMap } from '../operators/bulkhead-map.js';
+import type { ConcatMapByOptions } from '../operators/concat-map-by.js';
+import { concatMapBy } from '../operators/concat-map-by.js';
 import type { BatcherOptions } from '../operators/create-batcher.js';
 import { createBatcher } from '../operators/create-batcher.js';
+import type { MergeLanesOptions } from '../operators/merge-lanes.js';
+import { mergeLanes } from '../operators/merge-lanes.js';
 import type { BatchWork } from '../operators/support/batch-engine.js';
+import type { LaneBatch } from '../operators/support/lane-merger.js';
 import type { Settled } from '../operators/support/types.js';
+import { switchLatest } from '../operators/switch-latest.js';
+import { unwrap } from '../operators/unwrap.js';
 import type { LawSubject } from './laws.js';
 
 const echo: BatchWork<number, number> = (items) => of(items);
 
-const mapped = (options: BatchMapOptions<number>) => batchMap(echo, options);
+const mapped = (options: BatchMapOptions<number, number>) => batchMap(echo, options);
+
+const bulkheaded = (options: BulkheadMapOptions<number> & { readonly errors?: 'settle' }) =>
+  bulkheadMap((item: number) => of(item), { concurrency: 2, ...options });
+
+const serial = (options: ConcatMapByOptions & { readonly errors?: 'settle' }, key = (item: number): unknown => item % 3) =>
+  concatMapBy(key, (item: number) => of(item), options);
 
 /** A batcher is not an operator: every item of the source is a load. */
-const loaded = (options: BatcherOptions<number>, work = echo) => {
+const loaded = (options: BatcherOptions<number, number>, work = echo) => {
   const batcher = createBatcher(work, options);
   return mergeMap((item: number) => batcher.load(item));
 };
+
+/** Lanes are sources: the law's own is one of them. */
+const merged =
+  (options: MergeLanesOptions<number>): OperatorFunction<number, LaneBatch<number>> =>
+  (source) =>
+    mergeLanes(
+      [
+        { name: 'others', source: EMPTY },
+        { name: 'own', source, maxWaitMs: 10 },
+      ],
+      { maxSize: 4, ...options },
+    );
+
+/** Results, as the operators before `unwrap` make them. */
+const fulfilled = map(
+  (value: number): Settled<number, number> => ({
+    status: 'fulfilled',
+    value,
+    input: value,
+    index: value,
+    id: String(value),
+    attempts: 1,
+  }),
+);
 
 /** Every operator once, as an ordinary instance: `test/laws.test.ts` holds each against every law. */
 export const roster: readonly LawSubject[] = [
@@ -53,6 +93,41 @@ export const roster: readonly LawSubject[] = [
       ),
   } satisfies LawSubject<Settled<number, number>>,
   {
+    operator: 'bulkheadMap',
+    create: (hooks) => bulkheaded({ key: (item) => item % 3, perKey: 1, maxQueued: 8, ...hooks }),
+    itemsOf: ({ input }) => [input],
+    holdsAtMost: 8,
+    reorders: true,
+    throwing: {
+      key: (fault) => bulkheaded({ key: fault }),
+      perKey: (fault) => bulkheaded({ key: (item) => item, perKey: fault }),
+      priority: (fault) => bulkheaded({ fairness: { kind: 'priority', priority: fault } }),
+    },
+    rejectionOf: (settled) => (settled.status === 'rejected' ? settled.reason : undefined),
+    abortable: (seen) =>
+      bulkheadMap((_item: number, { signal }) => {
+        seen(signal);
+        return NEVER;
+      }),
+  } satisfies LawSubject<Settled<number, number>>,
+  {
+    operator: 'concatMapBy',
+    create: (hooks) => serial({ maxQueued: 8, ...hooks }),
+    itemsOf: ({ input }) => [input],
+    holdsAtMost: 8,
+    reorders: true,
+    throwing: { key: (fault) => serial({}, fault) },
+    rejectionOf: (settled) => (settled.status === 'rejected' ? settled.reason : undefined),
+    abortable: (seen) =>
+      concatMapBy(
+        (item: number) => item,
+        (_item, { signal }) => {
+          seen(signal);
+          return NEVER;
+        },
+      ),
+  } satisfies LawSubject<Settled<number, number>>,
+  {
     operator: 'createBatcher',
     create: (hooks) => loaded({ maxSize: 4, maxQueued: 8, ...hooks }),
     itemsOf: (item) => [item],
@@ -70,5 +145,35 @@ export const roster: readonly LawSubject[] = [
         seen(signal);
         return NEVER;
       }),
+  } satisfies LawSubject<number>,
+  {
+    operator: 'mergeLanes',
+    create: (hooks) => merged({ ...hooks }),
+    itemsOf: ({ items }) => items,
+    holdsAtMost: 4,
+    throwing: { weigh: (fault) => merged({ weigh: fault }) },
+  } satisfies LawSubject<LaneBatch<number>>,
+  {
+    operator: 'switchLatest',
+    create: (hooks) => switchLatest((item: number) => of(item), hooks),
+    itemsOf: (item) => [item],
+    holdsAtMost: 1,
+    throwing: {
+      key: (fault) => switchLatest((item: number) => of(item), { key: fault }),
+    },
+    abortable: (seen) =>
+      switchLatest(
+        (_item, { signal }) => {
+          seen(signal);
+          return NEVER;
+        },
+        { key: (item: number) => item },
+      ),
+  } satisfies LawSubject<number>,
+  {
+    operator: 'unwrap',
+    create: (hooks) => pipe(fulfilled, unwrap('values', hooks)),
+    itemsOf: (item) => [item],
+    holdsAtMost: 1,
   } satisfies LawSubject<number>,
 ];

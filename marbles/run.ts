@@ -2,9 +2,11 @@ import type { Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { connect } from '../operators/support/connect.js';
+import { endOf } from './layout.js';
 import { letterValues, parseMarbles, parseSubscription } from './parse.js';
 import { renderRuns } from './render-text.js';
-import type { MarbleSpec, Mark, Recording, Run } from './spec.js';
+import type { MarblePicture, MarbleSpec, MarbleTest, Mark, Recording, Run } from './spec.js';
+import { specOf } from './spec.js';
 
 /** Compares by value; a mismatch is a throw or `false`, anything else a match. For example `(a, b) => expect(a).toEqual(b)`. */
 export type AssertEqual = (actual: unknown, expected: unknown) => unknown;
@@ -14,7 +16,8 @@ export class MarbleMismatchError extends Error {
   override readonly name = 'MarbleMismatchError';
   constructor(
     spec: MarbleSpec,
-    problem: string,
+    /** What differs, drawn where it can be. */
+    readonly problem: string,
     readonly recording: Recording,
     cause?: unknown,
   ) {
@@ -23,11 +26,32 @@ export class MarbleMismatchError extends Error {
 }
 
 /**
- * Runs a spec in virtual time, compares what happened with what it expects, and returns what happened.
+ * Runs a spec in virtual time, compares what happened with what it expects, and returns what happened. It needs no test runner, only
+ * one's way to compare.
  *
- * @throws MarbleMismatchError when the result or a subscription differs, or the operator left a timer behind.
+ * @param assertEqual - For example `assert.deepStrictEqual`, `isDeepStrictEqual` or `(a, b) => expect(a).toEqual(b)`.
+ * @throws MarbleMismatchError when the result or a subscription differs, or the operator left a timer behind; it draws both.
+ * @example
+ * ```ts
+ * import { deepStrictEqual } from 'node:assert';
+ * import { batch } from 'sluice/operators';
+ * import { runSpec, type SpecKit } from 'sluice/marbles';
+ *
+ * const recording = runSpec(
+ *   {
+ *     inputs: { source: '-a-b-c---|' },
+ *     subscriptions: { source: '^--------!' },
+ *     expected: '       ---x-----(y|)',
+ *     values: { x: ['a', 'b'], y: ['c'] },
+ *     build: ({ input }: SpecKit) => input('source').pipe(batch({ maxSize: 2 })),
+ *   },
+ *   deepStrictEqual,
+ * );
+ * recording.result.marks.map(({ frame, kind }) => `${kind} at ${frame} ms`); // => ['next at 3 ms', 'next at 9 ms', 'complete at 9 ms']
+ * ```
  */
-export function runSpec(spec: MarbleSpec, assertEqual: AssertEqual): Recording {
+export function runSpec(test: MarbleTest, assertEqual: AssertEqual): Recording {
+  const spec = specOf(test);
   const recording = record(spec);
   const { values, error } = spec;
   const expected: Run = { name: 'expected', from: 0, leftAt: Infinity, marks: parseMarbles(spec.expected, values, error) };
@@ -53,8 +77,21 @@ export function runSpec(spec: MarbleSpec, assertEqual: AssertEqual): Recording {
   }
 }
 
-/** Runs a spec and writes down what happens, without judging it. */
-export function record(spec: MarbleSpec): Recording {
+/**
+ * Runs a spec and writes down what happens, without judging it.
+ *
+ * @example
+ * ```ts
+ * import { delay } from 'rxjs';
+ * import { record } from 'sluice/marbles';
+ *
+ * const { inputs, result } = record({ inputs: { source: '-a|' }, build: ({ input }) => input('source').pipe(delay(5)) });
+ * inputs.map(({ name, from }) => `${name} from ${from} ms`); // => ['source from 0 ms']
+ * result.marks[0]; // => { frame: 6, kind: 'next', value: 'a' }
+ * ```
+ */
+export function record(picture: MarblePicture): Recording {
+  const spec = specOf(picture);
   const { values, error } = spec;
   const inputs: OpenRun[] = [];
   const inners: OpenRun[] = [];
@@ -67,11 +104,14 @@ export function record(spec: MarbleSpec): Recording {
       if (synchronous) return startsAtOnce(parseMarbles(marbles, values, error), scheduler);
       return (marbles.includes('^') ? hot : cold)(marbles, letterValues(marbles, values), error);
     };
-    const streams = (kind: string, marblesByName: Readonly<Record<string, string>>, runs: OpenRun[]) => {
+    const noWait = (): undefined => undefined;
+    const wait = (name: string): number | undefined => waitingSince(name, { inputs, inners, values, frame: scheduler.frame });
+    const watch = <T>(name: string, source: Observable<T>): Observable<T> => recorded(name, source, inners, scheduler, wait);
+    const streams = (kind: string, marblesByName: Readonly<Record<string, string>>, draw: typeof watch) => {
       const made = new Map(
         Object.entries(marblesByName).map(([name, marbles]) => [
           name,
-          recorded(name, stream(marbles, spec.synchronous?.includes(name) ?? false), runs, scheduler),
+          draw(name, stream(marbles, spec.synchronous?.includes(name) ?? false)),
         ]),
       );
       return <T>(name: string): Observable<T> => {
@@ -80,8 +120,13 @@ export function record(spec: MarbleSpec): Recording {
         return found as Observable<T>;
       };
     };
-    const kit = { input: streams('input', spec.inputs, inputs), inner: streams('inner stream', spec.inners ?? {}, inners), scheduler };
-    const result = recorded('result', spec.build(kit), results, scheduler);
+    const kit = {
+      input: streams('input', spec.inputs, (name, source) => recorded(name, source, inputs, scheduler, noWait)),
+      inner: streams('inner stream', spec.inners ?? {}, watch),
+      watch,
+      scheduler,
+    };
+    const result = recorded('result', spec.build(kit), results, scheduler, noWait);
     const consumer = parseSubscription(spec.unsub ?? '^');
     let leave = ignore;
 
@@ -115,9 +160,16 @@ export function record(spec: MarbleSpec): Recording {
 type OpenRun = Run & { leftAt: number; readonly marks: Mark[] };
 
 /** The same stream, with every subscription to it written down. */
-function recorded<T>(name: string, source: Observable<T>, runs: OpenRun[], scheduler: TestScheduler): Observable<T> {
+function recorded<T>(
+  name: string,
+  source: Observable<T>,
+  runs: OpenRun[],
+  scheduler: TestScheduler,
+  waitingSince: (name: string) => number | undefined,
+): Observable<T> {
   return new Observable((subscriber) => {
-    const run: OpenRun = { name, from: scheduler.frame, leftAt: Infinity, marks: [] };
+    const waitingFrom = waitingSince(name);
+    const run: OpenRun = { name, from: scheduler.frame, leftAt: Infinity, marks: [], ...(waitingFrom !== undefined && { waitingFrom }) };
     runs.push(run);
     subscriber.add(() => {
       if (endOf(run) === Infinity) run.leftAt = scheduler.frame;
@@ -162,14 +214,39 @@ function play(mark: Mark, subscriber: Subscriber<unknown>): void {
   else subscriber.complete();
 }
 
-/** When the stream ended by itself; Infinity when it did not. */
-function endOf({ marks }: Run): number {
-  const last = marks.at(-1);
-  return last === undefined || last.kind === 'next' ? Infinity : last.frame;
+/** What is known when an inner stream is subscribed to. */
+interface Sofar {
+  readonly inputs: readonly Run[];
+  readonly inners: readonly Run[];
+  readonly values: Readonly<Record<string, unknown>> | undefined;
+  readonly frame: number;
+}
+
+/**
+ * Since when the items an inner stream is named after have waited for it: since they came, or since the call before it ended when this is
+ * another try. Undefined when the name is not made of items that came in.
+ */
+function waitingSince(name: string, { inputs, inners, values, frame }: Sofar): number | undefined {
+  const waits = itemsIn(name).map((letter) => {
+    const value = letterValues(letter, values)[letter];
+    const arrivals = inputs.flatMap(({ marks }) => marks.filter((mark) => mark.kind === 'next' && mark.value === value));
+    const earlier = inners.filter((run) => itemsIn(run.name).includes(letter));
+    // An item that comes twice is called twice.
+    return (
+      arrivals[earlier.length]?.frame ?? (arrivals.length > 0 ? Math.max(...earlier.map(endOf).filter((end) => end <= frame)) : Infinity)
+    );
+  });
+  const since = Math.min(...waits);
+  return waits.includes(Infinity) || since === -Infinity || since === frame ? undefined : since;
+}
+
+/** `abc 2` is another try for a, b and c. */
+function itemsIn(name: string): string[] {
+  return Array.from(name.replace(/ \d+$/, ''));
 }
 
 function spanOf(run: Run): { from: number; to: number } {
-  return { from: run.from, to: Math.min(run.leftAt, endOf(run)) };
+  return { from: run.from, to: endOf(run) };
 }
 
 function spansText(spans: readonly { from: number; to: number }[]): string {

@@ -15,12 +15,17 @@ export interface MarbleSpec {
   readonly inputs: Readonly<Record<string, string>>;
   /** Names of cold inputs whose first frame is emitted inside `subscribe`, as `of(…)` would. */
   readonly synchronous?: readonly string[];
-  /** Marbles of inner streams (calls of a tool, a model), by name: given to `build` as cold Observables. */
+  /**
+   * Marbles of inner streams (calls of a tool, a model), by name: given to `build` as cold Observables. One named after the items it is for
+   * (`a`, `abc`, and `abc 2` for another try) is drawn waiting from when they came to when it is subscribed to.
+   */
   readonly inners?: Readonly<Record<string, string>>;
   /** When the operator subscribes to an input or inner stream and leaves it; in order when it does so several times. */
   readonly subscriptions?: Readonly<Record<string, string | readonly string[]>>;
   /** Marbles of the result. */
   readonly expected: string;
+  /** An input whose items belong to lanes: it is drawn as a row per lane. */
+  readonly lanes?: SpecLanes;
   /** What letters stand for, in the inputs, the inner streams and the result. */
   readonly values?: Readonly<Record<string, unknown>>;
   /** What `#` stands for, in the inputs, the inner streams and the result. @defaultValue `'error'` */
@@ -33,12 +38,21 @@ export interface MarbleSpec {
   readonly build: (kit: SpecKit) => Observable<unknown>;
 }
 
+/** Which input has lanes, their names in the order they are drawn, and the lane of an item. */
+export interface SpecLanes {
+  readonly input: string;
+  readonly names: readonly string[];
+  readonly of: (item: never) => string;
+}
+
 /** What `build` is given. */
 export interface SpecKit {
   /** An input stream by its name; its values are whatever `values` makes of the letters, so the type is yours to name. */
   readonly input: <T = string>(name: string) => Observable<T>;
   /** An inner stream by its name. */
   readonly inner: <T = string>(name: string) => Observable<T>;
+  /** Draws any stream (a call of a fake provider, a worker) as an inner one of this name. */
+  readonly watch: <T>(name: string, stream: Observable<T>) => Observable<T>;
   /** The virtual clock. rxjs' own schedulers are virtual too, so operators do not need it passed. */
   readonly scheduler: TestScheduler;
 }
@@ -54,6 +68,8 @@ export interface Run {
   /** Name of the input or inner stream, or `result`. */
   readonly name: string;
   readonly from: number;
+  /** Since when the items of an inner stream waited for it; absent when it is not named after items. */
+  readonly waitingFrom?: number;
   /** When it was left by its subscriber; Infinity when it ended by itself or never. */
   readonly leftAt: number;
   readonly marks: readonly Mark[];
@@ -68,4 +84,16 @@ export interface Recording {
   readonly result: Run;
   /** Actions the operator left on the scheduler when the result had ended or the consumer had left. */
   readonly leftBehind: number;
+}
+
+/** A spec of your own pipeline: what only names it may be left out. */
+export type MarbleTest = Omit<MarbleSpec, 'operator' | 'title' | 'label' | 'cover'> &
+  Partial<Pick<MarbleSpec, 'operator' | 'title' | 'label'>>;
+
+/** A spec without a verdict: only to be drawn. */
+export type MarblePicture = Omit<MarbleTest, 'expected' | 'subscriptions'>;
+
+/** With names for what has none. */
+export function specOf(test: MarblePicture | MarbleTest): MarbleSpec {
+  return { operator: 'pipeline', title: 'as it runs', label: 'pipeline', expected: '', ...test };
 }

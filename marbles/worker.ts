@@ -1,15 +1,17 @@
 import { asyncScheduler, Observable } from 'rxjs';
-import { onAbort } from '../operators/support/abort.js';
+import { FlowConfigError } from '../operators/support/errors.js';
+import type { CallRecord } from './call-log.js';
+import { CallLog } from './call-log.js';
 import { parseMarbles } from './parse.js';
 
 export interface WorkerOptions<I, R> {
   /**
    * How each call goes: `--(r|)` answers after 2 ms, `----#` fails after 4 ms, `-` never answers. Any letter emits the answer, so `-r-r|` streams.
-   * A list is a schedule, one entry per call; its last entry repeats.
+   * A list is a schedule, one entry per call; its last entry repeats. A function chooses by the input and the number of the call, from 0.
    */
-  readonly marbles: string | readonly string[];
-  /** Makes the answer; told the input and the number of the call, from 0. */
-  readonly answer: (input: I, call: number) => R;
+  readonly marbles: string | readonly string[] | ((input: I, call: number) => string);
+  /** Makes the answer; told the input, the number of the call, from 0, and the letter it stands for. */
+  readonly answer: (input: I, call: number, letter: string) => R;
   /** True for an input the worker always fails on, at the time it would have answered. @defaultValue none */
   readonly poison?: (input: I) => boolean;
   /** What a failed call errors with. @defaultValue an `Error` that says so */
@@ -17,15 +19,7 @@ export interface WorkerOptions<I, R> {
 }
 
 /** One call as the worker saw it, in ms of virtual time. */
-export interface WorkerCall<I> {
-  readonly input: I;
-  readonly startedAt: number;
-  /** Infinity while it runs. */
-  readonly endedAt: number;
-  readonly outcome: 'running' | 'ok' | 'failed' | 'cancelled';
-  /** How often the call's signal said abort. */
-  readonly aborts: number;
-}
+export type WorkerCall<I> = CallRecord<I>;
 
 export interface Worker<I, R> {
   /** The work function: pass it to an operator. */
@@ -41,6 +35,7 @@ export interface Worker<I, R> {
 /**
  * A stand-in for a model or a tool that answers in virtual time, so that a whole pipeline can be tested without waiting.
  *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when `marbles` is an empty list.
  * @example
  * ```ts
  * import { createWorker, virtualTime } from 'sluice/marbles';
@@ -54,39 +49,25 @@ export interface Worker<I, R> {
  * });
  * seen; // => ['5 ms: 2,4']
  * ```
+ * @see {@link fakeProvider} for one that has rate limits, refuses items and breaks by chance.
  */
 export function createWorker<I, R>({ marbles, answer, poison = never, error = failure }: WorkerOptions<I, R>): Worker<I, R> {
-  const schedule = [marbles].flat();
-  const calls: { -readonly [K in keyof WorkerCall<I>]: WorkerCall<I>[K] }[] = [];
-  let running = 0;
-  let peak = 0;
+  const marblesOf = typeof marbles === 'function' ? marbles : scheduleOf([marbles].flat());
+  const log = new CallLog<I>(() => asyncScheduler.now());
 
   const work: Worker<I, R>['work'] = (input, context) =>
     new Observable((subscriber) => {
-      const number = calls.length;
-      const call: (typeof calls)[number] = { input, startedAt: asyncScheduler.now(), endedAt: Infinity, outcome: 'running', aborts: 0 };
-      calls.push(call);
-      peak = Math.max(peak, ++running);
-
-      const end = (outcome: WorkerCall<I>['outcome']): void => {
-        if (call.outcome !== 'running') return;
-        call.outcome = outcome;
-        call.endedAt = asyncScheduler.now();
-        running -= 1;
-      };
+      const number = log.calls.length;
+      const end = log.open(subscriber, context?.signal, (opened) => opened, input);
       const fail = (): void => {
         end('failed');
         subscriber.error(error(input, number));
       };
-      subscriber.add(onAbort(context?.signal, () => (call.aborts += 1)));
-      subscriber.add(() => {
-        end('cancelled');
-      });
-      for (const mark of parseMarbles(schedule[Math.min(number, schedule.length - 1)] ?? '')) {
+      for (const mark of parseMarbles(marblesOf(input, number))) {
         subscriber.add(
           asyncScheduler.schedule(() => {
             if (mark.kind === 'error' || poison(input)) fail();
-            else if (mark.kind === 'next') subscriber.next(answer(input, number));
+            else if (mark.kind === 'next') subscriber.next(answer(input, number, String(mark.value)));
             else {
               end('ok');
               subscriber.complete();
@@ -98,12 +79,18 @@ export function createWorker<I, R>({ marbles, answer, poison = never, error = fa
 
   return {
     work,
-    calls,
-    running: () => running,
+    calls: log.calls,
+    running: () => log.running,
     get peak() {
-      return peak;
+      return log.peak;
     },
   };
+}
+
+function scheduleOf(entries: readonly string[]): (input: unknown, call: number) => string {
+  const last = entries.at(-1);
+  if (last === undefined) throw new FlowConfigError('createWorker', 'marbles', 'marbles, or a list of at least one', entries);
+  return (_input, call) => entries[call] ?? last;
 }
 
 function never(): boolean {

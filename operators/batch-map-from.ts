@@ -1,23 +1,22 @@
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
 import type { BatchWork } from './support/batch-engine.js';
-import { BatchEngine } from './support/batch-engine.js';
-import type { GatedBatchOptions } from './support/batch-options.js';
-import { engineConfig, GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './support/batch-options.js';
-import { connect } from './support/connect.js';
+import { GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './support/batch-options.js';
+import type { BatchStreamOptions } from './support/batch-stream.js';
+import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batch-stream.js';
 import { FlowConfigError } from './support/errors.js';
-import { count, known, required } from './support/options.js';
+import { known, orDefault, required } from './support/options.js';
 import type { PullSource } from './support/pull.js';
 import { checkPullSource, openPull } from './support/pull.js';
 import type { Settled } from './support/types.js';
 
 /** `batchMap`'s options; `overflow` has no place here, because nothing is pulled that there is no room for. */
-export type BatchMapFromOptions<T> = Omit<GatedBatchOptions<T>, 'overflow'>;
+export type BatchMapFromOptions<T, R = never> = Omit<BatchStreamOptions<T, R>, 'overflow'>;
 
 /** What differs from `batchMap`. */
-export const BATCH_MAP_FROM_DEFAULTS = { ...GATED_BATCH_DEFAULTS, maxQueued: 80 } as const;
+export const BATCH_MAP_FROM_DEFAULTS = { ...GATED_BATCH_DEFAULTS, ...BATCH_STREAM_DEFAULTS, maxQueued: 80 } as const;
 
-const OPTION_NAMES = GATED_BATCH_OPTIONS.filter((name) => name !== 'overflow');
+const OPTION_NAMES = [...GATED_BATCH_OPTIONS.filter((name) => name !== 'overflow'), ...Object.keys(BATCH_STREAM_DEFAULTS)];
 
 /**
  * Sends the items of an input that can wait through {@link batchMap}'s gate, and reads on only while there is room: a file of a
@@ -31,14 +30,15 @@ const OPTION_NAMES = GATED_BATCH_OPTIONS.filter((name) => name !== 'overflow');
  * result  ----(AB)(CD)(E|)
  * ```
  *
- * - **Emits when** an item settles: one {@link Settled} each, as calls end.
- * - **Reads when** fewer than `maxQueued` items wait. Parts of a split and items between two attempts take up room as well.
+ * - **Emits when** an item settles: one {@link Settled} each, as calls end or in the `order` asked for.
+ * - **Reads when** fewer than `maxQueued` items wait. Parts of a split, items between two attempts and results held back take up room.
  * - **Holds at most** `maxQueued` items that wait (one more of an asynchronous input, when a repair took the room of an item on its
  *   way), and `maxSize` per call under way.
  * - **Drops** nothing.
  * - **Completes when** the input has ended and every item has settled; it then waits for no window.
- * - **Errors when** the input throws or rejects (the same object; calls under way are stopped), `window` throws or answers nonsense
- *   (`CallbackError`), or a changing `concurrency` errors or is out of range. A call that fails never errors the stream.
+ * - **Errors when** the input throws or rejects (the same object; `onSourceError` says what of the items read), `window` throws or
+ *   answers nonsense (`CallbackError`), an item is too heavy under `oversize: 'error'`, `flush` errors, or a changing `concurrency`
+ *   errors or is out of range. A call that fails errors it only under `failure: 'failFast'`.
  * - **On unsubscribe** the input is closed (`return` of an iterator, `cancel` of a stream) without waiting for it, the queue and the
  *   timers are gone and every call's signal aborts once.
  *
@@ -70,12 +70,16 @@ const OPTION_NAMES = GATED_BATCH_OPTIONS.filter((name) => name !== 'overflow');
 export function batchMapFrom<T, R>(
   input: PullSource<T>,
   work: BatchWork<T, R>,
-  options: BatchMapFromOptions<T> = {},
+  options: BatchMapFromOptions<T, NoInfer<R>> = {},
 ): Observable<Settled<T, R>> {
   const operator = 'batchMapFrom';
   required(operator, 'work', work);
   known(operator, options, OPTION_NAMES);
-  const config = engineConfig(operator, { ...options, maxQueued: options.maxQueued ?? BATCH_MAP_FROM_DEFAULTS.maxQueued }, classifyError);
+  const config = streamConfig(
+    operator,
+    { ...options, maxQueued: orDefault(options.maxQueued, BATCH_MAP_FROM_DEFAULTS.maxQueued) },
+    classifyError,
+  );
   const bounded = options.lanes?.find((lane) => lane.maxQueued !== undefined || lane.overflow !== undefined);
   if (bounded) {
     throw new FlowConfigError(
@@ -88,20 +92,10 @@ export function batchMapFrom<T, R>(
   checkPullSource(operator, input);
 
   return new Observable((subscriber) => {
-    const engine = new BatchEngine<T, R>(config, work, {
-      settled: (job) => {
-        subscriber.next(job.toSettled());
-      },
-      finished: () => {
-        subscriber.complete();
-      },
-      failed: (error) => {
-        subscriber.error(error);
-      },
-      room: () => {
-        pull.resume();
-      },
+    const stream = new BatchStream<T, R>(config, work, subscriber, () => {
+      pull.resume();
     });
+    const { engine } = stream;
     const pull = openPull(input, {
       room: () => engine.room > 0 && !subscriber.closed,
       next: (item) => {
@@ -111,22 +105,13 @@ export function batchMapFrom<T, R>(
         engine.finish();
       },
       failed: (error) => {
-        subscriber.error(error);
+        stream.sourceFailed(error);
       },
     });
     subscriber.add(() => {
       pull.close();
-      engine.close();
     });
-    if (config.concurrency$) {
-      connect(config.concurrency$, subscriber, {
-        next: (concurrency) => {
-          engine.setConcurrency(count(operator, 'concurrency', concurrency));
-        },
-        // The last value stays in force.
-        complete: () => undefined,
-      });
-    }
+    stream.listen();
     pull.resume();
   });
 }

@@ -2,23 +2,18 @@ import type { OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
 import type { BatchWork } from './support/batch-engine.js';
-import { BatchEngine } from './support/batch-engine.js';
-import type { GatedBatchOptions } from './support/batch-options.js';
-import { engineConfig } from './support/batch-options.js';
+import { GATED_BATCH_DEFAULTS } from './support/batch-options.js';
+import type { BatchStreamOptions } from './support/batch-stream.js';
+import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batch-stream.js';
 import { connect } from './support/connect.js';
-import { count, oneOf, required } from './support/options.js';
+import { required } from './support/options.js';
 import type { Settled } from './support/types.js';
 
-export { GATED_BATCH_DEFAULTS as BATCH_MAP_DEFAULTS } from './support/batch-options.js';
+/** Options of {@link batchMap}. */
+export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;
 
-export interface BatchMapOptions<T> extends GatedBatchOptions<T> {
-  /**
-   * What a source error does: `'abort'` stops everything and errors at once, `'drain'` settles what was accepted first,
-   * `'flush'` does the same without waiting for batches to fill (which ends up the same here, where draining never waits for company).
-   * @defaultValue 'abort'
-   */
-  readonly onSourceError?: 'abort' | 'drain' | 'flush';
-}
+/** What {@link batchMap} does when an option is left out. */
+export const BATCH_MAP_DEFAULTS = { ...GATED_BATCH_DEFAULTS, ...BATCH_STREAM_DEFAULTS } as const;
 
 /**
  * Sends items in batches through a gate. A batch goes on growing while every slot is busy and leaves when a permit is granted; what
@@ -28,20 +23,21 @@ export interface BatchMapOptions<T> extends GatedBatchOptions<T> {
  * source  -a-bcd---------|
  *         batchMap(work, { concurrency: 1 })
  * a        -----(r|)
- * bcd           ----(r|)
+ * bcd        ...----(r|)
  * result  ------A---(BCD)|
  * ```
  *
- * - **Emits when** an item settles: one {@link Settled} each, as calls end. A passed deadline, an overflow or a callback that throws
- *   rejects its item at once.
- * - **Sends when** a permit is free and a batch is full (`maxSize`, `maxWeight`), has been held for its `window` or leads with a lane
- *   that does not wait. Never an empty batch.
- * - **Holds at most** `maxQueued` items that wait, those between two attempts included, and `maxSize` per call under way.
+ * - **Emits when** an item settles: one {@link Settled} each, as calls end or in the `order` asked for. A passed deadline, an overflow
+ *   or a callback that throws rejects its item at once.
+ * - **Sends when** a permit is free and a batch is full (`maxSize`, `maxWeight`), has been held for its `window`, is closed by
+ *   `closeWhen` or `flush`, or leads with a lane that does not wait. Never an empty batch.
+ * - **Holds at most** `maxQueued` items that wait, those between two attempts and results held back by `order` included, and `maxSize`
+ *   per call under way.
  * - **Drops** nothing in silence: under an `overflow` other than `'error'` an item goes, and its rejection is emitted.
  * - **Completes when** the source has completed and every item has settled; it then waits for no window.
  * - **Errors when** the source errors (`onSourceError` says what of the accepted items), the queue overflows under `overflow: 'error'`
- *   (`OverflowError`), `window` throws or answers nonsense (`CallbackError`), or a changing `concurrency` errors or is out of range.
- *   A call that fails never errors the stream.
+ *   (`OverflowError`) or an item is too heavy under `oversize: 'error'`, `window` throws or answers nonsense (`CallbackError`), `flush`
+ *   errors, or a changing `concurrency` errors or is out of range. A call that fails errors it only under `failure: 'failFast'`.
  * - **On unsubscribe** the queue and the timers are gone and every call's signal aborts, once, with a `DOMException` named
  *   `AbortError`, before `unsubscribe` returns. A promise cannot be stopped: in a shared limiter it keeps its slot until it settles or
  *   `abortGraceMs` has passed.
@@ -91,52 +87,21 @@ export interface BatchMapOptions<T> extends GatedBatchOptions<T> {
  * @see {@link batchMapFrom} when the items come from a list, a generator or a stream that can wait.
  * @see {@link createBatcher} when every caller wants its own answer back.
  */
-export function batchMap<T, R>(work: BatchWork<T, R>, options: BatchMapOptions<T> = {}): OperatorFunction<T, Settled<T, R>> {
+export function batchMap<T, R>(work: BatchWork<T, R>, options: BatchMapOptions<T, NoInfer<R>> = {}): OperatorFunction<T, Settled<T, R>> {
   required('batchMap', 'work', work);
-  const config = engineConfig('batchMap', options, classifyError, ['onSourceError']);
-  const drains = oneOf('batchMap', 'onSourceError', options.onSourceError ?? 'abort', ['abort', 'drain', 'flush']) !== 'abort';
-
+  const config = streamConfig('batchMap', options, classifyError);
   return (source) =>
     new Observable((subscriber) => {
-      let failure: { readonly error: unknown } | undefined;
-      const engine = new BatchEngine<T, R>(config, work, {
-        settled: (job) => {
-          subscriber.next(job.toSettled());
-        },
-        finished: () => {
-          if (failure) subscriber.error(failure.error);
-          else subscriber.complete();
-        },
-        failed: (error) => {
-          subscriber.error(error);
-        },
-        overflowed: (error) => {
-          subscriber.error(error);
-        },
-      });
-      subscriber.add(() => {
-        engine.close();
-      });
-      if (config.concurrency$) {
-        connect(config.concurrency$, subscriber, {
-          next: (concurrency) => {
-            engine.setConcurrency(count('batchMap', 'concurrency', concurrency));
-          },
-          // The last value stays in force.
-          complete: () => undefined,
-        });
-      }
+      const stream = new BatchStream<T, R>(config, work, subscriber);
+      const { engine } = stream;
+      // First: a source that emits at once may make its consumer ask for a flush.
+      stream.listen();
       connect(source, subscriber, {
         next: (item) => {
           engine.offer(item);
         },
         error: (error) => {
-          if (!drains) {
-            subscriber.error(error);
-            return;
-          }
-          failure = { error };
-          engine.finish();
+          stream.sourceFailed(error);
         },
         complete: () => {
           engine.finish();

@@ -1,24 +1,19 @@
 import type { ObservableInput, OperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
-import { from, Observable } from 'rxjs';
+import { Observable } from 'rxjs';
 import { BatchKernel } from './kernel/batch-kernel.js';
 import { Alarm, schedulerOption } from './support/alarm.js';
+import type { CloseWhen, SplitItem } from './support/ask.js';
+import { partsOf, weightOf, whenToClose } from './support/ask.js';
 import type { Handlers } from './support/connect.js';
 import { connect } from './support/connect.js';
-import { CallbackError, FlowConfigError, ItemTooHeavyError } from './support/errors.js';
+import { FlowConfigError, ItemTooHeavyError } from './support/errors.js';
 import type { FlowSink, FlushReason } from './support/events.js';
 import { safeSink } from './support/events.js';
 import { DEFAULT_LANE } from './support/lanes.js';
+import { notifier } from './support/notifier.js';
 import { callback, count, durationMs, known, oneOf, orDefault, positive, required } from './support/options.js';
 
-/** What `closeWhen` is told about the open batch, before the item joins it. */
-export interface BatchState<T> {
-  /** The items waiting, oldest first; the live array, so look but do not keep it. */
-  readonly items: readonly T[];
-  /** Their total weight. */
-  readonly weight: number;
-  /** Weight of the item in question. */
-  readonly itemWeight: number;
-}
+export type { BatchState } from './support/ask.js';
 
 export interface BatchOptions<T> {
   /** Most items in one batch. @defaultValue 16 */
@@ -37,9 +32,9 @@ export interface BatchOptions<T> {
    */
   readonly oversize?: 'alone' | 'reject' | 'split' | 'drop' | 'error';
   /** Cuts an item heavier than `maxWeight` into parts, in order; needed by `oversize: 'split'`. */
-  readonly splitItem?: (item: T) => readonly T[];
+  readonly splitItem?: SplitItem<T>;
   /** Closes the open batch `'before'` an item or `'after'` it. @defaultValue never */
-  readonly closeWhen?: (item: T, state: BatchState<T>) => 'before' | 'after' | false;
+  readonly closeWhen?: CloseWhen<T>;
   /** Closes the open batch at each of its values. Its completion is ignored, its error is the stream's. @defaultValue none */
   readonly flush?: ObservableInput<unknown>;
   /** With `maxWaitMs: 0`: `'asap'` gathers what arrives within the current frame, `'sync'` emits every item at once. @defaultValue 'asap' */
@@ -158,21 +153,12 @@ function readOptions<T>(options: BatchOptions<T>) {
     oversize,
     splitItem: oversize === 'split' ? required('batch', 'splitItem', splitItem) : callback('batch', 'splitItem', splitItem),
     closeWhen: callback('batch', 'closeWhen', options.closeWhen),
-    flush: notifier(options.flush),
+    flush: notifier('batch', options.flush),
     burst: oneOf('batch', 'burst', orDefault(options.burst, BATCH_DEFAULTS.burst), ['asap', 'sync']),
     onSourceError: oneOf('batch', 'onSourceError', orDefault(options.onSourceError, BATCH_DEFAULTS.onSourceError), ['flush', 'abort']),
     scheduler: schedulerOption('batch', options.scheduler),
     onEvent: safeSink(callback('batch', 'onEvent', options.onEvent)),
   };
-}
-
-function notifier(flush: ObservableInput<unknown> | undefined): Observable<unknown> | undefined {
-  if (flush === undefined) return undefined;
-  try {
-    return from(flush);
-  } catch {
-    throw new FlowConfigError('batch', 'flush', 'an Observable, promise or iterable', flush);
-  }
 }
 
 /** One subscription of `batch`. Everything that arrives while a batch is being handed out waits its turn in `#later`. */
@@ -262,11 +248,11 @@ class Batcher<T> implements Handlers<T> {
   #accept(item: T): void {
     const { weigh, closeWhen } = this.#settings;
     try {
-      const weight = weigh === undefined ? 1 : weightOf(weigh, item);
+      const weight = weigh === undefined ? 1 : weightOf('batch', weigh, item);
       const close =
         closeWhen === undefined
           ? false
-          : whenToClose(closeWhen, item, { items: this.#kernel.items, weight: this.#kernel.weight, itemWeight: weight });
+          : whenToClose('batch', closeWhen, item, { items: this.#kernel.items, weight: this.#kernel.weight, itemWeight: weight });
       if (close === 'before') this.#close('closeWhen');
       this.#place(item, weight);
       if (close === 'after') this.#close('closeWhen');
@@ -290,7 +276,7 @@ class Batcher<T> implements Handlers<T> {
     const { oversize, splitItem, maxWeight, onEvent } = this.#settings;
     if (oversize === 'alone') this.#emitAlone(item, weight);
     else if (oversize === 'drop') onEvent?.({ type: 'dropped', operator: 'batch', lane: DEFAULT_LANE, policy: 'oversize' });
-    else if (oversize === 'split' && splitItem !== undefined) this.#placeParts(partsOf(splitItem, item));
+    else if (oversize === 'split' && splitItem !== undefined) this.#placeParts(partsOf('batch', splitItem, item));
     else throw new ItemTooHeavyError('batch', weight, maxWeight);
   }
 
@@ -298,7 +284,7 @@ class Batcher<T> implements Handlers<T> {
   #placeParts(parts: readonly T[]): void {
     const { weigh, maxWeight } = this.#settings;
     for (const part of parts) {
-      const weight = weigh === undefined ? 1 : weightOf(weigh, part);
+      const weight = weigh === undefined ? 1 : weightOf('batch', weigh, part);
       if (weight > maxWeight) this.#emitAlone(part, weight);
       else this.#place(part, weight);
     }
@@ -344,34 +330,5 @@ class Batcher<T> implements Handlers<T> {
   #fail(error: unknown): void {
     if (this.#settings.onSourceError === 'flush') this.#close('error');
     this.#to.error(error);
-  }
-}
-
-function weightOf<T>(weigh: (item: T) => number, item: T): number {
-  const weight = guarded('weigh', weigh, item);
-  if (Number.isFinite(weight) && weight >= 0) return weight;
-  const returned = typeof weight === 'number' ? String(weight) : `a ${typeof weight}`;
-  throw new CallbackError('batch', 'weigh', `must return a finite number >= 0, returned ${returned}`);
-}
-
-function whenToClose<T>(closeWhen: NonNullable<BatchOptions<T>['closeWhen']>, item: T, state: BatchState<T>): 'before' | 'after' | false {
-  const when: unknown = guarded('closeWhen', closeWhen, item, state);
-  if (when === 'before' || when === 'after' || when === false) return when;
-  throw new CallbackError('batch', 'closeWhen', "must return 'before', 'after' or false");
-}
-
-function partsOf<T>(splitItem: NonNullable<BatchOptions<T>['splitItem']>, item: T): readonly T[] {
-  const parts: unknown = guarded('splitItem', splitItem, item);
-  if (!Array.isArray(parts) || parts.length === 0) {
-    throw new CallbackError('batch', 'splitItem', 'must return an array with at least one part');
-  }
-  return parts as readonly T[];
-}
-
-function guarded<A extends unknown[], R>(name: string, fn: (...args: A) => R, ...args: A): R {
-  try {
-    return fn(...args);
-  } catch (cause) {
-    throw new CallbackError('batch', name, 'threw', cause);
   }
 }

@@ -18,6 +18,7 @@ const BY_OWN_CODE: Readonly<Record<FlowErrorCode, ErrorClass>> = {
   FLOW_OVERFLOW: 'fatal',
   FLOW_CLOSED: 'fatal',
   FLOW_SPLIT_BUDGET: 'fatal',
+  FLOW_REFUSED: 'fatal',
   FLOW_CALLBACK: 'itemFault',
 };
 
@@ -114,7 +115,8 @@ const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'r
  *   `message`, also of the bodies under `error`, `data`, `body`, `response` and `responseBody`.
  * - **Looks behind** `cause`, `lastError` and `errors` (the latest first), 16 errors at most; the nearest that says something decides.
  * - **No evidence means `itemFault`:** a plain throw of your work is most often about one of its items, and splitting finds out
- *   which, in at most twice as many calls as items. Classify it as `fatal` yourself where that is too dear.
+ *   which, in at most twice as many calls as items. The verdict says `unrecognised`. Classify it as `fatal` yourself where that is
+ *   too dear.
  * - **An `AbortError` that we did not cause** is `cancelled` all the same: somebody wanted the call to end, so it is not repeated.
  * - **`retryAfterMs`** comes from `retry-after-ms`, else `retry-after`; a date only when `context.epochMs` tells the time.
  * - **`blame`** are the indices the error names (`input[3]`), when all of them are below `context.size`. A
@@ -147,7 +149,9 @@ export function classifyError(error: unknown, context: ClassifyContext): Verdict
   }
   const messages = links.flatMap((link) => evidenceOf(link).messages);
   const guess = LAST_RESORT.find(([pattern]) => messages.some((message) => pattern.test(message)));
-  return guess === undefined ? itemFault(evidenceOf(error), context) : { class: guess[1] };
+  if (guess) return { class: guess[1] };
+  const verdict = itemFault(evidenceOf(error), context);
+  return verdict.blame ? verdict : { ...verdict, unrecognised: true };
 }
 
 function ownVerdict(error: FlowError): Verdict {

@@ -10,7 +10,7 @@ import { FLYING } from './support/job.js';
 import { callback, count, durationMs, required } from './support/options.js';
 import type { Settled } from './support/types.js';
 
-export interface BatcherOptions<T> extends GatedBatchOptions<T> {
+export interface BatcherOptions<T, R = never> extends GatedBatchOptions<T, R> {
   /** Loads of equal keys that are under way share one item; nothing is remembered after it settled. @defaultValue none, every load is its own item */
   readonly dedupe?: (item: T) => unknown;
 }
@@ -32,6 +32,8 @@ export interface BatcherSnapshot {
   readonly executing: number;
   /** What keeps the queued items from leaving now. */
   readonly heldBy: 'slot' | 'rate' | 'window';
+  /** Loads that have their answer and wait for earlier ones, under an `order` other than `'completion'`. */
+  readonly heldBack: number;
 }
 
 export interface Batcher<T, R> {
@@ -117,7 +119,7 @@ function settleWaiter<T, R>(waiter: Waiter<T, R>, job: Job<T, R>): void {
  * source  -a-bc----------|
  *         mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { concurrency: 1 })
  * a        -----(r|)
- * bc            ----(r|)
+ * bc         ...----(r|)
  * result  ------A---(BC)-|
  * ```
  *
@@ -167,7 +169,7 @@ function settleWaiter<T, R>(waiter: Waiter<T, R>, job: Job<T, R>): void {
  * ```
  * @see {@link batchMap} when the items are a stream already, and its results go on together.
  */
-export function createBatcher<T, R>(work: BatchWork<T, R>, options: BatcherOptions<T> = {}): Batcher<T, R> {
+export function createBatcher<T, R>(work: BatchWork<T, R>, options: BatcherOptions<T, NoInfer<R>> = {}): Batcher<T, R> {
   return new FlowBatcher(work, options);
 }
 
@@ -181,7 +183,7 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
   readonly #drained: Promise<void>;
   #closed = false;
 
-  constructor(work: BatchWork<T, R>, options: BatcherOptions<T>) {
+  constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>) {
     required(NAME, 'work', work);
     const config = engineConfig(NAME, options, classifyError, ['dedupe']);
     this.#dedupe = callback(NAME, 'dedupe', options.dedupe);
@@ -211,6 +213,16 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
           } catch (error) {
             this.#end(error);
           }
+        },
+        error: (error: unknown) => {
+          this.#end(error);
+        },
+      }),
+    );
+    following.add(
+      config.flush$?.subscribe({
+        next: () => {
+          this.#engine.flush();
         },
         error: (error: unknown) => {
           this.#end(error);
@@ -293,8 +305,8 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
   }
 
   snapshot(): BatcherSnapshot {
-    const { queued, executing, heldBy } = this.#engine;
-    return { queued, executing, heldBy };
+    const { queued, executing, heldBy, heldBack } = this.#engine;
+    return { queued, executing, heldBy, heldBack };
   }
 
   [Symbol.asyncDispose](): Promise<void> {

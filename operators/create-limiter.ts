@@ -1,8 +1,19 @@
-import type { Limiter, LimiterOptions } from './support/limiter.js';
 import { FlowLimiter } from './support/limiter.js';
+import type { Limiter, LimiterOptions } from './support/limiter-types.js';
 
-export type { Bidder, Cost, Lease, Limiter, LimiterJob, LimiterLimits, LimiterOptions, LimiterSnapshot, Place } from './support/limiter.js';
-export { LIMITER_DEFAULTS } from './support/limiter.js';
+export { LIMITER_DEFAULTS } from './support/limiter-options.js';
+export type {
+  Bidder,
+  Cost,
+  Lease,
+  LeaseContext,
+  Limiter,
+  LimiterJob,
+  LimiterLimits,
+  LimiterOptions,
+  LimiterSnapshot,
+  Place,
+} from './support/limiter-types.js';
 
 /**
  * One queue for everything an account limits: slots, requests per minute and tokens per minute. Waiting for the rate holds no

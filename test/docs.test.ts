@@ -1,8 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { draw } from '../marbles/draw.js';
 import { roster } from '../marbles/roster.js';
+import type { Example } from './support/doctest.js';
 import { docComments, examplesInPage, examplesInSource, fences, runExample } from './support/doctest.js';
-import { camelCase, drawingOf, marbleFiles } from './support/marble-files.js';
+import { camelCase, marbleFiles } from './support/marble-files.js';
 
 const ROOT = new URL('../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, ROOT), 'utf8');
@@ -17,10 +19,11 @@ const list = (folder: string, end: string): string[] =>
 const CONTRACT = ['Emits when', 'Holds at most', 'Completes when', 'Errors when', 'On unsubscribe'];
 const HEADINGS = ['Diagram', 'Contract', 'Defaults', 'Telemetry', 'Patterns', 'Anti-patterns'];
 
+// Whether the specs hold is the matter of test/marbles.test.ts.
 const drawings = new Map(
   (await marbleFiles()).flatMap(({ operator, specs }) =>
     specs.flatMap((spec) => {
-      const text = drawingOf(spec);
+      const text = draw(spec);
       return [[`${operator} ${spec.title}`, text] as const, ...(spec.cover ? [[operator, text] as const] : [])];
     }),
   ),
@@ -83,6 +86,12 @@ describe.each(list('docs/operators', '.md'))('%s', (path) => {
     expect(blocks.filter(({ name, code }) => code !== drawings.get(name))).toEqual([]);
   });
 
+  it('shows the picture of its cover example', () => {
+    const shown = [...page.matchAll(/^!\[(.*)\]\(\.\.\/\.\.\/(marbles\/diagrams\/.+\.svg)\)$/gm)].map(([, , file = '']) => file);
+    expect(shown).toEqual(drawings.has(operator) ? [`marbles/diagrams/${operator}.svg`] : []);
+    expect(shown.filter((file) => !existsSync(new URL(file, ROOT)))).toEqual([]);
+  });
+
   it('lists every default', async () => {
     const exported = (await import(`../operators/${path.replace(/^docs\/operators\/(.+)\.md$/, '$1')}.ts`)) as Record<string, unknown>;
     const defaults = Object.entries(exported).flatMap(([name, value]) =>
@@ -94,12 +103,20 @@ describe.each(list('docs/operators', '.md'))('%s', (path) => {
   });
 });
 
+/** `// => below` means the drawing in the block that follows the example. */
+function withDrawing(example: Example, page: string): Example {
+  if (!example.code.includes('// => below')) return example;
+  const line = Number(example.where.split(':').at(-1));
+  const drawing = fences(page, 'text').find((fence) => fence.line > line);
+  return { ...example, code: example.code.replace('// => below', `// => ${JSON.stringify(drawing?.code)}`) };
+}
+
 const examples = [
   ...['operators', 'marbles', 'src/pipelines', 'src/tokenizers']
     .flatMap((folder) => list(folder, '.ts'))
     .flatMap((path) => examplesInSource(path, read(path))),
   ...[...list('docs', '.md'), ...(existsSync(new URL('README.md', ROOT)) ? ['README.md'] : [])].flatMap((path) =>
-    examplesInPage(path, read(path)),
+    examplesInPage(path, read(path)).map((example) => withDrawing(example, read(path))),
   ),
 ];
 

@@ -8,7 +8,9 @@ export class DeadlineHeap<T> {
   readonly #at: number[] = [];
   readonly #seq: number[] = [];
   readonly #items: T[] = [];
+  /** Numbers for equal times: rising from 0 at the back, falling from -1 at the front. */
   #next = 0;
+  #front = -1;
 
   get length(): number {
     return this.#items.length;
@@ -27,13 +29,18 @@ export class DeadlineHeap<T> {
     this.#place(at, this.#next++, item);
   }
 
+  /** Puts the item ahead of all that have its time. */
+  pushFront(at: number, item: T): void {
+    this.#place(at, this.#front--, item);
+  }
+
   /** Takes the item with the earliest time. */
   pop(): T | undefined {
     const top = this.#items[0];
-    const at = this.#at.pop();
-    const seq = this.#seq.pop();
-    const item = this.#items.pop();
-    if (at !== undefined && seq !== undefined && this.#items.length > 0) this.#sink(at, seq, item as T);
+    const at = this.#at.pop() as number;
+    const seq = this.#seq.pop() as number;
+    const item = this.#items.pop() as T;
+    if (this.#items.length > 0) this.#sink(at, seq, item);
     return top;
   }
 

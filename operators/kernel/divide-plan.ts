@@ -41,7 +41,7 @@ export interface DividePlan {
  * Source: group testing (Dorfman 1943; Hwang 1972), with the difference that a good item must be inside one successful call.
  */
 export function dividePlan(input: DivideInput, limits: DivideLimits): DividePlan {
-  const blame = trusted(input.blame, input.size);
+  const blame = trustedBlame(input.blame, input.size);
   const all = Array.from({ length: input.size }, (_, i) => i);
   const rest = blame ? all.filter((i) => !blame.has(i)) : all;
   const reject = blame ? all.filter((i) => blame.has(i)) : input.size === 1 ? all : [];
@@ -54,7 +54,8 @@ export function dividePlan(input: DivideInput, limits: DivideLimits): DividePlan
   return { reject, parts, giveUp: [], blamed: whole };
 }
 
-function trusted(blame: readonly number[] | undefined, size: number): ReadonlySet<number> | undefined {
+/** The positions an error names, when each is in range and none is doubled. */
+export function trustedBlame(blame: readonly number[] | undefined, size: number): ReadonlySet<number> | undefined {
   if (blame === undefined || blame.length === 0) return undefined;
   const seen = new Set(blame);
   if (seen.size !== blame.length) return undefined;

@@ -1,51 +1,68 @@
+import { ArrivalOrder } from './arrival-order.js';
+import { DeficitRoundRobin } from './deficit-round-robin.js';
+import type { Discipline, LaneFairness, Waiting } from './fairness.js';
+import type { Answer } from './lane-plan.js';
+import { LanePlan } from './lane-plan.js';
+import { LaneSet } from './lane-set.js';
 import { Ring } from './ring.js';
+import { StrictFloor } from './strict-floor.js';
 
-/** Shares are sums of fractions: ten tenths must make a whole. */
-const EPSILON = 1e-9;
+/** How a batch is to be filled. */
+export interface FillLimits {
+  /** Most entries. */
+  readonly places: number;
+  /** Whether lanes other than the one that triggers the batch may fill it up. */
+  readonly rides: boolean;
+  /** Past an entry that does not fit, at most so many more of its lane are looked at. */
+  readonly lookahead: number;
+}
 
 interface Lane<T> {
-  /** Returned work: ahead of everything fresh, in the order it came back. */
-  readonly returned: Ring<T>;
   readonly fresh: Ring<T>;
-  readonly floor: number;
+  /** When each fresh entry came, under a discipline that asks for it. */
+  readonly stamps: Ring<number> | undefined;
+  /** Returned work: ahead of everything fresh, in the order it came back. */
+  returned: Ring<T> | undefined;
+  returnedStamps: Ring<number> | undefined;
   live: number;
   dead: number;
-  /** Places of a turn this lane is owed because more urgent lanes took them. */
-  credit: number;
 }
 
 /**
- * Lanes of FIFO rings under strict priority with a floor: lane 0 is served first, but a lane with a floor that keeps being
- * passed over saves up credit, rides along in a batch with it, and leads one when a whole turn is owed. Finding the
- * most urgent non-empty lane is a bitmap look-up, so a thousand lanes cost as little as three.
+ * Lanes of FIFO rings, and whose turn it is by one of four rules: strict priority with a floor, weighted deficit round robin,
+ * round robin, or order of arrival. Finding the next non-empty lane is a bitmap look-up, and a turn costs the lanes it serves,
+ * not those that wait: a thousand lanes cost about as little as three.
  *
  * Entries may leave while they wait: the owner marks them (`isLive`) and says so (`left`); the queue skips them and now and
  * then sweeps them out.
- *
- * Source: bucket queue with a bitmap (Linux O(1) scheduler's run queue); the floor is deficit round robin
- * (Shreedhar and Varghese, 1995) under a strict order.
  */
-export class LaneQueue<T> {
+export class LaneQueue<T> implements Waiting {
+  readonly nonEmpty: LaneSet;
   readonly #lanes: readonly Lane<T>[];
-  readonly #nonEmpty: Int32Array;
   readonly #isLive: (item: T) => boolean;
-  readonly #places: number;
-  /** Lanes that are owed a turn together are owed no more than one each; a bound for those that take less than they lead. */
-  readonly #mostCredit: number;
-  /** The most urgent lane that is owed a whole turn, or -1. */
-  #owedLane = -1;
+  readonly #discipline: Discipline;
+  readonly #arrivals: ArrivalOrder | undefined;
+  readonly #plan: LanePlan<T>;
+  #arrived = 0;
   #size = 0;
 
-  /**
-   * @param floors one share (0 to 1) per lane, most urgent first
-   * @param places places in one turn: 1 when turns are single grants, the batch size when they are batches
-   */
-  constructor(floors: readonly number[], places: number, isLive: (item: T) => boolean) {
-    this.#lanes = floors.map((floor) => ({ returned: new Ring<T>(), fresh: new Ring<T>(), floor, live: 0, dead: 0, credit: 0 }));
-    this.#mostCredit = places * (1 + floors.filter((floor) => floor > 0).length);
-    this.#nonEmpty = new Int32Array((floors.length + 31) >> 5);
-    this.#places = places;
+  /** @param places places in one turn: 1 when turns are single grants, the batch size when they are batches */
+  constructor(fairness: LaneFairness, places: number, isLive: (item: T) => boolean) {
+    const lanes = laneCount(fairness);
+    const stamped = fairness.kind === 'fifo';
+    this.#lanes = Array.from({ length: lanes }, () => ({
+      fresh: new Ring<T>(),
+      stamps: stamped ? new Ring<number>() : undefined,
+      returned: undefined,
+      returnedStamps: undefined,
+      live: 0,
+      dead: 0,
+    }));
+    this.nonEmpty = new LaneSet(lanes);
     this.#isLive = isLive;
+    this.#plan = new LanePlan(this.#lanes, isLive, (lane) => !this.hasReturned(lane));
+    this.#arrivals = stamped ? this.#arrivalOrder(lanes) : undefined;
+    this.#discipline = this.#arrivals ?? disciplineOf(fairness, places, this);
   }
 
   /** Live entries in all lanes. */
@@ -63,46 +80,57 @@ export class LaneQueue<T> {
   }
 
   push(lane: number, item: T): void {
-    this.#lane(lane).fresh.push(item);
-    this.#added(lane);
+    const entry = this.#lane(lane);
+    entry.fresh.push(item);
+    this.#added(lane, entry);
+    if (this.#arrivals === undefined) return;
+    entry.stamps?.push(this.#arrived++);
+    this.#arrivals.pushed(lane, true);
   }
 
   /** Puts work that comes back ahead of everything fresh in its lane, behind what came back earlier. */
   pushReturned(lane: number, item: T): void {
-    this.#lane(lane).returned.push(item);
-    this.#added(lane);
+    const entry = this.#lane(lane);
+    (entry.returned ??= new Ring()).push(item);
+    this.#added(lane, entry);
+    if (this.#arrivals === undefined) return;
+    (entry.returnedStamps ??= new Ring()).push(this.#arrived++);
+    this.#arrivals.pushed(lane, false);
   }
 
   /** Told that one waiting entry of the lane is not live any more. */
   left(lane: number): void {
     const entry = this.#lane(lane);
     entry.dead++;
-    this.#removed(lane, 1);
+    this.#removed(lane, entry);
     if (entry.dead > entry.live + 32) {
-      entry.returned.keep(this.#isLive);
-      entry.fresh.keep(this.#isLive);
+      this.#sweep(entry.returned, entry.returnedStamps);
+      this.#sweep(entry.fresh, entry.stamps);
       entry.dead = 0;
     }
   }
 
   /** The next entry of a lane, which stays. */
   peek(lane: number): T | undefined {
-    const { returned } = this.#lane(lane);
-    return this.#skipDead(lane, returned) ? returned.peek() : this.peekFresh(lane);
+    return this.hasReturned(lane) ? this.#lane(lane).returned?.peek() : this.peekFresh(lane);
   }
 
   /** The next entry of a lane that did not come back, which stays. */
   peekFresh(lane: number): T | undefined {
-    const { fresh } = this.#lane(lane);
-    return this.#skipDead(lane, fresh) ? fresh.peek() : undefined;
+    const entry = this.#lane(lane);
+    return this.#skipDead(entry, entry.fresh, entry.stamps) ? entry.fresh.peek() : undefined;
+  }
+
+  /** Whether work that came back is next in the lane. */
+  hasReturned(lane: number): boolean {
+    const entry = this.#lane(lane);
+    return entry.returned !== undefined && this.#skipDead(entry, entry.returned, entry.returnedStamps);
   }
 
   shift(lane: number): T | undefined {
-    const { returned, fresh } = this.#lane(lane);
-    const ring = this.#skipDead(lane, returned) ? returned : fresh;
-    if (!this.#skipDead(lane, ring)) return undefined;
-    this.#removed(lane, 1);
-    return ring.shift();
+    const entry = this.#lane(lane);
+    if (entry.returned !== undefined && this.hasReturned(lane)) return this.#shift(lane, entry, entry.returned, entry.returnedStamps);
+    return this.#skipDead(entry, entry.fresh, entry.stamps) ? this.#shift(lane, entry, entry.fresh, entry.stamps) : undefined;
   }
 
   /** The oldest fresh entry of the lane and onwards, live ones only, until `visit` answers false. Nothing is removed. */
@@ -124,89 +152,111 @@ export class LaneQueue<T> {
     return undefined;
   }
 
-  /** The lane whose turn it is: one that is owed a whole turn, else the most urgent that is not empty; -1 when all are. */
+  /** The lane whose turn it is; -1 when all are empty. */
   lead(): number {
-    return this.#owedLane === -1 ? this.first() : this.#owedLane;
+    return this.#discipline.lead();
+  }
+
+  /** Whether a newcomer in this lane may be served at once, past everybody who waits. */
+  goesFirst(lane: number): boolean {
+    return this.#size === 0 || this.#discipline.goesFirst(lane);
   }
 
   /** The most urgent lane that is not empty, or -1. */
   first(): number {
-    for (let word = 0; word < this.#nonEmpty.length; word++) {
-      const bits = this.#nonEmpty[word] as number;
-      if (bits !== 0) return (word << 5) + 31 - Math.clz32(bits & -bits);
-    }
-    return -1;
+    return this.nonEmpty.first();
   }
 
   /** The least urgent lane that is not empty, or -1. */
   last(): number {
-    for (let word = this.#nonEmpty.length - 1; word >= 0; word--) {
-      const bits = this.#nonEmpty[word] as number;
-      if (bits !== 0) return (word << 5) + 31 - Math.clz32(bits);
-    }
-    return -1;
-  }
-
-  /** Places a lane may claim in a batch that a more urgent lane could fill alone; a whole turn at most. */
-  owed(lane: number): number {
-    const { credit, live } = this.#lane(lane);
-    return Math.min(live, this.#places, Math.floor(credit + EPSILON));
+    return this.nonEmpty.last();
   }
 
   /**
-   * Books one turn of which each lane had its part of what was taken, for example one of the two items of a batch that was heavy
-   * before it was full. Lanes still waiting earn their floor; empty ones have lost their credit.
+   * Chooses fresh entries for a batch: the head of the lane that triggers it, then by turns. Asks what to do with each; one that
+   * does not fit closes its lane for this batch, but for a look ahead. Nothing is removed: the owner takes out what
+   * it has chosen, and then calls `turnPlanned`. A lane with work that came back keeps its order, so nothing fresh of it goes.
    */
-  turn(taken: ArrayLike<number>): void {
+  plan(trigger: number, { places, rides, lookahead }: FillLimits, ask: (item: T, lane: number) => Answer): void {
+    this.#plan.start(lookahead, ask);
+    const got = this.#plan.fill(trigger, rides ? 1 : places);
+    if (rides) this.#discipline.fill(places - got, this.#plan);
+  }
+
+  /** Books the batch planned last as one turn. */
+  turnPlanned(): void {
     let total = 0;
-    for (let lane = 0; lane < taken.length; lane++) total += taken[lane] as number;
-    this.#eachNonEmpty((lane) => {
-      const entry = this.#lane(lane);
-      const share = total > 0 ? (taken[lane] ?? 0) / total : 0;
-      entry.credit = Math.max(0, Math.min(this.#mostCredit, entry.credit + (entry.floor - share) * this.#places));
+    this.#plan.each((_lane, taken) => (total += taken));
+    this.#plan.each((lane, taken) => {
+      this.#discipline.debit(lane, taken, total);
     });
-    this.#findOwed();
+    this.#discipline.turn();
   }
 
-  #findOwed(): void {
-    this.#owedLane = -1;
-    this.#eachNonEmpty((lane) => {
-      if (this.#owedLane === -1 && this.#lane(lane).credit >= this.#places - EPSILON) this.#owedLane = lane;
-    });
-  }
-
-  /** From the most urgent on. */
-  #eachNonEmpty(visit: (lane: number) => void): void {
-    for (let word = 0; word < this.#nonEmpty.length; word++) {
-      for (let bits = this.#nonEmpty[word] as number; bits !== 0; bits &= bits - 1) visit((word << 5) + 31 - Math.clz32(bits & -bits));
-    }
+  /** Books one turn of which a single lane had everything. */
+  turn(lane: number, taken = 1): void {
+    this.#discipline.debit(lane, taken, taken);
+    this.#discipline.turn();
   }
 
   #lane(lane: number): Lane<T> {
     return this.#lanes[lane] as Lane<T>;
   }
 
-  #added(lane: number): void {
-    this.#size++;
-    if (this.#lane(lane).live++ === 0) (this.#nonEmpty[lane >> 5] as number) |= 1 << (lane & 31);
+  #arrivalOrder(lanes: number): ArrivalOrder {
+    return new ArrivalOrder(lanes, {
+      returned: (lane) => (this.hasReturned(lane) ? (this.#lane(lane).returnedStamps?.peek() ?? Infinity) : Infinity),
+      fresh: (lane) => (this.peekFresh(lane) === undefined ? Infinity : (this.#lane(lane).stamps?.peek() ?? Infinity)),
+    });
   }
 
-  #removed(lane: number, count: number): void {
-    this.#size -= count;
-    const entry = this.#lane(lane);
-    if ((entry.live -= count) > 0) return;
-    (this.#nonEmpty[lane >> 5] as number) &= ~(1 << (lane & 31));
-    entry.credit = 0;
-    if (this.#owedLane === lane) this.#findOwed();
+  #added(lane: number, entry: Lane<T>): void {
+    this.#size++;
+    if (entry.live++ > 0) return;
+    this.nonEmpty.add(lane);
+    this.#discipline.filled(lane);
+  }
+
+  #removed(lane: number, entry: Lane<T>): void {
+    this.#size--;
+    if (--entry.live > 0) return;
+    this.nonEmpty.delete(lane);
+    this.#discipline.emptied(lane);
+  }
+
+  #shift(lane: number, entry: Lane<T>, ring: Ring<T>, stamps: Ring<number> | undefined): T | undefined {
+    stamps?.shift();
+    this.#removed(lane, entry);
+    return ring.shift();
   }
 
   /** Drops entries that left from the head of a ring; true when a live one is in front. */
-  #skipDead(lane: number, ring: Ring<T>): boolean {
+  #skipDead(entry: Lane<T>, ring: Ring<T>, stamps: Ring<number> | undefined): boolean {
     while (ring.length > 0) {
       if (this.#isLive(ring.peek() as T)) return true;
       ring.shift();
-      this.#lane(lane).dead--;
+      stamps?.shift();
+      entry.dead--;
     }
     return false;
   }
+
+  #sweep(ring: Ring<T> | undefined, stamps: Ring<number> | undefined): void {
+    if (stamps !== undefined) {
+      let at = 0;
+      stamps.keep(() => this.#isLive(ring?.at(at++) as T));
+    }
+    ring?.keep(this.#isLive);
+  }
+}
+
+function laneCount(fairness: LaneFairness): number {
+  if (fairness.kind === 'strict') return fairness.floors.length;
+  return fairness.kind === 'wdrr' ? fairness.weights.length : fairness.lanes;
+}
+
+function disciplineOf(fairness: LaneFairness, places: number, waiting: Waiting): Discipline {
+  if (fairness.kind === 'strict') return new StrictFloor(fairness.floors, places, waiting);
+  const weights = fairness.kind === 'wdrr' ? fairness.weights : new Array<number>(laneCount(fairness)).fill(1);
+  return new DeficitRoundRobin(weights, waiting);
 }

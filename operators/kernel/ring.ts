@@ -15,12 +15,12 @@ export class Ring<T> {
   }
 
   push(item: T): void {
-    if (this.#length > this.#mask) this.#resize(this.#slots.length * 2);
+    if (this.#length === this.#slots.length) this.#resize(this.#length * 2);
     this.#slots[(this.#head + this.#length++) & this.#mask] = item;
   }
 
   unshift(item: T): void {
-    if (this.#length > this.#mask) this.#resize(this.#slots.length * 2);
+    if (this.#length === this.#slots.length) this.#resize(this.#length * 2);
     this.#head = (this.#head - 1) & this.#mask;
     this.#slots[this.#head] = item;
     this.#length++;
@@ -46,10 +46,8 @@ export class Ring<T> {
   }
 
   clear(): void {
-    this.#slots = new Array<T | undefined>(SMALLEST);
-    this.#mask = SMALLEST - 1;
-    this.#head = 0;
     this.#length = 0;
+    this.#resize(SMALLEST);
   }
 
   /** Keeps what the predicate accepts, in order. */
@@ -65,7 +63,12 @@ export class Ring<T> {
 
   #resize(capacity: number): void {
     const slots = new Array<T | undefined>(capacity);
-    for (let i = 0; i < this.#length; i++) slots[i] = this.at(i);
+    // Locals, because this loop is most of what a long queue costs.
+    const old = this.#slots;
+    const head = this.#head;
+    const mask = this.#mask;
+    const length = this.#length;
+    for (let i = 0; i < length; i++) slots[i] = old[(head + i) & mask];
     this.#slots = slots;
     this.#mask = capacity - 1;
     this.#head = 0;

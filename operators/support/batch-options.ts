@@ -1,38 +1,23 @@
-import type { Observable, SchedulerLike } from 'rxjs';
+import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
 import { isObservable } from 'rxjs';
 import type { BackoffOptions } from '../kernel/backoff.js';
+import type { SearchLimits } from '../kernel/bad-item-search.js';
 import type { DivideLimits } from '../kernel/divide-plan.js';
 import { schedulerOption } from './alarm.js';
+import type { CloseWhen, SplitItem } from './ask.js';
 import { FlowConfigError } from './errors.js';
 import type { FlowSink } from './events.js';
 import { safeSink } from './events.js';
 import { LaneTable, overflow } from './lanes.js';
 import type { Limiter } from './limiter.js';
 import { FlowLimiter } from './limiter.js';
-import { callback, count, durationMs, known, oneOf, orDefault, positive } from './options.js';
-import type { Classify, LaneOptions, Overflow } from './types.js';
+import { notifier } from './notifier.js';
+import { callback, count, durationMs, flag, known, oneOf, orDefault, positive, required } from './options.js';
+import type { Classify, Fairness, LaneOptions, Overflow } from './types.js';
+import type { Window, WindowContext } from './window.js';
+import { windowRule } from './window.js';
 
-/** What a window function is told. */
-export interface WindowContext {
-  /** Leases the limiter has handed out, this operator's and others'. */
-  readonly executing: number;
-  /** Most leases at a time. */
-  readonly concurrency: number;
-  readonly queued: number;
-  readonly queuedWeight: number;
-  /** Age of the oldest waiting item, in ms. */
-  readonly oldestMs: number;
-}
-
-/**
- * How long a batch that is not full is held for company while a permit is free:
- * not at all, a fixed time, a time that grows with the share of slots in use (0 when idle, `maxMs` when all are busy), or your own rule in ms.
- */
-export type Window =
-  | { readonly kind: 'natural' }
-  | { readonly kind: 'fixed'; readonly ms: number }
-  | { readonly kind: 'graded'; readonly maxMs: number }
-  | ((context: WindowContext) => number);
+export type { Window, WindowContext } from './window.js';
 
 export interface RetryOptions {
   /** Calls one batch may take, the first included. @defaultValue 3 */
@@ -50,9 +35,21 @@ export interface RetryOptions {
 }
 
 export interface SplitOptions {
-  /** Parts a failed batch is split into. 2 halves it, Infinity sends every item alone. @defaultValue 4 */
+  /**
+   * `'parallel'` sends all parts at once: few rounds, so the bad item is found soon. `'sequential'` sends one half at a time, leaves out
+   * what must fail, and sends what it has put aside in one piece: fewer calls when few items are bad, and one after the other.
+   * @defaultValue 'parallel'
+   */
+  readonly strategy?: 'parallel' | 'sequential';
+  /** Parts a failed batch is split into under `'parallel'`. 2 halves it, Infinity sends every item alone. @defaultValue 4 */
   readonly factor?: number;
-  /** Most calls for one batch, the first included. @defaultValue twice the batch's size */
+  /**
+   * Whether `'sequential'` sends an item alone that must be bad because all the others are good. Without that the item is rejected
+   * with the error of the smallest call it was in, even if that error had another cause.
+   * @defaultValue true
+   */
+  readonly confirm?: boolean;
+  /** Most calls for one batch, the first included. Above the batch's size `'sequential'` always gets through. @defaultValue twice the batch's size */
   readonly maxCalls?: number;
   /** Most splits and blame rounds above one call. @defaultValue 16 */
   readonly maxDepth?: number;
@@ -60,18 +57,50 @@ export interface SplitOptions {
   readonly maxBlameRounds?: number;
 }
 
+/** What is done about an item heavier than `maxWeight`. */
+export type Oversize = 'alone' | 'reject' | 'split' | 'drop' | 'error';
+
+/** In which order results go out. */
+export type Order = 'completion' | 'input' | 'perKey';
+
+/** Makes one result of those of the parts. A method's type, so that options written down without their results fit every kind of result. */
+export type JoinResults<R> = { join(results: readonly R[]): R }['join'];
+
 /** Options of everything that forms batches behind a gate. */
-export interface GatedBatchOptions<T> {
+export interface GatedBatchOptions<T, R = never> {
   /** Most items in one call. @defaultValue 20 */
   readonly maxSize?: number;
   /** Most weight in one call, in the unit `weigh` returns. @defaultValue 8192 */
   readonly maxWeight?: number;
-  /** Weight above which one item is rejected with `ItemTooHeavyError`. @defaultValue Infinity */
+  /** Weight above which nothing is sent, not even alone: such an item, or part of one, rejects with `ItemTooHeavyError`. @defaultValue Infinity */
   readonly hardMaxWeight?: number;
   /** Weight of one item, for example its tokens; with a limiter it is the call's token cost. @defaultValue `() => 1`, and no token cost */
   readonly weigh?: (item: T) => number;
-  /** An item heavier than `maxWeight` travels alone, or is rejected with `ItemTooHeavyError`. @defaultValue 'alone' */
-  readonly oversize?: 'alone' | 'reject';
+  /**
+   * An item heavier than `maxWeight` travels `'alone'`, is cut by `splitItem` into parts that travel like items (`'split'`), or is
+   * rejected with `ItemTooHeavyError`: that alone (`'reject'`), reported as `dropped` as well (`'drop'`), or failing the operator (`'error'`).
+   * @defaultValue 'alone'
+   */
+  readonly oversize?: Oversize;
+  /** Cuts an item into parts, in order; needed by `oversize: 'split'`. */
+  readonly splitItem?: SplitItem<T>;
+  /** Makes one result of those of the parts, in their order; needed by `oversize: 'split'`. The first part that fails rejects the item. */
+  readonly joinResults?: JoinResults<R>;
+  /**
+   * Ends a batch `'before'` an item or `'after'` it: what waits in front of the boundary is due, and no batch crosses it. Counts within a
+   * lane. @defaultValue never
+   */
+  readonly closeWhen?: CloseWhen<T>;
+  /** Makes all that waits due at each of its values. Its completion is ignored, its error fails the operator. @defaultValue none */
+  readonly flush?: ObservableInput<unknown>;
+  /**
+   * Results go out as calls end, in the order of acceptance, or in that order for equal keys. Those held back count towards `maxQueued`;
+   * at that bound `'input'` sends nothing but the batches of the item that is waited for.
+   * @defaultValue 'completion'
+   */
+  readonly order?: Order;
+  /** Key of an item, for `order: 'perKey'`; compared as a `Map` does. */
+  readonly key?: (item: T) => unknown;
   /** Calls at a time; an Observable changes it while running. Not together with `limiter`. @defaultValue 4 */
   readonly concurrency?: number | Observable<number>;
   /** A limiter shared with others. */
@@ -84,6 +113,13 @@ export interface GatedBatchOptions<T> {
   readonly overflow?: Overflow;
   /** Lanes, most urgent first. @defaultValue one lane for all */
   readonly lanes?: readonly LaneOptions[];
+  /** Which lane leads the next batch, and in which order others fill it up. @defaultValue 'strict' */
+  readonly fairness?: Fairness;
+  /**
+   * Past an item that does not fit the weight, at most so many more of its lane are looked at for some that do: fuller batches for
+   * overtaking. The first in its lane is never passed over twice. @defaultValue 0
+   */
+  readonly lookahead?: number;
   /** Name of an item's lane. @defaultValue the last lane */
   readonly lane?: (item: T) => string;
   /** Name of an item, for results by id and for blame by id. @defaultValue its index as text */
@@ -112,12 +148,15 @@ export const GATED_BATCH_DEFAULTS = {
   maxWeight: 8192,
   hardMaxWeight: Infinity,
   oversize: 'alone',
+  order: 'completion',
   concurrency: 4,
   window: { kind: 'graded', maxMs: 100 },
   maxQueued: 1000,
   overflow: 'error',
+  fairness: 'strict',
+  lookahead: 0,
   retry: { maxAttempts: 3, initialMs: 200, factor: 2, maxMs: 20_000, jitter: 'full', budget: Infinity },
-  split: { factor: 4, maxDepth: 16, maxBlameRounds: 3 },
+  split: { strategy: 'parallel', factor: 4, confirm: true, maxDepth: 16, maxBlameRounds: 3 },
   attemptTimeoutMs: 30_000,
   itemDeadlineMs: Infinity,
   burst: 'asap',
@@ -129,12 +168,20 @@ export const GATED_BATCH_OPTIONS = [
   'hardMaxWeight',
   'weigh',
   'oversize',
+  'splitItem',
+  'joinResults',
+  'closeWhen',
+  'flush',
+  'order',
+  'key',
   'concurrency',
   'limiter',
   'window',
   'maxQueued',
   'overflow',
   'lanes',
+  'fairness',
+  'lookahead',
   'lane',
   'id',
   'classify',
@@ -148,6 +195,14 @@ export const GATED_BATCH_OPTIONS = [
   'random',
 ] as const satisfies readonly (keyof GatedBatchOptions<unknown>)[];
 
+const OVERSIZES = ['alone', 'reject', 'split', 'drop', 'error'] as const satisfies readonly Oversize[];
+const ORDERS = ['completion', 'input', 'perKey'] as const satisfies readonly Order[];
+
+/** How a failed batch is cut up. */
+export interface SplitRule extends DivideLimits, SearchLimits {
+  readonly strategy: 'parallel' | 'sequential';
+}
+
 /** The options, checked and with their defaults: what one engine needs. */
 export interface EngineConfig<T> {
   readonly operator: string;
@@ -155,14 +210,24 @@ export interface EngineConfig<T> {
   readonly maxWeight: number;
   readonly hardMaxWeight: number;
   readonly weigh: ((item: T) => number) | undefined;
+  readonly oversize: Oversize;
+  readonly splitItem: SplitItem<T> | undefined;
+  readonly joinResults: ((results: readonly unknown[]) => unknown) | undefined;
+  readonly closeWhen: CloseWhen<T> | undefined;
+  readonly flush$: Observable<unknown> | undefined;
+  readonly order: Order;
+  readonly key: ((item: T) => unknown) | undefined;
+  /** The first rejection ends everything: it goes out at once, out of turn. */
+  readonly failFast: boolean;
   readonly window: (context: WindowContext) => number;
   readonly maxQueued: number;
   readonly table: LaneTable;
+  readonly lookahead: number;
   readonly lane: ((item: T) => string) | undefined;
   readonly id: ((item: T) => string) | undefined;
   readonly classify: Classify;
   readonly retry: (BackoffOptions & { readonly maxAttempts: number; readonly budget: number }) | undefined;
-  readonly split: ((size: number) => DivideLimits) | undefined;
+  readonly split: ((size: number) => SplitRule) | undefined;
   readonly attemptTimeoutMs: number;
   readonly itemDeadlineMs: (item: T) => number;
   readonly burst: 'asap' | 'sync';
@@ -175,9 +240,9 @@ export interface EngineConfig<T> {
 }
 
 /** @throws FlowConfigError naming the operator and the option */
-export function engineConfig<T>(
+export function engineConfig<T, R>(
   operator: string,
-  options: GatedBatchOptions<T>,
+  options: GatedBatchOptions<T, R>,
   classify: Classify,
   extra: readonly string[] = [],
 ): EngineConfig<T> {
@@ -186,22 +251,36 @@ export function engineConfig<T>(
   const maxQueued = count(operator, 'maxQueued', orDefault(options.maxQueued, d.maxQueued));
   const maxWeight = positive(operator, 'maxWeight', orDefault(options.maxWeight, d.maxWeight));
   const hardMaxWeight = positive(operator, 'hardMaxWeight', orDefault(options.hardMaxWeight, d.hardMaxWeight));
-  const oversize = oneOf(operator, 'oversize', orDefault(options.oversize, d.oversize), ['alone', 'reject']);
+  const oversize = oneOf(operator, 'oversize', orDefault(options.oversize, d.oversize), OVERSIZES);
+  const order = oneOf(operator, 'order', orDefault(options.order, d.order), ORDERS);
+  const { splitItem, joinResults, key } = options;
   const itemDeadlineMs = orDefault(options.itemDeadlineMs, d.itemDeadlineMs);
   const table = new LaneTable(operator, options.lanes, {
     maxQueued,
     overflow: overflow(operator, 'overflow', orDefault(options.overflow, d.overflow)),
+    fairness: orDefault(options.fairness, d.fairness),
   });
   const fixedDeadlineMs = typeof itemDeadlineMs === 'function' ? undefined : durationMs(operator, 'itemDeadlineMs', itemDeadlineMs);
   return {
     operator,
     maxSize: count(operator, 'maxSize', orDefault(options.maxSize, d.maxSize)),
     maxWeight,
-    hardMaxWeight: oversize === 'reject' ? Math.min(maxWeight, hardMaxWeight) : hardMaxWeight,
+    hardMaxWeight,
     weigh: callback(operator, 'weigh', options.weigh),
+    oversize,
+    splitItem: oversize === 'split' ? required(operator, 'splitItem', splitItem) : callback(operator, 'splitItem', splitItem),
+    joinResults: (oversize === 'split'
+      ? required(operator, 'joinResults', joinResults)
+      : callback(operator, 'joinResults', joinResults)) as EngineConfig<T>['joinResults'],
+    closeWhen: callback(operator, 'closeWhen', options.closeWhen),
+    flush$: notifier(operator, options.flush),
+    order,
+    key: order === 'perKey' ? required(operator, 'key', key) : callback(operator, 'key', key),
+    failFast: false,
     window: windowRule(operator, orDefault(options.window, d.window)),
     maxQueued,
     table,
+    lookahead: count(operator, 'lookahead', orDefault(options.lookahead, d.lookahead), 0),
     lane: callback(operator, 'lane', options.lane),
     id: callback(operator, 'id', options.id),
     classify: callback(operator, 'classify', options.classify) ?? classify,
@@ -217,7 +296,11 @@ export function engineConfig<T>(
   };
 }
 
-function gate<T>(operator: string, options: GatedBatchOptions<T>, table: LaneTable): Pick<EngineConfig<T>, 'limiter' | 'concurrency$'> {
+function gate<T, R>(
+  operator: string,
+  options: GatedBatchOptions<T, R>,
+  table: LaneTable,
+): Pick<EngineConfig<T>, 'limiter' | 'concurrency$'> {
   const { limiter, concurrency = GATED_BATCH_DEFAULTS.concurrency } = options;
   if (limiter !== undefined) {
     if (options.concurrency !== undefined)
@@ -233,29 +316,6 @@ function gate<T>(operator: string, options: GatedBatchOptions<T>, table: LaneTab
   const { scheduler } = options;
   const lanes = table.lanes.map(({ name, floor }) => ({ name, floor }));
   return { limiter: () => new FlowLimiter({ concurrency: fixed, lanes, ...(scheduler && { scheduler }) }), concurrency$: changing };
-}
-
-function windowRule(operator: string, window: Window): (context: WindowContext) => number {
-  if (typeof window === 'function') return window;
-  switch ((window as { kind?: unknown } | null)?.kind) {
-    case 'natural':
-      return () => 0;
-    case 'fixed': {
-      const ms = durationMs(operator, 'window.ms', (window as { ms: number }).ms);
-      return () => ms;
-    }
-    case 'graded': {
-      const maxMs = durationMs(operator, 'window.maxMs', (window as { maxMs: number }).maxMs);
-      return ({ executing, concurrency }) => (concurrency === Infinity ? 0 : maxMs * Math.min(1, executing / concurrency));
-    }
-    default:
-      throw new FlowConfigError(
-        operator,
-        'window',
-        "{ kind: 'natural' }, { kind: 'fixed', ms }, { kind: 'graded', maxMs } or a function",
-        window,
-      );
-  }
 }
 
 /** Options under one name, which `false` turns off. */
@@ -282,11 +342,16 @@ function retryRule(operator: string, retry: RetryOptions | false | undefined): E
 function splitRule(operator: string, split: SplitOptions | false | undefined): EngineConfig<never>['split'] {
   if (split === false) return undefined;
   const given: SplitOptions = group(operator, 'split', split);
-  known(operator, given, ['factor', 'maxCalls', 'maxDepth', 'maxBlameRounds']);
+  known(operator, given, ['strategy', 'factor', 'confirm', 'maxCalls', 'maxDepth', 'maxBlameRounds']);
   const d = GATED_BATCH_DEFAULTS.split;
+  const strategy = oneOf(operator, 'split.strategy', orDefault(given.strategy, d.strategy), ['parallel', 'sequential']);
+  const foreign = strategy === 'parallel' ? 'confirm' : 'factor';
+  if (given[foreign] !== undefined)
+    throw new FlowConfigError(operator, `split.${foreign}`, `absent under \`split.strategy: '${strategy}'\``, given[foreign]);
+  const confirm = flag(operator, 'split.confirm', orDefault(given.confirm, d.confirm));
   const factor = count(operator, 'split.factor', orDefault(given.factor, d.factor), 2);
   const maxDepth = count(operator, 'split.maxDepth', orDefault(given.maxDepth, d.maxDepth), 0);
   const maxBlameRounds = count(operator, 'split.maxBlameRounds', orDefault(given.maxBlameRounds, d.maxBlameRounds), 0);
   const maxCalls = given.maxCalls === undefined ? undefined : count(operator, 'split.maxCalls', given.maxCalls);
-  return (size) => ({ factor, maxDepth, maxBlameRounds, maxCalls: maxCalls ?? 2 * size });
+  return (size) => ({ strategy, factor, confirm, maxDepth, maxBlameRounds, maxCalls: maxCalls ?? 2 * size });
 }

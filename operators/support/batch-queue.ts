@@ -1,7 +1,7 @@
 import { DeadlineHeap } from '../kernel/deadline-heap.js';
 import { LaneQueue } from '../kernel/lane-queue.js';
 import type { Job } from './job.js';
-import { DONE, Group, WAITING } from './job.js';
+import { DONE, FLYING, Group, WAITING } from './job.js';
 import type { Lane, LaneTable } from './lanes.js';
 import type { Overflow } from './types.js';
 
@@ -18,13 +18,16 @@ export class BatchQueue<T, R> {
   readonly #table: LaneTable;
   readonly #maxSize: number;
   readonly #maxQueued: number;
+  readonly #lookahead: number;
   readonly #lanes: LaneQueue<Entry<T, R>>;
   /** Items waiting in each lane, members of groups included. */
   readonly #laneQueued: Int32Array;
   readonly #deadlines = new DeadlineHeap<Job<T, R>>();
   readonly #backoff = new DeadlineHeap<Group<T, R>>();
-  /** How many each lane gives to the batch being planned. */
-  readonly #taken: Int32Array;
+  /** What waits for another group's call to end. */
+  readonly #held = new Set<Group<T, R>>();
+  /** The batch planned last. */
+  #planned: readonly Job<T, R>[] = [];
   #queued = 0;
   #fresh = 0;
   #freshWeight = 0;
@@ -32,13 +35,13 @@ export class BatchQueue<T, R> {
   /** Length at which settled jobs are swept out of the deadlines. */
   #sweepAt = 1024;
 
-  constructor(table: LaneTable, maxSize: number, maxQueued: number) {
+  constructor(table: LaneTable, maxSize: number, maxQueued: number, lookahead: number) {
     this.#table = table;
     this.#maxSize = maxSize;
     this.#maxQueued = maxQueued;
-    this.#lanes = new LaneQueue(table.floors, maxSize === Infinity ? 1 : maxSize, isLive);
+    this.#lookahead = lookahead;
+    this.#lanes = new LaneQueue(table.fairness, maxSize === Infinity ? 1 : maxSize, isLive);
     this.#laneQueued = new Int32Array(table.lanes.length);
-    this.#taken = new Int32Array(table.lanes.length);
   }
 
   get queued(): number {
@@ -99,6 +102,17 @@ export class BatchQueue<T, R> {
     this.#backoff.push(until, group);
   }
 
+  /** Keeps a group until `letGo`. */
+  hold(group: Group<T, R>): void {
+    for (const job of group.jobs) this.#count(job, 1);
+    this.#held.add(group);
+  }
+
+  letGo(group: Group<T, R>): void {
+    this.#held.delete(group);
+    this.#disband(group);
+  }
+
   /** Puts groups whose backoff is over at the front of their lanes. */
   wake(now: number): void {
     while (this.#backoff.peekAt() <= now) this.#ready(this.#backoff.pop() as Group<T, R>);
@@ -119,7 +133,7 @@ export class BatchQueue<T, R> {
     if (group.ready) {
       this.#readyGroups--;
       this.#lanes.left(group.lane);
-    } else {
+    } else if (!this.#held.delete(group)) {
       this.#backoff.keep((waiting) => waiting.live > 0);
     }
   }
@@ -133,6 +147,8 @@ export class BatchQueue<T, R> {
       else jobs.push(this.#shift(lane));
     }
     for (let group = this.#backoff.pop(); group; group = this.#backoff.pop()) jobs.push(...this.#disband(group));
+    for (const group of this.#held) jobs.push(...this.#disband(group));
+    this.#held.clear();
     return jobs;
   }
 
@@ -146,53 +162,50 @@ export class BatchQueue<T, R> {
     this.#lanes.shift(lane);
     this.#readyGroups--;
     // A group is a batch of its own: it takes its lane's whole turn.
-    this.#taken.fill(0);
-    this.#taken[lane] = this.#maxSize === Infinity ? 1 : this.#maxSize;
-    this.#lanes.turn(this.#taken);
+    this.#lanes.turn(lane, group.live);
     return this.#disband(group);
   }
 
-  /** Chooses the fresh items of the next batch: the lead lane's first, then those of other lanes that may ride along. */
+  /** Chooses the fresh items of the next batch: the lead lane's head first, then by turns those of all lanes that may ride along. */
   plan(lead: number, budget: number): Plan<T, R> {
     const jobs: Job<T, R>[] = [];
+    const heads: Job<T, R>[] = [];
     let weight = 0;
-    this.#taken.fill(0);
-    const rides = this.#lane(lead).piggyback;
-    let kept = 0;
-    for (let lane = lead + 1; rides && lane < this.#lanes.lanes; lane++) kept += this.#lanes.owed(lane);
-    const fill = (lane: number): void => {
-      const most = Math.max(this.#maxSize - kept, jobs.length === 0 ? 1 : 0);
-      this.#lanes.scanFresh(lane, (entry) => {
-        const job = entry as Job<T, R>;
-        if (jobs.length >= most || (jobs.length > 0 && weight + job.weight > budget)) return false;
-        jobs.push(job);
-        weight += job.weight;
-        (this.#taken[lane] as number)++;
-        return true;
-      });
-    };
-    fill(lead);
-    for (let lane = 0; rides && lane < this.#lanes.lanes; lane++) {
-      if (lane === lead || this.#lanes.count(lane) === 0) continue;
-      if (lane > lead) kept -= this.#lanes.owed(lane);
-      // A lane with work that came back keeps its order: nothing fresh of it rides past that.
-      if (this.groupOf(lane) === undefined) fill(lane);
-    }
+    this.#lanes.plan(lead, { places: this.#maxSize, rides: this.#lane(lead).piggyback, lookahead: this.#lookahead }, (entry, lane) => {
+      const job = entry as Job<T, R>;
+      // The first that is asked about is the lane's head. No batch crosses a boundary.
+      const head = (heads[lane] ??= job);
+      if (job.stretch !== head.stretch) return 'close';
+      if (jobs.length > 0 && weight + job.weight > budget) return 'pass';
+      jobs.push(job);
+      weight += job.weight;
+      return 'take';
+    });
+    this.#planned = jobs;
     return { jobs, weight };
   }
 
   /** Takes what was planned last; nothing may have happened in between. */
   take(): void {
-    for (let lane = 0; lane < this.#taken.length; lane++) {
-      for (let n = this.#taken[lane] as number; n > 0; n--) this.#shift(lane);
+    for (const job of this.#planned) {
+      if (this.head(job.lane) === job) {
+        this.#shift(job.lane);
+      } else {
+        // One before it did not fit and stays.
+        job.state = FLYING;
+        this.#lanes.left(job.lane);
+        this.#removedFresh(job);
+      }
     }
-    this.#lanes.turn(this.#taken);
+    this.#planned = [];
+    this.#lanes.turnPlanned();
   }
 
   /** The oldest fresh item of each lane that has one. */
   heads(visit: (head: Job<T, R>, lane: Lane) => void): void {
-    for (let lane = 0; lane < this.#lanes.lanes; lane++) {
-      const head = this.#lanes.peekFresh(lane) as Job<T, R> | undefined;
+    const { nonEmpty } = this.#lanes;
+    for (let lane = nonEmpty.first(); lane !== -1; lane = nonEmpty.after(lane)) {
+      const head = this.head(lane);
       if (head) visit(head, this.#lane(lane));
     }
   }
@@ -216,11 +229,28 @@ export class BatchQueue<T, R> {
     return Math.min(this.#deadlines.peekAt(), this.#backoff.peekAt());
   }
 
-  /** Who has to go so that one more item fits; undefined when there is room. The newcomer itself may be the one. */
-  losers(newcomer: Job<T, R>): { readonly jobs: readonly Job<T, R>[]; readonly policy: Overflow; readonly limit: number } | undefined {
+  /** The fresh items of one stretch of a lane. */
+  stretch(lane: number, stretch: number): Job<T, R>[] {
+    const jobs: Job<T, R>[] = [];
+    this.#lanes.scanFresh(lane, (entry) => {
+      const job = entry as Job<T, R>;
+      if (job.stretch === stretch) jobs.push(job);
+      return true;
+    });
+    return jobs;
+  }
+
+  /**
+   * Who has to go so that one more item fits; undefined when there is room. The newcomer itself may be the one. What is held elsewhere
+   * takes up room as well.
+   */
+  losers(
+    newcomer: Job<T, R>,
+    held: number,
+  ): { readonly jobs: readonly Job<T, R>[]; readonly policy: Overflow; readonly limit: number } | undefined {
     const lane = this.#lane(newcomer.lane);
     const laneFull = (this.#laneQueued[newcomer.lane] as number) >= lane.maxQueued;
-    if (!laneFull && this.#queued < this.#maxQueued) return undefined;
+    if (!laneFull && this.#queued + held < this.#maxQueued) return undefined;
     const lowest = this.#lanes.last();
     const found: (Entry<T, R> | undefined)[] = [];
     if (lane.overflow === 'dropOldest') found.push(this.#lanes.peekFresh(newcomer.lane));

@@ -11,6 +11,7 @@ export type FlowErrorCode =
   | 'FLOW_OVERFLOW'
   | 'FLOW_CLOSED'
   | 'FLOW_SPLIT_BUDGET'
+  | 'FLOW_REFUSED'
   | 'FLOW_CALLBACK';
 
 /** Present on every {@link FlowError}, so that two bundled copies of the package recognise each other's errors. */
@@ -149,8 +150,11 @@ export class OverflowError extends FlowError {
     operator: string,
     readonly limit: number,
     readonly policy: string,
+    /** The option that set the bound. */
+    readonly bound: 'maxQueued' | 'maxKeys' = 'maxQueued',
   ) {
-    super('FLOW_OVERFLOW', operator, `the queue is full (\`maxQueued\` ${String(limit)}, \`overflow\` '${policy}')`);
+    const problem = bound === 'maxKeys' ? 'there are too many keys at a time' : 'the queue is full';
+    super('FLOW_OVERFLOW', operator, `${problem} (\`${bound}\` ${String(limit)}, \`overflow\` '${policy}')`);
   }
 }
 
@@ -159,6 +163,14 @@ export class ClosedError extends FlowError {
   override readonly name = 'ClosedError';
   constructor(operator: string) {
     super('FLOW_CLOSED', operator, 'closed; it accepts no more work');
+  }
+}
+
+/** An earlier item of the same key failed, and the key takes no more; `cause` is that failure. */
+export class KeyStoppedError extends FlowError {
+  override readonly name = 'KeyStoppedError';
+  constructor(operator: string, cause: unknown) {
+    super('FLOW_CLOSED', operator, 'not started, because an earlier item of its key failed', cause);
   }
 }
 
@@ -172,6 +184,20 @@ export class SplitBudgetError extends FlowError {
     cause: unknown,
   ) {
     super('FLOW_SPLIT_BUDGET', operator, `gave up splitting after ${String(calls)} of ${String(maxCalls)} calls`, cause);
+  }
+}
+
+/** A `guard` did not let a call go; it was never sent. */
+export class GuardRefusedError extends FlowError {
+  override readonly name = 'GuardRefusedError';
+  constructor(
+    operator: string,
+    /** Position of the call, from 0. */
+    readonly index: number,
+    /** What the guard gave as its reason; not in the message, because it may name what was asked for. */
+    readonly reason: string | undefined,
+  ) {
+    super('FLOW_REFUSED', operator, `the guard refused call ${String(index)}`);
   }
 }
 

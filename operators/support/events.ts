@@ -86,6 +86,8 @@ export type FlowEvent =
       readonly totalMs: number;
     }
   | { readonly type: 'cancelled'; readonly operator: string; readonly lane: string; readonly count: number }
+  | { readonly type: 'swallowed'; readonly operator: string; readonly lane: string; readonly class: ErrorClass }
+  | { readonly type: 'hedged'; readonly operator: string; readonly lane: string; readonly attempt: number; readonly afterMs: number }
   | { readonly type: 'throttled'; readonly operator: string; readonly pauseMs: number }
   | { readonly type: 'limitChanged'; readonly operator: string; readonly concurrency: number }
   | { readonly type: 'drained'; readonly operator: string };

@@ -1,3 +1,6 @@
+import type { BadItemSearch } from '../kernel/bad-item-search.js';
+import { FaultWatch } from '../kernel/fault-watch.js';
+import type { OrderedPlace } from '../kernel/reorder-buffer.js';
 import { LazySignal } from './abort.js';
 import type { Lease } from './limiter.js';
 import type { Settled } from './types.js';
@@ -13,8 +16,16 @@ export const DONE = 3;
 export class Job<T, R> {
   state: typeof NEW | typeof WAITING | typeof FLYING | typeof DONE = NEW;
   /** Why it was not even queued. */
-  fault: { readonly error: unknown } | undefined;
+  fault: Fault | undefined;
   attempts = 0;
+  /** Batches take items of one stretch of a lane only; see `Boundaries`. */
+  stretch = 0;
+  /** Where `closeWhen` puts a boundary. */
+  closes: 'before' | 'after' | false = false;
+  /** Its place in the order of results; undefined when that is the order in which calls end. */
+  place: OrderedPlace<Job<T, R>> | undefined;
+  /** Set on an item that was cut up, and on its parts. */
+  whole: Whole<T, R> | undefined;
   group: Group<T, R> | undefined;
   call: Call<T, R> | undefined;
   failed = false;
@@ -37,8 +48,30 @@ export class Job<T, R> {
     return this.name ?? String(this.index);
   }
 
+  /** A part of a whole that was cut up. */
+  get isPart(): boolean {
+    return this.whole !== undefined && this.whole.job !== this;
+  }
+
   get deadlineMs(): number {
     return this.deadlineAt - this.acceptedAt;
+  }
+
+  /** The lane in which the item, or a part of it, waits to be sent for the first time; -1 when none does. */
+  get freshLane(): number {
+    const { whole } = this;
+    if (whole && !this.isPart) return whole.parts.some((part) => part.freshLane !== -1) ? this.lane : -1;
+    return this.state === WAITING && this.group === undefined ? this.lane : -1;
+  }
+
+  /** The same item, to wait in another lane. What waits is told apart by its state, so it is a job of its own. */
+  inLane(lane: number): Job<T, R> {
+    const { input, index, weight, acceptedAt, deadlineAt, name, owner, place } = this;
+    const moved = new Job<T, R>(input, index, lane, weight, acceptedAt, deadlineAt, name, owner);
+    moved.whole = this.whole;
+    moved.place = place;
+    if (place) place.item = moved;
+    return moved;
   }
 
   toSettled(): Settled<T, R> {
@@ -49,13 +82,57 @@ export class Job<T, R> {
   }
 }
 
+/** What keeps an item from being queued. */
+export interface Fault {
+  readonly error: unknown;
+  /** The item is too heavy, and this is to be done about it. */
+  readonly oversize?: 'drop' | 'error';
+}
+
+/** An item that was cut into parts. Its own job never travels: the parts do, each as a job of its own. */
+export class Whole<T, R> {
+  readonly values: R[] = [];
+  /** Parts without a value. */
+  missing: number;
+  #lastCall: unknown;
+
+  constructor(
+    readonly job: Job<T, R>,
+    readonly parts: Job<T, R>[],
+  ) {
+    this.missing = parts.length;
+    for (const part of parts) part.whole = this;
+  }
+
+  /** A part is in this call: it is one call for the item, however many of its parts are in it. */
+  joins(call: unknown): void {
+    this.job.state = FLYING;
+    if (this.#lastCall !== call) this.job.attempts++;
+    this.#lastCall = call;
+  }
+}
+
 /** The batch a call started from; its retries and parts share it. */
-export interface Root {
-  readonly id: string;
-  readonly size: number;
+export class Root<T, R> {
   /** Calls spent or promised, retries aside. */
-  calls: number;
-  blameRounds: number;
+  calls = 1;
+  blameRounds = 0;
+  readonly watch = new FaultWatch();
+
+  constructor(
+    readonly id: string,
+    readonly jobs: readonly Job<T, R>[],
+  ) {}
+}
+
+/** A search for bad items that sends one part at a time. */
+export interface Search<T, R> {
+  readonly plan: BadItemSearch<Job<T, R>>;
+  readonly root: Root<T, R>;
+  readonly lane: number;
+  readonly maxCalls: number;
+  /** Those that wait for their turn. */
+  held: Group<T, R> | undefined;
 }
 
 /** Jobs that travel together again: a retry, or a part of a split. */
@@ -68,10 +145,12 @@ export class Group<T, R> {
   constructor(
     readonly jobs: readonly Job<T, R>[],
     readonly lane: number,
-    readonly root: Root,
+    readonly root: Root<T, R>,
     readonly attempt: number,
     readonly depth: number,
     readonly reason: 'retry' | 'split',
+    /** What waits for the end of this group's call. */
+    readonly search?: Search<T, R>,
   ) {
     this.live = jobs.length;
     for (const job of jobs) {
@@ -96,11 +175,13 @@ export class Call<T, R> {
   /** Unset while the work function itself is running. */
   running: Running | undefined;
   over = false;
+  /** What waits for its end. */
+  search: Search<T, R> | undefined;
 
   constructor(
     readonly jobs: readonly Job<T, R>[],
     readonly lane: number,
-    readonly root: Root,
+    readonly root: Root<T, R>,
     readonly attempt: number,
     readonly depth: number,
     readonly weight: number,
@@ -113,6 +194,7 @@ export class Call<T, R> {
       job.state = FLYING;
       job.call = this;
       job.attempts++;
+      job.whole?.joins(this);
     }
   }
 }

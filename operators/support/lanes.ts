@@ -1,9 +1,14 @@
+import type { LaneFairness } from '../kernel/fairness.js';
 import { FlowConfigError, LaneUnknownError } from './errors.js';
-import { count, durationMs, flag, known, oneOf, orDefault, ratio } from './options.js';
-import type { LaneOptions, Overflow } from './types.js';
+import { count, durationMs, flag, known, oneOf, orDefault, positive, ratio } from './options.js';
+import type { Fairness, LaneOptions, Overflow } from './types.js';
 
 const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'] as const satisfies readonly Overflow[];
-const FIELDS = ['name', 'maxWaitMs', 'maxQueued', 'overflow', 'floor', 'piggyback'];
+const FIELDS = ['name', 'maxWaitMs', 'maxQueued', 'overflow', 'floor', 'weight', 'piggyback'];
+const KINDS = ['strict', 'wdrr', 'roundRobin', 'fifo'] as const;
+
+/** Share of the turns kept for a lower lane. */
+const FLOOR = 0.1;
 
 /** The lane of everything when no lanes are declared. */
 export const DEFAULT_LANE = 'default';
@@ -15,11 +20,25 @@ export interface Lane {
   readonly maxQueued: number;
   readonly overflow: Overflow;
   readonly floor: number;
+  readonly weight: number;
   readonly piggyback: boolean;
 }
 
-export function overflow(operator: string, option: string, value: unknown): Overflow {
-  return oneOf(operator, option, value, OVERFLOWS);
+export function overflow(operator: string, option: string, value: unknown, words: readonly Overflow[] = OVERFLOWS): Overflow {
+  return oneOf(operator, option, value, words);
+}
+
+/** What the operator says of all its lanes. */
+export interface LaneDefaults {
+  readonly maxQueued: number;
+  readonly overflow: Overflow;
+  readonly fairness: Fairness;
+  /** Smallest `maxQueued` of a lane. @defaultValue 0 */
+  readonly leastQueued?: number;
+  /** Overflow policies a lane may have. @defaultValue all */
+  readonly overflows?: readonly Overflow[];
+  /** What the operator has in its lanes beside the common options. @defaultValue none */
+  readonly extra?: readonly string[];
 }
 
 /** The declared lanes, checked: names unique, floors leaving room for the first lane. One lane named `default` when none are. */
@@ -27,25 +46,24 @@ export class LaneTable {
   readonly lanes: readonly Lane[];
   readonly #operator: string;
   readonly #index = new Map<string, number>();
+  readonly #kind: (typeof KINDS)[number];
   /** False when there is only the one lane nobody asked for. */
   readonly isDeclared: boolean;
 
-  constructor(
-    operator: string,
-    lanes: readonly LaneOptions[] | undefined,
-    bound: { readonly maxQueued: number; readonly overflow: Overflow },
-  ) {
+  constructor(operator: string, lanes: readonly LaneOptions[] | undefined, defaults: LaneDefaults) {
     this.#operator = operator;
     this.isDeclared = lanes !== undefined;
     if (lanes !== undefined && (!Array.isArray(lanes) || lanes.length === 0))
       throw new FlowConfigError(operator, 'lanes', 'a list of at least one lane', lanes);
     const declared: readonly LaneOptions[] = lanes ?? [{ name: DEFAULT_LANE }];
+    const { kind, floor: lowerFloor } = fairnessRule(operator, defaults.fairness);
+    this.#kind = kind;
     // With many lanes a tenth each would be more than there is.
-    const floor = Math.min(0.1, 0.5 / Math.max(1, declared.length - 1));
+    const floor = orDefault(lowerFloor, Math.min(FLOOR, 0.5 / Math.max(1, declared.length - 1)));
     this.lanes = declared.map((lane, i) => {
       const at = `lanes[${String(i)}]`;
       if (typeof lane !== 'object' || (lane as unknown) === null) throw new FlowConfigError(operator, at, 'an object', lane);
-      known(operator, lane, FIELDS);
+      known(operator, lane, defaults.extra ? [...FIELDS, ...defaults.extra] : FIELDS);
       if (typeof lane.name !== 'string' || lane.name === '')
         throw new FlowConfigError(operator, `${at}.name`, 'a non-empty string', lane.name);
       if (this.#index.has(lane.name)) throw new FlowConfigError(operator, `${at}.name`, 'unique', lane.name);
@@ -53,22 +71,26 @@ export class LaneTable {
       return {
         name: lane.name,
         maxWaitMs: lane.maxWaitMs === undefined ? undefined : durationMs(operator, `${at}.maxWaitMs`, lane.maxWaitMs),
-        maxQueued: count(operator, `${at}.maxQueued`, orDefault(lane.maxQueued, bound.maxQueued), 0),
-        overflow: overflow(operator, `${at}.overflow`, orDefault(lane.overflow, bound.overflow)),
+        maxQueued: count(operator, `${at}.maxQueued`, orDefault(lane.maxQueued, defaults.maxQueued), defaults.leastQueued ?? 0),
+        overflow: overflow(operator, `${at}.overflow`, orDefault(lane.overflow, defaults.overflow), defaults.overflows),
         floor: ratio(operator, `${at}.floor`, orDefault(lane.floor, i === 0 ? 0 : floor)),
+        weight: laneWeight(operator, `${at}.weight`, lane.weight),
         piggyback: flag(operator, `${at}.piggyback`, orDefault(lane.piggyback, true)),
       };
     });
     const floors = this.lanes.reduce((sum, lane) => sum + lane.floor, 0);
-    if (floors >= 1) throw new FlowConfigError(operator, 'lanes', 'lanes whose floors add up to less than 1', floors);
+    if (kind === 'strict' && floors >= 1) throw new FlowConfigError(operator, 'lanes', 'lanes whose floors add up to less than 1', floors);
   }
 
   get names(): readonly string[] {
     return this.lanes.map((lane) => lane.name);
   }
 
-  get floors(): readonly number[] {
-    return this.lanes.map((lane) => lane.floor);
+  /** What a queue of these lanes has to know. */
+  get fairness(): LaneFairness {
+    if (this.#kind === 'strict') return { kind: 'strict', floors: this.lanes.map(({ floor }) => floor) };
+    if (this.#kind === 'wdrr') return { kind: 'wdrr', weights: this.lanes.map(({ weight }) => weight) };
+    return { kind: this.#kind, lanes: this.lanes.length };
   }
 
   /**
@@ -84,4 +106,18 @@ export class LaneTable {
     if (!this.isDeclared) return 0;
     throw new LaneUnknownError(this.#operator, name, this.names);
   }
+}
+
+function fairnessRule(operator: string, fairness: Fairness): { readonly kind: (typeof KINDS)[number]; readonly floor?: number } {
+  if (typeof fairness !== 'object' || (fairness as unknown) === null) return { kind: oneOf(operator, 'fairness', fairness, KINDS) };
+  const kind = oneOf(operator, 'fairness.kind', fairness.kind, KINDS);
+  known(operator, fairness, kind === 'strict' ? ['kind', 'floor'] : ['kind']);
+  const { floor } = fairness as { readonly floor?: unknown };
+  return floor === undefined ? { kind } : { kind, floor: ratio(operator, 'fairness.floor', floor) };
+}
+
+function laneWeight(operator: string, option: string, weight: unknown): number {
+  const checked = positive(operator, option, orDefault(weight, 1));
+  if (checked !== Infinity) return checked;
+  throw new FlowConfigError(operator, option, 'a finite number > 0', weight);
 }

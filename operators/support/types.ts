@@ -86,6 +86,8 @@ export interface Verdict {
   readonly blame?: readonly (number | string)[];
   /** Size the other side measured and its limit, in the unit of the item's weight, when a `tooLarge` error gives them. */
   readonly tooLarge?: { readonly actual: number; readonly limit: number };
+  /** True when nothing in the error says what it is about, so that `class` is a guess. */
+  readonly unrecognised?: boolean;
 }
 
 /** What a classifier is told. */
@@ -110,11 +112,31 @@ export interface LaneOptions {
   readonly maxQueued?: number;
   /** What happens at the bound. @defaultValue the operator's `overflow` */
   readonly overflow?: Overflow;
-  /** Share of the batch (or of the grants) kept for this lane while higher lanes could fill it all. @defaultValue 0.1, 0 for the first lane */
+  /**
+   * Share of the batch (or of the grants) kept for this lane while higher lanes could fill it all, under `fairness: 'strict'`.
+   * @defaultValue 0.1, 0 for the first lane
+   */
   readonly floor?: number;
+  /** Share of the places (or of the grants) in proportion to the other lanes' weights, under `fairness: 'wdrr'`. @defaultValue 1 */
+  readonly weight?: number;
   /** Whether lower lanes may fill up a batch that this lane leads. @defaultValue true */
   readonly piggyback?: boolean;
 }
+
+/**
+ * Which lane goes next, as a word or with settings:
+ * - `'strict'`: the most urgent one that is not empty, but for the floors; `floor` is that of lanes which give none of their own;
+ * - `'wdrr'`: places in the proportion of the lanes' weights (weighted deficit round robin), for tenants;
+ * - `'roundRobin'`: one place each in turn;
+ * - `'fifo'`: the oldest item, whatever its lane.
+ */
+export type Fairness =
+  | 'strict'
+  | 'wdrr'
+  | 'roundRobin'
+  | 'fifo'
+  | { readonly kind: 'strict'; readonly floor?: number }
+  | { readonly kind: 'wdrr' | 'roundRobin' | 'fifo' };
 
 /** What a bounded queue does with one item too many. */
 export type Overflow = 'error' | 'dropOldest' | 'dropNewest' | 'dropLowest' | 'latest';

@@ -43,7 +43,8 @@ export function startWork<R>(work: () => ObservableInput<R>, observer: WorkObser
 
 const IDLE: Running = { cancel: () => undefined, settled: undefined };
 
-function isPromise(value: unknown): value is PromiseLike<unknown> {
+/** A promise, and not an Observable that has a `then`. */
+export function isPromise(value: unknown): value is PromiseLike<unknown> {
   return (
     typeof value === 'object' && value !== null && typeof (value as PromiseLike<unknown>).then === 'function' && !('subscribe' in value)
   );

@@ -18,6 +18,12 @@ describe('backoffDelayMs', () => {
     expect([1, 2, 3, 7, 8, 9, 5000].map((n) => backoffDelayMs(n, none, 0.5))).toEqual([200, 400, 800, 12_800, 20_000, 20_000, 20_000]);
   });
 
+  it('is never longer than the longest delay a timer takes', () => {
+    const unbounded = { initialMs: Infinity, factor: 2, maxMs: Infinity, jitter: 'none' as const };
+    expect(backoffDelayMs(1, unbounded, 0)).toBe(2_147_483_647);
+    expect(backoffDelayMs(2000, { ...unbounded, initialMs: 1 }, 0)).toBe(2_147_483_647);
+  });
+
   it('spreads by the kind of jitter', () => {
     const at = (jitter: 'full' | 'equal' | 'none') =>
       [0, 0.5, 1].map((random) => backoffDelayMs(2, { ...BACKOFF_DEFAULTS, jitter }, random));

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { LaneFairness } from '../../operators/kernel/fairness.js';
 import { LaneQueue } from '../../operators/kernel/lane-queue.js';
 
 interface Entry {
@@ -8,6 +9,22 @@ interface Entry {
 }
 
 const isLive = (entry: Entry): boolean => entry.live;
+
+const strict = (...floors: readonly number[]): LaneFairness => ({ kind: 'strict', floors });
+
+/** Forms one batch as an owner would, and tells how many of each lane went. */
+function batchOf(queue: LaneQueue<Entry>, places: number, trigger = queue.lead()): number[] {
+  const taken = new Array<number>(queue.lanes).fill(0);
+  queue.plan(trigger, { places, rides: true, lookahead: 0 }, (_entry, lane) => {
+    taken[lane]!++;
+    return 'take';
+  });
+  taken.forEach((count, lane) => {
+    for (let n = 0; n < count; n++) queue.shift(lane);
+  });
+  queue.turnPlanned();
+  return taken;
+}
 
 /** Plain arrays of live entries; what came back stands before what is fresh. */
 class Model {
@@ -68,7 +85,7 @@ describe('LaneQueue', () => {
   it.each([3, 40, 1024])('is FIFO inside a lane, strict between lanes, and never serves who has left: up to %d lanes', (most) => {
     fc.assert(
       fc.property(lanesOf(most), ({ lanes, steps }) => {
-        const queue = new LaneQueue<Entry>(new Array<number>(lanes).fill(0), 1, isLive);
+        const queue = new LaneQueue<Entry>(strict(...new Array<number>(lanes).fill(0)), 1, isLive);
         const model = new Model(lanes);
         let id = 0;
         for (const step of steps) {
@@ -115,7 +132,7 @@ describe('LaneQueue', () => {
   });
 
   it('serves the others in order when most of a lane has left', () => {
-    const queue = new LaneQueue<Entry>([0], 1, isLive);
+    const queue = new LaneQueue<Entry>(strict(0), 1, isLive);
     const entries = Array.from({ length: 200 }, (_, id) => ({ id, live: true }));
     for (const entry of entries) queue.push(0, entry);
     for (const entry of entries.slice(50, 199)) {
@@ -129,7 +146,7 @@ describe('LaneQueue', () => {
 
   it('sweeps out what left behind one who stays', () => {
     let looks = 0;
-    const queue = new LaneQueue<Entry>([0], 1, (entry) => {
+    const queue = new LaneQueue<Entry>(strict(0), 1, (entry) => {
       looks++;
       return entry.live;
     });
@@ -151,7 +168,7 @@ describe('LaneQueue', () => {
 
 /** A queue whose lanes never run dry, and a way to give it turns. */
 function flooded(floors: readonly number[], places: number) {
-  const queue = new LaneQueue<Entry>(floors, places, isLive);
+  const queue = new LaneQueue<Entry>(strict(...floors), places, isLive);
   floors.forEach((_, lane) => {
     for (let id = 0; id < 3; id++) queue.push(lane, { id, live: true });
   });
@@ -160,7 +177,7 @@ function flooded(floors: readonly number[], places: number) {
     const lead = queue.lead();
     queue.shift(lead);
     queue.push(lead, { id: 0, live: true });
-    queue.turn(floors.map((_, lane) => (lane === lead ? 1 : 0)));
+    queue.turn(lead);
     served[lead]!++;
     return lead;
   };
@@ -216,42 +233,43 @@ describe('the floor of a lane', () => {
   });
 
   it('gives nothing to a lane that is not passed over', () => {
-    const queue = new LaneQueue<Entry>([0, 0.1, 0.1], 1, isLive);
+    const queue = new LaneQueue<Entry>(strict(0, 0.1, 0.1), 1, isLive);
     // Alone in the queue, a lane is served every time; afterwards nothing is owed to it.
     for (let id = 0; id < 100; id++) {
       queue.push(1, { id, live: true });
       queue.push(1, { id, live: true });
       queue.shift(1);
-      queue.turn([0, 1, 0]);
-      expect(queue.owed(1)).toBe(0);
+      queue.turn(1);
+      expect(queue.goesFirst(0)).toBe(true);
     }
     queue.push(0, { id: 0, live: true });
     expect(queue.lead()).toBe(0);
   });
 
   it('is not saved up by an empty lane, or by one that emptied', () => {
-    const queue = new LaneQueue<Entry>([0, 0.5], 1, isLive);
+    const queue = new LaneQueue<Entry>(strict(0, 0.5), 1, isLive);
     for (let id = 0; id < 10; id++) queue.push(0, { id, live: true });
     const waiter = { id: 0, live: true };
     queue.push(1, waiter);
-    for (let n = 0; n < 2; n++) queue.turn([1, 0]);
+    for (let n = 0; n < 2; n++) queue.turn(0);
     expect(queue.lead()).toBe(1);
     waiter.live = false;
     queue.left(1);
     expect(queue.lead()).toBe(0);
-    for (let n = 0; n < 10; n++) queue.turn([1, 0]);
+    for (let n = 0; n < 10; n++) queue.turn(0);
     queue.push(1, { id: 1, live: true });
-    expect([queue.lead(), queue.owed(1)]).toEqual([0, 0]);
+    expect(queue.lead()).toBe(0);
+    expect(batchOf(queue, 1)).toEqual([1, 0]);
   });
 
   it('hands the turn to the next lane that is owed one when the first leaves', () => {
-    const queue = new LaneQueue<Entry>([0, 0.5, 0.4], 1, isLive);
+    const queue = new LaneQueue<Entry>(strict(0, 0.5, 0.4), 1, isLive);
     const waiters = [0, 1, 2].map((lane) => {
       const waiter = { id: lane, live: true };
       queue.push(lane, waiter);
       return waiter;
     });
-    for (let n = 0; n < 3; n++) queue.turn([1, 0, 0]);
+    for (let n = 0; n < 3; n++) queue.turn(0);
     expect(queue.lead()).toBe(1);
     waiters[1]!.live = false;
     queue.left(1);
@@ -259,17 +277,17 @@ describe('the floor of a lane', () => {
   });
 
   it('rides along in a batch: two of twenty places at a tenth', () => {
-    const queue = new LaneQueue<Entry>([0, 0.1], 20, isLive);
-    for (let id = 0; id < 50; id++) {
+    const queue = new LaneQueue<Entry>(strict(0, 0.1), 20, isLive);
+    for (let id = 0; id < 100; id++) {
       queue.push(0, { id, live: true });
       queue.push(1, { id, live: true });
     }
-    queue.turn([20, 0]);
-    expect([queue.lead(), queue.owed(1)]).toEqual([0, 2]);
-    queue.turn([18, 2]);
-    expect(queue.owed(1)).toBe(2);
-    queue.turn([16, 4]);
-    expect(queue.owed(1)).toBe(0);
+    expect(Array.from({ length: 4 }, () => batchOf(queue, 20))).toEqual([
+      [20, 0],
+      [18, 2],
+      [18, 2],
+      [18, 2],
+    ]);
   });
 
   it('counts in turns when batches are heavy before they are full: it leads every tenth, not for ever', () => {
@@ -282,11 +300,12 @@ describe('the floor of a lane', () => {
   });
 
   it('claims no more than waits, and no more than a batch has', () => {
-    const queue = new LaneQueue<Entry>([0, 0.5, 0.4], 10, isLive);
+    const queue = new LaneQueue<Entry>(strict(0, 0.5, 0.4), 10, isLive);
     for (let id = 0; id < 50; id++) queue.push(id % 2, { id, live: true });
     queue.push(2, { id: 50, live: true });
-    for (let n = 0; n < 100; n++) queue.turn([10, 0, 0]);
-    expect([queue.owed(1), queue.owed(2)]).toEqual([10, 1]);
+    for (let n = 0; n < 100; n++) queue.turn(0, 10);
+    expect(batchOf(queue, 10)).toEqual([0, 9, 1]);
+    expect(batchOf(queue, 10)).toEqual([0, 10, 0]);
   });
 
   it('works for 1,024 lanes', () => {
@@ -299,5 +318,39 @@ describe('the floor of a lane', () => {
     expect(Math.min(...served)).toBeGreaterThanOrEqual(4);
     expect(Math.max(...served.slice(1))).toBeLessThanOrEqual(5);
     expect(performance.now() - started).toBeLessThan(5000);
+  });
+});
+
+describe('what goes wrong elsewhere', () => {
+  it('a sorted array takes longer for every item the more there are: fifty thousand of mixed priority cost what five thousand do', () => {
+    const perItemNs = (count: number): number => {
+      const queue = new LaneQueue<Entry>(strict(...new Array<number>(100).fill(0)), 1, isLive);
+      const started = performance.now();
+      for (let id = 0; id < count; id++) queue.push((id * 7919) % 100, { id, live: true });
+      let before = -1;
+      for (let lane = queue.lead(); lane !== -1; lane = queue.lead()) {
+        expect(lane).toBeGreaterThanOrEqual(before);
+        before = lane;
+        queue.shift(lane);
+        queue.turn(lane);
+      }
+      return ((performance.now() - started) * 1e6) / count;
+    };
+    perItemNs(5000);
+    const few = Math.min(...Array.from({ length: 5 }, () => perItemNs(5000)));
+    const many = Math.min(...Array.from({ length: 3 }, () => perItemNs(50_000)));
+    expect(many / few).toBeLessThan(4);
+  });
+
+  it('strict priority starves whoever is below: a floor of a tenth is served in every eleventh turn at least', () => {
+    const { served, turn } = flooded([0, 0.1], 1);
+    for (let n = 0; n < 11; n++) turn();
+    expect(served[1]).toBeGreaterThanOrEqual(1);
+  });
+
+  it('a heap forgets who came first among equals: a thousand of one lane come out as they went in', () => {
+    const queue = new LaneQueue<Entry>(strict(0, 0.1), 1, isLive);
+    for (let id = 0; id < 1000; id++) queue.push(1, { id, live: true });
+    expect(Array.from({ length: 1000 }, () => queue.shift(queue.lead())?.id)).toEqual(Array.from({ length: 1000 }, (_, id) => id));
   });
 });

@@ -1,8 +1,7 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Ring } from '../../operators/kernel/ring.js';
+import { heapBytes } from './garbage.js';
 
 type Step =
   | { readonly do: 'push' | 'unshift'; readonly items: readonly number[] }
@@ -67,6 +66,17 @@ describe('Ring', () => {
     expect([ring.at(-1), ring.at(0), ring.at(1)]).toEqual([undefined, 'a', undefined]);
   });
 
+  it('does not go round when asked past either end of a full ring', () => {
+    const ring = new Ring<number>();
+    // 16 is what a ring starts with.
+    for (let i = 0; i < 16; i++) ring.push(i);
+    expect([-17, -16, -1, 0, 15, 16, 17, 32].map((index) => ring.at(index))).toEqual([
+      ...[undefined, undefined, undefined],
+      ...[0, 15],
+      ...[undefined, undefined, undefined],
+    ]);
+  });
+
   it('keeps order through growing and shrinking with both ends in use', () => {
     const ring = new Ring<number>();
     for (let i = 0; i < 50_000; i++) {
@@ -76,6 +86,14 @@ describe('Ring', () => {
     const out: (number | undefined)[] = [];
     while (ring.length > 0) out.push(ring.shift());
     expect(out).toEqual(Array.from({ length: 100_000 }, (_, i) => i - 50_000));
+  });
+
+  it('asks about each item once and about nothing else', () => {
+    const ring = new Ring<number>();
+    for (const item of [1, 2, 3]) ring.push(item);
+    const asked: unknown[] = [];
+    ring.keep((item) => asked.push(item) > 0);
+    expect([asked, ring.length]).toEqual([[1, 2, 3], 3]);
   });
 
   it('leaves everything in place when the predicate throws', () => {
@@ -112,11 +130,3 @@ describe('Ring', () => {
     expect(performance.now() - started).toBeLessThan(1000);
   });
 });
-
-setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
-
-function heapBytes(): number {
-  collect();
-  return process.memoryUsage().heapUsed;
-}

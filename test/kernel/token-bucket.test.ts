@@ -124,6 +124,22 @@ describe('TokenBucket', () => {
     expect([bucket.canPay(0, 4900), bucket.canPay(0, 4901)]).toEqual([false, true]);
   });
 
+  it('lets a cost go that is a millionth of a token above its level, and no more than that', () => {
+    const bucket = new TokenBucket(1, 1, 0);
+    bucket.pay(1, 0);
+    expect([bucket.canPay(1e-6, 0), bucket.canPay(1.01e-6, 0)]).toEqual([true, false]);
+  });
+
+  it('never fills at a rate of 0, and is full a moment later at a rate of Infinity', () => {
+    const dry = new TokenBucket(0, 10, 0);
+    expect(dry.payableAt(10, 5)).toBe(5);
+    dry.pay(4, 5);
+    expect([dry.payableAt(6, 5), dry.payableAt(7, 5), dry.level(1e9)]).toEqual([5, Infinity, 6]);
+    const endless = new TokenBucket(Infinity, 10, 0);
+    endless.pay(4, 0);
+    expect([endless.level(0), endless.payableAt(10, 0), endless.level(1)]).toEqual([6, 0, 10]);
+  });
+
   it('takes a refund up to its capacity and no further', () => {
     const bucket = new TokenBucket(60, 10, 0);
     bucket.pay(4, 0);

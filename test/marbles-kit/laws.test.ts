@@ -14,9 +14,9 @@ import {
   throwError,
   toArray,
 } from 'rxjs';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import type { LawSubject } from '../../marbles/laws.js';
-import { LawBrokenError, laws } from '../../marbles/laws.js';
+import { checkLaws, LawBrokenError, laws } from '../../marbles/laws.js';
 import { connect } from '../../operators/support/connect.js';
 import { CallbackError } from '../../operators/support/errors.js';
 
@@ -40,15 +40,22 @@ const fours = (create: () => OperatorFunction<number, number[]>): LawSubject<num
   holdsAtMost: 4,
 });
 
+/** What an operator that breaks a law has left on the host. */
+const hostTimers: NodeJS.Timeout[] = [];
+
+afterEach(() => {
+  for (const timer of hostTimers.splice(0)) clearTimeout(timer);
+});
+
 /** For every law, operators that break it and a piece of what is said about them. */
 const breakers: Readonly<Record<string, readonly (readonly [problem: string, subject: LawSubject])[]>> = {
   'leaves nothing behind on NEVER': [
     [
-      '1 scheduler action(s) remain after 0 item(s) and 0 ms',
+      'a scheduler action due at 1000 ms left 0 item(s) and 0 ms after the start',
       pass(() => tapSubscribe(() => asyncScheduler.schedule(() => undefined, 1000))),
     ],
     [
-      'the source is still subscribed to',
+      'a subscription to the source left',
       pass(
         () => (source) =>
           new Observable(
@@ -57,6 +64,22 @@ const breakers: Readonly<Record<string, readonly (readonly [problem: string, sub
                 to.next(item);
               }),
           ),
+      ),
+    ],
+    [
+      'a timeout of 100000 ms',
+      pass(() =>
+        tapSubscribe(() => {
+          hostTimers.push(setTimeout(() => undefined, 100_000));
+        }),
+      ),
+    ],
+    [
+      'an abort listener',
+      pass(() =>
+        tapSubscribe(() => {
+          new AbortController().signal.addEventListener('abort', () => undefined);
+        }),
       ),
     ],
   ],
@@ -232,6 +255,26 @@ describe.each(laws)('$title', (law) => {
     expect(broken).toBeInstanceOf(LawBrokenError);
     expect(broken).toMatchObject({ name: 'LawBrokenError', operator: 'pass', law: law.title });
     expect(String(broken)).toContain(problem);
+  });
+});
+
+describe('checkLaws', () => {
+  it('holds an operator against all laws that concern it, and says which', () => {
+    expect(checkLaws(lawful)).toEqual(laws.map(({ title }) => title));
+    const { throwing: _throwing, abortable: _abortable, ...plain } = lawful;
+    expect(checkLaws(plain)).toHaveLength(laws.length - 2);
+  });
+
+  it('throws the one broken law as it is, and several together', () => {
+    expect(caught(() => checkLaws({ ...lawful, holdsAtMost: Infinity }))).toMatchObject({
+      name: 'LawBrokenError',
+      law: 'holds no more than it says',
+    });
+    const silent = caught(() => checkLaws(pass(() => () => NEVER)));
+    expect(silent).toBeInstanceOf(AggregateError);
+    const { errors, message } = silent as AggregateError;
+    expect(errors.length).toBeGreaterThan(3);
+    for (const error of errors as LawBrokenError[]) expect(message).toContain(`pass breaks the law "${error.law}"`);
   });
 });
 

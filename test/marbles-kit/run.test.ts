@@ -1,4 +1,4 @@
-import { asyncScheduler, concatMap, delay, map, merge, mergeMap, NEVER, Observable, retry } from 'rxjs';
+import { asyncScheduler, bufferCount, concatMap, delay, map, merge, mergeMap, NEVER, Observable, retry } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { renderPage, renderText } from '../../marbles/render-text.js';
 import type { AssertEqual } from '../../marbles/run.js';
@@ -113,8 +113,40 @@ describe('renderText', () => {
     const inners = { a: '---x|', b: '--y|' };
     const build: MarbleSpec['build'] = ({ input, inner }) => input('source').pipe(concatMap((letter) => inner(letter)));
     expect(drawing({ label: 'concatMap(call)', inners, build })).toBe(
-      ['source  -a-b-|', '        concatMap(call)', 'a        ---x|', 'b            --y|', 'result  ----x--y|'].join('\n'),
+      ['source  -a-b-|', '        concatMap(call)', 'a        ---x|', 'b          ..--y|', 'result  ----x--y|'].join('\n'),
     );
+  });
+
+  it('draws waiting from when an item came to when its stream is subscribed to, once per item and try', () => {
+    const build: MarbleSpec['build'] = ({ input, inner }) => input('source').pipe(concatMap((letter) => inner(letter).pipe(retry(1))));
+    expect(drawing({ inputs: { source: 'a-|' }, inners: { a: '--#' }, error: 'busy', build })).toContain(
+      ['a       --#', 'a         --#', 'result  ----#'].join('\n'),
+    );
+    const queued: MarbleSpec['build'] = ({ input, inner }) => input('source').pipe(concatMap((letter) => inner(letter)));
+    expect(drawing({ inputs: { source: 'aaa|' }, inners: { a: '--x|' }, build: queued })).toContain(
+      ['a       --x|', 'a        ..--x|', 'a         ....--x|'].join('\n'),
+    );
+    const together: MarbleSpec['build'] = ({ input, inner }) =>
+      input('source').pipe(
+        bufferCount(2),
+        concatMap((letters) => inner(letters.join(''))),
+      );
+    expect(drawing({ inputs: { source: 'a--b|' }, inners: { ab: '-x|' }, build: together })).toContain('ab      ...-x|');
+  });
+
+  it('knows items by their values, and draws no waiting for a stream that is not named after items', () => {
+    const values = { a: { id: 1 }, b: { id: 2 } };
+    const build: MarbleSpec['build'] = ({ input, inner }) =>
+      input<{ id: number }>('source').pipe(concatMap(({ id }) => inner(id === 1 ? 'a' : 'b')));
+    const inners = { a: '---x|', b: '--y|' };
+    expect(drawing({ values, inners, build })).toContain('b          ..--y|');
+    expect(
+      drawing({ inners: { call: '---x|' }, build: ({ input, inner }) => input('source').pipe(concatMap(() => inner('call'))) }),
+    ).toContain('call         ---x|');
+  });
+
+  it('tells a dot from waiting', () => {
+    expect(drawing({ inputs: { source: '-.|' } })).toContain('result  -x|\n        x = "."');
   });
 
   it('draws who left whom, and rows that go on', () => {

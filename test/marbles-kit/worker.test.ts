@@ -71,4 +71,23 @@ describe('createWorker', () => {
       subscription.unsubscribe();
     });
   });
+
+  it('goes by the input, and tells the answer which letter it stands for', () => {
+    virtualTime(({ flush, now }) => {
+      const seen: string[] = [];
+      const worker = createWorker({
+        marbles: (text: string, call) => (text === 'stream' ? '-a-b|' : `${'-'.repeat(call)}(r|)`),
+        answer: (text, _call, letter) => `${text} ${letter}`,
+      });
+      for (const text of ['stream', 'plain']) worker.work(text).subscribe((value) => seen.push(`${String(now())} ${value}`));
+      flush();
+      expect(seen).toEqual(['1 stream a', '1 plain r', '3 stream b']);
+    });
+  });
+
+  it('refuses an empty schedule', () => {
+    expect(() => createWorker({ marbles: [], answer: () => 1 })).toThrow(
+      'createWorker: expected `marbles` to be marbles, or a list of at least one, got an array of 0',
+    );
+  });
 });

@@ -3,7 +3,9 @@ import { batchMap } from '../../operators/batch-map.js';
 import { GATED_BATCH_OPTIONS } from '../../operators/support/batch-options.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { gatedRows, nested, overflowRows } from './gated-options.js';
+import { gatedRows, nested, overflowRows, streamRows } from './gated-options.js';
+
+const known = [...GATED_BATCH_OPTIONS, 'failure', 'onSourceError'].join(', ');
 
 export const rows: MisuseTable = {
   operator: 'batchMap',
@@ -11,8 +13,8 @@ export const rows: MisuseTable = {
   rows: [
     ...gatedRows,
     ...overflowRows,
-    ...badly('onSourceError', "one of 'abort', 'drain', 'flush'", 'ignore', NaN, 0, -1, Infinity, true, {}),
-    ...badly('maxItems', `absent (known options: ${[...GATED_BATCH_OPTIONS, 'onSourceError'].join(', ')})`, 16),
-    ...badly('dedupe', `absent (known options: ${[...GATED_BATCH_OPTIONS, 'onSourceError'].join(', ')})`, () => 'key'),
+    ...streamRows,
+    ...badly('maxItems', `absent (known options: ${known})`, 16),
+    ...badly('dedupe', `absent (known options: ${known})`, () => 'key'),
   ],
 };

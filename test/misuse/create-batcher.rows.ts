@@ -16,5 +16,6 @@ export const rows: MisuseTable = {
     ...badly('dedupe', 'a function', true, 'id', NaN, 0, 1.5, Infinity, null, {}),
     ...badly('cache', `absent (known options: ${known})`, { max: 100 }),
     ...badly('onSourceError', `absent (known options: ${known})`, 'abort'),
+    ...badly('failure', `absent (known options: ${known})`, 'failFast'),
   ],
 };

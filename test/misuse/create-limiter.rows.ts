@@ -1,15 +1,31 @@
 import { createLimiter } from '../../operators/create-limiter.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
+import { fairnessRows } from './gated-options.js';
 
 const known =
-  'concurrency, requestsPerMinute, tokensPerMinute, burstSeconds, headroom, lanes, maxQueued, overflow, maxWaitMs, costAboveCapacity, abortGraceMs, onEvent, scheduler';
+  'concurrency, requestsPerMinute, tokensPerMinute, burstSeconds, headroom, lanes, fairness, maxQueued, overflow, maxWaitMs, costAboveCapacity, abortGraceMs, onEvent, scheduler';
 const overflows = "one of 'error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'";
+
+/** What is said in a call, not when the limiter is made. `runAsync` says the same in its rejection. */
+const calls: Readonly<Record<string, (value: never) => unknown>> = {
+  work: (value) => createLimiter().run(value),
+  timeoutMs: (value) => createLimiter().acquire({ timeoutMs: value }),
+  'cost.requests': (value) => createLimiter().acquire({ cost: { requests: value } }),
+  'cost.tokens': (value) => createLimiter().tryAcquire({ cost: { tokens: value } }),
+  pauseMs: (value) => {
+    createLimiter().penalize(value);
+  },
+};
 
 /** `lanes` names the lane and its field. */
 const create = (options: Readonly<Record<string, unknown>>): unknown => {
   const path = Object.keys(Object(options) as object).find((option) => option.startsWith('lanes['));
   const field = path && /^lanes\[0\](?:\.(.+))?$/.exec(path)?.[1];
+  const part = Object.keys(Object(options) as object).find((option) => option.startsWith('fairness.'));
+  if (part !== undefined) return createLimiter({ fairness: { kind: 'strict', [part.slice('fairness.'.length)]: options[part] } as never });
+  const call = Object.keys(Object(options) as object).find((option) => option in calls);
+  if (call !== undefined) return calls[call]?.(options[call] as never);
   if (path === undefined) return createLimiter(options);
   return createLimiter({ lanes: [field === undefined ? options[path] : { name: 'p0', [field]: options[path] }] as never });
 };
@@ -29,6 +45,9 @@ export const rows: MisuseTable = {
     ...badly('lanes[0].maxQueued', 'a whole number >= 0 or Infinity', -1, 0.5, NaN, '5'),
     ...badly('lanes[0].overflow', overflows, 'block', 5),
     ...badly('lanes[0].floor', 'a number from 0 to 1', -0.1, 1.5, NaN, '0.1'),
+    ...badly('lanes[0].weight', 'a number > 0 or Infinity', -1, 0, NaN, '1'),
+    ...badly('lanes[0].weight', 'a finite number > 0', Infinity),
+    ...fairnessRows,
     ...badly('lanes[0].maxWaitMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5'),
     ...badly('lanes[0].piggyback', 'true or false', 1, 'yes'),
     ...badly('maxQueued', 'a whole number >= 0 or Infinity', -1, 0.5, NaN, '1000', null),
@@ -38,6 +57,11 @@ export const rows: MisuseTable = {
     ...badly('abortGraceMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '1000', null),
     ...badly('onEvent', 'a function', console, 'log'),
     ...badly('scheduler', 'an rxjs scheduler', 5, {}, { now: () => 0 }),
+    ...badly('work', 'a function', undefined, null, 5, {}, 'work'),
+    ...badly('timeoutMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
+    ...badly('cost.requests', 'a finite number >= 0', -1, NaN, Infinity, '1', null),
+    ...badly('cost.tokens', 'a finite number >= 0', -0.5, NaN, Infinity, '800', null),
+    ...badly('pauseMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null, undefined),
     ...badly('maxConcurrency', `absent (known options: ${known})`, 4),
     ...badly('queueLimit', `absent (known options: ${known})`, 4),
   ],

@@ -14,13 +14,29 @@ const badDurations = [NaN, -1, -Infinity, '20', true, {}];
 const badSizes = [NaN, 0, -1, -Infinity, '8', true, {}];
 const badFunctions = [NaN, 0, 1.5, Infinity, 'length', null, {}, []];
 
+/** Bad values of `fairness`. */
+export const fairnessRows: readonly MisuseRow[] = [
+  ...badly('fairness', "one of 'strict', 'wdrr', 'roundRobin', 'fifo'", 'aging', '', NaN, 0, -1, 1.5, Infinity, true, null),
+  ...badly('fairness.kind', "one of 'strict', 'wdrr', 'roundRobin', 'fifo'", 'aging', 0, null, undefined, {}),
+  ...badly('fairness.floor', 'a number from 0 to 1', NaN, -1, 1.5, Infinity, '0.1', null, {}),
+];
+
 /** Bad values of the options that `batchMap`, `batchMapFrom` and `createBatcher` share. Dotted names are for {@link nested}. */
 export const gatedRows: readonly MisuseRow[] = [
   ...badly('maxSize', COUNT, ...badCounts),
   ...badly('maxWeight', POSITIVE, ...badSizes),
   ...badly('hardMaxWeight', POSITIVE, ...badSizes),
   ...badly('weigh', FUNCTION, ...badFunctions),
-  ...badly('oversize', "one of 'alone', 'reject'", 'split', 'drop', 'error', NaN, 0, true, {}),
+  ...badly('oversize', "one of 'alone', 'reject', 'split', 'drop', 'error'", 'ignore', NaN, 0, -1, 1.5, Infinity, null, true, {}),
+  ...badly('splitItem', FUNCTION, ...badFunctions),
+  { option: 'splitItem', value: undefined, expected: FUNCTION, besides: { oversize: 'split' } },
+  ...badly('joinResults', FUNCTION, ...badFunctions),
+  { option: 'joinResults', value: undefined, expected: FUNCTION, besides: { oversize: 'split', splitItem: () => [1] } },
+  ...badly('closeWhen', FUNCTION, 'before', true, ...badFunctions),
+  ...badly('flush', 'an Observable, promise or iterable', NaN, 0, -1, 1.5, Infinity, null, true, {}, () => undefined),
+  ...badly('order', "one of 'completion', 'input', 'perKey'", 'random', NaN, 0, -1, 1.5, Infinity, null, true, {}),
+  ...badly('key', FUNCTION, ...badFunctions),
+  { option: 'key', value: undefined, expected: FUNCTION, besides: { order: 'perKey' } },
   ...badly('concurrency', COUNT, ...badCounts, null),
   { option: 'concurrency', value: 4, expected: 'absent when a `limiter` is given', besides: { limiter: createLimiter() } },
   ...badly('limiter', 'a limiter made by createLimiter', NaN, 0, -1, 1.5, Infinity, 'shared', null, {}, { tryAcquire: () => undefined }),
@@ -35,8 +51,12 @@ export const gatedRows: readonly MisuseRow[] = [
   ...badly('lanes[0].maxWaitMs', DURATION, ...badDurations, null),
   ...badly('lanes[0].maxQueued', 'a whole number >= 0 or Infinity', NaN, -1, 1.5, -Infinity, '4', {}),
   ...badly('lanes[0].floor', 'a number from 0 to 1', NaN, -1, 1.5, Infinity, '0.1', {}),
+  ...badly('lanes[0].weight', POSITIVE, NaN, 0, -1, '1', null, {}),
+  ...badly('lanes[0].weight', 'a finite number > 0', Infinity),
   ...badly('lanes[0].piggyback', 'true or false', 0, 1, 'no', {}),
   ...badly('lanes[0].overflow', OVERFLOW, 'block', 0, {}),
+  ...fairnessRows,
+  ...badly('lookahead', 'a whole number >= 0 or Infinity', NaN, -1, 1.5, -Infinity, 2 ** 60, '8', null, true, {}),
   ...badly('lane', FUNCTION, ...badFunctions),
   ...badly('id', FUNCTION, ...badFunctions),
   ...badly('classify', FUNCTION, ...badFunctions),
@@ -49,6 +69,14 @@ export const gatedRows: readonly MisuseRow[] = [
   ...badly('retry.budget', POSITIVE, ...badSizes),
   ...badly('split', 'an object or false', true, NaN, 0, -1, 1.5, Infinity, 'no', null),
   ...badly('split.factor', 'a whole number >= 2 or Infinity', 1, ...badCounts),
+  ...badly('split.strategy', "one of 'parallel', 'sequential'", 'random', NaN, 0, -1, true, null, {}),
+  {
+    option: 'split.factor',
+    value: 4,
+    expected: "absent under `split.strategy: 'sequential'`",
+    besides: { 'split.strategy': 'sequential' },
+  },
+  ...badly('split.confirm', "absent under `split.strategy: 'parallel'`", true, false, 1),
   ...badly('split.maxCalls', COUNT, ...badCounts, null),
   ...badly('split.maxDepth', 'a whole number >= 0 or Infinity', NaN, -1, 1.5, '4', {}),
   ...badly('split.maxBlameRounds', 'a whole number >= 0 or Infinity', NaN, -1, 1.5, '4', {}),
@@ -60,11 +88,21 @@ export const gatedRows: readonly MisuseRow[] = [
   ...badly('random', FUNCTION, ...badFunctions),
 ];
 
+/** Bad values of what only the two have whose results are one stream. */
+export const streamRows: readonly MisuseRow[] = [
+  ...badly('failure', "one of 'settle', 'failFast'", 'throw', NaN, 0, -1, 1.5, Infinity, null, true, {}),
+  ...badly('onSourceError', "one of 'abort', 'drain', 'flush'", 'ignore', NaN, 0, -1, 1.5, Infinity, null, true, {}),
+];
+
 /** Bad values of `overflow`, which not all three have. */
 export const overflowRows = badly('overflow', OVERFLOW, 'block', NaN, 0, -1, Infinity, true, {}, []);
 
 /** What the other fields of a group must be for the check of one of them to be reached. */
-const COMPANY: Readonly<Record<string, object>> = { 'window.ms': { kind: 'fixed' }, 'window.maxMs': { kind: 'graded' } };
+const COMPANY: Readonly<Record<string, object>> = {
+  'window.ms': { kind: 'fixed' },
+  'window.maxMs': { kind: 'graded' },
+  'fairness.floor': { kind: 'strict' },
+};
 
 /** `{ 'retry.factor': 0 }` as `{ retry: { factor: 0 } }`, `{ 'lanes[0].floor': 2 }` as `{ lanes: [{ name: 'a', floor: 2 }] }`. */
 export function nested(options: unknown): unknown {
@@ -78,7 +116,7 @@ export function nested(options: unknown): unknown {
       const lanes = (out['lanes'] ??= []) as unknown[];
       lanes[Number(at)] = name === undefined ? value : { name: `lane ${String(at)}`, [name]: value };
     } else if (field !== undefined) {
-      out[group] = { ...COMPANY[path], [field]: value };
+      out[group] = { ...COMPANY[path], ...(out[group] as object | undefined), [field]: value };
     } else {
       out[path] = value;
     }

@@ -285,7 +285,7 @@ describe('errors of other SDKs, by shape', () => {
       aiSdk(undefined, { cause: new TypeError('fetch failed', { cause: failure({ code: 'ECONNRESET' }) }) }),
       { class: 'transient' },
     ],
-    ['AI SDK, 200 that cannot be parsed', aiSdk(200), { class: 'itemFault' }],
+    ['AI SDK, 200 that cannot be parsed', aiSdk(200), { class: 'itemFault', unrecognised: true }],
     [
       'AI SDK RetryError',
       failure({ name: 'AI_RetryError', reason: 'maxRetriesExceeded', lastError: aiSdk(503), errors: [aiSdk(429), aiSdk(503)] }),
@@ -321,13 +321,17 @@ describe('statuses', () => {
     [[413], 'tooLarge'],
     [[400, 422], 'itemFault'],
     [[401, 402, 403, 404, 405, 410, 415, 501], 'fatal'],
-    [[200, 302, 0, -1, 600, Number.NaN], 'itemFault'],
   ])('%j are %s', (statuses, expected) => {
     for (const status of statuses) {
       expect(verdict(failure({ status }))).toEqual({ class: expected });
       expect(verdict(failure({ statusCode: status }))).toEqual({ class: expected });
       expect(verdict(failure({ response: { status } }))).toEqual({ class: expected });
     }
+  });
+
+  it.each([200, 302, 0, -1, 600, Number.NaN])('%d is the status of no failure, so the error says nothing', (status) => {
+    for (const error of [failure({ status }), failure({ statusCode: status }), failure({ response: { status } })])
+      expect(verdict(error)).toEqual({ class: 'itemFault', unrecognised: true });
   });
 
   it('prefers the nearest error that says something', () => {
@@ -451,9 +455,9 @@ describe('too large', () => {
 
 describe('strange errors', () => {
   it.each([undefined, null, 0, 'no', Symbol('no'), {}, [], new Error('no'), new AggregateError([]), Object.create(null)])(
-    'case %#: the fault of an item',
+    'case %#: taken for the fault of an item',
     (error) => {
-      expect(verdict(error)).toEqual({ class: 'itemFault' });
+      expect(verdict(error)).toEqual({ class: 'itemFault', unrecognised: true });
     },
   );
 
@@ -466,7 +470,7 @@ describe('strange errors', () => {
     const a = failure({});
     const b = failure({ cause: a, error: a });
     Object.assign(a, { cause: b, error: b, errors: [a, b] });
-    expect(verdict(a)).toEqual({ class: 'itemFault' });
+    expect(verdict(a)).toEqual({ class: 'itemFault', unrecognised: true });
     expect(verdict(Object.assign(a, { cause: failure({ status: 500, cause: a }) }))).toEqual({ class: 'transient' });
   });
 
@@ -477,7 +481,7 @@ describe('strange errors', () => {
       return error;
     };
     expect(verdict(chain(16))).toEqual({ class: 'transient' });
-    expect(verdict(chain(17))).toEqual({ class: 'itemFault' });
+    expect(verdict(chain(17))).toEqual({ class: 'itemFault', unrecognised: true });
     expect(verdict(new AggregateError(Array.from({ length: 100_000 }, () => failure({ status: 503 }))))).toEqual({ class: 'transient' });
   });
 

@@ -99,7 +99,7 @@ describe('load', () => {
     const third = watch(batcher.load('c'));
     await vi.advanceTimersByTimeAsync(5);
     second.leave();
-    expect(batcher.snapshot()).toEqual({ queued: 1, executing: 1, heldBy: 'slot' });
+    expect(batcher.snapshot()).toEqual({ queued: 1, executing: 1, heldBy: 'slot', heldBack: 0 });
     first.leave();
     expect(signals[0]?.aborted).toBe(true);
     expect((signals[0]?.reason as DOMException).name).toBe('AbortError');
@@ -418,7 +418,7 @@ describe('flush', () => {
     await vi.advanceTimersByTimeAsync(100);
     expect(await Promise.all(first)).toEqual(['A', 'B']);
     expect(sent()).toEqual(['ab']);
-    expect(batcher.snapshot()).toEqual({ queued: 1, executing: 0, heldBy: 'window' });
+    expect(batcher.snapshot()).toEqual({ queued: 1, executing: 0, heldBy: 'window', heldBack: 0 });
     await vi.advanceTimersByTimeAsync(1000);
     expect(await second).toBe('C');
   });
@@ -539,11 +539,11 @@ describe('snapshot', () => {
   it('tells what waits, for what, and what is under way', async () => {
     const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, burstSeconds: 1, headroom: 1 });
     const { batcher } = shouting({ limiter, maxSize: 1, burst: 'sync' });
-    expect(batcher.snapshot()).toEqual({ queued: 0, executing: 0, heldBy: 'window' });
+    expect(batcher.snapshot()).toEqual({ queued: 0, executing: 0, heldBy: 'window', heldBack: 0 });
     const loads = ['a', 'b', 'c'].map((item) => batcher.loadAsync(item));
-    expect(batcher.snapshot()).toEqual({ queued: 2, executing: 1, heldBy: 'slot' });
+    expect(batcher.snapshot()).toEqual({ queued: 2, executing: 1, heldBy: 'slot', heldBack: 0 });
     await vi.advanceTimersByTimeAsync(20);
-    expect(batcher.snapshot()).toEqual({ queued: 2, executing: 0, heldBy: 'rate' });
+    expect(batcher.snapshot()).toEqual({ queued: 2, executing: 0, heldBy: 'rate', heldBack: 0 });
     await vi.advanceTimersByTimeAsync(5000);
     expect(await Promise.all(loads)).toEqual(['A', 'B', 'C']);
   });

@@ -7,9 +7,11 @@ import { build } from 'esbuild';
 import {
   concat,
   EMPTY,
+  EmptyError,
   finalize,
   from,
   lastValueFrom,
+  map,
   mergeMap,
   NEVER,
   Observable,
@@ -28,6 +30,7 @@ import { createLimiter } from '../../operators/create-limiter.js';
 import { ClosedError, ItemTooHeavyError, LaneUnknownError, OverflowError, RateLimitError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
 import type { ResponseLike } from '../../operators/support/types.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
 
 /** Everything that happens to one `acquire`, and when. */
 function watch(limiter: Limiter, job?: LimiterJob, now: () => number = () => 0) {
@@ -421,6 +424,210 @@ describe('run', () => {
     const errors: unknown[] = [];
     limiter.run(() => EMPTY, { lane: 'b' }).subscribe({ error: (error: unknown) => errors.push(error) });
     expect(errors).toEqual([expect.any(LaneUnknownError)]);
+  });
+});
+
+describe('runAsync', () => {
+  it('runs so many at a time, in order, and answers each with its own result', async () => {
+    const limiter = createLimiter({ concurrency: 2 });
+    const started: number[] = [];
+    let most = 0;
+    const results = [0, 1, 2, 3, 4].map((i) =>
+      limiter.runAsync(async () => {
+        started.push(i);
+        most = Math.max(most, limiter.executing);
+        await Promise.resolve();
+        return 10 * i;
+      }),
+    );
+    expect([started, limiter.snapshot().queued]).toEqual([[0, 1], 3]);
+    await expect(Promise.all(results)).resolves.toEqual([0, 10, 20, 30, 40]);
+    expect([started, most, limiter.executing]).toEqual([[0, 1, 2, 3, 4], 2, 0]);
+  });
+
+  it('resolves with the last value of a stream or an iterable, and rejects when there is none', async () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const results = [limiter.runAsync(() => of(1, 2)), limiter.runAsync(() => [3, 4]), limiter.runAsync(() => EMPTY)];
+    await expect(Promise.allSettled(results)).resolves.toMatchObject([
+      { value: 2 },
+      { value: 4 },
+      { reason: expect.any(EmptyError) as unknown },
+    ]);
+    expect(limiter.executing).toBe(0);
+  });
+
+  it.each<[string, () => Observable<never> | Promise<never>]>([
+    [
+      'throws',
+      () => {
+        throw new Error('broken');
+      },
+    ],
+    ['errors', () => throwError(() => new Error('broken'))],
+    ['rejects', () => Promise.reject(new Error('broken'))],
+    ['is not a stream', () => 5 as never],
+  ])('rejects and frees the slot when the work %s, for whoever waits', async (_how, work) => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const [failed, next] = [limiter.runAsync(work), limiter.runAsync(() => Promise.resolve('next'))];
+    await expect(failed).rejects.toThrow(/broken|5/);
+    await expect(next).resolves.toBe('next');
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('answers each with its own result even when a promise made elsewhere settles twice', async () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const settles: ((value: string) => void)[] = [];
+    const thenable = { then: (done: (value: string) => void) => settles.push(done) } as unknown as Promise<string>;
+    const first = limiter.runAsync(() => thenable);
+    const second = limiter.runAsync(() => timer(20).pipe(map(() => 'second')));
+    await Promise.resolve();
+    settles[0]?.('first');
+    await expect(first).resolves.toBe('first');
+    settles[0]?.('again');
+    await expect(second).resolves.toBe('second');
+  });
+
+  it('tells the work its lease, and a signal made on the first look', async () => {
+    const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1, scheduler: new CountingScheduler() });
+    const cost = { tokens: 500 };
+    await limiter.runAsync(
+      ({ lease, signal }) => {
+        lease.settle({ inputTokens: 100 });
+        expect(signal.aborted).toBe(false);
+        return Promise.resolve();
+      },
+      { cost },
+    );
+    expect(limiter.snapshot()).toMatchObject({ tokens: 1900, executing: 0 });
+  });
+
+  it('rejects, not throws, when it is asked wrongly', async () => {
+    const limiter = createLimiter({ lanes: [{ name: 'a' }] });
+    const work = () => Promise.resolve(1);
+    await expect(limiter.runAsync(work, { lane: 'b' })).rejects.toThrow(LaneUnknownError);
+    await expect(limiter.runAsync(work, { timeoutMs: -1 })).rejects.toThrow(
+      'createLimiter: expected `timeoutMs` to be a number of milliseconds',
+    );
+    await expect(limiter.runAsync(5 as never)).rejects.toThrow('createLimiter: expected `work` to be a function, got `5` (number)');
+    expect(limiter.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+  });
+
+  it('rejects with what keeps it from its permit', async () => {
+    const { limiter } = busy({ maxQueued: 1, costAboveCapacity: 'reject', tokensPerMinute: 6000 });
+    const work = () => Promise.resolve(1);
+    const waiting = limiter.runAsync(work);
+    await expect(limiter.runAsync(work)).rejects.toThrow(OverflowError);
+    await expect(limiter.runAsync(work, { cost: { tokens: 1e6 } })).rejects.toThrow(ItemTooHeavyError);
+    limiter.close();
+    await expect(waiting).rejects.toThrow(ClosedError);
+    await expect(limiter.runAsync(work)).rejects.toThrow(ClosedError);
+    await expect(createLimiter({ requestsPerMinute: 1, maxQueued: 0, burstSeconds: 60 }).runAsync(work)).resolves.toBe(1);
+    await expect(busy({ maxQueued: 0 }).limiter.runAsync(work)).rejects.toThrow(RateLimitError);
+  });
+
+  it('waits no longer than it may', async () => {
+    const scheduler = new CountingScheduler();
+    const { limiter } = busy({ scheduler });
+    const waiting = limiter.runAsync(() => Promise.resolve(1), { timeoutMs: 50 });
+    scheduler.flush();
+    await expect(waiting).rejects.toThrow(RateLimitError);
+    expect([scheduler.now(), limiter.snapshot().queued]).toEqual([50, 0]);
+  });
+
+  it('leaves the queue when its signal aborts, and starts nothing for one that has', async () => {
+    const { limiter, lease } = busy({});
+    const { signal, abort } = stoppable();
+    let started = 0;
+    const work = () => Promise.resolve(++started);
+    const waiting = limiter.runAsync(work, { signal });
+    expect(limiter.snapshot().queued).toBe(1);
+    abort();
+    expect(limiter.snapshot().queued).toBe(0);
+    await expect(waiting).rejects.toBe(signal.reason);
+    lease.release();
+    await expect(limiter.runAsync(work, { signal })).rejects.toBe(signal.reason);
+    expect([started, limiter.executing]).toEqual([0, 0]);
+  });
+
+  it('gives up the work when its signal aborts: its own signal fires, and the slot is free when the work is over', async () => {
+    const limiter = createLimiter({ concurrency: 1, abortGraceMs: Infinity });
+    const { signal, abort } = stoppable();
+    const own: AbortSignal[] = [];
+    let finish: () => void = () => undefined;
+    const result = limiter.runAsync(
+      (context) => {
+        own.push(context.signal);
+        return new Promise<void>((resolve) => (finish = resolve));
+      },
+      { signal },
+    );
+    abort();
+    await expect(result).rejects.toBe(signal.reason);
+    expect([own[0]?.aborted, (own[0]?.reason as DOMException).name, limiter.executing]).toEqual([true, 'AbortError', 1]);
+    finish();
+    await Promise.resolve();
+    await Promise.resolve();
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('listens to the signal no longer than it takes', async () => {
+    const limiter = createLimiter();
+    const controller = new AbortController();
+    let listeners = 0;
+    const add = controller.signal.addEventListener.bind(controller.signal);
+    const remove = controller.signal.removeEventListener.bind(controller.signal);
+    controller.signal.addEventListener = ((...given: Parameters<typeof add>) => {
+      listeners++;
+      add(...given);
+    }) as typeof add;
+    controller.signal.removeEventListener = ((...given: Parameters<typeof remove>) => {
+      listeners--;
+      remove(...given);
+    }) as typeof remove;
+    const results = [of(1), Promise.resolve(2), timer(5)].map((work) =>
+      limiter.runAsync<number>(() => work, { signal: controller.signal }),
+    );
+    expect(listeners).toBeGreaterThan(0);
+    await expect(Promise.all(results)).resolves.toEqual([1, 2, 0]);
+    expect(listeners).toBe(0);
+  });
+
+  it('does not recurse: a hundred thousand queued, and a chain in which each starts the next', async () => {
+    const limiter = createLimiter({ concurrency: 1, maxQueued: Infinity });
+    const lease = limiter.tryAcquire();
+    const results = Array.from({ length: 100_000 }, (_, i) => limiter.runAsync(() => of(i)));
+    lease?.release();
+    expect(limiter.executing).toBe(0);
+    expect((await Promise.all(results)).at(-1)).toBe(99_999);
+    let started = 0;
+    const chain = (): Observable<number> => {
+      if (++started < 100_000) void limiter.runAsync(chain);
+      return of(started);
+    };
+    await limiter.runAsync(chain);
+    expect([started, limiter.executing]).toEqual([100_000, 0]);
+  });
+});
+
+describe('without a rate, a pause or a wait that may get too long', () => {
+  it('the clock is left alone', async () => {
+    let looks = 0;
+    const scheduler = new CountingScheduler();
+    const limiter = createLimiter({
+      concurrency: 1,
+      scheduler: {
+        now: () => {
+          looks++;
+          return scheduler.now();
+        },
+        schedule: scheduler.schedule.bind(scheduler),
+      },
+    });
+    const before = looks;
+    await Promise.all([1, 2, 3].map((i) => limiter.runAsync(() => Promise.resolve(i))));
+    (await limiter.acquireAsync()).release();
+    limiter.tryAcquire()?.release();
+    expect(looks).toBe(before);
   });
 });
 

@@ -15,12 +15,19 @@ const operators = [
 ];
 
 /** What looks odd and has a meaning. */
-const accepted: readonly GatedBatchOptions<string>[] = [
+const accepted: readonly GatedBatchOptions<string, string>[] = [
   { maxSize: Infinity },
   { maxWeight: 1.5 },
   { maxWeight: Infinity },
   { hardMaxWeight: 0.5 },
   { hardMaxWeight: Infinity },
+  { oversize: 'split', splitItem: (text) => Array.from(text), joinResults: (results) => results.join('') },
+  { splitItem: (text) => Array.from(text) },
+  { order: 'input' },
+  { order: 'perKey', key: (text) => text[0] },
+  { key: (text) => text[0] },
+  { closeWhen: () => 'after' },
+  { flush: [1] },
   { concurrency: Infinity },
   { concurrency: of(1) },
   { window: { kind: 'fixed', ms: 0 } },

@@ -17,6 +17,10 @@ const withoutMarbles: Readonly<Record<string, string>> = {
 const withoutLaws: Readonly<Record<string, string>> = {
   ...withoutMarbles,
   'batch-map-from': 'pulls from an iterable instead of subscribing to a source',
+  'divide-retry': 'makes one list of results of one list of items; there is no source to hold against the laws',
+  hedge: 'makes its own calls; there is no source to hold against the laws',
+  'settle-all': 'makes a list of calls; there is no source to hold against the laws',
+  speculate: 'reads two sources, and what one of them sends is held back for the other',
   'create-limiter': 'grants leases; there is no source to hold against the laws',
 };
 
@@ -74,6 +78,10 @@ describe('every operator', () => {
 
   it('has a test file', () => {
     expect(operators.map((name) => `test/operators/${name}.test.ts`).filter((path) => !has(path))).toEqual([]);
+  });
+
+  it('has a benchmark', () => {
+    expect(operators.map((name) => `bench/operators/${name}.bench.ts`).filter((path) => !has(path))).toEqual([]);
   });
 
   it('has a type test', () => {

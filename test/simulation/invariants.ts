@@ -1,4 +1,5 @@
 import type { Item, OperatorPlan } from './plan.js';
+import { partsOf, wholeOf } from './plan.js';
 import type { CallRecord } from './worker.js';
 import { idOf, valueOf, WorkerError } from './worker.js';
 import type { Life, Moment, Offer, Settlement, Trace } from './world.js';
@@ -16,6 +17,8 @@ export function check(trace: Trace): string[] {
     ...abortsAreRight(book),
     ...pausesAreKept(book),
     ...laneOrderIsKept(book),
+    ...boundariesAreKept(book),
+    ...resultsKeepTheirOrder(book),
     ...nothingIsLeft(trace),
   ];
 }
@@ -58,7 +61,7 @@ class Book {
 
   /** When the item stopped to be waited for: settled, left by all its callers, or its operator over. */
   gone(item: Item, op: number): Moment | undefined {
-    const loads = this.#loadsOf.get(item.n) ?? [item.n];
+    const loads = this.#loadsOf.get(wholeOf(item)) ?? [wholeOf(item)];
     const left = loads.map((n) => this.trace.left.get(n));
     const settled = loads.map((n, i) => (left[i] ? undefined : this.settlementOf.get(n)));
     const moments = [...settled, left.includes(undefined) ? undefined : last(left), this.life(op).end].filter(
@@ -91,7 +94,7 @@ function* everyItemSettlesOnce({ trace, settlementOf }: Book): Generator<string>
     else if (life.end.how === 'completed') yield `item ${n} was lost: operator ${op} completed without it`;
     else if (
       life.end.how === 'errored' &&
-      life.plan.form === 'batchMap' &&
+      life.plan.form !== 'createBatcher' &&
       life.plan.onSourceError === 'drain' &&
       life.end.error === life.sourceError?.error &&
       seq < life.end.seq
@@ -107,29 +110,46 @@ function* everyResultIsItsOwn(book: Book): Generator<string> {
     const own = book.trace.offers.get(n);
     if (own === undefined) continue;
     const offer = book.trace.offers.get(own.lead) as Offer;
-    const calls = book.callsOf.get(own.lead) ?? [];
-    const last = calls.at(-1);
+    const plan = book.plan(op);
+    const isOrdered = plan.order !== 'completion';
+    const travellers = isCut(offer.item, plan) ? partsOf(offer.item) : [offer.item];
+    const calls = [...new Set(travellers.flatMap((item) => book.callsOf.get(item.n) ?? []))];
+    if (!result.ok && plan.failFast) yield `item ${n} was rejected, though the first failure ends the stream`;
     if (settled) {
       if (settled.input !== (settled.index === -1 ? own : offer).item) yield `item ${n} got the settlement of another item`;
       if (settled.index !== -1 && settled.attempts !== calls.length)
         yield `item ${n} was in ${calls.length} calls, its settlement says ${settled.attempts}`;
-      if (settled.index !== -1 && book.plan(op).named && offer.item.flaw !== 'id' && settled.id !== idOf(offer.item))
+      if (settled.index !== -1 && plan.named && offer.item.flaw !== 'id' && settled.id !== idOf(offer.item))
         yield `item ${n} has the id ${settled.id}`;
     }
     const lateMs = settlement.at - offer.at - offer.deadlineMs;
-    if (lateMs > 0) yield `item ${n} settled ${lateMs} ms after its deadline`;
+    if (lateMs > 0 && !isOrdered) yield `item ${n} settled ${lateMs} ms after its deadline`;
     if (result.ok) {
-      if (result.value !== valueOf(offer.item)) yield `item ${n} got ${result.value}`;
-      if (last?.outcome !== 'answered' || last.rejected.has(own.lead)) yield `item ${n} got a value from a call that did not give one`;
-      else if (last.endedAt !== settlement.at) yield `item ${n} got its value ${settlement.at - last.endedAt} ms late`;
+      if (result.value !== travellers.map(valueOf).join('+')) yield `item ${n} got ${result.value}`;
+      const lasts = travellers.map((item) => book.callsOf.get(item.n)?.at(-1));
+      const endedAt = Math.max(...lasts.map((call) => call?.endedAt ?? Infinity));
+      if (lasts.some((call, i) => call?.outcome !== 'answered' || call.rejected.has((travellers[i] as Item).n)))
+        yield `item ${n} got a value from a call that did not give one`;
+      else if (settlement.at < endedAt || (settlement.at > endedAt && !isOrdered))
+        yield `item ${n} got its value ${settlement.at - endedAt} ms late`;
     } else {
+      const wrongs = travellers.map((item) => {
+        const last = book.callsOf.get(item.n)?.at(-1);
+        // Rejections are held back as well.
+        const at = isOrdered && last ? Math.min(settlement.at, last.endedAt) : settlement.at;
+        return wronglyRejected(book, { ...offer, item }, settlement, result.reason, last, at);
+      });
       const wrong = isAbort(result.reason)
         ? !book.trace.left.has(n) && 'its caller did not leave'
-        : wronglyRejected(book, offer, settlement, result.reason, last);
+        : !wrongs.includes(undefined) && wrongs.join(', ');
       if (wrong)
         yield `item ${n} (${offer.item.poison ? 'poisoned' : 'good'}) rejected at ${settlement.at} ms with ${String(result.reason)}: ${wrong}`;
     }
   }
+}
+
+function isCut(item: Item, { oversize, maxWeight }: OperatorPlan): boolean {
+  return oversize === 'split' && item.weight > maxWeight && item.flaw === undefined;
 }
 
 /** Why this item should not have got this error; undefined when it should. */
@@ -139,12 +159,16 @@ function wronglyRejected(
   settlement: Settlement,
   reason: unknown,
   last: CallRecord | undefined,
+  /** When it was rejected; what is held back is told later. */
+  rejectedAt: number,
 ): string | undefined {
   const plan = book.plan(op);
   const life = book.life(op);
-  const failedNow = last !== undefined && last.outcome === 'failed' && last.endedAt === settlement.at;
+  const failedNow = last !== undefined && last.outcome === 'failed' && last.endedAt === rejectedAt;
   if (reason instanceof WorkerError) {
-    if (last === undefined || last.endedAt !== settlement.at) return 'it was in no call that ended then';
+    // Found out when all the others of its call had succeeded.
+    if (isInferring(plan) && reason.kind === 'poison' && item.poison && last?.outcome === 'failed') return undefined;
+    if (last === undefined || last.endedAt !== rejectedAt) return 'it was in no call that ended then';
     if (last.rejected.get(item.n) !== reason && last.error !== reason) return 'the error belongs to another call';
     return wrongVerdict(book, item, last, reason, plan);
   }
@@ -153,7 +177,7 @@ function wronglyRejected(
       const early = settlement.at < at + deadlineMs;
       if (early && (reason as Error).cause === undefined) return 'its deadline had not passed';
       // Given up early only when the next attempt would have come too late.
-      return early && !(last && last.outcome !== 'answered' && last.endedAt === settlement.at) && !last?.rejected.get(item.n)
+      return early && !(last && last.outcome !== 'answered' && last.endedAt === rejectedAt) && !last?.rejected.get(item.n)
         ? 'nothing had just failed'
         : undefined;
     }
@@ -181,7 +205,8 @@ function wronglyRejected(
     case 'FLOW_SPLIT_BUDGET': {
       if (!plan.split || (plan.split.maxCalls === undefined && plan.split.maxDepth === undefined))
         return 'the default budget never costs an item';
-      return failedNow ? undefined : 'its call had not just failed';
+      // What a search has put aside is given up when the search ends.
+      return failedNow || isSequential(plan) ? undefined : 'its call had not just failed';
     }
     case 'FLOW_CALLBACK':
       if ((reason as { callback?: string }).callback === 'window')
@@ -193,7 +218,7 @@ function wronglyRejected(
       const capacity = book.trace.plan.limiter?.costAboveCapacity === 'reject' ? tokenCapacity : Infinity;
       const heaviest = Math.min(
         plan.hardMaxWeight,
-        plan.oversize === 'reject' ? plan.maxWeight : Infinity,
+        plan.oversize === 'alone' || plan.oversize === 'split' ? Infinity : plan.maxWeight,
         plan.weighs ? capacity : Infinity,
       );
       return item.weight > heaviest ? undefined : 'it is not';
@@ -208,7 +233,7 @@ function wrongVerdict(book: Book, item: Item, call: CallRecord, error: WorkerErr
   switch (error.kind) {
     case 'poison':
       if (item.poison && alone) return undefined;
-      if (error.blamed.includes(item) || plan.split === false) return undefined;
+      if (error.blamed.some(({ n }) => n === item.n) || plan.split === false) return undefined;
       return `it stood in a call of ${call.items.length} and was not blamed`;
     case 'tooLarge':
       return alone || plan.split === false ? undefined : 'it did not stand alone';
@@ -257,6 +282,10 @@ function* streamsEndInOrder(book: Book): Generator<string> {
     } else if (end.error === sourceError?.error) {
       if (plan.onSourceError === 'abort' && plan.form === 'batchMap' && end.at !== sourceError?.at)
         yield `operator ${op} did not abort at once`;
+    } else if (plan.failFast) {
+      if (!isReason(book, op, end.error)) yield `operator ${op} failed with ${String(end.error)}`;
+    } else if ((end.error as { code?: string } | undefined)?.code === 'FLOW_ITEM_TOO_HEAVY') {
+      if (plan.oversize !== 'error') yield `operator ${op} failed from an oversize item, its policy is ${plan.oversize}`;
     } else if ((end.error as { code?: string } | undefined)?.code === 'FLOW_OVERFLOW') {
       if (plan.overflow !== 'error') yield `operator ${op} failed from overflow, its policy is ${plan.overflow}`;
     } else {
@@ -297,8 +326,18 @@ function* callsKeepTheLimits(book: Book): Generator<string> {
   }
 }
 
+/** Whether an item may be called bad without having stood alone. */
+function isInferring(plan: OperatorPlan): boolean {
+  return isSequential(plan) && plan.split !== false && plan.split.confirm === false;
+}
+
+function isSequential({ split }: OperatorPlan): boolean {
+  return split !== false && split.strategy === 'sequential';
+}
+
 /** What may come after a call for its items: retries whole, splits deeper, or nothing. */
-function* callsFollowEachOther({ callsOf }: Book): Generator<string> {
+function* callsFollowEachOther(book: Book): Generator<string> {
+  const { callsOf } = book;
   const nextsOf = new Map<CallRecord, Set<CallRecord>>();
   for (const [n, calls] of callsOf) {
     const first = calls[0] as CallRecord;
@@ -314,7 +353,9 @@ function* callsFollowEachOther({ callsOf }: Book): Generator<string> {
       const kind =
         before.outcome === 'answered' ? before.rejected.get(n)?.kind : before.outcome === 'cancelled' ? 'transient' : before.error?.kind;
       const retried = after.attempt === before.attempt + 1 && after.depth === before.depth;
-      const divided = after.attempt === 1 && after.depth === before.depth + 1;
+      const isSearch = isSequential(book.plan(before.op));
+      // A search comes back up to what it has put aside.
+      const divided = after.attempt === 1 && (isSearch ? after.depth > 0 : after.depth === before.depth + 1);
       if (kind === 'transient' || kind === 'throttled' || kind === 'itemRetry') {
         if (!retried) yield `${step}, which is not its retry`;
       } else if (kind === 'poison' || kind === 'tooLarge') {
@@ -327,10 +368,11 @@ function* callsFollowEachOther({ callsOf }: Book): Generator<string> {
     }
   }
   for (const [before, nexts] of nextsOf) {
-    const retries = [...nexts].filter((call) => call.depth === before.depth).length;
+    const retries = [...nexts].filter((call) => call.attempt > 1).length;
+    const isSearch = isSequential(book.plan(before.op));
     if (retries > 1) yield `call ${before.no} was retried in ${retries} calls: a failure that is not the items' must not split`;
     for (const after of nexts) {
-      const order = after.items.map((item) => before.items.indexOf(item));
+      const order = after.items.map((item) => before.items.indexOf(item)).filter((at) => at !== -1 || !isSearch);
       if (order.some((at, i) => at === -1 || (i > 0 && at < (order[i - 1] as number))))
         yield `call ${after.no} mixes up the order of call ${before.no}`;
     }
@@ -345,7 +387,13 @@ function* abortsAreRight(book: Book): Generator<string> {
     const gone = items.map((item) => book.gone(item, op));
     const timedOut = endedAt === startedAt + plan.attemptTimeoutMs;
     if (endedAt > startedAt + plan.attemptTimeoutMs) yield `call ${no} ran ${endedAt - startedAt} ms`;
-    if (outcome === 'cancelled' && !timedOut && gone.some((moment) => moment === undefined || moment.at > endedAt))
+    // What is held back was rejected earlier than it is told.
+    if (
+      outcome === 'cancelled' &&
+      !timedOut &&
+      plan.order === 'completion' &&
+      gone.some((moment) => moment === undefined || moment.at > endedAt)
+    )
       yield `call ${no} was aborted, though somebody waited for it`;
     const lastGone = Math.max(...gone.map((moment) => moment?.seq ?? Infinity));
     const lastGoneAt = Math.max(...gone.map((moment) => moment?.at ?? Infinity));
@@ -377,7 +425,8 @@ function* laneOrderIsKept({ trace }: Book): Generator<string> {
   const newest = new Map<string, number>();
   for (const call of trace.calls) {
     if (call.depth > 0 || call.attempt > 1) continue;
-    for (const { n } of call.items) {
+    for (const item of call.items) {
+      const n = wholeOf(item);
       const { lane, lead, queuedSeq } = trace.offers.get(n) as Offer;
       const key = `${call.op} ${lane}`;
       if (queuedSeq < (newest.get(key) ?? -1)) yield `call ${call.no} has item ${n}, which others of lane ${lane} have overtaken`;
@@ -385,6 +434,68 @@ function* laneOrderIsKept({ trace }: Book): Generator<string> {
       newest.set(key, queuedSeq);
     }
   }
+}
+
+/** No batch has items from both sides of a boundary of their lane. */
+function* boundariesAreKept({ trace }: Book): Generator<string> {
+  for (const { no, op, items, depth, attempt } of trace.calls) {
+    if (depth > 0 || attempt > 1) continue;
+    const offers = items.map((item) => trace.offers.get(wholeOf(item)) as Offer);
+    for (const lane of new Set(offers.map((offer) => offer.lane))) {
+      const seqs = offers.filter((offer) => offer.lane === lane).map((offer) => offer.queuedSeq);
+      const [from, to] = [Math.min(...seqs), Math.max(...seqs)];
+      if (trace.boundaries.some((boundary) => boundary.op === op && boundary.lane === lane && boundary.at > from && boundary.at < to))
+        yield `call ${no} crosses a boundary of lane ${lane}`;
+    }
+  }
+}
+
+/** Results go out in the order asked for, and nothing is held back longer than what it waits for. */
+function* resultsKeepTheirOrder(book: Book): Generator<string> {
+  const { trace } = book;
+  for (const [op, plan] of trace.plan.operators.entries()) {
+    if (plan.order === 'completion') continue;
+    const lines = new Map<number, Settlement[]>();
+    for (const settlement of trace.settlements) {
+      const offer = trace.offers.get(settlement.n);
+      if (settlement.op !== op || offer === undefined || isOutOfTurn(settlement, offer)) continue;
+      const line = plan.order === 'perKey' ? offer.item.key : 0;
+      lines.set(line, [...(lines.get(line) ?? []), settlement]);
+    }
+    for (const [key, line] of lines) {
+      const seqs = line.map(({ n }) => (trace.offers.get((trace.offers.get(n) as Offer).lead) as Offer).seq);
+      const at = seqs.findIndex((seq, i) => i > 0 && seq < (seqs[i - 1] as number));
+      if (at !== -1) yield `item ${(line[at] as Settlement).n} of line ${key} of operator ${op} went out after a later one`;
+      yield* heldTooLong(book, op, line, seqs);
+    }
+  }
+}
+
+/** A value that goes out later than its call ended was waited for by, or came with, what was before it. */
+function* heldTooLong({ trace, callsOf }: Book, op: number, line: readonly Settlement[], seqs: readonly number[]): Generator<string> {
+  for (const [i, { n, at, result }] of line.entries()) {
+    const endedAt = callsOf.get((trace.offers.get(n) as Offer).lead)?.at(-1)?.endedAt ?? at;
+    if (!result.ok || at <= endedAt) continue;
+    const freed = (other: number): boolean => {
+      const offer = trace.offers.get(other);
+      return offer?.op === op && (trace.offers.get(offer.lead) as Offer).seq < (seqs[i] as number);
+    };
+    if (trace.settlements.some((other) => other.at === at && freed(other.n))) continue;
+    if ([...trace.left].some(([other, moment]) => moment.at === at && freed(other))) continue;
+    yield `item ${n} was held back for ${at - endedAt} ms, though nothing before it came free then`;
+  }
+}
+
+/** Loads that never came to the engine have no place in its order. */
+function isOutOfTurn({ result, settled }: Settlement, { item }: Offer): boolean {
+  if (settled?.index === -1 || item.flaw === 'dedupe') return true;
+  return !result.ok && (isAbort(result.reason) || (result.reason as { code?: string } | undefined)?.code === 'FLOW_CLOSED');
+}
+
+/** Whether an item of the operator could have failed with this. */
+function isReason({ trace }: Book, op: number, error: unknown): boolean {
+  if ((error as { operator?: string } | undefined)?.operator !== undefined) return true;
+  return trace.calls.some((call) => call.op === op && (call.error === error || [...call.rejected.values()].includes(error as WorkerError)));
 }
 
 function* nothingIsLeft({ limiter }: Trace): Generator<string> {

@@ -1,4 +1,4 @@
-import type { RetryOptions, SplitOptions, Window } from '../../operators/support/batch-options.js';
+import type { Order, Oversize, RetryOptions, SplitOptions, Window } from '../../operators/support/batch-options.js';
 import type { LaneOptions, Overflow } from '../../operators/support/types.js';
 import { Dice } from './dice.js';
 
@@ -30,7 +30,7 @@ const CHANCES = {
   partial: 0.32,
   // what callers do
   throwingCallback: 0.28,
-  throwingWindow: 0.57,
+  throwingWindow: 0.62,
   deadline: 0.28,
   overflow: 0.36,
   reentrant: 0.3,
@@ -67,6 +67,19 @@ export interface Item {
   readonly namesLane: boolean;
   /** Its own deadline, where the operator has none for all. */
   readonly deadlineMs: number | undefined;
+  /** A batch ends there. */
+  readonly closes: 'before' | 'after' | false;
+}
+
+/** What an item that is too heavy is cut into: items of their own, numbered with a tenth each. */
+export function partsOf(item: Item): Item[] {
+  const weights = item.n % 2 === 0 ? [item.weight / 2, item.weight / 2] : [30, 30, item.weight - 60];
+  return weights.map((weight, i) => ({ ...item, n: item.n + (i + 1) / 10, weight, poison: item.poison && i === 0 }));
+}
+
+/** The number of the item this is, or is a part of. */
+export function wholeOf({ n }: Item): number {
+  return Math.floor(n);
 }
 
 export type Contract = 'array' | 'map' | 'partial' | 'settled';
@@ -78,7 +91,7 @@ export interface OperatorPlan {
   readonly maxSize: number;
   readonly maxWeight: number;
   readonly weighs: boolean;
-  readonly oversize: 'alone' | 'reject';
+  readonly oversize: Oversize;
   readonly hardMaxWeight: number;
   /** Undefined under a shared limiter. */
   readonly concurrency: number | undefined;
@@ -96,6 +109,9 @@ export interface OperatorPlan {
   readonly named: boolean;
   readonly dedupes: boolean;
   readonly onSourceError: 'abort' | 'drain';
+  readonly order: Order;
+  readonly failFast: boolean;
+  readonly closes: boolean;
 }
 
 export interface LimiterPlan {
@@ -273,6 +289,7 @@ function drawInterventions(
     return;
   }
   // Any earlier and `batchMap` would not see its items.
+  if (faults.has('flush')) for (let i = 0; i < 3; i++) steps.push({ atMs: dice.int(0, endMs + 100), op, do: 'flush' });
   if (faults.has('unsubscribe')) steps.push({ atMs: (form === 'batchMap' ? late() : dice.int(0, endMs + 100)) + 1, op, do: 'unsubscribe' });
   if (faults.has('sourceError')) steps.push({ atMs: dice.int(lateMs, endMs) + 1, op, do: 'sourceError' });
   steps.push({ atMs: endMs + dice.pick([1, 1, 2, 60]), op, do: 'complete' });
@@ -283,13 +300,18 @@ function drawOperator(dice: Dice, form: Form, faults: ReadonlySet<Fault>): Opera
   const loads = form === 'createBatcher';
   const lanes = loads && faults.has('hurry') ? dice.int(2, 3) : dice.pick([0, 0, 1, 2, 3]);
   const tooLarge = faults.has('tooLarge');
+  const dedupes = loads && (faults.has('dedupe') || faults.has('hurry'));
   return {
     form,
     lanes: lanes === 0 ? undefined : Array.from({ length: lanes }, (_, i) => drawLane(dice, i, overflows)),
     maxSize: dice.pick(tooLarge ? [5, 8, 20] : [1, 3, 3, 5, 5, 8, 8, 20]),
-    maxWeight: dice.pick(tooLarge ? [Infinity, 400] : [Infinity, 150, 400]),
+    maxWeight: dice.pick(tooLarge ? [Infinity, 400] : [Infinity, 50, 150, 400]),
     weighs: tooLarge || dice.chance(0.5),
-    oversize: dice.pick(['alone', 'alone', 'alone', 'reject']),
+    oversize: dice.pick<Oversize>(
+      dedupes
+        ? ['alone', 'reject', 'drop']
+        : ['alone', 'reject', 'split', 'split', 'drop', ...(dice.chance(0.1) ? (['error'] as const) : [])],
+    ),
     hardMaxWeight: dice.pick([Infinity, Infinity, Infinity, Infinity, 60]),
     concurrency: faults.has('sharedLimiter') ? undefined : dice.int(1, 5),
     window: dice.pick<Window>([
@@ -304,7 +326,14 @@ function drawOperator(dice: Dice, form: Form, faults: ReadonlySet<Fault>): Opera
       : { maxAttempts: dice.int(1, 4), initialMs: dice.pick([0, 10, 200]), budget: dice.pick([Infinity, Infinity, 0.5]) },
     split: dice.chance(0.1)
       ? false
-      : dice.pick<SplitOptions>([{}, {}, {}, { factor: 2 }, { factor: Infinity }, { maxBlameRounds: 0 }, { maxCalls: 4 }, { maxDepth: 1 }]),
+      : dice.pick<SplitOptions>([
+          ...[{}, {}, {}, { factor: 2 }, { factor: Infinity }, { maxBlameRounds: 0 }, { maxCalls: 4 }, { maxDepth: 1 }],
+          ...([
+            { strategy: 'sequential' },
+            { strategy: 'sequential', confirm: false },
+            { strategy: 'sequential', maxCalls: 6, maxBlameRounds: 1 },
+          ] as const),
+        ]),
     attemptTimeoutMs: faults.has('never') ? dice.pick([100, 250, 400]) : 30_000,
     itemDeadlineMs: faults.has('deadline') ? dice.pick([Infinity, Infinity, Infinity, 200, 600]) : Infinity,
     maxQueued: overflows ? dice.pick(loads ? [10, 20] : [20, 30]) : form === 'batchMapFrom' ? dice.pick([1, 10, 80]) : 1000,
@@ -320,8 +349,11 @@ function drawOperator(dice: Dice, form: Form, faults: ReadonlySet<Fault>): Opera
       : 'error',
     burst: dice.pick(['asap', 'asap', 'sync']),
     ...drawContract(dice, faults),
-    dedupes: loads && (faults.has('dedupe') || faults.has('hurry')),
+    dedupes,
     onSourceError: dice.pick(['abort', 'drain', 'drain']),
+    order: dice.pick<Order>(['completion', 'completion', 'input', 'perKey']),
+    failFast: !loads && dice.chance(0.04),
+    closes: dice.chance(0.3),
   };
 }
 
@@ -346,7 +378,7 @@ function drawLane(dice: Dice, i: number, overflows: boolean): LaneOptions {
 export function drawItem(
   dice: Dice,
   n: number,
-  { form, lanes, weighs, named, dedupes, itemDeadlineMs }: OperatorPlan,
+  { form, lanes, weighs, named, dedupes, itemDeadlineMs, closes }: OperatorPlan,
   faults: ReadonlySet<Fault>,
   poisonRate: number,
 ): Item {
@@ -372,5 +404,6 @@ export function drawItem(
       itemDeadlineMs === Infinity && faults.has('deadline') && flaw === undefined && dice.chance(0.2)
         ? dice.pick([30, 100, 400])
         : undefined,
+    closes: closes && flaw === undefined && dice.chance(0.2) ? dice.pick(['before', 'after']) : false,
   };
 }

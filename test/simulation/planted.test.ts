@@ -13,23 +13,29 @@ interface Bug extends Mutation {
 }
 
 const ENGINE = 'support/batch-engine.ts';
+const CALLS = 'support/batch-calls.ts';
+const GATE = 'support/batch-gate.ts';
+const INTAKE = 'support/batch-intake.ts';
+const OUTBOX = 'support/batch-outbox.ts';
+const REPAIR = 'support/batch-repair.ts';
+const SEARCH = 'kernel/bad-item-search.ts';
 const QUEUE = 'support/batch-queue.ts';
-const LIMITER = 'support/limiter.ts';
+const LIMITER = 'support/limiter-pump.ts';
 const BATCHER = 'create-batcher.ts';
 
 const BUGS: readonly Bug[] = [
   {
     name: 'a permit lost after a failure',
-    file: ENGINE,
+    file: CALLS,
     from: 'if (!call.abort.aborted) this.#spent',
     to: "if (!call.abort.aborted && outcome === 'ok') this.#spent",
     says: /never settled|never ended|leases/,
   },
   {
     name: 'an item settled twice',
-    file: ENGINE,
-    from: 'this.#outbox.push(job);',
-    to: 'this.#outbox.push(job); this.#outbox.push(job);',
+    file: OUTBOX,
+    from: 'this.#config.failFast)) this.#ready.push(job);',
+    to: 'this.#config.failFast)) this.#ready.push(job), this.#ready.push(job);',
     says: /settled again/,
   },
   {
@@ -49,14 +55,14 @@ const BUGS: readonly Bug[] = [
   { name: 'a timer left after unsubscribing', file: ENGINE, from: 'this.#alarm.clear();', to: '', says: /left 1 timer\(s\)/ },
   {
     name: 'a retry of a fatal error',
-    file: ENGINE,
+    file: REPAIR,
     from: "verdict.class === 'timeout'",
     to: "verdict.class === 'timeout' || verdict.class === 'fatal'",
     says: /after something final/,
   },
   {
     name: 'a batch split because of a 429',
-    file: ENGINE,
+    file: REPAIR,
     from: "(verdict.class === 'itemFault' ||",
     to: "(verdict.class === 'throttled' || verdict.class === 'itemFault' ||",
     says: /which is not its retry/,
@@ -70,9 +76,9 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'a deadline ignored',
-    file: ENGINE,
-    from: 'lane, weight, now, now + waitMs, name',
-    to: 'lane, weight, now, Infinity, name',
+    file: INTAKE,
+    from: 'weight, now, now + waitMs, name',
+    to: 'weight, now, Infinity, name',
     says: /ms after its deadline/,
   },
   {
@@ -80,11 +86,11 @@ const BUGS: readonly Bug[] = [
     file: ENGINE,
     from: 'if (job.state !== NEW || this.#over) return;',
     to: 'if (job.state !== NEW || this.#over || this.#busy) return;',
-    says: /never settled|was lost/,
+    says: /never settled|was lost|is pulled when/,
   },
   {
     name: 'a place in the limiter kept after unsubscribing',
-    file: ENGINE,
+    file: GATE,
     from: 'place?.withdraw();',
     to: '',
     says: /the limiter (still )?counts \d+ waiting/,
@@ -124,7 +130,13 @@ const BUGS: readonly Bug[] = [
     to: "if (this.#executing > this.#limits.concurrency) return 'concurrency';",
     says: /under a limit of|above the limit/,
   },
-  { name: 'a pause ignored', file: LIMITER, from: "if (now < this.#pausedUntil) return 'pause';", to: '', says: /was told to wait/ },
+  {
+    name: 'a pause ignored',
+    file: 'support/limiter-rates.ts',
+    from: "if (now < this.#pausedUntil) return 'pause';",
+    to: '',
+    says: /was told to wait/,
+  },
   {
     name: 'savings kept when the rate falls',
     file: 'kernel/token-bucket.ts',
@@ -141,10 +153,80 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'an urgent load that does not hurry its item',
-    file: ENGINE,
-    from: 'this.#enqueue(moved);',
-    to: 'this.#enqueue(Object.assign(moved, { lane: job.lane }));',
-    says: /have overtaken/,
+    file: INTAKE,
+    from: 'this.#add(moved);',
+    to: 'this.#add(Object.assign(moved, { lane: job.lane }));',
+    says: /have overtaken|crosses a boundary/,
+  },
+  {
+    name: 'an order of results that is not kept',
+    file: OUTBOX,
+    from: 'if (job.place === undefined ||',
+    to: 'if (true ||',
+    says: /went out after a later one/,
+  },
+  {
+    name: 'results held back for an item that has left',
+    file: 'kernel/reorder-buffer.ts',
+    from: "this.#close(place, 'left', false);",
+    to: 'void place;',
+    says: /never settled|held back/,
+  },
+  {
+    name: 'a boundary that is crossed',
+    file: QUEUE,
+    from: 'if (job.stretch !== head.stretch)',
+    to: 'if (job.stretch < head.stretch)',
+    says: /crosses a boundary/,
+  },
+  {
+    name: 'a part of an item left behind',
+    file: OUTBOX,
+    from: 'if (--whole.missing > 0 ||',
+    to: 'if (--whole.missing > 1 ||',
+    says: /item \d+ got /,
+  },
+  {
+    name: 'parts that go on after their item was rejected',
+    file: OUTBOX,
+    from: 'this.#orphans.push(...whole.parts);',
+    to: '',
+    says: /which was gone by then|went on for/,
+  },
+  {
+    name: 'a failure that does not end the stream',
+    file: 'support/batch-stream.ts',
+    from: 'if (job.failed && config.engine.failFast)',
+    to: 'if (false as boolean)',
+    says: /though the first failure ends the stream/,
+  },
+  {
+    name: 'the half that was sent taken for the one that was not',
+    file: SEARCH,
+    from: 'this.#suspects = suspects.slice(half);',
+    to: 'this.#suspects = suspects.slice(0, half);',
+    says: /is empty|never settled/,
+  },
+  {
+    name: 'an item called bad by inference alone',
+    file: SEARCH,
+    from: 'this.#isSure && !confirm',
+    to: 'this.#isSure',
+    says: /was in no call that ended then/,
+  },
+  {
+    name: 'what a search has put aside forgotten',
+    file: SEARCH,
+    from: 'untold(spent: SearchSpent): SearchStep<T> {\n    this.#rest = this.held;',
+    to: 'untold(spent: SearchSpent): SearchStep<T> {',
+    says: /never settled/,
+  },
+  {
+    name: 'a search that goes on when its budget is spent',
+    file: REPAIR,
+    from: 'root.calls++;',
+    to: '',
+    says: /its budget is/,
   },
 ];
 

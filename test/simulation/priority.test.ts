@@ -4,7 +4,7 @@ import { batchMap } from '../../operators/batch-map.js';
 import type { Batcher } from '../../operators/create-batcher.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { CallContext, LaneOptions } from '../../operators/support/types.js';
+import type { CallContext, Fairness, LaneOptions } from '../../operators/support/types.js';
 import { Dice } from './dice.js';
 
 type Lane = 'P0' | 'P1' | 'P2';
@@ -187,5 +187,112 @@ describe('lower lanes under a flood of urgent items', () => {
   // The only batcher of a lane leaves it empty with every grant, and an empty lane starts to save up anew: a turn for each 1 + 1/floor.
   it.each([1, 2, 4])('get a little less when only one batcher is in their lane, %i calls at a time', (concurrency) => {
     expectFloors(sharedCalls(concurrency, 1), { P1: floors.P1 / (1 + floors.P1), P2: floors.P2 / (1 + floors.P2) });
+  });
+});
+
+/** Two slots, 20 items to a call of 200 + 10n ms: 100 items a second can be served. */
+function overload(fairness: Fairness, perSecond: Readonly<Record<Lane, number>>, seed: number) {
+  const RUN_MS = 30_000;
+  const scheduler = new VirtualTimeScheduler();
+  const dice = new Dice(seed);
+  const source = new Subject<{ readonly lane: Lane; readonly atMs: number }>();
+  const offered = { P0: 0, P1: 0, P2: 0 };
+  const waits: Record<Lane, number[]> = { P0: [], P1: [], P2: [] };
+  const work = (items: readonly { readonly lane: Lane; readonly atMs: number }[]): Observable<unknown[]> =>
+    new Observable((subscriber) => {
+      for (const item of items) waits[item.lane].push(scheduler.now() - item.atMs);
+      subscriber.add(
+        scheduler.schedule(
+          () => {
+            subscriber.next([...items]);
+            subscriber.complete();
+          },
+          200 + 10 * items.length,
+        ),
+      );
+    });
+  const tenants: readonly LaneOptions[] = [
+    { name: 'P0', weight: 8 },
+    { name: 'P1', weight: 3 },
+    { name: 'P2', weight: 1 },
+  ];
+  source
+    .pipe(
+      batchMap(work, {
+        lanes: tenants,
+        lane: ({ lane: name }) => name,
+        fairness,
+        maxSize: 20,
+        maxQueued: Infinity,
+        concurrency: 2,
+        window: { kind: 'natural' },
+        scheduler,
+      }),
+    )
+    .subscribe();
+  const arrivals = (['P0', 'P1', 'P2'] as const).flatMap((name) =>
+    Array.from({ length: (perSecond[name] * RUN_MS) / 1000 }, () => ({ lane: name, atMs: dice.int(0, RUN_MS - 1) })),
+  );
+  arrivals.sort((one, other) => one.atMs - other.atMs);
+  // One timer at a time: a virtual clock sorts all it has whenever it gets another.
+  const arrive = (n: number): void => {
+    const item = arrivals[n];
+    if (item === undefined) return;
+    scheduler.schedule(() => {
+      offered[item.lane]++;
+      source.next(item);
+      arrive(n + 1);
+    }, item.atMs - scheduler.now());
+  };
+  arrive(0);
+  scheduler.maxFrames = RUN_MS;
+  scheduler.flush();
+  const share = (name: Lane): number => waits[name].length / offered[name];
+  const medianMs = (name: Lane): number => waits[name].sort((a, b) => a - b)[waits[name].length >> 1] ?? Infinity;
+  return { share, medianMs };
+}
+
+describe('more work than can be served', () => {
+  const SEEDS = [1, 2];
+  const URGENT_FLOOD = { P0: 120, P1: 10, P2: 10 };
+  const BACKGROUND_FLOOD = { P0: 10, P1: 10, P2: 200 };
+
+  it.each<[string, Fairness, Readonly<Record<Lane, readonly [number, number]>>]>([
+    ['strict without floors starves the lower lanes', { kind: 'strict', floor: 0 }, { P0: [0.8, 0.87], P1: [0, 0.04], P2: [0, 0.04] }],
+    ['strict with floors serves them', 'strict', { P0: [0.62, 0.7], P1: [0.9, 1], P2: [0.9, 1] }],
+    ['weights 8:3:1 hold', 'wdrr', { P0: [0.62, 0.73], P1: [0.95, 1], P2: [0.85, 1] }],
+    ['round robin serves the small lanes whole', 'roundRobin', { P0: [0.62, 0.7], P1: [0.96, 1], P2: [0.96, 1] }],
+    ['order of arrival serves all alike', 'fifo', { P0: [0.68, 0.75], P1: [0.66, 0.77], P2: [0.66, 0.77] }],
+  ])('%s when the urgent lane floods', (_title, fairness, shares) => {
+    for (const seed of SEEDS) {
+      const { share } = overload(fairness, URGENT_FLOOD, seed);
+      for (const name of ['P0', 'P1', 'P2'] as const) {
+        expect(share(name), name).toBeGreaterThanOrEqual(shares[name][0]);
+        expect(share(name), name).toBeLessThanOrEqual(shares[name][1]);
+      }
+    }
+  });
+
+  it('weights 8:3:1 are the shares of the places, exactly, when every lane floods', () => {
+    for (const seed of SEEDS) {
+      const { share } = overload('wdrr', { P0: 200, P1: 200, P2: 200 }, seed);
+      const sum = share('P0') + share('P1') + share('P2');
+      expect(share('P0') / sum).toBeCloseTo(8 / 12, 2);
+      expect(share('P1') / sum).toBeCloseTo(3 / 12, 2);
+      expect(share('P2') / sum).toBeCloseTo(1 / 12, 2);
+    }
+  });
+
+  it.each<Fairness>(['strict', 'wdrr', 'roundRobin'])('a flood of background work does not touch the urgent lane under %s', (fairness) => {
+    for (const seed of SEEDS) {
+      const { share, medianMs } = overload(fairness, BACKGROUND_FLOOD, seed);
+      expect(share('P0')).toBeGreaterThan(0.97);
+      expect(medianMs('P0')).toBeLessThan(400);
+      expect(share('P2')).toBeLessThan(0.5);
+    }
+  });
+
+  it('a flood of background work drowns everybody under fifo', () => {
+    for (const seed of SEEDS) expect(overload('fifo', BACKGROUND_FLOOD, seed).medianMs('P0')).toBeGreaterThan(5000);
   });
 });

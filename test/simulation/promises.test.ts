@@ -49,14 +49,14 @@ describe('promises as work', () => {
     },
     {
       name: 'a slot kept after its grace',
-      file: 'support/limiter.ts',
-      from: 'this.#alarm.now() + this.#abortGraceMs',
-      to: 'this.#alarm.now() + this.#abortGraceMs + 500',
+      file: 'support/limiter-pump.ts',
+      from: 'this.#read() + this.#config.abortGraceMs',
+      to: 'this.#read() + this.#config.abortGraceMs + 500',
       says: /slots, \d are held/,
     },
     {
       name: 'a slot kept for its whole grace',
-      file: 'support/limiter.ts',
+      file: 'support/limiter-lease.ts',
       from: 'work.then(release, release);',
       to: '',
       says: /slots, \d are held/,

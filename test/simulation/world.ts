@@ -9,7 +9,7 @@ import { BudgetModel } from './budget-model.js';
 import { Clock, WatchedScheduler } from './clock.js';
 import { Dice } from './dice.js';
 import type { Fault, Item, LimiterPlan, OperatorPlan, Plan, Step } from './plan.js';
-import { drawItem } from './plan.js';
+import { drawItem, partsOf, wholeOf } from './plan.js';
 import { Supply } from './supply.js';
 import { Twins } from './twins.js';
 import type { CallRecord, WorkerHost } from './worker.js';
@@ -71,6 +71,8 @@ export interface Trace {
   readonly left: Map<number, Moment>;
   readonly strikes: Set<Fault>;
   readonly steps: (Moment & { readonly what: string })[];
+  /** Where batches must end: positions in the lane of an operator, between the `queuedSeq` of its items. */
+  readonly boundaries: { readonly op: number; readonly lane: string; readonly at: number }[];
   /** What was wrong while it ran. */
   readonly problems: string[];
   limiter: LimiterSnapshot | undefined;
@@ -166,6 +168,7 @@ class World implements WorkerHost {
       left: new Map(),
       strikes: new Set(),
       steps: [],
+      boundaries: [],
       problems: [],
       limiter: undefined,
       drains: { asked: 0, resolved: 0 },
@@ -335,9 +338,14 @@ class World implements WorkerHost {
     return this.#streamActor(life, op, form);
   }
 
-  #options(op: number, life: Life, scheduler: WatchedScheduler, concurrency$: Observable<number> | undefined): GatedBatchOptions<Item> {
+  #options(
+    op: number,
+    life: Life,
+    scheduler: WatchedScheduler,
+    concurrency$: Observable<number> | undefined,
+  ): GatedBatchOptions<Item, string> {
     const { lanes, weighs, named, retry, itemDeadlineMs, window, windowFailsAtMs } = life.plan;
-    const { maxSize, maxWeight, oversize, hardMaxWeight, split, attemptTimeoutMs, maxQueued, overflow, burst } = life.plan;
+    const { maxSize, maxWeight, oversize, hardMaxWeight, split, attemptTimeoutMs, maxQueued, overflow, burst, order, closes } = life.plan;
     return {
       maxSize,
       maxWeight,
@@ -348,6 +356,10 @@ class World implements WorkerHost {
       maxQueued,
       overflow,
       burst,
+      order,
+      key: (item: Item) => item.key,
+      ...(oversize === 'split' && { splitItem: partsOf, joinResults: (results: readonly string[]) => results.join('+') }),
+      ...(closes && { closeWhen: (item: Item) => this.#closes(item, op) }),
       window: windowFailsAtMs === Infinity ? window : this.#failingWindow(life),
       ...(this.#limiter ? { limiter: this.#limiter } : { concurrency: concurrency$ as Observable<number> }),
       ...(lanes && {
@@ -395,6 +407,12 @@ class World implements WorkerHost {
     };
   }
 
+  #closes({ n, lane, closes }: Item, op: number): Item['closes'] {
+    const at = this.#trace.offers.get(n)?.queuedSeq ?? NaN;
+    if (closes) this.#trace.boundaries.push({ op, lane, at: closes === 'before' ? at - 0.5 : at + 0.5 });
+    return closes;
+  }
+
   #flaw(): Error {
     return new Error('a callback of the schedule throws');
   }
@@ -403,9 +421,15 @@ class World implements WorkerHost {
     const scheduler = new WatchedScheduler(this.scheduler);
     const source = new Subject<Item>();
     const supply = new Supply();
-    const { concurrency, onSourceError } = life.plan;
+    const flushes = new Subject<void>();
+    const { concurrency, onSourceError, failFast } = life.plan;
     const concurrency$ = concurrency === undefined ? undefined : new BehaviorSubject(concurrency);
-    const options = this.#options(op, life, scheduler, concurrency$);
+    const options = {
+      ...this.#options(op, life, scheduler, concurrency$),
+      flush: flushes,
+      onSourceError,
+      failure: failFast ? ('failFast' as const) : ('settle' as const),
+    };
     const work = unreliableWork(this, op);
     const sink: Sink<Settled<Item, string>> = new Sink({
       next: (settled) => {
@@ -456,6 +480,8 @@ class World implements WorkerHost {
           this.#note(`operator ${String(op)} is unsubscribed`);
           sink.unsubscribe();
           actor.check();
+        } else if (what === 'flush') {
+          flushes.next();
         } else if (cold || life.sourceDone) {
           return;
         } else if (what === 'complete') {
@@ -479,6 +505,7 @@ class World implements WorkerHost {
         if (scheduler.live > 0) this.#problem(`operator ${String(op)} left ${String(scheduler.live)} timer(s) after its end`);
         if (this.calls.some((call) => call.op === op && call.outcome === 'running'))
           this.#problem(`operator ${String(op)} left a call running after its end`);
+        if (flushes.observed) this.#problem(`operator ${String(op)} kept its flushes after its end`);
         if (source.observed) this.#problem(`operator ${String(op)} kept its source after its end`);
         if (concurrency$?.observed) this.#problem(`operator ${String(op)} kept the concurrency after its end`);
       },
@@ -486,7 +513,7 @@ class World implements WorkerHost {
     const start = (cold: readonly Item[] | undefined): void => {
       if (form === 'batchMap') {
         const input = cold ? this.#coldSource(cold, life, offered) : source;
-        input.pipe(this.#operators.batchMap<Item, string>(work, { ...options, onSourceError })).subscribe(sink);
+        input.pipe(this.#operators.batchMap<Item, string>(work, options)).subscribe(sink);
       } else {
         const { overflow: _overflow, ...pulled } = options;
         const pulling = (): void => {
@@ -667,7 +694,7 @@ class World implements WorkerHost {
   /** Something is pulled: there must be room for it. */
   #pulling(op: number): void {
     const { maxQueued } = this.plan.operators[op] as OperatorPlan;
-    const done = new Set([...this.calls.flatMap((call) => call.items.map((item) => item.n)), ...this.#trace.settlements.map(({ n }) => n)]);
+    const done = new Set([...this.calls.flatMap((call) => call.items.map(wholeOf)), ...this.#trace.settlements.map(({ n }) => n)]);
     let waiting = 0;
     for (const { item, op: owner, at, deadlineMs } of this.#trace.offers.values()) {
       if (owner === op && item.flaw === undefined && !done.has(item.n) && at + deadlineMs > this.scheduler.now()) waiting++;

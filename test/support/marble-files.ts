@@ -10,6 +10,8 @@ export interface MarbleFile {
   /** Path of the file, from the root of the project. */
   readonly source: string;
   readonly specs: readonly MarbleSpec[];
+  /** Why the file could not be read; its own tests report it, those of the other files run. */
+  readonly failure?: unknown;
 }
 
 /** Every file of `marbles/specs`. */
@@ -19,8 +21,13 @@ export async function marbleFiles(): Promise<MarbleFile[]> {
   );
   return Promise.all(
     names.sort().map(async (name) => {
-      const { specs } = (await import(`../../marbles/specs/${name}.marbles.ts`)) as { specs: readonly MarbleSpec[] };
-      return { operator: camelCase(name), source: `marbles/specs/${name}.marbles.ts`, specs };
+      const file = { operator: camelCase(name), source: `marbles/specs/${name}.marbles.ts` };
+      try {
+        const { specs } = (await import(`../../marbles/specs/${name}.marbles.ts`)) as { specs: readonly MarbleSpec[] };
+        return { ...file, specs };
+      } catch (failure) {
+        return { ...file, specs: [], failure };
+      }
     }),
   );
 }

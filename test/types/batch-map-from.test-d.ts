@@ -34,8 +34,10 @@ describe('batchMapFrom', () => {
     void batchMapFrom(Promise.resolve(['a']), lengths);
     // @ts-expect-error nothing overflows
     void batchMapFrom(['a'], lengths, { overflow: 'dropOldest' });
-    // @ts-expect-error an input that fails aborts
-    void batchMapFrom(['a'], lengths, { onSourceError: 'drain' });
+    // @ts-expect-error not a way to fail
+    void batchMapFrom(['a'], lengths, { onSourceError: 'ignore' });
+    // @ts-expect-error results of another kind are joined
+    void batchMapFrom(['a'], lengths, { oversize: 'split', splitItem: (text) => Array.from(text), joinResults: () => 'three' });
     // @ts-expect-error work for other items
     void batchMapFrom([1, 2], lengths);
   });

@@ -82,8 +82,16 @@ describe('batchMap', () => {
     batchMap(work, { weigh: (text: string) => text });
     // @ts-expect-error not a policy
     batchMap(work, { overflow: 'block' });
-    // @ts-expect-error splitting an item is not done here
-    batchMap(work, { oversize: 'split' });
+    // @ts-expect-error parts are items
+    batchMap(work, { oversize: 'split', splitItem: (text: string) => [text.length], joinResults: (results) => results.join() });
+    // @ts-expect-error results of another kind are joined
+    batchMap(work, { oversize: 'split', splitItem: (text: string) => Array.from(text), joinResults: (results) => results.length });
+    // @ts-expect-error not an order
+    batchMap(work, { order: 'random' });
+    // @ts-expect-error not a way to fail
+    batchMap(work, { failure: 'throw' });
+    // @ts-expect-error closes where it says, or not
+    batchMap(work, { closeWhen: () => true });
     // @ts-expect-error not an option
     batchMap(work, { maxItems: 3 });
     // @ts-expect-error a window of a kind nobody knows

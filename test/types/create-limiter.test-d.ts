@@ -1,7 +1,16 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { Lease, Limiter, LimiterJob, LimiterLimits, LimiterOptions, LimiterSnapshot, Place } from '../../operators/create-limiter.js';
+import type {
+  Lease,
+  LeaseContext,
+  Limiter,
+  LimiterJob,
+  LimiterLimits,
+  LimiterOptions,
+  LimiterSnapshot,
+  Place,
+} from '../../operators/create-limiter.js';
 import { createLimiter, LIMITER_DEFAULTS } from '../../operators/create-limiter.js';
 
 const limiter = createLimiter({ concurrency: 4, tokensPerMinute: 90_000, lanes: [{ name: 'p0' }, { name: 'p1', floor: 0.2 }] });
@@ -30,6 +39,26 @@ describe('createLimiter', () => {
       }),
     ).toEqualTypeOf<Observable<{ text: string }>>();
     expectTypeOf(limiter.run(() => [true])).toEqualTypeOf<Observable<boolean>>();
+  });
+
+  it('answers with a promise of the last value', () => {
+    expectTypeOf(limiter.runAsync(() => Promise.resolve('a'))).toEqualTypeOf<Promise<string>>();
+    expectTypeOf(limiter.runAsync(() => of(1, 2))).toEqualTypeOf<Promise<number>>();
+    expectTypeOf(
+      limiter.runAsync(
+        (context) => {
+          expectTypeOf(context).toEqualTypeOf<LeaseContext>();
+          return Promise.resolve({ text: 'a' });
+        },
+        { lane: 'p0', cost: { tokens: 5 }, timeoutMs: 100 },
+      ),
+    ).toEqualTypeOf<Promise<{ text: string }>>();
+    // @ts-expect-error work is a function
+    void limiter.runAsync(Promise.resolve(1));
+    // @ts-expect-error work answers with something that can be waited for
+    void limiter.runAsync(() => 5);
+    // @ts-expect-error not a field of a job
+    void limiter.runAsync(() => of(1), { priority: 1 });
   });
 
   it('takes what fetch and the SDKs carry as a response', () => {

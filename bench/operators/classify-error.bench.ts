@@ -1,0 +1,28 @@
+import { classifyError } from '../../operators/classify-error.js';
+import type { Case } from '../harness.js';
+import { assertCount } from '../harness.js';
+
+function statuses(n: number): Case {
+  const errors = [400, 401, 408, 413, 429, 500, 503, 529].map((status) => Object.assign(new Error('refused'), { status }));
+  const retryable = (status: number): boolean => status === 408 || status === 429 || status >= 500;
+  const again = new Set(['throttled', 'transient', 'timeout']);
+  const run = (what: string, retries: (error: Error & { readonly status: number }) => boolean): void => {
+    let count = 0;
+    for (let i = 0; i < n; i++) if (retries(errors[i % errors.length]!)) count++;
+    assertCount(what, count, (5 * n) / 8);
+  };
+  return {
+    name: `what to do about an HTTP status, ${n.toLocaleString('en')} errors`,
+    n,
+    contestants: {
+      'by hand (the status alone)': () => {
+        run('by hand', ({ status }) => retryable(status));
+      },
+      'sluice classifyError': () => {
+        run('classifyError', (error) => again.has(classifyError(error, { size: 1, attempt: 1, aborted: false }).class));
+      },
+    },
+  };
+}
+
+export const cases: readonly (() => Case)[] = [() => statuses(8e4)];

@@ -1,0 +1,300 @@
+import type { SchedulerLike } from 'rxjs';
+import { asyncScheduler, map, Observable } from 'rxjs';
+import { TokenBucket } from '../operators/kernel/token-bucket.js';
+import { FlowConfigError } from '../operators/support/errors.js';
+import { count, durationMs, flag, known, orDefault, positive, ratio, required } from '../operators/support/options.js';
+import type { CallRecord } from './call-log.js';
+import { CallLog } from './call-log.js';
+import { seededRandom } from './random.js';
+
+export interface FakeProviderOptions<T, R> {
+  /** Makes the answer for one item. */
+  readonly answer: (item: T) => R;
+  /** Requests per minute; more are answered 429 with `retry-after`. > 0. @defaultValue Infinity */
+  readonly requestsPerMinute?: number;
+  /** Tokens per minute, > 0. @defaultValue Infinity */
+  readonly tokensPerMinute?: number;
+  /** How many seconds' worth of both can be spent at once, > 0. @defaultValue 60 */
+  readonly burstSeconds?: number;
+  /** Tokens of an item. @defaultValue a quarter of the characters of a text, 1 for anything else */
+  readonly tokensOf?: (item: T) => number;
+  /** Time an answer takes: `base` for the call and `perItem` for each of its items, in ms. Refusals take `base`. @defaultValue 0 */
+  readonly latencyMs?: number | FakeLatency;
+  /** Ids of items that fail every call they are in with 400. @defaultValue none */
+  readonly poisoned?: readonly string[];
+  /** What `poisoned` means by an id. @defaultValue the item's `id` if it has one, else the item as text */
+  readonly idOf?: (item: T) => string;
+  /** Whether that 400 says which input it was (`input[2]`). @defaultValue true */
+  readonly namesPoison?: boolean;
+  /** Most items in a call; more are answered 400. @defaultValue Infinity */
+  readonly maxItems?: number;
+  /** Most tokens in a call; more are answered 400 with both numbers. @defaultValue Infinity */
+  readonly maxTokens?: number;
+  /** How often calls go wrong by chance. @defaultValue never */
+  readonly errorRate?: FakeErrorRate;
+  /** How many times as long a slow call takes, >= 1. @defaultValue 10 */
+  readonly slowFactor?: number;
+  /** The same seed draws the same errors. @defaultValue 1 */
+  readonly seed?: number;
+  /** Clock and timers; virtual inside `virtualTime`, a spec or `TestScheduler.run`. @defaultValue asyncScheduler */
+  readonly scheduler?: SchedulerLike;
+}
+
+export interface FakeLatency {
+  readonly base: number;
+  readonly perItem: number;
+}
+
+/** Chances from 0 to 1, at most 1 together. */
+export interface FakeErrorRate {
+  /** 429 with `retry-after`, although no limit was broken. */
+  readonly throttled?: number;
+  /** 503. */
+  readonly overloaded?: number;
+  /** The connection breaks halfway (`ECONNRESET`). */
+  readonly cut?: number;
+  /** The right answer, after `slowFactor` times the latency. */
+  readonly slow?: number;
+}
+
+/** What the provider decided about a call when it came in. */
+export type FakeFate = 'answered' | 'slow' | 'throttled' | 'overloaded' | 'cut' | 'poisoned' | 'tooLarge';
+
+export interface FakeProviderCall<T> extends CallRecord<readonly T[]> {
+  readonly fate: FakeFate;
+  readonly tokens: number;
+}
+
+export interface FakeProvider<T, R> {
+  /** Makes one call: the work of `batchMap`, `createBatcher`, `divideRetry`. Every subscription is a call of its own. */
+  readonly work: (items: readonly T[], context?: { readonly signal: AbortSignal }) => Observable<R[]>;
+  /** The same for a single item: the work of operators without batches. */
+  readonly workOne: (item: T, context?: { readonly signal: AbortSignal }) => Observable<R>;
+  /** Every call so far, in the order they came in. */
+  readonly calls: readonly FakeProviderCall<T>[];
+  /** Calls under way. */
+  readonly inFlight: number;
+  /** Most calls that were ever under way at once. */
+  readonly maxInFlight: number;
+  /** Calls answered 429. */
+  readonly refused: number;
+}
+
+/** How a call to a {@link fakeProvider} fails: shaped like the errors of real clients, so that `classifyError` reads it. */
+export class FakeProviderError extends Error {
+  override readonly name = 'FakeProviderError';
+  constructor(
+    message: string,
+    /** Absent when the connection was cut. */
+    readonly status?: number,
+    readonly headers: Readonly<Record<string, string>> = {},
+    readonly code?: string,
+  ) {
+    super(message);
+  }
+}
+
+export const FAKE_PROVIDER_DEFAULTS = {
+  requestsPerMinute: Infinity,
+  tokensPerMinute: Infinity,
+  burstSeconds: 60,
+  latencyMs: 0,
+  poisoned: [],
+  namesPoison: true,
+  maxItems: Infinity,
+  maxTokens: Infinity,
+  errorRate: {},
+  slowFactor: 10,
+  seed: 1,
+} as const;
+
+const NAME = 'fakeProvider';
+const CHANCES = ['throttled', 'overloaded', 'cut', 'slow'] as const;
+
+/**
+ * A stand-in for a model provider, for tests of whatever calls one: rate limits with `retry-after`, latency that grows with the
+ * batch, poisoned items, and failures by chance that are the same in every run. It works in virtual time (no promise is involved) and in
+ * real time, stops when its subscriber leaves or its signal aborts, and counts what it saw.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { batchMap } from 'sluice/operators';
+ * import { fakeProvider, virtualTime } from 'sluice/marbles';
+ * import { of } from 'rxjs';
+ *
+ * const provider = fakeProvider({ answer: (text: string) => text.length, latencyMs: { base: 40, perItem: 5 }, poisoned: ['bad'] });
+ * const seen = virtualTime(({ flush, now }) => {
+ *   const lines: string[] = [];
+ *   of('to', 'bad', 'three').pipe(batchMap(provider.work)).subscribe(({ input, status }) => lines.push(`${input} ${status} at ${now()} ms`));
+ *   flush();
+ *   return lines;
+ * });
+ * seen; // => ['bad rejected at 40 ms', 'to fulfilled at 90 ms', 'three fulfilled at 90 ms']
+ * provider.calls.map(({ input, fate }) => `${input.join()} ${fate}`); // => ['to,bad,three poisoned', 'to,three answered']
+ * ```
+ * @see {@link createWorker} when every call should go as a marble string says.
+ */
+export function fakeProvider<T, R>(options: FakeProviderOptions<T, R>): FakeProvider<T, R> {
+  const checked = checkedOptions(options);
+  const { answer, scheduler, latency, slowFactor } = checked;
+  const fateOf = judge(checked);
+  const log = new CallLog<readonly T[], FakeProviderCall<T>>(() => scheduler.now());
+  let refused = 0;
+
+  const work: FakeProvider<T, R>['work'] = (items, context) =>
+    new Observable((subscriber) => {
+      const { fate, tokens, error } = fateOf(items, scheduler.now());
+      if (fate === 'throttled') refused += 1;
+      const signal = context?.signal;
+      const end = log.open(
+        subscriber,
+        signal,
+        (opened) => ({ ...opened, fate, tokens }),
+        [...items],
+        () => {
+          subscriber.error(signal?.reason);
+        },
+      );
+      // A signal that had aborted before the call has ended it by now.
+      if (subscriber.closed) return;
+      const fullMs = latency.base + latency.perItem * items.length;
+      const afterMs = { answered: fullMs, slow: fullMs * slowFactor, cut: fullMs / 2 }[fate as string] ?? latency.base;
+      subscriber.add(
+        scheduler.schedule(() => {
+          if (error !== undefined) {
+            end('failed');
+            subscriber.error(error);
+            return;
+          }
+          const results = items.map((item) => answer(item));
+          end('ok');
+          subscriber.next(results);
+          subscriber.complete();
+        }, afterMs),
+      );
+    });
+
+  return {
+    work,
+    workOne: (item, context) => work([item], context).pipe(map(([result]) => result as R)),
+    calls: log.calls,
+    get inFlight() {
+      return log.running;
+    },
+    get maxInFlight() {
+      return log.peak;
+    },
+    get refused() {
+      return refused;
+    },
+  };
+}
+
+interface Judgement {
+  readonly fate: FakeFate;
+  readonly tokens: number;
+  readonly error?: FakeProviderError;
+}
+
+type Checked<T, R> = ReturnType<typeof checkedOptions<T, R>>;
+
+/** Decides about each call as it comes in: chance first, as a broken gateway would, then size, limits and content. */
+function judge<T, R>(options: Checked<T, R>): (items: readonly T[], now: number) => Judgement {
+  const { burstSeconds, requestsPerMinute, tokensPerMinute, maxItems, maxTokens, poisoned, namesPoison, errorRate } = options;
+  const random = seededRandom(options.seed);
+  const capacity = (perMinute: number): number => (perMinute * burstSeconds) / 60;
+  let limits: { readonly requests: TokenBucket; readonly tokens: TokenBucket } | undefined;
+
+  const byChance = (): (typeof CHANCES)[number] | undefined => {
+    let draw = random();
+    return CHANCES.find((kind) => {
+      draw -= errorRate[kind] ?? 0;
+      return draw < 0;
+    });
+  };
+
+  return (items, now) => {
+    const tokens = items.reduce((sum, item) => sum + options.tokensOf(item), 0);
+    const judged = (fate: FakeFate, message: string, ...rest: Rest): Judgement => ({
+      fate,
+      tokens,
+      error: new FakeProviderError(message, ...rest),
+    });
+    const accident = byChance();
+    if (accident === 'throttled') return judged('throttled', 'slow down', 429, retryAfter(1000));
+    if (accident === 'overloaded') return judged('overloaded', 'the provider is overloaded', 503);
+    if (accident === 'cut') return judged('cut', 'the connection was cut', undefined, {}, 'ECONNRESET');
+    if (items.length > maxItems)
+      return judged('tooLarge', `at most ${String(maxItems)} inputs in a request`, 400, {}, 'array_above_max_length');
+    if (tokens > maxTokens) {
+      return judged('tooLarge', `maximum context length is ${String(maxTokens)} tokens, however you requested ${String(tokens)}`, 400);
+    }
+    if (tokens > capacity(tokensPerMinute)) {
+      return judged('tooLarge', `request too large: limit ${String(capacity(tokensPerMinute))}, requested ${String(tokens)}`, 429);
+    }
+    limits ??= {
+      requests: new TokenBucket(requestsPerMinute, Math.max(1, capacity(requestsPerMinute)), now),
+      tokens: new TokenBucket(tokensPerMinute, capacity(tokensPerMinute), now),
+    };
+    const waitMs = Math.max(limits.requests.payableAt(1, now), limits.tokens.payableAt(tokens, now)) - now;
+    if (waitMs > 0) return judged('throttled', 'rate limit reached', 429, retryAfter(waitMs));
+    limits.requests.pay(1, now);
+    limits.tokens.pay(tokens, now);
+    const bad = items.findIndex((item) => poisoned.has(options.idOf(item)));
+    if (bad !== -1) return judged('poisoned', namesPoison ? `input[${String(bad)}] is invalid` : 'one of the inputs is invalid', 400);
+    return { fate: accident ?? 'answered', tokens };
+  };
+}
+
+type Rest = [status?: number | undefined, headers?: Readonly<Record<string, string>>, code?: string];
+
+function retryAfter(waitMs: number): Readonly<Record<string, string>> {
+  return { 'retry-after': String(Math.ceil(waitMs / 1000)), 'retry-after-ms': String(Math.ceil(waitMs)) };
+}
+
+function checkedOptions<T, R>(options: FakeProviderOptions<T, R>) {
+  known(NAME, options, [...Object.keys(FAKE_PROVIDER_DEFAULTS), 'answer', 'tokensOf', 'idOf', 'scheduler']);
+  const given = <K extends keyof typeof FAKE_PROVIDER_DEFAULTS>(name: K) => orDefault(options[name], FAKE_PROVIDER_DEFAULTS[name]);
+  const latencyMs = given('latencyMs');
+  const latency = typeof latencyMs === 'object' ? latencyMs : { base: latencyMs, perItem: 0 };
+  known(`${NAME}.latencyMs`, latency, ['base', 'perItem']);
+  const slowFactor = positive(NAME, 'slowFactor', given('slowFactor'));
+  if (slowFactor < 1) throw new FlowConfigError(NAME, 'slowFactor', 'a number >= 1', slowFactor);
+  const { seed = FAKE_PROVIDER_DEFAULTS.seed, scheduler = asyncScheduler } = options;
+  if (!Number.isSafeInteger(seed)) throw new FlowConfigError(NAME, 'seed', 'a whole number', seed);
+  const poisoned: unknown = given('poisoned');
+  if (!Array.isArray(poisoned)) throw new FlowConfigError(NAME, 'poisoned', 'a list of ids', poisoned);
+  return {
+    answer: required(NAME, 'answer', options.answer),
+    requestsPerMinute: positive(NAME, 'requestsPerMinute', given('requestsPerMinute')),
+    tokensPerMinute: positive(NAME, 'tokensPerMinute', given('tokensPerMinute')),
+    burstSeconds: positive(NAME, 'burstSeconds', given('burstSeconds')),
+    tokensOf: required(NAME, 'tokensOf', orDefault(options.tokensOf, quarterOfText)),
+    latency: { base: durationMs(NAME, 'latencyMs.base', latency.base), perItem: durationMs(NAME, 'latencyMs.perItem', latency.perItem) },
+    poisoned: new Set(poisoned as readonly string[]),
+    idOf: required(NAME, 'idOf', orDefault(options.idOf, idOrText)),
+    namesPoison: flag(NAME, 'namesPoison', given('namesPoison')),
+    maxItems: count(NAME, 'maxItems', given('maxItems')),
+    maxTokens: positive(NAME, 'maxTokens', given('maxTokens')),
+    errorRate: checkedChances(orDefault(options.errorRate, FAKE_PROVIDER_DEFAULTS.errorRate)),
+    slowFactor,
+    seed,
+    scheduler,
+  };
+}
+
+function checkedChances(rate: FakeErrorRate): FakeErrorRate {
+  known(`${NAME}.errorRate`, rate, CHANCES);
+  const sum = CHANCES.reduce((total, kind) => total + ratio(NAME, `errorRate.${kind}`, orDefault(rate[kind], 0)), 0);
+  if (sum > 1 + Number.EPSILON) throw new FlowConfigError(NAME, 'errorRate', 'chances of at most 1 together', sum);
+  return rate;
+}
+
+function quarterOfText(item: unknown): number {
+  return typeof item === 'string' ? Math.ceil(item.length / 4) : 1;
+}
+
+function idOrText(item: unknown): string {
+  return String(typeof item === 'object' && item !== null && 'id' in item ? item.id : item);
+}

@@ -1,0 +1,217 @@
+import { merge, Subject, take, tap } from 'rxjs';
+import type { SpeculateOptions } from '../../operators/speculate.js';
+import { speculate } from '../../operators/speculate.js';
+import { CallbackError } from '../../operators/support/errors.js';
+import type { MarbleSpec } from '../spec.js';
+
+const fault = new Error('the source broke');
+const broken = new Error('the call broke');
+
+type Options = Partial<SpeculateOptions<string, string, string>>;
+
+/** Every call is the inner stream of its name; a prediction and a call match when they are the same letter. */
+const speculated = (options: Options = {}): MarbleSpec['build'] => ({ input, inner }) =>
+  speculate({
+    predict: input('predict'),
+    confirm: input('confirm'),
+    match: (predicted, confirmed) => predicted === confirmed,
+    run: (call) => inner(call),
+    ...options,
+  });
+
+const label = 'speculate({ predict, confirm, match, run })';
+const spec = (given: Omit<MarbleSpec, 'operator'>): MarbleSpec => ({ operator: 'speculate', ...given });
+
+export const specs: readonly MarbleSpec[] = [
+  spec({
+    title: 'holds the result of a predicted call until it is confirmed',
+    label,
+    inputs: { predict:       '-a------------',
+              confirm:       '------a------|' },
+    inners: { a:              '---1--2--3|' },
+    subscriptions: { a:      '-^---------!' },
+    expected:                '------12--3--|',
+    cover: true,
+    build: speculated(),
+  }),
+  spec({
+    title: 'waits for streams that never emit',
+    label,
+    inputs: { predict:       '-', confirm: '-' },
+    subscriptions: { predict: '^ 999ms !', confirm: '^ 999ms !' },
+    expected:                '-',
+    unsub:                   '^ 999ms !',
+    build: speculated(),
+  }),
+  spec({
+    title: 'completes when nothing was confirmed, and stops what was predicted',
+    label,
+    inputs: { predict:       '-a----',
+              confirm:       '-----|' },
+    inners: { a:              '-1-2-3-4|' },
+    subscriptions: { a:      '-^---!', predict: '^----!' },
+    expected:                '-----|',
+    build: speculated(),
+  }),
+  spec({
+    title: 'makes the real call when nothing was predicted',
+    label,
+    inputs: { predict:       '|',
+              confirm:       '-a---|' },
+    inners: { a:              '--1--2|' },
+    subscriptions: { a:      '-^-----!' },
+    expected:                '---1--2|',
+    build: speculated(),
+  }),
+  spec({
+    title: 'has the whole result at once when the call had ended before it was confirmed',
+    label,
+    inputs: { predict:       '-a------|',
+              confirm:       '------a---|' },
+    inners: { a:              '-1-2|' },
+    subscriptions: { a:      '-^---!' },
+    expected:                '------(12)|',
+    build: speculated(),
+  }),
+  spec({
+    title: 'stops a wrong prediction and makes the real call',
+    label,
+    inputs: { predict:       '-a------|',
+              confirm:       '----b------|' },
+    inners: { a:              '-1-2-3|',
+              b:                 '--4|' },
+    subscriptions: { a:      '-^--!',
+                     b:      '----^--!' },
+    expected:                '------4----|',
+    build: speculated(),
+  }),
+  spec({
+    title: 'forgets a result that was not confirmed within ttlMs',
+    label: 'speculate({ predict, confirm, match, run, ttlMs: 4 })',
+    inputs: { predict:       '-a---------|',
+              confirm:       '-------a-----|' },
+    inners: { a:              '-1|' },
+    subscriptions: { a:     ['-^-!',
+                             '-------^-!'] },
+    expected:                '--------1----|',
+    build: speculated({ ttlMs: 4 }),
+  }),
+  spec({
+    title: 'stops a call that was not confirmed within ttlMs',
+    label: 'speculate({ predict, confirm, match, run, ttlMs: 4 })',
+    inputs: { predict:       '-a---------|',
+              confirm:       '-----------|' },
+    inners: { a:              '------1|' },
+    subscriptions: { a:      '-^---!' },
+    expected:                '-----------|',
+    build: speculated({ ttlMs: 4 }),
+  }),
+  spec({
+    title: 'replaces the oldest prediction by one too many',
+    label,
+    inputs: { predict:       '-a-b-------',
+              confirm:       '-----b-----|' },
+    inners: { a:              '---1|',
+              b:                '-2|' },
+    subscriptions: { a:      '-^-!',
+                     b:      '---^-!' },
+    expected:                '-----2-----|',
+    build: speculated(),
+  }),
+  spec({
+    title: 'runs several predictions at a time; a confirmation keeps the one that matches',
+    label: 'speculate({ predict, confirm, match, run, maxInFlight: 2 })',
+    inputs: { predict:       '-ab--------',
+              confirm:       '----a------|' },
+    inners: { a:              '-1----2|',
+              b:               '--3-----|' },
+    subscriptions: { a:      '-^------!',
+                     b:      '--^-!' },
+    expected:                '----1--2---|',
+    build: speculated({ maxInFlight: 2 }),
+  }),
+  spec({
+    title: 'gives up a prediction that has more to say than maxHeld',
+    label: 'speculate({ predict, confirm, match, run, maxHeld: 2 })',
+    inputs: { predict:       '-a---------',
+              confirm:       '------a-----|' },
+    inners: { a:              '-123|' },
+    subscriptions: { a:     ['-^--!',
+                             '------^---!'] },
+    expected:                '-------123--|',
+    build: speculated({ maxHeld: 2 }),
+  }),
+  spec({
+    title: 'makes the real call when the predicted one had failed',
+    label,
+    inputs: { predict:       '-a---------',
+              confirm:       '------a-----|' },
+    inners: { a:              '-#' },
+    subscriptions: { a:     ['-^!', '------^!'] },
+    expected:                '-------#',
+    error: broken,
+    build: speculated(),
+  }),
+  spec({
+    title: 'errors with a confirmed call, and with either stream',
+    label,
+    inputs: { predict:       '-a---#',
+              confirm:       '-a------|' },
+    inners: { a:              '-1------2|' },
+    subscriptions: { predict: '^----!', confirm: '^----!', a: '-^---!' },
+    expected:                '--1--#',
+    error: fault,
+    build: speculated(),
+  }),
+  spec({
+    title: 'stops every call when the consumer leaves',
+    label,
+    inputs: { predict:       '-a-b-----',
+              confirm:       '--a------' },
+    inners: { a:              '-1-2-3-4|',
+              b:                '-5-6-7|' },
+    subscriptions: { a:      '-^---!',
+                     b:      '---^-!' },
+    expected:                '--1-2-',
+    unsub:                   '^----!',
+    build: speculated(),
+  }),
+  spec({
+    title: 'leaves synchronous streams as soon as the consumer has enough',
+    label: `${label}, take(1)`,
+    inputs: { predict:       '(ab)',
+              confirm:       '(bcd|)' },
+    inners: { a: '(12|)', b: '(34|)' },
+    subscriptions: { predict: '(^!)', confirm: '(^!)', b: '(^!)' },
+    expected:                '(3|)',
+    synchronous: ['predict', 'confirm', 'a', 'b'],
+    build: (kit) => speculated()(kit).pipe(take(1)),
+  }),
+  spec({
+    title: 'turns a throwing match into an error',
+    label: 'speculate({ predict, confirm, match: throws, run })',
+    inputs: { predict:       '-a-----',
+              confirm:       '---a---|' },
+    inners: { a:              '-1|' },
+    expected:                '---#',
+    error: new CallbackError('speculate', 'match', 'threw', fault),
+    build: speculated({ match: () => { throw fault; } }),
+  }),
+  spec({
+    title: 'confirms what the consumer sends back after the value that made it do so',
+    label: `${label}, the consumer answers 1 by confirming b`,
+    inputs: { predict:       '--b-----',
+              confirm:       '-a-----' },
+    inners: { a:              '--(12)|', b: '-3|' },
+    expected:                '---(123)',
+    build: ({ input, inner }) => {
+      const loop = new Subject<string>();
+      return speculate({
+        predict: input('predict'),
+        confirm: merge(input('confirm'), loop),
+        match: (predicted: string, confirmed: string) => predicted === confirmed,
+        run: (call) => inner(call),
+      }).pipe(tap((value) => { if (value === '1') loop.next('b'); }));
+    },
+  }),
+];

@@ -1,0 +1,156 @@
+import type { ObservableInput, OperatorFunction } from 'rxjs';
+import { Observable } from 'rxjs';
+import { classifyError } from './classify-error.js';
+import { unusable } from './support/answers.js';
+import { ask } from './support/ask.js';
+import { FlowConfigError } from './support/errors.js';
+import { callback, count, orDefault, required } from './support/options.js';
+import type { SlotConfig, SlotOptions } from './support/slot-options.js';
+import { SLOT_DEFAULTS, SLOT_OPTIONS, slotConfig } from './support/slot-options.js';
+import { runInSlots } from './support/slots.js';
+import type { ItemContext, Overflow, Settled } from './support/types.js';
+
+export interface BulkheadMapOptions<T> extends SlotOptions {
+  /** Key of an item: a tool, a tenant, a host. Compared as a `Map` does. @defaultValue one key for all */
+  readonly key?: (item: T) => unknown;
+  /** Most inner streams of one key at a time: the same for all, by key, or your own rule. @defaultValue `perKeyDefault` */
+  readonly perKey?: number | Readonly<Record<string, number>> | ((key: unknown) => number);
+  /** The limit of a key that `perKey` does not name. @defaultValue Infinity */
+  readonly perKeyDefault?: number;
+  /**
+   * What happens at `maxQueued`: `'error'` fails the output, the others drop an item, whose caller gets an `OverflowError`. `'latest'`
+   * leaves only the newest of its key waiting; `'dropLowest'` is for `fairness` by priority, which in turn has no `'dropOldest'` and
+   * no `'latest'`.
+   * @defaultValue 'error'
+   */
+  readonly overflow?: Overflow;
+  /** Results go out as inner streams have them, in the order of the items, or in that order for equal keys. @defaultValue 'completion' */
+  readonly order?: 'completion' | 'input' | 'perKey';
+  /**
+   * Which of the waiting items goes next, among those whose key has room: keys in turn, the oldest item, or the most urgent one
+   * (`priority` answers 0 for the most urgent; equals go in turn by key).
+   * @defaultValue 'roundRobin'
+   */
+  readonly fairness?: 'roundRobin' | 'fifo' | { readonly kind: 'priority'; readonly priority: (item: T) => number };
+  /**
+   * `'settle'` hands on one {@link Settled} per item, with the last value of its inner stream; `'propagate'` hands on every value, and
+   * the first error ends the output.
+   * @defaultValue 'settle'
+   */
+  readonly errors?: 'settle' | 'propagate';
+}
+
+/** What {@link bulkheadMap} does when an option is left out. */
+export const BULKHEAD_MAP_DEFAULTS = { ...SLOT_DEFAULTS, perKeyDefault: Infinity } as const;
+
+const NAME = 'bulkheadMap';
+const OPTION_NAMES = [...SLOT_OPTIONS, 'key', 'perKey', 'perKeyDefault'];
+
+/**
+ * Runs one piece of work per item, so many at a time, and so many at a time for each key: a key that is full never blocks another.
+ *
+ * ```text marbles/bulkheadMap
+ * source  -A-B-c--------------|
+ *         bulkheadMap(project, { key, perKey: 1 }): A and B share a key, c has its own
+ * A        -----------(x|)
+ * c            ---(z|)
+ * B          .........----(y|)
+ * result  --------z---x---y---|
+ * ```
+ *
+ * - **Emits when** an inner stream ends: one {@link Settled} per item, with the last value (`undefined` when there was none). With
+ *   `errors: 'propagate'` every value, when it comes.
+ * - **Starts when** a slot is free, and a slot of the item's key. Which of several goes first, `fairness` says.
+ * - **Holds at most** `maxQueued` items that wait, results held back by `order` included, and those under way.
+ * - **Drops** nothing in silence: under an `overflow` other than `'error'` an item goes, and its rejection is emitted. With
+ *   `errors: 'propagate'` there are no rejections; `onEvent` is told.
+ * - **Completes when** the source has completed and every item has settled.
+ * - **Errors when** the source errors (`onSourceError` says what of the accepted items), the queue overflows under `overflow: 'error'`
+ *   (`OverflowError`), or a changing `concurrency` errors or is out of range; with `errors: 'propagate'` also with the first error of an inner
+ *   stream, `project` or `key`. Otherwise those reject their item.
+ * - **On unsubscribe** the queue and the timer are gone, every inner stream is torn down and its signal aborts, once, with a
+ *   `DOMException` named `AbortError`, before `unsubscribe` returns. A promise cannot be stopped: in a shared limiter it keeps its slot until
+ *   it settles or `abortGraceMs` has passed.
+ *
+ * An inner stream that never ends keeps its slot until `timeoutMs`. Keys with nothing waiting and nothing under way are forgotten. With
+ * `order: 'input'` and `errors: 'propagate'` the values of the first item in line are handed on at once, the others' are held.
+ *
+ * Source: keeping the rest of the ship dry when one compartment floods is the bulkhead of Nygard, "Release It!", 2007.
+ *
+ * @param project - Starts the work for one item: a promise, an Observable or anything `from` takes. A throw is a failed item.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example Tools with a limit each.
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { bulkheadMap } from 'sluice/operators';
+ *
+ * const calls = [{ tool: 'WebSearch', query: 'otters' }, { tool: 'ImageGen', query: 'an otter' }, { tool: 'WebSearch', query: 'rivers' }];
+ * const run = (call: { tool: string; query: string }) => Promise.resolve(`${call.tool}: ${call.query}`);
+ * const limits = { key: (call: { tool: string }) => call.tool, perKey: { ImageGen: 1, WebSearch: 5, CodeExec: 2 } };
+ * const seen: string[] = [];
+ * await of(...calls).pipe(bulkheadMap(run, limits)).forEach((settled) => {
+ *   if (settled.status === 'fulfilled') seen.push(settled.value);
+ * });
+ * seen; // => ['WebSearch: otters', 'ImageGen: an otter', 'WebSearch: rivers']
+ * ```
+ * @example Every value, as `mergeMap` hands them on.
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { bulkheadMap } from 'sluice/operators';
+ *
+ * const seen: string[] = [];
+ * of('to', 'be').pipe(bulkheadMap((word) => of(...word), { errors: 'propagate' })).subscribe((letter) => seen.push(letter));
+ * seen; // => ['t', 'o', 'b', 'e']
+ * ```
+ * @see {@link batchMap} when one call can take several items.
+ * @see {@link concatMapBy} when items of a key must run one after the other.
+ * @see {@link switchLatest} when only the newest item counts.
+ */
+export function bulkheadMap<T, R>(
+  project: (item: T, context: ItemContext) => ObservableInput<R>,
+  options: BulkheadMapOptions<T> & { readonly errors: 'propagate' },
+): OperatorFunction<T, R>;
+export function bulkheadMap<T, R>(
+  project: (item: T, context: ItemContext) => ObservableInput<R>,
+  options?: BulkheadMapOptions<T> & { readonly errors?: 'settle' },
+): OperatorFunction<T, Settled<T, R>>;
+export function bulkheadMap<T, R>(
+  project: (item: T, context: ItemContext) => ObservableInput<R>,
+  options: BulkheadMapOptions<T> = {},
+): OperatorFunction<T, R | Settled<T, R>> {
+  const shared = slotConfig<T>(NAME, options, OPTION_NAMES, { orders: ['completion', 'input', 'perKey'], priorities: true });
+  const key = shared.order === 'perKey' ? required(NAME, 'key', options.key) : callback(NAME, 'key', options.key);
+  const config: SlotConfig<T, R> = {
+    ...shared,
+    operator: NAME,
+    project: required(NAME, 'project', project),
+    key,
+    limitOf: limits(options),
+    onError: 'continue',
+    classify: classifyError,
+  };
+  return (source) =>
+    new Observable((subscriber) => {
+      runInSlots(config, source, subscriber);
+    });
+}
+
+/** How many items of a key may be under way. */
+function limits<T>({ perKey, perKeyDefault, key: keyOf }: BulkheadMapOptions<T>): (key: unknown) => number {
+  const others = count(NAME, 'perKeyDefault', orDefault(perKeyDefault, BULKHEAD_MAP_DEFAULTS.perKeyDefault));
+  if (perKey === undefined) return () => others;
+  if (keyOf === undefined) throw new FlowConfigError(NAME, 'perKey', 'absent without a `key`', perKey);
+  if (typeof perKey === 'function') return (key) => limitFrom(perKey, key);
+  if (typeof perKey !== 'object' || (perKey as unknown) === null) {
+    const same = count(NAME, 'perKey', perKey);
+    return () => same;
+  }
+  const byKey = new Map<unknown, number>(Object.entries(perKey).map(([name, limit]) => [name, count(NAME, `perKey.${name}`, limit)]));
+  return (key) => byKey.get(key) ?? others;
+}
+
+function limitFrom(perKey: (key: unknown) => number, key: unknown): number {
+  const limit: unknown = ask(NAME, 'perKey', perKey, key);
+  if (limit === Infinity || (Number.isSafeInteger(limit) && (limit as number) >= 1)) return limit as number;
+  throw unusable(NAME, 'perKey', 'a whole number >= 1 or Infinity', limit);
+}

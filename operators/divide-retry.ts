@@ -1,0 +1,178 @@
+import { Observable } from 'rxjs';
+import { classifyError } from './classify-error.js';
+import { onAbort } from './support/abort.js';
+import type { BatchWork } from './support/batch-engine.js';
+import { BatchEngine } from './support/batch-engine.js';
+import type { EngineConfig, GatedBatchOptions } from './support/batch-options.js';
+import { engineConfig, GATED_BATCH_DEFAULTS } from './support/batch-options.js';
+import { FlowConfigError } from './support/errors.js';
+import { count, known, required } from './support/options.js';
+import type { Settled } from './support/types.js';
+
+const NAME = 'divideRetry';
+
+type Shared =
+  | 'limiter'
+  | 'weigh'
+  | 'id'
+  | 'classify'
+  | 'retry'
+  | 'split'
+  | 'attemptTimeoutMs'
+  | 'itemDeadlineMs'
+  | 'onEvent'
+  | 'scheduler'
+  | 'random';
+
+export interface DivideRetryOptions<T> extends Pick<GatedBatchOptions<T>, Shared> {
+  /** Calls at a time for one list of items. Not together with `limiter`. @defaultValue 4 */
+  readonly concurrency?: number;
+  /** Lane of all its calls in the limiter. @defaultValue the limiter's last lane */
+  readonly lane?: string;
+}
+
+/** What one run may be told; a number, as `mergeMap` passes along, tells nothing. */
+export interface DivideRetryContext {
+  /** Ends the run with the signal's reason. */
+  readonly signal?: AbortSignal;
+}
+
+export const DIVIDE_RETRY_DEFAULTS = {
+  concurrency: GATED_BATCH_DEFAULTS.concurrency,
+  retry: GATED_BATCH_DEFAULTS.retry,
+  split: GATED_BATCH_DEFAULTS.split,
+  attemptTimeoutMs: GATED_BATCH_DEFAULTS.attemptTimeoutMs,
+  itemDeadlineMs: GATED_BATCH_DEFAULTS.itemDeadlineMs,
+} as const;
+
+const OPTIONS = [
+  'limiter',
+  'concurrency',
+  'lane',
+  'weigh',
+  'id',
+  'classify',
+  'retry',
+  'split',
+  'attemptTimeoutMs',
+  'itemDeadlineMs',
+  'onEvent',
+  'scheduler',
+  'random',
+] as const satisfies readonly (keyof DivideRetryOptions<unknown>)[];
+
+/**
+ * Makes work on a list survive its bad items: the list is sent in one call, what fails is retried or cut up until the bad item stands
+ * alone, and every item comes back with its own result or its own error.
+ *
+ * ```text marbles/divideRetry
+ *           divideRetry(work)([...'abcdefgh'])
+ * abcdefgh  --#
+ * ab          --(r|)
+ * cd          --#
+ * ef          ------(r|)
+ * gh          --(r|)
+ * c             ----#
+ * d             --------(r|)
+ * result    ------------(R|)
+ *           # = Error: forbidden words
+ *           R = "ABcDEFGH"
+ * ```
+ *
+ * - **Emits when** every item has settled: one list of {@link Settled}, in the order of the items.
+ * - **Sends** nothing before it is subscribed to, and afresh for every subscriber. The first call has all items, unless they weigh more
+ *   than the limiter can ever grant; every call needs a permit of its own.
+ * - **Cuts up** what fails because of some of its items (`itemFault`, `tooLarge`), never a 429, a 5xx, a 401, a connection or an abort.
+ * - **Holds at most** the items it was given.
+ * - **Drops** nothing.
+ * - **Completes when** it has emitted; for no items at once, with an empty list and without a call.
+ * - **Errors when** `signal` aborts, with its reason. A call that fails never errors the result.
+ * - **On unsubscribe** every call's signal aborts, once, with a `DOMException` named `AbortError`; nothing is sent any more.
+ *
+ * Work that answers at once makes a result at once. Work that fails whatever it is given is found out: see `split` of {@link batchMap}.
+ *
+ * Source: group testing (Dorfman, 1943), with the difference that a good item must be part of one call that succeeds.
+ *
+ * @param work - Makes one call, as for {@link batchMap}. A throw is a failed call; an Observable answers with its last value.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { divideRetry } from 'sluice/operators';
+ *
+ * const calls: string[] = [];
+ * const translate = divideRetry((texts: readonly string[]) => {
+ *   calls.push(texts.join(' '));
+ *   if (texts.includes('bad')) throw Object.assign(new Error('forbidden words'), { status: 400 });
+ *   return of(texts.map((text) => text.toUpperCase()));
+ * });
+ * const seen: string[] = [];
+ * translate(['a', 'bad', 'c']).subscribe((settled) => {
+ *   for (const one of settled) seen.push(one.status === 'fulfilled' ? one.value : `${one.input}: ${(one.reason as Error).message}`);
+ * });
+ * seen; // => ['A', 'bad: forbidden words', 'C']
+ * calls; // => ['a bad c', 'a', 'bad', 'c']
+ * ```
+ * @see {@link batchMap} when batches are yet to be formed: there the option `split` does the same, each part under its own permit.
+ */
+export function divideRetry<T, R>(
+  work: BatchWork<T, R>,
+  options: DivideRetryOptions<T> = {},
+): (items: readonly T[], context?: DivideRetryContext | number) => Observable<Settled<T, R>[]> {
+  required(NAME, 'work', work);
+  const config = divideConfig(options);
+
+  return (items, context) =>
+    new Observable((subscriber) => {
+      const settled: Settled<T, R>[] = [];
+      const engine = new BatchEngine<T, R>(config, work, {
+        settled: (job) => {
+          settled[job.index] = job.toSettled();
+        },
+        finished: () => {
+          subscriber.next(settled);
+          subscriber.complete();
+        },
+        failed: (error) => {
+          subscriber.error(error);
+        },
+      });
+      subscriber.add(() => {
+        engine.close();
+      });
+      const signal = typeof context === 'object' ? context.signal : undefined;
+      subscriber.add(
+        onAbort(signal, () => {
+          subscriber.error(signal?.reason);
+        }),
+      );
+      if (subscriber.closed) return;
+      for (const item of [...items]) engine.offer(item);
+      engine.finish();
+    });
+}
+
+function divideConfig<T>(options: DivideRetryOptions<T>): EngineConfig<T> {
+  known(NAME, options, OPTIONS);
+  const { lane, limiter, concurrency, ...rest } = options;
+  if (lane !== undefined && (typeof lane !== 'string' || lane === '')) throw new FlowConfigError(NAME, 'lane', 'a non-empty string', lane);
+  const lanes = limiter?.lanes;
+  if (lane !== undefined && lanes?.includes(lane) === false)
+    throw new FlowConfigError(NAME, 'lane', `a lane the limiter has (${lanes.join()})`, lane);
+  return engineConfig(
+    NAME,
+    {
+      ...rest,
+      ...(concurrency !== undefined && { concurrency: count(NAME, 'concurrency', concurrency) }),
+      ...(limiter !== undefined && { limiter }),
+      ...(lane !== undefined && { lanes: [{ name: lane }] }),
+      // The batch is what was given: nothing leaves before all of it is there.
+      maxSize: Infinity,
+      maxWeight: Infinity,
+      maxQueued: Infinity,
+      window: () => Infinity,
+      burst: 'sync',
+    },
+    classifyError,
+  );
+}

@@ -1,0 +1,78 @@
+import { Ring } from './ring.js';
+
+/** A place in a line. What stands in it may be replaced as long as the place is open. */
+class Place<T> {
+  item: T | undefined = undefined;
+  state: 'open' | 'ready' | 'left' = 'open';
+  counts = false;
+
+  constructor(
+    readonly key: unknown,
+    readonly line: Ring<Place<T>>,
+  ) {}
+}
+
+export type OrderedPlace<T> = Place<T>;
+
+/**
+ * Hands out in the order of entering what gets ready in any order: one line per key, each with its own order. O(1) per item on
+ * average; a line that is empty is forgotten.
+ */
+export class ReorderBuffer<T> {
+  readonly #lines = new Map<unknown, Ring<Place<T>>>();
+  readonly #out: (item: T) => void;
+  #held = 0;
+
+  /** `out` is called with each item when its turn has come, from inside `ready` or `leave`, which it must not call. */
+  constructor(out: (item: T) => void) {
+    this.#out = out;
+  }
+
+  /** Items that are ready and wait for others, without those that do not count. */
+  get held(): number {
+    return this.#held;
+  }
+
+  /** Whom a line waits for; undefined when it is empty. */
+  head(key: unknown): T | undefined {
+    return this.#lines.get(key)?.peek()?.item;
+  }
+
+  /** Takes the next place in the line of `key`. */
+  enter(key: unknown): Place<T> {
+    let line = this.#lines.get(key);
+    if (line === undefined) this.#lines.set(key, (line = new Ring()));
+    const place = new Place<T>(key, line);
+    line.push(place);
+    return place;
+  }
+
+  /** What stands in the place is ready: it goes out now, or as soon as everything before it has. */
+  ready(place: Place<T>, counts = true): void {
+    this.#close(place, 'ready', counts);
+  }
+
+  /** Frees a place: nobody waits for it any more. */
+  leave(place: Place<T>): void {
+    this.#close(place, 'left', false);
+  }
+
+  clear(): void {
+    this.#lines.clear();
+    this.#held = 0;
+  }
+
+  #close(place: Place<T>, state: 'ready' | 'left', counts: boolean): void {
+    if (place.state !== 'open') return;
+    place.state = state;
+    place.counts = counts;
+    if (counts) this.#held++;
+    const { line, key } = place;
+    for (let head = line.peek(); head !== undefined && head.state !== 'open'; head = line.peek()) {
+      line.shift();
+      if (head.counts) this.#held--;
+      if (head.state === 'ready') this.#out(head.item as T);
+    }
+    if (line.length === 0) this.#lines.delete(key);
+  }
+}

@@ -1,0 +1,221 @@
+import type { ObservableInput, ObservedValueOf, SchedulerLike } from 'rxjs';
+import { asapScheduler, from, Observable } from 'rxjs';
+import { classifyError } from './classify-error.js';
+import { schedulerOption } from './support/alarm.js';
+import { connect } from './support/connect.js';
+import { FlowConfigError } from './support/errors.js';
+import type { FlowSink } from './support/events.js';
+import { safeSink } from './support/events.js';
+import type { LaneBatch, LaneMergerConfig } from './support/lane-merger.js';
+import { LaneMerger } from './support/lane-merger.js';
+import { LaneTable, overflow } from './support/lanes.js';
+import { notifier } from './support/notifier.js';
+import { callback, count, flag, known, oneOf, orDefault, positive } from './support/options.js';
+import type { Fairness, LaneOptions, Overflow } from './support/types.js';
+
+export type { LaneBatch } from './support/lane-merger.js';
+
+/** A lane and where its items come from. */
+export interface MergeLane<T, N extends string = string> extends Omit<LaneOptions, 'name' | 'overflow'> {
+  readonly name: N;
+  /** The items of the lane: an Observable, promise or iterable. */
+  readonly source: ObservableInput<T>;
+  /** Longest an item waits for company, in ms. 0 = until the end of the frame. @defaultValue 0 for the first lane, 50 for the second, 500 for all others */
+  readonly maxWaitMs?: number;
+  /** What happens at the lane's bound. @defaultValue the operator's `overflow` */
+  readonly overflow?: LaneOverflow;
+}
+
+/** A lane that is full makes room in itself: bounds are never shared, so there is no lower lane to drop from. */
+export type LaneOverflow = Exclude<Overflow, 'dropLowest'>;
+
+export interface MergeLanesOptions<T> {
+  /** Most items in one batch. @defaultValue 16 */
+  readonly maxSize?: number;
+  /** Most total weight in one batch, in the unit `weigh` returns. @defaultValue Infinity */
+  readonly maxWeight?: number;
+  /** Heaviest item that may travel alone under `oversize: 'alone'`; above it the stream errors. @defaultValue Infinity */
+  readonly hardMaxWeight?: number;
+  /** Weight of one item, for example its token count: finite and >= 0. @defaultValue `() => 1` */
+  readonly weigh?: (item: T) => number;
+  /** An item heavier than `maxWeight` is emitted `'alone'`, left out (`'drop'`), or errors the stream (`'reject'` and `'error'`). @defaultValue 'alone' */
+  readonly oversize?: 'alone' | 'reject' | 'drop' | 'error';
+  /** Which lane leads a batch that is full, and in which order lanes fill it up. @defaultValue 'strict' */
+  readonly fairness?: Fairness;
+  /** Emits all that waits at each of its values. Its completion is ignored, its error is the stream's. @defaultValue none */
+  readonly flush?: ObservableInput<unknown>;
+  /** Most items waiting in each lane; never a bound that lanes share. @defaultValue 1000 */
+  readonly maxQueued?: number;
+  /** What happens at a lane's bound: `'error'` errors the stream, the others drop an item of that lane. @defaultValue 'error' */
+  readonly overflow?: LaneOverflow;
+  /** For lanes that do not wait: `'asap'` gathers what arrives within the current frame, `'sync'` emits every item at once. @defaultValue 'asap' */
+  readonly burst?: 'asap' | 'sync';
+  /** The error of one lane errors the stream, or ends that lane alone and is reported as `swallowed`. @defaultValue 'propagate' */
+  readonly laneError?: 'propagate' | 'isolate';
+  /** Completes with the first lane that does, instead of the last. @defaultValue false */
+  readonly eagerComplete?: boolean;
+  /** Whether all that waits is emitted before an error (of a lane, a callback or `flush`) or dropped. @defaultValue 'flush' */
+  readonly onSourceError?: 'flush' | 'abort';
+  /** Clock and timer. @defaultValue `asyncScheduler`, and `asapScheduler` for the end of the frame */
+  readonly scheduler?: SchedulerLike;
+  /** Told of every batch (`batchFormed`), dropped item (`dropped`), isolated error (`swallowed`) and lane given up (`cancelled`). @defaultValue none */
+  readonly onEvent?: FlowSink;
+}
+
+/** What {@link mergeLanes} does when an option is left out. */
+export const MERGE_LANES_DEFAULTS = {
+  maxSize: 16,
+  maxWeight: Infinity,
+  hardMaxWeight: Infinity,
+  oversize: 'alone',
+  fairness: 'strict',
+  maxQueued: 1000,
+  overflow: 'error',
+  burst: 'asap',
+  laneError: 'propagate',
+  eagerComplete: false,
+  onSourceError: 'flush',
+} as const;
+
+/** How long the first lane waits, the second, and all others. */
+const WAITS_MS = [0, 50, 500] as const;
+
+const NAME = 'mergeLanes';
+const OPTION_NAMES = [...Object.keys(MERGE_LANES_DEFAULTS), 'weigh', 'flush', 'scheduler', 'onEvent'];
+const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const satisfies readonly LaneOverflow[];
+
+/**
+ * Merges streams of different urgency into batches: an urgent item sends a batch at once, and whatever waits in the lower lanes rides
+ * along in the places that are left.
+ *
+ * ```text marbles/mergeLanes
+ * high    ------(AB)--------------C---|
+ * low     --a---b---c---d---e---f-----|
+ *         mergeLanes([high, low]) with maxWaitMs 0 and 12
+ * result  ------x---------------y-z---|
+ *         x = "ABab by high: urgent"
+ *         y = "cdef by low: time"
+ *         z = "C by high: urgent"
+ * ```
+ *
+ * - **Emits when** a lane's oldest item is `maxWaitMs` old, the lanes together reach `maxSize` or `maxWeight`, or `flush` emits. Never an
+ *   empty batch. The batch starts with the oldest item of the lane that triggered it; the rest is filled by `fairness`, first in, first
+ *   out inside a lane. An item that does not fit closes its lane for this batch; others may still fill it up.
+ * - **Holds at most** `maxQueued` items of each lane, and what the consumer itself sends into a lane while it is handed a batch.
+ * - **Drops** nothing, unless a lane's `overflow` or `oversize: 'drop'` says so.
+ * - **Completes when** all lanes have completed (with `eagerComplete` the first), after what still waits.
+ * - **Errors when** a lane errors (unless `laneError: 'isolate'`) or `flush` does, `weigh` throws or returns something unusable
+ *   (`CallbackError`), an item is too heavy (`ItemTooHeavyError`), or a lane overflows (`OverflowError`); what waits is emitted first,
+ *   unless `onSourceError: 'abort'`.
+ * - **On unsubscribe** all lanes are left, what waits is dropped and the timers are cleared.
+ *
+ * The loop is open: priority acts when a batch is filled, not afterwards. Behind `mergeMap(call, 4)` an urgent batch queues up like any
+ * other.
+ *
+ * @param lanes - Most urgent first; they are subscribed to in this order.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when a lane or an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { mergeLanes } from 'sluice/operators';
+ *
+ * const seen: string[][] = [];
+ * mergeLanes([
+ *   { name: 'person', source: of('question') },
+ *   { name: 'nightly', source: of('report', 'backup') },
+ * ]).subscribe(({ items }) => seen.push(items));
+ * seen; // => [['question', 'report', 'backup']]
+ * ```
+ * @see {@link batchMap} with `lanes` when the batches are calls with a limit on how many run at once: there an urgent item goes before
+ *   everything that has not been sent. {@link batch} when all items are alike.
+ */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- a lane of whatever items; which, is inferred
+export function mergeLanes<const L extends readonly MergeLane<any>[]>(
+  lanes: L,
+  options: MergeLanesOptions<ItemOf<L>> = {},
+): Observable<LaneBatch<ItemOf<L>, L[number]['name']>> {
+  known(NAME, options, OPTION_NAMES);
+  const config = readOptions<ItemOf<L>>(lanes, options);
+  const sources = lanes.map(({ source }, i) => sourceOf<ItemOf<L>>(source, i));
+  const flush$ = notifier(NAME, options.flush);
+
+  return new Observable((subscriber) => {
+    const merger = new LaneMerger<ItemOf<L>, L[number]['name']>(config, subscriber);
+    subscriber.add(() => {
+      merger.stop();
+    });
+    // `flush` first: a lane that emits at once may make its consumer ask for one.
+    if (flush$) {
+      connect(flush$, subscriber, {
+        next: () => {
+          merger.flush();
+        },
+        error: (error) => {
+          merger.error(error);
+        },
+        // No more flushes; the batches go on.
+        complete: () => undefined,
+      });
+    }
+    for (const [lane, source] of sources.entries()) {
+      if (subscriber.closed) return;
+      connect(source, subscriber, {
+        next: (item) => {
+          merger.next(lane, item);
+        },
+        error: (error) => {
+          merger.laneError(lane, error);
+        },
+        complete: () => {
+          merger.laneComplete();
+        },
+      });
+    }
+  });
+}
+
+type ItemOf<L extends readonly MergeLane<unknown>[]> = ObservedValueOf<L[number]['source']>;
+
+function readOptions<T>(lanes: readonly MergeLane<unknown>[], options: MergeLanesOptions<T>): LaneMergerConfig<T> {
+  const d = MERGE_LANES_DEFAULTS;
+  // Without lanes a table would make one of its own.
+  if (!Array.isArray(lanes)) throw new FlowConfigError(NAME, 'lanes', 'a list of at least one lane', lanes);
+  const maxWeight = positive(NAME, 'maxWeight', orDefault(options.maxWeight, d.maxWeight));
+  const hardMaxWeight = positive(NAME, 'hardMaxWeight', orDefault(options.hardMaxWeight, d.hardMaxWeight));
+  if (hardMaxWeight < maxWeight)
+    throw new FlowConfigError(NAME, 'hardMaxWeight', `a number >= \`maxWeight\` (${String(maxWeight)}) or Infinity`, hardMaxWeight);
+  const table = new LaneTable(NAME, lanes, {
+    maxQueued: count(NAME, 'maxQueued', orDefault(options.maxQueued, d.maxQueued)),
+    overflow: overflow(NAME, 'overflow', orDefault(options.overflow, d.overflow), OVERFLOWS),
+    fairness: orDefault(options.fairness, d.fairness),
+    leastQueued: 1,
+    overflows: OVERFLOWS,
+    extra: ['source'],
+  });
+  return {
+    operator: NAME,
+    table,
+    waitsMs: table.lanes.map(({ maxWaitMs }, i) => maxWaitMs ?? WAITS_MS[i] ?? WAITS_MS[2]),
+    maxSize: count(NAME, 'maxSize', orDefault(options.maxSize, d.maxSize)),
+    maxWeight,
+    hardMaxWeight,
+    weigh: callback(NAME, 'weigh', options.weigh),
+    oversize: oneOf(NAME, 'oversize', orDefault(options.oversize, d.oversize), ['alone', 'reject', 'drop', 'error']),
+    burst: oneOf(NAME, 'burst', orDefault(options.burst, d.burst), ['asap', 'sync']),
+    isolates: oneOf(NAME, 'laneError', orDefault(options.laneError, d.laneError), ['propagate', 'isolate']) === 'isolate',
+    eagerComplete: flag(NAME, 'eagerComplete', orDefault(options.eagerComplete, d.eagerComplete)),
+    onSourceError: oneOf(NAME, 'onSourceError', orDefault(options.onSourceError, d.onSourceError), ['flush', 'abort']),
+    scheduler: schedulerOption(NAME, options.scheduler),
+    frameScheduler: options.scheduler ?? asapScheduler,
+    classify: (error) => classifyError(error, { size: 1, attempt: 1, aborted: false }).class,
+    onEvent: safeSink(callback(NAME, 'onEvent', options.onEvent)),
+  };
+}
+
+function sourceOf<T>(source: ObservableInput<T>, lane: number): Observable<T> {
+  try {
+    return from(source);
+  } catch {
+    throw new FlowConfigError(NAME, `lanes[${String(lane)}].source`, 'an Observable, promise or iterable', source);
+  }
+}

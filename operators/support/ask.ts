@@ -1,0 +1,52 @@
+import { isAmount, unusable } from './answers.js';
+import { CallbackError } from './errors.js';
+
+/** What `closeWhen` is told about the open batch, before the item joins it. */
+export interface BatchState<T> {
+  /** The items waiting, oldest first; a look at the moment, so do not keep it. */
+  readonly items: readonly T[];
+  /** Their total weight. */
+  readonly weight: number;
+  /** Weight of the item in question. */
+  readonly itemWeight: number;
+}
+
+/** Says where a batch ends: `'before'` the item, `'after'` it, or not here. */
+export type CloseWhen<T> = (item: T, state: BatchState<T>) => 'before' | 'after' | false;
+
+/** Cuts an item that is too heavy into parts, in order. */
+export type SplitItem<T> = (item: T) => readonly T[];
+
+/**
+ * Calls a callback of yours.
+ *
+ * @throws CallbackError with what it threw as its cause
+ */
+export function ask<A extends unknown[], R>(operator: string, name: string, callback: (...args: A) => R, ...args: A): R {
+  try {
+    return callback(...args);
+  } catch (cause) {
+    throw new CallbackError(operator, name, 'threw', cause);
+  }
+}
+
+/** @throws CallbackError when it is no finite number >= 0 */
+export function weightOf<T>(operator: string, weigh: (item: T) => number, item: T): number {
+  const weight = ask(operator, 'weigh', weigh, item);
+  if (isAmount(weight) && weight !== Infinity) return weight;
+  throw unusable(operator, 'weigh', 'a finite number >= 0', weight);
+}
+
+/** @throws CallbackError when it answers something else */
+export function whenToClose<T>(operator: string, closeWhen: CloseWhen<T>, item: T, state: BatchState<T>): 'before' | 'after' | false {
+  const when: unknown = ask(operator, 'closeWhen', closeWhen, item, state);
+  if (when === 'before' || when === 'after' || when === false) return when;
+  throw new CallbackError(operator, 'closeWhen', "must return 'before', 'after' or false");
+}
+
+/** @throws CallbackError when there is no part */
+export function partsOf<T>(operator: string, splitItem: SplitItem<T>, item: T): readonly T[] {
+  const parts: unknown = ask(operator, 'splitItem', splitItem, item);
+  if (Array.isArray(parts) && parts.length > 0) return parts as readonly T[];
+  throw new CallbackError(operator, 'splitItem', 'must return an array with at least one part');
+}

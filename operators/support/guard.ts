@@ -1,0 +1,29 @@
+import type { ObservableInput } from 'rxjs';
+import { from, mergeMap } from 'rxjs';
+import { ask } from './ask.js';
+import { CallbackError, GuardRefusedError } from './errors.js';
+import type { ItemContext } from './types.js';
+import { isPromise } from './work.js';
+
+/** Whether a call may be made: yes, no, or no with a reason. */
+export type Guard<T> = (call: T, context: ItemContext) => boolean | string | PromiseLike<boolean | string>;
+
+type Project<T, R> = (call: T, context: ItemContext) => ObservableInput<R>;
+
+/** The work behind its guard. An answer that is no promise takes no time. */
+export function guarded<T, R>(operator: string, guard: Guard<T>, project: Project<T, R>): Project<T, R> {
+  return (call, context) => {
+    const pass = (answer: unknown): ObservableInput<R> => {
+      if (answer === true) return project(call, context);
+      if (answer === false) throw new GuardRefusedError(operator, context.index, undefined);
+      if (typeof answer === 'string') throw new GuardRefusedError(operator, context.index, answer);
+      throw new CallbackError(operator, 'guard', 'must answer true, false or a reason');
+    };
+    const answer = ask(operator, 'guard', guard, call, context);
+    if (!isPromise(answer)) return pass(answer);
+    const asked = Promise.resolve(answer).catch((error: unknown) => {
+      throw new CallbackError(operator, 'guard', 'threw', error);
+    });
+    return from(asked).pipe(mergeMap(pass));
+  };
+}

@@ -1,0 +1,331 @@
+import { describe, expect, it } from 'vitest';
+import type { SearchLimits, SearchStep } from '../../operators/kernel/bad-item-search.js';
+import { BadItemSearch } from '../../operators/kernel/bad-item-search.js';
+import { trustedBlame } from '../../operators/kernel/divide-plan.js';
+
+type Fate = 'done' | 'rejected' | 'inferred' | 'given up' | 'left';
+type Blame = (call: readonly number[], bad: ReadonlySet<number>) => readonly number[] | undefined;
+
+/** Who leaves, and before the end of which call. */
+interface Leaving {
+  readonly item: number;
+  readonly call: number;
+}
+
+interface Case {
+  readonly size: number;
+  readonly bad: ReadonlySet<number>;
+  readonly limits: SearchLimits;
+  readonly blame?: Blame;
+  readonly leaving?: Leaving;
+  /** Errors that say nothing, so that the search may doubt whether anything can succeed. */
+  readonly doubtful?: boolean;
+}
+
+interface Outcome {
+  readonly fates: ReadonlyMap<number, Fate>;
+  readonly calls: readonly (readonly number[])[];
+  readonly depths: readonly number[];
+}
+
+/** Carries a search out against work that fails when one of its items is bad. */
+function execute({ size, bad, limits, blame = () => undefined, leaving, doubtful = false }: Case): Outcome {
+  const fates = new Map<number, Fate>();
+  const settle = (items: readonly number[], fate: Fate): void => {
+    for (const item of items) {
+      if (fates.get(item) === 'left') continue;
+      if (fates.has(item)) throw new Error(`item ${String(item)} is ${String(fates.get(item))} already and now ${fate}`);
+      fates.set(item, fate);
+    }
+  };
+  const isHere = (item: number): boolean => !fates.has(item);
+  const search = new BadItemSearch<number>(0, limits, isHere);
+  const calls: (readonly number[])[] = [];
+  const depths: number[] = [];
+  let blameRounds = 0;
+  let alone = 0;
+  let nothingWorks = doubtful;
+  let send: readonly number[] = range(size);
+  let depth = 0;
+  while (send.length > 0) {
+    // What has left before the call is not in it.
+    const asked = send;
+    send = asked.filter(isHere);
+    let step: SearchStep<number>;
+    if (send.length === 0) {
+      step = search.untold(spent());
+    } else {
+      calls.push(send);
+      depths.push(depth);
+      if (leaving?.call === calls.length && isHere(leaving.item)) fates.set(leaving.item, 'left');
+      if (send.some((item) => bad.has(item))) {
+        if (send.length === 1) alone++;
+        step = search.failed(send, depth, trustedBlame(blame(send, bad), send.length), spent());
+      } else {
+        nothingWorks = false;
+        settle(send, 'done');
+        step = search.succeeded(send, spent());
+      }
+    }
+    if (step.blamed) blameRounds++;
+    settle(step.reject, 'rejected');
+    settle(step.infer, 'inferred');
+    settle(step.giveUp, 'given up');
+    if (step.send.some((item) => search.held.includes(item))) throw new Error('an item is sent and held');
+    send = step.send;
+    depth = step.depth;
+  }
+  return { fates, calls, depths };
+
+  function spent() {
+    return { calls: calls.length, blameRounds, alone: nothingWorks ? alone : 0 };
+  }
+}
+
+const range = (size: number): number[] => Array.from({ length: size }, (_, i) => i);
+const limits = (size: number, change: Partial<SearchLimits> = {}): SearchLimits => ({
+  maxCalls: 2 * size,
+  maxDepth: 16,
+  maxBlameRounds: 3,
+  confirm: true,
+  ...change,
+});
+const count = ({ fates }: Outcome, fate: Fate): number => [...fates.values()].filter((seen) => seen === fate).length;
+
+/** Every subset of 0 to size - 1 that is not empty. */
+function* badSets(size: number): Generator<Set<number>> {
+  for (let bits = 1; bits < 1 << size; bits++) yield new Set(range(size).filter((i) => (bits >> i) & 1));
+}
+
+const firstBad: Blame = (call, bad) => [call.findIndex((item) => bad.has(item))];
+const allBad: Blame = (call, bad) => call.flatMap((item, at) => (bad.has(item) ? [at] : []));
+const firstGood: Blame = (call, bad) => {
+  const at = call.findIndex((item) => !bad.has(item));
+  return at === -1 ? undefined : [at];
+};
+const blames: Record<string, Blame> = {
+  none: () => undefined,
+  'the first bad one': firstBad,
+  'all bad ones': allBad,
+  'a good one': firstGood,
+  'one twice': (call, bad) => [...firstBad(call, bad)!, ...firstBad(call, bad)!],
+  'one out of range': (call, bad) => [...firstBad(call, bad)!, call.length],
+};
+
+/** What must hold whatever happens. */
+function check(given: Case, outcome: Outcome, blamesGood: boolean): void {
+  const { size, bad, limits: bounds } = given;
+  const { fates, calls } = outcome;
+  if (fates.size !== size) throw new Error(`${String(fates.size)} of ${String(size)} items have a fate`);
+  if (calls.length > Math.max(1, bounds.maxCalls)) throw new Error(`${String(calls.length)} calls of ${String(bounds.maxCalls)}`);
+  if (outcome.depths.some((depth) => depth > bounds.maxDepth)) throw new Error('a call is too deep');
+  for (const [item, fate] of fates) {
+    if (fate === 'done' && bad.has(item)) throw new Error('a bad item is done');
+    if ((fate === 'rejected' || fate === 'inferred') && !bad.has(item) && !blamesGood)
+      throw new Error(`good item ${String(item)} is ${fate}`);
+    if (fate === 'inferred' && bounds.confirm) throw new Error('inferred in spite of confirm');
+    if (fate === 'given up' && bounds.maxCalls > size && bounds.maxDepth >= 4) throw new Error(`item ${String(item)} is given up`);
+  }
+}
+
+const sizes = [1, 2, 3, 4, 5, 6, 7, 8];
+/** Blame that is not trusted is no blame, and a good item that is named is one item less: smaller batches show that as well. */
+const sizesFor = (blame: string): number[] => sizes.slice(0, blame === 'a good one' ? 6 : blame.startsWith('one') ? 5 : 8);
+/** All of it takes a few seconds, and longer on a machine that does other things as well. */
+const timeout = 60_000;
+
+describe('a search, whatever is bad among up to 8', () => {
+  it.each(Object.keys(blames))('resolves every item exactly once under every budget; blame: %s', { timeout }, (name) => {
+    let runs = 0;
+    const rounds = name === 'none' ? [3] : [0, 3];
+    for (const size of sizesFor(name)) {
+      for (const bad of badSets(size)) {
+        for (const confirm of [true, false]) {
+          for (const maxBlameRounds of rounds) {
+            for (let maxCalls = 1; maxCalls <= 2 * size; maxCalls++) {
+              for (const maxDepth of [0, 1, 3, 16]) {
+                const given: Case = { size, bad, blame: blames[name]!, limits: { maxCalls, maxDepth, maxBlameRounds, confirm } };
+                check(given, execute(given), name === 'a good one');
+                runs++;
+              }
+            }
+          }
+        }
+      }
+    }
+    expect(runs).toBe(sizesFor(name).reduce((sum, size) => sum + (2 ** size - 1) * 2 * rounds.length * 2 * size * 4, 0));
+  });
+
+  it.each(Object.keys(blames))('calls nobody bad because of one who left before the end of any call; blame: %s', { timeout }, (name) => {
+    let left = 0;
+    for (const size of sizesFor(name)) {
+      for (const bad of badSets(size)) {
+        for (const confirm of [true, false]) {
+          for (const item of range(size)) {
+            for (let call = 1; call <= 2 * size; call++) {
+              const given: Case = { size, bad, blame: blames[name]!, limits: limits(size, { confirm }), leaving: { item, call } };
+              const outcome = execute(given);
+              check(given, outcome, name === 'a good one');
+              if (count(outcome, 'left') > 0) left++;
+              // Whoever leaves too late for that changes nothing any more.
+              if (outcome.calls.length < call) break;
+            }
+          }
+        }
+      }
+    }
+    expect(left).toBeGreaterThan(500);
+  });
+
+  it('survives one who leaves under every budget', { timeout }, () => {
+    for (const size of [1, 2, 3, 4, 5]) {
+      for (const bad of badSets(size)) {
+        for (let maxCalls = 1; maxCalls <= 2 * size; maxCalls++) {
+          for (const maxDepth of [0, 1, 2, 16]) {
+            for (const item of range(size)) {
+              for (let call = 1; call <= maxCalls; call++) {
+                const given: Case = { size, bad, limits: limits(size, { maxCalls, maxDepth }), leaving: { item, call } };
+                const outcome = execute(given);
+                check(given, outcome, false);
+                expect(outcome.calls.length).toBeLessThanOrEqual(maxCalls);
+              }
+            }
+          }
+        }
+      }
+    }
+  });
+
+  it('doubts everything and still resolves every item', () => {
+    for (const size of sizes) {
+      for (const bad of badSets(size)) {
+        for (let maxCalls = 1; maxCalls <= 2 * size; maxCalls++) {
+          const given: Case = { size, bad, limits: limits(size, { maxCalls }), doubtful: true };
+          check(given, execute(given), false);
+        }
+      }
+    }
+  });
+});
+
+/** Calls and confirmations of search and merge, written as the recursion it is: whole batch, halves down to one, the rest in one piece. */
+function reference(items: readonly number[], bad: ReadonlySet<number>, confirm: boolean): number {
+  const isBad = (some: readonly number[]): boolean => some.some((item) => bad.has(item));
+  const whole = (some: readonly number[]): number => (some.length === 0 ? 0 : 1 + (isBad(some) ? find(some, [], true) : 0));
+  const find = (some: readonly number[], aside: readonly number[], wasSent: boolean): number => {
+    if (some.length === 1) return (confirm && !wasSent ? 1 : 0) + whole(aside);
+    const middle = Math.floor(some.length / 2);
+    const [first, second] = [some.slice(0, middle), some.slice(middle)];
+    return 1 + (isBad(first) ? find(first, [...second, ...aside], true) : find(second, aside, false));
+  };
+  return whole(items);
+}
+
+describe('the number of calls', () => {
+  const free = (size: number, confirm: boolean): SearchLimits => limits(size, { confirm, maxCalls: Infinity, maxDepth: Infinity });
+
+  it.each([true, false])('is that of the recursion for every bad set among up to 8; confirm: %s', (confirm) => {
+    for (const size of sizes) {
+      for (const bad of [new Set<number>(), ...badSets(size)])
+        expect(execute({ size, bad, limits: free(size, confirm) }).calls.length).toBe(reference(range(size), bad, confirm));
+    }
+  });
+
+  it.each([
+    [10, 1, 5.3],
+    [10, 2, 8.7],
+    [20, 1, 6.4],
+    [20, 2, 10.8],
+    [100, 1, 8.7],
+    [100, 2, 15.6],
+  ])('averages over all placements, without confirming, among %d with %d bad: %d', (size, d, expected) => {
+    let sum = 0;
+    let runs = 0;
+    for (const bad of placements(size, d)) {
+      sum += execute({ size, bad, limits: free(size, false) }).calls.length;
+      runs++;
+    }
+    expect(Math.abs(sum / runs - expected)).toBeLessThan(0.1);
+  });
+
+  it('is at most one more per bad item when it confirms', () => {
+    for (const size of sizes) {
+      for (const bad of badSets(size)) {
+        const [without, confirmed] = [false, true].map((confirm) => execute({ size, bad, limits: free(size, confirm) }).calls.length);
+        expect(confirmed! - without!).toBeLessThanOrEqual(bad.size);
+        expect(confirmed! - without!).toBeGreaterThanOrEqual(0);
+      }
+    }
+  });
+
+  it.each([
+    [10, 20],
+    [100, 200],
+    [1000, 2000],
+  ])('stays within twice as many when all %d are bad: %d', (size, most) => {
+    const outcome = execute({ size, bad: new Set(range(size)), limits: limits(size) });
+    expect([outcome.calls.length, count(outcome, 'rejected')]).toEqual([most, size]);
+  });
+});
+
+/** Every way to place one or two bad items. */
+function* placements(size: number, d: number): Generator<Set<number>> {
+  for (let a = 0; a < size; a++) {
+    if (d === 1) yield new Set([a]);
+    else for (let b = a + 1; b < size; b++) yield new Set([a, b]);
+  }
+}
+
+describe('a search, step by step', () => {
+  it('splits the half that must be bad without sending it, then sends all it has put aside', () => {
+    const { calls } = execute({ size: 8, bad: new Set([2]), limits: limits(8) });
+    expect(calls).toEqual([range(8), [0, 1, 2, 3], [0, 1], [2], [3, 4, 5, 6, 7]]);
+  });
+
+  it('sends the one that is left over alone, so that it gets an error of its own', () => {
+    const bad = new Set([3]);
+    expect(execute({ size: 4, bad, limits: limits(4) }).calls).toEqual([range(4), [0, 1], [2], [3]]);
+    const inferred = execute({ size: 4, bad, limits: limits(4, { confirm: false }) });
+    expect(inferred.calls).toEqual([range(4), [0, 1], [2]]);
+    expect(inferred.fates.get(3)).toBe('inferred');
+  });
+
+  it('marks nobody when what failed together succeeds apart', () => {
+    const search = new BadItemSearch<string>(0, limits(2), () => true);
+    const spent = { calls: 1, blameRounds: 0, alone: 0 };
+    expect(search.failed(['a', 'b'], 0, undefined, spent)).toMatchObject({ reject: [], send: ['a'] });
+    expect(search.succeeded(['a'], { ...spent, calls: 2 })).toMatchObject({ infer: [], send: ['b'] });
+    expect(search.succeeded(['b'], { ...spent, calls: 3 })).toMatchObject({ reject: [], infer: [], giveUp: [], send: [] });
+  });
+
+  it('infers nothing when somebody left, who may have been the bad one', () => {
+    const { calls, fates } = execute({
+      size: 4,
+      bad: new Set([3]),
+      limits: limits(4, { confirm: false }),
+      leaving: { item: 3, call: 2 },
+    });
+    expect(calls).toEqual([range(4), [0, 1], [2]]);
+    expect(fates.get(2)).toBe('done');
+  });
+
+  it('halves what is left of a group once too much blame has been followed', () => {
+    const search = new BadItemSearch<number>(0, limits(5, { maxBlameRounds: 0 }), () => true);
+    const spent = { calls: 1, blameRounds: 0, alone: 0 };
+    expect(search.failed(range(5), 0, new Set([0]), spent)).toMatchObject({ reject: [0], send: [1, 2], blamed: false });
+    // The blame may have been all there was: the others are not known to be bad.
+    expect(search.succeeded([1, 2], { ...spent, calls: 2 })).toMatchObject({ infer: [], send: [3, 4] });
+  });
+
+  it('sends one item at a time once the budget holds no more', () => {
+    expect(execute({ size: 4, bad: new Set([3]), limits: limits(4, { maxCalls: 5, maxDepth: 1 }) }).depths).toEqual([0, 1, 1, 1, 1]);
+    const { calls, fates } = execute({ size: 4, bad: new Set([0, 1, 2, 3]), limits: limits(4, { maxCalls: 5, maxDepth: 1 }) });
+    expect(calls).toEqual([range(4), [0], [1], [2], [3]]);
+    expect([...fates.values()]).toEqual(Array(4).fill('rejected'));
+  });
+
+  it('tries single items from all over the rest when nothing has ever worked', () => {
+    const { calls } = execute({ size: 64, bad: new Set(range(64)), limits: limits(64), doubtful: true });
+    expect(calls.slice(7, 14)).toEqual([[9], [19], [28], [37], [46], [54], [63]]);
+  });
+});

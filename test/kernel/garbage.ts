@@ -1,0 +1,20 @@
+import { setImmediate } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+/** Bytes of what is in use. */
+export function heapBytes(): number {
+  collect();
+  return process.memoryUsage().heapUsed;
+}
+
+/** How many of these somebody still holds on to. */
+export async function countAlive(refs: readonly WeakRef<object>[]): Promise<number> {
+  // What was looked at in a job stays until the end of it.
+  await setImmediate();
+  collect();
+  return refs.filter((ref) => ref.deref() !== undefined).length;
+}

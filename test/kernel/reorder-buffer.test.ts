@@ -1,0 +1,62 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ReorderBuffer } from '../../operators/kernel/reorder-buffer.js';
+
+/** An item of a line, and what becomes of it. */
+const items = fc.array(fc.record({ line: fc.integer({ min: 0, max: 2 }), leaves: fc.boolean(), counts: fc.boolean() }), { maxLength: 40 });
+
+describe('ReorderBuffer', () => {
+  it('hands out each line in its own order, as soon as it can, and counts what it holds', () => {
+    fc.assert(
+      fc.property(
+        items.chain((made) => fc.tuple(fc.constant(made), fc.shuffledSubarray([...made.keys()]))),
+        ([made, closing]) => {
+          const out: number[] = [];
+          const buffer = new ReorderBuffer<number>((item) => out.push(item));
+          const places = made.map(({ line }, i) => {
+            const place = buffer.enter(line);
+            place.item = i;
+            return place;
+          });
+          const closed = new Set<number>();
+          for (const i of closing) {
+            closed.add(i);
+            const { leaves, counts } = made[i] as (typeof made)[number];
+            const place = places[i] as (typeof places)[number];
+            if (leaves) buffer.leave(place);
+            else buffer.ready(place, counts);
+            // A second word about the same place is not heard.
+            buffer.ready(place);
+            const isFree = (at: number): boolean => made.every((one, j) => one.line !== made[at]?.line || j > at || closed.has(j));
+            const ready = [...closed].filter((at) => made[at]?.leaves === false);
+            const free = ready.filter(isFree);
+            expect([...out].sort((a, b) => a - b)).toEqual(free.sort((a, b) => a - b));
+            expect(buffer.held).toBe(ready.filter((at) => !isFree(at) && made[at]?.counts === true).length);
+          }
+          for (const line of [0, 1, 2]) {
+            const seen = out.filter((at) => made[at]?.line === line);
+            expect(seen).toEqual([...seen].sort((a, b) => a - b));
+            expect(buffer.head(line)).toBe(
+              made.findIndex((one, at) => one.line === line && !closed.has(at)) === -1
+                ? undefined
+                : made.findIndex((one, at) => one.line === line && !closed.has(at)),
+            );
+          }
+        },
+      ),
+      { numRuns: 500, seed: 3 },
+    );
+  });
+
+  it('forgets everything', () => {
+    const out: string[] = [];
+    const buffer = new ReorderBuffer<string>((item) => out.push(item));
+    buffer.enter('a');
+    const second = buffer.enter('a');
+    second.item = 'second';
+    buffer.ready(second);
+    expect(buffer.held).toBe(1);
+    buffer.clear();
+    expect([buffer.held, buffer.head('a'), out]).toEqual([0, undefined, []]);
+  });
+});

@@ -1,0 +1,23 @@
+import { of } from 'rxjs';
+import { hedge } from '../../operators/hedge.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+
+const known = 'maxHedges, budget, delayMs, stats, limiter, job, classify, scheduler, onEvent';
+
+export const rows: MisuseTable = {
+  operator: 'hedge',
+  create: (options) => hedge(() => of(1), options),
+  rows: [
+    ...badly('delayMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, -Infinity, '50', null, {}),
+    ...badly('maxHedges', 'a whole number >= 0', -1, 1.5, NaN, Infinity, '1', null),
+    ...badly('stats', 'a HedgeStats', {}, 5, null, 'p95'),
+    ...badly('limiter', 'a limiter made by createLimiter', {}, 4, null, 'shared'),
+    ...badly('job', 'an object', 5, null, 'p0'),
+    ...badly('budget', 'a number > 0 or Infinity', 0, -1, NaN, '0.2', null),
+    ...badly('classify', 'a function', 'fatal', null, {}),
+    ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
+    ...badly('onEvent', 'a function', console, 'log', null),
+    ...badly('delay', `absent (known options: ${known})`, 5),
+  ],
+};

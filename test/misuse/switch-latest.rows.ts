@@ -1,0 +1,21 @@
+import { of } from 'rxjs';
+import { switchLatest } from '../../operators/switch-latest.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+
+const known = 'maxKeys, keepLast, debounceMs, onSourceError, key, scheduler, onEvent';
+
+export const rows: MisuseTable = {
+  operator: 'switchLatest',
+  create: (options) => switchLatest(() => of(1), options),
+  rows: [
+    ...badly('key', 'a function', 'id', 1, null, {}),
+    ...badly('maxKeys', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, -Infinity, '10', null, true),
+    ...badly('keepLast', 'true or false', 0, 1, 'yes', null, NaN),
+    ...badly('debounceMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, -Infinity, '5', null, {}),
+    ...badly('onSourceError', "one of 'flush', 'abort', 'drain'", 'ignore', false, null, 0),
+    ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
+    ...badly('onEvent', 'a function', console, 'log', null),
+    ...badly('debounce', `absent (known options: ${known})`, 5),
+  ],
+};

@@ -1,0 +1,475 @@
+import type { Observable } from 'rxjs';
+import { concat, delay, map, merge, NEVER, of, Subject, take, throwError, timer } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
+import type { BatchMapOptions } from '../../operators/batch-map.js';
+import { batchMap } from '../../operators/batch-map.js';
+import { batchMapFrom } from '../../operators/batch-map-from.js';
+import { createBatcher } from '../../operators/create-batcher.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+
+/** A call per item or batch that takes as many ms as its first item says. */
+const sleep = (items: readonly number[]): Observable<readonly number[]> => timer(items[0] ?? 0).pipe(map(() => items));
+
+/** What comes out, as text: values, `!input` for a rejected one, the error or `|` at the end. */
+function run<T, R>(
+  source: Observable<T>,
+  work: (items: readonly T[]) => Observable<readonly (R | Error)[]>,
+  options: BatchMapOptions<T, R>,
+) {
+  return virtualTime(({ flush, now }) => {
+    const out: string[] = [];
+    const reasons: unknown[] = [];
+    const calls: string[] = [];
+    source
+      .pipe(
+        batchMap((items: readonly T[]) => {
+          calls.push(`${String(now())}:${items.join(' ')}`);
+          return work(items);
+        }, options),
+      )
+      .subscribe({
+        next: (settled) => {
+          if (settled.status === 'rejected') reasons.push(settled.reason);
+          out.push(settled.status === 'fulfilled' ? String(settled.value) : `!${String(settled.input)}`);
+        },
+        error: (error: unknown) => {
+          reasons.push(error);
+          out.push('#');
+        },
+        complete: () => out.push('|'),
+      });
+    flush();
+    return { out: out.join(' '), reasons, calls };
+  });
+}
+
+describe('order', () => {
+  const one = { maxSize: 1, concurrency: 3, retry: false, split: false } as const;
+
+  it("'completion' hands results on as calls end", () => {
+    expect(run(of(30, 10, 20), sleep, one).out).toBe('10 20 30 |');
+  });
+
+  it("'input' keeps the order of acceptance, rejected items included", () => {
+    const work = (items: readonly number[]) => (items[0] === 10 ? throwError(() => new Error('no')) : sleep(items));
+    expect(run(of(30, 10, 20), work, { ...one, order: 'input' }).out).toBe('30 !10 20 |');
+  });
+
+  it("'perKey' keeps it for equal keys only", () => {
+    const key = (item: number): number => item % 2;
+    expect(run(of(31, 10, 21, 40, 20), sleep, { ...one, concurrency: 5, order: 'perKey', key }).out).toBe('10 31 21 40 20 |');
+  });
+
+  it('gives an item that is too heavy, expired or dropped its place in line', () => {
+    const weigh = (item: number): number => (item === 7 ? 99 : 1);
+    const options = { ...one, order: 'input', weigh, maxWeight: 5, oversize: 'reject', itemDeadlineMs: (item: number) => item } as const;
+    expect(run(of(30, 7, 5), (items) => timer(items[0] === 30 ? 20 : 50).pipe(map(() => items)), options).out).toBe('30 !7 !5 |');
+    const dropped = run(of(30, 1, 2, 3), sleep, {
+      ...one,
+      concurrency: 1,
+      order: 'input',
+      maxQueued: 2,
+      overflow: 'dropOldest',
+      burst: 'sync',
+    });
+    expect(dropped.out).toBe('30 !1 2 3 |');
+  });
+
+  it('lets a key that throws reject its item out of line', () => {
+    const key = (item: number): number => {
+      if (item === 10) throw new Error('no key');
+      return 0;
+    };
+    expect(run(of(30, 10, 20), sleep, { ...one, order: 'perKey', key }).out).toBe('!10 30 20 |');
+  });
+
+  it('counts results held back towards maxQueued, and still lets the first one retry', () => {
+    const calls: number[] = [];
+    let attempts = 0;
+    const out = virtualTime(({ flush }) => {
+      const seen: number[] = [];
+      const items = Array.from({ length: 40 }, (_, i) => i);
+      batchMapFrom(
+        items,
+        (batch: readonly number[]) => {
+          calls.push(...batch);
+          if (batch[0] === 0 && attempts++ < 2) return timer(10).pipe(map(() => [Object.assign(new Error('busy'), { status: 503 })]));
+          return timer(1).pipe(map(() => batch));
+        },
+        { maxSize: 1, concurrency: 2, maxQueued: 4, order: 'input', retry: { initialMs: 100, jitter: 'none' } },
+      ).subscribe((settled) => seen.push(settled.index));
+      flush();
+      return seen;
+    });
+    expect(out).toEqual(Array.from({ length: 40 }, (_, i) => i));
+    const untilRepeated = calls.lastIndexOf(0);
+    // Four results and what was under way at that moment.
+    expect(new Set(calls.slice(0, untilRepeated)).size).toBeLessThanOrEqual(7);
+  });
+
+  it('sends the item that is waited for, however little urgent, when no other result has room', () => {
+    const lanes = [{ name: 'urgent' }, { name: 'later', floor: 0 }];
+    const source = merge(of(1000), timer(1, 1).pipe(map((i) => i)));
+    const got = virtualTime(({ advance }) => {
+      const seen: number[] = [];
+      const subscription = source
+        .pipe(
+          batchMap((items: readonly number[]) => timer(2).pipe(map(() => items)), {
+            lanes,
+            lane: (item) => (item === 1000 ? 'later' : 'urgent'),
+            maxSize: 1,
+            concurrency: 1,
+            maxQueued: 20,
+            overflow: 'dropNewest',
+            order: 'input',
+            window: { kind: 'fixed', ms: 1 },
+          }),
+        )
+        .subscribe(({ input }) => seen.push(input));
+      advance(300);
+      subscription.unsubscribe();
+      return seen;
+    });
+    expect(got[0]).toBe(1000);
+    expect(got.length).toBeGreaterThan(30);
+  });
+
+  it('frees the place of a load that left', () => {
+    const answers = virtualTime(({ flush }) => {
+      const seen: number[] = [];
+      const batcher = createBatcher(sleep, { ...one, order: 'input' });
+      const first = batcher.load(50).subscribe((value) => seen.push(value));
+      batcher.load(10).subscribe((value) => seen.push(value));
+      timer(20).subscribe(() => {
+        expect(batcher.snapshot().heldBack).toBe(1);
+        first.unsubscribe();
+        expect(seen).toEqual([10]);
+      });
+      flush();
+      return seen;
+    });
+    expect(answers).toEqual([10]);
+  });
+});
+
+describe("failure: 'failFast'", () => {
+  const reason = new Error('no');
+
+  it('errors with the very reason of the first item that fails for good, and aborts the rest', () => {
+    const signals: AbortSignal[] = [];
+    const seen = virtualTime(({ flush, now }) => {
+      const out: unknown[] = [];
+      of(50, 10, 5)
+        .pipe(
+          batchMap(
+            (items: readonly number[], { signal }) => {
+              signals.push(signal);
+              return items[0] === 10 ? timer(10).pipe(map(() => [reason])) : sleep(items);
+            },
+            { maxSize: 1, concurrency: 3, retry: false, split: false, failure: 'failFast' },
+          ),
+        )
+        .subscribe({ next: (settled) => out.push(settled.input), error: (error: unknown) => out.push(now(), error) });
+      flush();
+      return out;
+    });
+    expect(seen).toEqual([5, 10, reason]);
+    expect(signals.map((signal) => signal.aborted)).toEqual([true, false, false]);
+  });
+
+  it('does not wait for the results before it', () => {
+    const { out, reasons } = run(of(50, 10), (items) => (items[0] === 10 ? of([reason]) : sleep(items)), {
+      maxSize: 1,
+      retry: false,
+      order: 'input',
+      failure: 'failFast',
+    });
+    expect(out).toBe('#');
+    expect(reasons).toEqual([reason]);
+  });
+
+  it('lets a retry go on, for that is not final', () => {
+    let calls = 0;
+    const work = (items: readonly number[]) =>
+      calls++ === 0 ? throwError(() => Object.assign(new Error('busy'), { status: 503 })) : of(items);
+    expect(run(of(1, 2), work, { failure: 'failFast' }).out).toBe('1 2 |');
+  });
+});
+
+describe('closeWhen and flush', () => {
+  const slow = { window: { kind: 'fixed', ms: 100 }, maxSize: 10 } as const;
+
+  it("ends a batch 'before' or 'after' an item: what is in front is due, and no batch crosses it", () => {
+    const before = run(concat(of(1, 2, 10, 3), NEVER), (items) => of(items), {
+      ...slow,
+      closeWhen: (item: number) => (item === 10 ? 'before' : false),
+    });
+    expect(before.calls).toEqual(['0:1 2', '100:10 3']);
+    const after = run(concat(of(1, 2, 10, 3), NEVER), (items) => of(items), {
+      ...slow,
+      closeWhen: (item: number) => (item === 10 ? 'after' : false),
+    });
+    expect(after.calls).toEqual(['0:1 2 10', '100:3']);
+  });
+
+  it('keeps a boundary while batches wait for a slot', () => {
+    const closeWhen = (item: number): 'before' | false => (item >= 100 ? 'before' : false);
+    const { calls } = run(of(5, 1, 2, 100, 3, 200, 4), sleep, { concurrency: 1, maxSize: 3, closeWhen, burst: 'sync' });
+    expect(calls.map((call) => call.split(':')[1])).toEqual(['5', '1 2', '100 3', '200 4']);
+  });
+
+  it('is told what waits in front of the item', () => {
+    const states: unknown[] = [];
+    run(of(1, 2, 3, 4), (items) => of(items), {
+      ...slow,
+      weigh: (item: number) => item,
+      closeWhen: (item, state) => {
+        states.push([item, [...state.items], state.weight, state.itemWeight]);
+        return item === 2 ? 'after' : false;
+      },
+    });
+    expect(states).toEqual([
+      [1, [], 0, 1],
+      [2, [1], 1, 2],
+      [3, [], 0, 3],
+      [4, [3], 3, 4],
+    ]);
+  });
+
+  it('rejects the item whose rule throws or answers nonsense', () => {
+    const { out, reasons } = run(of(1, 2, 3), (items) => of(items), {
+      closeWhen: (item: number) => {
+        if (item === 1) throw new Error('rule');
+        return item === 2 ? ('maybe' as never) : false;
+      },
+    });
+    expect(out).toBe('!1 !2 3 |');
+    expect(reasons).toMatchObject([{ code: 'FLOW_CALLBACK', callback: 'closeWhen' }, { callback: 'closeWhen' }]);
+  });
+
+  it('sends all that waits when `flush` emits, and ends with its error', () => {
+    const flush = timer(30);
+    expect(run(concat(of(1, 2), NEVER), (items) => of(items), { ...slow, flush }).calls).toEqual(['30:1 2']);
+    const failing = timer(30).pipe(map(() => Number.parseInt('x', 10).toFixed(200)));
+    expect(run(concat(of(1, 2), NEVER), (items) => of(items), { ...slow, flush: failing }).out).toBe('#');
+    const events: FlowEvent[] = [];
+    run(concat(of(1), NEVER), (items) => of(items), { ...slow, flush, onEvent: (event) => events.push(event) });
+    expect(events).toContainEqual(expect.objectContaining({ type: 'batchFormed', reason: 'flush', waitMs: 30 }));
+  });
+});
+
+describe('oversize', () => {
+  const heavy = { maxWeight: 4, weigh: (text: string) => text.length, window: { kind: 'natural' } } as const;
+  const upper = (items: readonly string[]) => of(items.map((item) => item.toUpperCase()));
+  const halves = (text: string): string[] => [text.slice(0, text.length / 2), text.slice(text.length / 2)];
+
+  it("'alone' sends it by itself, 'reject' refuses it, 'drop' reports that as well, 'error' fails", () => {
+    const source = of('ab', 'cdefgh', 'ij');
+    expect(run(source, upper, heavy).calls).toEqual(['0:ab', '0:cdefgh', '0:ij']);
+    expect(run(source, upper, { ...heavy, oversize: 'reject' }).out).toBe('!cdefgh AB IJ |');
+    const events: FlowEvent[] = [];
+    expect(run(source, upper, { ...heavy, oversize: 'drop', onEvent: (event) => events.push(event) }).out).toBe('!cdefgh AB IJ |');
+    expect(events).toContainEqual({ type: 'dropped', operator: 'batchMap', lane: 'default', policy: 'oversize' });
+    const failed = run(source, upper, { ...heavy, oversize: 'error' });
+    expect(failed.out).toBe('!cdefgh #');
+    expect(failed.reasons[1]).toBe(failed.reasons[0]);
+    expect(failed.reasons[0]).toMatchObject({ code: 'FLOW_ITEM_TOO_HEAVY', weight: 6, maxWeight: 4 });
+  });
+
+  it("'split' sends the parts like items and joins their results into one", () => {
+    const joinResults = (results: readonly string[]): string => results.join('');
+    const { out, calls } = run(of('ab', 'cdefgh', 'i'), upper, { ...heavy, oversize: 'split', splitItem: halves, joinResults });
+    expect(out).toBe('AB CDEFGH I |');
+    expect(calls).toEqual(['0:ab', '0:cde', '0:fgh i']);
+  });
+
+  it('counts the calls an item was part of once each, and travels as one item in order', () => {
+    const settled = virtualTime(({ flush }) => {
+      const seen: unknown[] = [];
+      of('cdefgh', 'i')
+        .pipe(
+          batchMap((items: readonly string[]) => upper(items).pipe(delay(10)), {
+            ...heavy,
+            maxWeight: 3,
+            oversize: 'split',
+            splitItem: halves,
+            joinResults: (results) => results.join('+'),
+            order: 'input',
+          }),
+        )
+        .subscribe((one) => seen.push(one));
+      flush();
+      return seen;
+    });
+    expect(settled).toMatchObject([
+      { input: 'cdefgh', index: 0, id: '0', attempts: 2, value: 'CDE+FGH' },
+      { input: 'i', index: 1, attempts: 1, value: 'I' },
+    ]);
+  });
+
+  it('rejects the whole item with the reason of the first part that fails, and gives the others up', () => {
+    const reason = new Error('bad part');
+    const sent: string[] = [];
+    const work = (items: readonly string[]) => {
+      sent.push(...items);
+      return of(items.map((item) => (item === 'bad' ? reason : item))).pipe(delay(5));
+    };
+    const { out, reasons } = run(of('badgood', 'x'), work, {
+      ...heavy,
+      concurrency: 1,
+      retry: false,
+      oversize: 'split',
+      splitItem: () => ['bad', 'good'],
+      joinResults: (results) => results.join(''),
+    });
+    expect(out).toBe('!badgood x |');
+    expect(reasons).toEqual([reason]);
+    expect(sent).toEqual(['bad', 'x']);
+  });
+
+  it('refuses parts that are too heavy, no parts, and results that cannot be joined', () => {
+    const split = { ...heavy, oversize: 'split', joinResults: (results: readonly string[]) => results.join('') } as const;
+    const tooHeavy = run(of('abcdefgh'), upper, { ...split, hardMaxWeight: 3, splitItem: halves });
+    expect(tooHeavy.reasons).toMatchObject([{ code: 'FLOW_ITEM_TOO_HEAVY', weight: 4 }]);
+    expect(run(of('abcdefgh'), upper, { ...split, splitItem: () => [] }).reasons).toMatchObject([{ callback: 'splitItem' }]);
+    const joinResults = (): string => {
+      throw new Error('cannot');
+    };
+    expect(run(of('abcdef'), upper, { ...split, splitItem: halves, joinResults }).reasons).toMatchObject([{ callback: 'joinResults' }]);
+  });
+
+  it('is left whole: no part of it is sent any more', () => {
+    const signals: AbortSignal[] = [];
+    virtualTime(({ flush }) => {
+      const batcher = createBatcher(
+        (_items: readonly string[], { signal }) => {
+          signals.push(signal);
+          return NEVER;
+        },
+        {
+          ...heavy,
+          concurrency: 1,
+          maxWeight: 3,
+          oversize: 'split',
+          splitItem: halves,
+          joinResults: String,
+        },
+      );
+      const load = batcher.load('abcdef').subscribe();
+      timer(5).subscribe(() => {
+        load.unsubscribe();
+        expect(batcher.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+      });
+      flush();
+    });
+    expect(signals.map((signal) => signal.aborted)).toEqual([true]);
+  });
+});
+
+describe('onSourceError', () => {
+  const bad = new Error('bad');
+  const failing = concat(
+    of(1, 2),
+    throwError(() => bad),
+  );
+
+  it.each(['drain', 'flush'] as const)("'%s' settles what was accepted, then errors", (onSourceError) => {
+    expect(run(failing, sleep, { onSourceError, window: { kind: 'fixed', ms: 500 } })).toMatchObject({ out: '1 2 #', reasons: [bad] });
+    const pulled = virtualTime(({ flush }) => {
+      const seen: unknown[] = [];
+      function* items() {
+        yield 1;
+        yield 2;
+        throw new Error('bad');
+      }
+      batchMapFrom(items(), sleep, { onSourceError }).subscribe({
+        next: ({ input }) => seen.push(input),
+        error: (error: unknown) => seen.push((error as Error).message),
+      });
+      flush();
+      return seen;
+    });
+    expect(pulled).toEqual([1, 2, 'bad']);
+  });
+
+  it("'abort' stops everything at once", () => {
+    expect(run(failing, sleep, { onSourceError: 'abort', burst: 'sync' }).out).toBe('#');
+  });
+});
+
+describe('window', () => {
+  it('is asked again at every event, also when somebody else frees a slot', () => {
+    const started = virtualTime(({ flush, now }) => {
+      const at: number[] = [];
+      const limiter = createLimiter({ concurrency: 1 });
+      const lease = limiter.tryAcquire();
+      concat(of('a'), NEVER)
+        .pipe(
+          batchMap(
+            (items: readonly string[]) => {
+              at.push(now());
+              return of(items);
+            },
+            { limiter },
+          ),
+        )
+        .subscribe();
+      timer(30).subscribe(() => lease?.release());
+      flush();
+      return at;
+    });
+    // All slots in use mean 100 ms; none means none.
+    expect(started).toEqual([30]);
+  });
+
+  it('gathers a trickle when only the rate is limited', () => {
+    const sizes = virtualTime(({ flush, scheduler }) => {
+      const seen: number[] = [];
+      const limiter = createLimiter({ requestsPerMinute: 600, burstSeconds: 1, scheduler });
+      const source = new Subject<number>();
+      source
+        .pipe(
+          batchMap(
+            (items: readonly number[]) => {
+              seen.push(items.length);
+              return of(items);
+            },
+            { limiter, scheduler },
+          ),
+        )
+        .subscribe();
+      // Twelve a second, where nine may be sent.
+      timer(0, 83)
+        .pipe(take(120))
+        .subscribe((i) => {
+          source.next(i);
+        });
+      timer(83 * 121).subscribe(() => {
+        source.complete();
+      });
+      flush();
+      return seen;
+    });
+    expect(sizes.reduce((sum, size) => sum + size)).toBe(120);
+    expect(sizes.length).toBeLessThan(100);
+  });
+
+  it('tells a rule of yours how busy the limiter is', () => {
+    const loads: number[] = [];
+    virtualTime(({ flush }) => {
+      const limiter = createLimiter({ requestsPerMinute: 60, headroom: 1, burstSeconds: 4 });
+      limiter.tryAcquire()?.release();
+      const window = ({ load }: { load: number }): number => {
+        loads.push(load);
+        return 0;
+      };
+      of(1)
+        .pipe(batchMap((items: readonly number[]) => of(items), { limiter, window, burst: 'sync' }))
+        .subscribe();
+      flush();
+    });
+    expect(loads[0]).toBe(0.25);
+  });
+});

@@ -1,0 +1,236 @@
+import type { Subscription } from 'rxjs';
+import { NEVER, of, Subject, throwError } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { createBatcher } from '../../operators/create-batcher.js';
+import type { Lease } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { SplitOptions } from '../../operators/support/batch-options.js';
+import { SplitBudgetError } from '../../operators/support/errors.js';
+
+/** The failure of one call. */
+class CallError extends Error {
+  constructor(
+    readonly items: readonly number[],
+    readonly blame: readonly number[] | undefined,
+  ) {
+    super('a bad item');
+  }
+}
+
+type Blame = (call: readonly number[], isBad: (item: number) => boolean) => readonly number[] | undefined;
+
+const blames: Readonly<Record<string, Blame>> = {
+  none: () => undefined,
+  right: (call, isBad) => [call.findIndex(isBad)],
+  wrong: (call, isBad) => [
+    Math.max(
+      0,
+      call.findIndex((item) => !isBad(item)),
+    ),
+  ],
+  doubled: (call, isBad) => [call.findIndex(isBad), call.findIndex(isBad)],
+  'out of range': (call) => [call.length],
+};
+
+interface Given {
+  readonly size: number;
+  readonly bad: ReadonlySet<number>;
+  readonly blame: Blame;
+  readonly split: SplitOptions;
+  /** Who leaves while which call (from 1) is under way. */
+  readonly leaving?: { readonly item: number; readonly call: number };
+}
+
+interface Caller {
+  readonly values: number[];
+  readonly errors: unknown[];
+}
+
+/** One batch through the engine, every item with a caller of its own. All of it happens at once. */
+function execute({ size, bad, blame, split, leaving }: Given): { readonly callers: readonly Caller[]; readonly calls: number } {
+  const isBad = (item: number): boolean => bad.has(item);
+  const callers: Caller[] = Array.from({ length: size }, () => ({ values: [], errors: [] }));
+  const subscriptions = new Map<number, Subscription>();
+  let calls = 0;
+  const batcher = createBatcher<number, number>(
+    (items) => {
+      calls++;
+      if (calls === leaving?.call) subscriptions.get(leaving.item)?.unsubscribe();
+      return items.some(isBad) ? throwError(() => new CallError(items, blame(items, isBad))) : of(items.map((item) => item * 10));
+    },
+    {
+      maxSize: size,
+      burst: 'sync',
+      window: { kind: 'fixed', ms: 1000 },
+      split,
+      classify: (error) => ({ class: 'itemFault', blame: (error as CallError).blame ?? [] }),
+    },
+  );
+  for (const [item, { values, errors }] of callers.entries()) {
+    const subscription = batcher.load(item).subscribe({
+      next: (value) => values.push(value),
+      error: (error: unknown) => errors.push(error),
+    });
+    subscriptions.set(item, subscription);
+  }
+  batcher.close();
+  return { callers, calls };
+}
+
+/** Every non-empty subset of 0 to size - 1. */
+function* badSets(size: number): Generator<Set<number>> {
+  for (let bits = 1; bits < 1 << size; bits++)
+    yield new Set(Array.from({ length: size }, (_, i) => i).filter((item) => (bits >> item) & 1));
+}
+
+/** What every caller must see; true when somebody was given up. */
+function check({ bad, blame, leaving }: Given, { callers }: ReturnType<typeof execute>): boolean {
+  let givenUp = false;
+  for (const [item, { values, errors }] of callers.entries()) {
+    const heard = values.length + errors.length;
+    if (item === leaving?.item && heard === 0) continue;
+    if (heard !== 1) throw new Error(`caller ${String(item)} heard ${String(heard)} answers`);
+    const [error] = errors;
+    if (error instanceof SplitBudgetError) givenUp = true;
+    else if (error instanceof CallError) {
+      const isNamed = error.blame?.length === 1 && error.items[error.blame[0]!] === item;
+      if (!isNamed && error.items.join() !== String(item)) throw new Error(`caller ${String(item)} got the error of ${error.items.join()}`);
+      if (!bad.has(item) && blame !== blames['wrong']) throw new Error(`good item ${String(item)} is rejected`);
+    } else if (errors.length > 0) throw error;
+    else if (bad.has(item) || values[0] !== item * 10) throw new Error(`item ${String(item)} got ${String(values[0])}`);
+  }
+  return givenUp;
+}
+
+/** Calls of a parallel split, written down as rounds: whoever fails is named, or cut into `factor` parts. */
+function parallelCalls({ size, bad, blame }: Given, factor: number): number {
+  const isBad = (item: number): boolean => bad.has(item);
+  const queue = [Array.from({ length: size }, (_, i) => i)];
+  let calls = 0;
+  let blameRounds = 3;
+  for (let call = queue.shift(); call; call = queue.shift()) {
+    calls++;
+    if (!call.some(isBad)) continue;
+    const [named, ...more] = blame(call, isBad) ?? [];
+    const isTrusted = named !== undefined && more.length === 0 && named < call.length;
+    const rest = isTrusted ? call.filter((_, at) => at !== named) : call.length > 1 ? call : [];
+    if (rest.length === 0) continue;
+    if (isTrusted && blameRounds-- > 0) queue.push(rest);
+    else queue.push(...parts(rest, Math.min(factor, rest.length)));
+  }
+  return calls;
+}
+
+/** Contiguous parts as equal as can be: every item asks which part it belongs to. */
+function parts(items: readonly number[], wanted: number): number[][] {
+  const out: number[][] = Array.from({ length: wanted }, () => []);
+  for (const [at, item] of items.entries()) out[Math.ceil(((at + 1) * wanted) / items.length) - 1]!.push(item);
+  return out;
+}
+
+/** A few seconds in all, and longer on a machine that does other things as well. */
+const timeout = 60_000;
+
+describe('a search', () => {
+  const searching = () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const sent: string[] = [];
+    const first = new Subject<never>();
+    const answers: number[] = [];
+    const batcher = createBatcher<number, number>(
+      (items) => {
+        sent.push(items.join(''));
+        if (sent.length === 1) return first;
+        return items.includes(0) ? NEVER : of(items);
+      },
+      { maxSize: 4, burst: 'sync', window: { kind: 'fixed', ms: 1000 }, limiter, split: { strategy: 'sequential' } },
+    );
+    const loads = [0, 1, 2, 3].map((item) => batcher.load(item).subscribe((value) => answers.push(value)));
+    const fail = (): void => {
+      first.error(Object.assign(new Error('no'), { status: 400 }));
+    };
+    const leave = (): void => {
+      for (const load of loads.slice(0, 2)) load.unsubscribe();
+    };
+    return { limiter, sent, answers, fail, leave };
+  };
+
+  it('goes on when everybody has left the part that is under way', async () => {
+    const { sent, answers, fail, leave } = searching();
+    fail();
+    expect(sent).toEqual(['0123', '01']);
+    leave();
+    // Whoever leaves lets the next one in at the end of the frame.
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(sent).toEqual(['0123', '01', '23']);
+    expect(answers).toEqual([2, 3]);
+  });
+
+  it('goes on when everybody has left the part that waits for a permit', () => {
+    const { limiter, sent, answers, fail, leave } = searching();
+    const leases: Lease[] = [];
+    limiter.acquire().subscribe((lease) => leases.push(lease));
+    fail();
+    expect([sent, leases.length]).toEqual([['0123'], 1]);
+    leave();
+    leases[0]?.release();
+    expect(sent).toEqual(['0123', '23']);
+    expect(answers).toEqual([2, 3]);
+  });
+});
+
+const strategies: readonly [string, SplitOptions, number | undefined][] = [
+  ['parallel, factor 2', { factor: 2 }, 2],
+  ['parallel, factor 4', { factor: 4 }, 4],
+  ['parallel, factor Infinity', { factor: Infinity }, Infinity],
+  ['sequential', { strategy: 'sequential' }, undefined],
+];
+
+describe.each(strategies)('%s', (_name, split, factor) => {
+  it.each(Object.entries(blames))('answers every caller once, whatever is bad among up to 7; blame: %s', { timeout }, (_blame, blame) => {
+    for (let size = 1; size <= 7; size++) {
+      for (const bad of badSets(size)) {
+        const given: Given = { size, bad, blame, split };
+        const outcome = execute(given);
+        expect(check(given, outcome)).toBe(false);
+        expect(outcome.calls).toBeLessThanOrEqual(2 * size);
+        if (factor !== undefined) expect(outcome.calls).toBe(parallelCalls(given, factor));
+      }
+    }
+  });
+
+  it.each(['none', 'right', 'wrong'])('lets anybody leave during any call; blame: %s', { timeout }, (name) => {
+    let left = 0;
+    for (let size = 2; size <= 5; size++) {
+      for (const bad of badSets(size)) {
+        for (let item = 0; item < size; item++) {
+          for (let call = 1; call <= 2 * size; call++) {
+            const given: Given = { size, bad, blame: blames[name]!, split, leaving: { item, call } };
+            const outcome = execute(given);
+            expect(check(given, outcome)).toBe(false);
+            if (outcome.callers[item]!.values.length + outcome.callers[item]!.errors.length === 0) left++;
+            if (outcome.calls < call) break;
+          }
+        }
+      }
+    }
+    expect(left).toBeGreaterThan(100);
+  });
+
+  it('keeps to every budget, and gives nobody up that it can afford to try', { timeout }, () => {
+    for (let size = 1; size <= 5; size++) {
+      for (const bad of badSets(size)) {
+        for (let maxCalls = 1; maxCalls <= 2 * size; maxCalls++) {
+          for (const maxDepth of [0, 1, 2, 16]) {
+            const given: Given = { size, bad, blame: blames['none']!, split: { ...split, maxCalls, maxDepth } };
+            const outcome = execute(given);
+            const givenUp = check(given, outcome);
+            expect(outcome.calls).toBeLessThanOrEqual(maxCalls);
+            const enough = factor === undefined ? size + 1 : parallelCalls(given, factor);
+            if (givenUp && maxDepth === 16) expect(maxCalls).toBeLessThan(enough);
+          }
+        }
+      }
+    }
+  });
+});

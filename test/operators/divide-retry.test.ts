@@ -1,0 +1,559 @@
+import { defer, delay, mergeMap, NEVER, of, Subject, throwError, timer } from 'rxjs';
+import { TestScheduler } from 'rxjs/testing';
+import { describe, expect, it } from 'vitest';
+import { batchMap } from '../../operators/batch-map.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { DivideRetryOptions } from '../../operators/divide-retry.js';
+import { divideRetry } from '../../operators/divide-retry.js';
+import type { BatchWork } from '../../operators/support/batch-engine.js';
+import { AttemptTimeoutError, CallbackError, DeadlineError, isFlowError, SplitBudgetError } from '../../operators/support/errors.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+import type { CallContext, Settled } from '../../operators/support/types.js';
+
+const failure = (fields: object, message = 'no'): Error => Object.assign(new Error(message), fields);
+const badRequest = failure({ status: 400 });
+const range = (size: number): number[] => Array.from({ length: size }, (_, i) => i);
+
+/** Work that fails when one of its items is bad, and what it was sent. */
+function poisoned(given: readonly number[], error: (items: readonly number[]) => unknown = () => badRequest) {
+  const sent: (readonly number[])[] = [];
+  const bad = new Set(given);
+  const work: BatchWork<number, number> = (items) => {
+    sent.push(items);
+    return items.some((item) => bad.has(item)) ? throwError(() => error(items) as Error) : of(items.map((item) => item * 10));
+  };
+  return { work, sent };
+}
+
+/** Runs to the end at once. */
+function run<R>(work: BatchWork<number, R>, items: readonly number[], options: DivideRetryOptions<number> = {}): Settled<number, R>[] {
+  let settled: Settled<number, R>[] | undefined;
+  divideRetry(work, options)(items).subscribe((list) => (settled = list));
+  if (settled === undefined) throw new Error('there is no result yet');
+  return settled;
+}
+
+const inputs = (settled: readonly Settled<number, unknown>[], status: string): number[] =>
+  settled.filter((one) => one.status === status).map(({ input }) => input);
+
+/** Runs a test in virtual time: `asyncScheduler`, the default, is virtual in it. */
+function virtually(test: () => void): void {
+  new TestScheduler((actual, expected) => {
+    expect(actual).toEqual(expected);
+  }).run(test);
+}
+
+describe('divideRetry', () => {
+  it('answers in the order of the items, whatever the order of the calls', async () => {
+    const work: BatchWork<number, number> = (items) =>
+      items.length > 1 ? throwError(() => badRequest) : of(items).pipe(delay(items[0] === 0 ? 5 : 1));
+    const settled = await new Promise<Settled<number, number>[]>((resolve) => {
+      divideRetry(work)([0, 1, 2]).subscribe(resolve);
+    });
+    expect(settled.map(({ input, index, status, attempts }) => [input, index, status, attempts])).toEqual(
+      range(3).map((i) => [i, i, 'fulfilled', 2]),
+    );
+  });
+
+  it('answers at once when the work does', () => {
+    const { work, sent } = poisoned([2]);
+    expect(run(work, range(5))).toMatchObject([{ value: 0 }, { value: 10 }, { reason: badRequest, id: '2' }, { value: 30 }, { value: 40 }]);
+    expect(sent[0]).toEqual(range(5));
+  });
+
+  it('takes promises, and a throw for a failed call', async () => {
+    const work: BatchWork<number, number> = (items) => {
+      if (items.length > 2) throw badRequest;
+      return items.includes(3) ? Promise.reject(badRequest) : Promise.resolve([...items]);
+    };
+    const settled = await new Promise<Settled<number, number>[]>((resolve) => {
+      divideRetry(work)(range(6)).subscribe(resolve);
+    });
+    expect(inputs(settled, 'rejected')).toEqual([3]);
+  });
+
+  it('makes no call and an empty list of no items', () => {
+    const { work, sent } = poisoned([]);
+    expect(run(work, [])).toEqual([]);
+    expect(sent).toEqual([]);
+  });
+
+  it('starts afresh for every subscriber, and nothing before', () => {
+    const { work, sent } = poisoned([]);
+    const result = divideRetry(work)([1, 2]);
+    expect(sent).toEqual([]);
+    result.subscribe();
+    result.subscribe();
+    expect(sent).toEqual([
+      [1, 2],
+      [1, 2],
+    ]);
+  });
+
+  it('is not moved by a list that changes under it', () => {
+    const items = [1, 2, 3];
+    const work: BatchWork<number, number> = (batch) => {
+      items.length = 0;
+      return batch.length > 1 ? throwError(() => badRequest) : of([...batch]);
+    };
+    expect(inputs(run(work, items), 'fulfilled')).toEqual([1, 2, 3]);
+  });
+
+  it('can be handed to mergeMap as it is', () => {
+    const { work } = poisoned([]);
+    const sizes: number[] = [];
+    of([1, 2], [3])
+      .pipe(mergeMap(divideRetry(work)))
+      .subscribe((settled) => sizes.push(settled.length));
+    expect(sizes).toEqual([2, 1]);
+  });
+
+  it('is work for batchMap, one inside the other', () => {
+    const { work } = poisoned([1]);
+    const inner = divideRetry(work);
+    const seen: string[] = [];
+    of(0, 1, 2)
+      .pipe(batchMap(inner, { split: false, burst: 'sync', maxSize: 3, window: { kind: 'fixed', ms: 1000 } }))
+      .subscribe(({ input, status }) => seen.push(`${String(input)} ${status}`));
+    expect(seen).toEqual(['0 fulfilled', '1 rejected', '2 fulfilled']);
+  });
+
+  it('may be subscribed to from inside its own result', () => {
+    const { work } = poisoned([1]);
+    const divide = divideRetry(work);
+    const seen: number[] = [];
+    divide([0, 1])
+      .pipe(mergeMap(() => divide([1, 2])))
+      .subscribe((settled) => seen.push(...inputs(settled, 'fulfilled')));
+    expect(seen).toEqual([2]);
+  });
+
+  it('needs no deep stack for 20,000 parts', () => {
+    const { work, sent } = poisoned([5], () => badRequest);
+    const settled = run(work, range(20_000), { split: { factor: Infinity } });
+    expect(inputs(settled, 'rejected')).toEqual([5]);
+    expect(sent).toHaveLength(20_001);
+  });
+
+  it('needs no deep stack for a search of 2,000 calls', () => {
+    const bad = range(1_000);
+    const { work, sent } = poisoned(bad);
+    expect(inputs(run(work, bad, { split: { strategy: 'sequential' } }), 'rejected')).toEqual(bad);
+    expect(sent).toHaveLength(2_000);
+  });
+});
+
+describe('leaving', () => {
+  it.each(['parallel', 'sequential'] as const)('stops everything: %s', (strategy) => {
+    const signals: AbortSignal[] = [];
+    const work: BatchWork<number, number> = (items, { signal }) => {
+      signals.push(signal);
+      return items.length === 8 ? throwError(() => badRequest) : NEVER;
+    };
+    const seen: unknown[] = [];
+    const subscription = divideRetry(work, { split: { strategy } })(range(8)).subscribe({
+      next: (v) => seen.push(v),
+      error: (e: unknown) => seen.push(e),
+    });
+    const started = signals.length;
+    expect(started).toBe(strategy === 'parallel' ? 5 : 2);
+    subscription.unsubscribe();
+    expect(signals.slice(1).every(({ aborted, reason }) => aborted && (reason as Error).name === 'AbortError')).toBe(true);
+    expect(signals).toHaveLength(started);
+    expect(seen).toEqual([]);
+  });
+
+  it('ends with the reason of a signal that aborts, and makes no call under one that has', () => {
+    const { sent } = poisoned([]);
+    const controller = new AbortController();
+    let inner: AbortSignal | undefined;
+    const work: BatchWork<number, number> = (items, context) => {
+      sent.push(items);
+      inner = context.signal;
+      return NEVER;
+    };
+    const errors: unknown[] = [];
+    const observer = { error: (error: unknown) => errors.push(error) };
+    const divide = divideRetry(work);
+    divide([1], { signal: controller.signal }).subscribe(observer);
+    controller.abort('enough');
+    expect(errors).toEqual(['enough']);
+    expect(inner?.aborted).toBe(true);
+    divide([1], { signal: controller.signal }).subscribe(observer);
+    expect(errors).toEqual(['enough', 'enough']);
+    expect(sent).toHaveLength(1);
+  });
+
+  it('leaves no listener on the signal', () => {
+    let listeners = 0;
+    const controller = new AbortController();
+    const { signal } = controller;
+    const add = signal.addEventListener.bind(signal);
+    const remove = signal.removeEventListener.bind(signal);
+    signal.addEventListener = (...given: Parameters<typeof add>) => {
+      listeners++;
+      add(...given);
+    };
+    signal.removeEventListener = (...given: Parameters<typeof remove>) => {
+      listeners--;
+      remove(...given);
+    };
+    const { work } = poisoned([]);
+    divideRetry(work)([1], { signal }).subscribe();
+    divideRetry((): typeof NEVER => NEVER)([1], { signal })
+      .subscribe()
+      .unsubscribe();
+    expect(listeners).toBe(0);
+  });
+});
+
+describe('what an error means comes first', () => {
+  it.each([
+    ['429', failure({ status: 429 }), 3],
+    ['500', failure({ status: 500 }), 3],
+    ['503', failure({ status: 503 }), 3],
+    ['529', failure({ status: 529 }), 3],
+    ['a refused connection', failure({ code: 'ECONNREFUSED' }), 3],
+    ['a failed fetch', failure({ name: 'TypeError' }, 'fetch failed'), 3],
+    ['401', failure({ status: 401 }), 1],
+    ['403', failure({ status: 403 }), 1],
+    ['404', failure({ status: 404 }), 1],
+    ['an abort of somebody else', failure({ name: 'AbortError' }), 1],
+  ])('%s is never split, under either strategy', (_name, error, calls) => {
+    for (const strategy of ['parallel', 'sequential'] as const) {
+      virtually(() => {
+        const { work, sent } = poisoned([3], () => error);
+        let settled: Settled<number, number>[] = [];
+        divideRetry(work, { split: { strategy } })(range(8)).subscribe((list) => (settled = list));
+        timer(120_000).subscribe(() => {
+          expect(sent).toEqual(Array(calls).fill(range(8)));
+          expect(settled.map((one) => one.status === 'rejected' && one.reason)).toEqual(Array(8).fill(error));
+        });
+      });
+    }
+  });
+
+  it('a 400 for a wrong model or key costs one call, not twice as many as items', () => {
+    for (const code of ['model_not_found', 'invalid_api_key']) {
+      const error = failure({ status: 400, code });
+      const { work, sent } = poisoned(range(20), () => error);
+      expect(inputs(run(work, range(20)), 'rejected')).toHaveLength(20);
+      expect(sent).toHaveLength(1);
+    }
+  });
+
+  it('an attempt that takes too long is repeated, not split', () => {
+    virtually(() => {
+      const sizes: number[] = [];
+      const work: BatchWork<number, number> = (items) => {
+        sizes.push(items.length);
+        return NEVER;
+      };
+      let settled: Settled<number, number>[] = [];
+      divideRetry(work, { attemptTimeoutMs: 100 })(range(4)).subscribe((list) => (settled = list));
+      timer(60_000).subscribe(() => {
+        expect(sizes).toEqual([4, 4, 4]);
+        expect(settled.every((one) => one.status === 'rejected' && one.reason instanceof AttemptTimeoutError)).toBe(true);
+      });
+    });
+  });
+
+  it('a 429 of a part is repeated as that part, and the others go on', () => {
+    for (const strategy of ['parallel', 'sequential'] as const) {
+      virtually(() => {
+        const sent: string[] = [];
+        let throttled = 0;
+        const work: BatchWork<number, number> = (items) => {
+          sent.push(items.join(''));
+          if (items.length < 8 && throttled++ === 0) return throwError(() => failure({ status: 429 }));
+          return items.includes(6) ? throwError(() => badRequest) : of([...items]);
+        };
+        let settled: Settled<number, number>[] = [];
+        divideRetry(work, { split: { strategy } })(range(8)).subscribe((list) => (settled = list));
+        timer(60_000).subscribe(() => {
+          expect(inputs(settled, 'rejected')).toEqual([6]);
+          expect(sent.filter((items) => items === sent[1])).toHaveLength(2);
+        });
+      });
+    }
+  });
+});
+
+describe('bad items', () => {
+  it('a bad half does not cancel its sibling', async () => {
+    // Recursion by switchMap does: the second part to be sent ends the first.
+    const ended: string[] = [];
+    const work: BatchWork<number, number> = (items, { signal }) => {
+      if (items.length === 4) return throwError(() => badRequest);
+      signal.addEventListener('abort', () => ended.push(`${items.join('')} aborted`));
+      return items.includes(3) ? timer(1).pipe(mergeMap(() => throwError(() => badRequest))) : of([...items]).pipe(delay(5));
+    };
+    const settled = await new Promise<Settled<number, number>[]>((resolve) => {
+      divideRetry(work, { split: { factor: 2 } })(range(4)).subscribe(resolve);
+    });
+    expect(inputs(settled, 'fulfilled')).toEqual([0, 1, 2]);
+    expect(ended).toEqual([]);
+  });
+
+  it('get through within a budget, and nobody is called bad when it is spent', () => {
+    for (const strategy of ['parallel', 'sequential'] as const) {
+      const { work, sent } = poisoned([0, 5, 10, 15]);
+      const settled = run(work, range(16), { split: { strategy, maxCalls: 6 } });
+      expect(sent.length).toBeLessThanOrEqual(6);
+      const givenUp = settled.filter((one) => one.status === 'rejected' && one.reason instanceof SplitBudgetError);
+      expect(givenUp.length).toBeGreaterThan(0);
+      for (const one of settled) {
+        if (one.status === 'rejected' && one.reason === badRequest) expect([0, 5, 10, 15]).toContain(one.input);
+        else if (one.status === 'rejected') expect(one.reason).toMatchObject({ maxCalls: 6, cause: badRequest });
+      }
+    }
+  });
+
+  it.each(['parallel', 'sequential'] as const)('under a limiter every part asks for a permit: %s', (strategy) => {
+    const limiter = createLimiter({ concurrency: 1 });
+    let most = 0;
+    const work: BatchWork<number, number> = (items) =>
+      defer(() => {
+        most = Math.max(most, limiter.executing);
+        return items.includes(3) ? throwError(() => badRequest) : of([...items]);
+      });
+    const settled = run(work, range(8), { limiter, split: { strategy } });
+    expect(inputs(settled, 'rejected')).toEqual([3]);
+    expect(most).toBe(1);
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('in the lane that was named', () => {
+    const limiter = createLimiter({ lanes: [{ name: 'user' }, { name: 'background' }] });
+    const lanes: string[] = [];
+    const work: BatchWork<number, number> = (items, { lane }) => {
+      lanes.push(lane);
+      return of([...items]);
+    };
+    run(work, [1], { limiter, lane: 'user' });
+    run(work, [1], { limiter, lane: 'background' });
+    expect(lanes).toEqual(['user', 'background']);
+    expect(() => divideRetry(work, { limiter, lane: 'nobody' })).toThrow(
+      "divideRetry: expected `lane` to be a lane the limiter has (user,background), got 'nobody' (string)",
+    );
+  });
+
+  it('too large a batch is cut by weight, as the numbers in the error ask for', () => {
+    for (const strategy of ['parallel', 'sequential'] as const) {
+      const weights: number[] = [];
+      const work: BatchWork<number, number> = (items, { weight }) => {
+        weights.push(weight);
+        return weight > 100 ? throwError(() => failure({ status: 400 }, `Requested ${String(weight)} tokens, max 100`)) : of([...items]);
+      };
+      expect(inputs(run(work, Array<number>(8).fill(50), { weigh: (item) => item, split: { strategy } }), 'fulfilled')).toHaveLength(8);
+      expect(weights).toEqual([400, 100, 100, 100, 100]);
+    }
+  });
+
+  it('a part of a search that turns out too large goes its own way, and the rest is not forgotten', () => {
+    const sent: string[] = [];
+    const work: BatchWork<number, number> = (items) => {
+      sent.push(items.join(''));
+      if (items.length === 8) return throwError(() => badRequest);
+      return items.length === 4 ? throwError(() => failure({ status: 413 })) : of([...items]);
+    };
+    expect(inputs(run(work, range(8), { split: { strategy: 'sequential' } }), 'fulfilled')).toEqual(range(8));
+    expect(sent).toEqual(['01234567', '0123', '01', '23', '4567', '45', '67']);
+  });
+
+  it('one whose answer names it does not stand in for the one that made the batch fail', () => {
+    // Item 0 is refused in an answer that succeeds, so nobody knows whether it or item 1 made the first call fail.
+    const work: BatchWork<number, number> = (items) =>
+      items.length === 2 ? throwError(() => badRequest) : of(items.map((item) => (item === 0 ? badRequest : item)) as number[]);
+    const settled = run(work, [0, 1], { split: { strategy: 'sequential', confirm: false } });
+    expect(inputs(settled, 'fulfilled')).toEqual([1]);
+  });
+
+  it.each([
+    [true, 'its own'],
+    [false, 'of the smallest call it was in'],
+  ])('that are only inferred have an error: confirm %s, %s', (confirm) => {
+    const { work, sent } = poisoned([3], (items) => failure({ status: 400 }, items.join('')));
+    const settled = run(work, range(4), { split: { strategy: 'sequential', confirm } });
+    expect((settled[3] as { reason: Error }).reason.message).toBe(confirm ? '3' : '0123');
+    expect(sent).toHaveLength(confirm ? 4 : 3);
+    expect(inputs(settled, 'fulfilled')).toEqual([0, 1, 2]);
+  });
+
+  it('nobody is bad when what failed together succeeds apart', () => {
+    for (const strategy of ['parallel', 'sequential'] as const) {
+      const work: BatchWork<number, number> = (items) => (items.length === 4 ? throwError(() => badRequest) : of([...items]));
+      expect(inputs(run(work, range(4), { split: { strategy } }), 'fulfilled')).toEqual(range(4));
+    }
+  });
+});
+
+describe('work that fails whatever it is given', () => {
+  const broken = (size: number, options: DivideRetryOptions<number>, error: (items: readonly number[]) => unknown) => {
+    const { work, sent } = poisoned(range(size), error);
+    const settled = run(work, range(size), options);
+    expect(inputs(settled, 'rejected')).toEqual(range(size));
+    return { calls: sent.length, reasons: settled.map((one) => (one as { reason: unknown }).reason) };
+  };
+  const same = new Error('the key is missing');
+
+  it.each([
+    ['parallel', 20, 15],
+    ['parallel', 100, 38],
+    ['sequential', 20, 12],
+    ['sequential', 100, 14],
+  ] as const)('is found out: %s, %d items, %d calls', (strategy, size, calls) => {
+    const found = broken(size, { split: { strategy } }, () => same);
+    expect(found.calls).toBe(calls);
+    expect(found.reasons).toEqual(Array(size).fill(same));
+  });
+
+  it('is found out when every error is a new one that looks the same', () => {
+    expect(broken(100, {}, () => new Error('the key is missing')).calls).toBe(38);
+  });
+
+  it.each<[string, (items: readonly number[]) => unknown]>([
+    ['an error that names the item', () => failure({ status: 400 }, 'input[0] is empty')],
+    ['a status of the item', () => badRequest],
+    ['a message of its own', (items) => new Error(`${items.join()} cannot be read`)],
+  ])('is taken for bad items when each has %s', (_name, error) => {
+    for (const strategy of ['parallel', 'sequential'] as const) {
+      const { reasons } = broken(20, { split: { strategy } }, error);
+      for (const reason of reasons) expect(reason).not.toBeInstanceOf(SplitBudgetError);
+    }
+    const { work } = poisoned([...range(19)], error);
+    expect(inputs(run(work, range(20)), 'fulfilled')).toEqual([19]);
+  });
+
+  it('never costs a good item its result in a batch of up to eight', () => {
+    for (const strategy of ['parallel', 'sequential'] as const) {
+      for (let size = 2; size <= 8; size++) {
+        for (let good = 0; good < size; good++) {
+          const { work } = poisoned(
+            range(size).filter((item) => item !== good),
+            () => same,
+          );
+          expect(inputs(run(work, range(size), { split: { strategy } }), 'fulfilled')).toEqual([good]);
+        }
+      }
+    }
+  });
+
+  it('does not stop what is under way', async () => {
+    const answers = new Subject<number>();
+    const work: BatchWork<number, number> = (items) => {
+      // The last part of the second level answers late, and with a result.
+      if (items.includes(19) && items.length < 5) return answers.pipe(mergeMap(() => of([...items])));
+      return throwError(() => same);
+    };
+    const result = new Promise<Settled<number, number>[]>((resolve) => {
+      divideRetry(work, { concurrency: 16 })(range(20)).subscribe(resolve);
+    });
+    answers.next(1);
+    answers.complete();
+    const settled = await result;
+    expect(settled).toHaveLength(20);
+    expect(inputs(settled, 'rejected').length).toBeGreaterThanOrEqual(18);
+  });
+});
+
+describe('callbacks, deadlines and telemetry', () => {
+  it('reject the item they throw at', () => {
+    const { work } = poisoned([]);
+    const fault = new Error('weigh broke');
+    const settled = run(work, [1, 2], {
+      weigh: (item) => {
+        if (item === 1) throw fault;
+        return 1;
+      },
+    });
+    expect(settled[0]).toMatchObject({ status: 'rejected', attempts: 0 });
+    expect((settled[0] as { reason: unknown }).reason).toBeInstanceOf(CallbackError);
+    expect(settled[1]).toMatchObject({ status: 'fulfilled' });
+  });
+
+  it('name items by id, also in blame', () => {
+    const { work, sent } = poisoned([7]);
+    const settled = run(work, range(20), {
+      id: (item) => `doc ${String(item)}`,
+      classify: () => ({ class: 'itemFault', blame: ['doc 7'] }),
+    });
+    expect(sent).toHaveLength(2);
+    expect(settled[7]).toMatchObject({ status: 'rejected', id: 'doc 7' });
+  });
+
+  it('reach items that wait for their turn in a search', () => {
+    virtually(() => {
+      const work: BatchWork<number, number> = (items) =>
+        items.length === 4 ? throwError(() => badRequest) : of([...items]).pipe(delay(50));
+      let settled: Settled<number, number>[] = [];
+      divideRetry(work, { itemDeadlineMs: (item) => (item === 3 ? 20 : 1000), split: { strategy: 'sequential' } })(range(4)).subscribe(
+        (list) => (settled = list),
+      );
+      timer(1000).subscribe(() => {
+        expect(inputs(settled, 'fulfilled')).toEqual([0, 1, 2]);
+        expect((settled[3] as { reason: unknown }).reason).toBeInstanceOf(DeadlineError);
+        expect(settled[3]?.attempts).toBe(1);
+      });
+    });
+  });
+
+  it('tell every step under its own name, and never an item', () => {
+    const { work } = poisoned([2]);
+    const events: FlowEvent[] = [];
+    run(work, range(4), { onEvent: (event) => events.push(event), split: { strategy: 'sequential' } });
+    expect(new Set(events.map(({ operator }) => operator))).toEqual(new Set(['divideRetry']));
+    expect(events.filter(({ type }) => type === 'split')).toMatchObject([{ size: 4, parts: 2, depth: 1 }]);
+    expect(events.filter(({ type }) => type === 'attemptStarted').map((event) => (event as { splitDepth: number }).splitDepth)).toEqual([
+      0, 1, 2, 1,
+    ]);
+    expect(events.filter(({ type }) => type === 'settled')).toHaveLength(4);
+    expect(events.at(-1)).toEqual({ type: 'drained', operator: 'divideRetry' });
+  });
+
+  it('a listener may leave in the middle of a step', () => {
+    const slow = new Subject<never>();
+    const sent: number[] = [];
+    const work: BatchWork<number, number> = (items) => {
+      sent.push(items.length);
+      return items.length === 2 ? slow : throwError(() => badRequest);
+    };
+    const seen: unknown[] = [];
+    const subscription = divideRetry(work, {
+      split: { strategy: 'sequential' },
+      onEvent: ({ type }) => {
+        if (type === 'settled') subscription.unsubscribe();
+      },
+    })(range(4)).subscribe((settled) => seen.push(settled));
+    slow.error(badRequest);
+    expect(subscription.closed).toBe(true);
+    expect(sent).toEqual([4, 2, 1]);
+    expect(seen).toEqual([]);
+  });
+
+  it('reads the numbers of the call it made', () => {
+    const told: Pick<CallContext, 'attempt' | 'splitDepth' | 'batchId' | 'weight'>[] = [];
+    const work: BatchWork<number, number> = (items, { attempt, splitDepth, batchId, weight }) => {
+      told.push({ attempt, splitDepth, batchId, weight });
+      return items.length > 1 ? throwError(() => badRequest) : of([...items]);
+    };
+    run(work, [1, 2], { weigh: (item) => item });
+    expect(told).toEqual([
+      { attempt: 1, splitDepth: 0, batchId: 'b0', weight: 3 },
+      { attempt: 1, splitDepth: 1, batchId: 'b0', weight: 1 },
+      { attempt: 1, splitDepth: 1, batchId: 'b0', weight: 2 },
+    ]);
+  });
+
+  it('refuses options that have no place here', () => {
+    for (const options of [{ maxSize: 4 }, { window: { kind: 'natural' } }, { lanes: [] }]) {
+      let thrown: unknown;
+      try {
+        divideRetry(() => of([]), options as never);
+      } catch (error) {
+        thrown = error;
+      }
+      expect(isFlowError(thrown, 'FLOW_CONFIG_INVALID')).toBe(true);
+    }
+  });
+});

@@ -1,0 +1,479 @@
+import { EMPTY, NEVER, Observable, of, range, Subject, switchMap } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
+import { onAbort } from '../../operators/support/abort.js';
+import { isFlowError } from '../../operators/support/errors.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+import { switchLatest } from '../../operators/switch-latest.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
+
+/** Calls that end when the test says so, and a log of what their signals and subscriptions see. */
+function callsOf<R>(log: string[]) {
+  const ends = new Map<string, { readonly resolve: (value: R) => void; readonly reject: (error: unknown) => void }>();
+  return {
+    ends,
+    promised: (item: string, { signal }: { readonly signal: AbortSignal }): Promise<R> => {
+      log.push(`call ${item}`);
+      signal.addEventListener('abort', () => log.push(`abort ${item}`));
+      return new Promise<R>((resolve, reject) => ends.set(item, { resolve, reject }));
+    },
+    observed: (item: string, { signal }: { readonly signal: AbortSignal }): Observable<R> =>
+      new Observable((subscriber) => {
+        log.push(`call ${item}`);
+        signal.addEventListener('abort', () => log.push(`abort ${item}`));
+        subscriber.add(() => log.push(`leave ${item}`));
+      }),
+  };
+}
+
+const settle = async (): Promise<void> => {
+  await new Promise((resolve) => setImmediate(resolve));
+};
+
+describe('the signal of a call', () => {
+  it('aborts before the call is unsubscribed from, and before the next call is made', () => {
+    const log: string[] = [];
+    const source = new Subject<string>();
+    source.pipe(switchLatest(callsOf<string>(log).observed)).subscribe();
+    source.next('a');
+    source.next('b');
+    expect(log).toEqual(['call a', 'abort a', 'leave a', 'call b']);
+  });
+
+  it('aborts with a DOMException named AbortError', () => {
+    const reasons: unknown[] = [];
+    const source = new Subject<string>();
+    const subscription = source
+      .pipe(
+        switchLatest((_item, { signal }) => {
+          signal.addEventListener('abort', () => reasons.push(signal.reason));
+          return NEVER;
+        }),
+      )
+      .subscribe();
+    source.next('superseded');
+    source.next('left');
+    subscription.unsubscribe();
+    expect(reasons).toHaveLength(2);
+    expect(reasons.every((reason) => reason instanceof DOMException && reason.name === 'AbortError')).toBe(true);
+  });
+
+  it('does not abort when the call has ended by itself, well or badly', () => {
+    const signals: AbortSignal[] = [];
+    const source = new Subject<Observable<string>>();
+    source
+      .pipe(
+        switchLatest((call, { signal }) => {
+          signals.push(signal);
+          return call;
+        }),
+      )
+      .subscribe({ error: () => undefined });
+    source.next(of('done'));
+    source.next(
+      new Observable((subscriber) => {
+        subscriber.error(new Error('failed'));
+      }),
+    );
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false, false]);
+  });
+
+  it('is aborted from the start when it is first looked at after the call was superseded', async () => {
+    const seen: boolean[] = [];
+    const source = new Subject<string>();
+    source
+      .pipe(
+        switchLatest(async (item, context) => {
+          await Promise.resolve();
+          seen.push(context.signal.aborted);
+          return item;
+        }),
+      )
+      .subscribe();
+    source.next('a');
+    source.next('b');
+    await settle();
+    expect(seen).toEqual([true, false]);
+  });
+
+  // Listeners pile up on a signal that lives as long as a session.
+  it('is the call’s own: 10,000 calls leave no listener on a session signal', () => {
+    const session = new AbortController().signal;
+    let listeners = 0;
+    const [add, remove] = [session.addEventListener.bind(session), session.removeEventListener.bind(session)];
+    session.addEventListener = (...args: Parameters<typeof add>) => {
+      listeners += 1;
+      add(...args);
+    };
+    session.removeEventListener = (...args: Parameters<typeof remove>) => {
+      listeners -= 1;
+      remove(...args);
+    };
+    const left = new Observable<never>((subscriber) =>
+      onAbort(session, () => {
+        subscriber.complete();
+      }),
+    );
+    let aborted = 0;
+    const subscription = range(0, 10_000)
+      .pipe(
+        switchLatest((_item, { signal }) => {
+          signal.addEventListener('abort', () => (aborted += 1));
+          return left;
+        }),
+      )
+      .subscribe();
+    expect(aborted).toBe(9999);
+    expect(listeners).toBe(1);
+    subscription.unsubscribe();
+    expect(listeners).toBe(0);
+  });
+});
+
+describe('promises', () => {
+  // switchMap(() => promise) cannot stop what it started: it has no signal to pass on.
+  it('are told to stop; under switchMap both requests run on', () => {
+    const log: string[] = [];
+    const calls = callsOf<string>(log);
+    const source = new Subject<string>();
+    source.pipe(switchLatest(calls.promised)).subscribe();
+    source.next('a');
+    source.next('b');
+    expect(log).toEqual(['call a', 'abort a', 'call b']);
+
+    log.length = 0;
+    const stock = new Subject<string>();
+    stock.pipe(switchMap((item) => calls.promised(item, new AbortController()))).subscribe();
+    stock.next('a');
+    stock.next('b');
+    expect(log).toEqual(['call a', 'call b']);
+  });
+
+  it('that ignore their signal are not listened to any more', async () => {
+    const log: string[] = [];
+    const calls = callsOf<string>([]);
+    const source = new Subject<string>();
+    source.pipe(switchLatest(calls.promised)).subscribe((value) => log.push(value));
+    source.next('a');
+    source.next('b');
+    calls.ends.get('b')?.resolve('of b');
+    await settle();
+    calls.ends.get('a')?.resolve('of a');
+    await settle();
+    expect(log).toEqual(['of b']);
+  });
+
+  it('that fail after they were superseded are reported, and nothing else happens', async () => {
+    const events: FlowEvent[] = [];
+    const errors: unknown[] = [];
+    const calls = callsOf<string>([]);
+    const source = new Subject<string>();
+    source
+      .pipe(switchLatest(calls.promised, { onEvent: (event) => events.push(event) }))
+      .subscribe({ error: (error: unknown) => errors.push(error) });
+    source.next('a');
+    source.next('b');
+    source.next('c');
+    calls.ends.get('a')?.reject(Object.assign(new Error('overloaded'), { status: 503 }));
+    calls.ends.get('b')?.reject(new DOMException('stopped', 'AbortError'));
+    await settle();
+    expect(errors).toEqual([]);
+    expect(events).toEqual([
+      { type: 'cancelled', operator: 'switchLatest', lane: 'default', count: 1 },
+      { type: 'cancelled', operator: 'switchLatest', lane: 'default', count: 1 },
+      { type: 'swallowed', operator: 'switchLatest', lane: 'default', class: 'transient' },
+      { type: 'swallowed', operator: 'switchLatest', lane: 'default', class: 'cancelled' },
+    ]);
+  });
+
+  it('are no unhandled rejection, whoever made them and whenever they fail', async () => {
+    const unhandled: unknown[] = [];
+    const listen = (error: unknown): void => void unhandled.push(error);
+    process.on('unhandledRejection', listen);
+    const source = new Subject<string>();
+    const subscription = source
+      .pipe(
+        switchLatest((item) => {
+          if (item === 'a') source.next('b');
+          return Promise.reject(new Error(item));
+        }),
+      )
+      .subscribe({ error: () => undefined });
+    source.next('a');
+    subscription.unsubscribe();
+    await settle();
+    process.off('unhandledRejection', listen);
+    expect(unhandled).toEqual([]);
+  });
+});
+
+describe('a call that is given up', () => {
+  it('cannot fail the result by answering its signal with an error', () => {
+    const events: string[] = [];
+    const errors: unknown[] = [];
+    const source = new Subject<string>();
+    source
+      .pipe(
+        switchLatest(
+          (_item, { signal }) =>
+            new Observable((subscriber) => {
+              signal.addEventListener('abort', () => {
+                subscriber.next('too late');
+                subscriber.error(new DOMException('stopped', 'AbortError'));
+              });
+            }),
+          { onEvent: ({ type }) => events.push(type) },
+        ),
+      )
+      .subscribe({ next: () => errors.push('a value'), error: (error: unknown) => errors.push(error) });
+    source.next('a');
+    source.next('b');
+    expect(errors).toEqual([]);
+    expect(events).toEqual(['cancelled', 'swallowed']);
+  });
+
+  it('cannot complete the result by answering its signal with an end', () => {
+    let completed = false;
+    const source = new Subject<string>();
+    source
+      .pipe(
+        switchLatest(
+          (_item, { signal }) =>
+            new Observable((subscriber) => {
+              signal.addEventListener('abort', () => {
+                subscriber.complete();
+              });
+            }),
+        ),
+      )
+      .subscribe({ complete: () => (completed = true) });
+    source.next('a');
+    source.next('b');
+    source.complete();
+    expect(completed).toBe(false);
+  });
+
+  it('may make the consumer leave through its signal: no further call is made', () => {
+    const made: string[] = [];
+    const source = new Subject<string>();
+    const subscription = source
+      .pipe(
+        switchLatest((item, { signal }) => {
+          made.push(item);
+          signal.addEventListener('abort', () => {
+            subscription.unsubscribe();
+          });
+          return NEVER;
+        }),
+      )
+      .subscribe();
+    source.next('a');
+    source.next('b');
+    expect(made).toEqual(['a']);
+    expect(source.observed).toBe(false);
+  });
+
+  it('with keepLast may make the consumer leave through its signal: the new value is not handed on', () => {
+    const values: string[] = [];
+    const source = new Subject<Subject<string>>();
+    const subscription = source
+      .pipe(
+        switchLatest(
+          (call, { signal }) => {
+            signal.addEventListener('abort', () => {
+              subscription.unsubscribe();
+            });
+            return call;
+          },
+          { keepLast: true },
+        ),
+      )
+      .subscribe((value) => values.push(value));
+    const [first, second] = [new Subject<string>(), new Subject<string>()];
+    source.next(first);
+    first.next('old');
+    source.next(second);
+    second.next('new');
+    expect(values).toEqual(['old']);
+  });
+});
+
+describe('a source that is fed while it is being handled', () => {
+  it('by the consumer: 100,000 synchronous switches do not recurse, and none is lost', () => {
+    const source = new Subject<number>();
+    let last = 0;
+    let lost = 0;
+    source.pipe(switchLatest((item) => of(item))).subscribe((value) => {
+      lost += value - last - 1;
+      last = value;
+      if (value < 1e5) source.next(value + 1);
+    });
+    source.next(1);
+    expect([last, lost]).toEqual([1e5, 0]);
+  });
+
+  it('by project: 100,000 of them do not recurse, and the newest wins', () => {
+    const source = new Subject<number>();
+    const values: number[] = [];
+    let superseded = 0;
+    source
+      .pipe(
+        switchLatest((item, context) => {
+          if (item < 1e5) source.next(item + 1);
+          if (item % 1000 === 0 && context.signal.aborted) superseded += 1;
+          return of(item);
+        }),
+      )
+      .subscribe((value) => values.push(value));
+    source.next(1);
+    expect(values).toEqual([1e5]);
+    // The signals that were looked at; the last one's is the newest call's.
+    expect(superseded).toBe(99);
+  });
+
+  it('by 100,000 items of a synchronous source: only the last call runs to its end', () => {
+    const values: number[] = [];
+    let left = 0;
+    range(1, 1e5)
+      .pipe(
+        switchLatest((item) =>
+          item === 1e5
+            ? of(item)
+            : new Observable<number>(() => () => {
+                left += 1;
+              }),
+        ),
+      )
+      .subscribe((value) => values.push(value));
+    expect(values).toEqual([1e5]);
+    expect(left).toBe(1e5 - 1);
+  });
+
+  it('stops the rest of what a synchronous call would say', () => {
+    const source = new Subject<string>();
+    const values: string[] = [];
+    source.pipe(switchLatest((item) => of(`${item}1`, `${item}2`, `${item}3`))).subscribe((value) => {
+      values.push(value);
+      if (value === 'a1') source.next('b');
+    });
+    source.next('a');
+    expect(values).toEqual(['a1', 'b1', 'b2', 'b3']);
+  });
+
+  it('completes after what was sent before the end', () => {
+    const source = new Subject<string>();
+    const log: string[] = [];
+    source.pipe(switchLatest((item) => of(item))).subscribe({
+      next: (value) => {
+        log.push(value);
+        if (value !== 'a') return;
+        source.next('b');
+        source.complete();
+      },
+      complete: () => log.push('complete'),
+    });
+    source.next('a');
+    expect(log).toEqual(['a', 'b', 'complete']);
+  });
+});
+
+describe('keys', () => {
+  it('are forgotten when they have nothing under way', () => {
+    const values: number[] = [];
+    const errors: unknown[] = [];
+    range(0, 1000)
+      .pipe(switchLatest((item) => of(item), { key: (item) => item, maxKeys: 1 }))
+      .subscribe({ next: (value) => values.push(value), error: (error: unknown) => errors.push(error) });
+    expect(errors).toEqual([]);
+    expect(values).toHaveLength(1000);
+  });
+
+  it('are forgotten after their call was superseded and the next one has ended', () => {
+    const calls = [NEVER, EMPTY, NEVER];
+    const source = new Subject<string>();
+    const errors: unknown[] = [];
+    source
+      .pipe(switchLatest((_item, { index }) => calls[index] ?? EMPTY, { key: (item) => item, maxKeys: 1 }))
+      .subscribe({ error: (error: unknown) => errors.push(error) });
+    source.next('a');
+    source.next('a');
+    source.next('b');
+    expect(errors).toEqual([]);
+    source.next('c');
+    expect(errors.map((error) => isFlowError(error, 'FLOW_OVERFLOW'))).toEqual([true]);
+    expect(String(errors[0])).toBe("OverflowError: switchLatest: there are too many keys at a time (`maxKeys` 1, `overflow` 'error')");
+  });
+
+  it('count while their item waits for debounceMs', () => {
+    virtualTime(({ advance }) => {
+      const source = new Subject<string>();
+      const errors: unknown[] = [];
+      source
+        .pipe(switchLatest(() => EMPTY, { key: (item) => item, maxKeys: 1, debounceMs: 5 }))
+        .subscribe({ error: (error: unknown) => errors.push(error) });
+      source.next('a');
+      advance(5);
+      source.next('b');
+      expect(errors).toEqual([]);
+      source.next('c');
+      expect(errors).toHaveLength(1);
+    });
+  });
+
+  it('are handed to the call, and every call under way is aborted when the consumer leaves', () => {
+    const log: string[] = [];
+    const source = new Subject<string>();
+    const subscription = source
+      .pipe(
+        switchLatest(
+          (item, { key, signal }) => {
+            signal.addEventListener('abort', () => log.push(`abort ${item} of ${String(key)}`));
+            return NEVER;
+          },
+          { key: (item) => item.charAt(0) },
+        ),
+      )
+      .subscribe();
+    ['a1', 'b1', 'a2'].forEach((item) => {
+      source.next(item);
+    });
+    expect(log).toEqual(['abort a1 of a']);
+    subscription.unsubscribe();
+    expect(log).toEqual(['abort a1 of a', 'abort a2 of a', 'abort b1 of b']);
+  });
+});
+
+describe('debounceMs', () => {
+  it('takes one timer however many items pass, and reports those that were passed over', () => {
+    const scheduler = new CountingScheduler();
+    const events: string[] = [];
+    const made: number[] = [];
+    const source = new Subject<number>();
+    source
+      .pipe(
+        switchLatest(
+          (item) => {
+            made.push(item);
+            return EMPTY;
+          },
+          { debounceMs: 20, scheduler, onEvent: ({ type }) => events.push(type) },
+        ),
+      )
+      .subscribe();
+    for (let item = 0; item < 1000; item++) source.next(item);
+    scheduler.flush();
+    expect(made).toEqual([999]);
+    expect(scheduler.delays).toEqual([20]);
+    expect(events).toEqual(new Array(999).fill('dropped'));
+  });
+
+  it('leaves no timer behind when the source completes', () => {
+    const scheduler = new CountingScheduler();
+    const values: string[] = [];
+    of('a', 'b')
+      .pipe(switchLatest((item) => of(item), { debounceMs: 20, scheduler }))
+      .subscribe((value) => values.push(value));
+    expect(values).toEqual(['b']);
+    expect(scheduler.actions).toHaveLength(0);
+  });
+});

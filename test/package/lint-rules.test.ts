@@ -1,0 +1,20 @@
+import { ESLint } from 'eslint';
+import { expect, it } from 'vitest';
+
+const code = `import { Ring } from './ring.js';
+export function act(list: number[], maybe: number[] | undefined, ring: Ring<number>): void {
+  list.shift();
+  list.unshift(1);
+  list.splice(0, 1);
+  maybe?.shift();
+  list.splice(0);
+  list.pop();
+  ring.shift();
+  ring.unshift(1);
+}
+`;
+
+it('operators keep no queue in an array: `shift` and its like are for rings', async () => {
+  const [result] = await new ESLint().lintText(code, { filePath: 'operators/kernel/bag.ts' });
+  expect(result?.messages.map(({ line, ruleId }) => [line, ruleId])).toEqual([3, 4, 5, 6].map((line) => [line, 'sluice/no-array-shift']));
+}, 30_000);

@@ -1,0 +1,153 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { concatMap, NEVER, of, range, Subject } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { concatMapBy } from '../../operators/concat-map-by.js';
+import { isFlowError } from '../../operators/support/errors.js';
+import type { Merge } from './merging.js';
+import { anything, examples, listed, logOf } from './merging.js';
+
+const theirs: Merge = (project) => concatMap(project);
+const ours: Merge = (project) =>
+  concatMapBy(
+    () => 0,
+    (item, { index }) => project(item, index),
+    { maxQueued: Infinity, errors: 'propagate' },
+  );
+
+const rows = Object.entries(examples).flatMap(([title, example]) => [
+  { title, example },
+  { title: `${title}, and nobody stays longer than 5 ms`, example: { ...example, leavesAt: 5 } },
+]);
+
+describe('concatMapBy with one key does what concatMap does', () => {
+  it.each(rows)('$title', ({ example }) => {
+    const log = logOf(example, theirs);
+    expect(log).not.toHaveLength(0);
+    expect(logOf(example, ours)).toEqual(log);
+  });
+
+  it('whatever is drawn', () => {
+    fc.assert(
+      fc.property(anything, (example) => {
+        expect(logOf(example, ours)).toEqual(logOf(example, theirs));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('takes promises in the same turns of the microtask queue', async () => {
+    const turns = async (operator: Merge): Promise<string[]> => {
+      const log: string[] = [];
+      let turn = 0;
+      of('a', 'b', 'c')
+        .pipe(operator((item) => Promise.resolve(item)))
+        .subscribe({ next: (value) => log.push(`${turn} ${String(value)}`), complete: () => log.push(`${turn} complete`) });
+      for (; turn < 12; turn++) await Promise.resolve();
+      return log;
+    };
+    expect(await turns(ours)).toEqual(await turns(theirs));
+  });
+});
+
+/** Each of the differences that are meant, by the name it has on the page: throws when there is none. */
+const differences: Readonly<Record<string, () => void>> = {
+  'many synchronous inner streams in a queue': () => {
+    const delivered = (operator: Merge) => {
+      let values = 0;
+      let ended = false;
+      const first = new Subject<string>();
+      const source = new Subject<string>();
+      source.pipe(operator((item) => (item === 'first' ? first : of(item)))).subscribe({
+        next: () => values++,
+        error: () => undefined,
+        complete: () => (ended = true),
+      });
+      source.next('first');
+      for (let i = 0; i < 20_000; i++) source.next('x');
+      source.complete();
+      first.complete();
+      return { values, ended };
+    };
+    expect(delivered(ours)).toEqual({ values: 20_000, ended: true });
+    const rx = delivered(theirs);
+    expect(rx.values).toBeLessThan(20_000);
+    expect(rx.ended).toBe(false);
+  },
+  'a key': () => {
+    const order = (operator: Merge): string => {
+      const streams: Readonly<Record<string, Subject<string>>> = { a: new Subject(), B: new Subject() };
+      const seen: unknown[] = [];
+      of('a', 'B')
+        .pipe(operator((item) => streams[item] ?? NEVER))
+        .subscribe((value) => seen.push(value));
+      streams['B']?.next('B first');
+      streams['a']?.next('a first');
+      return seen.join();
+    };
+    expect(order(theirs)).toBe('a first');
+    const byItem: Merge = (project) =>
+      concatMapBy(
+        (item) => item,
+        (item, { index }) => project(item, index),
+        { errors: 'propagate' },
+      );
+    expect(order(byItem)).toBe('B first,a first');
+  },
+  'the second argument of `project`': () => {
+    const seen: unknown[] = [];
+    of('a')
+      .pipe(concatMap((_item, second) => of(seen.push(second))))
+      .subscribe();
+    const key = (item: string): string => item;
+    of('a')
+      .pipe(concatMapBy(key, (_item, second) => of(seen.push(second))))
+      .subscribe();
+    expect(seen).toEqual([0, expect.objectContaining({ index: 0, key: 'a' })]);
+  },
+  'what comes out when nothing is said about errors': () => {
+    const seen: unknown[] = [];
+    of('a')
+      .pipe(concatMap((item) => of(item, `${item}!`)))
+      .subscribe((value) => seen.push(value));
+    of('a')
+      .pipe(
+        concatMapBy(
+          (item: string) => item,
+          (item) => of(item, `${item}!`),
+        ),
+      )
+      .subscribe((value) => seen.push(value));
+    expect(seen).toEqual(['a', 'a!', { status: 'fulfilled', value: 'a!', input: 'a', index: 0, id: '0', attempts: 1 }]);
+  },
+  'a queue without a bound': () => {
+    const failure = (operator: Merge): unknown => {
+      let failed: unknown;
+      const subscription = range(0, 5000)
+        .pipe(operator(() => NEVER) as never)
+        .subscribe({ error: (error: unknown) => (failed = error) });
+      subscription.unsubscribe();
+      return failed;
+    };
+    expect(failure(theirs)).toBeUndefined();
+    const bounded: Merge = (project) =>
+      concatMapBy(
+        () => 0,
+        (item, { index }) => project(item, index),
+        { errors: 'propagate' },
+      );
+    expect(isFlowError(failure(bounded), 'FLOW_OVERFLOW')).toBe(true);
+  },
+};
+
+describe('concatMapBy differs from concatMap on purpose', () => {
+  it('in what the page lists, and nothing else', () => {
+    const page = readFileSync(new URL('../../docs/rxjs-parity.md', import.meta.url), 'utf8');
+    expect(listed(page, 'concatMapBy and concatMap')).toEqual(Object.keys(differences));
+  });
+
+  it.each(Object.entries(differences))('%s', (_name, check) => {
+    expect.hasAssertions();
+    check();
+  });
+});

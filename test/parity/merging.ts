@@ -1,0 +1,163 @@
+import fc from 'fast-check';
+import type { ObservableInput, OperatorFunction } from 'rxjs';
+import { EMPTY, NEVER, Observable, of, throwError } from 'rxjs';
+import { TestScheduler } from 'rxjs/testing';
+
+export type Project = (item: string, index: number) => ObservableInput<unknown>;
+export type Merge = (project: Project) => OperatorFunction<string, unknown>;
+
+/** One run: the letters of the source call the inner stream of their name. */
+export interface Example {
+  readonly source: string;
+  readonly inners?: Readonly<Record<string, string>>;
+  /** The frame in which the consumer leaves. */
+  readonly leavesAt?: number;
+  /** The value at which the consumer leaves, from inside `next`. */
+  readonly leavesOn?: string;
+  /** Used in place of the inner streams. */
+  readonly project?: Project;
+  readonly isHot?: boolean;
+}
+
+/** Everything that happens, in the order in which it happens and with its frame: subscriptions, values, ends, teardowns. */
+export function logOf({ source, inners = {}, leavesAt, leavesOn, project, isHot = false }: Example, operator: Merge): string[] {
+  const log: string[] = [];
+  const scheduler = new TestScheduler(() => true);
+  const say = (what: string): void => {
+    log.push(`${scheduler.frame} ${what}`);
+  };
+  const watched = <T>(name: string, stream: Observable<T>): Observable<T> =>
+    new Observable((subscriber) => {
+      say(`subscribe ${name}`);
+      subscriber.add(() => {
+        say(`tear down ${name}`);
+      });
+      subscriber.add(stream.subscribe(subscriber));
+    });
+  scheduler.run(({ cold, hot }) => {
+    const streams = new Map(Object.entries(inners).map(([name, marbles]) => [name, watched(name, cold(marbles))]));
+    const input = watched<string>('source', isHot ? hot(source) : cold(source));
+    const result = input.pipe(
+      operator((item, index) => {
+        say(`project ${item} ${index}`);
+        return project ? project(item, index) : (streams.get(item) ?? NEVER);
+      }),
+    );
+    const subscription = result.subscribe({
+      next: (value) => {
+        say(`next ${String(value)}`);
+        if (value === leavesOn) subscription.unsubscribe();
+      },
+      error: (error: unknown) => {
+        say(`error ${String(error)}`);
+      },
+      complete: () => {
+        say('complete');
+      },
+    });
+    subscription.add(() => {
+      say('closed');
+    });
+    if (leavesAt !== undefined) {
+      scheduler.schedule(() => {
+        subscription.unsubscribe();
+      }, leavesAt);
+    }
+  });
+  return log;
+}
+
+const fault = 'the fault';
+const three = { a: '-x--y-|', b: '---z|', c: 'u-v-w-|' };
+
+/** What the pages and spec files of both operators show, as marbles. */
+export const examples: Readonly<Record<string, Example>> = {
+  'one item, one value': { source: '-a|', inners: { a: '-x|' } },
+  'every item with three values': { source: '-a---b---c|', inners: three },
+  'a burst': { source: '-(abc)|', inners: three },
+  'the same inner stream again and again': { source: '-a-a-a-a|', inners: { a: '-x-y-z|' } },
+  'a source that is done long before its inner streams': { source: 'abc|', inners: { a: '------x---|', b: '--y---|', c: '-z-----|' } },
+  'a source that ends with its last inner stream': { source: '-a----|', inners: { a: '-x--y|' } },
+  'a source that never emits': { source: '-' },
+  'a source that is empty': { source: '|' },
+  'a source that is empty after a while': { source: '----|' },
+  'a source that fails at once': { source: '#' },
+  'a source that fails while inner streams run': { source: '-a-b--#', inners: { a: '-x-x-x-x-|', b: '-y-y-y-y|' } },
+  'a source that fails with some waiting': { source: '-(abcd)--#', inners: { a: '-x-------|', b: '--y------|', c: '-z|', d: '-w|' } },
+  'a source that never ends': { source: '-a-b-c', inners: three },
+  'an inner stream that never ends': { source: '-a-b-c-|', inners: { a: '-x-', b: '-y|', c: '-z|' } },
+  'inner streams that never emit': { source: '-a-b|', inners: { a: '-', b: '-' } },
+  'inner streams that are empty': { source: '-a-b-c|', inners: { a: '|', b: '--|', c: '-|' } },
+  'inner streams that emit and end in one frame': { source: '-a-b-c|', inners: { a: '(xy|)', b: '(z|)', c: 'u(vw|)' } },
+  'an inner stream that fails': { source: '-a-b-c-|', inners: { a: '-x----x--|', b: '-y-#', c: '-z---z|' } },
+  'an inner stream that fails with some waiting': { source: '-(abcd)-|', inners: { a: '-x-----|', b: '--#', c: '-z|', d: '-w|' } },
+  'an inner stream that fails at once': { source: '-a-b|', inners: { a: '---x|', b: '#' } },
+  'the last inner stream fails': { source: '-a-b|', inners: { a: '-x|', b: '-----#' } },
+  'two inner streams that fail in one frame': { source: '-a-b|', inners: { a: '----#', b: '--#' } },
+  'a consumer that leaves': { source: '-a-b-c-d|', inners: { a: '-x-----|', b: '--y----|', c: '-z|', d: '-w|' }, leavesAt: 6 },
+  'a consumer that leaves before the first item': { source: '---a|', inners: { a: '-x|' }, leavesAt: 2 },
+  'a consumer that leaves in the frame of the end': { source: '-a|', inners: { a: '-x--|' }, leavesAt: 5 },
+  'a consumer that leaves at a value': { source: '-a-b-c|', inners: { a: '-x-y-|', b: '-z-w-|', c: '-u|' }, leavesOn: 'z' },
+  'a consumer that leaves at the last value': { source: '-a|', inners: { a: '-x(y|)' }, leavesOn: 'y' },
+  'a hot source': { source: '-a-^-b--c-d-|', inners: { b: '-x---|', c: '-y---|', d: '-z|' }, isHot: true },
+  'a hot source that fails': { source: '-a-^-b--c-#', inners: { b: '-x------|', c: '-y---|' }, isHot: true },
+  'a project that throws': {
+    source: '-a-b-c|',
+    project: (item) => {
+      if (item === 'b') throw new Error(fault);
+      return NEVER;
+    },
+  },
+  'a project that throws at the first item': {
+    source: '-a-b|',
+    project: () => {
+      throw new Error(fault);
+    },
+  },
+  'a project that answers nonsense': { source: '-a|', project: () => 5 as never },
+  'a project that answers nothing': { source: '-a|', project: () => undefined as never },
+  arrays: { source: '-a--b|', project: (item) => [item, item + item] },
+  'an array that is empty': { source: '-a--b|', project: () => [] },
+  'a text, which is iterable': { source: '-a|', project: (item) => `${item}bc` },
+  'a generator': {
+    source: '-a--b|',
+    *project(item: string) {
+      yield item;
+      yield `${item}!`;
+    },
+  },
+  'a synchronous stream': { source: '-a--b--c|', project: (item) => of(item, `${item}!`) },
+  'a consumer that leaves inside a synchronous stream': {
+    source: '-a--b--c|',
+    project: (item) => of(item, `${item}!`, `${item}?`),
+    leavesOn: 'b!',
+  },
+  'a synchronous failure': { source: '-a--b|', project: (item) => (item === 'a' ? of(1) : throwError(() => new Error(fault))) },
+  EMPTY: { source: '-a--b|', project: () => EMPTY },
+  NEVER: { source: '-a--b|', project: () => NEVER, leavesAt: 9 },
+  'the number of the item': { source: '-a-b-c|', project: (item, index) => of(`${item}${index}`) },
+};
+
+const end = fc.constantFrom('|', '|', '|', '#', '');
+const inner = fc
+  .tuple(fc.array(fc.constantFrom('-', '-', 'x', 'y', 'z', '(xy)'), { maxLength: 7 }), end)
+  .map(([marbles, last]) => (marbles.join('') + last === '' ? '-' : marbles.join('') + last));
+
+/** Anything that can be drawn: up to eight items, four different inner streams, a consumer that may leave. */
+export const anything: fc.Arbitrary<Example> = fc.record(
+  {
+    source: fc
+      .tuple(fc.array(fc.constantFrom('-', '-', 'a', 'b', 'c', 'd', '(ab)', '(acd)'), { maxLength: 10 }), end)
+      .map(([marbles, last]) => (marbles.join('') + last === '' ? '-' : marbles.join('') + last)),
+    inners: fc.record({ a: inner, b: inner, c: inner, d: inner }),
+    leavesAt: fc.nat({ max: 30 }),
+    leavesOn: fc.constantFrom('x', 'y', 'z'),
+  },
+  { requiredKeys: ['source', 'inners'] },
+);
+
+/** The first column of the table under a heading of a page. */
+export function listed(page: string, heading: string): string[] {
+  const section = page.split(/^## /m).find((part) => part.startsWith(`${heading}\n`)) ?? '';
+  return [...section.matchAll(/^\| ([^|]+?) +\|/gm)].map(([, cell = '']) => cell).slice(2);
+}

@@ -1,0 +1,75 @@
+import type { Observable, OperatorFunction } from 'rxjs';
+import { from, of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { BulkheadMapOptions } from '../../operators/bulkhead-map.js';
+import { BULKHEAD_MAP_DEFAULTS, bulkheadMap } from '../../operators/bulkhead-map.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { ItemContext, Settled } from '../../operators/support/types.js';
+
+const length = (text: string): Promise<number> => Promise.resolve(text.length);
+
+describe('bulkheadMap', () => {
+  it('settles every item when nothing is said', () => {
+    expectTypeOf(of('a').pipe(bulkheadMap(length))).toEqualTypeOf<Observable<Settled<string, number>>>();
+    expectTypeOf(of('a').pipe(bulkheadMap(length, { concurrency: 2 }))).toEqualTypeOf<Observable<Settled<string, number>>>();
+    expectTypeOf(of('a').pipe(bulkheadMap(length, { errors: 'settle' }))).toEqualTypeOf<Observable<Settled<string, number>>>();
+    expectTypeOf(bulkheadMap(length)).toEqualTypeOf<OperatorFunction<string, Settled<string, number>>>();
+  });
+
+  it("hands on values with errors 'propagate'", () => {
+    expectTypeOf(of('a').pipe(bulkheadMap(length, { errors: 'propagate' }))).toEqualTypeOf<Observable<number>>();
+    expectTypeOf(of('a').pipe(bulkheadMap((text) => of(text, 1), { errors: 'propagate' }))).toEqualTypeOf<Observable<string | number>>();
+    expectTypeOf(of('a').pipe(bulkheadMap((text) => [text], { errors: 'propagate' }))).toEqualTypeOf<Observable<string>>();
+  });
+
+  it('tells project and callbacks the type of the item', () => {
+    const run = from([{ tool: 'search', rank: 1 }]).pipe(
+      bulkheadMap(
+        (item, context) => {
+          expectTypeOf(item).toEqualTypeOf<{ tool: string; rank: number }>();
+          expectTypeOf(context).toEqualTypeOf<ItemContext>();
+          return of(item.tool);
+        },
+        {
+          key: (item) => {
+            expectTypeOf(item).toEqualTypeOf<{ tool: string; rank: number }>();
+            return item.tool;
+          },
+          fairness: { kind: 'priority', priority: (item) => item.rank },
+        },
+      ),
+    );
+    expectTypeOf(run).toEqualTypeOf<Observable<Settled<{ tool: string; rank: number }, string>>>();
+  });
+
+  it('takes every shape of perKey, concurrency and limiter', () => {
+    bulkheadMap(length, { key: (text) => text, perKey: 2 });
+    bulkheadMap(length, { key: (text) => text, perKey: { search: 5 }, perKeyDefault: 1 });
+    bulkheadMap(length, { key: (text) => text, perKey: (key) => (key === 'search' ? 5 : 1) });
+    bulkheadMap(length, { concurrency: of(1, 2) });
+    bulkheadMap(length, { limiter: createLimiter() });
+  });
+
+  it('refuses wrong options', () => {
+    // @ts-expect-error not a policy
+    bulkheadMap(length, { overflow: 'block' });
+    // @ts-expect-error not an order
+    bulkheadMap(length, { order: 'output' });
+    // @ts-expect-error not an option
+    bulkheadMap(length, { maxItems: 3 });
+    // @ts-expect-error a limit is a number
+    bulkheadMap(length, { key: (text) => text, perKey: { search: '5' } });
+    // @ts-expect-error a priority is a number
+    bulkheadMap(length, { fairness: { kind: 'priority', priority: (text) => text } });
+    // @ts-expect-error one or the other: the result has one type
+    bulkheadMap(length, { errors: 'settle' as 'settle' | 'propagate' });
+    // @ts-expect-error a number is no stream
+    bulkheadMap((text: string) => text.length);
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<BulkheadMapOptions<number>>().toEqualTypeOf<Readonly<BulkheadMapOptions<number>>>();
+    expectTypeOf(BULKHEAD_MAP_DEFAULTS.concurrency).toEqualTypeOf<10>();
+    expectTypeOf(BULKHEAD_MAP_DEFAULTS.errors).toEqualTypeOf<'settle'>();
+  });
+});

@@ -1,0 +1,56 @@
+import type { Observable } from 'rxjs';
+import { of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { ConcatMapByOptions } from '../../operators/concat-map-by.js';
+import { CONCAT_MAP_BY_DEFAULTS, concatMapBy } from '../../operators/concat-map-by.js';
+import type { ItemContext, Settled } from '../../operators/support/types.js';
+
+const initial = (text: string): string => text.charAt(0);
+const length = (text: string): Promise<number> => Promise.resolve(text.length);
+
+describe('concatMapBy', () => {
+  it('settles every item when nothing is said', () => {
+    expectTypeOf(of('a').pipe(concatMapBy(initial, length))).toEqualTypeOf<Observable<Settled<string, number>>>();
+    expectTypeOf(of('a').pipe(concatMapBy(initial, length, { onError: 'stopKey' }))).toEqualTypeOf<Observable<Settled<string, number>>>();
+  });
+
+  it("hands on values with errors 'propagate'", () => {
+    expectTypeOf(of('a').pipe(concatMapBy(initial, length, { errors: 'propagate' }))).toEqualTypeOf<Observable<number>>();
+    concatMapBy(initial, length, { errors: 'propagate', onError: 'error' });
+  });
+
+  it('tells key and project the type of the item', () => {
+    const run = of({ chat: 1 }).pipe(
+      concatMapBy(
+        (item) => {
+          expectTypeOf(item).toEqualTypeOf<{ chat: number }>();
+          return item.chat;
+        },
+        (item, context) => {
+          expectTypeOf(item).toEqualTypeOf<{ chat: number }>();
+          expectTypeOf(context).toEqualTypeOf<ItemContext>();
+          return of(item.chat);
+        },
+      ),
+    );
+    expectTypeOf(run).toEqualTypeOf<Observable<Settled<{ chat: number }, number>>>();
+  });
+
+  it('refuses wrong options', () => {
+    // @ts-expect-error an error that is handed on ends the output
+    concatMapBy(initial, length, { errors: 'propagate', onError: 'continue' });
+    // @ts-expect-error the order within a key is always kept
+    concatMapBy(initial, length, { order: 'perKey' });
+    // @ts-expect-error priorities would break the order within a key
+    concatMapBy(initial, length, { fairness: { kind: 'priority', priority: () => 0 } });
+    // @ts-expect-error a key has one at a time
+    concatMapBy(initial, length, { perKey: 2 });
+    // @ts-expect-error project is missing
+    concatMapBy(initial);
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<ConcatMapByOptions>().toEqualTypeOf<Readonly<ConcatMapByOptions>>();
+    expectTypeOf(CONCAT_MAP_BY_DEFAULTS.onError).toEqualTypeOf<'continue'>();
+  });
+});

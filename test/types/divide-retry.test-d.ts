@@ -1,0 +1,54 @@
+import type { Observable } from 'rxjs';
+import { mergeMap, of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import { batchMap } from '../../operators/batch-map.js';
+import type { DivideRetryOptions } from '../../operators/divide-retry.js';
+import { DIVIDE_RETRY_DEFAULTS, divideRetry } from '../../operators/divide-retry.js';
+import type { Settled } from '../../operators/support/types.js';
+
+const lengths = (items: readonly string[]) => of(items.map((item) => item.length));
+
+describe('divideRetry', () => {
+  it('makes a list of settled results of a list of items', () => {
+    const divide = divideRetry(lengths);
+    expectTypeOf(divide(['a'])).toEqualTypeOf<Observable<Settled<string, number>[]>>();
+    expectTypeOf(divide(['a'], { signal: new AbortController().signal })).toEqualTypeOf<Observable<Settled<string, number>[]>>();
+    // @ts-expect-error items of another type
+    void divide([1]);
+    // @ts-expect-error a signal, not a controller
+    void divide(['a'], { signal: new AbortController() });
+  });
+
+  it('is a projection for mergeMap and work for batchMap', () => {
+    expectTypeOf(of(['a']).pipe(mergeMap(divideRetry(lengths)))).toEqualTypeOf<Observable<Settled<string, number>[]>>();
+    expectTypeOf(of('a').pipe(batchMap<string, number>(divideRetry(lengths), { split: false }))).toEqualTypeOf<
+      Observable<Settled<string, number>>
+    >();
+  });
+
+  it('infers items for its callbacks', () => {
+    divideRetry(lengths, {
+      id: (item) => {
+        expectTypeOf(item).toEqualTypeOf<string>();
+        return item;
+      },
+      weigh: (item) => item.length,
+    });
+  });
+
+  it('refuses options that have no place here', () => {
+    // @ts-expect-error the batch is what was given
+    divideRetry(lengths, { maxSize: 4 });
+    // @ts-expect-error one lane for all calls
+    divideRetry(lengths, { lane: (item: string) => item });
+    // @ts-expect-error there is no third strategy
+    divideRetry(lengths, { split: { strategy: 'random' } });
+    // @ts-expect-error a number, not an Observable
+    divideRetry(lengths, { concurrency: of(4) });
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<DivideRetryOptions<number>>().toEqualTypeOf<Readonly<DivideRetryOptions<number>>>();
+    expectTypeOf(DIVIDE_RETRY_DEFAULTS.split.factor).toEqualTypeOf<4>();
+  });
+});

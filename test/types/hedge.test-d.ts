@@ -1,0 +1,46 @@
+import type { Observable } from 'rxjs';
+import { of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { Lease } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { HedgeOptions } from '../../operators/hedge.js';
+import { HEDGE_DEFAULTS, HedgeStats, hedge } from '../../operators/hedge.js';
+
+describe('hedge', () => {
+  it('makes what the attempts make', () => {
+    expectTypeOf(hedge(() => of(1))).toEqualTypeOf<Observable<number>>();
+    expectTypeOf(hedge(() => Promise.resolve('answer'))).toEqualTypeOf<Observable<string>>();
+  });
+
+  it('tells an attempt its number, its signal and its lease', () => {
+    void hedge((attempt, { signal, lease }) => {
+      expectTypeOf(attempt).toEqualTypeOf<number>();
+      expectTypeOf(signal).toEqualTypeOf<AbortSignal>();
+      expectTypeOf(lease).toEqualTypeOf<Lease | undefined>();
+      return of(attempt);
+    });
+  });
+
+  it('takes its options', () => {
+    const stats = new HedgeStats();
+    void hedge(() => of(1), {
+      delayMs: () => 2 * stats.p95Ms,
+      stats,
+      budget: 0.2,
+      maxHedges: 2,
+      limiter: createLimiter(),
+      job: { lane: 'p0' },
+    });
+    // @ts-expect-error a delay is a number
+    void hedge(() => of(1), { delayMs: '50' });
+    // @ts-expect-error not an option
+    void hedge(() => of(1), { max: 1 });
+    // @ts-expect-error stats are a HedgeStats
+    void hedge(() => of(1), { stats: 'p95' });
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<HedgeOptions>().toEqualTypeOf<Readonly<HedgeOptions>>();
+    expectTypeOf(HEDGE_DEFAULTS.maxHedges).toEqualTypeOf<1>();
+  });
+});

@@ -1,0 +1,60 @@
+import type { Observable } from 'rxjs';
+import { of, Subject } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { LaneBatch, MergeLane, MergeLanesOptions } from '../../operators/merge-lanes.js';
+import { MERGE_LANES_DEFAULTS, mergeLanes } from '../../operators/merge-lanes.js';
+
+describe('mergeLanes', () => {
+  it('knows the items and the names of its lanes', () => {
+    const merged = mergeLanes([
+      { name: 'high', source: of(1, 2) },
+      { name: 'low', source: Promise.resolve('text') },
+    ]);
+    expectTypeOf(merged).toEqualTypeOf<Observable<LaneBatch<number | string, 'high' | 'low'>>>();
+    expectTypeOf<LaneBatch<number, 'a' | 'b'>['lanes']>().toEqualTypeOf<('a' | 'b')[]>();
+    expectTypeOf<LaneBatch<number, 'a' | 'b'>['items']>().toEqualTypeOf<number[]>();
+  });
+
+  it('takes lanes that were made elsewhere', () => {
+    const lanes: MergeLane<number>[] = [{ name: 'only', source: [1, 2, 3], maxWaitMs: 20, maxQueued: 5, overflow: 'latest', floor: 0 }];
+    expectTypeOf(mergeLanes(lanes)).toEqualTypeOf<Observable<LaneBatch<number>>>();
+  });
+
+  it('tells callbacks the type of the item', () => {
+    void mergeLanes([{ name: 'one', source: new Subject<{ tokens: number }>() }], {
+      weigh: (item) => {
+        expectTypeOf(item).toEqualTypeOf<{ tokens: number }>();
+        return item.tokens;
+      },
+    });
+  });
+
+  it('takes fairness as a word or with settings', () => {
+    const lanes = [{ name: 'one', source: of(1), weight: 3 }];
+    for (const fairness of ['strict', 'wdrr', 'roundRobin', 'fifo', { kind: 'strict', floor: 0.2 }, { kind: 'wdrr' }] as const)
+      void mergeLanes(lanes, { fairness });
+    // @ts-expect-error only strict priority has floors
+    void mergeLanes(lanes, { fairness: { kind: 'fifo', floor: 0.1 } });
+    // @ts-expect-error not a discipline
+    void mergeLanes(lanes, { fairness: 'aging' });
+  });
+
+  it('refuses wrong lanes and options', () => {
+    // @ts-expect-error a lane has a name
+    void mergeLanes([{ source: of(1) }]);
+    // @ts-expect-error a lane has a source
+    void mergeLanes([{ name: 'one' }]);
+    // @ts-expect-error a full lane drops nothing of others
+    void mergeLanes([{ name: 'one', source: of(1), overflow: 'dropLowest' }]);
+    // @ts-expect-error waits belong to lanes
+    void mergeLanes([{ name: 'one', source: of(1) }], { maxWaitMs: 5 });
+    // @ts-expect-error nothing is cut here
+    void mergeLanes([{ name: 'one', source: of(1) }], { oversize: 'split' });
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<MergeLanesOptions<number>>().toEqualTypeOf<Readonly<MergeLanesOptions<number>>>();
+    expectTypeOf(MERGE_LANES_DEFAULTS.maxSize).toEqualTypeOf<16>();
+    expectTypeOf(MERGE_LANES_DEFAULTS.laneError).toEqualTypeOf<'propagate'>();
+  });
+});

@@ -1,0 +1,46 @@
+import type { Observable } from 'rxjs';
+import { mergeAll, of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { SettleAllOptions } from '../../operators/settle-all.js';
+import { SETTLE_ALL_DEFAULTS, settleAll } from '../../operators/settle-all.js';
+import type { ItemContext, Settled } from '../../operators/support/types.js';
+import { unwrap } from '../../operators/unwrap.js';
+
+describe('settleAll', () => {
+  it('makes a list of results that know their call', () => {
+    expectTypeOf(settleAll(['a'], (call) => of(call.length))).toEqualTypeOf<Observable<Settled<string, number>[]>>();
+    expectTypeOf(settleAll([1, 2] as const, (call) => Promise.resolve(call))).toEqualTypeOf<Observable<Settled<1 | 2, 1 | 2>[]>>();
+  });
+
+  it('calls functions as well', () => {
+    const calls = [() => of(1), () => of(2)];
+    expectTypeOf(settleAll(calls, (call) => call()).pipe(mergeAll(), unwrap('all'))).toEqualTypeOf<Observable<number[]>>();
+  });
+
+  it('tells project and guard their call', () => {
+    void settleAll(
+      [{ tool: 'read' }],
+      (call, context) => {
+        expectTypeOf(call).toEqualTypeOf<{ tool: string }>();
+        expectTypeOf(context).toEqualTypeOf<ItemContext>();
+        return of(1);
+      },
+      { guard: ({ tool }) => (tool === 'read' ? true : 'only reading') },
+    );
+    void settleAll([1], () => of(1), { guard: () => Promise.resolve(false) });
+  });
+
+  it('refuses wrong options', () => {
+    // @ts-expect-error not a mode
+    void settleAll([1], () => of(1), { mode: 'race' });
+    // @ts-expect-error a number of ms
+    void settleAll([1], () => of(1), { totalTimeoutMs: '5' });
+    // @ts-expect-error not an answer of a guard
+    void settleAll([1], () => of(1), { guard: () => 5 });
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<SettleAllOptions<number>>().toEqualTypeOf<Readonly<SettleAllOptions<number>>>();
+    expectTypeOf(SETTLE_ALL_DEFAULTS.mode).toEqualTypeOf<'settle'>();
+  });
+});

@@ -1,0 +1,46 @@
+import type { Observable } from 'rxjs';
+import { of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { SpeculateContext, SpeculateOptions } from '../../operators/speculate.js';
+import { SPECULATE_DEFAULTS, speculate } from '../../operators/speculate.js';
+
+describe('speculate', () => {
+  it('makes what the runs make', () => {
+    const results = speculate({
+      predict: of('cats'),
+      confirm: Promise.resolve('cats'),
+      match: (predicted: string, confirmed: string) => predicted === confirmed,
+      run: (call: string) => of(call.length),
+    });
+    expectTypeOf(results).toEqualTypeOf<Observable<number>>();
+  });
+
+  it('tells match and run what they are about, also when a prediction is of another kind than a call', () => {
+    void speculate({
+      predict: of({ guess: 'cats' }),
+      confirm: of('cats'),
+      match: (predicted, confirmed) => {
+        expectTypeOf(predicted).toEqualTypeOf<{ guess: string }>();
+        expectTypeOf(confirmed).toEqualTypeOf<string>();
+        return predicted.guess === confirmed;
+      },
+      run: (call, context) => {
+        expectTypeOf(call).toEqualTypeOf<string | { guess: string }>();
+        expectTypeOf(context).toEqualTypeOf<SpeculateContext>();
+        return of(1);
+      },
+    });
+  });
+
+  it('refuses wrong options', () => {
+    // @ts-expect-error nothing is run
+    void speculate({ predict: of(1), confirm: of(1), match: () => true });
+    // @ts-expect-error not an option
+    void speculate({ predict: of(1), confirm: of(1), match: () => true, run: () => of(1), ttl: 5 });
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<SpeculateOptions<1, 2, 3>>().toEqualTypeOf<Readonly<SpeculateOptions<1, 2, 3>>>();
+    expectTypeOf(SPECULATE_DEFAULTS.maxInFlight).toEqualTypeOf<1>();
+  });
+});

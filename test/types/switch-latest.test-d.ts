@@ -1,0 +1,42 @@
+import type { Observable, OperatorFunction } from 'rxjs';
+import { of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { ItemContext } from '../../operators/support/types.js';
+import type { SwitchLatestOptions } from '../../operators/switch-latest.js';
+import { SWITCH_LATEST_DEFAULTS, switchLatest } from '../../operators/switch-latest.js';
+
+describe('switchLatest', () => {
+  it('makes what the calls make, whatever kind of stream they are', () => {
+    expectTypeOf(of('a').pipe(switchLatest((text) => of(text.length)))).toEqualTypeOf<Observable<number>>();
+    expectTypeOf(of('a').pipe(switchLatest((text) => Promise.resolve(text.length)))).toEqualTypeOf<Observable<number>>();
+    expectTypeOf(of('a').pipe(switchLatest((text) => [text]))).toEqualTypeOf<Observable<string>>();
+    expectTypeOf(switchLatest((item: Date) => of(item))).toEqualTypeOf<OperatorFunction<Date, Date>>();
+  });
+
+  it('tells the call its item and context', () => {
+    void of({ query: 'cats' }).pipe(
+      switchLatest(
+        (item, context) => {
+          expectTypeOf(item).toEqualTypeOf<{ query: string }>();
+          expectTypeOf(context).toEqualTypeOf<ItemContext>();
+          return of(1);
+        },
+        { key: ({ query }) => query.length, keepLast: true, debounceMs: 5, onSourceError: 'drain' },
+      ),
+    );
+  });
+
+  it('refuses wrong options', () => {
+    // @ts-expect-error not a policy
+    switchLatest(() => of(1), { onSourceError: 'ignore' });
+    // @ts-expect-error not an option
+    switchLatest(() => of(1), { debounce: 5 });
+    // @ts-expect-error a call is a stream
+    switchLatest(() => 5);
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<SwitchLatestOptions<number>>().toEqualTypeOf<Readonly<SwitchLatestOptions<number>>>();
+    expectTypeOf(SWITCH_LATEST_DEFAULTS.maxKeys).toEqualTypeOf<1000>();
+  });
+});
