@@ -42,7 +42,7 @@ describe('promises as work', () => {
   it.each([
     {
       name: 'a slot freed before the promise has settled',
-      file: 'support/batch-engine.ts',
+      file: 'support/batch-calls.ts',
       from: 'lease.releaseAfter(running.settled);',
       to: "lease.release('cancelled');",
       says: /slots, \d are held/,
