@@ -1,6 +1,19 @@
 import type { Observable } from 'rxjs';
 import type { TestScheduler } from 'rxjs/testing';
 
+/** What every operator is asked, whatever it does. */
+export const SPEC_CASES = [
+  'never',
+  'empty',
+  'one',
+  'many',
+  'error',
+  'early leave',
+  'throwing callback',
+  'synchronous source',
+  're-entrant source',
+] as const;
+
 /** One example of an operator's behaviour, as data: it tests, and the drawing made from its run documents. */
 export interface MarbleSpec {
   /** Name of the operator, as exported. */
@@ -34,6 +47,8 @@ export interface MarbleSpec {
   readonly unsub?: string;
   /** True for the one example that stands in the operator's doc comment. */
   readonly cover?: true;
+  /** Set on the one example that answers one of the questions every operator is asked. */
+  readonly shows?: (typeof SPEC_CASES)[number];
   /** The stream under test. */
   readonly build: (kit: SpecKit) => Observable<unknown>;
 }
@@ -87,7 +102,7 @@ export interface Recording {
 }
 
 /** A spec of your own pipeline: what only names it may be left out. */
-export type MarbleTest = Omit<MarbleSpec, 'operator' | 'title' | 'label' | 'cover'> &
+export type MarbleTest = Omit<MarbleSpec, 'operator' | 'title' | 'label' | 'cover' | 'shows'> &
   Partial<Pick<MarbleSpec, 'operator' | 'title' | 'label'>>;
 
 /** A spec without a verdict: only to be drawn. */

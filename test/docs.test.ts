@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { draw } from '../marbles/draw.js';
+import { draw, drawSvg } from '../marbles/draw.js';
 import { roster } from '../marbles/roster.js';
 import type { Example } from './support/doctest.js';
 import { docComments, examplesInPage, examplesInSource, fences, runExample } from './support/doctest.js';
@@ -20,13 +20,12 @@ const CONTRACT = ['Emits when', 'Holds at most', 'Completes when', 'Errors when'
 const HEADINGS = ['Diagram', 'Contract', 'Defaults', 'Telemetry', 'Patterns', 'Anti-patterns'];
 
 // Whether the specs hold is the matter of test/marbles.test.ts.
+const allSpecs = (await marbleFiles()).flatMap(({ specs }) => specs);
 const drawings = new Map(
-  (await marbleFiles()).flatMap(({ operator, specs }) =>
-    specs.flatMap((spec) => {
-      const text = draw(spec);
-      return [[`${operator} ${spec.title}`, text] as const, ...(spec.cover ? [[operator, text] as const] : [])];
-    }),
-  ),
+  allSpecs.flatMap((spec) => {
+    const text = draw(spec);
+    return [[`${spec.operator} ${spec.title}`, text] as const, ...(spec.cover ? [[spec.operator, text] as const] : [])];
+  }),
 );
 
 /** A default as one writes it in code. */
@@ -86,10 +85,19 @@ describe.each(list('docs/operators', '.md'))('%s', (path) => {
     expect(blocks.filter(({ name, code }) => code !== drawings.get(name))).toEqual([]);
   });
 
-  it('shows the picture of its cover example', () => {
-    const shown = [...page.matchAll(/^!\[(.*)\]\(\.\.\/\.\.\/(marbles\/diagrams\/.+\.svg)\)$/gm)].map(([, , file = '']) => file);
-    expect(shown).toEqual(drawings.has(operator) ? [`marbles/diagrams/${operator}.svg`] : []);
-    expect(shown.filter((file) => !existsSync(new URL(file, ROOT)))).toEqual([]);
+  it('shows the picture of its cover example, and those of others as they really run', async () => {
+    const shown = [...page.matchAll(/^!\[(.*)\]\(\.\.\/\.\.\/(marbles\/diagrams\/.+\.svg)\)$/gm)].map(([, name = '', file = '']) => ({
+      name,
+      file,
+    }));
+    const [cover, ...others] = shown;
+    expect(cover?.file).toBe(drawings.has(operator) ? `marbles/diagrams/${operator}.svg` : undefined);
+    if (cover) expect(existsSync(new URL(cover.file, ROOT))).toBe(true);
+    for (const { name, file } of others) {
+      const spec = allSpecs.find(({ operator: of, title }) => name === `${of}: ${title}`);
+      if (spec === undefined) throw new Error(`no example is called '${name}'`);
+      await expect(drawSvg(spec)).toMatchFileSnapshot(`../${file}`);
+    }
   });
 
   it('lists every default', async () => {

@@ -3,7 +3,7 @@ import type { BatchMapOptions } from '../../operators/batch-map.js';
 import { batchMap } from '../../operators/batch-map.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import type { BatchWork } from '../../operators/support/batch-engine.js';
-import { FlowConfigError, OverflowError } from '../../operators/support/errors.js';
+import { FlowConfigError, ItemTooHeavyError, OverflowError } from '../../operators/support/errors.js';
 import type { BatchResult, Settled } from '../../operators/support/types.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
@@ -30,7 +30,7 @@ const shown = (settled: Settled<string, string>): string => {
 };
 
 const mapped =
-  (options?: BatchMapOptions<string>): MarbleSpec['build'] =>
+  (options?: BatchMapOptions<string, string>): MarbleSpec['build'] =>
   (kit) =>
     kit.input('source').pipe(batchMap(work(kit), options), map(shown));
 
@@ -45,6 +45,12 @@ const answering =
 
 const isCapital = (letter: string): boolean => letter !== letter.toLowerCase();
 
+/** Letters of one alphabet are one document: a, b, c … and A, B, C … */
+const key = isCapital;
+
+/** What is too heavy is cut into a 4 and a 5, and their results are put together. */
+const inParts = { oversize: 'split', splitItem: () => ['4', '5'], joinResults: (results: readonly string[]) => results.join('+') } as const;
+
 /** Capitals are urgent. */
 const lane = (letter: string): string => (isCapital(letter) ? 'urgent' : 'later');
 
@@ -55,6 +61,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'lets a batch grow while the slots are busy',
+    shows: 'many',
     label: 'batchMap(work, { concurrency: 1 })',
     inputs: { source:        '-a-bcd--------|' },
     inners: { a:              '-----(r|)',
@@ -71,6 +78,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'waits for a source that never emits',
+    shows: 'never',
     label: 'batchMap(work)',
     inputs: { source:        '-' },
     subscriptions: { source: '^ 999ms !' },
@@ -81,6 +89,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'completes with an empty source, without a call',
+    shows: 'empty',
     label: 'batchMap(work)',
     inputs: { source:        '---|' },
     subscriptions: { source: '^--!' },
@@ -90,6 +99,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'sends a single item at once and completes after its result',
+    shows: 'one',
     label: 'batchMap(work)',
     inputs: { source:        '-a-|' },
     inners: { a:              '-----(r|)' },
@@ -113,6 +123,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'aborts the calls at the error of the source, which errors at once',
+    shows: 'error',
     label: 'batchMap(work)',
     inputs: { source:        '-a-b-#' },
     inners: { a:              '---------(r|)',
@@ -137,6 +148,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'stops every call when the consumer leaves, and starts none',
+    shows: 'early leave',
     label: 'batchMap(work, { concurrency: 1 })',
     inputs: { source:        '-a-b------|' },
     inners: { a:              '------(r|)' },
@@ -148,6 +160,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'leaves a synchronous source as soon as the consumer has enough',
+    shows: 'synchronous source',
     label: 'batchMap(atOnce, { maxSize: 2 }), take(1)',
     inputs: { source:        '(abcdef|)' },
     subscriptions: { source: '(^!)' },
@@ -158,6 +171,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'rejects the item whose callback throws, and only that',
+    shows: 'throwing callback',
     label: 'batchMap(work, { weigh: throwsAtB })',
     inputs: { source:        '(abc)--|' },
     inners: { ac:            '---(r|)' },
@@ -169,6 +183,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'puts what the consumer sends back into the next batch',
+    shows: 're-entrant source',
     label: 'batchMap(work, { concurrency: 1 }), the consumer answers A with b and c',
     inputs: { source:        '-a---------' },
     inners: { a:              '---(r|)',
@@ -275,6 +290,168 @@ export const specs: readonly MarbleSpec[] = [
     build: mapped({ maxWeight: 5, weigh, oversize: 'reject' }),
   },
 
+  {
+    operator: 'batchMap',
+    title: "rejects an item that is too heavy with oversize 'drop', and goes on",
+    label: "batchMap(work, { maxWeight: 5, weigh, oversize: 'drop' })",
+    inputs: { source:        '-3-9-2--|' },
+    inners: { '3':            '----(r|)',
+              '2':                '-(r|)' },
+    expected:                '---x-32-|',
+    values: { x: '9: ItemTooHeavyError' },
+    build: mapped({ maxWeight: 5, weigh, oversize: 'drop', window: { kind: 'natural' } }),
+  },
+  {
+    operator: 'batchMap',
+    title: "errors at an item that is too heavy with oversize 'error', after its rejection, and stops the calls",
+    label: "batchMap(work, { maxWeight: 5, weigh, oversize: 'error' })",
+    inputs: { source:        '-3-9-2--|' },
+    inners: { '3':            '----(r|)' },
+    subscriptions: { source: '^--!', '3': '-^-!' },
+    expected:                '---(x#)',
+    values: { x: '9: ItemTooHeavyError' },
+    error: new ItemTooHeavyError('batchMap', 9, 5),
+    build: mapped({ maxWeight: 5, weigh, oversize: 'error' }),
+  },
+  {
+    operator: 'batchMap',
+    title: "sends an item that is too heavy in parts with oversize 'split'; their results become one",
+    label: "batchMap(work, { maxWeight: 5, weigh, oversize: 'split', splitItem, joinResults })",
+    inputs: { source:        '(39)--|' },
+    inners: { '3':           '-(r|)',
+              '4':           '--(r|)',
+              '5':           '---(r|)' },
+    subscriptions: { '3': '^!', '4': '^-!', '5': '^--!' },
+    expected:                '-3-z--|',
+    values: { z: '4+5' },
+    synchronous: ['source'],
+    build: mapped({ maxWeight: 5, weigh, ...inParts }),
+  },
+  {
+    operator: 'batchMap',
+    title: 'sends no item out of turn by default, even if it would fit',
+    label: 'batchMap(work, { maxWeight: 5, weigh, concurrency: 1 })',
+    inputs: { source:        '(5342)----|' },
+    inners: { '5':           '--(r|)',
+              '3':             '--(r|)',
+              '4':               '--(r|)',
+              '2':                 '--(r|)' },
+    expected:                '--5-3-4-2-|',
+    synchronous: ['source'],
+    build: mapped({ maxWeight: 5, weigh, concurrency: 1 }),
+  },
+  {
+    operator: 'batchMap',
+    title: 'looks past an item that does not fit for one that does with lookahead 1',
+    label: 'batchMap(work, { maxWeight: 5, weigh, concurrency: 1, lookahead: 1 })',
+    inputs: { source:        '(5342)----|' },
+    inners: { '5':           '--(r|)',
+              '32':            '--(r|)',
+              '4':               '----(r|)' },
+    expected:                '--5-(32)4-|',
+    synchronous: ['source'],
+    build: mapped({ maxWeight: 5, weigh, concurrency: 1, lookahead: 1 }),
+  },
+
+  // In which order results come.
+  {
+    operator: 'batchMap',
+    title: "holds results back for those of the items before them with order 'input'",
+    label: "batchMap(work, { maxSize: 1, order: 'input' })",
+    inputs: { source:        '-abc-|' },
+    inners: { a:              '-----(r|)',
+              b:               '-(r|)',
+              c:                '--#' },
+    expected:                '------(ABx|)',
+    values: { x: 'c: forbidden words' },
+    error: badRequest,
+    build: mapped({ maxSize: 1, order: 'input' }),
+  },
+  {
+    operator: 'batchMap',
+    title: "keeps the order of items with equal keys only with order 'perKey'",
+    label: "batchMap(work, { maxSize: 1, key, order: 'perKey' })",
+    inputs: { source:        '-abC-|' },
+    inners: { a:              '-----(r|)',
+              b:               '-(r|)',
+              C:                '-(r|)' },
+    expected:                '----C-(AB|)',
+    build: mapped({ maxSize: 1, key, order: 'perKey' }),
+  },
+  {
+    operator: 'batchMap',
+    title: "errors with the reason of the first item that fails for good with failure 'failFast', and stops the others",
+    label: "batchMap(work, { maxSize: 1, failure: 'failFast' })",
+    inputs: { source:        '-abc--|' },
+    inners: { a:              '-----(r|)',
+              b:               '--#',
+              c:                '----(r|)' },
+    subscriptions: { source: '^---!', a: '-^--!', b: '--^-!', c: '---^!' },
+    expected:                '----#',
+    error: badRequest,
+    build: mapped({ maxSize: 1, failure: 'failFast' }),
+  },
+
+  // Where batches end.
+  {
+    operator: 'batchMap',
+    title: "ends a batch before an item on closeWhen 'before', and does not wait for its window",
+    label: "batchMap(work, { closeWhen: (letter) => isCapital(letter) && 'before', window: { kind: 'fixed', ms: 50 } })",
+    inputs: { source:        '-abCd-----|' },
+    inners: { ab:               '--(r|)',
+              Cd:                      '--(r|)' },
+    subscriptions: { ab: '---^-!', Cd: '----------^-!' },
+    expected:                '-----(AB)---(CD|)',
+    build: mapped({ closeWhen: (letter) => isCapital(letter) && 'before', window: { kind: 'fixed', ms: 50 } }),
+  },
+  {
+    operator: 'batchMap',
+    title: "ends a batch after an item on closeWhen 'after', and does not wait for its window",
+    label: "batchMap(work, { closeWhen: (letter) => isCapital(letter) && 'after', window: { kind: 'fixed', ms: 50 } })",
+    inputs: { source:        '-aBcd-----|' },
+    inners: { aB:              '--(r|)',
+              cd:                      '--(r|)' },
+    subscriptions: { aB: '--^-!', cd: '----------^-!' },
+    expected:                '----(AB)----(CD|)',
+    build: mapped({ closeWhen: (letter) => isCapital(letter) && 'after', window: { kind: 'fixed', ms: 50 } }),
+  },
+  {
+    operator: 'batchMap',
+    title: 'lets no batch cross a boundary, however long it waits for a slot',
+    label: "batchMap(work, { concurrency: 1, closeWhen: (letter) => isCapital(letter) && 'before' })",
+    inputs: { source:        '-abcDe-----------|' },
+    inners: { a:              '----(r|)',
+              bc:                 '----(r|)',
+              De:                     '----(r|)' },
+    subscriptions: { a: '-^---!', bc: '-----^---!', De: '---------^---!' },
+    expected:                '-----A---(BC)(DE)|',
+    build: mapped({ concurrency: 1, closeWhen: (letter) => isCapital(letter) && 'before' }),
+  },
+  {
+    operator: 'batchMap',
+    title: 'sends all that waits at each value of flush',
+    label: "batchMap(work, { flush, window: { kind: 'fixed', ms: 50 } })",
+    inputs: { source:        '-ab-------|',
+              flush:         '----f-f----' },
+    inners: { ab:                '--(r|)' },
+    subscriptions: { flush:  '^---------!', ab: '----^-!' },
+    expected:                '------(AB)|',
+    build: (kit) =>
+      kit.input('source').pipe(batchMap(work(kit), { flush: kit.input('flush'), window: { kind: 'fixed', ms: 50 } }), map(shown)),
+  },
+  {
+    operator: 'batchMap',
+    title: 'errors with flush, and stops the calls',
+    label: 'batchMap(work, { flush })',
+    inputs: { source:        '-a--------|',
+              flush:         '----#' },
+    inners: { a:              '-----(r|)' },
+    subscriptions: { source: '^---!', flush: '^---!', a: '-^--!' },
+    expected:                '----#',
+    error: fault,
+    build: (kit) => kit.input('source').pipe(batchMap(work(kit), { flush: kit.input('flush') }), map(shown)),
+  },
+
   // Lanes. Capitals are urgent.
   {
     operator: 'batchMap',
@@ -323,6 +500,43 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { Ba: '---^-!', c: '---------------^-!' },
     expected:                '-----(BA)--------(C|)',
     build: mapped({ lanes: [{ name: 'urgent', maxWaitMs: 0 }, { name: 'later' }], lane, window: { kind: 'fixed', ms: 9 } }),
+  },
+  {
+    operator: 'batchMap',
+    title: "shares a batch out in the proportion of the lanes' weights with fairness 'wdrr'",
+    label: "batchMap(work, { lanes: [{ name: 'urgent', weight: 2 }, 'later'], lane, fairness: 'wdrr', maxSize: 3, concurrency: 1 })",
+    lanes: { input: 'source', names: ['urgent', 'later'], of: lane },
+    inputs: { source:        '-v(ABCDwxyz)-------|' },
+    inners: { v:              '--(r|)',
+              ABw:              '--(r|)',
+              CDx:                '-----(r|)',
+              yz:                      '-----(r|)' },
+    expected:                '---V-(ABW)(CDX)(YZ)|',
+    build: mapped({ lanes: [{ name: 'urgent', weight: 2 }, { name: 'later' }], lane, fairness: 'wdrr', maxSize: 3, concurrency: 1 }),
+  },
+  {
+    operator: 'batchMap',
+    title: "takes one item of each lane in turn with fairness 'roundRobin'",
+    label: "batchMap(work, { lanes: ['urgent', 'later'], lane, fairness: 'roundRobin', maxSize: 3, concurrency: 1 })",
+    lanes: { input: 'source', names: ['urgent', 'later'], of: lane },
+    inputs: { source:        '-v(ABCwxy)-----|' },
+    inners: { v:              '--(r|)',
+              AwB:              '--(r|)',
+              xCy:                '-----(r|)' },
+    expected:                '---V-(AWB)(XCY)|',
+    build: mapped({ lanes: [{ name: 'urgent' }, { name: 'later' }], lane, fairness: 'roundRobin', maxSize: 3, concurrency: 1 }),
+  },
+  {
+    operator: 'batchMap',
+    title: "takes the oldest items of all lanes with fairness 'fifo'",
+    label: "batchMap(work, { lanes: ['urgent', 'later'], lane, fairness: 'fifo', maxSize: 3, concurrency: 1 })",
+    lanes: { input: 'source', names: ['urgent', 'later'], of: lane },
+    inputs: { source:        '-v(wAxByC)-----|' },
+    inners: { v:              '--(r|)',
+              wAx:              '--(r|)',
+              ByC:                '-----(r|)' },
+    expected:                '---V-(WAX)(BYC)|',
+    build: mapped({ lanes: [{ name: 'urgent' }, { name: 'later' }], lane, fairness: 'fifo', maxSize: 3, concurrency: 1 }),
   },
 
   // Retry.
@@ -432,6 +646,52 @@ export const specs: readonly MarbleSpec[] = [
     error: badInput,
     synchronous: ['source'],
     build: mapped(),
+  },
+  {
+    operator: 'batchMap',
+    title: 'rejects what one error after the other names, a call for each',
+    label: 'batchMap(work)',
+    inputs: { source:        '(abcde)-----|' },
+    inners: { abcde:         '--#',
+              abde:            '--#',
+              abe:               '--(r|)' },
+    expected:                '--x-y-(ABE)-|',
+    values: { x: 'c: input[2] is invalid', y: 'd: input[2] is invalid' },
+    error: badInput,
+    synchronous: ['source'],
+    build: mapped(),
+  },
+  {
+    operator: 'batchMap',
+    title: 'splits what is left, named or not, when maxBlameRounds are spent',
+    label: 'batchMap(work, { split: { maxBlameRounds: 1 } })',
+    inputs: { source:        '(abcde)-----|' },
+    inners: { abcde:         '--#',
+              abde:            '--#',
+              a:                 '--(r|)',
+              b:                 '--(r|)',
+              e:                 '--(r|)' },
+    expected:                '--x-y-(ABE)-|',
+    values: { x: 'c: input[2] is invalid', y: 'd: input[2] is invalid' },
+    error: badInput,
+    synchronous: ['source'],
+    build: mapped({ split: { maxBlameRounds: 1 } }),
+  },
+  {
+    operator: 'batchMap',
+    title: "sends one half at a time with strategy 'sequential': the left half is good, so the right half is split without sending it",
+    label: "batchMap(work, { split: { strategy: 'sequential' } })",
+    inputs: { source:        '(abcd)-----|' },
+    inners: { abcd:          '--#',
+              ab:              '--(r|)',
+              c:                 '----#',
+              d:                     '--(r|)' },
+    subscriptions: { abcd: '^-!', ab: '--^-!', c: '----^---!', d: '--------^-!' },
+    expected:                '----(AB)x-D|',
+    values: { x: 'c: forbidden words' },
+    error: badRequest,
+    synchronous: ['source'],
+    build: mapped({ split: { strategy: 'sequential' } }),
   },
   {
     operator: 'batchMap',

@@ -33,6 +33,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batch',
     title: 'closes a batch when it is full or its first item is old enough',
+    shows: 'many',
     label: 'batch({ maxSize: 2, maxWaitMs: 5 })',
     inputs: { source:        '-a-b-c---d-----e--|' },
     subscriptions: { source: '^-----------------!' },
@@ -46,6 +47,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batch',
     title: 'waits for a source that never emits',
+    shows: 'never',
     label: 'batch()',
     inputs: { source:        '-' },
     subscriptions: { source: '^ 999ms !' },
@@ -56,6 +58,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batch',
     title: 'completes with an empty source, without an empty batch',
+    shows: 'empty',
     label: 'batch()',
     inputs: { source:        '---|' },
     subscriptions: { source: '^--!' },
@@ -65,6 +68,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batch',
     title: 'emits a single item when the source completes',
+    shows: 'one',
     label: 'batch()',
     inputs: { source:        '-a--|' },
     subscriptions: { source: '^---!' },
@@ -75,6 +79,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batch',
     title: 'emits the open batch before the error of the source',
+    shows: 'error',
     label: 'batch()',
     inputs: { source:        '-a-b-#' },
     subscriptions: { source: '^----!' },
@@ -96,6 +101,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batch',
     title: 'drops the open batch when the consumer leaves',
+    shows: 'early leave',
     label: 'batch({ maxSize: 3 })',
     inputs: { source:        '-a-b-----c--|' },
     subscriptions: { source: '^-----!' },
@@ -106,6 +112,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batch',
     title: 'leaves a synchronous source as soon as the consumer has enough',
+    shows: 'synchronous source',
     label: 'batch({ maxSize: 2 }), take(1)',
     inputs: { source:        '(abcdef|)' },
     subscriptions: { source: '(^!)' },
@@ -128,6 +135,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batch',
     title: 'turns a throwing callback into an error, after the open batch',
+    shows: 'throwing callback',
     label: 'batch({ weigh: throwsAtC })',
     inputs: { source:        '-a-b-c-d|' },
     subscriptions: { source: '^----!' },
@@ -150,6 +158,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batch',
     title: 'puts what the consumer sends back into a fresh batch',
+    shows: 're-entrant source',
     label: 'batch({ maxSize: 2 }), the consumer answers [a, b] with c and d',
     inputs: { source:        '-ab--' },
     expected:                '--(xy)',
@@ -368,6 +377,15 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '-----x---(y|)',
     values: { x: ['a', 'b', 'C'], y: ['d'] },
     build: batched({ closeWhen: (letter) => isCapital(letter) && 'after' }),
+  },
+  {
+    operator: 'batch',
+    title: 'gives the batch that closeWhen begins a wait of its own',
+    label: "batch({ maxWaitMs: 5, closeWhen: (letter) => isCapital(letter) && 'before' })",
+    inputs: { source:        '-a-B---------|' },
+    expected:                '---x----y----|',
+    values: { x: ['a'], y: ['B'] },
+    build: batched({ maxWaitMs: 5, closeWhen: (letter) => isCapital(letter) && 'before' }),
   },
 
   // An embedding endpoint: at most 20 texts, 8192 tokens and 100 ms of waiting. Texts are 1 token long, but q 3000, r 5192, t 5193, h 9000.

@@ -43,6 +43,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'bulkheadMap',
     title: 'never lets a key that is full block another',
+    shows: 'many',
     label: "bulkheadMap(project, { key, perKey: 1 }): A and B share a key, c has its own",
     inputs: { source:        '-A-B-c-----------|' },
     inners: { A:              '---------(x|)',
@@ -61,6 +62,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'bulkheadMap',
     title: 'waits for a source that never emits',
+    shows: 'never',
     label: 'bulkheadMap(project)',
     inputs: { source:        '-' },
     subscriptions: { source: '^ 999ms !' },
@@ -71,6 +73,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'bulkheadMap',
     title: 'completes with an empty source',
+    shows: 'empty',
     label: 'bulkheadMap(project)',
     inputs: { source:        '---|' },
     subscriptions: { source: '^--!' },
@@ -80,6 +83,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'bulkheadMap',
     title: 'completes after the result of a single item',
+    shows: 'one',
     label: 'bulkheadMap(project)',
     inputs: { source:        '-a-|' },
     inners: { a:              '-----(r|)' },
@@ -103,6 +107,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'bulkheadMap',
     title: 'aborts what is under way at the error of the source, which errors at once',
+    shows: 'error',
     label: 'bulkheadMap(project)',
     inputs: { source:        '-a-b-#' },
     inners: { a:              '---------(x|)',
@@ -127,6 +132,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'bulkheadMap',
     title: 'leaves everything when the consumer leaves',
+    shows: 'early leave',
     label: 'bulkheadMap(project, { concurrency: 1 })',
     inputs: { source:        '-a-b----|' },
     inners: { a:              '---------(x|)', b: '-(y|)' },
@@ -138,6 +144,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'bulkheadMap',
     title: 'leaves a synchronous source as soon as the consumer has enough',
+    shows: 'synchronous source',
     label: 'bulkheadMap(project), take(1)',
     inputs: { source:        '(abc|)' },
     inners: { a:             '(x|)', b: '(y|)', c: '(z|)' },
@@ -149,6 +156,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'bulkheadMap',
     title: 'rejects the one item whose key throws',
+    shows: 'throwing callback',
     label: 'bulkheadMap(project, { key: throwsAtB })',
     inputs: { source:        '-a-b-|' },
     inners: { a:              '-----(x|)', b: '(y|)' },
@@ -171,6 +179,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'bulkheadMap',
     title: 'queues what the consumer sends back',
+    shows: 're-entrant source',
     label: 'bulkheadMap(project, { concurrency: 1 }), the consumer answers x with b',
     inputs: { source:        '-a--' },
     inners: { a:              '--(x|)', b: '--(y|)' },

@@ -35,6 +35,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'concatMapBy',
     title: 'runs one item of a key after the other, and keys beside each other',
+    shows: 'many',
     label: 'concatMapBy(key, project): a and b share a key, C has its own',
     inputs: { source:        '-a-b-C----------|' },
     inners: { a:              '--------(x|)',
@@ -50,6 +51,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'concatMapBy',
     title: 'waits for a source that never emits',
+    shows: 'never',
     label: 'concatMapBy(key, project)',
     inputs: { source:        '-' },
     subscriptions: { source: '^ 999ms !' },
@@ -60,6 +62,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'concatMapBy',
     title: 'completes with an empty source',
+    shows: 'empty',
     label: 'concatMapBy(key, project)',
     inputs: { source:        '---|' },
     subscriptions: { source: '^--!' },
@@ -69,6 +72,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'concatMapBy',
     title: 'completes after the result of a single item',
+    shows: 'one',
     label: 'concatMapBy(key, project)',
     inputs: { source:        '-a-|' },
     inners: { a:              '-----(r|)' },
@@ -89,6 +93,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'concatMapBy',
     title: 'aborts what is under way at the error of the source, which errors at once',
+    shows: 'error',
     label: 'concatMapBy(key, project)',
     inputs: { source:        '-a-B-#' },
     inners: { a:              '---------(x|)', B: '---------(y|)' },
@@ -110,6 +115,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'concatMapBy',
     title: 'leaves everything when the consumer leaves',
+    shows: 'early leave',
     label: 'concatMapBy(key, project)',
     inputs: { source:        '-a-b----|' },
     inners: { a:              '---------(x|)', b: '-(y|)' },
@@ -121,6 +127,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'concatMapBy',
     title: 'leaves a synchronous source as soon as the consumer has enough',
+    shows: 'synchronous source',
     label: 'concatMapBy(key, project), take(1)',
     inputs: { source:        '(abc|)' },
     inners: { a:             '(x|)', b: '(y|)', c: '(z|)' },
@@ -132,6 +139,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'concatMapBy',
     title: 'rejects the one item whose key throws',
+    shows: 'throwing callback',
     label: 'concatMapBy(throwsAtB, project)',
     inputs: { source:        '-a-b-|' },
     inners: { a:              '-----(x|)' },
@@ -153,6 +161,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'concatMapBy',
     title: 'queues what the consumer sends back',
+    shows: 're-entrant source',
     label: 'concatMapBy(key, project), the consumer answers x with b',
     inputs: { source:        '-a--' },
     inners: { a:              '--(x|)', b: '--(y|)' },

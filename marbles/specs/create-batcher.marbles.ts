@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import { map, merge, mergeMap, of, Subject, take, takeUntil, tap } from 'rxjs';
+import { map, merge, mergeMap, of, Subject, take, takeUntil, tap, timer } from 'rxjs';
 import type { Batcher, BatcherOptions, LoadOptions } from '../../operators/create-batcher.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import type { BatchWork } from '../../operators/support/batch-engine.js';
@@ -25,7 +25,10 @@ const shown = (settled: Settled<string, string>): string => {
 
 /** Every item of the source is a caller that loads it; the result is what the callers get. */
 const loaded =
-  (options?: BatcherOptions<string>, load?: (batcher: Batcher<string, string>, item: string) => Observable<string>): MarbleSpec['build'] =>
+  (
+    options?: BatcherOptions<string, string>,
+    load?: (batcher: Batcher<string, string>, item: string) => Observable<string>,
+  ): MarbleSpec['build'] =>
   (kit) => {
     const batcher = createBatcher(work(kit), options);
     return kit.input('source').pipe(mergeMap((item) => load?.(batcher, item) ?? batcher.load(item)));
@@ -48,6 +51,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'sends the loads that wait in one call and answers every caller',
+    shows: 'many',
     label: 'mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { concurrency: 1 })',
     inputs: { source:        '-a-bc---------|' },
     inners: { a:              '-----(r|)',
@@ -62,6 +66,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'waits for callers who never come',
+    shows: 'never',
     label: 'mergeMap((item) => batcher.load(item))',
     inputs: { source:        '-' },
     subscriptions: { source: '^ 999ms !' },
@@ -72,6 +77,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'makes no call when nobody loads',
+    shows: 'empty',
     label: 'mergeMap((item) => batcher.load(item))',
     inputs: { source:        '---|' },
     expected:                '---|',
@@ -80,6 +86,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'sends a single load at once',
+    shows: 'one',
     label: 'mergeMap((item) => batcher.load(item))',
     inputs: { source:        '-a|' },
     inners: { a:              '--(r|)' },
@@ -102,6 +109,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'stops the call when all its callers have left',
+    shows: 'error',
     label: 'mergeMap((item) => batcher.load(item))',
     inputs: { source:        '-(ab)--#' },
     inners: { ab:             '---------(r|)' },
@@ -113,6 +121,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'forgets the loads that wait and stops the call when the consumer leaves',
+    shows: 'early leave',
     label: 'mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { concurrency: 1 })',
     inputs: { source:        '-a-b----' },
     inners: { a:              '---------(r|)' },
@@ -124,6 +133,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'leaves a synchronous source as soon as the consumer has enough',
+    shows: 'synchronous source',
     label: 'mergeMap((item) => batcher.load(item)), batcher = createBatcher(atOnce, { maxSize: 2 }), take(1)',
     inputs: { source:        '(abcdef|)' },
     expected:                '(a|)',
@@ -136,6 +146,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'answers the caller whose callback throws, and goes on',
+    shows: 'throwing callback',
     label: 'mergeMap((item) => batcher.loadSettled(item)), batcher = createBatcher(work, { weigh: throwsAtB })',
     inputs: { source:        '(abc)--|' },
     inners: { ac:            '---(r|)' },
@@ -156,6 +167,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'puts what a caller loads at its result into the next call',
+    shows: 're-entrant source',
     label: 'mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { concurrency: 1 }), A makes b and c be loaded',
     inputs: { source:        '-a----------' },
     inners: { a:              '---(r|)',
@@ -289,5 +301,57 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '----(vw)z-|',
     values: { v: 'a: ClosedError', w: 'b: ClosedError', z: 'c: ClosedError' },
     build: told((batcher) => { batcher.close(); }, { concurrency: 1 }),
+  },
+  {
+    operator: 'createBatcher',
+    title: 'goes on with a call for those who stay when a caller leaves, and does not send what nobody waits for',
+    label: 'b and c are left at 4, batcher = createBatcher(work, { maxSize: 2, concurrency: 1 })',
+    inputs: { source:        '(abcd)----|' },
+    inners: { ab:            '------(r|)',
+              d:                   '--(r|)' },
+    subscriptions: { ab: '^-----!', d: '------^-!' },
+    expected:                '------A-D-|',
+    synchronous: ['source'],
+    build: loaded({ maxSize: 2, concurrency: 1 }, (batcher, item) =>
+      'bc'.includes(item) ? batcher.load(item).pipe(takeUntil(timer(4))) : batcher.load(item),
+    ),
+  },
+  {
+    operator: 'createBatcher',
+    title: "answers in the order of the loads with order 'input'",
+    label: "mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { maxSize: 1, order: 'input' })",
+    inputs: { source:        '-ab-------|' },
+    inners: { a:              '-----(r|)',
+              b:               '-(r|)' },
+    expected:                '------(AB)|',
+    build: loaded({ maxSize: 1, order: 'input' }),
+  },
+  {
+    operator: 'createBatcher',
+    title: "ends a call before a load on closeWhen 'before', and does not wait for its window",
+    label: "batcher = createBatcher(work, { closeWhen: (letter) => isCapital(letter) && 'before', window: { kind: 'fixed', ms: 5 } })",
+    inputs: { source:        '-abCd---------|' },
+    inners: { ab:               '--(r|)',
+              Cd:                    '--(r|)' },
+    subscriptions: { ab: '---^-!', Cd: '--------^-!' },
+    expected:                '-----(AB)-(CD)|',
+    build: loaded({ closeWhen: (letter) => letter !== letter.toLowerCase() && 'before', window: { kind: 'fixed', ms: 5 } }),
+  },
+  {
+    operator: 'createBatcher',
+    title: "sends a load that is too heavy in parts with oversize 'split', and answers with one result",
+    label: "batcher = createBatcher(work, { maxWeight: 5, weigh, oversize: 'split', splitItem, joinResults })",
+    inputs: { source:        '-9------|' },
+    inners: { '4':            '--(r|)',
+              '5':            '---(r|)' },
+    expected:                '----z---|',
+    values: { z: '4+5' },
+    build: loaded({
+      maxWeight: 5,
+      weigh: Number,
+      oversize: 'split',
+      splitItem: () => ['4', '5'],
+      joinResults: (results: readonly string[]) => results.join('+'),
+    }),
   },
 ];

@@ -1,7 +1,8 @@
-import { catchError, map, mergeMap, of } from 'rxjs';
+import type { Observable } from 'rxjs';
+import { catchError, map, merge, mergeMap, of, Subject, take, tap } from 'rxjs';
 import type { LimiterOptions } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { MarbleSpec } from '../spec.js';
+import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the call broke');
 
@@ -13,14 +14,17 @@ const tokens = (letter: string): number => Number(letter) || 0;
 
 /** Every letter is a call of its own under one limiter and answers with its capital; a failure is drawn as the letter and its error. */
 const limited =
-  (options: LimiterOptions, waits: (letter: string) => { readonly timeoutMs?: number } = () => ({})): MarbleSpec['build'] =>
-  ({ input, inner }) => {
+  (
+    options: LimiterOptions,
+    work: (letter: string, kit: SpecKit) => Observable<string> = (letter, { inner }) => inner(letter),
+  ): MarbleSpec['build'] =>
+  (kit) => {
     const limiter = createLimiter({ headroom: 1, ...options });
-    return input('source').pipe(
+    return kit.input('source').pipe(
       mergeMap((letter) => {
         const lane = options.lanes && { lane: isCapital(letter) ? 'urgent' : 'later' };
         return limiter
-          .run(() => inner(letter).pipe(map(() => letter.toUpperCase())), { ...lane, cost: { tokens: tokens(letter) }, ...waits(letter) })
+          .run(() => work(letter, kit).pipe(map(() => letter.toUpperCase())), { ...lane, cost: { tokens: tokens(letter) } })
           .pipe(catchError((error: unknown) => of(`${letter}: ${(error as Error).name}`)));
       }),
     );
@@ -32,6 +36,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createLimiter',
     title: 'lets as many calls run as it has slots, and the next when one ends',
+    shows: 'many',
     label: 'limiter = createLimiter({ concurrency: 2 }), mergeMap(call => limiter.run(call))',
     inputs: { source:        'abc----------|' },
     inners: { a:             '----(r|)',
@@ -83,6 +88,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createLimiter',
     title: 'frees the slot of a call that fails',
+    shows: 'error',
     label: 'limiter = createLimiter({ concurrency: 1 }), mergeMap(call => limiter.run(call))',
     inputs: { source:        'ab--------|' },
     inners: { a:             '---#', b: '--(r|)' },
@@ -129,6 +135,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createLimiter',
     title: 'stops what runs and forgets who waits when the consumer leaves',
+    shows: 'early leave',
     label: 'limiter = createLimiter({ concurrency: 1 }), mergeMap(call => limiter.run(call))',
     inputs: { source:        'ab-----------' },
     inners: { a:             '--------(r|)', b: '--(r|)' },
@@ -136,5 +143,79 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '-------------',
     unsub:                   '^----!',
     build: limited({ concurrency: 1 }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'waits for a call that never ends, and so do those behind it',
+    shows: 'never',
+    label: 'limiter = createLimiter({ concurrency: 1 }), mergeMap(call => limiter.run(call))',
+    inputs: { source:        'ab' },
+    inners: { a:             '-', b: '-' },
+    subscriptions: { a:      '^ 999ms !', b: [] },
+    expected:                '-',
+    unsub:                   '^ 999ms !',
+    build: limited({ concurrency: 1 }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'frees the slot of a call that has nothing to say',
+    shows: 'empty',
+    label: 'limiter = createLimiter({ concurrency: 1 }), mergeMap(call => limiter.run(call))',
+    inputs: { source:        'ab-----|' },
+    inners: { a:             '---|', b: '--(r|)' },
+    subscriptions: { a:      '^--!', b: '---^-!' },
+    expected:                '-----B-|',
+    build: limited({ concurrency: 1 }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'makes a single call at once',
+    shows: 'one',
+    label: 'limiter = createLimiter({ concurrency: 1 }), mergeMap(call => limiter.run(call))',
+    inputs: { source:        '-a-|' },
+    inners: { a:              '---(r|)' },
+    subscriptions: { a:      '-^--!' },
+    expected:                '----(A|)',
+    build: limited({ concurrency: 1 }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'frees the slot of work that throws',
+    shows: 'throwing callback',
+    label: 'limiter = createLimiter({ concurrency: 1 }), mergeMap(call => limiter.run(throwsAtA))',
+    inputs: { source:        '(ab)-----|' },
+    inners: { b:             '--(r|)' },
+    subscriptions: { b:      '^-!' },
+    expected:                'z-B------|',
+    values: { z: 'a: Error' },
+    synchronous: ['source'],
+    build: limited({ concurrency: 1 }, (letter, { inner }) => { if (letter === 'a') throw fault; return inner(letter); }),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'runs synchronous calls one after the other, and none for a consumer who has enough',
+    shows: 'synchronous source',
+    label: 'limiter = createLimiter({ concurrency: 1 }), mergeMap(call => limiter.run(call)), take(2)',
+    inputs: { source:        '(abc|)' },
+    inners: { a:             '(r|)', b: '(r|)', c: '(r|)' },
+    subscriptions: { source: '(^!)', a: '(^!)', b: '(^!)', c: [] },
+    expected:                '(AB|)',
+    synchronous: ['source', 'a', 'b', 'c'],
+    build: (kit) => limited({ concurrency: 1 })(kit).pipe(take(2)),
+  },
+  {
+    operator: 'createLimiter',
+    title: 'lets a call that is made at the result of another wait behind those who came before',
+    shows: 're-entrant source',
+    label: 'limiter = createLimiter({ concurrency: 1 }), mergeMap(call => limiter.run(call)), the consumer answers A with c',
+    inputs: { source:        'ab------' },
+    inners: { a:             '---(r|)', b: '--(r|)', c: '--(r|)' },
+    subscriptions: { a:      '^--!', b: '---^-!', c: '-----^-!' },
+    expected:                '---A-B-C',
+    build: (kit) => {
+      const loop = new Subject<string>();
+      const answered = { ...kit, input: <T>(name: string) => merge(kit.input<T>(name), loop as unknown as Observable<T>) };
+      return limited({ concurrency: 1 })(answered).pipe(tap((result) => { if (result === 'A') loop.next('c'); }));
+    },
   },
 ];

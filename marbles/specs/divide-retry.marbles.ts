@@ -1,4 +1,4 @@
-import { map, mergeMap, of } from 'rxjs';
+import { map, merge, mergeMap, of, Subject, tap } from 'rxjs';
 import type { DivideRetryOptions } from '../../operators/divide-retry.js';
 import { divideRetry } from '../../operators/divide-retry.js';
 import type { BatchWork } from '../../operators/support/batch-engine.js';
@@ -35,6 +35,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'divideRetry',
     title: 'cuts a list that fails into four parts, and the part that fails again, until the bad item stands alone',
+    shows: 'many',
     label: "divideRetry(work)([...'abcdefgh'])",
     inputs: {},
     inners: { abcdefgh: '--#',
@@ -116,6 +117,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'divideRetry',
     title: 'answers for no items at once, without a call',
+    shows: 'empty',
     label: 'divideRetry(work)([])',
     inputs: {},
     expected: '(R|)',
@@ -125,6 +127,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'divideRetry',
     title: 'sends a single item as it is',
+    shows: 'one',
     label: "divideRetry(work)(['a'])",
     inputs: {},
     inners: { a: '--(r|)' },
@@ -135,6 +138,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'divideRetry',
     title: 'answers at once when the work does',
+    shows: 'synchronous source',
     label: "divideRetry(work)([...'ab'])",
     inputs: {},
     expected: '(R|)',
@@ -155,6 +159,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'divideRetry',
     title: 'never answers when the work never does and nothing bounds it',
+    shows: 'never',
     label: "divideRetry(work, { attemptTimeoutMs: Infinity })([...'ab'])",
     inputs: {},
     inners: { ab: '-' },
@@ -164,6 +169,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'divideRetry',
     title: 'stops every call when it is left',
+    shows: 'early leave',
     label: "divideRetry(work)([...'abc'])",
     inputs: {},
     inners: { abc: '-#',
@@ -179,6 +185,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'divideRetry',
     title: 'rejects the item a callback throws at, and sends the others',
+    shows: 'throwing callback',
     label: "divideRetry(work, { weigh: (item) => { if (item === 'b') throw broken; return 1; } })([...'abc'])",
     inputs: {},
     inners: { ac: '--(r|)' },
@@ -208,6 +215,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'divideRetry',
     title: 'is left with the source that fails',
+    shows: 'error',
     label: 'mergeMap(divideRetry(work))',
     inputs: { source: '-x-#' },
     inners: { ab:      '----(r|)' },
@@ -215,5 +223,22 @@ export const specs: readonly MarbleSpec[] = [
     expected:         '---#',
     values: { x: ['a', 'b'] },
     build: (kit) => kit.input<string[]>('source').pipe(mergeMap(divideRetry(work(kit))), map(shown)),
+  },
+  {
+    operator: 'divideRetry',
+    title: 'runs for a list that the consumer sends back at the results of another',
+    shows: 're-entrant source',
+    label: "mergeMap(divideRetry(work)), the consumer answers AB with ['c']",
+    inputs: { source: '-x------' },
+    inners: { ab:      '--(r|)',
+              c:         '---(r|)' },
+    subscriptions: { ab: '-^-!', c: '---^--!' },
+    expected:         '---R--S-',
+    values: { x: ['a', 'b'], R: 'AB', S: 'C' },
+    build: (kit) => {
+      const loop = new Subject<string[]>();
+      const answer = (results: string): void => { if (results === 'AB') loop.next(['c']); };
+      return merge(kit.input<string[]>('source'), loop).pipe(mergeMap(divideRetry(work(kit))), map(shown), tap(answer));
+    },
   },
 ];

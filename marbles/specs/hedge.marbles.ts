@@ -1,4 +1,4 @@
-import { take } from 'rxjs';
+import { EMPTY, expand, take } from 'rxjs';
 import { createLimiter } from '../../operators/create-limiter.js';
 import type { HedgeOptions } from '../../operators/hedge.js';
 import { HedgeStats, hedge } from '../../operators/hedge.js';
@@ -29,6 +29,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'makes one attempt when it answers in time',
+    shows: 'one',
     label: 'hedge(call, { delayMs: 4 })',
     inners: { first:         '---(a|)', second: '|' },
     subscriptions: { first:  '^--!', second: [] },
@@ -37,6 +38,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'waits for attempts that never answer',
+    shows: 'never',
     label: 'hedge(call, { delayMs: 4 })',
     inners: { first:         '-', second: '-' },
     subscriptions: { first:  '^ 99ms !', second: '----^ 95ms !' },
@@ -46,6 +48,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'completes with an attempt that has nothing to say',
+    shows: 'empty',
     label: 'hedge(call, { delayMs: 4 })',
     inners: { first:         '--|' },
     expected:                '--|',
@@ -53,6 +56,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'hands on every value of the attempt that said something first',
+    shows: 'many',
     label: 'hedge(call, { delayMs: 2 })',
     inners: { first:         '---a--b--c|',
               second:          '-----d|' },
@@ -63,6 +67,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'errors with the winner once it has won',
+    shows: 'error',
     label: 'hedge(call, { delayMs: 2 })',
     inners: { first:         '---a--#',
               second:          '---d|' },
@@ -177,6 +182,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'stops every attempt when the consumer leaves',
+    shows: 'early leave',
     label: 'hedge(call, { delayMs: 2 })',
     inners: { first:         '------(a|)', second: '------(b|)' },
     subscriptions: { first:  '^---!', second: '--^-!' },
@@ -186,6 +192,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'leaves a synchronous attempt as soon as the consumer has enough',
+    shows: 'synchronous source',
     label: 'hedge(call), take(1)',
     inners: { first:         '(abc|)' },
     subscriptions: { first:  '(^!)' },
@@ -195,11 +202,24 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'turns a throwing delay into an error',
+    shows: 'throwing callback',
     label: 'hedge(call, { delayMs: throws })',
     inners: { first:         'a|' },
     subscriptions: { first: [] },
     expected:                '#',
     error: new CallbackError('hedge', 'delayMs', 'threw', broken),
     build: hedged({ delayMs: () => { throw broken; } }),
+  }),
+  spec({
+    title: 'is subscribed to once more from inside its own answer, and hedges as before',
+    shows: 're-entrant source',
+    label: 'hedge(call, { delayMs: 3 }), the consumer answers b by subscribing again, once',
+    inners: { first:         '-----(a|)', second: '-(b|)' },
+    subscriptions: { first:  ['^---!', '----^---!'], second: ['---^!', '-------^!'] },
+    expected:                '----b---(b|)',
+    build: (kit) => {
+      const call = hedged({ delayMs: 3 })(kit);
+      return call.pipe(expand((_answer, index) => (index === 0 ? call : EMPTY)));
+    },
   }),
 ];

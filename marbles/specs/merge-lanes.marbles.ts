@@ -26,6 +26,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'mergeLanes',
     title: 'sends urgent items at once, and what waits in the lower lane rides along',
+    shows: 'many',
     label: 'mergeLanes([high, low]) with maxWaitMs 0 and 12',
     inputs: { high:          '------(AB)--------------C---|',
               low:           '--a---b---c---d---e---f-----|' },
@@ -61,6 +62,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'mergeLanes',
     title: 'waits for lanes that never emit',
+    shows: 'never',
     label: 'mergeLanes([high, low])',
     inputs: { high:          '-', low: '-' },
     subscriptions: { high: '^ 999ms !', low: '^ 999ms !' },
@@ -71,6 +73,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'mergeLanes',
     title: 'completes with the last lane, without an empty batch',
+    shows: 'empty',
     label: 'mergeLanes([high, low])',
     inputs: { high:          '---|',
               low:           '-----|' },
@@ -80,6 +83,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'mergeLanes',
     title: 'emits what still waits when the last lane completes',
+    shows: 'one',
     label: 'mergeLanes([high, low])',
     inputs: { high:          '---|',
               low:           '-a---|' },
@@ -111,6 +115,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'mergeLanes',
     title: 'emits what waits before the error of a lane',
+    shows: 'error',
     label: 'mergeLanes([high, low])',
     inputs: { high:          '----#',
               low:           '-a------b' },
@@ -144,6 +149,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'mergeLanes',
     title: 'drops what waits when the consumer leaves',
+    shows: 'early leave',
     label: 'mergeLanes([high, low])',
     inputs: { high:          '----------A',
               low:           '-a------b--' },
@@ -155,6 +161,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'mergeLanes',
     title: 'leaves synchronous lanes as soon as the consumer has enough',
+    shows: 'synchronous source',
     label: 'mergeLanes([high, low], { maxSize: 2 }), take(1)',
     inputs: { high:          '(ABCD|)',
               low:           '(abcd|)' },
@@ -167,6 +174,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'mergeLanes',
     title: 'turns a throwing callback into an error, after what waits',
+    shows: 'throwing callback',
     label: 'mergeLanes([high, low], { weigh: throwsAtB })',
     inputs: { high:          '---B-----',
               low:           '-a-------' },
@@ -178,6 +186,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'mergeLanes',
     title: 'puts what the consumer sends back into a fresh batch',
+    shows: 're-entrant source',
     label: 'mergeLanes([high, low], { maxSize: 2 }), the consumer answers ab with B and c',
     inputs: { low:           '-ab' },
     expected:                '--(xy)',

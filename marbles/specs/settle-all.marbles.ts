@@ -1,4 +1,4 @@
-import { NEVER } from 'rxjs';
+import { EMPTY, expand, NEVER } from 'rxjs';
 import type { SettleAllOptions } from '../../operators/settle-all.js';
 import { settleAll } from '../../operators/settle-all.js';
 import { DeadlineError, GuardRefusedError } from '../../operators/support/errors.js';
@@ -25,6 +25,7 @@ const spec = (given: Omit<MarbleSpec, 'operator' | 'inputs'>): MarbleSpec => ({ 
 export const specs: readonly MarbleSpec[] = [
   spec({
     title: 'has all results at once, in the order of the list, failures among them',
+    shows: 'many',
     label: 'settleAll([a, b, c], call, { concurrency: 2 })',
     inners: { a:             '-----(1|)',
               b:             '--#',
@@ -40,6 +41,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: "stops everything at the first failure with mode 'all'",
+    shows: 'error',
     label: "settleAll([a, b, c], call, { mode: 'all', concurrency: 2 })",
     inners: { a:             '-----(1|)',
               b:             '--#',
@@ -61,6 +63,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'has an empty list for no calls',
+    shows: 'empty',
     label: 'settleAll([], call)',
     expected:                '(r|)',
     values: { r: [] },
@@ -68,6 +71,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'makes a single call',
+    shows: 'one',
     label: 'settleAll([a], call)',
     inners: { a:             '--1-2|' },
     expected:                '-----(r|)',
@@ -76,6 +80,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'waits for a call that never ends',
+    shows: 'never',
     label: 'settleAll([a, b], call)',
     inners: { a:             '--(1|)', b: '-' },
     subscriptions: { b:      '^ 99ms !' },
@@ -125,6 +130,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'rejects the call whose project throws',
+    shows: 'throwing callback',
     label: 'settleAll([a, b], throwsAtA)',
     inners: { b:             '-(2|)' },
     expected:                '-(r|)',
@@ -133,6 +139,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'stops every call when the consumer leaves, and makes no further ones',
+    shows: 'early leave',
     label: 'settleAll([a, b, c], call, { concurrency: 2 })',
     inners: { a:             '------(1|)', b: '------(2|)', c: '(3|)' },
     subscriptions: { a:      '^--!', b: '^--!', c: [] },
@@ -142,6 +149,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'makes synchronous calls one after the other',
+    shows: 'synchronous source',
     label: 'settleAll([a, b, c], call, { concurrency: 1 })',
     inners: { a:             '(1|)', b: '(2|)', c: '(3|)' },
     expected:                '(r|)',
@@ -155,5 +163,18 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '---',
     unsub:                   '^--!',
     build: () => settleAll(['a'], () => NEVER, { totalTimeoutMs: 50 }),
+  }),
+  spec({
+    title: 'is subscribed to once more from inside its own results, and makes all calls again',
+    shows: 're-entrant source',
+    label: 'settleAll([a, b], call, { concurrency: 1 }), the consumer answers the results by subscribing again, once',
+    inners: { a:             '--(1|)', b: '-(2|)' },
+    subscriptions: { a:      ['^-!', '---^-!'], b: ['--^!', '-----^!'] },
+    expected:                '---r--(r|)',
+    values: { r: [value(0, '1'), value(1, '2')] },
+    build: (kit) => {
+      const calls = settled({ concurrency: 1 }, ['a', 'b'])(kit);
+      return calls.pipe(expand((_results, index) => (index === 0 ? calls : EMPTY)));
+    },
   }),
 ];

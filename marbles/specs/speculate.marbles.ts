@@ -25,6 +25,7 @@ const spec = (given: Omit<MarbleSpec, 'operator'>): MarbleSpec => ({ operator: '
 export const specs: readonly MarbleSpec[] = [
   spec({
     title: 'holds the result of a predicted call until it is confirmed',
+    shows: 'many',
     label,
     inputs: { predict:       '-a------------',
               confirm:       '------a------|' },
@@ -36,6 +37,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'waits for streams that never emit',
+    shows: 'never',
     label,
     inputs: { predict:       '-', confirm: '-' },
     subscriptions: { predict: '^ 999ms !', confirm: '^ 999ms !' },
@@ -45,6 +47,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'completes when nothing was confirmed, and stops what was predicted',
+    shows: 'empty',
     label,
     inputs: { predict:       '-a----',
               confirm:       '-----|' },
@@ -55,6 +58,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'makes the real call when nothing was predicted',
+    shows: 'one',
     label,
     inputs: { predict:       '|',
               confirm:       '-a---|' },
@@ -154,6 +158,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'errors with a confirmed call, and with either stream',
+    shows: 'error',
     label,
     inputs: { predict:       '-a---#',
               confirm:       '-a------|' },
@@ -165,6 +170,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'stops every call when the consumer leaves',
+    shows: 'early leave',
     label,
     inputs: { predict:       '-a-b-----',
               confirm:       '--a------' },
@@ -178,6 +184,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'leaves synchronous streams as soon as the consumer has enough',
+    shows: 'synchronous source',
     label: `${label}, take(1)`,
     inputs: { predict:       '(ab)',
               confirm:       '(bcd|)' },
@@ -189,6 +196,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'turns a throwing match into an error',
+    shows: 'throwing callback',
     label: 'speculate({ predict, confirm, match: throws, run })',
     inputs: { predict:       '-a-----',
               confirm:       '---a---|' },
@@ -199,6 +207,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'confirms what the consumer sends back after the value that made it do so',
+    shows: 're-entrant source',
     label: `${label}, the consumer answers 1 by confirming b`,
     inputs: { predict:       '--b-----',
               confirm:       '-a-----' },

@@ -27,6 +27,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'switchLatest',
     title: 'gives up the old call for the newest',
+    shows: 'many',
     label: 'switchLatest(call)',
     inputs: { source:        '-a-----b------|' },
     inners: {        a:       '--1--2--3|     ',
@@ -43,6 +44,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'switchLatest',
     title: 'waits for a source that never emits',
+    shows: 'never',
     label: 'switchLatest(call)',
     inputs: { source:        '-' },
     subscriptions: { source: '^ 999ms !' },
@@ -53,6 +55,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'switchLatest',
     title: 'completes with an empty source',
+    shows: 'empty',
     label: 'switchLatest(call)',
     inputs: { source:        '---|' },
     subscriptions: { source: '^--!' },
@@ -62,6 +65,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'switchLatest',
     title: 'lets the last call end after the source has completed',
+    shows: 'one',
     label: 'switchLatest(call)',
     inputs: { source:        '-a--|' },
     inners: {        a:       '---1--2|' },
@@ -73,6 +77,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'switchLatest',
     title: 'aborts the call at an error of the source',
+    shows: 'error',
     label: 'switchLatest(call)',
     inputs: { source:        '-a--#' },
     inners: {        a:       '-1----2|' },
@@ -109,6 +114,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'switchLatest',
     title: 'aborts the call when the consumer leaves',
+    shows: 'early leave',
     label: 'switchLatest(call)',
     inputs: { source:        '-a-------|' },
     inners: {        a:       '-1--2--3|' },
@@ -121,6 +127,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'switchLatest',
     title: 'leaves a synchronous source as soon as the consumer has enough',
+    shows: 'synchronous source',
     label: 'switchLatest(call), take(1)',
     inputs: { source:        '(abc|)' },
     inners: {        a:      '(1234|)' },
@@ -159,6 +166,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'switchLatest',
     title: 'turns a throwing key into an error',
+    shows: 'throwing callback',
     label: 'switchLatest(call, { key: throws })',
     inputs: { source:        '-a-b|' },
     subscriptions: { source: '^!' },
@@ -169,6 +177,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'switchLatest',
     title: 'starts what the consumer sends back after the value that made it do so',
+    shows: 're-entrant source',
     label: 'switchLatest(call), the consumer answers 1 with b and c',
     inputs: { source:        '-a---------' },
     inners: {        a:       '--(12)3-',

@@ -25,6 +25,7 @@ const allOf: MarbleSpec['build'] = ({ input }) => input<Settled<string, string>>
 export const specs: readonly MarbleSpec[] = [
   spec({
     title: "leaves out failures with 'values'",
+    shows: 'many',
     label: "unwrap('values')",
     inputs: { source:        '-a-B-c-|' },
     subscriptions: { source: '^------!' },
@@ -66,6 +67,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'completes with an empty source',
+    shows: 'empty',
     label: "unwrap('values')",
     inputs: { source:        '---|' },
     expected:                '---|',
@@ -73,6 +75,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'hands on a single value',
+    shows: 'one',
     label: "unwrap('first')",
     inputs: { source:        '-a-|' },
     expected:                '-x-|',
@@ -80,6 +83,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'waits for a source that never emits',
+    shows: 'never',
     label: "unwrap('all')",
     inputs: { source:        '-' },
     subscriptions: { source: '^ 99ms !' },
@@ -89,6 +93,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'errors with the source',
+    shows: 'error',
     label: "unwrap('all')",
     inputs: { source:        '-a-#' },
     expected:                '---#',
@@ -97,6 +102,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'drops what it holds when the consumer leaves',
+    shows: 'early leave',
     label: "unwrap('all')",
     inputs: { source:        '-a-b-c|' },
     subscriptions: { source: '^---!' },
@@ -106,6 +112,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'leaves a synchronous source as soon as the consumer has enough',
+    shows: 'synchronous source',
     label: "unwrap('values'), take(1)",
     inputs: { source:        '(Aabc|)' },
     subscriptions: { source: '(^!)' },
@@ -115,6 +122,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'hands on what the consumer sends back',
+    shows: 're-entrant source',
     label: "unwrap('values'), the consumer answers a with b",
     inputs: { source:        '-a---' },
     expected:                '-(xy)',
@@ -124,6 +132,17 @@ export const specs: readonly MarbleSpec[] = [
         unwrap('values'),
         tap((value) => { if (value === 'a!') loop.next(settled('b')); }),
       );
+    },
+  }),
+  spec({
+    title: 'goes on when onEvent throws',
+    shows: 'throwing callback',
+    label: "unwrap('values', { onEvent: throws })",
+    inputs: { source:        '-a-B-c-|' },
+    expected:                '-x---z-|',
+    build: ({ input }) => {
+      const onEvent = (): void => { throw fault; };
+      return input<Settled<string, string>>('source').pipe(unwrap('values', { onEvent }));
     },
   }),
 ];

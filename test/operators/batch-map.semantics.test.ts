@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import { concat, delay, map, merge, NEVER, of, Subject, take, throwError, timer } from 'rxjs';
+import { concat, delay, map, merge, NEVER, of, range, Subject, take, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { BatchMapOptions } from '../../operators/batch-map.js';
@@ -8,16 +8,14 @@ import { batchMapFrom } from '../../operators/batch-map-from.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import type { FlowEvent } from '../../operators/support/events.js';
+import type { Order } from '../../operators/support/gated-options.js';
+import type { BatchResult, Overflow } from '../../operators/support/types.js';
 
 /** A call per item or batch that takes as many ms as its first item says. */
 const sleep = (items: readonly number[]): Observable<readonly number[]> => timer(items[0] ?? 0).pipe(map(() => items));
 
 /** What comes out, as text: values, `!input` for a rejected one, the error or `|` at the end. */
-function run<T, R>(
-  source: Observable<T>,
-  work: (items: readonly T[]) => Observable<readonly (R | Error)[]>,
-  options: BatchMapOptions<T, R>,
-) {
+function run<T, R>(source: Observable<T>, work: (items: readonly T[]) => Observable<BatchResult<R>>, options: BatchMapOptions<T, R>) {
   return virtualTime(({ flush, now }) => {
     const out: string[] = [];
     const reasons: unknown[] = [];
@@ -151,6 +149,204 @@ describe('order', () => {
       return seen;
     });
     expect(answers).toEqual([10]);
+  });
+});
+
+describe('overflow', () => {
+  const orders: readonly Order[] = ['completion', 'input', 'perKey'];
+  const key = (item: number): number => item % 2;
+  /** Every third item is urgent. Two slots, three places; the earlier an item came the longer its call takes. */
+  const full = {
+    lanes: [{ name: 'urgent' }, { name: 'later' }],
+    lane: (item: number) => (item % 3 === 0 ? 'urgent' : 'later'),
+    maxSize: 1,
+    concurrency: 2,
+    maxQueued: 3,
+    key,
+  } as const;
+  const slower = (items: readonly number[]): Observable<readonly number[]> => timer(100 - 10 * (items[0] ?? 0)).pipe(map(() => items));
+
+  /** Items in the order they came out, and which of them were rejected and why. */
+  function outcome(out: string, reasons: readonly unknown[]) {
+    const words = out.split(' ').filter((word) => /\d/.test(word));
+    return {
+      items: words.map((word) => Number(word.replace('!', ''))),
+      rejected: words.flatMap((word) => (word.startsWith('!') ? [Number(word.slice(1))] : [])).sort((a, b) => a - b),
+      codes: [...new Set(reasons.map((reason) => (reason as { code?: unknown }).code))],
+    };
+  }
+
+  const isSorted = (items: readonly number[]): boolean => items.every((item, at) => at === 0 || item > (items[at - 1] as number));
+
+  function expectOrder(order: Order, items: readonly number[]): void {
+    if (order === 'input') expect(isSorted(items), items.join()).toBe(true);
+    if (order === 'perKey') for (const one of [0, 1]) expect(isSorted(items.filter((item) => key(item) === one)), items.join()).toBe(true);
+  }
+
+  const dropped: readonly (readonly [Exclude<Overflow, 'error'>, readonly number[]])[] = [
+    ['dropNewest', [5, 6, 7, 8]],
+    ['dropOldest', [2, 3, 4, 5]],
+    ['dropLowest', [4, 5, 7, 8]],
+    ['latest', [2, 4, 5, 7]],
+  ];
+  const policies = dropped.map(([policy]) => policy);
+
+  describe.each(orders)("with order '%s'", (order) => {
+    it.each(dropped)("'%s' rejects whom it drops, and settles everybody once, in order", (policy, whom) => {
+      const { out, reasons } = run(range(0, 9), slower, { ...full, order, overflow: policy, burst: 'sync' });
+      const { items, rejected, codes } = outcome(out, reasons);
+      expect(out.endsWith(' |')).toBe(true);
+      expect([...items].sort((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
+      expect(rejected).toEqual(whom);
+      expect(codes).toEqual(['FLOW_OVERFLOW']);
+      expectOrder(order, items);
+    });
+
+    it.each(policies)("'%s' goes on doing so while items trickle in", (policy) => {
+      const { out, reasons } = run(timer(0, 7).pipe(take(60)), (items) => timer(15 + ((items[0] ?? 0) % 4) * 20).pipe(map(() => items)), {
+        ...full,
+        order,
+        overflow: policy,
+      });
+      const { items, rejected, codes } = outcome(out, reasons);
+      expect(out.endsWith(' |')).toBe(true);
+      expect([...items].sort((a, b) => a - b)).toEqual(Array.from({ length: 60 }, (_, item) => item));
+      expect(rejected.length).toBeGreaterThan(10);
+      expect(rejected.length).toBeLessThan(55);
+      expect(codes).toEqual(['FLOW_OVERFLOW']);
+      expectOrder(order, items);
+    });
+
+    it("'error' ends with the error of the first item too many, and sends nothing more", () => {
+      const { out, reasons, calls } = run(range(0, 9), slower, { ...full, order, overflow: 'error', burst: 'sync' });
+      // Its rejection goes first, unless it has to stand in line: the error does not.
+      expect(out).toBe(order === 'completion' ? '!5 #' : '#');
+      expect(new Set(reasons.map((reason) => (reason as { code?: unknown }).code))).toEqual(new Set(['FLOW_OVERFLOW']));
+      expect(calls).toEqual(['0:0', '0:1']);
+    });
+  });
+});
+
+describe('what the work answers', () => {
+  const upper = (item: string): string => item.toUpperCase();
+  const bad = new Error('bad');
+  const rejectedAs = (code: string, ...items: string[]) => items.map(() => expect.objectContaining({ code }) as unknown);
+
+  /** Two calls of three; the answer for the first, `a b c`, comes last. */
+  const rows: readonly (readonly [string, (items: readonly string[]) => BatchResult<string>, string, readonly unknown[]])[] = [
+    ['an array', (items) => items.map(upper), 'A B C D E F |', []],
+    ['an array with an Error', (items) => items.map((item) => (item === 'b' ? bad : upper(item))), 'A !b C D E F |', [bad]],
+    ['a Map in another order', (items) => new Map(items.map((item) => [item, upper(item)] as const).reverse()), 'A B C D E F |', []],
+    [
+      'a Map that lacks one',
+      (items) => new Map(items.filter((item) => item !== 'b').map((item) => [item, upper(item)])),
+      'A !b C D E F |',
+      rejectedAs('FLOW_BATCH_SHAPE', 'b'),
+    ],
+    [
+      'a Map with an unknown id',
+      (items) => new Map([...items, ...(items[0] === 'a' ? ['z'] : [])].map((item) => [item, upper(item)])),
+      '!a !b !c D E F |',
+      rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'c'),
+    ],
+    [
+      '{ failed, values } by position',
+      (items) => (items[0] === 'a' ? { failed: [1], values: ['A', 'C'] } : items.map(upper)),
+      'A !b C D E F |',
+      rejectedAs('FLOW_PARTIAL_FAILURE', 'b'),
+    ],
+    [
+      '{ failed, values } by id',
+      (items) => (items[0] === 'd' ? { failed: ['f', 'd'], values: ['E'] } : items.map(upper)),
+      'A B C !d E !f |',
+      rejectedAs('FLOW_PARTIAL_FAILURE', 'd', 'f'),
+    ],
+    [
+      '{ failed, values } with too few values',
+      (items) => (items[0] === 'a' ? { failed: [1], values: ['A'] } : items.map(upper)),
+      '!a !b !c D E F |',
+      rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'c'),
+    ],
+    [
+      '{ failed, values } with an unknown id',
+      (items) => (items[0] === 'a' ? { failed: ['z'], values: ['A', 'B'] } : items.map(upper)),
+      '!a !b !c D E F |',
+      rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'c'),
+    ],
+    [
+      '{ failed, values } with an id twice',
+      (items) => (items[0] === 'a' ? { failed: ['b', 'b'], values: ['A'] } : items.map(upper)),
+      '!a !b !c D E F |',
+      rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'c'),
+    ],
+    [
+      '{ failed, values } with an item by id and by position',
+      (items) => (items[0] === 'a' ? { failed: ['b', 1], values: ['A'] } : items.map(upper)),
+      '!a !b !c D E F |',
+      rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'c'),
+    ],
+    [
+      'a list of settled results',
+      (items) =>
+        items.map(
+          (item): PromiseSettledResult<string> =>
+            item === 'b' ? { status: 'rejected', reason: bad } : { status: 'fulfilled', value: upper(item) },
+        ),
+      'A !b C D E F |',
+      [bad],
+    ],
+    [
+      'a list of settled results that is too short',
+      (items) => (items[0] === 'a' ? [{ status: 'fulfilled', value: 'A' }] : items.map(upper)),
+      '!a !b !c D E F |',
+      rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'c'),
+    ],
+    [
+      'one result too few',
+      (items) => items.slice(items[0] === 'a' ? 1 : 0).map(upper),
+      '!a !b !c D E F |',
+      rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'c'),
+    ],
+    [
+      'one result too many',
+      (items) => [...items, ...(items[0] === 'd' ? ['z'] : [])].map(upper),
+      'A B C !d !e !f |',
+      rejectedAs('FLOW_BATCH_SHAPE', 'd', 'e', 'f'),
+    ],
+    [
+      'no result at all',
+      (items) => (items[0] === 'a' ? [] : items.map(upper)),
+      '!a !b !c D E F |',
+      rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'c'),
+    ],
+  ];
+
+  it.each(rows)("%s, in the order of the input under order 'input'", (_shape, answer, expected, reasons) => {
+    const seen = run(of('a', 'b', 'c', 'd', 'e', 'f'), (items) => timer(items[0] === 'a' ? 20 : 10).pipe(map(() => answer(items))), {
+      maxSize: 3,
+      concurrency: 2,
+      order: 'input',
+      id: (item: string) => item,
+      retry: false,
+    });
+    expect(seen.out).toBe(expected);
+    expect(seen.reasons).toEqual(reasons);
+    expect(seen.calls).toEqual(['0:a b c', '0:d e f']);
+  });
+
+  it('a Map, when two items of the call have the same id, is not guessed at', () => {
+    const seen = run(
+      of('a', 'b', 'a', 'd'),
+      (items) => timer(items[0] === 'a' ? 20 : 10).pipe(map(() => new Map(items.map((item) => [item, item])))),
+      {
+        maxSize: 3,
+        concurrency: 2,
+        order: 'input',
+        id: (item: string) => item,
+      },
+    );
+    expect(seen.out).toBe('!a !b !a d |');
+    expect(seen.reasons).toEqual(rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'a'));
   });
 });
 

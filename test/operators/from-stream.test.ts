@@ -80,6 +80,43 @@ describe('fromStream over async iterables', () => {
     expect(await lastValueFrom(fromStream(() => Promise.resolve(numbers(2))).pipe(toArray()))).toEqual([0, 1]);
   });
 
+  it('emits the only chunk of a stream', async () => {
+    const { seen } = watch(fromStream(() => numbers(1)));
+    await settle();
+    expect(seen).toEqual([0, 'complete']);
+  });
+
+  it('leaves a stream that always has its next chunk ready as soon as the consumer has enough', async () => {
+    let pulls = 0;
+    let closed = 0;
+    const ready: AsyncIterable<number> = {
+      [Symbol.asyncIterator]: () => ({
+        next: () => Promise.resolve({ done: false, value: pulls++ }),
+        return: () => {
+          closed++;
+          return Promise.resolve({ done: true, value: undefined });
+        },
+      }),
+    };
+    const { seen } = watch(fromStream(() => ready).pipe(take(3)));
+    await settle();
+    expect([seen, pulls, closed]).toEqual([[0, 1, 2, 'complete'], 3, 1]);
+  });
+
+  it('emits what the consumer puts into the stream while it is handed a chunk', async () => {
+    const waiting = ['a'];
+    const stream = async function* () {
+      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) yield await Promise.resolve(next);
+    };
+    const seen: string[] = [];
+    fromStream(stream).subscribe((chunk) => {
+      if (chunk === 'a') waiting.push('b', 'c');
+      seen.push(chunk);
+    });
+    await settle();
+    expect(seen).toEqual(['a', 'b', 'c']);
+  });
+
   it('completes on an empty stream', async () => {
     const { seen } = watch(fromStream(() => numbers(0)));
     await settle();

@@ -2,7 +2,9 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { roster } from '../../marbles/roster.js';
+import { SPEC_CASES } from '../../marbles/spec.js';
 import * as exported from '../../operators/index.js';
+import { marbleFiles } from '../support/marble-files.js';
 
 const project = resolve(import.meta.dirname, '../..');
 const headings = ['## Diagram', '## Contract', '## Defaults', '## Telemetry', '## Patterns', '## Anti-patterns'];
@@ -11,6 +13,22 @@ const headings = ['## Diagram', '## Contract', '## Defaults', '## Telemetry', '#
 const withoutMarbles: Readonly<Record<string, string>> = {
   'classify-error': 'a plain function from error to verdict',
   'from-stream': 'reads promises, which virtual time cannot draw',
+};
+
+/** Where files without a marble spec answer what every operator is asked: titles of plain tests. Whatever is no stream is not asked. */
+const casesInPlainTests: Readonly<Record<string, Readonly<Record<(typeof SPEC_CASES)[number], string>> | 'not a stream'>> = {
+  'classify-error': 'not a stream',
+  'from-stream': {
+    never: 'aborts a stalled stream in the moment of leaving, and closes it without waiting',
+    empty: 'completes on an empty stream',
+    one: 'emits the only chunk of a stream',
+    many: 'emits the chunks and completes',
+    error: 'errors with the same object when %s',
+    'early leave': 'stops pulling when the consumer has enough',
+    'throwing callback': 'errors with the same object when %s',
+    'synchronous source': 'leaves a stream that always has its next chunk ready as soon as the consumer has enough',
+    're-entrant source': 'emits what the consumer puts into the stream while it is handed a chunk',
+  },
 };
 
 /** Files that cannot stand in the roster, because the laws want an operator on one source. Whatever has no marbles has no law. */
@@ -67,6 +85,23 @@ describe('every operator', () => {
     expect(missing.filter((path) => !has(path))).toEqual([]);
   });
 
+  it('answers in its marble specs, or in plain tests, what every operator is asked: each question once', async () => {
+    const inMarbles = (await marbleFiles()).flatMap(({ operator, specs }) =>
+      SPEC_CASES.filter((question) => specs.filter(({ shows }) => shows === question).length !== 1).map(
+        (question) => `${operator}: ${question}`,
+      ),
+    );
+    const inPlainTests = Object.keys(withoutMarbles).flatMap((name) => {
+      const titles = casesInPlainTests[name];
+      if (titles === 'not a stream') return [];
+      const tests = read(`test/operators/${name}.test.ts`);
+      return SPEC_CASES.filter((question) => titles === undefined || !tests.includes(`('${titles[question]}', `)).map(
+        (question) => `${name}: ${question}`,
+      );
+    });
+    expect([...inMarbles, ...inPlainTests]).toEqual([]);
+  });
+
   it('is held against the laws, or has a reason', () => {
     const held = new Set(roster.map((subject) => subject.operator));
     expect(operators.filter((name) => !(name in withoutLaws) && !held.has(camelCase(name)))).toEqual([]);
@@ -95,6 +130,7 @@ describe('the lists of exceptions', () => {
     const stale = [
       ...Object.keys(withoutLaws).filter((name) => !operators.includes(name)),
       ...Object.keys(withoutMarbles).filter((name) => has(`marbles/specs/${name}.marbles.ts`)),
+      ...Object.keys(casesInPlainTests).filter((name) => !(name in withoutMarbles)),
       ...Object.keys(withoutLaws).filter((name) => held.has(camelCase(name))),
     ];
     expect(stale).toEqual([]);
