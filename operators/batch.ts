@@ -192,7 +192,8 @@ class Batcher<T> implements Handlers<T> {
     }
     this.#busy = true;
     this.#accept(item);
-    this.#finish();
+    if (this.#later.length > 0) this.#catchUp();
+    this.#busy = false;
   }
 
   error(error: unknown): void {
@@ -229,11 +230,12 @@ class Batcher<T> implements Handlers<T> {
     }
     this.#busy = true;
     command();
-    this.#finish();
+    this.#catchUp();
+    this.#busy = false;
   }
 
   /** Does, in order, what arrived meanwhile: a loop, so that a consumer which feeds its own source cannot overflow the stack. */
-  #finish(): void {
+  #catchUp(): void {
     while (this.#later.length > 0) {
       const commands = this.#later;
       this.#later = [];
@@ -242,23 +244,25 @@ class Batcher<T> implements Handlers<T> {
         command();
       }
     }
-    this.#busy = false;
   }
 
   #accept(item: T): void {
     const { weigh, closeWhen } = this.#settings;
     try {
       const weight = weigh === undefined ? 1 : weightOf('batch', weigh, item);
-      const close =
-        closeWhen === undefined
-          ? false
-          : whenToClose('batch', closeWhen, item, { items: this.#kernel.items, weight: this.#kernel.weight, itemWeight: weight });
-      if (close === 'before') this.#close('closeWhen');
-      this.#place(item, weight);
-      if (close === 'after') this.#close('closeWhen');
+      if (closeWhen === undefined) this.#place(item, weight);
+      else this.#placeWhereItCloses(closeWhen, item, weight);
     } catch (error) {
       this.#fail(error);
     }
+  }
+
+  #placeWhereItCloses(closeWhen: CloseWhen<T>, item: T, itemWeight: number): void {
+    const { items, weight } = this.#kernel;
+    const close = whenToClose('batch', closeWhen, item, { items, weight, itemWeight });
+    if (close === 'before') this.#close('closeWhen');
+    this.#place(item, itemWeight);
+    if (close === 'after') this.#close('closeWhen');
   }
 
   #place(item: T, weight: number): void {

@@ -13,7 +13,7 @@ import type { ItemContext, Overflow, Settled } from './support/types.js';
 export interface BulkheadMapOptions<T> extends SlotOptions {
   /** Key of an item: a tool, a tenant, a host. Compared as a `Map` does. @defaultValue one key for all */
   readonly key?: (item: T) => unknown;
-  /** Most inner streams of one key at a time: the same for all, by key, or your own rule. @defaultValue `perKeyDefault` */
+  /** Most inner streams of one key at a time: the same for all, by name of the key, or your own rule. @defaultValue `perKeyDefault` */
   readonly perKey?: number | Readonly<Record<string, number>> | ((key: unknown) => number);
   /** The limit of a key that `perKey` does not name. @defaultValue Infinity */
   readonly perKeyDefault?: number;
@@ -141,12 +141,18 @@ function limits<T>({ perKey, perKeyDefault, key: keyOf }: BulkheadMapOptions<T>)
   if (perKey === undefined) return () => others;
   if (keyOf === undefined) throw new FlowConfigError(NAME, 'perKey', 'absent without a `key`', perKey);
   if (typeof perKey === 'function') return (key) => limitFrom(perKey, key);
-  if (typeof perKey !== 'object' || (perKey as unknown) === null) {
+  if (!isRecord(perKey)) {
     const same = count(NAME, 'perKey', perKey);
     return () => same;
   }
-  const byKey = new Map<unknown, number>(Object.entries(perKey).map(([name, limit]) => [name, count(NAME, `perKey.${name}`, limit)]));
-  return (key) => byKey.get(key) ?? others;
+  const byName = new Map<unknown, number>(Object.entries(perKey).map(([name, limit]) => [name, count(NAME, `perKey.${name}`, limit)]));
+  // A number is the name that a record makes of it.
+  return (key) => byName.get(typeof key === 'number' ? String(key) : key) ?? others;
+}
+
+/** Not an array or a `Map`: their entries are no limits by name. */
+function isRecord<V>(value: number | Readonly<Record<string, V>>): value is Readonly<Record<string, V>> {
+  return Object.prototype.toString.call(value) === '[object Object]';
 }
 
 function limitFrom(perKey: (key: unknown) => number, key: unknown): number {

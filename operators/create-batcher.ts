@@ -1,12 +1,12 @@
 import { Observable, Subscription } from 'rxjs';
 import { classifyError } from './classify-error.js';
-import { onAbort } from './support/abort.js';
 import type { BatchWork, Job } from './support/batch-engine.js';
 import { BatchEngine } from './support/batch-engine.js';
 import type { GatedBatchOptions } from './support/batch-options.js';
 import { engineConfig } from './support/batch-options.js';
 import { CallbackError, ClosedError } from './support/errors.js';
-import { FLYING } from './support/job.js';
+import type { Load, Party } from './support/load.js';
+import { PromiseLoad, SettledLoad, SharedItem, SignalLoads, StreamLoad } from './support/load.js';
 import { callback, count, durationMs, required } from './support/options.js';
 import type { Settled } from './support/types.js';
 
@@ -51,64 +51,6 @@ export interface Batcher<T, R> {
   close(): void;
   snapshot(): BatcherSnapshot;
   [Symbol.asyncDispose](): Promise<void>;
-}
-
-/** One load. */
-class Waiter<T, R> {
-  stopListening = noop;
-  /** Set before the item is offered: a caller may leave while that is going on. */
-  leave = noop;
-
-  constructor(
-    readonly settled: (job: Job<T, R>) => void,
-    /** Left, or never accepted. */
-    readonly refused: (error: unknown) => void,
-  ) {}
-}
-
-/** The loads that wait for the same item. Nearly always there is one, so the set is only made for the second. */
-class Entry<T, R> {
-  job: Job<T, R> | undefined;
-  #first: Waiter<T, R> | undefined;
-  #others: Set<Waiter<T, R>> | undefined;
-
-  constructor(readonly key: unknown) {}
-
-  add(waiter: Waiter<T, R>): void {
-    if (this.#first === undefined) this.#first = waiter;
-    else (this.#others ??= new Set()).add(waiter);
-  }
-
-  /** False when it was not waiting. */
-  remove(waiter: Waiter<T, R>): boolean {
-    if (this.#first !== waiter) return this.#others?.delete(waiter) ?? false;
-    this.#first = undefined;
-    return true;
-  }
-
-  get isEmpty(): boolean {
-    return this.#first === undefined && (this.#others === undefined || this.#others.size === 0);
-  }
-
-  settle(job: Job<T, R>): void {
-    const first = this.#first;
-    const others = this.#others;
-    this.#first = undefined;
-    this.#others = undefined;
-    if (first) settleWaiter(first, job);
-    if (others) for (const waiter of others) settleWaiter(waiter, job);
-  }
-}
-
-/** The loads that one signal ends. */
-interface SignalLoads<T, R> {
-  readonly entries: Map<Waiter<T, R>, Entry<T, R>>;
-  readonly stopListening: () => void;
-}
-
-function settleWaiter<T, R>(waiter: Waiter<T, R>, job: Job<T, R>): void {
-  waiter.stopListening();
-  waiter.settled(job);
 }
 
 /**
@@ -174,11 +116,12 @@ export function createBatcher<T, R>(work: BatchWork<T, R>, options: BatcherOptio
 }
 
 const NAME = 'createBatcher';
+const NO_OPTIONS: LoadOptions = {};
 
 class FlowBatcher<T, R> implements Batcher<T, R> {
   readonly #engine: BatchEngine<T, R>;
   readonly #dedupe: ((item: T) => unknown) | undefined;
-  readonly #shared = new Map<unknown, Entry<T, R>>();
+  readonly #shared = new Map<unknown, SharedItem<T, R>>();
   readonly #stoppable = new Map<AbortSignal, SignalLoads<T, R>>();
   readonly #drained: Promise<void>;
   #closed = false;
@@ -231,63 +174,33 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
     );
   }
 
-  load(item: T, options: LoadOptions = {}): Observable<R> {
+  load(item: T, options: LoadOptions = NO_OPTIONS): Observable<R> {
     this.#check(options);
     return new Observable((subscriber) => {
-      const refused = (error: unknown): void => {
-        subscriber.error(error);
-      };
-      const settled = (job: Job<T, R>): void => {
-        if (job.failed) {
-          subscriber.error(job.reason);
-        } else {
-          subscriber.next(job.value as R);
-          subscriber.complete();
-        }
-      };
-      const waiter = new Waiter(settled, refused);
+      const load = new StreamLoad<T, R>(subscriber);
       subscriber.add(() => {
-        waiter.leave();
+        this.#leave(load);
       });
-      this.#join(item, options, waiter);
+      this.#join(item, options, load);
     });
   }
 
-  loadSettled(item: T, options: LoadOptions = {}): Observable<Settled<T, R>> {
+  loadSettled(item: T, options: LoadOptions = NO_OPTIONS): Observable<Settled<T, R>> {
     this.#check(options);
     return new Observable((subscriber) => {
-      const emit = (result: Settled<T, R>): void => {
-        subscriber.next(result);
-        subscriber.complete();
-      };
-      const settled = (job: Job<T, R>): void => {
-        emit(job.toSettled());
-      };
-      const refused = (reason: unknown): void => {
-        emit({ status: 'rejected', reason, input: item, index: -1, id: '', attempts: 0 });
-      };
-      const waiter = new Waiter(settled, refused);
+      const load = new SettledLoad<T, R>(subscriber, item);
       subscriber.add(() => {
-        waiter.leave();
+        this.#leave(load);
       });
-      this.#join(item, options, waiter);
+      this.#join(item, options, load);
     });
   }
 
-  loadAsync(item: T, options: LoadOptions = {}): Promise<R> {
+  loadAsync(item: T, options: LoadOptions = NO_OPTIONS): Promise<R> {
     this.#check(options);
-    const result = new Promise<R>((resolve, reject) => {
-      const settled = (job: Job<T, R>): void => {
-        // Whatever the work failed with is handed on as it is.
-        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors
-        if (job.failed) reject(job.reason);
-        else resolve(job.value as R);
-      };
-      this.#join(item, options, new Waiter(settled, reject));
-    });
-    // Whoever awaits it still sees the rejection; whoever does not is not killed by it.
-    result.catch(noop);
-    return result;
+    const load = new PromiseLoad<T, R>();
+    this.#join(item, options, load);
+    return load.promise;
   }
 
   flush(): void {
@@ -314,7 +227,7 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
   }
 
   #check({ lane, deadlineMs }: LoadOptions): void {
-    this.#engine.checkLane(lane);
+    if (lane !== undefined) this.#engine.checkLane(lane);
     if (deadlineMs !== undefined) durationMs(NAME, 'deadlineMs', deadlineMs);
   }
 
@@ -324,94 +237,68 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
     this.#engine.finish();
   }
 
-  /** Adds one load of the item. */
-  #join(item: T, options: LoadOptions, waiter: Waiter<T, R>): void {
+  #join(item: T, options: LoadOptions, load: Load<T, R>): void {
     const { signal, lane, deadlineMs } = options;
     if (this.#closed || signal?.aborted) {
-      waiter.refused(this.#closed ? new ClosedError(NAME) : signal?.reason);
+      load.refused(this.#closed ? new ClosedError(NAME) : signal?.reason);
       return;
     }
-    let entry: Entry<T, R>;
+    let party: Party<T, R>;
     try {
-      entry = this.#entryFor(item, options);
+      party = this.#dedupe === undefined ? load : this.#shareable(this.#dedupe(item), deadlineMs);
     } catch (error) {
-      waiter.refused(new CallbackError(NAME, 'dedupe', 'threw', error));
+      load.refused(new CallbackError(NAME, 'dedupe', 'threw', error));
       return;
     }
-    entry.add(waiter);
-    waiter.leave = () => {
-      this.#leave(entry, waiter);
-    };
-    if (signal) this.#listen(signal, entry, waiter);
-    if (entry.job === undefined) {
-      entry.job = this.#engine.accept(item, entry, lane, deadlineMs);
+    load.party = party;
+    party.add(load);
+    if (signal) this.#listen(signal, load);
+    if (party.job === undefined) {
+      const job = this.#engine.accept(item, party, lane, deadlineMs);
+      party.job = job;
       // Your callbacks have run, and may have made the only load leave.
-      if (entry.isEmpty) this.#engine.leave(entry.job);
-      this.#engine.submit(entry.job);
+      if (party.isEmpty) this.#engine.leave(job);
+      this.#engine.submit(job);
     } else if (lane !== undefined) {
-      entry.job = this.#engine.hurry(entry.job, lane);
+      party.job = this.#engine.hurry(party.job, lane);
     }
   }
 
-  /** One listener for all loads of a signal: Node warns of a leak above ten. */
-  #listen(signal: AbortSignal, entry: Entry<T, R>, waiter: Waiter<T, R>): void {
-    const loads = this.#stoppable.get(signal) ?? this.#firstOf(signal);
-    loads.entries.set(waiter, entry);
-    waiter.stopListening = () => {
-      if (!loads.entries.delete(waiter) || loads.entries.size > 0) return;
-      loads.stopListening();
-      this.#stoppable.delete(signal);
-    };
+  #listen(signal: AbortSignal, load: Load<T, R>): void {
+    let loads = this.#stoppable.get(signal);
+    if (loads === undefined) {
+      const leave = (leaving: Load<T, R>): void => {
+        this.#leave(leaving);
+      };
+      loads = new SignalLoads(signal, leave, () => this.#stoppable.delete(signal));
+      this.#stoppable.set(signal, loads);
+    }
+    loads.add(load);
   }
 
-  #firstOf(signal: AbortSignal): SignalLoads<T, R> {
-    const entries = new Map<Waiter<T, R>, Entry<T, R>>();
-    const end = (underWay: boolean): void => {
-      for (const [waiter, entry] of [...entries]) {
-        if ((entry.job?.state === FLYING) !== underWay) continue;
-        waiter.leave();
-        waiter.refused(signal.reason);
-      }
-    };
-    const stopListening = onAbort(signal, () => {
-      // Those that wait first: a slot that is freed must not go to a load that leaves next.
-      end(false);
-      end(true);
-    });
-    const loads = { entries, stopListening };
-    this.#stoppable.set(signal, loads);
-    return loads;
+  #leave(load: Load<T, R>): void {
+    const { party, signalLoads } = load;
+    signalLoads?.remove(load);
+    if (!party?.remove(load) || !party.isEmpty) return;
+    this.#forget(party);
+    if (party.job) this.#engine.leave(party.job);
   }
 
-  #leave(entry: Entry<T, R>, waiter: Waiter<T, R>): void {
-    waiter.stopListening();
-    if (!entry.remove(waiter) || !entry.isEmpty) return;
-    this.#forget(entry);
-    if (entry.job) this.#engine.leave(entry.job);
+  /** The item to wait for: one that is under way, unless this load has a deadline of its own. */
+  #shareable(key: unknown, deadlineMs: number | undefined): SharedItem<T, R> {
+    if (deadlineMs !== undefined) return new SharedItem(key);
+    let item = this.#shared.get(key);
+    if (item === undefined) this.#shared.set(key, (item = new SharedItem(key)));
+    return item;
   }
 
-  /** The item to wait for: one that is under way when loads are deduplicated, unless this one has a deadline of its own. */
-  #entryFor(item: T, { deadlineMs }: LoadOptions): Entry<T, R> {
-    if (this.#dedupe === undefined) return new Entry(undefined);
-    const key = this.#dedupe(item);
-    const shared = deadlineMs === undefined ? this.#shared.get(key) : undefined;
-    if (shared) return shared;
-    const entry = new Entry<T, R>(key);
-    if (deadlineMs === undefined) this.#shared.set(key, entry);
-    return entry;
-  }
-
-  #forget(entry: Entry<T, R>): void {
-    if (this.#shared.get(entry.key) === entry) this.#shared.delete(entry.key);
+  #forget(party: Party<T, R>): void {
+    if (party instanceof SharedItem && this.#shared.get(party.key) === party) this.#shared.delete(party.key);
   }
 
   #settled(job: Job<T, R>): void {
-    const entry = job.owner as Entry<T, R>;
-    this.#forget(entry);
-    entry.settle(job);
+    const party = job.owner as Party<T, R>;
+    this.#forget(party);
+    party.settle(job);
   }
-}
-
-function noop(): void {
-  // nothing to leave
 }

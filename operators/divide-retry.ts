@@ -146,8 +146,11 @@ export function divideRetry<T, R>(
           subscriber.error(signal?.reason);
         }),
       );
-      if (subscriber.closed) return;
-      for (const item of [...items]) engine.offer(item);
+      // A copy: the list may change, and a callback may leave, while the items are taken in.
+      for (const item of [...items]) {
+        if (subscriber.closed) return;
+        engine.offer(item);
+      }
       engine.finish();
     });
 }
@@ -166,12 +169,12 @@ function divideConfig<T>(options: DivideRetryOptions<T>): EngineConfig<T> {
       ...(concurrency !== undefined && { concurrency: count(NAME, 'concurrency', concurrency) }),
       ...(limiter !== undefined && { limiter }),
       ...(lane !== undefined && { lanes: [{ name: lane }] }),
-      // The batch is what was given: nothing leaves before all of it is there.
+      // The batch is what was given: nothing leaves before all of it is there, so nothing looks for what is due before that either.
       maxSize: Infinity,
       maxWeight: Infinity,
       maxQueued: Infinity,
       window: () => Infinity,
-      burst: 'sync',
+      burst: 'asap',
     },
     classifyError,
   );

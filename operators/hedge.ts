@@ -27,7 +27,7 @@ export interface HedgeOptions {
   readonly stats?: HedgeStats;
   /** Every attempt takes a permit of its own. A hedge that gets none is left out. @defaultValue none */
   readonly limiter?: Limiter;
-  /** What each attempt takes from the limiter. @defaultValue one request in the last lane */
+  /** What each attempt takes from the `limiter`. @defaultValue one request in the last lane */
   readonly job?: LimiterJob;
   /** Most hedges at a time as a share of the calls under way in `stats`, never less than 3. @defaultValue Infinity */
   readonly budget?: number;
@@ -61,7 +61,7 @@ const LEAST_DELAY_MS = 50;
  * - **Holds at most** nothing.
  * - **Completes when** the winning attempt completes. One that ends without a value has won as well.
  * - **Errors when** every attempt has failed, with the first attempt's error; at once with an error that `classify` calls `fatal`; with
- *   the winner's own error after its first value; with `CallbackError` when `delayMs` or `classify` throws.
+ *   the winner's own error after its first value; with `CallbackError` when `delayMs` or `classify` throws or answers nonsense.
  * - **On unsubscribe** every attempt's signal aborts, waiting permits are given back and the timer is cleared.
  *
  * An attempt that fails (`transient`, `timeout`, `itemFault`) brings the next one forward; after `throttled`, `tooLarge`, `contract` and
@@ -107,6 +107,7 @@ function readOptions(options: HedgeOptions) {
   const { job } = options;
   if (job !== undefined && (typeof job !== 'object' || (job as unknown) === null))
     throw new FlowConfigError('hedge', 'job', 'an object', job);
+  if (job !== undefined && limiter === undefined) throw new FlowConfigError('hedge', 'job', 'absent without a `limiter`', job);
   return {
     delayMs: delayOption(options.delayMs, stats),
     maxHedges: hedges(orDefault(options.maxHedges, HEDGE_DEFAULTS.maxHedges)),

@@ -1,4 +1,4 @@
-import type { ObservableInput, SchedulerLike } from 'rxjs';
+import type { ObservableInput, ObservedValueOf, SchedulerLike } from 'rxjs';
 import { from, Observable, Subject, takeUntil } from 'rxjs';
 import { bulkheadMap } from './bulkhead-map.js';
 import { Alarm, schedulerOption } from './support/alarm.js';
@@ -31,6 +31,8 @@ export interface SettleAllOptions<T> {
   readonly onEvent?: FlowSink;
 }
 
+type Project<T, R> = (call: T, context: ItemContext) => ObservableInput<R>;
+
 /** What {@link settleAll} does when an option is left out. */
 export const SETTLE_ALL_DEFAULTS = { mode: 'settle', concurrency: 4, totalTimeoutMs: Infinity } as const;
 
@@ -61,7 +63,10 @@ const OPTION_NAMES = [...Object.keys(SETTLE_ALL_DEFAULTS), 'guard', 'scheduler',
  * Under `mode: 'settle'` it never errors: a throwing `project`, a refusal, a call cut short by `totalTimeoutMs` are rejected results.
  * `attempts` is 0 for a call that was never made.
  *
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @param calls - What to call, as data, so that a guard sees what it judges and a result tells whose it is; or, without `project`, the
+ *   functions that make the calls.
+ * @param project - Makes one call: a promise, an Observable or anything `from` takes. A throw is a failed call.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `calls` is no list of them or an option is unknown or out of range.
  * @example
  * ```ts
  * import { of } from 'rxjs';
@@ -75,17 +80,35 @@ const OPTION_NAMES = [...Object.keys(SETTLE_ALL_DEFAULTS), 'guard', 'scheduler',
  * });
  * seen; // => ['read notes: fulfilled', 'rm -rf /: rejected']
  * ```
+ * @example Functions, when nobody has to know which call it is.
+ * ```ts
+ * import { settleAll } from 'sluice/operators';
+ *
+ * const seen: unknown[] = [];
+ * const all = settleAll([() => Promise.resolve(1), () => Promise.resolve('two')], { mode: 'all' });
+ * await all.forEach((results) => {
+ *   for (const result of results) seen.push(result.status === 'fulfilled' && result.value);
+ * });
+ * seen; // => [1, 'two']
+ * ```
  * @see {@link bulkheadMap} when results are wanted one by one, or the calls come as a stream.
  * @see {@link unwrap} to go on with the values alone.
  */
+export function settleAll<T, R>(calls: readonly T[], project: Project<T, R>, options?: SettleAllOptions<T>): Observable<Settled<T, R>[]>;
+export function settleAll<F extends (context: ItemContext) => ObservableInput<unknown>>(
+  calls: readonly F[],
+  options?: SettleAllOptions<F>,
+): Observable<Settled<F, ObservedValueOf<ReturnType<F>>>[]>;
 export function settleAll<T, R>(
   calls: readonly T[],
-  project: (call: T, context: ItemContext) => ObservableInput<R>,
-  options: SettleAllOptions<T> = {},
+  second?: Project<T, R> | SettleAllOptions<T>,
+  third?: SettleAllOptions<T>,
 ): Observable<Settled<T, R>[]> {
   if (!Array.isArray(calls)) throw new FlowConfigError(NAME, 'calls', 'an array', calls);
   const list = [...(calls as readonly T[])];
-  required(NAME, 'project', project);
+  const hasProject = typeof second === 'function' || third !== undefined || !list.every((call) => typeof call === 'function');
+  const project = hasProject ? required(NAME, 'project', second as Project<T, R>) : (makeItself as Project<T, R>);
+  const options = orDefault(hasProject ? third : second, {});
   const { mode, concurrency, totalTimeoutMs, guard, scheduler, onEvent } = readOptions(options);
 
   return new Observable((subscriber) => {
@@ -133,7 +156,7 @@ export function settleAll<T, R>(
     connect(source, subscriber, {
       next: (settled) => {
         if (mode === 'all' && settled.status === 'rejected') subscriber.error(settled.reason);
-        else results.set(settled.index, { ...settled, attempts: made.has(settled.index) ? 1 : 0 });
+        else results.set(settled.index, made.has(settled.index) ? settled : { ...settled, attempts: 0 });
       },
       complete: () => {
         // Late, the calls are stopped first.
@@ -145,6 +168,10 @@ export function settleAll<T, R>(
 
 function rejected<T>(input: T, index: number, reason: unknown, wasMade: boolean): Settled<T, never> {
   return { status: 'rejected', reason, input, index, id: String(index), attempts: wasMade ? 1 : 0 };
+}
+
+function makeItself<R>(call: (context: ItemContext) => R, context: ItemContext): R {
+  return call(context);
 }
 
 function readOptions<T>(options: SettleAllOptions<T>) {

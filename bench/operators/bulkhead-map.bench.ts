@@ -58,14 +58,14 @@ function list(n: number, withSlow: boolean): Case {
 function keyed(n: number): Case {
   const items = numbers(n);
   const key = (x: number): number => x % 100;
-  const options = { key, perKey: 2, concurrency: Infinity, maxQueued: Infinity };
+  const options = { key, perKey: 10, concurrency: Infinity, maxQueued: Infinity };
   return {
-    name: `promises under 100 keys, two at a time each, ${n.toLocaleString('en')} items`,
+    name: `promises under 100 keys, ten at a time each, ${n.toLocaleString('en')} items`,
     n,
     contestants: {
       'by hand': async () => {
         let count = 0;
-        await mapInLanes(items, key, 2, double, () => count++);
+        await mapInLanes(items, key, 10, double, () => count++);
         assertCount('by hand', count, n);
       },
       "sluice bulkheadMap 'settle'": () => countValues('bulkheadMap', from(items).pipe(bulkheadMap(double, options)), n),

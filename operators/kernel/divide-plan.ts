@@ -45,7 +45,7 @@ export function dividePlan(input: DivideInput, limits: DivideLimits): DividePlan
   const all = Array.from({ length: input.size }, (_, i) => i);
   const rest = blame ? all.filter((i) => !blame.has(i)) : all;
   const reject = blame ? all.filter((i) => blame.has(i)) : input.size === 1 ? all : [];
-  if (rest.length === 0 || reject.length === input.size) return { reject, parts: [], giveUp: [], blamed: blame !== undefined };
+  if (reject.length === input.size) return { reject, parts: [], giveUp: [], blamed: blame !== undefined };
 
   const whole = blame !== undefined && input.blameRounds < limits.maxBlameRounds;
   const parts = whole ? [rest] : input.tooLarge ? byWeight(rest, input.weights, pieces(input.tooLarge)) : byCount(rest, limits.factor);
@@ -93,6 +93,5 @@ function byWeight(items: readonly number[], weights: ArrayLike<number>, wanted: 
       open = [];
     }
   });
-  if (open.length > 0) out.push(open);
-  return out;
+  return [...out, open];
 }

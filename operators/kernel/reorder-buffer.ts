@@ -57,17 +57,19 @@ export class ReorderBuffer<T> {
     this.#close(place, 'left', false);
   }
 
+  /** Empties all lines. Places in them may still be closed, which does nothing. */
   clear(): void {
     this.#lines.clear();
     this.#held = 0;
   }
 
   #close(place: Place<T>, state: 'ready' | 'left', counts: boolean): void {
-    if (place.state !== 'open') return;
+    const { line, key } = place;
+    // The line of a place from before `clear` is not the one of its key any more.
+    if (place.state !== 'open' || this.#lines.get(key) !== line) return;
     place.state = state;
     place.counts = counts;
     if (counts) this.#held++;
-    const { line, key } = place;
     for (let head = line.peek(); head !== undefined && head.state !== 'open'; head = line.peek()) {
       line.shift();
       if (head.counts) this.#held--;

@@ -1,5 +1,6 @@
 import { isAmount, unusable } from './answers.js';
 import { CallbackError } from './errors.js';
+import type { Classify, ClassifyContext, Verdict } from './types.js';
 
 /** What `closeWhen` is told about the open batch, before the item joins it. */
 export interface BatchState<T> {
@@ -35,6 +36,13 @@ export function weightOf<T>(operator: string, weigh: (item: T) => number, item: 
   const weight = ask(operator, 'weigh', weigh, item);
   if (isAmount(weight) && weight !== Infinity) return weight;
   throw unusable(operator, 'weigh', 'a finite number >= 0', weight);
+}
+
+/** @throws CallbackError when it answers something else */
+export function verdictOf(operator: string, classify: Classify, error: unknown, context: ClassifyContext): Verdict {
+  const verdict: unknown = ask(operator, 'classify', classify, error, context);
+  if (typeof (verdict as Partial<Verdict> | null | undefined)?.class === 'string') return verdict as Verdict;
+  throw new CallbackError(operator, 'classify', 'must return a verdict with a `class`');
 }
 
 /** @throws CallbackError when it answers something else */

@@ -50,6 +50,8 @@ export class BatchCalls<T, R> {
   /** Leases of finished calls, released after their results went out. */
   readonly #spent = new Ring<Lease>();
   #retrying = 0;
+  /** No attempt takes too long before this; it may be the time of one that is over. */
+  #timeoutAt = Infinity;
 
   constructor(config: EngineConfig<T>, work: BatchWork<T, R>, gate: BatchGate<T, R>, host: CallsHost<T, R>) {
     this.#config = config;
@@ -85,6 +87,7 @@ export class BatchCalls<T, R> {
     const call = new Call<T, R>(jobs, lane, root, attempt, depth, weight, lease, now, now + attemptTimeoutMs);
     call.search = search;
     this.#calls.add(call);
+    this.#timeoutAt = Math.min(this.#timeoutAt, call.timeoutAt);
     if (attempt > 1) this.#retrying++;
     onEvent?.({ type: 'batchFormed', operator, lane: laneName, reason, size, weight, waitMs: now - (jobs[0] as Job<T, R>).acceptedAt });
     onEvent?.({
@@ -118,12 +121,15 @@ export class BatchCalls<T, R> {
   end(call: Call<T, R>, outcome: 'ok' | 'cancelled' | ErrorClass): void {
     call.over = true;
     this.#calls.delete(call);
+    if (this.#calls.size === 0) this.#timeoutAt = Infinity;
     if (call.attempt > 1) this.#retrying--;
     if (!call.abort.aborted) this.#spent.push(call.lease);
     const { operator, onEvent } = this.#config;
     const { attempt, root, jobs } = call;
+    const isTimed = outcome === 'ok' && this.#gate.isTimed;
+    if (!isTimed && onEvent === undefined) return;
     const latencyMs = this.#host.now() - call.startedAt;
-    if (outcome === 'ok') this.#gate.took(latencyMs);
+    if (isTimed) this.#gate.took(latencyMs);
     onEvent?.({
       type: 'attemptEnded',
       operator,
@@ -146,6 +152,7 @@ export class BatchCalls<T, R> {
 
   /** Ends the attempts that have taken too long. */
   expire(now: number): void {
+    if (now < this.#timeoutAt) return;
     const { operator, attemptTimeoutMs } = this.#config;
     // From the end: what takes the place of one that is over has been looked at already.
     for (let i = this.#calls.size - 1; i >= 0; i--) {
@@ -154,13 +161,13 @@ export class BatchCalls<T, R> {
       this.#stop(call);
       this.#host.failed(call, new AttemptTimeoutError(operator, attemptTimeoutMs));
     }
+    this.#timeoutAt = Infinity;
+    for (const call of this.#calls.items) this.#timeoutAt = Math.min(this.#timeoutAt, call.timeoutAt);
   }
 
-  /** When the next attempt will have taken too long. */
+  /** When to look again whether an attempt has taken too long. */
   nextTimeoutAt(): number {
-    let at = Infinity;
-    for (const call of this.#calls.items) at = Math.min(at, call.timeoutAt);
-    return at;
+    return this.#timeoutAt;
   }
 
   /** Gives one lease back. */

@@ -171,7 +171,8 @@ export class BatchEngine<T, R> {
 
   /** The first half of `offer`, for an owner that must know the job before anything can happen to it. */
   accept(input: T, owner: unknown, laneName?: string, deadlineMs?: number): Job<T, R> {
-    return this.#intake.accept(input, owner, laneName, deadlineMs, this.#alarm.now());
+    const burstAt = deadlineMs === undefined ? this.#timing.burstAt : undefined;
+    return this.#intake.accept(input, owner, laneName, deadlineMs, burstAt ?? this.#alarm.now());
   }
 
   /** The second half of `offer`; does nothing for a job that was given up in between. */
@@ -184,7 +185,7 @@ export class BatchEngine<T, R> {
   /** Moves an item that waits to a more urgent lane; the returned job takes its place. */
   hurry(job: Job<T, R>, laneName: string): Job<T, R> {
     const moved = this.#intake.hurry(job, this.#config.table.at(laneName));
-    if (this.#changes(moved)) this.#run();
+    if ((moved !== job || job.whole) && this.#changes(moved)) this.#run();
     return moved;
   }
 
@@ -241,9 +242,9 @@ export class BatchEngine<T, R> {
   }
 
   /** Whether the loop has something to do because this item has come. */
-  #changes({ lane, deadlineAt }: Job<T, R>): boolean {
+  #changes({ lane, deadlineAt, acceptedAt }: Job<T, R>): boolean {
     // With a place in the limiter's queue, or a frame to wait for, one more item behind others changes nothing yet.
-    const waits = this.#gate.isWaiting ? lane >= this.#gate.lane : this.#timing.waitsForFrame();
+    const waits = this.#gate.isWaiting ? lane >= this.#gate.lane : this.#timing.waitsForFrame(acceptedAt);
     return this.#busy || !waits || deadlineAt !== Infinity || this.#config.closeWhen !== undefined || !this.#outbox.isIdle;
   }
 
@@ -258,9 +259,10 @@ export class BatchEngine<T, R> {
     this.#busy = true;
     let now;
     do {
-      this.#again = false;
       this.#deliver();
       if (this.#isOver()) break;
+      // Whatever has happened until now is seen to in this round.
+      this.#again = false;
       now = this.#alarm.now();
       this.#expire(now);
       this.#queue.wake(now);
@@ -306,12 +308,13 @@ export class BatchEngine<T, R> {
   }
 
   #dispatch(now: number): void {
+    const stood = this.#gate.isWaiting;
     while (!this.#gate.isWaiting && this.#outbox.isIdle && this.#isDue(now)) this.#gate.enlist();
     // Results first: the loop comes round again.
     if (!this.#gate.isWaiting || !this.#outbox.isIdle) return;
     const lead = this.#lead;
     if (lead === this.#gate.lane) {
-      this.#gate.poke();
+      if (stood) this.#gate.poke();
       return;
     }
     // Something more urgent has come, or what was urgent has left: stand in the right lane instead.

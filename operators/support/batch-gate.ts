@@ -117,6 +117,11 @@ export class BatchGate<T, R> implements Bidder {
     if (this.ownsLimiter) this.limiter.close();
   }
 
+  /** Whether it matters how long calls take. */
+  get isTimed(): boolean {
+    return this.#weighs;
+  }
+
   /** A call has succeeded. */
   took(latencyMs: number): void {
     this.#latencyMs = this.#latencyMs === undefined ? latencyMs : this.#latencyMs + 0.2 * (latencyMs - this.#latencyMs);

@@ -176,13 +176,19 @@ export class BatchIntake<T, R> {
     const { operator, table, lane: laneOf, weigh, itemDeadlineMs, closeWhen } = this.#config;
     const named = laneName ?? (laneOf && ask(operator, 'lane', laneOf, input));
     const weight = weigh ? weightOf(operator, weigh, input) : 1;
-    const waitMs = deadlineMs ?? ask(operator, 'itemDeadlineMs', itemDeadlineMs, input);
-    if (!isAmount(waitMs)) throw unusable(operator, 'itemDeadlineMs', 'a number of ms >= 0', waitMs);
+    const waitMs = deadlineMs ?? (typeof itemDeadlineMs === 'function' ? this.#waitMs(itemDeadlineMs, input) : itemDeadlineMs);
     const job = new Job<T, R>(input, index, table.at(named), weight, now, now + waitMs, name, owner);
     const { aim, heaviest } = this.#loads;
     if (weight > aim || weight > heaviest) this.#fit(job, aim, heaviest);
     if (closeWhen && job.fault === undefined) job.closes = whenToClose(operator, closeWhen, input, this.#openBatch(job));
     return job;
+  }
+
+  #waitMs(itemDeadlineMs: (item: T) => number, input: T): number {
+    const { operator } = this.#config;
+    const waitMs = ask(operator, 'itemDeadlineMs', itemDeadlineMs, input);
+    if (isAmount(waitMs)) return waitMs;
+    throw unusable(operator, 'itemDeadlineMs', 'a number of ms >= 0', waitMs);
   }
 
   /** Does with an item that no batch has room for what `oversize` says. */

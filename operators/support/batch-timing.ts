@@ -26,6 +26,10 @@ export class BatchTiming<T, R> {
   readonly #frameScheduler: SchedulerLike;
   /** Ends the current frame; until then a batch that is not full waits for the rest of its burst. */
   #frame: Subscription | undefined;
+  /** When its first item was accepted. */
+  #framedAt = 0;
+  /** Whether nothing shows that an item of a frame came a little later than the first. */
+  readonly #isCoarse: boolean;
   #finishing = false;
 
   constructor(config: EngineConfig<T>, queue: BatchQueue<T, R>, gate: BatchGate<T, R>, boundaries: Boundaries, host: TimingHost) {
@@ -35,6 +39,8 @@ export class BatchTiming<T, R> {
     this.#boundaries = boundaries;
     this.#host = host;
     this.#frameScheduler = config.scheduler ?? asapScheduler;
+    const { scheduler, onEvent, itemDeadlineMs, table } = config;
+    this.#isCoarse = scheduler === undefined && onEvent === undefined && itemDeadlineMs === Infinity && table.lanes.length === 1;
   }
 
   /** Whether nothing more will come, so that nothing waits for company. */
@@ -53,8 +59,13 @@ export class BatchTiming<T, R> {
     this.landFrame();
   }
 
+  /** The time of the frame, for its items that need no better: to look at the clock costs more than to queue an item. */
+  get burstAt(): number | undefined {
+    return this.#isCoarse && this.#frame !== undefined ? this.#framedAt : undefined;
+  }
+
   /** An item has come: whether it waits for the end of its frame. */
-  waitsForFrame(): boolean {
+  waitsForFrame(acceptedAt: number): boolean {
     if (this.#isFull) return false;
     if (this.#config.burst === 'asap' && this.#frame === undefined) {
       const frame = this.#frameScheduler.schedule(() => {
@@ -63,6 +74,7 @@ export class BatchTiming<T, R> {
       }, 0);
       // Some schedulers (`queueScheduler`) do it at once.
       if (!frame.closed) this.#frame = frame;
+      this.#framedAt = acceptedAt;
     }
     return this.#frame !== undefined;
   }

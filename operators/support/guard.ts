@@ -21,9 +21,13 @@ export function guarded<T, R>(operator: string, guard: Guard<T>, project: Projec
     };
     const answer = ask(operator, 'guard', guard, call, context);
     if (!isPromise(answer)) return pass(answer);
-    const asked = Promise.resolve(answer).catch((error: unknown) => {
-      throw new CallbackError(operator, 'guard', 'threw', error);
-    });
-    return from(asked).pipe(mergeMap(pass));
+    // Never rejects: when the guard itself has made the consumer leave, nobody listens.
+    const next = Promise.resolve(answer).then(
+      (allowed) => () => pass(allowed),
+      (cause: unknown) => () => {
+        throw new CallbackError(operator, 'guard', 'threw', cause);
+      },
+    );
+    return from(next).pipe(mergeMap((go) => go()));
   };
 }

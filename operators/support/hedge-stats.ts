@@ -1,4 +1,6 @@
 import { RetryBudget } from '../kernel/backoff.js';
+import { isAmount } from './answers.js';
+import { FlowConfigError } from './errors.js';
 
 const SIZE = 100;
 
@@ -22,8 +24,14 @@ export class HedgeStats {
   readonly #budget = new RetryBudget(1);
   #calls = 0;
 
-  /** Remembers how long an attempt took, in ms; the last 100 count. */
+  /**
+   * Remembers how long an attempt took, in ms; the last 100 count.
+   *
+   * @throws FlowConfigError when it is no finite number >= 0
+   */
   record(latencyMs: number): void {
+    if (!isAmount(latencyMs) || latencyMs === Infinity)
+      throw new FlowConfigError('HedgeStats', 'latencyMs', 'a finite number of milliseconds >= 0', latencyMs);
     this.#times[this.#next] = latencyMs;
     this.#next = (this.#next + 1) % SIZE;
   }

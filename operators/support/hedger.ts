@@ -1,15 +1,13 @@
 import type { ObservableInput, SchedulerLike, Subscriber } from 'rxjs';
-import { LazySignal } from './abort.js';
 import { Alarm } from './alarm.js';
-import { unusable } from './answers.js';
-import { ask } from './ask.js';
+import { isAmount, unusable } from './answers.js';
+import { ask, verdictOf } from './ask.js';
 import type { FlowSink } from './events.js';
 import type { HedgeStats } from './hedge-stats.js';
 import { DEFAULT_LANE } from './lanes.js';
 import type { Lease, Limiter, LimiterJob } from './limiter.js';
+import { StoppableWork } from './stoppable-work.js';
 import type { Classify, ErrorClass, Verdict } from './types.js';
-import type { Running, WorkObserver } from './work.js';
-import { startWork } from './work.js';
 
 const NAME = 'hedge';
 
@@ -96,14 +94,13 @@ export class Hedger<R> {
 
   value(attempt: Attempt<R>, value: R): void {
     this.#commit(attempt);
-    // The signal of a loser may have made the consumer leave.
-    if (!this.#to.closed) this.#to.next(value);
+    this.#to.next(value);
   }
 
   done(attempt: Attempt<R>): void {
     this.#commit(attempt);
     this.#over(attempt);
-    if (!this.#to.closed) this.#to.complete();
+    this.#to.complete();
   }
 
   failed(attempt: Attempt<R>, error: unknown): void {
@@ -128,7 +125,7 @@ export class Hedger<R> {
   #goesOnAfter(error: unknown): boolean {
     let verdict: Verdict;
     try {
-      verdict = ask(NAME, 'classify', this.#settings.classify, error, { size: 1, attempt: 1, aborted: false });
+      verdict = verdictOf(NAME, this.#settings.classify, error, { size: 1, attempt: 1, aborted: false });
     } catch (thrown) {
       this.#to.error(thrown);
       return false;
@@ -137,7 +134,9 @@ export class Hedger<R> {
       this.#to.error(error);
       return false;
     }
-    if (verdict.class === 'throttled' && verdict.retryAfterMs !== undefined) this.#settings.limiter?.penalize(verdict.retryAfterMs);
+    const { retryAfterMs } = verdict;
+    if (verdict.class === 'throttled' && isAmount(retryAfterMs) && retryAfterMs !== Infinity)
+      this.#settings.limiter?.penalize(retryAfterMs);
     if (NO_MORE.has(verdict.class)) this.#mayHedge = false;
     else this.#due = true;
     return true;
@@ -156,7 +155,8 @@ export class Hedger<R> {
         this.#mayHedge = false;
         return;
       }
-      const afterMs = this.#alarm.now() - (first.startedAt ?? 0);
+      const now = this.#alarm.now();
+      const afterMs = now - (first.startedAt ?? now);
       onEvent?.({ type: 'hedged', operator: NAME, lane: DEFAULT_LANE, attempt: index, afterMs });
     }
     this.#attempts.push(attempt);
@@ -165,12 +165,12 @@ export class Hedger<R> {
       this.began(attempt);
       return work(index, context);
     };
-    attempt.follow(() => (limiter ? limiter.run(begin, job) : begin(attempt)), this.#to);
+    attempt.start(() => (limiter ? limiter.run(begin, job) : begin(attempt)));
   }
 
   #delayMs(): number {
     const delayMs: unknown = ask(NAME, 'delayMs', this.#settings.delayMs);
-    if (typeof delayMs === 'number' && delayMs >= 0) return delayMs;
+    if (isAmount(delayMs)) return delayMs;
     throw unusable(NAME, 'delayMs', 'a number >= 0', delayMs);
   }
 
@@ -218,13 +218,12 @@ function withOthers(errors: readonly unknown[]): unknown {
 }
 
 /** One attempt: what its work is told, and what hears of its end. */
-class Attempt<R> extends LazySignal implements WorkObserver<R>, HedgeContext {
+class Attempt<R> extends StoppableWork<R> implements HedgeContext {
   readonly lease = undefined;
   /** Undefined until the work begins. */
   startedAt: number | undefined;
   failure: { readonly error: unknown } | undefined;
   over = false;
-  #running: Running | undefined;
 
   constructor(
     readonly hedger: Hedger<R>,
@@ -233,17 +232,6 @@ class Attempt<R> extends LazySignal implements WorkObserver<R>, HedgeContext {
     readonly patienceMs: number,
   ) {
     super();
-  }
-
-  follow(work: () => ObservableInput<R>, to: Subscriber<R>): void {
-    this.#running = startWork(work, this, to);
-    // It was cancelled while it was being started.
-    if (this.aborted) this.#running.cancel();
-  }
-
-  cancel(): void {
-    this.abort();
-    this.#running?.cancel();
   }
 
   next(value: R): void {

@@ -12,25 +12,34 @@ export const WAITING = 1;
 export const FLYING = 2;
 export const DONE = 3;
 
-/** One accepted item. */
-export class Job<T, R> {
-  state: typeof NEW | typeof WAITING | typeof FLYING | typeof DONE = NEW;
+/** What few items have. */
+class Extras<T, R> {
+  /** When it must be settled. */
+  deadlineAt = Infinity;
+  /** Given by the `id` option. */
+  name: string | undefined = undefined;
   /** Why it was not even queued. */
-  fault: Fault | undefined;
-  attempts = 0;
-  /** Batches take items of one stretch of a lane only; see `Boundaries`. */
-  stretch = 0;
+  fault: Fault | undefined = undefined;
   /** Where `closeWhen` puts a boundary. */
   closes: 'before' | 'after' | false = false;
   /** Its place in the order of results; undefined when that is the order in which calls end. */
-  place: OrderedPlace<Job<T, R>> | undefined;
+  place: OrderedPlace<Job<T, R>> | undefined = undefined;
   /** Set on an item that was cut up, and on its parts. */
-  whole: Whole<T, R> | undefined;
-  group: Group<T, R> | undefined;
-  call: Call<T, R> | undefined;
+  whole: Whole<T, R> | undefined = undefined;
+}
+
+/** One accepted item. A million of them may wait, so each holds what every item needs, and the rest is made for those that need it. */
+export class Job<T, R> {
+  state: typeof NEW | typeof WAITING | typeof FLYING | typeof DONE = NEW;
+  attempts = 0;
+  /** Batches take items of one stretch of a lane only; see `Boundaries`. */
+  stretch = 0;
+  group: Group<T, R> | undefined = undefined;
+  call: Call<T, R> | undefined = undefined;
   failed = false;
-  value: R | undefined;
-  reason: unknown;
+  /** The value once there is one; until then, and for ever without one, why it failed last. */
+  private outcome: unknown = undefined;
+  private extras: Extras<T, R> | undefined = undefined;
 
   constructor(
     readonly input: T,
@@ -38,11 +47,74 @@ export class Job<T, R> {
     readonly lane: number,
     readonly weight: number,
     readonly acceptedAt: number,
-    readonly deadlineAt: number,
-    readonly name: string | undefined,
+    deadlineAt: number,
+    name: string | undefined,
     /** Whose it is; for the host. */
     readonly owner: unknown,
-  ) {}
+  ) {
+    if (name !== undefined) this.#own.name = name;
+    if (deadlineAt !== Infinity) this.#own.deadlineAt = deadlineAt;
+  }
+
+  get deadlineAt(): number {
+    return this.extras === undefined ? Infinity : this.extras.deadlineAt;
+  }
+
+  get value(): R {
+    return this.outcome as R;
+  }
+
+  set value(value: R) {
+    this.outcome = value;
+  }
+
+  get reason(): unknown {
+    return this.outcome;
+  }
+
+  set reason(reason: unknown) {
+    this.outcome = reason;
+  }
+
+  get name(): string | undefined {
+    return this.extras?.name;
+  }
+
+  get fault(): Fault | undefined {
+    return this.extras?.fault;
+  }
+
+  set fault(fault: Fault | undefined) {
+    if (fault) this.#own.fault = fault;
+  }
+
+  get closes(): 'before' | 'after' | false {
+    return this.extras?.closes ?? false;
+  }
+
+  set closes(closes: 'before' | 'after' | false) {
+    if (closes) this.#own.closes = closes;
+  }
+
+  get place(): OrderedPlace<Job<T, R>> | undefined {
+    return this.extras?.place;
+  }
+
+  set place(place: OrderedPlace<Job<T, R>> | undefined) {
+    if (place) this.#own.place = place;
+  }
+
+  get whole(): Whole<T, R> | undefined {
+    return this.extras?.whole;
+  }
+
+  set whole(whole: Whole<T, R> | undefined) {
+    if (whole) this.#own.whole = whole;
+  }
+
+  get #own(): Extras<T, R> {
+    return (this.extras ??= new Extras());
+  }
 
   get id(): string {
     return this.name ?? String(this.index);
@@ -78,7 +150,7 @@ export class Job<T, R> {
     const { input, index, id, attempts } = this;
     return this.failed
       ? { status: 'rejected', reason: this.reason, input, index, id, attempts }
-      : { status: 'fulfilled', value: this.value as R, input, index, id, attempts };
+      : { status: 'fulfilled', value: this.value, input, index, id, attempts };
   }
 }
 

@@ -129,7 +129,6 @@ export class LaneMerger<T, N extends string> {
   stop(): void {
     this.#alarm.clear();
     this.#landFrame();
-    this.#later = [];
     const { operator, onEvent } = this.#config;
     if (onEvent === undefined) return;
     const { nonEmpty } = this.#queue;
@@ -166,9 +165,11 @@ export class LaneMerger<T, N extends string> {
 
   #accept(lane: number, item: T): void {
     const { operator, weigh, maxSize, maxWeight } = this.#config;
+    let isFirst: boolean;
     try {
       const weight = weigh === undefined ? 1 : weightOf(operator, weigh, item);
       if ((weight > maxWeight && !this.#mayGoAlone(lane, weight)) || !this.#makeRoom(lane)) return;
+      isFirst = this.#queue.count(lane) === 0;
       this.#queue.push(lane, { item, weight, at: this.#alarm.now() });
       this.#weight += weight;
     } catch (error) {
@@ -176,7 +177,8 @@ export class LaneMerger<T, N extends string> {
       return;
     }
     if (this.#queue.size >= maxSize || this.#weight >= maxWeight) this.#emitFull();
-    if (this.#queue.count(lane) > 0) this.#await(lane);
+    // Whatever waits ahead of it in its lane is awaited already, and is due earlier.
+    if (isFirst && this.#queue.count(lane) > 0) this.#await(lane);
   }
 
   /** False for an item that is left out. @throws ItemTooHeavyError */

@@ -60,7 +60,8 @@ export class LaneTable {
     this.#kind = kind;
     // With many lanes a tenth each would be more than there is.
     const floor = orDefault(lowerFloor, Math.min(FLOOR, 0.5 / Math.max(1, declared.length - 1)));
-    this.lanes = declared.map((lane, i) => {
+    // Not `map`, which passes over holes.
+    this.lanes = Array.from(declared, (lane, i) => {
       const at = `lanes[${String(i)}]`;
       if (typeof lane !== 'object' || (lane as unknown) === null) throw new FlowConfigError(operator, at, 'an object', lane);
       known(operator, lane, defaults.extra ? [...FIELDS, ...defaults.extra] : FIELDS);

@@ -4,7 +4,7 @@ import { FlowConfigError } from './errors.js';
 import type { FlowSink } from './events.js';
 import { safeSink } from './events.js';
 import { LaneTable, overflow } from './lanes.js';
-import type { Cost, LimiterLimits, LimiterOptions } from './limiter-types.js';
+import type { Cost, LimiterJob, LimiterLimits, LimiterOptions } from './limiter-types.js';
 import { callback, count, durationMs, known, oneOf, orDefault, positive, ratio } from './options.js';
 
 export const LIMITER_DEFAULTS = {
@@ -107,7 +107,16 @@ export interface JobWish extends Wish {
   readonly tokens: number;
 }
 
-export function jobWish(lane: number, { requests = 1, tokens = 0 }: Cost = {}): JobWish {
+const JOB = ['lane', 'cost', 'signal', 'timeoutMs'];
+const COST = ['requests', 'tokens'];
+
+export function checkJob(job: LimiterJob): void {
+  known(NAME, job, JOB, 'job');
+}
+
+export function jobWish(lane: number, cost: Cost = {}): JobWish {
+  known(NAME, cost, COST, 'cost');
+  const { requests = 1, tokens = 0 } = cost;
   amount('requests', requests);
   amount('tokens', tokens);
   return { lane, requests, tokens };

@@ -8,7 +8,7 @@ import { WaitingRoom } from './limiter-queue.js';
 import type { TimedLimit } from './limiter-rates.js';
 import { Rates } from './limiter-rates.js';
 import type { BidderTicket, Ticket } from './limiter-tickets.js';
-import type { LimiterLimits, LimiterSnapshot } from './limiter-types.js';
+import type { Cost, LimiterLimits, LimiterSnapshot } from './limiter-types.js';
 import { Endings } from './limiter-work.js';
 import { durationMs } from './options.js';
 
@@ -112,10 +112,11 @@ export class LimiterPump implements Lessor {
     this.#letOthersIn();
   }
 
+  /** A pause lets nobody in, so there is only the timer to set. */
   penalize(pauseMs: number): void {
     if (!this.#rates.pauseUntil(this.#read() + durationMs(NAME, 'pauseMs', pauseMs))) return;
     this.#config.onEvent?.({ type: 'throttled', operator: NAME, pauseMs });
-    this.pump();
+    this.#rest();
   }
 
   setLimits(limits: LimiterLimits): void {
@@ -201,8 +202,7 @@ export class LimiterPump implements Lessor {
       this.#pumping = false;
       hasFreed = this.#hasFreed;
       this.#hasFreed = false;
-      this.#arm();
-      this.#checkDrained();
+      this.#rest();
     }
     if (hasFreed && this.#watchers.size > 0) for (const listener of [...this.#watchers]) listener();
   }
@@ -249,18 +249,14 @@ export class LimiterPump implements Lessor {
    */
   #letOthersIn(): void {
     this.#again = true;
-    this.#arm();
-    this.#checkDrained();
+    this.#rest();
   }
 
   #grantNext(): boolean {
     const ticket = this.#room.lead;
     if (ticket === undefined || this.#refusing) return false;
     const tokens = this.#bid(ticket);
-    if (tokens === undefined) {
-      this.#room.take(ticket);
-      return true;
-    }
+    if (tokens === undefined) return true;
     if (this.#blockedBy(ticket.wish.requests, tokens) !== undefined) return false;
     this.#room.take(ticket);
     this.#grant(ticket, tokens);
@@ -285,19 +281,39 @@ export class LimiterPump implements Lessor {
 
   /** Why the ticket has no permit: its own cost, or that of the one whose turn it is. */
   #refusal(ticket: Ticket): RateLimitError {
-    const lead = this.#room.lead ?? ticket;
-    const limit = this.#blockedBy(lead.wish.requests, this.#bid(lead) ?? 0) ?? 'concurrency';
-    return new RateLimitError(NAME, limit, Math.max(this.#retryAt(ticket), this.#retryAt(lead)) - this.#now);
+    const own = ticket.wish as JobWish;
+    const next = this.#next() ?? own;
+    const limit = this.#blockedBy(next.requests, next.tokens) ?? 'concurrency';
+    return new RateLimitError(NAME, limit, Math.max(this.#payableAt(own), this.#payableAt(next)) - this.#now);
   }
 
-  /** When the rate alone would let this ticket go; at once when it is to give up its place. */
-  #retryAt(ticket: Ticket): number {
-    const tokens = this.#bid(ticket);
-    return tokens === undefined ? this.#now : this.#rates.payableAt(ticket.wish.requests, tokens, this.#now);
+  /** When the rate alone would let it go. */
+  #payableAt({ requests, tokens }: Required<Cost>): number {
+    return this.#rates.payableAt(requests, tokens, this.#now);
   }
 
+  /** What the one wants whose turn it is; undefined when nobody waits. */
+  #next(): Required<Cost> | undefined {
+    for (let lead = this.#room.lead; lead; lead = this.#room.lead) {
+      const tokens = this.#bid(lead);
+      if (tokens !== undefined) return { requests: lead.wish.requests, tokens };
+    }
+    return undefined;
+  }
+
+  /** Undefined from one that gives up its place, and is gone from the queue then; so is one that cannot say what it wants. */
   #bid(ticket: Ticket): number | undefined {
-    return ticket.wish.tokens ?? ticket.bid(this.#rates.tokensLeft(this.#now));
+    const { tokens } = ticket.wish;
+    if (tokens !== undefined) return tokens;
+    try {
+      const bid = ticket.bid(this.#rates.tokensLeft(this.#now));
+      if (bid === undefined) this.#room.remove(ticket);
+      return bid;
+    } catch (error) {
+      this.#room.remove(ticket);
+      ticket.refused(error);
+      return undefined;
+    }
   }
 
   #expire(): void {
@@ -313,17 +329,23 @@ export class LimiterPump implements Lessor {
     for (const [lease, until] of this.#lingering) if (until <= this.#now) lease.release('cancelled');
   }
 
+  /** Nothing more is to be done now: the timer is set for what comes next, or this was the end. */
+  #rest(): void {
+    if (this.#pumping) return;
+    this.#arm();
+    this.#checkDrained();
+  }
+
   /** One timer, for whatever comes first: the rate, a wait that gets too long, a slot held by work that was given up. */
   #arm(): void {
-    if (this.#pumping) return;
-    const next = this.#executing < this.#limits.concurrency ? this.#room.lead : undefined;
+    const next = this.#executing < this.#limits.concurrency ? this.#next() : undefined;
     const hasNews = this.#hasFreed && this.#watchers.size > 0;
     if (next === undefined && !hasNews && !this.#isTimed) {
       this.#alarm.clear();
       return;
     }
     let at = this.#room.nextExpiry;
-    if (next) at = Math.min(at, this.#retryAt(next));
+    if (next) at = Math.min(at, this.#payableAt(next));
     if (this.#lingering.size > 0) for (const until of this.#lingering.values()) at = Math.min(at, until);
     if (hasNews) at = this.#read();
     this.#alarm.set(at);

@@ -1,5 +1,8 @@
 import type { ObservableInput } from 'rxjs';
+import { isAmount, unusable } from './answers.js';
+import { ask } from './ask.js';
 import type { JobWish, Wish } from './limiter-options.js';
+import { NAME } from './limiter-options.js';
 import type { Bidder, Lease, LeaseContext } from './limiter-types.js';
 import type { Endings } from './limiter-work.js';
 
@@ -10,7 +13,7 @@ export abstract class Ticket {
 
   constructor(readonly wish: Wish) {}
 
-  /** Tokens wanted now, undefined to give up the place; asked when the wish leaves it open. */
+  /** Tokens wanted now, undefined to give up the place; asked when the wish leaves it open. @throws CallbackError */
   bid(_affordable: number): number | undefined {
     return this.wish.tokens;
   }
@@ -37,7 +40,9 @@ export class BidderTicket extends Ticket {
   }
 
   override bid(affordable: number): number | undefined {
-    return this.#bidder.bid ? this.#bidder.bid(affordable) : 0;
+    const tokens = ask(NAME, 'bid', (left) => (this.#bidder.bid ? this.#bidder.bid(left) : 0), affordable);
+    if (tokens === undefined || (isAmount(tokens) && tokens !== Infinity)) return tokens;
+    throw unusable(NAME, 'bid', 'a finite number >= 0 or undefined', tokens);
   }
 }
 

@@ -89,6 +89,7 @@ export interface Bidder {
   /**
    * Tokens wanted now, or undefined to give up the place. Asked each time the bidder is next, with the tokens that could be
    * spent at once (Infinity without a limit). Must not call the limiter. Without it, a request without tokens is wanted.
+   * One that throws or answers something else is refused with a `CallbackError`.
    */
   bid?(affordable: number): number | undefined;
   granted(lease: Lease): void;

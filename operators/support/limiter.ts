@@ -3,7 +3,7 @@ import { Observable } from 'rxjs';
 import { onAbort } from './abort.js';
 import { parseRetryAfterMs } from './headers.js';
 import type { JobWish, LimiterConfig, Wish } from './limiter-options.js';
-import { jobWish, limiterConfig, NAME } from './limiter-options.js';
+import { checkJob, jobWish, limiterConfig, NAME } from './limiter-options.js';
 import { LimiterPump } from './limiter-pump.js';
 import { BidderTicket, PromiseTicket, WorkTicket } from './limiter-tickets.js';
 import type {
@@ -111,11 +111,11 @@ export class FlowLimiter implements Limiter {
 
   acquireAsync(job: LimiterJob = NO_JOB): Promise<Lease> {
     return new Promise((resolve, reject) => {
+      const wish = this.#wish(job);
       if (job.signal) {
         this.acquire(job).subscribe({ next: resolve, error: reject });
         return;
       }
-      const wish = this.#wish(job);
       this.#pump.admitJob(new PromiseTicket(wish, resolve, reject), wish, this.#waitMs(job));
     });
   }
@@ -138,16 +138,19 @@ export class FlowLimiter implements Limiter {
   runAsync<R>(work: (context: LeaseContext) => ObservableInput<R>, job: LimiterJob = NO_JOB): Promise<R> {
     return new Promise((resolve, reject) => {
       required(NAME, 'work', work);
+      const wish = this.#wish(job);
       if (job.signal) {
         passLastValue(this.run(work, job), job.signal, resolve, reject);
         return;
       }
-      const wish = this.#wish(job);
       this.#pump.admitJob(new WorkTicket(wish, work, resolve, reject), wish, this.#waitMs(job));
     });
   }
 
   enlist(bidder: Bidder, lane?: string): Place {
+    const { granted, refused } = Object(bidder) as Partial<Bidder>;
+    required(NAME, 'bidder.granted', granted);
+    required(NAME, 'bidder.refused', refused);
     const ticket = new BidderTicket(this.#bidderWishes[this.#config.lanes.at(lane)] as Wish, bidder);
     this.#pump.admitBidder(ticket);
     return {
@@ -161,7 +164,7 @@ export class FlowLimiter implements Limiter {
   }
 
   watch(listener: () => void): () => void {
-    return this.#pump.watch(listener);
+    return this.#pump.watch(required(NAME, 'listener', listener));
   }
 
   observe(response: ResponseLike): void {
@@ -194,7 +197,9 @@ export class FlowLimiter implements Limiter {
     await this.drain();
   }
 
-  #wish({ lane, cost }: LimiterJob): JobWish {
+  #wish(job: LimiterJob): JobWish {
+    if (job !== NO_JOB) checkJob(job);
+    const { lane, cost } = job;
     const at = this.#config.lanes.at(lane);
     return cost === undefined ? (this.#plainWishes[at] as JobWish) : jobWish(at, cost);
   }

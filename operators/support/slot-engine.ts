@@ -1,5 +1,6 @@
 import type { ObservableInput, Subscriber } from 'rxjs';
 import { from, Subscription } from 'rxjs';
+import { Chain } from '../kernel/chain.js';
 import type { KeyLane } from '../kernel/keyed-lanes.js';
 import { KeyedLanes } from '../kernel/keyed-lanes.js';
 import { Ring } from '../kernel/ring.js';
@@ -7,10 +8,9 @@ import { Alarm } from './alarm.js';
 import { ask } from './ask.js';
 import type { Handlers } from './connect.js';
 import { AttemptTimeoutError, KeyStoppedError, OverflowError } from './errors.js';
-import { ItemCall } from './item-call.js';
 import type { Bidder, Lease, Place } from './limiter-types.js';
 import { OrderedOutput } from './ordered-output.js';
-import { Slot, SlotList } from './slot.js';
+import { Slot } from './slot.js';
 import type { SlotConfig } from './slot-options.js';
 import { SlotReports } from './slot-reports.js';
 import type { Settled } from './types.js';
@@ -32,8 +32,9 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   readonly #lanes: KeyedLanes<T>;
   readonly #only: KeyLane<T> | undefined;
   /** Keys that have failed under `onError: 'stopKey'`, and why. */
-  readonly #stopped = new Map<unknown, unknown>();
-  readonly #running = new SlotList<T, R>();
+  readonly #stopped: Map<unknown, unknown> | undefined;
+  /** Slots under way, in the order in which they started. */
+  readonly #running = new Chain<Slot<T, R>>();
   readonly #idle: Slot<T, R>[] = [];
   readonly #alarm: Alarm;
   readonly #outbox = new Ring<Settled<T, R> | R>();
@@ -67,6 +68,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
       this.#ordered = new OrderedOutput((value) => {
         this.#outbox.push(value);
       });
+    if (config.onError === 'stopKey') this.#stopped = new Map();
     this.#alarm = new Alarm(config.scheduler, () => {
       this.#expire();
     });
@@ -92,7 +94,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
       this.#refuse(item, index, error);
     }
     // Behind others, or with no slot free, one more item changes nothing yet.
-    if (this.#running.length < this.#concurrency || this.#outbox.length > 0 || this.#failure) this.#run();
+    if (this.#running.length < this.#concurrency || this.#hasNews()) this.#run();
   }
 
   error(error: unknown): void {
@@ -113,18 +115,21 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   #enqueue(item: T, index: number): void {
     const { key: keyOf, operator, priority, maxKeys, limitOf, overflow } = this.#config;
     const level = priority ? priority(item) : 0;
-    const key = keyOf ? ask(operator, 'key', keyOf, item) : NO_KEY;
-    const known = this.#only ?? this.#lanes.find(key);
+    if (keyOf === undefined) {
+      this.#enter(index, NO_KEY);
+      this.#accept(this.#only as KeyLane<T>, item, index, level);
+      return;
+    }
+    const key = ask(operator, 'key', keyOf, item);
+    const known = this.#lanes.find(key);
     const limit = known ? known.limit : limitOf(key);
     this.#enter(index, key);
-    if (this.#stopped.has(key)) {
+    if (this.#stopped?.has(key)) {
       this.#refuse(item, index, new KeyStoppedError(operator, this.#stopped.get(key)));
-    } else if (known === undefined && this.#lanes.size + this.#stopped.size >= maxKeys) {
+    } else if (known === undefined && this.#lanes.size + (this.#stopped?.size ?? 0) >= maxKeys) {
       this.#drop(item, index, new OverflowError(operator, maxKeys, overflow, 'maxKeys'));
     } else {
-      const lane = known ?? this.#lanes.open(key, limit);
-      if (this.#makeRoom(lane, item, index, level)) this.#lanes.push(lane, item, index, level);
-      else this.#lanes.forget(lane);
+      this.#accept(known ?? this.#lanes.open(key, limit), item, index, level);
     }
   }
 
@@ -132,11 +137,16 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     this.#ordered?.open(index, this.#config.order === 'perKey' ? key : NO_KEY);
   }
 
+  #accept(lane: KeyLane<T>, item: T, index: number, level: number): void {
+    const held = this.#ordered === undefined ? 0 : this.#ordered.held;
+    if (this.#lanes.queued + held < this.#config.maxQueued || this.#goesAtOnce(lane, held) || this.#makeRoom(lane, item, index, level))
+      this.#lanes.push(lane, item, index, level);
+    else this.#lanes.forget(lane);
+  }
+
   /** Applies the overflow policy for one more item; false when the newcomer is the one to go. */
   #makeRoom(lane: KeyLane<T>, item: T, index: number, level: number): boolean {
     const { operator, maxQueued, overflow } = this.#config;
-    const held = this.#ordered?.held ?? 0;
-    if (this.#lanes.queued + held < maxQueued || this.#goesAtOnce(lane, held)) return true;
     const error = new OverflowError(operator, maxQueued, overflow);
     if (this.#makeWay(lane, level, error)) return true;
     this.#drop(item, index, error);
@@ -193,13 +203,21 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   #run(): void {
     if (this.#busy || this.#over) return;
     this.#busy = true;
-    do this.#deliver();
+    do if (this.#hasNews()) this.#deliver();
     while (this.#startNext());
     this.#busy = false;
-    if (this.#isOver() || !this.#finishing || this.#running.length > 0 || this.#lanes.queued > 0) return;
+    if (this.#finishing && this.#running.length === 0 && this.#lanes.queued === 0) this.#finish();
+  }
+
+  #finish(): void {
+    if (this.#over) return;
     this.#reports?.drained();
     if (this.#sourceFailure) this.#to.error(this.#sourceFailure.error);
     else this.#to.complete();
+  }
+
+  #hasNews(): boolean {
+    return this.#outbox.length > 0 || this.#spent.length > 0 || this.#failure !== undefined;
   }
 
   /** Hands out results first, then frees permits: a result is never overtaken by the next item's. */
@@ -219,7 +237,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   /** Starts one item, or asks for its permit; false when there is nothing left to do. */
   #startNext(): boolean {
     if (this.#over) return false;
-    if (this.#outbox.length > 0 || this.#spent.length > 0 || this.#failure) return true;
+    if (this.#hasNews()) return true;
     if (this.#running.length >= this.#concurrency || this.#place !== undefined) return false;
     const lane = this.#lanes.next();
     if (lane === undefined) return false;
@@ -233,13 +251,13 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     const index = lane.headIndex as number;
     const item = this.#lanes.take(lane);
     const slot = this.#idle.pop() ?? new Slot<T, R>(this);
-    slot.begin(lane, item, new ItemCall(index, lane.key), lease);
+    const context = slot.begin(lane, item, index, lease);
     this.#running.add(slot);
     this.#reports?.started(index, this.#running.length);
     if (timeoutMs !== Infinity) this.#setTimeout(slot, timeoutMs);
     let work: ObservableInput<R>;
     try {
-      work = project(item, slot.call);
+      work = project(item, context);
     } catch (error) {
       this.failed(slot, error);
       return;
@@ -259,10 +277,11 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
 
   /** An inner stream has a value. */
   emitted(slot: Slot<T, R>, value: R): void {
+    if (this.#over) return;
     if (this.#config.settles) {
       slot.value = value;
     } else if (this.#ordered) {
-      this.#ordered.next(slot.call.index, value);
+      this.#ordered.next(slot.index, value);
       // Inside the loop as well, or an inner stream that emits at once for ever would never be left.
       if (this.#busy) this.#handOut();
       else this.#run();
@@ -271,28 +290,40 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     }
   }
 
+  /** A promise has its value: the only one, and its end. */
+  resolved(slot: Slot<T, R>, value: R): void {
+    if (!this.#config.settles) this.emitted(slot, value);
+    if (slot.lane) this.#complete(slot, value);
+  }
+
   completed(slot: Slot<T, R>): void {
-    const { item, call, value } = slot;
-    this.#reports?.ended(call.index, 'ok');
+    // The teardown of one inner stream may end another.
+    if (!this.#over) this.#complete(slot, slot.value);
+  }
+
+  #complete(slot: Slot<T, R>, value: R | undefined): void {
+    const { item, index } = slot;
+    this.#reports?.ended(index, 'ok');
     this.#free(slot);
-    if (this.#config.settles) this.#fulfil(item as T, call.index, value as R);
-    else this.#pass(call.index, 'fulfilled', 1);
+    if (this.#config.settles) this.#fulfil(item as T, index, value as R);
+    else this.#pass(index, 'fulfilled', 1);
     this.#run();
   }
 
   failed(slot: Slot<T, R>, error: unknown): void {
-    this.#reports?.failed(slot.call.index, error);
+    if (this.#over) return;
+    this.#reports?.failed(slot.index, error);
     if (!this.#config.settles) {
       // The consumer hears of it first; its leaving tears down the inner streams, this one included, as in `mergeMap`.
       this.#to.error(error);
       return;
     }
     slot.leave();
-    const { item, call, lane } = slot;
+    const { item, index, lane } = slot;
     this.#free(slot);
-    this.#reject(item as T, call.index, error, 1);
+    this.#reject(item as T, index, error, 1);
     if (this.#config.onError === 'error') this.#failure ??= { error };
-    if (this.#config.onError === 'stopKey') this.#stopKey(lane as KeyLane<T>, error);
+    if (this.#stopped) this.#stopKey(this.#stopped, lane as KeyLane<T>, error);
     this.#run();
   }
 
@@ -305,9 +336,9 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     if (slot.isReusable) this.#idle.push(slot);
   }
 
-  #stopKey(lane: KeyLane<T>, cause: unknown): void {
+  #stopKey(stopped: Map<unknown, unknown>, lane: KeyLane<T>, cause: unknown): void {
     const { operator } = this.#config;
-    this.#stopped.set(lane.key, cause);
+    stopped.set(lane.key, cause);
     while (lane.length > 0) {
       const index = lane.headIndex as number;
       this.#reject(this.#lanes.drop(lane), index, new KeyStoppedError(operator, cause), 0);
@@ -339,11 +370,6 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     }
   }
 
-  /** Narrowing does not see that a consumer may have left. */
-  #isOver(): boolean {
-    return this.#over;
-  }
-
   // ---- time ---------------------------------------------------------------------------------------------------------
 
   /** All have the same time, so the one that started first is due first. */
@@ -358,12 +384,12 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     const { operator, timeoutMs } = this.#config;
     const now = this.#alarm.now();
     this.#alarmIsSet = false;
-    for (let slot = this.#running.first; slot && slot.expiresAt <= now && !this.#isOver(); slot = this.#running.first) {
+    for (let slot = this.#running.first; slot && slot.expiresAt <= now && !this.#over; slot = this.#running.first) {
       slot.letGo();
       this.failed(slot, new AttemptTimeoutError(operator, timeoutMs));
     }
     const { first } = this.#running;
-    if (this.#isOver() || !first) return;
+    if (this.#over || !first) return;
     this.#alarmIsSet = true;
     this.#alarm.set(first.expiresAt);
   }

@@ -2,45 +2,65 @@
    its closures, which can be left before its source has finished subscribing */
 import type { Observable } from 'rxjs';
 import { Subscriber } from 'rxjs';
+import type { Linked } from '../kernel/chain.js';
 import type { KeyLane } from '../kernel/keyed-lanes.js';
-import { ItemCall } from './item-call.js';
+import { LazySignal } from './abort.js';
 import type { Lease } from './limiter-types.js';
+import type { ItemContext } from './types.js';
 
 /** Who is told what becomes of the work in a slot. */
 export interface SlotOwner<T, R> {
   emitted(slot: Slot<T, R>, value: R): void;
   completed(slot: Slot<T, R>): void;
+  resolved(slot: Slot<T, R>, value: R): void;
   failed(slot: Slot<T, R>, error: unknown): void;
 }
 
-const NO_CALL = new ItemCall(-1, undefined);
+/** What the work in a slot is told. The slot does not hold on to it, or every item would have to be written down as young in an old place. */
+class SlotContext<T, R> implements ItemContext {
+  readonly #slot: Slot<T, R>;
+  #signal: AbortSignal | undefined;
+
+  constructor(
+    slot: Slot<T, R>,
+    readonly index: number,
+    readonly key: unknown,
+  ) {
+    this.#slot = slot;
+  }
+
+  get signal(): AbortSignal {
+    return (this.#signal ??= this.#slot.signalOf(this.index));
+  }
+}
 
 /**
  * A place for one piece of work under way, used for one after the other: the handlers of a promise are made once per slot, not once per
  * item.
  */
-export class Slot<T, R> {
-  /** The key of the item; undefined while the slot is idle. */
-  lane: KeyLane<T> | undefined;
-  item: T | undefined;
-  call = NO_CALL;
-  lease: Lease | undefined;
-  /** The last value. */
-  value: R | undefined;
+export class Slot<T, R> implements Linked<Slot<T, R>> {
+  /** The key of the item; undefined while nobody waits for the work. */
+  lane: KeyLane<T> | undefined = undefined;
+  item: T | undefined = undefined;
+  index = -1;
+  lease: Lease | undefined = undefined;
+  /** The last value of an Observable. */
+  value: R | undefined = undefined;
   expiresAt = Infinity;
+  /** False once its work was given up: a promise may still call back, and somebody may look at the signal. */
+  isReusable = true;
   /** Neighbours in the list of those under way. */
-  previous: Slot<T, R> | undefined;
-  next: Slot<T, R> | undefined;
+  previous: Slot<T, R> | undefined = undefined;
+  next: Slot<T, R> | undefined = undefined;
   readonly #owner: SlotOwner<T, R>;
-  #inner: Inner<T, R> | undefined;
-  #promise: Promise<R> | undefined;
+  #abort: LazySignal | undefined = undefined;
+  #inner: Inner<T, R> | undefined = undefined;
+  /** Only kept for a lease. */
+  #promise: Promise<R> | undefined = undefined;
   readonly #resolved = (value: R): void => {
-    this.#promise = undefined;
-    if (this.lane) this.#owner.emitted(this, value);
-    if (this.lane) this.#owner.completed(this);
+    if (this.lane) this.#owner.resolved(this, value);
   };
   readonly #rejected = (error: unknown): void => {
-    this.#promise = undefined;
     if (this.lane) this.#owner.failed(this, error);
   };
 
@@ -48,20 +68,21 @@ export class Slot<T, R> {
     this.#owner = owner;
   }
 
-  /** False while a promise that was given up may still call back. */
-  get isReusable(): boolean {
-    return this.#promise === undefined;
-  }
-
-  begin(lane: KeyLane<T>, item: T, call: ItemCall, lease: Lease | undefined): void {
+  begin(lane: KeyLane<T>, item: T, index: number, lease: Lease | undefined): ItemContext {
     this.lane = lane;
     this.item = item;
-    this.call = call;
+    this.index = index;
     this.lease = lease;
+    return new SlotContext(this, index, lane.key);
+  }
+
+  /** The signal of an item's work; of one that is over it stays silent. */
+  signalOf(index: number): AbortSignal {
+    return index === this.index ? this.#aborter().signal : new LazySignal().signal;
   }
 
   follow(promise: Promise<R>): void {
-    this.#promise = promise;
+    if (this.lease) this.#promise = promise;
     promise.then(this.#resolved, this.#rejected);
   }
 
@@ -84,23 +105,31 @@ export class Slot<T, R> {
   letGo(): void {
     const { lease } = this;
     this.lease = undefined;
+    this.isReusable = false;
     try {
       this.leave();
     } finally {
-      this.call.abort();
+      this.#aborter().abort();
       if (this.#promise) lease?.releaseAfter(this.#promise);
       else lease?.release('cancelled');
     }
   }
 
-  /** The slot is idle, and holds on to nothing. */
+  /** Nobody waits for the work any more. */
   end(): void {
     this.lane = undefined;
     this.item = undefined;
-    this.call = NO_CALL;
     this.lease = undefined;
     this.value = undefined;
     this.#inner = undefined;
+    this.#promise = undefined;
+    if (!this.isReusable) return;
+    this.index = -1;
+    this.#abort = undefined;
+  }
+
+  #aborter(): LazySignal {
+    return (this.#abort ??= new LazySignal());
   }
 }
 
@@ -131,31 +160,5 @@ class Inner<T, R> extends Subscriber<R> {
     } finally {
       this.#owner.completed(this.#slot);
     }
-  }
-}
-
-/** Slots under way, in the order in which they started: a chain through the slots themselves. */
-export class SlotList<T, R> {
-  first: Slot<T, R> | undefined;
-  length = 0;
-  #last: Slot<T, R> | undefined;
-
-  add(slot: Slot<T, R>): void {
-    slot.previous = this.#last;
-    if (this.#last) this.#last.next = slot;
-    else this.first = slot;
-    this.#last = slot;
-    this.length++;
-  }
-
-  delete(slot: Slot<T, R>): void {
-    const { previous, next } = slot;
-    if (previous) previous.next = next;
-    else this.first = next;
-    if (next) next.previous = previous;
-    else this.#last = previous;
-    slot.previous = undefined;
-    slot.next = undefined;
-    this.length--;
   }
 }

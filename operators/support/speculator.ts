@@ -1,14 +1,12 @@
 import type { ObservableInput, SchedulerLike, Subscriber } from 'rxjs';
 import { Ring } from '../kernel/ring.js';
-import { LazySignal } from './abort.js';
 import { Alarm } from './alarm.js';
 import { ask } from './ask.js';
 import type { FlowSink } from './events.js';
 import { InTurn } from './in-turn.js';
 import { DEFAULT_LANE } from './lanes.js';
+import { StoppableWork } from './stoppable-work.js';
 import type { Classify } from './types.js';
-import type { Running, WorkObserver } from './work.js';
-import { startWork } from './work.js';
 
 const NAME = 'speculate';
 
@@ -47,6 +45,8 @@ export class Speculator<P, T, R> implements Owner<R> {
   /** Confirmed runs under way. */
   readonly #confirmed = new Set<Run<R>>();
   readonly #turn: InTurn;
+  /** Whether the consumer is being handed a value. */
+  #telling = false;
   #done = false;
 
   constructor(settings: SpeculateSettings<P, T, R>, to: Subscriber<R>) {
@@ -92,7 +92,7 @@ export class Speculator<P, T, R> implements Owner<R> {
   /** A run has more to show than is handed on. */
   said(run: Run<R>): void {
     if (this.#confirmed.has(run)) {
-      this.#do(() => {
+      this.#tell(() => {
         this.#handOn(run);
       });
     } else if (run.held.length > this.#settings.maxHeld) {
@@ -104,7 +104,10 @@ export class Speculator<P, T, R> implements Owner<R> {
 
   failed(run: Run<R>, error: unknown): void {
     if (this.#confirmed.delete(run)) {
-      this.#to.error(error);
+      this.#tell(() => {
+        this.#handOn(run);
+        this.#to.error(error);
+      });
       return;
     }
     // A prediction that could not be run says nothing about the real call: that one is made when it is confirmed.
@@ -118,12 +121,20 @@ export class Speculator<P, T, R> implements Owner<R> {
     if (this.#done && !this.#turn.isBusy && this.#confirmed.size === 0 && !this.#to.closed) this.#to.complete();
   }
 
+  /** Inside a turn as well, or a run that emits at once for ever would never be left; but not while the consumer has a value in hand. */
+  #tell(command: () => void): void {
+    if (this.#turn.isBusy && !this.#telling) command();
+    else this.#do(command);
+  }
+
   #speculate(predicted: P): void {
     const { maxInFlight, ttlMs } = this.#settings;
     if (this.#open.size >= maxInFlight) {
       const oldest = [...this.#open.keys()].slice(0, 1);
       for (const run of oldest) this.#open.delete(run);
       this.#giveUp(oldest);
+      // A signal may have made the consumer leave.
+      if (this.#to.closed) return;
     }
     const run = new Run<R>(this, true);
     this.#open.set(run, { predicted, expiresAt: this.#alarm.now() + ttlMs });
@@ -141,16 +152,19 @@ export class Speculator<P, T, R> implements Owner<R> {
     const run = found ?? new Run<R>(this, false);
     this.#confirmed.add(run);
     this.#giveUp(wrong);
+    if (this.#to.closed) return;
     if (found === undefined) this.#start(run, confirmed);
     else this.#handOn(run);
   }
 
   #start(run: Run<R>, call: P | T): void {
-    run.follow(() => this.#settings.run(call, run), this.#to);
+    run.start(() => this.#settings.run(call, run));
   }
 
   #handOn(run: Run<R>): void {
-    while (run.held.length > 0 && !this.#to.closed) this.#to.next(run.held.shift() as R);
+    this.#telling = true;
+    while (run.held.length > 0) this.#to.next(run.held.shift() as R);
+    this.#telling = false;
     if (run.isOver) this.#confirmed.delete(run);
   }
 
@@ -185,11 +199,10 @@ export class Speculator<P, T, R> implements Owner<R> {
 }
 
 /** One run of a call: what it is told, and what it has said so far. */
-class Run<R> extends LazySignal implements WorkObserver<R>, SpeculateContext {
+class Run<R> extends StoppableWork<R> implements SpeculateContext {
   /** What it said and nobody was told. */
   readonly held = new Ring<R>();
   isOver = false;
-  #running: Running | undefined;
 
   constructor(
     readonly owner: Owner<R>,
@@ -198,17 +211,9 @@ class Run<R> extends LazySignal implements WorkObserver<R>, SpeculateContext {
     super();
   }
 
-  follow(work: () => ObservableInput<R>, to: Subscriber<R>): void {
-    this.#running = startWork(work, this, to);
-    // It was given up while it was being started.
-    if (this.aborted) this.#running.cancel();
-  }
-
   /** The signal of a run that has ended stays as it is. */
-  cancel(): void {
-    if (this.isOver) return;
-    this.abort();
-    this.#running?.cancel();
+  override cancel(): void {
+    if (!this.isOver) super.cancel();
   }
 
   next(value: R): void {

@@ -1,5 +1,5 @@
 import type { ObservableInput, SchedulerLike } from 'rxjs';
-import { from, Observable, Subscriber } from 'rxjs';
+import { from, Subscriber } from 'rxjs';
 import { Ring } from '../kernel/ring.js';
 import { Alarm } from './alarm.js';
 import { ask } from './ask.js';
@@ -104,10 +104,9 @@ export class Switcher<T, R> implements Handlers<T> {
     this.#busy = true;
     if (!call.hasValue) {
       call.hasValue = true;
-      if (call.slot.current === call) this.#supersede(call.slot.old);
+      this.#supersede(call.slot.old);
     }
-    // Its own consumer may have replaced it through the signal of the old one.
-    if (!call.closed) this.#to.next(value);
+    this.#to.next(value);
     if (outermost) this.#finish();
   }
 
@@ -201,7 +200,7 @@ export class Switcher<T, R> implements Handlers<T> {
 
   /** A loop, so that a consumer which feeds its own source cannot overflow the stack. */
   #finish(): void {
-    while (this.#later.length > 0 && !this.#to.closed) {
+    while (this.#later.length > 0) {
       const { slot, item, index } = this.#later.shift() as Pending<T, R>;
       slot.pending--;
       this.#start(slot, item, index);
@@ -248,7 +247,7 @@ export class Switcher<T, R> implements Handlers<T> {
   }
 
   #endWhenDone(): void {
-    if (!this.#done || this.#live > 0 || this.#to.closed) return;
+    if (!this.#done || this.#live > 0) return;
     if (this.#failure === undefined) this.#to.complete();
     else this.#to.error(this.#failure.error);
   }
@@ -283,12 +282,9 @@ class Call<T, R> extends Subscriber<R> {
 
   /** Subscribes to what `project` returned, unless it has been superseded in the meantime. */
   follow(input: ObservableInput<R>): void {
-    if (input instanceof Observable) {
-      if (!this.closed) input.subscribe(this);
-    } else if (isPromise(input)) {
+    if (isPromise(input)) {
       input.then(
         (value) => {
-          if (this.closed) return;
           this.next(value);
           this.complete();
         },

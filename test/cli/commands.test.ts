@@ -321,7 +321,7 @@ describe('sluice index, interrupted', () => {
     await serve({ delayMs: 40 });
     writeDocuments(200);
     const run = cli.start(indexArgs(), { cwd });
-    await expect.poll(journalLines, { interval: 5 }).toBeGreaterThan(0);
+    await expect.poll(journalLines, { interval: 5, timeout: 20_000 }).toBeGreaterThan(0);
     run.child.kill('SIGINT');
     const result = await run.ended;
     expect(result.code).toBe(130);
@@ -341,7 +341,7 @@ describe('sluice index, interrupted', () => {
     await serve({ delayMs: 60_000 });
     writeDocuments(50);
     const run = cli.start(indexArgs(), { cwd });
-    await expect.poll(() => provider.calls.length).toBeGreaterThan(0);
+    await expect.poll(() => provider.calls.length, { timeout: 20_000 }).toBeGreaterThan(0);
     run.child.kill('SIGINT');
     await run.prints(/stopping/);
     run.child.kill('SIGINT');
@@ -353,7 +353,7 @@ describe('sluice index, interrupted', () => {
     await serve({ delayMs: 300 });
     writeDocuments(50);
     const first = cli.start(indexArgs(), { cwd });
-    await expect.poll(() => provider.calls.length).toBeGreaterThan(0);
+    await expect.poll(() => provider.calls.length, { timeout: 20_000 }).toBeGreaterThan(0);
     const second = await cli.run(indexArgs(), { cwd });
     expect(second).toMatchObject({ code: 2, stdout: '' });
     expect(second.stderr).toMatch(new RegExp(`^sluice: process ${String(first.child.pid)} is writing this index; wait for it, or remove `));

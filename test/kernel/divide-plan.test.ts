@@ -21,7 +21,8 @@ function execute(
   tooLarge?: DivideInput['tooLarge'],
 ): Outcome {
   const fates = new Map<number, Fate>();
-  const settle = (item: number, fate: Fate): void => {
+  const settle = (item: number | undefined, fate: Fate): void => {
+    if (item === undefined) throw new Error('the plan names an item that is not in the batch');
     if (fates.has(item)) throw new Error(`item ${String(item)} is ${String(fates.get(item))} already and now ${fate}`);
     fates.set(item, fate);
   };
@@ -38,19 +39,19 @@ function execute(
       }
       const weights = items.map((item) => item + 1);
       const plan = dividePlan({ size: items.length, weights, blame: blame(items, bad), tooLarge, depth, calls, blameRounds }, limits);
-      const named = [...plan.reject, ...plan.giveUp, ...plan.parts.flat()].sort((a, b) => a - b);
-      if (named.join() !== Array.from({ length: items.length }, (_, i) => i).join())
-        throw new Error(`the plan names ${named.join()} of ${String(items.length)}`);
+      const named = plan.parts.reduce((sum, part) => sum + part.length, plan.reject.length + plan.giveUp.length);
+      if (named !== items.length) throw new Error(`the plan names ${String(named)} of ${String(items.length)}`);
       if (plan.parts.some((part) => part.length === 0 || part.some((at, i) => i > 0 && at <= part[i - 1]!)))
         throw new Error('a part is empty or out of order');
-      for (const at of plan.reject) settle(items[at]!, 'rejected');
-      for (const at of plan.giveUp) settle(items[at]!, 'given up');
+      for (const at of plan.reject) settle(items[at], 'rejected');
+      for (const at of plan.giveUp) settle(items[at], 'given up');
       if (plan.blamed) blameRounds++;
       calls += plan.parts.length;
       for (const part of plan.parts) next.push({ items: part.map((at) => items[at]!), depth: depth + 1 });
     }
     round = next;
   }
+  if (fates.size !== size) throw new Error(`${String(fates.size)} of ${String(size)} items have a fate`);
   return { fates, calls, rounds };
 }
 
@@ -100,10 +101,13 @@ const honest = new Set([
 const sizes = [1, 2, 3, 4, 5, 6, 7, 8];
 /** Blame that is not trusted is no blame, which a smaller batch shows as well. */
 const sizesFor = (blame: string): number[] => (/empty|twice|range|negative|fraction|number/.test(blame) ? sizes.slice(0, 5) : sizes);
+/** All of it takes a second, and longer on a machine that does other things as well. */
+const timeout = 60_000;
 
 describe('dividePlan', () => {
   it.each(Object.keys(blames))(
     'resolves every item exactly once, whatever is bad among up to 8, whatever the budget; blame: %s',
+    { timeout },
     (name) => {
       const blame = blames[name]!;
       let runs = 0;
@@ -115,7 +119,6 @@ describe('dividePlan', () => {
                 for (const maxDepth of [0, 1, 16]) {
                   const outcome = execute(size, bad, limits(size, { factor, maxBlameRounds, maxCalls, maxDepth }), blame);
                   runs++;
-                  if (outcome.fates.size !== size) throw new Error(`${String(outcome.fates.size)} of ${String(size)} items have a fate`);
                   if (outcome.calls > maxCalls) throw new Error(`${String(outcome.calls)} calls, allowed are ${String(maxCalls)}`);
                   if (outcome.rounds > maxDepth + 1) throw new Error(`${String(outcome.rounds)} rounds at a depth of ${String(maxDepth)}`);
                   for (const [item, fate] of outcome.fates) {
@@ -134,16 +137,18 @@ describe('dividePlan', () => {
 
   it.each([2, 4, 8, Infinity])(
     'never gives a good item up within twice as many calls as items, with or without blame; factor %d',
+    { timeout },
     (factor) => {
+      const wrong: string[] = [];
       for (const size of sizes) {
         for (const bad of badSets(size)) {
           for (const blame of [blames['none']!, firstBad, allBad]) {
             const outcome = execute(size, bad, limits(size, { factor }), blame);
-            expect(count(outcome, 'given up')).toBe(0);
-            expect(count(outcome, 'rejected')).toBe(bad.size);
+            if (count(outcome, 'given up') > 0 || count(outcome, 'rejected') !== bad.size) wrong.push([...bad].join());
           }
         }
       }
+      expect(wrong).toEqual([]);
     },
   );
 
@@ -273,6 +278,8 @@ describe('dividePlan', () => {
   it('cuts a batch that is too large by weight, into as many parts as the numbers ask for', () => {
     const weights = [100, 1, 1, 1, 1, 1, 1, 94];
     expect(plan({ tooLarge: true, weights }).parts).toEqual([[0], [1, 2, 3, 4, 5, 6, 7]]);
+    // What weighs nothing at the end makes no more parts.
+    expect(plan({ size: 4, tooLarge: true, weights: [5, 5, 0, 0] }).parts).toEqual([[0], [1, 2, 3]]);
     expect(plan({ tooLarge: { actual: 200, limit: 101 }, weights: Array<number>(8).fill(25) }).parts).toEqual([
       [0, 1, 2, 3],
       [4, 5, 6, 7],
@@ -331,8 +338,8 @@ describe('dividePlan', () => {
     expect(plan({ size: 2, blame: [1, 0] })).toEqual({ reject: [0, 1], parts: [], giveUp: [], blamed: true });
   });
 
-  it('trusts no blame that is doubled, out of range or not whole', () => {
-    for (const blame of [[2, 2], [8], [-1], [1.5], [NaN], [2, 9]])
+  it('trusts no blame that is empty, doubled, out of range or not whole', () => {
+    for (const blame of [[], [2, 2], [8], [-1], [1.5], [NaN], [2, 9]])
       expect(plan({ blame })).toMatchObject({
         reject: [],
         blamed: false,

@@ -212,6 +212,36 @@ describe.each(KINDS)('under %s', (kind) => {
     expect(owner.plan({ places: 5, trigger: 1, rides: false }).map(({ lane }) => lane)).toEqual([1, 1, 1, 1, 1]);
   });
 
+  it('ends a lane for this batch when told so, and goes on with the others', () => {
+    const { queue } = flooded(kind, [1, 1, 1], 6);
+    const asked = [0, 0, 0];
+    queue.plan(1, { places: 6, rides: true, lookahead: 9 }, (_entry, lane) => {
+      asked[lane]!++;
+      return lane === 1 ? 'close' : 'take';
+    });
+    expect(asked[1]).toBe(1);
+    expect(asked[0]! + asked[2]!).toBe(6);
+  });
+
+  it('takes nothing fresh of a lane in which work that came back waits, until it has gone', () => {
+    const owner = flooded(kind, [1, 1], 4);
+    owner.push(1, 1, true);
+    expect(owner.plan({ places: 4 }).map(({ lane }) => lane)).toEqual([0, 0, 0, 0]);
+    expect(owner.plan({ places: 4, trigger: 1 }).map(({ lane }) => lane)).toEqual([0, 0, 0, 0]);
+    owner.leave(owner.entries.at(-1)!);
+    expect(owner.plan({ places: 4, trigger: 1 })[0]!.lane).toBe(1);
+  });
+
+  it('lets a newcomer past those who wait only when they are less urgent and owed nothing', () => {
+    const owner = new Owner(fairnessOf(kind, [1, 1, 1]), 1, 3);
+    const past = (): boolean[] => [0, 1, 2].map((lane) => owner.queue.goesFirst(lane));
+    expect(past()).toEqual([true, true, true]);
+    owner.push(1);
+    expect(past()).toEqual([kind === 'strict', false, false]);
+    owner.leave(owner.entries[0]!);
+    expect(past()).toEqual([true, true, true]);
+  });
+
   it('costs about as much with 100,000 lanes as with ten', () => {
     const perItemNs = (count: number): number => {
       const owner = new Owner(fairnessOf(kind, new Array<number>(count).fill(1)), 1, count);
@@ -281,12 +311,14 @@ describe('weighted deficit round robin', () => {
         const owner = flooded('wdrr', shares, 1);
         const sum = shares.reduce((total, share) => total + share, 0) / Math.min(...shares);
         const last = new Map<number, number>();
+        let longest = 0;
         for (let n = 0; n < 500; n++) {
           const { lane } = owner.grant()!;
           owner.push(lane);
-          expect(n - (last.get(lane) ?? -1)).toBeLessThanOrEqual(Math.ceil(sum) + shares.length);
+          longest = Math.max(longest, n - (last.get(lane) ?? -1));
           last.set(lane, n);
         }
+        expect(longest).toBeLessThanOrEqual(Math.ceil(sum) + shares.length);
       }),
     );
   });
@@ -368,6 +400,24 @@ describe('order of arrival', () => {
         expect(served).toEqual(expected);
       }),
     );
+  });
+
+  it('is kept in a batch in which somebody has left between two of a lane', () => {
+    const owner = new Owner({ kind: 'fifo', lanes: 2 }, 9, 2);
+    for (const lane of [0, 0, 1, 1, 0]) owner.push(lane);
+    owner.leave(owner.entries[1]!);
+    expect(owner.batch({ places: 9 }).map(({ id }) => id)).toEqual([0, 2, 3, 4]);
+  });
+
+  it('is kept when most of a lane has left, of what is fresh and of what came back', () => {
+    const owner = new Owner({ kind: 'fifo', lanes: 2 }, 1, 2);
+    for (let n = 0; n < 400; n++) owner.push(n % 2, 1, n % 4 >= 2);
+    for (const entry of owner.entries) if (entry.lane === 0 && entry.id % 20 !== 0 && entry.id % 20 !== 10) owner.leave(entry);
+    const left = owner.entries.filter(({ live }) => live);
+    const cameBack = ({ id }: Entry): boolean => id % 4 >= 2;
+    const served = Array.from({ length: left.length }, () => owner.grant()!);
+    expect(served).toEqual([...left.filter(cameBack), ...left.filter((entry) => !cameBack(entry))]);
+    expect(owner.grant()).toBeUndefined();
   });
 
   it('lets what came back go first, in the order it came back', () => {

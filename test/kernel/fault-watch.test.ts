@@ -41,6 +41,13 @@ describe('FaultWatch', () => {
 
   it.each<[string, (i: number) => unknown]>([
     ['messages', (i) => new Error(`item ${String(i)} is empty`)],
+    ['words in their messages', (i) => new Error(`${'abcdefghijkl'.charAt(i)} is empty`)],
+    ['words of sixteen letters', (i) => new Error(`${'abcdefghijkl'.charAt(i).repeat(16)} is empty`)],
+    ['numbers of five digits', (i) => new Error(`row ${String(10_000 + i)} is empty`)],
+    ['amounts', (i) => new Error(`${String(i)} missing cells`)],
+    ['long names of items', (i) => new Error(`annual-report-${String(i)} is empty`)],
+    ['names of fifteen letters and digits', (i) => new Error(`chapter${String(i % 10)}summary is empty`)],
+    ['numbers, thrown', (i) => 1_000_000 + i],
     ['names', (i) => Object.assign(new Error('no'), { name: `E${String(i)}` })],
     ['codes', (i) => Object.assign(new Error('no'), { code: `E${String(i)}` })],
     ['statuses', (i) => Object.assign(new Error('no'), { status: 200 + i })],
@@ -48,6 +55,43 @@ describe('FaultWatch', () => {
     ['types', (i) => (i === 3 ? 'undefined' : undefined)],
   ])('sees a difference between errors with different %s', (_name, error) => {
     expect(watched(8, error).isHopeless).toBe(false);
+  });
+
+  const hex = (i: number, digits: number): string => (0x1234567 * (i + 1)).toString(16).padStart(digits, '5a');
+  it.each<[string, (i: number) => string]>([
+    ['a UUID', (i) => `no route (request 1b4e28ba-2fa1-11d2-883f-${hex(i, 12)})`],
+    ['the middle of a UUID', (i) => `no route (request 1b4e28ba-2fa1-${String(1000 + i)}-883f-0123456789ab)`],
+    ['a number of six digits', (i) => `no route (request no. ${String(100_000 + i)})`],
+    ['a trace id', (i) => `no route, trace=${hex(i, 32)}`],
+    ['a short commit-like id', (i) => `no route [${hex(i, 8)}]`],
+    ['an upper-case id', (i) => `no route [${hex(i, 12).toUpperCase()}]`],
+    ['an id with a prefix', (i) => `no route (req_${hex(i, 24)})`],
+    ['an id of letters and digits', (i) => `no route (req_011CSHoEeqs5C35K2UUqR${String(i)}y)`],
+    ['a ULID', (i) => `no route 01ARZ3NDEKTSV4RRFFQ69G5F${String(i).padStart(2, '0')}`],
+    ['an address', (i) => `no route at 0x${hex(i, 6)}`],
+    ['a time of day', (i) => `[12:59:${String(10 + i)}] no route`],
+    ['an ISO time', (i) => `2026-11-21T12:31:${String(10 + i)}.${String(100 + i)}Z no route`],
+    ['a time with a comma', (i) => `2026-11-21 12:31:10,${String(100 + i)} no route`],
+    ['a time in ms', (i) => `no route since ${String(1_795_264_282_000 + i)}`],
+    ['a time in seconds', (i) => `no route since ${String(1_795_264_282 + i)}.${String(i)}`],
+    ['a compact time', (i) => `20261121T1231${String(10 + i)}Z no route`],
+    ['a duration in ms', (i) => `no route after ${String(5000 + i)}ms`],
+    ['a duration in seconds', (i) => `no route after ${String(5 + i / 8)} s`],
+    ['all of them', (i) => `12:31:${String(10 + i)} ${hex(i, 32)} no route after ${String(i)} ms (req_${hex(i, 24)})`],
+  ])('sees none between messages that differ in %s, of an error or thrown as they are', (_name, message) => {
+    expect(new Set(Array.from({ length: 11 }, (_, i) => message(i))).size).toBe(11);
+    expect(watched(8, (i) => new Error(message(i))).isHopeless).toBe(true);
+    expect(watched(8, message).isHopeless).toBe(true);
+    // What follows such a part still counts.
+    expect(watched(8, (i) => new Error(`${message(i)} for ${'abcdefghijkl'.charAt(i)}`)).isHopeless).toBe(false);
+  });
+
+  it('takes no longer for each character of a long message', () => {
+    for (const part of ['a', '5', 'f5', '-', '12:', '0x', ' 5 ', 'é5']) {
+      const startMs = performance.now();
+      watched(8, () => new Error(part.repeat(200_000 / part.length)));
+      expect(performance.now() - startMs).toBeLessThan(2000);
+    }
   });
 
   it.each<[string, () => unknown]>([

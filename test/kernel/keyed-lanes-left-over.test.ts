@@ -84,4 +84,113 @@ describe('KeyedLanes', () => {
     expect(lanes.dropLowest(8)?.item).toBe(waiting);
     expect([lanes.queued, lanes.size]).toEqual([0, 0]);
   });
+
+  it('drops the least urgent on a flat stack, however many have been taken meanwhile', () => {
+    const lanes = new KeyedLanes<number>('priority', true);
+    const [free, full] = [lanes.open('free', Infinity), lanes.open('full', 1)];
+    lanes.push(full, -1, 0, 1);
+    lanes.take(full);
+    lanes.push(full, -2, 1, 1);
+    const taken = 100_000;
+    for (let i = 0; i < taken; i++) lanes.push(free, i, i + 2, 2);
+    for (let i = 0; i < taken; i++) lanes.take(lanes.next() as KeyLane<number>);
+    expect(lanes.dropLowest(0)?.item).toBe(-2);
+    expect([lanes.queued, lanes.next()]).toEqual([0, undefined]);
+  });
+
+  it('drops nothing that was there before it was cleared', () => {
+    const lanes = new KeyedLanes<string>('priority', true);
+    lanes.push(lanes.open('a', 1), 'old', 0, 9);
+    lanes.clear();
+    expect([lanes.dropLowest(0), lanes.queued]).toEqual([undefined, 0]);
+    lanes.push(lanes.open('a', 1), 'new', 1, 3);
+    expect([lanes.dropLowest(0)?.item, lanes.queued]).toEqual(['new', 0]);
+  });
+
+  it('serves keys of one level in turn, however often more urgent items of one of them went between', () => {
+    const lanes = new KeyedLanes<string>('priority');
+    const [a, b] = [lanes.open('A', Infinity), lanes.open('B', Infinity)];
+    let index = 0;
+    const push = (lane: KeyLane<string>, level: number): void => {
+      lanes.push(lane, String(lane.key), index++, level);
+    };
+    const take = (): string => lanes.take(lanes.next() as KeyLane<string>);
+    for (let i = 0; i < 6; i++) {
+      push(a, 5);
+      push(b, 5);
+    }
+    for (let i = 0; i < 50; i++) {
+      push(a, 0);
+      expect(take()).toBe('A');
+    }
+    expect(Array.from({ length: 12 }, take).join('')).toBe('BABABABABABA');
+  });
+
+  it('keeps the turns of keys of one level while it clears away those nobody waits for', () => {
+    const lanes = new KeyedLanes<string>('priority');
+    const idle = lanes.open('idle', Infinity);
+    const keys = ['C', 'A', 'B'];
+    for (const key of ['A', 'B', 'C']) lanes.open(key, Infinity);
+    for (const [index, key] of keys.entries()) lanes.push(lanes.find(key) as KeyLane<string>, key, index, 5);
+    for (let i = 0; i < 1000; i++) {
+      lanes.push(idle, 'idle', i + 3, 2000 - i);
+      lanes.drop(idle);
+    }
+    expect(keys.map(() => lanes.take(lanes.next() as KeyLane<string>))).toEqual(keys);
+  });
+
+  it('does not hand out what was dropped from a key that has something under way', () => {
+    const lanes = new KeyedLanes<string>('priority', true);
+    const lane = lanes.open('a', 2);
+    lanes.push(lane, 'running', 0, 0);
+    lanes.take(lane);
+    lanes.push(lane, 'dropped', 1, 3);
+    expect(lanes.dropLowest(0)?.item).toBe('dropped');
+    expect([lane.headIndex, lanes.next(), lanes.size]).toEqual([undefined, undefined, 1]);
+    lanes.push(lane, 'later', 2, 5);
+    expect([lane.headIndex, lanes.take(lanes.next() as KeyLane<string>)]).toEqual([2, 'later']);
+  });
+
+  it('does not give a key a second turn when something of it ends while it waits for its turn', () => {
+    const lanes = new KeyedLanes<string>('roundRobin');
+    const [a, b] = [lanes.open('a', 1), lanes.open('b', 3)];
+    for (let i = 0; i < 3; i++) lanes.push(b, `b${i}`, i);
+    lanes.take(b);
+    lanes.push(a, 'a', 3);
+    lanes.take(b);
+    lanes.end(b);
+    const rest: string[] = [];
+    for (let lane = lanes.next(); lane; lane = lanes.next()) rest.push(lanes.take(lane));
+    expect(rest).toEqual(['a', 'b2']);
+    expect([lanes.queued, lanes.next()]).toEqual([0, undefined]);
+  });
+
+  it('hands out what waited longer than a thousand others in its order, again and again', () => {
+    const lanes = new KeyedLanes<number>('fifo');
+    const lane = lanes.open('a', Infinity);
+    let [pushed, taken] = [0, 0];
+    for (const [more, less] of [
+      [2, 2],
+      [1, 1],
+      [3, 2],
+      [5000, 4999],
+      [40, 30],
+      [2000, 2012],
+      [2, 2],
+    ] as const) {
+      for (let i = 0; i < more; i++) lanes.push(lane, pushed, 3 * pushed++);
+      for (let i = 0; i < less; i++) {
+        expect(lane.headIndex).toBe(3 * taken);
+        expect(lanes.take(lane)).toBe(taken++);
+      }
+    }
+    expect([lanes.queued, lane.headIndex, taken]).toEqual([0, undefined, pushed]);
+  });
+
+  it('lets a key keep its turn when more of the same level comes', () => {
+    const lanes = new KeyedLanes<string>('priority');
+    const [a, b] = [lanes.open('a', Infinity), lanes.open('b', Infinity)];
+    for (const [index, lane] of [a, b, a].entries()) lanes.push(lane, String(lane.key), index, 5);
+    expect([0, 1, 2].map(() => lanes.take(lanes.next() as KeyLane<string>))).toEqual(['a', 'b', 'a']);
+  });
 });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ReorderBuffer } from '../../operators/kernel/reorder-buffer.js';
+import { countAlive } from './garbage.js';
 
 /** An item of a line, and what becomes of it. */
 const items = fc.array(fc.record({ line: fc.integer({ min: 0, max: 2 }), leaves: fc.boolean(), counts: fc.boolean() }), { maxLength: 40 });
@@ -58,5 +59,34 @@ describe('ReorderBuffer', () => {
     expect(buffer.held).toBe(1);
     buffer.clear();
     expect([buffer.held, buffer.head('a'), out]).toEqual([0, undefined, []]);
+  });
+
+  it('hears nothing of a place from before it was cleared, and keeps the new line of its key', () => {
+    const out: string[] = [];
+    const buffer = new ReorderBuffer<string>((item) => out.push(item));
+    const [first, second] = [buffer.enter('a'), buffer.enter('a')];
+    first.item = 'old first';
+    second.item = 'old second';
+    buffer.ready(second);
+    buffer.clear();
+    const place = buffer.enter('a');
+    place.item = 'new';
+    buffer.leave(second);
+    buffer.ready(first);
+    expect([out, buffer.held, buffer.head('a')]).toEqual([[], 0, 'new']);
+    buffer.ready(place);
+    expect([out, buffer.head('a')]).toEqual([['new'], undefined]);
+  });
+
+  it('forgets a line that is empty', async () => {
+    const buffer = new ReorderBuffer<string>(() => undefined);
+    const visit = (): WeakRef<object> => {
+      const key = {};
+      buffer.ready(buffer.enter(key));
+      return new WeakRef(key);
+    };
+    const visits = Array.from({ length: 1000 }, visit);
+    expect(await countAlive(visits)).toBeLessThan(40);
+    expect(buffer.held).toBe(0);
   });
 });

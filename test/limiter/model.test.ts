@@ -104,7 +104,8 @@ class Driver {
       }
       case 'try': {
         const id = this.ids++;
-        const lease = limiter.tryAcquire({ lane: `l${String(action.lane)}`, cost: action });
+        const { lane, requests, tokens } = action;
+        const lease = limiter.tryAcquire({ lane: `l${String(lane)}`, cost: { requests, tokens } });
         this.log.push(lease ? `${String(id)} tried and got it` : `${String(id)} tried in vain`);
         if (!lease) return;
         this.#leases.set(id, lease);

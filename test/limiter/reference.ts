@@ -183,6 +183,7 @@ export class ReferenceLimiter {
         const { lane, requests, tokens } = action;
         if (!this.closed && !this.#tooHeavy(requests, tokens) && this.#goesAtOnce(lane, requests, tokens)) {
           this.#charge(id, lane, requests, tokens);
+          this.#lookAhead();
           this.log.push(`${String(id)} tried and got it`);
         } else {
           this.log.push(`${String(id)} tried in vain`);
@@ -205,6 +206,7 @@ export class ReferenceLimiter {
         const waiter = this.waiting.find((each) => each.id === id);
         if (!waiter) return;
         this.#drop(waiter);
+        this.#lookAhead();
         this.#refuse(id, 'AbortError', waiter.otherwise);
         return;
       }
@@ -238,7 +240,7 @@ export class ReferenceLimiter {
       case 'observe':
         if (this.now + action.ms <= this.pausedUntil) return;
         this.pausedUntil = this.now + action.ms;
-        this.#settle();
+        this.#lookAhead();
         return;
       case 'setLimits':
         this.limits = {
@@ -307,7 +309,9 @@ export class ReferenceLimiter {
     if (this.#enlisting.has(id)) return;
     this.#left.add(id);
     const waiter = this.waiting.find((each) => each.id === id);
-    if (waiter) this.#drop(waiter);
+    if (!waiter) return;
+    this.#drop(waiter);
+    this.#lookAhead();
   }
 
   #drop(waiter: Waiter): void {
@@ -332,7 +336,8 @@ export class ReferenceLimiter {
       lease.tokens = 0;
     }
     // Leaving lets nobody in; what happens next does, at the latest the end of the frame.
-    if (outcome !== 'cancelled') this.#settle();
+    if (outcome === 'cancelled') this.#lookAhead();
+    else this.#settle();
   }
 
   #owed(): number {
@@ -344,6 +349,12 @@ export class ReferenceLimiter {
     const owed = this.#owed();
     const lane = owed >= 0 ? owed : Math.min(...this.waiting.map((waiter) => waiter.lane));
     return this.#first(lane);
+  }
+
+  /** Setting the timer asks whose turn it will be: whoever has given up is gone by then. */
+  #lookAhead(): void {
+    if (this.#settling || this.executing >= this.limits.concurrency) return;
+    for (let next = this.#next(); next && next.tokens === undefined; next = this.#next()) this.#drop(next);
   }
 
   #goesAtOnce(lane: number, requests: number, tokens: number): boolean {

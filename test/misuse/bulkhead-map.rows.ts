@@ -28,7 +28,7 @@ export const rows: MisuseTable = {
     ...slotRows,
     ...badly('key', 'a function', NaN, 0, 1.5, Infinity, 'tool', null, {}),
     { option: 'key', value: undefined, expected: 'a function', besides: { order: 'perKey' } },
-    ...badly('perKey', COUNT, NaN, 0, -1, 1.5, '4', true, null).map((row) => ({ ...row, besides: { key } })),
+    ...badly('perKey', COUNT, NaN, 0, -1, 1.5, '4', true, null, [1], new Map([['tool', 1]])).map((row) => ({ ...row, besides: { key } })),
     ...badly('perKey.a', COUNT, NaN, 0, -1, 1.5, '4', null),
     { option: 'perKey', value: 2, expected: 'absent without a `key`' },
     ...badly('perKeyDefault', COUNT, NaN, 0, -1, 1.5, '4', null, {}),

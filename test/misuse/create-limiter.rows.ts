@@ -10,12 +10,19 @@ const overflows = "one of 'error', 'dropOldest', 'dropNewest', 'dropLowest', 'la
 /** What is said in a call, not when the limiter is made. `runAsync` says the same in its rejection. */
 const calls: Readonly<Record<string, (value: never) => unknown>> = {
   work: (value) => createLimiter().run(value),
+  job: (value) => createLimiter().tryAcquire(value),
+  priority: (value) => createLimiter().acquire({ priority: value } as never),
   timeoutMs: (value) => createLimiter().acquire({ timeoutMs: value }),
+  cost: (value) => createLimiter().tryAcquire({ cost: value }),
+  token: (value) => createLimiter().tryAcquire({ cost: { token: value } as never }),
   'cost.requests': (value) => createLimiter().acquire({ cost: { requests: value } }),
   'cost.tokens': (value) => createLimiter().tryAcquire({ cost: { tokens: value } }),
   pauseMs: (value) => {
     createLimiter().penalize(value);
   },
+  'bidder.granted': (value) => createLimiter().enlist({ granted: value, refused: () => undefined }),
+  'bidder.refused': (value) => createLimiter().enlist({ granted: () => undefined, refused: value }),
+  listener: (value) => createLimiter().watch(value),
 };
 
 /** `lanes` names the lane and its field. */
@@ -57,6 +64,13 @@ export const rows: MisuseTable = {
     ...badly('abortGraceMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '1000', null),
     ...badly('onEvent', 'a function', console, 'log'),
     ...badly('scheduler', 'an rxjs scheduler', 5, {}, { now: () => 0 }),
+    ...badly('job', 'an object', null, 5, 'urgent'),
+    ...badly('priority', 'absent (known options: lane, cost, signal, timeoutMs)', 5),
+    ...badly('cost', 'an object', null, 5, 'much'),
+    ...badly('token', 'absent (known options: requests, tokens)', 5),
+    ...badly('bidder.granted', 'a function', undefined, null, 5),
+    ...badly('bidder.refused', 'a function', undefined, null, {}),
+    ...badly('listener', 'a function', undefined, null, 'on'),
     ...badly('work', 'a function', undefined, null, 5, {}, 'work'),
     ...badly('timeoutMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
     ...badly('cost.requests', 'a finite number >= 0', -1, NaN, Infinity, '1', null),

@@ -14,6 +14,7 @@ export const rows: MisuseTable = {
     ...badly('stats', 'a HedgeStats', {}, 5, null, 'p95'),
     ...badly('limiter', 'a limiter made by createLimiter', {}, 4, null, 'shared'),
     ...badly('job', 'an object', 5, null, 'p0'),
+    ...badly('job', 'absent without a `limiter`', {}, { lane: 'p0' }),
     ...badly('budget', 'a number > 0 or Infinity', 0, -1, NaN, '0.2', null),
     ...badly('classify', 'a function', 'fatal', null, {}),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),

@@ -16,7 +16,7 @@ import {
   OverflowError,
 } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
-import type { Settled } from '../../operators/support/types.js';
+import type { ItemContext, Settled } from '../../operators/support/types.js';
 
 const MANY = 100_000;
 
@@ -344,6 +344,61 @@ describe('leaving bulkheadMap', () => {
   });
 });
 
+describe('an inner stream that ends while the consumer leaves', () => {
+  const cases = (['completion', 'input', 'perKey'] as const).flatMap((order) =>
+    (['settle', 'propagate'] as const).flatMap((errors) => ['completes', 'fails'].map((how) => ({ order, errors, how }))),
+  );
+
+  it.each(cases)("$how unheard: order '$order', errors '$errors'", ({ order, errors, how }) => {
+    const other = new Subject<string>();
+    const endsOther = new Observable<string>(() => () => {
+      other.next('late');
+      if (how === 'fails') other.error(new Error('late'));
+      else other.complete();
+    });
+    const work = (item: string) => (item === 'first' ? endsOther : item === 'other' ? other : NEVER);
+    const options = { order, errors, key: (item: string) => item } as Settling<string>;
+    const { values, ends, subscription } = watch(of('first', 'other', 'last').pipe(bulkheadMap(work, options)));
+    subscription.unsubscribe();
+    expect([values, ends, other.observed]).toEqual([[], [], false]);
+  });
+});
+
+describe('the signal of an item that is over', () => {
+  it('is the one it had, and silent, whatever becomes of the next item in its place', () => {
+    const contexts: ItemContext[] = [];
+    const streams = [new Subject<string>(), new Subject<string>(), new Subject<string>()];
+    const source = new Subject<number>();
+    const work = (item: number, context: ItemContext) => {
+      contexts.push(context);
+      return streams[item] as Subject<string>;
+    };
+    const { subscription } = watch(source.pipe(bulkheadMap(work, { concurrency: 1 })));
+    for (const item of [0, 1, 2]) source.next(item);
+    const seenEarly = contexts[0]?.signal;
+    streams[0]?.complete();
+    streams[1]?.complete();
+    subscription.unsubscribe();
+    expect(contexts[0]?.signal).toBe(seenEarly);
+    expect(contexts.map(({ signal }) => signal.aborted)).toEqual([false, false, true]);
+    expect(contexts[2]?.signal).toBe(contexts[2]?.signal);
+  });
+
+  it('has aborted when nobody looked before its time was over, though its place has gone to others', () => {
+    virtualTime(({ advance }) => {
+      const contexts: ItemContext[] = [];
+      const work = (_item: number, context: ItemContext) => {
+        contexts.push(context);
+        return NEVER;
+      };
+      const { subscription } = watch(concat(of(0, 1, 2), NEVER).pipe(bulkheadMap(work, { concurrency: 1, timeoutMs: 10 })));
+      advance(25);
+      expect(contexts.map(({ signal }) => signal.aborted)).toEqual([true, true, false]);
+      subscription.unsubscribe();
+    });
+  });
+});
+
 describe('bulkheadMap under a limiter', () => {
   it('takes one slot per inner stream and gives it back', () => {
     const limiter = createLimiter({ concurrency: 2 });
@@ -626,6 +681,17 @@ describe('bulkheadMap', () => {
       of('constructor', '__proto__').pipe(bulkheadMap((item) => of(item), { key: (item) => item, perKey: { constructor: 1 } })),
     );
     expect(values.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled']);
+  });
+
+  it('finds the limit of a key that is a number by its name', () => {
+    let [running, most] = [0, 0];
+    const work = () =>
+      new Observable<never>(() => {
+        most = Math.max(most, ++running);
+      });
+    const { subscription } = watch(of(7, 7, 7).pipe(bulkheadMap(work, { key: (item) => item, perKey: { 7: 2 } })));
+    expect(most).toBe(2);
+    subscription.unsubscribe();
   });
 
   it('errors when a changing concurrency is out of range or errors', () => {

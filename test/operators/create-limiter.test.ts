@@ -968,6 +968,71 @@ describe('a bidder', () => {
     });
   });
 
+  it('that has nothing to send any more has left when it says so, and can enlist anew', () => {
+    virtualTime(({ advance, pending }) => {
+      const { limiter, lease } = busy({});
+      let wants: number | undefined = 0;
+      let granted = 0;
+      const bidder = { bid: () => wants, granted: () => granted++, refused: () => undefined };
+      limiter.enlist(bidder);
+      wants = undefined;
+      lease.release('cancelled');
+      expect([limiter.snapshot().queued, pending()]).toEqual([0, 0]);
+      wants = 0;
+      limiter.enlist(bidder);
+      advance(0);
+      expect(granted).toBe(1);
+    });
+  });
+
+  it('that leaves like that makes way for the next, and for the end', async () => {
+    const { limiter, lease } = busy({});
+    let wants: number | undefined = 0;
+    const drained = virtualTime(({ advance }) => {
+      limiter.enlist({ bid: () => wants, granted: () => undefined, refused: () => undefined });
+      const next = watch(limiter);
+      wants = undefined;
+      lease.release('cancelled');
+      expect(limiter.snapshot().queued).toBe(1);
+      advance(0);
+      expect(next.seen).toEqual(['lease at 0', 'complete']);
+      wants = 0;
+      limiter.enlist({ bid: () => wants, granted: () => undefined, refused: () => undefined });
+      const end = limiter.drain();
+      wants = undefined;
+      next.leases[0]!.release('cancelled');
+      return end;
+    });
+    await drained;
+    expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+  });
+
+  it('that cannot say what it wants is refused, and stands in nobody’s way', () => {
+    const { limiter, lease } = busy({});
+    const boom = new Error('boom');
+    const bids = [
+      () => {
+        throw boom;
+      },
+      () => NaN,
+      () => -1,
+      () => Infinity,
+      () => '5' as never,
+    ];
+    const refused: unknown[] = [];
+    for (const bid of bids) limiter.enlist({ bid, granted: () => undefined, refused: (error) => refused.push(error) });
+    const next = watch(limiter);
+    expect(refused.map(String)).toEqual([
+      'CallbackError: createLimiter: `bid` threw',
+      ...['NaN', '-1', 'Infinity', 'a string'].map(
+        (returned) => `CallbackError: createLimiter: \`bid\` must return a finite number >= 0 or undefined, returned ${returned}`,
+      ),
+    ]);
+    expect((refused[0] as Error).cause).toBe(boom);
+    lease.release();
+    expect(next.seen).toEqual(['lease at 0', 'complete']);
+  });
+
   it('leaves by withdraw, and costs nothing', () => {
     const { limiter, lease } = busy({});
     let granted = 0;
@@ -1035,6 +1100,39 @@ describe('observe', () => {
       flush();
       expect(job.seen[0]).toBe('lease at 3000');
       expect(events).toEqual([{ type: 'throttled', operator: 'createLimiter', pauseMs: 3000 }]);
+    });
+  });
+});
+
+describe('penalize', () => {
+  it('starts and tells nothing by itself: whoever calls it may be in the middle of something', () => {
+    virtualTime(({ advance, now }) => {
+      const { limiter, lease } = busy({});
+      let told = 0;
+      limiter.watch(() => told++);
+      const job = watch(limiter, {}, now);
+      lease.release('cancelled');
+      limiter.penalize(10);
+      expect([told, job.seen]).toEqual([0, []]);
+      advance(10);
+      expect([told, job.seen]).toEqual([1, ['lease at 10', 'complete']]);
+    });
+  });
+});
+
+describe('watch', () => {
+  it('tells of a slot that somebody gave up at the end of the frame, though nobody waits for it', () => {
+    virtualTime(({ advance }) => {
+      const { limiter, lease } = busy({});
+      let told = 0;
+      const stop = limiter.watch(() => told++);
+      lease.release('cancelled');
+      expect(told).toBe(0);
+      advance(0);
+      expect(told).toBe(1);
+      stop();
+      limiter.tryAcquire()?.release();
+      expect(told).toBe(1);
     });
   });
 });

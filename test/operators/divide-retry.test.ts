@@ -1,4 +1,5 @@
-import { defer, delay, mergeMap, NEVER, of, Subject, throwError, timer } from 'rxjs';
+import type { SchedulerLike } from 'rxjs';
+import { asapScheduler, defer, delay, from, mergeMap, NEVER, of, queueScheduler, Subject, takeUntil, throwError, timer } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
 import { batchMap } from '../../operators/batch-map.js';
@@ -9,6 +10,7 @@ import type { BatchWork } from '../../operators/support/batch-engine.js';
 import { AttemptTimeoutError, CallbackError, DeadlineError, isFlowError, SplitBudgetError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
 import type { CallContext, Settled } from '../../operators/support/types.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
 
 const failure = (fields: object, message = 'no'): Error => Object.assign(new Error(message), fields);
 const badRequest = failure({ status: 400 });
@@ -97,6 +99,26 @@ describe('divideRetry', () => {
       return batch.length > 1 ? throwError(() => badRequest) : of([...batch]);
     };
     expect(inputs(run(work, items), 'fulfilled')).toEqual([1, 2, 3]);
+    const { work: echo } = poisoned([]);
+    const emptied = [1, 2, 3];
+    const weigh = (): number => (emptied.length = 0) + 1;
+    expect(inputs(run(echo, emptied, { weigh }), 'fulfilled')).toEqual([1, 2, 3]);
+  });
+
+  it.each<[string, SchedulerLike]>([
+    ['queueScheduler', queueScheduler],
+    ['asapScheduler', asapScheduler],
+  ])('sends all items in its first call on %s', (_name, scheduler) => {
+    const { work, sent } = poisoned([]);
+    expect(inputs(run(work, range(5), { scheduler }), 'fulfilled')).toEqual(range(5));
+    expect(sent).toEqual([range(5)]);
+  });
+
+  it('leaves nothing on the scheduler', () => {
+    const scheduler = new CountingScheduler();
+    const { work } = poisoned([3]);
+    run(work, range(8), { scheduler });
+    expect(scheduler.actions).toHaveLength(0);
   });
 
   it('can be handed to mergeMap as it is', () => {
@@ -163,6 +185,24 @@ describe('leaving', () => {
     expect(seen).toEqual([]);
   });
 
+  it.each(['unsubscribing', 'aborting'])('asks nobody about the items behind the one at which it is left: %s', (how) => {
+    const controller = new AbortController();
+    const leave = new Subject<void>();
+    let asked = 0;
+    const weigh = (): number => {
+      asked++;
+      if (asked === 3 && how === 'aborting') controller.abort();
+      else if (asked === 3) leave.next();
+      return 1;
+    };
+    const { work, sent } = poisoned([]);
+    divideRetry(work, { weigh })(range(10), { signal: controller.signal })
+      .pipe(takeUntil(leave))
+      .subscribe({ error: () => undefined });
+    expect(asked).toBe(3);
+    expect(sent).toEqual([]);
+  });
+
   it('ends with the reason of a signal that aborts, and makes no call under one that has', () => {
     const { sent } = poisoned([]);
     const controller = new AbortController();
@@ -208,7 +248,8 @@ describe('leaving', () => {
 });
 
 describe('what an error means comes first', () => {
-  it.each([
+  const behind = (cause: unknown): Error => new Error('embedding failed', { cause });
+  const refusals: [string, Error, number][] = [
     ['429', failure({ status: 429 }), 3],
     ['500', failure({ status: 500 }), 3],
     ['503', failure({ status: 503 }), 3],
@@ -219,7 +260,26 @@ describe('what an error means comes first', () => {
     ['403', failure({ status: 403 }), 1],
     ['404', failure({ status: 404 }), 1],
     ['an abort of somebody else', failure({ name: 'AbortError' }), 1],
-  ])('%s is never split, under either strategy', (_name, error, calls) => {
+    [
+      'a 429 of the OpenAI SDK',
+      failure({ status: 429, code: 'rate_limit_exceeded', type: 'tokens', headers: new Headers({ 'retry-after-ms': '20' }) }),
+      3,
+    ],
+    ['an exhausted quota', failure({ status: 429, code: 'insufficient_quota', error: { code: 'insufficient_quota' } }), 1],
+    ['a wrong key', failure({ status: 401, code: 'invalid_api_key', type: 'invalid_request_error' }), 1],
+    ['an overload inside a stream', failure({ error: { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } } }), 3],
+    ['a 503 of axios', failure({ code: 'ERR_BAD_RESPONSE', response: { status: 503, headers: {} } }), 3],
+    ['a 401 of axios', failure({ code: 'ERR_BAD_REQUEST', response: { status: 401, data: { error: { message: 'no' } } } }), 1],
+    ['a 500 the AI SDK gave up on', failure({ lastError: failure({ statusCode: 500 }), errors: [failure({ statusCode: 500 })] }), 3],
+    ['a 503 in the words of Google', failure({ status: 'UNAVAILABLE', code: 503 }), 3],
+    ['a 429 behind an error', behind(failure({ status: 429 })), 3],
+    ['a 502 two behind', behind(behind(failure({ statusCode: 502 }))), 3],
+    ['a 401 two behind', behind(behind(failure({ response: { status: 401 } }))), 1],
+    ['a connection that was reset, behind fetch', behind(failure({ cause: failure({ code: 'ECONNRESET' }) }, 'fetch failed')), 3],
+    ['a 500 among several', new AggregateError([failure({ status: 400 }), failure({ status: 500 })]), 3],
+  ];
+
+  it.each(refusals)('%s is never split, under either strategy', (_name, error, calls) => {
     for (const strategy of ['parallel', 'sequential'] as const) {
       virtually(() => {
         const { work, sent } = poisoned([3], () => error);
@@ -231,6 +291,20 @@ describe('what an error means comes first', () => {
         });
       });
     }
+  });
+
+  it.each(refusals)('%s is never split by batchMap', (_name, error, calls) => {
+    virtually(() => {
+      const { work, sent } = poisoned([3], () => error);
+      const reasons: unknown[] = [];
+      from(range(8))
+        .pipe(batchMap(work, { maxSize: 8 }))
+        .subscribe((one) => reasons.push(one.status === 'rejected' && one.reason));
+      timer(120_000).subscribe(() => {
+        expect(sent).toEqual(Array(calls).fill(range(8)));
+        expect(reasons).toEqual(Array(8).fill(error));
+      });
+    });
   });
 
   it('a 400 for a wrong model or key costs one call, not twice as many as items', () => {
@@ -412,6 +486,16 @@ describe('work that fails whatever it is given', () => {
     expect(broken(100, {}, () => new Error('the key is missing')).calls).toBe(38);
   });
 
+  it('is found out when every error has a request of its own in its message, or a time', () => {
+    let request = 0;
+    const error = (): Error => {
+      const hex = (0x9e3779b1 * ++request).toString(16).padStart(12, '0');
+      return new Error(`[12:31:${String(10 + (request % 50))}.123] no route to the model (request 1b4e28ba-2fa1-11d2-883f-${hex})`);
+    };
+    expect(broken(100, {}, error).calls).toBe(38);
+    expect(broken(100, { split: { strategy: 'sequential' } }, error).calls).toBe(14);
+  });
+
   it.each<[string, (items: readonly number[]) => unknown]>([
     ['an error that names the item', () => failure({ status: 400 }, 'input[0] is empty')],
     ['a status of the item', () => badRequest],
@@ -423,6 +507,23 @@ describe('work that fails whatever it is given', () => {
     }
     const { work } = poisoned([...range(19)], error);
     expect(inputs(run(work, range(20)), 'fulfilled')).toEqual([19]);
+  });
+
+  it('is not what it is once something has succeeded, or an error has said what it is about', () => {
+    for (const strategy of ['parallel', 'sequential'] as const) {
+      for (let good = 1; good < 20; good++) {
+        const afterSuccess = poisoned(
+          range(20).filter((item) => item !== 0 && item !== good),
+          () => same,
+        );
+        expect(inputs(run(afterSuccess.work, range(20), { split: { strategy } }), 'fulfilled')).toEqual([0, good]);
+        const afterRefusal = poisoned(
+          range(20).filter((item) => item !== good),
+          (items) => (items.includes(0) ? badRequest : same),
+        );
+        expect(inputs(run(afterRefusal.work, range(20), { split: { strategy } }), 'fulfilled')).toEqual([good]);
+      }
+    }
   });
 
   it('never costs a good item its result in a batch of up to eight', () => {

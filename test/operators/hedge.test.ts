@@ -1,4 +1,5 @@
-import { NEVER, Observable, of, throwError, timer } from 'rxjs';
+import type { Subscriber } from 'rxjs';
+import { ignoreElements, mergeMap, NEVER, Observable, of, Subject, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createLimiter } from '../../operators/create-limiter.js';
@@ -6,6 +7,7 @@ import { HedgeStats, hedge } from '../../operators/hedge.js';
 import { onAbort } from '../../operators/support/abort.js';
 import { isFlowError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
 
 const failing = (status: number): Error => Object.assign(new Error(`status ${String(status)}`), { status });
 
@@ -145,6 +147,30 @@ describe('the errors of a hedged call', () => {
     expect((errors[0] as Error).cause).toBe(fault);
   });
 
+  it.each([
+    ['undefined', undefined],
+    ['a word', 'fatal'],
+    ['an object without a class', {}],
+  ])('of a classifier that answers %s are CallbackErrors, also for a promise', async (_title, verdict) => {
+    const classify = (() => verdict) as never;
+    const fails = (work: () => Observable<never> | Promise<never>): Promise<unknown> =>
+      new Promise((resolve) => hedge(work, { classify }).subscribe({ error: resolve }));
+    for (const work of [() => throwError(() => failing(500)), () => Promise.reject(failing(500))]) {
+      const error = await fails(work);
+      expect(isFlowError(error, 'FLOW_CALLBACK')).toBe(true);
+      expect(String(error)).toBe('CallbackError: hedge: `classify` must return a verdict with a `class`');
+    }
+  });
+
+  it.each([NaN, -1, Infinity, 'soon'])('that ask for a pause of %s ms do not pause the limiter', async (retryAfterMs) => {
+    const limiter = createLimiter();
+    const fault = failing(429);
+    const classify = (() => ({ class: 'throttled', retryAfterMs })) as never;
+    const error = await new Promise((resolve) => hedge(() => Promise.reject(fault), { limiter, classify }).subscribe({ error: resolve }));
+    expect(error).toBe(fault);
+    expect(limiter.snapshot().pausedForMs).toBe(0);
+  });
+
   it('of a delay that is no number are CallbackErrors, before anything is sent', () => {
     let attempts = 0;
     const { errors } = watch(hedge(() => of(++attempts), { delayMs: () => NaN }));
@@ -195,6 +221,44 @@ describe('the losers', () => {
       );
       flush();
       expect(values).toEqual([]);
+    });
+  });
+
+  it.each<[string, (loser: Subscriber<string>) => void]>([
+    [
+      'a value',
+      (loser) => {
+        loser.next('too late');
+      },
+    ],
+    [
+      'an end',
+      (loser) => {
+        loser.complete();
+      },
+    ],
+    [
+      'an error',
+      (loser) => {
+        loser.error(failing(401));
+      },
+    ],
+  ])('cannot come back by answering their signal with %s', (_title, answer) => {
+    virtualTime(({ flush }) => {
+      const { values, errors, completed } = watch(
+        hedge(
+          (attempt, { signal }) =>
+            new Observable<string>((subscriber) => {
+              signal.addEventListener('abort', () => {
+                answer(subscriber);
+              });
+              if (attempt === 1) subscriber.next('answer');
+            }),
+          { delayMs: 5 },
+        ),
+      );
+      flush();
+      expect([values, errors, completed()]).toEqual([['answer'], [], false]);
     });
   });
 
@@ -263,6 +327,33 @@ describe('the default delay', () => {
       hedge((attempt) => (attempt === 0 ? timer(500) : timer(10)), { delayMs: 100, stats }).subscribe();
       flush();
       expect(stats.p95Ms).toBe(110);
+    });
+  });
+
+  it.each([NaN, -1, Infinity, '5'])('does not take %s for a time', (latencyMs) => {
+    const stats = new HedgeStats();
+    expect(() => {
+      stats.record(latencyMs as number);
+    }).toThrow(/^HedgeStats: expected `latencyMs` to be a finite number of milliseconds >= 0, got /);
+    expect(stats.p95Ms).toBe(0);
+  });
+
+  it('does not count an attempt that failed', () => {
+    virtualTime(({ flush }) => {
+      const stats = new HedgeStats();
+      const fails = timer(500).pipe(mergeMap(() => throwError(() => failing(503))));
+      hedge((attempt) => (attempt === 0 ? fails : timer(10)), { delayMs: Infinity, stats }).subscribe();
+      flush();
+      expect(stats.p95Ms).toBe(10);
+    });
+  });
+
+  it('counts an attempt that ends without a value', () => {
+    virtualTime(({ flush }) => {
+      const stats = new HedgeStats();
+      hedge(() => timer(300).pipe(ignoreElements()), { delayMs: Infinity, stats }).subscribe();
+      flush();
+      expect(stats.p95Ms).toBe(300);
     });
   });
 
@@ -338,6 +429,20 @@ describe('with a limiter', () => {
     expect(watch(hedge(() => of(1), { limiter })).errors.map((error) => isFlowError(error, 'FLOW_CLOSED'))).toEqual([true]);
   });
 
+  it('a hedge after a refused first attempt is reported as made at once', () => {
+    const limiter = createLimiter();
+    limiter.close();
+    const events: FlowEvent[] = [];
+    watch(hedge(() => of(1), { limiter, classify: () => ({ class: 'transient' }), onEvent: (event) => events.push(event) }));
+    expect(events).toEqual([{ type: 'hedged', operator: 'hedge', lane: 'default', attempt: 1, afterMs: 0 }]);
+  });
+
+  it('does not pause it for a failure that is no throttling, whatever it asks for', () => {
+    const limiter = createLimiter();
+    watch(hedge(() => throwError(() => failing(503)), { limiter, classify: () => ({ class: 'transient', retryAfterMs: 2000 }) }));
+    expect(limiter.snapshot().pausedForMs).toBe(0);
+  });
+
   it('pauses it for as long as a throttled attempt was told to wait', () => {
     virtualTime(({ advance }) => {
       const limiter = createLimiter();
@@ -346,6 +451,25 @@ describe('with a limiter', () => {
       advance(2000);
     });
   });
+});
+
+it('leaves no timer when the consumer leaves while the first attempt is silent', () => {
+  const scheduler = new CountingScheduler();
+  hedge(() => NEVER, { delayMs: 5, scheduler })
+    .subscribe()
+    .unsubscribe();
+  expect(scheduler.delays).toEqual([5]);
+  expect(scheduler.actions).toHaveLength(0);
+});
+
+it('leaves no timer when the first attempt has answered and goes on', () => {
+  const scheduler = new CountingScheduler();
+  const answer = new Subject<string>();
+  const { values, subscription } = watch(hedge(() => answer, { delayMs: 5, scheduler }));
+  answer.next('so far');
+  expect(values).toEqual(['so far']);
+  expect(scheduler.actions).toHaveLength(0);
+  subscription.unsubscribe();
 });
 
 it('leaves no listener on a session signal: 10,000 calls of two attempts', () => {

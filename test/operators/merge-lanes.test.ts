@@ -202,6 +202,12 @@ describe('mergeLanes', () => {
     expect(seen.sort()).toEqual(['later', 'listed', 'promised']);
   });
 
+  it('refuses a list of lanes with a hole', () => {
+    const lanes = new Array<MergeLane<number>>(2);
+    lanes[1] = { name: 'one', source: EMPTY };
+    expect(() => mergeLanes(lanes)).toThrow('mergeLanes: expected `lanes[0]` to be an object, got `undefined`');
+  });
+
   it('starts anew for each subscriber', () => {
     const merged = mergeLanes([{ name: 'one', source: of(1, 2, 3) }], { maxSize: 2 });
     for (let n = 0; n < 2; n++) {
@@ -287,6 +293,35 @@ describe('mergeLanes', () => {
     ] as const;
     mergeLanes(lanes, { scheduler }).subscribe().unsubscribe();
     expect([left, scheduler.actions.length]).toEqual([2, 0]);
+  });
+
+  it('leaves no timer behind when it is left at a batch that was due while another lane waits', () => {
+    const { push, advance, batches, scheduler, subscription, sources } = world([{ maxWaitMs: 10, piggyback: false }, { maxWaitMs: 50 }], {
+      onEvent: ({ type }) => {
+        if (type === 'batchFormed') subscription.unsubscribe();
+      },
+    });
+    push(0);
+    push(1);
+    advance(10);
+    expect(batches).toEqual([]);
+    expect(scheduler.actions).toHaveLength(0);
+    expect(sources.some(({ observed }) => observed)).toBe(false);
+  });
+
+  it('lets the lane whose turn it is trigger the batch when several are due', () => {
+    const { push, advance, batches } = world([{ maxWaitMs: 10 }, { maxWaitMs: 10 }], { fairness: 'fifo' });
+    push(1);
+    push(0);
+    advance(10);
+    expect(batches.map(({ lane, lanes }) => [lane, lanes])).toEqual([['l1', ['l1', 'l0']]]);
+  });
+
+  it('gives the next turn to the lane that did not have the last one', () => {
+    const never = { maxWaitMs: Infinity };
+    const { push, batches } = world([never, never], { fairness: 'roundRobin', maxWeight: 3, weigh: ({ weight }) => weight });
+    for (const lane of [0, 1, 0, 0]) push(lane, 2);
+    expect(batches.map(({ lanes }) => lanes)).toEqual([['l0'], ['l1'], ['l0']]);
   });
 
   it('arms one timer for many items', () => {

@@ -1,4 +1,4 @@
-import { lastValueFrom, NEVER, Observable, of, throwError, timer } from 'rxjs';
+import { lastValueFrom, NEVER, Observable, of, Subject, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { classifyError } from '../../operators/classify-error.js';
@@ -161,6 +161,54 @@ describe('the results', () => {
   });
 });
 
+describe('a list of functions', () => {
+  it('needs no project: each is told its index and its signal, and stands for itself in its result', () => {
+    const told: [number, boolean][] = [];
+    const calls = ['x', 'y'].map((value) => ({ index, signal }: { readonly index: number; readonly signal: AbortSignal }) => {
+      told.push([index, signal.aborted]);
+      return of(value);
+    });
+    const seen: unknown[] = [];
+    settleAll(calls).subscribe((results) => {
+      seen.push(...results.map((result) => [result.status === 'fulfilled' && result.value, result.input === calls[result.index]]));
+    });
+    expect(told).toEqual([
+      [0, false],
+      [1, false],
+    ]);
+    expect(seen).toEqual([
+      ['x', true],
+      ['y', true],
+    ]);
+  });
+
+  it('takes the same options', async () => {
+    const fault = new Error('second');
+    await expect(lastValueFrom(settleAll([() => NEVER, () => Promise.reject(fault)], { mode: 'all' }))).rejects.toBe(fault);
+  });
+
+  it('may be empty', async () => {
+    expect(await lastValueFrom(settleAll([]))).toEqual([]);
+  });
+
+  it.each<[string, () => unknown, string]>([
+    ['data', () => settleAll(['a'] as never), 'expected `project` to be a function, got `undefined`'],
+    ['data with options', () => settleAll(['a'] as never, {}), 'expected `project` to be a function, got an object of type Object'],
+    ['a hole', () => settleAll([undefined] as never), 'expected `project` to be a function, got `undefined`'],
+    [
+      'options in the third place',
+      () => settleAll([() => of(1)], {} as never, {}),
+      'expected `project` to be a function, got an object of type Object',
+    ],
+    ['options that are none', () => settleAll([() => of(1)], 5 as never), 'expected `options` to be an object, got `5` (number)'],
+    ['options that are null', () => settleAll([() => of(1)], null as never), 'expected `options` to be an object, got `null`'],
+    ['no list', () => settleAll(new Set([() => of(1)]) as never), 'expected `calls` to be an array, got an object of type Set'],
+    ['options nobody knows', () => settleAll([() => of(1)], { limit: 5 } as never), 'expected `limit` to be absent'],
+  ])('refuses %s', (_title, create, message) => {
+    expect(create).toThrow(message);
+  });
+});
+
 describe('the guard', () => {
   it('is asked when a call has its place, not before', () => {
     virtualTime(({ flush, now }) => {
@@ -178,6 +226,22 @@ describe('the guard', () => {
         ['b', 10],
       ]);
     });
+  });
+
+  it('is told the index and the signal of the call', () => {
+    const told: [number, boolean][] = [];
+    settleAll(['a', 'b'], () => NEVER, {
+      guard: (_call, { index, signal }) => {
+        told.push([index, signal.aborted]);
+        return true;
+      },
+    })
+      .subscribe()
+      .unsubscribe();
+    expect(told).toEqual([
+      [0, false],
+      [1, false],
+    ]);
   });
 
   it('may refuse with a reason, later or at once, and the error says which call', async () => {
@@ -217,6 +281,50 @@ describe('the guard', () => {
     expect(made).toBe(0);
     expect(result).toMatchObject({ status: 'rejected', attempts: 0 });
     expect(result?.status === 'rejected' && result.reason).toBeInstanceOf(CallbackError);
+  });
+
+  it('leaves no unhandled rejection, and makes no call, when the consumer leaves while it is asked', async () => {
+    const unhandled: unknown[] = [];
+    const listen = (error: unknown): void => void unhandled.push(error);
+    process.on('unhandledRejection', listen);
+    const first = new Subject<string>();
+    const made: string[] = [];
+    const subscription = settleAll(
+      ['a', 'b'],
+      (call) => {
+        made.push(call);
+        return first;
+      },
+      {
+        concurrency: 1,
+        guard: (call) => {
+          if (call === 'a') return true;
+          subscription.unsubscribe();
+          return Promise.reject(new Error('nobody is there'));
+        },
+      },
+    ).subscribe();
+    first.complete();
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off('unhandledRejection', listen);
+    expect(unhandled).toEqual([]);
+    expect(made).toEqual(['a']);
+  });
+
+  it('that answers after the time is up has no call made', async () => {
+    let allow: (answer: boolean) => void = () => undefined;
+    let made = 0;
+    const attempts: (number | undefined)[] = [];
+    virtualTime(({ flush }) => {
+      settleAll(['a'], () => of(++made), {
+        totalTimeoutMs: 5,
+        guard: () => new Promise<boolean>((resolve) => (allow = resolve)),
+      }).subscribe(([result]) => attempts.push(result?.attempts));
+      flush();
+    });
+    allow(true);
+    await turns(10);
+    expect([made, attempts]).toEqual([0, [0]]);
   });
 
   it("ends everything with mode 'all'", () => {
@@ -275,6 +383,18 @@ it('makes 100,000 synchronous calls without recursion', () => {
     { concurrency: 1 },
   ).subscribe((results) => (count = results.filter(({ status }) => status === 'fulfilled').length));
   expect(count).toBe(1e5);
+});
+
+it('has no bound on the list: 10,000 calls wait for one that runs', () => {
+  const first = new Subject<number>();
+  let count = 0;
+  settleAll(
+    Array.from({ length: 10_001 }, (_, i) => i),
+    (i) => (i === 0 ? first : of(i)),
+    { concurrency: 1 },
+  ).subscribe((results) => (count = results.filter(({ status }) => status === 'fulfilled').length));
+  first.complete();
+  expect(count).toBe(10_001);
 });
 
 it('aborts every call once when the consumer leaves: 10,000 calls, none of them listening to another', () => {

@@ -1,9 +1,11 @@
-import { NEVER, Observable, of, Subject, throwError } from 'rxjs';
+import { NEVER, Observable, of, Subject, take, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { SpeculateContext, SpeculateOptions } from '../../operators/speculate.js';
 import { speculate } from '../../operators/speculate.js';
+import { isFlowError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
 
 /** A guess and a question match when they are equal; every run shows its context to `log`. */
 function speculation(
@@ -119,7 +121,7 @@ describe('what is given up', () => {
   });
 
   it('cannot come back by answering its signal', () => {
-    const { guesses, questions, log } = speculation(
+    const { guesses, questions, log, events } = speculation(
       (call, { signal }) =>
         new Observable((subscriber) => {
           signal.addEventListener('abort', () => {
@@ -132,7 +134,197 @@ describe('what is given up', () => {
     questions.next(2);
     questions.complete();
     expect(log).toEqual([]);
+    expect(events.map(({ type }) => type)).toEqual(['cancelled']);
   });
+});
+
+describe('the timer of ttlMs', () => {
+  it('is for each prediction, in the order they came', () => {
+    virtualTime(({ advance, now }) => {
+      const ends: [number, number][] = [];
+      const { guesses, subscription } = speculation(
+        (call, { signal }) => {
+          signal.addEventListener('abort', () => ends.push([call, now()]));
+          return NEVER;
+        },
+        { ttlMs: 10, maxInFlight: 2 },
+      );
+      guesses.next(1);
+      advance(4);
+      guesses.next(2);
+      advance(20);
+      subscription.unsubscribe();
+      expect(ends).toEqual([
+        [1, 10],
+        [2, 14],
+      ]);
+    });
+  });
+
+  it.each<[string, (guesses: Subject<number>, questions: Subject<number>) => void]>([
+    [
+      'is confirmed',
+      (_guesses, questions) => {
+        questions.next(1);
+      },
+    ],
+    [
+      'cannot be confirmed any more',
+      (guesses, questions) => {
+        questions.next(1);
+        guesses.next(2);
+        questions.complete();
+        guesses.next(3);
+      },
+    ],
+    [
+      'has failed',
+      (guesses) => {
+        guesses.next(13);
+      },
+    ],
+  ])('is cleared when the prediction %s', (_title, go) => {
+    const scheduler = new CountingScheduler();
+    const made: number[] = [];
+    const { guesses, questions, subscription } = speculation(
+      (call) => {
+        made.push(call);
+        return call === 13 ? throwError(() => new Error('no luck')) : NEVER;
+      },
+      { scheduler },
+    );
+    guesses.next(1);
+    go(guesses, questions);
+    expect(scheduler.actions).toHaveLength(0);
+    expect(made).not.toContain(3);
+    subscription.unsubscribe();
+  });
+});
+
+describe('a consumer that leaves through the signal of a guess', () => {
+  const leaving = (made: number[], scheduler: CountingScheduler) => {
+    const result = speculation(
+      (call, { signal }) => {
+        made.push(call);
+        signal.addEventListener('abort', () => {
+          result.subscription.unsubscribe();
+        });
+        return NEVER;
+      },
+      { scheduler },
+    );
+    return result;
+  };
+
+  it('has no further call made when that guess was wrong', () => {
+    const made: number[] = [];
+    const { guesses, questions } = leaving(made, new CountingScheduler());
+    guesses.next(1);
+    questions.next(2);
+    expect(made).toEqual([1]);
+  });
+
+  it('has no further guess run, and leaves no timer, when that guess was replaced', () => {
+    const made: number[] = [];
+    const scheduler = new CountingScheduler();
+    const { guesses } = leaving(made, scheduler);
+    guesses.next(1);
+    guesses.next(2);
+    expect(made).toEqual([1]);
+    expect(scheduler.actions).toHaveLength(0);
+  });
+});
+
+describe('a run that emits without end while it is being started', () => {
+  const endless = (seen: { made: number }): Observable<number> =>
+    new Observable((subscriber) => {
+      while (!subscriber.closed && seen.made < 1000) subscriber.next(seen.made++);
+    });
+
+  it('is left when the consumer of a confirmed call has enough', () => {
+    const seen = { made: 0 };
+    const values: number[] = [];
+    speculate({ predict: NEVER, confirm: of(1), match: () => false, run: () => endless(seen) })
+      .pipe(take(2))
+      .subscribe((value) => values.push(value));
+    expect(values).toEqual([0, 1]);
+    expect(seen.made).toBe(2);
+  });
+
+  it('is left when a guess has said more than maxHeld', () => {
+    const seen = { made: 0 };
+    const { guesses } = speculation(() => endless(seen), { maxHeld: 3 });
+    guesses.next(1);
+    expect(seen.made).toBe(4);
+  });
+});
+
+it('hands on what a confirmed call said before it failed, also from inside a value', () => {
+  const answer = new Subject<number>();
+  const fault = new Error('cut off');
+  const log: unknown[] = [];
+  speculate({ predict: NEVER, confirm: of(1), match: () => false, run: () => answer }).subscribe({
+    next: (value) => {
+      log.push(value);
+      if (value !== 1) return;
+      answer.next(2);
+      answer.error(fault);
+    },
+    error: (error: unknown) => log.push(error),
+  });
+  answer.next(1);
+  expect(log).toEqual([1, 2, fault]);
+});
+
+it('hands on what a confirmed call said before it failed, also when another call made it fail', () => {
+  const [first, second] = [new Subject<number>(), new Subject<number>()];
+  const fault = new Error('cut off');
+  const log: unknown[] = [];
+  const questions = new Subject<number>();
+  speculate({
+    predict: NEVER,
+    confirm: questions,
+    match: () => false,
+    run: (call: number) => {
+      if (call === 3) second.error(fault);
+      return call === 1 ? first : second;
+    },
+  }).subscribe({
+    next: (value) => {
+      log.push(value);
+      if (value !== 10) return;
+      questions.next(3);
+      second.next(20);
+    },
+    error: (error: unknown) => log.push(error),
+  });
+  questions.next(1);
+  questions.next(2);
+  first.next(10);
+  expect(log).toEqual([10, 20, fault]);
+});
+
+it('errors when match throws, with what it threw as the cause, and stops every call', () => {
+  const fault = new Error('no opinion');
+  const errors: unknown[] = [];
+  const guesses = new Subject<number>();
+  const questions = new Subject<number>();
+  let aborted = 0;
+  speculate({
+    predict: guesses,
+    confirm: questions,
+    match: () => {
+      throw fault;
+    },
+    run: (_call: number, { signal }) => {
+      signal.addEventListener('abort', () => (aborted += 1));
+      return NEVER;
+    },
+  }).subscribe({ error: (error: unknown) => errors.push(error) });
+  guesses.next(1);
+  questions.next(1);
+  expect(errors.map((error) => isFlowError(error, 'FLOW_CALLBACK') && error.cause)).toEqual([fault]);
+  expect(aborted).toBe(1);
 });
 
 it('completes when the consumer ends it from inside a value, after that value', () => {
@@ -153,6 +345,31 @@ it('does not recurse: 100,000 calls confirmed from inside the value before', () 
   });
   questions.next(1);
   expect(last).toBe(1e5);
+});
+
+it('does not recurse: 100,000 values that a call is made to say from inside the value before', () => {
+  const answer = new Subject<number>();
+  let last = 0;
+  speculate({ predict: NEVER, confirm: of(1), match: () => false, run: () => answer }).subscribe((value) => {
+    last = value;
+    if (value < 1e5) answer.next(value + 1);
+  });
+  answer.next(1);
+  expect(last).toBe(1e5);
+});
+
+it('aborts the signal of a call before it leaves the call', () => {
+  const log: string[] = [];
+  const { questions, subscription } = speculation(
+    (_call, { signal }) =>
+      new Observable((subscriber) => {
+        signal.addEventListener('abort', () => log.push('abort'));
+        subscriber.add(() => log.push('leave'));
+      }),
+  );
+  questions.next(1);
+  subscription.unsubscribe();
+  expect(log).toEqual(['abort', 'leave']);
 });
 
 it('keeps no signal of 10,000 calls on its own account', () => {

@@ -298,6 +298,49 @@ describe('a call that is given up', () => {
   });
 });
 
+it('aborts the old call as well as the new one when the consumer leaves with keepLast', () => {
+  const aborted: number[] = [];
+  const source = new Subject<Observable<string>>();
+  const subscription = source
+    .pipe(
+      switchLatest(
+        (call, { index, signal }) => {
+          signal.addEventListener('abort', () => aborted.push(index));
+          return call;
+        },
+        { keepLast: true },
+      ),
+    )
+    .subscribe();
+  const old = new Subject<string>();
+  source.next(old);
+  old.next('shown');
+  source.next(NEVER);
+  expect(aborted).toEqual([]);
+  subscription.unsubscribe();
+  expect(aborted).toEqual([0, 1]);
+});
+
+it('reports what a project throws after it has superseded itself, and goes on', () => {
+  const source = new Subject<string>();
+  const log: string[] = [];
+  source
+    .pipe(
+      switchLatest(
+        (item) => {
+          if (item !== 'a') return NEVER;
+          source.next('b');
+          throw new Error('too late');
+        },
+        { onEvent: ({ type }) => log.push(type) },
+      ),
+    )
+    .subscribe({ error: () => log.push('error'), complete: () => log.push('complete') });
+  source.next('a');
+  source.complete();
+  expect(log).toEqual(['cancelled', 'swallowed']);
+});
+
 describe('a source that is fed while it is being handled', () => {
   it('by the consumer: 100,000 synchronous switches do not recurse, and none is lost', () => {
     const source = new Subject<number>();
@@ -404,6 +447,44 @@ describe('keys', () => {
     expect(String(errors[0])).toBe("OverflowError: switchLatest: there are too many keys at a time (`maxKeys` 1, `overflow` 'error')");
   });
 
+  it('are forgotten after the old call failed that keepLast had kept for want of a new one', () => {
+    const old = new Subject<string>();
+    const calls: Readonly<Record<string, Observable<string>>> = { a1: old, a2: EMPTY };
+    const source = new Subject<string>();
+    const errors: unknown[] = [];
+    source
+      .pipe(switchLatest((item) => calls[item] ?? NEVER, { key: (item) => item.charAt(0), maxKeys: 1, keepLast: true }))
+      .subscribe({ error: (error: unknown) => errors.push(error) });
+    source.next('a1');
+    old.next('shown');
+    source.next('a2');
+    old.error(new Error('gone'));
+    source.next('b1');
+    expect(errors).toEqual([]);
+  });
+
+  it('are kept while their next item waits for the value before it to be handed on', () => {
+    const source = new Subject<string>();
+    const made: string[] = [];
+    source
+      .pipe(
+        switchLatest(
+          (item, { signal }) => {
+            made.push(item);
+            signal.addEventListener('abort', () => made.push(`abort ${item}`));
+            return item === 'a1' ? of(item) : NEVER;
+          },
+          { key: (item) => item.charAt(0) },
+        ),
+      )
+      .subscribe(() => {
+        source.next('a2');
+      });
+    source.next('a1');
+    source.next('a3');
+    expect(made).toEqual(['a1', 'abort a1', 'a2', 'abort a2', 'a3']);
+  });
+
   it('count while their item waits for debounceMs', () => {
     virtualTime(({ advance }) => {
       const source = new Subject<string>();
@@ -467,13 +548,16 @@ describe('debounceMs', () => {
     expect(events).toEqual(new Array(999).fill('dropped'));
   });
 
-  it('leaves no timer behind when the source completes', () => {
+  it.each([
+    ['with its last call', of('done'), ['done']],
+    ['before its last call ends', NEVER, []],
+  ])('leaves no timer behind when the source completes %s', (_title, call, wanted) => {
     const scheduler = new CountingScheduler();
     const values: string[] = [];
     of('a', 'b')
-      .pipe(switchLatest((item) => of(item), { debounceMs: 20, scheduler }))
+      .pipe(switchLatest(() => call, { debounceMs: 20, scheduler }))
       .subscribe((value) => values.push(value));
-    expect(values).toEqual(['b']);
+    expect(values).toEqual(wanted);
     expect(scheduler.actions).toHaveLength(0);
   });
 });

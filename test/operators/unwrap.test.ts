@@ -109,6 +109,17 @@ describe('unwrap', () => {
     expect(seen).toEqual([0, 10, fault]);
   });
 
+  it('does nothing with what is left when the consumer leaves while it is handed a value', () => {
+    const source = new Subject<Settled<number, number>>();
+    const events: FlowEvent[] = [];
+    const subscription = source.pipe(unwrap('values', { onEvent: (event) => events.push(event) })).subscribe(() => {
+      source.next(result(1, false));
+      subscription.unsubscribe();
+    });
+    source.next(result(0, true));
+    expect(events).toEqual([]);
+  });
+
   it('leaves its source when the consumer has enough', () => {
     const source = new Subject<Settled<number, number>>();
     source.pipe(unwrap('values'), take(1)).subscribe();

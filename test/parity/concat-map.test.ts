@@ -4,11 +4,12 @@ import { concatMap, NEVER, of, range, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { concatMapBy } from '../../operators/concat-map-by.js';
 import { isFlowError } from '../../operators/support/errors.js';
-import type { Merge } from './merging.js';
-import { anything, examples, listed, logOf } from './merging.js';
+import { anything, examples, listed } from './merging.js';
+import type { Operator } from './recording.js';
+import { logOf } from './recording.js';
 
-const theirs: Merge = (project) => concatMap(project);
-const ours: Merge = (project) =>
+const theirs: Operator = (project) => concatMap(project);
+const ours: Operator = (project) =>
   concatMapBy(
     () => 0,
     (item, { index }) => project(item, index),
@@ -37,7 +38,7 @@ describe('concatMapBy with one key does what concatMap does', () => {
   });
 
   it('takes promises in the same turns of the microtask queue', async () => {
-    const turns = async (operator: Merge): Promise<string[]> => {
+    const turns = async (operator: Operator): Promise<string[]> => {
       const log: string[] = [];
       let turn = 0;
       of('a', 'b', 'c')
@@ -53,7 +54,7 @@ describe('concatMapBy with one key does what concatMap does', () => {
 /** Each of the differences that are meant, by the name it has on the page: throws when there is none. */
 const differences: Readonly<Record<string, () => void>> = {
   'many synchronous inner streams in a queue': () => {
-    const delivered = (operator: Merge) => {
+    const delivered = (operator: Operator) => {
       let values = 0;
       let ended = false;
       const first = new Subject<string>();
@@ -75,7 +76,7 @@ const differences: Readonly<Record<string, () => void>> = {
     expect(rx.ended).toBe(false);
   },
   'a key': () => {
-    const order = (operator: Merge): string => {
+    const order = (operator: Operator): string => {
       const streams: Readonly<Record<string, Subject<string>>> = { a: new Subject(), B: new Subject() };
       const seen: unknown[] = [];
       of('a', 'B')
@@ -86,7 +87,7 @@ const differences: Readonly<Record<string, () => void>> = {
       return seen.join();
     };
     expect(order(theirs)).toBe('a first');
-    const byItem: Merge = (project) =>
+    const byItem: Operator = (project) =>
       concatMapBy(
         (item) => item,
         (item, { index }) => project(item, index),
@@ -121,7 +122,7 @@ const differences: Readonly<Record<string, () => void>> = {
     expect(seen).toEqual(['a', 'a!', { status: 'fulfilled', value: 'a!', input: 'a', index: 0, id: '0', attempts: 1 }]);
   },
   'a queue without a bound': () => {
-    const failure = (operator: Merge): unknown => {
+    const failure = (operator: Operator): unknown => {
       let failed: unknown;
       const subscription = range(0, 5000)
         .pipe(operator(() => NEVER) as never)
@@ -130,7 +131,7 @@ const differences: Readonly<Record<string, () => void>> = {
       return failed;
     };
     expect(failure(theirs)).toBeUndefined();
-    const bounded: Merge = (project) =>
+    const bounded: Operator = (project) =>
       concatMapBy(
         () => 0,
         (item, { index }) => project(item, index),

@@ -4,15 +4,16 @@ import { mergeMap, NEVER, Observable, of, range, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { bulkheadMap } from '../../operators/bulkhead-map.js';
 import { isFlowError } from '../../operators/support/errors.js';
-import type { Merge } from './merging.js';
-import { anything, examples, listed, logOf } from './merging.js';
+import { anything, examples, listed } from './merging.js';
+import type { Operator } from './recording.js';
+import { logOf } from './recording.js';
 
 const theirs =
-  (concurrency: number): Merge =>
+  (concurrency: number): Operator =>
   (project) =>
     mergeMap(project, concurrency);
 const ours =
-  (concurrency: number): Merge =>
+  (concurrency: number): Operator =>
   (project) =>
     bulkheadMap((item, { index }) => project(item, index), { concurrency, maxQueued: Infinity, errors: 'propagate' });
 
@@ -37,7 +38,7 @@ describe('bulkheadMap does what mergeMap does', () => {
   });
 
   it('takes promises in the same turns of the microtask queue', async () => {
-    const turns = async (operator: Merge): Promise<string[]> => {
+    const turns = async (operator: Operator): Promise<string[]> => {
       const log: string[] = [];
       let turn = 0;
       of('a', 'b', 'c', 'd')
@@ -51,7 +52,7 @@ describe('bulkheadMap does what mergeMap does', () => {
 });
 
 /** What comes of a source of so many items whose inner streams are synchronous. */
-function delivered(operator: Merge, n: number): { readonly values: number; readonly ended: boolean } {
+function delivered(operator: Operator, n: number): { readonly values: number; readonly ended: boolean } {
   let values = 0;
   let ended = false;
   const subject = new Subject<string>();
@@ -79,7 +80,7 @@ const differences: Readonly<Record<string, () => void>> = {
     expect(rx.ended).toBe(false);
   },
   'a consumer that feeds the source inside a synchronous inner stream': () => {
-    const order = (operator: Merge): string => {
+    const order = (operator: Operator): string => {
       const source = new Subject<string>();
       const seen: unknown[] = [];
       source.pipe(operator((item) => of(`${item}1`, `${item}2`))).subscribe((value) => {
@@ -93,7 +94,7 @@ const differences: Readonly<Record<string, () => void>> = {
     expect(order(ours(2))).toBe('a1 a2 b1 b2');
   },
   'the teardown of a synchronous inner stream with others in the queue': () => {
-    const order = (operator: Merge): string => {
+    const order = (operator: Operator): string => {
       const log: string[] = [];
       const first = new Subject<string>();
       const source = new Subject<string>();
@@ -130,7 +131,7 @@ const differences: Readonly<Record<string, () => void>> = {
     }
   },
   'concurrency when left out': () => {
-    const started = (operator: Merge): number => {
+    const started = (operator: Operator): number => {
       let count = 0;
       const subscription = range(0, 50)
         .pipe(operator(() => (count++, NEVER)) as never)
@@ -142,7 +143,7 @@ const differences: Readonly<Record<string, () => void>> = {
     expect(started((project) => bulkheadMap((item: string) => project(item, 0), { errors: 'propagate' }))).toBe(10);
   },
   'a queue without a bound': () => {
-    const failure = (operator: Merge): unknown => {
+    const failure = (operator: Operator): unknown => {
       let failed: unknown;
       const subscription = range(0, 5000)
         .pipe(operator(() => NEVER) as never)

@@ -1,76 +1,13 @@
 import fc from 'fast-check';
-import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { EMPTY, NEVER, Observable, of, range, Subject, switchMap, throwError } from 'rxjs';
-import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
 import { FlowConfigError } from '../../operators/support/errors.js';
 import { switchLatest } from '../../operators/switch-latest.js';
+import type { Example, Operator } from './recording.js';
+import { logOf } from './recording.js';
 
-type Project = (item: string, index: number) => ObservableInput<unknown>;
-type Switch = (project: Project) => OperatorFunction<string, unknown>;
-
-const theirs: Switch = (project) => switchMap(project);
-const ours: Switch = (project) => switchLatest((item, { index }) => project(item, index));
-
-/** One run: streams by name, the letters of the source call the stream of their name. */
-interface Example {
-  readonly source: string;
-  readonly inners?: Readonly<Record<string, string>>;
-  /** The frame in which the consumer leaves. */
-  readonly leavesAt?: number;
-  /** Leaves at this value, from inside `next`. */
-  readonly leavesOn?: string;
-  /** Used instead of the inner streams. */
-  readonly project?: Project;
-  /** Whether the source is hot. */
-  readonly isHot?: boolean;
-}
-
-/** Everything that happens, in the order it happens: subscriptions, values, ends and teardowns, each with its frame. */
-function logOf({ source, inners = {}, leavesAt, leavesOn, project, isHot = false }: Example, operator: Switch): string[] {
-  const log: string[] = [];
-  const scheduler = new TestScheduler(() => true);
-  const say = (what: string): void => {
-    log.push(`${String(scheduler.frame)} ${what}`);
-  };
-  const watched = <T>(name: string, stream: Observable<T>): Observable<T> =>
-    new Observable((subscriber) => {
-      say(`subscribe ${name}`);
-      subscriber.add(() => {
-        say(`leave ${name}`);
-      });
-      subscriber.add(stream.subscribe(subscriber));
-    });
-  scheduler.run(({ cold, hot }) => {
-    const calls = new Map(Object.entries(inners).map(([name, marbles]) => [name, watched(name, cold(marbles))]));
-    const call: Project = (item, index) => {
-      say(`project ${item} ${String(index)}`);
-      return project ? project(item, index) : (calls.get(item) ?? NEVER);
-    };
-    const input = watched<string>('source', isHot ? hot(source) : cold(source));
-    const subscription = input.pipe(operator(call)).subscribe({
-      next: (value) => {
-        say(`next ${String(value)}`);
-        if (value === leavesOn) subscription.unsubscribe();
-      },
-      error: (error: unknown) => {
-        say(`error ${String(error)}`);
-      },
-      complete: () => {
-        say('complete');
-      },
-    });
-    subscription.add(() => {
-      say('closed');
-    });
-    if (leavesAt !== undefined) {
-      scheduler.schedule(() => {
-        subscription.unsubscribe();
-      }, leavesAt);
-    }
-  });
-  return log;
-}
+const theirs: Operator = (project) => switchMap(project);
+const ours: Operator = (project) => switchLatest((item, { index }) => project(item, index));
 
 const fault = new Error('the fault');
 
@@ -172,7 +109,7 @@ describe('switchLatest, configured as switchMap', () => {
   });
 
   it('does the same for calls that are promises', async () => {
-    const run = async (operator: Switch): Promise<string[]> => {
+    const run = async (operator: Operator): Promise<string[]> => {
       const log: string[] = [];
       const source = new Subject<string>();
       source.pipe(operator((item) => (item === 'bad' ? Promise.reject(fault) : Promise.resolve(item)))).subscribe({
@@ -200,7 +137,7 @@ describe('switchLatest, configured as switchMap', () => {
 
 describe('where switchLatest differs from switchMap on purpose', () => {
   /** `project` sends 'b' into the source while it is called with 'a'. */
-  const sentByProject = (operator: Switch): string[] => {
+  const sentByProject = (operator: Operator): string[] => {
     const log: string[] = [];
     const source = new Subject<string>();
     const calls = { a: new Subject<string>(), b: new Subject<string>() };
@@ -224,7 +161,7 @@ describe('where switchLatest differs from switchMap on purpose', () => {
   });
 
   /** The consumer answers every number with the next one. */
-  const countedByConsumer = (operator: Switch) => {
+  const countedByConsumer = (operator: Operator) => {
     const source = new Subject<string>();
     const seen: number[] = [];
     let depth = 0;
@@ -248,7 +185,7 @@ describe('where switchLatest differs from switchMap on purpose', () => {
   });
 
   /** The consumer leaves while `project` runs. */
-  const startedAfterLeaving = (operator: Switch): number => {
+  const startedAfterLeaving = (operator: Operator): number => {
     let started = 0;
     const source = new Subject<string>();
     const subscription = source

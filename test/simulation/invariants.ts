@@ -148,8 +148,10 @@ function* everyResultIsItsOwn(book: Book): Generator<string> {
   }
 }
 
-function isCut(item: Item, { oversize, maxWeight }: OperatorPlan): boolean {
-  return oversize === 'split' && item.weight > maxWeight && item.flaw === undefined;
+function isCut(item: Item, { oversize, maxWeight, itemDeadlineMs }: OperatorPlan): boolean {
+  // The rule for deadlines is a function, and its flaws strike, only where it is not one number for all.
+  const sound = item.flaw === undefined || (itemDeadlineMs !== Infinity && (item.flaw === 'deadline' || item.flaw === 'badDeadline'));
+  return oversize === 'split' && item.weight > maxWeight && sound;
 }
 
 /** Why this item should not have got this error; undefined when it should. */

@@ -21,7 +21,7 @@ const REPAIR = 'support/batch-repair.ts';
 const SEARCH = 'kernel/bad-item-search.ts';
 const QUEUE = 'support/batch-queue.ts';
 const LIMITER = 'support/limiter-pump.ts';
-const BATCHER = 'create-batcher.ts';
+const LOAD = 'support/load.ts';
 
 const BUGS: readonly Bug[] = [
   {
@@ -146,8 +146,8 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'a load forgotten that shares an item',
-    file: BATCHER,
-    from: 'if (others) for (const waiter of others) settleWaiter(waiter, job);',
+    file: LOAD,
+    from: 'if (others) for (const load of others) load.end(job);',
     to: '',
     says: /never settled/,
   },

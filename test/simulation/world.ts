@@ -455,6 +455,8 @@ class World implements WorkerHost {
     const offered = (item: Item): void => {
       this.#offered(item, op, item.n);
     };
+    // A subject whose first value makes the consumer leave is left when its `subscribe` returns.
+    let starting = false;
     const actor: Actor = {
       op,
       scheduler,
@@ -507,10 +509,11 @@ class World implements WorkerHost {
           this.#problem(`operator ${String(op)} left a call running after its end`);
         if (flushes.observed) this.#problem(`operator ${String(op)} kept its flushes after its end`);
         if (source.observed) this.#problem(`operator ${String(op)} kept its source after its end`);
-        if (concurrency$?.observed) this.#problem(`operator ${String(op)} kept the concurrency after its end`);
+        if (!starting && concurrency$?.observed) this.#problem(`operator ${String(op)} kept the concurrency after its end`);
       },
     };
     const start = (cold: readonly Item[] | undefined): void => {
+      starting = true;
       if (form === 'batchMap') {
         const input = cold ? this.#coldSource(cold, life, offered) : source;
         input.pipe(this.#operators.batchMap<Item, string>(work, options)).subscribe(sink);
@@ -524,6 +527,7 @@ class World implements WorkerHost {
           : supply.open(this.scheduler, offered, pulling, this.plan.seed % 2 === 0);
         this.#operators.batchMapFrom<Item, string>(input, work, pulled).subscribe(sink);
       }
+      starting = false;
     };
     // Items that come all at once come from a source that emits while it is being subscribed.
     const cold = this.plan.steps.filter((step) => step.op === op && step.do === 'items').length === 1;

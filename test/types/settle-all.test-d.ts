@@ -12,9 +12,20 @@ describe('settleAll', () => {
     expectTypeOf(settleAll([1, 2] as const, (call) => Promise.resolve(call))).toEqualTypeOf<Observable<Settled<1 | 2, 1 | 2>[]>>();
   });
 
-  it('calls functions as well', () => {
+  it('calls functions as well, of different kinds', () => {
     const calls = [() => of(1), () => of(2)];
-    expectTypeOf(settleAll(calls, (call) => call()).pipe(mergeAll(), unwrap('all'))).toEqualTypeOf<Observable<number[]>>();
+    expectTypeOf(settleAll(calls).pipe(mergeAll(), unwrap('all'))).toEqualTypeOf<Observable<number[]>>();
+    const mixed = settleAll([() => of(1), () => Promise.resolve('two')], { mode: 'all' });
+    expectTypeOf(mixed.pipe(mergeAll(), unwrap('all'))).toEqualTypeOf<Observable<(number | string)[]>>();
+    void settleAll(
+      [
+        (context) => {
+          expectTypeOf(context).toEqualTypeOf<ItemContext>();
+          return of(1);
+        },
+      ],
+      { guard: (call) => call.length === 1 },
+    );
   });
 
   it('tells project and guard their call', () => {
@@ -33,6 +44,10 @@ describe('settleAll', () => {
   it('refuses wrong options', () => {
     // @ts-expect-error not a mode
     void settleAll([1], () => of(1), { mode: 'race' });
+    // @ts-expect-error nothing says how to make these calls
+    void settleAll(['a'], { mode: 'all' });
+    // @ts-expect-error a call is a stream
+    void settleAll([() => 1]);
     // @ts-expect-error a number of ms
     void settleAll([1], () => of(1), { totalTimeoutMs: '5' });
     // @ts-expect-error not an answer of a guard

@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import type { Linked } from '../../operators/kernel/chain.js';
+import { Chain } from '../../operators/kernel/chain.js';
+
+class Member implements Linked<Member> {
+  previous: Member | undefined = undefined;
+  next: Member | undefined = undefined;
+
+  constructor(readonly name: string) {}
+}
+
+function names(chain: Chain<Member>): string {
+  let all = '';
+  for (let member = chain.first; member; member = member.next) all += member.name;
+  return all;
+}
+
+describe('Chain', () => {
+  it('keeps its members in the order of adding, whichever of them leaves', () => {
+    for (const leaver of [0, 1, 2]) {
+      const chain = new Chain<Member>();
+      const members = ['a', 'b', 'c'].map((name) => new Member(name));
+      for (const member of members) chain.add(member);
+      expect([names(chain), chain.length]).toEqual(['abc', 3]);
+      const member = members[leaver] as Member;
+      chain.delete(member);
+      expect([names(chain), chain.length]).toEqual(['abc'.replace(member.name, ''), 2]);
+      expect([member.previous, member.next]).toEqual([undefined, undefined]);
+      chain.add(member);
+      expect([names(chain), chain.length]).toEqual(['abc'.replace(member.name, '') + member.name, 3]);
+    }
+  });
+
+  it('is empty when the last has left, and can be used again', () => {
+    const chain = new Chain<Member>();
+    const member = new Member('a');
+    chain.add(member);
+    chain.delete(member);
+    expect([chain.first, chain.length]).toEqual([undefined, 0]);
+    chain.add(member);
+    expect(names(chain)).toBe('a');
+  });
+});
