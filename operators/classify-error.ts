@@ -77,6 +77,9 @@ const LAST_RESORT: readonly (readonly [RegExp, ErrorClass])[] = [
   [/^(?:connection error\.|terminated|network error)$/i, 'transient'],
 ];
 
+/** An error made from a response by hand: `429 Too Many Requests`, `HTTP 503`, `Request failed with status code 429`. */
+const STATUS_IN_TEXT = /^(?:HTTP |(?:request failed with )?status(?: code)?:? )?([45]\d\d)\b(?! (?:items?|tokens?|characters?|bytes)\b)/i;
+
 const OUT_OF_CREDIT = /credit balance is too low/i;
 
 /** Where the items of a batch stand in a request, as `input[3]`, `$.input[3]` or `messages.3`. */
@@ -111,8 +114,9 @@ const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'r
  * | `BatchShapeError` | `contract` |
  * | whatever a call ends with that we aborted; an `AbortError` that we did not cause | `cancelled` |
  *
- * - **Reads** `status`, `statusCode`, `response.status`; `headers`, `responseHeaders`, `response.headers`; `code`, `type`, `param` and
- *   `message`, also of the bodies under `error`, `data`, `body`, `response` and `responseBody`.
+ * - **Reads** `status`, `statusCode`, `status_code`, `response.status`, `$metadata.httpStatusCode`, also when they are text; `headers`,
+ *   `responseHeaders`, `response.headers`; `code`, `type`, `param` and `message`, also of the bodies under `error`, `data`, `body`,
+ *   `response` and `responseBody`. When nothing else says anything, a status at the start of a message (`HTTP 503`).
  * - **Looks behind** `cause`, `lastError` and `errors` (the latest first), 16 errors at most; the nearest that says something decides.
  * - **No evidence means `itemFault`:** a plain throw of your work is most often about one of its items, and splitting finds out
  *   which, in at most twice as many calls as items. The verdict says `unrecognised`. Classify it as `fatal` yourself where that is
@@ -150,6 +154,8 @@ export function classifyError(error: unknown, context: ClassifyContext): Verdict
   const messages = links.flatMap((link) => evidenceOf(link).messages);
   const guess = LAST_RESORT.find(([pattern]) => messages.some((message) => pattern.test(message)));
   if (guess) return { class: guess[1] };
+  const status = messages.map((message) => STATUS_IN_TEXT.exec(message)?.[1]).find((found) => found !== undefined);
+  if (status !== undefined && byStatus(Number(status)) !== 'itemFault') return { class: byStatus(Number(status)) };
   const verdict = itemFault(evidenceOf(error), context);
   return verdict.blame ? verdict : { ...verdict, unrecognised: true };
 }

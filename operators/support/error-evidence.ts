@@ -19,8 +19,11 @@ export interface Evidence {
 const MAX_LINKS = 16;
 
 /** Where the body of a response may hang, and where one body may hang in another. */
-const BODY_FIELDS = ['error', 'data', 'body', 'response'] as const;
+const BODY_FIELDS = ['error', 'data', 'body', 'response', '$metadata'] as const;
 const MAX_BODY_DEPTH = 3;
+
+/** How SDKs spell it; the last is that of the AWS SDK. */
+const STATUS_FIELDS = ['status', 'statusCode', 'status_code', 'httpStatusCode'] as const;
 
 /** A body or message is a few hundred characters; of a longer one, which is an HTML page or worse, nothing behind this is read. */
 const MAX_TEXT = 65_536;
@@ -70,8 +73,14 @@ function bodiesOf(error: unknown): Fields[] {
 
 /** Some servers put the status into the body as a number, also in a stream that began with 200. */
 function statusOf(bodies: readonly Fields[]): number | undefined {
-  const candidates = [...bodies.flatMap((body) => [body['status'], body['statusCode']]), ...bodies.map((body) => body['code'])];
-  return candidates.find((value): value is number => Number.isInteger(value) && (value as number) >= 400 && (value as number) <= 599);
+  const named = bodies.flatMap((body) => STATUS_FIELDS.map((name) => body[name]));
+  return [...named, ...bodies.map((body) => body['code'])].map(statusIn).find((status) => status !== undefined);
+}
+
+/** From a number, or from one written as text. */
+function statusIn(value: unknown): number | undefined {
+  const status = typeof value === 'string' && /^\d{3}$/.test(value) ? Number(value) : value;
+  return typeof status === 'number' && Number.isInteger(status) && status >= 400 && status <= 599 ? status : undefined;
 }
 
 function parsed(text: unknown): unknown {

@@ -31,6 +31,8 @@ export function startWork<R>(work: () => ObservableInput<R>, observer: WorkObser
     return IDLE;
   }
   if (isPromise(input)) return new PromiseWork(input, observer);
+  // The work itself may have made its consumer leave.
+  if (owner?.closed) return IDLE;
   const listener = new WorkSubscriber(observer);
   owner?.add(listener);
   try {

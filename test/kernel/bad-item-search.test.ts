@@ -297,8 +297,8 @@ describe('a search, step by step', () => {
   it('marks nobody when what failed together succeeds apart', () => {
     const search = new BadItemSearch<string>(0, limits(2), () => true);
     const spent = { calls: 1, blameRounds: 0, alone: 0 };
-    expect(search.failed(['a', 'b'], 0, undefined, spent)).toMatchObject({ reject: [], send: ['a'] });
-    expect(search.succeeded(['a'], { ...spent, calls: 2 })).toMatchObject({ infer: [], send: ['b'] });
+    expect(search.failed(['a', 'b'], 0, undefined, spent)).toMatchObject({ reject: [], send: ['a'], blamed: false });
+    expect(search.succeeded(['a'], { ...spent, calls: 2 })).toMatchObject({ infer: [], send: ['b'], blamed: false });
     expect(search.succeeded(['b'], { ...spent, calls: 3 })).toMatchObject({ reject: [], infer: [], giveUp: [], send: [] });
   });
 
@@ -311,6 +311,38 @@ describe('a search, step by step', () => {
     });
     expect(calls).toEqual([range(4), [0, 1], [2]]);
     expect(fates.get(2)).toBe('done');
+  });
+
+  it('sends the rest of a blamed group in one piece, one level below the call it began with', () => {
+    const search = new BadItemSearch<number>(2, limits(5), () => true);
+    const step = search.failed(range(5), 2, new Set([0]), { calls: 1, blameRounds: 0, alone: 0 });
+    expect(step).toMatchObject({ reject: [0], send: [1, 2, 3, 4], depth: 3, blamed: true });
+    expect(search.untold({ calls: 2, blameRounds: 1, alone: 0 })).toMatchObject({ reject: [], send: [], blamed: false });
+  });
+
+  it('asks nothing for those who have left, and learns nothing from a call in which somebody was missing', () => {
+    const gone = new Set<number>();
+    const search = new BadItemSearch<number>(0, limits(8), (item) => !gone.has(item));
+    const spent = { calls: 1, blameRounds: 0, alone: 0 };
+    expect(search.failed(range(8), 0, undefined, spent)).toMatchObject({ send: [0, 1, 2, 3] });
+    // The one that left may have been the bad one, so nothing is sure about the other half.
+    gone.add(3);
+    expect(search.succeeded([0, 1, 2], spent)).toMatchObject({ send: [4, 5, 6, 7], depth: 1 });
+    expect(search.failed([4, 5, 6, 7], 1, undefined, spent)).toMatchObject({ send: [4, 5], depth: 2 });
+    gone.add(7);
+    expect(search.succeeded([4, 5], spent)).toMatchObject({ infer: [], giveUp: [], send: [6] });
+    gone.add(6);
+    expect(search.failed([6], 3, undefined, spent)).toMatchObject({ reject: [], send: [] });
+  });
+
+  it('puts nothing aside for one who has left', () => {
+    const gone = new Set<number>();
+    const search = new BadItemSearch<number>(0, limits(4), (item) => !gone.has(item));
+    const spent = { calls: 1, blameRounds: 0, alone: 0 };
+    expect(search.failed(range(4), 0, undefined, spent)).toMatchObject({ send: [0, 1] });
+    expect(search.failed([0, 1], 1, undefined, spent)).toMatchObject({ send: [0] });
+    gone.add(2);
+    expect(search.failed([0], 2, undefined, spent)).toMatchObject({ reject: [0], send: [1, 3] });
   });
 
   it('halves what is left of a group once too much blame has been followed', () => {

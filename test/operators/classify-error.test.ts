@@ -334,6 +334,27 @@ describe('statuses', () => {
       expect(verdict(error)).toEqual({ class: 'itemFault', unrecognised: true });
   });
 
+  it.each([
+    [{ $metadata: { httpStatusCode: 429 } }, 'throttled'],
+    [{ $metadata: { httpStatusCode: 500 } }, 'transient'],
+    [{ status_code: 403 }, 'fatal'],
+    [{ status: '429' }, 'throttled'],
+    [{ code: '503' }, 'transient'],
+  ])('reads %j as %s', (fields, expected) => {
+    expect(verdict(failure(fields))).toEqual({ class: expected });
+  });
+
+  it.each([
+    ['429 Too Many Requests', { class: 'throttled' }],
+    ['HTTP 503', { class: 'transient' }],
+    ['Request failed with status code 401', { class: 'fatal' }],
+    ['400 Bad Request', { class: 'itemFault', unrecognised: true }],
+    ['500 items are too many', { class: 'itemFault', unrecognised: true }],
+    ['row 429 is empty', { class: 'itemFault', unrecognised: true }],
+  ])('takes the message "%s" for %j', (message, expected) => {
+    expect(verdict(failure({}, message))).toEqual(expected);
+  });
+
   it('prefers the nearest error that says something', () => {
     expect(verdict(failure({}, 'the call failed', failure({ status: 401 }, 'no', failure({ status: 503 }))))).toEqual({ class: 'fatal' });
   });

@@ -120,6 +120,16 @@ describe('what is given up', () => {
     });
   });
 
+  it('is reported once, also when the consumer leaves later', () => {
+    const { guesses, questions, events, subscription } = speculation(() => NEVER);
+    questions.next(1);
+    guesses.next(2);
+    questions.complete();
+    expect(events).toHaveLength(1);
+    subscription.unsubscribe();
+    expect(events).toEqual([1, 1].map((count) => ({ type: 'cancelled', operator: 'speculate', lane: 'default', count })));
+  });
+
   it('cannot come back by answering its signal', () => {
     const { guesses, questions, log, events } = speculation(
       (call, { signal }) =>

@@ -474,7 +474,7 @@ describe('keys', () => {
             signal.addEventListener('abort', () => made.push(`abort ${item}`));
             return item === 'a1' ? of(item) : NEVER;
           },
-          { key: (item) => item.charAt(0) },
+          { key: (item) => item.charAt(0), keepLast: true },
         ),
       )
       .subscribe(() => {
@@ -482,7 +482,7 @@ describe('keys', () => {
       });
     source.next('a1');
     source.next('a3');
-    expect(made).toEqual(['a1', 'abort a1', 'a2', 'abort a2', 'a3']);
+    expect(made).toEqual(['a1', 'a2', 'abort a2', 'a3']);
   });
 
   it('count while their item waits for debounceMs', () => {

@@ -59,11 +59,11 @@ describe('docs/traps.md', () => {
     const upTo = (last: number, first = 1): string[] => Array.from({ length: last - first + 1 }, (_, i) => String(first + i));
     expect(numbersIn('RxJS')).toEqual(upTo(9));
     expect(numbersIn('Other packages')).toEqual(upTo(29, 10));
-    expect(numbersIn('Seed 000')).toEqual(upTo(8));
-    expect(numbersIn('Seed 001')).toEqual(upTo(5));
-    expect(numbersIn('Seed 002')).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']);
-    expect(numbersIn('Seed 003')).toEqual(upTo(9));
-    expect(numbersIn('Seed 004')).toEqual(upTo(12));
+    expect(numbersIn('Copied: tools in parallel')).toEqual(upTo(8));
+    expect(numbersIn('Copied: documents and their parts')).toEqual(upTo(5));
+    expect(numbersIn('Copied: recipes for batches')).toEqual(['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']);
+    expect(numbersIn('Copied: time limits')).toEqual(upTo(9));
+    expect(numbersIn('Copied: three levels of limits')).toEqual(upTo(12));
   });
 
   it('names a test in each row, or says why there is none', () => {
