@@ -1,9 +1,9 @@
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
-import type { BatchWork } from './support/batch-engine.js';
-import { GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './support/batch-options.js';
-import type { BatchStreamOptions } from './support/batch-stream.js';
-import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batch-stream.js';
+import type { BatchWork } from './support/batching/batch-engine.js';
+import { GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './support/batching/batch-options.js';
+import type { BatchStreamOptions } from './support/batching/batch-stream.js';
+import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batching/batch-stream.js';
 import { FlowConfigError } from './support/errors.js';
 import { known, orDefault, required } from './support/options.js';
 import type { PullSource } from './support/pull.js';

@@ -1,10 +1,10 @@
 import type { OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
-import type { BatchWork } from './support/batch-engine.js';
-import { GATED_BATCH_DEFAULTS } from './support/batch-options.js';
-import type { BatchStreamOptions } from './support/batch-stream.js';
-import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batch-stream.js';
+import type { BatchWork } from './support/batching/batch-engine.js';
+import { GATED_BATCH_DEFAULTS } from './support/batching/batch-options.js';
+import type { BatchStreamOptions } from './support/batching/batch-stream.js';
+import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batching/batch-stream.js';
 import { connect } from './support/connect.js';
 import { required } from './support/options.js';
 import type { Settled } from './support/types.js';

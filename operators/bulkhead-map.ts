@@ -5,9 +5,9 @@ import { unusable } from './support/answers.js';
 import { ask } from './support/ask.js';
 import { FlowConfigError } from './support/errors.js';
 import { callback, count, orDefault, required } from './support/options.js';
-import type { SlotConfig, SlotOptions } from './support/slot-options.js';
-import { SLOT_DEFAULTS, SLOT_OPTIONS, slotConfig } from './support/slot-options.js';
-import { runInSlots } from './support/slots.js';
+import type { SlotConfig, SlotOptions } from './support/slots/slot-options.js';
+import { SLOT_DEFAULTS, SLOT_OPTIONS, slotConfig } from './support/slots/slot-options.js';
+import { runInSlots } from './support/slots/slots.js';
 import type { ItemContext, Overflow, Settled } from './support/types.js';
 
 export interface BulkheadMapOptions<T> extends SlotOptions {

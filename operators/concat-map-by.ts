@@ -2,9 +2,9 @@ import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
 import { oneOf, orDefault, required } from './support/options.js';
-import type { SlotConfig, SlotOptions } from './support/slot-options.js';
-import { SLOT_DEFAULTS, SLOT_OPTIONS, slotConfig } from './support/slot-options.js';
-import { runInSlots } from './support/slots.js';
+import type { SlotConfig, SlotOptions } from './support/slots/slot-options.js';
+import { SLOT_DEFAULTS, SLOT_OPTIONS, slotConfig } from './support/slots/slot-options.js';
+import { runInSlots } from './support/slots/slots.js';
 import type { ItemContext, Settled } from './support/types.js';
 
 export interface ConcatMapByOptions extends SlotOptions {

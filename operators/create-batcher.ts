@@ -1,12 +1,12 @@
 import { Observable, Subscription } from 'rxjs';
 import { classifyError } from './classify-error.js';
-import type { BatchWork, Job } from './support/batch-engine.js';
-import { BatchEngine } from './support/batch-engine.js';
-import type { GatedBatchOptions } from './support/batch-options.js';
-import { engineConfig } from './support/batch-options.js';
+import type { BatchWork, Job } from './support/batching/batch-engine.js';
+import { BatchEngine } from './support/batching/batch-engine.js';
+import type { GatedBatchOptions } from './support/batching/batch-options.js';
+import { engineConfig } from './support/batching/batch-options.js';
+import type { Load, Party } from './support/batching/load.js';
+import { PromiseLoad, SettledLoad, SharedItem, SignalLoads, StreamLoad } from './support/batching/load.js';
 import { CallbackError, ClosedError } from './support/errors.js';
-import type { Load, Party } from './support/load.js';
-import { PromiseLoad, SettledLoad, SharedItem, SignalLoads, StreamLoad } from './support/load.js';
 import { callback, count, durationMs, required } from './support/options.js';
 import type { Settled } from './support/types.js';
 

@@ -1,7 +1,7 @@
-import { FlowLimiter } from './support/limiter.js';
-import type { Limiter, LimiterOptions } from './support/limiter-types.js';
+import { FlowLimiter } from './support/limiting/limiter.js';
+import type { Limiter, LimiterOptions } from './support/limiting/limiter-types.js';
 
-export { LIMITER_DEFAULTS } from './support/limiter-options.js';
+export { LIMITER_DEFAULTS } from './support/limiting/limiter-options.js';
 export type {
   Bidder,
   Cost,
@@ -13,7 +13,7 @@ export type {
   LimiterOptions,
   LimiterSnapshot,
   Place,
-} from './support/limiter-types.js';
+} from './support/limiting/limiter-types.js';
 
 /**
  * One queue for everything an account limits: slots, requests per minute and tokens per minute. Waiting for the rate holds no

@@ -1,10 +1,10 @@
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
 import { onAbort } from './support/abort.js';
-import type { BatchWork } from './support/batch-engine.js';
-import { BatchEngine } from './support/batch-engine.js';
-import type { EngineConfig, GatedBatchOptions } from './support/batch-options.js';
-import { engineConfig, GATED_BATCH_DEFAULTS } from './support/batch-options.js';
+import type { BatchWork } from './support/batching/batch-engine.js';
+import { BatchEngine } from './support/batching/batch-engine.js';
+import type { EngineConfig, GatedBatchOptions } from './support/batching/batch-options.js';
+import { engineConfig, GATED_BATCH_DEFAULTS } from './support/batching/batch-options.js';
 import { FlowConfigError } from './support/errors.js';
 import { count, known, required } from './support/options.js';
 import type { Settled } from './support/types.js';

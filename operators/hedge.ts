@@ -5,15 +5,15 @@ import { schedulerOption } from './support/alarm.js';
 import { FlowConfigError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
 import { safeSink } from './support/events.js';
-import { HedgeStats } from './support/hedge-stats.js';
-import type { HedgeAttempt } from './support/hedger.js';
-import { Hedger } from './support/hedger.js';
-import type { Limiter, LimiterJob } from './support/limiter.js';
+import type { Limiter, LimiterJob } from './support/limiting/limiter.js';
 import { callback, durationMs, known, orDefault, positive, required } from './support/options.js';
+import { HedgeStats } from './support/racing/hedge-stats.js';
+import type { HedgeAttempt } from './support/racing/hedger.js';
+import { Hedger } from './support/racing/hedger.js';
 import type { Classify } from './support/types.js';
 
-export { HedgeStats } from './support/hedge-stats.js';
-export type { HedgeAttempt, HedgeContext } from './support/hedger.js';
+export { HedgeStats } from './support/racing/hedge-stats.js';
+export type { HedgeAttempt, HedgeContext } from './support/racing/hedger.js';
 
 export interface HedgeOptions {
   /**

@@ -2,18 +2,18 @@ import type { ObservableInput, ObservedValueOf, SchedulerLike } from 'rxjs';
 import { asapScheduler, from, Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
 import { schedulerOption } from './support/alarm.js';
+import type { LaneBatch, LaneMergerConfig } from './support/batching/lane-merger.js';
+import { LaneMerger } from './support/batching/lane-merger.js';
 import { connect } from './support/connect.js';
 import { FlowConfigError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
 import { safeSink } from './support/events.js';
-import type { LaneBatch, LaneMergerConfig } from './support/lane-merger.js';
-import { LaneMerger } from './support/lane-merger.js';
 import { LaneTable, overflow } from './support/lanes.js';
 import { notifier } from './support/notifier.js';
 import { callback, count, flag, known, oneOf, orDefault, positive } from './support/options.js';
 import type { Fairness, LaneOptions, Overflow } from './support/types.js';
 
-export type { LaneBatch } from './support/lane-merger.js';
+export type { LaneBatch } from './support/batching/lane-merger.js';
 
 /** A lane and where its items come from. */
 export interface MergeLane<T, N extends string = string> extends Omit<LaneOptions, 'name' | 'overflow'> {

@@ -7,10 +7,10 @@ import { FlowConfigError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
 import { safeSink } from './support/events.js';
 import { callback, count, durationMs, known, orDefault, required } from './support/options.js';
-import type { SpeculateContext } from './support/speculator.js';
-import { Speculator } from './support/speculator.js';
+import type { SpeculateContext } from './support/racing/speculator.js';
+import { Speculator } from './support/racing/speculator.js';
 
-export type { SpeculateContext } from './support/speculator.js';
+export type { SpeculateContext } from './support/racing/speculator.js';
 
 export interface SpeculateOptions<P, T, R> {
   /** Calls that are likely to come; each is run at once. Its completion is ignored, its error is the result's. */

@@ -6,7 +6,7 @@ import { connect } from './support/connect.js';
 import type { FlowSink } from './support/events.js';
 import { safeSink } from './support/events.js';
 import { callback, count, durationMs, flag, known, oneOf, orDefault, required } from './support/options.js';
-import { Switcher } from './support/switcher.js';
+import { Switcher } from './support/racing/switcher.js';
 import type { ItemContext } from './support/types.js';
 
 export interface SwitchLatestOptions<T> {

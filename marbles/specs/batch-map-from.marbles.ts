@@ -1,7 +1,7 @@
 import { map, of, take, tap } from 'rxjs';
 import type { BatchMapFromOptions } from '../../operators/batch-map-from.js';
 import { batchMapFrom } from '../../operators/batch-map-from.js';
-import type { BatchWork } from '../../operators/support/batch-engine.js';
+import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
 import type { Settled } from '../../operators/support/types.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 

@@ -1,7 +1,7 @@
 import { map, merge, mergeMap, of, Subject, tap } from 'rxjs';
 import type { DivideRetryOptions } from '../../operators/divide-retry.js';
 import { divideRetry } from '../../operators/divide-retry.js';
-import type { BatchWork } from '../../operators/support/batch-engine.js';
+import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
 import type { Settled } from '../../operators/support/types.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 

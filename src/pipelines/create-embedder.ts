@@ -3,7 +3,7 @@ import type { Batcher, LoadOptions } from '../../operators/create-batcher.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { GatedBatchOptions } from '../../operators/support/batch-options.js';
+import type { GatedBatchOptions } from '../../operators/support/batching/batch-options.js';
 import { FlowConfigError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
 import { safeSink } from '../../operators/support/events.js';

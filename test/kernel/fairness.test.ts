@@ -210,6 +210,8 @@ describe.each(KINDS)('under %s', (kind) => {
     expect(owner.plan({ places: 5, trigger: 2 })[0]!.lane).toBe(2);
     expect(owner.plan({ places: 5, trigger: 2 })).toHaveLength(5);
     expect(owner.plan({ places: 5, trigger: 1, rides: false }).map(({ lane }) => lane)).toEqual([1, 1, 1, 1, 1]);
+    for (const entry of owner.entries) if (entry.lane === 1 && owner.queue.count(1) > 2) owner.leave(entry);
+    expect(owner.plan({ places: 5, trigger: 1, rides: false }).map(({ lane }) => lane)).toEqual([1, 1]);
   });
 
   it('ends a lane for this batch when told so, and goes on with the others', () => {

@@ -1,6 +1,6 @@
 import { of } from 'rxjs';
 import { batchMapFrom } from '../../operators/batch-map-from.js';
-import { GATED_BATCH_OPTIONS } from '../../operators/support/batch-options.js';
+import { GATED_BATCH_OPTIONS } from '../../operators/support/batching/batch-options.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { gatedRows, nested, streamRows } from './gated-options.js';

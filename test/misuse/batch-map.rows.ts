@@ -1,6 +1,6 @@
 import { of } from 'rxjs';
 import { batchMap } from '../../operators/batch-map.js';
-import { GATED_BATCH_OPTIONS } from '../../operators/support/batch-options.js';
+import { GATED_BATCH_OPTIONS } from '../../operators/support/batching/batch-options.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { gatedRows, nested, overflowRows, streamRows } from './gated-options.js';

@@ -1,6 +1,6 @@
 import { of } from 'rxjs';
 import { concatMapBy } from '../../operators/concat-map-by.js';
-import { SLOT_OPTIONS } from '../../operators/support/slot-options.js';
+import { SLOT_OPTIONS } from '../../operators/support/slots/slot-options.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { slotRows } from './slot-rows.js';

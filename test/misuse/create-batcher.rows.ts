@@ -1,6 +1,6 @@
 import { of } from 'rxjs';
 import { createBatcher } from '../../operators/create-batcher.js';
-import { GATED_BATCH_OPTIONS } from '../../operators/support/batch-options.js';
+import { GATED_BATCH_OPTIONS } from '../../operators/support/batching/batch-options.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { gatedRows, nested, overflowRows } from './gated-options.js';

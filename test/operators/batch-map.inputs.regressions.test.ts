@@ -6,7 +6,7 @@ import type { BatchMapOptions } from '../../operators/batch-map.js';
 import { batchMap } from '../../operators/batch-map.js';
 import { batchMapFrom } from '../../operators/batch-map-from.js';
 import { createBatcher } from '../../operators/create-batcher.js';
-import type { BatchWork } from '../../operators/support/batch-engine.js';
+import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
 import { FlowConfigError } from '../../operators/support/errors.js';
 import type { Settled } from '../../operators/support/types.js';
 

@@ -6,7 +6,7 @@ import { createWorker } from '../../marbles/worker.js';
 import type { BatchMapOptions } from '../../operators/batch-map.js';
 import { batchMap } from '../../operators/batch-map.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { BatchWork } from '../../operators/support/batch-engine.js';
+import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
 import { BatchShapeError, CallbackError, isFlowError, SplitBudgetError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
 import type { BatchResult, CallContext, Fulfilled, Rejected, Settled } from '../../operators/support/types.js';

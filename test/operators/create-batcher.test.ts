@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { BatcherOptions } from '../../operators/create-batcher.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { BatchWork } from '../../operators/support/batch-engine.js';
+import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
 import { ClosedError, DeadlineError, isFlowError, OverflowError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
 

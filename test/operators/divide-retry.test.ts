@@ -6,7 +6,7 @@ import { batchMap } from '../../operators/batch-map.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import type { DivideRetryOptions } from '../../operators/divide-retry.js';
 import { divideRetry } from '../../operators/divide-retry.js';
-import type { BatchWork } from '../../operators/support/batch-engine.js';
+import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
 import { AttemptTimeoutError, CallbackError, DeadlineError, isFlowError, SplitBudgetError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
 import type { CallContext, Settled } from '../../operators/support/types.js';

@@ -1,4 +1,4 @@
-import type { Order, Oversize, RetryOptions, SplitOptions, Window } from '../../operators/support/batch-options.js';
+import type { Order, Oversize, RetryOptions, SplitOptions, Window } from '../../operators/support/batching/batch-options.js';
 import type { LaneOptions, Overflow } from '../../operators/support/types.js';
 import { Dice } from './dice.js';
 

@@ -12,16 +12,16 @@ interface Bug extends Mutation {
   readonly says: RegExp;
 }
 
-const ENGINE = 'support/batch-engine.ts';
-const CALLS = 'support/batch-calls.ts';
-const GATE = 'support/batch-gate.ts';
-const INTAKE = 'support/batch-intake.ts';
-const OUTBOX = 'support/batch-outbox.ts';
-const REPAIR = 'support/batch-repair.ts';
+const ENGINE = 'support/batching/batch-engine.ts';
+const CALLS = 'support/batching/batch-calls.ts';
+const GATE = 'support/batching/batch-gate.ts';
+const INTAKE = 'support/batching/batch-intake.ts';
+const OUTBOX = 'support/batching/batch-outbox.ts';
+const REPAIR = 'support/batching/batch-repair.ts';
 const SEARCH = 'kernel/bad-item-search.ts';
-const QUEUE = 'support/batch-queue.ts';
-const LIMITER = 'support/limiter-pump.ts';
-const LOAD = 'support/load.ts';
+const QUEUE = 'support/batching/batch-queue.ts';
+const LIMITER = 'support/limiting/limiter-pump.ts';
+const LOAD = 'support/batching/load.ts';
 
 const BUGS: readonly Bug[] = [
   {
@@ -40,7 +40,7 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'results shifted by one',
-    file: 'support/stitch.ts',
+    file: 'support/batching/stitch.ts',
     from: 'const entry = list[i];',
     to: 'const entry = list[(i + 1) % size];',
     says: /item \d+ got /,
@@ -132,7 +132,7 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'a pause ignored',
-    file: 'support/limiter-rates.ts',
+    file: 'support/limiting/limiter-rates.ts',
     from: "if (now < this.#pausedUntil) return 'pause';",
     to: '',
     says: /was told to wait/,
@@ -195,7 +195,7 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'a failure that does not end the stream',
-    file: 'support/batch-stream.ts',
+    file: 'support/batching/batch-stream.ts',
     from: 'if (job.failed && config.engine.failFast)',
     to: 'if (false as boolean)',
     says: /though the first failure ends the stream/,
@@ -243,7 +243,7 @@ describe('planted bugs', () => {
 
   it('does not plant a bug where the source has changed', async () => {
     await expect(mutate({ file: ENGINE, from: 'this.#nowhere', to: '' })).rejects.toThrow(
-      'expected operators/support/batch-engine.ts to contain `this.#nowhere` once, found it 0 times',
+      'expected operators/support/batching/batch-engine.ts to contain `this.#nowhere` once, found it 0 times',
     );
     await expect(mutate({ file: ENGINE, from: 'this.#run();', to: '' })).rejects.toThrow('times');
   });

@@ -42,21 +42,21 @@ describe('promises as work', () => {
   it.each([
     {
       name: 'a slot freed before the promise has settled',
-      file: 'support/batch-calls.ts',
+      file: 'support/batching/batch-calls.ts',
       from: 'lease.releaseAfter(running.settled);',
       to: "lease.release('cancelled');",
       says: /slots, \d are held/,
     },
     {
       name: 'a slot kept after its grace',
-      file: 'support/limiter-pump.ts',
+      file: 'support/limiting/limiter-pump.ts',
       from: 'this.#read() + this.#config.abortGraceMs',
       to: 'this.#read() + this.#config.abortGraceMs + 500',
       says: /slots, \d are held/,
     },
     {
       name: 'a slot kept for its whole grace',
-      file: 'support/limiter-lease.ts',
+      file: 'support/limiting/limiter-lease.ts',
       from: 'work.then(release, release);',
       to: '',
       says: /slots, \d are held/,

@@ -3,7 +3,7 @@ import type { batchMap } from '../../operators/batch-map.js';
 import type { batchMapFrom } from '../../operators/batch-map-from.js';
 import type { Batcher, createBatcher } from '../../operators/create-batcher.js';
 import type { createLimiter, Lease, Limiter, LimiterSnapshot } from '../../operators/create-limiter.js';
-import type { GatedBatchOptions, Window } from '../../operators/support/batch-options.js';
+import type { GatedBatchOptions, Window } from '../../operators/support/batching/batch-options.js';
 import type { Settled, Verdict } from '../../operators/support/types.js';
 import { BudgetModel } from './budget-model.js';
 import { Clock, WatchedScheduler } from './clock.js';

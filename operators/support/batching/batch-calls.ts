@@ -1,0 +1,192 @@
+import type { ObservableInput } from 'rxjs';
+import { Bag } from '../../kernel/bag.js';
+import { Ring } from '../../kernel/ring.js';
+import { AttemptTimeoutError, BatchShapeError } from '../errors.js';
+import type { FlushReason } from '../events.js';
+import type { Lease } from '../limiting/limiter.js';
+import type { BatchResult, CallContext, ErrorClass } from '../types.js';
+import { startWork } from '../work.js';
+import type { BatchGate } from './batch-gate.js';
+import type { EngineConfig } from './batch-options.js';
+import { Context } from './context.js';
+import type { Job, Root, Search } from './job.js';
+import { Call } from './job.js';
+
+/** Sends one batch: as many results as items, in one of the shapes `BatchResult` names. */
+export type BatchWork<T, R> = (items: readonly T[], context: CallContext) => ObservableInput<BatchResult<R>>;
+
+/** A batch that has its permit. */
+export interface Launch<T, R> {
+  readonly jobs: readonly Job<T, R>[];
+  readonly lane: number;
+  readonly root: Root<T, R>;
+  readonly attempt: number;
+  readonly depth: number;
+  readonly weight: number;
+  readonly reason: FlushReason;
+  /** What waits for the end of the call. */
+  readonly search?: Search<T, R> | undefined;
+}
+
+/** What calls need of the engine they belong to. */
+export interface CallsHost<T, R> {
+  now(): number;
+  laneName(lane: number): string;
+  succeeded(call: Call<T, R>, answer: BatchResult<R>): void;
+  failed(call: Call<T, R>, error: unknown): void;
+  /** Its last member has left. */
+  abandoned(call: Call<T, R>): void;
+  /** Whether the engine was closed. */
+  isOver(): boolean;
+}
+
+/** The calls under way: starts them, listens to them, stops them, and gives their leases back. */
+export class BatchCalls<T, R> {
+  readonly #config: EngineConfig<T>;
+  readonly #work: BatchWork<T, R>;
+  readonly #gate: BatchGate<T, R>;
+  readonly #host: CallsHost<T, R>;
+  readonly #calls = new Bag<Call<T, R>>();
+  /** Leases of finished calls, released after their results went out. */
+  readonly #spent = new Ring<Lease>();
+  #retrying = 0;
+  /** No attempt takes too long before this; it may be the time of one that is over. */
+  #timeoutAt = Infinity;
+
+  constructor(config: EngineConfig<T>, work: BatchWork<T, R>, gate: BatchGate<T, R>, host: CallsHost<T, R>) {
+    this.#config = config;
+    this.#work = work;
+    this.#gate = gate;
+    this.#host = host;
+  }
+
+  get size(): number {
+    return this.#calls.size;
+  }
+
+  /** A copy: whoever looks at them may end them. */
+  get all(): readonly Call<T, R>[] {
+    return [...this.#calls.items];
+  }
+
+  /** Those that are not a first attempt. */
+  get retrying(): number {
+    return this.#retrying;
+  }
+
+  /** Leases to be given back. */
+  get spent(): number {
+    return this.#spent.length;
+  }
+
+  launch({ jobs, lane, root, attempt, depth, weight, reason, search }: Launch<T, R>, lease: Lease): void {
+    const { operator, attemptTimeoutMs, onEvent } = this.#config;
+    const now = this.#host.now();
+    const size = jobs.length;
+    const laneName = this.#host.laneName(lane);
+    const call = new Call<T, R>(jobs, lane, root, attempt, depth, weight, lease, now, now + attemptTimeoutMs);
+    call.search = search;
+    this.#calls.add(call);
+    this.#timeoutAt = Math.min(this.#timeoutAt, call.timeoutAt);
+    if (attempt > 1) this.#retrying++;
+    onEvent?.({ type: 'batchFormed', operator, lane: laneName, reason, size, weight, waitMs: now - (jobs[0] as Job<T, R>).acceptedAt });
+    onEvent?.({
+      type: 'attemptStarted',
+      operator,
+      lane: laneName,
+      batchId: root.id,
+      size,
+      weight,
+      attempt,
+      splitDepth: depth,
+      executing: this.#gate.limiter.executing,
+    });
+    const context = new Context(call, laneName, this.#gate.limiter);
+    const items = jobs.map((job) => job.input);
+    call.running = startWork(() => this.#work(items, context), {
+      done: (answer: BatchResult<R>, empty) => {
+        if (call.over) return;
+        if (empty) this.#host.failed(call, new BatchShapeError(operator, size, 0, 'the work completed without an answer'));
+        else this.#host.succeeded(call, answer);
+      },
+      failed: (error) => {
+        if (!call.over) this.#host.failed(call, error);
+      },
+    });
+    // The work may have made its last member leave before it returned.
+    if (call.abort.aborted) this.#letGo(call);
+  }
+
+  /** The call is over; its lease goes back once its results are out. */
+  end(call: Call<T, R>, outcome: 'ok' | 'cancelled' | ErrorClass): void {
+    call.over = true;
+    this.#calls.delete(call);
+    if (this.#calls.size === 0) this.#timeoutAt = Infinity;
+    if (call.attempt > 1) this.#retrying--;
+    if (!call.abort.aborted) this.#spent.push(call.lease);
+    const { operator, onEvent } = this.#config;
+    const { attempt, root, jobs } = call;
+    const isTimed = outcome === 'ok' && this.#gate.isTimed;
+    if (!isTimed && onEvent === undefined) return;
+    const latencyMs = this.#host.now() - call.startedAt;
+    if (isTimed) this.#gate.took(latencyMs);
+    onEvent?.({
+      type: 'attemptEnded',
+      operator,
+      lane: this.#host.laneName(call.lane),
+      batchId: root.id,
+      size: jobs.length,
+      attempt,
+      outcome,
+      latencyMs,
+    });
+  }
+
+  /** Everybody has left the call. */
+  abandon(call: Call<T, R>): void {
+    if (call.over) return;
+    this.#stop(call);
+    this.end(call, 'cancelled');
+    this.#host.abandoned(call);
+  }
+
+  /** Ends the attempts that have taken too long. */
+  expire(now: number): void {
+    if (now < this.#timeoutAt) return;
+    const { operator, attemptTimeoutMs } = this.#config;
+    // From the end: what takes the place of one that is over has been looked at already.
+    for (let i = this.#calls.size - 1; i >= 0; i--) {
+      const call = this.#calls.items[i];
+      if (call === undefined || call.timeoutAt > now) continue;
+      this.#stop(call);
+      this.#host.failed(call, new AttemptTimeoutError(operator, attemptTimeoutMs));
+    }
+    this.#timeoutAt = Infinity;
+    for (const call of this.#calls.items) this.#timeoutAt = Math.min(this.#timeoutAt, call.timeoutAt);
+  }
+
+  /** When to look again whether an attempt has taken too long. */
+  nextTimeoutAt(): number {
+    return this.#timeoutAt;
+  }
+
+  /** Gives one lease back. */
+  release(): void {
+    this.#spent.shift()?.release();
+  }
+
+  /** Stops listening to the call and aborts it: what the work says to that is not its answer. */
+  #stop(call: Call<T, R>): void {
+    call.over = true;
+    call.running?.cancel();
+    call.abort.abort();
+    if (call.running) this.#letGo(call);
+  }
+
+  /** An Observable has stopped, so its slot is free; a promise goes on, and keeps it for a while. */
+  #letGo({ running, lease }: Call<T, R>): void {
+    running?.cancel();
+    if (running?.settled && !(this.#host.isOver() && this.#gate.ownsLimiter)) lease.releaseAfter(running.settled);
+    else lease.release('cancelled');
+  }
+}

@@ -1,0 +1,406 @@
+import { asyncScheduler } from 'rxjs';
+import { Alarm } from '../alarm.js';
+import { DeadlineError } from '../errors.js';
+import type { FlowEvent } from '../events.js';
+import type { Lease } from '../limiting/limiter.js';
+import type { BatchWork } from './batch-calls.js';
+import { BatchCalls } from './batch-calls.js';
+import { BatchGate } from './batch-gate.js';
+import { BatchIntake } from './batch-intake.js';
+import type { EngineConfig } from './batch-options.js';
+import { BatchOutbox } from './batch-outbox.js';
+import { BatchQueue } from './batch-queue.js';
+import { BatchRepair } from './batch-repair.js';
+import { BatchTiming } from './batch-timing.js';
+import { Boundaries } from './boundaries.js';
+import type { Job, Search } from './job.js';
+import { DONE, FLYING, NEW, Root, totalWeight, WAITING } from './job.js';
+
+export type { BatchWork } from './batch-calls.js';
+export type { Job } from './job.js';
+
+/** Who owns an engine: told what to hand on, one thing at a time, never from inside another of its calls. */
+export interface EngineHost<T, R> {
+  settled(job: Job<T, R>): void;
+  /** Nothing is waiting or under way, and `finish` was called. */
+  finished(): void;
+  /** A rule of yours threw: the engine cannot go on. */
+  failed(error: unknown): void;
+  /** An item is too much, under `overflow: 'error'` or `oversize: 'error'`; it has been rejected. */
+  overflowed?(error: unknown): void;
+  /** There may be room for more. */
+  room?(): void;
+}
+
+/**
+ * The one drain engine behind every gated operator: accepts items into lanes, forms a batch when a permit is granted (never
+ * before), runs it, repairs what fails, and settles every accepted item exactly once.
+ *
+ * One loop does everything. Whatever happens while it runs (a sink that feeds the source, work that completes at once, a
+ * lease granted inside a release) changes state and lets the loop come round again, so nothing recurses.
+ */
+export class BatchEngine<T, R> {
+  readonly #config: EngineConfig<T>;
+  readonly #host: EngineHost<T, R>;
+  readonly #alarm: Alarm;
+  readonly #timing: BatchTiming<T, R>;
+  readonly #queue: BatchQueue<T, R>;
+  readonly #gate: BatchGate<T, R>;
+  readonly #intake: BatchIntake<T, R>;
+  readonly #calls: BatchCalls<T, R>;
+  readonly #repair: BatchRepair<T, R>;
+  readonly #outbox: BatchOutbox<T, R>;
+  #batches = 0;
+  #busy = false;
+  #again = false;
+  #over = false;
+
+  constructor(config: EngineConfig<T>, work: BatchWork<T, R>, host: EngineHost<T, R>) {
+    this.#config = config;
+    this.#host = host;
+    this.#alarm = new Alarm(config.scheduler ?? asyncScheduler, () => {
+      this.#run();
+    });
+    const boundaries = new Boundaries(config.table.lanes.length);
+    this.#queue = new BatchQueue(config.table, config.maxSize, config.maxQueued, config.lookahead);
+    const now = (): number => this.#alarm.now();
+    const laneName = (lane: number): string => this.#laneName(lane);
+    this.#outbox = new BatchOutbox(config, { now, laneName });
+    this.#gate = new BatchGate(config, this.#queue, {
+      now,
+      laneName,
+      lead: () => this.#lead,
+      granted: (lease) => {
+        this.#granted(lease);
+      },
+      refused: (error) => {
+        this.rejectAll(error);
+      },
+      freed: () => {
+        this.#run();
+      },
+    });
+    this.#timing = new BatchTiming(config, this.#queue, this.#gate, boundaries, {
+      framed: () => {
+        this.#run();
+      },
+      failed: (error) => {
+        host.failed(error);
+      },
+    });
+    this.#intake = new BatchIntake(config, this.#queue, this.#outbox, boundaries, this.#gate, host.room === undefined);
+    this.#calls = new BatchCalls(config, work, this.#gate, {
+      now,
+      laneName,
+      isOver: () => this.#over,
+      succeeded: (call, answer) => {
+        this.#repair.succeed(call, answer);
+        this.#run();
+      },
+      failed: (call, error) => {
+        this.#repair.fail(call, error);
+        this.#run();
+      },
+      abandoned: ({ search }) => {
+        this.#skip(search);
+      },
+    });
+    this.#repair = new BatchRepair(config, this.#queue, {
+      now,
+      laneName,
+      executing: () => this.#calls.size,
+      retrying: () => this.#calls.retrying,
+      pause: (pauseMs) => {
+        this.#gate.limiter.penalize(pauseMs);
+      },
+      ended: (call, outcome) => {
+        this.#calls.end(call, outcome);
+      },
+      fulfil: (job, value) => {
+        this.#outbox.fulfil(job, value);
+      },
+      reject: (job, reason) => {
+        this.#outbox.reject(job, reason);
+      },
+    });
+  }
+
+  /** Accepted and not on its way: fresh, between attempts, or waiting as part of a split. */
+  get queued(): number {
+    return this.#queue.queued;
+  }
+
+  /** Calls under way. */
+  get executing(): number {
+    return this.#calls.size;
+  }
+
+  /** Results that wait for those of earlier items. */
+  get heldBack(): number {
+    return this.#outbox.held;
+  }
+
+  get room(): number {
+    return this.#queue.room - this.#outbox.length - this.#outbox.held;
+  }
+
+  /** What keeps the waiting items from leaving now. */
+  get heldBy(): 'slot' | 'rate' | 'window' {
+    if (!this.#gate.isWaiting) return 'window';
+    const { executing, concurrency } = this.#gate.limiter;
+    return executing >= concurrency ? 'slot' : 'rate';
+  }
+
+  /** Changes the concurrency of a limiter of its own. */
+  setConcurrency(concurrency: number): void {
+    this.#gate.limiter.setLimits({ concurrency });
+    this.#run();
+  }
+
+  /** @throws LaneUnknownError */
+  checkLane(laneName: string | undefined): void {
+    this.#config.table.at(laneName);
+  }
+
+  // ---- accepting ----------------------------------------------------------------------------------------------------
+
+  /** Accepts one item. It will be settled, through the host, exactly once. */
+  offer(input: T): void {
+    this.submit(this.accept(input, undefined));
+  }
+
+  /** The first half of `offer`, for an owner that must know the job before anything can happen to it. */
+  accept(input: T, owner: unknown, laneName?: string, deadlineMs?: number): Job<T, R> {
+    const burstAt = deadlineMs === undefined ? this.#timing.burstAt : undefined;
+    return this.#intake.accept(input, owner, laneName, deadlineMs, burstAt ?? this.#alarm.now());
+  }
+
+  /** The second half of `offer`; does nothing for a job that was given up in between. */
+  submit(job: Job<T, R>): void {
+    if (job.state !== NEW || this.#over) return;
+    this.#tell?.({ type: 'accepted', operator: this.#config.operator, lane: this.#laneName(job.lane), queued: this.#queue.queued });
+    if (!this.#intake.enter(job) || this.#changes(job)) this.#run();
+  }
+
+  /** Moves an item that waits to a more urgent lane; the returned job takes its place. */
+  hurry(job: Job<T, R>, laneName: string): Job<T, R> {
+    const moved = this.#intake.hurry(job, this.#config.table.at(laneName));
+    if ((moved !== job || job.whole) && this.#changes(moved)) this.#run();
+    return moved;
+  }
+
+  /** Gives an item up on behalf of its owner: it is not settled any more. A call is aborted when its last member has left. */
+  leave(job: Job<T, R>): void {
+    if (job.state === DONE) return;
+    this.#outbox.leave(job);
+    if (job.state === NEW) {
+      job.state = DONE;
+    } else {
+      this.#remove(job);
+      this.#tell?.({ type: 'cancelled', operator: this.#config.operator, lane: this.#laneName(job.lane), count: 1 });
+    }
+    this.#run();
+  }
+
+  /** Makes everything that waits now due, whatever its window. */
+  flush(): void {
+    this.#timing.flush(this.#intake.accepted);
+    this.#run();
+  }
+
+  /** No more items will come: what waits leaves as soon as permits allow, then the host is told. */
+  finish(): void {
+    this.#timing.finish();
+    this.#run();
+  }
+
+  /** Rejects everything that is not settled yet and aborts the calls under way. */
+  rejectAll(error: unknown): void {
+    this.#intake.refuseAll(error);
+    this.#gate.withdraw();
+    for (const call of this.#calls.all) {
+      for (const job of call.jobs) if (job.state === FLYING) this.#outbox.reject(job, error);
+      this.#calls.abandon(call);
+    }
+    for (const job of this.#queue.removeAll()) this.#outbox.reject(job, error);
+    this.#run();
+  }
+
+  /** Leaves at once: timers, queue and calls are gone, nothing is reported any more. */
+  close(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#gate.withdraw();
+    this.#timing.landFrame();
+    this.#alarm.clear();
+    for (const call of this.#calls.all) this.#calls.abandon(call);
+    while (this.#calls.spent > 0) this.#calls.release();
+    this.#outbox.clear();
+    const count = this.#queue.removeAll().length;
+    if (count > 0) this.#tell?.({ type: 'cancelled', operator: this.#config.operator, lane: this.#laneName(0), count });
+    this.#gate.close();
+  }
+
+  /** Whether the loop has something to do because this item has come. */
+  #changes({ lane, deadlineAt, acceptedAt }: Job<T, R>): boolean {
+    // With a place in the limiter's queue, or a frame to wait for, one more item behind others changes nothing yet.
+    const waits = this.#gate.isWaiting ? lane >= this.#gate.lane : this.#timing.waitsForFrame(acceptedAt);
+    return this.#busy || !waits || deadlineAt !== Infinity || this.#config.closeWhen !== undefined || !this.#outbox.isIdle;
+  }
+
+  // ---- the loop -----------------------------------------------------------------------------------------------------
+
+  #run(): void {
+    if (this.#busy) {
+      this.#again = true;
+      return;
+    }
+    if (this.#over) return;
+    this.#busy = true;
+    let now;
+    do {
+      this.#deliver();
+      if (this.#isOver()) break;
+      // Whatever has happened until now is seen to in this round.
+      this.#again = false;
+      now = this.#alarm.now();
+      this.#expire(now);
+      this.#queue.wake(now);
+      this.#dispatch(now);
+      this.#host.room?.();
+    } while ((this.#again as boolean) || !this.#outbox.isIdle || this.#calls.spent > 0);
+    this.#busy = false;
+    if (now === undefined || this.#isOver()) return;
+    this.#arm(now);
+    if (this.#timing.isFinishing && this.#queue.queued === 0 && this.#calls.size === 0) {
+      this.#tell?.({ type: 'drained', operator: this.#config.operator });
+      this.#host.finished();
+    }
+  }
+
+  /** Hands out results first, then frees the slots they held: a result is never overtaken by the next call's. */
+  #deliver(): void {
+    this.#clearOrphans();
+    for (let job = this.#outbox.shift(); job; job = this.#outbox.shift()) {
+      this.#host.settled(job);
+      if (this.#isOver()) return;
+    }
+    const overflow = this.#intake.takeOverflow();
+    if (overflow) this.#host.overflowed?.(overflow.error);
+    // What a consumer sent in may have cost others their place, and a slot that comes free goes to what waits.
+    this.#clearOrphans();
+    this.#calls.release();
+  }
+
+  /** Parts whose item has been rejected are sent no more. */
+  #clearOrphans(): void {
+    for (let part = this.#outbox.orphan(); part; part = this.#outbox.orphan()) this.#remove(part);
+  }
+
+  #expire(now: number): void {
+    const { operator } = this.#config;
+    for (let job = this.#queue.takeExpired(now); job; job = this.#queue.takeExpired(now)) {
+      this.#remove(job);
+      this.#tell?.({ type: 'expired', operator, lane: this.#laneName(job.lane), deadlineMs: job.deadlineMs });
+      this.#outbox.reject(job, new DeadlineError(operator, job.deadlineMs, now - job.acceptedAt));
+    }
+    this.#calls.expire(now);
+  }
+
+  #dispatch(now: number): void {
+    const stood = this.#gate.isWaiting;
+    while (!this.#gate.isWaiting && this.#outbox.isIdle && this.#isDue(now)) this.#gate.enlist();
+    // Results first: the loop comes round again.
+    if (!this.#gate.isWaiting || !this.#outbox.isIdle) return;
+    const lead = this.#lead;
+    if (lead === this.#gate.lane) {
+      if (stood) this.#gate.poke();
+      return;
+    }
+    // Something more urgent has come, or what was urgent has left: stand in the right lane instead.
+    this.#gate.withdraw();
+    this.#again = lead !== -1;
+  }
+
+  /** The lane whose turn it is, or -1. With no room for more results, only repairs and the item that all wait for may go. */
+  get #lead(): number {
+    if (!this.#outbox.isFull) return this.#queue.lead;
+    const { lanes } = this.#config.table;
+    if (this.#queue.hasReadyGroups) return lanes.findIndex((_, lane) => this.#queue.groupOf(lane) !== undefined);
+    return this.#outbox.head?.freshLane ?? -1;
+  }
+
+  #isDue(now: number): boolean {
+    if (this.#lead === -1) return false;
+    // A window that fails on the way leaves nothing to send.
+    return this.#queue.hasReadyGroups || this.#outbox.isFull || (this.#timing.isDue(now) && this.#queue.lead !== -1);
+  }
+
+  /** One timer for everything that will be due. */
+  #arm(now: number): void {
+    const isHeld = !this.#gate.isWaiting && this.#queue.fresh > 0;
+    let at = Math.min(this.#queue.nextWakeAt(), this.#calls.nextTimeoutAt(), Math.max(this.#gate.wakeAt, now + 1));
+    if (isHeld && !this.#outbox.isFull) at = Math.min(at, this.#timing.dueAt(now));
+    if (this.#isOver()) return;
+    this.#gate.watch(isHeld);
+    this.#alarm.set(at);
+  }
+
+  /** Narrowing does not see that a host's callback may have closed the engine. */
+  #isOver(): boolean {
+    return this.#over;
+  }
+
+  // ---- sending ------------------------------------------------------------------------------------------------------
+
+  #granted(lease: Lease): void {
+    this.#clearOrphans();
+    const lead = this.#over ? -1 : this.#lead;
+    const group = lead === -1 ? undefined : this.#queue.groupOf(lead);
+    if (lead === -1) {
+      lease.release('unused');
+    } else if (group) {
+      const jobs = this.#queue.takeGroup(lead, group);
+      const { root, attempt, depth, reason, search } = group;
+      this.#calls.launch({ jobs, lane: lead, root, attempt, depth, weight: totalWeight(jobs), reason, search }, lease);
+    } else {
+      const reason = this.#timing.reason(lead);
+      const { jobs, weight } = this.#queue.plan(lead, this.#gate.budget);
+      this.#queue.take();
+      const root = new Root(`b${String(this.#batches++)}`, jobs);
+      this.#calls.launch({ jobs, lane: lead, root, attempt: 1, depth: 0, weight, reason }, lease);
+    }
+    this.#run();
+  }
+
+  /** Takes a job that is not done out of wherever it is. */
+  #remove(job: Job<T, R>): void {
+    const { call, group, state } = job;
+    if (state === DONE) return;
+    if (job.whole && !job.isPart) {
+      for (const part of job.whole.parts) this.#remove(part);
+      job.state = DONE;
+    } else if (state === WAITING) {
+      this.#queue.remove(job);
+      if (group?.live === 0) this.#skip(group.search);
+    } else {
+      job.state = DONE;
+      if (call && --call.live === 0) this.#calls.abandon(call);
+    }
+  }
+
+  /** Everybody has left the part of a search that was its turn. */
+  #skip(search: Search<T, R> | undefined): void {
+    if (search && !this.#over && this.#intake.isOpen) this.#repair.carryOn(search);
+  }
+
+  // ---- telling ------------------------------------------------------------------------------------------------------
+
+  get #tell(): ((event: FlowEvent) => void) | undefined {
+    return this.#config.onEvent;
+  }
+
+  #laneName(lane: number): string {
+    return this.#config.table.lanes[lane]?.name ?? '';
+  }
+}

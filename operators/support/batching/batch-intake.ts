@@ -1,0 +1,236 @@
+import { isAmount, unusable } from '../answers.js';
+import { ask, partsOf, weightOf, whenToClose } from '../ask.js';
+import { ItemTooHeavyError, OverflowError } from '../errors.js';
+import type { EngineConfig } from './batch-options.js';
+import type { BatchOutbox } from './batch-outbox.js';
+import type { BatchQueue } from './batch-queue.js';
+import type { Boundaries } from './boundaries.js';
+import { DONE, Job, totalWeight, WAITING, Whole } from './job.js';
+
+/** What a call may weigh at this moment. */
+export interface Loads {
+  /** What a batch aims at. */
+  readonly aim: number;
+  /** Above this nothing travels, not even alone. */
+  readonly heaviest: number;
+}
+
+/** Turns what comes in into jobs, asking your callbacks about each item, and queues them, or drops what there is no room for. */
+export class BatchIntake<T, R> {
+  readonly #config: EngineConfig<T>;
+  readonly #queue: BatchQueue<T, R>;
+  readonly #outbox: BatchOutbox<T, R>;
+  readonly #boundaries: Boundaries;
+  readonly #loads: Loads;
+  /** False for whoever pulls: that was done while there was room, and what was on its way when repairs came back is still taken. */
+  readonly #isBounded: boolean;
+  #accepted = 0;
+  #refusal: { readonly error: unknown } | undefined;
+  /** An item was too much, and the host does not know yet. */
+  #overflow: { readonly error: unknown } | undefined;
+
+  constructor(
+    config: EngineConfig<T>,
+    queue: BatchQueue<T, R>,
+    outbox: BatchOutbox<T, R>,
+    boundaries: Boundaries,
+    loads: Loads,
+    isBounded: boolean,
+  ) {
+    this.#config = config;
+    this.#queue = queue;
+    this.#outbox = outbox;
+    this.#boundaries = boundaries;
+    this.#loads = loads;
+    this.#isBounded = isBounded;
+  }
+
+  /** Items accepted so far; the index of the next. */
+  get accepted(): number {
+    return this.#accepted;
+  }
+
+  /** False once everything is refused. */
+  get isOpen(): boolean {
+    return this.#refusal === undefined;
+  }
+
+  /** Rejects everything from now on. */
+  refuseAll(error: unknown): void {
+    this.#refusal = { error };
+  }
+
+  /** What was too much, if the operator fails because of it. */
+  takeOverflow(): { readonly error: unknown } | undefined {
+    const overflow = this.#overflow;
+    this.#overflow = undefined;
+    return overflow;
+  }
+
+  /** Moves what waits of an item to a more urgent lane; the returned job takes its place. */
+  hurry(job: Job<T, R>, lane: number): Job<T, R> {
+    const parts = job.whole?.parts;
+    if (parts) for (const [i, part] of parts.entries()) parts[i] = this.#move(part, lane);
+    return parts ? job : this.#move(job, lane);
+  }
+
+  /** Makes the job of one item. Never throws: what is wrong with the item is the job's `fault`. */
+  accept(input: T, owner: unknown, laneName: string | undefined, deadlineMs: number | undefined, now: number): Job<T, R> {
+    const { operator, table, order, key, id } = this.#config;
+    const index = this.#accepted++;
+    // In the order of acceptance, whatever the callbacks do.
+    let place = order === 'input' ? this.#outbox.enter(input) : undefined;
+    let name: string | undefined;
+    let job: Job<T, R>;
+    try {
+      if (order === 'perKey' && key) place = this.#outbox.enter(ask(operator, 'key', key, input));
+      if (id) name = ask(operator, 'id', id, input);
+      job = this.#job(input, index, name, owner, laneName, deadlineMs, now);
+    } catch (error) {
+      job = new Job<T, R>(input, index, table.lanes.length - 1, 0, now, Infinity, name, owner);
+      job.fault = { error };
+    }
+    if (place) {
+      job.place = place;
+      place.item = job;
+    }
+    return job;
+  }
+
+  /** Queues an item, or all its parts, between the boundaries `closeWhen` put around it; false when it has its result already. */
+  enter(item: Job<T, R>): boolean {
+    const { whole, fault, closes, lane, index } = item;
+    const refusal = this.#refusal ?? fault;
+    if (closes === 'before') this.#boundaries.close(lane, index);
+    if (refusal) this.#refuse(item, refusal.error);
+    else if (whole === undefined) this.#enqueue(item);
+    else {
+      item.state = WAITING;
+      for (const part of whole.parts) this.#enqueue(part);
+    }
+    if (closes === 'after') this.#boundaries.close(lane, index + 1);
+    return item.state === WAITING;
+  }
+
+  #refuse(item: Job<T, R>, error: unknown): void {
+    const { operator } = this.#config;
+    const oversize = item.fault?.oversize;
+    if (oversize === 'drop') this.#config.onEvent?.({ type: 'dropped', operator, lane: this.#laneName(item), policy: 'oversize' });
+    if (oversize === 'error') this.#overflow = { error };
+    this.#outbox.reject(item, error);
+  }
+
+  #enqueue(job: Job<T, R>): void {
+    // The whole was rejected because another of its parts was.
+    if (job.whole?.job.state === DONE) job.state = DONE;
+    else if (this.#makeRoom(job)) this.#add(job);
+  }
+
+  #add(job: Job<T, R>): void {
+    // Whoever was told of a dropped item may have ended everything.
+    if (this.#refusal) {
+      this.#outbox.reject(job, this.#refusal.error);
+      return;
+    }
+    job.state = WAITING;
+    job.stretch = this.#boundaries.stretch(job.lane);
+    this.#queue.add(job);
+  }
+
+  /** Applies the overflow policy for one more item; false when the newcomer is the one to go. The host is told by the loop. */
+  #makeRoom(job: Job<T, R>): boolean {
+    const losers = this.#isBounded ? this.#queue.losers(job, this.#outbox.held) : undefined;
+    if (losers === undefined) return true;
+    const { operator } = this.#config;
+    const error = new OverflowError(operator, losers.limit, losers.policy);
+    for (const loser of losers.jobs) {
+      this.#config.onEvent?.({ type: 'dropped', operator, lane: this.#laneName(loser), policy: losers.policy });
+      if (loser !== job) this.#queue.remove(loser);
+      this.#outbox.reject(loser, error);
+    }
+    if (losers.policy === 'error') this.#overflow = { error };
+    return !losers.jobs.includes(job);
+  }
+
+  #move(job: Job<T, R>, lane: number): Job<T, R> {
+    if (job.state !== WAITING || job.group || lane >= job.lane) return job;
+    this.#queue.remove(job);
+    const moved = job.inLane(lane);
+    this.#add(moved);
+    return moved;
+  }
+
+  #laneName({ lane }: Job<T, R>): string {
+    return this.#config.table.lanes[lane]?.name ?? '';
+  }
+
+  #job(
+    input: T,
+    index: number,
+    name: string | undefined,
+    owner: unknown,
+    laneName: string | undefined,
+    deadlineMs: number | undefined,
+    now: number,
+  ): Job<T, R> {
+    const { operator, table, lane: laneOf, weigh, itemDeadlineMs, closeWhen } = this.#config;
+    const named = laneName ?? (laneOf && ask(operator, 'lane', laneOf, input));
+    const weight = weigh ? weightOf(operator, weigh, input) : 1;
+    const waitMs = deadlineMs ?? (typeof itemDeadlineMs === 'function' ? this.#waitMs(itemDeadlineMs, input) : itemDeadlineMs);
+    const job = new Job<T, R>(input, index, table.at(named), weight, now, now + waitMs, name, owner);
+    const { aim, heaviest } = this.#loads;
+    if (weight > aim || weight > heaviest) this.#fit(job, aim, heaviest);
+    if (closeWhen && job.fault === undefined) job.closes = whenToClose(operator, closeWhen, input, this.#openBatch(job));
+    return job;
+  }
+
+  #waitMs(itemDeadlineMs: (item: T) => number, input: T): number {
+    const { operator } = this.#config;
+    const waitMs = ask(operator, 'itemDeadlineMs', itemDeadlineMs, input);
+    if (isAmount(waitMs)) return waitMs;
+    throw unusable(operator, 'itemDeadlineMs', 'a number of ms >= 0', waitMs);
+  }
+
+  /** Does with an item that no batch has room for what `oversize` says. */
+  #fit(job: Job<T, R>, aim: number, heaviest: number): void {
+    const { operator, maxWeight, oversize } = this.#config;
+    const { weight } = job;
+    if (oversize === 'split' && weight > aim) {
+      job.whole = this.#cut(job, heaviest);
+    } else if (weight > maxWeight && (oversize === 'drop' || oversize === 'error' || oversize === 'reject')) {
+      const error = new ItemTooHeavyError(operator, weight, Math.min(maxWeight, heaviest));
+      job.fault = oversize === 'reject' ? { error } : { error, oversize };
+    } else if (weight > heaviest) {
+      job.fault = { error: new ItemTooHeavyError(operator, weight, heaviest) };
+    }
+  }
+
+  /** Parts are never cut again: one that is still too heavy travels alone. */
+  #cut(job: Job<T, R>, heaviest: number): Whole<T, R> | undefined {
+    const { operator, splitItem, weigh, id } = this.#config;
+    const { input, index, lane, acceptedAt, deadlineAt } = job;
+    if (splitItem === undefined) return undefined;
+    const parts = partsOf(operator, splitItem, input).map((part, i) => {
+      const weight = weigh ? weightOf(operator, weigh, part) : 1;
+      if (weight > heaviest) throw new ItemTooHeavyError(operator, weight, heaviest);
+      const name = id ? ask(operator, 'id', id, part) : `${job.id}.${String(i)}`;
+      return new Job<T, R>(part, index, lane, weight, acceptedAt, deadlineAt, name, undefined);
+    });
+    return new Whole(job, parts);
+  }
+
+  /** The items the job would join. Looked up only when asked for. */
+  #openBatch({ lane, weight: itemWeight }: Job<T, R>) {
+    const stretch = this.#boundaries.stretch(lane);
+    const jobs = (): Job<T, R>[] => this.#queue.stretch(lane, stretch);
+    return {
+      itemWeight,
+      get items() {
+        return jobs().map(({ input }) => input);
+      },
+      get weight() {
+        return totalWeight(jobs());
+      },
+    };
+  }
+}

@@ -1,0 +1,303 @@
+import { DeadlineHeap } from '../../kernel/deadline-heap.js';
+import { LaneQueue } from '../../kernel/lane-queue.js';
+import type { Lane, LaneTable } from '../lanes.js';
+import type { Overflow } from '../types.js';
+import type { Job } from './job.js';
+import { DONE, FLYING, Group, WAITING } from './job.js';
+
+type Entry<T, R> = Job<T, R> | Group<T, R>;
+
+/** Fresh items chosen for a batch, not taken yet. */
+export interface Plan<T, R> {
+  readonly jobs: readonly Job<T, R>[];
+  readonly weight: number;
+}
+
+/** Everything an engine has accepted and not on its way: fresh items in lanes, groups ready to go again, groups in backoff. */
+export class BatchQueue<T, R> {
+  readonly #table: LaneTable;
+  readonly #maxSize: number;
+  readonly #maxQueued: number;
+  readonly #lookahead: number;
+  readonly #lanes: LaneQueue<Entry<T, R>>;
+  /** Items waiting in each lane, members of groups included. */
+  readonly #laneQueued: Int32Array;
+  readonly #deadlines = new DeadlineHeap<Job<T, R>>();
+  readonly #backoff = new DeadlineHeap<Group<T, R>>();
+  /** What waits for another group's call to end. */
+  readonly #held = new Set<Group<T, R>>();
+  /** The batch planned last. */
+  #planned: readonly Job<T, R>[] = [];
+  #queued = 0;
+  #fresh = 0;
+  #freshWeight = 0;
+  #readyGroups = 0;
+  /** Length at which settled jobs are swept out of the deadlines. */
+  #sweepAt = 1024;
+
+  constructor(table: LaneTable, maxSize: number, maxQueued: number, lookahead: number) {
+    this.#table = table;
+    this.#maxSize = maxSize;
+    this.#maxQueued = maxQueued;
+    this.#lookahead = lookahead;
+    this.#lanes = new LaneQueue(table.fairness, maxSize === Infinity ? 1 : maxSize, isLive);
+    this.#laneQueued = new Int32Array(table.lanes.length);
+  }
+
+  get queued(): number {
+    return this.#queued;
+  }
+
+  get fresh(): number {
+    return this.#fresh;
+  }
+
+  get freshWeight(): number {
+    return this.#freshWeight;
+  }
+
+  get room(): number {
+    return this.#maxQueued - this.#queued;
+  }
+
+  get backingOff(): number {
+    return this.#backoff.length;
+  }
+
+  get hasReadyGroups(): boolean {
+    return this.#readyGroups > 0;
+  }
+
+  /** The lane whose turn it is, or -1. */
+  get lead(): number {
+    return this.#lanes.lead();
+  }
+
+  /** Whether a full batch of fresh items is there. */
+  isFull(aim: number): boolean {
+    return this.#fresh >= this.#maxSize || this.#freshWeight >= aim;
+  }
+
+  add(job: Job<T, R>): void {
+    this.#lanes.push(job.lane, job);
+    this.#count(job, 1);
+    this.#fresh++;
+    this.#freshWeight += job.weight;
+    if (job.deadlineAt === Infinity) return;
+    this.#deadlines.push(job.deadlineAt, job);
+    if (this.#deadlines.length < this.#sweepAt) return;
+    this.#deadlines.keep((other) => other.state !== DONE);
+    this.#sweepAt = Math.max(1024, 2 * this.#deadlines.length);
+  }
+
+  /** Puts a group at the front of its lane. */
+  addReady(group: Group<T, R>): void {
+    for (const job of group.jobs) this.#count(job, 1);
+    this.#ready(group);
+  }
+
+  /** Keeps a group until its backoff is over. */
+  addBackoff(group: Group<T, R>, until: number): void {
+    for (const job of group.jobs) this.#count(job, 1);
+    this.#backoff.push(until, group);
+  }
+
+  /** Keeps a group until `letGo`. */
+  hold(group: Group<T, R>): void {
+    for (const job of group.jobs) this.#count(job, 1);
+    this.#held.add(group);
+  }
+
+  letGo(group: Group<T, R>): void {
+    this.#held.delete(group);
+    this.#disband(group);
+  }
+
+  /** Puts groups whose backoff is over at the front of their lanes. */
+  wake(now: number): void {
+    while (this.#backoff.peekAt() <= now) this.#ready(this.#backoff.pop() as Group<T, R>);
+  }
+
+  /** Takes out a waiting job that was given up. */
+  remove(job: Job<T, R>): void {
+    const { group } = job;
+    job.state = DONE;
+    if (group === undefined) {
+      this.#lanes.left(job.lane);
+      this.#removedFresh(job);
+      return;
+    }
+    job.group = undefined;
+    this.#count(job, -1);
+    if (--group.live > 0) return;
+    if (group.ready) {
+      this.#readyGroups--;
+      this.#lanes.left(group.lane);
+    } else if (!this.#held.delete(group)) {
+      this.#backoff.keep((waiting) => waiting.live > 0);
+    }
+  }
+
+  /** Takes everything out: waiting jobs in the order in which they would have left. */
+  removeAll(): Job<T, R>[] {
+    const jobs: Job<T, R>[] = [];
+    for (let lane = this.#lanes.first(); lane !== -1; lane = this.#lanes.first()) {
+      const group = this.groupOf(lane);
+      if (group) jobs.push(...this.takeGroup(lane, group));
+      else jobs.push(this.#shift(lane));
+    }
+    for (let group = this.#backoff.pop(); group; group = this.#backoff.pop()) jobs.push(...this.#disband(group));
+    for (const group of this.#held) jobs.push(...this.#disband(group));
+    this.#held.clear();
+    return jobs;
+  }
+
+  /** What goes next in the lane, if that is a group. */
+  groupOf(lane: number): Group<T, R> | undefined {
+    const entry = this.#lanes.peek(lane);
+    return entry instanceof Group ? entry : undefined;
+  }
+
+  takeGroup(lane: number, group: Group<T, R>): Job<T, R>[] {
+    this.#lanes.shift(lane);
+    this.#readyGroups--;
+    // A group is a batch of its own: it takes its lane's whole turn.
+    this.#lanes.turn(lane, group.live);
+    return this.#disband(group);
+  }
+
+  /** Chooses the fresh items of the next batch: the lead lane's head first, then by turns those of all lanes that may ride along. */
+  plan(lead: number, budget: number): Plan<T, R> {
+    const jobs: Job<T, R>[] = [];
+    const heads: Job<T, R>[] = [];
+    let weight = 0;
+    this.#lanes.plan(lead, { places: this.#maxSize, rides: this.#lane(lead).piggyback, lookahead: this.#lookahead }, (entry, lane) => {
+      const job = entry as Job<T, R>;
+      // The first that is asked about is the lane's head. No batch crosses a boundary.
+      const head = (heads[lane] ??= job);
+      if (job.stretch !== head.stretch) return 'close';
+      if (jobs.length > 0 && weight + job.weight > budget) return 'pass';
+      jobs.push(job);
+      weight += job.weight;
+      return 'take';
+    });
+    this.#planned = jobs;
+    return { jobs, weight };
+  }
+
+  /** Takes what was planned last; nothing may have happened in between. */
+  take(): void {
+    for (const job of this.#planned) {
+      if (this.head(job.lane) === job) {
+        this.#shift(job.lane);
+      } else {
+        // One before it did not fit and stays.
+        job.state = FLYING;
+        this.#lanes.left(job.lane);
+        this.#removedFresh(job);
+      }
+    }
+    this.#planned = [];
+    this.#lanes.turnPlanned();
+  }
+
+  /** The oldest fresh item of each lane that has one. */
+  heads(visit: (head: Job<T, R>, lane: Lane) => void): void {
+    const { nonEmpty } = this.#lanes;
+    for (let lane = nonEmpty.first(); lane !== -1; lane = nonEmpty.after(lane)) {
+      const head = this.head(lane);
+      if (head) visit(head, this.#lane(lane));
+    }
+  }
+
+  head(lane: number): Job<T, R> | undefined {
+    return this.#lanes.peekFresh(lane) as Job<T, R> | undefined;
+  }
+
+  /** Jobs whose deadline has passed, wherever they are. */
+  takeExpired(now: number): Job<T, R> | undefined {
+    while (this.#deadlines.peekAt() <= now) {
+      const job = this.#deadlines.pop() as Job<T, R>;
+      if (job.state !== DONE) return job;
+    }
+    return undefined;
+  }
+
+  /** When the next deadline or the end of a backoff comes; Infinity when none does. */
+  nextWakeAt(): number {
+    while (this.#deadlines.peek()?.state === DONE) this.#deadlines.pop();
+    return Math.min(this.#deadlines.peekAt(), this.#backoff.peekAt());
+  }
+
+  /** The fresh items of one stretch of a lane. */
+  stretch(lane: number, stretch: number): Job<T, R>[] {
+    const jobs: Job<T, R>[] = [];
+    this.#lanes.scanFresh(lane, (entry) => {
+      const job = entry as Job<T, R>;
+      if (job.stretch === stretch) jobs.push(job);
+      return true;
+    });
+    return jobs;
+  }
+
+  /**
+   * Who has to go so that one more item fits; undefined when there is room. The newcomer itself may be the one. What is held elsewhere
+   * takes up room as well.
+   */
+  losers(
+    newcomer: Job<T, R>,
+    held: number,
+  ): { readonly jobs: readonly Job<T, R>[]; readonly policy: Overflow; readonly limit: number } | undefined {
+    const lane = this.#lane(newcomer.lane);
+    const laneFull = (this.#laneQueued[newcomer.lane] as number) >= lane.maxQueued;
+    if (!laneFull && this.#queued + held < this.#maxQueued) return undefined;
+    const lowest = this.#lanes.last();
+    const found: (Entry<T, R> | undefined)[] = [];
+    if (lane.overflow === 'dropOldest') found.push(this.#lanes.peekFresh(newcomer.lane));
+    else if (lane.overflow === 'latest') this.#lanes.scanFresh(newcomer.lane, (entry) => found.push(entry) > 0);
+    else if (lane.overflow === 'dropLowest' && lowest > newcomer.lane && !laneFull) found.push(this.#lanes.newestFresh(lowest));
+    const jobs = found.filter((entry): entry is Job<T, R> => entry !== undefined);
+    return { jobs: jobs.length > 0 ? jobs : [newcomer], policy: lane.overflow, limit: Math.min(this.#maxQueued, lane.maxQueued) };
+  }
+
+  #ready(group: Group<T, R>): void {
+    group.ready = true;
+    this.#readyGroups++;
+    this.#lanes.pushReturned(group.lane, group);
+  }
+
+  #disband(group: Group<T, R>): Job<T, R>[] {
+    const jobs = group.members;
+    for (const job of jobs) {
+      job.group = undefined;
+      this.#count(job, -1);
+    }
+    return jobs;
+  }
+
+  #shift(lane: number): Job<T, R> {
+    const job = this.#lanes.shift(lane) as Job<T, R>;
+    this.#removedFresh(job);
+    return job;
+  }
+
+  #removedFresh(job: Job<T, R>): void {
+    this.#count(job, -1);
+    this.#fresh--;
+    // Sums of fractions drift: an empty queue weighs nothing.
+    this.#freshWeight = this.#fresh === 0 ? 0 : this.#freshWeight - job.weight;
+  }
+
+  #count(job: Job<T, R>, change: 1 | -1): void {
+    this.#queued += change;
+    (this.#laneQueued[job.lane] as number) += change;
+  }
+
+  #lane(lane: number): Lane {
+    return this.#table.lanes[lane] as Lane;
+  }
+}
+
+function isLive<T, R>(entry: Entry<T, R>): boolean {
+  return entry instanceof Group ? entry.live > 0 : entry.state === WAITING && entry.group === undefined;
+}

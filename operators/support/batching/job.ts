@@ -1,0 +1,276 @@
+import type { BadItemSearch } from '../../kernel/bad-item-search.js';
+import { FaultWatch } from '../../kernel/fault-watch.js';
+import type { OrderedPlace } from '../../kernel/reorder-buffer.js';
+import { LazySignal } from '../abort.js';
+import type { Lease } from '../limiting/limiter.js';
+import type { Settled } from '../types.js';
+import type { Running } from '../work.js';
+
+/** Where an accepted item is: made but not submitted, waiting (alone or in a group), in a call, or settled (or given up). */
+export const NEW = 0;
+export const WAITING = 1;
+export const FLYING = 2;
+export const DONE = 3;
+
+/** What few items have. */
+class Extras<T, R> {
+  /** When it must be settled. */
+  deadlineAt = Infinity;
+  /** Given by the `id` option. */
+  name: string | undefined = undefined;
+  /** Why it was not even queued. */
+  fault: Fault | undefined = undefined;
+  /** Where `closeWhen` puts a boundary. */
+  closes: 'before' | 'after' | false = false;
+  /** Its place in the order of results; undefined when that is the order in which calls end. */
+  place: OrderedPlace<Job<T, R>> | undefined = undefined;
+  /** Set on an item that was cut up, and on its parts. */
+  whole: Whole<T, R> | undefined = undefined;
+}
+
+/** One accepted item. A million of them may wait, so each holds what every item needs, and the rest is made for those that need it. */
+export class Job<T, R> {
+  state: typeof NEW | typeof WAITING | typeof FLYING | typeof DONE = NEW;
+  attempts = 0;
+  /** Batches take items of one stretch of a lane only; see `Boundaries`. */
+  stretch = 0;
+  group: Group<T, R> | undefined = undefined;
+  call: Call<T, R> | undefined = undefined;
+  failed = false;
+  /** The value once there is one; until then, and for ever without one, why it failed last. */
+  private outcome: unknown = undefined;
+  private extras: Extras<T, R> | undefined = undefined;
+
+  constructor(
+    readonly input: T,
+    readonly index: number,
+    readonly lane: number,
+    readonly weight: number,
+    readonly acceptedAt: number,
+    deadlineAt: number,
+    name: string | undefined,
+    /** Whose it is; for the host. */
+    readonly owner: unknown,
+  ) {
+    if (name !== undefined) this.#own.name = name;
+    if (deadlineAt !== Infinity) this.#own.deadlineAt = deadlineAt;
+  }
+
+  get deadlineAt(): number {
+    return this.extras === undefined ? Infinity : this.extras.deadlineAt;
+  }
+
+  get value(): R {
+    return this.outcome as R;
+  }
+
+  set value(value: R) {
+    this.outcome = value;
+  }
+
+  get reason(): unknown {
+    return this.outcome;
+  }
+
+  set reason(reason: unknown) {
+    this.outcome = reason;
+  }
+
+  get name(): string | undefined {
+    return this.extras?.name;
+  }
+
+  get fault(): Fault | undefined {
+    return this.extras?.fault;
+  }
+
+  set fault(fault: Fault | undefined) {
+    if (fault) this.#own.fault = fault;
+  }
+
+  get closes(): 'before' | 'after' | false {
+    return this.extras?.closes ?? false;
+  }
+
+  set closes(closes: 'before' | 'after' | false) {
+    if (closes) this.#own.closes = closes;
+  }
+
+  get place(): OrderedPlace<Job<T, R>> | undefined {
+    return this.extras?.place;
+  }
+
+  set place(place: OrderedPlace<Job<T, R>> | undefined) {
+    if (place) this.#own.place = place;
+  }
+
+  get whole(): Whole<T, R> | undefined {
+    return this.extras?.whole;
+  }
+
+  set whole(whole: Whole<T, R> | undefined) {
+    if (whole) this.#own.whole = whole;
+  }
+
+  get #own(): Extras<T, R> {
+    return (this.extras ??= new Extras());
+  }
+
+  get id(): string {
+    return this.name ?? String(this.index);
+  }
+
+  /** A part of a whole that was cut up. */
+  get isPart(): boolean {
+    return this.whole !== undefined && this.whole.job !== this;
+  }
+
+  get deadlineMs(): number {
+    return this.deadlineAt - this.acceptedAt;
+  }
+
+  /** The lane in which the item, or a part of it, waits to be sent for the first time; -1 when none does. */
+  get freshLane(): number {
+    const { whole } = this;
+    if (whole && !this.isPart) return whole.parts.some((part) => part.freshLane !== -1) ? this.lane : -1;
+    return this.state === WAITING && this.group === undefined ? this.lane : -1;
+  }
+
+  /** The same item, to wait in another lane. What waits is told apart by its state, so it is a job of its own. */
+  inLane(lane: number): Job<T, R> {
+    const { input, index, weight, acceptedAt, deadlineAt, name, owner, place } = this;
+    const moved = new Job<T, R>(input, index, lane, weight, acceptedAt, deadlineAt, name, owner);
+    moved.whole = this.whole;
+    moved.place = place;
+    if (place) place.item = moved;
+    return moved;
+  }
+
+  toSettled(): Settled<T, R> {
+    const { input, index, id, attempts } = this;
+    return this.failed
+      ? { status: 'rejected', reason: this.reason, input, index, id, attempts }
+      : { status: 'fulfilled', value: this.value, input, index, id, attempts };
+  }
+}
+
+/** What keeps an item from being queued. */
+export interface Fault {
+  readonly error: unknown;
+  /** The item is too heavy, and this is to be done about it. */
+  readonly oversize?: 'drop' | 'error';
+}
+
+/** An item that was cut into parts. Its own job never travels: the parts do, each as a job of its own. */
+export class Whole<T, R> {
+  readonly values: R[] = [];
+  /** Parts without a value. */
+  missing: number;
+  #lastCall: unknown;
+
+  constructor(
+    readonly job: Job<T, R>,
+    readonly parts: Job<T, R>[],
+  ) {
+    this.missing = parts.length;
+    for (const part of parts) part.whole = this;
+  }
+
+  /** A part is in this call: it is one call for the item, however many of its parts are in it. */
+  joins(call: unknown): void {
+    this.job.state = FLYING;
+    if (this.#lastCall !== call) this.job.attempts++;
+    this.#lastCall = call;
+  }
+}
+
+/** The batch a call started from; its retries and parts share it. */
+export class Root<T, R> {
+  /** Calls spent or promised, retries aside. */
+  calls = 1;
+  blameRounds = 0;
+  readonly watch = new FaultWatch();
+
+  constructor(
+    readonly id: string,
+    readonly jobs: readonly Job<T, R>[],
+  ) {}
+}
+
+/** A search for bad items that sends one part at a time. */
+export interface Search<T, R> {
+  readonly plan: BadItemSearch<Job<T, R>>;
+  readonly root: Root<T, R>;
+  readonly lane: number;
+  readonly maxCalls: number;
+  /** Those that wait for their turn. */
+  held: Group<T, R> | undefined;
+}
+
+/** Jobs that travel together again: a retry, or a part of a split. */
+export class Group<T, R> {
+  /** Members that have not left. */
+  live: number;
+  /** Waits in its lane; before that, for its backoff to end. */
+  ready = false;
+
+  constructor(
+    readonly jobs: readonly Job<T, R>[],
+    readonly lane: number,
+    readonly root: Root<T, R>,
+    readonly attempt: number,
+    readonly depth: number,
+    readonly reason: 'retry' | 'split',
+    /** What waits for the end of this group's call. */
+    readonly search?: Search<T, R>,
+  ) {
+    this.live = jobs.length;
+    for (const job of jobs) {
+      job.state = WAITING;
+      job.group = this;
+      job.call = undefined;
+    }
+  }
+
+  get members(): Job<T, R>[] {
+    return this.jobs.filter((job) => job.group === this);
+  }
+}
+
+/** One call under way. */
+export class Call<T, R> {
+  readonly abort = new LazySignal();
+  /** Members that have not left. */
+  live: number;
+  /** Its place among the calls under way. */
+  slot = -1;
+  /** Unset while the work function itself is running. */
+  running: Running | undefined;
+  over = false;
+  /** What waits for its end. */
+  search: Search<T, R> | undefined;
+
+  constructor(
+    readonly jobs: readonly Job<T, R>[],
+    readonly lane: number,
+    readonly root: Root<T, R>,
+    readonly attempt: number,
+    readonly depth: number,
+    readonly weight: number,
+    readonly lease: Lease,
+    readonly startedAt: number,
+    readonly timeoutAt: number,
+  ) {
+    this.live = jobs.length;
+    for (const job of jobs) {
+      job.state = FLYING;
+      job.call = this;
+      job.attempts++;
+      job.whole?.joins(this);
+    }
+  }
+}
+
+export function totalWeight(jobs: readonly { readonly weight: number }[]): number {
+  return jobs.reduce((weight, job) => weight + job.weight, 0);
+}

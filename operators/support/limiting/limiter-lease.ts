@@ -1,0 +1,50 @@
+import type { Usage } from '../types.js';
+import type { Lease } from './limiter-types.js';
+
+/** What a lease reports back to. */
+export interface Lessor {
+  freed(lease: LimiterLease, outcome: Outcome): void;
+  /** The real cost differs from what was charged. */
+  corrected(tokens: number): void;
+  /** The work was given up and is not over. */
+  lingers(lease: LimiterLease): void;
+}
+
+export type Outcome = 'ok' | 'error' | 'cancelled' | 'unused';
+
+export class LimiterLease implements Lease {
+  readonly requests: number;
+  tokens: number;
+  readonly #lessor: Lessor;
+  #released = false;
+
+  constructor(lessor: Lessor, requests: number, tokens: number) {
+    this.#lessor = lessor;
+    this.requests = requests;
+    this.tokens = tokens;
+  }
+
+  settle({ inputTokens, outputTokens }: Usage): void {
+    if (inputTokens === undefined && outputTokens === undefined) return;
+    const actual = (inputTokens ?? 0) + (outputTokens ?? 0);
+    if (!(actual >= 0 && actual < Infinity) || actual === this.tokens) return;
+    const more = actual - this.tokens;
+    this.tokens = actual;
+    this.#lessor.corrected(more);
+  }
+
+  release(outcome: Outcome = 'ok'): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#lessor.freed(this, outcome);
+  }
+
+  releaseAfter(work: PromiseLike<unknown>): void {
+    if (this.#released) return;
+    this.#lessor.lingers(this);
+    const release = (): void => {
+      this.release();
+    };
+    work.then(release, release);
+  }
+}

@@ -1,0 +1,138 @@
+import type { Observable, ObservableInput, Subscriber } from 'rxjs';
+import { EMPTY, throwIfEmpty } from 'rxjs';
+import { LazySignal, onAbort } from '../abort.js';
+import type { WorkObserver } from '../work.js';
+import { isPromise, startWork } from '../work.js';
+import type { Lease, LeaseContext } from './limiter-types.js';
+
+/** What work under a lease is told. */
+export class LeasedWork extends LazySignal implements LeaseContext {
+  constructor(readonly lease: Lease) {
+    super();
+  }
+}
+
+/** Runs the work for a subscriber, and releases the lease when the work ends or the subscriber leaves. */
+export function runLeased<R>(lease: Lease, work: (context: LeaseContext) => ObservableInput<R>, subscriber: Subscriber<R>): void {
+  const context = new LeasedWork(lease);
+  let over = false;
+  const observer = {
+    next: (value: R): void => {
+      subscriber.next(value);
+    },
+    done: (): void => {
+      over = true;
+      lease.release('ok');
+      subscriber.complete();
+    },
+    failed: (error: unknown): void => {
+      over = true;
+      lease.release('error');
+      subscriber.error(error);
+    },
+  };
+  const running = startWork(() => work(context), observer, subscriber);
+  subscriber.add(() => {
+    if (over) return;
+    running.cancel();
+    context.abort();
+    if (running.settled) lease.releaseAfter(running.settled);
+    else lease.release('cancelled');
+  });
+}
+
+/** The ends of the work that `runAsync` has under way. One that is over is used for the next, which needs no handlers of its own. */
+export class Endings {
+  readonly #idle: Ending[] = [];
+
+  /** Starts the work; releases the lease and settles the promise when it ends. */
+  run<R>(
+    work: (context: LeaseContext) => ObservableInput<R>,
+    lease: Lease,
+    resolve: (value: R) => void,
+    reject: (error: unknown) => void,
+  ): void {
+    const ending = this.#idle.pop() ?? new Ending(this.#idle);
+    ending.begin(lease, resolve as (value: unknown) => void, reject);
+    let input: ObservableInput<R>;
+    try {
+      input = work(new LeasedWork(lease));
+    } catch (error) {
+      ending.failed(error);
+      return;
+    }
+    // A promise made elsewhere might settle twice, and the second time would end the work of another.
+    if (isPromise(input)) Promise.resolve(input).then(ending.done, ending.failed);
+    else startWork(() => input, ending);
+  }
+}
+
+class Ending implements WorkObserver<unknown> {
+  readonly #idle: Ending[];
+  #lease: Lease | undefined;
+  #resolve: ((value: unknown) => void) | undefined;
+  #reject: ((error: unknown) => void) | undefined;
+
+  constructor(idle: Ending[]) {
+    this.#idle = idle;
+  }
+
+  begin(lease: Lease, resolve: (value: unknown) => void, reject: (error: unknown) => void): void {
+    this.#lease = lease;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  readonly done = (value: unknown, empty?: boolean): void => {
+    const resolve = this.#resolve;
+    const reject = this.#reject;
+    this.#over('ok');
+    if (empty) rejectEmpty(reject);
+    else resolve?.(value);
+  };
+
+  readonly failed = (error: unknown): void => {
+    const reject = this.#reject;
+    this.#over('error');
+    reject?.(error);
+  };
+
+  /** The release may start the next work, with this very object. */
+  #over(outcome: 'ok' | 'error'): void {
+    const lease = this.#lease;
+    this.#lease = this.#resolve = this.#reject = undefined;
+    this.#idle.push(this);
+    lease?.release(outcome);
+  }
+}
+
+/** Settles a promise with the last value of a stream, which is left when the signal aborts. */
+export function passLastValue<R>(
+  source: Observable<R>,
+  signal: AbortSignal,
+  resolve: (value: R) => void,
+  reject: (error: unknown) => void,
+): void {
+  let last: { readonly value: R } | undefined;
+  const subscription = source.subscribe({
+    next: (value) => {
+      last = { value };
+    },
+    error: reject,
+    complete: () => {
+      if (last) resolve(last.value);
+      else rejectEmpty(reject);
+    },
+  });
+  subscription.add(
+    onAbort(signal, () => {
+      subscription.unsubscribe();
+      reject(signal.reason);
+    }),
+  );
+}
+
+/** With RxJS's own `EmptyError`, which nobody else is to make. */
+function rejectEmpty(reject: ((error: unknown) => void) | undefined): void {
+  EMPTY.pipe(throwIfEmpty()).subscribe({ error: (error: unknown) => reject?.(error) });
+}

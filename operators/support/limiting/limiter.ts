@@ -1,0 +1,213 @@
+import type { ObservableInput } from 'rxjs';
+import { Observable } from 'rxjs';
+import { onAbort } from '../abort.js';
+import { parseRetryAfterMs } from '../headers.js';
+import { durationMs, required } from '../options.js';
+import type { ResponseLike } from '../types.js';
+import type { JobWish, LimiterConfig, Wish } from './limiter-options.js';
+import { checkJob, jobWish, limiterConfig, NAME } from './limiter-options.js';
+import { LimiterPump } from './limiter-pump.js';
+import { BidderTicket, PromiseTicket, WorkTicket } from './limiter-tickets.js';
+import type {
+  Bidder,
+  Lease,
+  LeaseContext,
+  Limiter,
+  LimiterJob,
+  LimiterLimits,
+  LimiterOptions,
+  LimiterSnapshot,
+  Place,
+} from './limiter-types.js';
+import { passLastValue, runLeased } from './limiter-work.js';
+
+export type * from './limiter-types.js';
+
+const NO_JOB: LimiterJob = {};
+
+/** What a limiter is asked, in terms of its pump. */
+export class FlowLimiter implements Limiter {
+  readonly #config: LimiterConfig;
+  readonly #pump: LimiterPump;
+  /** What most jobs and bidders of a lane want; shared by all of them. */
+  readonly #plainWishes: readonly JobWish[];
+  readonly #bidderWishes: readonly Wish[];
+  /** Longest wait; undefined for ever. */
+  readonly #maxWaitMs: number | undefined;
+
+  constructor(options: LimiterOptions) {
+    const config = limiterConfig(options);
+    this.#config = config;
+    this.#pump = new LimiterPump(config);
+    this.#plainWishes = config.lanes.lanes.map((_, lane) => jobWish(lane));
+    this.#bidderWishes = config.lanes.lanes.map((_, lane) => ({ lane, requests: 1, tokens: undefined }));
+    this.#maxWaitMs = config.maxWaitMs === Infinity ? undefined : config.maxWaitMs;
+  }
+
+  get concurrency(): number {
+    return this.#pump.concurrency;
+  }
+
+  get executing(): number {
+    return this.#pump.executing;
+  }
+
+  get load(): number {
+    return this.#pump.load;
+  }
+
+  get tokenCapacity(): number {
+    return this.#pump.tokenCapacity;
+  }
+
+  get borrows(): boolean {
+    return this.#config.borrows;
+  }
+
+  get lanes(): readonly string[] | undefined {
+    return this.#config.lanes.isDeclared ? this.#config.lanes.names : undefined;
+  }
+
+  tryAcquire(job: LimiterJob = NO_JOB): Lease | undefined {
+    const wish = this.#wish(job);
+    return job.signal?.aborted ? undefined : this.#pump.tryGrant(wish);
+  }
+
+  acquire(job: LimiterJob = NO_JOB): Observable<Lease> {
+    const wish = this.#wish(job);
+    const waitMs = this.#waitMs(job);
+    return new Observable<Lease>((subscriber) => {
+      if (job.signal?.aborted) {
+        subscriber.error(job.signal.reason);
+        return undefined;
+      }
+      const ticket = new BidderTicket(wish, {
+        granted: (lease) => {
+          if (subscriber.closed) {
+            lease.release('unused');
+            return;
+          }
+          subscriber.next(lease);
+          subscriber.complete();
+        },
+        refused: (error) => {
+          subscriber.error(error);
+        },
+      });
+      subscriber.add(() => {
+        this.#pump.leave(ticket);
+      });
+      subscriber.add(
+        onAbort(job.signal, () => {
+          if (!ticket.isWaiting) return;
+          this.#pump.leave(ticket);
+          subscriber.error(job.signal?.reason);
+        }),
+      );
+      this.#pump.admitJob(ticket, wish, waitMs);
+      return undefined;
+    });
+  }
+
+  acquireAsync(job: LimiterJob = NO_JOB): Promise<Lease> {
+    return new Promise((resolve, reject) => {
+      const wish = this.#wish(job);
+      if (job.signal) {
+        this.acquire(job).subscribe({ next: resolve, error: reject });
+        return;
+      }
+      this.#pump.admitJob(new PromiseTicket(wish, resolve, reject), wish, this.#waitMs(job));
+    });
+  }
+
+  run<R>(work: (context: LeaseContext) => ObservableInput<R>, job: LimiterJob = NO_JOB): Observable<R> {
+    required(NAME, 'work', work);
+    return new Observable<R>((subscriber) => {
+      const waiting = this.acquire(job).subscribe({
+        next: (lease) => {
+          runLeased(lease, work, subscriber);
+        },
+        error: (error: unknown) => {
+          subscriber.error(error);
+        },
+      });
+      subscriber.add(waiting);
+    });
+  }
+
+  runAsync<R>(work: (context: LeaseContext) => ObservableInput<R>, job: LimiterJob = NO_JOB): Promise<R> {
+    return new Promise((resolve, reject) => {
+      required(NAME, 'work', work);
+      const wish = this.#wish(job);
+      if (job.signal) {
+        passLastValue(this.run(work, job), job.signal, resolve, reject);
+        return;
+      }
+      this.#pump.admitJob(new WorkTicket(wish, work, resolve, reject), wish, this.#waitMs(job));
+    });
+  }
+
+  enlist(bidder: Bidder, lane?: string): Place {
+    const { granted, refused } = Object(bidder) as Partial<Bidder>;
+    required(NAME, 'bidder.granted', granted);
+    required(NAME, 'bidder.refused', refused);
+    const ticket = new BidderTicket(this.#bidderWishes[this.#config.lanes.at(lane)] as Wish, bidder);
+    this.#pump.admitBidder(ticket);
+    return {
+      poke: () => {
+        if (ticket.isWaiting) this.#pump.pump();
+      },
+      withdraw: () => {
+        this.#pump.leave(ticket);
+      },
+    };
+  }
+
+  watch(listener: () => void): () => void {
+    return this.#pump.watch(required(NAME, 'listener', listener));
+  }
+
+  observe(response: ResponseLike): void {
+    if (response.status !== 429 && response.status !== 503 && response.status !== 529) return;
+    const pauseMs = parseRetryAfterMs(response.headers, this.#config.scheduler.now());
+    if (pauseMs !== undefined) this.penalize(pauseMs);
+  }
+
+  penalize(pauseMs: number): void {
+    this.#pump.penalize(pauseMs);
+  }
+
+  setLimits(limits: LimiterLimits): void {
+    this.#pump.setLimits(limits);
+  }
+
+  snapshot(): LimiterSnapshot {
+    return this.#pump.snapshot();
+  }
+
+  drain(): Promise<void> {
+    return this.#pump.drain();
+  }
+
+  close(): void {
+    this.#pump.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.drain();
+  }
+
+  #wish(job: LimiterJob): JobWish {
+    if (job !== NO_JOB) checkJob(job);
+    const { lane, cost } = job;
+    const at = this.#config.lanes.at(lane);
+    return cost === undefined ? (this.#plainWishes[at] as JobWish) : jobWish(at, cost);
+  }
+
+  /** Undefined for ever. */
+  #waitMs({ timeoutMs }: LimiterJob): number | undefined {
+    if (timeoutMs === undefined) return this.#maxWaitMs;
+    const waitMs = durationMs(NAME, 'timeoutMs', timeoutMs);
+    return waitMs === Infinity ? undefined : waitMs;
+  }
+}

@@ -1,0 +1,248 @@
+import type { ObservableInput, SchedulerLike, Subscriber } from 'rxjs';
+import { Alarm } from '../alarm.js';
+import { isAmount, unusable } from '../answers.js';
+import { ask, verdictOf } from '../ask.js';
+import type { FlowSink } from '../events.js';
+import { DEFAULT_LANE } from '../lanes.js';
+import type { Lease, Limiter, LimiterJob } from '../limiting/limiter.js';
+import type { Classify, ErrorClass, Verdict } from '../types.js';
+import type { HedgeStats } from './hedge-stats.js';
+import { StoppableWork } from './stoppable-work.js';
+
+const NAME = 'hedge';
+
+/** What one attempt of a hedged call is told. */
+export interface HedgeContext {
+  /** Aborts when another attempt has won, a fatal error has ended the call, or nobody wants the result any more. */
+  readonly signal: AbortSignal;
+  /** The attempt's own permit, with a `limiter`; it is released when the attempt ends. */
+  readonly lease: Lease | undefined;
+}
+
+export type HedgeAttempt<R> = (attempt: number, context: HedgeContext) => ObservableInput<R>;
+
+export interface HedgeSettings<R> {
+  readonly attempt: HedgeAttempt<R>;
+  readonly delayMs: () => number;
+  readonly maxHedges: number;
+  readonly stats: HedgeStats;
+  readonly limiter: Limiter | undefined;
+  readonly job: LimiterJob | undefined;
+  readonly budget: number;
+  readonly classify: Classify;
+  readonly scheduler: SchedulerLike;
+  readonly onEvent: FlowSink | undefined;
+}
+
+/** After these errors another attempt would fare no better, or do harm. */
+const NO_MORE: ReadonlySet<ErrorClass> = new Set<ErrorClass>(['throttled', 'tooLarge', 'contract', 'cancelled']);
+
+/** One hedged call. Attempts are started by one loop, so that work which fails at once does not recurse. */
+export class Hedger<R> {
+  readonly #settings: HedgeSettings<R>;
+  readonly #to: Subscriber<R>;
+  readonly #alarm: Alarm;
+  readonly #endCall: () => void;
+  readonly #attempts: Attempt<R>[] = [];
+  #running = 0;
+  /** Whether another attempt may be started at all. */
+  #mayHedge = true;
+  /** Whether one is to be started now. */
+  #due = true;
+  #busy = false;
+  #winner: Attempt<R> | undefined;
+
+  constructor(settings: HedgeSettings<R>, to: Subscriber<R>) {
+    this.#settings = settings;
+    this.#to = to;
+    this.#endCall = settings.stats.begin();
+    this.#alarm = new Alarm(settings.scheduler, () => {
+      this.#due = true;
+      this.run();
+    });
+  }
+
+  /** Starts what is due, and fails when nothing is left to wait for. */
+  run(): void {
+    if (this.#busy) return;
+    this.#busy = true;
+    try {
+      while (this.#due && this.#mayHedge && !this.#to.closed) this.#start();
+    } catch (error) {
+      this.#to.error(error);
+    }
+    this.#busy = false;
+    if (this.#running === 0 && this.#winner === undefined && !this.#to.closed) this.#fail();
+  }
+
+  stop(): void {
+    this.#mayHedge = false;
+    this.#alarm.clear();
+    this.#cancelAllBut(undefined);
+    this.#endCall();
+  }
+
+  /** The attempt's work begins: the next one's time runs from here, not from when it joined the queue of the limiter. */
+  began(attempt: Attempt<R>): void {
+    attempt.startedAt = this.#alarm.now();
+    if (!this.#mayHedge) return;
+    if (attempt.patienceMs === 0) this.#due = true;
+    else this.#alarm.set(attempt.startedAt + attempt.patienceMs);
+    // A grant may come when the loop is long over.
+    this.run();
+  }
+
+  value(attempt: Attempt<R>, value: R): void {
+    this.#commit(attempt);
+    this.#to.next(value);
+  }
+
+  done(attempt: Attempt<R>): void {
+    this.#commit(attempt);
+    this.#over(attempt);
+    this.#to.complete();
+  }
+
+  failed(attempt: Attempt<R>, error: unknown): void {
+    this.#over(attempt);
+    if (attempt === this.#winner) {
+      this.#to.error(error);
+      return;
+    }
+    const wasSent = attempt.startedAt !== undefined;
+    if (!wasSent && attempt.index > 0) {
+      // The limiter has no room for a hedge. That says nothing about the call.
+      this.#mayHedge = false;
+    } else {
+      attempt.failure = { error };
+      if (!this.#goesOnAfter(error)) return;
+    }
+    this.#alarm.clear();
+    this.run();
+  }
+
+  /** False when the call has been ended by this error. */
+  #goesOnAfter(error: unknown): boolean {
+    let verdict: Verdict;
+    try {
+      verdict = verdictOf(NAME, this.#settings.classify, error, { size: 1, attempt: 1, aborted: false });
+    } catch (thrown) {
+      this.#to.error(thrown);
+      return false;
+    }
+    if (verdict.class === 'fatal') {
+      this.#to.error(error);
+      return false;
+    }
+    const { retryAfterMs } = verdict;
+    if (verdict.class === 'throttled' && isAmount(retryAfterMs) && retryAfterMs !== Infinity)
+      this.#settings.limiter?.penalize(retryAfterMs);
+    if (NO_MORE.has(verdict.class)) this.#mayHedge = false;
+    else this.#due = true;
+    return true;
+  }
+
+  /** @throws CallbackError of `delayMs` */
+  #start(): void {
+    const { limiter, job, attempt: work, maxHedges, stats, budget, onEvent } = this.#settings;
+    this.#due = false;
+    const index = this.#attempts.length;
+    const attempt = new Attempt<R>(this, index, index < maxHedges ? this.#delayMs() : Infinity);
+    this.#mayHedge = index < maxHedges;
+    const [first] = this.#attempts;
+    if (first !== undefined) {
+      if (!stats.tryHedge(budget)) {
+        this.#mayHedge = false;
+        return;
+      }
+      const now = this.#alarm.now();
+      const afterMs = now - (first.startedAt ?? now);
+      onEvent?.({ type: 'hedged', operator: NAME, lane: DEFAULT_LANE, attempt: index, afterMs });
+    }
+    this.#attempts.push(attempt);
+    this.#running += 1;
+    const begin = (context: HedgeContext): ObservableInput<R> => {
+      this.began(attempt);
+      return work(index, context);
+    };
+    attempt.start(() => (limiter ? limiter.run(begin, job) : begin(attempt)));
+  }
+
+  #delayMs(): number {
+    const delayMs: unknown = ask(NAME, 'delayMs', this.#settings.delayMs);
+    if (isAmount(delayMs)) return delayMs;
+    throw unusable(NAME, 'delayMs', 'a number >= 0', delayMs);
+  }
+
+  /** The first to say something has won. */
+  #commit(winner: Attempt<R>): void {
+    if (this.#winner !== undefined) return;
+    this.#winner = winner;
+    this.#mayHedge = false;
+    this.#alarm.clear();
+    const now = this.#alarm.now();
+    for (const attempt of this.#attempts.slice(0, winner.index + 1)) {
+      // An older attempt that is still silent would have taken at least as long: leaving it out would make the delay ever shorter.
+      if (!attempt.over && attempt.startedAt !== undefined) this.#settings.stats.record(now - attempt.startedAt);
+    }
+    this.#cancelAllBut(winner);
+  }
+
+  #cancelAllBut(kept: Attempt<R> | undefined): void {
+    const losers = this.#attempts.filter((attempt) => attempt !== kept && !attempt.over);
+    if (losers.length === 0) return;
+    for (const attempt of losers) this.#over(attempt);
+    this.#settings.onEvent?.({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count: losers.length });
+    for (const attempt of losers) attempt.cancel();
+  }
+
+  #over(attempt: Attempt<R>): void {
+    attempt.over = true;
+    this.#running -= 1;
+    if (attempt.index > 0) this.#settings.stats.endHedge();
+  }
+
+  #fail(): void {
+    const errors = this.#attempts.flatMap(({ failure }) => (failure === undefined ? [] : [failure.error]));
+    this.#to.error(withOthers(errors));
+  }
+}
+
+/** The first error as it is, with all of them as `errors` when there are more and it can carry them. */
+function withOthers(errors: readonly unknown[]): unknown {
+  const [first] = errors;
+  if (errors.length > 1 && typeof first === 'object' && first !== null && Object.isExtensible(first) && !('errors' in first)) {
+    Object.defineProperty(first, 'errors', { value: errors, configurable: true });
+  }
+  return first;
+}
+
+/** One attempt: what its work is told, and what hears of its end. */
+class Attempt<R> extends StoppableWork<R> implements HedgeContext {
+  readonly lease = undefined;
+  /** Undefined until the work begins. */
+  startedAt: number | undefined;
+  failure: { readonly error: unknown } | undefined;
+  over = false;
+
+  constructor(
+    readonly hedger: Hedger<R>,
+    readonly index: number,
+    /** How long it may be silent before the next one is started, in ms. */
+    readonly patienceMs: number,
+  ) {
+    super();
+  }
+
+  next(value: R): void {
+    if (!this.over) this.hedger.value(this, value);
+  }
+
+  done(): void {
+    if (!this.over) this.hedger.done(this);
+  }
+
+  failed(error: unknown): void {
+    if (!this.over) this.hedger.failed(this, error);
+  }
+}

@@ -1,0 +1,316 @@
+import type { ObservableInput, SchedulerLike } from 'rxjs';
+import { from, Subscriber } from 'rxjs';
+import { Ring } from '../../kernel/ring.js';
+import { Alarm } from '../alarm.js';
+import { ask } from '../ask.js';
+import type { Handlers } from '../connect.js';
+import { OverflowError } from '../errors.js';
+import type { FlowSink } from '../events.js';
+import { DEFAULT_LANE } from '../lanes.js';
+import type { Classify, ItemContext } from '../types.js';
+import { isPromise } from '../work.js';
+import { ItemCall } from './item-call.js';
+
+const NAME = 'switchLatest';
+
+export interface SwitchSettings<T, R> {
+  readonly project: (item: T, context: ItemContext) => ObservableInput<R>;
+  readonly key: ((item: T) => unknown) | undefined;
+  readonly maxKeys: number;
+  readonly keepLast: boolean;
+  readonly debounceMs: number;
+  readonly drains: boolean;
+  readonly classify: Classify;
+  readonly scheduler: SchedulerLike;
+  readonly onEvent: FlowSink | undefined;
+}
+
+/** What one key has under way. */
+interface Slot<T, R> {
+  readonly key: unknown;
+  /** The newest call. */
+  current: Call<T, R> | undefined;
+  /** With `keepLast`: the call that goes on until the newest one has something to show. */
+  old: Call<T, R> | undefined;
+  /** Items of this key that have not been started. */
+  pending: number;
+}
+
+/** An item that waits for its start. */
+interface Pending<T, R> {
+  readonly slot: Slot<T, R>;
+  readonly item: T;
+  readonly index: number;
+  readonly dueAt: number;
+}
+
+/**
+ * One subscription of `switchLatest`. One loop starts the calls: what the consumer or `project` sends into the source meanwhile
+ * supersedes at once, and is started when the loop comes round.
+ */
+export class Switcher<T, R> implements Handlers<T> {
+  readonly #settings: SwitchSettings<T, R>;
+  readonly #to: Subscriber<R>;
+  /** The only slot when there is no `key`. */
+  readonly #slot: Slot<T, R> = emptySlot(undefined);
+  readonly #slots = new Map<unknown, Slot<T, R>>();
+  /** Items that arrived while another was being started or handed on. */
+  readonly #later = new Ring<Pending<T, R>>();
+  /** Items that wait for their `debounceMs` to pass; the first is due first, because all wait equally long. */
+  readonly #quiet = new Map<Slot<T, R>, Pending<T, R>>();
+  readonly #alarm: Alarm;
+  #index = 0;
+  #live = 0;
+  #busy = false;
+  #done = false;
+  #failure: { readonly error: unknown } | undefined;
+
+  constructor(settings: SwitchSettings<T, R>, to: Subscriber<R>) {
+    this.#settings = settings;
+    this.#to = to;
+    this.#alarm = new Alarm(settings.scheduler, () => {
+      this.#startUntil(this.#alarm.now());
+      this.#arm();
+    });
+  }
+
+  next(item: T): void {
+    const index = this.#index++;
+    if (index === 0) this.#stopWithConsumer();
+    const slot = this.#settings.key === undefined ? this.#slot : this.#slotOf(this.#settings.key, item);
+    if (this.#settings.debounceMs === 0) this.#request(slot, item, index);
+    else this.#postpone(slot, item, index);
+  }
+
+  error(error: unknown): void {
+    if (!this.#settings.drains) {
+      this.#to.error(error);
+      return;
+    }
+    this.#failure = { error };
+    this.complete();
+  }
+
+  complete(): void {
+    this.#done = true;
+    this.#startUntil(Infinity);
+    this.#alarm.clear();
+    if (!this.#busy) this.#endWhenDone();
+  }
+
+  /** A call has a value. */
+  emit(call: Call<T, R>, value: R): void {
+    const outermost = !this.#busy;
+    this.#busy = true;
+    if (!call.hasValue) {
+      call.hasValue = true;
+      this.#supersede(call.slot.old);
+    }
+    this.#to.next(value);
+    if (outermost) this.#finish();
+  }
+
+  /** A call is over. As in `switchMap`, the result completes first and the inner stream is torn down afterwards. */
+  ended(call: Call<T, R>): void {
+    this.#remove(call);
+    this.#free(call.slot);
+    if (!this.#busy) this.#endWhenDone();
+  }
+
+  failed(call: Call<T, R>, error: unknown): void {
+    const isNewest = call.slot.current === call;
+    this.#remove(call);
+    if (isNewest) {
+      this.#to.error(error);
+      return;
+    }
+    this.swallow(error);
+    this.#free(call.slot);
+    if (!this.#busy) this.#endWhenDone();
+  }
+
+  /** An error that nobody waits for: of a call that was superseded. */
+  swallow(error: unknown): void {
+    const { onEvent, classify } = this.#settings;
+    if (onEvent === undefined) return;
+    const verdict = classify(error, { size: 1, attempt: 1, aborted: false });
+    onEvent({ type: 'swallowed', operator: NAME, lane: DEFAULT_LANE, class: verdict.class });
+  }
+
+  /** Registered with the first item: the link to the source is torn down before the calls, as in `switchMap`. */
+  #stopWithConsumer(): void {
+    this.#to.add(() => {
+      this.#alarm.clear();
+      this.#later.clear();
+      this.#quiet.clear();
+      for (const slot of [this.#slot, ...this.#slots.values()]) {
+        this.#supersede(slot.old);
+        this.#supersede(slot.current);
+      }
+      this.#slots.clear();
+    });
+  }
+
+  #slotOf(keyOf: (item: T) => unknown, item: T): Slot<T, R> {
+    const key = ask(NAME, 'key', keyOf, item);
+    const found = this.#slots.get(key);
+    if (found !== undefined) return found;
+    const { maxKeys } = this.#settings;
+    if (this.#slots.size >= maxKeys) throw new OverflowError(NAME, maxKeys, 'error', 'maxKeys');
+    const slot = emptySlot<T, R>(key);
+    this.#slots.set(key, slot);
+    return slot;
+  }
+
+  #postpone(slot: Slot<T, R>, item: T, index: number): void {
+    const { debounceMs, onEvent } = this.#settings;
+    if (this.#quiet.delete(slot)) onEvent?.({ type: 'dropped', operator: NAME, lane: DEFAULT_LANE, policy: 'latest' });
+    else slot.pending++;
+    this.#quiet.set(slot, { slot, item, index, dueAt: this.#alarm.now() + debounceMs });
+    this.#arm();
+  }
+
+  #arm(): void {
+    const [first] = this.#quiet.values();
+    this.#alarm.set(first?.dueAt ?? Infinity);
+  }
+
+  /** Starts the items that have waited long enough by `now`. */
+  #startUntil(now: number): void {
+    for (const { slot, item, index, dueAt } of this.#quiet.values()) {
+      if (dueAt > now) return;
+      this.#quiet.delete(slot);
+      slot.pending--;
+      this.#request(slot, item, index);
+    }
+  }
+
+  #request(slot: Slot<T, R>, item: T, index: number): void {
+    if (this.#busy) {
+      slot.pending++;
+      this.#later.push({ slot, item, index, dueAt: 0 });
+      // At once: the rest of what it emits synchronously is old already.
+      if (!this.#settings.keepLast) this.#supersede(slot.current);
+      return;
+    }
+    this.#busy = true;
+    this.#start(slot, item, index);
+    this.#finish();
+  }
+
+  /** A loop, so that a consumer which feeds its own source cannot overflow the stack. */
+  #finish(): void {
+    while (this.#later.length > 0) {
+      const { slot, item, index } = this.#later.shift() as Pending<T, R>;
+      slot.pending--;
+      this.#start(slot, item, index);
+    }
+    this.#busy = false;
+    this.#endWhenDone();
+  }
+
+  #start(slot: Slot<T, R>, item: T, index: number): void {
+    const { project, keepLast } = this.#settings;
+    const { current } = slot;
+    if (keepLast && current?.hasValue === true) slot.old = current;
+    else this.#supersede(current);
+    // The signal of the old call may have made the consumer leave.
+    if (this.#to.closed) return;
+    const call = new Call<T, R>(this, slot, new ItemCall(index, slot.key));
+    slot.current = call;
+    this.#live++;
+    try {
+      call.follow(project(item, call.context));
+    } catch (error) {
+      if (call.closed) this.swallow(error);
+      else this.failed(call, error);
+    }
+  }
+
+  #supersede(call: Call<T, R> | undefined): void {
+    if (call === undefined) return;
+    this.#remove(call);
+    this.#settings.onEvent?.({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count: 1 });
+    call.supersede();
+  }
+
+  #remove(call: Call<T, R>): void {
+    const { slot } = call;
+    if (slot.current === call) slot.current = undefined;
+    else if (slot.old === call) slot.old = undefined;
+    this.#live--;
+  }
+
+  /** Forgets a key that has nothing under way. */
+  #free(slot: Slot<T, R>): void {
+    if (slot.current === undefined && slot.old === undefined && slot.pending === 0) this.#slots.delete(slot.key);
+  }
+
+  #endWhenDone(): void {
+    if (!this.#done || this.#live > 0) return;
+    if (this.#failure === undefined) this.#to.complete();
+    else this.#to.error(this.#failure.error);
+  }
+}
+
+function emptySlot<T, R>(key: unknown): Slot<T, R> {
+  return { key, current: undefined, old: undefined, pending: 0 };
+}
+
+/**
+ * One call of `project`, and the subscriber of what it returned. A subclass, because `work.ts` tears down before it tells: here the
+ * result ends first and the inner stream is torn down afterwards, as `switchMap` does, and a call costs one object less.
+ */
+class Call<T, R> extends Subscriber<R> {
+  hasValue = false;
+  #superseded = false;
+
+  constructor(
+    readonly owner: Switcher<T, R>,
+    readonly slot: Slot<T, R>,
+    readonly context: ItemCall,
+  ) {
+    super();
+  }
+
+  /** The signal first, so that the work ends for this reason and not for want of a listener. */
+  supersede(): void {
+    this.#superseded = true;
+    this.context.abort();
+    this.unsubscribe();
+  }
+
+  /** Subscribes to what `project` returned, unless it has been superseded in the meantime. */
+  follow(input: ObservableInput<R>): void {
+    if (isPromise(input)) {
+      input.then(
+        (value) => {
+          this.next(value);
+          this.complete();
+        },
+        (error: unknown) => {
+          // `error` of a closed subscriber would be silent.
+          if (this.closed) this.owner.swallow(error);
+          else this.error(error);
+        },
+      );
+    } else if (!this.closed) {
+      from(input).subscribe(this);
+    }
+  }
+
+  protected override _next(value: R): void {
+    if (!this.#superseded) this.owner.emit(this, value);
+  }
+
+  protected override _error(error: unknown): void {
+    if (this.#superseded) this.owner.swallow(error);
+    else this.owner.failed(this, error);
+    this.unsubscribe();
+  }
+
+  protected override _complete(): void {
+    if (!this.#superseded) this.owner.ended(this);
+    this.unsubscribe();
+  }
+}

@@ -1,0 +1,21 @@
+import type { Observable, Subscriber } from 'rxjs';
+import { connect } from '../connect.js';
+import { count } from '../options.js';
+import type { Settled } from '../types.js';
+import { SlotEngine } from './slot-engine.js';
+import type { SlotConfig } from './slot-options.js';
+
+/** One subscription of an operator that runs one piece of work per item. */
+export function runInSlots<T, R>(config: SlotConfig<T, R>, source: Observable<T>, to: Subscriber<Settled<T, R> | R>): void {
+  const engine = new SlotEngine<T, R>(config, to);
+  if (config.concurrency$) {
+    connect(config.concurrency$, to, {
+      next: (concurrency) => {
+        engine.setConcurrency(count(config.operator, 'concurrency', concurrency));
+      },
+      // The last value stays in force.
+      complete: () => undefined,
+    });
+  }
+  connect(source, to, engine);
+}
