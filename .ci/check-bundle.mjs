@@ -9,7 +9,7 @@ const project = resolve(import.meta.dirname, '..');
 const cases = [
   { name: 'import for nothing', code: "import './dist/operators.js'; import './dist/index.js';", limitBytes: 0 },
   { name: 'batch', code: "export { batch } from './dist/operators.js';", limitBytes: 4_000 },
-  { name: 'batchMap', code: "export { batchMap } from './dist/operators.js';", limitBytes: 24_000 },
+  { name: 'batchMap', code: "export { batchMap } from './dist/operators.js';", limitBytes: 28_000 },
   { name: 'all operators', code: "export * from './dist/operators.js';", limitBytes: 48_000 },
   { name: 'root entry', code: "export * from './dist/index.js';", limitBytes: 72_000 },
 ];

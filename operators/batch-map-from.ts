@@ -5,7 +5,7 @@ import { GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './support/batching/ba
 import type { BatchStreamOptions } from './support/batching/batch-stream.js';
 import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batching/batch-stream.js';
 import { FlowConfigError } from './support/errors.js';
-import { known, orDefault, required } from './support/options.js';
+import { known, optionNames, orDefault, required } from './support/options.js';
 import type { PullSource } from './support/pull.js';
 import { checkPullSource, openPull } from './support/pull.js';
 import type { Settled } from './support/types.js';
@@ -14,9 +14,10 @@ import type { Settled } from './support/types.js';
 export type BatchMapFromOptions<T, R = never> = Omit<BatchStreamOptions<T, R>, 'overflow'>;
 
 /** What differs from `batchMap`. */
-export const BATCH_MAP_FROM_DEFAULTS = { ...GATED_BATCH_DEFAULTS, ...BATCH_STREAM_DEFAULTS, maxQueued: 80 } as const;
+export const BATCH_MAP_FROM_DEFAULTS = /* @__PURE__ */ (() =>
+  ({ ...GATED_BATCH_DEFAULTS, ...BATCH_STREAM_DEFAULTS, maxQueued: 80 }) as const)();
 
-const OPTION_NAMES = [...GATED_BATCH_OPTIONS.filter((name) => name !== 'overflow'), ...Object.keys(BATCH_STREAM_DEFAULTS)];
+const OPTION_NAMES = /* @__PURE__ */ optionNames(BATCH_STREAM_DEFAULTS, ...GATED_BATCH_OPTIONS.filter((name) => name !== 'overflow'));
 
 /**
  * Sends the items of an input that can wait through {@link batchMap}'s gate, and reads on only while there is room: a file of a

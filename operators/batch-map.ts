@@ -13,7 +13,7 @@ import type { Settled } from './support/types.js';
 export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;
 
 /** What {@link batchMap} does when an option is left out. */
-export const BATCH_MAP_DEFAULTS = { ...GATED_BATCH_DEFAULTS, ...BATCH_STREAM_DEFAULTS } as const;
+export const BATCH_MAP_DEFAULTS = /* @__PURE__ */ (() => ({ ...GATED_BATCH_DEFAULTS, ...BATCH_STREAM_DEFAULTS }) as const)();
 
 /**
  * Sends items in batches through a gate. A batch goes on growing while every slot is busy and leaves when a permit is granted; what

@@ -11,7 +11,7 @@ import type { FlowSink, FlushReason } from './support/events.js';
 import { safeSink } from './support/events.js';
 import { DEFAULT_LANE } from './support/lanes.js';
 import { notifier } from './support/notifier.js';
-import { callback, count, durationMs, known, oneOf, orDefault, positive, required } from './support/options.js';
+import { callback, count, durationMs, known, oneOf, optionNames, orDefault, positive, required } from './support/options.js';
 
 export type { BatchState } from './support/ask.js';
 
@@ -58,7 +58,7 @@ export const BATCH_DEFAULTS = {
   onSourceError: 'flush',
 } as const;
 
-const OPTION_NAMES = [...Object.keys(BATCH_DEFAULTS), 'weigh', 'splitItem', 'closeWhen', 'flush', 'scheduler', 'onEvent'];
+const OPTION_NAMES = /* @__PURE__ */ optionNames(BATCH_DEFAULTS, 'weigh', 'splitItem', 'closeWhen', 'flush', 'scheduler', 'onEvent');
 
 /**
  * Gathers items into arrays and closes each on size, weight or age, whichever comes first.

@@ -41,10 +41,10 @@ export interface BulkheadMapOptions<T> extends SlotOptions {
 }
 
 /** What {@link bulkheadMap} does when an option is left out. */
-export const BULKHEAD_MAP_DEFAULTS = { ...SLOT_DEFAULTS, perKeyDefault: Infinity } as const;
+export const BULKHEAD_MAP_DEFAULTS = /* @__PURE__ */ (() => ({ ...SLOT_DEFAULTS, perKeyDefault: Infinity }) as const)();
 
 const NAME = 'bulkheadMap';
-const OPTION_NAMES = [...SLOT_OPTIONS, 'key', 'perKey', 'perKeyDefault'];
+const OPTION_NAMES = /* @__PURE__ */ SLOT_OPTIONS.concat('key', 'perKey', 'perKeyDefault');
 
 /**
  * Runs one piece of work per item, so many at a time, and so many at a time for each key: a key that is full never blocks another.

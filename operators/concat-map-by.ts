@@ -33,10 +33,10 @@ export interface ConcatMapByOptions extends SlotOptions {
 }
 
 /** What {@link concatMapBy} does when an option is left out. */
-export const CONCAT_MAP_BY_DEFAULTS = { ...SLOT_DEFAULTS, onError: 'continue' } as const;
+export const CONCAT_MAP_BY_DEFAULTS = /* @__PURE__ */ (() => ({ ...SLOT_DEFAULTS, onError: 'continue' }) as const)();
 
 const NAME = 'concatMapBy';
-const OPTION_NAMES = [...SLOT_OPTIONS, 'onError'];
+const OPTION_NAMES = /* @__PURE__ */ SLOT_OPTIONS.concat('onError');
 
 /**
  * Runs the items of a key one after the other, and keys beside each other: conversations, files, accounts.

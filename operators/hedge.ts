@@ -6,7 +6,7 @@ import { FlowConfigError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
 import { safeSink } from './support/events.js';
 import type { Limiter, LimiterJob } from './support/limiting/limiter.js';
-import { callback, durationMs, known, orDefault, positive, required } from './support/options.js';
+import { callback, durationMs, known, optionNames, orDefault, positive, required } from './support/options.js';
 import { HedgeStats } from './support/racing/hedge-stats.js';
 import type { HedgeAttempt } from './support/racing/hedger.js';
 import { Hedger } from './support/racing/hedger.js';
@@ -42,7 +42,7 @@ export interface HedgeOptions {
 /** What {@link hedge} does when an option is left out. */
 export const HEDGE_DEFAULTS = { maxHedges: 1, budget: Infinity } as const;
 
-const OPTION_NAMES = [...Object.keys(HEDGE_DEFAULTS), 'delayMs', 'stats', 'limiter', 'job', 'classify', 'scheduler', 'onEvent'];
+const OPTION_NAMES = /* @__PURE__ */ optionNames(HEDGE_DEFAULTS, 'delayMs', 'stats', 'limiter', 'job', 'classify', 'scheduler', 'onEvent');
 
 /** The least the default delay may be: below it, the noise of an ordinary call would be hedged. */
 const LEAST_DELAY_MS = 50;

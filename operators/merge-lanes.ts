@@ -10,7 +10,7 @@ import type { FlowSink } from './support/events.js';
 import { safeSink } from './support/events.js';
 import { LaneTable, overflow } from './support/lanes.js';
 import { notifier } from './support/notifier.js';
-import { callback, count, flag, known, oneOf, orDefault, positive } from './support/options.js';
+import { callback, count, flag, known, oneOf, optionNames, orDefault, positive } from './support/options.js';
 import type { Fairness, LaneOptions, Overflow } from './support/types.js';
 
 export type { LaneBatch } from './support/batching/lane-merger.js';
@@ -81,7 +81,7 @@ export const MERGE_LANES_DEFAULTS = {
 const WAITS_MS = [0, 50, 500] as const;
 
 const NAME = 'mergeLanes';
-const OPTION_NAMES = [...Object.keys(MERGE_LANES_DEFAULTS), 'weigh', 'flush', 'scheduler', 'onEvent'];
+const OPTION_NAMES = /* @__PURE__ */ optionNames(MERGE_LANES_DEFAULTS, 'weigh', 'flush', 'scheduler', 'onEvent');
 const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const satisfies readonly LaneOverflow[];
 
 /**

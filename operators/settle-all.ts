@@ -8,7 +8,7 @@ import type { FlowSink } from './support/events.js';
 import { safeSink } from './support/events.js';
 import type { Guard } from './support/guard.js';
 import { guarded } from './support/guard.js';
-import { callback, count, durationMs, known, oneOf, orDefault, required } from './support/options.js';
+import { callback, count, durationMs, known, oneOf, optionNames, orDefault, required } from './support/options.js';
 import type { ItemContext, Settled } from './support/types.js';
 
 export type { Guard } from './support/guard.js';
@@ -37,7 +37,7 @@ type Project<T, R> = (call: T, context: ItemContext) => ObservableInput<R>;
 export const SETTLE_ALL_DEFAULTS = { mode: 'settle', concurrency: 4, totalTimeoutMs: Infinity } as const;
 
 const NAME = 'settleAll';
-const OPTION_NAMES = [...Object.keys(SETTLE_ALL_DEFAULTS), 'guard', 'scheduler', 'onEvent'];
+const OPTION_NAMES = /* @__PURE__ */ optionNames(SETTLE_ALL_DEFAULTS, 'guard', 'scheduler', 'onEvent');
 
 /**
  * Makes a list of calls, a few at a time, and has all their results at once, in the order of the list: what `Promise.allSettled` and

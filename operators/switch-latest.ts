@@ -5,7 +5,7 @@ import { schedulerOption } from './support/alarm.js';
 import { connect } from './support/connect.js';
 import type { FlowSink } from './support/events.js';
 import { safeSink } from './support/events.js';
-import { callback, count, durationMs, flag, known, oneOf, orDefault, required } from './support/options.js';
+import { callback, count, durationMs, flag, known, oneOf, optionNames, orDefault, required } from './support/options.js';
 import { Switcher } from './support/racing/switcher.js';
 import type { ItemContext } from './support/types.js';
 
@@ -34,7 +34,7 @@ export const SWITCH_LATEST_DEFAULTS = {
   onSourceError: 'abort',
 } as const;
 
-const OPTION_NAMES = [...Object.keys(SWITCH_LATEST_DEFAULTS), 'key', 'scheduler', 'onEvent'];
+const OPTION_NAMES = /* @__PURE__ */ optionNames(SWITCH_LATEST_DEFAULTS, 'key', 'scheduler', 'onEvent');
 
 /**
  * Starts a call for every item and gives up the one before: the newest wins, and the old call is told by its signal.

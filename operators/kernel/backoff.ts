@@ -13,7 +13,7 @@ export interface BackoffOptions {
 export const BACKOFF_DEFAULTS = { initialMs: 200, factor: 2, maxMs: 20_000, jitter: 'full' } as const satisfies BackoffOptions;
 
 /** The longest delay a timer takes (about 25 days); bounds every factor below, or Infinity times 0 would give NaN. */
-const LONGEST_MS = 2 ** 31 - 1;
+const LONGEST_MS = 2_147_483_647;
 
 /** Most that a wait the other side asked for is stretched by, so that its callers do not all come back in the same moment. */
 const RETRY_AFTER_STRETCH = 0.1;

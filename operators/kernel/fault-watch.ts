@@ -5,20 +5,19 @@ const ENOUGH_ALONE = 8;
  * What a message has of its own call and not of its cause: ids of requests, addresses, times and durations. Numbers of up to five digits
  * are left as they are, because that is how an error names its item.
  */
-const OF_ONE_CALL = new RegExp(
-  [
-    /[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}/, // a UUID
-    /0x[\da-f]+/,
-    /\d{1,2}:\d\d(?::\d\d(?:[.,]\d{1,9})?)?/, // a time of day
-    /(?<![\da-z])(?=[a-f]*\d)[\da-f]{8,}(?![\da-z])(?:\.\d{1,9})?/, // a hexadecimal id, a time since 1970
-    /(?<![\da-z])(?=[a-z]*\d)[\da-z]{16,}/, // an id of letters and digits
-    /\d{6,}/, // a time without separators
-    /\d{1,5}(?:\.\d{1,9})? ?(?:ms|s|sec|seconds?|milliseconds?)\b/,
-  ]
-    .map(({ source }) => source)
-    .join('|'),
-  'gi',
-);
+const OF_ONE_CALL = /* @__PURE__ */ anyOf([
+  /[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}/, // a UUID
+  /0x[\da-f]+/,
+  /\d{1,2}:\d\d(?::\d\d(?:[.,]\d{1,9})?)?/, // a time of day
+  /(?<![\da-z])(?=[a-f]*\d)[\da-f]{8,}(?![\da-z])(?:\.\d{1,9})?/, // a hexadecimal id, a time since 1970
+  /(?<![\da-z])(?=[a-z]*\d)[\da-z]{16,}/, // an id of letters and digits
+  /\d{6,}/, // a time without separators
+  /\d{1,5}(?:\.\d{1,9})? ?(?:ms|s|sec|seconds?|milliseconds?)\b/,
+]);
+
+function anyOf(patterns: readonly RegExp[]): RegExp {
+  return new RegExp(patterns.map(({ source }) => source).join('|'), 'gi');
+}
 
 /**
  * Watches a batch that is being cut up for the sign that no item is to blame: work that fails whatever it is given.

@@ -4,7 +4,7 @@ import type { Ring } from './ring.js';
 /** Looks left in a lane in which everything has fitted so far. */
 const NO_MISS = -1;
 
-const MOST_LOOKS = 2 ** 31 - 1;
+const MOST_LOOKS = 2_147_483_647;
 
 /** What is said of an entry: it joins the batch, it does not fit, or it ends its lane for this batch. */
 export type Answer = 'take' | 'pass' | 'close';

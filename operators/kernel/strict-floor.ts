@@ -65,11 +65,9 @@ export class StrictFloor implements Discipline {
     }
   }
 
-  /** A lane that is not passed over loses what it took; an empty one has lost everything. */
+  /** A lane that is not passed over loses what it took; one that is empty by now starts at nothing when it is filled again. */
   debit(lane: number, taken: number, total: number): void {
-    const earned = this.#earns[lane] as number;
-    if (earned === 0 || !this.#waiting.nonEmpty.has(lane)) return;
-    const credit = this.#credit(lane) + earned - (taken / total) * this.#places;
+    const credit = this.#credit(lane) + (this.#earns[lane] as number) - (taken / total) * this.#places;
     this.#booked[lane] = Math.max(0, Math.min(this.#mostCredit, credit));
     this.#bookedAt[lane] = this.#turns + 1;
     if (this.#owed.has(lane) && !this.#isOwed(credit)) {

@@ -3,7 +3,7 @@ import { asyncScheduler } from 'rxjs';
 import { FlowConfigError } from './errors.js';
 
 /** Longest delay a host timer can hold; a longer one would fire at once. */
-const LONGEST_DELAY_MS = 2 ** 31 - 1;
+const LONGEST_DELAY_MS = 2_147_483_647;
 
 /** Differences below this are rounding of the clock, not time: one step of a double at today's epoch is 0.0002 ms. */
 const TOLERANCE_MS = 0.001;

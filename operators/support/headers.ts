@@ -1,7 +1,7 @@
 import type { HeadersLike } from './types.js';
 
 /** A longer wait (about 25 days) is a mistake of the sender, or a date compared with a virtual clock. */
-const LONGEST_MS = 2 ** 31 - 1;
+const LONGEST_MS = 2_147_483_647;
 
 const DECIMAL = /^\d+(?:\.\d+)?$/;
 

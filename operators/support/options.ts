@@ -62,3 +62,8 @@ export function known(operator: string, options: unknown, names: readonly string
     }
   }
 }
+
+/** The names of all options: those that have defaults, and others. A call, because a bundler drops one that it is told is pure. */
+export function optionNames(defaults: object, ...others: readonly string[]): readonly string[] {
+  return [...Object.keys(defaults), ...others];
+}

@@ -331,6 +331,7 @@ describe('a search, step by step', () => {
     expect(search.failed([4, 5, 6, 7], 1, undefined, spent)).toMatchObject({ send: [4, 5], depth: 2 });
     gone.add(7);
     expect(search.succeeded([4, 5], spent)).toMatchObject({ infer: [], giveUp: [], send: [6] });
+    expect(search.held).toEqual([]);
     gone.add(6);
     expect(search.failed([6], 3, undefined, spent)).toMatchObject({ reject: [], send: [] });
   });

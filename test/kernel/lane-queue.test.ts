@@ -342,7 +342,8 @@ describe('what goes wrong elsewhere', () => {
     perItemNs(5000);
     const few = Math.min(...Array.from({ length: 5 }, () => perItemNs(5000)));
     const many = Math.min(...Array.from({ length: 3 }, () => perItemNs(50_000)));
-    expect(many / few).toBeLessThan(4);
+    // Memory that no longer fits the cache is slower; work that grows with the number would be ten times as slow.
+    expect(many / few).toBeLessThan(8);
   });
 
   it('strict priority starves whoever is below: a floor of a tenth is served in every eleventh turn at least', () => {

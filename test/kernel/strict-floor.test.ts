@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { LaneSet } from '../../operators/kernel/lane-set.js';
 import { StrictFloor } from '../../operators/kernel/strict-floor.js';
 import type { Given } from './discipline-pair.js';
 import { EPSILON, expectAlike, Pair, Plain } from './discipline-pair.js';
@@ -80,5 +81,31 @@ describe('StrictFloor', () => {
     for (; pair.discipline.lead() === 2; leads++) pair.turn(new Map([[2, 10]]));
     pair.same();
     expect(leads).toBe(5);
+  });
+
+  it('looks at a lane when it can be owed a turn, and not before, however often it was empty meanwhile', () => {
+    let looks = 0;
+    class Watched extends LaneSet {
+      override has(lane: number): boolean {
+        looks++;
+        return super.has(lane);
+      }
+    }
+    const nonEmpty = new Watched(2);
+    const discipline = new StrictFloor([0, 0.01], 1, { nonEmpty, count: () => 1 });
+    nonEmpty.add(0);
+    discipline.filled(0);
+    for (let n = 0; n < 1000; n++) {
+      nonEmpty.add(1);
+      discipline.filled(1);
+      if (n === 999) break;
+      nonEmpty.delete(1);
+      discipline.emptied(1);
+    }
+    looks = 0;
+    for (let n = 0; n < 99; n++) discipline.turn();
+    expect([discipline.lead(), looks]).toEqual([0, 0]);
+    discipline.turn();
+    expect([discipline.lead(), looks]).toEqual([1, 1]);
   });
 });

@@ -1,6 +1,6 @@
 import type { Subscriber } from 'rxjs';
 import { connect } from '../connect.js';
-import { count, oneOf, orDefault } from '../options.js';
+import { count, oneOf, optionNames, orDefault } from '../options.js';
 import type { Classify, Settled } from '../types.js';
 import type { BatchWork } from './batch-engine.js';
 import { BatchEngine } from './batch-engine.js';
@@ -25,7 +25,7 @@ export interface BatchStreamOptions<T, R = never> extends GatedBatchOptions<T, R
 /** What the options of {@link BatchStreamOptions} are when left out, beside the shared ones. */
 export const BATCH_STREAM_DEFAULTS = { failure: 'settle', onSourceError: 'abort' } as const;
 
-const OPTION_NAMES = Object.keys(BATCH_STREAM_DEFAULTS);
+const OPTION_NAMES = /* @__PURE__ */ optionNames(BATCH_STREAM_DEFAULTS);
 
 /** The options, checked. */
 export interface StreamConfig<T> {

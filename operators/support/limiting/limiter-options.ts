@@ -25,8 +25,7 @@ export const LIMITER_DEFAULTS = {
 export const NAME = 'createLimiter';
 
 const LIMITS = ['concurrency', 'requestsPerMinute', 'tokensPerMinute'];
-const OPTIONS = [
-  ...LIMITS,
+const OPTIONS = /* @__PURE__ */ LIMITS.concat(
   'burstSeconds',
   'headroom',
   'lanes',
@@ -38,7 +37,7 @@ const OPTIONS = [
   'abortGraceMs',
   'onEvent',
   'scheduler',
-];
+);
 
 /** The options, checked and with their defaults. */
 export interface LimiterConfig {

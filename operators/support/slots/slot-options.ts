@@ -8,7 +8,7 @@ import { FlowConfigError } from '../errors.js';
 import type { FlowSink } from '../events.js';
 import { safeSink } from '../events.js';
 import type { Limiter } from '../limiting/limiter-types.js';
-import { callback, count, known, oneOf, orDefault, positive } from '../options.js';
+import { callback, count, known, oneOf, optionNames, orDefault, positive } from '../options.js';
 import type { Classify, ItemContext, Overflow } from '../types.js';
 
 /** Options of everything that runs one piece of work per item, in slots. */
@@ -45,7 +45,7 @@ export const SLOT_DEFAULTS = {
   onSourceError: 'abort',
 } as const;
 
-export const SLOT_OPTIONS = [...Object.keys(SLOT_DEFAULTS), 'limiter', 'onEvent', 'scheduler'];
+export const SLOT_OPTIONS = /* @__PURE__ */ optionNames(SLOT_DEFAULTS, 'limiter', 'onEvent', 'scheduler');
 
 /** The options, checked and with their defaults: what one engine needs. */
 export interface SlotConfig<T, R> {
