@@ -5,7 +5,7 @@ import { GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './support/batching/ba
 import type { BatchStreamOptions } from './support/batching/batch-stream.js';
 import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batching/batch-stream.js';
 import { FlowConfigError } from './support/errors.js';
-import { known, optionNames, orDefault, required } from './support/options.js';
+import { known, orDefault, required } from './support/options.js';
 import type { PullSource } from './support/pull.js';
 import { checkPullSource, openPull } from './support/pull.js';
 import type { Settled } from './support/types.js';
@@ -17,7 +17,10 @@ export type BatchMapFromOptions<T, R = never> = Omit<BatchStreamOptions<T, R>, '
 export const BATCH_MAP_FROM_DEFAULTS = /* @__PURE__ */ (() =>
   ({ ...GATED_BATCH_DEFAULTS, ...BATCH_STREAM_DEFAULTS, maxQueued: 80 }) as const)();
 
-const OPTION_NAMES = /* @__PURE__ */ optionNames(BATCH_STREAM_DEFAULTS, ...GATED_BATCH_OPTIONS.filter((name) => name !== 'overflow'));
+const OPTION_NAMES = /* @__PURE__ */ (() => [
+  ...GATED_BATCH_OPTIONS.filter((name) => name !== 'overflow'),
+  ...Object.keys(BATCH_STREAM_DEFAULTS),
+])();
 
 /**
  * Sends the items of an input that can wait through {@link batchMap}'s gate, and reads on only while there is room: a file of a
