@@ -4,7 +4,7 @@ import type { DivideInput, DivideLimits } from '../../operators/kernel/divide-pl
 import { dividePlan } from '../../operators/kernel/divide-plan.js';
 
 type Blame = (call: readonly number[], bad: ReadonlySet<number>) => readonly number[] | undefined;
-type Fate = 'done' | 'rejected' | 'given up';
+type Fate = 'done' | 'rejected' | 'given up' | 'left';
 
 interface Outcome {
   readonly fates: ReadonlyMap<number, Fate>;
@@ -19,6 +19,8 @@ function execute(
   limits: DivideLimits,
   blame: Blame = () => undefined,
   tooLarge?: DivideInput['tooLarge'],
+  /** Who leaves before the end of which call, counted from 1. */
+  leaving?: { readonly item: number; readonly call: number },
 ): Outcome {
   const fates = new Map<number, Fate>();
   const settle = (item: number | undefined, fate: Fate): void => {
@@ -26,6 +28,8 @@ function execute(
     if (fates.has(item)) throw new Error(`item ${String(item)} is ${String(fates.get(item))} already and now ${fate}`);
     fates.set(item, fate);
   };
+  const hasLeft = (item: number | undefined): boolean => fates.get(item!) === 'left';
+  let ended = 0;
   let calls = 1;
   let blameRounds = 0;
   let round = [{ items: Array.from({ length: size }, (_, i) => i), depth: 0 }];
@@ -33,8 +37,9 @@ function execute(
   for (; round.length > 0; rounds++) {
     const next: typeof round = [];
     for (const { items, depth } of round) {
+      if (++ended === leaving?.call && !fates.has(leaving.item)) settle(leaving.item, 'left');
       if (!items.some((item) => bad.has(item))) {
-        for (const item of items) settle(item, 'done');
+        for (const item of items) if (!hasLeft(item)) settle(item, 'done');
         continue;
       }
       const weights = items.map((item) => item + 1);
@@ -43,11 +48,15 @@ function execute(
       if (named !== items.length) throw new Error(`the plan names ${String(named)} of ${String(items.length)}`);
       if (plan.parts.some((part) => part.length === 0 || part.some((at, i) => i > 0 && at <= part[i - 1]!)))
         throw new Error('a part is empty or out of order');
-      for (const at of plan.reject) settle(items[at], 'rejected');
-      for (const at of plan.giveUp) settle(items[at], 'given up');
+      for (const at of plan.reject) if (!hasLeft(items[at])) settle(items[at], 'rejected');
+      for (const at of plan.giveUp) if (!hasLeft(items[at])) settle(items[at], 'given up');
       if (plan.blamed) blameRounds++;
-      calls += plan.parts.length;
-      for (const part of plan.parts) next.push({ items: part.map((at) => items[at]!), depth: depth + 1 });
+      // As the engine does: nobody who has left is sent again, and a part of nobody is no call.
+      const parts = plan.parts
+        .map((part) => part.map((at) => items[at]!).filter((item) => !hasLeft(item)))
+        .filter((part) => part.length > 0);
+      calls += parts.length;
+      for (const part of parts) next.push({ items: part, depth: depth + 1 });
     }
     round = next;
   }
@@ -104,6 +113,14 @@ const sizesFor = (blame: string): number[] => (/empty|twice|range|negative|fract
 /** All of it takes a second, and longer on a machine that does other things as well. */
 const timeout = 60_000;
 
+/** For what grows fastest. Mutation tests run it once for every mutant. */
+const largest = process.env['SLUICE_MUTATION'] === undefined ? 8 : 5;
+/** Every number of calls, and every depth that a batch of this size can reach. */
+const budgets = (size: number): (readonly [maxCalls: number, maxDepth: number])[] => [
+  ...Array.from({ length: 2 * size }, (_, i) => [i + 1, 16] as const),
+  ...Array.from({ length: Math.min(size, 4) }, (_, depth) => [2 * size, depth] as const),
+];
+
 describe('dividePlan', () => {
   it.each(Object.keys(blames))(
     'resolves every item exactly once, whatever is bad among up to 8, whatever the budget; blame: %s',
@@ -132,6 +149,34 @@ describe('dividePlan', () => {
         }
       }
       expect(runs).toBe(sizesFor(name).reduce((sum, size) => sum + 2 ** size - 1, 0) * 3 * 3 * 6 * 3);
+    },
+  );
+
+  it.each(Object.keys(blames).flatMap((name) => [2, 4, Infinity].map((factor) => [name, factor] as const)))(
+    'goes on for the others when one leaves before the end of any call, under every budget; blame: %s, factor %d',
+    { timeout },
+    (name, factor) => {
+      let left = 0;
+      for (const size of sizesFor(name).filter((each) => each <= largest)) {
+        for (const bad of badSets(size)) {
+          for (const [maxCalls, maxDepth] of budgets(size)) {
+            for (const item of all(size)) {
+              for (let call = 1; call <= maxCalls; call++) {
+                const outcome = execute(size, bad, limits(size, { factor, maxCalls, maxDepth }), blames[name], undefined, { item, call });
+                if (outcome.calls > maxCalls) throw new Error(`${String(outcome.calls)} calls, allowed are ${String(maxCalls)}`);
+                for (const [other, fate] of outcome.fates) {
+                  if (fate === 'done' && bad.has(other)) throw new Error('a bad item is done');
+                  if (fate === 'rejected' && !bad.has(other) && honest.has(name)) throw new Error('a good item is rejected');
+                }
+                // Who has an answer by then has one at the end of every later call.
+                if (count(outcome, 'left') === 0) break;
+                left++;
+              }
+            }
+          }
+        }
+      }
+      expect(left).toBeGreaterThan(500);
     },
   );
 
