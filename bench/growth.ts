@@ -1,8 +1,12 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import fastq from 'fastq';
 import pLimit from 'p-limit';
 import PQueue from 'p-queue';
+import type { OperatorFunction } from 'rxjs';
 import { from } from 'rxjs';
 import { batchMap } from '../operators/batch-map.js';
+import { bulkheadMap } from '../operators/bulkhead-map.js';
+import { concatMapBy } from '../operators/concat-map-by.js';
 import { createLimiter } from '../operators/create-limiter.js';
 import { pool } from './by-hand.js';
 import { assertCount, collectGarbage, countValues, measure, numbers, table } from './harness.js';
@@ -20,6 +24,10 @@ type Drain = (items: readonly number[]) => Promise<void>;
 
 async function all(what: string, results: readonly Promise<unknown>[]): Promise<void> {
   assertCount(what, (await Promise.all(results)).length, results.length);
+}
+
+function through(operator: OperatorFunction<number, unknown>, items: readonly number[]): Promise<void> {
+  return countValues('values', from(items).pipe(operator), items.length);
 }
 
 const drains: Readonly<Record<string, Drain>> = {
@@ -52,7 +60,14 @@ const drains: Readonly<Record<string, Drain>> = {
       ),
       items.length,
     ),
+  'sluice bulkheadMap': (items) => through(bulkheadMap(double, PROPAGATE), items),
+  'sluice concatMapBy, 100 keys': (items) =>
+    through(
+      concatMapBy((x) => x % 100, double, PROPAGATE),
+      items,
+    ),
 };
+const PROPAGATE = { concurrency: 10, maxQueued: Infinity, errors: 'propagate' } as const;
 const LANES_OF_JOBS = LANES.map(({ name }) => ({ lane: name }));
 
 /** CPU time per item, everything queued before the first call ends. */
@@ -113,6 +128,21 @@ const queues: Readonly<Record<string, (work: () => Promise<void>) => () => Promi
   },
 };
 
+/** How late timers are while a queue empties: nobody else gets a turn for so long. */
+async function loopDelay(name: string, drain: Drain): Promise<string[]> {
+  const items = numbers(1e5);
+  await drain(items);
+  const delay = monitorEventLoopDelay({ resolution: 1 });
+  delay.enable();
+  const pulse = setInterval(() => undefined, 1);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  await drain(items);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  clearInterval(pulse);
+  delay.disable();
+  return [name, (delay.mean / 1e6).toFixed(1), (delay.percentile(99) / 1e6).toFixed(1), (delay.max / 1e6).toFixed(1)];
+}
+
 export async function* growthTables(): AsyncGenerator<string> {
   const rows: string[][] = [];
   for (const [name, drain] of Object.entries(drains)) rows.push(await costPerItem(name, drain));
@@ -121,4 +151,7 @@ export async function* growthTables(): AsyncGenerator<string> {
   const bytes: string[][] = [];
   for (const [name, open] of Object.entries(queues)) bytes.push([name, (await bytesPerCall(1e5, open)).toFixed(0)]);
   yield `bytes per queued call, 100,000 queued\n\n${table(['queue', 'bytes'], bytes)}`;
+  const delays: string[][] = [];
+  for (const [name, drain] of Object.entries(drains)) delays.push(await loopDelay(name, drain));
+  yield `event-loop delay in ms, 100,000 queued promises\n\n${table(['queue', 'mean', '99 %', 'longest'], delays)}`;
 }
