@@ -109,7 +109,7 @@ const honest = new Set([
 ]);
 const sizes = [1, 2, 3, 4, 5, 6, 7, 8];
 /** Blame that is not trusted is no blame, which a smaller batch shows as well. */
-const sizesFor = (blame: string): number[] => (/empty|twice|range|negative|fraction|number/.test(blame) ? sizes.slice(0, 5) : sizes);
+const sizesFor = (blame: string): number[] => (/empty|negative|fraction|number/.test(blame) ? sizes.slice(0, 5) : sizes);
 /** All of it takes a second, and longer on a machine that does other things as well. */
 const timeout = 60_000;
 
