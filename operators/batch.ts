@@ -9,6 +9,7 @@ import { connect } from './support/connect.js';
 import { FlowConfigError, ItemTooHeavyError } from './support/errors.js';
 import type { FlowSink, FlushReason } from './support/events.js';
 import { safeSink } from './support/events.js';
+import { InTurn } from './support/in-turn.js';
 import { DEFAULT_LANE } from './support/lanes.js';
 import { notifier } from './support/notifier.js';
 import { callback, count, durationMs, known, oneOf, optionNames, orDefault, positive, required } from './support/options.js';
@@ -161,14 +162,13 @@ function readOptions<T>(options: BatchOptions<T>) {
   };
 }
 
-/** One subscription of `batch`. Everything that arrives while a batch is being handed out waits its turn in `#later`. */
+/** One subscription of `batch`. Everything that arrives while a batch is being handed out waits its turn. */
 class Batcher<T> implements Handlers<T> {
   readonly #settings: Settings<T>;
   readonly #to: Subscriber<T[]>;
   readonly #kernel: BatchKernel<T>;
   readonly #alarm: Alarm;
-  #busy = false;
-  #later: (() => void)[] = [];
+  readonly #turn: InTurn;
   /** When the open batch got its first item; unknown when no limit and no listener asks for it. */
   #openedAt: number | undefined;
 
@@ -176,41 +176,40 @@ class Batcher<T> implements Handlers<T> {
     this.#settings = settings;
     this.#to = to;
     this.#kernel = new BatchKernel(settings);
+    this.#turn = new InTurn(to);
     this.#alarm = new Alarm(settings.scheduler, () => {
-      this.#run(() => {
+      this.#turn.do(() => {
         this.#close('time');
       });
     });
   }
 
   next(item: T): void {
-    if (this.#busy) {
-      this.#later.push(() => {
+    if (this.#turn.begin()) {
+      this.#accept(item);
+      this.#turn.end();
+    } else {
+      this.#turn.later(() => {
         this.#accept(item);
       });
-      return;
     }
-    this.#busy = true;
-    this.#accept(item);
-    if (this.#later.length > 0) this.#catchUp();
-    this.#busy = false;
   }
 
   error(error: unknown): void {
-    this.#run(() => {
+    this.#turn.do(() => {
       this.#fail(error);
     });
   }
 
   complete(): void {
-    this.#run(() => {
+    this.#turn.do(() => {
       this.#close('complete');
       this.#to.complete();
     });
   }
 
   flush(): void {
-    this.#run(() => {
+    this.#turn.do(() => {
       this.#close('flush');
     });
   }
@@ -218,32 +217,8 @@ class Batcher<T> implements Handlers<T> {
   /** The consumer has left, or the stream has ended. */
   stop(): void {
     this.#alarm.clear();
-    this.#later = [];
     const { length } = this.#kernel.take();
     if (length > 0) this.#settings.onEvent?.({ type: 'cancelled', operator: 'batch', lane: DEFAULT_LANE, count: length });
-  }
-
-  #run(command: () => void): void {
-    if (this.#busy) {
-      this.#later.push(command);
-      return;
-    }
-    this.#busy = true;
-    command();
-    this.#catchUp();
-    this.#busy = false;
-  }
-
-  /** Does, in order, what arrived meanwhile: a loop, so that a consumer which feeds its own source cannot overflow the stack. */
-  #catchUp(): void {
-    while (this.#later.length > 0) {
-      const commands = this.#later;
-      this.#later = [];
-      for (const command of commands) {
-        if (this.#to.closed) break;
-        command();
-      }
-    }
   }
 
   #accept(item: T): void {

@@ -2,18 +2,7 @@ import { FlowLimiter } from './support/limiting/limiter.js';
 import type { Limiter, LimiterOptions } from './support/limiting/limiter-types.js';
 
 export { LIMITER_DEFAULTS } from './support/limiting/limiter-options.js';
-export type {
-  Bidder,
-  Cost,
-  Lease,
-  LeaseContext,
-  Limiter,
-  LimiterJob,
-  LimiterLimits,
-  LimiterOptions,
-  LimiterSnapshot,
-  Place,
-} from './support/limiting/limiter-types.js';
+export type * from './support/limiting/limiter-types.js';
 
 /**
  * One queue for everything an account limits: slots, requests per minute and tokens per minute. Waiting for the rate holds no

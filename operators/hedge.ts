@@ -5,7 +5,8 @@ import { schedulerOption } from './support/alarm.js';
 import { FlowConfigError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
 import { safeSink } from './support/events.js';
-import type { Limiter, LimiterJob } from './support/limiting/limiter.js';
+import { limiterOption } from './support/limiting/limiter-option.js';
+import type { Limiter, LimiterJob } from './support/limiting/limiter-types.js';
 import { callback, durationMs, known, optionNames, orDefault, positive, required } from './support/options.js';
 import { HedgeStats } from './support/racing/hedge-stats.js';
 import type { HedgeAttempt } from './support/racing/hedger.js';
@@ -101,9 +102,7 @@ function readOptions(options: HedgeOptions) {
   const stats = orDefault(options.stats, new HedgeStats());
   if (typeof (stats as Partial<HedgeStats> | null)?.tryHedge !== 'function')
     throw new FlowConfigError('hedge', 'stats', 'a HedgeStats', stats);
-  const { limiter } = options;
-  if (limiter !== undefined && typeof (limiter as Partial<Limiter> | null)?.run !== 'function')
-    throw new FlowConfigError('hedge', 'limiter', 'a limiter made by createLimiter', limiter);
+  const limiter = limiterOption('hedge', options.limiter);
   const { job } = options;
   if (job !== undefined && (typeof job !== 'object' || (job as unknown) === null))
     throw new FlowConfigError('hedge', 'job', 'an object', job);

@@ -11,18 +11,7 @@ export type { ConcatMapByOptions } from './concat-map-by.js';
 export { CONCAT_MAP_BY_DEFAULTS, concatMapBy } from './concat-map-by.js';
 export type { Batcher, BatcherOptions, BatcherSnapshot, LoadOptions } from './create-batcher.js';
 export { createBatcher } from './create-batcher.js';
-export type {
-  Bidder,
-  Cost,
-  Lease,
-  LeaseContext,
-  Limiter,
-  LimiterJob,
-  LimiterLimits,
-  LimiterOptions,
-  LimiterSnapshot,
-  Place,
-} from './create-limiter.js';
+export type * from './create-limiter.js';
 export { createLimiter, LIMITER_DEFAULTS } from './create-limiter.js';
 export type { DivideRetryContext, DivideRetryOptions } from './divide-retry.js';
 export { DIVIDE_RETRY_DEFAULTS, divideRetry } from './divide-retry.js';

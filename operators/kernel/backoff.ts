@@ -38,36 +38,13 @@ export function retryDelayMs(attempt: number, retryAfterMs: number | undefined, 
 }
 
 /**
- * Bounds the retries at a time to a share of the calls under way, so that retries cannot multiply the load on a backend
- * that is already failing. A few are always allowed, or a caller with little traffic could never retry.
+ * Whether one more of this kind (a retry, a hedge) may be added to `running`: at a time they are at most the share `ratio` of the `active`
+ * calls, so that they cannot multiply the load on a backend that is already failing. `least` are always allowed, or a caller
+ * with little traffic could never retry.
  *
  * Source: retry budgets ("Handling Overload", Google SRE book, 2016).
  */
-export class RetryBudget {
-  readonly #ratio: number;
-  readonly #least: number;
-  #retrying = 0;
-
-  /** `ratio` is the share of active calls, `least` what is allowed whatever their number. */
-  constructor(ratio = 0.2, least = 3) {
-    this.#ratio = ratio;
-    this.#least = least;
-  }
-
-  /** Retries taken and not given back. */
-  get retrying(): number {
-    return this.#retrying;
-  }
-
-  /** Takes a retry when the budget allows one more at this number of active calls; each one taken is given back by `release`. */
-  tryTake(activeCalls: number): boolean {
-    if (this.#retrying + 1 > Math.max(this.#least, this.#ratio * activeCalls)) return false;
-    this.#retrying++;
-    return true;
-  }
-
-  /** The retry is over, whatever came of it. */
-  release(): void {
-    if (this.#retrying > 0) this.#retrying--;
-  }
+export function isWithinBudget(running: number, active: number, ratio: number, least = 3): boolean {
+  // At least one active: no budget at all (Infinity) times no call would not be a number.
+  return running + 1 <= Math.max(least, ratio * Math.max(1, active));
 }

@@ -38,11 +38,22 @@ export function weightOf<T>(operator: string, weigh: (item: T) => number, item: 
   throw unusable(operator, 'weigh', 'a finite number >= 0', weight);
 }
 
-/** @throws CallbackError when it answers something else */
+/**
+ * What a classifier answers, without the parts nobody can act on.
+ *
+ * @throws CallbackError when that has no class
+ */
 export function verdictOf(operator: string, classify: Classify, error: unknown, context: ClassifyContext): Verdict {
   const verdict: unknown = ask(operator, 'classify', classify, error, context);
-  if (typeof (verdict as Partial<Verdict> | null | undefined)?.class === 'string') return verdict as Verdict;
-  throw new CallbackError(operator, 'classify', 'must return a verdict with a `class`');
+  const { class: found, retryAfterMs, blame, tooLarge, unrecognised } = Object(verdict) as Partial<Verdict>;
+  if (typeof found !== 'string') throw new CallbackError(operator, 'classify', 'must return a verdict with a `class`');
+  return {
+    class: found,
+    ...(Number.isFinite(retryAfterMs) && isAmount(retryAfterMs) && { retryAfterMs }),
+    ...(Array.isArray(blame) && { blame }),
+    ...(tooLarge && { tooLarge }),
+    ...(unrecognised && { unrecognised }),
+  };
 }
 
 /** @throws CallbackError when it answers something else */

@@ -1,5 +1,4 @@
 import type { Subscriber } from 'rxjs';
-import { Ring } from '../kernel/ring.js';
 
 /**
  * Does one thing at a time, for one subscription: what is asked for meanwhile (by a consumer that feeds its own source) is done
@@ -7,7 +6,7 @@ import { Ring } from '../kernel/ring.js';
  */
 export class InTurn {
   readonly #to: Subscriber<unknown>;
-  readonly #later = new Ring<() => void>();
+  #later: (() => void)[] = [];
   #busy = false;
 
   constructor(to: Subscriber<unknown>) {
@@ -19,16 +18,41 @@ export class InTurn {
   }
 
   do(command: () => void): void {
-    if (this.#busy) {
-      this.#later.push(command);
+    if (!this.begin()) {
+      this.later(command);
       return;
     }
+    this.#try(command);
+    this.end();
+  }
+
+  /** Takes the turn, for whoever would rather not make a function of what it does once an item; false while something else is done. */
+  begin(): boolean {
+    if (this.#busy) return false;
     this.#busy = true;
+    return true;
+  }
+
+  later(command: () => void): void {
+    this.#later.push(command);
+  }
+
+  /** Gives the turn back, after everything that was asked for meanwhile. */
+  end(): void {
+    while (this.#later.length > 0) {
+      const commands = this.#later;
+      this.#later = [];
+      for (const command of commands) this.#try(command);
+    }
+    this.#busy = false;
+  }
+
+  #try(command: () => void): void {
+    if (this.#to.closed) return;
     try {
-      for (let next: (() => void) | undefined = command; next !== undefined && !this.#to.closed; next = this.#later.shift()) next();
+      command();
     } catch (error) {
       this.#to.error(error);
     }
-    this.#busy = false;
   }
 }

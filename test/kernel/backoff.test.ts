@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BACKOFF_DEFAULTS, backoffDelayMs, RetryBudget, retryDelayMs } from '../../operators/kernel/backoff.js';
+import { BACKOFF_DEFAULTS, backoffDelayMs, isWithinBudget, retryDelayMs } from '../../operators/kernel/backoff.js';
 
 const attempt = fc.integer({ min: 1, max: 2000 });
 const random01 = fc.double({ min: 0, max: 1, noNaN: true });
@@ -91,39 +91,29 @@ describe('retryDelayMs', () => {
   });
 });
 
-describe('RetryBudget', () => {
-  it('allows three retries with no traffic at all, and a fifth of many calls', () => {
-    const taken = (activeCalls: number) => {
-      const budget = new RetryBudget();
-      while (budget.tryTake(activeCalls)) expect(budget.retrying).toBeLessThanOrEqual(100);
-      return budget.retrying;
-    };
-    expect([0, 10, 15, 20, 100].map(taken)).toEqual([3, 3, 3, 4, 20]);
+describe('isWithinBudget', () => {
+  /** How many run at a time when each that is allowed is started. */
+  const allowed = (activeCalls: number, ratio = 0.2, least?: number) => {
+    let running = 0;
+    while (running < 1000 && isWithinBudget(running, activeCalls, ratio, least)) running++;
+    return running;
+  };
+
+  it('allows three with no traffic at all, and a fifth of many calls', () => {
+    expect([0, 10, 15, 19, 20, 100].map((calls) => allowed(calls))).toEqual([3, 3, 3, 3, 4, 20]);
   });
 
-  it('never exceeds its bound and counts every take and release', () => {
-    const step = fc.oneof(fc.record({ take: fc.integer({ min: 0, max: 200 }) }), fc.constant('release' as const));
+  it('allows any number when the share is Infinity, with no call as well', () => {
+    expect(allowed(0, Infinity)).toBe(1000);
+    expect(allowed(7, Infinity)).toBe(1000);
+  });
+
+  it('allows the greater of the least number and the share, rounded down', () => {
+    const share = fc.double({ min: 0, max: 2, noNaN: true });
     fc.assert(
-      fc.property(
-        fc.double({ min: 0, max: 2, noNaN: true }),
-        fc.integer({ min: 0, max: 5 }),
-        fc.array(step, { maxLength: 200 }),
-        (ratio, least, steps) => {
-          const budget = new RetryBudget(ratio, least);
-          let model = 0;
-          for (const each of steps) {
-            if (each === 'release') {
-              budget.release();
-              model = Math.max(0, model - 1);
-            } else {
-              const allowed = model + 1 <= Math.max(least, ratio * each.take);
-              expect(budget.tryTake(each.take)).toBe(allowed);
-              if (allowed) model++;
-            }
-            expect(budget.retrying).toBe(model);
-          }
-        },
-      ),
+      fc.property(share, fc.integer({ min: 0, max: 5 }), fc.integer({ min: 0, max: 200 }), (ratio, least, calls) => {
+        expect(allowed(calls, ratio, least)).toBe(Math.max(least, Math.floor(ratio * Math.max(1, calls))));
+      }),
     );
   });
 });

@@ -189,7 +189,7 @@ const BUGS: readonly Bug[] = [
   {
     name: 'parts that go on after their item was rejected',
     file: OUTBOX,
-    from: 'this.#orphans.push(...whole.parts);',
+    from: 'for (const part of whole.parts) this.#orphans.push(part);',
     to: '',
     says: /which was gone by then|went on for/,
   },

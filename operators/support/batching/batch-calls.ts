@@ -3,7 +3,7 @@ import { Bag } from '../../kernel/bag.js';
 import { Ring } from '../../kernel/ring.js';
 import { AttemptTimeoutError, BatchShapeError } from '../errors.js';
 import type { FlushReason } from '../events.js';
-import type { Lease } from '../limiting/limiter.js';
+import type { Lease } from '../limiting/limiter-types.js';
 import type { BatchResult, CallContext, ErrorClass } from '../types.js';
 import { startWork } from '../work.js';
 import type { BatchGate } from './batch-gate.js';

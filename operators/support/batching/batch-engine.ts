@@ -2,7 +2,7 @@ import { asyncScheduler } from 'rxjs';
 import { Alarm } from '../alarm.js';
 import { DeadlineError } from '../errors.js';
 import type { FlowEvent } from '../events.js';
-import type { Lease } from '../limiting/limiter.js';
+import type { Lease } from '../limiting/limiter-types.js';
 import type { BatchWork } from './batch-calls.js';
 import { BatchCalls } from './batch-calls.js';
 import { BatchGate } from './batch-gate.js';

@@ -1,4 +1,4 @@
-import type { Bidder, Lease, Limiter, Place } from '../limiting/limiter.js';
+import type { Bidder, Lease, Limiter, Place } from '../limiting/limiter-types.js';
 import type { EngineConfig } from './batch-options.js';
 import type { BatchQueue } from './batch-queue.js';
 import { totalWeight } from './job.js';

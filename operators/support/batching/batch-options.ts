@@ -9,8 +9,9 @@ import { FlowConfigError } from '../errors.js';
 import type { FlowSink } from '../events.js';
 import { safeSink } from '../events.js';
 import { LaneTable, overflow } from '../lanes.js';
-import type { Limiter } from '../limiting/limiter.js';
 import { FlowLimiter } from '../limiting/limiter.js';
+import { limiterOption } from '../limiting/limiter-option.js';
+import type { Limiter } from '../limiting/limiter-types.js';
 import { notifier } from '../notifier.js';
 import { callback, count, durationMs, flag, known, oneOf, orDefault, positive, required } from '../options.js';
 import type { Classify } from '../types.js';
@@ -128,12 +129,9 @@ function gate<T, R>(
   options: GatedBatchOptions<T, R>,
   table: LaneTable,
 ): Pick<EngineConfig<T>, 'limiter' | 'concurrency$'> {
-  const { limiter, concurrency = GATED_BATCH_DEFAULTS.concurrency } = options;
-  if (limiter !== undefined) {
-    if (options.concurrency !== undefined)
-      throw new FlowConfigError(operator, 'concurrency', 'absent when a `limiter` is given', options.concurrency);
-    if (typeof (limiter as Partial<Limiter> | null)?.enlist !== 'function')
-      throw new FlowConfigError(operator, 'limiter', 'a limiter made by createLimiter', limiter);
+  const { concurrency = GATED_BATCH_DEFAULTS.concurrency } = options;
+  const limiter = limiterOption(operator, options.limiter, options.concurrency);
+  if (limiter) {
     const missing = options.lanes === undefined ? undefined : table.names.find((name) => limiter.lanes?.includes(name) === false);
     if (missing !== undefined) throw new FlowConfigError(operator, 'lanes', `lanes the limiter has (${String(limiter.lanes)})`, missing);
     return { limiter, concurrency$: undefined };

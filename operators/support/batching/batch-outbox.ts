@@ -97,7 +97,7 @@ export class BatchOutbox<T, R> {
     job.state = DONE;
     if (whole.job.state === DONE) return;
     this.#settle(whole.job, true, reason);
-    this.#orphans.push(...whole.parts);
+    for (const part of whole.parts) this.#orphans.push(part);
   }
 
   /** One part of an item has its value; the item has its own with the last of them. */

@@ -1,9 +1,10 @@
 import { asyncScheduler } from 'rxjs';
-import { retryDelayMs } from '../../kernel/backoff.js';
+import { isWithinBudget, retryDelayMs } from '../../kernel/backoff.js';
 import type { SearchSpent, SearchStep } from '../../kernel/bad-item-search.js';
 import { BadItemSearch } from '../../kernel/bad-item-search.js';
 import { dividePlan, trustedBlame } from '../../kernel/divide-plan.js';
-import { isAmount, unusable } from '../answers.js';
+import { unusable } from '../answers.js';
+import { verdictOf } from '../ask.js';
 import { CallbackError, DeadlineError, SplitBudgetError } from '../errors.js';
 import type { BatchResult, ErrorClass, Verdict } from '../types.js';
 import type { EngineConfig, SplitRule } from './batch-options.js';
@@ -99,10 +100,9 @@ export class BatchRepair<T, R> {
   }
 
   #classify(error: unknown, size: number, attempt: number): Verdict {
+    const { operator, classify, scheduler } = this.#config;
     try {
-      return usable(
-        this.#config.classify(error, { size, attempt, aborted: false, epochMs: (this.#config.scheduler ?? asyncScheduler).now() }),
-      );
+      return verdictOf(operator, classify, error, { size, attempt, aborted: false, epochMs: (scheduler ?? asyncScheduler).now() });
     } catch {
       // The failure that was to be classified is what the callers need to see.
       return { class: 'fatal' };
@@ -113,8 +113,7 @@ export class BatchRepair<T, R> {
     const { retry } = this.#config;
     if (retry === undefined || call.attempt >= retry.maxAttempts) return false;
     const waiting = this.#queue.backingOff;
-    // At least one: no budget at all (Infinity) times no other call would not be a number.
-    return this.#host.retrying() + waiting < Math.max(3, retry.budget * Math.max(1, this.#host.executing() + waiting));
+    return isWithinBudget(this.#host.retrying() + waiting, this.#host.executing() + waiting, retry.budget);
   }
 
   /** Sends the jobs again as they were, after a pause in which they hold no slot. False when none of them can wait for that. */
@@ -256,17 +255,6 @@ export class BatchRepair<T, R> {
 
 function spent<T, R>({ calls, blameRounds, watch }: Root<T, R>): SearchSpent {
   return { calls, blameRounds, alone: watch.alone };
-}
-
-/** What a classifier answered, without the parts nobody can act on. */
-function usable({ class: found, retryAfterMs, blame, tooLarge, unrecognised }: Verdict): Verdict {
-  return {
-    class: found,
-    ...(Number.isFinite(retryAfterMs) && isAmount(retryAfterMs) && { retryAfterMs }),
-    ...(Array.isArray(blame) && { blame }),
-    ...(tooLarge && { tooLarge }),
-    ...(unrecognised && { unrecognised }),
-  };
 }
 
 function isRetryable(verdict: Verdict): boolean {

@@ -1,4 +1,4 @@
-import type { Limiter } from '../limiting/limiter.js';
+import type { Limiter } from '../limiting/limiter-types.js';
 import type { CallContext, ResponseLike, Usage } from '../types.js';
 import type { Call } from './job.js';
 

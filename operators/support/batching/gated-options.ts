@@ -2,7 +2,7 @@ import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
 import type { BackoffOptions } from '../../kernel/backoff.js';
 import type { CloseWhen, SplitItem } from '../ask.js';
 import type { FlowSink } from '../events.js';
-import type { Limiter } from '../limiting/limiter.js';
+import type { Limiter } from '../limiting/limiter-types.js';
 import type { Classify, Fairness, LaneOptions, Overflow } from '../types.js';
 import type { Window } from './window.js';
 

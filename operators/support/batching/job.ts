@@ -2,7 +2,7 @@ import type { BadItemSearch } from '../../kernel/bad-item-search.js';
 import { FaultWatch } from '../../kernel/fault-watch.js';
 import type { OrderedPlace } from '../../kernel/reorder-buffer.js';
 import { LazySignal } from '../abort.js';
-import type { Lease } from '../limiting/limiter.js';
+import type { Lease } from '../limiting/limiter-types.js';
 import type { Settled } from '../types.js';
 import type { Running } from '../work.js';
 

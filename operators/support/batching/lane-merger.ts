@@ -4,6 +4,7 @@ import { Alarm } from '../alarm.js';
 import { weightOf } from '../ask.js';
 import { ItemTooHeavyError, OverflowError } from '../errors.js';
 import type { FlowSink, FlushReason } from '../events.js';
+import { InTurn } from '../in-turn.js';
 import type { Lane, LaneTable } from '../lanes.js';
 import type { ErrorClass } from '../types.js';
 
@@ -50,7 +51,7 @@ interface Waiter<T> {
 
 /**
  * One subscription of `mergeLanes`: items wait in their lanes until a batch is due, which takes those of other lanes along.
- * Everything that happens while a batch is being handed out waits its turn in `#later`.
+ * Everything that happens while a batch is being handed out waits its turn.
  */
 export class LaneMerger<T, N extends string> {
   readonly #config: LaneMergerConfig<T>;
@@ -66,36 +67,35 @@ export class LaneMerger<T, N extends string> {
   /** Ends the current frame; until then an urgent item waits for the rest of its burst. */
   #frame: Subscription | undefined;
   #inFrame = false;
-  #busy = false;
-  #later: (() => void)[] = [];
+  readonly #turn: InTurn;
 
   constructor(config: LaneMergerConfig<T>, to: Subscriber<LaneBatch<T, N>>) {
     this.#config = config;
     this.#to = to;
+    this.#turn = new InTurn(to);
     this.#queue = new LaneQueue(config.table.fairness, config.maxSize === Infinity ? 1 : config.maxSize, () => true);
     this.#open = config.table.lanes.length;
     this.#alarm = new Alarm(config.scheduler, () => {
-      this.#run(() => {
+      this.#turn.do(() => {
         this.#ring();
       });
     });
   }
 
   next(lane: number, item: T): void {
-    if (this.#busy) {
-      this.#later.push(() => {
+    if (this.#turn.begin()) {
+      this.#accept(lane, item);
+      this.#turn.end();
+    } else {
+      this.#turn.later(() => {
         this.#accept(lane, item);
       });
-      return;
     }
-    this.#busy = true;
-    this.#accept(lane, item);
-    this.#finish();
   }
 
   /** A lane has failed. */
   laneError(lane: number, error: unknown): void {
-    this.#run(() => {
+    this.#turn.do(() => {
       const { isolates, operator, classify, onEvent } = this.#config;
       if (!isolates) {
         this.#fail(error);
@@ -107,20 +107,20 @@ export class LaneMerger<T, N extends string> {
   }
 
   laneComplete(): void {
-    this.#run(() => {
+    this.#turn.do(() => {
       this.#ended(this.#config.eagerComplete);
     });
   }
 
   /** Something that is no lane has failed. */
   error(error: unknown): void {
-    this.#run(() => {
+    this.#turn.do(() => {
       this.#fail(error);
     });
   }
 
   flush(): void {
-    this.#run(() => {
+    this.#turn.do(() => {
       this.#emitAll('flush');
     });
   }
@@ -134,31 +134,6 @@ export class LaneMerger<T, N extends string> {
     const { nonEmpty } = this.#queue;
     for (let lane = nonEmpty.first(); lane !== -1; lane = nonEmpty.after(lane))
       onEvent({ type: 'cancelled', operator, lane: this.#lane(lane).name, count: this.#queue.count(lane) });
-  }
-
-  // ---- the loop -----------------------------------------------------------------------------------------------------
-
-  #run(command: () => void): void {
-    if (this.#busy) {
-      this.#later.push(command);
-      return;
-    }
-    this.#busy = true;
-    command();
-    this.#finish();
-  }
-
-  /** Does, in order, what arrived meanwhile: a loop, so that a consumer which feeds a lane cannot overflow the stack. */
-  #finish(): void {
-    while (this.#later.length > 0) {
-      const commands = this.#later;
-      this.#later = [];
-      for (const command of commands) {
-        if (this.#to.closed) break;
-        command();
-      }
-    }
-    this.#busy = false;
   }
 
   // ---- accepting ----------------------------------------------------------------------------------------------------
@@ -228,7 +203,7 @@ export class LaneMerger<T, N extends string> {
     this.#inFrame = true;
     const frame = scheduler.schedule(() => {
       this.#landFrame();
-      this.#run(() => {
+      this.#turn.do(() => {
         this.#emitDue();
       });
     }, 0);

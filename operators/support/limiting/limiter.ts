@@ -21,8 +21,6 @@ import type {
 } from './limiter-types.js';
 import { passLastValue, runLeased } from './limiter-work.js';
 
-export type * from './limiter-types.js';
-
 const NO_JOB: LimiterJob = {};
 
 /** What a limiter is asked, in terms of its pump. */

@@ -1,4 +1,4 @@
-import { RetryBudget } from '../../kernel/backoff.js';
+import { isWithinBudget } from '../../kernel/backoff.js';
 import { isAmount } from '../answers.js';
 import { FlowConfigError } from '../errors.js';
 
@@ -21,7 +21,7 @@ export class HedgeStats {
   readonly #times: number[] = [];
   /** Where the next time goes, once there are enough. */
   #next = 0;
-  readonly #budget = new RetryBudget(1);
+  #hedging = 0;
   #calls = 0;
 
   /**
@@ -44,7 +44,7 @@ export class HedgeStats {
 
   /** Hedges under way. */
   get hedging(): number {
-    return this.#budget.retrying;
+    return this.#hedging;
   }
 
   /** Calls under way, each with all its attempts. */
@@ -62,11 +62,13 @@ export class HedgeStats {
 
   /** Called by `hedge`: takes one hedge when no more than `share` of the calls under way (and 3 in any case) are being hedged. */
   tryHedge(share: number): boolean {
-    return this.#budget.tryTake(share * this.#calls);
+    if (!isWithinBudget(this.#hedging, this.#calls, share)) return false;
+    this.#hedging += 1;
+    return true;
   }
 
   /** Called by `hedge` when a hedge is over. */
   endHedge(): void {
-    this.#budget.release();
+    this.#hedging -= 1;
   }
 }

@@ -4,7 +4,7 @@ import { isAmount, unusable } from '../answers.js';
 import { ask, verdictOf } from '../ask.js';
 import type { FlowSink } from '../events.js';
 import { DEFAULT_LANE } from '../lanes.js';
-import type { Lease, Limiter, LimiterJob } from '../limiting/limiter.js';
+import type { Lease, Limiter, LimiterJob } from '../limiting/limiter-types.js';
 import type { Classify, ErrorClass, Verdict } from '../types.js';
 import type { HedgeStats } from './hedge-stats.js';
 import { StoppableWork } from './stoppable-work.js';
@@ -135,8 +135,7 @@ export class Hedger<R> {
       return false;
     }
     const { retryAfterMs } = verdict;
-    if (verdict.class === 'throttled' && isAmount(retryAfterMs) && retryAfterMs !== Infinity)
-      this.#settings.limiter?.penalize(retryAfterMs);
+    if (verdict.class === 'throttled' && retryAfterMs !== undefined) this.#settings.limiter?.penalize(retryAfterMs);
     if (NO_MORE.has(verdict.class)) this.#mayHedge = false;
     else this.#due = true;
     return true;

@@ -7,6 +7,7 @@ import { ask } from '../ask.js';
 import { FlowConfigError } from '../errors.js';
 import type { FlowSink } from '../events.js';
 import { safeSink } from '../events.js';
+import { limiterOption } from '../limiting/limiter-option.js';
 import type { Limiter } from '../limiting/limiter-types.js';
 import { callback, count, known, oneOf, optionNames, orDefault, positive } from '../options.js';
 import type { Classify, ItemContext, Overflow } from '../types.js';
@@ -133,14 +134,9 @@ const OVERFLOWS = {
 } as const;
 
 function room(operator: string, options: SlotOptions): Pick<SlotConfig<never, never>, 'concurrency' | 'concurrency$' | 'limiter'> {
-  const { limiter, concurrency = SLOT_DEFAULTS.concurrency } = options;
-  if (limiter !== undefined) {
-    if (options.concurrency !== undefined)
-      throw new FlowConfigError(operator, 'concurrency', 'absent when a `limiter` is given', options.concurrency);
-    if (typeof (limiter as Partial<Limiter> | null)?.enlist !== 'function')
-      throw new FlowConfigError(operator, 'limiter', 'a limiter made by createLimiter', limiter);
-    return { limiter, concurrency: Infinity, concurrency$: undefined };
-  }
+  const { concurrency = SLOT_DEFAULTS.concurrency } = options;
+  const limiter = limiterOption(operator, options.limiter, options.concurrency);
+  if (limiter) return { limiter, concurrency: Infinity, concurrency$: undefined };
   if (isObservable(concurrency)) return { limiter, concurrency: SLOT_DEFAULTS.concurrency, concurrency$: concurrency };
   return { limiter, concurrency: count(operator, 'concurrency', concurrency), concurrency$: undefined };
 }
