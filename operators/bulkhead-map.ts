@@ -1,6 +1,5 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
-import { classifyError } from './classify-error.js';
 import { unusable } from './support/answers.js';
 import { ask } from './support/ask.js';
 import { FlowConfigError } from './support/errors.js';
@@ -127,7 +126,6 @@ export function bulkheadMap<T, R>(
     key,
     limitOf: limits(options),
     onError: 'continue',
-    classify: classifyError,
   };
   return (source) =>
     new Observable((subscriber) => {

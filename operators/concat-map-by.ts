@@ -1,6 +1,5 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
-import { classifyError } from './classify-error.js';
 import { oneOf, orDefault, required } from './support/options.js';
 import type { SlotConfig, SlotOptions } from './support/slots/slot-options.js';
 import { SLOT_DEFAULTS, SLOT_OPTIONS, slotConfig } from './support/slots/slot-options.js';
@@ -112,7 +111,6 @@ export function concatMapBy<T, R>(
     onError: shared.settles
       ? oneOf(NAME, 'onError', orDefault(options.onError, CONCAT_MAP_BY_DEFAULTS.onError), ['continue', 'stopKey', 'error'])
       : oneOf(NAME, 'onError', orDefault(options.onError, 'error'), ['error']),
-    classify: classifyError,
   };
   return (source) =>
     new Observable((subscriber) => {

@@ -1,6 +1,5 @@
 import type { ObservableInput, ObservedValueOf, SchedulerLike } from 'rxjs';
 import { asapScheduler, from, Observable } from 'rxjs';
-import { classifyError } from './classify-error.js';
 import { schedulerOption } from './support/alarm.js';
 import type { LaneBatch, LaneMergerConfig } from './support/batching/lane-merger.js';
 import { LaneMerger } from './support/batching/lane-merger.js';
@@ -207,7 +206,6 @@ function readOptions<T>(lanes: readonly MergeLane<unknown>[], options: MergeLane
     onSourceError: oneOf(NAME, 'onSourceError', orDefault(options.onSourceError, d.onSourceError), ['flush', 'abort']),
     scheduler: schedulerOption(NAME, options.scheduler),
     frameScheduler: options.scheduler ?? asapScheduler,
-    classify: (error) => classifyError(error, { size: 1, attempt: 1, aborted: false }).class,
     onEvent: safeSink(callback(NAME, 'onEvent', options.onEvent)),
   };
 }

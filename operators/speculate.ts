@@ -1,6 +1,5 @@
 import type { ObservableInput, SchedulerLike } from 'rxjs';
 import { from, Observable } from 'rxjs';
-import { classifyError } from './classify-error.js';
 import { schedulerOption } from './support/alarm.js';
 import { connect } from './support/connect.js';
 import { FlowConfigError } from './support/errors.js';
@@ -119,7 +118,6 @@ function readOptions<P, T, R>(options: SpeculateOptions<P, T, R>) {
     ttlMs: durationMs(name, 'ttlMs', orDefault(options.ttlMs, SPECULATE_DEFAULTS.ttlMs)),
     maxInFlight: count(name, 'maxInFlight', orDefault(options.maxInFlight, SPECULATE_DEFAULTS.maxInFlight)),
     maxHeld: count(name, 'maxHeld', orDefault(options.maxHeld, SPECULATE_DEFAULTS.maxHeld)),
-    classify: classifyError,
     scheduler: schedulerOption(name, options.scheduler),
     onEvent: safeSink(callback(name, 'onEvent', options.onEvent)),
   };

@@ -1,6 +1,5 @@
 import type { ObservableInput, OperatorFunction, SchedulerLike } from 'rxjs';
 import { Observable } from 'rxjs';
-import { classifyError } from './classify-error.js';
 import { schedulerOption } from './support/alarm.js';
 import { connect } from './support/connect.js';
 import type { FlowSink } from './support/events.js';
@@ -98,7 +97,6 @@ function readOptions<T>(options: SwitchLatestOptions<T>) {
     keepLast: flag(name, 'keepLast', orDefault(options.keepLast, defaults.keepLast)),
     debounceMs: durationMs(name, 'debounceMs', orDefault(options.debounceMs, defaults.debounceMs)),
     drains: oneOf(name, 'onSourceError', orDefault(options.onSourceError, defaults.onSourceError), ['flush', 'abort', 'drain']) !== 'abort',
-    classify: classifyError,
     scheduler: schedulerOption(name, options.scheduler),
     onEvent: safeSink(callback(name, 'onEvent', options.onEvent)),
   };

@@ -8,6 +8,8 @@ export type FlushReason =
   | 'urgent'
   | 'flush'
   | 'closeWhen'
+  | 'incompatible'
+  | 'leading'
   | 'oversize'
   | 'complete'
   | 'error'
@@ -49,7 +51,8 @@ export type FlowEvent =
       readonly batchId: string;
       readonly size: number;
       readonly attempt: number;
-      readonly outcome: 'ok' | 'cancelled' | ErrorClass;
+      /** `'failed'` where errors are not classified. */
+      readonly outcome: 'ok' | 'cancelled' | 'failed' | ErrorClass;
       readonly latencyMs: number;
     }
   | {
@@ -86,7 +89,8 @@ export type FlowEvent =
       readonly totalMs: number;
     }
   | { readonly type: 'cancelled'; readonly operator: string; readonly lane: string; readonly count: number }
-  | { readonly type: 'swallowed'; readonly operator: string; readonly lane: string; readonly class: ErrorClass }
+  | { readonly type: 'gapSkipped'; readonly operator: string; readonly lane: string; readonly missing: number; readonly held: number }
+  | { readonly type: 'swallowed'; readonly operator: string; readonly lane: string }
   | { readonly type: 'hedged'; readonly operator: string; readonly lane: string; readonly attempt: number; readonly afterMs: number }
   | { readonly type: 'throttled'; readonly operator: string; readonly pauseMs: number }
   | { readonly type: 'limitChanged'; readonly operator: string; readonly concurrency: number }

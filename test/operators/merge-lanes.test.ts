@@ -233,7 +233,7 @@ describe('mergeLanes', () => {
     expect(events).toEqual([
       { type: 'dropped', operator: 'mergeLanes', lane: 'l1', policy: 'dropOldest' },
       { type: 'batchFormed', operator: 'mergeLanes', lane: 'l0', reason: 'urgent', size: 3, weight: 3, waitMs: 0 },
-      { type: 'swallowed', operator: 'mergeLanes', lane: 'l2', class: 'throttled' },
+      { type: 'swallowed', operator: 'mergeLanes', lane: 'l2' },
       { type: 'cancelled', operator: 'mergeLanes', lane: 'l1', count: 2 },
     ]);
   });

@@ -92,7 +92,7 @@ describe('a run', () => {
     guesses.next(1);
     questions.next(1);
     expect(log).toEqual(['1']);
-    expect(events).toEqual([{ type: 'swallowed', operator: 'speculate', lane: 'default', class: 'transient' }]);
+    expect(events).toEqual([{ type: 'swallowed', operator: 'speculate', lane: 'default' }]);
   });
 });
 

@@ -181,8 +181,8 @@ describe('promises', () => {
     expect(events).toEqual([
       { type: 'cancelled', operator: 'switchLatest', lane: 'default', count: 1 },
       { type: 'cancelled', operator: 'switchLatest', lane: 'default', count: 1 },
-      { type: 'swallowed', operator: 'switchLatest', lane: 'default', class: 'transient' },
-      { type: 'swallowed', operator: 'switchLatest', lane: 'default', class: 'cancelled' },
+      { type: 'swallowed', operator: 'switchLatest', lane: 'default' },
+      { type: 'swallowed', operator: 'switchLatest', lane: 'default' },
     ]);
   });
 

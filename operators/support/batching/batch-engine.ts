@@ -171,8 +171,7 @@ export class BatchEngine<T, R> {
 
   /** The first half of `offer`, for an owner that must know the job before anything can happen to it. */
   accept(input: T, owner: unknown, laneName?: string, deadlineMs?: number): Job<T, R> {
-    const burstAt = deadlineMs === undefined ? this.#timing.burstAt : undefined;
-    return this.#intake.accept(input, owner, laneName, deadlineMs, burstAt ?? this.#alarm.now());
+    return this.#intake.accept(input, owner, laneName, deadlineMs, this.#timing.burstAt ?? this.#alarm.now());
   }
 
   /** The second half of `offer`; does nothing for a job that was given up in between. */

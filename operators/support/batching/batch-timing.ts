@@ -28,8 +28,6 @@ export class BatchTiming<T, R> {
   #frame: Subscription | undefined;
   /** When its first item was accepted. */
   #framedAt = 0;
-  /** Whether nothing shows that an item of a frame came a little later than the first. */
-  readonly #isCoarse: boolean;
   #finishing = false;
 
   constructor(config: EngineConfig<T>, queue: BatchQueue<T, R>, gate: BatchGate<T, R>, boundaries: Boundaries, host: TimingHost) {
@@ -39,8 +37,6 @@ export class BatchTiming<T, R> {
     this.#boundaries = boundaries;
     this.#host = host;
     this.#frameScheduler = config.scheduler ?? asapScheduler;
-    const { scheduler, onEvent, itemDeadlineMs, table } = config;
-    this.#isCoarse = scheduler === undefined && onEvent === undefined && itemDeadlineMs === Infinity && table.lanes.length === 1;
   }
 
   /** Whether nothing more will come, so that nothing waits for company. */
@@ -59,9 +55,12 @@ export class BatchTiming<T, R> {
     this.landFrame();
   }
 
-  /** The time of the frame, for its items that need no better: to look at the clock costs more than to queue an item. */
+  /**
+   * When the open frame began, for its later items: to look at the clock costs more than to queue one, and no timer fires before the
+   * frame is over. That is so for microtasks only, not for a scheduler of yours.
+   */
   get burstAt(): number | undefined {
-    return this.#isCoarse && this.#frame !== undefined ? this.#framedAt : undefined;
+    return this.#frame === undefined || this.#config.scheduler !== undefined ? undefined : this.#framedAt;
   }
 
   /** An item has come: whether it waits for the end of its frame. */

@@ -6,7 +6,6 @@ import { ItemTooHeavyError, OverflowError } from '../errors.js';
 import type { FlowSink, FlushReason } from '../events.js';
 import { InTurn } from '../in-turn.js';
 import type { Lane, LaneTable } from '../lanes.js';
-import type { ErrorClass } from '../types.js';
 
 /** One batch made of several lanes. */
 export interface LaneBatch<T, N extends string = string> {
@@ -39,7 +38,6 @@ export interface LaneMergerConfig<T> {
   readonly scheduler: SchedulerLike;
   /** Ends the current frame. */
   readonly frameScheduler: SchedulerLike;
-  readonly classify: (error: unknown) => ErrorClass;
   readonly onEvent: FlowSink | undefined;
 }
 
@@ -96,12 +94,12 @@ export class LaneMerger<T, N extends string> {
   /** A lane has failed. */
   laneError(lane: number, error: unknown): void {
     this.#turn.do(() => {
-      const { isolates, operator, classify, onEvent } = this.#config;
+      const { isolates, operator, onEvent } = this.#config;
       if (!isolates) {
         this.#fail(error);
         return;
       }
-      onEvent?.({ type: 'swallowed', operator, lane: this.#lane(lane).name, class: classify(error) });
+      onEvent?.({ type: 'swallowed', operator, lane: this.#lane(lane).name });
       this.#ended(false);
     });
   }

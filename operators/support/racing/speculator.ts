@@ -5,7 +5,6 @@ import { ask } from '../ask.js';
 import type { FlowSink } from '../events.js';
 import { InTurn } from '../in-turn.js';
 import { DEFAULT_LANE } from '../lanes.js';
-import type { Classify } from '../types.js';
 import { StoppableWork } from './stoppable-work.js';
 
 const NAME = 'speculate';
@@ -24,7 +23,6 @@ export interface SpeculateSettings<P, T, R> {
   readonly ttlMs: number;
   readonly maxInFlight: number;
   readonly maxHeld: number;
-  readonly classify: Classify;
   readonly scheduler: SchedulerLike;
   readonly onEvent: FlowSink | undefined;
 }
@@ -112,8 +110,7 @@ export class Speculator<P, T, R> implements Owner<R> {
     }
     // A prediction that could not be run says nothing about the real call: that one is made when it is confirmed.
     this.#forget(run);
-    const verdict = this.#settings.classify(error, { size: 1, attempt: 1, aborted: false });
-    this.#settings.onEvent?.({ type: 'swallowed', operator: NAME, lane: DEFAULT_LANE, class: verdict.class });
+    this.#settings.onEvent?.({ type: 'swallowed', operator: NAME, lane: DEFAULT_LANE });
   }
 
   #do(command: () => void): void {

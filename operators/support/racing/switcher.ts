@@ -7,7 +7,7 @@ import type { Handlers } from '../connect.js';
 import { OverflowError } from '../errors.js';
 import type { FlowSink } from '../events.js';
 import { DEFAULT_LANE } from '../lanes.js';
-import type { Classify, ItemContext } from '../types.js';
+import type { ItemContext } from '../types.js';
 import { isPromise } from '../work.js';
 import { ItemCall } from './item-call.js';
 
@@ -20,7 +20,6 @@ export interface SwitchSettings<T, R> {
   readonly keepLast: boolean;
   readonly debounceMs: number;
   readonly drains: boolean;
-  readonly classify: Classify;
   readonly scheduler: SchedulerLike;
   readonly onEvent: FlowSink | undefined;
 }
@@ -124,17 +123,14 @@ export class Switcher<T, R> implements Handlers<T> {
       this.#to.error(error);
       return;
     }
-    this.swallow(error);
+    this.swallow();
     this.#free(call.slot);
     if (!this.#busy) this.#endWhenDone();
   }
 
   /** An error that nobody waits for: of a call that was superseded. */
-  swallow(error: unknown): void {
-    const { onEvent, classify } = this.#settings;
-    if (onEvent === undefined) return;
-    const verdict = classify(error, { size: 1, attempt: 1, aborted: false });
-    onEvent({ type: 'swallowed', operator: NAME, lane: DEFAULT_LANE, class: verdict.class });
+  swallow(): void {
+    this.#settings.onEvent?.({ type: 'swallowed', operator: NAME, lane: DEFAULT_LANE });
   }
 
   /** Registered with the first item: the link to the source is torn down before the calls, as in `switchMap`. */
@@ -222,7 +218,7 @@ export class Switcher<T, R> implements Handlers<T> {
     try {
       call.follow(project(item, call.context));
     } catch (error) {
-      if (call.closed) this.swallow(error);
+      if (call.closed) this.swallow();
       else this.failed(call, error);
     }
   }
@@ -290,7 +286,7 @@ class Call<T, R> extends Subscriber<R> {
         },
         (error: unknown) => {
           // `error` of a closed subscriber would be silent.
-          if (this.closed) this.owner.swallow(error);
+          if (this.closed) this.owner.swallow();
           else this.error(error);
         },
       );
@@ -304,7 +300,7 @@ class Call<T, R> extends Subscriber<R> {
   }
 
   protected override _error(error: unknown): void {
-    if (this.#superseded) this.owner.swallow(error);
+    if (this.#superseded) this.owner.swallow();
     else this.owner.failed(this, error);
     this.unsubscribe();
   }

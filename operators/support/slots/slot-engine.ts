@@ -72,7 +72,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     this.#alarm = new Alarm(config.scheduler, () => {
       this.#expire();
     });
-    if (config.onEvent) this.#reports = new SlotReports(config.operator, config.onEvent, config.classify, this.#alarm);
+    if (config.onEvent) this.#reports = new SlotReports(config.operator, config.onEvent, this.#alarm);
   }
 
   setConcurrency(concurrency: number): void {

@@ -10,7 +10,7 @@ import { safeSink } from '../events.js';
 import { limiterOption } from '../limiting/limiter-option.js';
 import type { Limiter } from '../limiting/limiter-types.js';
 import { callback, count, known, oneOf, optionNames, orDefault, positive } from '../options.js';
-import type { Classify, ItemContext, Overflow } from '../types.js';
+import type { ItemContext, Overflow } from '../types.js';
 
 /** Options of everything that runs one piece of work per item, in slots. */
 export interface SlotOptions {
@@ -72,7 +72,6 @@ export interface SlotConfig<T, R> {
   readonly timeoutMs: number;
   /** Whether an error of the source waits for what was accepted. */
   readonly drains: boolean;
-  readonly classify: Classify;
   readonly onEvent: FlowSink | undefined;
   readonly scheduler: SchedulerLike;
 }

@@ -1,7 +1,7 @@
 import type { Alarm } from '../alarm.js';
+import { isFlowError } from '../errors.js';
 import type { FlowEvent, FlowSink } from '../events.js';
 import { DEFAULT_LANE } from '../lanes.js';
-import type { Classify } from '../types.js';
 
 type Outcome = Extract<FlowEvent, { type: 'attemptEnded' }>['outcome'];
 
@@ -9,15 +9,13 @@ type Outcome = Extract<FlowEvent, { type: 'attemptEnded' }>['outcome'];
 export class SlotReports {
   readonly #about: { readonly operator: string; readonly lane: string };
   readonly #tell: FlowSink;
-  readonly #classify: Classify;
   readonly #clock: Pick<Alarm, 'now'>;
   readonly #acceptedAt = new Map<number, number>();
   readonly #startedAt = new Map<number, number>();
 
-  constructor(operator: string, tell: FlowSink, classify: Classify, clock: Pick<Alarm, 'now'>) {
+  constructor(operator: string, tell: FlowSink, clock: Pick<Alarm, 'now'>) {
     this.#about = { operator, lane: DEFAULT_LANE };
     this.#tell = tell;
-    this.#classify = classify;
     this.#clock = clock;
   }
 
@@ -42,7 +40,7 @@ export class SlotReports {
   }
 
   failed(index: number, error: unknown): void {
-    this.ended(index, this.#classify(error, { size: 1, attempt: 1, aborted: false }).class);
+    this.ended(index, isFlowError(error, 'FLOW_ATTEMPT_TIMEOUT') ? 'timeout' : 'failed');
   }
 
   settled(index: number, outcome: 'fulfilled' | 'rejected', attempts: number): void {
