@@ -1,20 +1,56 @@
-import { defineConfig } from 'vitest/config';
+import { playwright } from '@vitest/browser-playwright';
+import { configDefaults, defineConfig } from 'vitest/config';
 
 // `.ci/run` names a file here to read the counts from; people only get the usual report.
 const countsFile = process.env['SLUICE_TEST_COUNTS'];
 
+const browserTests = 'test/browser/**/*.test.ts';
+
 export default defineConfig({
   test: {
-    environment: 'node',
     // Simulations and the real model keep a core busy each.
     maxWorkers: 2,
-    include: ['test/**/*.test.ts'],
-    typecheck: { enabled: true, include: ['test/**/*.test-d.ts'], tsconfig: './tsconfig.json' },
     reporters: countsFile === undefined ? ['default'] : ['default', ['json', { outputFile: countsFile }]],
     coverage: {
       provider: 'v8',
       include: ['operators/**', 'src/**', 'marbles/**'],
       reporter: ['text-summary', 'json-summary', 'lcov'],
     },
+    projects: [
+      {
+        test: {
+          name: 'node',
+          environment: 'node',
+          include: ['test/**/*.test.ts'],
+          exclude: [...configDefaults.exclude, browserTests],
+          typecheck: { enabled: true, include: ['test/**/*.test-d.ts'], tsconfig: './tsconfig.json' },
+        },
+      },
+      {
+        // All that the tests import; one that is found on the way would be prepared then, and the page loaded anew.
+        optimizeDeps: { noDiscovery: true, include: ['rxjs', 'rxjs/testing'] },
+        test: {
+          name: 'browser',
+          include: [browserTests],
+          globalSetup: 'test/browser/find-chromium.ts',
+          browser: {
+            enabled: true,
+            headless: true,
+            screenshotFailures: false,
+            instances: [{ browser: 'chromium' }],
+            provider: playwright({
+              launchOptions: {
+                // Read when the browser is started: the global setup has found it by then.
+                get executablePath() {
+                  return process.env['CHROMIUM_PATH'] ?? '';
+                },
+                timeout: 30_000,
+                args: ['--disable-gpu'],
+              },
+            }),
+          },
+        },
+      },
+    ],
   },
 });

@@ -23,3 +23,17 @@ interface DOMException extends Error {
 }
 
 declare const DOMException: new (message?: string, name?: string) => DOMException;
+
+interface ReadableStreamDefaultController<T> {
+  enqueue(chunk: T): void;
+  close(): void;
+}
+
+interface ReadableStream<T> {
+  cancel(reason?: unknown): Promise<void>;
+}
+
+declare const ReadableStream: new <T>(
+  source: { pull(controller: ReadableStreamDefaultController<T>): Promise<void>; cancel(reason: unknown): void },
+  strategy: { readonly highWaterMark: number },
+) => ReadableStream<T>;

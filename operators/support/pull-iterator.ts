@@ -1,0 +1,191 @@
+import type { Observable, Subscription } from 'rxjs';
+import { Ring } from '../kernel/ring.js';
+import { onAbort, requiredSignal } from './abort.js';
+import { OverflowError } from './errors.js';
+import type { FlowSink } from './events.js';
+import { safeSink } from './events.js';
+import { DEFAULT_LANE } from './lanes.js';
+import { listen } from './listen.js';
+import { callback, count, known, oneOf, optionNames, orDefault } from './options.js';
+
+const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const;
+
+export interface PullOptions {
+  /** Most values waiting to be asked for. @defaultValue 1000 */
+  readonly maxQueued?: number;
+  /**
+   * What happens to one value more: `'error'` leaves the source, and the reader gets an `OverflowError` after the values that wait;
+   * `'dropOldest'` and `'dropNewest'` drop one value, `'latest'` all but the newest. @defaultValue 'error'
+   */
+  readonly overflow?: (typeof OVERFLOWS)[number];
+  /** Leaves the source when it aborts; the reader gets its reason as an error. @defaultValue none */
+  readonly signal?: AbortSignal;
+  /** Told of values that are dropped (`dropped`), and given up by leaving (`cancelled`). @defaultValue none */
+  readonly onEvent?: FlowSink;
+}
+
+export const PULL_DEFAULTS = { maxQueued: 1000, overflow: 'error' } as const;
+
+export interface PullSettings {
+  readonly operator: string;
+  readonly maxQueued: number;
+  readonly overflow: (typeof OVERFLOWS)[number];
+  readonly signal: AbortSignal | undefined;
+  readonly onEvent: FlowSink | undefined;
+}
+
+/** @throws FlowConfigError */
+export function readPullOptions(operator: string, options: PullOptions): PullSettings {
+  known(operator, options, optionNames(PULL_DEFAULTS, 'signal', 'onEvent'));
+  return {
+    operator,
+    maxQueued: count(operator, 'maxQueued', orDefault(options.maxQueued, PULL_DEFAULTS.maxQueued)),
+    overflow: oneOf(operator, 'overflow', orDefault(options.overflow, PULL_DEFAULTS.overflow), OVERFLOWS),
+    signal: options.signal === undefined ? undefined : requiredSignal(operator, 'signal', options.signal),
+    onEvent: safeSink(callback(operator, 'onEvent', options.onEvent)),
+  };
+}
+
+interface Waiter<T> {
+  resolve(result: IteratorResult<T, undefined>): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * One subscription, read value by value. It starts with the first `next()`. Values nobody has asked for yet wait in a bounded queue,
+ * calls of `next()` that find none wait for them in order. An error is told once, to one call; all others learn that it is over.
+ */
+export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, AsyncDisposable {
+  readonly #source: Observable<T>;
+  readonly #settings: PullSettings;
+  readonly #queued = new Ring<T>();
+  readonly #waiting = new Ring<Waiter<T>>();
+  #hasStarted = false;
+  #isOver = false;
+  /** Kept, and not made a rejected promise, until somebody asks: one that nobody reads would be reported as unhandled. */
+  #failure: { readonly error: unknown } | undefined;
+  #subscription: Subscription | undefined;
+  #stopListening: () => void = () => undefined;
+
+  constructor(source: Observable<T>, settings: PullSettings) {
+    this.#source = source;
+    this.#settings = settings;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<T, undefined>> {
+    const { signal } = this.#settings;
+    // While the source is open a listener sees to it; this is for what it left behind.
+    if (signal?.aborted === true && this.#queued.length > 0) this.#abort(signal);
+    if (this.#queued.length > 0) return Promise.resolve({ done: false, value: this.#queued.shift() as T });
+    return new Promise((resolve, reject) => {
+      const waiter = { resolve, reject };
+      if (this.#isOver) {
+        this.#tellEnd(waiter);
+      } else {
+        this.#waiting.push(waiter);
+        this.#start();
+      }
+    });
+  }
+
+  /** Leaves at once: what waits is dropped, and pending calls of `next()` learn that it is over. */
+  return(): Promise<IteratorReturnResult<undefined>> {
+    this.#drop();
+    this.#end(undefined);
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  /** Leaves as {@link return} does, and rejects with the error it is given. */
+  throw(error?: unknown): Promise<IteratorReturnResult<undefined>> {
+    void this.return();
+    // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what was given is passed on as it is
+    return Promise.reject(error);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.return();
+  }
+
+  #start(): void {
+    if (this.#hasStarted) return;
+    this.#hasStarted = true;
+    const { signal } = this.#settings;
+    this.#stopListening = onAbort(signal, () => {
+      this.#abort(signal);
+    });
+    if (this.#isOver) return;
+    listen(
+      this.#source,
+      {
+        next: (value) => {
+          this.#take(value);
+        },
+        error: (error: unknown) => {
+          this.#end({ error });
+        },
+        complete: () => {
+          this.#end(undefined);
+        },
+      },
+      (subscription) => {
+        this.#subscription = subscription;
+      },
+    );
+  }
+
+  #take(value: T): void {
+    const { maxQueued, overflow } = this.#settings;
+    const waiter = this.#waiting.shift();
+    if (waiter !== undefined) {
+      waiter.resolve({ done: false, value });
+    } else if (this.#queued.length < maxQueued) {
+      this.#queued.push(value);
+    } else {
+      this.#makeRoom();
+      if (overflow === 'dropOldest' || overflow === 'latest') this.#queued.push(value);
+    }
+  }
+
+  #makeRoom(): void {
+    const { operator, maxQueued, overflow, onEvent } = this.#settings;
+    const dropped = overflow === 'latest' ? this.#queued.length : 1;
+    if (overflow === 'latest') this.#queued.clear();
+    else if (overflow === 'dropOldest') this.#queued.shift();
+    else if (overflow === 'error') this.#end({ error: new OverflowError(operator, maxQueued, overflow) });
+    for (let i = 0; i < dropped; i++) onEvent?.({ type: 'dropped', operator, lane: DEFAULT_LANE, policy: overflow });
+  }
+
+  #abort(signal: AbortSignal | undefined): void {
+    this.#drop();
+    this.#end({ error: signal?.reason });
+  }
+
+  /** Forgets what waits to be told, values and error. */
+  #drop(): void {
+    const { operator, onEvent } = this.#settings;
+    const { length } = this.#queued;
+    this.#queued.clear();
+    this.#failure = undefined;
+    if (length > 0) onEvent?.({ type: 'cancelled', operator, lane: DEFAULT_LANE, count: length });
+  }
+
+  #end(failure: { readonly error: unknown } | undefined): void {
+    this.#failure = failure;
+    this.#isOver = true;
+    this.#subscription?.unsubscribe();
+    this.#stopListening();
+    // Whoever waits found the queue empty, so nothing is told before the values.
+    for (let waiter = this.#waiting.shift(); waiter !== undefined; waiter = this.#waiting.shift()) this.#tellEnd(waiter);
+  }
+
+  #tellEnd(waiter: Waiter<T>): void {
+    const failure = this.#failure;
+    this.#failure = undefined;
+    if (failure === undefined) waiter.resolve({ done: true, value: undefined });
+    else waiter.reject(failure.error);
+  }
+}

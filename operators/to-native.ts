@@ -1,0 +1,71 @@
+import type { Observable, Subscription } from 'rxjs';
+import { FlowConfigError } from './support/errors.js';
+import { checkSource, listen } from './support/listen.js';
+import type { NativeObservable, NativeObservableClass } from './support/native.js';
+import { known } from './support/options.js';
+
+export type { NativeObservable, NativeObservableClass, NativeObserver, NativeSubscriber } from './support/native.js';
+
+export interface ToNativeOptions {
+  /** The class to make it of, where the platform has none of its own. @defaultValue the platform's own `Observable` */
+  readonly observableClass?: NativeObservableClass;
+}
+
+/**
+ * Makes an `Observable` of the platform (the one `element.when('click')` returns) of one of RxJS. Neither side takes the other's as it is.
+ *
+ * ```text
+ * source   -a-b-c-|
+ * native   -a-b-c-|   the same values, in the same moments
+ * ```
+ *
+ * - **Emits when** the source emits, in the same moment.
+ * - **Holds at most** nothing.
+ * - **Completes when** the source completes.
+ * - **Errors when** the source errors, with the same error. Without an `error` handler the platform reports it to the page.
+ * - **On unsubscribe**, which is the abort of the subscriber's signal, the source is unsubscribed from at once; one that emits inside
+ *   `subscribe` is left there.
+ *
+ * A platform Observable is shared: the first subscriber starts the source, more of them join it, and it is left with the last.
+ * Later ones miss what was said before.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `source` is no Observable, or when the platform has no `Observable` of
+ * its own (Node, Firefox and Safari today) and none was given as `observableClass`.
+ * @example In a browser that has it.
+ * ```ts no-run
+ * const names = await toNative(updates).map(({ name }) => name).take(3).toArray();
+ * ```
+ * @example
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { isFlowError, toNative } from 'sluice/operators';
+ *
+ * let refused: unknown;
+ * try {
+ *   toNative(of(1));
+ * } catch (error) {
+ *   refused = error;
+ * }
+ * isFlowError(refused, 'FLOW_CONFIG_INVALID'); // => !('Observable' in globalThis)
+ * ```
+ * @see {@link fromNative} for the way back.
+ */
+export function toNative<T>(source: Observable<T>, options: ToNativeOptions = {}): NativeObservable<T> {
+  checkSource('toNative', source);
+  known('toNative', options, ['observableClass']);
+  const { observableClass: Native = platformClass() } = options;
+  if (typeof Native !== 'function') {
+    throw new FlowConfigError('toNative', 'observableClass', 'a class, because this platform has no `Observable` of its own', Native);
+  }
+  return new Native<T>((subscriber) => {
+    listen(source, subscriber, (subscription: Subscription) => {
+      subscriber.addTeardown(() => {
+        subscription.unsubscribe();
+      });
+    });
+  });
+}
+
+function platformClass(): NativeObservableClass | undefined {
+  return (globalThis as { Observable?: NativeObservableClass }).Observable;
+}

@@ -1,0 +1,12 @@
+import { of } from 'rxjs';
+import { toReadableStream } from '../../operators/to-readable-stream.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+import { pullRows } from './pull-options.js';
+
+export const rows: MisuseTable = {
+  operator: 'toReadableStream',
+  create: (options) => toReadableStream(of(1), options),
+  calls: { source: (source) => toReadableStream(source) },
+  rows: [...badly('source', 'an Observable', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, [], () => of(1)), ...pullRows],
+};

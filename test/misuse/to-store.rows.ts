@@ -1,0 +1,21 @@
+import { of } from 'rxjs';
+import { toStore } from '../../operators/to-store.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+
+const known = 'pace, maxWaitMs, scheduler, onError, onEvent';
+
+export const rows: MisuseTable = {
+  operator: 'toStore',
+  create: (options) => toStore(of(1), 0, options),
+  calls: { source: (source) => toStore(source, 0), initial: (initial) => toStore(of(1), initial) },
+  rows: [
+    ...badly('source', 'an Observable', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, [], () => of(1)),
+    ...badly('pace', "one of 'time', 'frame'", 'sync', '', NaN, 0, -1, 1.5, Infinity, null, {}),
+    ...badly('maxWaitMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '10', null, {}),
+    ...badly('scheduler', 'an rxjs scheduler', NaN, 0, -1, 1.5, Infinity, 'async', null, {}, { now: () => 0 }),
+    ...badly('onError', 'a function', NaN, 0, -1, 1.5, Infinity, 'log', null, {}),
+    ...badly('onEvent', 'a function', NaN, 0, -1, 1.5, Infinity, 'log', null, console),
+    ...badly('listener', `absent (known options: ${known})`, 0),
+  ],
+};

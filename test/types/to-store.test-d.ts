@@ -1,0 +1,42 @@
+import { animationFrameScheduler, of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { Store, ToStoreOptions } from '../../operators/to-store.js';
+import { toStore } from '../../operators/to-store.js';
+
+/** The signature of React's hook. */
+declare function useSyncExternalStore<S>(subscribe: (onChange: () => void) => () => void, get: () => S, getOnServer?: () => S): S;
+
+describe('toStore', () => {
+  it('holds what the source emits, or the initial value', () => {
+    expectTypeOf(toStore(of(1), 0)).toEqualTypeOf<Store<number>>();
+    expectTypeOf(toStore(of('a'), undefined)).toEqualTypeOf<Store<string | undefined>>();
+    expectTypeOf(toStore(of({ id: 1 }), null).getSnapshot()).toEqualTypeOf<{ id: number } | null>();
+  });
+
+  it('holds what onError makes', () => {
+    const store = toStore(of(1), 0, { onError: (error) => ({ error }) });
+    expectTypeOf(store).toEqualTypeOf<Store<number | { error: unknown }>>();
+  });
+
+  it('is taken by React', () => {
+    const { subscribe, getSnapshot, getServerSnapshot } = toStore(of(1), 0);
+    expectTypeOf(useSyncExternalStore<number>).toBeCallableWith(subscribe, getSnapshot, getServerSnapshot);
+  });
+
+  it('refuses wrong arguments', () => {
+    // @ts-expect-error a snapshot is there from the start
+    void toStore(of(1));
+    // @ts-expect-error not an Observable
+    void toStore('text', 0);
+    // @ts-expect-error not a pace
+    void toStore(of(1), 0, { pace: 'sync' });
+    // @ts-expect-error not an option
+    void toStore(of(1), 0, { throttleMs: 10 });
+    void toStore(of(1), 0, { scheduler: animationFrameScheduler });
+  });
+
+  it('has readonly options', () => {
+    expectTypeOf<ToStoreOptions>().toEqualTypeOf<Readonly<ToStoreOptions>>();
+    expectTypeOf<Store<number>>().toEqualTypeOf<Readonly<Store<number>>>();
+  });
+});
