@@ -1,0 +1,227 @@
+import type { MonoTypeOperatorFunction, Observer } from 'rxjs';
+import { Ring } from './kernel/ring.js';
+import { ask, weightOf } from './support/ask.js';
+import { FlowConfigError, OverflowError } from './support/errors.js';
+import type { FlowSink } from './support/events.js';
+import { DEFAULT_LANE } from './support/lanes.js';
+import { asGiven, checked, count, oneOf } from './support/options.js';
+import type { ReadyOptions, Waiting } from './support/ready-gate.js';
+import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, whenReady } from './support/ready-gate.js';
+import type { Overflow } from './support/types.js';
+
+export interface BackpressureOptions<T> extends ReadyOptions<T> {
+  /** Most items waiting; 0, with `overflow` 'latest' or 'dropNewest', passes items only while the consumer is idle. @defaultValue 1000 */
+  readonly maxQueued?: number;
+  /**
+   * What happens when one item too many has to wait: `'error'` errors the stream, `'dropOldest'` makes room for it, `'dropNewest'` drops
+   * it, and `'latest'` drops all that waits in its favour. @defaultValue 'error'
+   */
+  readonly overflow?: Exclude<Overflow, 'dropLowest'>;
+  /** Items waiting from which on the pressure is high. @defaultValue 0.8 of `maxQueued` */
+  readonly highWater?: number;
+  /** Items waiting from which down it is low again. @defaultValue 0.5 of `maxQueued` */
+  readonly lowWater?: number;
+  /** Told `true` when the pressure gets high, `false` when it is low again: a `BehaviorSubject` that the producer looks at. @defaultValue none */
+  readonly pressure?: Pick<Observer<boolean>, 'next'>;
+  /** Called with every item that is dropped for want of room, and why: the `overflow`, or `'oversize'` for one above `maxWeight`. @defaultValue none */
+  readonly onDrop?: (item: T, policy: 'dropOldest' | 'dropNewest' | 'latest' | 'oversize') => void;
+  /** Told of pressure (`pressure`), dropped items (`dropped`) and of those that waited when the stream was left (`cancelled`). @defaultValue none */
+  readonly onEvent?: FlowSink;
+}
+
+/** What {@link backpressure} does when an option is left out. */
+export const BACKPRESSURE_DEFAULTS = { maxQueued: 1000, overflow: 'error', ...READY_DEFAULTS } as const;
+
+const NAME = 'backpressure';
+const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const;
+
+/**
+ * Keeps items for a consumer that is busy at times, within a bound, and hands them on as it gets ready.
+ *
+ * ```text marbles/backpressure
+ * source  -a-b-c-d-------e-|
+ * ready   t---f-----t------!
+ *         backpressure({ ready })
+ * result  -a-b------(cd)-e-|
+ *         t = true
+ *         f = false
+ * ```
+ *
+ * - **Emits when** an item comes and the consumer is ready, or when it gets ready and something waits: one after the other, in the order
+ *   they came, for as long as `ready` says true. The level is looked at after every item, so a consumer that says false while it is handed
+ *   one gets one at a time.
+ * - **Holds at most** `maxQueued` items and `maxWeight` weight. What the consumer itself sends in while it is handed an item counts; what
+ *   one of the callbacks sends in joins when the callback has returned.
+ * - **Drops** what `overflow` says; every dropped item is reported to `onDrop` and as an event.
+ * - **Completes when** the source has completed and nothing waits any more.
+ * - **Errors when** the source errors (with `onSourceError: 'flush'` after what waits), `ready` errors, there is no room under `overflow:
+ *   'error'` (`OverflowError`, `ItemTooHeavyError`), or a callback throws or returns something unusable (`CallbackError`).
+ * - **On unsubscribe** what waits is dropped, and `pressure` is told that it is low.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is missing, unknown or out of range.
+ * @example
+ * ```ts
+ * import { BehaviorSubject, of } from 'rxjs';
+ * import { backpressure } from 'sluice/operators';
+ *
+ * const ready = new BehaviorSubject(false);
+ * const seen: number[] = [];
+ * of(1, 2, 3, 4)
+ *   .pipe(backpressure({ ready, maxQueued: 2, overflow: 'dropOldest' }))
+ *   .subscribe((item) => seen.push(item));
+ * ready.next(true);
+ * seen; // => [3, 4]
+ * ```
+ * @see {@link conflateWhileBusy} when what waits can be made into one. {@link bulkheadMap} when the consumer is a call with a limit: it has
+ *   the queue and the limit in one, and `dropLowest`. RxJS's `auditTime`, `throttleTime`, `debounceTime` and `sample` when time decides, not the consumer.
+ */
+export function backpressure<T>(options: BackpressureOptions<T>): MonoTypeOperatorFunction<T> {
+  const settings = readOptions(options);
+  return (source) => whenReady(source, settings, () => new Queue(settings));
+}
+
+type Settings<T> = ReturnType<typeof readOptions<T>>;
+
+function readOptions<T>(options: BackpressureOptions<T>) {
+  const settings = checked(NAME, options, BACKPRESSURE_DEFAULTS, {
+    ...READY_CHECKS,
+    maxQueued: countFromZero,
+    overflow: policy,
+    highWater: asGiven,
+    lowWater: asGiven,
+    pressure: observer,
+  });
+  const { maxQueued, overflow } = settings;
+  if (maxQueued === 0 && overflow !== 'latest' && overflow !== 'dropNewest')
+    throw new FlowConfigError(NAME, 'maxQueued', "a whole number >= 1 or Infinity (0 with `overflow` 'latest' or 'dropNewest')", maxQueued);
+  return { ...settings, ...waterMarks(options, maxQueued), operator: NAME };
+}
+
+function countFromZero(operator: string, option: string, value: unknown): number {
+  return count(operator, option, value, 0);
+}
+
+function policy(operator: string, option: string, overflow: Overflow): Exclude<Overflow, 'dropLowest'> {
+  if (overflow !== 'dropLowest') return oneOf(operator, option, overflow, OVERFLOWS);
+  const elsewhere = "there are no lanes here: 'dropLowest' is for `batchMap` with `lanes` and `bulkheadMap` with priorities";
+  throw new FlowConfigError(operator, option, `one of ${OVERFLOWS.map((word) => `'${word}'`).join(', ')} (${elsewhere})`, overflow);
+}
+
+function waterMarks({ highWater, lowWater }: BackpressureOptions<never>, maxQueued: number) {
+  const high = highWater === undefined ? Math.max(1, Math.ceil((maxQueued * 4) / 5)) : count(NAME, 'highWater', highWater);
+  if (highWater !== undefined && high > maxQueued)
+    throw new FlowConfigError(NAME, 'highWater', `at most \`maxQueued\` (${String(maxQueued)})`, highWater);
+  const low = lowWater === undefined ? Math.min(high - 1, Math.floor(maxQueued / 2)) : countFromZero(NAME, 'lowWater', lowWater);
+  if (lowWater !== undefined && low >= high)
+    throw new FlowConfigError(NAME, 'lowWater', `less than \`highWater\` (${String(high)})`, lowWater);
+  return { highWater: high, lowWater: low };
+}
+
+function observer<O extends BackpressureOptions<never>['pressure']>(operator: string, option: string, pressure: O): O {
+  if (pressure === undefined || typeof (Object(pressure) as Partial<Observer<boolean>>).next === 'function') return pressure;
+  throw new FlowConfigError(operator, option, 'an observer (an object with a function `next`)', pressure);
+}
+
+interface Queued<T> {
+  readonly item: T;
+  readonly weight: number;
+}
+
+/** What waits in one subscription. State first, then callbacks: they may send in more. */
+class Queue<T> implements Waiting<T, T> {
+  readonly #settings: Settings<T>;
+  readonly #queued = new Ring<Queued<T>>();
+  #weight = 0;
+  #isHigh = false;
+
+  constructor(settings: Settings<T>) {
+    this.#settings = settings;
+  }
+
+  get isEmpty(): boolean {
+    return this.#queued.length === 0;
+  }
+
+  pass(item: T): T {
+    return item;
+  }
+
+  add(item: T): void {
+    const { weigh } = this.#settings;
+    const weight = weigh === undefined ? 1 : weightOf(NAME, weigh, item);
+    if (isTooHeavy(this.#settings, item, weight)) return;
+    if (this.#fits(weight)) this.#push(item, weight);
+    else this.#squeezeIn(item, weight);
+    this.#gauge();
+  }
+
+  take(): T {
+    const item = this.#shift();
+    this.#gauge();
+    return item;
+  }
+
+  clear(): void {
+    const count = this.#queued.length;
+    this.#queued.clear();
+    this.#weight = 0;
+    if (count > 0) this.#settings.onEvent?.({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count });
+    try {
+      this.#gauge();
+    } catch {
+      // The stream has ended: there is nobody left to tell that `pressure` is broken.
+    }
+  }
+
+  #fits(weight: number): boolean {
+    const { maxQueued, maxWeight } = this.#settings;
+    return this.#queued.length < maxQueued && this.#weight + weight <= maxWeight;
+  }
+
+  #push(item: T, weight: number): void {
+    this.#queued.push({ item, weight });
+    this.#weight += weight;
+  }
+
+  /** Drops the item, or what has to go for it. @throws OverflowError */
+  #squeezeIn(item: T, weight: number): void {
+    const { overflow, maxQueued, maxWeight } = this.#settings;
+    if (overflow === 'error') {
+      if (this.#queued.length >= maxQueued) throw new OverflowError(NAME, maxQueued, overflow);
+      throw new OverflowError(NAME, maxWeight, overflow, 'maxWeight');
+    }
+    if (overflow === 'dropNewest' || maxQueued === 0) {
+      reportDrop(this.#settings, item, overflow);
+      return;
+    }
+    const losers: T[] = [];
+    while (!this.isEmpty && (overflow === 'latest' || !this.#fits(weight))) losers.push(this.#shift());
+    this.#push(item, weight);
+    for (const loser of losers) reportDrop(this.#settings, loser, overflow);
+  }
+
+  /** Only when there is one. */
+  #shift(): T {
+    const { item, weight } = this.#queued.shift() as Queued<T>;
+    // No rounding errors stay behind in an empty queue.
+    this.#weight = this.isEmpty ? 0 : this.#weight - weight;
+    return item;
+  }
+
+  /** Tells when the pressure has become high, or low again: by number, and in the same proportions by weight. */
+  #gauge(): void {
+    const { highWater, lowWater, maxWeight, onEvent, pressure } = this.#settings;
+    const queued = this.#queued.length;
+    const swings = this.#isHigh
+      ? queued <= lowWater && this.#weight <= maxWeight * 0.5
+      : queued >= highWater || this.#weight >= maxWeight * 0.8;
+    if (!swings) return;
+    const high = !this.#isHigh;
+    this.#isHigh = high;
+    onEvent?.({ type: 'pressure', operator: NAME, lane: DEFAULT_LANE, high, queued });
+    if (pressure)
+      ask(NAME, 'pressure', () => {
+        pressure.next(high);
+      });
+  }
+}

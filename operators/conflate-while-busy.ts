@@ -1,0 +1,151 @@
+import type { OperatorFunction } from 'rxjs';
+import { ask, weightOf } from './support/ask.js';
+import { OverflowError } from './support/errors.js';
+import { DEFAULT_LANE } from './support/lanes.js';
+import { checked, required, words } from './support/options.js';
+import type { ReadyOptions, Waiting } from './support/ready-gate.js';
+import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, whenReady } from './support/ready-gate.js';
+import type { Overflow } from './support/types.js';
+
+export interface ConflateWhileBusyOptions<T, A> extends ReadyOptions<T> {
+  /** Makes an aggregate of its first item; also of an item that finds the consumer ready. */
+  readonly seed: (item: T) => A;
+  /** Makes one aggregate of an aggregate and the next item. */
+  readonly merge: (aggregate: A, item: T) => A;
+  /**
+   * What happens to an item that would make the aggregate heavier than `maxWeight`: `'error'` errors the stream, `'dropOldest'` drops the
+   * aggregate and begins a fresh one with the item, `'dropNewest'` drops the item. @defaultValue 'error'
+   */
+  readonly overflow?: Exclude<Overflow, 'dropLowest' | 'latest'>;
+  /**
+   * Called with what is dropped for want of room: the aggregate under `'dropOldest'`, the item under `'dropNewest'`, and under both an
+   * item that alone is above `maxWeight`, as `'oversize'`. @defaultValue none
+   */
+  readonly onDrop?: (...dropped: [aggregate: A, policy: 'dropOldest'] | [item: T, policy: 'dropNewest' | 'oversize']) => void;
+}
+
+/** What {@link conflateWhileBusy} does when an option is left out. */
+export const CONFLATE_WHILE_BUSY_DEFAULTS = { overflow: 'error', ...READY_DEFAULTS } as const;
+
+const NAME = 'conflateWhileBusy';
+
+/**
+ * Merges what comes while the consumer is busy into one aggregate, and hands that on when it gets ready.
+ *
+ * ```text marbles/conflateWhileBusy
+ * source  -a--b-c-d----e--|
+ * ready   t--f------t-----!
+ *         conflateWhileBusy({ ready, seed, merge })
+ * result  -a--------x--e--|
+ *         t = true
+ *         f = false
+ *         x = "bcd"
+ * ```
+ *
+ * - **Emits when** an item comes and the consumer is ready (`seed` of that item), or when it gets ready and an aggregate waits. Never an
+ *   empty aggregate, and never one twice.
+ * - **Holds at most** one aggregate, of `maxWeight` weight. What the consumer itself sends in while it is handed one is merged into the next.
+ * - **Drops** what `overflow` says; it is reported to `onDrop`, and item by item as events.
+ * - **Completes when** the source has completed and no aggregate waits any more.
+ * - **Errors when** the source errors (with `onSourceError: 'flush'` after the aggregate), `ready` errors, the aggregate cannot take an item
+ *   under `overflow: 'error'` (`OverflowError`, `ItemTooHeavyError`), or a callback throws or returns something unusable (`CallbackError`).
+ * - **On unsubscribe** the aggregate is dropped.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is missing, unknown or out of range.
+ * @example
+ * ```ts
+ * import { BehaviorSubject, Subject } from 'rxjs';
+ * import { conflateWhileBusy } from 'sluice/operators';
+ *
+ * const tokens = new Subject<string>();
+ * const ready = new BehaviorSubject(true);
+ * const drawn: string[] = [];
+ * tokens
+ *   .pipe(conflateWhileBusy({ ready, seed: (token) => token, merge: (text, token: string) => text + token }))
+ *   .subscribe((text) => drawn.push(text));
+ * tokens.next('Hel');
+ * ready.next(false); // the screen is being drawn
+ * tokens.next('lo, ');
+ * tokens.next('world');
+ * ready.next(true);
+ * drawn; // => ['Hel', 'lo, world']
+ * ```
+ * @see {@link backpressure} when items must stay single. {@link batchMap} when the aggregate is a list and the consumer a call. {@link batch}
+ *   when a time or a number decides.
+ */
+export function conflateWhileBusy<T, A>(options: ConflateWhileBusyOptions<T, A>): OperatorFunction<T, A> {
+  const settings = readOptions(options);
+  return (source) => whenReady(source, settings, () => new Pending(settings));
+}
+
+type Settings<T, A> = ReturnType<typeof readOptions<T, A>>;
+
+function readOptions<T, A>(options: ConflateWhileBusyOptions<T, A>) {
+  const settings = checked(NAME, options, CONFLATE_WHILE_BUSY_DEFAULTS, {
+    ...READY_CHECKS,
+    seed: required,
+    merge: required,
+    overflow: words('error', 'dropOldest', 'dropNewest'),
+  });
+  return { ...settings, operator: NAME };
+}
+
+interface Conflated<A> {
+  readonly aggregate: A;
+  readonly weight: number;
+  readonly items: number;
+}
+
+/** The one aggregate that waits in one subscription, if any. State first, then callbacks: they may send in more. */
+class Pending<T, A> implements Waiting<T, A> {
+  readonly #settings: Settings<T, A>;
+  #pending: Conflated<A> | undefined;
+
+  constructor(settings: Settings<T, A>) {
+    this.#settings = settings;
+  }
+
+  get isEmpty(): boolean {
+    return this.#pending === undefined;
+  }
+
+  pass(item: T): A {
+    return ask(NAME, 'seed', this.#settings.seed, item);
+  }
+
+  add(item: T): void {
+    const { weigh, merge, maxWeight, overflow } = this.#settings;
+    const weight = weigh === undefined ? 1 : weightOf(NAME, weigh, item);
+    if (isTooHeavy(this.#settings, item, weight)) return;
+    const pending = this.#pending;
+    if (pending === undefined) {
+      this.#begin(item, weight);
+    } else if (pending.weight + weight <= maxWeight) {
+      const aggregate = ask(NAME, 'merge', merge, pending.aggregate, item);
+      this.#pending = { aggregate, weight: pending.weight + weight, items: pending.items + 1 };
+    } else if (overflow === 'dropOldest') {
+      this.#begin(item, weight);
+      reportDrop(this.#settings, pending.aggregate, overflow, pending.items);
+    } else if (overflow === 'dropNewest') {
+      reportDrop(this.#settings, item, overflow);
+    } else {
+      throw new OverflowError(NAME, maxWeight, overflow, 'maxWeight');
+    }
+  }
+
+  take(): A {
+    const { aggregate } = this.#pending as Conflated<A>;
+    this.#pending = undefined;
+    return aggregate;
+  }
+
+  clear(): void {
+    const count = this.#pending?.items;
+    this.#pending = undefined;
+    if (count !== undefined) this.#settings.onEvent?.({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count });
+  }
+
+  #begin(item: T, weight: number): void {
+    this.#pending = { aggregate: this.pass(item), weight, items: 1 };
+  }
+}

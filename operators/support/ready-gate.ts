@@ -1,0 +1,180 @@
+import type { ObservableInput, Subscriber } from 'rxjs';
+import { from, Observable } from 'rxjs';
+import { ask } from './ask.js';
+import type { Handlers } from './connect.js';
+import { connect } from './connect.js';
+import { FlowConfigError, ItemTooHeavyError } from './errors.js';
+import type { FlowSink } from './events.js';
+import { listener } from './events.js';
+import { InTurn } from './in-turn.js';
+import { DEFAULT_LANE } from './lanes.js';
+import { stream } from './notifier.js';
+import { callback, positive, words } from './options.js';
+
+/** Options of whatever keeps things for a consumer that is busy at times. */
+export interface ReadyOptions<T> {
+  /**
+   * Whether the consumer takes items as they come: a level, busy until the first value. Looked at after every item that is handed on.
+   * Its completion keeps the last level, its error is the stream's.
+   */
+  readonly ready: ObservableInput<boolean>;
+  /** Most total weight waiting, in the unit `weigh` returns. @defaultValue Infinity */
+  readonly maxWeight?: number;
+  /** Weight of one item, finite and >= 0; asked only of items that have to wait. @defaultValue `() => 1` */
+  readonly weigh?: (item: T) => number;
+  /**
+   * What an error of the source does to what waits: `'flush'` hands it on as the consumer gets ready and errors then, `'abort'` drops it
+   * and errors at once. @defaultValue 'abort'
+   */
+  readonly onSourceError?: 'flush' | 'abort';
+  /** Told of what is dropped (`dropped`) and of what waited when the stream was left (`cancelled`). @defaultValue none */
+  readonly onEvent?: FlowSink;
+}
+
+export const READY_DEFAULTS = { maxWeight: Infinity, onSourceError: 'abort' } as const;
+
+/** The checks of these options, and of `onDrop`. */
+export const READY_CHECKS = {
+  ready: levels,
+  maxWeight: positive,
+  weigh: callback,
+  onSourceError: /* @__PURE__ */ words('flush', 'abort'),
+  onDrop: callback,
+  onEvent: listener,
+};
+
+function levels(operator: string, option: string, ready: ObservableInput<boolean>): Observable<boolean> {
+  // A text is an iterable too, but not one of levels.
+  if (typeof ready === 'string') throw new FlowConfigError(operator, option, 'an Observable, promise or iterable of booleans', ready);
+  return stream(operator, option, ready);
+}
+
+interface DropSettings {
+  readonly operator: string;
+  readonly onDrop: ((...dropped: never) => void) | undefined;
+  readonly onEvent: FlowSink | undefined;
+}
+
+/** Reports what is given up for want of room, and how many items that is. @throws CallbackError when `onDrop` throws */
+export function reportDrop({ operator, onDrop, onEvent }: DropSettings, dropped: unknown, policy: string, items = 1): void {
+  for (let n = 0; n < items; n++) onEvent?.({ type: 'dropped', operator, lane: DEFAULT_LANE, policy });
+  if (onDrop) ask(operator, 'onDrop', onDrop as (...args: unknown[]) => void, dropped, policy);
+}
+
+/** True for an item that could not even wait alone; it is left out, unless that is an error. @throws ItemTooHeavyError */
+export function isTooHeavy(
+  settings: DropSettings & { readonly maxWeight: number; readonly overflow: string },
+  item: unknown,
+  weight: number,
+): boolean {
+  if (weight <= settings.maxWeight) return false;
+  if (settings.overflow === 'error') throw new ItemTooHeavyError(settings.operator, weight, settings.maxWeight);
+  reportDrop(settings, item, 'oversize');
+  return true;
+}
+
+/** What waits for the consumer, in one subscription. */
+export interface Waiting<T, R> {
+  readonly isEmpty: boolean;
+  /** What comes of an item that need not wait. */
+  pass(item: T): R;
+  /** Takes in an item that has to wait. */
+  add(item: T): void;
+  /** The next to be handed on; only when there is one. */
+  take(): R;
+  /** Gives up everything. */
+  clear(): void;
+}
+
+/** Hands on what comes from the source while the consumer is ready, and lets it wait while it is not. */
+export function whenReady<T, R>(
+  source: Observable<T>,
+  { ready, onSourceError }: { readonly ready: ObservableInput<boolean>; readonly onSourceError: 'flush' | 'abort' },
+  waiting: () => Waiting<T, R>,
+): Observable<R> {
+  return new Observable((subscriber) => {
+    const kept = waiting();
+    const gate = new ReadyGate(kept, onSourceError === 'abort', subscriber);
+    // `ready` first: a source that emits at once has to know the level.
+    connect(from(ready), subscriber, {
+      next: (isReady) => {
+        gate.level(isReady);
+      },
+      complete: () => {
+        // The last level stays.
+      },
+    });
+    if (!subscriber.closed) connect(source, subscriber, gate);
+    // Last, so that nothing comes in any more when it is cleared.
+    subscriber.add(() => {
+      kept.clear();
+    });
+  });
+}
+
+/**
+ * One subscription. Hands on one thing at a time: what comes in meanwhile waits, within the bound of what waits. What one of the callbacks
+ * sends in waits until that callback has returned.
+ */
+class ReadyGate<T, R> implements Handlers<T> {
+  readonly #waiting: Waiting<T, R>;
+  readonly #aborts: boolean;
+  readonly #to: Subscriber<R>;
+  readonly #turn: InTurn;
+  #isReady = false;
+  #isHanding = false;
+  /** How the source has ended. */
+  #end: (() => void) | undefined;
+  #isUrgent = false;
+
+  constructor(waiting: Waiting<T, R>, aborts: boolean, to: Subscriber<R>) {
+    this.#waiting = waiting;
+    this.#aborts = aborts;
+    this.#to = to;
+    this.#turn = new InTurn(to);
+  }
+
+  level(isReady: boolean): void {
+    this.#isReady = isReady;
+    this.#drain();
+  }
+
+  next(item: T): void {
+    if (this.#isReady && !this.#isHanding && !this.#turn.isBusy) {
+      this.#isHanding = true;
+      this.#to.next(this.#waiting.pass(item));
+      this.#isHanding = false;
+    } else if (this.#turn.begin()) {
+      this.#waiting.add(item);
+      this.#turn.end();
+    } else {
+      this.#turn.later(() => {
+        this.#waiting.add(item);
+      });
+    }
+    this.#drain();
+  }
+
+  error(error: unknown): void {
+    this.#isUrgent = this.#aborts;
+    this.#end = () => {
+      this.#to.error(error);
+    };
+    this.#drain();
+  }
+
+  complete(): void {
+    this.#end = () => {
+      this.#to.complete();
+    };
+    this.#drain();
+  }
+
+  #drain(): void {
+    if (this.#isHanding || this.#turn.isBusy) return;
+    this.#isHanding = true;
+    while (this.#isReady && !this.#waiting.isEmpty && !this.#to.closed) this.#to.next(this.#waiting.take());
+    this.#isHanding = false;
+    if (this.#waiting.isEmpty || this.#isUrgent) this.#end?.();
+  }
+}

@@ -1,0 +1,60 @@
+import type { MonoTypeOperatorFunction, Observable } from 'rxjs';
+import { BehaviorSubject, NEVER, of, Subject } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { BackpressureOptions } from '../../operators/backpressure.js';
+import { BACKPRESSURE_DEFAULTS, backpressure } from '../../operators/backpressure.js';
+
+describe('backpressure', () => {
+  it('keeps the type of the items', () => {
+    expectTypeOf(of(1, 2).pipe(backpressure({ ready: NEVER }))).toEqualTypeOf<Observable<number>>();
+    expectTypeOf(backpressure<Date>({ ready: NEVER })).toEqualTypeOf<MonoTypeOperatorFunction<Date>>();
+  });
+
+  it('tells callbacks the type of the item', () => {
+    const kept = of({ tokens: 5 }).pipe(
+      backpressure({
+        ready: of(true),
+        overflow: 'dropOldest',
+        weigh: (item) => {
+          expectTypeOf(item).toEqualTypeOf<{ tokens: number }>();
+          return item.tokens;
+        },
+        onDrop: (item, policy) => {
+          expectTypeOf(item).toEqualTypeOf<{ tokens: number }>();
+          expectTypeOf(policy).toEqualTypeOf<'dropOldest' | 'dropNewest' | 'latest' | 'oversize'>();
+        },
+      }),
+    );
+    expectTypeOf(kept).toEqualTypeOf<Observable<{ tokens: number }>>();
+  });
+
+  it('takes any input of booleans as ready, and any observer of booleans as pressure', () => {
+    backpressure({ ready: new BehaviorSubject(true), pressure: new BehaviorSubject(false) });
+    backpressure({ ready: Promise.resolve(true), pressure: new Subject<boolean>() });
+    backpressure({ ready: [true], pressure: { next: (high: boolean) => high } });
+  });
+
+  it('refuses wrong options', () => {
+    // @ts-expect-error ready is needed
+    backpressure({});
+    // @ts-expect-error a level is a boolean
+    backpressure({ ready: of(1) });
+    // @ts-expect-error there are no lanes
+    backpressure({ ready: NEVER, overflow: 'dropLowest' });
+    // @ts-expect-error nobody can be made to wait
+    backpressure({ ready: NEVER, overflow: 'block' });
+    // @ts-expect-error an observer of something else
+    backpressure({ ready: NEVER, pressure: new Subject<string>() });
+    // @ts-expect-error an observer, not a function
+    backpressure({ ready: NEVER, pressure: (high: boolean) => high });
+    // @ts-expect-error not an option
+    backpressure({ ready: NEVER, capacity: 3 });
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<BackpressureOptions<number>>().toEqualTypeOf<Readonly<BackpressureOptions<number>>>();
+    expectTypeOf(BACKPRESSURE_DEFAULTS.maxQueued).toEqualTypeOf<1000>();
+    expectTypeOf(BACKPRESSURE_DEFAULTS.overflow).toEqualTypeOf<'error'>();
+    expectTypeOf(BACKPRESSURE_DEFAULTS.onSourceError).toEqualTypeOf<'abort'>();
+  });
+});
