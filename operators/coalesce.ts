@@ -1,0 +1,266 @@
+import type { MonoTypeOperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
+import { Observable } from 'rxjs';
+import { schedulerOption } from './support/alarm.js';
+import { ask, weightOf } from './support/ask.js';
+import type { Handlers } from './support/connect.js';
+import { connect } from './support/connect.js';
+import type { FlowSink, FlushReason } from './support/events.js';
+import { safeSink } from './support/events.js';
+import { InTurn } from './support/in-turn.js';
+import { DEFAULT_LANE } from './support/lanes.js';
+import { callback, count, durationMs, flag, known, oneOf, optionNames, orDefault, positive, required } from './support/options.js';
+import { Pace } from './support/pace.js';
+
+export interface CoalesceOptions<T> {
+  /** Makes one item of two that stood next to each other; `first` may be a merged one already. It must not change either of them. */
+  readonly merge: (first: T, next: T) => T;
+  /** Whether `next` may be merged into what waits. @defaultValue always */
+  readonly compatible?: (pending: T, next: T) => boolean;
+  /** Items that are never merged and never wait: they go at once, behind what waits. @defaultValue none */
+  readonly passThrough?: (item: T) => boolean;
+  /**
+   * What lets a merged item go: `'time'`, or `'frame'`: the browser's next animation frame. Where no frames come (Node, a hidden tab) the
+   * time lets it go. @defaultValue 'time'
+   */
+  readonly pace?: 'time' | 'frame';
+  /** Longest an item waits, in ms; 0 = to the end of the current frame, Infinity = no limit. @defaultValue 16, with `pace: 'frame'` 100 */
+  readonly maxWaitMs?: number;
+  /** Most items merged into one. @defaultValue 1000 */
+  readonly maxSize?: number;
+  /** Most total weight merged into one, in the unit `weigh` returns. A heavier item goes alone. @defaultValue Infinity */
+  readonly maxWeight?: number;
+  /** Weight of one item, for example its length: finite and >= 0. @defaultValue `() => 1` */
+  readonly weigh?: (item: T) => number;
+  /** Lets the first item after a silence of `maxWaitMs` (or a frame) go at once; those behind it are merged. @defaultValue false */
+  readonly leading?: boolean;
+  /** Whether what waits is emitted before an error (of the source or a callback) or dropped. @defaultValue 'flush' */
+  readonly onSourceError?: 'flush' | 'abort';
+  /** Clock and timer. @defaultValue `asyncScheduler` */
+  readonly scheduler?: SchedulerLike;
+  /** Told of every item that was merged or waited (`batchFormed`), and of items given up (`cancelled`). @defaultValue none */
+  readonly onEvent?: FlowSink;
+}
+
+/** What {@link coalesce} does when an option is left out. */
+export const COALESCE_DEFAULTS = {
+  pace: 'time',
+  maxWaitMs: 16,
+  maxSize: 1000,
+  maxWeight: Infinity,
+  leading: false,
+  onSourceError: 'flush',
+} as const;
+
+/** Default of `maxWaitMs` beside frames: above the time between two of them even on a slow screen, or the time would always be first. */
+const FRAME_WAIT_MS = 100;
+
+const OPTION_NAMES = /* @__PURE__ */ optionNames(COALESCE_DEFAULTS, 'merge', 'compatible', 'passThrough', 'weigh', 'scheduler', 'onEvent');
+
+/**
+ * Merges items that stand next to each other, so that a stream of small ones (the tokens of a model) reaches its consumer in larger ones, at a
+ * pace it can follow: once in `maxWaitMs`, or once an animation frame.
+ *
+ * ```text marbles/coalesce
+ * source  -a-b-----c-d-|
+ *         coalesce({ merge, maxWaitMs: 5 })
+ * result  ------x------(y|)
+ *         x = "ab"
+ *         y = "cd"
+ * ```
+ *
+ * - **Emits when** what waits is `maxWaitMs` old, an animation frame comes (`pace: 'frame'`), `maxSize` or `maxWeight` is reached, or the next
+ *   item does not belong to it (`compatible`, `passThrough`, `maxWeight`). Never out of order.
+ * - **Holds at most** one item, merged from at most `maxSize`, and what the consumer itself sends into the source while it is handed an item.
+ * - **Drops** nothing.
+ * - **Completes when** the source completes, after what waits.
+ * - **Errors when** the source errors, or a callback throws or returns something unusable (`CallbackError`); what waits is emitted first, unless
+ *   `onSourceError: 'abort'`.
+ * - **On unsubscribe** what waits is dropped, and its timer and frame are cancelled.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { coalesce } from 'sluice/operators';
+ *
+ * const seen: string[] = [];
+ * of('Hel', 'lo', ' world').pipe(coalesce({ merge: (text, more) => text + more })).subscribe((text) => seen.push(text));
+ * seen; // => ['Hello world']
+ * ```
+ * @example Events of several messages and of other kinds keep their order: only neighbours of the same message are merged.
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { coalesce } from 'sluice/operators';
+ *
+ * type Event = { readonly id: string; readonly delta?: string };
+ * const deltas = coalesce<Event>({
+ *   merge: (first, next) => ({ ...first, delta: `${first.delta}${next.delta}` }),
+ *   compatible: (pending, next) => pending.id === next.id,
+ *   passThrough: ({ delta }) => delta === undefined,
+ * });
+ * const seen: string[] = [];
+ * of<Event[]>({ id: 'a', delta: 'x' }, { id: 'a', delta: 'y' }, { id: 'b', delta: 'z' }, { id: 'end' })
+ *   .pipe(deltas)
+ *   .subscribe(({ id, delta = '' }) => seen.push(id + delta));
+ * seen; // => ['axy', 'bz', 'end']
+ * ```
+ * @see {@link batch} for lists of items instead of merged ones; RxJS's `auditTime` when only the newest counts.
+ */
+export function coalesce<T>(options: CoalesceOptions<T>): MonoTypeOperatorFunction<T> {
+  const settings = readOptions(options);
+  return (source) =>
+    new Observable((subscriber) => {
+      const coalescer = new Coalescer(settings, subscriber);
+      subscriber.add(() => {
+        coalescer.stop();
+      });
+      connect(source, subscriber, coalescer);
+    });
+}
+
+type Settings<T> = ReturnType<typeof readOptions<T>>;
+
+function readOptions<T>(options: CoalesceOptions<T>) {
+  const name = 'coalesce';
+  const defaults = COALESCE_DEFAULTS;
+  known(name, options, OPTION_NAMES);
+  const pace = oneOf(name, 'pace', orDefault(options.pace, defaults.pace), ['time', 'frame']);
+  return {
+    merge: required(name, 'merge', options.merge),
+    compatible: callback(name, 'compatible', options.compatible),
+    passThrough: callback(name, 'passThrough', options.passThrough),
+    pace,
+    maxWaitMs: durationMs(name, 'maxWaitMs', orDefault(options.maxWaitMs, pace === 'frame' ? FRAME_WAIT_MS : defaults.maxWaitMs)),
+    maxSize: count(name, 'maxSize', orDefault(options.maxSize, defaults.maxSize)),
+    maxWeight: positive(name, 'maxWeight', orDefault(options.maxWeight, defaults.maxWeight)),
+    weigh: callback(name, 'weigh', options.weigh),
+    leading: flag(name, 'leading', orDefault(options.leading, defaults.leading)),
+    onSourceError: oneOf(name, 'onSourceError', orDefault(options.onSourceError, defaults.onSourceError), ['flush', 'abort']),
+    scheduler: schedulerOption(name, 'scheduler', options.scheduler),
+    onEvent: safeSink(callback(name, 'onEvent', options.onEvent)),
+  };
+}
+
+/** One subscription of `coalesce`. Everything that arrives while an item is being handed out waits its turn. */
+class Coalescer<T> implements Handlers<T> {
+  readonly #settings: Settings<T>;
+  readonly #to: Subscriber<T>;
+  readonly #turn: InTurn;
+  readonly #pace: Pace;
+  /** What waits; only when `#size` > 0. */
+  #pending: T | undefined;
+  /** How many items were merged into it, and their weight. */
+  #size = 0;
+  #weight = 0;
+  #since = 0;
+
+  constructor(settings: Settings<T>, to: Subscriber<T>) {
+    this.#settings = settings;
+    this.#to = to;
+    this.#turn = new InTurn(to);
+    this.#pace = new Pace(settings, () => {
+      this.#turn.do(() => {
+        this.#flush('time');
+      });
+    });
+  }
+
+  next(item: T): void {
+    if (this.#turn.begin()) {
+      this.#accept(item);
+      this.#turn.end();
+    } else {
+      this.#turn.later(() => {
+        this.#accept(item);
+      });
+    }
+  }
+
+  error(error: unknown): void {
+    this.#turn.do(() => {
+      this.#fail(error);
+    });
+  }
+
+  complete(): void {
+    this.#turn.do(() => {
+      this.#flush('complete');
+      this.#to.complete();
+    });
+  }
+
+  /** The consumer has left, or the stream has ended. */
+  stop(): void {
+    this.#pace.stop();
+    if (this.#size > 0) this.#settings.onEvent?.({ type: 'cancelled', operator: 'coalesce', lane: DEFAULT_LANE, count: this.#size });
+    this.#clear();
+  }
+
+  #accept(item: T): void {
+    const { passThrough, weigh } = this.#settings;
+    try {
+      if (passThrough !== undefined && ask('coalesce', 'passThrough', passThrough, item)) {
+        this.#flush('incompatible');
+        this.#to.next(item);
+      } else {
+        this.#place(item, weigh === undefined ? 1 : weightOf('coalesce', weigh, item));
+      }
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #place(item: T, weight: number): void {
+    const { merge, maxSize, maxWeight, onEvent } = this.#settings;
+    if (this.#size > 0) {
+      if (this.#weight + weight > maxWeight) this.#flush('weight');
+      else if (!this.#isCompatible(item)) this.#flush('incompatible');
+      if (this.#to.closed) return;
+    }
+    const isFirst = this.#size === 0;
+    if (isFirst && onEvent !== undefined) this.#since = this.#pace.now();
+    this.#pending = isFirst ? item : ask('coalesce', 'merge', merge, this.#pending as T, item);
+    this.#size++;
+    this.#weight += weight;
+    if (this.#size >= maxSize) this.#flush('size');
+    else if (this.#weight >= maxWeight) this.#flush('weight');
+    else if (isFirst) this.#open();
+  }
+
+  #isCompatible(item: T): boolean {
+    const { compatible } = this.#settings;
+    return compatible === undefined || ask('coalesce', 'compatible', compatible, this.#pending as T, item);
+  }
+
+  /** The first of those that are merged waits, or goes at once when it is allowed to lead. */
+  #open(): void {
+    if (!this.#settings.leading) this.#pace.arm();
+    else if (!this.#pace.isArmed) this.#flush('leading');
+  }
+
+  #flush(reason: FlushReason): void {
+    if (this.#size === 0 || this.#to.closed) return;
+    const { leading, onEvent } = this.#settings;
+    const item = this.#pending as T;
+    if (onEvent !== undefined) {
+      const waitMs = this.#pace.now() - this.#since;
+      onEvent({ type: 'batchFormed', operator: 'coalesce', lane: DEFAULT_LANE, reason, size: this.#size, weight: this.#weight, waitMs });
+    }
+    // State first: what the consumer sends meanwhile comes behind it.
+    this.#clear();
+    // The next one leads only after a pause.
+    if (leading) this.#pace.arm();
+    this.#to.next(item);
+  }
+
+  #clear(): void {
+    this.#pending = undefined;
+    this.#size = 0;
+    this.#weight = 0;
+  }
+
+  #fail(error: unknown): void {
+    if (this.#settings.onSourceError === 'flush') this.#flush('error');
+    this.#to.error(error);
+  }
+}

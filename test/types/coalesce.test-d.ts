@@ -1,0 +1,51 @@
+import type { MonoTypeOperatorFunction, Observable } from 'rxjs';
+import { animationFrameScheduler, of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { CoalesceOptions } from '../../operators/coalesce.js';
+import { COALESCE_DEFAULTS, coalesce } from '../../operators/coalesce.js';
+
+const join = (first: string, next: string): string => first + next;
+
+describe('coalesce', () => {
+  it('emits what the source emits', () => {
+    expectTypeOf(of('a', 'b').pipe(coalesce({ merge: join }))).toEqualTypeOf<Observable<string>>();
+    expectTypeOf(coalesce({ merge: join })).toEqualTypeOf<MonoTypeOperatorFunction<string>>();
+  });
+
+  it('tells callbacks the type of the item', () => {
+    const merged = of({ id: 1, delta: 'a' }).pipe(
+      coalesce({
+        merge: (first, next) => {
+          expectTypeOf(first).toEqualTypeOf<{ id: number; delta: string }>();
+          return { id: next.id, delta: first.delta + next.delta };
+        },
+        compatible: (pending, next) => pending.id === next.id,
+        passThrough: ({ id }) => id === 0,
+        weigh: ({ delta }) => delta.length,
+        scheduler: animationFrameScheduler,
+      }),
+    );
+    expectTypeOf(merged).toEqualTypeOf<Observable<{ id: number; delta: string }>>();
+  });
+
+  it('refuses wrong options', () => {
+    // @ts-expect-error merge is required
+    coalesce({});
+    // @ts-expect-error merge is required
+    coalesce();
+    // @ts-expect-error a merged item is an item
+    coalesce<string>({ merge: (first, next) => first.length + next.length });
+    // @ts-expect-error a weight is a number
+    coalesce<string>({ merge: join, weigh: (text) => text });
+    // @ts-expect-error not a pace
+    coalesce<string>({ merge: join, pace: 'idle' });
+    // @ts-expect-error not an option
+    coalesce<string>({ merge: join, maxItems: 3 });
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<CoalesceOptions<number>>().toEqualTypeOf<Readonly<CoalesceOptions<number>>>();
+    expectTypeOf(COALESCE_DEFAULTS.maxWaitMs).toEqualTypeOf<16>();
+    expectTypeOf(COALESCE_DEFAULTS.pace).toEqualTypeOf<'time'>();
+  });
+});

@@ -1,0 +1,37 @@
+import type { MonoTypeOperatorFunction, Observable } from 'rxjs';
+import { of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { ResequenceOptions } from '../../operators/resequence.js';
+import { RESEQUENCE_DEFAULTS, resequence } from '../../operators/resequence.js';
+
+describe('resequence', () => {
+  it('emits what the source emits, and tells `sequence` its type', () => {
+    const ordered = of({ seq: 0 }).pipe(
+      resequence({
+        sequence: (item) => {
+          expectTypeOf(item).toEqualTypeOf<{ seq: number }>();
+          return item.seq;
+        },
+      }),
+    );
+    expectTypeOf(ordered).toEqualTypeOf<Observable<{ seq: number }>>();
+    expectTypeOf(resequence({ sequence: Number })).toExtend<MonoTypeOperatorFunction<string>>();
+  });
+
+  it('refuses wrong options', () => {
+    // @ts-expect-error sequence is required
+    resequence({});
+    // @ts-expect-error a number is a number
+    resequence<{ id: string }>({ sequence: ({ id }) => id });
+    // @ts-expect-error waiting is a matter of the bounds
+    resequence<number>({ sequence: (n) => n, onGap: 'wait' });
+    // @ts-expect-error not an option
+    resequence<number>({ sequence: (n) => n, start: 1 });
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<ResequenceOptions<number>>().toEqualTypeOf<Readonly<ResequenceOptions<number>>>();
+    expectTypeOf(RESEQUENCE_DEFAULTS.maxQueued).toEqualTypeOf<1000>();
+    expectTypeOf(RESEQUENCE_DEFAULTS.onGap).toEqualTypeOf<'error'>();
+  });
+});
