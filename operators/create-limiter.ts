@@ -11,7 +11,7 @@ export type * from './support/limiting/limiter-types.js';
  * - **Grants when** a slot is free, both buckets can pay and nobody goes first: then at once, in the same call stack.
  * - **Holds at most** `maxQueued` waiting jobs, per lane when the lane says so.
  * - **Errors when** the queue overflows (`OverflowError`), the wait is too long or `maxQueued` is 0 (`RateLimitError`),
- *   a job can never be paid (`ItemTooHeavyError`) or the limiter is closed (`ClosedError`).
+ *   a job can never be paid (`ItemTooHeavyError`) or the limiter is closed (`ClosedError`), which also ends the work of `run`.
  * - **On unsubscribe** a waiting job leaves and costs nothing; a lease that could not be delivered is released.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is out of range.

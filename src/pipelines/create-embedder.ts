@@ -10,7 +10,7 @@ import { safeSink } from '../../operators/support/events.js';
 import { callback, count, known, orDefault, positive } from '../../operators/support/options.js';
 import type { PullSource } from '../../operators/support/pull.js';
 import { checkPullSource, openPull } from '../../operators/support/pull.js';
-import type { LaneOptions, Settled } from '../../operators/support/types.js';
+import type { Drained, DrainOptions, Handle, LaneOptions, Settled } from '../../operators/support/types.js';
 import type { FlowTotals } from '../metrics/flow-stats.js';
 import { FlowStats } from '../metrics/flow-stats.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
@@ -73,19 +73,17 @@ export interface EmbedderSnapshot extends FlowTotals {
   readonly executing: number;
 }
 
-export interface Embedder {
+export interface Embedder extends Handle {
   /** One text, one vector. Sent on subscription; unsubscribing leaves. */
   embed(text: string, options?: EmbedOptions): Observable<Float32Array>;
   embedAsync(text: string, options?: EmbedOptions): Promise<Float32Array>;
   /** Many texts, read only as fast as they are embedded; results as they come, `index` being the text's position. */
   embedFrom(texts: PullSource<string>, options?: EmbedOptions): Observable<Settled<string, Float32Array>>;
+  /** Sends what waits as soon as permits allow, whatever the window. */
+  flush(): void;
   snapshot(): EmbedderSnapshot;
+  /** Everything that is told through `onEvent`, too. Completes when the embedder has drained or was closed. */
   readonly events: Observable<FlowEvent>;
-  /** Takes no more texts and resolves when every accepted one has settled. */
-  drain(): Promise<void>;
-  /** Takes no more texts, aborts the calls under way and rejects what has not settled. */
-  close(): void;
-  [Symbol.asyncDispose](): Promise<void>;
 }
 
 export const EMBEDDER_DEFAULTS = {
@@ -100,7 +98,9 @@ export const EMBEDDER_DEFAULTS = {
 } as const;
 
 const NAME = 'createEmbedder';
-const OPTIONS = [
+/** What tells of the texts: it comes to its end when they have. */
+const BATCHER = 'createBatcher';
+const OPTIONS: readonly string[] = [
   'baseUrl',
   'model',
   'apiKey',
@@ -186,6 +186,7 @@ class BatchingEmbedder implements Embedder {
       this.#stats.add(event);
       told?.(event);
       this.#events.next(event);
+      if (event.type === 'drained' && event.operator === BATCHER) this.#end();
     };
     for (const name of ['concurrency', 'requestsPerMinute', 'tokensPerMinute'] as const) {
       if (limiter !== undefined && options[name] !== undefined)
@@ -311,20 +312,31 @@ class BatchingEmbedder implements Embedder {
     };
   }
 
-  async drain(): Promise<void> {
-    await this.#batcher.drain();
-    await this.#ownLimiter?.drain();
-    this.#events.complete();
+  flush(): void {
+    this.#batcher.flush();
+  }
+
+  drain(options?: DrainOptions): Promise<Drained> {
+    return this.#batcher.drain(options);
   }
 
   close(): void {
     this.#batcher.close();
-    this.#ownLimiter?.close();
-    this.#events.complete();
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.drain();
+  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
+    this.#batcher.shutdownOn(signal, options);
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.drain();
+  }
+
+  /** The batcher is over, and with it everything else. */
+  #end(): void {
+    this.#ownLimiter?.close();
+    this.#events.complete();
   }
 }
 

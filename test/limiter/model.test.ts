@@ -35,7 +35,7 @@ class Driver {
   readonly faults: string[] = [];
   #refusing = 0;
   ids = 0;
-  drained: Promise<void> | undefined;
+  drained: Promise<unknown> | undefined;
 
   constructor(setup: Setup) {
     const { lanes, ...rest } = setup;
@@ -406,7 +406,7 @@ const runs = (floors: readonly number[]) =>
 /** Of each property; both take about half a minute on a slow machine. */
 const RUNS = 8000;
 
-const drains: Promise<void>[] = [];
+const drains: Promise<unknown>[] = [];
 
 function runModel({ setup, commands }: { setup: Setup; commands: Iterable<fc.Command<Pair, Driver>> }): void {
   const driver = new Driver(setup);

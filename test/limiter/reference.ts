@@ -223,6 +223,10 @@ export class ReferenceLimiter {
       case 'linger': {
         const lease = this.held.get(this.idOf(action.id));
         if (!lease || lease.released || lease.lingersUntil !== undefined) return;
+        if (this.refusing) {
+          this.#release(lease, 'cancelled');
+          return;
+        }
         lease.lingersUntil = this.now + this.setup.abortGraceMs;
         this.#settle();
         return;

@@ -1192,7 +1192,7 @@ describe('setLimits', () => {
 });
 
 describe('the end', () => {
-  const isDone = async (promise: Promise<void>): Promise<boolean> => {
+  const isDone = async (promise: Promise<unknown>): Promise<boolean> => {
     let done = false;
     void promise.then(() => (done = true));
     for (let i = 0; i < 5; i++) await Promise.resolve();

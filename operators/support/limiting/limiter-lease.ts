@@ -1,4 +1,6 @@
+import { FlowConfigError } from '../errors.js';
 import type { Usage } from '../types.js';
+import { NAME } from './limiter-options.js';
 import type { Lease } from './limiter-types.js';
 
 /** What a lease reports back to. */
@@ -40,6 +42,8 @@ export class LimiterLease implements Lease {
   }
 
   releaseAfter(work: PromiseLike<unknown>): void {
+    if (typeof (work as Partial<PromiseLike<unknown>> | undefined | null)?.then !== 'function')
+      throw new FlowConfigError(NAME, 'work', 'a promise', work);
     if (this.#released) return;
     this.#lessor.lingers(this);
     const release = (): void => {

@@ -1,10 +1,11 @@
 import type { SchedulerLike } from 'rxjs';
+import { requiredSignal } from '../abort.js';
 import { schedulerOption } from '../alarm.js';
 import { FlowConfigError } from '../errors.js';
 import type { FlowSink } from '../events.js';
-import { safeSink } from '../events.js';
-import { LaneTable, overflow } from '../lanes.js';
-import { callback, count, durationMs, known, oneOf, orDefault, positive, ratio } from '../options.js';
+import { listener } from '../events.js';
+import { LaneTable, overflow as overflowOption } from '../lanes.js';
+import { asGiven, checked, count, durationMs, known, positive, ratio, words } from '../options.js';
 import type { Cost, LimiterJob, LimiterLimits, LimiterOptions } from './limiter-types.js';
 
 export const LIMITER_DEFAULTS = {
@@ -24,20 +25,8 @@ export const LIMITER_DEFAULTS = {
 /** What the limiter calls itself in errors and events. */
 export const NAME = 'createLimiter';
 
-const LIMITS = ['concurrency', 'requestsPerMinute', 'tokensPerMinute'];
-const OPTIONS = /* @__PURE__ */ LIMITS.concat(
-  'burstSeconds',
-  'headroom',
-  'lanes',
-  'fairness',
-  'maxQueued',
-  'overflow',
-  'maxWaitMs',
-  'costAboveCapacity',
-  'abortGraceMs',
-  'onEvent',
-  'scheduler',
-);
+/** What can be changed later on. */
+const LIMITS = { concurrency: count, requestsPerMinute: positive, tokensPerMinute: positive };
 
 /** The options, checked and with their defaults. */
 export interface LimiterConfig {
@@ -55,42 +44,36 @@ export interface LimiterConfig {
 }
 
 export function limiterConfig(options: LimiterOptions): LimiterConfig {
-  known(NAME, options, OPTIONS);
-  const d = LIMITER_DEFAULTS;
-  const limits = mergedLimits(options, d);
-  const burstSeconds = ratio(NAME, 'burstSeconds', orDefault(options.burstSeconds, d.burstSeconds), 0.001, 86_400);
-  const headroom = ratio(NAME, 'headroom', orDefault(options.headroom, d.headroom), 0.01);
-  const maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, d.maxQueued), 0);
+  const { concurrency, requestsPerMinute, tokensPerMinute, lanes, fairness, overflow, costAboveCapacity, ...config } = checked(
+    NAME,
+    options,
+    LIMITER_DEFAULTS,
+    {
+      ...LIMITS,
+      burstSeconds: (operator, option, value) => ratio(operator, option, value, 0.001, 86_400),
+      headroom: (operator, option, value) => ratio(operator, option, value, 0.01),
+      lanes: asGiven,
+      fairness: asGiven,
+      maxQueued: (operator, option, value) => count(operator, option, value, 0),
+      overflow: overflowOption,
+      maxWaitMs: durationMs,
+      costAboveCapacity: words('borrow', 'reject'),
+      abortGraceMs: durationMs,
+      onEvent: listener,
+      scheduler: schedulerOption,
+    },
+  );
   return {
-    limits,
-    burstSeconds,
-    headroom,
-    maxQueued,
-    maxWaitMs: durationMs(NAME, 'maxWaitMs', orDefault(options.maxWaitMs, d.maxWaitMs)),
-    borrows: oneOf(NAME, 'costAboveCapacity', orDefault(options.costAboveCapacity, d.costAboveCapacity), ['borrow', 'reject']) === 'borrow',
-    abortGraceMs: durationMs(NAME, 'abortGraceMs', orDefault(options.abortGraceMs, d.abortGraceMs)),
-    onEvent: safeSink(callback(NAME, 'onEvent', options.onEvent)),
-    lanes: new LaneTable(NAME, options.lanes, {
-      maxQueued,
-      overflow: overflow(NAME, 'overflow', orDefault(options.overflow, d.overflow)),
-      fairness: orDefault(options.fairness, d.fairness),
-    }),
-    scheduler: schedulerOption(NAME, options.scheduler),
+    ...config,
+    limits: { concurrency, requestsPerMinute, tokensPerMinute },
+    borrows: costAboveCapacity === 'borrow',
+    lanes: new LaneTable(NAME, lanes, { maxQueued: config.maxQueued, overflow, fairness }),
   };
 }
 
 /** What `setLimits` was given, and for the rest what was in force. */
 export function changedLimits(limits: LimiterLimits, current: Required<LimiterLimits>): Required<LimiterLimits> {
-  known(NAME, limits, LIMITS);
-  return mergedLimits(limits, current);
-}
-
-function mergedLimits(limits: LimiterLimits, current: Required<LimiterLimits>): Required<LimiterLimits> {
-  return {
-    concurrency: count(NAME, 'concurrency', orDefault(limits.concurrency, current.concurrency)),
-    requestsPerMinute: positive(NAME, 'requestsPerMinute', orDefault(limits.requestsPerMinute, current.requestsPerMinute)),
-    tokensPerMinute: positive(NAME, 'tokensPerMinute', orDefault(limits.tokensPerMinute, current.tokensPerMinute)),
-  };
+  return checked(NAME, limits, current, LIMITS);
 }
 
 /** What a job wants, and in which lane. */
@@ -106,11 +89,12 @@ export interface JobWish extends Wish {
   readonly tokens: number;
 }
 
-const JOB = ['lane', 'cost', 'signal', 'timeoutMs'];
-const COST = ['requests', 'tokens'];
+const JOB = ['lane', 'cost', 'signal', 'timeoutMs'] as const;
+const COST = ['requests', 'tokens'] as const;
 
 export function checkJob(job: LimiterJob): void {
   known(NAME, job, JOB, 'job');
+  if (job.signal !== undefined) requiredSignal(NAME, 'signal', job.signal);
 }
 
 export function jobWish(lane: number, cost: Cost = {}): JobWish {

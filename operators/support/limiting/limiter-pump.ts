@@ -1,6 +1,8 @@
+import { Bag } from '../../kernel/bag.js';
 import { Alarm } from '../alarm.js';
 import { ClosedError, OverflowError, RateLimitError } from '../errors.js';
 import { durationMs } from '../options.js';
+import { Shutdown } from '../shutdown.js';
 import type { Lessor, Outcome } from './limiter-lease.js';
 import { LimiterLease } from './limiter-lease.js';
 import type { JobWish, LimiterConfig, Wish } from './limiter-options.js';
@@ -10,10 +12,14 @@ import type { TimedLimit } from './limiter-rates.js';
 import { Rates } from './limiter-rates.js';
 import type { BidderTicket, Ticket } from './limiter-tickets.js';
 import type { Cost, LimiterLimits, LimiterSnapshot } from './limiter-types.js';
+import type { LeasedWork } from './limiter-work.js';
 import { Endings } from './limiter-work.js';
 
 /** Grants leases to those who wait: one loop, one timer, and a clock that is only looked at when something depends on the time. */
 export class LimiterPump implements Lessor {
+  readonly shutdown: Shutdown;
+  /** What runs for subscribers. */
+  readonly running = new Bag<LeasedWork>();
   readonly #config: LimiterConfig;
   readonly #room: WaitingRoom;
   readonly #rates: Rates;
@@ -30,10 +36,8 @@ export class LimiterPump implements Lessor {
   #now: number;
   #pumping = false;
   #again = false;
-  #closed = false;
-  /** Set by `close`: what a refused job releases must not be granted to the next. */
+  /** Everything is being given up: what a refused job releases must not be granted to the next. */
   #refusing = false;
-  #drained: { readonly promise: Promise<void>; readonly resolve: () => void } | undefined;
 
   constructor(config: LimiterConfig) {
     this.#config = config;
@@ -44,6 +48,16 @@ export class LimiterPump implements Lessor {
     });
     this.#now = this.#alarm.now();
     this.#rates = new Rates(config, this.#now);
+    this.shutdown = new Shutdown({
+      operator: NAME,
+      scheduler: config.scheduler,
+      stop: () => {
+        this.#checkDrained();
+      },
+      abort: (error) => {
+        this.#giveUp(error);
+      },
+    });
   }
 
   get concurrency(): number {
@@ -82,7 +96,7 @@ export class LimiterPump implements Lessor {
 
   /** A lease at once, or none. */
   tryGrant(wish: JobWish): LimiterLease | undefined {
-    if (this.#closed || this.#rates.tooHeavy(wish.requests, wish.tokens) || !this.#goesAtOnce(wish)) return undefined;
+    if (this.shutdown.isClosed || this.#rates.tooHeavy(wish.requests, wish.tokens) || !this.#goesAtOnce(wish)) return undefined;
     const lease = this.#charge(wish, wish.tokens);
     // Somebody who was passed over may be owed the next turn, and whoever waited for the rate may wait for this slot now.
     if (this.#room.size > 0) this.#letOthersIn();
@@ -90,7 +104,7 @@ export class LimiterPump implements Lessor {
   }
 
   admitBidder(ticket: BidderTicket): void {
-    if (this.#closed) {
+    if (this.shutdown.isClosed) {
       ticket.refused(new ClosedError(NAME));
       return;
     }
@@ -100,7 +114,7 @@ export class LimiterPump implements Lessor {
 
   /** The ticket is granted, refused, or waits; `waitMs` is the longest wait, undefined for ever. */
   admitJob(ticket: Ticket, wish: JobWish, waitMs: number | undefined): void {
-    const error = this.#rates.tooHeavy(wish.requests, wish.tokens) ?? (this.#closed ? new ClosedError(NAME) : undefined);
+    const error = this.#rates.tooHeavy(wish.requests, wish.tokens) ?? (this.shutdown.isClosed ? new ClosedError(NAME) : undefined);
     if (error) ticket.refused(error);
     else if (!this.#pumping && this.#goesAtOnce(wish)) this.pump(ticket);
     else this.#queue(ticket, wish, waitMs);
@@ -134,32 +148,9 @@ export class LimiterPump implements Lessor {
     };
   }
 
-  drain(): Promise<void> {
-    this.#closed = true;
-    if (this.#drained === undefined) {
-      let resolve: () => void = () => undefined;
-      const promise = new Promise<void>((done) => {
-        resolve = done;
-      });
-      this.#drained = { promise, resolve };
-    }
-    this.#checkDrained();
-    return this.#drained.promise;
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#refusing = true;
-    for (let ticket = this.#room.first; ticket; ticket = this.#room.first) {
-      this.#room.take(ticket);
-      ticket.refused(new ClosedError(NAME));
-    }
-    for (const lease of this.#lingering.keys()) lease.release('cancelled');
-    this.pump();
-  }
-
   freed(lease: LimiterLease, outcome: Outcome): void {
-    if (this.#lingering.size > 0) this.#lingering.delete(lease);
+    const isGivenUp = this.#lingering.size > 0 && this.#lingering.delete(lease);
+    if (!isGivenUp && !this.#refusing && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
     this.#executing--;
     this.#hasFreed = true;
     if (outcome === 'unused') {
@@ -177,6 +168,10 @@ export class LimiterPump implements Lessor {
 
   lingers(lease: LimiterLease): void {
     if (this.#lingering.has(lease)) return;
+    if (this.#refusing) {
+      lease.release('cancelled');
+      return;
+    }
     this.#lingering.set(lease, this.#read() + this.#config.abortGraceMs);
     this.pump();
   }
@@ -311,6 +306,7 @@ export class LimiterPump implements Lessor {
       return bid;
     } catch (error) {
       this.#room.remove(ticket);
+      this.shutdown.count('done');
       ticket.refused(error);
       return undefined;
     }
@@ -323,6 +319,7 @@ export class LimiterPump implements Lessor {
       this.#room.remove(ticket);
       // Whoever comes next may want less.
       this.#again = true;
+      this.shutdown.count('done');
       ticket.refused(refusal);
     }
     if (this.#lingering.size === 0) return;
@@ -352,7 +349,26 @@ export class LimiterPump implements Lessor {
   }
 
   #checkDrained(): void {
-    if (this.#drained && this.#executing === 0 && this.#room.size === 0) this.#drained.resolve();
+    if (this.shutdown.isClosed && !this.#refusing && this.#executing === 0 && this.#room.size === 0) this.#finish();
+  }
+
+  #finish(): void {
+    if (this.shutdown.finish()) this.#config.onEvent?.({ type: 'drained', operator: NAME });
+  }
+
+  #giveUp(error: unknown): void {
+    this.#refusing = true;
+    this.shutdown.count('aborted', this.#executing - this.#lingering.size);
+    this.shutdown.count('dropped', this.#room.size);
+    for (let ticket = this.#room.first; ticket; ticket = this.#room.first) {
+      this.#room.take(ticket);
+      ticket.refused(error);
+    }
+    for (const lease of this.#lingering.keys()) lease.release('cancelled');
+    for (const work of [...this.running.items]) work.giveUp(error);
+    this.#endings.giveUp(error);
+    this.pump();
+    this.#finish();
   }
 
   /** Whether what is to be done depends on the time; when it does not, the clock is left alone. */

@@ -1,6 +1,6 @@
 import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
 import type { FlowSink } from '../events.js';
-import type { Fairness, LaneOptions, Overflow, ResponseLike, Usage } from '../types.js';
+import type { Fairness, Handle, LaneOptions, Overflow, ResponseLike, Usage } from '../types.js';
 
 /** What a job takes from the limiter. */
 export interface Cost {
@@ -78,7 +78,7 @@ export interface LimiterOptions extends LimiterLimits {
   readonly costAboveCapacity?: 'borrow' | 'reject';
   /** How long an aborted promise may keep its slot, in ms. @defaultValue 1000 */
   readonly abortGraceMs?: number;
-  /** Told about `throttled`, `limitChanged` and `dropped`. */
+  /** Told about `throttled`, `limitChanged`, `dropped` and `drained`. */
   readonly onEvent?: FlowSink;
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
@@ -111,7 +111,7 @@ export interface LeaseContext {
   readonly lease: Lease;
 }
 
-export interface Limiter {
+export interface Limiter extends Handle {
   /** Grants at once or not at all; undefined when a limit, or somebody who waits, is in the way. */
   tryAcquire(job?: LimiterJob): Lease | undefined;
   /** Emits one lease when it is granted (at once when nothing is in the way) and completes. From `next` on it is yours to release; unsubscribing before leaves the queue. */
@@ -145,9 +145,9 @@ export interface Limiter {
   watch(listener: () => void): () => void;
   /** The declared lanes' names, undefined when none were declared. */
   readonly lanes: readonly string[] | undefined;
-  /** Takes no new jobs and resolves when everything waiting and executing is over. */
-  drain(): Promise<void>;
-  /** Takes no new jobs and refuses the waiting ones with `ClosedError`. Leases stay valid until released; those of work that was given up end. */
+  /**
+   * Takes no new jobs, refuses the waiting ones and ends the work of `run` and `runAsync` with `ClosedError`, its signal aborted. A lease
+   * of your own stays valid until you release it.
+   */
   close(): void;
-  [Symbol.asyncDispose](): Promise<void>;
 }

@@ -1,20 +1,39 @@
 import type { Observable, ObservableInput, Subscriber } from 'rxjs';
-import { EMPTY, throwIfEmpty } from 'rxjs';
+import { EMPTY, Subscription, throwIfEmpty } from 'rxjs';
+import type { Bag, Slotted } from '../../kernel/bag.js';
 import { LazySignal, onAbort } from '../abort.js';
 import type { WorkObserver } from '../work.js';
 import { isPromise, startWork } from '../work.js';
 import type { Lease, LeaseContext } from './limiter-types.js';
 
 /** What work under a lease is told. */
-export class LeasedWork extends LazySignal implements LeaseContext {
+class WorkContext extends LazySignal implements LeaseContext {
   constructor(readonly lease: Lease) {
     super();
   }
 }
 
+/** What runs for a subscriber. */
+export interface LeasedWork extends Slotted {
+  /** Errors the subscriber, and thereby ends the work. */
+  giveUp(error: unknown): void;
+}
+
 /** Runs the work for a subscriber, and releases the lease when the work ends or the subscriber leaves. */
-export function runLeased<R>(lease: Lease, work: (context: LeaseContext) => ObservableInput<R>, subscriber: Subscriber<R>): void {
-  const context = new LeasedWork(lease);
+export function runLeased<R>(
+  lease: Lease,
+  work: (context: LeaseContext) => ObservableInput<R>,
+  subscriber: Subscriber<R>,
+  running: Bag<LeasedWork>,
+): void {
+  const context = new WorkContext(lease);
+  const leased: LeasedWork = {
+    slot: -1,
+    giveUp: (error) => {
+      subscriber.error(error);
+    },
+  };
+  running.add(leased);
   let over = false;
   const observer = {
     next: (value: R): void => {
@@ -31,19 +50,26 @@ export function runLeased<R>(lease: Lease, work: (context: LeaseContext) => Obse
       subscriber.error(error);
     },
   };
-  const running = startWork(() => work(context), observer, subscriber);
+  const started = startWork(() => work(context), observer, subscriber);
   subscriber.add(() => {
+    running.delete(leased);
     if (over) return;
-    running.cancel();
+    started.cancel();
     context.abort();
-    if (running.settled) lease.releaseAfter(running.settled);
+    if (started.settled) lease.releaseAfter(started.settled);
     else lease.release('cancelled');
   });
 }
 
 /** The ends of the work that `runAsync` has under way. One that is over is used for the next, which needs no handlers of its own. */
 export class Endings {
+  readonly #all: Ending[] = [];
   readonly #idle: Ending[] = [];
+
+  /** Ends all of them. */
+  giveUp(error: unknown): void {
+    for (const ending of this.#all) ending.giveUp(error);
+  }
 
   /** Starts the work; releases the lease and settles the promise when it ends. */
   run<R>(
@@ -52,24 +78,33 @@ export class Endings {
     resolve: (value: R) => void,
     reject: (error: unknown) => void,
   ): void {
-    const ending = this.#idle.pop() ?? new Ending(this.#idle);
-    ending.begin(lease, resolve as (value: unknown) => void, reject);
+    const ending = this.#idle.pop() ?? this.#add();
+    const context = new WorkContext(lease);
+    ending.begin(context, resolve as (value: unknown) => void, reject);
     let input: ObservableInput<R>;
     try {
-      input = work(new LeasedWork(lease));
+      input = work(context);
     } catch (error) {
       ending.failed(error);
       return;
     }
     // A promise made elsewhere might settle twice, and the second time would end the work of another.
     if (isPromise(input)) Promise.resolve(input).then(ending.done, ending.failed);
-    else startWork(() => input, ending);
+    else startWork(() => input, ending, ending.owner());
+  }
+
+  #add(): Ending {
+    const ending = new Ending(this.#idle);
+    this.#all.push(ending);
+    return ending;
   }
 }
 
 class Ending implements WorkObserver<unknown> {
   readonly #idle: Ending[];
-  #lease: Lease | undefined;
+  #context: WorkContext | undefined;
+  /** Of an Observable, which can be stopped. */
+  #owner: Subscription | undefined;
   #resolve: ((value: unknown) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;
 
@@ -77,10 +112,26 @@ class Ending implements WorkObserver<unknown> {
     this.#idle = idle;
   }
 
-  begin(lease: Lease, resolve: (value: unknown) => void, reject: (error: unknown) => void): void {
-    this.#lease = lease;
+  begin(context: WorkContext, resolve: (value: unknown) => void, reject: (error: unknown) => void): void {
+    this.#context = context;
     this.#resolve = resolve;
     this.#reject = reject;
+  }
+
+  owner(): Subscription {
+    this.#owner = new Subscription();
+    return this.#owner;
+  }
+
+  /** Answers at once. A promise goes on, and ends this one when it is over; an Observable is left. */
+  giveUp(error: unknown): void {
+    const reject = this.#reject;
+    const context = this.#context;
+    this.#resolve = this.#reject = undefined;
+    this.#owner?.unsubscribe();
+    context?.abort();
+    context?.lease.release('cancelled');
+    reject?.(error);
   }
 
   readonly done = (value: unknown, empty?: boolean): void => {
@@ -99,8 +150,8 @@ class Ending implements WorkObserver<unknown> {
 
   /** The release may start the next work, with this very object. */
   #over(outcome: 'ok' | 'error'): void {
-    const lease = this.#lease;
-    this.#lease = this.#resolve = this.#reject = undefined;
+    const lease = this.#context?.lease;
+    this.#context = this.#owner = this.#resolve = this.#reject = undefined;
     this.#idle.push(this);
     lease?.release(outcome);
   }

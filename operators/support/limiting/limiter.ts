@@ -3,7 +3,7 @@ import { Observable } from 'rxjs';
 import { onAbort } from '../abort.js';
 import { parseRetryAfterMs } from '../headers.js';
 import { durationMs, required } from '../options.js';
-import type { ResponseLike } from '../types.js';
+import type { Drained, DrainOptions, ResponseLike } from '../types.js';
 import type { JobWish, LimiterConfig, Wish } from './limiter-options.js';
 import { checkJob, jobWish, limiterConfig, NAME } from './limiter-options.js';
 import { LimiterPump } from './limiter-pump.js';
@@ -123,7 +123,7 @@ export class FlowLimiter implements Limiter {
     return new Observable<R>((subscriber) => {
       const waiting = this.acquire(job).subscribe({
         next: (lease) => {
-          runLeased(lease, work, subscriber);
+          runLeased(lease, work, subscriber, this.#pump.running);
         },
         error: (error: unknown) => {
           subscriber.error(error);
@@ -183,12 +183,17 @@ export class FlowLimiter implements Limiter {
     return this.#pump.snapshot();
   }
 
-  drain(): Promise<void> {
-    return this.#pump.drain();
+  drain(options?: DrainOptions): Promise<Drained> {
+    return this.#pump.shutdown.drain(options);
   }
 
   close(): void {
-    this.#pump.close();
+    this.#pump.shutdown.close();
+  }
+
+  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
+    this.#pump.shutdown.on(signal, options);
+    return this;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

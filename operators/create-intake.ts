@@ -1,0 +1,340 @@
+import type { Observable, SchedulerLike } from 'rxjs';
+import { BehaviorSubject } from 'rxjs';
+import { Ring } from './kernel/ring.js';
+import { requiredSignal } from './support/abort.js';
+import { schedulerOption } from './support/alarm.js';
+import { ask } from './support/ask.js';
+import { OverflowError } from './support/errors.js';
+import type { FlowEvent, FlowSink } from './support/events.js';
+import { safeSink } from './support/events.js';
+import { Door } from './support/intake/door.js';
+import { Offer } from './support/intake/offer.js';
+import { Readers } from './support/intake/readers.js';
+import { DEFAULT_LANE, LaneTable } from './support/lanes.js';
+import { callback, count, known, optionNames, orDefault } from './support/options.js';
+import { Shutdown } from './support/shutdown.js';
+import { SignalGroups } from './support/signal-groups.js';
+import type { Drained, DrainOptions, Handle, LaneOptions } from './support/types.js';
+import type { WaterMarks } from './support/water-marks.js';
+import { waterMarks } from './support/water-marks.js';
+
+export interface IntakeOptions<T> {
+  /** Most items inside, let in and not taken by a consumer. @defaultValue 16 */
+  readonly maxQueued?: number;
+  /** Most producers waiting to be let in; one more is refused with `OverflowError`. @defaultValue 10000 */
+  readonly maxWaiting?: number;
+  /** Items inside from which on `ready$` is false. @defaultValue 0.8 of `maxQueued` */
+  readonly highWater?: number;
+  /** Items inside from which down it is true again. @defaultValue 0.5 of `maxQueued` */
+  readonly lowWater?: number;
+  /**
+   * Lanes of the producers who wait, most urgent first. Of a lane the intake reads `name`, `floor` (the share of places kept for it while
+   * more urgent lanes could have them all) and `maxQueued` (most producers waiting in it). @defaultValue one lane for all
+   */
+  readonly lanes?: readonly LaneOptions[];
+  /** Lane of an item whose `offer` names none. @defaultValue the last lane */
+  readonly lane?: (item: T) => string;
+  /** Told of items let in (`accepted`), refused (`dropped`) and withdrawn or given up (`cancelled`), of `pressure`, and of the end (`drained`). @defaultValue none */
+  readonly onEvent?: FlowSink;
+  /** Clock and timer of `drain({ timeoutMs })`. @defaultValue `asyncScheduler` */
+  readonly scheduler?: SchedulerLike;
+}
+
+export interface OfferOptions {
+  /** One of the declared lanes. @defaultValue what the `lane` option says, else the last lane */
+  readonly lane?: string;
+  /** Ends the wait when it aborts: the promise rejects with its reason, and the item is not in. */
+  readonly signal?: AbortSignal;
+}
+
+/** Numbers of one moment. */
+export interface IntakeSnapshot {
+  /** Items inside, not taken by a consumer yet. */
+  readonly queued: number;
+  /** Producers waiting to be let in. */
+  readonly waiting: number;
+}
+
+/** Items are read with `for await`, or handed to whatever reads an `AsyncIterable`. Several readers share them: each item goes to one. */
+export interface Intake<T> extends Handle, AsyncIterable<T> {
+  /**
+   * Waits until the item is in: true. False when the intake was closed before that. Rejects with the signal's reason when it aborts,
+   * with `OverflowError` when too many wait; a rejection nobody listens to is not reported as unhandled.
+   *
+   * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) or `LaneUnknownError` for options that cannot be used
+   */
+  offer(item: T, options?: OfferOptions): Promise<boolean>;
+  /** Whether there was room for the item: it is in, or it never will be. Nobody who waits is passed over. */
+  tryOffer(item: T): boolean;
+  /** Whether there is room to speak of: false from `highWater` on, true again from `lowWater` down. Completes when the intake takes no more. */
+  readonly ready$: Observable<boolean>;
+  snapshot(): IntakeSnapshot;
+}
+
+/** What {@link createIntake} does when an option is left out. */
+export const INTAKE_DEFAULTS = { maxQueued: 16, maxWaiting: 10_000 } as const;
+
+const NAME = 'createIntake';
+const OPTION_NAMES = /* @__PURE__ */ optionNames(INTAKE_DEFAULTS, 'highWater', 'lowWater', 'lanes', 'lane', 'onEvent', 'scheduler');
+const OFFER_OPTION_NAMES = ['lane', 'signal'] as const;
+const NO_OPTIONS: OfferOptions = {};
+
+/**
+ * A bounded door between producers that can wait and whatever reads an async iterable: an `offer` stays pending while it is full, so
+ * that a producer runs no faster than its consumer.
+ *
+ * ```text
+ * maxQueued: 2, one consumer
+ * offer a   (true)
+ * offer b   (true)
+ * offer c   ------(true)      waits until the consumer has taken a
+ * offer D     ----(true)      the urgent lane is let in before c
+ * ```
+ *
+ * - **Emits when** a consumer asks: items are handed out in the order they were let in, each to one consumer.
+ * - **Lets in when** there is room: the most urgent lane first, but for the floors; in a lane first come, first served.
+ * - **Holds at most** `maxQueued` items, and `maxWaiting` producers with one item each.
+ * - **Drops** nothing in silence: a producer learns whether its item is in. `close` gives up the items inside, and `drain` tells how many.
+ * - **Completes when** it is drained or closed and empty: its consumers' loops end.
+ * - **Errors when** too many wait (`OverflowError`) or `lane` throws (`CallbackError`): always that one offer.
+ * - **On unsubscribe** a consumer that leaves (`break`, `return`) takes no more items, and the intake stays open for others.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { createIntake } from 'sluice/operators';
+ *
+ * const intake = createIntake<number>({ maxQueued: 2 });
+ * const seen: number[] = [];
+ * const consumer = (async () => {
+ *   for await (const item of intake) seen.push(item);
+ * })();
+ * for (let item = 0; item < 5; item++) await intake.offer(item);
+ * await intake.drain();
+ * await consumer;
+ * seen; // => [0, 1, 2, 3, 4]
+ * await intake.offer(5); // => false
+ * ```
+ * @see {@link batchMapFrom} as the consumer: it reads while it has room. {@link backpressure} when the producer cannot wait.
+ */
+export function createIntake<T>(options: IntakeOptions<T> = {}): Intake<T> {
+  known(NAME, options, OPTION_NAMES);
+  return new FlowIntake(options);
+}
+
+class FlowIntake<T> implements Intake<T> {
+  readonly ready$: Observable<boolean>;
+  readonly #maxQueued: number;
+  readonly #maxWaiting: number;
+  readonly #marks: WaterMarks;
+  readonly #table: LaneTable;
+  readonly #lane: ((item: T) => string) | undefined;
+  readonly #onEvent: FlowSink | undefined;
+  readonly #shutdown: Shutdown;
+  readonly #queue = new Ring<T>();
+  readonly #door: Door<T>;
+  readonly #readers = new Readers<T>();
+  readonly #ready = new BehaviorSubject(true);
+  readonly #stoppable: SignalGroups<Offer<T>>;
+  #isReady = true;
+  #isTelling = false;
+
+  constructor(options: IntakeOptions<T>) {
+    const maxWaiting = count(NAME, 'maxWaiting', orDefault(options.maxWaiting, INTAKE_DEFAULTS.maxWaiting), 0);
+    this.#maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, INTAKE_DEFAULTS.maxQueued));
+    this.#maxWaiting = maxWaiting;
+    this.#marks = waterMarks(NAME, options, this.#maxQueued);
+    this.#table = new LaneTable(NAME, options.lanes, {
+      maxQueued: maxWaiting,
+      overflow: 'error',
+      overflows: ['error'],
+      fairness: 'strict',
+    });
+    this.#door = new Door(this.#table.lanes.map(({ floor }) => floor));
+    this.#lane = callback(NAME, 'lane', options.lane);
+    this.#onEvent = safeSink(callback(NAME, 'onEvent', options.onEvent));
+    this.ready$ = this.#ready.asObservable();
+    this.#stoppable = new SignalGroups(({ members }, reason) => {
+      this.#withdraw(members, reason);
+    });
+    this.#shutdown = new Shutdown({
+      operator: NAME,
+      scheduler: schedulerOption(NAME, 'scheduler', options.scheduler),
+      stop: () => {
+        this.#turnAway();
+        if (this.#queue.length === 0) this.#end();
+      },
+      abort: () => {
+        this.#turnAway();
+        this.#giveUp();
+        this.#end();
+      },
+    });
+  }
+
+  offer(item: T, options: OfferOptions = NO_OPTIONS): Promise<boolean> {
+    const { signal, lane } = this.#checked(options);
+    if (signal?.aborted) return refused(signal.reason);
+    let at: number;
+    try {
+      at = this.#table.at(lane ?? (this.#lane && ask(NAME, 'lane', this.#lane, item)));
+    } catch (error) {
+      return refused(error);
+    }
+    if (this.#shutdown.isClosed) return Promise.resolve(false);
+    if (this.#enter(item, at)) return Promise.resolve(true);
+    const bound = this.#full(at);
+    if (bound !== undefined) {
+      this.#tell({ type: 'dropped', operator: NAME, lane: this.#laneName(at), policy: 'error' });
+      return refused(new OverflowError(NAME, this.#bound(at, bound), 'error', bound));
+    }
+    const offer = new Offer(item, at);
+    this.#door.add(offer);
+    if (signal) {
+      offer.stopping = this.#stoppable.of(signal);
+      offer.stopping.add(offer);
+    }
+    return offer.promise;
+  }
+
+  tryOffer(item: T): boolean {
+    return !this.#shutdown.isClosed && this.#enter(item, this.#table.at(undefined));
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<T, undefined> {
+    let hasLeft = false;
+    const reader: AsyncIterator<T, undefined> = {
+      next: () => (hasLeft ? over() : this.#next(reader)),
+      return: () => {
+        hasLeft = true;
+        this.#readers.end(reader);
+        return over();
+      },
+    };
+    return reader;
+  }
+
+  snapshot(): IntakeSnapshot {
+    return { queued: this.#queue.length, waiting: this.#door.size };
+  }
+
+  drain(options?: DrainOptions): Promise<Drained> {
+    return this.#shutdown.drain(options);
+  }
+
+  close(): void {
+    this.#shutdown.close();
+  }
+
+  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
+    this.#shutdown.on(signal, options);
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.drain();
+  }
+
+  #checked(options: OfferOptions): OfferOptions {
+    if (options === NO_OPTIONS) return options;
+    known(NAME, options, OFFER_OPTION_NAMES, 'offer options');
+    if (options.signal !== undefined) requiredSignal(NAME, 'signal', options.signal);
+    if (options.lane !== undefined) this.#table.at(options.lane);
+    return options;
+  }
+
+  /** False when there is no room. Whoever asked for an item has found none, so it goes straight there. */
+  #enter(item: T, lane: number): boolean {
+    if (!this.#readers.give(item)) {
+      if (this.#queue.length >= this.#maxQueued) return false;
+      this.#queue.push(item);
+      this.#gauge();
+    }
+    this.#tell({ type: 'accepted', operator: NAME, lane: this.#laneName(lane), queued: this.#queue.length });
+    return true;
+  }
+
+  #next(reader: unknown): Promise<IteratorResult<T, undefined>> {
+    if (this.#queue.length === 0) return this.#shutdown.isClosed ? over() : this.#readers.ask(reader);
+    const value = this.#queue.shift() as T;
+    this.#shutdown.count('done');
+    const offer = this.#door.shift();
+    if (offer) {
+      this.#enter(offer.item, offer.lane);
+      offer.answer(true);
+    }
+    this.#gauge();
+    if (this.#shutdown.isClosed && this.#queue.length === 0) this.#end();
+    return Promise.resolve({ done: false, value });
+  }
+
+  /** Which bound leaves no room for one more to wait. */
+  #full(lane: number): 'maxWaiting' | 'maxQueued' | undefined {
+    if (this.#door.size >= this.#maxWaiting) return 'maxWaiting';
+    return this.#door.count(lane) >= this.#bound(lane, 'maxQueued') ? 'maxQueued' : undefined;
+  }
+
+  #bound(lane: number, bound: 'maxWaiting' | 'maxQueued'): number {
+    return bound === 'maxWaiting' ? this.#maxWaiting : (this.#table.lanes[lane]?.maxQueued ?? Infinity);
+  }
+
+  /** All of them leave before anybody is told: who is told may do anything. */
+  #withdraw(offers: readonly Offer<T>[], reason: unknown): void {
+    for (const offer of offers) {
+      this.#door.delete(offer);
+      offer.refuse(reason);
+    }
+    for (const { lane } of offers) this.#tell({ type: 'cancelled', operator: NAME, lane: this.#laneName(lane), count: 1 });
+  }
+
+  /** Nobody comes in any more. */
+  #turnAway(): void {
+    for (let offer = this.#door.shift(); offer; offer = this.#door.shift()) offer.answer(false);
+    this.#ready.complete();
+  }
+
+  #giveUp(): void {
+    const { length } = this.#queue;
+    this.#queue.clear();
+    this.#shutdown.count('dropped', length);
+    // Inside there is one queue: lanes matter at the door.
+    if (length > 0) this.#tell({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count: length });
+  }
+
+  #end(): void {
+    this.#readers.end();
+    if (this.#shutdown.finish()) this.#tell({ type: 'drained', operator: NAME });
+  }
+
+  /** One level at a time, so that everybody hears them in the same order, whatever a listener offers or takes. */
+  #gauge(): void {
+    const { length: queued } = this.#queue;
+    if (queued >= this.#marks.highWater) this.#isReady = false;
+    else if (queued <= this.#marks.lowWater) this.#isReady = true;
+    if (this.#isTelling) return;
+    this.#isTelling = true;
+    while (this.#ready.value !== this.#isReady && !this.#shutdown.isClosed) {
+      this.#tell({ type: 'pressure', operator: NAME, lane: DEFAULT_LANE, high: !this.#isReady, queued: this.#queue.length });
+      this.#ready.next(this.#isReady);
+    }
+    this.#isTelling = false;
+  }
+
+  #laneName(lane: number): string {
+    return this.#table.lanes[lane]?.name ?? '';
+  }
+
+  #tell(event: FlowEvent): void {
+    this.#onEvent?.(event);
+  }
+}
+
+function refused(error: unknown): Promise<boolean> {
+  const offer = new Offer(undefined, 0);
+  offer.refuse(error);
+  return offer.promise;
+}
+
+function over(): Promise<IteratorReturnResult<undefined>> {
+  return Promise.resolve({ done: true, value: undefined });
+}

@@ -1,0 +1,39 @@
+import type { Linked } from '../../kernel/chain.js';
+import type { SignalGroup } from '../signal-groups.js';
+
+/** A producer who waits to be let in. */
+export class Offer<T> implements Linked<Offer<T>> {
+  readonly promise: Promise<boolean>;
+  previous: Offer<T> | undefined = undefined;
+  next: Offer<T> | undefined = undefined;
+  /** With everything else that its signal ends. */
+  stopping: SignalGroup<Offer<T>> | undefined = undefined;
+  #resolve: (isIn: boolean) => void = noop;
+  #reject: (error: unknown) => void = noop;
+
+  constructor(
+    readonly item: T,
+    readonly lane: number,
+  ) {
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  answer(isIn: boolean): void {
+    this.stopping?.remove(this);
+    this.#resolve(isIn);
+  }
+
+  /** Whoever awaits it sees the rejection; whoever does not is not killed by it. */
+  refuse(error: unknown): void {
+    this.stopping?.remove(this);
+    this.promise.catch(noop);
+    this.#reject(error);
+  }
+}
+
+function noop(): void {
+  // nothing to do
+}

@@ -1,0 +1,104 @@
+import type { SchedulerLike } from 'rxjs';
+import { asyncScheduler, Subscription } from 'rxjs';
+import { onAbort, requiredSignal } from './abort.js';
+import { Alarm } from './alarm.js';
+import { ClosedError } from './errors.js';
+import { durationMs, known, orDefault } from './options.js';
+import type { Drained, DrainOptions } from './types.js';
+
+/** What a shutdown asks of the handle it belongs to. */
+export interface ShutdownHost {
+  readonly operator: string;
+  readonly scheduler: SchedulerLike | undefined;
+  /** Hurry what was accepted. `finish` is to be called when it is over, maybe from here. */
+  stop(): void;
+  /** Give up what is not over, with this error, and have `finish` called. */
+  abort(error: unknown): void;
+}
+
+const NO_OPTIONS: DrainOptions = {};
+
+/** The end of a handle: open, then draining or giving up, then over. */
+export class Shutdown {
+  /** Nothing new is taken. */
+  isClosed = false;
+  readonly #host: ShutdownHost;
+  readonly #counts = { done: 0, aborted: 0, dropped: 0 };
+  /** Listeners to signals, and the timer. */
+  readonly #held = new Subscription();
+  #alarm: Alarm | undefined;
+  #endsAt = Infinity;
+  #isGivingUp = false;
+  #drained: Promise<Drained> | undefined;
+  #resolve: ((counts: Drained) => void) | undefined;
+
+  constructor(host: ShutdownHost) {
+    this.#host = host;
+  }
+
+  drain(options: DrainOptions = NO_OPTIONS): Promise<Drained> {
+    const timeoutMs = this.#timeoutMs(options);
+    this.#drained ??= new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+    const drained = this.#drained;
+    if (!this.isClosed) {
+      this.isClosed = true;
+      this.#host.stop();
+    }
+    if (this.#held.closed) this.#resolve?.(this.#counts);
+    else if (timeoutMs !== Infinity) this.#endIn(timeoutMs);
+    return drained;
+  }
+
+  close(error: unknown = new ClosedError(this.#host.operator)): void {
+    if (this.#isGivingUp || this.#held.closed) return;
+    this.isClosed = true;
+    this.#isGivingUp = true;
+    this.#host.abort(error);
+  }
+
+  on(signal: AbortSignal, options: DrainOptions = NO_OPTIONS): void {
+    requiredSignal(this.#host.operator, 'signal', signal);
+    this.#timeoutMs(options);
+    if (this.#held.closed) return;
+    this.#held.add(
+      onAbort(signal, () => {
+        void this.drain(options);
+      }),
+    );
+  }
+
+  /** Something is over. Of no interest before the end has begun, and too late when it has come. */
+  count(outcome: keyof Drained, count = 1): void {
+    if (this.isClosed && !this.#held.closed) this.#counts[outcome] += count;
+  }
+
+  /** Everything is over; false when that was known. */
+  finish(): boolean {
+    if (this.#held.closed) return false;
+    this.#held.unsubscribe();
+    this.#resolve?.(this.#counts);
+    return true;
+  }
+
+  #timeoutMs(options: DrainOptions): number {
+    const { operator } = this.#host;
+    known(operator, options, ['timeoutMs'], 'drain options');
+    return durationMs(operator, 'timeoutMs', orDefault(options.timeoutMs, Infinity));
+  }
+
+  #endIn(timeoutMs: number): void {
+    if (this.#alarm === undefined) {
+      const alarm = new Alarm(this.#host.scheduler ?? asyncScheduler, () => {
+        this.close();
+      });
+      this.#held.add(() => {
+        alarm.clear();
+      });
+      this.#alarm = alarm;
+    }
+    this.#endsAt = Math.min(this.#endsAt, this.#alarm.now() + timeoutMs);
+    this.#alarm.set(this.#endsAt);
+  }
+}

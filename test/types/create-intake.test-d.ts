@@ -1,0 +1,59 @@
+import type { Observable } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import { batchMapFrom } from '../../operators/batch-map-from.js';
+import type { Intake, IntakeOptions, IntakeSnapshot } from '../../operators/create-intake.js';
+import { createIntake } from '../../operators/create-intake.js';
+import type { Drained, Handle, Settled } from '../../operators/support/types.js';
+
+describe('createIntake', () => {
+  it('takes items of one type and hands out the same', () => {
+    const intake = createIntake<string>();
+    expectTypeOf(intake).toEqualTypeOf<Intake<string>>();
+    expectTypeOf(intake.offer('a')).toEqualTypeOf<Promise<boolean>>();
+    expectTypeOf(intake.tryOffer('a')).toEqualTypeOf<boolean>();
+    expectTypeOf(intake.ready$).toEqualTypeOf<Observable<boolean>>();
+    expectTypeOf(intake.snapshot()).toEqualTypeOf<IntakeSnapshot>();
+    expectTypeOf(intake).toExtend<AsyncIterable<string>>();
+    const read = async (): Promise<void> => {
+      for await (const item of intake) expectTypeOf(item).toEqualTypeOf<string>();
+    };
+    expectTypeOf(read).toEqualTypeOf<() => Promise<void>>();
+  });
+
+  it('infers the item from `lane`', () => {
+    expectTypeOf(createIntake({ lane: (item: { readonly urgent: boolean }) => (item.urgent ? 'now' : 'later') })).toEqualTypeOf<
+      Intake<{ readonly urgent: boolean }>
+    >();
+  });
+
+  it('is what batchMapFrom reads', () => {
+    const results = batchMapFrom(createIntake<string>(), (items) => Promise.resolve(items.map((item) => item.length)));
+    expectTypeOf(results).toEqualTypeOf<Observable<Settled<string, number>>>();
+  });
+
+  it('ends as every handle does', () => {
+    const intake = createIntake<string>();
+    expectTypeOf(intake).toExtend<Handle>();
+    expectTypeOf(intake).toExtend<AsyncDisposable>();
+    expectTypeOf(intake.drain({ timeoutMs: 5 })).toEqualTypeOf<Promise<Drained>>();
+    expectTypeOf(intake.shutdownOn(new AbortController().signal)).toEqualTypeOf<Intake<string>>();
+  });
+
+  it('refuses wrong items and options', () => {
+    const intake = createIntake<string>();
+    // @ts-expect-error not an item
+    void intake.offer(5);
+    // @ts-expect-error not a signal
+    void intake.offer('a', { signal: new AbortController() });
+    // @ts-expect-error not an option of an offer
+    void intake.offer('a', { timeoutMs: 5 });
+    // @ts-expect-error it is called maxQueued
+    createIntake({ capacity: 5 });
+    // @ts-expect-error not an option of drain
+    void intake.drain({ timeout: 5 });
+  });
+
+  it('has readonly options', () => {
+    expectTypeOf<IntakeOptions<number>>().toEqualTypeOf<Readonly<IntakeOptions<number>>>();
+  });
+});
