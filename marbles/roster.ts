@@ -1,16 +1,23 @@
 import type { OperatorFunction } from 'rxjs';
 import { EMPTY, map, mergeMap, NEVER, of, pipe } from 'rxjs';
+import { backpressure } from '../operators/backpressure.js';
 import { batch } from '../operators/batch.js';
 import type { BatchMapOptions } from '../operators/batch-map.js';
 import { batchMap } from '../operators/batch-map.js';
 import type { BulkheadMapOptions } from '../operators/bulkhead-map.js';
 import { bulkheadMap } from '../operators/bulkhead-map.js';
+import type { CoalesceOptions } from '../operators/coalesce.js';
+import { coalesce } from '../operators/coalesce.js';
 import type { ConcatMapByOptions } from '../operators/concat-map-by.js';
 import { concatMapBy } from '../operators/concat-map-by.js';
+import type { ConflateWhileBusyOptions } from '../operators/conflate-while-busy.js';
+import { conflateWhileBusy } from '../operators/conflate-while-busy.js';
 import type { BatcherOptions } from '../operators/create-batcher.js';
 import { createBatcher } from '../operators/create-batcher.js';
 import type { MergeLanesOptions } from '../operators/merge-lanes.js';
 import { mergeLanes } from '../operators/merge-lanes.js';
+import type { ResequenceOptions } from '../operators/resequence.js';
+import { resequence } from '../operators/resequence.js';
 import type { BatchWork } from '../operators/support/batching/batch-engine.js';
 import type { LaneBatch } from '../operators/support/batching/lane-merger.js';
 import type { Settled } from '../operators/support/types.js';
@@ -28,11 +35,30 @@ const bulkheaded = (options: BulkheadMapOptions<number> & { readonly errors?: 's
 const serial = (options: ConcatMapByOptions & { readonly errors?: 'settle' }, key = (item: number): unknown => item % 3) =>
   concatMapBy(key, (item: number) => of(item), options);
 
+const conflated = (options: Partial<ConflateWhileBusyOptions<number, readonly number[]>>) =>
+  conflateWhileBusy<number, readonly number[]>({
+    ready: of(true),
+    seed: (item) => [item],
+    merge: (items, item) => [...items, item],
+    maxWeight: 8,
+    ...options,
+  });
+
 /** A batcher is not an operator: every item of the source is a load. */
 const loaded = (options: BatcherOptions<number, number>, work = echo) => {
   const batcher = createBatcher(work, options);
   return mergeMap((item: number) => batcher.load(item));
 };
+
+/** Numbers in lists, so that an emission shows what was merged into it. */
+const coalesced = (options: Partial<CoalesceOptions<number[]>>): OperatorFunction<number, number[]> =>
+  pipe(
+    map((item: number) => [item]),
+    coalesce<number[]>({ merge: (first, next) => [...first, ...next], maxSize: 4, ...options }),
+  );
+
+const inSequence = (options: Partial<ResequenceOptions<number>>) =>
+  resequence<number>({ sequence: (item) => item, onGap: 'skip', maxQueued: 8, ...options });
 
 /** Lanes are sources: the law's own is one of them. */
 const merged =
@@ -60,6 +86,17 @@ const fulfilled = map(
 
 /** Every operator once, as an ordinary instance: `test/laws.test.ts` holds each against every law. */
 export const roster: readonly LawSubject[] = [
+  {
+    operator: 'backpressure',
+    create: (hooks) => backpressure<number>({ ready: of(true), maxQueued: 8, ...hooks }),
+    itemsOf: (item) => [item],
+    holdsAtMost: 8,
+    throwing: {
+      weigh: (fault) => backpressure<number>({ ready: of(false), weigh: fault }),
+      onDrop: (fault) => backpressure<number>({ ready: of(false), maxQueued: 1, overflow: 'dropOldest', onDrop: fault }),
+      pressure: (fault) => backpressure<number>({ ready: of(false), highWater: 1, pressure: { next: fault } }),
+    },
+  } satisfies LawSubject<number>,
   {
     operator: 'batch',
     create: (hooks) => batch<number>({ maxSize: 4, maxWaitMs: 10, ...hooks }),
@@ -111,6 +148,18 @@ export const roster: readonly LawSubject[] = [
       }),
   } satisfies LawSubject<Settled<number, number>>,
   {
+    operator: 'coalesce',
+    create: (hooks) => coalesced({ ...hooks }),
+    itemsOf: (items) => items,
+    holdsAtMost: 4,
+    throwing: {
+      merge: (fault) => coalesced({ merge: fault }),
+      compatible: (fault) => coalesced({ compatible: fault }),
+      passThrough: (fault) => coalesced({ passThrough: fault }),
+      weigh: (fault) => coalesced({ weigh: fault }),
+    },
+  } satisfies LawSubject<number[]>,
+  {
     operator: 'concatMapBy',
     create: (hooks) => serial({ maxQueued: 8, ...hooks }),
     itemsOf: ({ input }) => [input],
@@ -127,6 +176,18 @@ export const roster: readonly LawSubject[] = [
         },
       ),
   } satisfies LawSubject<Settled<number, number>>,
+  {
+    operator: 'conflateWhileBusy',
+    create: (hooks) => conflated({ ...hooks }),
+    itemsOf: (items) => items,
+    holdsAtMost: 8,
+    throwing: {
+      seed: (fault) => conflated({ seed: fault }),
+      merge: (fault) => conflated({ ready: of(false), merge: fault }),
+      weigh: (fault) => conflated({ ready: of(false), weigh: fault }),
+      onDrop: (fault) => conflated({ ready: of(false), maxWeight: 1, overflow: 'dropNewest', onDrop: fault }),
+    },
+  } satisfies LawSubject<readonly number[]>,
   {
     operator: 'createBatcher',
     create: (hooks) => loaded({ maxSize: 4, maxQueued: 8, ...hooks }),
@@ -153,6 +214,13 @@ export const roster: readonly LawSubject[] = [
     holdsAtMost: 4,
     throwing: { weigh: (fault) => merged({ weigh: fault }) },
   } satisfies LawSubject<LaneBatch<number>>,
+  {
+    operator: 'resequence',
+    create: (hooks) => inSequence({ ...hooks }),
+    itemsOf: (item) => [item],
+    holdsAtMost: 8,
+    throwing: { sequence: (fault) => inSequence({ sequence: fault }) },
+  } satisfies LawSubject<number>,
   {
     operator: 'switchLatest',
     create: (hooks) => switchLatest((item: number) => of(item), hooks),

@@ -17,7 +17,7 @@ export type BatchMapFromOptions<T, R = never> = Omit<BatchStreamOptions<T, R>, '
 export const BATCH_MAP_FROM_DEFAULTS = /* @__PURE__ */ (() =>
   ({ ...GATED_BATCH_DEFAULTS, ...BATCH_STREAM_DEFAULTS, maxQueued: 80 }) as const)();
 
-const OPTION_NAMES = /* @__PURE__ */ (() => [
+const OPTION_NAMES: readonly string[] = /* @__PURE__ */ (() => [
   ...GATED_BATCH_OPTIONS.filter((name) => name !== 'overflow'),
   ...Object.keys(BATCH_STREAM_DEFAULTS),
 ])();

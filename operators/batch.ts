@@ -1,5 +1,5 @@
 import type { ObservableInput, OperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
-import { Observable } from 'rxjs';
+import { from, Observable } from 'rxjs';
 import { BatchKernel } from './kernel/batch-kernel.js';
 import { Alarm, schedulerOption } from './support/alarm.js';
 import type { CloseWhen, SplitItem } from './support/ask.js';
@@ -8,11 +8,11 @@ import type { Handlers } from './support/connect.js';
 import { connect } from './support/connect.js';
 import { FlowConfigError, ItemTooHeavyError } from './support/errors.js';
 import type { FlowSink, FlushReason } from './support/events.js';
-import { safeSink } from './support/events.js';
+import { listener } from './support/events.js';
 import { InTurn } from './support/in-turn.js';
 import { DEFAULT_LANE } from './support/lanes.js';
 import { notifier } from './support/notifier.js';
-import { callback, count, durationMs, known, oneOf, optionNames, orDefault, positive, required } from './support/options.js';
+import { callback, checked, count, durationMs, positive, required, words } from './support/options.js';
 
 export type { BatchState } from './support/ask.js';
 
@@ -58,8 +58,6 @@ export const BATCH_DEFAULTS = {
   burst: 'asap',
   onSourceError: 'flush',
 } as const;
-
-const OPTION_NAMES = /* @__PURE__ */ optionNames(BATCH_DEFAULTS, 'weigh', 'splitItem', 'closeWhen', 'flush', 'scheduler', 'onEvent');
 
 /**
  * Gathers items into arrays and closes each on size, weight or age, whichever comes first.
@@ -112,7 +110,7 @@ export function batch<T>(options: BatchOptions<T> = {}): OperatorFunction<T, T[]
       });
       // `flush` first: a source that emits at once may make its consumer ask for one.
       if (settings.flush) {
-        connect(settings.flush, subscriber, {
+        connect(from(settings.flush), subscriber, {
           next: () => {
             batcher.flush();
           },
@@ -131,35 +129,26 @@ export function batch<T>(options: BatchOptions<T> = {}): OperatorFunction<T, T[]
 type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: BatchOptions<T>) {
-  known('batch', options, OPTION_NAMES);
-  const maxWeight = positive('batch', 'maxWeight', orDefault(options.maxWeight, BATCH_DEFAULTS.maxWeight));
-  const hardMaxWeight = positive('batch', 'hardMaxWeight', orDefault(options.hardMaxWeight, BATCH_DEFAULTS.hardMaxWeight));
-  if (hardMaxWeight < maxWeight) {
+  const settings = checked('batch', options, BATCH_DEFAULTS, {
+    maxSize: count,
+    maxWaitMs: durationMs,
+    maxWeight: positive,
+    hardMaxWeight: positive,
+    oversize: words('alone', 'reject', 'split', 'drop', 'error'),
+    burst: words('asap', 'sync'),
+    onSourceError: words('flush', 'abort'),
+    weigh: callback,
+    splitItem: callback,
+    closeWhen: callback,
+    flush: notifier,
+    scheduler: schedulerOption,
+    onEvent: listener,
+  });
+  const { maxWeight, hardMaxWeight, oversize, splitItem } = settings;
+  if (hardMaxWeight < maxWeight)
     throw new FlowConfigError('batch', 'hardMaxWeight', `a number >= \`maxWeight\` (${String(maxWeight)}) or Infinity`, hardMaxWeight);
-  }
-  const oversize = oneOf('batch', 'oversize', orDefault(options.oversize, BATCH_DEFAULTS.oversize), [
-    'alone',
-    'reject',
-    'split',
-    'drop',
-    'error',
-  ]);
-  const { splitItem } = options;
-  return {
-    maxSize: count('batch', 'maxSize', orDefault(options.maxSize, BATCH_DEFAULTS.maxSize)),
-    maxWaitMs: durationMs('batch', 'maxWaitMs', orDefault(options.maxWaitMs, BATCH_DEFAULTS.maxWaitMs)),
-    maxWeight,
-    hardMaxWeight,
-    weigh: callback('batch', 'weigh', options.weigh),
-    oversize,
-    splitItem: oversize === 'split' ? required('batch', 'splitItem', splitItem) : callback('batch', 'splitItem', splitItem),
-    closeWhen: callback('batch', 'closeWhen', options.closeWhen),
-    flush: notifier('batch', options.flush),
-    burst: oneOf('batch', 'burst', orDefault(options.burst, BATCH_DEFAULTS.burst), ['asap', 'sync']),
-    onSourceError: oneOf('batch', 'onSourceError', orDefault(options.onSourceError, BATCH_DEFAULTS.onSourceError), ['flush', 'abort']),
-    scheduler: schedulerOption('batch', options.scheduler),
-    onEvent: safeSink(callback('batch', 'onEvent', options.onEvent)),
-  };
+  if (oversize === 'split') required('batch', 'splitItem', splitItem);
+  return settings;
 }
 
 /** One subscription of `batch`. Everything that arrives while a batch is being handed out waits its turn. */

@@ -3,7 +3,7 @@ import { Observable } from 'rxjs';
 import { unusable } from './support/answers.js';
 import { ask } from './support/ask.js';
 import { FlowConfigError } from './support/errors.js';
-import { callback, count, orDefault, required } from './support/options.js';
+import { callback, count, ofKeys, required } from './support/options.js';
 import type { SlotConfig, SlotOptions } from './support/slots/slot-options.js';
 import { SLOT_DEFAULTS, SLOT_OPTIONS, slotConfig } from './support/slots/slot-options.js';
 import { runInSlots } from './support/slots/slots.js';
@@ -14,7 +14,7 @@ export interface BulkheadMapOptions<T> extends SlotOptions {
   readonly key?: (item: T) => unknown;
   /** Most inner streams of one key at a time: the same for all, by name of the key, or your own rule. @defaultValue `perKeyDefault` */
   readonly perKey?: number | Readonly<Record<string, number>> | ((key: unknown) => number);
-  /** The limit of a key that `perKey` does not name. @defaultValue Infinity */
+  /** The limit of a key that `perKey` does not name. Needs a `key`; not beside a number or a function. @defaultValue Infinity */
   readonly perKeyDefault?: number;
   /**
    * What happens at `maxQueued`: `'error'` fails the output, the others drop an item, whose caller gets an `OverflowError`. `'latest'`
@@ -117,7 +117,11 @@ export function bulkheadMap<T, R>(
   project: (item: T, context: ItemContext) => ObservableInput<R>,
   options: BulkheadMapOptions<T> = {},
 ): OperatorFunction<T, R | Settled<T, R>> {
-  const shared = slotConfig<T>(NAME, options, OPTION_NAMES, { orders: ['completion', 'input', 'perKey'], priorities: true });
+  const shared = slotConfig<T>(NAME, options, OPTION_NAMES, {
+    orders: ['completion', 'input', 'perKey'],
+    priorities: true,
+    alwaysKeyed: false,
+  });
   const key = shared.order === 'perKey' ? required(NAME, 'key', options.key) : callback(NAME, 'key', options.key);
   const config: SlotConfig<T, R> = {
     ...shared,
@@ -134,12 +138,16 @@ export function bulkheadMap<T, R>(
 }
 
 /** How many items of a key may be under way. */
-function limits<T>({ perKey, perKeyDefault, key: keyOf }: BulkheadMapOptions<T>): (key: unknown) => number {
-  const others = count(NAME, 'perKeyDefault', orDefault(perKeyDefault, BULKHEAD_MAP_DEFAULTS.perKeyDefault));
+function limits<T>(options: BulkheadMapOptions<T>): (key: unknown) => number {
+  const keyed = options.key !== undefined;
+  const perKey = ofKeys(NAME, 'perKey', options.perKey, keyed, undefined);
+  const perKeyDefault = ofKeys(NAME, 'perKeyDefault', options.perKeyDefault, keyed, BULKHEAD_MAP_DEFAULTS.perKeyDefault);
+  const others = count(NAME, 'perKeyDefault', perKeyDefault);
   if (perKey === undefined) return () => others;
-  if (keyOf === undefined) throw new FlowConfigError(NAME, 'perKey', 'absent without a `key`', perKey);
-  if (typeof perKey === 'function') return (key) => limitFrom(perKey, key);
   if (!isRecord(perKey)) {
+    if (options.perKeyDefault !== undefined)
+      throw new FlowConfigError(NAME, 'perKeyDefault', 'absent unless `perKey` names keys', options.perKeyDefault);
+    if (typeof perKey === 'function') return (key) => limitFrom(perKey, key);
     const same = count(NAME, 'perKey', perKey);
     return () => same;
   }
@@ -149,7 +157,7 @@ function limits<T>({ perKey, perKeyDefault, key: keyOf }: BulkheadMapOptions<T>)
 }
 
 /** Not an array or a `Map`: their entries are no limits by name. */
-function isRecord<V>(value: number | Readonly<Record<string, V>>): value is Readonly<Record<string, V>> {
+function isRecord<V>(value: number | Readonly<Record<string, V>> | ((key: unknown) => V)): value is Readonly<Record<string, V>> {
   return Object.prototype.toString.call(value) === '[object Object]';
 }
 

@@ -19,6 +19,8 @@ const BY_OWN_CODE: Readonly<Record<FlowErrorCode, ErrorClass>> = {
   FLOW_CLOSED: 'fatal',
   FLOW_SPLIT_BUDGET: 'fatal',
   FLOW_REFUSED: 'fatal',
+  FLOW_SEQUENCE_GAP: 'contract',
+  FLOW_SEQUENCE_DUPLICATE: 'contract',
   FLOW_CALLBACK: 'itemFault',
 };
 

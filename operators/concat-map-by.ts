@@ -101,7 +101,7 @@ export function concatMapBy<T, R>(
   project: (item: T, context: ItemContext) => ObservableInput<R>,
   options: ConcatMapByOptions = {},
 ): OperatorFunction<T, R | Settled<T, R>> {
-  const shared = slotConfig<T>(NAME, options, OPTION_NAMES, { orders: ['completion', 'input'], priorities: false });
+  const shared = slotConfig<T>(NAME, options, OPTION_NAMES, { orders: ['completion', 'input'], priorities: false, alwaysKeyed: true });
   const config: SlotConfig<T, R> = {
     ...shared,
     operator: NAME,

@@ -1,18 +1,33 @@
 import { Observable, Subscription } from 'rxjs';
 import { classifyError } from './classify-error.js';
+import { requiredSignal } from './support/abort.js';
 import type { BatchWork, Job } from './support/batching/batch-engine.js';
 import { BatchEngine } from './support/batching/batch-engine.js';
 import type { GatedBatchOptions } from './support/batching/batch-options.js';
 import { engineConfig } from './support/batching/batch-options.js';
 import type { Load, Party } from './support/batching/load.js';
-import { PromiseLoad, SettledLoad, SharedItem, SignalLoads, StreamLoad } from './support/batching/load.js';
-import { CallbackError, ClosedError } from './support/errors.js';
-import { callback, count, durationMs, required } from './support/options.js';
-import type { Settled } from './support/types.js';
+import { ManyLoad, ManyResults, PromiseLoad, Promises, SettledLoad, SharedItem, StreamLoad, signalLoads } from './support/batching/load.js';
+import type { LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
+import { KeptValue, LoadMemory } from './support/batching/load-memory.js';
+import { ClosedError, FlowConfigError } from './support/errors.js';
+import { count, durationMs, required } from './support/options.js';
+import { Shutdown } from './support/shutdown.js';
+import type { SignalGroups } from './support/signal-groups.js';
+import type { Drained, DrainOptions, Handle, Settled } from './support/types.js';
+
+export type { CachedLoad, LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
 
 export interface BatcherOptions<T, R = never> extends GatedBatchOptions<T, R> {
-  /** Loads of equal keys that are under way share one item; nothing is remembered after it settled. @defaultValue none, every load is its own item */
+  /**
+   * Loads of equal keys, compared as a `Map` does, share one item while it is under way.
+   * @defaultValue none, every load is its own item; with a `cache` the item itself, so that objects are compared by identity
+   */
   readonly dedupe?: (item: T) => unknown;
+  /**
+   * Remembers values for later loads of equal keys: so many of them, or in a map of yours. Failures are not remembered.
+   * @defaultValue none, nothing is remembered after the answer
+   */
+  readonly cache?: LoadCacheOptions | LoadCacheMap<R>;
 }
 
 export interface LoadOptions {
@@ -34,23 +49,40 @@ export interface BatcherSnapshot {
   readonly heldBy: 'slot' | 'rate' | 'window';
   /** Loads that have their answer and wait for earlier ones, under an `order` other than `'completion'`. */
   readonly heldBack: number;
+  /** Values the `cache` keeps, with those past their time that nobody has asked for since; 0 for a map of yours. */
+  readonly cached: number;
 }
 
-export interface Batcher<T, R> {
+export interface Batcher<T, R> extends Handle {
   /** One request per subscription: emits the item's result and completes, or errors with its reason. Unsubscribing leaves. */
   load(item: T, options?: LoadOptions): Observable<R>;
-  /** The same as a promise, sent now. A rejection nobody listens to is not reported as unhandled. */
+  /**
+   * The same as a promise, sent now. A rejection nobody listens to is not reported as unhandled. With `dedupe` or `cache`, loads of equal
+   * keys without options are given the same promise.
+   */
   loadAsync(item: T, options?: LoadOptions): Promise<R>;
-  /** The same as `load`, but never errors: emits what became of the item. Its `index` is -1 when it was not accepted. */
+  /** The same as `load`, but never errors: emits what became of the item. Its `index` is -1 when no item was needed, or none accepted. */
   loadSettled(item: T, options?: LoadOptions): Observable<Settled<T, R>>;
+  /**
+   * Loads all items now and answers when each has settled, in the order of the items. Never rejects. The options are for each of them.
+   *
+   * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when `items` is no array
+   */
+  loadMany(items: readonly T[], options?: LoadOptions): Promise<Settled<T, R>[]>;
+  /** Forgets the value of an item's key. What is under way for it answers those who wait for it, and nobody later. */
+  clear(item: T): this;
+  /** Forgets all values, as `clear` does one. */
+  clearAll(): this;
+  /**
+   * Puts a value in the cache, unless one is there or under way; `clear(item).prime(item, value)` replaces it. Does nothing without a
+   * cache.
+   *
+   * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for an `Error`: failures are not remembered
+   */
+  prime(item: T, value: R): this;
   /** Sends what waits as soon as permits allow, whatever the window. */
   flush(): void;
-  /** Takes no new loads and resolves when every accepted one has settled. */
-  drain(): Promise<void>;
-  /** Takes no new loads, aborts the calls under way and rejects what has not settled with `ClosedError`. */
-  close(): void;
   snapshot(): BatcherSnapshot;
-  [Symbol.asyncDispose](): Promise<void>;
 }
 
 /**
@@ -68,7 +100,7 @@ export interface Batcher<T, R> {
  * - **Emits when** the call that carries the item ends: one value, then completion. `loadAsync` answers with a promise, `loadSettled`
  *   with a {@link Settled}, which never errors.
  * - **Sends when** {@link batchMap} would, or after `flush` as soon as a permit is free.
- * - **Holds at most** `maxQueued` loads that wait and `maxSize` per call under way. Nothing is remembered after its answer.
+ * - **Holds at most** `maxQueued` loads that wait and `maxSize` per call under way; with a `cache`, `maxEntries` values.
  * - **Drops** nothing in silence: a load that has to go rejects with `OverflowError`.
  * - **Completes when** `drain` has been called and every load has settled; the promise of `drain` then resolves. A load completes
  *   after its value.
@@ -78,7 +110,8 @@ export interface Batcher<T, R> {
  * - **On unsubscribe** from a load it leaves the queue or its call. A call is stopped when the last of its loads has left.
  *
  * Every accepted load settles exactly once. With `dedupe`, loads of equal keys share an item while it is under way; one with a
- * `deadlineMs` of its own always gets its own, and one that names a more urgent `lane` takes the waiting item there.
+ * `deadlineMs` of its own always gets its own, and one that names a more urgent `lane` takes the waiting item there. With `cache`, later
+ * loads of the key are answered at once with the value, until it is cleared, too old, or pushed out; failures are not remembered.
  *
  * @param work - As for {@link batchMap}.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range. `load` throws it for a
@@ -96,6 +129,21 @@ export interface Batcher<T, R> {
  * const names = await Promise.all([users.loadAsync(7), users.loadAsync(3), users.loadAsync(7)]);
  * names; // => ['user 7', 'user 3', 'user 7']
  * calls; // => [[7, 3]]
+ * ```
+ * @example Values are kept for later loads, up to a bound.
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { createBatcher } from 'sluice/operators';
+ *
+ * const calls: number[][] = [];
+ * const squares = createBatcher((items: readonly number[]) => {
+ *   calls.push([...items]);
+ *   return of(items.map((item) => item * item));
+ * }, { cache: { maxEntries: 1000, ttlMs: 60_000 } });
+ * await squares.loadMany([2, 3]);
+ * await squares.loadAsync(3); // => 9
+ * await squares.clear(3).prime(4, 16).loadMany([2, 3, 4]);
+ * calls; // => [[2, 3], [3]]
  * ```
  * @example A load ends with the request it belongs to.
  * ```ts
@@ -120,20 +168,35 @@ const NO_OPTIONS: LoadOptions = {};
 
 class FlowBatcher<T, R> implements Batcher<T, R> {
   readonly #engine: BatchEngine<T, R>;
-  readonly #dedupe: ((item: T) => unknown) | undefined;
-  readonly #shared = new Map<unknown, SharedItem<T, R>>();
-  readonly #stoppable = new Map<AbortSignal, SignalLoads<T, R>>();
-  readonly #drained: Promise<void>;
-  #closed = false;
+  /** What loads of equal keys share, if they do. */
+  readonly #memory: LoadMemory<T, R> | undefined;
+  readonly #promises = new Promises<R>();
+  readonly #stoppable: SignalGroups<Load<T, R>>;
+  readonly #shutdown: Shutdown;
+  /** What rejects everything that is given up. */
+  #fate: unknown;
 
   constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>) {
     required(NAME, 'work', work);
-    const config = engineConfig(NAME, options, classifyError, ['dedupe']);
-    this.#dedupe = callback(NAME, 'dedupe', options.dedupe);
+    const config = engineConfig(NAME, options, classifyError, ['dedupe', 'cache']);
+    const { dedupe, cache } = options;
+    this.#memory =
+      dedupe === undefined && cache === undefined ? undefined : new LoadMemory(NAME, { dedupe, cache, scheduler: config.scheduler });
     const following = new Subscription();
-    let finished: () => void = () => undefined;
-    this.#drained = new Promise((resolve) => {
-      finished = resolve;
+    this.#stoppable = signalLoads((load) => {
+      this.#leave(load);
+    });
+    this.#shutdown = new Shutdown({
+      operator: NAME,
+      scheduler: config.scheduler,
+      stop: () => {
+        this.#engine.finish();
+      },
+      abort: (error) => {
+        this.#fate = error;
+        this.#engine.rejectAll(error);
+        this.#engine.finish();
+      },
     });
     this.#engine = new BatchEngine<T, R>(config, work, {
       settled: (job) => {
@@ -142,10 +205,10 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
       finished: () => {
         following.unsubscribe();
         this.#engine.close();
-        finished();
+        this.#shutdown.finish();
       },
       failed: (error) => {
-        this.#end(error);
+        this.#shutdown.close(error);
       },
     });
     following.add(
@@ -154,11 +217,11 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
           try {
             this.#engine.setConcurrency(count(NAME, 'concurrency', concurrency));
           } catch (error) {
-            this.#end(error);
+            this.#shutdown.close(error);
           }
         },
         error: (error: unknown) => {
-          this.#end(error);
+          this.#shutdown.close(error);
         },
       }),
     );
@@ -168,7 +231,7 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
           this.#engine.flush();
         },
         error: (error: unknown) => {
-          this.#end(error);
+          this.#shutdown.close(error);
         },
       }),
     );
@@ -197,108 +260,138 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
   }
 
   loadAsync(item: T, options: LoadOptions = NO_OPTIONS): Promise<R> {
+    if (this.#memory !== undefined && options === NO_OPTIONS && !this.#shutdown.isClosed) return this.#loadShared(this.#memory, item);
     this.#check(options);
-    const load = new PromiseLoad<T, R>();
+    const load = new PromiseLoad<T, R>(this.#promises);
     this.#join(item, options, load);
     return load.promise;
+  }
+
+  loadMany(items: readonly T[], options: LoadOptions = NO_OPTIONS): Promise<Settled<T, R>[]> {
+    const given: unknown = items;
+    if (!Array.isArray(given)) throw new FlowConfigError(NAME, 'items', 'an array', given);
+    this.#check(options);
+    const results = new ManyResults<T, R>(items.length);
+    for (const [at, item] of items.entries()) this.#join(item, options, new ManyLoad(results, at, item));
+    return results.promise;
+  }
+
+  clear(item: T): this {
+    this.#memory?.clear(item);
+    return this;
+  }
+
+  clearAll(): this {
+    this.#memory?.clearAll();
+    return this;
+  }
+
+  prime(item: T, value: R): this {
+    if (value instanceof Error) throw new FlowConfigError(NAME, 'value', 'a value, because failures are not remembered', value);
+    this.#memory?.prime(item, value);
+    return this;
   }
 
   flush(): void {
     this.#engine.flush();
   }
 
-  drain(): Promise<void> {
-    this.#closed = true;
-    this.#engine.finish();
-    return this.#drained;
+  drain(options?: DrainOptions): Promise<Drained> {
+    return this.#shutdown.drain(options);
   }
 
   close(): void {
-    this.#end(new ClosedError(NAME));
+    this.#shutdown.close();
+  }
+
+  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
+    this.#shutdown.on(signal, options);
+    return this;
   }
 
   snapshot(): BatcherSnapshot {
     const { queued, executing, heldBy, heldBack } = this.#engine;
-    return { queued, executing, heldBy, heldBack };
+    return { queued, executing, heldBy, heldBack, cached: this.#memory?.size ?? 0 };
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.drain();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.drain();
   }
 
-  #check({ lane, deadlineMs }: LoadOptions): void {
+  #check({ lane, signal, deadlineMs }: LoadOptions): void {
+    if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
     if (lane !== undefined) this.#engine.checkLane(lane);
     if (deadlineMs !== undefined) durationMs(NAME, 'deadlineMs', deadlineMs);
   }
 
-  #end(error: unknown): void {
-    this.#closed = true;
-    this.#engine.rejectAll(error);
-    this.#engine.finish();
-  }
-
   #join(item: T, options: LoadOptions, load: Load<T, R>): void {
     const { signal, lane, deadlineMs } = options;
-    if (this.#closed || signal?.aborted) {
-      load.refused(this.#closed ? new ClosedError(NAME) : signal?.reason);
+    const { isClosed } = this.#shutdown;
+    if (isClosed || signal?.aborted) {
+      load.refused(isClosed ? new ClosedError(NAME) : signal?.reason);
       return;
     }
-    let party: Party<T, R>;
-    try {
-      party = this.#dedupe === undefined ? load : this.#shareable(this.#dedupe(item), deadlineMs);
-    } catch (error) {
-      load.refused(new CallbackError(NAME, 'dedupe', 'threw', error));
-      return;
+    let party: Party<T, R> = load;
+    if (this.#memory) {
+      let shared;
+      try {
+        shared = this.#memory.open(item, deadlineMs !== undefined);
+      } catch (error) {
+        load.refused(error);
+        return;
+      }
+      if (shared instanceof KeptValue) {
+        load.given(shared.value);
+        return;
+      }
+      party = shared;
     }
     load.party = party;
     party.add(load);
-    if (signal) this.#listen(signal, load);
-    if (party.job === undefined) {
-      const job = this.#engine.accept(item, party, lane, deadlineMs);
-      party.job = job;
-      // Your callbacks have run, and may have made the only load leave.
-      if (party.isEmpty) this.#engine.leave(job);
-      this.#engine.submit(job);
-    } else if (lane !== undefined) {
-      party.job = this.#engine.hurry(party.job, lane);
+    if (signal) {
+      load.stopping = this.#stoppable.of(signal);
+      load.stopping.add(load);
     }
+    if (party.job === undefined) this.#send(item, party, lane, deadlineMs);
+    else if (lane !== undefined) party.job = this.#engine.hurry(party.job, lane);
   }
 
-  #listen(signal: AbortSignal, load: Load<T, R>): void {
-    let loads = this.#stoppable.get(signal);
-    if (loads === undefined) {
-      const leave = (leaving: Load<T, R>): void => {
-        this.#leave(leaving);
-      };
-      loads = new SignalLoads(signal, leave, () => this.#stoppable.delete(signal));
-      this.#stoppable.set(signal, loads);
+  /** Loads that cannot leave need no promise of their own. */
+  #loadShared(memory: LoadMemory<T, R>, item: T): Promise<R> {
+    let shared;
+    try {
+      shared = memory.open(item, false);
+    } catch (error) {
+      const load = new PromiseLoad<T, R>(this.#promises);
+      load.refused(error);
+      return load.promise;
     }
-    loads.add(load);
+    const promise = shared.promise(this.#promises);
+    if (shared instanceof SharedItem && shared.job === undefined) this.#send(item, shared);
+    return promise;
+  }
+
+  #send(item: T, party: Party<T, R>, lane?: string, deadlineMs?: number): void {
+    const job = this.#engine.accept(item, party, lane, deadlineMs);
+    party.job = job;
+    // Your callbacks have run, and may have made the only load leave.
+    if (party.isEmpty) this.#engine.leave(job);
+    this.#engine.submit(job);
   }
 
   #leave(load: Load<T, R>): void {
-    const { party, signalLoads } = load;
-    signalLoads?.remove(load);
+    const { party, stopping } = load;
+    stopping?.remove(load);
     if (!party?.remove(load) || !party.isEmpty) return;
-    this.#forget(party);
+    if (party.shared) this.#memory?.forget(party.shared);
     if (party.job) this.#engine.leave(party.job);
-  }
-
-  /** The item to wait for: one that is under way, unless this load has a deadline of its own. */
-  #shareable(key: unknown, deadlineMs: number | undefined): SharedItem<T, R> {
-    if (deadlineMs !== undefined) return new SharedItem(key);
-    let item = this.#shared.get(key);
-    if (item === undefined) this.#shared.set(key, (item = new SharedItem(key)));
-    return item;
-  }
-
-  #forget(party: Party<T, R>): void {
-    if (party instanceof SharedItem && this.#shared.get(party.key) === party) this.#shared.delete(party.key);
   }
 
   #settled(job: Job<T, R>): void {
     const party = job.owner as Party<T, R>;
-    this.#forget(party);
+    const isGivenUp = job.failed && job.reason === this.#fate;
+    this.#shutdown.count(isGivenUp ? (job.attempts > 0 ? 'aborted' : 'dropped') : 'done');
+    if (party.shared) this.#memory?.settled(party.shared, job);
     party.settle(job);
   }
 }

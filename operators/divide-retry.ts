@@ -1,6 +1,6 @@
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
-import { onAbort } from './support/abort.js';
+import { onAbort, requiredSignal } from './support/abort.js';
 import type { BatchWork } from './support/batching/batch-engine.js';
 import { BatchEngine } from './support/batching/batch-engine.js';
 import type { EngineConfig, GatedBatchOptions } from './support/batching/batch-options.js';
@@ -94,7 +94,8 @@ const OPTIONS = [
  * Source: group testing (Dorfman, 1943), with the difference that a good item must be part of one call that succeeds.
  *
  * @param work - Makes one call, as for {@link batchMap}. A throw is a failed call; an Observable answers with its last value.
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range. What it returns throws it for `items`
+ *   that are no array and a `signal` that is none.
  * @example
  * ```ts
  * import { of } from 'rxjs';
@@ -122,8 +123,10 @@ export function divideRetry<T, R>(
   required(NAME, 'work', work);
   const config = divideConfig(options);
 
-  return (items, context) =>
-    new Observable((subscriber) => {
+  return (items, context) => {
+    if (!Array.isArray(items)) throw new FlowConfigError(NAME, 'items', 'an array', items);
+    const signal = signalOf(context);
+    return new Observable((subscriber) => {
       const settled: Settled<T, R>[] = [];
       const engine = new BatchEngine<T, R>(config, work, {
         settled: (job) => {
@@ -140,19 +143,26 @@ export function divideRetry<T, R>(
       subscriber.add(() => {
         engine.close();
       });
-      const signal = typeof context === 'object' ? context.signal : undefined;
       subscriber.add(
         onAbort(signal, () => {
           subscriber.error(signal?.reason);
         }),
       );
       // A copy: the list may change, and a callback may leave, while the items are taken in.
-      for (const item of [...items]) {
+      for (const item of [...(items as readonly T[])]) {
         if (subscriber.closed) return;
         engine.offer(item);
       }
       engine.finish();
     });
+  };
+}
+
+function signalOf(context: DivideRetryContext | number | undefined): AbortSignal | undefined {
+  if (context === undefined || typeof context === 'number') return undefined;
+  if (typeof context !== 'object' || (context as unknown) === null) throw new FlowConfigError(NAME, 'context', 'an object', context);
+  const { signal } = context;
+  return signal === undefined ? undefined : requiredSignal(NAME, 'signal', signal);
 }
 
 function divideConfig<T>(options: DivideRetryOptions<T>): EngineConfig<T> {

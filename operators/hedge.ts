@@ -4,10 +4,10 @@ import { classifyError } from './classify-error.js';
 import { schedulerOption } from './support/alarm.js';
 import { FlowConfigError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
-import { safeSink } from './support/events.js';
+import { listener } from './support/events.js';
 import { limiterOption } from './support/limiting/limiter-option.js';
 import type { Limiter, LimiterJob } from './support/limiting/limiter-types.js';
-import { callback, durationMs, known, optionNames, orDefault, positive, required } from './support/options.js';
+import { checked, durationMs, positive, required } from './support/options.js';
 import { HedgeStats } from './support/racing/hedge-stats.js';
 import type { HedgeAttempt } from './support/racing/hedger.js';
 import { Hedger } from './support/racing/hedger.js';
@@ -42,8 +42,6 @@ export interface HedgeOptions {
 
 /** What {@link hedge} does when an option is left out. */
 export const HEDGE_DEFAULTS = { maxHedges: 1, budget: Infinity } as const;
-
-const OPTION_NAMES = /* @__PURE__ */ optionNames(HEDGE_DEFAULTS, 'delayMs', 'stats', 'limiter', 'job', 'classify', 'scheduler', 'onEvent');
 
 /** The least the default delay may be: below it, the noise of an ordinary call would be hedged. */
 const LEAST_DELAY_MS = 50;
@@ -98,36 +96,44 @@ export function hedge<R>(attempt: HedgeAttempt<R>, options: HedgeOptions = {}): 
 }
 
 function readOptions(options: HedgeOptions) {
-  known('hedge', options, OPTION_NAMES);
-  const stats = orDefault(options.stats, new HedgeStats());
-  if (typeof (stats as Partial<HedgeStats> | null)?.tryHedge !== 'function')
-    throw new FlowConfigError('hedge', 'stats', 'a HedgeStats', stats);
-  const limiter = limiterOption('hedge', options.limiter);
-  const { job } = options;
-  if (job !== undefined && (typeof job !== 'object' || (job as unknown) === null))
-    throw new FlowConfigError('hedge', 'job', 'an object', job);
+  const { delayMs, ...settings } = checked(
+    'hedge',
+    options,
+    { ...HEDGE_DEFAULTS, classify: classifyError, stats: new HedgeStats() },
+    {
+      maxHedges: hedges,
+      budget: positive,
+      delayMs: (operator, option, value: HedgeOptions['delayMs']) =>
+        value === undefined || typeof value === 'function' ? value : durationMs(operator, option, value),
+      stats: isStats,
+      limiter: (operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
+      job: isJob,
+      classify: required,
+      scheduler: schedulerOption,
+      onEvent: listener,
+    },
+  );
+  const { job, limiter, stats } = settings;
   if (job !== undefined && limiter === undefined) throw new FlowConfigError('hedge', 'job', 'absent without a `limiter`', job);
-  return {
-    delayMs: delayOption(options.delayMs, stats),
-    maxHedges: hedges(orDefault(options.maxHedges, HEDGE_DEFAULTS.maxHedges)),
-    stats,
-    limiter,
-    job,
-    budget: positive('hedge', 'budget', orDefault(options.budget, HEDGE_DEFAULTS.budget)),
-    classify: required('hedge', 'classify', orDefault(options.classify, classifyError)),
-    scheduler: schedulerOption('hedge', options.scheduler),
-    onEvent: safeSink(callback('hedge', 'onEvent', options.onEvent)),
-  };
+  return { ...settings, delayMs: delayRule(delayMs, stats) };
 }
 
-function delayOption(delayMs: HedgeOptions['delayMs'], stats: HedgeStats): () => number {
+function isStats(operator: string, option: string, stats: HedgeStats | null): HedgeStats {
+  if (typeof stats?.tryHedge === 'function') return stats;
+  throw new FlowConfigError(operator, option, 'a HedgeStats', stats);
+}
+
+function isJob(operator: string, option: string, job: unknown): unknown {
+  if (job === undefined || (typeof job === 'object' && job !== null)) return job;
+  throw new FlowConfigError(operator, option, 'an object', job);
+}
+
+function delayRule(delayMs: HedgeOptions['delayMs'], stats: HedgeStats): () => number {
   if (delayMs === undefined) return () => Math.max(LEAST_DELAY_MS, stats.p95Ms);
-  if (typeof delayMs === 'function') return delayMs;
-  const fixedMs = durationMs('hedge', 'delayMs', delayMs);
-  return () => fixedMs;
+  return typeof delayMs === 'function' ? delayMs : () => delayMs;
 }
 
-function hedges(value: number): number {
+function hedges(operator: string, option: string, value: number): number {
   if (Number.isSafeInteger(value) && value >= 0) return value;
-  throw new FlowConfigError('hedge', 'maxHedges', 'a whole number >= 0', value);
+  throw new FlowConfigError(operator, option, 'a whole number >= 0', value);
 }

@@ -1,3 +1,5 @@
+export type { BackpressureOptions } from './backpressure.js';
+export { BACKPRESSURE_DEFAULTS, backpressure } from './backpressure.js';
 export type { BatchOptions, BatchState } from './batch.js';
 export { BATCH_DEFAULTS, batch } from './batch.js';
 export type { BatchMapOptions } from './batch-map.js';
@@ -7,20 +9,37 @@ export { BATCH_MAP_FROM_DEFAULTS, batchMapFrom } from './batch-map-from.js';
 export type { BulkheadMapOptions } from './bulkhead-map.js';
 export { BULKHEAD_MAP_DEFAULTS, bulkheadMap } from './bulkhead-map.js';
 export { classifyError } from './classify-error.js';
+export type { CoalesceOptions } from './coalesce.js';
+export { COALESCE_DEFAULTS, coalesce } from './coalesce.js';
 export type { ConcatMapByOptions } from './concat-map-by.js';
 export { CONCAT_MAP_BY_DEFAULTS, concatMapBy } from './concat-map-by.js';
-export type { Batcher, BatcherOptions, BatcherSnapshot, LoadOptions } from './create-batcher.js';
+export type { ConflateWhileBusyOptions } from './conflate-while-busy.js';
+export { CONFLATE_WHILE_BUSY_DEFAULTS, conflateWhileBusy } from './conflate-while-busy.js';
+export type {
+  Batcher,
+  BatcherOptions,
+  BatcherSnapshot,
+  CachedLoad,
+  LoadCacheMap,
+  LoadCacheOptions,
+  LoadOptions,
+} from './create-batcher.js';
 export { createBatcher } from './create-batcher.js';
+export type { Intake, IntakeOptions, IntakeSnapshot, OfferOptions } from './create-intake.js';
+export { createIntake, INTAKE_DEFAULTS } from './create-intake.js';
 export type * from './create-limiter.js';
 export { createLimiter, LIMITER_DEFAULTS } from './create-limiter.js';
 export type { DivideRetryContext, DivideRetryOptions } from './divide-retry.js';
 export { DIVIDE_RETRY_DEFAULTS, divideRetry } from './divide-retry.js';
+export { fromNative } from './from-native.js';
 export type { ReadableLike, ReaderLike, StreamLike } from './from-stream.js';
 export { fromStream } from './from-stream.js';
 export type { HedgeAttempt, HedgeContext, HedgeOptions } from './hedge.js';
 export { HEDGE_DEFAULTS, HedgeStats, hedge } from './hedge.js';
 export type { LaneBatch, LaneOverflow, MergeLane, MergeLanesOptions } from './merge-lanes.js';
 export { MERGE_LANES_DEFAULTS, mergeLanes } from './merge-lanes.js';
+export type { ResequenceOptions } from './resequence.js';
+export { RESEQUENCE_DEFAULTS, resequence } from './resequence.js';
 export type { Guard, SettleAllOptions } from './settle-all.js';
 export { SETTLE_ALL_DEFAULTS, settleAll } from './settle-all.js';
 export type { SpeculateContext, SpeculateOptions } from './speculate.js';
@@ -34,5 +53,13 @@ export type { SlotOptions } from './support/slots/slot-options.js';
 export type * from './support/types.js';
 export type { SwitchLatestOptions } from './switch-latest.js';
 export { SWITCH_LATEST_DEFAULTS, switchLatest } from './switch-latest.js';
+export type { ObservableIterable, ObservableIterator, ToAsyncIterableOptions } from './to-async-iterable.js';
+export { TO_ASYNC_ITERABLE_DEFAULTS, toAsyncIterable } from './to-async-iterable.js';
+export type { NativeObservable, NativeObservableClass, NativeObserver, NativeSubscriber, ToNativeOptions } from './to-native.js';
+export { toNative } from './to-native.js';
+export type { ToReadableStreamOptions } from './to-readable-stream.js';
+export { TO_READABLE_STREAM_DEFAULTS, toReadableStream } from './to-readable-stream.js';
+export type { Store, ToStoreOptions } from './to-store.js';
+export { toStore } from './to-store.js';
 export type { UnwrapOptions } from './unwrap.js';
 export { unwrap } from './unwrap.js';

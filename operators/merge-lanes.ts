@@ -1,15 +1,15 @@
 import type { ObservableInput, ObservedValueOf, SchedulerLike } from 'rxjs';
-import { asapScheduler, from, Observable } from 'rxjs';
+import { asapScheduler, Observable } from 'rxjs';
 import { schedulerOption } from './support/alarm.js';
 import type { LaneBatch, LaneMergerConfig } from './support/batching/lane-merger.js';
 import { LaneMerger } from './support/batching/lane-merger.js';
 import { connect } from './support/connect.js';
 import { FlowConfigError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
-import { safeSink } from './support/events.js';
-import { LaneTable, overflow } from './support/lanes.js';
-import { notifier } from './support/notifier.js';
-import { callback, count, flag, known, oneOf, optionNames, orDefault, positive } from './support/options.js';
+import { listener } from './support/events.js';
+import { LaneTable } from './support/lanes.js';
+import { notifier, stream } from './support/notifier.js';
+import { asGiven, callback, checked, count, flag, positive, words } from './support/options.js';
 import type { Fairness, LaneOptions, Overflow } from './support/types.js';
 
 export type { LaneBatch } from './support/batching/lane-merger.js';
@@ -80,7 +80,6 @@ export const MERGE_LANES_DEFAULTS = {
 const WAITS_MS = [0, 50, 500] as const;
 
 const NAME = 'mergeLanes';
-const OPTION_NAMES = /* @__PURE__ */ optionNames(MERGE_LANES_DEFAULTS, 'weigh', 'flush', 'scheduler', 'onEvent');
 const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const satisfies readonly LaneOverflow[];
 
 /**
@@ -133,10 +132,9 @@ export function mergeLanes<const L extends readonly MergeLane<any>[]>(
   lanes: L,
   options: MergeLanesOptions<ItemOf<L>> = {},
 ): Observable<LaneBatch<ItemOf<L>, L[number]['name']>> {
-  known(NAME, options, OPTION_NAMES);
   const config = readOptions<ItemOf<L>>(lanes, options);
-  const sources = lanes.map(({ source }, i) => sourceOf<ItemOf<L>>(source, i));
-  const flush$ = notifier(NAME, options.flush);
+  const sources = lanes.map(({ source }, i) => stream<ItemOf<L>>(NAME, `lanes[${String(i)}].source`, source as ObservableInput<ItemOf<L>>));
+  const flush$ = notifier(NAME, 'flush', options.flush);
 
   return new Observable((subscriber) => {
     const merger = new LaneMerger<ItemOf<L>, L[number]['name']>(config, subscriber);
@@ -176,44 +174,35 @@ export function mergeLanes<const L extends readonly MergeLane<any>[]>(
 type ItemOf<L extends readonly MergeLane<unknown>[]> = ObservedValueOf<L[number]['source']>;
 
 function readOptions<T>(lanes: readonly MergeLane<unknown>[], options: MergeLanesOptions<T>): LaneMergerConfig<T> {
-  const d = MERGE_LANES_DEFAULTS;
+  const { maxQueued, overflow, fairness, laneError, ...settings } = checked(NAME, options, MERGE_LANES_DEFAULTS, {
+    maxSize: count,
+    maxWeight: positive,
+    hardMaxWeight: positive,
+    oversize: words('alone', 'reject', 'drop', 'error'),
+    fairness: asGiven,
+    maxQueued: count,
+    overflow: words(...OVERFLOWS),
+    burst: words('asap', 'sync'),
+    laneError: words('propagate', 'isolate'),
+    eagerComplete: flag,
+    onSourceError: words('flush', 'abort'),
+    weigh: callback,
+    flush: notifier,
+    scheduler: schedulerOption,
+    onEvent: listener,
+  });
   // Without lanes a table would make one of its own.
   if (!Array.isArray(lanes)) throw new FlowConfigError(NAME, 'lanes', 'a list of at least one lane', lanes);
-  const maxWeight = positive(NAME, 'maxWeight', orDefault(options.maxWeight, d.maxWeight));
-  const hardMaxWeight = positive(NAME, 'hardMaxWeight', orDefault(options.hardMaxWeight, d.hardMaxWeight));
+  const { maxWeight, hardMaxWeight } = settings;
   if (hardMaxWeight < maxWeight)
     throw new FlowConfigError(NAME, 'hardMaxWeight', `a number >= \`maxWeight\` (${String(maxWeight)}) or Infinity`, hardMaxWeight);
-  const table = new LaneTable(NAME, lanes, {
-    maxQueued: count(NAME, 'maxQueued', orDefault(options.maxQueued, d.maxQueued)),
-    overflow: overflow(NAME, 'overflow', orDefault(options.overflow, d.overflow), OVERFLOWS),
-    fairness: orDefault(options.fairness, d.fairness),
-    leastQueued: 1,
-    overflows: OVERFLOWS,
-    extra: ['source'],
-  });
+  const table = new LaneTable(NAME, lanes, { maxQueued, overflow, fairness, leastQueued: 1, overflows: OVERFLOWS, extra: ['source'] });
   return {
+    ...settings,
     operator: NAME,
     table,
     waitsMs: table.lanes.map(({ maxWaitMs }, i) => maxWaitMs ?? WAITS_MS[i] ?? WAITS_MS[2]),
-    maxSize: count(NAME, 'maxSize', orDefault(options.maxSize, d.maxSize)),
-    maxWeight,
-    hardMaxWeight,
-    weigh: callback(NAME, 'weigh', options.weigh),
-    oversize: oneOf(NAME, 'oversize', orDefault(options.oversize, d.oversize), ['alone', 'reject', 'drop', 'error']),
-    burst: oneOf(NAME, 'burst', orDefault(options.burst, d.burst), ['asap', 'sync']),
-    isolates: oneOf(NAME, 'laneError', orDefault(options.laneError, d.laneError), ['propagate', 'isolate']) === 'isolate',
-    eagerComplete: flag(NAME, 'eagerComplete', orDefault(options.eagerComplete, d.eagerComplete)),
-    onSourceError: oneOf(NAME, 'onSourceError', orDefault(options.onSourceError, d.onSourceError), ['flush', 'abort']),
-    scheduler: schedulerOption(NAME, options.scheduler),
+    isolates: laneError === 'isolate',
     frameScheduler: options.scheduler ?? asapScheduler,
-    onEvent: safeSink(callback(NAME, 'onEvent', options.onEvent)),
   };
-}
-
-function sourceOf<T>(source: ObservableInput<T>, lane: number): Observable<T> {
-  try {
-    return from(source);
-  } catch {
-    throw new FlowConfigError(NAME, `lanes[${String(lane)}].source`, 'an Observable, promise or iterable', source);
-  }
 }

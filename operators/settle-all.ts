@@ -5,10 +5,10 @@ import { Alarm, schedulerOption } from './support/alarm.js';
 import { connect } from './support/connect.js';
 import { DeadlineError, FlowConfigError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
-import { safeSink } from './support/events.js';
+import { listener } from './support/events.js';
 import type { Guard } from './support/guard.js';
 import { guarded } from './support/guard.js';
-import { callback, count, durationMs, known, oneOf, optionNames, orDefault, required } from './support/options.js';
+import { callback, checked, count, durationMs, orDefault, required, words } from './support/options.js';
 import type { ItemContext, Settled } from './support/types.js';
 
 export type { Guard } from './support/guard.js';
@@ -37,8 +37,6 @@ type Project<T, R> = (call: T, context: ItemContext) => ObservableInput<R>;
 export const SETTLE_ALL_DEFAULTS = { mode: 'settle', concurrency: 4, totalTimeoutMs: Infinity } as const;
 
 const NAME = 'settleAll';
-const OPTION_NAMES = /* @__PURE__ */ optionNames(SETTLE_ALL_DEFAULTS, 'guard', 'scheduler', 'onEvent');
-
 /**
  * Makes a list of calls, a few at a time, and has all their results at once, in the order of the list: what `Promise.allSettled` and
  * `Promise.all` do, with a limit, a guard, a time limit, and an end that stops what is still running.
@@ -175,13 +173,12 @@ function makeItself<R>(call: (context: ItemContext) => R, context: ItemContext):
 }
 
 function readOptions<T>(options: SettleAllOptions<T>) {
-  known(NAME, options, OPTION_NAMES);
-  return {
-    mode: oneOf(NAME, 'mode', orDefault(options.mode, SETTLE_ALL_DEFAULTS.mode), ['settle', 'all']),
-    concurrency: count(NAME, 'concurrency', orDefault(options.concurrency, SETTLE_ALL_DEFAULTS.concurrency)),
-    totalTimeoutMs: durationMs(NAME, 'totalTimeoutMs', orDefault(options.totalTimeoutMs, SETTLE_ALL_DEFAULTS.totalTimeoutMs)),
-    guard: callback(NAME, 'guard', options.guard),
-    scheduler: schedulerOption(NAME, options.scheduler),
-    onEvent: safeSink(callback(NAME, 'onEvent', options.onEvent)),
-  };
+  return checked(NAME, options, SETTLE_ALL_DEFAULTS, {
+    mode: words('settle', 'all'),
+    concurrency: count,
+    totalTimeoutMs: durationMs,
+    guard: callback,
+    scheduler: schedulerOption,
+    onEvent: listener,
+  });
 }

@@ -2,10 +2,10 @@ import type { ObservableInput, SchedulerLike } from 'rxjs';
 import { from, Observable } from 'rxjs';
 import { schedulerOption } from './support/alarm.js';
 import { connect } from './support/connect.js';
-import { FlowConfigError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
-import { safeSink } from './support/events.js';
-import { callback, count, durationMs, known, orDefault, required } from './support/options.js';
+import { listener } from './support/events.js';
+import { stream } from './support/notifier.js';
+import { checked, count, durationMs, required } from './support/options.js';
 import type { SpeculateContext } from './support/racing/speculator.js';
 import { Speculator } from './support/racing/speculator.js';
 
@@ -34,8 +34,6 @@ export interface SpeculateOptions<P, T, R> {
 
 /** What {@link speculate} does when an option is left out. */
 export const SPECULATE_DEFAULTS = { ttlMs: 30_000, maxInFlight: 1, maxHeld: 1000 } as const;
-
-const OPTION_NAMES = ['predict', 'confirm', 'match', 'run', ...Object.keys(SPECULATE_DEFAULTS), 'scheduler', 'onEvent'];
 
 /**
  * Runs a predicted call early and keeps its result until the call is confirmed: what was guessed right has no wait, and what was
@@ -90,13 +88,13 @@ export function speculate<T, R, P = T>(options: SpeculateOptions<P, T, R>): Obse
       speculator.stop();
     });
     // Predictions first: of two synchronous streams, they have to be there when their call is confirmed.
-    connect(predict, subscriber, {
+    connect(from(predict), subscriber, {
       next: (predicted) => {
         speculator.predict(predicted);
       },
       complete: () => undefined,
     });
-    connect(confirm, subscriber, {
+    connect(from(confirm), subscriber, {
       next: (confirmed) => {
         speculator.confirm(confirmed);
       },
@@ -108,25 +106,15 @@ export function speculate<T, R, P = T>(options: SpeculateOptions<P, T, R>): Obse
 }
 
 function readOptions<P, T, R>(options: SpeculateOptions<P, T, R>) {
-  const name = 'speculate';
-  known(name, options, OPTION_NAMES);
-  return {
-    predict: stream('predict', options.predict),
-    confirm: stream('confirm', options.confirm),
-    match: required(name, 'match', options.match),
-    run: required(name, 'run', options.run),
-    ttlMs: durationMs(name, 'ttlMs', orDefault(options.ttlMs, SPECULATE_DEFAULTS.ttlMs)),
-    maxInFlight: count(name, 'maxInFlight', orDefault(options.maxInFlight, SPECULATE_DEFAULTS.maxInFlight)),
-    maxHeld: count(name, 'maxHeld', orDefault(options.maxHeld, SPECULATE_DEFAULTS.maxHeld)),
-    scheduler: schedulerOption(name, options.scheduler),
-    onEvent: safeSink(callback(name, 'onEvent', options.onEvent)),
-  };
-}
-
-function stream<V>(option: string, value: ObservableInput<V>): Observable<V> {
-  try {
-    return from(value);
-  } catch {
-    throw new FlowConfigError('speculate', option, 'an Observable, promise or iterable', value);
-  }
+  return checked('speculate', options, SPECULATE_DEFAULTS, {
+    predict: stream,
+    confirm: stream,
+    match: required,
+    run: required,
+    ttlMs: durationMs,
+    maxInFlight: count,
+    maxHeld: count,
+    scheduler: schedulerOption,
+    onEvent: listener,
+  });
 }

@@ -3,15 +3,15 @@ import { Observable } from 'rxjs';
 import { schedulerOption } from './support/alarm.js';
 import { connect } from './support/connect.js';
 import type { FlowSink } from './support/events.js';
-import { safeSink } from './support/events.js';
-import { callback, count, durationMs, flag, known, oneOf, optionNames, orDefault, required } from './support/options.js';
+import { listener } from './support/events.js';
+import { callback, checked, count, durationMs, flag, ofKeys, required, words } from './support/options.js';
 import { Switcher } from './support/racing/switcher.js';
 import type { ItemContext } from './support/types.js';
 
 export interface SwitchLatestOptions<T> {
   /** Switches within a key only: one newest call for each, and keys do not disturb each other. @defaultValue one for all */
   readonly key?: (item: T) => unknown;
-  /** Most keys with something under way at a time; one more errors the stream with `OverflowError`. @defaultValue 1000 */
+  /** Most keys with something under way at a time; one more errors the stream with `OverflowError`. Needs a `key`. @defaultValue 1000 */
   readonly maxKeys?: number;
   /** Lets the old call go on until the new one has its first value, so that a screen is never empty in between. @defaultValue false */
   readonly keepLast?: boolean;
@@ -32,8 +32,6 @@ export const SWITCH_LATEST_DEFAULTS = {
   debounceMs: 0,
   onSourceError: 'abort',
 } as const;
-
-const OPTION_NAMES = /* @__PURE__ */ optionNames(SWITCH_LATEST_DEFAULTS, 'key', 'scheduler', 'onEvent');
 
 /**
  * Starts a call for every item and gives up the one before: the newest wins, and the old call is told by its signal.
@@ -88,16 +86,15 @@ export function switchLatest<T, R>(
 }
 
 function readOptions<T>(options: SwitchLatestOptions<T>) {
-  const name = 'switchLatest';
-  const defaults = SWITCH_LATEST_DEFAULTS;
-  known(name, options, OPTION_NAMES);
-  return {
-    key: callback(name, 'key', options.key),
-    maxKeys: count(name, 'maxKeys', orDefault(options.maxKeys, defaults.maxKeys)),
-    keepLast: flag(name, 'keepLast', orDefault(options.keepLast, defaults.keepLast)),
-    debounceMs: durationMs(name, 'debounceMs', orDefault(options.debounceMs, defaults.debounceMs)),
-    drains: oneOf(name, 'onSourceError', orDefault(options.onSourceError, defaults.onSourceError), ['flush', 'abort', 'drain']) !== 'abort',
-    scheduler: schedulerOption(name, options.scheduler),
-    onEvent: safeSink(callback(name, 'onEvent', options.onEvent)),
-  };
+  const { onSourceError, ...settings } = checked('switchLatest', options, SWITCH_LATEST_DEFAULTS, {
+    maxKeys: count,
+    keepLast: flag,
+    debounceMs: durationMs,
+    onSourceError: words('flush', 'abort', 'drain'),
+    key: callback,
+    scheduler: schedulerOption,
+    onEvent: listener,
+  });
+  ofKeys('switchLatest', 'maxKeys', options.maxKeys, settings.key !== undefined, settings.maxKeys);
+  return { ...settings, drains: onSourceError !== 'abort' };
 }

@@ -1,20 +1,21 @@
-import { readdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { FlowConfigError, isFlowError, show } from '../operators/support/errors.js';
-import type { MisuseRow, MisuseTable } from './support/misuse.js';
+import type { MisuseRow } from './support/misuse.js';
+import { misuseTables, reported, say } from './support/misuse.js';
 
-const names = readdirSync(new URL('./misuse/', import.meta.url)).flatMap((file) => /^(.+)\.rows\.ts$/.exec(file)?.[1] ?? []);
-const tables = await Promise.all(
-  names.sort().map(async (name) => ((await import(`./misuse/${name}.rows.ts`)) as { rows: MisuseTable }).rows),
-);
+const tables = await misuseTables();
 
 const titled = (rows: readonly MisuseRow[]) => rows.map((row) => ({ ...row, title: `\`${row.option}\`: ${show(row.value)}` }));
 
-describe.each(tables)('$operator', ({ operator, create, rows }) => {
-  it.each(titled(rows))('refuses $title', ({ option, value, expected, besides }) => {
+describe.each(tables.filter(({ rows }) => rows.length > 0))('$operator', (table) => {
+  const { operator, create, rows } = table;
+
+  it.each(titled(rows))('refuses $title', (row) => {
+    const { value, expected } = row;
+    const option = reported(table, row.option);
     let thrown: unknown;
     try {
-      create({ ...besides, [option]: value } as never);
+      say(table, row);
     } catch (error) {
       thrown = error;
     }
@@ -24,7 +25,7 @@ describe.each(tables)('$operator', ({ operator, create, rows }) => {
     expect((thrown as Error).message).toBe(`${operator}: expected \`${option}\` to be ${expected}, got ${show(value)}`);
   });
 
-  it.each([null, 5, 'fast'])('refuses %o in place of options', (options) => {
+  it.runIf(table.optionless === undefined).each([null, 5, 'fast'])('refuses %o in place of options', (options) => {
     expect(() => create(options as never)).toThrow(`${operator}: expected \`options\` to be an object`);
   });
 });

@@ -255,6 +255,52 @@ export const specs: readonly MarbleSpec[] = [
     ),
   },
 
+  // What is remembered.
+  {
+    operator: 'createBatcher',
+    title: 'answers a known key in the frame in which it is asked for, with a cache',
+    label: 'mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { cache: { maxEntries: 100 } })',
+    inputs: { source:        '-a-a----(ab)---|' },
+    inners: { a:              '---(r|)',
+              b:                      '---(r|)' },
+    subscriptions: { a: '-^--!', b: '--------^--!' },
+    expected:                '----(AA)A--B---|',
+    build: loaded({ cache: { maxEntries: 100 } }),
+  },
+  {
+    operator: 'createBatcher',
+    title: 'asks again for a value that is too old',
+    label: 'mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { cache: { maxEntries: 100, ttlMs: 5 } })',
+    inputs: { source:        '-a----a-a------|' },
+    inners: { a:              '--(r|)' },
+    subscriptions: { a: ['-^-!', '--------^-!'] },
+    expected:                '---A--A---A----|',
+    build: loaded({ cache: { maxEntries: 100, ttlMs: 5 } }),
+  },
+  {
+    operator: 'createBatcher',
+    title: 'remembers no failure',
+    label: 'mergeMap((item) => batcher.loadSettled(item)), batcher = createBatcher(work, { cache: { maxEntries: 100 } })',
+    inputs: { source:        '-a----a----|' },
+    inners: { a:              '--#' },
+    subscriptions: { a: ['-^-!', '------^-!'] },
+    expected:                '---x----x--|',
+    values: { x: 'a: forbidden words' },
+    error: badRequest,
+    build: settled({ cache: { maxEntries: 100 } }),
+  },
+  {
+    operator: 'createBatcher',
+    title: 'after clear answers those who wait and asks anew for those who come',
+    label: "batcher.clear('a') at c, batcher = createBatcher(work, { cache: { maxEntries: 100 }, window: { kind: 'natural' } })",
+    inputs: { told:          '--c--------|',
+              source:        '-a-a----a--|' },
+    inners: { a:              '---(r|)' },
+    subscriptions: { a: ['-^--!', '---^--!'] },
+    expected:                '----A-A-A--|',
+    build: told((batcher) => batcher.clear('a'), { cache: { maxEntries: 100 }, window: { kind: 'natural' } }),
+  },
+
   // Time, and the end.
   {
     operator: 'createBatcher',

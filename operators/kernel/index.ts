@@ -22,4 +22,6 @@ export { PriorityQueue } from './priority-queue.js';
 export type { OrderedPlace } from './reorder-buffer.js';
 export { ReorderBuffer } from './reorder-buffer.js';
 export { Ring } from './ring.js';
+export type { SequenceWait } from './sequence-buffer.js';
+export { SequenceBuffer } from './sequence-buffer.js';
 export { TokenBucket } from './token-bucket.js';

@@ -1,3 +1,5 @@
+import { FlowConfigError } from './errors.js';
+
 /** The reason every signal of this package aborts with: SDKs treat any other as a failure of their own. */
 export function abortReason(): DOMException {
   return new DOMException('The call was cancelled', 'AbortError');
@@ -41,6 +43,13 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
   return () => {
     signal.removeEventListener('abort', listener);
   };
+}
+
+/** A signal that must be there; known by its shape, because those of other realms and of polyfills are signals too. @throws FlowConfigError */
+export function requiredSignal(operator: string, option: string, signal: AbortSignal): AbortSignal {
+  const { aborted, addEventListener } = Object(signal) as Partial<AbortSignal>;
+  if (typeof aborted === 'boolean' && typeof addEventListener === 'function') return signal;
+  throw new FlowConfigError(operator, option, 'an AbortSignal', signal);
 }
 
 function noop(): void {

@@ -103,9 +103,9 @@ export class Alarm {
 }
 
 /** The `scheduler` option of an operator: anything with `now` and `schedule`. @defaultValue `asyncScheduler` */
-export function schedulerOption(operator: string, value: SchedulerLike = asyncScheduler): SchedulerLike {
+export function schedulerOption(operator: string, option: string, value: SchedulerLike = asyncScheduler): SchedulerLike {
   if (isScheduler(value)) return value;
-  throw new FlowConfigError(operator, 'scheduler', 'an rxjs scheduler', value);
+  throw new FlowConfigError(operator, option, 'an rxjs scheduler', value);
 }
 
 function isScheduler(value: unknown): value is SchedulerLike {

@@ -12,6 +12,8 @@ export type FlowErrorCode =
   | 'FLOW_CLOSED'
   | 'FLOW_SPLIT_BUDGET'
   | 'FLOW_REFUSED'
+  | 'FLOW_SEQUENCE_GAP'
+  | 'FLOW_SEQUENCE_DUPLICATE'
   | 'FLOW_CALLBACK';
 
 /** Present on every {@link FlowError}, so that two bundled copies of the package recognise each other's errors. */
@@ -151,7 +153,7 @@ export class OverflowError extends FlowError {
     readonly limit: number,
     readonly policy: string,
     /** The option that set the bound. */
-    readonly bound: 'maxQueued' | 'maxKeys' = 'maxQueued',
+    readonly bound: 'maxQueued' | 'maxKeys' | 'maxWaiting' | 'maxWeight' = 'maxQueued',
   ) {
     const problem = bound === 'maxKeys' ? 'there are too many keys at a time' : 'the queue is full';
     super('FLOW_OVERFLOW', operator, `${problem} (\`${bound}\` ${String(limit)}, \`overflow\` '${policy}')`);
@@ -198,6 +200,35 @@ export class GuardRefusedError extends FlowError {
     readonly reason: string | undefined,
   ) {
     super('FLOW_REFUSED', operator, `the guard refused call ${String(index)}`);
+  }
+}
+
+/** An item of a numbered stream did not come in time. */
+export class SequenceGapError extends FlowError {
+  override readonly name = 'SequenceGapError';
+  constructor(
+    operator: string,
+    /** The number that was waited for. */
+    readonly missing: number,
+    /** How many are missing in a row, this one included. */
+    readonly missingCount: number,
+    /** Items that waited behind the gap. */
+    readonly held: number,
+  ) {
+    const what = missingCount === 1 ? String(missing) : `${String(missing)} to ${String(missing + missingCount - 1)}`;
+    super('FLOW_SEQUENCE_GAP', operator, `gave up waiting for ${what}, with ${String(held)} held behind`);
+  }
+}
+
+/** Two items of a numbered stream have the same number. */
+export class SequenceDuplicateError extends FlowError {
+  override readonly name = 'SequenceDuplicateError';
+  constructor(
+    operator: string,
+    /** Their number. */
+    readonly sequence: number,
+  ) {
+    super('FLOW_SEQUENCE_DUPLICATE', operator, `number ${String(sequence)} came a second time`);
   }
 }
 

@@ -1,3 +1,4 @@
+import { callback } from './options.js';
 import type { ErrorClass } from './types.js';
 
 /** Why a batch was closed. */
@@ -23,6 +24,7 @@ export type FlushReason =
 export type FlowEvent =
   | { readonly type: 'accepted'; readonly operator: string; readonly lane: string; readonly queued: number }
   | { readonly type: 'dropped'; readonly operator: string; readonly lane: string; readonly policy: string }
+  | { readonly type: 'pressure'; readonly operator: string; readonly lane: string; readonly high: boolean; readonly queued: number }
   | { readonly type: 'expired'; readonly operator: string; readonly lane: string; readonly deadlineMs: number }
   | {
       readonly type: 'batchFormed';
@@ -97,6 +99,11 @@ export type FlowEvent =
   | { readonly type: 'drained'; readonly operator: string };
 
 export type FlowSink = (event: FlowEvent) => void;
+
+/** The `onEvent` option. @throws FlowConfigError */
+export function listener(operator: string, option: string, sink: FlowSink | undefined): FlowSink | undefined {
+  return safeSink(callback(operator, option, sink));
+}
 
 /** The listener with its throws swallowed: telemetry must never break the flow it watches. */
 export function safeSink(sink: FlowSink | undefined): FlowSink | undefined {

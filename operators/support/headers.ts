@@ -8,8 +8,9 @@ const DECIMAL = /^\d+(?:\.\d+)?$/;
 /** An HTTP date in either form that names its zone; `Date.parse` alone would take `-5` for a year. */
 const HTTP_DATE = /^[A-Z][a-z]+, .+ GMT$/;
 
-/** One header by its lower-case name, in whatever spelling a record has it; the first of several values. */
-export function headerOf(headers: HeadersLike, name: string): string | undefined {
+/** One header by its lower-case name, in whatever spelling a record has it; the first of several values. None of what is no record. */
+export function headerOf(given: HeadersLike, name: string): string | undefined {
+  const headers = Object(given) as HeadersLike;
   const value = isGettable(headers) ? headers.get(name) : valueOf(headers, name);
   const first: unknown = Array.isArray(value) ? value[0] : value;
   return typeof first === 'string' || typeof first === 'number' ? String(first).trim() : undefined;

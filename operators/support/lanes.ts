@@ -4,7 +4,7 @@ import { count, durationMs, flag, known, oneOf, orDefault, positive, ratio } fro
 import type { Fairness, LaneOptions, Overflow } from './types.js';
 
 const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'] as const satisfies readonly Overflow[];
-const FIELDS = ['name', 'maxWaitMs', 'maxQueued', 'overflow', 'floor', 'weight', 'piggyback'];
+const FIELDS = ['name', 'maxWaitMs', 'maxQueued', 'overflow', 'floor', 'weight', 'piggyback'] as const;
 const KINDS = ['strict', 'wdrr', 'roundRobin', 'fifo'] as const;
 
 /** Share of the turns kept for a lower lane. */

@@ -2,12 +2,16 @@ import type { Observable, ObservableInput } from 'rxjs';
 import { from } from 'rxjs';
 import { FlowConfigError } from './errors.js';
 
-/** The `flush` option: whatever `from` takes. @throws FlowConfigError */
-export function notifier(operator: string, flush: ObservableInput<unknown> | undefined): Observable<unknown> | undefined {
-  if (flush === undefined) return undefined;
+/** An option that is whatever `from` takes. @throws FlowConfigError */
+export function stream<V>(operator: string, option: string, input: ObservableInput<V>): Observable<V> {
   try {
-    return from(flush);
+    return from(input);
   } catch {
-    throw new FlowConfigError(operator, 'flush', 'an Observable, promise or iterable', flush);
+    throw new FlowConfigError(operator, option, 'an Observable, promise or iterable', input);
   }
+}
+
+/** The same, or nothing: the `flush` option. @throws FlowConfigError */
+export function notifier(operator: string, option: string, input: ObservableInput<unknown> | undefined): Observable<unknown> | undefined {
+  return input === undefined ? undefined : stream(operator, option, input);
 }

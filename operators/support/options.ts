@@ -35,6 +35,13 @@ export function orDefault<V, D>(value: V | undefined, fallback: D): V | D {
   return value === undefined ? fallback : value;
 }
 
+/** An option about keys, or its default: without a `key` it would say nothing. */
+export function ofKeys<V, D>(operator: string, option: string, value: V | undefined, keyed: boolean, fallback: D): V | D {
+  if (value === undefined) return fallback;
+  if (!keyed) throw new FlowConfigError(operator, option, 'absent without a `key`', value);
+  return value;
+}
+
 /** A function, or nothing. */
 export function callback<F>(operator: string, option: string, value: F): F {
   if (value === undefined || typeof value === 'function') return value;
@@ -61,6 +68,41 @@ export function known(operator: string, options: unknown, names: readonly string
       throw new FlowConfigError(operator, name, `absent (known options: ${names.join(', ')})`, (options as Record<string, unknown>)[name]);
     }
   }
+}
+
+/** One option's value when it is good; throws {@link FlowConfigError} when not. Gets `undefined` for one that was left out and has no default. */
+export type Check = (operator: string, option: string, value: never) => unknown;
+
+/** Options after {@link checked}: what has a default is there. */
+export type Checked<O, D> = {
+  readonly [K in keyof O]-?: K extends keyof D | 'scheduler' ? Exclude<O[K], undefined> : undefined extends O[K] ? O[K] | undefined : O[K];
+};
+
+/** Every option with its default and checked; one that nobody knows is an error. `within` is what the options are part of, with a dot. */
+export function checked<O extends object, D extends object>(
+  operator: string,
+  options: O,
+  defaults: D,
+  checks: { readonly [K in keyof O]-?: Check },
+  within = '',
+): Checked<O, D> {
+  known(operator, options, Object.keys(checks));
+  const all: Record<string, unknown> = {};
+  for (const [name, check] of Object.entries<Check>(checks)) {
+    const value = orDefault(options[name as keyof O], defaults[name as keyof D] as unknown);
+    all[name] = check(operator, within + name, value as never);
+  }
+  return all as Checked<O, D>;
+}
+
+/** {@link oneOf} as a check. */
+export function words<const V extends string>(...allowed: readonly V[]): (operator: string, option: string, value: unknown) => V {
+  return (operator, option, value) => oneOf(operator, option, value, allowed);
+}
+
+/** For an option that is looked at together with others. */
+export function asGiven<V>(_operator: string, _option: string, value: V): V {
+  return value;
 }
 
 /** The names of all options: those that have defaults, and others. A call, because a bundler drops one that it is told is pure. */

@@ -150,3 +150,33 @@ export interface ItemContext {
   /** What the operator's `key` answered for the item; undefined without one. */
   readonly key: unknown;
 }
+
+export interface DrainOptions {
+  /** Longest time until everything is over, in ms; then the rest is given up. @defaultValue Infinity */
+  readonly timeoutMs?: number;
+}
+
+/** What became of everything that was accepted and not settled when a handle began to shut down. What its own caller gave up is in none. */
+export interface Drained {
+  /** Ended by itself, with a result or with an error of its own. */
+  readonly done: number;
+  /** On its way when the rest was given up: it may have had its effect on the other side. */
+  readonly aborted: number;
+  /** Given up before it was ever sent: it has had no effect, and can be sent again. */
+  readonly dropped: number;
+}
+
+/** How everything that accepts work comes to its end. */
+export interface Handle {
+  /**
+   * Takes nothing new and resolves when everything accepted is over, waiting for no window. What is not over within `timeoutMs` is given
+   * up as by `close`. Every call returns the same promise, which never rejects; a later call can only bring the end nearer.
+   */
+  drain(options?: DrainOptions): Promise<Drained>;
+  /** Takes nothing new and gives up at once what is not over. */
+  close(): void;
+  /** Drains when the signal aborts, at once if it has already. Nothing listens to the signal any more when everything is over. */
+  shutdownOn(signal: AbortSignal, options?: DrainOptions): this;
+  /** The same as `drain()`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void>;
+}

@@ -3,7 +3,17 @@ import * as z from 'zod';
 /** What untrusted input turned out to be. `problem` names the place and what was expected there, never the input itself. */
 export type Checked<T> = { readonly value: T } | { readonly problem: string };
 
-/** Reads JSON text and holds it against a schema. */
+/**
+ * Reads JSON text and holds it against a schema. Never throws: what is wrong comes back as `problem`.
+ *
+ * @example
+ * ```ts
+ * import { checkJson, questionsSchema } from 'sluice/edge';
+ *
+ * checkJson(questionsSchema, '[{ "question": "who?", "expected": "me" }]'); // => { value: [{ question: 'who?', expected: 'me' }] }
+ * checkJson(questionsSchema, 'who?'); // => { problem: 'not JSON' }
+ * ```
+ */
 export function checkJson<T>(schema: z.ZodType<T>, text: string): Checked<T> {
   let input: unknown;
   try {

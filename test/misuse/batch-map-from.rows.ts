@@ -10,5 +10,12 @@ const known = [...GATED_BATCH_OPTIONS.filter((name) => name !== 'overflow'), 'fa
 export const rows: MisuseTable = {
   operator: 'batchMapFrom',
   create: (options) => batchMapFrom(['a'], (items: readonly string[]) => of(items), nested(options) as never),
-  rows: [...gatedRows, ...badly('overflow', `absent (known options: ${known})`, 'error', 'dropOldest', 'block'), ...streamRows],
+  calls: { work: (work) => batchMapFrom(['a'], work), input: (input) => batchMapFrom(input, (items: readonly string[]) => of(items)) },
+  rows: [
+    ...badly('work', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
+    ...badly('input', 'an Iterable, an AsyncIterable or a ReadableStream', NaN, 0, -1, 1.5, Infinity, null, undefined, {}, () => ['a']),
+    ...gatedRows,
+    ...badly('overflow', `absent (known options: ${known})`, 'error', 'dropOldest', 'block'),
+    ...streamRows,
+  ],
 };

@@ -10,7 +10,9 @@ const known = [...GATED_BATCH_OPTIONS, 'failure', 'onSourceError'].join(', ');
 export const rows: MisuseTable = {
   operator: 'batchMap',
   create: (options) => batchMap((items: readonly string[]) => of(items), nested(options) as never),
+  calls: { work: (work) => batchMap(work) },
   rows: [
+    ...badly('work', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
     ...gatedRows,
     ...overflowRows,
     ...streamRows,

@@ -15,8 +15,14 @@ export const rows: MisuseTable = {
       (item) => of(item),
       options,
     ),
+  calls: {
+    key: (key) => concatMapBy(key, () => of(1)),
+    project: (project) => concatMapBy((item) => item, project),
+  },
   rows: [
-    ...slotRows,
+    ...badly('key', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
+    ...badly('project', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
+    ...slotRows(),
     ...badly(
       'overflow',
       "one of 'error', 'dropOldest', 'dropNewest', 'latest'",

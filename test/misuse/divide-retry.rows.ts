@@ -24,7 +24,17 @@ const KNOWN = 'limiter, concurrency, lane, weigh, id, classify, retry, split, at
 export const rows: MisuseTable = {
   operator: 'divideRetry',
   create: (options) => divideRetry((items: readonly string[]) => of(items), nested(options) as never),
+  calls: {
+    work: (work) => divideRetry(work),
+    'call.items': (items) => divideRetry(() => of([]))(items),
+    'call.context': (context) => divideRetry(() => of([]))([], context),
+    'DivideRetryContext.signal': (signal) => divideRetry(() => of([]))([], { signal }),
+  },
   rows: [
+    ...badly('call.items', 'an array', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, () => [1]),
+    ...badly('call.context', 'an object', 'text', null, true),
+    ...badly('DivideRetryContext.signal', 'an AbortSignal', NaN, 0, 'text', null, {}, () => undefined),
+    ...badly('work', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
     ...gatedRows.filter(({ option }) => SHARED.includes(option.split('.')[0]!)),
     ...badly('concurrency', 'a whole number >= 1 or Infinity', NaN, 0, -1, 1.5, -Infinity, '4', true, {}, null, of(4)),
     { option: 'concurrency', value: 4, expected: 'absent when a `limiter` is given', besides: { limiter: createLimiter() } },

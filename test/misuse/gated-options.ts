@@ -82,7 +82,7 @@ export const gatedRows: readonly MisuseRow[] = [
   ...badly('split.maxBlameRounds', 'a whole number >= 0 or Infinity', NaN, -1, 1.5, '4', {}),
   ...badly('attemptTimeoutMs', POSITIVE, ...badSizes),
   ...badly('itemDeadlineMs', DURATION, ...badDurations),
-  ...badly('burst', "one of 'asap', 'sync'", 'async', 0, NaN, true, {}),
+  ...badly('burst', "one of 'asap', 'tick', 'sync'", 'async', 0, NaN, true, {}),
   ...badly('onEvent', FUNCTION, console, ...badFunctions),
   ...badly('scheduler', 'an rxjs scheduler', NaN, 0, 'async', null, {}, { now: () => 0 }),
   ...badly('random', FUNCTION, ...badFunctions),

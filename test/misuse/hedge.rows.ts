@@ -8,7 +8,9 @@ const known = 'maxHedges, budget, delayMs, stats, limiter, job, classify, schedu
 export const rows: MisuseTable = {
   operator: 'hedge',
   create: (options) => hedge(() => of(1), options),
+  calls: { attempt: (attempt) => hedge(attempt) },
   rows: [
+    ...badly('attempt', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
     ...badly('delayMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, -Infinity, '50', null, {}),
     ...badly('maxHedges', 'a whole number >= 0', -1, 1.5, NaN, Infinity, '1', null),
     ...badly('stats', 'a HedgeStats', {}, 5, null, 'p95'),

@@ -8,9 +8,15 @@ const known = 'maxKeys, keepLast, debounceMs, onSourceError, key, scheduler, onE
 export const rows: MisuseTable = {
   operator: 'switchLatest',
   create: (options) => switchLatest(() => of(1), options),
+  calls: { project: (project) => switchLatest(project) },
   rows: [
+    ...badly('project', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
     ...badly('key', 'a function', 'id', 1, null, {}),
-    ...badly('maxKeys', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, -Infinity, '10', null, true),
+    ...badly('maxKeys', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, -Infinity, '10', null, true).map((row) => ({
+      ...row,
+      besides: { key: () => 1 },
+    })),
+    { option: 'maxKeys', value: 10, expected: 'absent without a `key`' },
     ...badly('keepLast', 'true or false', 0, 1, 'yes', null, NaN),
     ...badly('debounceMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, -Infinity, '5', null, {}),
     ...badly('onSourceError', "one of 'flush', 'abort', 'drain'", 'ignore', false, null, 0),

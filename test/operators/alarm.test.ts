@@ -184,11 +184,11 @@ describe('Alarm', () => {
 describe('schedulerOption', () => {
   it('takes a scheduler and defaults to asyncScheduler', () => {
     const scheduler = new VirtualTimeScheduler();
-    expect(schedulerOption('batch', scheduler)).toBe(scheduler);
-    expect(schedulerOption('batch', undefined)).toBe(asyncScheduler);
+    expect(schedulerOption('batch', 'scheduler', scheduler)).toBe(scheduler);
+    expect(schedulerOption('batch', 'scheduler', undefined)).toBe(asyncScheduler);
   });
 
   it.each([[5], [null], [{}], [{ now: () => 0 }], [{ schedule: () => undefined }]])('refuses %o', (value) => {
-    expect(() => schedulerOption('batch', value as never)).toThrow(FlowConfigError);
+    expect(() => schedulerOption('batch', 'scheduler', value as never)).toThrow(FlowConfigError);
   });
 });

@@ -1,8 +1,8 @@
 import { getEventListeners } from 'node:events';
 import type { Observable } from 'rxjs';
-import { firstValueFrom, map, NEVER, of, Subject, throwError, timer } from 'rxjs';
+import { asyncScheduler, firstValueFrom, map, mergeMap, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { BatcherOptions } from '../../operators/create-batcher.js';
+import type { BatcherOptions, CachedLoad } from '../../operators/create-batcher.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
@@ -13,7 +13,7 @@ const badRequest = Object.assign(new Error('forbidden words'), { status: 400 });
 const overloaded = Object.assign(new Error('overloaded'), { status: 503 });
 
 /** Answers in capitals after 10 ms and remembers its calls. */
-function shouting(options: BatcherOptions<string> = {}, fails: (items: readonly string[]) => Error | undefined = () => undefined) {
+function shouting(options: BatcherOptions<string, string> = {}, fails: (items: readonly string[]) => Error | undefined = () => undefined) {
   const calls: string[][] = [];
   const signals: AbortSignal[] = [];
   const work: BatchWork<string, string> = (items, { signal }) => {
@@ -99,7 +99,7 @@ describe('load', () => {
     const third = watch(batcher.load('c'));
     await vi.advanceTimersByTimeAsync(5);
     second.leave();
-    expect(batcher.snapshot()).toEqual({ queued: 1, executing: 1, heldBy: 'slot', heldBack: 0 });
+    expect(batcher.snapshot()).toEqual({ queued: 1, executing: 1, heldBy: 'slot', heldBack: 0, cached: 0 });
     first.leave();
     expect(signals[0]?.aborted).toBe(true);
     expect((signals[0]?.reason as DOMException).name).toBe('AbortError');
@@ -177,6 +177,14 @@ describe('loadAsync', () => {
     void closed.loadAsync('e');
     closed.close();
     void closed.loadAsync('f');
+    const caching = createBatcher(() => throwError(() => badRequest), { burst: 'sync', cache: { maxEntries: 1 } });
+    for (const options of [undefined, {}, { signal: aborted }]) void caching.loadAsync('g', options);
+    void caching.loadMany(['h', 'i']);
+    void createBatcher(() => NEVER, {
+      dedupe: () => {
+        throw badRequest;
+      },
+    }).loadAsync('j');
     await new Promise((done) => setTimeout(done, 5));
     process.off('unhandledRejection', listen);
     expect(unhandled).toEqual([]);
@@ -334,6 +342,275 @@ describe('dedupe', () => {
   });
 });
 
+describe('cache', () => {
+  /** A cached load is answered before the clock moves. */
+  async function asked(load: Promise<string>): Promise<string> {
+    await vi.advanceTimersByTimeAsync(10);
+    return load;
+  }
+
+  it('answers a known key in the same frame, however it is loaded, and sends nothing', async () => {
+    const { batcher, sent } = shouting({ cache: { maxEntries: 10 } });
+    await asked(batcher.loadAsync('a'));
+    expect(watch(batcher.load('a')).seen).toEqual(['A', 'complete']);
+    const known = { status: 'fulfilled', value: 'A', input: 'a', index: -1, id: '', attempts: 0 };
+    expect(watch(batcher.loadSettled('a')).seen).toEqual([known, 'complete']);
+    expect(await batcher.loadMany(['a'])).toEqual([known]);
+    expect(await batcher.loadAsync('a', { signal: new AbortController().signal, deadlineMs: 0 })).toBe('A');
+    expect(sent()).toEqual(['a']);
+  });
+
+  it('shares what is under way without a dedupe option, and goes by the key of one that is there', async () => {
+    const { batcher, calls } = shouting({ cache: { maxEntries: 10 }, dedupe: (item) => item.toLowerCase() });
+    expect(await asked(Promise.all(['a', 'A', 'b'].map((item) => batcher.loadAsync(item))).then(String))).toBe('A,A,B');
+    expect(await batcher.loadAsync('B')).toBe('B');
+    expect(calls).toEqual([['a', 'b']]);
+  });
+
+  it('forgets the key not asked for longest', async () => {
+    const { batcher, sent } = shouting({ cache: { maxEntries: 2 }, maxSize: 1 });
+    for (const item of ['a', 'b', 'a', 'c', 'a', 'b']) await asked(batcher.loadAsync(item));
+    expect(sent()).toEqual(['a', 'b', 'c', 'b']);
+    expect(batcher.snapshot().cached).toBe(2);
+  });
+
+  it('stays within its bound over 100,000 keys', async () => {
+    const work = (items: readonly number[]) => of(items);
+    const batcher = createBatcher<number, number>(work, { maxSize: 1000, maxQueued: Infinity, cache: { maxEntries: 100 } });
+    const results = await batcher.loadMany(Array.from({ length: 1e5 }, (_, i) => i));
+    expect(results.every((result, i) => result.status === 'fulfilled' && result.value === i)).toBe(true);
+    expect(batcher.snapshot()).toEqual({ queued: 0, executing: 0, heldBy: 'window', heldBack: 0, cached: 100 });
+    expect(await batcher.loadMany([99_899, 99_900, 99_999])).toMatchObject([{ attempts: 1 }, { attempts: 0 }, { attempts: 0 }]);
+  });
+
+  it('forgets a value that is too old, counted from when it came, without a timer', async () => {
+    const { batcher, sent } = shouting({ cache: { maxEntries: 10, ttlMs: 100 } });
+    await asked(batcher.loadAsync('a'));
+    expect(vi.getTimerCount()).toBe(0);
+    await vi.advanceTimersByTimeAsync(99);
+    expect(await batcher.loadAsync('a')).toBe('A');
+    await vi.advanceTimersByTimeAsync(1);
+    expect(await asked(batcher.loadAsync('a'))).toBe('A');
+    expect(sent()).toEqual(['a', 'a']);
+    batcher.prime('p', 'P');
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await asked(batcher.loadAsync('p'))).toBe('P');
+    expect(sent()).toEqual(['a', 'a', 'p']);
+  });
+
+  it('does not keep a value longer because the clock is put back', async () => {
+    let lostMs = 0;
+    const scheduler = { now: () => asyncScheduler.now() - lostMs, schedule: asyncScheduler.schedule.bind(asyncScheduler) };
+    const { batcher, sent } = shouting({ cache: { maxEntries: 10, ttlMs: 100 }, scheduler });
+    await asked(batcher.loadAsync('a'));
+    lostMs = 3_600_000;
+    expect(await asked(batcher.loadAsync('a'))).toBe('A');
+    await vi.advanceTimersByTimeAsync(100);
+    await asked(batcher.loadAsync('a'));
+    expect(sent()).toEqual(['a', 'a']);
+  });
+
+  it('does not remember failures, nor what was left, nor what was closed', async () => {
+    let failing = true;
+    const { batcher, sent } = shouting({ cache: { maxEntries: 10 } }, () => (failing ? badRequest : undefined));
+    await Promise.all([expect(batcher.loadAsync('a')).rejects.toBe(badRequest), vi.advanceTimersByTimeAsync(10)]);
+    failing = false;
+    const load = watch(batcher.load('a'));
+    await vi.advanceTimersByTimeAsync(5);
+    load.leave();
+    expect(await asked(batcher.loadAsync('a'))).toBe('A');
+    expect(sent()).toEqual(['a', 'a', 'a']);
+    const closed = batcher.loadAsync('b').catch((error: unknown) => error);
+    batcher.close();
+    expect(await closed).toBeInstanceOf(ClosedError);
+    expect(batcher.snapshot().cached).toBe(1);
+  });
+
+  it('does not keep a load whose signal aborts from leaving, nor the others from their answer', async () => {
+    const { batcher, signals, sent } = shouting({ cache: { maxEntries: 10 } });
+    const stop = new AbortController();
+    const stays = batcher.loadAsync('a');
+    const leaves = batcher.loadAsync('a', { signal: stop.signal }).catch((error: unknown) => error);
+    await vi.advanceTimersByTimeAsync(5);
+    stop.abort('enough');
+    expect(await leaves).toBe('enough');
+    expect(signals[0]?.aborted).toBe(false);
+    expect(await asked(stays)).toBe('A');
+    await expect(batcher.loadAsync('a', { signal: stop.signal })).rejects.toBe('enough');
+    expect(sent()).toEqual(['a']);
+  });
+
+  it('gives loads without options the same promise, and others one of their own', async () => {
+    const { batcher } = shouting({ cache: { maxEntries: 10 }, lanes: [{ name: 'urgent' }, { name: 'later' }] });
+    const load = batcher.loadAsync('a');
+    const others = [batcher.loadAsync('a', { lane: 'urgent' }), batcher.loadAsync('a', { signal: new AbortController().signal })];
+    expect(batcher.loadAsync('a')).toBe(load);
+    for (const other of others) expect(other).not.toBe(load);
+    await asked(load);
+    expect(batcher.loadAsync('a')).toBe(load);
+    expect(await Promise.all(others)).toEqual(['A', 'A']);
+  });
+
+  it('remembers the value of a load with a deadline of its own, unless something was cleared meanwhile', async () => {
+    const { batcher, sent } = shouting({ cache: { maxEntries: 10 } });
+    await asked(batcher.loadAsync('a', { deadlineMs: 50 }));
+    expect(await batcher.loadAsync('a')).toBe('A');
+    const meanwhile = batcher.loadAsync('b', { deadlineMs: 50 });
+    batcher.clear('b');
+    await asked(meanwhile);
+    await asked(batcher.loadAsync('b'));
+    expect(sent()).toEqual(['a', 'b', 'b']);
+    const late = batcher.loadAsync('c', { deadlineMs: 50 });
+    batcher.prime('c', 'primed');
+    expect(await asked(late)).toBe('C');
+    expect(await batcher.loadAsync('c')).toBe('primed');
+  });
+
+  it('keeps the promise of whoever waits for a cleared key', async () => {
+    const { batcher, calls } = shouting({ cache: { maxEntries: 10 } });
+    const before = batcher.loadAsync('a');
+    const watched = watch(batcher.clear('b').load('a'));
+    const after = batcher.clear('a').loadAsync('a');
+    expect(after).not.toBe(before);
+    expect(await asked(Promise.all([before, after]).then(String))).toBe('A,A');
+    expect(watched.seen).toEqual(['A', 'complete']);
+    expect(calls).toEqual([['a', 'a']]);
+  });
+
+  it('answers nobody after drain or close', async () => {
+    const { batcher } = shouting({ cache: { maxEntries: 10 } });
+    batcher.prime('a', 'A');
+    expect(await batcher.loadAsync('a')).toBe('A');
+    await batcher.drain();
+    await expect(batcher.loadAsync('a')).rejects.toBeInstanceOf(ClosedError);
+    expect(await batcher.loadMany(['a'])).toMatchObject([{ status: 'rejected', index: -1, reason: { code: 'FLOW_CLOSED' } }]);
+  });
+
+  it('answers a load made from inside the answer', () => {
+    const batcher = createBatcher<string, string>((items) => of(items), { burst: 'sync', cache: { maxEntries: 10 } });
+    const { seen } = watch(batcher.load('a').pipe(mergeMap((first) => batcher.load('a').pipe(map((second) => first + second)))));
+    expect(seen).toEqual(['aa', 'complete']);
+    expect(batcher.snapshot().cached).toBe(1);
+  });
+
+  it('does nothing in clear and prime without one, but that a new load goes its own way', async () => {
+    const { batcher, calls } = shouting({ dedupe: (item) => item });
+    const loads = [batcher.prime('a', 'primed').loadAsync('a'), batcher.loadAsync('a'), batcher.clearAll().loadAsync('a')];
+    expect(await asked(Promise.all(loads).then(String))).toBe('A,A,A');
+    expect(calls).toEqual([['a', 'a']]);
+    const plain = shouting().batcher;
+    expect(plain.clear('a').clearAll().prime('a', 'primed')).toBe(plain);
+    expect(plain.snapshot().cached).toBe(0);
+    expect(await asked(plain.loadAsync('a'))).toBe('A');
+  });
+
+  it('refuses an error to prime', () => {
+    const batcher = createBatcher<string, unknown>((items) => of(items));
+    expect(() => batcher.prime('a', badRequest)).toThrow(
+      'createBatcher: expected `value` to be a value, because failures are not remembered, got an object of type Error',
+    );
+  });
+
+  it('rejects the load, and throws from clear and prime, when no key can be made', async () => {
+    const cause = new Error('no key');
+    const { batcher } = shouting({
+      cache: { maxEntries: 10 },
+      dedupe: () => {
+        throw cause;
+      },
+    });
+    const wanted = { code: 'FLOW_CALLBACK', callback: 'dedupe', cause };
+    await expect(batcher.loadAsync('a')).rejects.toMatchObject(wanted);
+    await expect(batcher.loadAsync('a', {})).rejects.toMatchObject(wanted);
+    expect(await batcher.loadMany(['a'])).toMatchObject([{ status: 'rejected', reason: wanted }]);
+    expect(() => batcher.clear('a')).toThrow('createBatcher: `dedupe` threw');
+    expect(() => batcher.prime('a', 'A')).toThrow('createBatcher: `dedupe` threw');
+  });
+
+  it('still moves a waiting item to a more urgent lane', async () => {
+    const lanes = [{ name: 'urgent' }, { name: 'later' }];
+    const { batcher, sent } = shouting({ cache: { maxEntries: 10 }, lanes, maxSize: 1, concurrency: 1 });
+    const loads = [batcher.loadAsync('busy'), batcher.loadAsync('a'), batcher.loadAsync('b'), batcher.loadAsync('b', { lane: 'urgent' })];
+    await vi.advanceTimersByTimeAsync(100);
+    expect(await Promise.all(loads)).toEqual(['BUSY', 'A', 'B', 'B']);
+    expect(sent()).toEqual(['busy', 'b', 'a']);
+    expect(() => batcher.loadAsync('a', { lane: 'typo' })).toThrow('createBatcher: lane `typo` is not one of `urgent`, `later`');
+  });
+
+  describe('that is a map of yours', () => {
+    it('holds objects with the value, and may be shared by batchers', async () => {
+      const cache = new Map<string, CachedLoad<string>>();
+      const { batcher, sent } = shouting({ cache });
+      await asked(batcher.loadAsync('a'));
+      expect([...cache].map(([key, { value }]) => [key, value])).toEqual([['a', 'A']]);
+      cache.set('b', { value: 'yours' });
+      const other = shouting({ cache });
+      expect(await other.batcher.loadMany(['a', 'b'])).toMatchObject([{ value: 'A' }, { value: 'yours' }]);
+      expect(await batcher.loadAsync('b')).toBe('yours');
+      expect([sent(), other.sent(), batcher.snapshot().cached]).toEqual([['a'], [], 0]);
+    });
+
+    it('rejects the load alone when its get throws or answers something else', async () => {
+      const cause = new Error('broken');
+      const get = vi.fn((): CachedLoad<string> | undefined => {
+        throw cause;
+      });
+      const { batcher } = shouting({ cache: { get, set: () => undefined, delete: () => undefined, clear: () => undefined } });
+      await expect(batcher.loadAsync('a')).rejects.toMatchObject({ code: 'FLOW_CALLBACK', callback: 'cache.get', cause });
+      for (const answer of ['A', null, {}, 5]) {
+        get.mockReturnValueOnce(answer as never);
+        await expect(batcher.loadAsync('a')).rejects.toThrow(
+          'createBatcher: `cache.get` must return undefined or what `cache.set` was given',
+        );
+      }
+      get.mockReturnValue(undefined);
+      expect(await asked(batcher.loadAsync('a'))).toBe('A');
+    });
+
+    it('does not cost anybody the answer when its set throws', async () => {
+      const broken = (): never => {
+        throw new Error('full');
+      };
+      const { batcher } = shouting({ cache: { get: () => undefined, set: broken, delete: broken, clear: broken } });
+      expect(await asked(batcher.loadAsync('a'))).toBe('A');
+      expect(batcher.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+      expect(() => batcher.clear('a')).toThrow('createBatcher: `cache.delete` threw');
+      expect(() => batcher.clearAll()).toThrow('createBatcher: `cache.clear` threw');
+    });
+  });
+});
+
+describe('loadMany', () => {
+  it('tells what became of each item, in their order', async () => {
+    const { batcher } = shouting({ maxSize: 2 }, (items) => (items.includes('x') ? badRequest : undefined));
+    const answer = batcher.loadMany(['a', 'x', 'b']);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(await answer).toMatchObject([
+      { status: 'fulfilled', value: 'A', input: 'a', index: 0 },
+      { status: 'rejected', reason: badRequest, input: 'x', index: 1 },
+      { status: 'fulfilled', value: 'B', input: 'b', index: 2 },
+    ]);
+  });
+
+  it('gives its options to each of them, and does not reject when they leave', async () => {
+    const stop = new AbortController();
+    const { batcher, signals } = shouting({ lanes: [{ name: 'urgent' }, { name: 'later' }] });
+    const answer = batcher.loadMany(['a', 'b'], { signal: stop.signal, lane: 'urgent', deadlineMs: 60_000 });
+    await vi.advanceTimersByTimeAsync(5);
+    stop.abort('enough');
+    expect((await answer).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    expect(signals[0]?.aborted).toBe(true);
+    expect(getEventListeners(stop.signal, 'abort')).toHaveLength(0);
+  });
+
+  it('answers an empty list, and refuses what is none', async () => {
+    const { batcher } = shouting();
+    expect(await batcher.loadMany([])).toEqual([]);
+    expect(() => batcher.loadMany('ab' as never)).toThrow("createBatcher: expected `items` to be an array, got 'ab' (string)");
+    expect(() => batcher.loadMany(['a'], { deadlineMs: -1 })).toThrow('createBatcher: expected `deadlineMs` to be');
+  });
+});
+
 describe('lanes', () => {
   it('are named by the load before the lane option, which comes before the last lane', async () => {
     const events: FlowEvent[] = [];
@@ -418,7 +695,7 @@ describe('flush', () => {
     await vi.advanceTimersByTimeAsync(100);
     expect(await Promise.all(first)).toEqual(['A', 'B']);
     expect(sent()).toEqual(['ab']);
-    expect(batcher.snapshot()).toEqual({ queued: 1, executing: 0, heldBy: 'window', heldBack: 0 });
+    expect(batcher.snapshot()).toEqual({ queued: 1, executing: 0, heldBy: 'window', heldBack: 0, cached: 0 });
     await vi.advanceTimersByTimeAsync(1000);
     expect(await second).toBe('C');
   });
@@ -539,11 +816,11 @@ describe('snapshot', () => {
   it('tells what waits, for what, and what is under way', async () => {
     const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, burstSeconds: 1, headroom: 1 });
     const { batcher } = shouting({ limiter, maxSize: 1, burst: 'sync' });
-    expect(batcher.snapshot()).toEqual({ queued: 0, executing: 0, heldBy: 'window', heldBack: 0 });
+    expect(batcher.snapshot()).toEqual({ queued: 0, executing: 0, heldBy: 'window', heldBack: 0, cached: 0 });
     const loads = ['a', 'b', 'c'].map((item) => batcher.loadAsync(item));
-    expect(batcher.snapshot()).toEqual({ queued: 2, executing: 1, heldBy: 'slot', heldBack: 0 });
+    expect(batcher.snapshot()).toEqual({ queued: 2, executing: 1, heldBy: 'slot', heldBack: 0, cached: 0 });
     await vi.advanceTimersByTimeAsync(20);
-    expect(batcher.snapshot()).toEqual({ queued: 2, executing: 0, heldBy: 'rate', heldBack: 0 });
+    expect(batcher.snapshot()).toEqual({ queued: 2, executing: 0, heldBy: 'rate', heldBack: 0, cached: 0 });
     await vi.advanceTimersByTimeAsync(5000);
     expect(await Promise.all(loads)).toEqual(['A', 'B', 'C']);
   });

@@ -62,6 +62,6 @@ describe('the page of', () => {
 
   it('an operator with options is compared with its type', () => {
     expect(optionsOf('batch-map')).toEqual(expect.arrayContaining(['maxSize', 'order', 'failure', 'onEvent']));
-    expect(operators.filter((name) => optionsOf(name) === undefined)).toEqual(['classify-error', 'from-stream']);
+    expect(operators.filter((name) => optionsOf(name) === undefined)).toEqual(['classify-error', 'from-native', 'from-stream']);
   });
 });

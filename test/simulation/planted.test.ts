@@ -41,8 +41,8 @@ const BUGS: readonly Bug[] = [
   {
     name: 'results shifted by one',
     file: 'support/batching/stitch.ts',
-    from: 'const entry = list[i];',
-    to: 'const entry = list[(i + 1) % size];',
+    from: ': (list as readonly R[]);',
+    to: ': ([...list.slice(1), list[0]] as R[]);',
     says: /item \d+ got /,
   },
   {

@@ -1,3 +1,5 @@
+import { readdirSync } from 'node:fs';
+
 /** One bad option and what is said about it. */
 export interface MisuseRow {
   readonly option: string;
@@ -14,10 +16,31 @@ export interface MisuseTable {
   readonly operator: string;
   /** Calls it with the options. */
   readonly create: (options: never) => unknown;
+  /** What is not one of the options: an argument (`work`), or what a method takes (`penalize.pauseMs`, `LimiterJob.timeoutMs`). */
+  readonly calls?: Readonly<Record<string, (value: never) => unknown>>;
+  /** True when there are no options: everything is said in `calls`. */
+  readonly optionless?: true;
   readonly rows: readonly MisuseRow[];
 }
 
 /** The same expectation for many values. */
 export function badly(option: string, expected: string, ...values: readonly unknown[]): MisuseRow[] {
   return values.map((value) => ({ option, value, expected }));
+}
+
+/** Every table of `test/misuse`. */
+export async function misuseTables(): Promise<readonly MisuseTable[]> {
+  const names = readdirSync(new URL('../misuse/', import.meta.url)).flatMap((file) => /^(.+)\.rows\.ts$/.exec(file)?.[1] ?? []);
+  return Promise.all(names.sort().map(async (name) => ((await import(`../misuse/${name}.rows.ts`)) as { rows: MisuseTable }).rows));
+}
+
+/** Says one thing, right or wrong, in the place it belongs to. */
+export function say({ create, calls }: MisuseTable, { option, value, besides }: Omit<MisuseRow, 'expected'>): unknown {
+  const call = calls?.[option];
+  return call ? call(value as never) : create({ ...besides, [option]: value } as never);
+}
+
+/** What an error calls it: `timeoutMs`, and not `LimiterJob.timeoutMs`. */
+export function reported({ calls }: MisuseTable, option: string): string {
+  return calls && option in calls ? option.replace(/^\w+\./, '') : option;
 }

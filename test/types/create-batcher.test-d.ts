@@ -1,7 +1,7 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { Batcher, BatcherOptions, BatcherSnapshot } from '../../operators/create-batcher.js';
+import type { Batcher, BatcherOptions, BatcherSnapshot, CachedLoad, LoadCacheMap } from '../../operators/create-batcher.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import type { Settled } from '../../operators/support/types.js';
 
@@ -41,6 +41,19 @@ describe('createBatcher', () => {
     });
   });
 
+  it('loads many, clears and primes', () => {
+    const batcher = createBatcher(lengths, { cache: { maxEntries: 10, ttlMs: 1000 } });
+    expectTypeOf(batcher.loadMany(['a'], { lane: 'urgent' })).toEqualTypeOf<Promise<Settled<string, number>[]>>();
+    expectTypeOf(batcher.clear('a').clearAll().prime('a', 1)).toEqualTypeOf<Batcher<string, number>>();
+    expectTypeOf(batcher.snapshot().cached).toEqualTypeOf<number>();
+  });
+
+  it('takes a map as its cache', () => {
+    expectTypeOf(createBatcher(lengths, { cache: new Map() })).toEqualTypeOf<Batcher<string, number>>();
+    expectTypeOf(createBatcher(lengths, { cache: new Map<string, CachedLoad<number>>() })).toEqualTypeOf<Batcher<string, number>>();
+    expectTypeOf<Map<unknown, CachedLoad<number>>>().toExtend<LoadCacheMap<number>>();
+  });
+
   it('refuses wrong items and options', () => {
     const batcher = createBatcher(lengths);
     // @ts-expect-error not an item
@@ -51,8 +64,18 @@ describe('createBatcher', () => {
     void batcher.load('a', { signal: new AbortController() });
     // @ts-expect-error not an option of a load
     void batcher.load('a', { timeoutMs: 5 });
-    // @ts-expect-error there is no cache
+    // @ts-expect-error not an option of a cache
     createBatcher(lengths, { cache: { max: 100 } });
+    // @ts-expect-error a cache has a bound
+    createBatcher(lengths, { cache: { ttlMs: 1000 } });
+    // @ts-expect-error holds values of another kind
+    createBatcher(lengths, { cache: new Map<string, CachedLoad<Date>>() });
+    // @ts-expect-error cannot forget
+    createBatcher(lengths, { cache: { get: () => undefined, set: () => undefined } });
+    // @ts-expect-error not a value of the work
+    void batcher.prime('a', 'one');
+    // @ts-expect-error not a list of items
+    void batcher.loadMany('ab');
     // @ts-expect-error there is no source
     createBatcher(lengths, { onSourceError: 'drain' });
   });

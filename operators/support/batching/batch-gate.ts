@@ -24,6 +24,7 @@ export class BatchGate<T, R> implements Bidder {
   readonly #host: GateHost;
   /** Without `weigh` a weight is a count, not a number of tokens. */
   readonly #weighs: boolean;
+  readonly #maxWeight: number;
   readonly ownsLimiter: boolean;
   #place: Place | undefined;
   #lane = -1;
@@ -38,6 +39,7 @@ export class BatchGate<T, R> implements Bidder {
     this.#queue = queue;
     this.#host = host;
     this.#weighs = config.weigh !== undefined;
+    this.#maxWeight = config.maxWeight;
     this.ownsLimiter = typeof config.limiter === 'function';
     this.limiter = typeof config.limiter === 'function' ? config.limiter() : config.limiter;
   }
@@ -54,7 +56,7 @@ export class BatchGate<T, R> implements Bidder {
 
   /** What a batch may weigh: no more than the limiter can ever grant at once. */
   get aim(): number {
-    return this.#charges ? Math.min(this.#config.maxWeight, this.limiter.tokenCapacity) : this.#config.maxWeight;
+    return this.#charges ? Math.min(this.#maxWeight, this.limiter.tokenCapacity) : this.#maxWeight;
   }
 
   /** What one item may weigh. */

@@ -59,7 +59,7 @@ export interface EngineConfig<T> {
   readonly split: ((size: number) => SplitRule) | undefined;
   readonly attemptTimeoutMs: number;
   readonly itemDeadlineMs: number | ((item: T) => number);
-  readonly burst: 'asap' | 'sync';
+  readonly burst: 'asap' | 'tick' | 'sync';
   readonly onEvent: FlowSink | undefined;
   readonly scheduler: SchedulerLike | undefined;
   readonly random: () => number;
@@ -101,7 +101,7 @@ export function engineConfig<T, R>(
       ? required(operator, 'joinResults', joinResults)
       : callback(operator, 'joinResults', joinResults)) as EngineConfig<T>['joinResults'],
     closeWhen: callback(operator, 'closeWhen', options.closeWhen),
-    flush$: notifier(operator, options.flush),
+    flush$: notifier(operator, 'flush', options.flush),
     order,
     key: order === 'perKey' ? required(operator, 'key', key) : callback(operator, 'key', key),
     failFast: false,
@@ -116,9 +116,9 @@ export function engineConfig<T, R>(
     split: splitRule(operator, options.split),
     attemptTimeoutMs: positive(operator, 'attemptTimeoutMs', orDefault(options.attemptTimeoutMs, d.attemptTimeoutMs)),
     itemDeadlineMs: typeof itemDeadlineMs === 'function' ? itemDeadlineMs : durationMs(operator, 'itemDeadlineMs', itemDeadlineMs),
-    burst: oneOf(operator, 'burst', orDefault(options.burst, d.burst), ['asap', 'sync']),
+    burst: oneOf(operator, 'burst', orDefault(options.burst, d.burst), ['asap', 'tick', 'sync']),
     onEvent: safeSink(callback(operator, 'onEvent', options.onEvent)),
-    scheduler: options.scheduler === undefined ? undefined : schedulerOption(operator, options.scheduler),
+    scheduler: options.scheduler === undefined ? undefined : schedulerOption(operator, 'scheduler', options.scheduler),
     random: callback(operator, 'random', options.random) ?? Math.random,
     ...gate(operator, options, table),
   };

@@ -1,7 +1,7 @@
 import type { OrderedPlace } from '../../kernel/reorder-buffer.js';
 import { ReorderBuffer } from '../../kernel/reorder-buffer.js';
 import { Ring } from '../../kernel/ring.js';
-import { CallbackError, OverflowError } from '../errors.js';
+import { CallbackError, isFlowError } from '../errors.js';
 import type { EngineConfig } from './batch-options.js';
 import type { Job, Whole } from './job.js';
 import { DONE } from './job.js';
@@ -126,7 +126,7 @@ export class BatchOutbox<T, R> {
     else job.value = outcome as R;
     // What ends the stream does not wait for its turn, and what was dropped takes up no room.
     if (job.place === undefined || (failed && this.#config.failFast)) this.#ready.push(job);
-    else this.#order?.ready(job.place, !(outcome instanceof OverflowError));
+    else this.#order?.ready(job.place, !isFlowError(outcome, 'FLOW_OVERFLOW'));
     this.#config.onEvent?.({
       type: 'settled',
       operator: this.#config.operator,

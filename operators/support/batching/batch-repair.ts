@@ -11,7 +11,8 @@ import type { EngineConfig, SplitRule } from './batch-options.js';
 import type { BatchQueue } from './batch-queue.js';
 import type { Call, Job, Root, Search } from './job.js';
 import { DONE, FLYING, Group, WAITING } from './job.js';
-import { positionsOf, stitch } from './stitch.js';
+import type { Outcome } from './stitch.js';
+import { Failure, positionsOf, stitch } from './stitch.js';
 
 /** What a repair needs of the engine it belongs to. */
 export interface RepairHost<T, R> {
@@ -54,11 +55,11 @@ export class BatchRepair<T, R> {
     const again: Job<T, R>[] = [];
     let allGood = true;
     let slowest: Verdict | undefined;
-    for (const [i, outcome] of outcomes.entries()) {
-      const job = call.jobs[i] as Job<T, R>;
+    for (const [i, job] of call.jobs.entries()) {
       if (job.state !== FLYING) continue;
-      if (outcome.ok) {
-        this.#host.fulfil(job, outcome.value);
+      const outcome = outcomes[i] as Outcome<R>;
+      if (!(outcome instanceof Failure)) {
+        this.#host.fulfil(job, outcome);
         continue;
       }
       allGood = false;

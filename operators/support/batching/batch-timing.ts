@@ -1,5 +1,5 @@
 import type { SchedulerLike, Subscription } from 'rxjs';
-import { asapScheduler } from 'rxjs';
+import { asapScheduler, asyncScheduler } from 'rxjs';
 import { isAmount, unusable } from '../answers.js';
 import { ask } from '../ask.js';
 import type { FlushReason } from '../events.js';
@@ -24,6 +24,8 @@ export class BatchTiming<T, R> {
   readonly #boundaries: Boundaries;
   readonly #host: TimingHost;
   readonly #frameScheduler: SchedulerLike;
+  /** No timer fires before a frame is over. */
+  readonly #isMicro: boolean;
   /** Ends the current frame; until then a batch that is not full waits for the rest of its burst. */
   #frame: Subscription | undefined;
   /** When its first item was accepted. */
@@ -36,7 +38,8 @@ export class BatchTiming<T, R> {
     this.#gate = gate;
     this.#boundaries = boundaries;
     this.#host = host;
-    this.#frameScheduler = config.scheduler ?? asapScheduler;
+    this.#frameScheduler = config.scheduler ?? (config.burst === 'tick' ? asyncScheduler : asapScheduler);
+    this.#isMicro = this.#frameScheduler === asapScheduler;
   }
 
   /** Whether nothing more will come, so that nothing waits for company. */
@@ -55,18 +58,15 @@ export class BatchTiming<T, R> {
     this.landFrame();
   }
 
-  /**
-   * When the open frame began, for its later items: to look at the clock costs more than to queue one, and no timer fires before the
-   * frame is over. That is so for microtasks only, not for a scheduler of yours.
-   */
+  /** When the open frame began, for its later items, when nothing can tell: to look at the clock costs more than to queue one. */
   get burstAt(): number | undefined {
-    return this.#frame === undefined || this.#config.scheduler !== undefined ? undefined : this.#framedAt;
+    return this.#isMicro && this.#frame !== undefined ? this.#framedAt : undefined;
   }
 
   /** An item has come: whether it waits for the end of its frame. */
   waitsForFrame(acceptedAt: number): boolean {
     if (this.#isFull) return false;
-    if (this.#config.burst === 'asap' && this.#frame === undefined) {
+    if (this.#config.burst !== 'sync' && this.#frame === undefined) {
       const frame = this.#frameScheduler.schedule(() => {
         this.landFrame();
         this.#host.framed();

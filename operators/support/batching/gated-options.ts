@@ -121,8 +121,12 @@ export interface GatedBatchOptions<T, R = never> {
   readonly attemptTimeoutMs?: number;
   /** Longest time from acceptance to result, in ms; waiting and backoff included. @defaultValue Infinity */
   readonly itemDeadlineMs?: number | ((item: T) => number);
-  /** `'asap'` forms the batch at the end of the current frame, so that a synchronous burst travels together; `'sync'` does not wait. @defaultValue 'asap' */
-  readonly burst?: 'asap' | 'sync';
+  /**
+   * What counts as one burst, which travels together: what comes synchronously, up to the next promise callback (`'asap'`), everything up
+   * to the next timer, however long its chains of promises (`'tick'`, about 1 ms), or single items (`'sync'`). With a `scheduler` of
+   * yours, `'asap'` ends where its delay of 0 does. @defaultValue 'asap'
+   */
+  readonly burst?: 'asap' | 'tick' | 'sync';
   readonly onEvent?: FlowSink;
   /** Clock and timers. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;

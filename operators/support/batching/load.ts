@@ -1,5 +1,6 @@
 import type { Subscriber } from 'rxjs';
-import { onAbort } from '../abort.js';
+import type { SignalGroup } from '../signal-groups.js';
+import { SignalGroups } from '../signal-groups.js';
 import type { Settled } from '../types.js';
 import type { Job } from './job.js';
 import { FLYING } from './job.js';
@@ -9,6 +10,8 @@ export interface Party<T, R> {
   job: Job<T, R> | undefined;
   /** Nobody waits for the item. */
   readonly isEmpty: boolean;
+  /** The item, when others may join. */
+  readonly shared: SharedItem<T, R> | undefined;
   add(load: Load<T, R>): void;
   /** False when it was not waiting. */
   remove(load: Load<T, R>): boolean;
@@ -20,13 +23,20 @@ export abstract class Load<T, R> implements Party<T, R> {
   job: Job<T, R> | undefined;
   /** Set before the item is offered: a caller may leave while that is going on. */
   party: Party<T, R> | undefined;
-  signalLoads: SignalLoads<T, R> | undefined;
+  /** With everything else that its signal ends. */
+  stopping: SignalGroup<Load<T, R>> | undefined;
 
   get isEmpty(): boolean {
     return this.party !== this;
   }
 
+  get shared(): undefined {
+    return undefined;
+  }
+
   abstract settled(job: Job<T, R>): void;
+  /** There was a value already. */
+  abstract given(value: R): void;
   /** Left, or never accepted. */
   abstract refused(error: unknown): void;
 
@@ -46,23 +56,37 @@ export abstract class Load<T, R> implements Party<T, R> {
   }
 
   end(job: Job<T, R>): void {
-    this.signalLoads?.remove(this);
+    this.stopping?.remove(this);
     this.settled(job);
+  }
+}
+
+/** Makes promises for others to settle, all with the same function: one for each would cost as much as the promise does. */
+export class Promises<R> {
+  /** These settle the promise made last. */
+  resolve: (value: R) => void = noop;
+  reject: (error: unknown) => void = noop;
+  readonly #take = (resolve: (value: R) => void, reject: (error: unknown) => void): void => {
+    this.resolve = resolve;
+    this.reject = reject;
+  };
+
+  next(): Promise<R> {
+    return new Promise(this.#take);
   }
 }
 
 /** `loadAsync`. */
 export class PromiseLoad<T, R> extends Load<T, R> {
   readonly promise: Promise<R>;
-  #resolve: (value: R) => void = noop;
-  #reject: (error: unknown) => void = noop;
+  readonly #resolve: (value: R) => void;
+  readonly #reject: (error: unknown) => void;
 
-  constructor() {
+  constructor(promises: Promises<R>) {
     super();
-    this.promise = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
+    this.promise = promises.next();
+    this.#resolve = promises.resolve;
+    this.#reject = promises.reject;
   }
 
   settled(job: Job<T, R>): void {
@@ -70,10 +94,12 @@ export class PromiseLoad<T, R> extends Load<T, R> {
     else this.#resolve(job.value);
   }
 
+  given(value: R): void {
+    this.#resolve(value);
+  }
+
   refused(error: unknown): void {
-    // Whoever awaits it still sees the rejection; whoever does not is not killed by it. Only now: a handler costs a promise.
-    this.promise.catch(noop);
-    this.#reject(error);
+    rejectQuietly(this.promise, this.#reject, error);
   }
 }
 
@@ -90,9 +116,13 @@ export class StreamLoad<T, R> extends Load<T, R> {
     if (job.failed) {
       this.#to.error(job.reason);
     } else {
-      this.#to.next(job.value);
-      this.#to.complete();
+      this.given(job.value);
     }
+  }
+
+  given(value: R): void {
+    this.#to.next(value);
+    this.#to.complete();
   }
 
   refused(error: unknown): void {
@@ -100,41 +130,122 @@ export class StreamLoad<T, R> extends Load<T, R> {
   }
 }
 
-/** `loadSettled`. */
-export class SettledLoad<T, R> extends Load<T, R> {
-  readonly #to: Subscriber<Settled<T, R>>;
+/** Tells what became of the item, whatever that is. */
+abstract class TellingLoad<T, R> extends Load<T, R> {
   readonly #input: T;
 
-  constructor(to: Subscriber<Settled<T, R>>, input: T) {
+  constructor(input: T) {
     super();
-    this.#to = to;
     this.#input = input;
   }
 
+  abstract tell(result: Settled<T, R>): void;
+
   settled(job: Job<T, R>): void {
-    this.#emit(job.toSettled());
+    this.tell(job.toSettled());
+  }
+
+  given(value: R): void {
+    this.tell({ status: 'fulfilled', value, input: this.#input, index: -1, id: '', attempts: 0 });
   }
 
   refused(reason: unknown): void {
-    this.#emit({ status: 'rejected', reason, input: this.#input, index: -1, id: '', attempts: 0 });
+    this.tell({ status: 'rejected', reason, input: this.#input, index: -1, id: '', attempts: 0 });
+  }
+}
+
+/** `loadSettled`. */
+export class SettledLoad<T, R> extends TellingLoad<T, R> {
+  readonly #to: Subscriber<Settled<T, R>>;
+
+  constructor(to: Subscriber<Settled<T, R>>, input: T) {
+    super(input);
+    this.#to = to;
   }
 
-  #emit(result: Settled<T, R>): void {
+  tell(result: Settled<T, R>): void {
     this.#to.next(result);
     this.#to.complete();
   }
 }
 
-/** The loads that share an item. Nearly always there is one, so the set is only made for the second. */
+/** One of `loadMany`. */
+export class ManyLoad<T, R> extends TellingLoad<T, R> {
+  readonly #to: ManyResults<T, R>;
+  readonly #at: number;
+
+  constructor(to: ManyResults<T, R>, at: number, input: T) {
+    super(input);
+    this.#to = to;
+    this.#at = at;
+  }
+
+  tell(result: Settled<T, R>): void {
+    this.#to.put(this.#at, result);
+  }
+}
+
+/** What became of many loads, in the order of their items. */
+export class ManyResults<T, R> {
+  readonly promise: Promise<Settled<T, R>[]>;
+  readonly #results: Settled<T, R>[];
+  #resolve: (results: Settled<T, R>[]) => void = noop;
+  #missing: number;
+
+  constructor(size: number) {
+    this.#missing = size;
+    this.#results = new Array<Settled<T, R>>(size);
+    this.promise = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+    if (size === 0) this.#resolve(this.#results);
+  }
+
+  put(at: number, result: Settled<T, R>): void {
+    this.#results[at] = result;
+    if (--this.#missing === 0) this.#resolve(this.#results);
+  }
+}
+
+/** The loads that share an item while it is under way. */
 export class SharedItem<T, R> implements Party<T, R> {
   job: Job<T, R> | undefined;
+  /** Whether loads of its key find it. */
+  isListed = false;
+  /** Nearly always there is one, so the set is only made for the second. */
   #first: Load<T, R> | undefined;
   #others: Set<Load<T, R>> | undefined;
+  #promise: Promise<R> | undefined;
+  #resolve: ((value: R) => void) | undefined;
+  #reject: ((error: unknown) => void) | undefined;
 
-  constructor(readonly key: unknown) {}
+  constructor(
+    readonly key: unknown,
+    /** How often something had been cleared when it was made. */
+    readonly clears: number,
+  ) {}
+
+  /** The same for everybody who cannot leave; it counts as one load that stays. */
+  promise(promises: Promises<R>): Promise<R> {
+    if (this.#promise === undefined) {
+      this.#promise = promises.next();
+      this.#resolve = promises.resolve;
+      this.#reject = promises.reject;
+    }
+    return this.#promise;
+  }
+
+  /** That promise, if anybody has asked for it. */
+  get promised(): Promise<R> | undefined {
+    return this.#promise;
+  }
 
   get isEmpty(): boolean {
-    return this.#first === undefined && (this.#others === undefined || this.#others.size === 0);
+    return this.#first === undefined && this.#reject === undefined && (this.#others === undefined || this.#others.size === 0);
+  }
+
+  get shared(): this {
+    return this;
   }
 
   add(load: Load<T, R>): void {
@@ -151,48 +262,39 @@ export class SharedItem<T, R> implements Party<T, R> {
   settle(job: Job<T, R>): void {
     const first = this.#first;
     const others = this.#others;
+    const resolve = this.#resolve;
+    const reject = this.#reject;
     this.#first = undefined;
     this.#others = undefined;
+    this.#resolve = undefined;
+    this.#reject = undefined;
+    if (!job.failed) resolve?.(job.value);
+    else if (reject && this.#promise) rejectQuietly(this.#promise, reject, job.reason);
     first?.end(job);
     if (others) for (const load of others) load.end(job);
   }
 }
 
-/** The loads that one signal ends, with one listener for all of them: Node warns of a leak above ten. */
-export class SignalLoads<T, R> {
-  readonly #loads = new Set<Load<T, R>>();
-  readonly #stopListening: () => void;
-
-  /** @param leave takes a load out of where it waits; @param done nobody needs this any more */
-  constructor(
-    signal: AbortSignal,
-    leave: (load: Load<T, R>) => void,
-    readonly done: () => void,
-  ) {
+/** The loads that signals end. @param leave takes one out of where it waits, and of its group */
+export function signalLoads<T, R>(leave: (load: Load<T, R>) => void): SignalGroups<Load<T, R>> {
+  return new SignalGroups((group, reason) => {
     const end = (underWay: boolean): void => {
-      for (const load of [...this.#loads]) {
+      for (const load of group.members) {
         if ((load.party?.job?.state === FLYING) !== underWay) continue;
         leave(load);
-        load.refused(signal.reason);
+        load.refused(reason);
       }
     };
-    this.#stopListening = onAbort(signal, () => {
-      // Those that wait first: a slot that is freed must not go to a load that leaves next.
-      end(false);
-      end(true);
-    });
-  }
+    // Those that wait first: a slot that is freed must not go to a load that leaves next.
+    end(false);
+    end(true);
+  });
+}
 
-  add(load: Load<T, R>): void {
-    this.#loads.add(load);
-    load.signalLoads = this;
-  }
-
-  remove(load: Load<T, R>): void {
-    if (!this.#loads.delete(load) || this.#loads.size > 0) return;
-    this.#stopListening();
-    this.done();
-  }
+/** Whoever awaits it still sees the rejection; whoever does not is not killed by it. Only now: a handler costs a promise. */
+function rejectQuietly(promise: Promise<unknown>, reject: (error: unknown) => void, error: unknown): void {
+  promise.catch(noop);
+  reject(error);
 }
 
 function noop(): void {

@@ -1,15 +1,20 @@
 import { BatchShapeError, PartialFailureError } from '../errors.js';
 import type { BatchResult } from '../types.js';
 
+/** In place of a value: this position of a call has failed. Values themselves are not wrapped, there may be a million of them. */
+export class Failure {
+  constructor(readonly reason: unknown) {}
+}
+
 /** What became of one position of a call. */
-export type Outcome<R> = { readonly ok: true; readonly value: R } | { readonly ok: false; readonly reason: unknown };
+export type Outcome<R> = R | Failure;
 
 /**
  * Matches a worker's answer to the items it was given, in their order.
  *
  * @throws BatchShapeError when that cannot be done without guessing; results are never shifted to a neighbour
  */
-export function stitch<R>(operator: string, answer: BatchResult<R>, ids: () => readonly string[], size: number): Outcome<R>[] {
+export function stitch<R>(operator: string, answer: BatchResult<R>, ids: () => readonly string[], size: number): readonly Outcome<R>[] {
   if (Array.isArray(answer)) return fromList(operator, answer as readonly unknown[], size);
   if (isMap(answer)) return fromMap(operator, answer, ids(), size);
   if (isPartial(answer)) return fromPartial(operator, answer, ids, size);
@@ -21,20 +26,16 @@ export function stitch<R>(operator: string, answer: BatchResult<R>, ids: () => r
   );
 }
 
-function fromList<R>(operator: string, list: readonly unknown[], size: number): Outcome<R>[] {
+function fromList<R>(operator: string, list: readonly unknown[], size: number): readonly Outcome<R>[] {
   if (list.length !== size) throw new BatchShapeError(operator, size, list.length);
-  const settled = size > 0 && list.every(isSettled);
-  const out = new Array<Outcome<R>>(size);
-  for (let i = 0; i < size; i++) {
-    const entry = list[i];
-    if (settled) {
-      const result = entry as PromiseSettledResult<R>;
-      out[i] = result.status === 'fulfilled' ? { ok: true, value: result.value } : { ok: false, reason: result.reason };
-    } else {
-      out[i] = entry instanceof Error ? { ok: false, reason: entry } : { ok: true, value: entry as R };
-    }
+  if (size > 0 && list.every(isSettled)) {
+    return (list as readonly PromiseSettledResult<R>[]).map((result) =>
+      result.status === 'fulfilled' ? result.value : new Failure(result.reason),
+    );
   }
-  return out;
+  return list.some((entry) => entry instanceof Error)
+    ? Array.from(list, (entry) => (entry instanceof Error ? new Failure(entry) : (entry as R)))
+    : (list as readonly R[]);
 }
 
 function fromMap<R>(operator: string, map: ReadonlyMap<string, R>, ids: readonly string[], size: number): Outcome<R>[] {
@@ -46,8 +47,8 @@ function fromMap<R>(operator: string, map: ReadonlyMap<string, R>, ids: readonly
   }
   return ids.map((id) =>
     map.has(id)
-      ? { ok: true, value: map.get(id) as R }
-      : { ok: false, reason: new BatchShapeError(operator, size, map.size, 'the work answered without a result for this item') },
+      ? (map.get(id) as R)
+      : new Failure(new BatchShapeError(operator, size, map.size, 'the work answered without a result for this item')),
   );
 }
 
@@ -66,9 +67,7 @@ function fromPartial<R>(
   return Array.from(
     { length: size },
     (_, i): Outcome<R> =>
-      positions.has(i)
-        ? { ok: false, reason: new PartialFailureError(operator, positions.size, values.length) }
-        : { ok: true, value: values[next++] as R },
+      positions.has(i) ? new Failure(new PartialFailureError(operator, positions.size, values.length)) : (values[next++] as R),
   );
 }
 

@@ -9,7 +9,7 @@ import type { FlowSink } from '../events.js';
 import { safeSink } from '../events.js';
 import { limiterOption } from '../limiting/limiter-option.js';
 import type { Limiter } from '../limiting/limiter-types.js';
-import { callback, count, known, oneOf, optionNames, orDefault, positive } from '../options.js';
+import { callback, count, known, ofKeys, oneOf, optionNames, orDefault, positive } from '../options.js';
 import type { ItemContext, Overflow } from '../types.js';
 
 /** Options of everything that runs one piece of work per item, in slots. */
@@ -18,7 +18,7 @@ export interface SlotOptions {
   readonly concurrency?: number | Observable<number>;
   /** A limiter shared with others, in place of `concurrency`: every inner stream takes one request and one slot of it. */
   readonly limiter?: Limiter;
-  /** Most keys with anything waiting or under way at a time; the first item of one more overflows. @defaultValue Infinity */
+  /** Most keys with anything waiting or under way at a time; the first item of one more overflows. Needs a key. @defaultValue Infinity */
   readonly maxKeys?: number;
   /** Most items waiting, over all keys; results held back by `order` count. 0 = what cannot start at once overflows. @defaultValue 1000 */
   readonly maxQueued?: number;
@@ -94,6 +94,7 @@ type Shared =
 
 /** What the two operators answer differently, as their types allow. */
 interface Loose extends SlotOptions {
+  readonly key?: unknown;
   readonly overflow?: Overflow | undefined;
   readonly order?: string | undefined;
   readonly fairness?: unknown;
@@ -105,14 +106,18 @@ export function slotConfig<T>(
   operator: string,
   options: Loose,
   names: readonly string[],
-  choices: { readonly orders: readonly SlotConfig<T, never>['order'][]; readonly priorities: boolean },
+  choices: { readonly orders: readonly SlotConfig<T, never>['order'][]; readonly priorities: boolean; readonly alwaysKeyed: boolean },
 ): Pick<SlotConfig<T, never>, Shared> {
   known(operator, options, names);
   const d = SLOT_DEFAULTS;
   const { fairness, priority } = turns<T>(operator, orDefault(options.fairness, d.fairness), choices.priorities);
   return {
     ...room(operator, options),
-    maxKeys: count(operator, 'maxKeys', orDefault(options.maxKeys, d.maxKeys)),
+    maxKeys: count(
+      operator,
+      'maxKeys',
+      ofKeys(operator, 'maxKeys', options.maxKeys, choices.alwaysKeyed || options.key !== undefined, d.maxKeys),
+    ),
     maxQueued: count(operator, 'maxQueued', orDefault(options.maxQueued, d.maxQueued), 0),
     overflow: oneOf(operator, 'overflow', orDefault(options.overflow, d.overflow), OVERFLOWS[priority ? 'ranked' : 'plain']),
     order: oneOf(operator, 'order', orDefault(options.order, d.order), choices.orders),
@@ -122,7 +127,7 @@ export function slotConfig<T>(
     timeoutMs: positive(operator, 'timeoutMs', orDefault(options.timeoutMs, d.timeoutMs)),
     drains: oneOf(operator, 'onSourceError', orDefault(options.onSourceError, d.onSourceError), ['abort', 'flush', 'drain']) !== 'abort',
     onEvent: safeSink(callback(operator, 'onEvent', options.onEvent)),
-    scheduler: schedulerOption(operator, options.scheduler),
+    scheduler: schedulerOption(operator, 'scheduler', options.scheduler),
   };
 }
 

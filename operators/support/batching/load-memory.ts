@@ -1,0 +1,222 @@
+import type { SchedulerLike } from 'rxjs';
+import { asyncScheduler } from 'rxjs';
+import type { Linked } from '../../kernel/chain.js';
+import { Chain } from '../../kernel/chain.js';
+import { Alarm } from '../alarm.js';
+import { unusable } from '../answers.js';
+import { ask } from '../ask.js';
+import { FlowConfigError } from '../errors.js';
+import { callback, count, known, orDefault, positive, required } from '../options.js';
+import type { Job } from './job.js';
+import { SharedItem } from './load.js';
+
+/** A cache of the batcher's own. */
+export interface LoadCacheOptions {
+  /** Most values kept. One more pushes out the one that was not asked for longest. Infinity for a batcher that lives no longer than a request. */
+  readonly maxEntries: number;
+  /** How long a value is good, in ms from when it was stored; no timer runs. @defaultValue Infinity */
+  readonly ttlMs?: number;
+}
+
+/** What a cache holds for a key. An object, so that `undefined` is a value too. */
+export interface CachedLoad<R> {
+  readonly value: R;
+}
+
+/** A cache of yours: what a `Map` and most cache libraries are. `get` answers what `set` was given, or `undefined`. */
+export interface LoadCacheMap<R> {
+  get(key: unknown): CachedLoad<R> | undefined;
+  set(key: unknown, load: CachedLoad<R>): unknown;
+  delete(key: unknown): unknown;
+  clear(): unknown;
+}
+
+/** The value of a key. There may be a million of them, so it holds nothing of what has led to it. */
+export class KeptValue<R> implements CachedLoad<R>, Linked<KeptValue<R>> {
+  previous: KeptValue<R> | undefined;
+  next: KeptValue<R> | undefined;
+  expiresAt = Infinity;
+
+  constructor(
+    readonly key: unknown,
+    readonly value: R,
+    private promised?: Promise<R>,
+  ) {}
+
+  /** The same for everybody. */
+  promise(): Promise<R> {
+    return (this.promised ??= Promise.resolve(this.value));
+  }
+}
+
+/** The options about loads of equal keys. */
+export interface MemoryOptions<T, R> {
+  readonly dedupe?: ((item: T) => unknown) | undefined;
+  readonly cache?: LoadCacheOptions | LoadCacheMap<R> | undefined;
+  readonly scheduler?: SchedulerLike | undefined;
+}
+
+/**
+ * What is known of keys: items under way, which loads of equal keys share, and the values of those that are done, up to a bound.
+ * Failures are not remembered.
+ */
+export class LoadMemory<T, R> {
+  readonly #operator: string;
+  readonly #dedupe: ((item: T) => unknown) | undefined;
+  /** Items under way; and values, when the cache is our own. */
+  readonly #known = new Map<unknown, SharedItem<T, R> | KeptValue<R>>();
+  /** The values, the one not asked for longest first. */
+  readonly #kept = new Chain<KeptValue<R>>();
+  readonly #map: LoadCacheMap<R> | undefined;
+  readonly #maxEntries: number;
+  readonly #ttlMs: number;
+  /** Tells the time, also when the scheduler's clock jumps back. It is never set. */
+  readonly #clock: Alarm;
+  /** How often something was cleared: an item made before that may hold what was meant. */
+  #clears = 0;
+
+  /** @throws FlowConfigError naming the option */
+  constructor(operator: string, { dedupe, cache, scheduler }: MemoryOptions<T, R>) {
+    this.#operator = operator;
+    this.#dedupe = callback(operator, 'dedupe', dedupe);
+    this.#clock = new Alarm(scheduler ?? asyncScheduler, () => undefined);
+    this.#map = isMap(cache) ? mapOption(operator, cache) : undefined;
+    const limits = isMap(cache) || cache === undefined ? { maxEntries: 0 } : limitsOption(operator, cache);
+    this.#maxEntries = limits.maxEntries;
+    this.#ttlMs = orDefault(limits.ttlMs, Infinity);
+  }
+
+  /** Values kept by ourselves. */
+  get size(): number {
+    return this.#kept.length;
+  }
+
+  /**
+   * What to wait for, or what is there already. Who has a deadline of its own is given what is there, but waits for nobody else's item,
+   * nor anybody for its.
+   *
+   * @throws CallbackError when `dedupe` or the cache of yours does
+   */
+  open(item: T, alone: boolean): SharedItem<T, R> | KeptValue<R> {
+    const key = this.#key(item);
+    const found = this.#find(key);
+    if (found !== undefined && (!alone || found instanceof KeptValue)) return found;
+    const made = new SharedItem<T, R>(key, this.#clears);
+    if (alone) return made;
+    made.isListed = true;
+    this.#known.set(key, made);
+    return made;
+  }
+
+  /** The item has its result: remembers the value, unless the key was cleared while it was on its way. */
+  settled(item: SharedItem<T, R>, job: Job<T, R>): void {
+    if (job.failed || !this.#caches) this.forget(item);
+    else if (item.isListed || (item.clears === this.#clears && this.#known.get(item.key) === undefined))
+      this.#store(item.key, job.value, item.promised);
+  }
+
+  /** Nobody waits for the item any more. */
+  forget(item: SharedItem<T, R>): void {
+    if (!item.isListed) return;
+    item.isListed = false;
+    this.#known.delete(item.key);
+  }
+
+  /** What is under way for the item is for those who wait for it, and its value is forgotten. */
+  clear(item: T): void {
+    const key = this.#key(item);
+    const known = this.#known.get(key);
+    this.#clears++;
+    if (known !== undefined) this.#remove(known);
+    if (this.#map !== undefined) ask(this.#operator, 'cache.delete', (map) => map.delete(key), this.#map);
+  }
+
+  clearAll(): void {
+    this.#clears++;
+    for (const known of this.#known.values()) this.#remove(known);
+    if (this.#map !== undefined) ask(this.#operator, 'cache.clear', (map) => map.clear(), this.#map);
+  }
+
+  /** Gives a key that nothing is known of a value. */
+  prime(item: T, value: R): void {
+    if (!this.#caches) return;
+    const key = this.#key(item);
+    if (this.#find(key) === undefined) this.#store(key, value);
+  }
+
+  get #caches(): boolean {
+    return this.#map !== undefined || this.#maxEntries > 0;
+  }
+
+  #key(item: T): unknown {
+    return this.#dedupe === undefined ? item : ask(this.#operator, 'dedupe', this.#dedupe, item);
+  }
+
+  #find(key: unknown): SharedItem<T, R> | KeptValue<R> | undefined {
+    const found = this.#known.get(key);
+    if (found === undefined) return this.#map === undefined ? undefined : this.#lookUp(this.#map, key);
+    if (!(found instanceof KeptValue)) return found;
+    if (found.expiresAt !== Infinity && found.expiresAt <= this.#clock.now()) {
+      this.#remove(found);
+      return undefined;
+    }
+    if (found.next !== undefined) {
+      this.#kept.delete(found);
+      this.#kept.add(found);
+    }
+    return found;
+  }
+
+  /** What a map of yours holds: what we gave it, or a copy. */
+  #lookUp(map: LoadCacheMap<R>, key: unknown): KeptValue<R> | undefined {
+    const load: unknown = ask(this.#operator, 'cache.get', (from) => from.get(key), map);
+    if (load === undefined || load instanceof KeptValue) return load;
+    if (typeof load === 'object' && load !== null && 'value' in load) return new KeptValue(key, load.value as R);
+    throw unusable(this.#operator, 'cache.get', 'undefined or what `cache.set` was given', load);
+  }
+
+  #store(key: unknown, value: R, promise?: Promise<R>): void {
+    const kept = new KeptValue(key, value, promise);
+    if (this.#map !== undefined) {
+      this.#known.delete(key);
+      try {
+        this.#map.set(key, kept);
+      } catch {
+        // The caller has an answer; that it is not remembered costs another call later.
+      }
+      return;
+    }
+    if (this.#ttlMs !== Infinity) kept.expiresAt = this.#clock.now() + this.#ttlMs;
+    this.#known.set(key, kept);
+    this.#kept.add(kept);
+    if (this.#kept.length > this.#maxEntries && this.#kept.first) this.#remove(this.#kept.first);
+  }
+
+  #remove(known: SharedItem<T, R> | KeptValue<R>): void {
+    if (known instanceof KeptValue) {
+      this.#kept.delete(known);
+      this.#known.delete(known.key);
+    } else {
+      this.forget(known);
+    }
+  }
+}
+
+function isMap<R>(cache: LoadCacheOptions | LoadCacheMap<R> | undefined): cache is LoadCacheMap<R> {
+  return typeof (Object(cache) as Partial<LoadCacheMap<R>>).get === 'function';
+}
+
+function mapOption<R>(operator: string, cache: LoadCacheMap<R>): LoadCacheMap<R> {
+  for (const name of ['set', 'delete', 'clear'] as const) required(operator, `cache.${name}`, (cache as Partial<LoadCacheMap<R>>)[name]);
+  return cache;
+}
+
+function limitsOption(operator: string, cache: LoadCacheOptions): LoadCacheOptions {
+  if (typeof cache !== 'object' || (cache as unknown) === null)
+    throw new FlowConfigError(operator, 'cache', '{ maxEntries, ttlMs } or an object with get, set, delete and clear', cache);
+  known(operator, cache, ['maxEntries', 'ttlMs']);
+  return {
+    maxEntries: count(operator, 'cache.maxEntries', cache.maxEntries),
+    ttlMs: positive(operator, 'cache.ttlMs', orDefault(cache.ttlMs, Infinity)),
+  };
+}

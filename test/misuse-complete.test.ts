@@ -1,0 +1,156 @@
+import { describe, expect, it } from 'vitest';
+import { FlowConfigError, isFlowError, show } from '../operators/support/errors.js';
+import type { MisuseRow, MisuseTable } from './support/misuse.js';
+import { misuseTables, reported, say } from './support/misuse.js';
+import { optionLists } from './support/option-list.js';
+
+const doNothing = (): void => undefined;
+const RECORD = {};
+
+/** What people give by mistake: numbers out of range, a number as text, nothing, and things of another shape. */
+const GIVEN: readonly unknown[] = [NaN, 0, -1, 1.5, Infinity, 'text', '4', null, true, RECORD, [], doNothing];
+
+/** What of {@link GIVEN} is right after all, by what the error for the others says. */
+const RIGHT: Readonly<Record<string, (value: unknown) => boolean>> = {
+  'a whole number >= 0': (value) => value === 0,
+  'a whole number >= 0 or Infinity': (value) => value === 0 || value === Infinity,
+  'a whole number >= 1 or Infinity': (value) => value === Infinity,
+  'a whole number >= 2 or Infinity': (value) => value === Infinity,
+  'a number of milliseconds >= 0 or Infinity': (value) => typeof value === 'number' && value >= 0,
+  'a number > 0 or Infinity': (value) => typeof value === 'number' && value > 0,
+  'a number from 0 to 1': (value) => value === 0,
+  'a number from 0.001 to 86400': (value) => value === 1.5,
+  'a finite number': (value) => Number.isFinite(value),
+  'a finite number >= 0': (value) => value === 0 || value === 1.5,
+  'a finite number > 0': (value) => value === 1.5,
+  'a whole number': (value) => Number.isInteger(value),
+  'a function': (value) => value === doNothing,
+  'true or false': (value) => value === true,
+  'a non-empty string': (value) => typeof value === 'string',
+  'an object': (value) => typeof value === 'object' && value !== null,
+  'an array': (value) => Array.isArray(value),
+  'an object or false': (value) => typeof value === 'object' && value !== null,
+  'an Observable, promise or iterable': (value) => typeof value === 'string' || Array.isArray(value),
+  'an Iterable, an AsyncIterable or a ReadableStream': (value) => typeof value === 'string' || Array.isArray(value),
+  "{ kind: 'natural' }, { kind: 'fixed', ms }, { kind: 'graded', maxMs } or a function": (value) => value === doNothing,
+};
+
+function isRight(expected: string, value: unknown): boolean {
+  return RIGHT[expected]?.(value) ?? false;
+}
+
+/** Options that also take what their error does not name, in favour of a sentence that can be read. */
+const ALSO: Readonly<Record<string, readonly unknown[]>> = {
+  itemDeadlineMs: [doNothing],
+  delayMs: [doNothing],
+  perKey: [doNothing, RECORD],
+  'fairness.priority': [doNothing],
+  // An arrow function is no class; nothing but calling it tells.
+  observableClass: [doNothing],
+};
+
+/** What is refused in another way, and how. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  'createLimiter.runAsync.work': 'rejects with what `run` throws',
+  'toNative.subscribe.observer': 'the class of the platform looks at it',
+  'toNative.__type.signal': 'as above',
+  'toStore.subscribe.listener': 'its caller is the user interface library, which has one',
+  'hedge.job.cost': 'the limiter refuses it when the first attempt asks for its permit, and the result errors',
+  'hedge.job.cost.requests': 'as above',
+  'hedge.job.cost.tokens': 'as above',
+  'hedge.job.signal': 'as above',
+  'hedge.job.timeoutMs': 'as above',
+  'hedge.job.lane': 'as above, with `LaneUnknownError`',
+};
+
+/** What takes anything, and why. It must not throw. */
+const FREE: Readonly<Record<string, string>> = {
+  'classifyError.error': 'whatever was thrown is sorted',
+  'classifyError.size': 'its caller is a `classify` of yours, which passes on what it was told',
+  'classifyError.attempt': 'as above',
+  'classifyError.aborted': 'as above',
+  'classifyError.epochMs': 'as above',
+  'isFlowError.value': 'whatever was thrown is asked about',
+  'isFlowError.code': 'what is no code is the code of no error',
+  'show.value': 'whatever was given is shown',
+  'createBatcher.load.item': 'an item may be anything',
+  'createBatcher.loadAsync.item': 'an item may be anything',
+  'createBatcher.loadSettled.item': 'an item may be anything',
+  'createBatcher.clear.item': 'an item may be anything',
+  'createBatcher.prime.item': 'an item may be anything',
+  'createBatcher.prime.value': 'a value may be anything but an `Error`',
+  'createIntake.offer.item': 'an item may be anything',
+  'createIntake.tryOffer.item': 'an item may be anything',
+  'toStore.initial': 'a snapshot may be anything',
+  'toAsyncIterable.throw.error': 'whatever is thrown into the loop ends it',
+  'createLimiter.Usage.inputTokens': 'what a provider reports is not ours to refuse: without a usable number the estimate stands',
+  'createLimiter.Usage.outputTokens': 'as above',
+  'createLimiter.release.outcome': 'every other word frees the slot as well',
+  'createLimiter.ResponseLike.status': 'what a provider answers is not ours to refuse: what is no status says nothing',
+  'createLimiter.ResponseLike.headers': 'as above',
+};
+
+const tables = new Map((await misuseTables()).map((table) => [table.operator, table]));
+const lists = [...optionLists()].map(([operator, options]) => ({ operator, options }));
+
+/** Throws what is wrong with how the value is taken. */
+function problem(table: MisuseTable, option: string, value: unknown): string | undefined {
+  const { operator } = table;
+  const besides = table.rows.find((row) => row.option === option)?.besides;
+  const name = reported(table, option);
+  const what = `\`${option}\`: ${show(value)}`;
+  const also = ALSO[option]?.includes(value) ?? false;
+  try {
+    say(table, { option, value, ...(besides && { besides }) });
+  } catch (error) {
+    if (isFlowError(error, 'FLOW_LANE_UNKNOWN')) return undefined;
+    if (!(error instanceof FlowConfigError)) return also ? undefined : `${what} ends in ${String(error)}`;
+    const isNamed = error.option === name || isPart(error.option, name) || isPart(name, error.option);
+    if (error.operator !== operator || !isNamed) return `${what} is blamed on something else: ${error.message}`;
+    return error.option === name && (isRight(error.expected, value) || also) ? `${what} is what it should be: ${error.message}` : undefined;
+  }
+  const expected = table.rows.filter((row) => row.option === option).map((row) => row.expected);
+  return also || expected.some((text) => isRight(text, value)) ? undefined : `${what} is taken`;
+}
+
+/** Fields of a group that is refused as a whole: `fairness.kind` of `{ kind: 'aging' }`. */
+function fieldsOf({ option, value }: MisuseRow): Readonly<Record<string, true>> {
+  return Object.fromEntries(Object.keys(Object(value) as object).map((field) => [`${option}.${field}`, true]));
+}
+
+/** Whether one option is inside another: `retry.factor` in `retry`. */
+function isPart(part: string, whole: string): boolean {
+  return part.startsWith(`${whole}.`) || part.startsWith(`${whole}[`);
+}
+
+describe.each(lists)('$operator', ({ operator, options }) => {
+  const checked = options.filter((option) => ![FREE, ELSEWHERE].some((list) => `${operator}.${option}` in list));
+
+  it.runIf(checked.length > 0)('has rows for everything that can be said to it', () => {
+    const rows = tables.get(operator)?.rows ?? [];
+    const isAsked = (option: string): boolean =>
+      // `LaneUnknownError` is for lanes; the sweep below looks at those.
+      option.endsWith('.lane') || rows.some((row) => row.option === option || isPart(row.option, option) || option in fieldsOf(row));
+    expect(checked.filter((option) => !isAsked(option))).toEqual([]);
+  });
+
+  it.runIf(checked.length > 0).each(checked)('refuses every usual mistake in `%s`, or it is none', (option) => {
+    const table = tables.get(operator);
+    expect(table && GIVEN.flatMap((value) => problem(table, option, value) ?? [])).toEqual([]);
+  });
+});
+
+describe('what is not checked here', () => {
+  it('exists', () => {
+    const all = lists.flatMap(({ operator, options }) => options.map((option) => `${operator}.${option}`));
+    expect(Object.keys({ ...FREE, ...ELSEWHERE }).filter((name) => !all.includes(name))).toEqual([]);
+  });
+
+  it.each(Object.keys(FREE).filter((name) => tables.get(name.split('.')[0]!)?.calls?.[name.replace(/^\w+\./, '')]))(
+    '`%s` throws at nothing',
+    (name) => {
+      const [operator = '', ...path] = name.split('.');
+      for (const value of GIVEN) say(tables.get(operator)!, { option: path.join('.'), value });
+    },
+  );
+});
