@@ -24,7 +24,17 @@ export function renderRuns(runs: readonly Run[], values?: Values): string {
   return drawText(runs, values);
 }
 
-/** All drawings of one operator, as the text of one file. */
+/**
+ * All drawings of one operator, as the text of one file. `source` is the file of their specs.
+ *
+ * @example
+ * ```ts
+ * import { renderPage } from 'sluice/marbles';
+ *
+ * const page = renderPage('specs/mine.ts', [{ title: 'late', text: '--a' }]);
+ * page; // => 'Generated from specs/mine.ts by running it: do not edit.\n\n## late\n\n--a\n'
+ * ```
+ */
 export function renderPage(source: string, drawings: readonly { readonly title: string; readonly text: string }[]): string {
   const parts = drawings.map(({ title, text }) => `## ${title}\n\n${text}\n`);
   return [`Generated from ${source} by running it: do not edit.\n`, ...parts].join('\n');

@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { specs as exercises } from '../examples/exercises/drawings.js';
 import { draw, drawSvg } from '../marbles/draw.js';
 import { roster } from '../marbles/roster.js';
 import type { Example } from './support/doctest.js';
@@ -20,7 +21,7 @@ const CONTRACT = ['Emits when', 'Holds at most', 'Completes when', 'Errors when'
 const HEADINGS = ['Diagram', 'Contract', 'Defaults', 'Telemetry', 'Patterns', 'Anti-patterns'];
 
 // Whether the specs hold is the matter of test/marbles.test.ts.
-const allSpecs = (await marbleFiles()).flatMap(({ specs }) => specs);
+const allSpecs = [...(await marbleFiles()).flatMap(({ specs }) => specs), ...exercises];
 const drawings = new Map(
   allSpecs.flatMap((spec) => {
     const text = draw(spec);
@@ -42,6 +43,17 @@ function drawn(text: string): { readonly name: string; readonly code: string }[]
   return [...text.matchAll(/^```text marbles\/(.+)$/gm)].flatMap(([, name = '']) =>
     fences(text, `text marbles/${name}`).map(({ code }) => ({ name, code })),
   );
+}
+
+/** Every picture of a page: what it says it shows, and its file. */
+function pictures(page: string): { readonly name: string; readonly file: string }[] {
+  return [...page.matchAll(/^!\[(.*)\]\((?:\.\.\/)+(marbles\/diagrams\/.+\.svg)\)$/gm)].map(([, name = '', file = '']) => ({ name, file }));
+}
+
+async function showsWhatHappens({ name, file }: { readonly name: string; readonly file: string }): Promise<void> {
+  const spec = allSpecs.find(({ operator, title }) => name === `${operator}: ${title}`);
+  if (spec === undefined) throw new Error(`no example is called '${name}'`);
+  await expect(drawSvg(spec)).toMatchFileSnapshot(`../${file}`);
 }
 
 function sourceOf(operator: string): string {
@@ -86,18 +98,10 @@ describe.each(list('docs/operators', '.md'))('%s', (path) => {
   });
 
   it('shows the picture of its cover example, and those of others as they really run', async () => {
-    const shown = [...page.matchAll(/^!\[(.*)\]\(\.\.\/\.\.\/(marbles\/diagrams\/.+\.svg)\)$/gm)].map(([, name = '', file = '']) => ({
-      name,
-      file,
-    }));
-    const [cover, ...others] = shown;
+    const [cover, ...others] = pictures(page);
     expect(cover?.file).toBe(drawings.has(operator) ? `marbles/diagrams/${operator}.svg` : undefined);
     if (cover) expect(existsSync(new URL(cover.file, ROOT))).toBe(true);
-    for (const { name, file } of others) {
-      const spec = allSpecs.find(({ operator: of, title }) => name === `${of}: ${title}`);
-      if (spec === undefined) throw new Error(`no example is called '${name}'`);
-      await expect(drawSvg(spec)).toMatchFileSnapshot(`../${file}`);
-    }
+    for (const picture of others) await showsWhatHappens(picture);
   });
 
   it('lists every default', async () => {
@@ -111,6 +115,22 @@ describe.each(list('docs/operators', '.md'))('%s', (path) => {
   });
 });
 
+describe.each([...list('docs/guides', '.md'), 'docs/exercises.md'])('%s', (path) => {
+  const page = read(path);
+
+  it('shows drawings and pictures of what really happens', async () => {
+    expect(drawn(page).filter(({ name, code }) => code !== drawings.get(name))).toEqual([]);
+    for (const picture of pictures(page)) await showsWhatHappens(picture);
+  });
+
+  it('shows files of examples/ as they stand there, with imports as a user writes them', () => {
+    for (const [, file = ''] of page.matchAll(/^```ts (examples\/.+)$/gm)) {
+      const asUsed = read(file).replaceAll(/'(?:\.\.\/)+(operators|marbles)\/index\.js'/g, "'sluice/$1'");
+      expect(fences(page, `ts ${file}`).map(({ code }) => `${code}\n`)).toEqual([asUsed]);
+    }
+  });
+});
+
 /** `// => below` means the drawing in the block that follows the example. */
 function withDrawing(example: Example, page: string): Example {
   if (!example.code.includes('// => below')) return example;
@@ -120,10 +140,8 @@ function withDrawing(example: Example, page: string): Example {
 }
 
 const examples = [
-  ...['operators', 'marbles', 'src/pipelines', 'src/tokenizers']
-    .flatMap((folder) => list(folder, '.ts'))
-    .flatMap((path) => examplesInSource(path, read(path))),
-  ...[...list('docs', '.md'), ...(existsSync(new URL('README.md', ROOT)) ? ['README.md'] : [])].flatMap((path) =>
+  ...['operators', 'marbles', 'src'].flatMap((folder) => list(folder, '.ts')).flatMap((path) => examplesInSource(path, read(path))),
+  ...[...list('docs', '.md'), 'README.md', 'CHANGELOG.md', 'CONTRIBUTING.md'].flatMap((path) =>
     examplesInPage(path, read(path)).map((example) => withDrawing(example, read(path))),
   ),
 ];

@@ -1,0 +1,21 @@
+import type { Observable } from 'rxjs';
+import { catchError, from, of, switchMap } from 'rxjs';
+import type { Batcher, BatchWork, SplitOptions } from '../../operators/index.js';
+import { createBatcher } from '../../operators/index.js';
+
+/** Ten users share a call, and each is answered for himself. A call that a prompt spoils is cut up until that prompt stands alone. */
+export const shareCalls = (callModel: BatchWork<string, string>, split: SplitOptions | false = {}): Batcher<string, string> =>
+  createBatcher(callModel, { maxSize: 10, split });
+
+/** Halving by hand, with `switchMap`: the second half ends the first. */
+export const halvesWithSwitchMap = (
+  callModel: (prompts: readonly string[]) => Observable<string[]>,
+  prompts: readonly string[],
+): Observable<string[]> =>
+  callModel(prompts).pipe(
+    catchError(() => {
+      if (prompts.length === 1) return of([`refused: ${prompts.join('')}`]);
+      const middle = Math.ceil(prompts.length / 2);
+      return from([prompts.slice(0, middle), prompts.slice(middle)]).pipe(switchMap((half) => halvesWithSwitchMap(callModel, half)));
+    }),
+  );

@@ -1,0 +1,18 @@
+import type { Observable } from 'rxjs';
+import type { BatchWork, FlowSink, Settled } from '../../operators/index.js';
+import { batchMap } from '../../operators/index.js';
+
+export const embedAll = (
+  texts: Observable<string>,
+  embed: BatchWork<string, number>,
+  onEvent?: FlowSink,
+): Observable<Settled<string, number>> =>
+  texts.pipe(
+    batchMap(embed, {
+      maxSize: 20,
+      window: { kind: 'fixed', ms: 50 },
+      concurrency: 4,
+      onSourceError: 'drain',
+      ...(onEvent && { onEvent }),
+    }),
+  );

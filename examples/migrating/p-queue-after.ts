@@ -1,0 +1,19 @@
+import { createLimiter } from '../../operators/index.js';
+
+type Ask = (prompt: string, signal?: AbortSignal) => Promise<string>;
+
+/** One limiter for the account. It counts requests and tokens, and chat goes first. */
+export function createQueues(ask: Ask) {
+  const account = createLimiter({
+    concurrency: 8,
+    requestsPerMinute: 1200,
+    tokensPerMinute: 60_000,
+    burstSeconds: 1,
+    lanes: [{ name: 'chat' }, { name: 'index', floor: 0.2 }],
+  });
+  const through =
+    (lane: string) =>
+    (prompt: string, signal?: AbortSignal): Promise<string> =>
+      account.runAsync((permit) => ask(prompt, permit.signal), { lane, cost: { tokens: prompt.length / 4 }, ...(signal && { signal }) });
+  return { chat: through('chat'), index: through('index') };
+}

@@ -1,0 +1,275 @@
+import { readFileSync } from 'node:fs';
+import type { Observable } from 'rxjs';
+import { concat, firstValueFrom, from, map, mergeMap, NEVER, of, Subject, throwError, timer } from 'rxjs';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import * as bottleneckAfter from '../../examples/migrating/bottleneck-after.js';
+import * as bottleneckBefore from '../../examples/migrating/bottleneck-before.js';
+import * as bufferTimeAfter from '../../examples/migrating/buffer-time-after.js';
+import * as bufferTimeBefore from '../../examples/migrating/buffer-time-before.js';
+import * as dataloaderAfter from '../../examples/migrating/dataloader-after.js';
+import * as dataloaderBefore from '../../examples/migrating/dataloader-before.js';
+import * as pQueueAfter from '../../examples/migrating/p-queue-after.js';
+import * as pQueueBefore from '../../examples/migrating/p-queue-before.js';
+import { fakeProvider } from '../../marbles/fake-provider.js';
+import { virtualTime } from '../../marbles/virtual.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+
+/** The table of a guide: what was measured, before and after. Measured here, so that the guide cannot go out of date. */
+function saysSo(guide: string, measured: Readonly<Record<string, readonly [before: unknown, after: unknown]>>): void {
+  const page = readFileSync(new URL(`../../docs/guides/migrating-from-${guide}.md`, import.meta.url), 'utf8');
+  const rows = Object.entries(measured).map(([what, [before, after]]) => `| ${what} | ${String(before)} | ${String(after)} |`);
+  expect(page.split('\n')).toEqual(expect.arrayContaining(rows));
+}
+
+const names = (count: number, prefix = 'text'): string[] => Array.from({ length: count }, (_, index) => `${prefix} ${index}`);
+
+describe('from bufferTime and mergeMap', () => {
+  interface Seen {
+    readonly calls: readonly (readonly string[])[];
+    readonly values: number;
+    readonly rejected: number;
+    readonly end: string;
+    readonly events: readonly FlowEvent[];
+  }
+
+  function run(texts: () => Observable<string>, after: boolean, leaveAtMs = 10_000): Seen {
+    const provider = fakeProvider({ answer: (text: string) => text.length, poisoned: ['bad'], namesPoison: false, latencyMs: 100 });
+    const seen = { values: 0, rejected: 0, end: 'none', events: [] as FlowEvent[] };
+    virtualTime(({ advance }) => {
+      const end = { error: (error: unknown) => (seen.end = String(error)), complete: () => (seen.end = 'complete') };
+      const subscription = after
+        ? bufferTimeAfter
+            .embedAll(texts(), provider.work, (event) => seen.events.push(event))
+            .subscribe({ next: ({ status }) => (status === 'fulfilled' ? seen.values++ : seen.rejected++), ...end })
+        : bufferTimeBefore.embedAll(texts(), provider.work).subscribe({ next: () => seen.values++, ...end });
+      advance(leaveAtMs);
+      subscription.unsubscribe();
+    });
+    return { ...seen, calls: provider.calls.map(({ input }) => input) };
+  }
+
+  const both = (texts: () => Observable<string>, leaveAtMs?: number): [Seen, Seen] => [
+    run(texts, false, leaveAtMs),
+    run(texts, true, leaveAtMs),
+  ];
+  const apart = (texts: readonly string[], everyMs: number): Observable<string> =>
+    from(texts).pipe(mergeMap((text, index) => timer(index * everyMs).pipe(map(() => text))));
+
+  it('keeps what a bad item, a failing source and leaving cost before', () => {
+    const oneBad = both(() => apart(['bad', ...names(99)], 7));
+    const idle = both(() => concat(of('a'), NEVER), 5000);
+    const failing = both(() =>
+      concat(
+        apart(names(3), 1),
+        throwError(() => new Error('the source broke')),
+      ),
+    );
+    const left = both(() => concat(of('a', 'b', 'c'), NEVER), 20);
+
+    saysSo('buffer-time', {
+      'one bad text among 100: texts with a vector': [oneBad[0].values, oneBad[1].values],
+      'one bad text among 100: texts with an error of their own': [oneBad[0].rejected, oneBad[1].rejected],
+      'one bad text among 100: the stream ends with': [oneBad[0].end, oneBad[1].end],
+      '5 s with one text: calls made': [idle[0].calls.length, idle[1].calls.length],
+      'the source fails with 3 texts waiting: texts with a vector': [failing[0].values, failing[1].values],
+    });
+    expect(oneBad[0].end).toBe('FakeProviderError: one of the inputs is invalid');
+    expect([oneBad[1].values, oneBad[1].rejected, oneBad[1].end]).toEqual([99, 1, 'complete']);
+    expect(idle[0].calls.filter((texts) => texts.length === 0)).toHaveLength(idle[0].calls.length - 1);
+    expect(idle[1].calls).toEqual([['a']]);
+    expect(failing.map(({ values, end }) => ({ values, end }))).toEqual([
+      { values: 0, end: 'Error: the source broke' },
+      { values: 3, end: 'Error: the source broke' },
+    ]);
+    // Leaving drops what waits on either side, but here somebody is told.
+    expect(left.map(({ calls }) => calls.length)).toEqual([0, 0]);
+    expect(left[1].events.find(({ type }) => type === 'cancelled')).toMatchObject({ count: 3 });
+  });
+
+  it('keeps what waits when the source is ended instead of the subscription', () => {
+    const texts = new Subject<string>();
+    const values = virtualTime(({ flush }) => {
+      let count = 0;
+      bufferTimeAfter.embedAll(texts, (batch) => timer(100).pipe(map(() => batch.map(() => 1)))).subscribe(() => count++);
+      texts.next('a');
+      texts.next('b');
+      texts.complete();
+      flush();
+      return count;
+    });
+    expect(values).toBe(2);
+  });
+});
+
+describe('with promises and timers', () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
+
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  /** Lets the time pass that a promise needs, and tells what became of each. */
+  async function settled<T>(promises: readonly Promise<T>[], ms: number): Promise<PromiseSettledResult<T>[]> {
+    const all = Promise.allSettled(promises);
+    await vi.advanceTimersByTimeAsync(ms);
+    return all;
+  }
+
+  const fulfilled = (results: readonly PromiseSettledResult<unknown>[]): number =>
+    results.filter(({ status }) => status === 'fulfilled').length;
+
+  it('p-queue: one account behind two queues', async () => {
+    const measure = async (create: typeof pQueueBefore.createQueues) => {
+      const account = fakeProvider({
+        answer: (prompt: string) => prompt.slice(0, 4),
+        requestsPerMinute: 1200,
+        tokensPerMinute: 60_000,
+        burstSeconds: 1,
+        latencyMs: 100,
+      });
+      const queues = create((prompt, signal) => firstValueFrom(account.workOne(prompt, signal && { signal })));
+      const index = settled(
+        names(200).map(() => queues.index('a page of four hundred characters in all'.repeat(10))),
+        500,
+      );
+      await vi.advanceTimersByTimeAsync(500);
+      const chat = await settled(
+        names(20).map((question) => queues.chat(question)),
+        120_000,
+      );
+      return { index: fulfilled(await index), chat: fulfilled(chat), refused: account.refused };
+    };
+    const before = await measure(pQueueBefore.createQueues);
+    const after = await measure(pQueueAfter.createQueues);
+    saysSo('p-queue', {
+      'chat calls answered, of 20': [before.chat, after.chat],
+      'index calls answered, of 200': [before.index, after.index],
+      'calls refused with 429': [before.refused, after.refused],
+    });
+    expect(before.refused).toBeGreaterThan(0);
+    expect(before.chat + before.index).toBe(220 - before.refused);
+    expect(after).toEqual({ chat: 20, index: 200, refused: 0 });
+  });
+
+  it('Bottleneck: a reservoir that is refilled at one blow, and batches without results', async () => {
+    const texts = names(300);
+    texts[7] = 'bad';
+    const provide = () =>
+      fakeProvider({
+        answer: (text: string) => text.length,
+        requestsPerMinute: 1200,
+        burstSeconds: 1,
+        latencyMs: 100,
+        poisoned: ['bad'],
+        namesPoison: false,
+      });
+    const before = await (async () => {
+      const provider = provide();
+      let stored = 0;
+      const embedder = bottleneckBefore.createEmbedder(
+        (batch) => firstValueFrom(provider.work(batch)),
+        (vectors) => (stored += vectors.length),
+      );
+      await vi.advanceTimersByTimeAsync(900);
+      const told = await settled(texts.map(embedder.add), 60_000);
+      void embedder.close();
+      return { stored, refused: provider.refused, told, failedCalls: embedder.failedCalls() };
+    })();
+    const after = await (async () => {
+      const provider = provide();
+      const embedder = bottleneckAfter.createEmbedder(provider.work);
+      await vi.advanceTimersByTimeAsync(900);
+      const told = await settled(
+        texts.map((text) => embedder.loadAsync(text)),
+        60_000,
+      );
+      embedder.close();
+      return { stored: fulfilled(told), refused: provider.refused, told };
+    })();
+    saysSo('bottleneck', {
+      'texts with a vector, of 300': [before.stored, after.stored],
+      'calls refused with 429': [before.refused, after.refused],
+      'callers told that their text failed': [300 - fulfilled(before.told), 300 - fulfilled(after.told)],
+    });
+    expect(before.failedCalls).toBe(before.refused + 1);
+    expect(before.told.every((result) => result.status === 'fulfilled' && result.value === undefined)).toBe(true);
+    expect([after.stored, after.refused]).toEqual([299, 0]);
+    expect(after.told[7]?.status).toBe('rejected');
+    expect(after.told[8]).toEqual({ status: 'fulfilled', value: 'text 8'.length });
+  });
+
+  describe('DataLoader', () => {
+    const users = (poisoned: readonly string[] = []) =>
+      fakeProvider({ answer: (id: number) => ({ id, name: `user ${id}` }), latencyMs: 100, poisoned, namesPoison: false });
+    const ids = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
+
+    it('loses a batch, opens many calls, cannot be stopped, gathers a tick only and forgets nothing', async () => {
+      const cacheMap = new Map<number, Promise<dataloaderBefore.User>>();
+      const backend = users(['7']);
+      const loader = dataloaderBefore.createUsers((keys) => firstValueFrom(backend.work(keys)), cacheMap);
+      const oneBad = fulfilled(await settled(ids(20).map(loader.load), 1000));
+      const early = backend.calls.length;
+      for (const id of [100, 101, 102]) {
+        void loader.load(id);
+        await vi.advanceTimersByTimeAsync(3);
+      }
+      await vi.advanceTimersByTimeAsync(1000);
+      const spread = backend.calls.length - early;
+      const many = ids(3000).map((id) => loader.load(1000 + id));
+      await settled(many, 1000);
+      const before = { oneBad, spread, most: backend.maxInFlight, kept: cacheMap.size };
+
+      const batcherBackend = users(['7']);
+      const batcher = dataloaderAfter.createUsers(batcherBackend.work);
+      const oneBadAfter = fulfilled(
+        await settled(
+          ids(20).map((id) => batcher.loadAsync(id)),
+          1000,
+        ),
+      ); // prettier-ignore
+      const earlyAfter = batcherBackend.calls.length;
+      const spreadLoads = [100, 101, 102].map(async (id, index) => {
+        await new Promise((resolve) => setTimeout(resolve, 3 * index));
+        return batcher.loadAsync(id);
+      });
+      await settled(spreadLoads, 1000);
+      const spreadAfter = batcherBackend.calls.length - earlyAfter;
+      for (let group = 0; group < 3000; group += 1000) {
+        await settled(
+          ids(1000).map((id) => batcher.loadAsync(1000 + group + id)),
+          10_000,
+        ); // prettier-ignore
+      }
+      const after = { oneBad: oneBadAfter, spread: spreadAfter, most: batcherBackend.maxInFlight, kept: batcher.snapshot().cached };
+
+      saysSo('dataloader', {
+        'users found, of 20 with a bad one among them': [before.oneBad, after.oneBad],
+        'calls for 3 loads that come 3 ms apart': [before.spread, after.spread],
+        'most calls at a time, for thousands of loads': [before.most, after.most],
+        'users kept in memory, of 3003 found': [before.kept, after.kept],
+      });
+      expect(before).toEqual({ oneBad: 0, spread: 3, most: 150, kept: 3003 });
+      expect(after).toEqual({ oneBad: 19, spread: 1, most: 4, kept: 1000 });
+    });
+
+    it('a load that is left goes on to the end under DataLoader; here its call is stopped', async () => {
+      const backend = users();
+      const loader = dataloaderBefore.createUsers((keys) => firstValueFrom(backend.work(keys)), new Map());
+      void loader.load(1);
+      await vi.advanceTimersByTimeAsync(1000);
+      expect(backend.calls.map(({ outcome }) => outcome)).toEqual(['ok']);
+
+      const request = new AbortController();
+      const batcherBackend = users();
+      const batcher = dataloaderAfter.createUsers(batcherBackend.work);
+      const answer = batcher.loadAsync(1, { signal: request.signal }).catch((error: unknown) => (error as Error).name);
+      await vi.advanceTimersByTimeAsync(50);
+      request.abort();
+      await vi.advanceTimersByTimeAsync(1000);
+      expect(await answer).toBe('AbortError');
+      expect(batcherBackend.calls.map(({ outcome }) => outcome)).toEqual(['cancelled']);
+    });
+  });
+});

@@ -1,0 +1,66 @@
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import * as exported from '../../operators/index.js';
+import * as errors from '../../operators/support/errors.js';
+
+const project = resolve(import.meta.dirname, '../..');
+const read = (path: string): string => readFileSync(join(project, path), 'utf8');
+
+const pages = [
+  'README.md',
+  'CONTRIBUTING.md',
+  ...readdirSync(join(project, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+].sort();
+
+/** A page without its code, in which nothing is a link. */
+const prose = (page: string): string => page.replaceAll(/^```[\s\S]*?^```$/gm, '').replaceAll(/`[^`\n]*\]\([^`\n]*`/g, '');
+
+/** The part of a link behind `#`, made of a heading as code hosts make it. */
+const anchors = (page: string): string[] =>
+  [...prose(page).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+
+/** Links within the project that lead nowhere. */
+function brokenLinks(path: string): string[] {
+  return [...prose(read(path)).matchAll(/\]\((?!https?:)([^)\s]*)\)/g)].flatMap(([, link = '']) => {
+    const [file = '', anchor] = link.split('#');
+    const target = file === '' ? path : join(dirname(path), file);
+    if (!existsSync(join(project, target))) return [link];
+    const isPage = target.endsWith('.md') && statSync(join(project, target)).isFile();
+    return anchor === undefined || (isPage && anchors(read(target)).includes(anchor)) ? [] : [link];
+  });
+}
+
+describe('the guide to choosing', () => {
+  const guide = read('docs/guides/choosing.md');
+  const functions = Object.entries(exported).flatMap(([name, value]) =>
+    typeof value === 'function' && /^[a-z]/.test(name) && !(name in errors) ? [name] : [],
+  );
+
+  it('names every operator, and leads to its page', () => {
+    const kebab = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    expect(functions.length).toBeGreaterThan(15);
+    expect(functions.filter((name) => !guide.includes(`[\`${name}\`](../operators/${kebab(name)}.md)`))).toEqual([]);
+  });
+});
+
+describe('the index of the documentation', () => {
+  it('leads to every page that is not one of an operator', () => {
+    const index = read('docs/README.md');
+    const others = pages.filter((path) => /^docs\/(guides\/)?[^/]+\.md$/.test(path) && path !== 'docs/README.md');
+    expect(others.filter((path) => !index.includes(`](${path.slice('docs/'.length)})`))).toEqual([]);
+  });
+});
+
+describe.each(pages)('%s', (path) => {
+  it('has no link that leads nowhere', () => {
+    expect(brokenLinks(path)).toEqual([]);
+  });
+});
