@@ -1,7 +1,8 @@
 import { Observable } from 'rxjs';
 import { abortReason } from './support/abort.js';
-import { CallbackError, show } from './support/errors.js';
+import { CallbackError } from './support/errors.js';
 import { required } from './support/options.js';
+import { show } from './support/show.js';
 
 /** The part of a web `ReadableStream` that is used; written out, so that no DOM types are needed. */
 export interface ReadableLike<T> {

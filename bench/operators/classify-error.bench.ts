@@ -25,4 +25,28 @@ function statuses(n: number): Case {
   };
 }
 
-export const cases: readonly (() => Case)[] = [() => statuses(8e4)];
+/** Messages that make a careless pattern go back over them again and again; items are characters. */
+function hostile(unit: string, n: number): Case {
+  const message = unit.repeat(n / unit.length);
+  const error = Object.assign(new Error(message), { status: 400 });
+  return {
+    name: `a message of ${n.toLocaleString('en')} characters, all \`${unit}\``,
+    n,
+    contestants: {
+      'by hand (one walk over all of it)': () => {
+        let sum = 0;
+        for (let i = 0; i < message.length; i++) sum += message.charCodeAt(i);
+        assertCount('by hand', sum > 0 ? n : 0, n);
+      },
+      'sluice classifyError': () => {
+        assertCount('classifyError', classifyError(error, { size: 1, attempt: 1, aborted: false }).class === 'itemFault' ? n : 0, n);
+      },
+    },
+  };
+}
+
+export const cases: readonly (() => Case)[] = [
+  () => statuses(8e4),
+  () => hostile('input[maximum context length is 1 tokens ', 2_050_000),
+  () => hostile('1', 1e6),
+];

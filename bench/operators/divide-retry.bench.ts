@@ -1,6 +1,7 @@
 import type { Observable } from 'rxjs';
 import { catchError, defer, forkJoin, map, of, throwError } from 'rxjs';
 import { divideRetry } from '../../operators/divide-retry.js';
+import { FaultWatch } from '../../operators/kernel/fault-watch.js';
 import type { Case } from '../harness.js';
 import { assertCount, numbers } from '../harness.js';
 
@@ -77,4 +78,29 @@ function oneInTwenty(n: number): Case {
   };
 }
 
-export const cases: readonly (() => Case)[] = [() => oneInTwenty(1e5)];
+/** Long messages that make a careless pattern go back over them again and again; items are characters. */
+function hostile(unit: string, n: number): Case {
+  const message = unit.repeat(n / unit.length);
+  const error = new Error(message);
+  return {
+    name: `comparing messages of ${n.toLocaleString('en')} characters, all \`${unit}\``,
+    n,
+    contestants: {
+      'by hand (one walk)': () => {
+        let sum = 0;
+        for (let i = 0; i < message.length; i++) sum += message.charCodeAt(i);
+        assertCount('by hand', sum > 0 ? n : 0, n);
+      },
+      'sluice FaultWatch': () => {
+        const watch = new FaultWatch();
+        watch.cut(1);
+        watch.failed(error, 2, true);
+        assertCount('FaultWatch', watch.alone === 0 ? n : 0, n);
+      },
+    },
+  };
+}
+
+const HOSTILE = ['a', '5', 'f5', '-', '12:', '0x', ' 5 ', 'é5'];
+
+export const cases: readonly (() => Case)[] = [() => oneInTwenty(1e5), ...HOSTILE.map((unit) => () => hostile(unit, 2.4e5))];

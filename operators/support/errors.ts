@@ -1,3 +1,5 @@
+import { show } from './show.js';
+
 /** Machine-readable reason of a {@link FlowError}; switch on it, never on the message. */
 export type FlowErrorCode =
   | 'FLOW_CONFIG_INVALID'
@@ -243,15 +245,4 @@ export class CallbackError extends FlowError {
   ) {
     super('FLOW_CALLBACK', operator, `\`${callback}\` ${problem}`, cause);
   }
-}
-
-/** A value for an error message: short, typed, never a payload (strings and objects are described, not printed whole). */
-export function show(value: unknown): string {
-  if (typeof value === 'string') return `'${value.length > 40 ? `${value.slice(0, 40)}…` : value}' (string)`;
-  if (value === null || value === undefined) return `\`${String(value)}\``;
-  if (typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint') return `\`${String(value)}\` (${typeof value})`;
-  if (Array.isArray(value)) return `an array of ${String(value.length)}`;
-  if (typeof value === 'function') return 'a function';
-  const made: unknown = (value as { constructor?: unknown }).constructor;
-  return typeof made === 'function' ? `an object of type ${made.name}` : 'an object';
 }

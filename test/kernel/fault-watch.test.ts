@@ -86,14 +86,6 @@ describe('FaultWatch', () => {
     expect(watched(8, (i) => new Error(`${message(i)} for ${'abcdefghijkl'.charAt(i)}`)).isHopeless).toBe(false);
   });
 
-  it('takes no longer for each character of a long message', () => {
-    for (const part of ['a', '5', 'f5', '-', '12:', '0x', ' 5 ', 'é5']) {
-      const startMs = performance.now();
-      watched(8, () => new Error(part.repeat(200_000 / part.length)));
-      expect(performance.now() - startMs).toBeLessThan(2000);
-    }
-  });
-
   it.each<[string, () => unknown]>([
     ['errors', same],
     ['strings', () => 'no'],

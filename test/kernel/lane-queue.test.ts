@@ -311,41 +311,15 @@ describe('the floor of a lane', () => {
   it('works for 1,024 lanes', () => {
     const floors = Array.from({ length: 1024 }, (_, lane) => (lane === 0 ? 0 : 0.5 / 1023));
     const { served, turn } = flooded(floors, 1);
-    const started = performance.now();
     for (let n = 0; n < 10_230; n++) turn();
     // About 5,115 turns go down: five to each lane, less what they are still owed.
     expect(served[0]).toBeGreaterThanOrEqual(10_230 / 2);
     expect(Math.min(...served)).toBeGreaterThanOrEqual(4);
     expect(Math.max(...served.slice(1))).toBeLessThanOrEqual(5);
-    expect(performance.now() - started).toBeLessThan(5000);
   });
 });
 
 describe('what goes wrong elsewhere', () => {
-  it('a sorted array takes longer for every item the more there are: fifty thousand of mixed priority cost what five thousand do', () => {
-    const perItemNs = (count: number): number => {
-      const queue = new LaneQueue<Entry>(strict(...new Array<number>(100).fill(0)), 1, isLive);
-      const started = performance.now();
-      for (let id = 0; id < count; id++) queue.push((id * 7919) % 100, { id, live: true });
-      let before = -1;
-      let isInOrder = true;
-      for (let lane = queue.lead(); lane !== -1; lane = queue.lead()) {
-        isInOrder &&= lane >= before;
-        before = lane;
-        queue.shift(lane);
-        queue.turn(lane);
-      }
-      const tookMs = performance.now() - started;
-      expect(isInOrder).toBe(true);
-      return (tookMs * 1e6) / count;
-    };
-    perItemNs(5000);
-    const few = Math.min(...Array.from({ length: 5 }, () => perItemNs(5000)));
-    const many = Math.min(...Array.from({ length: 3 }, () => perItemNs(50_000)));
-    // Memory that no longer fits the cache is slower; work that grows with the number would be ten times as slow.
-    expect(many / few).toBeLessThan(8);
-  });
-
   it('strict priority starves whoever is below: a floor of a tenth is served in every eleventh turn at least', () => {
     const { served, turn } = flooded([0, 0.1], 1);
     for (let n = 0; n < 11; n++) turn();

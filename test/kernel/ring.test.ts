@@ -120,13 +120,4 @@ describe('Ring', () => {
     expect(full - before).toBeGreaterThan(20e6);
     expect(drained - before).toBeLessThan(1e6);
   });
-
-  it('shifts a long queue in time that does not depend on its length', () => {
-    const ring = new Ring<number>();
-    for (let i = 0; i < 300_000; i++) ring.push(i);
-    const started = performance.now();
-    for (let i = 0; i < 300_000; i++) ring.shift();
-    // About 10 ms; an array of this length needs seconds, and a shared machine is given room.
-    expect(performance.now() - started).toBeLessThan(1000);
-  });
 });

@@ -5,7 +5,7 @@ import { batchMapFrom } from '../../operators/batch-map-from.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import type { GatedBatchOptions } from '../../operators/support/batching/batch-options.js';
-import { show } from '../../operators/support/errors.js';
+import { show } from '../../operators/support/show.js';
 
 const work = (items: readonly string[]) => of(items);
 const operators = [

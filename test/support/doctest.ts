@@ -85,6 +85,10 @@ export async function runExample(example: Example): Promise<Check[]> {
   });
   try {
     await import(/* @vite-ignore */ `data:text/javascript;base64,${Buffer.from(bundle).toString('base64')}`);
+  } catch (error) {
+    // The stack names the module by its whole text.
+    if (error instanceof Error) error.stack = error.stack?.replaceAll(/data:text\/javascript;base64,[\w+/=]+/g, example.where) ?? '';
+    throw error;
   } finally {
     Reflect.deleteProperty(globalThis, slot);
   }

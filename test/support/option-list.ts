@@ -1,0 +1,120 @@
+import { join, resolve } from 'node:path';
+import ts from 'typescript';
+
+const root = resolve(import.meta.dirname, '../..');
+const operators = join(root, 'operators');
+
+/**
+ * What can be said to each function that `operators/index.ts` exports, read from its types: `maxSize`, `retry.factor`, `lanes[0].floor` for
+ * its options, the names of its other parameters, and for the methods of what it returns `LimiterJob.timeoutMs` (fields of an object, by
+ * the name of its type) or `penalize.pauseMs`.
+ */
+export function optionLists(): ReadonlyMap<string, readonly string[]> {
+  const { options } = ts.parseJsonConfigFileContent(
+    ts.readConfigFile(join(root, 'tsconfig.json'), (file) => ts.sys.readFile(file)).config,
+    ts.sys,
+    root,
+  );
+  const index = join(operators, 'index.ts');
+  const program = ts.createProgram([index, join(operators, 'platform.d.ts')], { ...options, noEmit: true });
+  const checker = program.getTypeChecker();
+  const source = program.getSourceFile(index);
+  const exported = source && checker.getSymbolAtLocation(source);
+  if (exported === undefined) throw new Error(`cannot read the types of ${index}`);
+  const reader = new Reader(checker);
+  return new Map(
+    checker.getExportsOfModule(exported).flatMap((symbol) => {
+      const declaration = symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+      return declaration.flags & ts.SymbolFlags.Function ? [[symbol.name, reader.function(declaration)] as const] : [];
+    }),
+  );
+}
+
+class Reader {
+  readonly #checker: ts.TypeChecker;
+
+  constructor(checker: ts.TypeChecker) {
+    this.#checker = checker;
+  }
+
+  function(symbol: ts.Symbol): string[] {
+    const signatures = this.#checker.getTypeOfSymbol(symbol).getCallSignatures();
+    const names = signatures.flatMap((signature) => [
+      ...signature.getParameters().flatMap((parameter) => this.#parameter(parameter)),
+      ...this.#handle(signature.getReturnType()),
+    ]);
+    return [...new Set(names)];
+  }
+
+  /** A record of options counts by its fields, a list by itself and the fields of its elements, whatever else by its own name. */
+  #parameter(parameter: ts.Symbol): string[] {
+    const type = this.#typeOf(parameter);
+    const records = this.#parts(type).filter((part) => this.#isRecord(part));
+    if (records.length > 0) return records.flatMap((record) => this.#fields(record, ''));
+    return [parameter.name, ...this.#elements(type, parameter.name)];
+  }
+
+  /** What the methods of a handle take, and those of the handles that they return. */
+  #handle(type: ts.Type, seen = new Set<ts.Symbol>()): string[] {
+    const { symbol } = type as { symbol?: ts.Symbol };
+    if (symbol === undefined || !this.#isOurs(symbol) || seen.has(symbol)) return [];
+    seen.add(symbol);
+    const methods = type.getProperties().map((method) => [method.name, this.#typeOf(method)] as const);
+    return [...methods, ['call', type] as const].flatMap(([name, callable]) =>
+      callable
+        .getCallSignatures()
+        .flatMap((signature) => [
+          ...signature.getParameters().flatMap((parameter) => this.#argument(name, parameter)),
+          ...this.#returned(signature.getReturnType()).flatMap((returned) => this.#handle(returned, seen)),
+        ]),
+    );
+  }
+
+  #argument(method: string, parameter: ts.Symbol): string[] {
+    const records = this.#parts(this.#typeOf(parameter)).filter((part) => this.#isRecord(part));
+    if (records.length === 0) return [`${method}.${parameter.name}`];
+    return records.flatMap((record) => this.#fields(record, `${record.symbol.name}.`));
+  }
+
+  #fields(record: ts.Type, prefix: string): string[] {
+    return record.getProperties().flatMap((field) => {
+      const name = `${prefix}${field.name}`;
+      const type = this.#typeOf(field);
+      const records = this.#parts(type).filter((part) => this.#isRecord(part));
+      return [name, ...records.flatMap((part) => this.#fields(part, `${name}.`)), ...this.#elements(type, name)];
+    });
+  }
+
+  #elements(type: ts.Type, name: string): string[] {
+    return this.#parts(type)
+      .flatMap((part) => this.#checker.getIndexTypeOfType(part, ts.IndexKind.Number) ?? [])
+      .filter((element) => this.#isRecord(element))
+      .flatMap((element) => [`${name}[0]`, ...this.#fields(element, `${name}[0].`)]);
+  }
+
+  /** The type itself and what an Observable or promise of it carries. */
+  #returned(type: ts.Type): ts.Type[] {
+    return this.#parts(type).flatMap((part) => [part, ...this.#checker.getTypeArguments(part as ts.TypeReference)]);
+  }
+
+  /** Members of a union, without undefined; a type parameter stands for what it extends. */
+  #parts(type: ts.Type): ts.Type[] {
+    const whole = this.#checker.getNonNullableType(this.#checker.getBaseConstraintOfType(type) ?? type);
+    return whole.isUnion() ? whole.types : [whole];
+  }
+
+  #typeOf(symbol: ts.Symbol): ts.Type {
+    return this.#checker.getNonNullableType(this.#checker.getTypeOfSymbol(symbol));
+  }
+
+  /** An object of ours that only has data: options, and not a limiter or an error. */
+  #isRecord(type: ts.Type): boolean {
+    if (type.isClass() || type.getCallSignatures().length > 0) return false;
+    const fields = type.getProperties();
+    return fields.length > 0 && fields.every((field) => this.#isOurs(field) && !(field.flags & ts.SymbolFlags.Method));
+  }
+
+  #isOurs(symbol: ts.Symbol): boolean {
+    return symbol.declarations?.every((declaration) => declaration.getSourceFile().fileName.startsWith(operators)) ?? false;
+  }
+}
