@@ -17,12 +17,15 @@ const library = {
   treeshake: false,
 } satisfies Options;
 
+// Handles have `[Symbol.asyncDispose]`, which the compiler's ES2022 does not know; so consumers need no `lib` for it.
+const DISPOSABLE = '/// <reference lib="esnext.disposable" />';
+
 export default defineConfig([
   { ...library, format: 'esm', sourcemap: true },
   // No map here: with splitting, tsup writes the build machine's absolute paths into CommonJS maps.
   { ...library, format: 'cjs', sourcemap: false },
   // One type build for both formats; tsup passes `baseUrl` to the compiler, which TypeScript 6 only takes with this option.
-  { ...library, format: ['esm', 'cjs'], dts: { only: true, compilerOptions: { ignoreDeprecations: '6.0' } } },
+  { ...library, format: ['esm', 'cjs'], dts: { only: true, banner: DISPOSABLE, compilerOptions: { ignoreDeprecations: '6.0' } } },
   {
     // The command carries what it needs (commander, log-update, zod), so the package has no runtime dependencies.
     entry: { cli: 'src/cli/main.ts' },

@@ -1,56 +1,79 @@
 // Packs the package, installs the tarball into empty projects and uses it the ways people do: node .ci/check-pack.mjs
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { isAbsolute, join, resolve } from 'node:path';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { isAbsolute, join } from 'node:path';
 import { build } from 'esbuild';
+import { add, entryPoints, install, inThrowAwayFolder, manifest, pack, pinned, project, readJson, report, run } from './consumer.mjs';
 
-const project = resolve(import.meta.dirname, '..');
-const manifest = readJson(join(project, 'package.json'));
-const work = mkdtempSync(join(tmpdir(), 'sluice-pack-'));
-const consumer = join(work, 'consumer');
-const installed = join(consumer, 'node_modules', 'sluice');
+// Everything npm runs by itself in a project that installs the package, or that removes it.
+const INSTALL_SCRIPTS = [
+  'preinstall',
+  'install',
+  'postinstall',
+  'preprepare',
+  'prepare',
+  'postprepare',
+  'preuninstall',
+  'uninstall',
+  'postuninstall',
+];
 
-// `npm run` hands its own settings down to the npm calls made here; those of the caller's project do not apply to the consumer.
-const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_(package|lifecycle)_/.test(name)));
+// What the peers do at their own import is theirs.
+const PEERS = "['rxjs', 'rxjs/testing', 'zod', 'node:assert']";
 
-try {
-  install();
-  const checks = { checkManifest, checkFiles, checkEsm, checkCjs, checkTypes, checkBundle, checkCommand, checkEverySubpath };
-  for (const [name, check] of Object.entries(checks)) {
-    await check();
-    console.log(`ok: ${name}`);
-  }
-} finally {
-  rmSync(work, { recursive: true, force: true });
-}
+const LOOK = `
+  const names = (object) => Reflect.ownKeys(object).map(String).sort().join();
+  const builtIns = [globalThis, Object, Array, Promise, Function, Map, Set, Symbol, Error, AbortSignal, EventTarget];
+  const look = () => ({
+    'the globals': builtIns.flatMap((type) => [names(type), type.prototype ? names(type.prototype) : '']),
+    'open handles': process._getActiveHandles().length,
+    'running requests and timers': process.getActiveResourcesInfo().filter((name) => !/Wrap$/.test(name)),
+    'listeners of the process': process.eventNames().map((name) => String(name) + process.listenerCount(name)),
+  });
+  const compare = (before, _module, after) => {
+    for (const what of Object.keys(before)) {
+      const [was, is] = [before[what], after[what]].map((value) => JSON.stringify(value));
+      if (was !== is) throw new Error('importing changes ' + what + ': ' + was + ' -> ' + is);
+    }
+  };
+`;
 
-function install() {
-  run('npm', ['pack', '--pack-destination', work], project);
-  const [tarball] = readdirSync(work).filter((file) => file.endsWith('.tgz'));
-  mkdirSync(consumer);
-  writeFileSync(join(consumer, 'package.json'), JSON.stringify({ name: 'consumer', private: true }));
-  add(join(work, tarball), `rxjs@${manifest.devDependencies.rxjs}`);
-}
+let consumer = '';
+let installed = '';
 
-function add(...packages) {
-  run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...packages], consumer);
-}
+await inThrowAwayFolder('pack', async (folder) => {
+  consumer = join(folder, 'consumer');
+  installed = join(consumer, 'node_modules', manifest.name);
+  install(consumer, pack(folder, { isBuilt: false }), ...pinned('rxjs'));
+  const checks = { checkManifest, checkFiles, checkEsm, checkCjs, checkBundle, checkCommand, checkEverySubpath, checkQuietImports };
+  await report(Object.entries(checks));
+});
 
 /** Nothing is installed beside the package, nothing runs at install, and no model comes along. */
 function checkManifest() {
   const packed = readJson(join(installed, 'package.json'));
-  for (const field of ['dependencies', 'optionalDependencies', 'bundleDependencies', 'bundledDependencies']) {
-    assert.equal(packed[field], undefined, `package.json has \`${field}\``);
+  for (const [where, { scripts = {}, ...fields }] of Object.entries({ repository: manifest, tarball: packed })) {
+    for (const field of ['dependencies', 'optionalDependencies', 'bundleDependencies', 'bundledDependencies']) {
+      assert.equal(fields[field], undefined, `package.json (${where}) has \`${field}\``);
+    }
+    for (const script of INSTALL_SCRIPTS) {
+      assert.equal(scripts[script], undefined, `package.json (${where}) has the install script \`${script}\``);
+    }
   }
-  for (const script of ['preinstall', 'install', 'postinstall', 'prepare']) {
-    assert.equal(packed.scripts?.[script], undefined, `package.json has the install script \`${script}\``);
-  }
-  const optional = Object.keys(packed.peerDependencies).filter((name) => !packed.peerDependenciesMeta[name]?.optional);
-  assert.deepEqual(optional, ['rxjs'], 'rxjs is the only peer everybody needs');
+  assert.deepEqual(packed.peerDependencies, manifest.peerDependencies, 'the tarball has the peers of the repository');
+  const needed = Object.keys(packed.peerDependencies).filter((name) => !packed.peerDependenciesMeta[name]?.optional);
+  assert.deepEqual(needed, ['rxjs'], 'rxjs is the only peer everybody needs');
   const beside = readdirSync(join(consumer, 'node_modules')).filter((name) => !name.startsWith('.'));
-  assert.deepEqual(beside.sort(), ['rxjs', 'sluice', 'tslib'], 'the install brought more than rxjs (and its tslib)');
+  assert.deepEqual(beside.sort(), ['rxjs', manifest.name, 'tslib'], 'the install brought more than rxjs (and its tslib)');
+  // npm compiles a native add-on by itself where it finds this file.
+  assert.ok(!readdirSync(installed).includes('binding.gyp'), 'the tarball has a binding.gyp');
+  const { packages } = readJson(join(consumer, 'package-lock.json'));
+  const withScripts = Object.entries(packages).filter(([, { hasInstallScript }]) => hasInstallScript);
+  assert.deepEqual(
+    withScripts.map(([name]) => name),
+    [],
+    'something that was installed runs a script at install',
+  );
 }
 
 function checkFiles() {
@@ -98,22 +121,6 @@ function checkCjs() {
   assert.equal(runProgram('program.cjs', text), 'done\n');
 }
 
-/** The declarations compile in a strict consumer that does not skip checking libraries. */
-function checkTypes() {
-  const text = `
-    import { of, type Observable } from 'rxjs';
-    import { batch } from 'sluice/operators';
-    import { batch as rootBatch } from 'sluice';
-    export const batches: Observable<number[]> = of(1, 2, 3).pipe(batch({ maxSize: 2 }));
-    export const same: typeof batch = rootBatch;
-  `;
-  writeFileSync(join(consumer, 'consumer.mts'), text);
-  writeFileSync(join(consumer, 'consumer.cts'), text);
-  const options = ['--noEmit', '--strict', '--skipLibCheck', 'false', '--target', 'es2022', '--lib', 'es2023,dom,esnext.disposable'];
-  const tsc = join(project, 'node_modules', 'typescript', 'bin', 'tsc');
-  run('node', [tsc, ...options, '--module', 'nodenext', 'consumer.mts', 'consumer.cts'], consumer);
-}
-
 /** A browser bundle works, and takes neither an optional peer nor a Node module along (either would fail to resolve here). */
 async function checkBundle() {
   writeFileSync(join(consumer, 'bundle-entry.mjs'), esmProgram());
@@ -140,11 +147,8 @@ function checkCommand() {
 
 /** With the optional peers there, every documented import resolves in both module systems. */
 function checkEverySubpath() {
-  add(...['zod', 'gpt-tokenizer'].map((peer) => `${peer}@${manifest.devDependencies[peer]}`));
-  const names = Object.keys(manifest.exports)
-    .filter((path) => path !== './package.json')
-    .map((path) => `sluice${path.slice(1)}`);
-  const list = JSON.stringify(names);
+  add(consumer, ...pinned('zod', 'gpt-tokenizer'));
+  const list = JSON.stringify(entryPoints);
   runProgram(
     'every.mjs',
     `for (const name of ${list}) if (Object.keys(await import(name)).length === 0) throw new Error(name + ' is empty');`,
@@ -152,19 +156,19 @@ function checkEverySubpath() {
   runProgram('every.cjs', `for (const name of ${list}) if (Object.keys(require(name)).length === 0) throw new Error(name + ' is empty');`);
 }
 
+/** Importing is all that happens: no timer, handle or listener starts, and the globals stay as they were. */
+function checkQuietImports() {
+  for (const name of entryPoints) {
+    runProgram(
+      'quiet.mjs',
+      `${LOOK} await Promise.all(${PEERS}.map((peer) => import(peer))); compare(look(), await import('${name}'), look());`,
+    );
+    runProgram('quiet.cjs', `${LOOK} for (const peer of ${PEERS}) require(peer); compare(look(), require('${name}'), look());`);
+  }
+  return `${entryPoints.length} entry points`;
+}
+
 function runProgram(name, text) {
   writeFileSync(join(consumer, name), text);
   return run('node', [name], consumer);
-}
-
-function run(command, args, cwd) {
-  try {
-    return execFileSync(command, args, { cwd, env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
-  } catch (error) {
-    throw new Error(`${command} ${args.join(' ')} failed:\n${error.stdout ?? ''}${error.stderr ?? error.message}`, { cause: error });
-  }
-}
-
-function readJson(file) {
-  return JSON.parse(readFileSync(file, 'utf8'));
 }

@@ -10,7 +10,7 @@ import { ManyLoad, ManyResults, PromiseLoad, Promises, SettledLoad, SharedItem, 
 import type { LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
 import { KeptValue, LoadMemory } from './support/batching/load-memory.js';
 import { ClosedError, FlowConfigError } from './support/errors.js';
-import { count, durationMs, required } from './support/options.js';
+import { count, durationMs, known, required } from './support/options.js';
 import { Shutdown } from './support/shutdown.js';
 import type { SignalGroups } from './support/signal-groups.js';
 import type { Drained, DrainOptions, Handle, Settled } from './support/types.js';
@@ -114,8 +114,8 @@ export interface Batcher<T, R> extends Handle {
  * loads of the key are answered at once with the value, until it is cleared, too old, or pushed out; failures are not remembered.
  *
  * @param work - As for {@link batchMap}.
- * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range. `load` throws it for a
- *   `deadlineMs` that is no duration, and `LaneUnknownError` for a lane nobody declared.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range. `load` throws it for
+ *   options nobody knows or a `deadlineMs` that is no duration, and `LaneUnknownError` for a lane nobody declared.
  * @example
  * ```ts
  * import { of } from 'rxjs';
@@ -165,6 +165,7 @@ export function createBatcher<T, R>(work: BatchWork<T, R>, options: BatcherOptio
 
 const NAME = 'createBatcher';
 const NO_OPTIONS: LoadOptions = {};
+const LOAD_OPTION_NAMES = ['lane', 'signal', 'deadlineMs'] as const;
 
 class FlowBatcher<T, R> implements Batcher<T, R> {
   readonly #engine: BatchEngine<T, R>;
@@ -318,7 +319,10 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
     await this.drain();
   }
 
-  #check({ lane, signal, deadlineMs }: LoadOptions): void {
+  #check(options: LoadOptions): void {
+    if (options === NO_OPTIONS) return;
+    known(NAME, options, LOAD_OPTION_NAMES, 'load options');
+    const { lane, signal, deadlineMs } = options;
     if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
     if (lane !== undefined) this.#engine.checkLane(lane);
     if (deadlineMs !== undefined) durationMs(NAME, 'deadlineMs', deadlineMs);
@@ -335,7 +339,7 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
     if (this.#memory) {
       let shared;
       try {
-        shared = this.#memory.open(item, deadlineMs !== undefined);
+        shared = this.#open(this.#memory, item, deadlineMs !== undefined);
       } catch (error) {
         load.refused(error);
         return;
@@ -348,6 +352,12 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
     }
     load.party = party;
     party.add(load);
+    // `dedupe` may have aborted it, and no listener hears of that any more.
+    if (signal?.aborted) {
+      this.#leave(load);
+      load.refused(signal.reason);
+      return;
+    }
     if (signal) {
       load.stopping = this.#stoppable.of(signal);
       load.stopping.add(load);
@@ -356,11 +366,20 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
     else if (lane !== undefined) party.job = this.#engine.hurry(party.job, lane);
   }
 
+  /** @throws what the load is refused with */
+  #open(memory: LoadMemory<T, R>, item: T, alone: boolean): SharedItem<T, R> | KeptValue<R> {
+    const shared = memory.open(item, alone);
+    // `dedupe`, or a cache of yours, may have ended the batcher.
+    if (!this.#shutdown.isClosed) return shared;
+    if (shared instanceof SharedItem && shared.isEmpty) memory.forget(shared);
+    throw new ClosedError(NAME);
+  }
+
   /** Loads that cannot leave need no promise of their own. */
   #loadShared(memory: LoadMemory<T, R>, item: T): Promise<R> {
     let shared;
     try {
-      shared = memory.open(item, false);
+      shared = this.#open(memory, item, false);
     } catch (error) {
       const load = new PromiseLoad<T, R>(this.#promises);
       load.refused(error);
@@ -389,8 +408,9 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
 
   #settled(job: Job<T, R>): void {
     const party = job.owner as Party<T, R>;
-    const isGivenUp = job.failed && job.reason === this.#fate;
-    this.#shutdown.count(isGivenUp ? (job.attempts > 0 ? 'aborted' : 'dropped') : 'done');
+    const isGivenUp = job.failed && this.#fate !== undefined && job.reason === this.#fate;
+    // Whoever left while the answer waited for earlier ones is not counted either.
+    if (!party.isEmpty) this.#shutdown.count(isGivenUp ? (job.attempts > 0 ? 'aborted' : 'dropped') : 'done');
     if (party.shared) this.#memory?.settled(party.shared, job);
     party.settle(job);
   }

@@ -174,13 +174,13 @@ class FlowIntake<T> implements Intake<T> {
 
   offer(item: T, options: OfferOptions = NO_OPTIONS): Promise<boolean> {
     const { signal, lane } = this.#checked(options);
-    if (signal?.aborted) return refused(signal.reason);
     let at: number;
     try {
       at = this.#table.at(lane ?? (this.#lane && ask(NAME, 'lane', this.#lane, item)));
     } catch (error) {
       return refused(error);
     }
+    if (signal?.aborted) return refused(signal.reason);
     if (this.#shutdown.isClosed) return Promise.resolve(false);
     if (this.#enter(item, at)) return Promise.resolve(true);
     const bound = this.#full(at);
@@ -260,8 +260,9 @@ class FlowIntake<T> implements Intake<T> {
     this.#shutdown.count('done');
     const offer = this.#door.shift();
     if (offer) {
-      this.#enter(offer.item, offer.lane);
+      // Answered first: whoever is told that it is in may abort its signal.
       offer.answer(true);
+      this.#enter(offer.item, offer.lane);
     }
     this.#gauge();
     if (this.#shutdown.isClosed && this.#queue.length === 0) this.#end();

@@ -37,13 +37,10 @@ export interface DivideRetryContext {
   readonly signal?: AbortSignal;
 }
 
-export const DIVIDE_RETRY_DEFAULTS = {
-  concurrency: GATED_BATCH_DEFAULTS.concurrency,
-  retry: GATED_BATCH_DEFAULTS.retry,
-  split: GATED_BATCH_DEFAULTS.split,
-  attemptTimeoutMs: GATED_BATCH_DEFAULTS.attemptTimeoutMs,
-  itemDeadlineMs: GATED_BATCH_DEFAULTS.itemDeadlineMs,
-} as const;
+export const DIVIDE_RETRY_DEFAULTS = /* @__PURE__ */ (() => {
+  const { concurrency, retry, split, attemptTimeoutMs, itemDeadlineMs } = GATED_BATCH_DEFAULTS;
+  return { concurrency, retry, split, attemptTimeoutMs, itemDeadlineMs } as const;
+})();
 
 const OPTIONS = [
   'limiter',

@@ -73,7 +73,6 @@ const FREE: Readonly<Record<string, string>> = {
   'classifyError.epochMs': 'as above',
   'isFlowError.value': 'whatever was thrown is asked about',
   'isFlowError.code': 'what is no code is the code of no error',
-  'show.value': 'whatever was given is shown',
   'createBatcher.load.item': 'an item may be anything',
   'createBatcher.loadAsync.item': 'an item may be anything',
   'createBatcher.loadSettled.item': 'an item may be anything',

@@ -79,7 +79,7 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
   next(): Promise<IteratorResult<T, undefined>> {
     const { signal } = this.#settings;
     // While the source is open a listener sees to it; this is for what it left behind.
-    if (signal?.aborted === true && this.#queued.length > 0) this.#abort(signal);
+    if (signal?.aborted === true && this.#queued.length > 0) this.#leave({ error: signal.reason });
     if (this.#queued.length > 0) return Promise.resolve({ done: false, value: this.#queued.shift() as T });
     return new Promise((resolve, reject) => {
       const waiter = { resolve, reject };
@@ -94,8 +94,7 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
 
   /** Leaves at once: what waits is dropped, and pending calls of `next()` learn that it is over. */
   return(): Promise<IteratorReturnResult<undefined>> {
-    this.#drop();
-    this.#end(undefined);
+    this.#leave(undefined);
     return Promise.resolve({ done: true, value: undefined });
   }
 
@@ -115,7 +114,7 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
     this.#hasStarted = true;
     const { signal } = this.#settings;
     this.#stopListening = onAbort(signal, () => {
-      this.#abort(signal);
+      this.#leave({ error: signal?.reason });
     });
     if (this.#isOver) return;
     listen(
@@ -138,38 +137,33 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
   }
 
   #take(value: T): void {
-    const { maxQueued, overflow } = this.#settings;
     const waiter = this.#waiting.shift();
     if (waiter !== undefined) {
       waiter.resolve({ done: false, value });
-    } else if (this.#queued.length < maxQueued) {
+    } else if (this.#queued.length < this.#settings.maxQueued) {
       this.#queued.push(value);
     } else {
-      this.#makeRoom();
-      if (overflow === 'dropOldest' || overflow === 'latest') this.#queued.push(value);
+      this.#overflow(value);
     }
   }
 
-  #makeRoom(): void {
+  /** Events come last: whoever is told may read, or leave. */
+  #overflow(value: T): void {
     const { operator, maxQueued, overflow, onEvent } = this.#settings;
     const dropped = overflow === 'latest' ? this.#queued.length : 1;
+    if (overflow === 'error') this.#end({ error: new OverflowError(operator, maxQueued, overflow) });
     if (overflow === 'latest') this.#queued.clear();
-    else if (overflow === 'dropOldest') this.#queued.shift();
-    else if (overflow === 'error') this.#end({ error: new OverflowError(operator, maxQueued, overflow) });
+    if (overflow === 'dropOldest') this.#queued.shift();
+    if (overflow === 'dropOldest' || overflow === 'latest') this.#queued.push(value);
     for (let i = 0; i < dropped; i++) onEvent?.({ type: 'dropped', operator, lane: DEFAULT_LANE, policy: overflow });
   }
 
-  #abort(signal: AbortSignal | undefined): void {
-    this.#drop();
-    this.#end({ error: signal?.reason });
-  }
-
-  /** Forgets what waits to be told, values and error. */
-  #drop(): void {
+  /** Ends at once, without what waits. */
+  #leave(failure: { readonly error: unknown } | undefined): void {
     const { operator, onEvent } = this.#settings;
     const { length } = this.#queued;
     this.#queued.clear();
-    this.#failure = undefined;
+    this.#end(failure);
     if (length > 0) onEvent?.({ type: 'cancelled', operator, lane: DEFAULT_LANE, count: length });
   }
 

@@ -4,9 +4,10 @@ import { createBatcher } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import type { GatedBatchOptions } from '../../operators/support/batching/batch-options.js';
-import { FlowConfigError } from '../../operators/support/errors.js';
+import { FlowConfigError, isFlowError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
 import { safeSink } from '../../operators/support/events.js';
+import { LaneTable } from '../../operators/support/lanes.js';
 import { callback, count, known, orDefault, positive } from '../../operators/support/options.js';
 import type { PullSource } from '../../operators/support/pull.js';
 import { checkPullSource, openPull } from '../../operators/support/pull.js';
@@ -137,6 +138,8 @@ const OPTIONS: readonly string[] = [
  * - **Holds at most** `maxQueued` texts; `embedFrom` reads no further ahead than a few batches.
  * - **Errors when** a text is empty (`FLOW_CONFIG_INVALID`), too long (`FLOW_ITEM_TOO_HEAVY`), refused by the provider
  *   (`ProviderError`, with `status`, `code` and `param`), or the embedder is closed (`FLOW_CLOSED`).
+ * - **Completes when**, for `embedFrom`, its input has ended and every text has settled. Once the embedder takes nothing new, the next text
+ *   is refused and no more are read.
  * - **On unsubscribe** a waiting text leaves; a call is aborted when all its texts have left.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is out of range.
@@ -167,6 +170,8 @@ class BatchingEmbedder implements Embedder {
     const d = EMBEDDER_DEFAULTS;
     const { model, apiKey, dimensions, headers = {}, limiter } = options;
     if (typeof model !== 'string' || model === '') throw new FlowConfigError(NAME, 'model', 'a non-empty string', model);
+    if (apiKey !== undefined && typeof (apiKey as unknown) !== 'string') throw new FlowConfigError(NAME, 'apiKey', 'a string', apiKey);
+    if (typeof headers !== 'object' || (headers as unknown) === null) throw new FlowConfigError(NAME, 'headers', 'an object', headers);
     const endpoint = {
       url: `${baseUrl(options.baseUrl)}/embeddings`,
       model,
@@ -178,7 +183,7 @@ class BatchingEmbedder implements Embedder {
     const maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, d.maxQueued));
     const concurrency = count(NAME, 'concurrency', orDefault(options.concurrency, d.concurrency));
     const lanes: readonly LaneOptions[] = orDefault(options.lanes, d.lanes);
-    if (!isList(lanes)) throw new FlowConfigError(NAME, 'lanes', 'a list of at least one lane', lanes);
+    const table = new LaneTable(NAME, lanes, { maxQueued, overflow: 'error', fairness: 'strict' });
     this.#stats = new FlowStats(maxSize);
     this.events = this.#events.asObservable();
     const told = safeSink(callback(NAME, 'onEvent', options.onEvent));
@@ -198,7 +203,7 @@ class BatchingEmbedder implements Embedder {
             concurrency,
             requestsPerMinute: orDefault(options.requestsPerMinute, Infinity),
             tokensPerMinute: orDefault(options.tokensPerMinute, Infinity),
-            lanes: lanes.map(({ name, floor }) => ({ name, ...(floor !== undefined && { floor }) })),
+            lanes: table.lanes.map(({ name, floor }) => ({ name, floor })),
             onEvent,
             ...(options.scheduler && { scheduler: options.scheduler }),
           })
@@ -245,11 +250,17 @@ class BatchingEmbedder implements Embedder {
   }
 
   embedAsync(text: string, options: EmbedOptions = {}): Promise<Float32Array> {
-    return isText(text) ? this.#batcher.loadAsync(text, options) : Promise.reject(notText(text));
+    if (isText(text)) return this.#batcher.loadAsync(text, options);
+    const refused = Promise.reject<Float32Array>(notText(text));
+    // As all other rejections here: one that nobody listens to kills nobody.
+    refused.catch(() => undefined);
+    return refused;
   }
 
   embedFrom(texts: PullSource<string>, options: EmbedOptions = {}): Observable<Settled<string, Float32Array>> {
     checkPullSource(`${NAME}.embedFrom`, texts);
+    // Cold, so this only looks at the options: what is wrong with them is no matter of the first text.
+    void this.#batcher.loadSettled('', options);
     return new Observable((subscriber) => {
       let index = 0;
       let open = 0;
@@ -258,6 +269,11 @@ class BatchingEmbedder implements Embedder {
       const waiting = new Set<Subscription>();
       const settled = (result: Settled<string, Float32Array>): void => {
         open--;
+        // Whatever else is read would be refused as well.
+        if (result.status === 'rejected' && isFlowError(result.reason, 'FLOW_CLOSED')) {
+          ended = true;
+          pull.close();
+        }
         subscriber.next(result);
         if (ended && open === 0) subscriber.complete();
         else pull.resume();
@@ -338,10 +354,6 @@ class BatchingEmbedder implements Embedder {
     this.#ownLimiter?.close();
     this.#events.complete();
   }
-}
-
-function isList(value: unknown): boolean {
-  return Array.isArray(value);
 }
 
 function isText(text: unknown): text is string {

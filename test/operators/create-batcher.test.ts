@@ -842,3 +842,19 @@ describe('events', () => {
     expect(JSON.stringify(events)).not.toContain('SECRET');
   });
 });
+
+describe('options of a load', () => {
+  it.each([null, 5, 'P0', true])('must be an object, not %o', (options) => {
+    const { batcher } = shouting();
+    const message = /^createBatcher: expected `load options` to be an object, got /;
+    expect(() => batcher.load('a', options as never)).toThrow(message);
+    expect(() => batcher.loadSettled('a', options as never)).toThrow(message);
+    expect(() => batcher.loadAsync('a', options as never)).toThrow(message);
+    expect(() => batcher.loadMany(['a'], options as never)).toThrow(message);
+  });
+
+  it('are known by name', () => {
+    const { batcher } = shouting();
+    expect(() => batcher.loadAsync('a', { deadline: 5 } as never)).toThrow(/^createBatcher: expected `deadline` to be absent/);
+  });
+});

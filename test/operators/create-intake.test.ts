@@ -404,3 +404,42 @@ describe('events', () => {
     ]);
   });
 });
+
+describe('callbacks of createIntake that abort the signal of their offer', () => {
+  it('do not take back an offer that has just been let in', async () => {
+    const controller = new AbortController();
+    const intake = createIntake<number>({
+      maxQueued: 1,
+      onEvent: ({ type }) => {
+        if (type === 'accepted' && intake.snapshot().waiting === 1) controller.abort();
+      },
+    });
+    intake.tryOffer(1);
+    const letIn = intake.offer(2, { signal: controller.signal });
+    const behind = intake.offer(3);
+    const reader = intake[Symbol.asyncIterator]();
+    expect(await reader.next()).toEqual({ done: false, value: 1 });
+    expect(controller.signal.aborted).toBe(true);
+    expect(intake.snapshot()).toEqual({ queued: 1, waiting: 1 });
+    expect([await letIn, await reader.next(), await behind, await reader.next()]).toEqual([
+      true,
+      { done: false, value: 2 },
+      true,
+      { done: false, value: 3 },
+    ]);
+  });
+
+  it('are heard although nobody listened yet', async () => {
+    const controller = new AbortController();
+    const intake = createIntake<number>({
+      maxQueued: 1,
+      lane: (item) => {
+        if (item === 2) controller.abort();
+        return 'any';
+      },
+    });
+    intake.tryOffer(1);
+    await expect(intake.offer(2, { signal: controller.signal })).rejects.toBe(controller.signal.reason);
+    expect(intake.snapshot()).toEqual({ queued: 1, waiting: 0 });
+  });
+});

@@ -1,6 +1,8 @@
 import { getEventListeners } from 'node:events';
-import { map, NEVER, of, throwError, timer } from 'rxjs';
+import { setImmediate } from 'node:timers/promises';
+import { firstValueFrom, map, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Batcher } from '../../operators/create-batcher.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import { createIntake } from '../../operators/create-intake.js';
 import { createLimiter } from '../../operators/create-limiter.js';
@@ -360,5 +362,83 @@ describe('an embedder', () => {
     embedder.flush();
     await vi.advanceTimersByTimeAsync(100);
     expect(await answered).toHaveLength(1);
+  });
+});
+
+describe('a createBatcher that ends in the middle of something', () => {
+  const echo = (items: readonly number[]) => of([...items]);
+  const ways = (['close', 'drain'] as const).flatMap((end) =>
+    (['dedupe', 'weigh', 'lane', 'id', 'closeWhen', 'itemDeadlineMs'] as const).map((callback) => ({ end, callback })),
+  );
+
+  const fate = async (load: Promise<unknown>): Promise<unknown> =>
+    load.catch((reason: unknown) => (reason instanceof ClosedError ? 'closed' : reason));
+
+  it.each(ways)('settles the load whose $callback calls $end', async ({ end, callback }) => {
+    const results = { dedupe: 1, weigh: 1, lane: 'a', id: 'a', closeWhen: false as const, itemDeadlineMs: 1000 };
+    const made = (): Batcher<number, number> => {
+      const batcher = createBatcher<number, number>(echo, {
+        [callback]: () => {
+          void batcher[end]();
+          return results[callback];
+        },
+      });
+      return batcher;
+    };
+    // An item that was accepted before the drain began is answered.
+    const expected = end === 'drain' && callback !== 'dedupe' ? 1 : 'closed';
+    const [first, second, third] = [made(), made(), made()];
+    expect(await fate(first.loadAsync(1))).toBe(expected);
+    expect(await fate(firstValueFrom(second.load(1)))).toBe(expected);
+    const [one, two] = await third.loadMany([1, 2]);
+    expect(one).toMatchObject(expected === 1 ? { value: 1 } : { reason: { code: 'FLOW_CLOSED' } });
+    expect(two).toMatchObject({ reason: { code: 'FLOW_CLOSED' } });
+    const accepted = callback === 'dedupe' ? none : end === 'drain' ? { ...none, done: 1 } : { ...none, dropped: 1 };
+    expect([await first.drain(), await second.drain(), await third.drain()]).toEqual([accepted, accepted, accepted]);
+  });
+
+  it.each(['close', 'drain'] as const)('settles the load whose accepted event calls %s', async (end) => {
+    const batcher: Batcher<number, number> = createBatcher(echo, {
+      onEvent: ({ type }) => {
+        if (type === 'accepted') void batcher[end]();
+      },
+    });
+    expect(await fate(batcher.loadAsync(1))).toBe(end === 'drain' ? 1 : 'closed');
+    expect(await batcher.drain()).toEqual(end === 'drain' ? { ...none, done: 1 } : { ...none, dropped: 1 });
+  });
+
+  it('ends a load whose dedupe aborts its signal', async () => {
+    const controller = new AbortController();
+    const batcher = createBatcher(() => NEVER, {
+      dedupe: (item: number) => {
+        controller.abort();
+        return item;
+      },
+    });
+    await expect(batcher.loadAsync(1, { signal: controller.signal })).rejects.toBe(controller.signal.reason);
+    expect(await batcher.drain()).toEqual(none);
+  });
+
+  it('counts a failure without a reason as done', async () => {
+    const batcher = createBatcher(() => Promise.reject<string[]>(undefined as unknown as Error), { retry: false, split: false });
+    const load = batcher.loadAsync('a');
+    expect(await batcher.drain()).toEqual({ ...none, done: 1 });
+    await expect(load).rejects.toBeUndefined();
+  });
+
+  it('does not count a load that was left while its answer waited for an earlier one', async () => {
+    const [first, second] = [new Subject<number[]>(), new Subject<number[]>()];
+    const batcher = createBatcher(([item]: readonly number[]) => (item === 1 ? first : second), { maxSize: 1, order: 'input' });
+    const early = batcher.loadAsync(1);
+    const late = batcher.load(2).subscribe();
+    await setImmediate();
+    const drained = batcher.drain();
+    second.next([2]);
+    second.complete();
+    expect(batcher.snapshot().heldBack).toBe(1);
+    late.unsubscribe();
+    first.next([1]);
+    first.complete();
+    expect([await early, await drained]).toEqual([1, { ...none, done: 1 }]);
   });
 });

@@ -2,6 +2,7 @@ import { concat, EMPTY, NEVER, Observable, of, range, Subject, throwError } from
 import { describe, expect, it } from 'vitest';
 import { FlowConfigError, OverflowError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
+import type { ObservableIterator, ToAsyncIterableOptions } from '../../operators/to-async-iterable.js';
 import { TO_ASYNC_ITERABLE_DEFAULTS, toAsyncIterable } from '../../operators/to-async-iterable.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
 
@@ -367,5 +368,45 @@ describe('what toAsyncIterable is given', () => {
   it.each([null, undefined, [1], Promise.resolve(1), 'text'])('must be an Observable, not %o', (source) => {
     expect(() => toAsyncIterable(source as never)).toThrow(FlowConfigError);
     expect(() => toAsyncIterable(source as never)).toThrow(/^toAsyncIterable: expected `source` to be an Observable, got /);
+  });
+});
+
+describe('an onEvent of toAsyncIterable that does something', () => {
+  async function afterFirst(options: ToAsyncIterableOptions, told: (iterator: ObservableIterator<number>) => void) {
+    const source = new Subject<number>();
+    const iterator = toAsyncIterable(source, {
+      ...options,
+      onEvent: () => {
+        told(iterator);
+      },
+    })[Symbol.asyncIterator]();
+    const first = iterator.next();
+    source.next(0);
+    await first;
+    return { source, iterator };
+  }
+
+  it.each(['dropOldest', 'latest'] as const)('leaves for good in the middle of %s', async (overflow) => {
+    const { source, iterator } = await afterFirst({ maxQueued: 1, overflow }, (own) => void own.return());
+    source.next(1);
+    source.next(2);
+    expect(await iterator.next()).toEqual({ done: true, value: undefined });
+    expect(source.observed).toBe(false);
+  });
+
+  it.each(['dropOldest', 'latest'] as const)('reads the newest value in the middle of %s', async (overflow) => {
+    const read: Promise<unknown>[] = [];
+    const { source } = await afterFirst({ maxQueued: 1, overflow }, (own) => read.push(own.next()));
+    source.next(1);
+    source.next(2);
+    expect(await Promise.all(read)).toEqual([{ done: false, value: 2 }]);
+  });
+
+  it('leaves for good while the signal ends it', async () => {
+    const controller = new AbortController();
+    const { source, iterator } = await afterFirst({ signal: controller.signal }, (own) => void own.return());
+    source.next(1);
+    controller.abort();
+    expect(await iterator.next()).toEqual({ done: true, value: undefined });
   });
 });

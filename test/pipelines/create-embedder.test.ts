@@ -7,6 +7,7 @@ import type { Settled } from '../../operators/support/types.js';
 import { createEmbedder, type Embedder, type EmbedderOptions } from '../../src/pipelines/create-embedder.js';
 import { ProviderError } from '../../src/pipelines/embeddings-api.js';
 import { type FakeProvider, type FakeProviderOptions, startFakeProvider } from '../support/fake-provider.js';
+import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
 
 const open: (() => void | Promise<void>)[] = [];
 afterEach(async () => {
@@ -269,5 +270,70 @@ describe('createEmbedder', () => {
       'createEmbedder: expected `concurrency` to be absent when a `limiter` is given',
     );
     expect(() => createEmbedder({ ...options, batchSize: 2 } as never)).toThrow('createEmbedder: expected `batchSize` to be absent');
+  });
+});
+
+describe('an empty text', () => {
+  expectNoUnhandledRejections();
+
+  it('is refused, and kills nobody who does not listen', async () => {
+    const made = scripted(() => new Response());
+    void made.embedAsync('');
+    await settle();
+    await expect(made.embedAsync('')).rejects.toMatchObject({ code: 'FLOW_CONFIG_INVALID' });
+  });
+});
+
+describe('embedFrom and the end', () => {
+  it('looks at the options before it reads', () => {
+    const made = scripted(() => new Response());
+    expect(() => made.embedFrom(texts(1), { lane: 'nope' })).toThrow(/lane `nope` is not one of `P0`, `P1`, `P2`/);
+  });
+
+  it('reads no further once the embedder was closed', async () => {
+    const made = scripted(() => new Response());
+    made.close();
+    let read = 0;
+    const endless = function* () {
+      for (;;) yield `text ${String(read++)}`;
+    };
+    const results = await all(made, endless());
+    expect(results.map((result) => result.status === 'rejected' && isFlowError(result.reason, 'FLOW_CLOSED'))).toEqual([true]);
+    expect(read).toBe(1);
+  });
+
+  it('hands out what was accepted before a drain, and reads no further', async () => {
+    let answer: (() => void) | undefined;
+    const asked = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const made = scripted(async ({ input }) => {
+      await asked;
+      return Response.json({ data: input.map((_, index) => ({ index, embedding: [1] })) });
+    });
+    const endless = async function* () {
+      yield 'accepted';
+      await settle();
+      void made.drain();
+      answer?.();
+      for (let i = 0; ; i++) yield `late ${String(i)}`;
+    };
+    const results = await lastValueFrom(made.embedFrom(endless()).pipe(toArray()));
+    expect(results.map(({ input, status }) => [input, status]).sort()).toEqual([
+      ['accepted', 'fulfilled'],
+      ['late 0', 'rejected'],
+    ]);
+  });
+});
+
+describe('what createEmbedder is given', () => {
+  it.each([
+    [{ apiKey: 5 }, /^createEmbedder: expected `apiKey` to be a string, got `5`/],
+    [{ headers: 'a: b' }, /^createEmbedder: expected `headers` to be an object, got /],
+    [{ headers: null }, /^createEmbedder: expected `headers` to be an object, got `null`/],
+    [{ lanes: [null] }, /^createEmbedder: expected `lanes\[0\]` to be an object, got `null`/],
+    [{ lanes: [{ name: 'a', flor: 1 }] }, /^createEmbedder: expected `flor` to be absent/],
+  ])('is refused by name: %o', (options, message) => {
+    expect(() => createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', ...(options as object) })).toThrow(message);
   });
 });

@@ -51,6 +51,8 @@ export class BatchEngine<T, R> {
   readonly #repair: BatchRepair<T, R>;
   readonly #outbox: BatchOutbox<T, R>;
   #batches = 0;
+  /** Items between `accept` and the end of `submit`: your callbacks are asked about them, and may end everything. */
+  #entering = 0;
   #busy = false;
   #again = false;
   #over = false;
@@ -171,14 +173,19 @@ export class BatchEngine<T, R> {
 
   /** The first half of `offer`, for an owner that must know the job before anything can happen to it. */
   accept(input: T, owner: unknown, laneName?: string, deadlineMs?: number): Job<T, R> {
+    this.#entering++;
     return this.#intake.accept(input, owner, laneName, deadlineMs, this.#timing.burstAt ?? this.#alarm.now());
   }
 
-  /** The second half of `offer`; does nothing for a job that was given up in between. */
+  /** The second half of `offer`; queues nothing for a job that was given up in between. */
   submit(job: Job<T, R>): void {
-    if (job.state !== NEW || this.#over) return;
-    this.#tell?.({ type: 'accepted', operator: this.#config.operator, lane: this.#laneName(job.lane), queued: this.#queue.queued });
-    if (!this.#intake.enter(job) || this.#changes(job)) this.#run();
+    let changes = false;
+    if (job.state === NEW && !this.#over) {
+      this.#tell?.({ type: 'accepted', operator: this.#config.operator, lane: this.#laneName(job.lane), queued: this.#queue.queued });
+      changes = !this.#intake.enter(job) || this.#changes(job);
+    }
+    this.#entering--;
+    if (changes || this.#timing.isFinishing) this.#run();
   }
 
   /** Moves an item that waits to a more urgent lane; the returned job takes its place. */
@@ -271,7 +278,7 @@ export class BatchEngine<T, R> {
     this.#busy = false;
     if (now === undefined || this.#isOver()) return;
     this.#arm(now);
-    if (this.#timing.isFinishing && this.#queue.queued === 0 && this.#calls.size === 0) {
+    if (this.#timing.isFinishing && this.#queue.queued + this.#calls.size + this.#entering === 0) {
       this.#tell?.({ type: 'drained', operator: this.#config.operator });
       this.#host.finished();
     }

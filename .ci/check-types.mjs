@@ -1,0 +1,97 @@
+// Consumers compile against the packed package: every export of every entry point, as ECMAScript and as CommonJS modules, with
+// every compiler and module resolution people have, without `skipLibCheck`. Build first, then: node .ci/check-types.mjs
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import ts from 'typescript';
+import { entryPoints, install, inThrowAwayFolder, manifest, pack, pinned, project, report, run } from './consumer.mjs';
+
+const compilers = ['5.4.5', '5.9.3', '6.0.3', '7.0.2'];
+const peers = ['rxjs', 'zod', 'gpt-tokenizer', 'vitest'];
+const sources = join(project, 'test', 'consumer');
+const files = readdirSync(sources).filter((file) => file.endsWith('.mts'));
+const common = { target: 'ES2022', strict: true, skipLibCheck: false, noEmit: true };
+const node = { ...common, lib: ['ES2022'], types: ['node'] };
+const bundler = { ...common, module: 'ESNext', moduleResolution: 'Bundler' };
+
+// No `lib` beside what ES2022 projects have: what the declarations need more, they say themselves.
+const projects = [
+  { name: 'NodeNext', options: { ...node, module: 'NodeNext', moduleResolution: 'NodeNext' }, files },
+  { name: 'Bundler', options: { ...bundler, lib: ['ES2022', 'DOM'], types: ['node'] }, files },
+  // vitest brings the types of Node along.
+  {
+    name: 'Bundler, browser without the types of Node',
+    options: { ...bundler, lib: ['ES2022', 'DOM'], types: [] },
+    files: files.filter((file) => !file.includes('vitest')),
+  },
+];
+
+await inThrowAwayFolder('types', async (folder) => {
+  const consumer = join(folder, 'consumer');
+  install(consumer, pack(folder, { isBuilt: true }), ...pinned(...peers, '@types/node'));
+  install(join(folder, 'compilers'), ...compilers.map((version) => `typescript-${version}@npm:typescript@${version}`));
+  copyConsumer(consumer);
+  await report([
+    ['every export is used', () => checkCoverage(consumer)],
+    ...compilers.flatMap((version) =>
+      projects.map((settings) => [`TypeScript ${version}, ${settings.name}`, () => compile(folder, consumer, version, settings)]),
+    ),
+  ]);
+});
+
+/** The same text is an ECMAScript module and a CommonJS module. */
+function copyConsumer(consumer) {
+  cpSync(join(sources, 'same.d.ts'), join(consumer, 'same.d.ts'));
+  for (const file of files) {
+    const text = readFileSync(join(sources, file), 'utf8');
+    writeFileSync(join(consumer, file), text);
+    writeFileSync(join(consumer, commonJs(file)), text);
+  }
+}
+
+function commonJs(file) {
+  return file.replace(/\.mts$/, '.cts');
+}
+
+function compile(folder, consumer, version, settings) {
+  const config = 'tsconfig.json';
+  const inputs = ['same.d.ts', ...settings.files, ...settings.files.map(commonJs)];
+  writeFileSync(join(consumer, config), JSON.stringify({ compilerOptions: settings.options, files: inputs }));
+  const compiler = join(folder, 'compilers', 'node_modules', `typescript-${version}`, 'bin', 'tsc');
+  run('node', [compiler, '-p', config, '--pretty', 'false'], consumer);
+  return `${inputs.length} files`;
+}
+
+/** A new export that no consumer file imports would compile for nobody, so it is an error. */
+function checkCoverage(consumer) {
+  const entries = entryPoints.map((name) => ({ name, exported: exportsOf(consumer, name), used: importsOf(name) }));
+  const { exported: operators } = entries.find(({ name }) => name === `${manifest.name}/operators`);
+  const unused = entries.flatMap(({ name, exported, used }) =>
+    // The root entry hands out the operators once more.
+    exported.filter((item) => !used.has(item) && !(name === manifest.name && operators.includes(item))).map((item) => `${name}: ${item}`),
+  );
+  if (unused.length > 0) throw new Error(`exports that no file in test/consumer imports:\n${unused.join('\n')}`);
+  return `${entries.reduce((sum, { exported }) => sum + exported.length, 0)} exports of ${entries.length} entry points`;
+}
+
+function exportsOf(consumer, name) {
+  const file = join(consumer, 'exports.mts');
+  const host = ts.createCompilerHost({});
+  const declarations = ts.resolveModuleName(name, file, { moduleResolution: ts.ModuleResolutionKind.Bundler }, host).resolvedModule;
+  if (declarations === undefined) throw new Error(`${name} has no declarations`);
+  const program = ts.createProgram([declarations.resolvedFileName], { skipLibCheck: true, types: [], noLib: true });
+  const checker = program.getTypeChecker();
+  const module = checker.getSymbolAtLocation(program.getSourceFile(declarations.resolvedFileName));
+  return checker.getExportsOfModule(module).map((symbol) => symbol.name);
+}
+
+/** The names that the consumer files import from this entry point. */
+function importsOf(name) {
+  const imports = files
+    .map((file) => ts.createSourceFile(file, readFileSync(join(sources, file), 'utf8'), ts.ScriptTarget.ES2022))
+    .flatMap(({ statements }) =>
+      statements.filter((statement) => ts.isImportDeclaration(statement) && statement.moduleSpecifier.text === name),
+    );
+  return new Set(
+    imports.flatMap(({ importClause }) => importClause.namedBindings.elements.map((item) => (item.propertyName ?? item.name).text)),
+  );
+}

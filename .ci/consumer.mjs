@@ -1,0 +1,83 @@
+// Throw-away projects outside the repository, in which the package is used as people use it: packed and installed.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+export const project = resolve(import.meta.dirname, '..');
+export const manifest = readJson(join(project, 'package.json'));
+
+/** What every import path of the package is called by its users. */
+export const entryPoints = Object.keys(manifest.exports)
+  .filter((path) => path !== './package.json')
+  .map((path) => `${manifest.name}${path.slice(1)}`);
+
+// `npm run` hands its own settings down to the npm calls made here; those of the caller's project do not apply to the consumer.
+const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_(package|lifecycle)_/.test(name)));
+
+/** Runs a check in a new folder, which is gone afterwards. */
+export async function inThrowAwayFolder(name, check) {
+  const folder = mkdtempSync(join(tmpdir(), `sluice-${name}-`));
+  try {
+    await check(folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Packs the package and tells where the tarball is. `isBuilt`: what stands in `dist` is packed, without building it again. */
+export function pack(folder, { isBuilt }) {
+  run('npm', ['pack', '--pack-destination', folder, ...(isBuilt ? ['--ignore-scripts'] : [])], project);
+  const [tarball] = readdirSync(folder).filter((file) => file.endsWith('.tgz'));
+  return join(folder, tarball);
+}
+
+/** Makes a project with these packages in it, each given as npm takes it. */
+export function install(folder, ...packages) {
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'consumer', private: true }));
+  add(folder, ...packages);
+}
+
+export function add(folder, ...packages) {
+  run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...packages], folder);
+}
+
+/** Dependencies of this project in the versions it is developed with. */
+export function pinned(...names) {
+  return names.map((name) => `${name}@${manifest.devDependencies[name]}`);
+}
+
+/** The output of a command; an error with all it printed when it fails. */
+export function run(command, args, cwd, settings = {}) {
+  try {
+    return execFileSync(command, args, {
+      cwd,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+      ...settings,
+      env: { ...env, ...settings.env },
+    });
+  } catch (error) {
+    throw new Error(`${command} ${args.join(' ')} failed:\n${error.stdout ?? ''}${error.stderr ?? error.message}`, { cause: error });
+  }
+}
+
+export function readJson(file) {
+  return JSON.parse(readFileSync(file, 'utf8'));
+}
+
+/** Runs named checks one after another and prints a line for each; those that fail say why and make the command fail. */
+export async function report(checks) {
+  for (const [name, check] of checks) {
+    const startedMs = performance.now();
+    try {
+      const details = await check();
+      const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+      console.log(`ok   ${name}${typeof details === 'string' ? `: ${details}` : ''} (${seconds} s)`);
+    } catch (error) {
+      console.log(`FAIL ${name}\n${error.message}`);
+      process.exitCode = 1;
+    }
+  }
+}

@@ -1,0 +1,138 @@
+import { type Observable, of, Subject } from 'rxjs';
+import {
+  BACKPRESSURE_DEFAULTS,
+  type BackpressureOptions,
+  backpressure,
+  type CachedLoad,
+  COALESCE_DEFAULTS,
+  CONFLATE_WHILE_BUSY_DEFAULTS,
+  type CoalesceOptions,
+  type ConflateWhileBusyOptions,
+  coalesce,
+  conflateWhileBusy,
+  createBatcher,
+  createIntake,
+  type Drained,
+  type DrainOptions,
+  fromNative,
+  type Handle,
+  INTAKE_DEFAULTS,
+  type Intake,
+  type IntakeOptions,
+  type IntakeSnapshot,
+  isFlowError,
+  type LoadCacheMap,
+  type LoadCacheOptions,
+  type NativeObservable,
+  type NativeObservableClass,
+  type NativeObserver,
+  type NativeSubscriber,
+  type ObservableIterable,
+  type ObservableIterator,
+  type OfferOptions,
+  RESEQUENCE_DEFAULTS,
+  type ResequenceOptions,
+  resequence,
+  SequenceDuplicateError,
+  SequenceGapError,
+  type Settled,
+  type Store,
+  TO_ASYNC_ITERABLE_DEFAULTS,
+  TO_READABLE_STREAM_DEFAULTS,
+  type ToAsyncIterableOptions,
+  type ToNativeOptions,
+  type ToReadableStreamOptions,
+  type ToStoreOptions,
+  toAsyncIterable,
+  toNative,
+  toReadableStream,
+  toStore,
+} from 'sluice/operators';
+
+interface Token {
+  readonly at: number;
+  readonly text: string;
+}
+
+const tokens: Observable<Token> = of({ at: 0, text: 'hel' }, { at: 1, text: 'lo' });
+const merge = (first: Token, { text }: Token): Token => ({ ...first, text: first.text + text });
+const ready = new Subject<boolean>();
+
+// Between a source and a consumer that is slower
+const pressing: BackpressureOptions<Token> = {
+  ready,
+  overflow: BACKPRESSURE_DEFAULTS.overflow,
+  onDrop: (item, policy) => console.warn(item.text, policy),
+  pressure: ready,
+};
+same<Observable<Token>>()(tokens.pipe(backpressure(pressing)));
+const conflating: ConflateWhileBusyOptions<Token, string[]> = {
+  ready,
+  seed: ({ text }) => [text],
+  merge: (texts, { text }) => [...texts, text],
+  overflow: CONFLATE_WHILE_BUSY_DEFAULTS.overflow,
+};
+same<Observable<string[]>>()(tokens.pipe(conflateWhileBusy(conflating)));
+const coalescing: CoalesceOptions<Token> = { merge, pace: COALESCE_DEFAULTS.pace, compatible: (pending, next) => pending.at < next.at };
+same<Observable<Token>>()(tokens.pipe(coalesce(coalescing)));
+const sequencing: ResequenceOptions<Token> = { sequence: ({ at }) => at, onGap: RESEQUENCE_DEFAULTS.onGap };
+same<Observable<Token>>()(tokens.pipe(resequence(sequencing)));
+
+export function explain(error: unknown): string {
+  if (error instanceof SequenceGapError) return `${error.missingCount} missing from ${error.missing}, ${error.held} held`;
+  if (error instanceof SequenceDuplicateError) return String(error.sequence);
+  return isFlowError(error, 'FLOW_SEQUENCE_GAP') ? error.operator : 'another';
+}
+
+// Producers that can wait
+const intakeOptions: IntakeOptions<Token> = { maxQueued: INTAKE_DEFAULTS.maxQueued, lanes: [{ name: 'a' }], lane: () => 'a' };
+const intake: Intake<Token> = createIntake(intakeOptions);
+const offering: OfferOptions = { lane: 'a', signal: new AbortController().signal };
+same<Promise<boolean>>()(intake.offer({ at: 0, text: 'a' }, offering));
+same<IntakeSnapshot>()(intake.snapshot());
+const handle: Handle = intake;
+const draining: DrainOptions = { timeoutMs: 100 };
+same<Promise<Drained>>()(handle.drain(draining));
+same<Intake<Token>>()(intake.shutdownOn(new AbortController().signal, draining));
+
+// The cache of a batcher
+const entries = new Map<unknown, CachedLoad<number>>();
+const cache: LoadCacheMap<number> = entries;
+const bounded: LoadCacheOptions = { maxEntries: 100, ttlMs: 1000 };
+const lengths = (items: readonly string[]) => of(items.map(({ length }) => length));
+same<Promise<Settled<string, number>[]>>()(createBatcher(lengths, { cache }).loadMany(['a']));
+same<number>()(createBatcher(lengths, { cache: bounded }).prime('a', 1).snapshot().cached);
+
+// To and from what the platform has
+const iterating: ToAsyncIterableOptions = { maxQueued: TO_ASYNC_ITERABLE_DEFAULTS.maxQueued };
+const iterable: ObservableIterable<Token> = toAsyncIterable(tokens, iterating);
+const iterator: ObservableIterator<Token> = iterable[Symbol.asyncIterator]();
+
+export async function read(): Promise<string[]> {
+  const texts: string[] = [];
+  for await (const { text } of iterable) texts.push(text);
+  const next = await iterator.next();
+  if (!next.done) same<Token>()(next.value);
+  await iterator[Symbol.asyncDispose]();
+  return texts;
+}
+
+const streaming: ToReadableStreamOptions = { maxQueued: TO_READABLE_STREAM_DEFAULTS.maxQueued };
+same<ReadableStream<Token>>()(toReadableStream(tokens, streaming));
+const storing: ToStoreOptions<'failed'> = { pace: 'frame', onError: () => 'failed' };
+same<Store<Token | 'failed' | undefined>>()(toStore(tokens, undefined, storing));
+same<() => Token | undefined>()(toStore<Token, undefined>(tokens, undefined).getSnapshot);
+
+const native: NativeObservable<Token> = {
+  subscribe: (observer?: NativeObserver<Token>) => observer?.next?.({ at: 0, text: 'a' }),
+};
+same<Observable<Token>>()(fromNative(native));
+class Native<T> implements NativeObservable<T> {
+  constructor(private readonly start: (subscriber: NativeSubscriber<T>) => void) {}
+  subscribe(): void {
+    this.start({ next: () => undefined, error: () => undefined, complete: () => undefined, addTeardown: () => undefined });
+  }
+}
+const observableClass: NativeObservableClass = Native;
+const toPlatform: ToNativeOptions = { observableClass };
+same<NativeObservable<Token>>()(toNative(tokens, toPlatform));

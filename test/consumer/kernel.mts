@@ -1,0 +1,93 @@
+import {
+  type Answer,
+  BadItemSearch,
+  Bag,
+  BatchKernel,
+  type BackoffOptions,
+  backoffDelayMs,
+  DeadlineHeap,
+  type DivideInput,
+  type DivideLimits,
+  type DividePlan,
+  dividePlan,
+  FaultWatch,
+  type FillLimits,
+  KeyedLanes,
+  type KeyFairness,
+  KeyLane,
+  type LaneFairness,
+  LaneQueue,
+  LaneSet,
+  type OrderedPlace,
+  PriorityQueue,
+  ReorderBuffer,
+  Ring,
+  retryDelayMs,
+  type SearchLimits,
+  type SearchSpent,
+  type SearchStep,
+  SequenceBuffer,
+  type SequenceWait,
+  type Slotted,
+  TokenBucket,
+  trustedBlame,
+} from 'sluice/operators/kernel';
+
+// Containers
+const ring = new Ring<string>();
+ring.push('a');
+same<string | undefined>()(ring.shift());
+const bag = new Bag<Slotted & { readonly name: string }>();
+bag.add({ slot: -1, name: 'a' });
+same<readonly (Slotted & { readonly name: string })[]>()(bag.items);
+const heap = new DeadlineHeap<string>();
+heap.push(10, 'later');
+same<number>()(heap.peekAt());
+const queue = new PriorityQueue<string>(3);
+queue.push(0, 'urgent');
+same<string | undefined>()(queue.peek());
+const buffer = new ReorderBuffer<string>((item) => ring.push(item));
+const place: OrderedPlace<string> = buffer.enter('key');
+buffer.leave(place);
+
+const sequence = new SequenceBuffer<string>(0);
+sequence.hold(2, 'early', 0);
+same<SequenceWait | undefined>()(sequence.oldest);
+
+// Lanes
+const fairness: LaneFairness = { kind: 'wdrr', weights: [2, 1] };
+const lanes = new LaneQueue<string>(fairness, 10, () => true);
+const limits: FillLimits = { lookahead: 0, places: 10, rides: true };
+const ask = (item: string, lane: number): Answer => (item.length > lane ? 'take' : 'close');
+lanes.plan(0, limits, ask);
+const set: LaneSet = lanes.nonEmpty;
+same<number>()(set.first());
+same<boolean>()(new LaneSet(2).has(1));
+const keyFairness: KeyFairness = 'roundRobin';
+const keyed = new KeyedLanes<string>(keyFairness);
+const lane = keyed.open('customer', 1);
+keyed.push(lane, 'item', 0);
+export const isLane: boolean = lane instanceof KeyLane;
+
+// Batches, limits and delays
+const batches = new BatchKernel<string>({ maxSize: 2, maxWeight: 10 });
+same<'size' | 'weight' | undefined>()(batches.add('a', 1));
+const bucket = new TokenBucket(60, 10, 0);
+same<boolean>()(bucket.canPay(1, 0));
+const backoff: BackoffOptions = { initialMs: 10, factor: 2, maxMs: 100, jitter: 'full' };
+same<number>()(backoffDelayMs(1, backoff, 0.5) + retryDelayMs(1, undefined, backoff, 0.5));
+
+// Divide and conquer
+const divideLimits: DivideLimits = { factor: 4, maxBlameRounds: 3, maxCalls: 100, maxDepth: 16 };
+const input: DivideInput = { blameRounds: 0, calls: 1, depth: 0, size: 4, weights: [1, 1, 1, 1] };
+const plan: DividePlan = dividePlan(input, divideLimits);
+same<readonly (readonly number[])[]>()(plan.parts);
+same<ReadonlySet<number> | undefined>()(trustedBlame([1], 4));
+const searchLimits: SearchLimits = { confirm: true, maxBlameRounds: 3, maxCalls: 100, maxDepth: 16 };
+const spent: SearchSpent = { alone: 0, blameRounds: 0, calls: 1 };
+const search = new BadItemSearch<string>(0, searchLimits, () => true);
+const step: SearchStep<string> = search.succeeded(['a'], spent);
+same<readonly string[]>()(step.send);
+const watch = new FaultWatch();
+watch.failed(new Error('bad'), 2, true);
+same<boolean>()(watch.isHopeless);

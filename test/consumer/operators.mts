@@ -1,0 +1,315 @@
+import { from, map, type Observable, type OperatorFunction, of, Subject } from 'rxjs';
+import {
+  AttemptTimeoutError,
+  BATCH_DEFAULTS,
+  BATCH_MAP_DEFAULTS,
+  BATCH_MAP_FROM_DEFAULTS,
+  type Batcher,
+  type BatcherOptions,
+  type BatcherSnapshot,
+  type BatchMapFromOptions,
+  type BatchMapOptions,
+  type BatchOptions,
+  type BatchResult,
+  BatchShapeError,
+  type BatchState,
+  type BatchWork,
+  type Bidder,
+  BULKHEAD_MAP_DEFAULTS,
+  type BulkheadMapOptions,
+  batch,
+  batchMap,
+  batchMapFrom,
+  bulkheadMap,
+  CallbackError,
+  type CallContext,
+  type Classify,
+  type ClassifyContext,
+  ClosedError,
+  CONCAT_MAP_BY_DEFAULTS,
+  type ConcatMapByOptions,
+  type Cost,
+  classifyError,
+  concatMapBy,
+  createBatcher,
+  createLimiter,
+  DeadlineError,
+  DIVIDE_RETRY_DEFAULTS,
+  type DivideRetryContext,
+  type DivideRetryOptions,
+  divideRetry,
+  type ErrorClass,
+  type Fairness,
+  FlowConfigError,
+  FlowError,
+  type FlowErrorCode,
+  type FlowEvent,
+  type FlowSink,
+  type FlushReason,
+  type Fulfilled,
+  fromStream,
+  type GatedBatchOptions,
+  type Guard,
+  GuardRefusedError,
+  HEDGE_DEFAULTS,
+  type HeadersLike,
+  type HedgeAttempt,
+  type HedgeContext,
+  type HedgeOptions,
+  HedgeStats,
+  hedge,
+  type ItemContext,
+  ItemTooHeavyError,
+  isFlowError,
+  KeyStoppedError,
+  type LaneBatch,
+  type LaneOptions,
+  type LaneOverflow,
+  LaneUnknownError,
+  type Lease,
+  type LeaseContext,
+  LIMITER_DEFAULTS,
+  type Limiter,
+  type LimiterJob,
+  type LimiterLimits,
+  type LimiterOptions,
+  type LimiterSnapshot,
+  type LoadOptions,
+  MERGE_LANES_DEFAULTS,
+  type MergeLane,
+  type MergeLanesOptions,
+  mergeLanes,
+  type Overflow,
+  OverflowError,
+  PartialFailureError,
+  type Place,
+  type PullSource,
+  RateLimitError,
+  type ReadableLike,
+  type ReadableStreamLike,
+  type ReaderLike,
+  type Rejected,
+  type ResponseLike,
+  type RetryOptions,
+  SETTLE_ALL_DEFAULTS,
+  type Settled,
+  type SettleAllOptions,
+  type SlotOptions,
+  SPECULATE_DEFAULTS,
+  type SpeculateContext,
+  type SpeculateOptions,
+  SplitBudgetError,
+  type SplitOptions,
+  type StreamLike,
+  SWITCH_LATEST_DEFAULTS,
+  type SwitchLatestOptions,
+  settleAll,
+  speculate,
+  switchLatest,
+  type UnwrapOptions,
+  type Usage,
+  unwrap,
+  type Verdict,
+  type Window,
+  type WindowContext,
+} from 'sluice/operators';
+
+interface Ticket {
+  readonly id: string;
+  readonly text: string;
+  readonly urgent: boolean;
+}
+
+const tickets: Observable<Ticket> = of({ id: '1', text: 'refund', urgent: true }, { id: '2', text: 'hello', urgent: false });
+const events: FlowEvent[] = [];
+const sink: FlowSink = (event) => events.push(event);
+const lanes: readonly LaneOptions[] = [{ name: 'urgent', maxWaitMs: 10 }, { name: 'rest' }];
+const retry: RetryOptions = { maxAttempts: 2, jitter: 'none' };
+const split: SplitOptions = { factor: 2, strategy: 'sequential' };
+const fairness: Fairness = { kind: 'strict', floor: 0.1 };
+const overflow: Overflow = 'dropLowest';
+
+// batch
+const batchOptions: BatchOptions<Ticket> = {
+  maxSize: BATCH_DEFAULTS.maxSize,
+  weigh: ({ text }) => text.length,
+  closeWhen: ({ urgent }, state: BatchState<Ticket>) => urgent && state.items.length > 1 && 'after',
+  flush: new Subject<void>(),
+};
+same<Observable<Ticket[]>>()(tickets.pipe(batch(batchOptions)));
+same<Observable<Ticket[]>>()(tickets.pipe(batch()));
+// @ts-expect-error -- a size is a number
+batch({ maxSize: '16' });
+
+// batchMap
+const lengths: BatchWork<Ticket, number> = (items, context: CallContext) => {
+  context.reconcile({ inputTokens: context.weight } satisfies Usage);
+  return Promise.resolve(items.map(({ text }) => text.length));
+};
+const windowOf: Window = ({ queued, concurrency }: WindowContext) => queued / concurrency;
+const batchMapOptions: BatchMapOptions<Ticket, number> = {
+  ...BATCH_MAP_DEFAULTS,
+  lanes,
+  lane: ({ urgent }) => (urgent ? 'urgent' : 'rest'),
+  window: windowOf,
+  retry,
+  split,
+  fairness,
+  overflow,
+  onEvent: sink,
+};
+same<Observable<Settled<Ticket, number>>>()(tickets.pipe(batchMap(lengths, batchMapOptions)));
+same<Observable<Settled<Ticket, string>>>()(tickets.pipe(batchMap((items) => of(items.map(({ text }) => text)))));
+const gated: GatedBatchOptions<Ticket, number> = { concurrency: of(1, 2), maxQueued: 10 };
+const measured: OperatorFunction<Ticket, Settled<Ticket, number>> = batchMap(lengths, gated);
+same<Observable<Settled<Ticket, number>>>()(tickets.pipe(measured));
+const partly: BatchResult<number> = { failed: ['2'], values: [1] };
+const byId: BatchResult<number> = new Map([['1', 6]]);
+batchMap((_items: readonly Ticket[]) => of(partly, byId));
+// @ts-expect-error -- not a kind of window
+batchMap(lengths, { window: { kind: 'sometimes' } });
+
+// batchMapFrom
+const pulled: PullSource<Ticket> = [{ id: '3', text: 'hi', urgent: false }];
+const stream: ReadableStreamLike<Ticket> = new ReadableStream<Ticket>();
+const fromOptions: BatchMapFromOptions<Ticket, number> = { maxQueued: BATCH_MAP_FROM_DEFAULTS.maxQueued };
+same<Observable<Settled<Ticket, number>>>()(batchMapFrom(pulled, lengths, fromOptions));
+same<Observable<Settled<Ticket, number>>>()(batchMapFrom(stream, lengths));
+
+// bulkheadMap and concatMapBy
+const ask = ({ text }: Ticket, { signal, key, index }: ItemContext) =>
+  Promise.resolve(`${text} ${String(key)} ${index} ${String(signal.aborted)}`);
+const slots: SlotOptions = { concurrency: BULKHEAD_MAP_DEFAULTS.concurrency, timeoutMs: 1000 };
+const bulkheads = { ...slots, key: ({ id }: Ticket) => id, perKey: { 1: 2 }, order: 'perKey' } satisfies BulkheadMapOptions<Ticket>;
+same<Observable<Settled<Ticket, string>>>()(tickets.pipe(bulkheadMap(ask, bulkheads)));
+same<Observable<string>>()(tickets.pipe(bulkheadMap(ask, { ...bulkheads, errors: 'propagate' })));
+const byCustomer = { onError: 'stopKey', concurrency: CONCAT_MAP_BY_DEFAULTS.concurrency } satisfies ConcatMapByOptions;
+same<Observable<Settled<Ticket, string>>>()(tickets.pipe(concatMapBy(({ id }) => id, ask, byCustomer)));
+same<Observable<string>>()(tickets.pipe(concatMapBy(({ id }) => id, ask, { errors: 'propagate' })));
+
+// createBatcher
+const batcherOptions: BatcherOptions<Ticket, number> = { dedupe: ({ id }) => id, lanes };
+const batcher: Batcher<Ticket, number> = createBatcher(lengths, batcherOptions);
+const load: LoadOptions = { lane: 'urgent', deadlineMs: 100, signal: new AbortController().signal };
+same<Observable<number>>()(batcher.load({ id: '1', text: 'a', urgent: true }, load));
+same<Promise<number>>()(batcher.loadAsync({ id: '1', text: 'a', urgent: true }));
+same<BatcherSnapshot>()(batcher.snapshot());
+
+// createLimiter
+const limits: LimiterLimits = { requestsPerMinute: 500, tokensPerMinute: 100_000 };
+const limiterOptions: LimiterOptions = { ...limits, concurrency: 4, lanes, burstSeconds: LIMITER_DEFAULTS.burstSeconds };
+const limiter: Limiter = createLimiter(limiterOptions);
+const cost: Cost = { requests: 1, tokens: 200 };
+const job: LimiterJob = { lane: 'urgent', cost, timeoutMs: 1000 };
+same<Observable<Lease>>()(limiter.acquire(job));
+same<Lease | undefined>()(limiter.tryAcquire());
+same<Observable<number>>()(limiter.run(({ lease, signal }: LeaseContext) => {
+  lease.settle({ outputTokens: signal.aborted ? 0 : 5 });
+  return of(1);
+}));
+same<LimiterSnapshot>()(limiter.snapshot());
+const bidder: Bidder = { granted: (lease) => lease.release('unused'), refused: (error) => console.error(error) };
+same<Place>()(limiter.enlist(bidder, 'urgent'));
+const headers: HeadersLike = { 'retry-after': '1' };
+const response: ResponseLike = { status: 429, headers };
+limiter.observe(response);
+limiter.observe(new Response());
+async function disposed(): Promise<void> {
+  await limiter[Symbol.asyncDispose]();
+  await batcher[Symbol.asyncDispose]();
+}
+
+// classifyError and divideRetry
+const classify: Classify = (error: unknown, context: ClassifyContext): Verdict => ({ ...classifyError(error, context), class: 'transient' });
+const dividing: DivideRetryOptions<Ticket> = { concurrency: DIVIDE_RETRY_DEFAULTS.concurrency, classify, limiter };
+const divided = divideRetry(lengths, dividing);
+const dividingContext: DivideRetryContext = { signal: new AbortController().signal };
+same<Observable<Settled<Ticket, number>[]>>()(divided([], dividingContext));
+tickets.pipe(batch(), map((items) => divided(items)));
+
+// fromStream
+same<Observable<string>>()(fromStream((_signal: AbortSignal): AsyncIterable<string> => words()));
+const reader: ReaderLike<number> = new ReadableStream<number>().getReader();
+const readable: ReadableLike<number> = { getReader: () => reader };
+const streamLike: StreamLike<number> = readable;
+same<Observable<number>>()(fromStream(() => streamLike));
+async function* words(): AsyncGenerator<string> {
+  yield await Promise.resolve('word');
+}
+
+// hedge
+const attempt: HedgeAttempt<string> = (index: number, { lease, signal }: HedgeContext) => of(`${index} ${String(lease)} ${String(signal.aborted)}`);
+const stats = new HedgeStats();
+const hedging: HedgeOptions = { stats, delayMs: () => stats.p95Ms, maxHedges: HEDGE_DEFAULTS.maxHedges, limiter, job };
+same<Observable<string>>()(hedge(attempt, hedging));
+
+// mergeLanes
+const chat: MergeLane<string, 'chat'> = { name: 'chat', source: ['hello'], maxWaitMs: 5 };
+const laneOverflow: LaneOverflow = 'dropOldest';
+const merging: MergeLanesOptions<string | number> = { maxSize: MERGE_LANES_DEFAULTS.maxSize, overflow: laneOverflow, fairness: 'wdrr' };
+const merged = mergeLanes([chat, { name: 'jobs', source: of(1, 2) }], merging);
+same<Observable<LaneBatch<string | number, 'chat' | 'jobs'>>>()(merged);
+same<Observable<FlushReason>>()(merged.pipe(map(({ reason }) => reason)));
+
+// settleAll
+const waiting: readonly Ticket[] = [{ id: '1', text: 'a', urgent: true }];
+const guard: Guard<Ticket> = ({ urgent }) => urgent || 'only urgent ones';
+const settling: SettleAllOptions<Ticket> = { guard, mode: 'all', concurrency: SETTLE_ALL_DEFAULTS.concurrency };
+same<Observable<Settled<Ticket, string>[]>>()(settleAll(waiting, ask, settling));
+settleAll([({ signal }: ItemContext) => of(signal.aborted)]);
+
+// speculate
+const speculating: SpeculateOptions<string, Ticket, number> = {
+  predict: from(['refund']),
+  confirm: tickets,
+  match: (predicted, { text }) => predicted === text,
+  run: (call: string | Ticket, { isSpeculative }: SpeculateContext) => of(isSpeculative && typeof call === 'string' ? 1 : 0),
+  ttlMs: SPECULATE_DEFAULTS.ttlMs,
+};
+same<Observable<number>>()(speculate(speculating));
+
+// switchLatest
+const switching: SwitchLatestOptions<Ticket> = { key: ({ id }) => id, maxKeys: SWITCH_LATEST_DEFAULTS.maxKeys, debounceMs: 10 };
+same<Observable<string>>()(tickets.pipe(switchLatest(ask, switching)));
+
+// unwrap
+const unwrapping: UnwrapOptions = { onEvent: sink };
+same<Observable<number>>()(tickets.pipe(batchMap(lengths), unwrap('values', unwrapping)));
+same<Observable<number[]>>()(tickets.pipe(batchMap(lengths), unwrap('all')));
+
+// Settled, errors and events
+export function outcome(settled: Settled<Ticket, number>): string {
+  if (settled.status === 'fulfilled') {
+    same<Fulfilled<Ticket, number>>()(settled);
+    return settled.value.toFixed();
+  }
+  same<Rejected<Ticket>>()(settled);
+  return String(settled.reason);
+}
+
+export function explain(error: unknown): string {
+  if (!isFlowError(error)) return 'not ours';
+  same<FlowErrorCode>()(error.code);
+  const code: ErrorClass = classifyError(error, { aborted: false, attempt: 1, size: 1 }).class;
+  if (error instanceof FlowConfigError) return `${error.option}: ${error.expected}`;
+  if (error instanceof LaneUnknownError) return error.known.join();
+  if (error instanceof ItemTooHeavyError) return `${error.weight} > ${error.maxWeight}`;
+  if (error instanceof BatchShapeError) return `${error.expected} != ${error.received}`;
+  if (error instanceof PartialFailureError) return `${error.failed} of ${error.failed + error.succeeded}`;
+  if (error instanceof RateLimitError) return `${error.limit} ${error.retryAfterMs}`;
+  if (error instanceof DeadlineError) return `${error.deadlineMs} ${error.elapsedMs}`;
+  if (error instanceof AttemptTimeoutError) return String(error.timeoutMs);
+  if (error instanceof OverflowError) return `${error.bound} ${error.limit} ${error.policy}`;
+  if (error instanceof SplitBudgetError) return `${error.calls} of ${error.maxCalls}`;
+  if (error instanceof GuardRefusedError) return `${error.index} ${String(error.reason)}`;
+  if (error instanceof CallbackError) return error.callback;
+  if (error instanceof ClosedError || error instanceof KeyStoppedError) return error.name;
+  same<FlowError>()(error);
+  return `${code} ${new FlowError('FLOW_CLOSED', 'mine', 'closed').message}`;
+}
+
+export function describe(event: FlowEvent): string {
+  return event.type === 'batchFormed' ? `${event.reason} ${event.size}` : event.operator;
+}
+
+export { disposed };

@@ -1,0 +1,165 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import * as rxjs from 'rxjs';
+import ts from 'typescript';
+import { describe, expect, it } from 'vitest';
+import * as marbles from '../../marbles/index.js';
+import * as operators from '../../operators/index.js';
+import * as edge from '../../src/edge/index.js';
+import * as root from '../../src/index.js';
+import * as gpt from '../../src/tokenizers/gpt.js';
+import { docComments, fences } from '../support/doctest.js';
+import { sourcesOf } from './sources.js';
+
+const project = resolve(import.meta.dirname, '../..');
+
+/** Kinds of fenced code, and where each of them is run or compared with what is. */
+const RUN: Readonly<Record<'page' | 'comment', readonly RegExp[]>> = {
+  // By test/docs.test.ts; `vitest` by a test of its own, because it fails on purpose; `examples/` are files that are tests themselves.
+  page: [/^ts doctest$/, /^ts vitest$/, /^ts examples\/\S+\.ts$/],
+  comment: [/^ts$/, /^ts vitest$/],
+};
+
+/** Pieces of code that cannot run alone: they need a network, a browser or an SDK. They are compiled here. */
+const COMPILED: Readonly<Record<'page' | 'comment', RegExp>> = { page: /^ts$/, comment: /^ts no-run$/ };
+
+/** Exported functions without an example, and why. */
+const withoutExample: Readonly<Record<string, string>> = {
+  isFlowError: 'a question about one value; every page that names an error code asks it',
+};
+
+interface Fence {
+  readonly where: string;
+  readonly kind: 'page' | 'comment';
+  readonly info: string;
+  readonly code: string;
+}
+
+const read = (path: string): string => readFileSync(join(project, path), 'utf8');
+
+/** The fenced code of a text that is TypeScript or JavaScript, whatever else its first line says. */
+function codeOf(kind: Fence['kind'], path: string, text: string, firstLine = 1): Fence[] {
+  const infos = new Set([...text.matchAll(/^\s*```((?:ts|tsx|js|mjs|javascript|typescript)\b.*)$/gm)].map(([, info = '']) => info.trim()));
+  return [...infos].flatMap((info) =>
+    fences(text, info).map(({ line, code }) => ({ where: `${path}:${String(firstLine + line - 1)}`, kind, info, code })),
+  );
+}
+
+const pages = [
+  ...readdirSync(join(project, 'docs'), { recursive: true, encoding: 'utf8' })
+    // The report of the public surface is compared with the build by .ci/check-api.mjs.
+    .filter((name) => name.endsWith('.md') && !name.startsWith('api'))
+    .map((name) => `docs/${name.replaceAll('\\', '/')}`),
+  ...['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md'],
+].flatMap((path) => codeOf('page', path, read(path)));
+
+const sources = sourcesOf('operators', 'src', 'marbles');
+const comments = sources.flatMap(({ path, file }) =>
+  docComments(file.text).flatMap(({ text, line }) => codeOf('comment', path, text, line)),
+);
+
+const all = [...pages, ...comments];
+
+/** An export that is called, not made with `new`: its name starts small. */
+function functionsOf(entry: object): string[] {
+  return Object.entries(entry).flatMap(([name, value]) => (typeof value === 'function' && /^[a-z]/.test(name) ? [name] : []));
+}
+
+/** The doc comment right before the first declaration of an exported function. */
+function commentOf(name: string): string | undefined {
+  for (const { file } of sources) {
+    const declared = file.text.search(new RegExp(`^export (?:async )?function ${name}\\b`, 'm'));
+    if (declared !== -1) return docComments(file.text).findLast(({ end }) => end < declared)?.text ?? '';
+  }
+  return undefined;
+}
+
+/** What the compiler says about pieces of code in which names that nobody declares may stand for anything. */
+function problemsOf(pieces: readonly Fence[]): string[] {
+  const known = { 'sluice/operators': Object.keys(operators), rxjs: Object.keys(rxjs) };
+  const texts = new Map(pieces.map((piece, index) => [join(project, `piece-${String(index)}.ts`), withImports(piece.code, known)]));
+  const options: ts.CompilerOptions = {
+    target: ts.ScriptTarget.ES2022,
+    module: ts.ModuleKind.NodeNext,
+    moduleResolution: ts.ModuleResolutionKind.NodeNext,
+    lib: ['lib.es2023.d.ts', 'lib.dom.d.ts', 'lib.dom.asynciterable.d.ts', 'lib.esnext.disposable.d.ts'],
+    paths: { 'sluice/*': [join(project, '*/index.ts')] },
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+    noImplicitAny: false,
+    types: ['node'],
+  };
+  const host = ts.createCompilerHost(options);
+  const fromDisk = host.getSourceFile.bind(host);
+  host.getSourceFile = (name, version) => {
+    const text = texts.get(name);
+    return text === undefined ? fromDisk(name, version) : ts.createSourceFile(name, text, version, true);
+  };
+  const onDisk = host.fileExists.bind(host);
+  host.fileExists = (name) => texts.has(name) || onDisk(name);
+  const program = ts.createProgram([...texts.keys()], options, host);
+  return [...texts.keys()].flatMap((name, index) => {
+    const file = program.getSourceFile(name);
+    const found = [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)];
+    return found
+      .filter(({ code }) => !MAY_STAND_FOR_ANYTHING.has(code))
+      .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '))
+      .filter((problem) => !OF_THE_PLATFORM.test(problem))
+      .map((problem) => `${pieces[index]?.where ?? ''}: ${problem}`);
+  });
+}
+
+/** "Cannot find name": what a snippet leaves to its reader. */
+const MAY_STAND_FOR_ANYTHING: ReadonlySet<number> = new Set([2304, 2552, 2580, 18004]);
+
+/** The operators of the platform's own Observable, which TypeScript's DOM library does not know yet. */
+const OF_THE_PLATFORM = /^Property '(?:take|map|filter|toArray)' does not exist on type 'NativeObservable</;
+
+/** A snippet leaves its imports out; what this package and rxjs export is what it means. */
+function withImports(code: string, known: Readonly<Record<string, readonly string[]>>): string {
+  const used = new Set(code.match(/[A-Za-z_$][\w$]*/g));
+  const declared = new Set(
+    [...code.matchAll(/\b(?:const|let|function|class|import)\s+\{?\s*([\w$, ]+)/g)].flatMap(([, names = '']) => names.split(/[\s,]+/)),
+  );
+  const imports = Object.entries(known).map(([from, names]) => {
+    const wanted = names.filter((name) => used.has(name) && !declared.has(name));
+    return `import { ${wanted.join(', ')} } from '${from}';`;
+  });
+  return `${imports.join(' ')} import type { CallContext } from 'sluice/operators';\n${code}\nexport {};`;
+}
+
+describe('the code in documentation', () => {
+  it('is run, or at least compiled', () => {
+    const left = all.filter(({ kind, info }) => ![...RUN[kind], COMPILED[kind]].some((pattern) => pattern.test(info)));
+    expect(left.map(({ where, info }) => `${where}: ${info}`)).toEqual([]);
+    expect(all.filter(({ kind, info }) => RUN[kind].some((pattern) => pattern.test(info))).length).toBeGreaterThan(80);
+  });
+
+  it('is not excused from running when it could run', () => {
+    const excused = all.filter(({ kind, info }) => COMPILED[kind].test(info));
+    expect(excused.filter(({ code }) => /^import /m.test(code) || code.includes('// =>')).map(({ where }) => where)).toEqual([]);
+  });
+
+  it('compiles where it cannot run', () => {
+    expect(problemsOf(all.filter(({ kind, info }) => COMPILED[kind].test(info)))).toEqual([]);
+  }, 120_000);
+
+  it('would be caught naming an option that there is not', () => {
+    const piece: Fence = { where: 'here', kind: 'page', info: 'ts', code: 'source.pipe(batch({ maxItems: 3 }));' };
+    expect(problemsOf([piece])).toEqual([expect.stringContaining("'maxItems' does not exist")]);
+  }, 120_000);
+});
+
+describe('every exported function', () => {
+  it('has a runnable example in its doc comment, or a reason', () => {
+    const names = [...new Set([root, marbles, edge, gpt].flatMap(functionsOf))];
+    const without = names.filter((name) => !(name in withoutExample) && fences(commentOf(name) ?? '', 'ts').length === 0);
+    expect(without).toEqual([]);
+  });
+
+  it('has no reason that nothing needs any more', () => {
+    const stale = Object.keys(withoutExample).filter((name) => !(name in root) || fences(commentOf(name) ?? '', 'ts').length > 0);
+    expect(stale).toEqual([]);
+  });
+});

@@ -1,0 +1,50 @@
+import ts from 'typescript';
+import { describe, expect, it } from 'vitest';
+import { nodesOf, parsed, type Source, sourcesOf } from './sources.js';
+
+/** `instanceof` on our own classes that is right, by file and class, and why. What two copies do to each other: `.ci/check-copies.mjs`. */
+const exempt: Readonly<Record<string, string>> = {
+  'operators/create-batcher.ts KeptValue': 'comes from its own memory, which makes them',
+  'operators/create-batcher.ts SharedItem': 'made by the batcher that asks, and never handed out',
+  'operators/support/batching/load-memory.ts KeptValue': 'an entry that another copy put into a shared map is read by its `value`',
+  'operators/support/batching/batch-queue.ts Group': 'an entry of the queue that asks, and never handed out',
+  'operators/support/batching/batch-repair.ts Failure': 'made by the engine that asks while it reads an answer, and never handed out',
+  'src/cli/exit.ts CliError': 'the command is one bundle, and nobody imports it',
+  'src/cli/index-file.ts CliError': 'the command is one bundle, and nobody imports it',
+  'src/cli/index-job.ts CliError': 'the command is one bundle, and nobody imports it',
+  'src/cli/main.ts CliError': 'the command is one bundle, and nobody imports it',
+};
+
+const sources = sourcesOf('operators', 'src');
+const ownClasses = new Set(sources.flatMap(({ file }) => nodesOf(file).flatMap((node) => (isNamedClass(node) ? [node.name.text] : []))));
+
+function isNamedClass(node: ts.Node): node is ts.ClassLikeDeclaration & { readonly name: ts.Identifier } {
+  return ts.isClassLike(node) && node.name !== undefined;
+}
+
+/** Each `… instanceof <class of ours>` of a module, as `path class`. */
+function ownInstanceofs({ path, file }: Source, own: ReadonlySet<string>): string[] {
+  return nodesOf(file).flatMap((node) => {
+    if (!ts.isBinaryExpression(node) || node.operatorToken.kind !== ts.SyntaxKind.InstanceOfKeyword) return [];
+    const asked = node.right.getText(file);
+    return own.has(asked) ? [`${path} ${asked}`] : [];
+  });
+}
+
+const found = sources.flatMap((source) => ownInstanceofs(source, ownClasses));
+
+describe('two copies of the package in one process', () => {
+  it('never ask each other with `instanceof`: a class of one copy is unknown to the other', () => {
+    expect(found.filter((place) => !(place in exempt))).toEqual([]);
+  });
+
+  it('have no exemption that nothing needs any more', () => {
+    expect(Object.keys(exempt).filter((place) => !found.includes(place))).toEqual([]);
+  });
+
+  it('would be caught asking', () => {
+    const source = parsed('operators/some.ts', 'class Own {}\nconst is = (x: unknown) => x instanceof Own || x instanceof Error;');
+    expect(ownInstanceofs(source, new Set(['Own']))).toEqual(['operators/some.ts Own']);
+    expect(ownClasses).toContain('FlowError');
+  });
+});
