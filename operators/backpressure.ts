@@ -8,6 +8,7 @@ import { asGiven, checked, count, oneOf } from './support/options.js';
 import type { ReadyOptions, Waiting } from './support/ready-gate.js';
 import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, whenReady } from './support/ready-gate.js';
 import type { Overflow } from './support/types.js';
+import { waterMarks } from './support/water-marks.js';
 
 export interface BackpressureOptions<T> extends ReadyOptions<T> {
   /** Most items waiting; 0, with `overflow` 'latest' or 'dropNewest', passes items only while the consumer is idle. @defaultValue 1000 */
@@ -30,7 +31,7 @@ export interface BackpressureOptions<T> extends ReadyOptions<T> {
 }
 
 /** What {@link backpressure} does when an option is left out. */
-export const BACKPRESSURE_DEFAULTS = { maxQueued: 1000, overflow: 'error', ...READY_DEFAULTS } as const;
+export const BACKPRESSURE_DEFAULTS = /* @__PURE__ */ (() => ({ maxQueued: 1000, overflow: 'error', ...READY_DEFAULTS }) as const)();
 
 const NAME = 'backpressure';
 const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const;
@@ -50,8 +51,8 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const;
  * - **Emits when** an item comes and the consumer is ready, or when it gets ready and something waits: one after the other, in the order
  *   they came, for as long as `ready` says true. The level is looked at after every item, so a consumer that says false while it is handed
  *   one gets one at a time.
- * - **Holds at most** `maxQueued` items and `maxWeight` weight. What the consumer itself sends in while it is handed an item counts; what
- *   one of the callbacks sends in joins when the callback has returned.
+ * - **Holds at most** `maxQueued` items and `maxWeight` weight. What the consumer itself sends in while it is handed an item counts. What
+ *   `weigh` or `onDrop` sends in joins when it has returned; what `pressure` sends in joins at once, so that it sees how far it can go.
  * - **Drops** what `overflow` says; every dropped item is reported to `onDrop` and as an event.
  * - **Completes when** the source has completed and nothing waits any more.
  * - **Errors when** the source errors (with `onSourceError: 'flush'` after what waits), `ready` errors, there is no room under `overflow:
@@ -94,7 +95,7 @@ function readOptions<T>(options: BackpressureOptions<T>) {
   const { maxQueued, overflow } = settings;
   if (maxQueued === 0 && overflow !== 'latest' && overflow !== 'dropNewest')
     throw new FlowConfigError(NAME, 'maxQueued', "a whole number >= 1 or Infinity (0 with `overflow` 'latest' or 'dropNewest')", maxQueued);
-  return { ...settings, ...waterMarks(options, maxQueued), operator: NAME };
+  return { ...settings, ...waterMarks(NAME, options, maxQueued), operator: NAME };
 }
 
 function countFromZero(operator: string, option: string, value: unknown): number {
@@ -107,16 +108,6 @@ function policy(operator: string, option: string, overflow: Overflow): Exclude<O
   throw new FlowConfigError(operator, option, `one of ${OVERFLOWS.map((word) => `'${word}'`).join(', ')} (${elsewhere})`, overflow);
 }
 
-function waterMarks({ highWater, lowWater }: BackpressureOptions<never>, maxQueued: number) {
-  const high = highWater === undefined ? Math.max(1, Math.ceil((maxQueued * 4) / 5)) : count(NAME, 'highWater', highWater);
-  if (highWater !== undefined && high > maxQueued)
-    throw new FlowConfigError(NAME, 'highWater', `at most \`maxQueued\` (${String(maxQueued)})`, highWater);
-  const low = lowWater === undefined ? Math.min(high - 1, Math.floor(maxQueued / 2)) : countFromZero(NAME, 'lowWater', lowWater);
-  if (lowWater !== undefined && low >= high)
-    throw new FlowConfigError(NAME, 'lowWater', `less than \`highWater\` (${String(high)})`, lowWater);
-  return { highWater: high, lowWater: low };
-}
-
 function observer<O extends BackpressureOptions<never>['pressure']>(operator: string, option: string, pressure: O): O {
   if (pressure === undefined || typeof (Object(pressure) as Partial<Observer<boolean>>).next === 'function') return pressure;
   throw new FlowConfigError(operator, option, 'an observer (an object with a function `next`)', pressure);
@@ -127,12 +118,14 @@ interface Queued<T> {
   readonly weight: number;
 }
 
-/** What waits in one subscription. State first, then callbacks: they may send in more. */
+/** What waits in one subscription. */
 class Queue<T> implements Waiting<T, T> {
   readonly #settings: Settings<T>;
   readonly #queued = new Ring<Queued<T>>();
   #weight = 0;
   #isHigh = false;
+  /** What `pressure` was told last. */
+  #isToldHigh = false;
 
   constructor(settings: Settings<T>) {
     this.#settings = settings;
@@ -152,13 +145,33 @@ class Queue<T> implements Waiting<T, T> {
     if (isTooHeavy(this.#settings, item, weight)) return;
     if (this.#fits(weight)) this.#push(item, weight);
     else this.#squeezeIn(item, weight);
-    this.#gauge();
   }
 
+  /** Only when there is one. */
   take(): T {
-    const item = this.#shift();
-    this.#gauge();
+    const { item, weight } = this.#queued.shift() as Queued<T>;
+    // No rounding errors stay behind in an empty queue.
+    this.#weight = this.isEmpty ? 0 : this.#weight - weight;
     return item;
+  }
+
+  /** Tells when the pressure has become high, or low again: by number, and in the same proportions by weight. */
+  changed(): void {
+    const { highWater, lowWater, maxWeight, onEvent, pressure } = this.#settings;
+    const queued = this.#queued.length;
+    const swings = this.#isHigh
+      ? queued <= lowWater && this.#weight <= maxWeight * 0.5
+      : queued >= highWater || this.#weight >= maxWeight * 0.8;
+    if (!swings) return;
+    this.#isHigh = !this.#isHigh;
+    onEvent?.({ type: 'pressure', operator: NAME, lane: DEFAULT_LANE, high: this.#isHigh, queued });
+    // A listener that sends in items may have turned it back.
+    if (this.#isHigh === this.#isToldHigh) return;
+    this.#isToldHigh = this.#isHigh;
+    if (pressure)
+      ask(NAME, 'pressure', () => {
+        pressure.next(this.#isHigh);
+      });
   }
 
   clear(): void {
@@ -167,7 +180,7 @@ class Queue<T> implements Waiting<T, T> {
     this.#weight = 0;
     if (count > 0) this.#settings.onEvent?.({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count });
     try {
-      this.#gauge();
+      this.changed();
     } catch {
       // The stream has ended: there is nobody left to tell that `pressure` is broken.
     }
@@ -183,7 +196,7 @@ class Queue<T> implements Waiting<T, T> {
     this.#weight += weight;
   }
 
-  /** Drops the item, or what has to go for it. @throws OverflowError */
+  /** Drops the item, or what has to go for it. @throws OverflowError, or CallbackError when `onDrop` throws */
   #squeezeIn(item: T, weight: number): void {
     const { overflow, maxQueued, maxWeight } = this.#settings;
     if (overflow === 'error') {
@@ -194,34 +207,7 @@ class Queue<T> implements Waiting<T, T> {
       reportDrop(this.#settings, item, overflow);
       return;
     }
-    const losers: T[] = [];
-    while (!this.isEmpty && (overflow === 'latest' || !this.#fits(weight))) losers.push(this.#shift());
+    while (!this.isEmpty && (overflow === 'latest' || !this.#fits(weight))) reportDrop(this.#settings, this.take(), overflow);
     this.#push(item, weight);
-    for (const loser of losers) reportDrop(this.#settings, loser, overflow);
-  }
-
-  /** Only when there is one. */
-  #shift(): T {
-    const { item, weight } = this.#queued.shift() as Queued<T>;
-    // No rounding errors stay behind in an empty queue.
-    this.#weight = this.isEmpty ? 0 : this.#weight - weight;
-    return item;
-  }
-
-  /** Tells when the pressure has become high, or low again: by number, and in the same proportions by weight. */
-  #gauge(): void {
-    const { highWater, lowWater, maxWeight, onEvent, pressure } = this.#settings;
-    const queued = this.#queued.length;
-    const swings = this.#isHigh
-      ? queued <= lowWater && this.#weight <= maxWeight * 0.5
-      : queued >= highWater || this.#weight >= maxWeight * 0.8;
-    if (!swings) return;
-    const high = !this.#isHigh;
-    this.#isHigh = high;
-    onEvent?.({ type: 'pressure', operator: NAME, lane: DEFAULT_LANE, high, queued });
-    if (pressure)
-      ask(NAME, 'pressure', () => {
-        pressure.next(high);
-      });
   }
 }

@@ -202,21 +202,26 @@ class Coalescer<T> implements Handlers<T> {
       if (passThrough !== undefined && ask('coalesce', 'passThrough', passThrough, item)) {
         this.#flush('incompatible');
         this.#to.next(item);
-      } else {
-        this.#place(item, weigh === undefined ? 1 : weightOf('coalesce', weigh, item));
+        return;
       }
+      const weight = weigh === undefined ? 1 : weightOf('coalesce', weigh, item);
+      if (this.#size > 0) this.#makeRoom(item, weight);
+      // The consumer may have left, in a callback too.
+      if (!this.#to.closed) this.#place(item, weight);
     } catch (error) {
       this.#fail(error);
     }
   }
 
+  /** Lets what waits go when the item cannot be merged into it. */
+  #makeRoom(item: T, weight: number): void {
+    const { compatible, maxWeight } = this.#settings;
+    if (this.#weight + weight > maxWeight) this.#flush('weight');
+    else if (compatible !== undefined && !ask('coalesce', 'compatible', compatible, this.#pending as T, item)) this.#flush('incompatible');
+  }
+
   #place(item: T, weight: number): void {
     const { merge, maxSize, maxWeight, onEvent } = this.#settings;
-    if (this.#size > 0) {
-      if (this.#weight + weight > maxWeight) this.#flush('weight');
-      else if (!this.#isCompatible(item)) this.#flush('incompatible');
-      if (this.#to.closed) return;
-    }
     const isFirst = this.#size === 0;
     if (isFirst && onEvent !== undefined) this.#since = this.#pace.now();
     this.#pending = isFirst ? item : ask('coalesce', 'merge', merge, this.#pending as T, item);
@@ -225,11 +230,6 @@ class Coalescer<T> implements Handlers<T> {
     if (this.#size >= maxSize) this.#flush('size');
     else if (this.#weight >= maxWeight) this.#flush('weight');
     else if (isFirst) this.#open();
-  }
-
-  #isCompatible(item: T): boolean {
-    const { compatible } = this.#settings;
-    return compatible === undefined || ask('coalesce', 'compatible', compatible, this.#pending as T, item);
   }
 
   /** The first of those that are merged waits, or goes at once when it is allowed to lead. */
@@ -242,14 +242,14 @@ class Coalescer<T> implements Handlers<T> {
     if (this.#size === 0 || this.#to.closed) return;
     const { leading, onEvent } = this.#settings;
     const item = this.#pending as T;
+    // The next one leads only after a pause. Before the listener, which may leave and stop it.
+    if (leading) this.#pace.arm();
     if (onEvent !== undefined) {
       const waitMs = this.#pace.now() - this.#since;
       onEvent({ type: 'batchFormed', operator: 'coalesce', lane: DEFAULT_LANE, reason, size: this.#size, weight: this.#weight, waitMs });
     }
     // State first: what the consumer sends meanwhile comes behind it.
     this.#clear();
-    // The next one leads only after a pause.
-    if (leading) this.#pace.arm();
     this.#to.next(item);
   }
 

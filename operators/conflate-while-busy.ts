@@ -25,7 +25,7 @@ export interface ConflateWhileBusyOptions<T, A> extends ReadyOptions<T> {
 }
 
 /** What {@link conflateWhileBusy} does when an option is left out. */
-export const CONFLATE_WHILE_BUSY_DEFAULTS = { overflow: 'error', ...READY_DEFAULTS } as const;
+export const CONFLATE_WHILE_BUSY_DEFAULTS = /* @__PURE__ */ (() => ({ overflow: 'error', ...READY_DEFAULTS }) as const)();
 
 const NAME = 'conflateWhileBusy';
 
@@ -96,7 +96,7 @@ interface Conflated<A> {
   readonly items: number;
 }
 
-/** The one aggregate that waits in one subscription, if any. State first, then callbacks: they may send in more. */
+/** The one aggregate that waits in one subscription, if any. */
 class Pending<T, A> implements Waiting<T, A> {
   readonly #settings: Settings<T, A>;
   #pending: Conflated<A> | undefined;

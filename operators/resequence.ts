@@ -163,6 +163,8 @@ class Resequencer<T> implements Handlers<T> {
   #accept(item: T): void {
     try {
       const number = numberOf(this.#settings.sequence, item);
+      // The consumer may have left in `sequence`.
+      if (this.#to.closed) return;
       const fate = this.#buffer.fateOf(number);
       if (fate === 'next') {
         this.#buffer.pass();

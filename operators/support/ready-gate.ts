@@ -78,11 +78,13 @@ export interface Waiting<T, R> {
   readonly isEmpty: boolean;
   /** What comes of an item that need not wait. */
   pass(item: T): R;
-  /** Takes in an item that has to wait. */
+  /** Takes in an item that has to wait. Nothing else is called before it has returned. */
   add(item: T): void;
-  /** The next to be handed on; only when there is one. */
+  /** The next to be handed on; only when there is one. Calls nobody. */
   take(): R;
-  /** Gives up everything. */
+  /** Called after each change, outside of all else: what comes in now is taken in at once. */
+  changed?(): void;
+  /** Gives up everything. Must not throw. */
   clear(): void;
 }
 
@@ -107,14 +109,14 @@ export function whenReady<T, R>(
     if (!subscriber.closed) connect(source, subscriber, gate);
     // Last, so that nothing comes in any more when it is cleared.
     subscriber.add(() => {
-      kept.clear();
+      gate.stop();
     });
   });
 }
 
 /**
- * One subscription. Hands on one thing at a time: what comes in meanwhile waits, within the bound of what waits. What one of the callbacks
- * sends in waits until that callback has returned.
+ * One subscription. Hands on one thing at a time: what comes in meanwhile waits, within the bound of what waits. What comes in while `add`
+ * is at work is added after it.
  */
 class ReadyGate<T, R> implements Handlers<T> {
   readonly #waiting: Waiting<T, R>;
@@ -140,17 +142,15 @@ class ReadyGate<T, R> implements Handlers<T> {
   }
 
   next(item: T): void {
-    if (this.#isReady && !this.#isHanding && !this.#turn.isBusy) {
+    if (this.#isReady && !this.#isHanding && !this.#turn.isBusy && this.#waiting.isEmpty) {
       this.#isHanding = true;
       this.#to.next(this.#waiting.pass(item));
       this.#isHanding = false;
-    } else if (this.#turn.begin()) {
-      this.#waiting.add(item);
-      this.#turn.end();
     } else {
-      this.#turn.later(() => {
+      this.#turn.do(() => {
         this.#waiting.add(item);
       });
+      this.#settle();
     }
     this.#drain();
   }
@@ -170,11 +170,26 @@ class ReadyGate<T, R> implements Handlers<T> {
     this.#drain();
   }
 
+  /** The consumer has left, or the stream has ended. */
+  stop(): void {
+    // In the middle of a callback what waits is about to change: it is given up when the callback has returned.
+    if (!this.#turn.isBusy) this.#waiting.clear();
+  }
+
   #drain(): void {
     if (this.#isHanding || this.#turn.isBusy) return;
     this.#isHanding = true;
-    while (this.#isReady && !this.#waiting.isEmpty && !this.#to.closed) this.#to.next(this.#waiting.take());
+    while (this.#isReady && !this.#waiting.isEmpty && !this.#to.closed) {
+      this.#to.next(this.#waiting.take());
+      this.#settle();
+    }
     this.#isHanding = false;
     if (this.#waiting.isEmpty || this.#isUrgent) this.#end?.();
+  }
+
+  #settle(): void {
+    if (this.#turn.isBusy) return;
+    if (this.#to.closed) this.#waiting.clear();
+    else this.#waiting.changed?.();
   }
 }

@@ -376,6 +376,108 @@ describe('the pressure', () => {
   });
 });
 
+describe('callbacks that leave, throw or send', () => {
+  /** How many items an end or a lack of room has cost. */
+  const given = (events: readonly FlowEvent[]) =>
+    events.flatMap((event) => (event.type === 'dropped' ? [1] : event.type === 'cancelled' ? [event.count] : []));
+
+  it('a polite producer stops in time when the newest has replaced all and the pressure falls', () => {
+    const pressure = new BehaviorSubject(false);
+    const { source, send, events } = gate({ maxQueued: 10, overflow: 'latest', pressure });
+    let made = 0;
+    pressure.pipe(filter((high) => !high)).subscribe(() => {
+      while (!pressure.value && made < 1000) source.next(made++);
+    });
+    expect(made).toBe(8);
+    send(-1, -2, -3);
+    expect(made).toBe(15);
+    expect(pressures(events)).toEqual(['true 8', 'false 1', 'true 8']);
+  });
+
+  it('a weigh that leaves does not raise the pressure for ever', () => {
+    const told: boolean[] = [];
+    const inner = gate({
+      maxQueued: 1,
+      pressure: { next: (high) => told.push(high) },
+      weigh: () => {
+        inner.subscription.unsubscribe();
+        return 1;
+      },
+    });
+    inner.send(1);
+    expect(told).toEqual([]);
+    expect(given(inner.events)).toEqual([1]);
+  });
+
+  it.each(['leaves', 'throws'])('a pressure that %s when it falls costs no item unreported', (how) => {
+    const inner = gate({
+      maxQueued: 5,
+      pressure: {
+        next: (high) => {
+          if (high) return;
+          if (how === 'throws') throw new Error('no more');
+          inner.subscription.unsubscribe();
+        },
+      },
+    });
+    inner.send(0, 1, 2, 3, 4);
+    inner.ready.next(true);
+    expect(inner.seen).toEqual([0, 1, 2]);
+    expect(given(inner.events)).toEqual([2]);
+  });
+
+  it('an onDrop that throws leaves the others that would have gone in the queue, and they are reported', () => {
+    const { send, events, ends } = gate({
+      maxWeight: 3,
+      weigh: (item) => item,
+      overflow: 'dropOldest',
+      onDrop: () => {
+        throw new Error('no room there either');
+      },
+    });
+    send(1, 1, 1, 3);
+    expect(ends).toEqual([expect.any(CallbackError)]);
+    expect(given(events)).toEqual([1, 2]);
+  });
+
+  it('a listener that sends in one too many cannot leave the pressure high', () => {
+    const told: boolean[] = [];
+    const source = new Subject<number>();
+    const errors: unknown[] = [];
+    source
+      .pipe(
+        backpressure({
+          ready: NEVER,
+          maxQueued: 2,
+          pressure: { next: (high) => told.push(high) },
+          onEvent: (event) => {
+            if (event.type === 'pressure' && event.high) source.next(3);
+          },
+        }),
+      )
+      .subscribe({ error: (error: unknown) => errors.push(error) });
+    source.next(1);
+    source.next(2);
+    expect(errors).toEqual([expect.any(OverflowError)]);
+    expect(told).toEqual([]);
+  });
+
+  it('a pressure that makes the consumer ready and sends one more keeps the order', () => {
+    const inner = gate({
+      highWater: 2,
+      pressure: {
+        next: (high) => {
+          if (!high) return;
+          inner.ready.next(true);
+          inner.source.next(3);
+        },
+      },
+    });
+    inner.send(1, 2);
+    expect(inner.seen).toEqual([1, 2, 3]);
+  });
+});
+
 describe('the end of the source', () => {
   it("waits for the consumer with onSourceError 'flush', and errors with the same object", () => {
     const fault = new Error('the source broke');

@@ -186,6 +186,20 @@ describe('animation frames', () => {
     expect(scheduler.frame).toBe(90);
   });
 
+  it('that come at once, from the stub of a test, come every time', () => {
+    vi.stubGlobal('requestAnimationFrame', (callback: (timestamp: number) => void) => {
+      callback(0);
+      return 1;
+    });
+    vi.stubGlobal('cancelAnimationFrame', () => undefined);
+    const source = new Subject<string>();
+    const seen: string[] = [];
+    const subscription = source.pipe(coalesce({ merge: join, pace: 'frame' })).subscribe((text) => seen.push(text));
+    for (const letter of 'abc') source.next(letter);
+    subscription.unsubscribe();
+    expect(seen).toEqual(['a', 'b', 'c']);
+  });
+
   it('come through a scheduler as well, for those who bring one', () => {
     new TestScheduler((actual, wanted) => {
       expect(actual).toEqual(wanted);
@@ -278,6 +292,37 @@ describe('traps of merging by time', () => {
     expect(mergeTexts).not.toHaveBeenCalled();
     expect(source.observed).toBe(false);
     expect(scheduler.actions).toHaveLength(0);
+  });
+
+  it.each(['passThrough', 'weigh', 'compatible', 'merge', 'onEvent'])('sets no timer when %s makes the consumer leave', (name) => {
+    const scheduler = new CountingScheduler();
+    const source = new Subject<string>();
+    const seen: string[] = [];
+    const leaving = <R>(by: string, answer: R): R => {
+      if (by === name) subscription.unsubscribe();
+      return answer;
+    };
+    const subscription = source
+      .pipe(
+        coalesce<string>({
+          passThrough: () => leaving('passThrough', false),
+          weigh: () => leaving('weigh', 1),
+          compatible: () => leaving('compatible', true),
+          merge: (first, next) => leaving('merge', first + next),
+          onEvent: () => {
+            leaving('onEvent', undefined);
+          },
+          maxSize: 2,
+          leading: name === 'onEvent',
+          scheduler,
+        }),
+      )
+      .subscribe((text) => seen.push(text));
+    source.next('a');
+    source.next('b');
+    expect(subscription.closed).toBe(true);
+    expect(scheduler.actions).toHaveLength(0);
+    expect(seen).toEqual([]);
   });
 
   it('leaves nothing behind, whichever way it is left, 1,000 times', () => {

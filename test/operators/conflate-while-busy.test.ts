@@ -165,6 +165,37 @@ describe('re-entrant input', () => {
   });
 });
 
+describe('a callback that leaves', () => {
+  it.each([
+    ['seed', 2, ['dropped', 'dropped', 'cancelled 1']],
+    ['merge', Infinity, ['cancelled 3']],
+    ['weigh', 2, ['dropped', 'dropped', 'cancelled 1']],
+  ] as const)('%s: each item is reported once', (name, maxWeight, reported) => {
+    const leave = (by: string, item: number): void => {
+      if (by === name && item === 3) inner.subscription.unsubscribe();
+    };
+    const inner = gate({
+      maxWeight,
+      overflow: 'dropOldest',
+      seed: (item) => {
+        leave('seed', item);
+        return [item];
+      },
+      merge: (items, item) => {
+        leave('merge', item);
+        return [...items, item];
+      },
+      weigh: (item) => {
+        leave('weigh', item);
+        return 1;
+      },
+    });
+    inner.send(1, 2, 3, 4);
+    expect(inner.events.map((event) => (event.type === 'cancelled' ? `cancelled ${String(event.count)}` : event.type))).toEqual(reported);
+    expect(inner.source.observed).toBe(false);
+  });
+});
+
 describe('the bound', () => {
   it('is one aggregate of as many items as maxWeight without weigh', () => {
     const { send, ends } = gate({ maxWeight: 2 });

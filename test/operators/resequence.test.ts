@@ -269,6 +269,29 @@ describe('traps', () => {
     expect(heard).toEqual([0, 'handed', 1, 2, 3, 'complete']);
   });
 
+  it.each(['sequence', 'onEvent'])('sets no timer when %s makes the consumer leave, or sends one more then', (name) => {
+    const scheduler = new CountingScheduler();
+    const source = new Subject<number>();
+    const subscription = source
+      .pipe(
+        resequence<number>({
+          sequence: (item) => {
+            if (name === 'sequence') subscription.unsubscribe();
+            return item;
+          },
+          maxGapWaitMs: 5,
+          scheduler,
+          onEvent: () => {
+            source.next(9);
+          },
+        }),
+      )
+      .subscribe();
+    source.next(4);
+    subscription.unsubscribe();
+    expect(scheduler.actions).toHaveLength(0);
+  });
+
   it('leaves nothing behind, whichever way it is left, 1,000 times', () => {
     const scheduler = new CountingScheduler();
     using leaks = leakCheck({ scheduler });
