@@ -141,7 +141,7 @@ class Queue<T> implements Waiting<T, T> {
 
   add(item: T): void {
     const { weigh } = this.#settings;
-    const weight = weigh === undefined ? 1 : weightOf(NAME, weigh, item);
+    const weight = weightOf(NAME, weigh, item);
     if (isTooHeavy(this.#settings, item, weight)) return;
     if (this.#fits(weight)) this.#push(item, weight);
     else this.#squeezeIn(item, weight);

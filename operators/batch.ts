@@ -174,14 +174,7 @@ class Batcher<T> implements Handlers<T> {
   }
 
   next(item: T): void {
-    if (this.#turn.begin()) {
-      this.#accept(item);
-      this.#turn.end();
-    } else {
-      this.#turn.later(() => {
-        this.#accept(item);
-      });
-    }
+    this.#turn.take(this.#accept, item);
   }
 
   error(error: unknown): void {
@@ -210,16 +203,16 @@ class Batcher<T> implements Handlers<T> {
     if (length > 0) this.#settings.onEvent?.({ type: 'cancelled', operator: 'batch', lane: DEFAULT_LANE, count: length });
   }
 
-  #accept(item: T): void {
+  readonly #accept = (item: T): void => {
     const { weigh, closeWhen } = this.#settings;
     try {
-      const weight = weigh === undefined ? 1 : weightOf('batch', weigh, item);
+      const weight = weightOf('batch', weigh, item);
       if (closeWhen === undefined) this.#place(item, weight);
       else this.#placeWhereItCloses(closeWhen, item, weight);
     } catch (error) {
       this.#fail(error);
     }
-  }
+  };
 
   #placeWhereItCloses(closeWhen: CloseWhen<T>, item: T, itemWeight: number): void {
     const { items, weight } = this.#kernel;
@@ -252,7 +245,7 @@ class Batcher<T> implements Handlers<T> {
   #placeParts(parts: readonly T[]): void {
     const { weigh, maxWeight } = this.#settings;
     for (const part of parts) {
-      const weight = weigh === undefined ? 1 : weightOf('batch', weigh, part);
+      const weight = weightOf('batch', weigh, part);
       if (weight > maxWeight) this.#emitAlone(part, weight);
       else this.#place(part, weight);
     }

@@ -5,10 +5,10 @@ import { ask, weightOf } from './support/ask.js';
 import type { Handlers } from './support/connect.js';
 import { connect } from './support/connect.js';
 import type { FlowSink, FlushReason } from './support/events.js';
-import { safeSink } from './support/events.js';
+import { listener } from './support/events.js';
 import { InTurn } from './support/in-turn.js';
 import { DEFAULT_LANE } from './support/lanes.js';
-import { callback, count, durationMs, flag, known, oneOf, optionNames, orDefault, positive, required } from './support/options.js';
+import { callback, checked, count, durationMs, flag, positive, required, words } from './support/options.js';
 import { Pace } from './support/pace.js';
 
 export interface CoalesceOptions<T> {
@@ -53,8 +53,6 @@ export const COALESCE_DEFAULTS = {
 
 /** Default of `maxWaitMs` beside frames: above the time between two of them even on a slow screen, or the time would always be first. */
 const FRAME_WAIT_MS = 100;
-
-const OPTION_NAMES = /* @__PURE__ */ optionNames(COALESCE_DEFAULTS, 'merge', 'compatible', 'passThrough', 'weigh', 'scheduler', 'onEvent');
 
 /**
  * Merges items that stand next to each other, so that a stream of small ones (the tokens of a model) reaches its consumer in larger ones, at a
@@ -121,24 +119,22 @@ export function coalesce<T>(options: CoalesceOptions<T>): MonoTypeOperatorFuncti
 type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: CoalesceOptions<T>) {
-  const name = 'coalesce';
-  const defaults = COALESCE_DEFAULTS;
-  known(name, options, OPTION_NAMES);
-  const pace = oneOf(name, 'pace', orDefault(options.pace, defaults.pace), ['time', 'frame']);
-  return {
-    merge: required(name, 'merge', options.merge),
-    compatible: callback(name, 'compatible', options.compatible),
-    passThrough: callback(name, 'passThrough', options.passThrough),
-    pace,
-    maxWaitMs: durationMs(name, 'maxWaitMs', orDefault(options.maxWaitMs, pace === 'frame' ? FRAME_WAIT_MS : defaults.maxWaitMs)),
-    maxSize: count(name, 'maxSize', orDefault(options.maxSize, defaults.maxSize)),
-    maxWeight: positive(name, 'maxWeight', orDefault(options.maxWeight, defaults.maxWeight)),
-    weigh: callback(name, 'weigh', options.weigh),
-    leading: flag(name, 'leading', orDefault(options.leading, defaults.leading)),
-    onSourceError: oneOf(name, 'onSourceError', orDefault(options.onSourceError, defaults.onSourceError), ['flush', 'abort']),
-    scheduler: schedulerOption(name, 'scheduler', options.scheduler),
-    onEvent: safeSink(callback(name, 'onEvent', options.onEvent)),
-  };
+  const settings = checked('coalesce', options, COALESCE_DEFAULTS, {
+    pace: words('time', 'frame'),
+    maxWaitMs: durationMs,
+    maxSize: count,
+    maxWeight: positive,
+    leading: flag,
+    onSourceError: words('flush', 'abort'),
+    merge: required,
+    compatible: callback,
+    passThrough: callback,
+    weigh: callback,
+    scheduler: schedulerOption,
+    onEvent: listener,
+  });
+  const isFramed = options.maxWaitMs === undefined && settings.pace === 'frame';
+  return isFramed ? { ...settings, maxWaitMs: FRAME_WAIT_MS } : settings;
 }
 
 /** One subscription of `coalesce`. Everything that arrives while an item is being handed out waits its turn. */
@@ -166,14 +162,7 @@ class Coalescer<T> implements Handlers<T> {
   }
 
   next(item: T): void {
-    if (this.#turn.begin()) {
-      this.#accept(item);
-      this.#turn.end();
-    } else {
-      this.#turn.later(() => {
-        this.#accept(item);
-      });
-    }
+    this.#turn.take(this.#accept, item);
   }
 
   error(error: unknown): void {
@@ -196,7 +185,7 @@ class Coalescer<T> implements Handlers<T> {
     this.#clear();
   }
 
-  #accept(item: T): void {
+  readonly #accept = (item: T): void => {
     const { passThrough, weigh } = this.#settings;
     try {
       if (passThrough !== undefined && ask('coalesce', 'passThrough', passThrough, item)) {
@@ -204,14 +193,14 @@ class Coalescer<T> implements Handlers<T> {
         this.#to.next(item);
         return;
       }
-      const weight = weigh === undefined ? 1 : weightOf('coalesce', weigh, item);
+      const weight = weightOf('coalesce', weigh, item);
       if (this.#size > 0) this.#makeRoom(item, weight);
       // The consumer may have left, in a callback too.
       if (!this.#to.closed) this.#place(item, weight);
     } catch (error) {
       this.#fail(error);
     }
-  }
+  };
 
   /** Lets what waits go when the item cannot be merged into it. */
   #makeRoom(item: T, weight: number): void {

@@ -115,7 +115,7 @@ class Pending<T, A> implements Waiting<T, A> {
 
   add(item: T): void {
     const { weigh, merge, maxWeight, overflow } = this.#settings;
-    const weight = weigh === undefined ? 1 : weightOf(NAME, weigh, item);
+    const weight = weightOf(NAME, weigh, item);
     if (isTooHeavy(this.#settings, item, weight)) return;
     const pending = this.#pending;
     if (pending === undefined) {

@@ -8,10 +8,10 @@ import type { Handlers } from './support/connect.js';
 import { connect } from './support/connect.js';
 import { FlowConfigError, SequenceDuplicateError, SequenceGapError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
-import { safeSink } from './support/events.js';
+import { listener } from './support/events.js';
 import { InTurn } from './support/in-turn.js';
 import { DEFAULT_LANE } from './support/lanes.js';
-import { callback, count, durationMs, known, oneOf, optionNames, orDefault, required } from './support/options.js';
+import { checked, countFromZero, durationMs, required, words } from './support/options.js';
 
 export interface ResequenceOptions<T> {
   /** The number of an item: a whole number, one more than that of the item before it. */
@@ -43,8 +43,6 @@ export const RESEQUENCE_DEFAULTS = {
   onDuplicate: 'drop',
   onSourceError: 'abort',
 } as const;
-
-const OPTION_NAMES = /* @__PURE__ */ optionNames(RESEQUENCE_DEFAULTS, 'sequence', 'scheduler', 'onEvent');
 
 /**
  * Puts numbered items back in order: each waits until all before it have come, within bounds.
@@ -90,22 +88,22 @@ export function resequence<T>(options: ResequenceOptions<T>): MonoTypeOperatorFu
 type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: ResequenceOptions<T>) {
-  const name = 'resequence';
-  const defaults = RESEQUENCE_DEFAULTS;
-  known(name, options, OPTION_NAMES);
-  const first = orDefault(options.first, defaults.first);
-  if (!Number.isSafeInteger(first)) throw new FlowConfigError(name, 'first', 'a whole number', first);
-  return {
-    sequence: required(name, 'sequence', options.sequence),
-    first,
-    maxQueued: count(name, 'maxQueued', orDefault(options.maxQueued, defaults.maxQueued), 0),
-    maxGapWaitMs: durationMs(name, 'maxGapWaitMs', orDefault(options.maxGapWaitMs, defaults.maxGapWaitMs)),
-    onGap: oneOf(name, 'onGap', orDefault(options.onGap, defaults.onGap), ['error', 'skip']),
-    onDuplicate: oneOf(name, 'onDuplicate', orDefault(options.onDuplicate, defaults.onDuplicate), ['drop', 'error']),
-    onSourceError: oneOf(name, 'onSourceError', orDefault(options.onSourceError, defaults.onSourceError), ['flush', 'abort']),
-    scheduler: schedulerOption(name, 'scheduler', options.scheduler),
-    onEvent: safeSink(callback(name, 'onEvent', options.onEvent)),
-  };
+  return checked('resequence', options, RESEQUENCE_DEFAULTS, {
+    first: wholeNumber,
+    maxQueued: countFromZero,
+    maxGapWaitMs: durationMs,
+    onGap: words('error', 'skip'),
+    onDuplicate: words('drop', 'error'),
+    onSourceError: words('flush', 'abort'),
+    sequence: required,
+    scheduler: schedulerOption,
+    onEvent: listener,
+  });
+}
+
+function wholeNumber(operator: string, option: string, value: number): number {
+  if (Number.isSafeInteger(value)) return value;
+  throw new FlowConfigError(operator, option, 'a whole number', value);
 }
 
 /** One subscription of `resequence`. Everything that arrives while an item is being handed out waits its turn. */
@@ -129,14 +127,7 @@ class Resequencer<T> implements Handlers<T> {
   }
 
   next(item: T): void {
-    if (this.#turn.begin()) {
-      this.#accept(item);
-      this.#turn.end();
-    } else {
-      this.#turn.later(() => {
-        this.#accept(item);
-      });
-    }
+    this.#turn.take(this.#accept, item);
   }
 
   error(error: unknown): void {
@@ -160,7 +151,7 @@ class Resequencer<T> implements Handlers<T> {
     this.#buffer.clear();
   }
 
-  #accept(item: T): void {
+  readonly #accept = (item: T): void => {
     try {
       const number = numberOf(this.#settings.sequence, item);
       // The consumer may have left in `sequence`.
@@ -178,7 +169,7 @@ class Resequencer<T> implements Handlers<T> {
     } catch (error) {
       this.#fail(error);
     }
-  }
+  };
 
   #hold(number: number, item: T): void {
     const { maxQueued, maxGapWaitMs, onGap } = this.#settings;

@@ -31,8 +31,9 @@ export function ask<A extends unknown[], R>(operator: string, name: string, call
   }
 }
 
-/** @throws CallbackError when it is no finite number >= 0 */
-export function weightOf<T>(operator: string, weigh: (item: T) => number, item: T): number {
+/** One without a `weigh`. @throws CallbackError when it is no finite number >= 0 */
+export function weightOf<T>(operator: string, weigh: ((item: T) => number) | undefined, item: T): number {
+  if (weigh === undefined) return 1;
   const weight = ask(operator, 'weigh', weigh, item);
   if (isAmount(weight) && weight !== Infinity) return weight;
   throw unusable(operator, 'weigh', 'a finite number >= 0', weight);

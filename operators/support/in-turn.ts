@@ -18,27 +18,30 @@ export class InTurn {
   }
 
   do(command: () => void): void {
-    if (!this.begin()) {
-      this.later(command);
+    if (this.#busy) {
+      this.#later.push(command);
       return;
     }
-    this.#try(command);
-    this.end();
-  }
-
-  /** Takes the turn, for whoever would rather not make a function of what it does once an item; false while something else is done. */
-  begin(): boolean {
-    if (this.#busy) return false;
     this.#busy = true;
-    return true;
+    this.#try(command);
+    this.#end();
   }
 
-  later(command: () => void): void {
-    this.#later.push(command);
+  /** The same for what is done with every item: a function is made of it only when it has to wait. `accept` must not throw. */
+  take<T>(accept: (item: T, at: number) => void, item: T, at = 0): void {
+    if (this.#busy) {
+      this.#later.push(() => {
+        accept(item, at);
+      });
+      return;
+    }
+    this.#busy = true;
+    accept(item, at);
+    this.#end();
   }
 
   /** Gives the turn back, after everything that was asked for meanwhile. */
-  end(): void {
+  #end(): void {
     while (this.#later.length > 0) {
       const commands = this.#later;
       this.#later = [];

@@ -6,6 +6,11 @@ export function count(operator: string, option: string, value: unknown, least = 
   throw new FlowConfigError(operator, option, `a whole number >= ${String(least)} or Infinity`, value);
 }
 
+/** A whole number >= 0, or Infinity for "no limit". */
+export function countFromZero(operator: string, option: string, value: unknown): number {
+  return count(operator, option, value, 0);
+}
+
 /** A number of milliseconds >= 0, or Infinity for "never". */
 export function durationMs(operator: string, option: string, value: unknown): number {
   if (typeof value === 'number' && value >= 0) return value;

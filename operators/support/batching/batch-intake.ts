@@ -175,7 +175,7 @@ export class BatchIntake<T, R> {
   ): Job<T, R> {
     const { operator, table, lane: laneOf, weigh, itemDeadlineMs, closeWhen } = this.#config;
     const named = laneName ?? (laneOf && ask(operator, 'lane', laneOf, input));
-    const weight = weigh ? weightOf(operator, weigh, input) : 1;
+    const weight = weightOf(operator, weigh, input);
     const waitMs = deadlineMs ?? (typeof itemDeadlineMs === 'function' ? this.#waitMs(itemDeadlineMs, input) : itemDeadlineMs);
     const job = new Job<T, R>(input, index, table.at(named), weight, now, now + waitMs, name, owner);
     const { aim, heaviest } = this.#loads;
@@ -211,7 +211,7 @@ export class BatchIntake<T, R> {
     const { input, index, lane, acceptedAt, deadlineAt } = job;
     if (splitItem === undefined) return undefined;
     const parts = partsOf(operator, splitItem, input).map((part, i) => {
-      const weight = weigh ? weightOf(operator, weigh, part) : 1;
+      const weight = weightOf(operator, weigh, part);
       if (weight > heaviest) throw new ItemTooHeavyError(operator, weight, heaviest);
       const name = id ? ask(operator, 'id', id, part) : `${job.id}.${String(i)}`;
       return new Job<T, R>(part, index, lane, weight, acceptedAt, deadlineAt, name, undefined);

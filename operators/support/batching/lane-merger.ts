@@ -81,14 +81,7 @@ export class LaneMerger<T, N extends string> {
   }
 
   next(lane: number, item: T): void {
-    if (this.#turn.begin()) {
-      this.#accept(lane, item);
-      this.#turn.end();
-    } else {
-      this.#turn.later(() => {
-        this.#accept(lane, item);
-      });
-    }
+    this.#turn.take(this.#accept, item, lane);
   }
 
   /** A lane has failed. */
@@ -136,11 +129,11 @@ export class LaneMerger<T, N extends string> {
 
   // ---- accepting ----------------------------------------------------------------------------------------------------
 
-  #accept(lane: number, item: T): void {
+  readonly #accept = (item: T, lane: number): void => {
     const { operator, weigh, maxSize, maxWeight } = this.#config;
     let isFirst: boolean;
     try {
-      const weight = weigh === undefined ? 1 : weightOf(operator, weigh, item);
+      const weight = weightOf(operator, weigh, item);
       if ((weight > maxWeight && !this.#mayGoAlone(lane, weight)) || !this.#makeRoom(lane)) return;
       isFirst = this.#queue.count(lane) === 0;
       this.#queue.push(lane, { item, weight, at: this.#alarm.now() });
@@ -152,7 +145,7 @@ export class LaneMerger<T, N extends string> {
     if (this.#queue.size >= maxSize || this.#weight >= maxWeight) this.#emitFull();
     // Whatever waits ahead of it in its lane is awaited already, and is due earlier.
     if (isFirst && this.#queue.count(lane) > 0) this.#await(lane);
-  }
+  };
 
   /** False for an item that is left out. @throws ItemTooHeavyError */
   #mayGoAlone(lane: number, weight: number): boolean {

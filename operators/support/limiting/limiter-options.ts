@@ -5,7 +5,7 @@ import { FlowConfigError } from '../errors.js';
 import type { FlowSink } from '../events.js';
 import { listener } from '../events.js';
 import { LaneTable, overflow as overflowOption } from '../lanes.js';
-import { asGiven, checked, count, durationMs, known, positive, ratio, words } from '../options.js';
+import { asGiven, checked, count, countFromZero, durationMs, known, positive, ratio, words } from '../options.js';
 import type { Cost, LimiterJob, LimiterLimits, LimiterOptions } from './limiter-types.js';
 
 export const LIMITER_DEFAULTS = {
@@ -54,7 +54,7 @@ export function limiterConfig(options: LimiterOptions): LimiterConfig {
       headroom: (operator, option, value) => ratio(operator, option, value, 0.01),
       lanes: asGiven,
       fairness: asGiven,
-      maxQueued: (operator, option, value) => count(operator, option, value, 0),
+      maxQueued: countFromZero,
       overflow: overflowOption,
       maxWaitMs: durationMs,
       costAboveCapacity: words('borrow', 'reject'),
