@@ -64,7 +64,7 @@ export interface Intake<T> extends Handle, AsyncIterable<T> {
    * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) or `LaneUnknownError` for options that cannot be used
    */
   offer(item: T, options?: OfferOptions): Promise<boolean>;
-  /** Whether there was room for the item: it is in, or it never will be. Nobody who waits is passed over. */
+  /** Whether there was room for the item: it is in, or it never will be. Nobody who waits is passed over. No lane is asked for. */
   tryOffer(item: T): boolean;
   /** Whether there is room to speak of: false from `highWater` on, true again from `lowWater` down. Completes when the intake takes no more. */
   readonly ready$: Observable<boolean>;

@@ -456,7 +456,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'lets the urgent lane go first and others fill up its batch',
-    label: "batchMap(work, { lanes: ['urgent', 'later'], lane, maxSize: 2, concurrency: 1 })",
+    label: "batchMap(work, { lanes: [{ name: 'urgent' }, { name: 'later' }], lane, maxSize: 2, concurrency: 1 })",
     inputs: { source:        '-abcdE------------|' },
     inners: { a:              '-----(r|)',
               Eb:                  '---(r|)',
@@ -468,7 +468,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'sends the urgent lane alone with piggyback off',
-    label: "batchMap(work, { lanes: [{ name: 'urgent', piggyback: false }, 'later'], lane, maxSize: 2, concurrency: 1 })",
+    label: "batchMap(work, { lanes: [{ name: 'urgent', piggyback: false }, { name: 'later' }], lane, maxSize: 2, concurrency: 1 })",
     inputs: { source:        '-abcE-------------|' },
     inners: { a:              '-----(r|)',
               E:                   '---(r|)',
@@ -480,7 +480,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'keeps a place for a lane with a floor, however much is urgent',
-    label: "batchMap(work, { lanes: ['urgent', { name: 'later', floor: 0.5 }], lane, maxSize: 2, concurrency: 1 })",
+    label: "batchMap(work, { lanes: [{ name: 'urgent' }, { name: 'later', floor: 0.5 }], lane, maxSize: 2, concurrency: 1 })",
     inputs: { source:        '(xABCDEFy|)' },
     inners: { Ax:            '--(r|)',
               BC:              '----(r|)',
@@ -493,7 +493,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'ends the window of the others when a lane that does not wait gets an item',
-    label: "batchMap(work, { lanes: [{ name: 'urgent', maxWaitMs: 0 }, 'later'], lane, window: { kind: 'fixed', ms: 9 } })",
+    label: "batchMap(work, { lanes: [{ name: 'urgent', maxWaitMs: 0 }, { name: 'later' }], lane, window: { kind: 'fixed', ms: 9 } })",
     inputs: { source:        '-a-B--c----------|' },
     inners: { Ba:               '--(r|)',
               c:                           '--(r|)' },
@@ -504,7 +504,8 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "shares a batch out in the proportion of the lanes' weights with fairness 'wdrr'",
-    label: "batchMap(work, { lanes: [{ name: 'urgent', weight: 2 }, 'later'], lane, fairness: 'wdrr', maxSize: 3, concurrency: 1 })",
+    label:
+      "batchMap(work, { lanes: [{ name: 'urgent', weight: 2 }, { name: 'later' }], lane, fairness: 'wdrr', maxSize: 3, concurrency: 1 })",
     lanes: { input: 'source', names: ['urgent', 'later'], of: lane },
     inputs: { source:        '-v(ABCDwxyz)-------|' },
     inners: { v:              '--(r|)',
@@ -517,7 +518,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "takes one item of each lane in turn with fairness 'roundRobin'",
-    label: "batchMap(work, { lanes: ['urgent', 'later'], lane, fairness: 'roundRobin', maxSize: 3, concurrency: 1 })",
+    label: "batchMap(work, { lanes: [{ name: 'urgent' }, { name: 'later' }], lane, fairness: 'roundRobin', maxSize: 3, concurrency: 1 })",
     lanes: { input: 'source', names: ['urgent', 'later'], of: lane },
     inputs: { source:        '-v(ABCwxy)-----|' },
     inners: { v:              '--(r|)',
@@ -529,7 +530,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "takes the oldest items of all lanes with fairness 'fifo'",
-    label: "batchMap(work, { lanes: ['urgent', 'later'], lane, fairness: 'fifo', maxSize: 3, concurrency: 1 })",
+    label: "batchMap(work, { lanes: [{ name: 'urgent' }, { name: 'later' }], lane, fairness: 'fifo', maxSize: 3, concurrency: 1 })",
     lanes: { input: 'source', names: ['urgent', 'later'], of: lane },
     inputs: { source:        '-v(wAxByC)-----|' },
     inners: { v:              '--(r|)',
@@ -831,7 +832,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "lets an urgent item take the place of the least urgent with overflow 'dropLowest'",
-    label: "batchMap(work, { concurrency: 1, maxQueued: 2, overflow: 'dropLowest', lanes: ['urgent', 'later'], lane })",
+    label: "batchMap(work, { concurrency: 1, maxQueued: 2, overflow: 'dropLowest', lanes: [{ name: 'urgent' }, { name: 'later' }], lane })",
     inputs: { source:        '-abcD---------|' },
     inners: { a:              '------(r|)',
               Db:                   '--(r|)' },

@@ -76,7 +76,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createLimiter',
     title: 'lets the urgent lane go first',
-    label: "limiter = createLimiter({ concurrency: 1, lanes: ['urgent', 'later'] }), capitals are urgent",
+    label: "limiter = createLimiter({ concurrency: 1, lanes: [{ name: 'urgent' }, { name: 'later' }] }), capitals are urgent",
     inputs: { source:        'abC------------|' },
     inners: { a:             '----(r|)', b: '---(r|)', C: '--(r|)' },
     subscriptions: { a:      '^---!',

@@ -175,7 +175,10 @@ export interface Handle {
   drain(options?: DrainOptions): Promise<Drained>;
   /** Takes nothing new and gives up at once what is not over. */
   close(): void;
-  /** Drains when the signal aborts, at once if it has already. Nothing listens to the signal any more when everything is over. */
+  /**
+   * Drains when the signal aborts, at once if it has already. Nothing listens to the signal any more when everything is over.
+   * A limiter that others share is better drained after them: theirs would find it closed.
+   */
   shutdownOn(signal: AbortSignal, options?: DrainOptions): this;
   /** The same as `drain()`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>;

@@ -1,4 +1,5 @@
 /* eslint-disable rxjs-x/no-nested-subscribe -- calls made from inside a grant are half of what is tested here */
+import { getEventListeners } from 'node:events';
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -606,6 +607,38 @@ describe('runAsync', () => {
     };
     await limiter.runAsync(chain);
     expect([started, limiter.executing]).toEqual([100_000, 0]);
+  });
+});
+
+describe('one signal for many jobs', () => {
+  const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
+  const never = (): Observable<never> => NEVER;
+
+  it('is listened to once, however many wait, and not at all when none is left', async () => {
+    const { signal, abort } = stoppable();
+    const limiter = createLimiter({ concurrency: 1, maxQueued: Infinity });
+    const running = limiter.runAsync(never, { signal });
+    const waiting = Array.from({ length: 10_000 }, () => limiter.runAsync(never, { signal }));
+    expect([listeners(signal), limiter.snapshot().queued]).toEqual([1, 10_000]);
+    abort();
+    const all = await Promise.allSettled([running, ...waiting]);
+    expect(all.every((result) => result.status === 'rejected' && result.reason === signal.reason)).toBe(true);
+    expect([listeners(signal), limiter.snapshot().queued, limiter.executing]).toEqual([0, 0, 0]);
+  });
+
+  it('starts none of them when it aborts while one of them runs', async () => {
+    const { signal, abort } = stoppable();
+    const limiter = createLimiter({ concurrency: 1 });
+    const started: string[] = [];
+    const work = (name: string) => (): Observable<never> => {
+      started.push(name);
+      return NEVER;
+    };
+    const jobs = ['a', 'b', 'c'].map((name) => limiter.runAsync(work(name), { signal }));
+    const left = lastValueFrom(limiter.run(work('d'), { signal }));
+    abort();
+    await Promise.allSettled([...jobs, left]);
+    expect([started, limiter.executing]).toEqual([['a'], 0]);
   });
 });
 

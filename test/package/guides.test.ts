@@ -51,6 +51,15 @@ describe('the guide to choosing', () => {
   });
 });
 
+describe('the page of errors', () => {
+  it('names every class of error', () => {
+    const page = read('docs/errors.md');
+    const classes = Object.keys(errors).filter((name) => name.endsWith('Error') && name !== 'FlowError' && name !== 'isFlowError');
+    expect(classes.length).toBeGreaterThan(10);
+    expect(classes.filter((name) => !page.includes(`| \`${name}\` |`))).toEqual([]);
+  });
+});
+
 describe('the index of the documentation', () => {
   it('leads to every page that is not one of an operator', () => {
     const index = read('docs/README.md');

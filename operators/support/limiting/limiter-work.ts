@@ -1,7 +1,7 @@
 import type { Observable, ObservableInput, Subscriber } from 'rxjs';
 import { EMPTY, Subscription, throwIfEmpty } from 'rxjs';
 import type { Bag, Slotted } from '../../kernel/bag.js';
-import { LazySignal, onAbort } from '../abort.js';
+import { LazySignal } from '../abort.js';
 import type { WorkObserver } from '../work.js';
 import { isPromise, startWork } from '../work.js';
 import type { Lease, LeaseContext } from './limiter-types.js';
@@ -157,15 +157,10 @@ class Ending implements WorkObserver<unknown> {
   }
 }
 
-/** Settles a promise with the last value of a stream, which is left when the signal aborts. */
-export function passLastValue<R>(
-  source: Observable<R>,
-  signal: AbortSignal,
-  resolve: (value: R) => void,
-  reject: (error: unknown) => void,
-): void {
+/** Settles a promise with the last value of a stream. */
+export function passLastValue<R>(source: Observable<R>, resolve: (value: R) => void, reject: (error: unknown) => void): Subscription {
   let last: { readonly value: R } | undefined;
-  const subscription = source.subscribe({
+  return source.subscribe({
     next: (value) => {
       last = { value };
     },
@@ -175,12 +170,6 @@ export function passLastValue<R>(
       else rejectEmpty(reject);
     },
   });
-  subscription.add(
-    onAbort(signal, () => {
-      subscription.unsubscribe();
-      reject(signal.reason);
-    }),
-  );
 }
 
 /** With RxJS's own `EmptyError`, which nobody else is to make. */

@@ -1,8 +1,8 @@
-import type { ObservableInput } from 'rxjs';
+import type { ObservableInput, Subscription } from 'rxjs';
 import { Observable } from 'rxjs';
-import { onAbort } from '../abort.js';
 import { parseRetryAfterMs } from '../headers.js';
 import { durationMs, required } from '../options.js';
+import { SignalGroups } from '../signal-groups.js';
 import type { Drained, DrainOptions, ResponseLike } from '../types.js';
 import type { JobWish, LimiterConfig, Wish } from './limiter-options.js';
 import { checkJob, jobWish, limiterConfig, NAME } from './limiter-options.js';
@@ -32,6 +32,10 @@ export class FlowLimiter implements Limiter {
   readonly #bidderWishes: readonly Wish[];
   /** Longest wait; undefined for ever. */
   readonly #maxWaitMs: number | undefined;
+  /** What ends jobs, by their signals. */
+  readonly #signals = new SignalGroups<() => void>((group) => {
+    for (const stop of group.members) stop();
+  });
 
   constructor(options: LimiterOptions) {
     const config = limiterConfig(options);
@@ -95,13 +99,14 @@ export class FlowLimiter implements Limiter {
       subscriber.add(() => {
         this.#pump.leave(ticket);
       });
-      subscriber.add(
-        onAbort(job.signal, () => {
+      const { signal } = job;
+      if (signal) {
+        this.#stopOn(signal, subscriber, () => {
           if (!ticket.isWaiting) return;
           this.#pump.leave(ticket);
-          subscriber.error(job.signal?.reason);
-        }),
-      );
+          subscriber.error(signal.reason);
+        });
+      }
       this.#pump.admitJob(ticket, wish, waitMs);
       return undefined;
     });
@@ -138,7 +143,12 @@ export class FlowLimiter implements Limiter {
       required(NAME, 'work', work);
       const wish = this.#wish(job);
       if (job.signal) {
-        passLastValue(this.run(work, job), job.signal, resolve, reject);
+        const { signal } = job;
+        const subscription = passLastValue(this.run(work, job), resolve, reject);
+        this.#stopOn(signal, subscription, () => {
+          subscription.unsubscribe();
+          reject(signal.reason);
+        });
         return;
       }
       this.#pump.admitJob(new WorkTicket(wish, work, resolve, reject), wish, this.#waitMs(job));
@@ -198,6 +208,20 @@ export class FlowLimiter implements Limiter {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.drain();
+  }
+
+  /** Stops a job when its signal aborts, unless it is over by then. One listener serves all jobs of a signal. */
+  #stopOn(signal: AbortSignal, job: Subscription, stop: () => void): void {
+    if (job.closed) return;
+    if (signal.aborted) {
+      stop();
+      return;
+    }
+    const group = this.#signals.of(signal);
+    group.add(stop);
+    job.add(() => {
+      group.remove(stop);
+    });
   }
 
   #wish(job: LimiterJob): JobWish {
