@@ -167,7 +167,9 @@ const NAME = 'createBatcher';
 const NO_OPTIONS: LoadOptions = {};
 const LOAD_OPTION_NAMES = ['lane', 'signal', 'deadlineMs'] as const;
 
-class FlowBatcher<T, R> implements Batcher<T, R> {
+/** What {@link createBatcher} makes; whoever builds on it gives it its own name, which is in its errors and events. */
+export class FlowBatcher<T, R> implements Batcher<T, R> {
+  readonly #operator: string;
   readonly #engine: BatchEngine<T, R>;
   /** What loads of equal keys share, if they do. */
   readonly #memory: LoadMemory<T, R> | undefined;
@@ -177,18 +179,19 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
   /** What rejects everything that is given up. */
   #fate: unknown;
 
-  constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>) {
-    required(NAME, 'work', work);
-    const config = engineConfig(NAME, options, classifyError, ['dedupe', 'cache']);
+  constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>, operator = NAME) {
+    this.#operator = operator;
+    required(operator, 'work', work);
+    const config = engineConfig(operator, options, classifyError, ['dedupe', 'cache']);
     const { dedupe, cache } = options;
     this.#memory =
-      dedupe === undefined && cache === undefined ? undefined : new LoadMemory(NAME, { dedupe, cache, scheduler: config.scheduler });
+      dedupe === undefined && cache === undefined ? undefined : new LoadMemory(operator, { dedupe, cache, scheduler: config.scheduler });
     const following = new Subscription();
     this.#stoppable = signalLoads((load) => {
       this.#leave(load);
     });
     this.#shutdown = new Shutdown({
-      operator: NAME,
+      operator,
       scheduler: config.scheduler,
       stop: () => {
         this.#engine.finish();
@@ -216,7 +219,7 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
       config.concurrency$?.subscribe({
         next: (concurrency) => {
           try {
-            this.#engine.setConcurrency(count(NAME, 'concurrency', concurrency));
+            this.#engine.setConcurrency(count(operator, 'concurrency', concurrency));
           } catch (error) {
             this.#shutdown.close(error);
           }
@@ -270,7 +273,7 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
 
   loadMany(items: readonly T[], options: LoadOptions = NO_OPTIONS): Promise<Settled<T, R>[]> {
     const given: unknown = items;
-    if (!Array.isArray(given)) throw new FlowConfigError(NAME, 'items', 'an array', given);
+    if (!Array.isArray(given)) throw new FlowConfigError(this.#operator, 'items', 'an array', given);
     this.#check(options);
     const results = new ManyResults<T, R>(items.length);
     for (const [at, item] of items.entries()) this.#join(item, options, new ManyLoad(results, at, item));
@@ -288,7 +291,7 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
   }
 
   prime(item: T, value: R): this {
-    if (value instanceof Error) throw new FlowConfigError(NAME, 'value', 'a value, because failures are not remembered', value);
+    if (value instanceof Error) throw new FlowConfigError(this.#operator, 'value', 'a value, because failures are not remembered', value);
     this.#memory?.prime(item, value);
     return this;
   }
@@ -321,18 +324,18 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
 
   #check(options: LoadOptions): void {
     if (options === NO_OPTIONS) return;
-    known(NAME, options, LOAD_OPTION_NAMES, 'load options');
+    known(this.#operator, options, LOAD_OPTION_NAMES, 'load options');
     const { lane, signal, deadlineMs } = options;
-    if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
+    if (signal !== undefined) requiredSignal(this.#operator, 'signal', signal);
     if (lane !== undefined) this.#engine.checkLane(lane);
-    if (deadlineMs !== undefined) durationMs(NAME, 'deadlineMs', deadlineMs);
+    if (deadlineMs !== undefined) durationMs(this.#operator, 'deadlineMs', deadlineMs);
   }
 
   #join(item: T, options: LoadOptions, load: Load<T, R>): void {
     const { signal, lane, deadlineMs } = options;
     const { isClosed } = this.#shutdown;
     if (isClosed || signal?.aborted) {
-      load.refused(isClosed ? new ClosedError(NAME) : signal?.reason);
+      load.refused(isClosed ? new ClosedError(this.#operator) : signal?.reason);
       return;
     }
     let party: Party<T, R> = load;
@@ -372,7 +375,7 @@ class FlowBatcher<T, R> implements Batcher<T, R> {
     // `dedupe`, or a cache of yours, may have ended the batcher.
     if (!this.#shutdown.isClosed) return shared;
     if (shared instanceof SharedItem && shared.isEmpty) memory.forget(shared);
-    throw new ClosedError(NAME);
+    throw new ClosedError(this.#operator);
   }
 
   /** Loads that cannot leave need no promise of their own. */

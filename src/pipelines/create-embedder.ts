@@ -1,6 +1,6 @@
 import { Observable, Subject, Subscription } from 'rxjs';
 import type { Batcher, LoadOptions } from '../../operators/create-batcher.js';
-import { createBatcher } from '../../operators/create-batcher.js';
+import { FlowBatcher } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import type { GatedBatchOptions } from '../../operators/support/batching/batch-options.js';
@@ -100,7 +100,6 @@ export const EMBEDDER_DEFAULTS = {
 
 const NAME = 'createEmbedder';
 /** What tells of the texts: it comes to its end when they have. */
-const BATCHER = 'createBatcher';
 const OPTIONS: readonly string[] = [
   'baseUrl',
   'model',
@@ -191,7 +190,7 @@ class BatchingEmbedder implements Embedder {
       this.#stats.add(event);
       told?.(event);
       this.#events.next(event);
-      if (event.type === 'drained' && event.operator === BATCHER) this.#end();
+      if (event.type === 'drained' && event.operator === NAME) this.#end();
     };
     for (const name of ['concurrency', 'requestsPerMinute', 'tokensPerMinute'] as const) {
       if (limiter !== undefined && options[name] !== undefined)
@@ -226,19 +225,23 @@ class BatchingEmbedder implements Embedder {
       fetch: _f,
       ...shared
     } = options;
-    this.#batcher = createBatcher<string, Float32Array>((texts, context) => requestEmbeddings(endpoint, texts, context), {
-      window: d.window,
-      ...shared,
-      maxSize,
-      maxQueued,
-      lanes,
-      limiter: gate,
-      onEvent,
-      weigh: callback(NAME, 'countTokens', countTokens) ?? createTokenEstimator(),
-      maxWeight: positive(NAME, 'maxTokens', orDefault(maxTokens, d.maxTokens)),
-      hardMaxWeight: positive(NAME, 'maxTokensPerText', orDefault(maxTokensPerText, d.maxTokensPerText)),
-      dedupe: (text) => text,
-    });
+    this.#batcher = new FlowBatcher<string, Float32Array>(
+      (texts, context) => requestEmbeddings(endpoint, texts, context),
+      {
+        window: d.window,
+        ...shared,
+        maxSize,
+        maxQueued,
+        lanes,
+        limiter: gate,
+        onEvent,
+        weigh: callback(NAME, 'countTokens', countTokens) ?? createTokenEstimator(),
+        maxWeight: positive(NAME, 'maxTokens', orDefault(maxTokens, d.maxTokens)),
+        hardMaxWeight: positive(NAME, 'maxTokensPerText', orDefault(maxTokensPerText, d.maxTokensPerText)),
+        dedupe: (text) => text,
+      },
+      NAME,
+    );
   }
 
   embed(text: string, options: EmbedOptions = {}): Observable<Float32Array> {

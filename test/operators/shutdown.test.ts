@@ -190,8 +190,7 @@ describe.each(kinds)('$name', ({ name, idle, busy }) => {
     const handle = idle((event) => seen.push(event));
     await handle.drain();
     handle.close();
-    const operator = name === 'createEmbedder' ? 'createBatcher' : name;
-    expect(seen.filter((event) => event.type === 'drained' && event.operator === operator)).toHaveLength(1);
+    expect(seen.filter((event) => event.type === 'drained' && event.operator === name)).toHaveLength(1);
   });
 
   it('refuses nonsense where it is said', () => {

@@ -84,8 +84,8 @@ const BUGS: readonly Bug[] = [
   {
     name: 'an item dropped on re-entrancy',
     file: ENGINE,
-    from: 'if (job.state !== NEW || this.#over) return;',
-    to: 'if (job.state !== NEW || this.#over || this.#busy) return;',
+    from: 'if (job.state === NEW && !this.#over) {',
+    to: 'if (job.state === NEW && !this.#over && !this.#busy) {',
     says: /never settled|was lost|is pulled when/,
   },
   {
@@ -112,8 +112,8 @@ const BUGS: readonly Bug[] = [
   {
     name: 'completion before the last result',
     file: ENGINE,
-    from: 'this.#queue.queued === 0 && this.#calls.size === 0',
-    to: 'this.#queue.queued === 0',
+    from: 'this.#queue.queued + this.#calls.size + this.#entering === 0',
+    to: 'this.#queue.queued + this.#entering === 0',
     says: /completed without it/,
   },
   {
@@ -219,7 +219,7 @@ const BUGS: readonly Bug[] = [
     file: SEARCH,
     from: 'untold(spent: SearchSpent): SearchStep<T> {\n    this.#rest = this.held;',
     to: 'untold(spent: SearchSpent): SearchStep<T> {',
-    says: /never settled/,
+    says: /never settled|was lost/,
   },
   {
     name: 'a search that goes on when its budget is spent',
