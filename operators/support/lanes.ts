@@ -64,7 +64,7 @@ export class LaneTable {
     this.lanes = Array.from(declared, (lane, i) => {
       const at = `lanes[${String(i)}]`;
       if (typeof lane !== 'object' || (lane as unknown) === null) throw new FlowConfigError(operator, at, 'an object', lane);
-      known(operator, lane, defaults.extra ? [...FIELDS, ...defaults.extra] : FIELDS);
+      known(operator, lane, defaults.extra ? [...FIELDS, ...defaults.extra] : FIELDS, at, `${at}.`);
       if (typeof lane.name !== 'string' || lane.name === '')
         throw new FlowConfigError(operator, `${at}.name`, 'a non-empty string', lane.name);
       if (this.#index.has(lane.name)) throw new FlowConfigError(operator, `${at}.name`, 'unique', lane.name);
@@ -112,7 +112,7 @@ export class LaneTable {
 function fairnessRule(operator: string, fairness: Fairness): { readonly kind: (typeof KINDS)[number]; readonly floor?: number } {
   if (typeof fairness !== 'object' || (fairness as unknown) === null) return { kind: oneOf(operator, 'fairness', fairness, KINDS) };
   const kind = oneOf(operator, 'fairness.kind', fairness.kind, KINDS);
-  known(operator, fairness, kind === 'strict' ? ['kind', 'floor'] : ['kind']);
+  known(operator, fairness, kind === 'strict' ? ['kind', 'floor'] : ['kind'], 'fairness', 'fairness.');
   const { floor } = fairness as { readonly floor?: unknown };
   return floor === undefined ? { kind } : { kind, floor: ratio(operator, 'fairness.floor', floor) };
 }

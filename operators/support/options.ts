@@ -65,12 +65,16 @@ export function flag(operator: string, option: string, value: unknown): boolean 
   throw new FlowConfigError(operator, option, 'true or false', value);
 }
 
-/** An options object (or what else is called by `what`) without fields nobody knows: a misspelt option is an error, not a default. */
-export function known(operator: string, options: unknown, names: readonly string[], what = 'options'): void {
+/**
+ * An options object (or what else is called by `what`) without fields nobody knows: a misspelt option is an error, not a default.
+ * `within` is the option they are part of, with a dot.
+ */
+export function known(operator: string, options: unknown, names: readonly string[], what = 'options', within = ''): void {
   if (typeof options !== 'object' || options === null) throw new FlowConfigError(operator, what, 'an object', options);
   for (const name of Object.keys(options)) {
     if (!names.includes(name)) {
-      throw new FlowConfigError(operator, name, `absent (known options: ${names.join(', ')})`, (options as Record<string, unknown>)[name]);
+      const given = (options as Record<string, unknown>)[name];
+      throw new FlowConfigError(operator, within + name, `absent (known options: ${names.join(', ')})`, given);
     }
   }
 }

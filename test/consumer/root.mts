@@ -12,14 +12,16 @@ import {
   type FlowTotals,
   ProviderError,
   type Settled,
+  type TokenEstimatorOptions,
 } from 'sluice';
 import { type Settled as OperatorSettled, batch as sameBatch } from 'sluice/operators';
 
+const margin: TokenEstimatorOptions = { safetyMargin: 1.2 };
 const options: EmbedderOptions = {
   baseUrl: 'http://127.0.0.1/v1',
   model: 'small',
   maxTokens: EMBEDDER_DEFAULTS.maxTokens,
-  countTokens: createTokenEstimator({ safetyMargin: 1.2 }),
+  countTokens: createTokenEstimator(margin),
 };
 const embedder: Embedder = createEmbedder(options);
 const load: EmbedOptions = { lane: 'interactive' };

@@ -62,9 +62,9 @@ describe.each(operators)('$operator', ({ operator, create }) => {
   );
 
   it('names a misspelt field of a group', () => {
-    expect(() => create({ retry: { maxTries: 3 } })).toThrow(`${operator}: expected \`maxTries\` to be absent`);
-    expect(() => create({ split: { parts: 3 } })).toThrow(`${operator}: expected \`parts\` to be absent`);
-    expect(() => create({ lanes: [{ name: 'a', flor: 0.1 }] })).toThrow(`${operator}: expected \`flor\` to be absent`);
+    expect(() => create({ retry: { maxTries: 3 } })).toThrow(`${operator}: expected \`retry.maxTries\` to be absent`);
+    expect(() => create({ split: { parts: 3 } })).toThrow(`${operator}: expected \`split.parts\` to be absent`);
+    expect(() => create({ lanes: [{ name: 'a', flor: 0.1 }] })).toThrow(`${operator}: expected \`lanes[0].flor\` to be absent`);
   });
 
   it('refuses floors that leave the first lane nothing', () => {

@@ -152,7 +152,7 @@ function group<O extends object>(operator: string, option: string, value: O | un
 function retryRule(operator: string, retry: RetryOptions | false | undefined): EngineConfig<never>['retry'] {
   if (retry === false) return undefined;
   const given: RetryOptions = group(operator, 'retry', retry);
-  known(operator, given, ['maxAttempts', 'initialMs', 'factor', 'maxMs', 'jitter', 'budget']);
+  known(operator, given, ['maxAttempts', 'initialMs', 'factor', 'maxMs', 'jitter', 'budget'], 'retry', 'retry.');
   const d = GATED_BATCH_DEFAULTS.retry;
   return {
     maxAttempts: count(operator, 'retry.maxAttempts', orDefault(given.maxAttempts, d.maxAttempts)),
@@ -167,7 +167,7 @@ function retryRule(operator: string, retry: RetryOptions | false | undefined): E
 function splitRule(operator: string, split: SplitOptions | false | undefined): EngineConfig<never>['split'] {
   if (split === false) return undefined;
   const given: SplitOptions = group(operator, 'split', split);
-  known(operator, given, ['strategy', 'factor', 'confirm', 'maxCalls', 'maxDepth', 'maxBlameRounds']);
+  known(operator, given, ['strategy', 'factor', 'confirm', 'maxCalls', 'maxDepth', 'maxBlameRounds'], 'split', 'split.');
   const d = GATED_BATCH_DEFAULTS.split;
   const strategy = oneOf(operator, 'split.strategy', orDefault(given.strategy, d.strategy), ['parallel', 'sequential']);
   const foreign = strategy === 'parallel' ? 'confirm' : 'factor';

@@ -167,25 +167,25 @@ export class LoadMemory<T, R> {
     return found;
   }
 
-  /** What a map of yours holds: what we gave it, or a copy. */
+  /** What a map of yours holds. */
   #lookUp(map: LoadCacheMap<R>, key: unknown): KeptValue<R> | undefined {
     const load: unknown = ask(this.#operator, 'cache.get', (from) => from.get(key), map);
-    if (load === undefined || load instanceof KeptValue) return load;
+    if (load === undefined) return undefined;
     if (typeof load === 'object' && load !== null && 'value' in load) return new KeptValue(key, load.value as R);
     throw unusable(this.#operator, 'cache.get', 'undefined or what `cache.set` was given', load);
   }
 
   #store(key: unknown, value: R, promise?: Promise<R>): void {
-    const kept = new KeptValue(key, value, promise);
     if (this.#map !== undefined) {
       this.#known.delete(key);
       try {
-        this.#map.set(key, kept);
+        this.#map.set(key, { value });
       } catch {
         // The caller has an answer; that it is not remembered costs another call later.
       }
       return;
     }
+    const kept = new KeptValue(key, value, promise);
     if (this.#ttlMs !== Infinity) kept.expiresAt = this.#clock.now() + this.#ttlMs;
     this.#known.set(key, kept);
     this.#kept.add(kept);
@@ -214,7 +214,7 @@ function mapOption<R>(operator: string, cache: LoadCacheMap<R>): LoadCacheMap<R>
 function limitsOption(operator: string, cache: LoadCacheOptions): LoadCacheOptions {
   if (typeof cache !== 'object' || (cache as unknown) === null)
     throw new FlowConfigError(operator, 'cache', '{ maxEntries, ttlMs } or an object with get, set, delete and clear', cache);
-  known(operator, cache, ['maxEntries', 'ttlMs']);
+  known(operator, cache, ['maxEntries', 'ttlMs'], 'cache', 'cache.');
   return {
     maxEntries: count(operator, 'cache.maxEntries', cache.maxEntries),
     ttlMs: positive(operator, 'cache.ttlMs', orDefault(cache.ttlMs, Infinity)),

@@ -98,7 +98,7 @@ export function checkJob(job: LimiterJob): void {
 }
 
 export function jobWish(lane: number, cost: Cost = {}): JobWish {
-  known(NAME, cost, COST, 'cost');
+  known(NAME, cost, COST, 'cost', 'cost.');
   const { requests = 1, tokens = 0 } = cost;
   amount('requests', requests);
   amount('tokens', tokens);

@@ -144,10 +144,11 @@ export class FlowLimiter implements Limiter {
       const wish = this.#wish(job);
       if (job.signal) {
         const { signal } = job;
+        const giveUp: (reason: unknown) => void = reject;
         const subscription = passLastValue(this.run(work, job), resolve, reject);
         this.#stopOn(signal, subscription, () => {
           subscription.unsubscribe();
-          reject(signal.reason);
+          giveUp(signal.reason);
         });
         return;
       }
