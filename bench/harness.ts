@@ -28,7 +28,7 @@ interface Time {
   readonly wallMs: number;
 }
 
-const WARM_UP_MS = 200;
+const WARM_UP_MS = 600;
 
 setFlagsFromString('--expose-gc');
 /** Leaves only what is in use. */

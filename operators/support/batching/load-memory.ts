@@ -32,13 +32,8 @@ export interface LoadCacheMap<R> {
 }
 
 /** The value of a key. There may be a million of them, so it holds nothing of what has led to it. */
-export class KeptValue<R> implements CachedLoad<R>, Linked<KeptValue<R>> {
-  previous: KeptValue<R> | undefined;
-  next: KeptValue<R> | undefined;
-  expiresAt = Infinity;
-
+export class KeptValue<R> implements CachedLoad<R> {
   constructor(
-    readonly key: unknown,
     readonly value: R,
     private promised?: Promise<R>,
   ) {}
@@ -46,6 +41,22 @@ export class KeptValue<R> implements CachedLoad<R>, Linked<KeptValue<R>> {
   /** The same for everybody. */
   promise(): Promise<R> {
     return (this.promised ??= Promise.resolve(this.value));
+  }
+}
+
+/** One that is not kept for ever. */
+class MortalValue<R> extends KeptValue<R> implements Linked<MortalValue<R>> {
+  previous: MortalValue<R> | undefined;
+  next: MortalValue<R> | undefined;
+
+  constructor(
+    readonly key: unknown,
+    value: R,
+    promised: Promise<R> | undefined,
+    /** Undefined for never. */
+    readonly expiresAt: number | undefined,
+  ) {
+    super(value, promised);
   }
 }
 
@@ -65,8 +76,9 @@ export class LoadMemory<T, R> {
   readonly #dedupe: ((item: T) => unknown) | undefined;
   /** Items under way; and values, when the cache is our own. */
   readonly #known = new Map<unknown, SharedItem<T, R> | KeptValue<R>>();
-  /** The values, the one not asked for longest first. */
-  readonly #kept = new Chain<KeptValue<R>>();
+  /** The values, the one not asked for longest first, when there is a bound or a `ttlMs`. */
+  readonly #mortal = new Chain<MortalValue<R>>();
+  #size = 0;
   readonly #map: LoadCacheMap<R> | undefined;
   readonly #maxEntries: number;
   readonly #ttlMs: number;
@@ -88,7 +100,7 @@ export class LoadMemory<T, R> {
 
   /** Values kept by ourselves. */
   get size(): number {
-    return this.#kept.length;
+    return this.#size;
   }
 
   /**
@@ -127,13 +139,13 @@ export class LoadMemory<T, R> {
     const key = this.#key(item);
     const known = this.#known.get(key);
     this.#clears++;
-    if (known !== undefined) this.#remove(known);
+    if (known !== undefined) this.#remove(key, known);
     if (this.#map !== undefined) ask(this.#operator, 'cache.delete', (map) => map.delete(key), this.#map);
   }
 
   clearAll(): void {
     this.#clears++;
-    for (const known of this.#known.values()) this.#remove(known);
+    for (const [key, known] of this.#known) this.#remove(key, known);
     if (this.#map !== undefined) ask(this.#operator, 'cache.clear', (map) => map.clear(), this.#map);
   }
 
@@ -155,14 +167,14 @@ export class LoadMemory<T, R> {
   #find(key: unknown): SharedItem<T, R> | KeptValue<R> | undefined {
     const found = this.#known.get(key);
     if (found === undefined) return this.#map === undefined ? undefined : this.#lookUp(this.#map, key);
-    if (!(found instanceof KeptValue)) return found;
-    if (found.expiresAt !== Infinity && found.expiresAt <= this.#clock.now()) {
-      this.#remove(found);
+    if (!isMortal(found)) return found;
+    if (found.expiresAt !== undefined && found.expiresAt <= this.#clock.now()) {
+      this.#remove(key, found);
       return undefined;
     }
     if (found.next !== undefined) {
-      this.#kept.delete(found);
-      this.#kept.add(found);
+      this.#mortal.delete(found);
+      this.#mortal.add(found);
     }
     return found;
   }
@@ -171,7 +183,7 @@ export class LoadMemory<T, R> {
   #lookUp(map: LoadCacheMap<R>, key: unknown): KeptValue<R> | undefined {
     const load: unknown = ask(this.#operator, 'cache.get', (from) => from.get(key), map);
     if (load === undefined) return undefined;
-    if (typeof load === 'object' && load !== null && 'value' in load) return new KeptValue(key, load.value as R);
+    if (typeof load === 'object' && load !== null && 'value' in load) return new KeptValue(load.value as R);
     throw unusable(this.#operator, 'cache.get', 'undefined or what `cache.set` was given', load);
   }
 
@@ -185,21 +197,31 @@ export class LoadMemory<T, R> {
       }
       return;
     }
-    const kept = new KeptValue(key, value, promise);
-    if (this.#ttlMs !== Infinity) kept.expiresAt = this.#clock.now() + this.#ttlMs;
+    this.#size++;
+    if (this.#maxEntries === Infinity && this.#ttlMs === Infinity) {
+      this.#known.set(key, new KeptValue(value, promise));
+      return;
+    }
+    const kept = new MortalValue(key, value, promise, this.#ttlMs === Infinity ? undefined : this.#clock.now() + this.#ttlMs);
     this.#known.set(key, kept);
-    this.#kept.add(kept);
-    if (this.#kept.length > this.#maxEntries && this.#kept.first) this.#remove(this.#kept.first);
+    this.#mortal.add(kept);
+    const { first } = this.#mortal;
+    if (first && this.#size > this.#maxEntries) this.#remove(first.key, first);
   }
 
-  #remove(known: SharedItem<T, R> | KeptValue<R>): void {
-    if (known instanceof KeptValue) {
-      this.#kept.delete(known);
-      this.#known.delete(known.key);
-    } else {
+  #remove(key: unknown, known: SharedItem<T, R> | KeptValue<R>): void {
+    if (!(known instanceof KeptValue)) {
       this.forget(known);
+      return;
     }
+    if (isMortal(known)) this.#mortal.delete(known);
+    this.#size--;
+    this.#known.delete(key);
   }
+}
+
+function isMortal<R>(known: SharedItem<unknown, R> | KeptValue<R>): known is MortalValue<R> {
+  return known instanceof MortalValue;
 }
 
 function isMap<R>(cache: LoadCacheOptions | LoadCacheMap<R> | undefined): cache is LoadCacheMap<R> {
