@@ -355,10 +355,18 @@ export class ReferenceLimiter {
     return this.#first(lane);
   }
 
-  /** Setting the timer asks whose turn it will be: whoever has given up is gone by then. */
+  /** Setting the timer asks whose turn it will be. */
   #lookAhead(): void {
-    if (this.#settling || this.executing >= this.limits.concurrency) return;
-    for (let next = this.#next(); next && next.tokens === undefined; next = this.#next()) this.#drop(next);
+    if (!this.#settling && this.executing < this.limits.concurrency) this.#nextWanting();
+  }
+
+  /** Asks whose turn it is what they want: whoever has given up is gone by then. */
+  #nextWanting(): Waiter | undefined {
+    for (let next = this.#next(); next; next = this.#next()) {
+      if (next.tokens !== undefined) return next;
+      this.#drop(next);
+    }
+    return undefined;
   }
 
   #goesAtOnce(lane: number, requests: number, tokens: number): boolean {
@@ -411,7 +419,7 @@ export class ReferenceLimiter {
         const late = this.waiting.filter(({ expiresAt }) => expiresAt <= this.now).sort((a, b) => a.expiresAt - b.expiresAt)[0];
         if (!late) break;
         busy = true;
-        const lead = this.#next() ?? late;
+        const lead = this.#nextWanting() ?? late;
         const limit = this.#blocked(lead.requests, lead.tokens ?? 0) ?? 'concurrency';
         const retryAfterMs = Math.max(this.#retryAfterMs(late), this.#retryAfterMs(lead));
         this.#drop(late);

@@ -332,7 +332,7 @@ describe('what createEmbedder is given', () => {
     [{ headers: 'a: b' }, /^createEmbedder: expected `headers` to be an object, got /],
     [{ headers: null }, /^createEmbedder: expected `headers` to be an object, got `null`/],
     [{ lanes: [null] }, /^createEmbedder: expected `lanes\[0\]` to be an object, got `null`/],
-    [{ lanes: [{ name: 'a', flor: 1 }] }, /^createEmbedder: expected `flor` to be absent/],
+    [{ lanes: [{ name: 'a', flor: 1 }] }, /^createEmbedder: expected `lanes\[0\].flor` to be absent/],
   ])('is refused by name: %o', (options, message) => {
     expect(() => createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', ...(options as object) })).toThrow(message);
   });
