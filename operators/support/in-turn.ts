@@ -24,7 +24,8 @@ export class InTurn {
     }
     this.#busy = true;
     this.#try(command);
-    this.#end();
+    if (this.#later.length > 0) this.#catchUp();
+    this.#busy = false;
   }
 
   /** The same for what is done with every item: a function is made of it only when it has to wait. `accept` must not throw. */
@@ -37,17 +38,17 @@ export class InTurn {
     }
     this.#busy = true;
     accept(item, at);
-    this.#end();
+    if (this.#later.length > 0) this.#catchUp();
+    this.#busy = false;
   }
 
-  /** Gives the turn back, after everything that was asked for meanwhile. */
-  #end(): void {
+  /** What was asked for meanwhile. */
+  #catchUp(): void {
     while (this.#later.length > 0) {
       const commands = this.#later;
       this.#later = [];
       for (const command of commands) this.#try(command);
     }
-    this.#busy = false;
   }
 
   #try(command: () => void): void {
