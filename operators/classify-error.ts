@@ -13,6 +13,8 @@ const BY_OWN_CODE: Readonly<Record<FlowErrorCode, ErrorClass>> = {
   FLOW_BATCH_SHAPE: 'contract',
   FLOW_PARTIAL_FAILURE: 'itemFault',
   FLOW_RATE_LIMITED: 'throttled',
+  FLOW_NESTED_ACQUIRE: 'fatal',
+  FLOW_BREAKER_OPEN: 'transient',
   FLOW_DEADLINE: 'fatal',
   FLOW_ATTEMPT_TIMEOUT: 'timeout',
   FLOW_OVERFLOW: 'fatal',

@@ -8,6 +8,8 @@ export type FlowErrorCode =
   | 'FLOW_BATCH_SHAPE'
   | 'FLOW_PARTIAL_FAILURE'
   | 'FLOW_RATE_LIMITED'
+  | 'FLOW_NESTED_ACQUIRE'
+  | 'FLOW_BREAKER_OPEN'
   | 'FLOW_DEADLINE'
   | 'FLOW_ATTEMPT_TIMEOUT'
   | 'FLOW_OVERFLOW'
@@ -120,6 +122,34 @@ export class RateLimitError extends FlowError {
     readonly retryAfterMs: number,
   ) {
     super('FLOW_RATE_LIMITED', operator, `no permit under ${limit}; try again in ${String(Math.ceil(retryAfterMs))} ms`);
+  }
+}
+
+/** Work asked for a permit of the limiter it runs under, with every slot held by work that waits in the same way: nobody would ever be served. */
+export class NestedAcquireError extends FlowError {
+  override readonly name = 'NestedAcquireError';
+  constructor(
+    operator: string,
+    /** Slots, all of them held by work that waits for another one. */
+    readonly concurrency: number,
+  ) {
+    super(
+      'FLOW_NESTED_ACQUIRE',
+      operator,
+      `all ${String(concurrency)} slots are held by work that waits for another slot of the same limiter; release the first permit before, or use a second limiter`,
+    );
+  }
+}
+
+/** The breaker is open: the call was not made, because too many before it had failed. */
+export class BreakerOpenError extends FlowError {
+  override readonly name = 'BreakerOpenError';
+  constructor(
+    operator: string,
+    /** When the breaker lets the next probe pass, from now. */
+    readonly retryAfterMs: number,
+  ) {
+    super('FLOW_BREAKER_OPEN', operator, `the circuit is open; try again in ${String(Math.ceil(retryAfterMs))} ms`);
   }
 }
 

@@ -96,6 +96,13 @@ export type FlowEvent =
   | { readonly type: 'hedged'; readonly operator: string; readonly lane: string; readonly attempt: number; readonly afterMs: number }
   | { readonly type: 'throttled'; readonly operator: string; readonly pauseMs: number }
   | { readonly type: 'limitChanged'; readonly operator: string; readonly concurrency: number }
+  | {
+      readonly type: 'breakerChanged';
+      readonly operator: string;
+      readonly state: 'closed' | 'open' | 'halfOpen';
+      /** How long it stays open, 0 otherwise. */
+      readonly openMs: number;
+    }
   | { readonly type: 'drained'; readonly operator: string };
 
 export type FlowSink = (event: FlowEvent) => void;

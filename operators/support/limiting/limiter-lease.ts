@@ -1,27 +1,27 @@
 import { FlowConfigError } from '../errors.js';
 import type { Usage } from '../types.js';
 import { NAME } from './limiter-options.js';
-import type { Lease } from './limiter-types.js';
+import type { Lease, Outcome } from './limiter-types.js';
 
 /** What a lease reports back to. */
 export interface Lessor {
-  freed(lease: LimiterLease, outcome: Outcome): void;
+  freed(lease: LimiterLease, outcome: Outcome, error?: unknown): void;
   /** The real cost differs from what was charged. */
   corrected(tokens: number): void;
   /** The work was given up and is not over. */
   lingers(lease: LimiterLease): void;
 }
 
-export type Outcome = 'ok' | 'error' | 'cancelled' | 'unused';
-
 export class LimiterLease implements Lease {
   readonly requests: number;
   tokens: number;
+  readonly grantedAt: number;
   readonly #lessor: Lessor;
   #released = false;
 
-  constructor(lessor: Lessor, requests: number, tokens: number) {
+  constructor(lessor: Lessor, requests: number, tokens: number, grantedAt: number) {
     this.#lessor = lessor;
+    this.grantedAt = grantedAt;
     this.requests = requests;
     this.tokens = tokens;
   }
@@ -35,10 +35,10 @@ export class LimiterLease implements Lease {
     this.#lessor.corrected(more);
   }
 
-  release(outcome: Outcome = 'ok'): void {
+  release(outcome: Outcome = 'ok', error?: unknown): void {
     if (this.#released) return;
     this.#released = true;
-    this.#lessor.freed(this, outcome);
+    this.#lessor.freed(this, outcome, error);
   }
 
   releaseAfter(work: PromiseLike<unknown>): void {
@@ -46,9 +46,13 @@ export class LimiterLease implements Lease {
       throw new FlowConfigError(NAME, 'work', 'a promise', work);
     if (this.#released) return;
     this.#lessor.lingers(this);
-    const release = (): void => {
-      this.release();
-    };
-    work.then(release, release);
+    work.then(
+      () => {
+        this.release();
+      },
+      (error: unknown) => {
+        this.release('error', error);
+      },
+    );
   }
 }

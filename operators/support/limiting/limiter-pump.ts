@@ -3,7 +3,7 @@ import { Alarm } from '../alarm.js';
 import { ClosedError, OverflowError, RateLimitError } from '../errors.js';
 import { durationMs } from '../options.js';
 import { Shutdown } from '../shutdown.js';
-import type { Lessor, Outcome } from './limiter-lease.js';
+import type { Lessor } from './limiter-lease.js';
 import { LimiterLease } from './limiter-lease.js';
 import type { JobWish, LimiterConfig, Wish } from './limiter-options.js';
 import { changedLimits, NAME } from './limiter-options.js';
@@ -11,7 +11,7 @@ import { WaitingRoom } from './limiter-queue.js';
 import type { TimedLimit } from './limiter-rates.js';
 import { Rates } from './limiter-rates.js';
 import type { BidderTicket, Ticket } from './limiter-tickets.js';
-import type { Cost, LimiterLimits, LimiterSnapshot } from './limiter-types.js';
+import type { Cost, LimiterLimits, LimiterSnapshot, Outcome, Release } from './limiter-types.js';
 import type { LeasedWork } from './limiter-work.js';
 import { Endings } from './limiter-work.js';
 
@@ -28,6 +28,7 @@ export class LimiterPump implements Lessor {
   readonly #lingering = new Map<LimiterLease, number>();
   readonly #endings = new Endings();
   readonly #watchers = new Set<() => void>();
+  readonly #listeners = new Set<(release: Release) => void>();
   /** Something was released or widened, and the watchers do not know yet. */
   #hasFreed = false;
   #limits: Required<LimiterLimits>;
@@ -148,7 +149,15 @@ export class LimiterPump implements Lessor {
     };
   }
 
-  freed(lease: LimiterLease, outcome: Outcome): void {
+  onRelease(listener: (release: Release) => void): () => void {
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+    };
+  }
+
+  freed(lease: LimiterLease, outcome: Outcome, error?: unknown): void {
+    if (this.#listeners.size > 0) this.#report(lease, outcome, error);
     const isGivenUp = this.#lingering.size > 0 && this.#lingering.delete(lease);
     if (!isGivenUp && !this.#refusing && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
     this.#executing--;
@@ -266,7 +275,13 @@ export class LimiterPump implements Lessor {
     this.#room.turn(lane);
     this.#executing++;
     if (this.#rates.isTimed) this.#rates.pay(requests, tokens, this.#now);
-    return new LimiterLease(this, requests, tokens);
+    if (this.#listeners.size > 0) this.#read();
+    return new LimiterLease(this, requests, tokens, this.#now);
+  }
+
+  #report({ grantedAt }: LimiterLease, outcome: Outcome, error: unknown): void {
+    const release = { outcome, error, grantedAt, releasedAt: this.#read(), executing: this.#executing };
+    for (const listener of [...this.#listeners]) listener(release);
   }
 
   #blockedBy(requests: number, tokens: number): 'concurrency' | TimedLimit | undefined {

@@ -18,14 +18,33 @@ export interface LimiterJob {
   readonly signal?: AbortSignal;
   /** Longest wait for the permit, in ms. @defaultValue the limiter's `maxWaitMs` */
   readonly timeoutMs?: number;
+  /**
+   * The permit of the work that asks. When everything that holds a slot waits in this way for another one, nobody would ever be served:
+   * such a job is refused with `NestedAcquireError` instead. @defaultValue none
+   */
+  readonly holder?: Lease;
+}
+
+/** How the work under a permit ended. */
+export type Outcome = 'ok' | 'error' | 'cancelled' | 'unused';
+
+/** One permit that was given back. Times are the limiter's own clock, in ms. */
+export interface Release {
+  readonly outcome: Outcome;
+  /** What the work failed with, when whoever released the permit said so. */
+  readonly error: unknown;
+  readonly grantedAt: number;
+  readonly releasedAt: number;
+  /** Permits in use just before this one came back. */
+  readonly executing: number;
 }
 
 /** A permit. It counts against the limits until `release`; both methods may be called again without effect. */
 export interface Lease {
   /** Replaces the estimated token cost by the real one; the bucket may go into debt. Without numbers the estimate stands. */
   settle(usage: Usage): void;
-  /** Frees the slot. `'unused'` says nothing was sent: request and tokens are given back. */
-  release(outcome?: 'ok' | 'error' | 'cancelled' | 'unused'): void;
+  /** Frees the slot. `'unused'` says nothing was sent: request and tokens are given back. The error is for those who listen to releases. */
+  release(outcome?: Outcome, error?: unknown): void;
   /** Frees the slot when the promise settles, or after `abortGraceMs`: for work that was given up but cannot be stopped. */
   releaseAfter(work: PromiseLike<unknown>): void;
 }
@@ -141,6 +160,8 @@ export interface Limiter extends Handle {
   readonly executing: number;
   /** How busy it is, 0 to 1: the share in use of its slots, its requests or its tokens, whichever is the largest; 1 during a pause. */
   readonly load: number;
+  /** Tells the listener of every permit that is given back, before the next is granted; the returned function stops that. */
+  onRelease(listener: (release: Release) => void): () => void;
   /** Calls the listener whenever something may have become free, after those who wait have been served; the returned function stops that. */
   watch(listener: () => void): () => void;
   /** The declared lanes' names, undefined when none were declared. */

@@ -46,7 +46,7 @@ export function runLeased<R>(
     },
     failed: (error: unknown): void => {
       over = true;
-      lease.release('error');
+      lease.release('error', error);
       subscriber.error(error);
     },
   };
@@ -144,16 +144,16 @@ class Ending implements WorkObserver<unknown> {
 
   readonly failed = (error: unknown): void => {
     const reject = this.#reject;
-    this.#over('error');
+    this.#over('error', error);
     reject?.(error);
   };
 
   /** The release may start the next work, with this very object. */
-  #over(outcome: 'ok' | 'error'): void {
+  #over(outcome: 'ok' | 'error', error?: unknown): void {
     const lease = this.#context?.lease;
     this.#context = this.#owner = this.#resolve = this.#reject = undefined;
     this.#idle.push(this);
-    lease?.release(outcome);
+    lease?.release(outcome, error);
   }
 }
 

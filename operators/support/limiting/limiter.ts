@@ -18,6 +18,7 @@ import type {
   LimiterOptions,
   LimiterSnapshot,
   Place,
+  Release,
 } from './limiter-types.js';
 import { passLastValue, runLeased } from './limiter-work.js';
 
@@ -174,6 +175,10 @@ export class FlowLimiter implements Limiter {
 
   watch(listener: () => void): () => void {
     return this.#pump.watch(required(NAME, 'listener', listener));
+  }
+
+  onRelease(listener: (release: Release) => void): () => void {
+    return this.#pump.onRelease(required(NAME, 'listener', listener));
   }
 
   observe(response: ResponseLike): void {
