@@ -65,7 +65,7 @@ async function errors({ maker, user, rxjs: { lastValueFrom, of, throwError } }) 
 /** A limiter works as the `limiter` option of everything that takes one, and counts what all of them have in flight. */
 async function limiters({ maker, user, rxjs }) {
   const { defer, from, lastValueFrom, toArray, timer, map } = rxjs;
-  const { batchMap, batchMapFrom, bulkheadMap, concatMapBy, createBatcher, divideRetry, hedge } = user.operators;
+  const { batchMap, batchMapFrom, bulkheadMap, concatMapBy, createBatcher, divideRetry, hedge, policy } = user.operators;
   const limiter = maker.operators.createLimiter({ concurrency: 2 });
   const items = [1, 2, 3, 4, 5, 6];
   const executing = [];
@@ -81,6 +81,7 @@ async function limiters({ maker, user, rxjs }) {
     from(items).pipe(concatMapBy((item) => item, seen, { limiter })),
     divideRetry(seen, { limiter })(items),
     hedge(() => seen('answer'), { limiter, delayMs: 1000 }),
+    policy({ limiter, breaker: maker.operators.createBreaker() })(() => seen('answer')),
   ];
   const batcher = createBatcher(seen, { limiter, maxSize: 1 });
   const results = await Promise.all([
@@ -89,7 +90,7 @@ async function limiters({ maker, user, rxjs }) {
   ]);
   assert.deepEqual(
     results.map((result) => result.flat().length),
-    [6, 6, 6, 6, 6, 1, 6],
+    [6, 6, 6, 6, 6, 1, 1, 6],
   );
   assert.equal(Math.max(...executing), 2);
   assert.equal(limiter.snapshot().executing, 0);

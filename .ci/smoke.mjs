@@ -117,6 +117,23 @@ const jobs = {
     assert.equal(aborted, 1);
   },
 
+  createBreaker({ rxjs: { of, throwError }, operators: { createBreaker, BreakerOpenError } }) {
+    const breaker = createBreaker({ minCalls: 1 });
+    const ends = [];
+    for (const work of [() => throwError(() => ({ status: 503 })), () => of('never')])
+      breaker.run(work).subscribe({ next: (value) => ends.push(value), error: (error) => ends.push(error) });
+    assert.equal(ends.length, 2);
+    assert.ok(ends[1] instanceof BreakerOpenError);
+  },
+
+  async policy({ rxjs: { lastValueFrom }, operators: { policy, createLimiter } }) {
+    const limiter = createLimiter({ concurrency: 1 });
+    const careful = policy({ limiter, retry: { initialMs: 1 } });
+    const answer = careful(({ attempt }) => (attempt < 3 ? Promise.reject({ status: 503 }) : Promise.resolve(`attempt ${attempt}`)));
+    assert.equal(await lastValueFrom(answer), 'attempt 3');
+    assert.equal(limiter.executing, 0);
+  },
+
   async hedge({ rxjs: { lastValueFrom, of, NEVER }, operators: { hedge, HedgeStats } }) {
     const stats = new HedgeStats();
     const attempt = (index) => (index === 0 ? NEVER : of(`attempt ${index}`));

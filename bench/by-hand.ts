@@ -374,3 +374,51 @@ export function rate(perSecond: number): () => Promise<void> {
     });
   };
 }
+
+/** Slots, requests and tokens: all of them or none. Whoever gets a permit gives its slot back, once. */
+export class Permits {
+  #free: number;
+  #requests: number;
+  #tokens: number;
+  #readAtMs = performance.now();
+
+  constructor(
+    slots: number,
+    private readonly requestsPerSecond: number,
+    private readonly tokensPerSecond: number,
+  ) {
+    this.#free = slots;
+    this.#requests = requestsPerSecond;
+    this.#tokens = tokensPerSecond;
+  }
+
+  take(tokens: number): Permit | undefined {
+    const nowMs = performance.now();
+    const spanSeconds = (nowMs - this.#readAtMs) / 1000;
+    this.#readAtMs = nowMs;
+    this.#requests = Math.min(this.requestsPerSecond, this.#requests + spanSeconds * this.requestsPerSecond);
+    this.#tokens = Math.min(this.tokensPerSecond, this.#tokens + spanSeconds * this.tokensPerSecond);
+    if (this.#free === 0 || this.#requests < 1 || this.#tokens < tokens) return undefined;
+    this.#free--;
+    this.#requests--;
+    this.#tokens -= tokens;
+    return new Permit(this);
+  }
+
+  /** By the permit. */
+  back(): void {
+    this.#free++;
+  }
+}
+
+export class Permit {
+  #released = false;
+
+  constructor(private readonly owner: Permits) {}
+
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.owner.back();
+  }
+}

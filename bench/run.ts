@@ -13,14 +13,18 @@ const BENCH = import.meta.dirname;
 const BUILT = join(BENCH, '../node_modules/.cache/bench');
 const SUFFIX = '.bench.ts';
 const GROWTH = 'growth';
+const EMBEDDING_JOB = 'embedding-job';
+const ACCURACY = 'accuracy';
+const PRIORITY = 'priority';
+const TABLES: readonly string[] = [GROWTH, ACCURACY, PRIORITY, EMBEDDING_JOB];
 
 const names = process.argv.slice(2);
 const found = readdirSync(join(BENCH, 'operators'))
   .filter((file) => file.endsWith(SUFFIX))
   .map((file) => file.slice(0, -SUFFIX.length))
   .sort();
-const unknown = names.filter((name) => name !== GROWTH && !found.includes(name));
-if (unknown.length > 0) throw new Error(`no benchmark named ${unknown.join(', ')}; there are ${[...found, GROWTH].join(', ')}`);
+const unknown = names.filter((name) => !TABLES.includes(name) && !found.includes(name));
+if (unknown.length > 0) throw new Error(`no benchmark named ${unknown.join(', ')}; there are ${[...found, ...TABLES].join(', ')}`);
 const wanted = (name: string): boolean => names.length === 0 || names.includes(name);
 
 console.log(
@@ -35,6 +39,21 @@ if (wanted(GROWTH)) {
   console.log(`## ${GROWTH}\n`);
   const { growthTables } = (await load(`${GROWTH}.ts`)) as typeof import('./growth.js');
   for await (const each of growthTables()) console.log(`${each}\n`);
+}
+if (wanted(ACCURACY)) {
+  console.log(`## ${ACCURACY}\n`);
+  const { accuracyTables } = (await load('limiter-accuracy.ts')) as typeof import('./limiter-accuracy.js');
+  for await (const each of accuracyTables()) console.log(`${each}\n`);
+}
+if (wanted(PRIORITY)) {
+  console.log(`## ${PRIORITY}\n`);
+  const { priorityTable } = (await load(`${PRIORITY}.ts`)) as typeof import('./priority.js');
+  console.log(`${await priorityTable()}\n`);
+}
+if (wanted(EMBEDDING_JOB)) {
+  console.log(`## ${EMBEDDING_JOB}\n`);
+  const { embeddingJobTable } = (await load(`${EMBEDDING_JOB}.ts`)) as typeof import('./embedding-job.js');
+  console.log(`${await embeddingJobTable()}\n`);
 }
 
 /** Compiles as the package is compiled: what runs TypeScript directly wraps every function in a call that keeps its name. */

@@ -1,8 +1,10 @@
 import type { SchedulerLike } from 'rxjs';
 import { asyncScheduler, map, Observable } from 'rxjs';
+import { SlidingWindow } from '../operators/kernel/sliding-window.js';
 import { TokenBucket } from '../operators/kernel/token-bucket.js';
 import { FlowConfigError } from '../operators/support/errors.js';
-import { count, durationMs, flag, known, orDefault, positive, ratio, required } from '../operators/support/options.js';
+import { count, durationMs, flag, known, oneOf, orDefault, positive, ratio, required } from '../operators/support/options.js';
+import type { ResponseLike } from '../operators/support/types.js';
 import type { CallRecord } from './call-log.js';
 import { CallLog } from './call-log.js';
 import { seededRandom } from './random.js';
@@ -14,6 +16,16 @@ export interface FakeProviderOptions<T, R> {
   readonly requestsPerMinute?: number;
   /** Tokens per minute, > 0. @defaultValue Infinity */
   readonly tokensPerMinute?: number;
+  /**
+   * How both are counted: in buckets that fill all the time, or by a log of the last `burstSeconds`, in which each call stays for exactly that long.
+   * @defaultValue 'bucket'
+   */
+  readonly discipline?: 'bucket' | 'sliding';
+  /**
+   * Whose headers tell of both limits, on every response: `x-ratelimit-*` with durations or `anthropic-ratelimit-*` with dates. Each response is
+   * then shown to `observe` of the call's context, if it has one, when the call ends. @defaultValue none
+   */
+  readonly rateHeaders?: 'openai' | 'anthropic';
   /** How many seconds' worth of both can be spent at once, > 0. @defaultValue 60 */
   readonly burstSeconds?: number;
   /** Tokens of an item. @defaultValue a quarter of the characters of a text, 1 for anything else */
@@ -65,11 +77,17 @@ export interface FakeProviderCall<T> extends CallRecord<readonly T[]> {
   readonly tokens: number;
 }
 
+/** What a call may be told: part of what the work of an operator is. */
+export interface FakeContext {
+  readonly signal: AbortSignal;
+  readonly observe?: (response: ResponseLike) => void;
+}
+
 export interface FakeProvider<T, R> {
   /** Makes one call: the work of `batchMap`, `createBatcher`, `divideRetry`. Every subscription is a call of its own. */
-  readonly work: (items: readonly T[], context?: { readonly signal: AbortSignal }) => Observable<R[]>;
+  readonly work: (items: readonly T[], context?: FakeContext) => Observable<R[]>;
   /** The same for a single item: the work of operators without batches. */
-  readonly workOne: (item: T, context?: { readonly signal: AbortSignal }) => Observable<R>;
+  readonly workOne: (item: T, context?: FakeContext) => Observable<R>;
   /** Every call so far, in the order they came in. */
   readonly calls: readonly FakeProviderCall<T>[];
   /** Calls under way. */
@@ -97,6 +115,7 @@ export class FakeProviderError extends Error {
 export const FAKE_PROVIDER_DEFAULTS = {
   requestsPerMinute: Infinity,
   tokensPerMinute: Infinity,
+  discipline: 'bucket',
   burstSeconds: 60,
   latencyMs: 0,
   poisoned: [],
@@ -144,7 +163,7 @@ export function fakeProvider<T, R>(options: FakeProviderOptions<T, R>): FakeProv
 
   const work: FakeProvider<T, R>['work'] = (items, context) =>
     new Observable((subscriber) => {
-      const { fate, tokens, error } = fateOf(items, scheduler.now());
+      const { fate, tokens, error, headers } = fateOf(items, scheduler.now());
       if (fate === 'throttled') refused += 1;
       const signal = context?.signal;
       const end = log.open(
@@ -162,6 +181,8 @@ export function fakeProvider<T, R>(options: FakeProviderOptions<T, R>): FakeProv
       const afterMs = { answered: fullMs, slow: fullMs * slowFactor, cut: fullMs / 2 }[fate as string] ?? latency.base;
       subscriber.add(
         scheduler.schedule(() => {
+          const status = error === undefined ? 200 : error.status;
+          if (headers && status !== undefined) context?.observe?.({ status, headers });
           if (error !== undefined) {
             end('failed');
             subscriber.error(error);
@@ -195,7 +216,11 @@ interface Judgement {
   readonly fate: FakeFate;
   readonly tokens: number;
   readonly error?: FakeProviderError;
+  /** Of the response, when it tells of the limits. */
+  readonly headers?: FakeHeaders | undefined;
 }
+
+type FakeHeaders = Readonly<Record<string, string>>;
 
 type Checked<T, R> = ReturnType<typeof checkedOptions<T, R>>;
 
@@ -204,7 +229,8 @@ function judge<T, R>(options: Checked<T, R>): (items: readonly T[], now: number)
   const { burstSeconds, requestsPerMinute, tokensPerMinute, maxItems, maxTokens, poisoned, namesPoison, errorRate } = options;
   const random = seededRandom(options.seed);
   const capacity = (perMinute: number): number => (perMinute * burstSeconds) / 60;
-  let limits: { readonly requests: TokenBucket; readonly tokens: TokenBucket } | undefined;
+  const Meter = options.discipline === 'sliding' ? SlidingWindow : TokenBucket;
+  let limits: { readonly requests: Meter; readonly tokens: Meter } | undefined;
 
   const byChance = (): (typeof CHANCES)[number] | undefined => {
     let draw = random();
@@ -214,7 +240,7 @@ function judge<T, R>(options: Checked<T, R>): (items: readonly T[], now: number)
     });
   };
 
-  return (items, now) => {
+  const judgeOne = (items: readonly T[], now: number): Judgement => {
     const tokens = items.reduce((sum, item) => sum + options.tokensOf(item), 0);
     const judged = (fate: FakeFate, message: string, ...rest: Rest): Judgement => ({
       fate,
@@ -234,8 +260,8 @@ function judge<T, R>(options: Checked<T, R>): (items: readonly T[], now: number)
       return judged('tooLarge', `request too large: limit ${String(capacity(tokensPerMinute))}, requested ${String(tokens)}`, 429);
     }
     limits ??= {
-      requests: new TokenBucket(requestsPerMinute, Math.max(1, capacity(requestsPerMinute)), now),
-      tokens: new TokenBucket(tokensPerMinute, capacity(tokensPerMinute), now),
+      requests: new Meter(requestsPerMinute, Math.max(1, capacity(requestsPerMinute)), now),
+      tokens: new Meter(tokensPerMinute, capacity(tokensPerMinute), now),
     };
     const waitMs = Math.max(limits.requests.payableAt(1, now), limits.tokens.payableAt(tokens, now)) - now;
     if (waitMs > 0) return judged('throttled', 'rate limit reached', 429, retryAfter(waitMs));
@@ -245,6 +271,43 @@ function judge<T, R>(options: Checked<T, R>): (items: readonly T[], now: number)
     if (bad !== -1) return judged('poisoned', namesPoison ? `input[${String(bad)}] is invalid` : 'one of the inputs is invalid', 400);
     return { fate: accident ?? 'answered', tokens };
   };
+
+  return (items, now) => {
+    const judgement = judgeOne(items, now);
+    const { error } = judgement;
+    if (options.rateHeaders === undefined) return judgement;
+    const headers = { ...error?.headers, ...(limits && rateHeaders(options.rateHeaders, limits, now)) };
+    return error === undefined
+      ? { ...judgement, headers }
+      : { ...judgement, headers, error: new FakeProviderError(error.message, error.status, headers, error.code) };
+  };
+}
+
+type Meter = SlidingWindow | TokenBucket;
+
+/** Limit, rest and reset of everything that is limited, as real providers write them. A reset is the time until all of it is there again. */
+function rateHeaders(spelling: 'openai' | 'anthropic', limits: Readonly<Record<'requests' | 'tokens', Meter>>, now: number): FakeHeaders {
+  const headers: Record<string, string> = {};
+  for (const [unit, meter] of Object.entries(limits)) {
+    if (meter.capacity === Infinity) continue;
+    const resetMs = meter.payableAt(meter.capacity, now) - now;
+    const told = {
+      limit: String(Math.round(meter.capacity)),
+      remaining: String(Math.max(0, Math.floor(meter.level(now)))),
+      reset: spelling === 'openai' ? duration(resetMs) : new Date(Math.ceil((now + resetMs) / 1000) * 1000).toISOString(),
+    };
+    for (const [field, value] of Object.entries(told))
+      headers[spelling === 'openai' ? `x-ratelimit-${field}-${unit}` : `anthropic-ratelimit-${unit}-${field}`] = value;
+  }
+  return headers;
+}
+
+/** `12ms`, `1.5s`, `6m0s`. */
+function duration(ms: number): string {
+  if (ms < 1000) return `${String(Math.ceil(ms))}ms`;
+  const minutes = Math.floor(ms / 60_000);
+  const seconds = `${String(Math.ceil(ms - 60_000 * minutes) / 1000)}s`;
+  return minutes === 0 ? seconds : `${String(minutes)}m${seconds}`;
 }
 
 type Rest = [status?: number | undefined, headers?: Readonly<Record<string, string>>, code?: string];
@@ -254,7 +317,7 @@ function retryAfter(waitMs: number): Readonly<Record<string, string>> {
 }
 
 function checkedOptions<T, R>(options: FakeProviderOptions<T, R>) {
-  known(NAME, options, [...Object.keys(FAKE_PROVIDER_DEFAULTS), 'answer', 'tokensOf', 'idOf', 'scheduler']);
+  known(NAME, options, [...Object.keys(FAKE_PROVIDER_DEFAULTS), 'answer', 'rateHeaders', 'tokensOf', 'idOf', 'scheduler']);
   const given = <K extends keyof typeof FAKE_PROVIDER_DEFAULTS>(name: K) => orDefault(options[name], FAKE_PROVIDER_DEFAULTS[name]);
   const latencyMs = given('latencyMs');
   const latency = typeof latencyMs === 'object' ? latencyMs : { base: latencyMs, perItem: 0 };
@@ -267,8 +330,10 @@ function checkedOptions<T, R>(options: FakeProviderOptions<T, R>) {
   if (!Array.isArray(poisoned)) throw new FlowConfigError(NAME, 'poisoned', 'a list of ids', poisoned);
   return {
     answer: required(NAME, 'answer', options.answer),
+    rateHeaders: options.rateHeaders === undefined ? undefined : oneOf(NAME, 'rateHeaders', options.rateHeaders, ['openai', 'anthropic']),
     requestsPerMinute: positive(NAME, 'requestsPerMinute', given('requestsPerMinute')),
     tokensPerMinute: positive(NAME, 'tokensPerMinute', given('tokensPerMinute')),
+    discipline: oneOf(NAME, 'discipline', given('discipline'), ['bucket', 'sliding']),
     burstSeconds: positive(NAME, 'burstSeconds', given('burstSeconds')),
     tokensOf: required(NAME, 'tokensOf', orDefault(options.tokensOf, quarterOfText)),
     latency: { base: durationMs(NAME, 'latencyMs.base', latency.base), perItem: durationMs(NAME, 'latencyMs.perItem', latency.perItem) },

@@ -1,5 +1,5 @@
 import type { OperatorFunction } from 'rxjs';
-import { EMPTY, map, mergeMap, NEVER, of, pipe } from 'rxjs';
+import { defer, EMPTY, map, mergeMap, NEVER, of, pipe } from 'rxjs';
 import { backpressure } from '../operators/backpressure.js';
 import { batch } from '../operators/batch.js';
 import type { BatchMapOptions } from '../operators/batch-map.js';
@@ -14,8 +14,11 @@ import type { ConflateWhileBusyOptions } from '../operators/conflate-while-busy.
 import { conflateWhileBusy } from '../operators/conflate-while-busy.js';
 import type { BatcherOptions } from '../operators/create-batcher.js';
 import { createBatcher } from '../operators/create-batcher.js';
+import { createLimiter } from '../operators/create-limiter.js';
 import type { MergeLanesOptions } from '../operators/merge-lanes.js';
 import { mergeLanes } from '../operators/merge-lanes.js';
+import type { RateLimitOptions } from '../operators/rate-limit.js';
+import { rateLimit } from '../operators/rate-limit.js';
 import type { ResequenceOptions } from '../operators/resequence.js';
 import { resequence } from '../operators/resequence.js';
 import type { BatchWork } from '../operators/support/batching/batch-engine.js';
@@ -59,6 +62,10 @@ const coalesced = (options: Partial<CoalesceOptions<number[]>>): OperatorFunctio
 
 const inSequence = (options: Partial<ResequenceOptions<number>>) =>
   resequence<number>({ sequence: (item) => item, onGap: 'skip', maxQueued: 8, ...options });
+
+/** One item at once, and one in each millisecond after it. */
+const admitted = (options: RateLimitOptions<number>, cost?: () => never) =>
+  rateLimit<number>(createLimiter({ requestsPerMinute: 60_000, burstSeconds: 0.001, headroom: 1 }), cost, options);
 
 /** Lanes are sources: the law's own is one of them. */
 const merged =
@@ -214,6 +221,18 @@ export const roster: readonly LawSubject[] = [
     holdsAtMost: 4,
     throwing: { weigh: (fault) => merged({ weigh: fault }) },
   } satisfies LawSubject<LaneBatch<number>>,
+  {
+    operator: 'rateLimit',
+    // Every subscription a limiter of its own: the law is about the state of the operator, and a limiter is one that is shared on purpose.
+    create: (hooks) => (source) => defer(() => source.pipe(admitted({ maxQueued: 8, ...hooks }))),
+    itemsOf: (item) => [item],
+    // The eight that wait, and the one that ends it all because there is no room.
+    holdsAtMost: 9,
+    throwing: {
+      cost: (fault) => admitted({}, fault),
+      onDrop: (fault) => admitted({ maxQueued: 0, overflow: 'dropNewest', onDrop: fault }),
+    },
+  } satisfies LawSubject<number>,
   {
     operator: 'resequence',
     create: (hooks) => inSequence({ ...hooks }),

@@ -48,28 +48,41 @@ const ABOVE_STATUS: ReadonlyMap<string, ErrorClass> = /* @__PURE__ */ classes({
     'model_not_found',
     'unknown_parameter',
     'unsupported_parameter',
+    'RateLimitQuotaExhaustedError',
   ],
   tooLarge: ['context_length_exceeded', 'max_tokens_per_request', 'request_too_large', 'array_above_max_length'],
 });
 
-/** Words for errors that carry no status: sockets, aborts, and errors sent inside a stream that began well. */
+/** Words for errors that carry no status: sockets, aborts, JSON-RPC (MCP), and errors sent inside a stream that began well. */
 const WITHOUT_STATUS: ReadonlyMap<string, ErrorClass> = /* @__PURE__ */ classes({
   cancelled: ['AbortError', 'ABORT_ERR', 'APIUserAbortError', 'UND_ERR_ABORTED', 'CanceledError', 'ERR_CANCELED'],
-  timeout: ['TimeoutError', 'APIConnectionTimeoutError', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'],
+  timeout: [
+    ...['TimeoutError', 'APIConnectionTimeoutError', 'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'],
+    ...['REQUEST_TIMEOUT', '-32001'],
+  ],
   throttled: ['rate_limit_error', 'rate_limit_exceeded'],
   transient: [
     ...['overloaded_error', 'api_error', 'server_error', 'timeout_error'],
     ...['ECONNRESET', 'ECONNREFUSED', 'ECONNABORTED', 'ENOTFOUND', 'EAI_AGAIN', 'EPIPE', 'ETIMEDOUT'],
     ...['ENETDOWN', 'ENETUNREACH', 'EHOSTDOWN', 'EHOSTUNREACH', 'ERR_STREAM_PREMATURE_CLOSE'],
     ...['UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_CLOSED', 'UND_ERR_DESTROYED', 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'],
+    ...['AI_EmptyResponseBodyError', 'CONNECTION_CLOSED', 'SEND_FAILED', '-32000', '-32603'],
   ],
   tooLarge: ['AI_TooManyEmbeddingValuesForCallError'],
+  itemFault: ['AI_NoObjectGeneratedError', 'AI_InvalidPromptError', '-32602', '-32002'],
+  contract: ['AI_JSONParseError', 'AI_TypeValidationError', 'AI_InvalidResponseDataError', 'INVALID_RESULT'],
   fatal: [
-    ...['authentication_error', 'permission_error', 'not_found_error', 'AI_NoSuchModelError', 'AI_LoadAPIKeyError'],
+    ...['authentication_error', 'permission_error', 'not_found_error', 'AI_NoSuchModelError', 'AI_NoSuchProviderError'],
+    ...['AI_LoadAPIKeyError', 'AI_LoadSettingError', 'AI_InvalidArgumentError', 'AI_UnsupportedFunctionalityError'],
+    // MCP, with a code that is not above.
+    ...['McpError', 'ProtocolError', 'SdkError'],
     ...['UND_ERR_INVALID_ARG', 'ERR_INVALID_URL', 'CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAME_INVALID'],
     ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
   ],
 });
+
+/** The client of MCP reports an abort as a timeout, with the reason as its message. */
+const ABORTED = /^(?:MCP error -32001: )?AbortError:/;
 
 /** What says "the connection failed" without saying how; believed when nothing else in the chain says more. */
 const LAST_RESORT: readonly (readonly [RegExp, ErrorClass])[] = [
@@ -115,7 +128,7 @@ const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'r
  * | 413; `context_length_exceeded`, `max_tokens_per_request`; a message that gives a size and its limit | `tooLarge` |
  * | 400, 422; an error without any evidence | `itemFault` |
  * | 401, 403, 404, 405 and other 4xx; `insufficient_quota`, `model_not_found`; `DeadlineError`, `ClosedError`, … | `fatal` |
- * | `BatchShapeError` | `contract` |
+ * | `BatchShapeError`; an answer the client cannot read | `contract` |
  * | whatever a call ends with that we aborted; an `AbortError` that we did not cause | `cancelled` |
  *
  * - **Reads** `status`, `statusCode`, `status_code`, `response.status`, `$metadata.httpStatusCode`, also when they are text; `headers`,
@@ -178,12 +191,16 @@ function plainVerdict(evidence: Evidence, context: ClassifyContext): Verdict | u
   const exact = firstOf(words, ABOVE_STATUS);
   if (exact === 'fatal' || messages.some((message) => OUT_OF_CREDIT.test(message))) return { class: 'fatal' };
   const size = MAY_BE_ABOUT_SIZE.has(status) ? sizeIn(messages) : undefined;
-  const found = exact ?? (size && 'tooLarge') ?? (status === undefined ? firstOf(words, WITHOUT_STATUS) : byStatus(status));
+  const found = exact ?? (size && 'tooLarge') ?? (status === undefined ? withoutStatus(evidence) : byStatus(status));
   if (found === 'tooLarge') return tooLarge(evidence, size, context);
   if (found === 'itemFault') return itemFault(evidence, context);
   if (found !== 'throttled' && found !== 'transient') return found && { class: found };
   const retryAfterMs = evidence.headers && parseRetryAfterMs(evidence.headers, context.epochMs);
   return { class: found, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+}
+
+function withoutStatus({ words, messages }: Evidence): ErrorClass | undefined {
+  return messages.some((message) => ABORTED.test(message)) ? 'cancelled' : firstOf(words, WITHOUT_STATUS);
 }
 
 function byStatus(status: number): ErrorClass {

@@ -6,6 +6,7 @@ import { BatchEngine } from './support/batching/batch-engine.js';
 import type { EngineConfig, GatedBatchOptions } from './support/batching/batch-options.js';
 import { engineConfig, GATED_BATCH_DEFAULTS } from './support/batching/batch-options.js';
 import { FlowConfigError } from './support/errors.js';
+import { laneOption } from './support/limiting/limiter-option.js';
 import { count, known, required } from './support/options.js';
 import type { Settled } from './support/types.js';
 
@@ -165,10 +166,7 @@ function signalOf(context: DivideRetryContext | number | undefined): AbortSignal
 function divideConfig<T>(options: DivideRetryOptions<T>): EngineConfig<T> {
   known(NAME, options, OPTIONS);
   const { lane, limiter, concurrency, ...rest } = options;
-  if (lane !== undefined && (typeof lane !== 'string' || lane === '')) throw new FlowConfigError(NAME, 'lane', 'a non-empty string', lane);
-  const lanes = limiter?.lanes;
-  if (lane !== undefined && lanes?.includes(lane) === false)
-    throw new FlowConfigError(NAME, 'lane', `a lane the limiter has (${lanes.join()})`, lane);
+  laneOption(NAME, lane, limiter);
   return engineConfig(
     NAME,
     {

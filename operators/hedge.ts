@@ -5,9 +5,9 @@ import { schedulerOption } from './support/alarm.js';
 import { FlowConfigError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
 import { listener } from './support/events.js';
-import { limiterOption } from './support/limiting/limiter-option.js';
+import { jobOption, limiterOption } from './support/limiting/limiter-option.js';
 import type { Limiter, LimiterJob } from './support/limiting/limiter-types.js';
-import { checked, durationMs, positive, required } from './support/options.js';
+import { asGiven, checked, durationMs, positive, required } from './support/options.js';
 import { HedgeStats } from './support/racing/hedge-stats.js';
 import type { HedgeAttempt } from './support/racing/hedger.js';
 import { Hedger } from './support/racing/hedger.js';
@@ -107,25 +107,20 @@ function readOptions(options: HedgeOptions) {
         value === undefined || typeof value === 'function' ? value : durationMs(operator, option, value),
       stats: isStats,
       limiter: (operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
-      job: isJob,
+      job: asGiven,
       classify: required,
       scheduler: schedulerOption,
       onEvent: listener,
     },
   );
   const { job, limiter, stats } = settings;
-  if (job !== undefined && limiter === undefined) throw new FlowConfigError('hedge', 'job', 'absent without a `limiter`', job);
+  jobOption('hedge', job, limiter);
   return { ...settings, delayMs: delayRule(delayMs, stats) };
 }
 
 function isStats(operator: string, option: string, stats: HedgeStats | null): HedgeStats {
   if (typeof stats?.tryHedge === 'function') return stats;
   throw new FlowConfigError(operator, option, 'a HedgeStats', stats);
-}
-
-function isJob(operator: string, option: string, job: unknown): unknown {
-  if (job === undefined || (typeof job === 'object' && job !== null)) return job;
-  throw new FlowConfigError(operator, option, 'an object', job);
 }
 
 function delayRule(delayMs: HedgeOptions['delayMs'], stats: HedgeStats): () => number {

@@ -1,3 +1,5 @@
+export type { AdaptiveLimitOptions, LimitRule, LimitState, OverloadClass } from './adaptive-limit.js';
+export { ADAPTIVE_LIMIT_DEFAULTS, adaptiveLimit } from './adaptive-limit.js';
 export type { BackpressureOptions } from './backpressure.js';
 export { BACKPRESSURE_DEFAULTS, backpressure } from './backpressure.js';
 export type { BatchOptions, BatchState } from './batch.js';
@@ -25,6 +27,16 @@ export type {
   LoadOptions,
 } from './create-batcher.js';
 export { createBatcher } from './create-batcher.js';
+export type {
+  Breaker,
+  BreakerCallOptions,
+  BreakerContext,
+  BreakerOptions,
+  BreakerSnapshot,
+  CircuitState,
+  CountedClass,
+} from './create-breaker.js';
+export { BREAKER_DEFAULTS, createBreaker } from './create-breaker.js';
 export type { Intake, IntakeOptions, IntakeSnapshot, OfferOptions } from './create-intake.js';
 export { createIntake, INTAKE_DEFAULTS } from './create-intake.js';
 export type * from './create-limiter.js';
@@ -38,6 +50,10 @@ export type { HedgeAttempt, HedgeContext, HedgeOptions } from './hedge.js';
 export { HEDGE_DEFAULTS, HedgeStats, hedge } from './hedge.js';
 export type { LaneBatch, LaneOverflow, MergeLane, MergeLanesOptions } from './merge-lanes.js';
 export { MERGE_LANES_DEFAULTS, mergeLanes } from './merge-lanes.js';
+export type { Fallback, FallbackContext, Policy, PolicyCallOptions, PolicyContext, PolicyOptions, PolicyWork } from './policy.js';
+export { POLICY_DEFAULTS, policy } from './policy.js';
+export type { RateLimitOptions } from './rate-limit.js';
+export { RATE_LIMIT_DEFAULTS, rateLimit } from './rate-limit.js';
 export type { ResequenceOptions } from './resequence.js';
 export { RESEQUENCE_DEFAULTS, resequence } from './resequence.js';
 export type { Guard, SettleAllOptions } from './settle-all.js';

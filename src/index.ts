@@ -1,7 +1,57 @@
 export * from '../operators/index.js';
-export type { FlowTotals } from './metrics/flow-stats.js';
+export type { AttemptMetrics, FailureCount } from './metrics/attempt-stats.js';
+export type { CallRecord, CallRecordJson, CallStatus } from './metrics/call-record.js';
+export { callRecordToJson } from './metrics/call-record.js';
+export type { CallMetrics } from './metrics/call-stats.js';
+export type { Metrics, MetricsOptions, MetricsSnapshot } from './metrics/create-metrics.js';
+export { createMetrics, METRICS_DEFAULTS } from './metrics/create-metrics.js';
+export type { FlowMetrics, FlowTotals } from './metrics/flow-stats.js';
+export type { Gauges, LimiterGauges, Observed } from './metrics/gauges.js';
+export type { Distribution } from './metrics/histogram.js';
 export type { Embedder, EmbedderOptions, EmbedderSnapshot, EmbedOptions } from './pipelines/create-embedder.js';
 export { createEmbedder, EMBEDDER_DEFAULTS } from './pipelines/create-embedder.js';
-export { ProviderError } from './pipelines/embeddings-api.js';
+export type {
+  ChatCallerOptions,
+  ChatChunk,
+  ChatCompletion,
+  ChatMessage,
+  ChatRequest,
+  ChatUsage,
+  ModelCallAllOptions,
+  ModelCaller,
+  ModelCallerOptions,
+  ModelCallerRules,
+  ModelCallerSnapshot,
+  ModelCallOptions,
+  ModelContext,
+  ModelHedgeOptions,
+} from './pipelines/create-model-caller.js';
+export { createModelCaller, MODEL_CALLER_DEFAULTS, MODEL_CALLER_PRESETS } from './pipelines/create-model-caller.js';
+export type { RunToolsOptions, ToolLoad, ToolRunner, ToolRunnerOptions, ToolRunnerSnapshot } from './pipelines/create-tool-runner.js';
+export { createToolRunner, TOOL_RUNNER_DEFAULTS } from './pipelines/create-tool-runner.js';
+export type { EndpointOptions } from './pipelines/endpoint.js';
+export { ProviderError } from './pipelines/provider-error.js';
+export type { OpenAIToolCall } from './pipelines/tools/tool-formats.js';
+export { fromOpenAI, toAnthropic, toOpenAI } from './pipelines/tools/tool-formats.js';
+export type {
+  GuardContext,
+  GuardedCall,
+  SchemaAnswer,
+  Tool,
+  ToolCall,
+  ToolContext,
+  ToolError,
+  ToolErrorCode,
+  ToolFailure,
+  ToolGuard,
+  ToolIssue,
+  ToolOutput,
+  ToolResult,
+  ToolRun,
+  ToolSchema,
+  ToolSuccess,
+  ToolSummary,
+} from './pipelines/tools/tool-types.js';
+export { defineTool } from './pipelines/tools/tool-types.js';
 export type { TokenEstimatorOptions } from './tokenizers/estimate.js';
 export { createTokenEstimator, estimateTokens } from './tokenizers/estimate.js';

@@ -33,6 +33,8 @@ const drawings = new Map(
 function written(value: unknown): string {
   if (typeof value === 'string') return `'${value}'`;
   if (typeof value !== 'object' || value === null) return String(value);
+  if (Array.isArray(value)) return `[${value.map(written).join(', ')}]`;
+  if (Array.isArray(value)) return `[${value.map(written).join(', ')}]`;
   return `{ ${Object.entries(value)
     .map(([name, field]) => `${name}: ${written(field)}`)
     .join(', ')} }`;

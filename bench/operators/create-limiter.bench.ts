@@ -2,8 +2,11 @@ import { priorityQueue, queue } from 'async';
 import fastq from 'fastq';
 import pLimit from 'p-limit';
 import PQueue from 'p-queue';
+import { Observable } from 'rxjs';
+import type { LimiterOptions } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { pool, priorityPool, rate, slots } from '../by-hand.js';
+import type { Permit } from '../by-hand.js';
+import { Permits, pool, priorityPool, rate, slots } from '../by-hand.js';
 import type { Case } from '../harness.js';
 import { assertCount, numbers } from '../harness.js';
 
@@ -170,4 +173,110 @@ function freeRate(n: number): Case {
   };
 }
 
-export const cases: readonly (() => Case)[] = [() => promiseForm(1e5), () => priorities(1e5), () => freeSlots(1e5), () => freeRate(1e5)];
+const PER_SECOND = 1e9;
+const RATES = { concurrency: 10, requestsPerMinute: 60 * PER_SECOND, tokensPerMinute: 60 * PER_SECOND };
+const SLIDING = { ...RATES, discipline: 'sliding', costAboveCapacity: 'reject' } as const;
+const JOB = { cost: { tokens: 100 } };
+
+/** Takes a permit at once and gives it back, so many times. */
+function takeInTurn(n: number, take: () => Pick<Permit, 'release'> | undefined): void {
+  let granted = 0;
+  for (let i = 0; i < n; i++) {
+    const permit = take();
+    if (permit === undefined) continue;
+    granted++;
+    permit.release();
+  }
+  assertCount('permits', granted, n);
+}
+
+function subscribeInTurn(n: number, permits: () => Observable<Pick<Permit, 'release'>>): void {
+  let granted = 0;
+  for (let i = 0; i < n; i++) {
+    permits().subscribe((permit) => {
+      granted++;
+      permit.release();
+    });
+  }
+  assertCount('permits', granted, n);
+}
+
+const byHand = (): Permits => new Permits(10, PER_SECOND, PER_SECOND);
+const release = (permit: Pick<Permit, 'release'>): void => {
+  permit.release();
+};
+
+/** Slots, requests and tokens, none of them ever reached. */
+function tried(n: number): Case {
+  const ours = (options: LimiterOptions): void => {
+    const limiter = createLimiter(options);
+    takeInTurn(n, () => limiter.tryAcquire(JOB));
+  };
+  return {
+    name: `a slot, a request and 100 tokens at once, ${n.toLocaleString('en')} permits`,
+    n,
+    contestants: {
+      'by hand': () => {
+        const permits = byHand();
+        takeInTurn(n, () => permits.take(100));
+      },
+      'sluice tryAcquire': () => {
+        ours(RATES);
+      },
+      "sluice tryAcquire, 'sliding'": () => {
+        ours(SLIDING);
+      },
+    },
+  };
+}
+
+function observed(n: number): Case {
+  return {
+    name: `the same as an Observable, ${n.toLocaleString('en')} permits`,
+    n,
+    contestants: {
+      'by hand': () => {
+        const permits = byHand();
+        subscribeInTurn(
+          n,
+          () =>
+            new Observable<Permit>((subscriber) => {
+              subscriber.next(permits.take(100)!);
+              subscriber.complete();
+            }),
+        );
+      },
+      'sluice acquire': () => {
+        const limiter = createLimiter(RATES);
+        subscribeInTurn(n, () => limiter.acquire(JOB));
+      },
+    },
+  };
+}
+
+function promised(n: number): Case {
+  return {
+    name: `the same as a promise, ${n.toLocaleString('en')} permits`,
+    n,
+    contestants: {
+      'by hand': () => {
+        const permits = byHand();
+        return acquireInTurn(n, () => Promise.resolve(permits.take(100)!), release);
+      },
+      'sluice acquireAsync': () => {
+        const limiter = createLimiter(RATES);
+        return acquireInTurn(n, () => limiter.acquireAsync(JOB), release);
+      },
+    },
+  };
+}
+
+export const cases: readonly (() => Case)[] = [
+  () => promiseForm(1e5),
+  () => priorities(1e5),
+  () => freeSlots(1e5),
+  () => freeRate(1e5),
+  () => tried(1e6),
+  () => observed(1e5),
+  () => promised(1e5),
+];

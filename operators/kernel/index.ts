@@ -1,5 +1,7 @@
 /** Unstable: the pure decisions behind the operators, for those who build their own. */
 
+export type { LimitRange, LimitSample } from './aimd.js';
+export { Aimd } from './aimd.js';
 export type { BackoffOptions } from './backoff.js';
 export { backoffDelayMs, retryDelayMs } from './backoff.js';
 export type { SearchLimits, SearchSpent, SearchStep } from './bad-item-search.js';
@@ -7,6 +9,8 @@ export { BadItemSearch } from './bad-item-search.js';
 export type { Slotted } from './bag.js';
 export { Bag } from './bag.js';
 export { BatchKernel } from './batch-kernel.js';
+export type { CircuitOptions, CircuitState } from './circuit.js';
+export { Circuit } from './circuit.js';
 export { DeadlineHeap } from './deadline-heap.js';
 export type { DivideInput, DivideLimits, DividePlan } from './divide-plan.js';
 export { dividePlan, trustedBlame } from './divide-plan.js';
@@ -19,9 +23,12 @@ export type { FillLimits } from './lane-queue.js';
 export { LaneQueue } from './lane-queue.js';
 export { LaneSet } from './lane-set.js';
 export { PriorityQueue } from './priority-queue.js';
+export type { RateReport, RateUnit } from './rate-lesson.js';
+export { mostLeft, RateLesson } from './rate-lesson.js';
 export type { OrderedPlace } from './reorder-buffer.js';
 export { ReorderBuffer } from './reorder-buffer.js';
 export { Ring } from './ring.js';
 export type { SequenceWait } from './sequence-buffer.js';
 export { SequenceBuffer } from './sequence-buffer.js';
+export { SlidingWindow } from './sliding-window.js';
 export { TokenBucket } from './token-bucket.js';

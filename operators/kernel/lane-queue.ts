@@ -43,6 +43,8 @@ export class LaneQueue<T> implements Waiting {
   readonly #discipline: Discipline;
   readonly #arrivals: ArrivalOrder | undefined;
   readonly #plan: LanePlan<T>;
+  /** Lanes that are held back. */
+  #paused: LaneSet | undefined;
   #arrived = 0;
   #size = 0;
 
@@ -77,6 +79,26 @@ export class LaneQueue<T> implements Waiting {
   /** Live entries in one lane. */
   count(lane: number): number {
     return this.#lane(lane).live;
+  }
+
+  /** Holds a lane back: whoever waits in it has no turn, as if it were empty, until `resume`. The others go on. */
+  pause(lane: number): void {
+    if (this.isPaused(lane)) return;
+    (this.#paused ??= new LaneSet(this.#lanes.length)).add(lane);
+    if (this.nonEmpty.has(lane)) this.#emptied(lane);
+  }
+
+  resume(lane: number): void {
+    if (!this.isPaused(lane)) return;
+    this.#paused?.delete(lane);
+    if (this.count(lane) === 0) return;
+    this.#filled(lane);
+    this.#arrivals?.pushed(lane, false);
+    this.#arrivals?.pushed(lane, true);
+  }
+
+  isPaused(lane: number): boolean {
+    return this.#paused?.has(lane) === true;
   }
 
   push(lane: number, item: T): void {
@@ -152,7 +174,7 @@ export class LaneQueue<T> implements Waiting {
     return undefined;
   }
 
-  /** The lane whose turn it is; -1 when all are empty. */
+  /** The lane whose turn it is; -1 when all are empty or paused. */
   lead(): number {
     return this.#discipline.lead();
   }
@@ -205,21 +227,29 @@ export class LaneQueue<T> implements Waiting {
 
   #arrivalOrder(lanes: number): ArrivalOrder {
     return new ArrivalOrder(lanes, {
-      returned: (lane) => (this.hasReturned(lane) ? (this.#lane(lane).returnedStamps?.peek() ?? Infinity) : Infinity),
-      fresh: (lane) => (this.peekFresh(lane) === undefined ? Infinity : (this.#lane(lane).stamps?.peek() ?? Infinity)),
+      returned: (lane) =>
+        !this.isPaused(lane) && this.hasReturned(lane) ? (this.#lane(lane).returnedStamps?.peek() ?? Infinity) : Infinity,
+      fresh: (lane) =>
+        this.isPaused(lane) || this.peekFresh(lane) === undefined ? Infinity : (this.#lane(lane).stamps?.peek() ?? Infinity),
     });
   }
 
   #added(lane: number, entry: Lane<T>): void {
     this.#size++;
-    if (entry.live++ > 0) return;
+    if (entry.live++ === 0 && !this.isPaused(lane)) this.#filled(lane);
+  }
+
+  #filled(lane: number): void {
     this.nonEmpty.add(lane);
     this.#discipline.filled(lane);
   }
 
   #removed(lane: number, entry: Lane<T>): void {
     this.#size--;
-    if (--entry.live > 0) return;
+    if (--entry.live === 0 && !this.isPaused(lane)) this.#emptied(lane);
+  }
+
+  #emptied(lane: number): void {
     this.nonEmpty.delete(lane);
     this.#discipline.emptied(lane);
   }

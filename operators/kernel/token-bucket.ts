@@ -51,6 +51,11 @@ export class TokenBucket {
     this.#level = Math.min(this.#capacity, this.#level - cost);
   }
 
+  /** Changes what was paid earlier. When that was makes no difference here: what is given back now lifts the level now. */
+  correct(delta: number, _paidAt: number, now: number): void {
+    this.pay(delta, now);
+  }
+
   /** Changes rate and capacity; what is saved up beyond the new capacity is lost, debt stays. */
   resize(perMinute: number, capacity: number, now: number): void {
     this.#refill(now);

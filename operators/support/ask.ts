@@ -57,6 +57,26 @@ export function verdictOf(operator: string, classify: Classify, error: unknown, 
   };
 }
 
+/** The same for a classifier that may fail: the error that was to be classified is then final, because callers need to see that one. */
+export function verdictOrFatal(operator: string, classify: Classify, error: unknown, context: ClassifyContext): Verdict {
+  try {
+    return verdictOf(operator, classify, error, context);
+  } catch {
+    return { class: 'fatal' };
+  }
+}
+
+/**
+ * What a source of randomness says.
+ *
+ * @throws CallbackError when it is no number from 0 to 1
+ */
+export function drawnFrom(operator: string, random: () => number): number {
+  const drawn: unknown = ask(operator, 'random', random);
+  if (isAmount(drawn) && drawn <= 1) return drawn;
+  throw unusable(operator, 'random', 'a number from 0 to 1', drawn);
+}
+
 /** @throws CallbackError when it answers something else */
 export function whenToClose<T>(operator: string, closeWhen: CloseWhen<T>, item: T, state: BatchState<T>): 'before' | 'after' | false {
   const when: unknown = ask(operator, 'closeWhen', closeWhen, item, state);

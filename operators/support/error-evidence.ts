@@ -7,7 +7,7 @@ export interface Evidence {
   /** HTTP status, 400 to 599. */
   readonly status: number | undefined;
   readonly headers: HeadersLike | undefined;
-  /** Every `code`, `type` and `name`, its own and those of its body; the class it was made by comes last. */
+  /** Every `code` (that of JSON-RPC is a number), `type` and `name`, its own and those of its body; the class it was made by comes last. */
   readonly words: readonly string[];
   /** What its `param` fields name. */
   readonly params: readonly string[];
@@ -39,7 +39,8 @@ export function linksOf(error: unknown): unknown[] {
 
 export function evidenceOf(error: unknown): Evidence {
   const bodies = bodiesOf(error);
-  const pick = (name: string): string[] => bodies.map((body) => body[name]).filter((value) => typeof value === 'string');
+  const pick = (name: string): string[] =>
+    bodies.flatMap((body) => (typeof body[name] === 'string' || typeof body[name] === 'number' ? [String(body[name])] : []));
   const madeBy = error instanceof Error ? error.constructor.name : undefined;
   return {
     status: statusOf(bodies),
@@ -48,6 +49,13 @@ export function evidenceOf(error: unknown): Evidence {
     params: pick('param'),
     messages: (typeof error === 'string' ? [error] : pick('message')).map((text) => text.slice(0, MAX_TEXT)),
   };
+}
+
+/** Whether the nearest error that gives a status says that the other side has too much to do; without one, whether any says so in a word. */
+export function isOverloaded(error: unknown): boolean {
+  const all = linksOf(error).map(evidenceOf);
+  const status = all.find((evidence) => evidence.status !== undefined)?.status;
+  return status === undefined ? all.some(({ words }) => words.includes('overloaded_error')) : status === 503 || status === 529;
 }
 
 function behind(fields: Fields): unknown[] {

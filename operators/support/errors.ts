@@ -146,10 +146,11 @@ export class BreakerOpenError extends FlowError {
   override readonly name = 'BreakerOpenError';
   constructor(
     operator: string,
-    /** When the breaker lets the next probe pass, from now. */
+    /** When the breaker lets the next probe pass, from now; Infinity when it was opened by hand. */
     readonly retryAfterMs: number,
   ) {
-    super('FLOW_BREAKER_OPEN', operator, `the circuit is open; try again in ${String(Math.ceil(retryAfterMs))} ms`);
+    const until = retryAfterMs === Infinity ? ' until it is reset' : `; try again in ${String(Math.ceil(retryAfterMs))} ms`;
+    super('FLOW_BREAKER_OPEN', operator, `the circuit is open${until}`);
   }
 }
 

@@ -1,7 +1,7 @@
 import type { HeadersLike } from './types.js';
 
 /** A longer wait (about 25 days) is a mistake of the sender, or a date compared with a virtual clock. */
-const LONGEST_MS = 2_147_483_647;
+export const LONGEST_MS = 2_147_483_647;
 
 const DECIMAL = /^\d+(?:\.\d+)?$/;
 
@@ -11,9 +11,16 @@ const HTTP_DATE = /^[A-Z][a-z]+, .+ GMT$/;
 /** One header by its lower-case name, in whatever spelling a record has it; the first of several values. None of what is no record. */
 export function headerOf(given: HeadersLike, name: string): string | undefined {
   const headers = Object(given) as HeadersLike;
-  const value = isGettable(headers) ? headers.get(name) : valueOf(headers, name);
-  const first: unknown = Array.isArray(value) ? value[0] : value;
-  return typeof first === 'string' || typeof first === 'number' ? String(first).trim() : undefined;
+  return textOf(isGettable(headers) ? headers.get(name) : valueOf(headers, name));
+}
+
+/** {@link headerOf} for whoever asks for many headers: a record is gone through once, and not for every name. */
+export function headerReader(given: HeadersLike): (name: string) => string | undefined {
+  const headers = Object(given) as HeadersLike;
+  if (isGettable(headers)) return (name) => headerOf(headers, name);
+  const lowered: Record<string, string | readonly string[] | undefined> = Object.create(null) as Record<string, undefined>;
+  for (const name of Object.keys(headers)) lowered[name.toLowerCase()] ??= headers[name];
+  return (name) => textOf(lowered[name]);
 }
 
 /**
@@ -35,6 +42,11 @@ function isGettable(headers: HeadersLike): headers is { get(name: string): strin
 function valueOf(headers: Exclude<HeadersLike, { get(name: string): string | null }>, name: string): unknown {
   const key = Object.keys(headers).find((spelling) => spelling.toLowerCase() === name);
   return key === undefined ? undefined : headers[key];
+}
+
+function textOf(value: unknown): string | undefined {
+  const first: unknown = Array.isArray(value) ? value[0] : value;
+  return typeof first === 'string' || typeof first === 'number' ? String(first).trim() : undefined;
 }
 
 function scaled(text: string | undefined, unitMs: number): number | undefined {

@@ -79,6 +79,12 @@ export function known(operator: string, options: unknown, names: readonly string
   }
 }
 
+/** Options under one name, which `false` turns off. */
+export function group<O extends object>(operator: string, option: string, value: O | undefined): Partial<O> {
+  if (value === undefined || (typeof value === 'object' && (value as unknown) !== null)) return value ?? {};
+  throw new FlowConfigError(operator, option, 'an object or false', value);
+}
+
 /** One option's value when it is good; throws {@link FlowConfigError} when not. Gets `undefined` for one that was left out and has no default. */
 export type Check = (operator: string, option: string, value: never) => unknown;
 

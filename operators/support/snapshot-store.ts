@@ -1,5 +1,4 @@
 import type { Observable, Subscription } from 'rxjs';
-import { throwError } from 'rxjs';
 import { CallbackError } from './errors.js';
 import type { FlowSink } from './events.js';
 import { DEFAULT_LANE } from './lanes.js';
@@ -7,6 +6,7 @@ import { listen } from './listen.js';
 import { required } from './options.js';
 import type { PaceSettings } from './pace.js';
 import { Pace } from './pace.js';
+import { report } from './report.js';
 
 export interface StoreSettings<S> {
   /** Undefined: every value is shown at once. */
@@ -150,10 +150,4 @@ export class SnapshotStore<S> {
       }
     }
   }
-}
-
-/** Hands an error nobody waits for to RxJS, which reports it from a timer, as it does with what observers throw. */
-function report(error: unknown): void {
-  // eslint-disable-next-line rxjs-x/throw-error -- what was thrown is passed on as it is
-  throwError(() => error).subscribe();
 }

@@ -57,7 +57,7 @@ export interface CallContext {
   readonly deadlineAt: number;
   /** Replaces the estimated token cost by the real one. */
   reconcile(usage: Usage): void;
-  /** Lets the limiter read `retry-after` from a response. */
+  /** Shows the limiter the response to the call, good or bad: it pauses when that is asked for, and keeps to the rates it reports. */
   observe(response: ResponseLike): void;
 }
 

@@ -14,7 +14,7 @@ export interface WorkObserver<R> {
 export interface Running {
   /** Stops listening; an Observable is unsubscribed. Nothing is reported afterwards. */
   cancel(): void;
-  /** Set when the work is a promise, which cannot be stopped: settles when it is really over, and never rejects. */
+  /** Set when the work is a promise, which cannot be stopped: settles when it is really over. */
   readonly settled: PromiseLike<unknown> | undefined;
 }
 
@@ -53,11 +53,11 @@ export function isPromise(value: unknown): value is PromiseLike<unknown> {
 }
 
 class PromiseWork<R> implements Running {
-  readonly #promise: PromiseLike<R>;
+  readonly settled: PromiseLike<R>;
   #observer: WorkObserver<R> | undefined;
 
   constructor(promise: PromiseLike<R>, observer: WorkObserver<R>) {
-    this.#promise = promise;
+    this.settled = promise;
     this.#observer = observer;
     promise.then(
       (value) => {
@@ -68,10 +68,6 @@ class PromiseWork<R> implements Running {
         this.#observer?.failed(error);
       },
     );
-  }
-
-  get settled(): PromiseLike<unknown> {
-    return this.#promise.then(undefined, () => undefined);
   }
 
   cancel(): void {

@@ -1,3 +1,10 @@
+export {
+  BATCH_TOOL_DEFAULTS,
+  type BatchToolInput,
+  type BatchToolOptions,
+  batchToolSchema,
+  createBatchTool,
+} from './batch-tool.js';
 export { type Checked, checkJson } from './check.js';
 export {
   type IndexChunk,

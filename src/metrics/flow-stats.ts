@@ -1,4 +1,8 @@
 import type { FlowEvent } from '../../operators/support/events.js';
+import type { AttemptMetrics } from './attempt-stats.js';
+import { AttemptStats } from './attempt-stats.js';
+import type { Distribution } from './histogram.js';
+import { Histogram } from './histogram.js';
 
 /** Totals since the start. */
 export interface FlowTotals {
@@ -12,13 +16,39 @@ export interface FlowTotals {
   readonly splits: number;
   readonly fulfilled: number;
   readonly rejected: number;
-  /** Mean size of the batches formed, as a share of the largest they may be. */
+  /** Mean size of the batches formed, as a share of the largest they may be; 0 where that is not known. */
   readonly meanFill: number;
 }
+
+/** What the events of operators add up to. */
+export interface FlowMetrics extends FlowTotals {
+  readonly accepted: number;
+  readonly dropped: number;
+  readonly expired: number;
+  readonly hedged: number;
+  /** Batches formed, without retries and parts of splits. */
+  readonly batches: number;
+  /** Mean number of items in those. */
+  readonly meanSize: number;
+  /** How long their oldest items had waited. */
+  readonly waitMs: Distribution;
+  /** Most calls that were ever under way at once. */
+  readonly peakExecuting: number;
+  /** Calls that are over; failures by class. */
+  readonly ended: AttemptMetrics;
+  /** From acceptance to the result. */
+  readonly totalMs: Distribution;
+}
+
+/** There are fewer classes than that. */
+const MAX_CLASSES = 16;
 
 /** Adds up flow events. */
 export class FlowStats {
   readonly #maxSize: number;
+  readonly #ended = new AttemptStats(MAX_CLASSES);
+  readonly #waits = new Histogram();
+  readonly #totalTimes = new Histogram();
   #calls = 0;
   #throttled = 0;
   #retries = 0;
@@ -27,23 +57,43 @@ export class FlowStats {
   #rejected = 0;
   #batches = 0;
   #batched = 0;
+  #accepted = 0;
+  #dropped = 0;
+  #expired = 0;
+  #hedged = 0;
+  #peak = 0;
 
+  /** @param maxSize - most items in a batch, Infinity where that is not known */
   constructor(maxSize: number) {
     this.#maxSize = maxSize;
   }
 
   add(event: FlowEvent): void {
     switch (event.type) {
+      case 'accepted':
+        this.#accepted++;
+        return;
+      case 'dropped':
+        this.#dropped++;
+        return;
+      case 'expired':
+        this.#expired++;
+        return;
+      case 'hedged':
+        this.#hedged++;
+        return;
       case 'batchFormed':
         if (event.reason === 'retry' || event.reason === 'split') return;
         this.#batches++;
         this.#batched += event.size;
+        this.#waits.add(event.waitMs);
         return;
       case 'attemptStarted':
         this.#calls++;
+        this.#peak = Math.max(this.#peak, event.executing);
         return;
       case 'attemptEnded':
-        if (event.outcome === 'throttled') this.#throttled++;
+        this.#end(event);
         return;
       case 'retryScheduled':
         this.#retries++;
@@ -53,6 +103,7 @@ export class FlowStats {
         this.#splits++;
         return;
       case 'settled':
+        this.#totalTimes.add(event.totalMs);
         if (event.outcome === 'fulfilled') this.#fulfilled++;
         else this.#rejected++;
         return;
@@ -68,7 +119,32 @@ export class FlowStats {
       splits: this.#splits,
       fulfilled: this.#fulfilled,
       rejected: this.#rejected,
-      meanFill: this.#batches === 0 ? 0 : this.#batched / this.#batches / this.#maxSize,
+      meanFill: this.#meanSize() / this.#maxSize,
     };
+  }
+
+  snapshot(): FlowMetrics {
+    return {
+      ...this.totals(),
+      accepted: this.#accepted,
+      dropped: this.#dropped,
+      expired: this.#expired,
+      hedged: this.#hedged,
+      batches: this.#batches,
+      meanSize: this.#meanSize(),
+      waitMs: this.#waits.distribution(),
+      peakExecuting: this.#peak,
+      ended: this.#ended.snapshot(),
+      totalMs: this.#totalTimes.distribution(),
+    };
+  }
+
+  #end({ outcome, attempt, latencyMs }: Extract<FlowEvent, { type: 'attemptEnded' }>): void {
+    if (outcome === 'throttled') this.#throttled++;
+    this.#ended.add(outcome === 'ok' || outcome === 'cancelled' ? outcome : { code: outcome }, attempt, latencyMs);
+  }
+
+  #meanSize(): number {
+    return this.#batches === 0 ? 0 : this.#batched / this.#batches;
   }
 }

@@ -8,7 +8,7 @@ import { FlowConfigError, isFlowError } from '../../operators/support/errors.js'
 import type { FlowEvent } from '../../operators/support/events.js';
 import { safeSink } from '../../operators/support/events.js';
 import { LaneTable } from '../../operators/support/lanes.js';
-import { callback, count, known, orDefault, positive } from '../../operators/support/options.js';
+import { callback, count, flag, known, orDefault, positive } from '../../operators/support/options.js';
 import type { PullSource } from '../../operators/support/pull.js';
 import { checkPullSource, openPull } from '../../operators/support/pull.js';
 import type { Drained, DrainOptions, Handle, LaneOptions, Settled } from '../../operators/support/types.js';
@@ -16,6 +16,8 @@ import type { FlowTotals } from '../metrics/flow-stats.js';
 import { FlowStats } from '../metrics/flow-stats.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
 import { requestEmbeddings } from './embeddings-api.js';
+import type { EndpointOptions } from './endpoint.js';
+import { endpointOf } from './endpoint.js';
 
 type Shared =
   | 'maxSize'
@@ -33,14 +35,7 @@ type Shared =
   | 'scheduler'
   | 'random';
 
-export interface EmbedderOptions extends Pick<GatedBatchOptions<string>, Shared> {
-  /** Where the API is, up to and with its version: `https://host/v1`. */
-  readonly baseUrl: string;
-  readonly model: string;
-  /** Sent as a bearer token. @defaultValue none */
-  readonly apiKey?: string;
-  /** Sent with every request. */
-  readonly headers?: Readonly<Record<string, string>>;
+export interface EmbedderOptions extends EndpointOptions, Pick<GatedBatchOptions<string>, Shared> {
   /** Length of the vectors, for models that can shorten them. @defaultValue the model's own */
   readonly dimensions?: number;
   /** Most tokens in one call, as `countTokens` counts. @defaultValue 250000 */
@@ -55,8 +50,13 @@ export interface EmbedderOptions extends Pick<GatedBatchOptions<string>, Shared>
   readonly requestsPerMinute?: number;
   /** Not together with `limiter`. @defaultValue Infinity */
   readonly tokensPerMinute?: number;
-  /** @defaultValue the global `fetch` */
-  readonly fetch?: typeof fetch;
+  /** Seconds of both rates that the provider lets be spent at once. Not together with `limiter`. @defaultValue that of `createLimiter`: 2 */
+  readonly burstSeconds?: number;
+  /**
+   * Whether a request that the provider refuses as invalid (400, 413, 422) costs no tokens there. Then they can be spent again at once.
+   * @defaultValue false
+   */
+  readonly refusalsAreFree?: boolean;
 }
 
 /** How an item is to travel. */
@@ -93,6 +93,7 @@ export const EMBEDDER_DEFAULTS = {
   maxTokensPerText: 8191,
   concurrency: 4,
   maxQueued: 10_000,
+  refusalsAreFree: false,
   window: { kind: 'graded', maxMs: 50 },
   // A question must not wait for a thousand background texts to be embedded beside it.
   lanes: [{ name: 'P0', maxWaitMs: 0, piggyback: false }, { name: 'P1', maxWaitMs: 20 }, { name: 'P2' }] as readonly LaneOptions[],
@@ -112,6 +113,8 @@ const OPTIONS: readonly string[] = [
   'concurrency',
   'requestsPerMinute',
   'tokensPerMinute',
+  'burstSeconds',
+  'refusalsAreFree',
   'fetch',
   'maxSize',
   'limiter',
@@ -167,16 +170,11 @@ class BatchingEmbedder implements Embedder {
 
   constructor(options: EmbedderOptions) {
     const d = EMBEDDER_DEFAULTS;
-    const { model, apiKey, dimensions, headers = {}, limiter } = options;
-    if (typeof model !== 'string' || model === '') throw new FlowConfigError(NAME, 'model', 'a non-empty string', model);
-    if (apiKey !== undefined && typeof (apiKey as unknown) !== 'string') throw new FlowConfigError(NAME, 'apiKey', 'a string', apiKey);
-    if (typeof headers !== 'object' || (headers as unknown) === null) throw new FlowConfigError(NAME, 'headers', 'an object', headers);
+    const { dimensions, limiter } = options;
     const endpoint = {
-      url: `${baseUrl(options.baseUrl)}/embeddings`,
-      model,
-      headers: { ...headers, ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }) },
+      ...endpointOf(NAME, '/embeddings', options),
       dimensions: dimensions === undefined ? undefined : count(NAME, 'dimensions', dimensions),
-      fetch: callback(NAME, 'fetch', options.fetch) ?? globalThis.fetch,
+      refusalsAreFree: flag(NAME, 'refusalsAreFree', orDefault(options.refusalsAreFree, d.refusalsAreFree)),
     };
     const maxSize = count(NAME, 'maxSize', orDefault(options.maxSize, d.maxSize));
     const maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, d.maxQueued));
@@ -192,7 +190,7 @@ class BatchingEmbedder implements Embedder {
       this.#events.next(event);
       if (event.type === 'drained' && event.operator === NAME) this.#end();
     };
-    for (const name of ['concurrency', 'requestsPerMinute', 'tokensPerMinute'] as const) {
+    for (const name of ['concurrency', 'requestsPerMinute', 'tokensPerMinute', 'burstSeconds'] as const) {
       if (limiter !== undefined && options[name] !== undefined)
         throw new FlowConfigError(NAME, name, 'absent when a `limiter` is given', options[name]);
     }
@@ -202,6 +200,7 @@ class BatchingEmbedder implements Embedder {
             concurrency,
             requestsPerMinute: orDefault(options.requestsPerMinute, Infinity),
             tokensPerMinute: orDefault(options.tokensPerMinute, Infinity),
+            ...(options.burstSeconds !== undefined && { burstSeconds: options.burstSeconds }),
             lanes: table.lanes.map(({ name, floor }) => ({ name, floor })),
             onEvent,
             ...(options.scheduler && { scheduler: options.scheduler }),
@@ -222,6 +221,8 @@ class BatchingEmbedder implements Embedder {
       concurrency: _c,
       requestsPerMinute: _r,
       tokensPerMinute: _t,
+      burstSeconds: _bs,
+      refusalsAreFree: _ra,
       fetch: _f,
       ...shared
     } = options;
@@ -365,10 +366,4 @@ function isText(text: unknown): text is string {
 
 function notText(text: unknown): FlowConfigError {
   return new FlowConfigError(NAME, 'text', 'a non-empty string', text);
-}
-
-function baseUrl(value: unknown): string {
-  if (typeof value !== 'string' || !/^https?:\/\//.test(value) || !URL.canParse(value))
-    throw new FlowConfigError(NAME, 'baseUrl', 'an http(s) URL such as `https://host/v1`', value);
-  return value.replace(/\/+$/, '');
 }

@@ -1,29 +1,16 @@
 import type { CallContext } from '../../operators/support/types.js';
+import type { Endpoint } from './endpoint.js';
+import { post } from './endpoint.js';
+import { ProviderError } from './provider-error.js';
 
-/** An answer of the provider that is not a success, with what a classifier looks at. The message is the provider's own. */
-export class ProviderError extends Error {
-  override readonly name = 'ProviderError';
-
-  constructor(
-    readonly status: number,
-    readonly headers: Headers,
-    message: string,
-    readonly code: string | undefined,
-    readonly type: string | undefined,
-    /** Which part of the request is at fault, for example `input[3]`. */
-    readonly param: string | undefined,
-  ) {
-    super(message);
-  }
-}
-
-export interface EmbeddingsEndpoint {
-  readonly url: string;
-  readonly model: string;
-  readonly headers: Readonly<Record<string, string>>;
+export interface EmbeddingsEndpoint extends Endpoint {
   readonly dimensions: number | undefined;
-  readonly fetch: typeof fetch;
+  /** Whether a request that is refused as invalid costs no tokens. */
+  readonly refusalsAreFree: boolean;
 }
+
+/** What a provider answers to a request it does not work on. */
+const REFUSALS: readonly (number | undefined)[] = [400, 413, 422];
 
 /** One POST to an OpenAI-compatible `/embeddings`: vectors in the order of the texts. */
 export async function requestEmbeddings(
@@ -31,39 +18,17 @@ export async function requestEmbeddings(
   texts: readonly string[],
   context: CallContext,
 ): Promise<Float32Array[]> {
-  const { url, model, dimensions, headers } = endpoint;
-  const response = await endpoint.fetch(url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...headers },
-    body: JSON.stringify({ model, input: texts, encoding_format: 'base64', ...(dimensions !== undefined && { dimensions }) }),
-    signal: context.signal,
+  const { model, dimensions } = endpoint;
+  const body = { model, input: texts, encoding_format: 'base64', ...(dimensions !== undefined && { dimensions }) };
+  const response = await post(endpoint, body, context).catch((error: unknown) => {
+    const isFree = endpoint.refusalsAreFree && error instanceof ProviderError && REFUSALS.includes(error.status);
+    if (isFree) context.reconcile({ inputTokens: 0 });
+    throw error;
   });
-  context.observe(response);
-  if (!response.ok) throw await providerError(response);
   const { data, usage } = (await response.json()) as { data?: unknown; usage?: { total_tokens?: unknown; prompt_tokens?: unknown } };
   const tokens = usage?.total_tokens ?? usage?.prompt_tokens;
   if (typeof tokens === 'number') context.reconcile({ inputTokens: tokens });
   return inOrder(data);
-}
-
-async function providerError(response: Response): Promise<ProviderError> {
-  const text = await response.text();
-  let error: { message?: unknown; code?: unknown; type?: unknown; param?: unknown } = {};
-  try {
-    error = (JSON.parse(text) as { error?: typeof error } | null)?.error ?? {};
-  } catch {
-    // Not JSON: a proxy in between, most likely. The start of its answer is the best message there is.
-  }
-  const word = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
-  const message = word(error.message) ?? (text.slice(0, 200) || response.statusText || 'no message');
-  return new ProviderError(
-    response.status,
-    response.headers,
-    `${String(response.status)} ${message}`,
-    word(error.code),
-    word(error.type),
-    word(error.param),
-  );
 }
 
 /** The vectors by their `index`; a list that cannot be put in order is handed on as it is wrong, for the batch to fail on its length. */

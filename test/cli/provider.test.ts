@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { AttemptTimeoutError, ItemTooHeavyError, SplitBudgetError } from '../../operators/support/errors.js';
 import { explainFailure } from '../../src/cli/provider.js';
-import { ProviderError } from '../../src/pipelines/embeddings-api.js';
+import { ProviderError } from '../../src/pipelines/provider-error.js';
 
 const provider = { baseUrl: 'http://host/v1', model: 'm' };
 

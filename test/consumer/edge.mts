@@ -1,6 +1,12 @@
+import type { Tool, ToolRun } from 'sluice';
 import {
+  BATCH_TOOL_DEFAULTS,
+  type BatchToolInput,
+  type BatchToolOptions,
+  batchToolSchema,
   type Checked,
   checkJson,
+  createBatchTool,
   type IndexChunk,
   type IndexFooter,
   type IndexHeader,
@@ -23,3 +29,7 @@ same<JournalLine>()(journalLineSchema.parse({}));
 
 const checked = checkJson(questionsSchema, '[]');
 export const first: string = 'value' in checked ? (checked.value[0]?.question ?? 'none') : checked.problem;
+
+const batchOptions: BatchToolOptions = { name: BATCH_TOOL_DEFAULTS.name };
+same<Tool<BatchToolInput, ToolRun>>()(createBatchTool(batchOptions));
+same<BatchToolInput>()(batchToolSchema.parse({}));

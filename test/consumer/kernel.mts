@@ -3,6 +3,9 @@ import {
   BadItemSearch,
   Bag,
   BatchKernel,
+  Circuit,
+  type CircuitOptions,
+  type CircuitState,
   type BackoffOptions,
   backoffDelayMs,
   DeadlineHeap,
@@ -18,8 +21,12 @@ import {
   type LaneFairness,
   LaneQueue,
   LaneSet,
+  mostLeft,
   type OrderedPlace,
   PriorityQueue,
+  RateLesson,
+  type RateReport,
+  type RateUnit,
   ReorderBuffer,
   Ring,
   retryDelayMs,
@@ -28,10 +35,17 @@ import {
   type SearchStep,
   SequenceBuffer,
   type SequenceWait,
+  SlidingWindow,
   type Slotted,
   TokenBucket,
   trustedBlame,
 } from 'sluice/operators/kernel';
+
+// Decisions about a backend
+const circuitOptions: CircuitOptions = { failureRatio: 0.5, minCalls: 10, windowMs: 30_000, openMs: 5000, maxOpenMs: 60_000, probes: 1 };
+const circuit = new Circuit(circuitOptions);
+same<number | undefined>()(circuit.enter(0));
+same<CircuitState>()(circuit.state);
 
 // Containers
 const ring = new Ring<string>();
@@ -73,7 +87,17 @@ export const isLane: boolean = lane instanceof KeyLane;
 const batches = new BatchKernel<string>({ maxSize: 2, maxWeight: 10 });
 same<'size' | 'weight' | undefined>()(batches.add('a', 1));
 const bucket = new TokenBucket(60, 10, 0);
+const unit: RateUnit = 'tokens';
+const told: RateReport = { unit, limit: 60, remaining: 5, resetMs: 1000, windowMs: undefined };
+const rateLesson = new RateLesson();
+same<boolean>()(rateLesson.report(0, [told]));
+same<number>()(rateLesson.perMinute(unit) + rateLesson.share + mostLeft([told], unit, 0, 0));
+same<number | undefined>()(rateLesson.refused(0, 0, 0.5));
 same<boolean>()(bucket.canPay(1, 0));
+const minute = new SlidingWindow(60, 60, 0);
+minute.pay(1, 0);
+minute.correct(1, 0, 10);
+same<number>()(minute.payableAt(60, 10));
 const backoff: BackoffOptions = { initialMs: 10, factor: 2, maxMs: 100, jitter: 'full' };
 same<number>()(backoffDelayMs(1, backoff, 0.5) + retryDelayMs(1, undefined, backoff, 0.5));
 

@@ -10,6 +10,7 @@ import {
   type FakeErrorRate,
   type FakeFate,
   type FakeLatency,
+  type FakeContext,
   type FakeProvider,
   type FakeProviderCall,
   FakeProviderError,
@@ -107,6 +108,8 @@ const providerOptions: FakeProviderOptions<string, number> = {
   seed: FAKE_PROVIDER_DEFAULTS.seed,
 };
 const provider: FakeProvider<string, number> = fakeProvider(providerOptions);
+const context: FakeContext = { signal: new AbortController().signal };
+void provider.work(['a'], context);
 const made: readonly FakeProviderCall<string>[] = provider.calls;
 same<FakeFate[]>()(made.map(({ fate }) => fate));
 same<Observable<string>>()(provider.workOne('a').pipe(map(String)));

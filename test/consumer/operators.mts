@@ -74,6 +74,7 @@ import {
   type LimiterLimits,
   type LimiterOptions,
   type LimiterSnapshot,
+  type ObserveOptions,
   type LoadOptions,
   MERGE_LANES_DEFAULTS,
   type MergeLane,
@@ -214,6 +215,9 @@ const headers: HeadersLike = { 'retry-after': '1' };
 const response: ResponseLike = { status: 429, headers };
 limiter.observe(response);
 limiter.observe(new Response());
+const observed: ObserveOptions = { sentAt: 5, lane: 'urgent' };
+limiter.observe(response, observed);
+limiter.tryAcquire()?.observe(response);
 async function disposed(): Promise<void> {
   await limiter[Symbol.asyncDispose]();
   await batcher[Symbol.asyncDispose]();

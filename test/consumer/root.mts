@@ -13,6 +13,35 @@ import {
   ProviderError,
   type Settled,
   type TokenEstimatorOptions,
+  createToolRunner,
+  defineTool,
+  fromOpenAI,
+  type GuardContext,
+  type GuardedCall,
+  type OpenAIToolCall,
+  type RunToolsOptions,
+  type SchemaAnswer,
+  TOOL_RUNNER_DEFAULTS,
+  type Tool,
+  type ToolCall,
+  type ToolContext,
+  type ToolError,
+  type ToolErrorCode,
+  type ToolFailure,
+  type ToolGuard,
+  type ToolIssue,
+  type ToolLoad,
+  type ToolOutput,
+  type ToolResult,
+  type ToolRun,
+  type ToolRunner,
+  type ToolRunnerOptions,
+  type ToolRunnerSnapshot,
+  type ToolSchema,
+  type ToolSuccess,
+  type ToolSummary,
+  toAnthropic,
+  toOpenAI,
 } from 'sluice';
 import { type Settled as OperatorSettled, batch as sameBatch } from 'sluice/operators';
 
@@ -38,3 +67,30 @@ export const status: number | undefined = error instanceof ProviderError ? error
 same<typeof sameBatch>()(batch);
 same<Observable<number[]>>()(of(1).pipe(batch({ maxSize: 2 })));
 export const settled: OperatorSettled<string, number> | undefined = undefined as Settled<string, number> | undefined;
+
+// A runner of tools: every name of it, as a user imports them.
+const tool = defineTool({
+  name: 'length',
+  description: 'Length of a text.',
+  parameters: { safeParse: (input: unknown) => ({ success: true, data: String(input) }) as const },
+  execute: (text) => text.length,
+});
+same<Tool<string, number>>()(tool);
+const guard: ToolGuard = (call: GuardedCall, context: GuardContext): ToolOutput<boolean | string> => call.id !== '' && context.attempt < 3;
+const runnerOptions: ToolRunnerOptions = { tools: [tool], guard, timeoutMs: TOOL_RUNNER_DEFAULTS.timeoutMs };
+const runner: ToolRunner = createToolRunner(runnerOptions);
+const runOptions: RunToolsOptions = { totalTimeoutMs: 1000 };
+const openAI: OpenAIToolCall = { id: 'a', function: { name: 'length', arguments: '"text"' } };
+const toolCalls: ToolCall[] = fromOpenAI([openAI]);
+same<Observable<ToolResult>>()(runner.run(toolCalls, runOptions));
+same<Promise<ToolRun>>()(runner.runAll(toolCalls));
+const toolLoad: ToolLoad = (runner.snapshot() satisfies ToolRunnerSnapshot).tools['length'] ?? { queued: 0, heldByRate: 0, heldBySlot: 0, executing: 0 };
+export const told = (result: ToolSuccess | ToolFailure, run: ToolRun): unknown[] => {
+  const summary: ToolSummary = run.summary;
+  const error: ToolError | undefined = result.is_error ? result.error : undefined;
+  const code: ToolErrorCode | undefined = error?.code;
+  const issue: ToolIssue | undefined = error?.issues?.[0];
+  return [summary.total, code, issue?.path, toolLoad.queued, toAnthropic(result).content, toOpenAI(result).content];
+};
+export const schema: ToolSchema<string> = { '~standard': { validate: (input: unknown): SchemaAnswer<string> => ({ value: String(input) }) } };
+export const inside = (context: ToolContext): Observable<ToolRun> => context.run([]);

@@ -2,6 +2,7 @@ import { DeadlineHeap } from '../../operators/kernel/deadline-heap.js';
 import type { LaneFairness } from '../../operators/kernel/fairness.js';
 import { LaneQueue } from '../../operators/kernel/lane-queue.js';
 import { Ring } from '../../operators/kernel/ring.js';
+import { SlidingWindow } from '../../operators/kernel/sliding-window.js';
 import type { Scenario } from '../support/steps.js';
 
 const FEW = 1000;
@@ -58,6 +59,21 @@ const shifted =
     };
   };
 
+/** A full window that one entry leaves at a time, while somebody waits for half of them to have left. */
+const slid =
+  (entries: number): Scenario =>
+  () => {
+    const window = new SlidingWindow(entries, entries, 0);
+    const stepMs = 60_000 / entries;
+    for (let n = 0; n < entries; n++) window.pay(1, n * stepMs);
+    return () => {
+      for (let n = entries; n < 2 * entries; n++) {
+        window.pay(1, n * stepMs);
+        window.payableAt(entries / 2, n * stepMs);
+      }
+    };
+  };
+
 /** Falling order is the worst for a heap. */
 const fallen =
   (items: number): Scenario =>
@@ -75,6 +91,8 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   'ring, many': shifted(MANY),
   'heap, few': fallen(FEW),
   'heap, many': fallen(MANY),
+  'window, few': slid(FEW),
+  'window, many': slid(MANY),
   'drained, few': drained(FEW),
   'drained, many': drained(MANY),
   ...Object.fromEntries(

@@ -23,6 +23,11 @@ describe('steps for each item', () => {
     expect(perItem('heap, many')).toBeLessThan(2.5 * perItem('heap, few'));
   });
 
+  it('a sliding window: as many with a hundred thousand entries as with a thousand, however many the answer is away', () => {
+    expect(perItem('window, few')).toBeGreaterThan(0);
+    expect(perItem('window, many')).toBeLessThan(2 * perItem('window, few'));
+  });
+
   it('lanes of mixed priority: as many for each of a hundred thousand as for each of a thousand', () => {
     expect(perItem('drained, few')).toBeGreaterThan(0);
     expect(perItem('drained, many')).toBeLessThan(2 * perItem('drained, few'));

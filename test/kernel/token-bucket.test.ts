@@ -149,6 +149,15 @@ describe('TokenBucket', () => {
     expect([bucket.level(0), bucket.level(1_000_000)]).toEqual([10, 10]);
   });
 
+  it('takes a correction now, whenever that was paid', () => {
+    const bucket = new TokenBucket(60, 10, 0);
+    bucket.pay(8, 0);
+    bucket.correct(5, 0, 1000);
+    expect(bucket.level(1000)).toBe(-2);
+    bucket.correct(-30, 1000, 1000);
+    expect(bucket.level(1000)).toBe(10);
+  });
+
   it('survives a clock that is set back: nothing is taken away, and it fills on from there', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: -100_000, max: 3000 }), { minLength: 1, maxLength: 30 }), (jumps) => {

@@ -5,6 +5,7 @@ export const MARKS = { items: [100_000, 500_000, 1_000_000], keys: [10_000, 50_0
 export const HELD: Readonly<Record<string, string>> = {
   divideRetry: 'holds the list that it was given until it has answered',
   hedge: 'makes one call',
+  policy: 'makes one call',
   settleAll: 'holds the list that it was given until it has answered',
   createIntake: 'its producers are promises, all of which wait: a million of them are a million promises',
   toStore: 'never ends, and holds one value',

@@ -255,8 +255,9 @@ function compare(reference: ReferenceLimiter, driver: Driver): void {
   const waiting = reference.waiting.length;
   same('executing', seen.executing, reference.executing);
   same('queued', seen.queued, waiting);
-  same('held by slot', seen.heldBySlot, full ? waiting : 0);
-  same('held by rate', seen.heldByRate, full ? 0 : waiting);
+  const heldBySlot = full ? reference.payable : 0;
+  same('held by slot', seen.heldBySlot, heldBySlot);
+  same('held by rate', seen.heldByRate, waiting - heldBySlot);
   same('concurrency', seen.concurrency, reference.limits.concurrency);
   near('requests', seen.requests, (reference.requests?.level ?? Infinity) / 60_000);
   near('tokens', seen.tokens, (reference.tokens?.level ?? Infinity) / 60_000);

@@ -102,6 +102,20 @@ export class ReferenceLimiter {
     return [...this.held.values()].filter((lease) => lease.lingersUntil !== undefined);
   }
 
+  /** How many of those who wait need nothing but a slot, lane by lane. */
+  get payable(): number {
+    if (this.now < this.pausedUntil) return 0;
+    const inTurn = this.setup.lanes.flatMap((_, lane) => this.waiting.filter((waiter) => waiter.lane === lane));
+    let requests = this.requests?.level ?? Infinity;
+    let tokens = this.tokens?.level ?? Infinity;
+    const stop = inTurn.findIndex((waiter) => {
+      requests -= waiter.requests * UNIT;
+      tokens -= (waiter.bidder ? 1 : (waiter.tokens ?? 0)) * UNIT;
+      return requests < 0 || tokens < 0;
+    });
+    return stop === -1 ? inTurn.length : stop;
+  }
+
   idOf(n: number): number {
     return this.ids === 0 ? -1 : this.ids - 1 - (n % this.ids);
   }

@@ -109,6 +109,50 @@ describe('fakeProvider', () => {
     });
   });
 
+  it('counts the calls of the last minute when it slides, to the millisecond', () => {
+    virtualTime(({ advance, flush }) => {
+      const provider = upper({ discipline: 'sliding', requestsPerMinute: 3, tokensPerMinute: 1000, tokensOf: (text) => text.length });
+      const waits: (string | undefined)[] = [];
+      const call = (text: string): void => {
+        provider.work([text]).subscribe({
+          error: (error: unknown) => waits.push((error as FakeProviderError).headers['retry-after-ms']),
+          complete: () => waits.push(undefined),
+        });
+        advance(0);
+      };
+      call('a');
+      advance(10_000);
+      call('b');
+      call('c');
+      call('d');
+      advance(49_999);
+      call('e');
+      advance(1);
+      call('f');
+      call('g');
+      flush();
+      expect(waits).toEqual([undefined, undefined, undefined, '50000', '1', undefined, '10000']);
+      expect(provider.refused).toBe(3);
+    });
+  });
+
+  it('may slide over less than a minute', () => {
+    virtualTime(({ advance, flush }) => {
+      const provider = upper({ discipline: 'sliding', tokensPerMinute: 600, burstSeconds: 2, tokensOf: (text) => text.length });
+      const call = (text: string): void => {
+        provider.work([text]).subscribe({ error: () => undefined });
+      };
+      call('x'.repeat(20));
+      advance(1999);
+      call('x');
+      expect(provider.refused).toBe(1);
+      advance(1);
+      call('x'.repeat(20));
+      flush();
+      expect(provider.refused).toBe(1);
+    });
+  });
+
   it('counts tokens against their own limit, by a quarter of the characters or as told', () => {
     virtualTime((clock) => {
       const provider = upper({ tokensPerMinute: 60, burstSeconds: 4 });
@@ -184,6 +228,55 @@ describe('fakeProvider', () => {
     }
   });
 
+  it('tells of its limits in the headers, and shows every response to the context', () => {
+    const headersOf = (rateHeaders: 'openai' | 'anthropic'): unknown[] =>
+      virtualTime(({ flush }) => {
+        const provider = fakeProvider({
+          answer: (text: string) => text,
+          requestsPerMinute: 2,
+          tokensPerMinute: 6000,
+          tokensOf: () => 100,
+          latencyMs: 50,
+          rateHeaders,
+        });
+        const seen: unknown[] = [];
+        const context = { signal: new AbortController().signal, observe: (response: unknown) => seen.push(response) };
+        for (const text of ['a', 'b', 'c'])
+          provider.work([text], context).subscribe({
+            error: (error: unknown) => {
+              const { status, headers } = error as FakeProviderError;
+              seen.push({ status, headers });
+            },
+          });
+        provider.work(['d']).subscribe({ error: () => undefined });
+        flush();
+        return seen;
+      });
+    const [first, second, shown, thrown] = headersOf('openai');
+    expect(first).toEqual({
+      status: 200,
+      headers: {
+        'x-ratelimit-limit-requests': '2',
+        'x-ratelimit-remaining-requests': '1',
+        'x-ratelimit-reset-requests': '30s',
+        'x-ratelimit-limit-tokens': '6000',
+        'x-ratelimit-remaining-tokens': '5900',
+        'x-ratelimit-reset-tokens': '1s',
+      },
+    });
+    expect(second).toMatchObject({ headers: { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m0s' } });
+    expect(shown).toMatchObject({ status: 429, headers: { 'retry-after': '30', 'x-ratelimit-remaining-requests': '0' } });
+    expect(thrown).toEqual(shown);
+    expect(headersOf('anthropic')[1]).toMatchObject({
+      headers: {
+        'anthropic-ratelimit-requests-limit': '2',
+        'anthropic-ratelimit-requests-remaining': '0',
+        'anthropic-ratelimit-requests-reset': '1970-01-01T00:01:00.000Z',
+        'anthropic-ratelimit-tokens-remaining': '5800',
+      },
+    });
+  });
+
   it('stops when its subscriber leaves', () => {
     virtualTime(({ advance }) => {
       const provider = upper({ latencyMs: 100 });
@@ -243,6 +336,7 @@ describe('fakeProvider', () => {
   const wrong: [string, unknown, string][] = [
     ['requestsPerMinute', 0, 'a number > 0 or Infinity'],
     ['tokensPerMinute', NaN, 'a number > 0 or Infinity'],
+    ['discipline', 'log', "one of 'bucket', 'sliding'"],
     ['burstSeconds', -1, 'a number > 0 or Infinity'],
     ['latencyMs', -1, 'a number of milliseconds >= 0 or Infinity'],
     ['poisoned', 'a', 'a list of ids'],

@@ -1,4 +1,5 @@
-import { catchError, concat, defer, EMPTY, forkJoin, ignoreElements, map, merge, mergeMap, NEVER, Observable, of } from 'rxjs';
+import { catchError, concat, defer, EMPTY, finalize, forkJoin, ignoreElements, map, merge, mergeMap, NEVER, Observable, of } from 'rxjs';
+import { adaptiveLimit } from '../../operators/adaptive-limit.js';
 import { backpressure } from '../../operators/backpressure.js';
 import { batch } from '../../operators/batch.js';
 import { batchMap } from '../../operators/batch-map.js';
@@ -8,13 +9,17 @@ import { coalesce } from '../../operators/coalesce.js';
 import { concatMapBy } from '../../operators/concat-map-by.js';
 import { conflateWhileBusy } from '../../operators/conflate-while-busy.js';
 import { createBatcher } from '../../operators/create-batcher.js';
+import { createBreaker } from '../../operators/create-breaker.js';
 import { createIntake } from '../../operators/create-intake.js';
+import type { LimiterOptions } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { divideRetry } from '../../operators/divide-retry.js';
 import { fromNative } from '../../operators/from-native.js';
 import { fromStream } from '../../operators/from-stream.js';
 import { hedge } from '../../operators/hedge.js';
 import { mergeLanes } from '../../operators/merge-lanes.js';
+import { policy } from '../../operators/policy.js';
+import { rateLimit } from '../../operators/rate-limit.js';
 import { resequence } from '../../operators/resequence.js';
 import { settleAll } from '../../operators/settle-all.js';
 import { speculate } from '../../operators/speculate.js';
@@ -113,7 +118,25 @@ function timeless({ scheduler: _none, ...options }: { readonly scheduler?: unkno
 /** What waits for a consumer that is never ready while items are kept. */
 const BUSY = { ready: concat(of(false), NEVER) };
 
+/** Options of a limiter on the clock of the check; the rest is for whoever uses it. */
+function onClock({ scheduler, ...rest }: LimiterOptions): { readonly clock: LimiterOptions; readonly rest: object } {
+  return { clock: scheduler === undefined ? {} : { scheduler }, rest };
+}
+
 export const shapes = {
+  adaptiveLimit: {
+    run: (input, options, work) => {
+      const { clock, rest } = onClock(options);
+      const limiter = createLimiter({ maxQueued: Infinity, ...clock });
+      const adapting = adaptiveLimit(limiter, rest);
+      return input.pipe(
+        mergeMap((item) => limiter.run((context) => work(item, context)).pipe(alone)),
+        finalize(() => {
+          adapting.unsubscribe();
+        }),
+      );
+    },
+  },
   backpressure: { run: (input, options) => input.pipe(backpressure({ ready: of(true), ...timeless(options) }), alone), holding: BUSY },
   coalesce: {
     run: (input, options) =>
@@ -134,6 +157,21 @@ export const shapes = {
       ),
     holding: BUSY,
   },
+  createBreaker: {
+    run: (input, options, work) => {
+      const breaker = createBreaker(options);
+      return input.pipe(
+        mergeMap((item) =>
+          breaker
+            .run((context) => work(item, context))
+            .pipe(
+              map((value) => [value]),
+              catchError((error: unknown) => of([new Failed(error)])),
+            ),
+        ),
+      );
+    },
+  },
   createIntake: {
     run: (input, options) => {
       const intake = createIntake<number>(options);
@@ -148,6 +186,17 @@ export const shapes = {
     },
   },
   fromNative: { run: (input) => fromNative(nativeOf(input)).pipe(alone) },
+  rateLimit: {
+    run: (input, options) => {
+      const { clock, rest } = onClock(options);
+      const { isFull, ...others } = rest as { readonly isFull?: true };
+      const limiter = createLimiter({ concurrency: 1, ...clock });
+      if (isFull) limiter.tryAcquire();
+      return input.pipe(rateLimit(limiter, {}, others), alone);
+    },
+    // Somebody else has the only permit.
+    holding: { isFull: true },
+  },
   resequence: { run: (input, options) => input.pipe(resequence({ sequence: (item) => item, first: 1, ...options }), alone) },
   toAsyncIterable: { run: (input, options) => fromStream(() => toAsyncIterable(input, timeless(options))).pipe(alone) },
   toNative: {
@@ -245,6 +294,7 @@ export const shapes = {
         options,
       ).pipe(map(({ items }) => items)),
   },
+  policy: { run: (input, options, work) => policy(options)((context) => work(listed(input).items[0]!, context)).pipe(alone) },
   settleAll: { run: (input, options, work) => settleAll(listed(input).items, single(work), options).pipe(allOutcomes) },
   speculate: {
     run: (input, options, work) =>

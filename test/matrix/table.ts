@@ -1,13 +1,17 @@
-import { concat, EMPTY, map, NEVER, Observable, of, range, Subject, throwError, timer } from 'rxjs';
+import { concat, config, EMPTY, map, NEVER, Observable, of, range, Subject, throwError, timer } from 'rxjs';
 import { expect } from 'vitest';
+import { adaptiveLimit } from '../../operators/adaptive-limit.js';
 import { batchMap } from '../../operators/batch-map.js';
 import { coalesce } from '../../operators/coalesce.js';
 import { concatMapBy } from '../../operators/concat-map-by.js';
 import { conflateWhileBusy } from '../../operators/conflate-while-busy.js';
+import { createBreaker } from '../../operators/create-breaker.js';
 import { createIntake } from '../../operators/create-intake.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { divideRetry } from '../../operators/divide-retry.js';
 import { mergeLanes } from '../../operators/merge-lanes.js';
+import { policy } from '../../operators/policy.js';
+import { rateLimit } from '../../operators/rate-limit.js';
 import { settleAll } from '../../operators/settle-all.js';
 import { switchLatest } from '../../operators/switch-latest.js';
 import { toStore } from '../../operators/to-store.js';
@@ -57,6 +61,8 @@ const neverRepeated = (shape: Shape, calls: number): Cell =>
       expect(run.signals.filter(({ aborted }) => !aborted)).toEqual([]);
     }),
   );
+
+const busy = Object.assign(new Error('status 503'), { status: 503 });
 
 /** Work that never ends on its first call only. */
 const firstHangs = (): Work => {
@@ -242,6 +248,62 @@ const native = (shape: Shape): Cells => ({
 });
 
 export const matrix: Readonly<Record<string, Cells>> = {
+  adaptiveLimit: {
+    complete: noSource,
+    sourceError: noSource,
+    leave: cell(
+      'stops listening; the limit stays where it is',
+      on(async (run) => {
+        const limiter = createLimiter({ concurrency: 10, scheduler: run.clock });
+        const adapting = adaptiveLimit(limiter);
+        adapting.unsubscribe();
+        limiter.tryAcquire()?.release('error', Object.assign(new Error(), { status: 429 }));
+        expect(limiter.concurrency).toBe(4);
+        await run.pass(0);
+      }),
+    ),
+    reenter: noSource,
+    million: cell('nothing is kept of a call', takesMillion(shapes.adaptiveLimit)),
+    badNumber: refused('adaptiveLimit'),
+    infinity: cell('`max`: the limit may grow without end', unlimited(shapes.adaptiveLimit, { max: Infinity })),
+    oversize: noWeights,
+    callback: cell(
+      'leaves the limit as it is, and is reported as RxJS reports what an observer throws',
+      on(async (run) => {
+        const reported: unknown[] = [];
+        const before = config.onUnhandledError;
+        config.onUnhandledError = (error) => reported.push(error);
+        try {
+          const limiter = createLimiter({ scheduler: run.clock });
+          const adapting = adaptiveLimit(limiter, { algorithm: () => broken(1) });
+          limiter.tryAcquire()?.release();
+          await new Promise((done) => setTimeout(done, 5));
+          expect([limiter.concurrency, reported]).toMatchObject([4, [{ code: 'FLOW_CALLBACK' }]]);
+          adapting.unsubscribe();
+        } finally {
+          config.onUnhandledError = before;
+        }
+      }),
+    ),
+    emptyKey: noLanes,
+    stuck: cell('a call that never ends says nothing, until its time limit does', leaves(shapes.adaptiveLimit)),
+    inversion: noPriorities,
+    aborted: cell(
+      'says nothing',
+      on(async (run) => {
+        const limiter = createLimiter({ scheduler: run.clock });
+        const adapting = adaptiveLimit(limiter);
+        limiter
+          .run(() => NEVER)
+          .subscribe()
+          .unsubscribe();
+        await run.pass(0);
+        expect(limiter.concurrency).toBe(4);
+        adapting.unsubscribe();
+      }),
+    ),
+    timers: nothingLeft(shapes.adaptiveLimit),
+  },
   backpressure: {
     ...paced('backpressure'),
     million: cell('waits under `maxQueued` and `overflow`', async () => {
@@ -949,6 +1011,110 @@ export const matrix: Readonly<Record<string, Cells>> = {
       await leaves(shapes.hedge)();
     }),
   },
+  createBreaker: {
+    complete: noSource,
+    sourceError: noSource,
+    leave: cell('aborts the call, which counts neither way; a probe gives its place back', async () => {
+      await leaves(shapes.createBreaker)();
+      await on(async (run) => {
+        const breaker = createBreaker({ minCalls: 1, scheduler: run.clock });
+        breaker.run(() => throwError(() => busy)).subscribe({ error: () => undefined });
+        await run.pass();
+        const probe = breaker.run(() => NEVER).subscribe();
+        expect(breaker.snapshot()).toMatchObject({ state: 'halfOpen', probing: 1 });
+        probe.unsubscribe();
+        expect(breaker.snapshot().probing).toBe(0);
+      })();
+    }),
+    reenter: noSource,
+    million: cell('nothing is kept of a call', takesMillion(shapes.createBreaker)),
+    badNumber: refused('createBreaker'),
+    infinity: cell(
+      '`minCalls`: it never opens by itself; `windowMs`: it never forgets; `openMs`: it stays open',
+      unlimited(shapes.createBreaker, { minCalls: Infinity, windowMs: Infinity, openMs: Infinity, maxOpenMs: Infinity, probes: Infinity }),
+    ),
+    oversize: noWeights,
+    callback: cell(
+      'a `classify` that throws: the error comes through, and counts neither way',
+      on((run) => {
+        const ends: unknown[] = [];
+        const breaker = createBreaker({ minCalls: 1, classify: () => broken(1), scheduler: run.clock });
+        breaker.run(() => throwError(() => busy)).subscribe({ error: (error: unknown) => ends.push(error) });
+        expect([ends, breaker.snapshot().calls]).toEqual([[busy], 0]);
+        return run.pass();
+      }),
+    ),
+    emptyKey: noLanes,
+    stuck: cell(
+      'a probe that is silent for as long as the circuit was open is not waited for: the next call may try',
+      on(async (run) => {
+        const breaker = createBreaker({ minCalls: 1, scheduler: run.clock });
+        breaker.run(() => throwError(() => busy)).subscribe({ error: () => undefined });
+        await run.pass(5_000);
+        const probe = breaker.run(() => NEVER).subscribe();
+        await run.pass(5_000);
+        breaker.run(() => of(1)).subscribe();
+        expect(breaker.state).toBe('closed');
+        probe.unsubscribe();
+      }),
+    ),
+    inversion: noPriorities,
+    aborted: neverRepeated(shapes.createBreaker, 3),
+    timers: nothingLeft(shapes.createBreaker),
+  },
+  policy: {
+    complete: cell('completes with its work', completes(shapes.policy, [1])),
+    sourceError: noSource,
+    leave: cell('aborts the attempt, or ends the wait or the pause; the permit is given back', leaves(shapes.policy)),
+    reenter: noSource,
+    million: na('it makes one call'),
+    badNumber: refused('policy'),
+    infinity: cell(
+      'no limit',
+      unlimited(
+        shapes.policy,
+        { deadlineMs: Infinity, attemptTimeoutMs: Infinity, retry: { maxAttempts: Infinity, maxMs: Infinity, budget: Infinity } },
+        [1],
+      ),
+    ),
+    oversize: noWeights,
+    callback: cell(
+      'a throw of the work is a failed attempt; a `random` that throws errors the call',
+      on(async (run) => {
+        let calls = 0;
+        run.start(shapes.policy, of(1), {}, (item) => {
+          if (calls++ === 0) throw busy;
+          return of(item);
+        });
+        await run.pass();
+        expect([run.out, run.ends]).toEqual([[1], ['complete']]);
+        const ends: unknown[] = [];
+        policy({ random: () => broken(1), scheduler: run.clock })(() => throwError(() => busy)).subscribe({
+          error: (error: unknown) => ends.push(error),
+        });
+        expect(ends).toMatchObject([{ code: 'FLOW_CALLBACK' }]);
+      }),
+    ),
+    emptyKey: noLanes,
+    stuck: cell(
+      'the attempt ends at `attemptTimeoutMs`, and is made again when it may be; everything ends at `deadlineMs`',
+      on(async (run) => {
+        run.start(shapes.policy, of(1), { attemptTimeoutMs: 100 }, firstHangs());
+        await run.pass();
+        expect([run.calls, run.out, run.ends]).toEqual([2, [1], ['complete']]);
+        const ends: unknown[] = [];
+        policy({ deadlineMs: 100, scheduler: run.clock })(() => NEVER).subscribe({ error: (error: unknown) => ends.push(error) });
+        await run.pass();
+        expect(ends).toMatchObject([{ code: 'FLOW_DEADLINE' }]);
+      }),
+    ),
+    inversion: na('waiting is the limiter’s business, with the lane of its `job`'),
+    aborted: neverRepeated(shapes.policy, 1),
+    timers: cell('no timer, listener or subscription is left', async () => {
+      await completes(shapes.policy, [1])();
+      await leaves(shapes.policy)();
+    }),
+  },
   mergeLanes: {
     complete: cell('emits what waits when all lanes are done (`eagerComplete`: the first), then completes', async () => {
       await completes(shapes.mergeLanes)();
@@ -1012,6 +1178,54 @@ export const matrix: Readonly<Record<string, Cells>> = {
     ),
     aborted: noWork,
     timers: nothingLeft(shapes.mergeLanes),
+  },
+  rateLimit: {
+    complete: cell('hands on what waits as the limiter admits it, then completes', completes(shapes.rateLimit)),
+    sourceError: cell('drops what waits, then errors (`onSourceError`)', errors(shapes.rateLimit)),
+    leave: cell('drops what waits, and costs nothing', leaves(shapes.rateLimit)),
+    reenter: cell('waits its turn', reenters(shapes.rateLimit)),
+    million: cell('a flat loop; what is not admitted waits under `maxQueued` and `overflow`', async () => {
+      await takesMillion(shapes.rateLimit)();
+      await overflows(shapes.rateLimit, 1000)();
+    }),
+    badNumber: refused('rateLimit'),
+    infinity: cell('no limit', unlimited(shapes.rateLimit, { maxQueued: Infinity })),
+    oversize: cell(
+      'goes into debt, or errors the stream (`costAboveCapacity` of the limiter)',
+      on(async (run) => {
+        const ends: unknown[] = [];
+        for (const costAboveCapacity of ['borrow', 'reject'] as const)
+          of(1)
+            .pipe(rateLimit(createLimiter({ tokensPerMinute: 600, costAboveCapacity, scheduler: run.clock }), { tokens: 1000 }))
+            .subscribe({ error: (error: unknown) => ends.push(error), complete: () => ends.push('complete') });
+        await run.pass();
+        expect(ends).toMatchObject(['complete', { code: 'FLOW_ITEM_TOO_HEAVY' }]);
+      }),
+    ),
+    callback: cell(
+      'errors the stream',
+      on(async (run) => {
+        const ends: unknown[] = [];
+        of(1)
+          .pipe(rateLimit(createLimiter({ scheduler: run.clock }), broken))
+          .subscribe({ error: (error: unknown) => ends.push(error) });
+        await run.pass();
+        expect(ends).toMatchObject([{ code: 'FLOW_CALLBACK' }]);
+      }),
+    ),
+    emptyKey: noLanes,
+    stuck: cell(
+      'a limiter that admits nothing: what waits stays, under its bound',
+      on(async (run) => {
+        run.start(shapes.rateLimit, of(1, 2, 3), shapes.rateLimit.holding);
+        await run.pass();
+        expect([run.out, run.ends]).toEqual([[], []]);
+        run.leave();
+      }),
+    ),
+    inversion: na('its items stay in order; a lane of the limiter goes before others as a whole'),
+    aborted: noWork,
+    timers: nothingLeft(shapes.rateLimit),
   },
   settleAll: {
     complete: cell('one list when every call has settled, then completion', completes(shapes.settleAll)),

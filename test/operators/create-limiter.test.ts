@@ -1093,7 +1093,7 @@ describe('observe', () => {
         throw new Error('nothing waits');
       },
     };
-    const limiter = createLimiter({ scheduler });
+    const limiter = createLimiter({ scheduler, learn: false });
     limiter.observe(response);
     return limiter.snapshot().pausedForMs;
   };

@@ -11,6 +11,7 @@ const headings = ['## Diagram', '## Contract', '## Defaults', '## Telemetry', '#
 
 /** Files without a marble spec, and why: everything that is a stream has one. */
 const withoutMarbles: Readonly<Record<string, string>> = {
+  'adaptive-limit': 'moves a number of a limiter, and has no stream',
   'classify-error': 'a plain function from error to verdict',
   'create-intake': 'offers and reads are promises, which virtual time cannot draw',
   'from-native': 'hands on what the platform says, which has no `Observable` where specs are drawn',
@@ -23,6 +24,7 @@ const withoutMarbles: Readonly<Record<string, string>> = {
 
 /** Where files without a marble spec answer what every operator is asked: titles of plain tests. Whatever is no stream is not asked. */
 const casesInPlainTests: Readonly<Record<string, Readonly<Record<(typeof SPEC_CASES)[number], string>> | 'not a stream'>> = {
+  'adaptive-limit': 'not a stream',
   'classify-error': 'not a stream',
   'create-intake': {
     never: 'keeps a consumer waiting while nothing is offered',
@@ -109,8 +111,10 @@ const withoutLaws: Readonly<Record<string, string>> = {
   'batch-map-from': 'pulls from an iterable instead of subscribing to a source',
   'divide-retry': 'makes one list of results of one list of items; there is no source to hold against the laws',
   hedge: 'makes its own calls; there is no source to hold against the laws',
+  policy: 'makes its own calls; there is no source to hold against the laws',
   'settle-all': 'makes a list of calls; there is no source to hold against the laws',
   speculate: 'reads two sources, and what one of them sends is held back for the other',
+  'create-breaker': 'lets calls through; there is no source to hold against the laws',
   'create-limiter': 'grants leases; there is no source to hold against the laws',
 };
 

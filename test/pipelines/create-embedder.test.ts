@@ -5,7 +5,7 @@ import { isFlowError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
 import type { Settled } from '../../operators/support/types.js';
 import { createEmbedder, type Embedder, type EmbedderOptions } from '../../src/pipelines/create-embedder.js';
-import { ProviderError } from '../../src/pipelines/embeddings-api.js';
+import { ProviderError } from '../../src/pipelines/provider-error.js';
 import { type FakeProvider, type FakeProviderOptions, startFakeProvider } from '../support/fake-provider.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
 
@@ -250,6 +250,8 @@ describe('createEmbedder', () => {
     ['concurrency', [0, -1, 1.5, NaN, null, '4']],
     ['requestsPerMinute', [0, -1, NaN, null, '60']],
     ['tokensPerMinute', [0, -1, NaN, null, '60']],
+    ['burstSeconds', [0, -1, NaN, null, '2']],
+    ['refusalsAreFree', [0, null, 'yes']],
     ['maxQueued', [0, -1, NaN, null]],
     ['countTokens', [5, null, 'length']],
     ['fetch', [5, null]],
@@ -269,7 +271,41 @@ describe('createEmbedder', () => {
     expect(() => createEmbedder({ ...options, limiter: createLimiter(), concurrency: 2 })).toThrow(
       'createEmbedder: expected `concurrency` to be absent when a `limiter` is given',
     );
+    expect(() => createEmbedder({ ...options, limiter: createLimiter(), burstSeconds: 2 })).toThrow(
+      'createEmbedder: expected `burstSeconds` to be absent when a `limiter` is given',
+    );
     expect(() => createEmbedder({ ...options, batchSize: 2 } as never)).toThrow('createEmbedder: expected `batchSize` to be absent');
+  });
+});
+
+describe('what the provider allows', () => {
+  it('sends as much at once as `burstSeconds` says', async () => {
+    const sent = async (burst: Partial<EmbedderOptions>): Promise<number> => {
+      let calls = 0;
+      const never = () => new Promise<Response>(() => calls++);
+      const made = scripted(never, { maxSize: 1, concurrency: 10, requestsPerMinute: 60, ...burst });
+      for (const text of texts(10)) void made.embedAsync(text, { lane: 'P0' });
+      await settle();
+      return calls;
+    };
+    // One a second, a tenth of it left unused, for 2 seconds and for 5.
+    expect(await sent({})).toBe(1);
+    expect(await sent({ burstSeconds: 5 })).toBe(4);
+  });
+
+  it.each([
+    [400, false, 90],
+    [400, true, 100],
+    [413, true, 100],
+    [422, true, 100],
+    [401, true, 90],
+    [500, true, 90],
+  ])('after a %i, with `refusalsAreFree` %s, %i of 100 tokens are left', async (status, refusalsAreFree, left) => {
+    const limiter = createLimiter({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60 });
+    const made = scripted(() => new Response('no', { status }), { limiter, refusalsAreFree, countTokens: () => 10 });
+    await expect(made.embedAsync('a')).rejects.toBeInstanceOf(ProviderError);
+    expect(Math.round(limiter.snapshot().tokens)).toBe(left);
+    limiter.close();
   });
 });
 

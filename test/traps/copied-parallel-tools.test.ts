@@ -2,13 +2,17 @@ import { lastValueFrom, of, throwError, toArray } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
+import { adaptiveLimit } from '../../operators/adaptive-limit.js';
 import { batchMap } from '../../operators/batch-map.js';
 import { bulkheadMap } from '../../operators/bulkhead-map.js';
 import { createBatcher } from '../../operators/create-batcher.js';
+import type { Limiter } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
+import { Aimd } from '../../operators/kernel/aimd.js';
 import { settleAll } from '../../operators/settle-all.js';
 import { FlowConfigError } from '../../operators/support/errors.js';
 import { unwrap } from '../../operators/unwrap.js';
+import { runOverloaded, unsettled } from '../support/overloaded-backend.js';
 import { elementsMoved, hostTime, numbers, sleep, stateOf, turns } from './tools.js';
 
 // Parallel tool calls for an agent, as tutorials write them: one text of many, rewritten in as few lines as show what goes wrong.
@@ -383,5 +387,116 @@ describe('results of calls', () => {
     const ours = await lastValueFrom(settleAll(calls, call, { guard: ({ id }) => id !== 'x', concurrency: 1 }));
     expect(made).toEqual(['y']);
     expect(ours.map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
+  });
+});
+
+describe('a limit that goes up and down by counts', () => {
+  class AdaptiveConcurrency {
+    #successes = 0;
+    #failures = 0;
+    constructor(
+      public limit = 5,
+      readonly most = 10,
+    ) {}
+    /** "After ten in a row", says the text. */
+    success(): void {
+      if (++this.#successes <= 10) return;
+      this.limit = Math.min(this.most, this.limit + 1);
+      this.#successes = 0;
+    }
+    /** "After two in a row." */
+    failure(): void {
+      if (++this.#failures <= 2) return;
+      this.limit = Math.max(1, this.limit - 1);
+      this.#failures = 0;
+    }
+  }
+
+  /** The text stops at counting; this lets the count move a limiter, as `adaptiveLimit` does. */
+  const counting =
+    (counts: AdaptiveConcurrency) =>
+    (limiter: Limiter): void => {
+      limiter.setLimits({ concurrency: counts.limit });
+      limiter.onRelease(({ outcome }) => {
+        if (outcome === 'ok') counts.success();
+        else counts.failure();
+        if (counts.limit !== limiter.concurrency) limiter.setLimits({ concurrency: counts.limit });
+      });
+    };
+
+  it('never finds out what the backend takes beyond its ten; here the limit settles there', () => {
+    expect(unsettled(runOverloaded(4000, 20, counting(new AdaptiveConcurrency())), 20)).toEqual([
+      'it never finds out how many calls the backend takes',
+    ]);
+    expect(unsettled(runOverloaded(4000, 20, adaptiveLimit), 20)).toEqual([]);
+  });
+
+  it('has a fifth of all calls refused where it may go further, one step for three refusals; here one in a hundred', () => {
+    const theirs = runOverloaded(4000, 20, counting(new AdaptiveConcurrency(5, 64)));
+    expect(unsettled(theirs, 20)).toEqual(['it swings too far', '20 % of the calls are refused']);
+    const ours = runOverloaded(4000, 20, adaptiveLimit);
+    expect(ours.refused).toBeLessThan(4000 / 100);
+    expect(theirs.refused).toBeGreaterThan(20 * ours.refused);
+  });
+
+  it('goes down for three failures, however many calls went well between; here one refusal is one step, and what was gained stays', () => {
+    const theirs = new AdaptiveConcurrency(10);
+    for (let failure = 1; failure <= 3; failure++) {
+      for (const _ of numbers(300_000)) theirs.success();
+      theirs.failure();
+    }
+    expect(theirs.limit).toBe(9);
+    const ours = new Aimd({ initial: 10, min: 1, max: 10 }, 0.75);
+    let now = 0;
+    const calls = (count: number): number => {
+      for (const _ of numbers(count)) {
+        now += 10;
+        ours.add({ startedAt: now - 10, endedAt: now, inFlight: 10, outcome: 'ok' });
+      }
+      return ours.limit;
+    };
+    for (const _ of numbers(3)) {
+      expect(ours.add({ startedAt: now + 1, endedAt: now + 2, inFlight: 10, outcome: 'dropped' })).toBe(7);
+      now += 20;
+      expect(calls(300)).toBe(10);
+    }
+  });
+
+  it('takes two steps down for eight refusals of one burst, and grows while nobody uses it; here one step, and it stays', () => {
+    virtualTime(({ advance }) => {
+      const limits = [counting(new AdaptiveConcurrency(8)), (limiter: Limiter) => adaptiveLimit(limiter, { initial: 8 })].map((steer) => {
+        const limiter = createLimiter();
+        steer(limiter);
+        const leases = numbers(9).flatMap(() => limiter.tryAcquire() ?? []);
+        advance(10);
+        for (const lease of leases) lease.release('error', Object.assign(new Error('too many'), { status: 429 }));
+        const afterBurst = limiter.concurrency;
+        for (const _ of numbers(100)) {
+          const lease = limiter.tryAcquire();
+          advance(10);
+          lease?.release();
+        }
+        return [leases.length, afterBurst, limiter.concurrency];
+      });
+      expect(limits).toEqual([
+        [8, 6, 10],
+        [8, 6, 6],
+      ]);
+    });
+  });
+
+  it('is a number that nothing reads: as many calls run as before; here it is the limiter’s own', async () => {
+    const counts = new AdaptiveConcurrency(2);
+    let running = 0;
+    let most = 0;
+    const call = async (): Promise<void> => {
+      most = Math.max(most, ++running);
+      await Promise.resolve();
+      running--;
+      counts.success();
+    };
+    await Promise.all(numbers(20).map(call));
+    expect(most).toBe(20);
+    expect(runOverloaded(20, 50, (limiter) => adaptiveLimit(limiter, { initial: 2, max: 2 })).maxInFlight).toBe(2);
   });
 });

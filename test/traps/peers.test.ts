@@ -4,8 +4,11 @@ import type { Subscription } from 'rxjs';
 import { concat, delay, from, interval, lastValueFrom, map, mergeMap, NEVER, of, Subject, take, throwError, timer, toArray } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { LimitRule } from '../../operators/adaptive-limit.js';
+import { adaptiveLimit } from '../../operators/adaptive-limit.js';
 import { batch } from '../../operators/batch.js';
 import { batchMap } from '../../operators/batch-map.js';
+import { bulkheadMap } from '../../operators/bulkhead-map.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import type { Limiter, LimiterJob } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
@@ -900,5 +903,77 @@ describe('a list embedded in several calls', () => {
     );
     expect(results.filter((status) => status === 'rejected')).toHaveLength(1);
     expect(results).toHaveLength(9);
+  });
+});
+
+describe('a limit that finds itself', () => {
+  const overloaded = Object.assign(new Error('overloaded'), { status: 529 });
+
+  /** Less for each refusal, more for each answer. */
+  const byEachCall = (limiter: Limiter): void => {
+    let limit = 16;
+    limiter.setLimits({ concurrency: limit });
+    limiter.onRelease(({ outcome }) => {
+      limit = outcome === 'ok' ? Math.min(64, limit + 1) : Math.max(1, Math.floor(limit * 0.75));
+      limiter.setLimits({ concurrency: limit });
+    });
+  };
+  const ours = (limiter: Limiter): Subscription => adaptiveLimit(limiter, { initial: 16 });
+
+  it('goes down for each refusal of one burst; here the burst is one step', () => {
+    virtualTime(({ advance }) => {
+      const limits = [byEachCall, ours].map((steer) => {
+        const limiter = createLimiter();
+        steer(limiter);
+        const leases = numbers(10).map(() => limiter.tryAcquire());
+        advance(5);
+        for (const lease of leases) lease?.release('error', overloaded);
+        return limiter.concurrency;
+      });
+      expect(limits).toEqual([1, 12]);
+    });
+  });
+
+  it('goes up while nobody uses it, and lets a burst through one day that nobody has tried; here it stays where it was tried', () => {
+    virtualTime(({ advance }) => {
+      const limits = [byEachCall, ours].map((steer) => {
+        const limiter = createLimiter();
+        steer(limiter);
+        for (const _ of numbers(100)) {
+          const lease = limiter.tryAcquire();
+          advance(5);
+          lease?.release();
+        }
+        return limiter.concurrency;
+      });
+      expect(limits).toEqual([64, 16]);
+    });
+  });
+
+  it('by the time of an answer takes a long answer for a queue; here its length says nothing', () => {
+    /** The queue is what an answer took longer than the shortest one: the rule of Vegas. */
+    const byTime = (): LimitRule => {
+      let shortestMs = Infinity;
+      return ({ startedAt, endedAt }, { limit }) => {
+        shortestMs = Math.min(shortestMs, endedAt - startedAt);
+        const queued = Math.ceil(limit * (1 - shortestMs / (endedAt - startedAt)));
+        const step = Math.log10(limit) || 1;
+        if (queued <= 3 * step) return limit + step;
+        return queued > 6 * step ? limit - step : limit;
+      };
+    };
+    // The model has no queue at all: it takes a second for a short answer and twenty for a long one.
+    const settled = (algorithm: 'aimd' | LimitRule): number =>
+      virtualTime(({ flush }) => {
+        const limiter = createLimiter();
+        adaptiveLimit(limiter, { initial: 32, algorithm });
+        from(numbers(3000))
+          .pipe(bulkheadMap((call) => timer(call % 5 === 0 ? 1000 : 20_000), { limiter, maxQueued: Infinity }))
+          .subscribe();
+        flush();
+        return limiter.concurrency;
+      });
+    expect(settled(byTime())).toBeLessThan(16);
+    expect(settled('aimd')).toBe(64);
   });
 });

@@ -64,8 +64,12 @@ describe('createLimiter', () => {
   it('takes what fetch and the SDKs carry as a response', () => {
     limiter.observe(new Response());
     limiter.observe({ status: 429, headers: { 'retry-after': '3', 'x-many': ['a', 'b'] } });
+    limiter.observe(new Response(), { sentAt: 5, lane: 'urgent' });
+    limiter.tryAcquire()?.observe(new Response());
     // @ts-expect-error a response has a status
     limiter.observe({ headers: {} });
+    // @ts-expect-error not a time
+    limiter.observe(new Response(), { sentAt: new Date() });
   });
 
   it('gives a bidder a place', () => {
@@ -85,6 +89,9 @@ describe('createLimiter', () => {
   });
 
   it('refuses wrong options and jobs', () => {
+    createLimiter({ discipline: 'sliding', costAboveCapacity: 'reject', requestsPerMinute: 60 });
+    // @ts-expect-error not a discipline
+    createLimiter({ discipline: 'window' });
     // @ts-expect-error not a policy of a queue that does not block
     createLimiter({ overflow: 'block' });
     // @ts-expect-error not an option

@@ -1,9 +1,9 @@
 import type { ObservableInput } from 'rxjs';
 import { Bag } from '../../kernel/bag.js';
-import { Ring } from '../../kernel/ring.js';
 import { AttemptTimeoutError, BatchShapeError } from '../errors.js';
 import type { FlushReason } from '../events.js';
 import type { Lease } from '../limiting/limiter-types.js';
+import { SpentLeases } from '../limiting/spent-leases.js';
 import type { BatchResult, CallContext, ErrorClass } from '../types.js';
 import { startWork } from '../work.js';
 import type { BatchGate } from './batch-gate.js';
@@ -47,8 +47,8 @@ export class BatchCalls<T, R> {
   readonly #gate: BatchGate<T, R>;
   readonly #host: CallsHost<T, R>;
   readonly #calls = new Bag<Call<T, R>>();
-  /** Leases of finished calls, released after their results went out. */
-  readonly #spent = new Ring<Lease>();
+  /** Leases of finished calls. */
+  readonly #spent = new SpentLeases();
   #retrying = 0;
   /** No attempt takes too long before this; it may be the time of one that is over. */
   #timeoutAt = Infinity;
@@ -101,7 +101,7 @@ export class BatchCalls<T, R> {
       splitDepth: depth,
       executing: this.#gate.limiter.executing,
     });
-    const context = new Context(call, laneName, this.#gate.limiter);
+    const context = new Context(call, laneName);
     const items = jobs.map((job) => job.input);
     call.running = startWork(() => this.#work(items, context), {
       done: (answer: BatchResult<R>, empty) => {
@@ -117,13 +117,13 @@ export class BatchCalls<T, R> {
     if (call.abort.aborted) this.#letGo(call);
   }
 
-  /** The call is over; its lease goes back once its results are out. */
-  end(call: Call<T, R>, outcome: 'ok' | 'cancelled' | ErrorClass): void {
+  /** The call is over; its lease goes back once its results are out, with the error that ended it. */
+  end(call: Call<T, R>, outcome: 'ok' | 'cancelled' | ErrorClass, failure?: { readonly error: unknown }): void {
     call.over = true;
     this.#calls.delete(call);
     if (this.#calls.size === 0) this.#timeoutAt = Infinity;
     if (call.attempt > 1) this.#retrying--;
-    if (!call.abort.aborted) this.#spent.push(call.lease);
+    if (!call.abort.aborted) this.#spent.push(call.lease, failure);
     const { operator, onEvent } = this.#config;
     const { attempt, root, jobs } = call;
     const isTimed = outcome === 'ok' && this.#gate.isTimed;
@@ -158,8 +158,9 @@ export class BatchCalls<T, R> {
     for (let i = this.#calls.size - 1; i >= 0; i--) {
       const call = this.#calls.items[i];
       if (call === undefined || call.timeoutAt > now) continue;
-      this.#stop(call);
-      this.#host.failed(call, new AttemptTimeoutError(operator, attemptTimeoutMs));
+      const error = new AttemptTimeoutError(operator, attemptTimeoutMs);
+      this.#stop(call, error);
+      this.#host.failed(call, error);
     }
     this.#timeoutAt = Infinity;
     for (const call of this.#calls.items) this.#timeoutAt = Math.min(this.#timeoutAt, call.timeoutAt);
@@ -172,21 +173,25 @@ export class BatchCalls<T, R> {
 
   /** Gives one lease back. */
   release(): void {
-    this.#spent.shift()?.release();
+    this.#spent.release();
+  }
+
+  releaseAll(): void {
+    this.#spent.releaseAll();
   }
 
   /** Stops listening to the call and aborts it: what the work says to that is not its answer. */
-  #stop(call: Call<T, R>): void {
+  #stop(call: Call<T, R>, error?: AttemptTimeoutError): void {
     call.over = true;
     call.running?.cancel();
     call.abort.abort();
-    if (call.running) this.#letGo(call);
+    if (call.running) this.#letGo(call, error);
   }
 
   /** An Observable has stopped, so its slot is free; a promise goes on, and keeps it for a while. */
-  #letGo({ running, lease }: Call<T, R>): void {
+  #letGo({ running, lease }: Call<T, R>, error?: AttemptTimeoutError): void {
     running?.cancel();
-    if (running?.settled && !(this.#host.isOver() && this.#gate.ownsLimiter)) lease.releaseAfter(running.settled);
-    else lease.release('cancelled');
+    if (running?.settled && !(this.#host.isOver() && this.#gate.ownsLimiter)) lease.releaseAfter(running.settled, error);
+    else lease.release(error ? 'error' : 'cancelled', error);
   }
 }

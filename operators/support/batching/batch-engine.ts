@@ -1,6 +1,6 @@
 import { asyncScheduler } from 'rxjs';
 import { Alarm } from '../alarm.js';
-import { DeadlineError } from '../errors.js';
+import { DeadlineError, isFlowError } from '../errors.js';
 import type { FlowEvent } from '../events.js';
 import type { Lease } from '../limiting/limiter-types.js';
 import type { BatchWork } from './batch-calls.js';
@@ -76,7 +76,8 @@ export class BatchEngine<T, R> {
         this.#granted(lease);
       },
       refused: (error) => {
-        this.rejectAll(error);
+        if (isFlowError(error, 'FLOW_RATE_LIMITED')) this.#refuseWaiting(error);
+        else this.rejectAll(error);
       },
       freed: () => {
         this.#run();
@@ -115,8 +116,9 @@ export class BatchEngine<T, R> {
       pause: (pauseMs) => {
         this.#gate.limiter.penalize(pauseMs);
       },
-      ended: (call, outcome) => {
-        this.#calls.end(call, outcome);
+      longestPauseMs: () => this.#gate.limiter.longestPauseMs,
+      ended: (call, outcome, failure) => {
+        this.#calls.end(call, outcome, failure);
       },
       fulfil: (job, value) => {
         this.#outbox.fulfil(job, value);
@@ -232,6 +234,18 @@ export class BatchEngine<T, R> {
     this.#run();
   }
 
+  /** Rejects what waits to be sent: the limiter lets nobody wait for a while. What is under way goes on, and may be sent again later. */
+  #refuseWaiting(error: unknown): void {
+    for (let lane = this.#queue.lead; lane !== -1; lane = this.#queue.lead) {
+      const jobs = this.#queue.groupOf(lane)?.members ?? [this.#queue.head(lane) as Job<T, R>];
+      for (const job of jobs) {
+        this.#remove(job);
+        this.#outbox.reject(job, error);
+      }
+    }
+    this.#run();
+  }
+
   /** Leaves at once: timers, queue and calls are gone, nothing is reported any more. */
   close(): void {
     if (this.#over) return;
@@ -240,7 +254,7 @@ export class BatchEngine<T, R> {
     this.#timing.landFrame();
     this.#alarm.clear();
     for (const call of this.#calls.all) this.#calls.abandon(call);
-    while (this.#calls.spent > 0) this.#calls.release();
+    this.#calls.releaseAll();
     this.#outbox.clear();
     const count = this.#queue.removeAll().length;
     if (count > 0) this.#tell?.({ type: 'cancelled', operator: this.#config.operator, lane: this.#laneName(0), count });

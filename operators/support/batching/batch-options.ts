@@ -1,6 +1,5 @@
 import type { Observable, SchedulerLike } from 'rxjs';
 import { isObservable } from 'rxjs';
-import type { BackoffOptions } from '../../kernel/backoff.js';
 import type { SearchLimits } from '../../kernel/bad-item-search.js';
 import type { DivideLimits } from '../../kernel/divide-plan.js';
 import { schedulerOption } from '../alarm.js';
@@ -13,14 +12,17 @@ import { FlowLimiter } from '../limiting/limiter.js';
 import { limiterOption } from '../limiting/limiter-option.js';
 import type { Limiter } from '../limiting/limiter-types.js';
 import { notifier } from '../notifier.js';
-import { callback, count, durationMs, flag, known, oneOf, orDefault, positive, required } from '../options.js';
+import { callback, count, durationMs, flag, group, known, oneOf, orDefault, positive, required } from '../options.js';
+import type { RetryRule } from '../retry.js';
+import { retryRule } from '../retry.js';
 import type { Classify } from '../types.js';
-import type { GatedBatchOptions, Order, Oversize, RetryOptions, SplitOptions } from './gated-options.js';
+import type { GatedBatchOptions, Order, Oversize, SplitOptions } from './gated-options.js';
 import { GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './gated-options.js';
 import type { WindowContext } from './window.js';
 import { windowRule } from './window.js';
 
-export type { GatedBatchOptions, JoinResults, Order, Oversize, RetryOptions, SplitOptions } from './gated-options.js';
+export type { RetryOptions } from '../retry.js';
+export type { GatedBatchOptions, JoinResults, Order, Oversize, SplitOptions } from './gated-options.js';
 export { GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './gated-options.js';
 export type { Window, WindowContext } from './window.js';
 
@@ -55,7 +57,7 @@ export interface EngineConfig<T> {
   readonly lane: ((item: T) => string) | undefined;
   readonly id: ((item: T) => string) | undefined;
   readonly classify: Classify;
-  readonly retry: (BackoffOptions & { readonly maxAttempts: number; readonly budget: number }) | undefined;
+  readonly retry: RetryRule | undefined;
   readonly split: ((size: number) => SplitRule) | undefined;
   readonly attemptTimeoutMs: number;
   readonly itemDeadlineMs: number | ((item: T) => number);
@@ -112,7 +114,7 @@ export function engineConfig<T, R>(
     lane: callback(operator, 'lane', options.lane),
     id: callback(operator, 'id', options.id),
     classify: callback(operator, 'classify', options.classify) ?? classify,
-    retry: retryRule(operator, options.retry),
+    retry: retryRule(operator, options.retry, d.retry.budget),
     split: splitRule(operator, options.split),
     attemptTimeoutMs: positive(operator, 'attemptTimeoutMs', orDefault(options.attemptTimeoutMs, d.attemptTimeoutMs)),
     itemDeadlineMs: typeof itemDeadlineMs === 'function' ? itemDeadlineMs : durationMs(operator, 'itemDeadlineMs', itemDeadlineMs),
@@ -141,27 +143,6 @@ function gate<T, R>(
   const { scheduler } = options;
   const lanes = table.lanes.map(({ name, floor }) => ({ name, floor }));
   return { limiter: () => new FlowLimiter({ concurrency: fixed, lanes, ...(scheduler && { scheduler }) }), concurrency$: changing };
-}
-
-/** Options under one name, which `false` turns off. */
-function group<O extends object>(operator: string, option: string, value: O | undefined): Partial<O> {
-  if (value === undefined || (typeof value === 'object' && (value as unknown) !== null)) return value ?? {};
-  throw new FlowConfigError(operator, option, 'an object or false', value);
-}
-
-function retryRule(operator: string, retry: RetryOptions | false | undefined): EngineConfig<never>['retry'] {
-  if (retry === false) return undefined;
-  const given: RetryOptions = group(operator, 'retry', retry);
-  known(operator, given, ['maxAttempts', 'initialMs', 'factor', 'maxMs', 'jitter', 'budget'], 'retry', 'retry.');
-  const d = GATED_BATCH_DEFAULTS.retry;
-  return {
-    maxAttempts: count(operator, 'retry.maxAttempts', orDefault(given.maxAttempts, d.maxAttempts)),
-    initialMs: durationMs(operator, 'retry.initialMs', orDefault(given.initialMs, d.initialMs)),
-    factor: positive(operator, 'retry.factor', orDefault(given.factor, d.factor)),
-    maxMs: durationMs(operator, 'retry.maxMs', orDefault(given.maxMs, d.maxMs)),
-    jitter: oneOf(operator, 'retry.jitter', orDefault(given.jitter, d.jitter), ['full', 'equal', 'none']),
-    budget: positive(operator, 'retry.budget', orDefault(given.budget, d.budget)),
-  };
 }
 
 function splitRule(operator: string, split: SplitOptions | false | undefined): EngineConfig<never>['split'] {

@@ -3,9 +3,9 @@ import { isWithinBudget, retryDelayMs } from '../../kernel/backoff.js';
 import type { SearchSpent, SearchStep } from '../../kernel/bad-item-search.js';
 import { BadItemSearch } from '../../kernel/bad-item-search.js';
 import { dividePlan, trustedBlame } from '../../kernel/divide-plan.js';
-import { unusable } from '../answers.js';
-import { verdictOf } from '../ask.js';
-import { CallbackError, DeadlineError, SplitBudgetError } from '../errors.js';
+import { drawnFrom, verdictOrFatal } from '../ask.js';
+import { DeadlineError, SplitBudgetError } from '../errors.js';
+import { isRetryable } from '../retry.js';
 import type { BatchResult, ErrorClass, Verdict } from '../types.js';
 import type { EngineConfig, SplitRule } from './batch-options.js';
 import type { BatchQueue } from './batch-queue.js';
@@ -24,8 +24,10 @@ export interface RepairHost<T, R> {
   laneName(lane: number): string;
   /** Holds back everything behind the limiter. */
   pause(pauseMs: number): void;
+  /** The longest pause that it lets anybody wait for. */
+  longestPauseMs(): number;
   /** The call is over; comes before its jobs go anywhere. */
-  ended(call: Call<T, R>, outcome: 'ok' | ErrorClass): void;
+  ended(call: Call<T, R>, outcome: 'ok' | ErrorClass, failure?: { readonly error: unknown }): void;
   fulfil(job: Job<T, R>, value: R): void;
   reject(job: Job<T, R>, reason: unknown): void;
 }
@@ -64,7 +66,7 @@ export class BatchRepair<T, R> {
       }
       allGood = false;
       const verdict = this.#classify(outcome.reason, 1, call.attempt);
-      if (!isRetryable(verdict) || !this.#mayRetry(call)) {
+      if (!isRetryable(verdict) || !this.#mayRetry(call, verdict)) {
         this.#host.reject(job, outcome.reason);
         continue;
       }
@@ -79,12 +81,12 @@ export class BatchRepair<T, R> {
 
   fail(call: Call<T, R>, error: unknown): void {
     const verdict = this.#classify(error, call.jobs.length, call.attempt);
-    this.#host.ended(call, verdict.class);
+    this.#host.ended(call, verdict.class, { error });
     if (verdict.class === 'throttled' && verdict.retryAfterMs !== undefined) this.#host.pause(verdict.retryAfterMs);
     const live = call.jobs.filter((job) => job.state === FLYING);
     for (const job of live) job.reason = error;
     const { split } = this.#config;
-    if (live.length > 0 && isRetryable(verdict) && this.#mayRetry(call)) {
+    if (live.length > 0 && isRetryable(verdict) && this.#mayRetry(call, verdict)) {
       if (this.#retry(call, live, verdict, call.search)) return;
     } else if (live.length > 0 && split && (verdict.class === 'itemFault' || verdict.class === 'tooLarge')) {
       if (this.#divide(call, live, verdict, error, split(call.root.jobs.length))) return;
@@ -102,16 +104,12 @@ export class BatchRepair<T, R> {
 
   #classify(error: unknown, size: number, attempt: number): Verdict {
     const { operator, classify, scheduler } = this.#config;
-    try {
-      return verdictOf(operator, classify, error, { size, attempt, aborted: false, epochMs: (scheduler ?? asyncScheduler).now() });
-    } catch {
-      // The failure that was to be classified is what the callers need to see.
-      return { class: 'fatal' };
-    }
+    return verdictOrFatal(operator, classify, error, { size, attempt, aborted: false, epochMs: (scheduler ?? asyncScheduler).now() });
   }
 
-  #mayRetry(call: Call<T, R>): boolean {
+  #mayRetry(call: Call<T, R>, { retryAfterMs = 0 }: Verdict): boolean {
     const { retry } = this.#config;
+    if (retryAfterMs > this.#host.longestPauseMs()) return false;
     if (retry === undefined || call.attempt >= retry.maxAttempts) return false;
     const waiting = this.#queue.backingOff;
     return isWithinBudget(this.#host.retrying() + waiting, this.#host.executing() + waiting, retry.budget);
@@ -119,12 +117,12 @@ export class BatchRepair<T, R> {
 
   /** Sends the jobs again as they were, after a pause in which they hold no slot. False when none of them can wait for that. */
   #retry(call: Call<T, R>, jobs: readonly Job<T, R>[], verdict: Verdict, search?: Search<T, R>): boolean {
-    const { retry, operator } = this.#config;
+    const { retry, operator, random } = this.#config;
     if (retry === undefined) return false;
     const now = this.#host.now();
     let delayMs: number;
     try {
-      delayMs = retryDelayMs(call.attempt, verdict.retryAfterMs, retry, this.#random());
+      delayMs = retryDelayMs(call.attempt, verdict.retryAfterMs, retry, drawnFrom(operator, random));
     } catch (fault) {
       for (const job of jobs) this.#host.reject(job, fault);
       return false;
@@ -149,19 +147,6 @@ export class BatchRepair<T, R> {
       delayMs,
     });
     return true;
-  }
-
-  /** @throws CallbackError */
-  #random(): number {
-    const { operator, random } = this.#config;
-    let drawn: unknown;
-    try {
-      drawn = random();
-    } catch (error) {
-      throw new CallbackError(operator, 'random', 'threw', error);
-    }
-    if (typeof drawn === 'number' && drawn >= 0 && drawn <= 1) return drawn;
-    throw unusable(operator, 'random', 'a number from 0 to 1', drawn);
   }
 
   /** Rejects what the error names, or cuts the batch up, until the bad item stands alone. True when that moves the call's search on. */
@@ -256,8 +241,4 @@ export class BatchRepair<T, R> {
 
 function spent<T, R>({ calls, blameRounds, watch }: Root<T, R>): SearchSpent {
   return { calls, blameRounds, alone: watch.alone };
-}
-
-function isRetryable(verdict: Verdict): boolean {
-  return verdict.class === 'throttled' || verdict.class === 'transient' || verdict.class === 'timeout';
 }

@@ -1,4 +1,3 @@
-import type { Limiter } from '../limiting/limiter-types.js';
 import type { CallContext, ResponseLike, Usage } from '../types.js';
 import type { Call } from './job.js';
 
@@ -10,15 +9,12 @@ export class Context implements CallContext {
   readonly weight: number;
   readonly deadlineAt: number;
   readonly #call: Call<unknown, unknown>;
-  readonly #limiter: Limiter;
 
   constructor(
     call: Call<unknown, unknown>,
     readonly lane: string,
-    limiter: Limiter,
   ) {
     this.#call = call;
-    this.#limiter = limiter;
     this.attempt = call.attempt;
     this.splitDepth = call.depth;
     this.batchId = call.root.id;
@@ -38,9 +34,9 @@ export class Context implements CallContext {
   }
 
   get observe(): (response: ResponseLike) => void {
-    const limiter = this.#limiter;
+    const { lease } = this.#call;
     return (response) => {
-      limiter.observe(response);
+      lease.observe(response);
     };
   }
 }

@@ -1,25 +1,11 @@
 import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
-import type { BackoffOptions } from '../../kernel/backoff.js';
 import type { CloseWhen, SplitItem } from '../ask.js';
 import type { FlowSink } from '../events.js';
 import type { Limiter } from '../limiting/limiter-types.js';
+import type { RetryOptions } from '../retry.js';
+import { RETRY_DEFAULTS } from '../retry.js';
 import type { Classify, Fairness, LaneOptions, Overflow } from '../types.js';
 import type { Window } from './window.js';
-
-export interface RetryOptions {
-  /** Calls one batch may take, the first included. @defaultValue 3 */
-  readonly maxAttempts?: number;
-  /** First delay, in ms. @defaultValue 200 */
-  readonly initialMs?: number;
-  /** @defaultValue 2 */
-  readonly factor?: number;
-  /** Longest delay, in ms; a `retry-after` may be longer. @defaultValue 20000 */
-  readonly maxMs?: number;
-  /** @defaultValue 'full' */
-  readonly jitter?: BackoffOptions['jitter'];
-  /** Most retries at a time as a share of all calls under way, never less than 3. @defaultValue Infinity */
-  readonly budget?: number;
-}
 
 export interface SplitOptions {
   /**
@@ -146,7 +132,7 @@ export const GATED_BATCH_DEFAULTS = {
   overflow: 'error',
   fairness: 'strict',
   lookahead: 0,
-  retry: { maxAttempts: 3, initialMs: 200, factor: 2, maxMs: 20_000, jitter: 'full', budget: Infinity },
+  retry: { ...RETRY_DEFAULTS, budget: Infinity },
   split: { strategy: 'parallel', factor: 4, confirm: true, maxDepth: 16, maxBlameRounds: 3 },
   attemptTimeoutMs: 30_000,
   itemDeadlineMs: Infinity,

@@ -1,57 +1,86 @@
 import { FlowConfigError } from '../errors.js';
-import type { Usage } from '../types.js';
+import type { ResponseLike, Usage } from '../types.js';
 import { NAME } from './limiter-options.js';
 import type { Lease, Outcome } from './limiter-types.js';
 
 /** What a lease reports back to. */
 export interface Lessor {
   freed(lease: LimiterLease, outcome: Outcome, error?: unknown): void;
-  /** The real cost differs from what was charged. */
-  corrected(tokens: number): void;
+  /** The real cost differs by so much from what was charged then. */
+  corrected(tokens: number, paidAt: number): void;
   /** The work was given up and is not over. */
   lingers(lease: LimiterLease): void;
+  /** The request under the lease was answered. */
+  observed(lease: LimiterLease, response: ResponseLike): void;
 }
 
 export class LimiterLease implements Lease {
   readonly requests: number;
   tokens: number;
   readonly grantedAt: number;
+  /** What the limiter had paid in all when this was granted, this included. */
+  requestsPaid = 0;
+  tokensPaid = 0;
+  /** Of the limiter above; settled and released together with this one. */
+  readonly #above: LimiterLease | undefined;
   readonly #lessor: Lessor;
   #released = false;
+  /** Why the work was given up. */
+  #failure: unknown;
 
-  constructor(lessor: Lessor, requests: number, tokens: number, grantedAt: number) {
+  constructor(lessor: Lessor, requests: number, tokens: number, grantedAt: number, above?: LimiterLease) {
     this.#lessor = lessor;
+    this.#above = above;
     this.grantedAt = grantedAt;
     this.requests = requests;
     this.tokens = tokens;
   }
 
-  settle({ inputTokens, outputTokens }: Usage): void {
+  get isReleased(): boolean {
+    return this.#released;
+  }
+
+  /** The lease that a limiter gave for this one: itself, or one of those above. */
+  of(lessor: Lessor): LimiterLease | undefined {
+    return this.#lessor === lessor ? this : this.#above?.of(lessor);
+  }
+
+  settle(usage: Usage): void {
+    const { inputTokens, outputTokens } = usage;
     if (inputTokens === undefined && outputTokens === undefined) return;
     const actual = (inputTokens ?? 0) + (outputTokens ?? 0);
     if (!(actual >= 0 && actual < Infinity) || actual === this.tokens) return;
     const more = actual - this.tokens;
     this.tokens = actual;
-    this.#lessor.corrected(more);
+    this.#lessor.corrected(more, this.grantedAt);
+    this.#above?.settle(usage);
   }
 
   release(outcome: Outcome = 'ok', error?: unknown): void {
     if (this.#released) return;
     this.#released = true;
-    this.#lessor.freed(this, outcome, error);
+    const told = this.#failure === undefined ? outcome : 'error';
+    const reason = this.#failure ?? error;
+    this.#lessor.freed(this, told, reason);
+    this.#above?.release(told, reason);
   }
 
-  releaseAfter(work: PromiseLike<unknown>): void {
+  observe(response: ResponseLike): void {
+    this.#lessor.observed(this, response);
+  }
+
+  releaseAfter(work: PromiseLike<unknown>, error?: unknown): void {
     if (typeof (work as Partial<PromiseLike<unknown>> | undefined | null)?.then !== 'function')
       throw new FlowConfigError(NAME, 'work', 'a promise', work);
     if (this.#released) return;
+    this.#failure ??= error;
     this.#lessor.lingers(this);
     work.then(
       () => {
         this.release();
       },
-      (error: unknown) => {
-        this.release('error', error);
+      (reason: unknown) => {
+        this.release('error', reason);
       },
     );
   }

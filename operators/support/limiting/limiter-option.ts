@@ -1,11 +1,32 @@
 import { FlowConfigError } from '../errors.js';
-import type { Limiter } from './limiter-types.js';
+import type { Limiter, LimiterJob } from './limiter-types.js';
 
 /** The `limiter` option of an operator: one made by `createLimiter`, in place of a `concurrency`, or none. */
 export function limiterOption(operator: string, limiter: Limiter | undefined, concurrency?: unknown): Limiter | undefined {
   if (limiter === undefined) return undefined;
   if (concurrency !== undefined) throw new FlowConfigError(operator, 'concurrency', 'absent when a `limiter` is given', concurrency);
-  if (typeof (limiter as Partial<Limiter> | null)?.enlist !== 'function')
-    throw new FlowConfigError(operator, 'limiter', 'a limiter made by createLimiter', limiter);
-  return limiter;
+  return requiredLimiter(operator, limiter);
+}
+
+/** One that must be there. */
+export function requiredLimiter(operator: string, limiter: Limiter): Limiter {
+  if (typeof (Object(limiter) as Partial<Limiter>).enlist === 'function') return limiter;
+  throw new FlowConfigError(operator, 'limiter', 'a limiter made by createLimiter', limiter);
+}
+
+/** The one lane of the limiter that an operator uses, or its last. */
+export function laneOption(operator: string, lane: string | undefined, limiter: Limiter | undefined): string | undefined {
+  if (lane === undefined) return undefined;
+  if (typeof lane !== 'string' || lane === '') throw new FlowConfigError(operator, 'lane', 'a non-empty string', lane);
+  const lanes = limiter?.lanes;
+  if (lanes?.includes(lane) === false) throw new FlowConfigError(operator, 'lane', `a lane the limiter has (${lanes.join()})`, lane);
+  return lane;
+}
+
+/** The `job` option of what makes calls under a `limiter`; what is in it is for the limiter to judge. */
+export function jobOption(operator: string, job: LimiterJob | undefined, limiter: Limiter | undefined): LimiterJob | undefined {
+  if (job === undefined) return undefined;
+  if (typeof job !== 'object' || (job as unknown) === null) throw new FlowConfigError(operator, 'job', 'an object', job);
+  if (limiter === undefined) throw new FlowConfigError(operator, 'job', 'absent without a `limiter`', job);
+  return job;
 }

@@ -5,13 +5,16 @@ import { FlowConfigError } from '../errors.js';
 import type { FlowSink } from '../events.js';
 import { listener } from '../events.js';
 import { LaneTable, overflow as overflowOption } from '../lanes.js';
-import { asGiven, checked, count, countFromZero, durationMs, known, positive, ratio, words } from '../options.js';
-import type { Cost, LimiterJob, LimiterLimits, LimiterOptions } from './limiter-types.js';
+import { asGiven, checked, count, countFromZero, durationMs, flag, known, positive, ratio, required, words } from '../options.js';
+import { checkedCost } from './cost.js';
+import type { LimiterLease } from './limiter-lease.js';
+import type { ChildLimiterOptions, Cost, LimiterJob, LimiterLimits, LimiterOptions, ObserveOptions } from './limiter-types.js';
 
 export const LIMITER_DEFAULTS = {
   concurrency: Infinity,
   requestsPerMinute: Infinity,
   tokensPerMinute: Infinity,
+  discipline: 'bucket',
   burstSeconds: 2,
   headroom: 0.9,
   maxQueued: 1000,
@@ -19,6 +22,9 @@ export const LIMITER_DEFAULTS = {
   fairness: 'strict',
   maxWaitMs: Infinity,
   costAboveCapacity: 'borrow',
+  learn: true,
+  maxPauseMs: Infinity,
+  longPause: 'wait',
   abortGraceMs: 1000,
 } as const;
 
@@ -28,9 +34,14 @@ export const NAME = 'createLimiter';
 /** What can be changed later on. */
 const LIMITS = { concurrency: count, requestsPerMinute: positive, tokensPerMinute: positive };
 
+/** What a child has from its parent, and the last two only from one that has declared lanes. */
+const INHERITED = ['scheduler', 'lanes', 'fairness'] as const;
+
 /** The options, checked and with their defaults. */
 export interface LimiterConfig {
   readonly limits: Required<LimiterLimits>;
+  /** Whether the rates hold in any 60 seconds; `burstSeconds` says nothing then. */
+  readonly isSliding: boolean;
   readonly burstSeconds: number;
   readonly headroom: number;
   readonly lanes: LaneTable;
@@ -38,18 +49,53 @@ export interface LimiterConfig {
   readonly maxWaitMs: number;
   /** Whether a job that costs more than the buckets hold may go into debt. */
   readonly borrows: boolean;
+  /** Whether responses set the rates. */
+  readonly learns: boolean;
+  /** A pause longer than this is not waited for; Infinity when every one is. */
+  readonly failsAboveMs: number;
   readonly abortGraceMs: number;
+  readonly random: () => number;
   readonly onEvent: FlowSink | undefined;
   readonly scheduler: SchedulerLike;
 }
 
+/** For a limiter under another one: its clock is that one's, and so are its lanes, if there are any. */
+export function childConfig(options: ChildLimiterOptions, parent: LimiterConfig): LimiterConfig {
+  const given: LimiterOptions = checkObject(options);
+  for (const name of parent.lanes.isDeclared ? INHERITED : INHERITED.slice(0, 1)) {
+    if (given[name] !== undefined) throw new FlowConfigError(NAME, name, 'absent: a child has that of its parent', given[name]);
+  }
+  const config = limiterConfig({ ...given, scheduler: parent.scheduler });
+  return parent.lanes.isDeclared ? { ...config, lanes: parent.lanes } : config;
+}
+
+/** @throws FlowConfigError */
+export function checkObject<O extends object>(options: O): O {
+  if (typeof options === 'object' && (options as O | null) !== null) return options;
+  throw new FlowConfigError(NAME, 'options', 'an object', options);
+}
+
 export function limiterConfig(options: LimiterOptions): LimiterConfig {
-  const { concurrency, requestsPerMinute, tokensPerMinute, lanes, fairness, overflow, costAboveCapacity, ...config } = checked(
+  const {
+    concurrency,
+    requestsPerMinute,
+    tokensPerMinute,
+    discipline,
+    lanes,
+    fairness,
+    overflow,
+    costAboveCapacity,
+    learn: learns,
+    maxPauseMs,
+    longPause,
+    ...config
+  } = checked(
     NAME,
     options,
-    LIMITER_DEFAULTS,
+    { ...LIMITER_DEFAULTS, random: Math.random },
     {
       ...LIMITS,
+      discipline: words('bucket', 'sliding'),
       burstSeconds: (operator, option, value) => ratio(operator, option, value, 0.001, 86_400),
       headroom: (operator, option, value) => ratio(operator, option, value, 0.01),
       lanes: asGiven,
@@ -58,17 +104,33 @@ export function limiterConfig(options: LimiterOptions): LimiterConfig {
       overflow: overflowOption,
       maxWaitMs: durationMs,
       costAboveCapacity: words('borrow', 'reject'),
+      learn: flag,
+      maxPauseMs: durationMs,
+      longPause: words('wait', 'fail'),
       abortGraceMs: durationMs,
+      random: required,
       onEvent: listener,
       scheduler: schedulerOption,
     },
   );
+  const isSliding = discipline === 'sliding';
+  if (isSliding) fitsWindow(options, costAboveCapacity);
   return {
     ...config,
+    isSliding,
     limits: { concurrency, requestsPerMinute, tokensPerMinute },
     borrows: costAboveCapacity === 'borrow',
+    learns,
+    failsAboveMs: longPause === 'fail' ? maxPauseMs : Infinity,
     lanes: new LaneTable(NAME, lanes, { maxQueued: config.maxQueued, overflow, fairness }),
   };
+}
+
+/** In a window there is nothing to borrow from, and nothing to save up. */
+function fitsWindow({ burstSeconds }: LimiterOptions, costAboveCapacity: string): void {
+  const sliding = "with `discipline: 'sliding'`";
+  if (costAboveCapacity !== 'reject') throw new FlowConfigError(NAME, 'costAboveCapacity', `'reject' ${sliding}`, costAboveCapacity);
+  if (burstSeconds !== undefined) throw new FlowConfigError(NAME, 'burstSeconds', `absent ${sliding}`, burstSeconds);
 }
 
 /** What `setLimits` was given, and for the rest what was in force. */
@@ -89,23 +151,23 @@ export interface JobWish extends Wish {
   readonly tokens: number;
 }
 
-const JOB = ['lane', 'cost', 'signal', 'timeoutMs'] as const;
-const COST = ['requests', 'tokens'] as const;
+const JOB = ['lane', 'cost', 'signal', 'timeoutMs', 'holder'] as const;
+const OBSERVED = ['sentAt', 'lane'] as const;
+
+export function checkObserved(options: ObserveOptions): void {
+  known(NAME, options, OBSERVED);
+  const { sentAt } = options;
+  if (sentAt !== undefined && !Number.isFinite(sentAt)) throw new FlowConfigError(NAME, 'sentAt', 'a finite number', sentAt);
+}
 
 export function checkJob(job: LimiterJob): void {
   known(NAME, job, JOB, 'job');
   if (job.signal !== undefined) requiredSignal(NAME, 'signal', job.signal);
+  if (job.holder !== undefined && typeof (job.holder as Partial<LimiterLease> | null)?.of !== 'function')
+    throw new FlowConfigError(NAME, 'holder', 'a lease of a limiter', job.holder);
 }
 
 export function jobWish(lane: number, cost: Cost = {}): JobWish {
-  known(NAME, cost, COST, 'cost', 'cost.');
-  const { requests = 1, tokens = 0 } = cost;
-  amount('requests', requests);
-  amount('tokens', tokens);
+  const { requests, tokens } = checkedCost(NAME, cost, 'cost.');
   return { lane, requests, tokens };
-}
-
-function amount(name: keyof Cost, value: unknown): void {
-  if (typeof value === 'number' && value >= 0 && value !== Infinity) return;
-  throw new FlowConfigError(NAME, `cost.${name}`, 'a finite number >= 0', value);
 }

@@ -1,28 +1,45 @@
 import { Bag } from '../../kernel/bag.js';
 import { Alarm } from '../alarm.js';
-import { ClosedError, OverflowError, RateLimitError } from '../errors.js';
+import { ClosedError, NestedAcquireError, OverflowError, RateLimitError } from '../errors.js';
 import { durationMs } from '../options.js';
 import { Shutdown } from '../shutdown.js';
+import type { ResponseLike } from '../types.js';
+import { ALL, LaneTimes } from './lane-times.js';
+import { Learning } from './limiter-learning.js';
 import type { Lessor } from './limiter-lease.js';
 import { LimiterLease } from './limiter-lease.js';
+import { Nesting } from './limiter-nesting.js';
 import type { JobWish, LimiterConfig, Wish } from './limiter-options.js';
 import { changedLimits, NAME } from './limiter-options.js';
+import type { Child, Parent } from './limiter-places.js';
+import { Places } from './limiter-places.js';
 import { WaitingRoom } from './limiter-queue.js';
-import type { TimedLimit } from './limiter-rates.js';
+import type { Spending, TimedLimit } from './limiter-rates.js';
 import { Rates } from './limiter-rates.js';
 import type { BidderTicket, Ticket } from './limiter-tickets.js';
 import type { Cost, LimiterLimits, LimiterSnapshot, Outcome, Release } from './limiter-types.js';
 import type { LeasedWork } from './limiter-work.js';
 import { Endings } from './limiter-work.js';
 
+/** The limiter above has to be waited for. */
+const NONE = 'none';
+
+interface Offer extends Required<Cost> {
+  readonly ticket: Ticket;
+}
+
 /** Grants leases to those who wait: one loop, one timer, and a clock that is only looked at when something depends on the time. */
-export class LimiterPump implements Lessor {
+export class LimiterPump implements Lessor, Parent, Child {
   readonly shutdown: Shutdown;
   /** What runs for subscribers. */
   readonly running = new Bag<LeasedWork>();
   readonly #config: LimiterConfig;
   readonly #room: WaitingRoom;
   readonly #rates: Rates;
+  readonly #learning: Learning;
+  /** Lanes that are held back, and those in which jobs are refused because the pause is too long. */
+  readonly #held = new LaneTimes();
+  readonly #failing = new LaneTimes();
   readonly #alarm: Alarm;
   /** Slots held by work that was given up but not over, and until when. */
   readonly #lingering = new Map<LimiterLease, number>();
@@ -31,6 +48,14 @@ export class LimiterPump implements Lessor {
   readonly #listeners = new Set<(release: Release) => void>();
   /** Something was released or widened, and the watchers do not know yet. */
   #hasFreed = false;
+  /** The limiter above, and the places this one has in its queue. */
+  readonly #parent: LimiterPump | undefined;
+  readonly #places: Places | undefined;
+  /** Limiters below that have something waiting or running. */
+  readonly #children = new Set<LimiterPump>();
+  readonly #nesting = new Nesting();
+  /** What was bid for in the limiter above just now. */
+  #offer: Offer | undefined;
   #limits: Required<LimiterLimits>;
   #executing = 0;
   /** When the clock was last looked at. */
@@ -40,8 +65,10 @@ export class LimiterPump implements Lessor {
   /** Everything is being given up: what a refused job releases must not be granted to the next. */
   #refusing = false;
 
-  constructor(config: LimiterConfig) {
+  constructor(config: LimiterConfig, parent?: LimiterPump) {
     this.#config = config;
+    this.#parent = parent;
+    this.#places = parent && new Places(parent, this, parent.#config.lanes.lanes.length);
     this.#limits = config.limits;
     this.#room = new WaitingRoom(config);
     this.#alarm = new Alarm(config.scheduler, () => {
@@ -49,10 +76,12 @@ export class LimiterPump implements Lessor {
     });
     this.#now = this.#alarm.now();
     this.#rates = new Rates(config, this.#now);
+    this.#learning = new Learning(config, this.#rates);
     this.shutdown = new Shutdown({
       operator: NAME,
       scheduler: config.scheduler,
       stop: () => {
+        for (const child of [...this.#children]) void child.shutdown.drain();
         this.#checkDrained();
       },
       abort: (error) => {
@@ -62,7 +91,7 @@ export class LimiterPump implements Lessor {
   }
 
   get concurrency(): number {
-    return this.#limits.concurrency;
+    return Math.min(this.#limits.concurrency, this.#parent?.concurrency ?? Infinity);
   }
 
   get executing(): number {
@@ -72,53 +101,120 @@ export class LimiterPump implements Lessor {
   get load(): number {
     const { concurrency } = this.#limits;
     const slots = concurrency === Infinity ? 0 : Math.min(1, this.#executing / concurrency);
-    return this.#rates.isTimed ? Math.max(slots, this.#rates.load(this.#read())) : slots;
+    const own = this.#rates.isTimed ? Math.max(slots, this.#rates.load(this.#read())) : slots;
+    return Math.max(own, this.#parent?.load ?? 0);
   }
 
   get tokenCapacity(): number {
-    return this.#rates.tokenCapacity;
+    return Math.min(this.#rates.tokenCapacity, this.#parent?.tokenCapacity ?? Infinity);
+  }
+
+  get requestCapacity(): number {
+    return Math.min(this.#rates.requestCapacity, this.#parent?.requestCapacity ?? Infinity);
+  }
+
+  get longestPauseMs(): number {
+    return Math.min(this.#config.failsAboveMs, this.#parent?.longestPauseMs ?? Infinity);
+  }
+
+  get borrows(): boolean {
+    return this.#config.borrows && this.#parent?.borrows !== false;
   }
 
   snapshot(): LimiterSnapshot {
     const now = this.#read();
     const queued = this.#room.size;
-    const full = this.#executing >= this.#limits.concurrency;
+    const heldBySlot = this.#executing < this.#limits.concurrency ? 0 : this.#payable(now);
     return {
       concurrency: this.#limits.concurrency,
       executing: this.#executing,
       queued,
-      heldByRate: full ? 0 : queued,
-      heldBySlot: full ? queued : 0,
+      heldByRate: queued - heldBySlot,
+      heldBySlot,
       requests: this.#rates.requestsLeft(now),
       tokens: this.#rates.tokensLeft(now),
       pausedForMs: this.#rates.pausedForMs(now),
+      requestsPerMinute: this.#rates.perMinute('requests'),
+      tokensPerMinute: this.#rates.perMinute('tokens'),
     };
+  }
+
+  /** How many would go at once if there were slots. */
+  #payable(now: number): number {
+    if (!this.#rates.isTimed) return this.#room.size;
+    return this.#rates.pausedForMs(now) > 0 ? 0 : this.#room.payable(this.#rates.requestsLeft(now), this.#rates.tokensLeft(now));
   }
 
   /** A lease at once, or none. */
   tryGrant(wish: JobWish): LimiterLease | undefined {
-    if (this.shutdown.isClosed || this.#rates.tooHeavy(wish.requests, wish.tokens) || !this.#goesAtOnce(wish)) return undefined;
-    const lease = this.#charge(wish, wish.tokens);
+    if (this.isClosed || this.tooHeavy(wish) || !this.#goesAtOnce(wish)) return undefined;
+    const above = this.#takeAbove(wish);
+    if (above === NONE) return undefined;
+    const lease = this.#charge(wish, wish.tokens, above);
     // Somebody who was passed over may be owed the next turn, and whoever waited for the rate may wait for this slot now.
     if (this.#room.size > 0) this.#letOthersIn();
     return lease;
   }
 
   admitBidder(ticket: BidderTicket): void {
-    if (this.shutdown.isClosed) {
-      ticket.refused(new ClosedError(NAME));
-      return;
-    }
+    const error = this.isClosed ? new ClosedError(NAME) : this.#tooLongAPause(ticket.wish.lane);
+    if (error) ticket.refused(error);
+    else this.admitPlace(ticket);
+  }
+
+  /** For a limiter below, which may still have to send what it has accepted before the end of this one began. */
+  admitPlace(ticket: Ticket): void {
     this.#room.enter(ticket, Infinity);
+    this.#signOn();
     this.pump();
   }
 
-  /** The ticket is granted, refused, or waits; `waitMs` is the longest wait, undefined for ever. */
-  admitJob(ticket: Ticket, wish: JobWish, waitMs: number | undefined): void {
-    const error = this.#rates.tooHeavy(wish.requests, wish.tokens) ?? (this.shutdown.isClosed ? new ClosedError(NAME) : undefined);
-    if (error) ticket.refused(error);
-    else if (!this.#pumping && this.#goesAtOnce(wish)) this.pump(ticket);
-    else this.#queue(ticket, wish, waitMs);
+  bid(lane: number, affordable: number): Required<Cost> | undefined {
+    if (this.#refusing) return undefined;
+    if (this.#rates.isTimed) this.#read();
+    this.#endPauses();
+    for (let ticket = this.#headFor(lane); ticket; ticket = this.#headFor(lane)) {
+      const tokens = this.#bid(ticket, affordable);
+      if (tokens === undefined) continue;
+      if (this.#blockedBy(ticket.wish.requests, tokens) !== undefined) return undefined;
+      this.#offer = { ticket, requests: ticket.wish.requests, tokens };
+      return this.#offer;
+    }
+    return undefined;
+  }
+
+  /** The parent grants what was bid for just before. */
+  granted(_lane: number, above: LimiterLease): void {
+    const { ticket, tokens } = this.#offer as Offer;
+    this.#room.take(ticket);
+    if (this.#pumping) {
+      this.#grant(ticket, tokens, above);
+      this.#again = true;
+    } else this.pump(ticket, tokens, above);
+  }
+
+  /**
+   * The ticket is granted, refused, or waits; `waitMs` is the longest wait, undefined for ever. `holder` is the lease of the work
+   * that asks.
+   */
+  admitJob(ticket: Ticket, wish: JobWish, waitMs: number | undefined, holder?: LimiterLease): void {
+    const error = this.tooHeavy(wish) ?? (this.isClosed ? new ClosedError(NAME) : this.#tooLongAPause(wish.lane));
+    if (error) {
+      ticket.refused(error);
+      return;
+    }
+    const above = !this.#pumping && this.#goesAtOnce(wish) ? this.#takeAbove(wish) : NONE;
+    if (above !== NONE) {
+      this.pump(ticket, wish.tokens, above);
+      return;
+    }
+    if (holder) {
+      this.nest(ticket, holder, () => {
+        this.#refuse(ticket, new NestedAcquireError(NAME, this.concurrency));
+      });
+    }
+    this.#queue(ticket, wish, waitMs);
+    if (holder) this.refuseStuck();
   }
 
   leave(ticket: Ticket): void {
@@ -127,11 +223,32 @@ export class LimiterPump implements Lessor {
     this.#letOthersIn();
   }
 
-  /** A pause lets nobody in, so there is only the timer to set. */
-  penalize(pauseMs: number): void {
-    if (!this.#rates.pauseUntil(this.#read() + durationMs(NAME, 'pauseMs', pauseMs))) return;
+  /** A pause lets nobody in, so there is only the timer to set. Without a lane it holds all of them. */
+  penalize(pauseMs: number, lane = ALL): void {
+    const until = this.#read() + durationMs(NAME, 'pauseMs', pauseMs);
+    if (pauseMs > this.#config.failsAboveMs) this.#failing.extend(lane, until);
+    if (!(lane === ALL ? this.#rates.pauseUntil(until) : this.#held.extend(lane, until))) return;
+    if (lane !== ALL) this.#room.pause(lane);
     this.#config.onEvent?.({ type: 'throttled', operator: NAME, pauseMs });
-    this.#rest();
+    this.#restAll();
+  }
+
+  observed(lease: LimiterLease, response: ResponseLike): void {
+    this.#learn(response, this.#rates.spentSince(lease, this.#read()));
+  }
+
+  /** As {@link observed}, of a request whose lease is not at hand. */
+  observe(response: ResponseLike, sentAt = Infinity, lane?: number): void {
+    this.#learn(response, { sentAt: Math.min(sentAt, this.#read()), spanMs: 0, requests: 0, tokens: 0 }, lane);
+  }
+
+  #learn(response: ResponseLike, since: Spending, lane?: number): void {
+    const { pauseMs, hasChanged } = this.#learning.read(response, since, this.#now);
+    if (hasChanged) {
+      this.#hasFreed = true;
+      this.#letOthersIn();
+    }
+    if (pauseMs !== undefined) this.penalize(pauseMs, lane);
   }
 
   setLimits(limits: LimiterLimits): void {
@@ -163,15 +280,15 @@ export class LimiterPump implements Lessor {
     this.#executing--;
     this.#hasFreed = true;
     if (outcome === 'unused') {
-      this.#rates.pay(-lease.requests, -lease.tokens, this.#read());
+      this.#rates.correct(-lease.requests, -lease.tokens, lease.grantedAt, this.#read());
       lease.tokens = 0;
     }
     if (outcome === 'cancelled') this.#letOthersIn();
     else this.pump();
   }
 
-  corrected(tokens: number): void {
-    this.#rates.pay(0, tokens, this.#read());
+  corrected(tokens: number, paidAt: number): void {
+    this.#rates.correct(0, tokens, paidAt, this.#read());
     if (tokens < 0) this.pump();
   }
 
@@ -186,7 +303,7 @@ export class LimiterPump implements Lessor {
   }
 
   /** The one loop that grants. Calls made from inside it only enqueue: it comes round again. `first` was found to go at once. */
-  pump(first?: Ticket): void {
+  pump(first?: Ticket, tokens = 0, above?: LimiterLease): void {
     if (this.#pumping) {
       this.#again = true;
       return;
@@ -194,13 +311,15 @@ export class LimiterPump implements Lessor {
     this.#pumping = true;
     let hasFreed: boolean;
     try {
-      if (first) this.#grant(first, first.wish.tokens as number);
+      if (first) this.#grant(first, tokens, above);
       do {
         this.#again = false;
         if (this.#isTimed) this.#read();
+        this.#endPauses();
         // First the grants: a permit that comes free in the moment a wait ends is not refused.
         while (this.#grantNext());
         this.#expire();
+        if (this.#nesting.size > 0) this.refuseStuck();
       } while (this.#again as boolean);
     } finally {
       this.#pumping = false;
@@ -221,6 +340,7 @@ export class LimiterPump implements Lessor {
   }
 
   #enter(ticket: Ticket, longestMs: number | undefined): void {
+    this.#signOn();
     // Where nobody may wait, a job that cannot go at once has waited long enough.
     const waitMs = this.#room.isClosed(ticket.wish.lane) ? 0 : longestMs;
     this.#room.enter(ticket, waitMs === undefined ? Infinity : this.#read() + waitMs);
@@ -242,6 +362,8 @@ export class LimiterPump implements Lessor {
 
   /** Whether a job would be granted now, so that it does not need a place to wait. */
   #goesAtOnce({ lane, requests, tokens }: JobWish): boolean {
+    if (!this.#held.isEmpty) this.#endPauses();
+    if (!this.#held.isEmpty && this.#room.isPaused(lane)) return false;
     if (!this.#room.goesFirst(lane)) return false;
     if (this.#rates.isTimed) this.#read();
     return this.#blockedBy(requests, tokens) === undefined;
@@ -261,22 +383,91 @@ export class LimiterPump implements Lessor {
     if (ticket === undefined || this.#refusing) return false;
     const tokens = this.#bid(ticket);
     if (tokens === undefined) return true;
-    if (this.#blockedBy(ticket.wish.requests, tokens) !== undefined) return false;
+    const { lane, requests } = ticket.wish;
+    if (this.#blockedBy(requests, tokens) !== undefined) return false;
+    const above = this.#takeAbove({ lane, requests, tokens });
+    if (above === NONE) {
+      this.#seekPlaces();
+      return false;
+    }
     this.#room.take(ticket);
-    this.#grant(ticket, tokens);
+    this.#grant(ticket, tokens, above);
     return true;
   }
 
-  #grant(ticket: Ticket, tokens: number): void {
-    ticket.granted(this.#charge(ticket.wish, tokens), this.#endings);
+  #grant(ticket: Ticket, tokens: number, above: LimiterLease | undefined): void {
+    ticket.granted(this.#charge(ticket.wish, tokens, above), this.#endings);
   }
 
-  #charge({ lane, requests }: Wish, tokens: number): LimiterLease {
+  #charge({ lane, requests }: Wish, tokens: number, above: LimiterLease | undefined): LimiterLease {
     this.#room.turn(lane);
     this.#executing++;
-    if (this.#rates.isTimed) this.#rates.pay(requests, tokens, this.#now);
-    if (this.#listeners.size > 0) this.#read();
-    return new LimiterLease(this, requests, tokens, this.#now);
+    this.#signOn();
+    const { isTimed } = this.#rates;
+    if (isTimed) this.#rates.pay(requests, tokens, this.#now);
+    else if (this.#listeners.size > 0) this.#read();
+    const lease = new LimiterLease(this, requests, tokens, this.#now, above);
+    if (isTimed) this.#rates.stamp(lease);
+    return lease;
+  }
+
+  /** What the limiter above has to give for it: a lease, nothing when there is no such limiter, `NONE` when it has to be waited for. */
+  #takeAbove({ lane, requests, tokens }: JobWish): LimiterLease | typeof NONE | undefined {
+    return this.#parent && (this.#parent.tryGrant({ lane: this.#laneAbove(lane), requests, tokens }) ?? NONE);
+  }
+
+  /** A child has the lanes of its parent; lanes of its own are one lane there. */
+  #laneAbove(lane: number): number {
+    return this.#parent?.hasLanes ? lane : 0;
+  }
+
+  /** Who is to go when the turn comes in a lane of the limiter above. */
+  #headFor(lane: number): Ticket | undefined {
+    if (!this.#parent?.hasLanes) return this.#room.lead;
+    return this.#room.isPaused(lane) ? undefined : this.#room.head(lane);
+  }
+
+  #seekPlaces(): void {
+    const free = this.#limits.concurrency - this.#executing;
+    if (!this.#parent?.hasLanes) this.#places?.seek(0, Math.min(free, this.#room.size));
+    else {
+      for (const lane of this.#config.lanes.lanes.keys())
+        if (!this.#room.isPaused(lane)) this.#places?.seek(lane, Math.min(free, this.#room.count(lane)));
+    }
+  }
+
+  /** Something waits or runs here, which the limiters above must know: they are not over before it is. */
+  #signOn(): void {
+    const parent = this.#parent;
+    if (parent === undefined || parent.#children.has(this)) return;
+    parent.#children.add(this);
+    parent.#signOn();
+  }
+
+  #signOff(): void {
+    if (this.#parent && !this.isBusy && this.#parent.#children.delete(this)) this.#parent.#rest();
+  }
+
+  /** Notes that the work which holds this lease waits for another one, here and in the limiters above. */
+  nest(ticket: Ticket, holder: LimiterLease, refuse: () => void): void {
+    const lease = holder.of(this);
+    if (lease) this.#nesting.add(ticket, lease, refuse);
+    this.#parent?.nest(ticket, holder, refuse);
+  }
+
+  /** When all slots are held by work that waits for another one, here or above, one of those jobs is refused: it would wait for ever. */
+  refuseStuck(): void {
+    if (this.#nesting.size > 0 && this.#executing >= this.#limits.concurrency) this.#nesting.refuseStuck(this.#executing);
+    this.#parent?.refuseStuck();
+  }
+
+  get isClosed(): boolean {
+    return this.shutdown.isClosed || this.#parent?.isClosed === true;
+  }
+
+  /** The error for a job that can never be paid. */
+  tooHeavy(cost: Required<Cost>): Error | undefined {
+    return this.#rates.tooHeavy(cost.requests, cost.tokens) ?? this.#parent?.tooHeavy(cost);
   }
 
   #report({ grantedAt }: LimiterLease, outcome: Outcome, error: unknown): void {
@@ -289,12 +480,19 @@ export class LimiterPump implements Lessor {
     return this.#rates.isTimed ? this.#rates.blockedBy(requests, tokens, this.#now) : undefined;
   }
 
-  /** Why the ticket has no permit: its own cost, or that of the one whose turn it is. */
+  /** Why the ticket has no permit: its own cost, or that of the one whose turn it is, here or above. */
   #refusal(ticket: Ticket): RateLimitError {
-    const own = ticket.wish as JobWish;
+    const { limit, at } = this.obstacle(ticket.wish as JobWish);
+    const heldUntil = this.#held.until(ticket.wish.lane);
+    return new RateLimitError(NAME, heldUntil > this.#now ? 'pause' : (limit ?? 'concurrency'), Math.max(at, heldUntil) - this.#now);
+  }
+
+  obstacle(own: Required<Cost>): { readonly limit: 'concurrency' | TimedLimit | undefined; readonly at: number } {
+    this.#read();
     const next = this.#next() ?? own;
-    const limit = this.#blockedBy(next.requests, next.tokens) ?? 'concurrency';
-    return new RateLimitError(NAME, limit, Math.max(this.#payableAt(own), this.#payableAt(next)) - this.#now);
+    const above = this.#parent?.obstacle(own);
+    const at = Math.max(this.#payableAt(own), this.#payableAt(next), above?.at ?? 0);
+    return { limit: this.#blockedBy(next.requests, next.tokens) ?? above?.limit, at };
   }
 
   /** When the rate alone would let it go. */
@@ -312,30 +510,73 @@ export class LimiterPump implements Lessor {
   }
 
   /** Undefined from one that gives up its place, and is gone from the queue then; so is one that cannot say what it wants. */
-  #bid(ticket: Ticket): number | undefined {
+  #bid(ticket: Ticket, above?: number): number | undefined {
     const { tokens } = ticket.wish;
     if (tokens !== undefined) return tokens;
     try {
-      const bid = ticket.bid(this.#rates.tokensLeft(this.#now));
+      const bid = ticket.bid(Math.min(above ?? this.#parent?.affordable ?? Infinity, this.#rates.tokensLeft(this.#now)));
       if (bid === undefined) this.#room.remove(ticket);
       return bid;
     } catch (error) {
-      this.#room.remove(ticket);
-      this.shutdown.count('done');
-      ticket.refused(error);
+      this.#refuse(ticket, error);
       return undefined;
     }
   }
 
+  #refuse(ticket: Ticket, error: unknown): void {
+    this.#room.remove(ticket);
+    this.shutdown.count('done');
+    ticket.refused(error);
+  }
+
+  /** Tokens that could be spent at once, here and above. */
+  get affordable(): number {
+    return Math.min(this.#rates.tokensLeft(this.#read()), this.#parent?.affordable ?? Infinity);
+  }
+
+  /** Lanes whose pause is over have their turns again. */
+  #endPauses(): void {
+    if (this.#held.isEmpty) return;
+    for (const lane of this.#held.takeOver(this.#read())) this.#room.resume(lane);
+  }
+
+  /** Whether jobs are refused anywhere, here or above, because of a long pause. */
+  get fails(): boolean {
+    return !this.#failing.isEmpty || this.#parent?.fails === true;
+  }
+
+  /** Until when jobs of the lane are refused for that. */
+  failsUntil(lane: number): number {
+    return Math.max(this.#failing.until(ALL), this.#failing.until(lane), this.#parent?.failsUntil(this.#laneAbove(lane)) ?? -Infinity);
+  }
+
+  #tooLongAPause(lane: number): RateLimitError | undefined {
+    if (!this.fails) return undefined;
+    const retryAfterMs = this.failsUntil(lane) - this.#read();
+    return retryAfterMs > 0 ? new RateLimitError(NAME, 'pause', retryAfterMs) : undefined;
+  }
+
+  /** Whether somebody waits who is to be refused for that. */
+  #isFailing(): boolean {
+    return this.#config.lanes.lanes.some((_, lane) => this.#room.count(lane) > 0 && this.#tooLongAPause(lane) !== undefined);
+  }
+
+  /** Refuses whoever waits for the end of a long pause. */
+  #failWaiting(): void {
+    for (const lane of this.#config.lanes.lanes.keys()) {
+      const error = this.#tooLongAPause(lane);
+      for (let ticket = error && this.#room.head(lane); ticket; ticket = this.#room.head(lane)) this.#refuse(ticket, error);
+    }
+    this.#failing.takeOver(this.#now);
+  }
+
   #expire(): void {
+    if (this.fails) this.#failWaiting();
     if (!this.#isTimed) return;
     for (let ticket = this.#room.expired(this.#now); ticket; ticket = this.#room.expired(this.#now)) {
-      const refusal = this.#refusal(ticket);
-      this.#room.remove(ticket);
       // Whoever comes next may want less.
       this.#again = true;
-      this.shutdown.count('done');
-      ticket.refused(refusal);
+      this.#refuse(ticket, this.#refusal(ticket));
     }
     if (this.#lingering.size === 0) return;
     for (const [lease, until] of this.#lingering) if (until <= this.#now) lease.release('cancelled');
@@ -345,7 +586,14 @@ export class LimiterPump implements Lessor {
   #rest(): void {
     if (this.#pumping) return;
     this.#arm();
+    this.#signOff();
     this.#checkDrained();
+  }
+
+  /** A pause here is one of the limiters below as well. */
+  #restAll(): void {
+    this.#rest();
+    if (this.fails) for (const child of this.#children) child.#restAll();
   }
 
   /** One timer, for whatever comes first: the rate, a wait that gets too long, a slot held by work that was given up. */
@@ -357,14 +605,17 @@ export class LimiterPump implements Lessor {
       return;
     }
     let at = this.#room.nextExpiry;
-    if (next) at = Math.min(at, this.#payableAt(next));
+    const payableAt = next ? this.#payableAt(next) : Infinity;
+    // What could be paid here waits for the limiter above, which says when.
+    if (this.#parent === undefined || this.#again || payableAt > this.#now) at = Math.min(at, payableAt);
     if (this.#lingering.size > 0) for (const until of this.#lingering.values()) at = Math.min(at, until);
-    if (hasNews) at = this.#read();
+    if (this.#room.size > 0) at = Math.min(at, this.#held.next);
+    if (hasNews || (this.fails && this.#isFailing())) at = this.#read();
     this.#alarm.set(at);
   }
 
   #checkDrained(): void {
-    if (this.shutdown.isClosed && !this.#refusing && this.#executing === 0 && this.#room.size === 0) this.#finish();
+    if (this.shutdown.isClosed && !this.#refusing && !this.isBusy) this.#finish();
   }
 
   #finish(): void {
@@ -374,7 +625,10 @@ export class LimiterPump implements Lessor {
   #giveUp(error: unknown): void {
     this.#refusing = true;
     this.shutdown.count('aborted', this.#executing - this.#lingering.size);
-    this.shutdown.count('dropped', this.#room.size);
+    this.shutdown.count('dropped', this.#waitingJobs);
+    this.#places?.withdraw();
+    for (const child of [...this.#children]) child.shutdown.close(error);
+    for (const lane of this.#held.takeOver(Infinity)) this.#room.resume(lane);
     for (let ticket = this.#room.first; ticket; ticket = this.#room.first) {
       this.#room.take(ticket);
       ticket.refused(error);
@@ -386,9 +640,33 @@ export class LimiterPump implements Lessor {
     this.#finish();
   }
 
+  /** Whether anything waits or runs, here or below. */
+  get isBusy(): boolean {
+    return this.#executing > 0 || this.#room.size > 0 || this.#children.size > 0;
+  }
+
+  /** Whether there is nothing to remember. */
+  get isIdle(): boolean {
+    this.#endPauses();
+    return !this.isBusy && this.#held.isEmpty && this.#rates.isFull(this.#read());
+  }
+
+  get hasLanes(): boolean {
+    return this.#config.lanes.isDeclared;
+  }
+
+  /** What waits here and below. */
+  get #waitingJobs(): number {
+    let jobs = this.#room.size;
+    for (const child of this.#children) jobs += child.#waitingJobs - (child.#places?.size ?? 0);
+    return jobs;
+  }
+
   /** Whether what is to be done depends on the time; when it does not, the clock is left alone. */
   get #isTimed(): boolean {
-    return this.#lingering.size > 0 || (this.#room.size > 0 && (this.#rates.isTimed || this.#room.isTimed));
+    return (
+      this.#lingering.size > 0 || (this.#room.size > 0 && (this.#rates.isTimed || this.#room.isTimed || !this.#held.isEmpty || this.fails))
+    );
   }
 
   /** Looks at the clock; everything until the next look happens at that time. */

@@ -4,6 +4,9 @@ import type { Lane } from '../lanes.js';
 import type { LimiterConfig } from './limiter-options.js';
 import type { Ticket } from './limiter-tickets.js';
 
+/** What levels and costs may differ by without meaning anything. */
+const ROUNDING = 1e-6;
+
 /** Everybody who waits for a lease: in which order, how many at most, and for how long. */
 export class WaitingRoom {
   readonly #lanes: readonly Lane[];
@@ -30,6 +33,49 @@ export class WaitingRoom {
   get lead(): Ticket | undefined {
     const lane = this.#queue.lead();
     return lane === -1 ? undefined : this.#queue.peek(lane);
+  }
+
+  /** Nobody in the lane has a turn until `resume`. */
+  pause(lane: number): void {
+    this.#queue.pause(lane);
+  }
+
+  resume(lane: number): void {
+    this.#queue.resume(lane);
+  }
+
+  isPaused(lane: number): boolean {
+    return this.#queue.isPaused(lane);
+  }
+
+  /** Who is next in a lane. */
+  head(lane: number): Ticket | undefined {
+    return this.#queue.peek(lane);
+  }
+
+  /** How many wait in a lane. */
+  count(lane: number): number {
+    return this.#queue.count(lane);
+  }
+
+  /**
+   * How many of those who wait could be paid from so many requests and tokens, in the order of the lanes: a slot is all they need. What a
+   * bidder wants is not known before its turn, and counts as one token.
+   */
+  payable(requests: number, tokens: number): number {
+    let [requestsLeft, tokensLeft, payable] = [requests, tokens, 0];
+    let isEnough = true;
+    for (let lane = 0; lane < this.#lanes.length && (isEnough as boolean); lane++) {
+      if (this.isPaused(lane)) continue;
+      this.#queue.scanFresh(lane, ({ wish }) => {
+        requestsLeft -= wish.requests;
+        tokensLeft -= wish.tokens ?? 1;
+        isEnough = requestsLeft >= -ROUNDING && tokensLeft >= -ROUNDING;
+        if (isEnough) payable++;
+        return isEnough;
+      });
+    }
+    return payable;
   }
 
   /** The most urgent one; undefined when nobody waits. */

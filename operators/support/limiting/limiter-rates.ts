@@ -1,5 +1,8 @@
+import type { RateLesson, RateUnit } from '../../kernel/rate-lesson.js';
+import { SlidingWindow } from '../../kernel/sliding-window.js';
 import { TokenBucket } from '../../kernel/token-bucket.js';
 import { ItemTooHeavyError } from '../errors.js';
+import type { LimiterLease } from './limiter-lease.js';
 import type { LimiterConfig } from './limiter-options.js';
 import { NAME } from './limiter-options.js';
 import type { LimiterLimits } from './limiter-types.js';
@@ -7,16 +10,34 @@ import type { LimiterLimits } from './limiter-types.js';
 /** A limit that has to do with time. */
 export type TimedLimit = 'pause' | 'requestsPerMinute' | 'tokensPerMinute';
 
+/** How a rate is counted. */
+type Meter = TokenBucket | SlidingWindow;
+
+/** What was spent since a request was sent, as far as it was counted. */
+export interface Spending extends Readonly<Record<RateUnit, number>> {
+  readonly sentAt: number;
+  /** For how long it was counted. */
+  readonly spanMs: number;
+}
+
 /** The two rates, and the pauses the other side asks for. */
 export class Rates {
   readonly #config: LimiterConfig;
-  #requests: TokenBucket | undefined;
-  #tokens: TokenBucket | undefined;
+  #requests: Meter | undefined;
+  #tokens: Meter | undefined;
   #pausedUntil = -Infinity;
+  #limits: Required<LimiterLimits>;
+  #lesson: RateLesson | undefined;
+  /** Everything paid so far. */
+  #requestsPaid = 0;
+  #tokensPaid = 0;
+  /** When the first was. */
+  #paidSince = Infinity;
 
   constructor(config: LimiterConfig, now: number) {
     this.#config = config;
-    this.setLimits(config.limits, now);
+    this.#limits = config.limits;
+    this.#setRates(now);
   }
 
   /** Whether anything here depends on the time; when nothing does, nobody has to look at the clock. */
@@ -25,12 +46,63 @@ export class Rates {
   }
 
   get tokenCapacity(): number {
-    return this.#tokens?.capacity ?? Infinity;
+    return this.#config.borrows ? (this.#tokens?.capacity ?? Infinity) : this.#capacity(this.#limits.tokensPerMinute);
   }
 
-  setLimits({ requestsPerMinute, tokensPerMinute }: Required<LimiterLimits>, now: number): void {
-    this.#requests = this.#bucket(requestsPerMinute, this.#requests, now);
-    this.#tokens = this.#bucket(tokensPerMinute, this.#tokens, now);
+  get requestCapacity(): number {
+    return this.#config.borrows ? (this.#requests?.capacity ?? Infinity) : this.#capacity(this.#limits.requestsPerMinute);
+  }
+
+  setLimits(limits: Required<LimiterLimits>, now: number): void {
+    this.#limits = limits;
+    this.#setRates(now);
+  }
+
+  /** Keeps to what was learned, as far as the limits allow. */
+  adopt(lesson: RateLesson, now: number): void {
+    this.#lesson = lesson;
+    this.#setRates(now);
+  }
+
+  /** The rate in force, before the headroom. */
+  perMinute(unit: RateUnit): number {
+    return this.#limit(unit) * (this.#lesson?.share ?? 1);
+  }
+
+  /** Takes away what is saved up beyond so much. */
+  lower(unit: RateUnit, most: number, now: number): void {
+    const meter = unit === 'requests' ? this.#requests : this.#tokens;
+    const excess = meter ? meter.level(now) - most : 0;
+    if (excess > 0) meter?.pay(excess, now);
+  }
+
+  /** After a pause of so many ms nothing is to be saved up: whoever was refused is not to come back with everything at once. */
+  empty(pauseMs: number, now: number): void {
+    // A window saves nothing up, and would keep what is taken from it for a minute.
+    if (this.#config.isSliding) return;
+    for (const unit of ['requests', 'tokens'] as const) this.lower(unit, -this.comesIn(unit, pauseMs), now);
+  }
+
+  /** What comes in within so many ms; 0 where there is no rate. */
+  comesIn(unit: RateUnit, spanMs: number): number {
+    const perMinute = this.perMinute(unit) * this.#config.headroom;
+    return perMinute === Infinity ? 0 : (perMinute * spanMs) / 60_000;
+  }
+
+  /** Notes on a lease that was just paid what had been paid until then. */
+  stamp(lease: LimiterLease): void {
+    lease.requestsPaid = this.#requestsPaid;
+    lease.tokensPaid = this.#tokensPaid;
+  }
+
+  /** What was spent since the lease was paid. Before anything here depended on the time, nothing was counted. */
+  spentSince({ grantedAt, requestsPaid, tokensPaid }: LimiterLease, now: number): Spending {
+    return {
+      sentAt: grantedAt,
+      spanMs: Math.max(0, now - Math.max(grantedAt, this.#paidSince)),
+      requests: this.#requestsPaid - requestsPaid,
+      tokens: this.#tokensPaid - tokensPaid,
+    };
   }
 
   /** What is saved up. */
@@ -45,6 +117,11 @@ export class Rates {
   /** The share of what can be saved up that has been spent, 0 to 1; 1 during a pause. */
   load(now: number): number {
     return now < this.#pausedUntil ? 1 : Math.min(1, Math.max(spent(this.#requests, now), spent(this.#tokens, now)));
+  }
+
+  /** Whether nothing has been spent that has not come back, and nothing is paused. */
+  isFull(now: number): boolean {
+    return this.load(now) <= 0;
   }
 
   /** How much longer everything is paused, in ms. */
@@ -71,32 +148,60 @@ export class Rates {
     return Math.max(this.#pausedUntil, this.#requests?.payableAt(requests, now) ?? now, this.#tokens?.payableAt(tokens, now) ?? now, now);
   }
 
-  /** Negative amounts are given back. */
   pay(requests: number, tokens: number, now: number): void {
+    this.#requestsPaid += requests;
+    this.#tokensPaid += tokens;
+    if (this.#paidSince === Infinity) this.#paidSince = now;
     this.#requests?.pay(requests, now);
     this.#tokens?.pay(tokens, now);
+  }
+
+  /** Changes what was paid then; negative amounts are given back. */
+  correct(requests: number, tokens: number, paidAt: number, now: number): void {
+    this.#requestsPaid += requests;
+    this.#tokensPaid += tokens;
+    this.#requests?.correct(requests, paidAt, now);
+    this.#tokens?.correct(tokens, paidAt, now);
   }
 
   /** The error for a job that can never be paid, when nothing may be borrowed. */
   tooHeavy(requests: number, tokens: number): ItemTooHeavyError | undefined {
     if (this.#config.borrows) return undefined;
     if (tokens > this.tokenCapacity) return new ItemTooHeavyError(NAME, tokens, this.tokenCapacity);
-    const most = this.#requests?.capacity ?? Infinity;
-    return requests > most ? new ItemTooHeavyError(NAME, requests, most) : undefined;
+    return requests > this.requestCapacity ? new ItemTooHeavyError(NAME, requests, this.requestCapacity) : undefined;
   }
 
-  #bucket(perMinute: number, current: TokenBucket | undefined, now: number): TokenBucket | undefined {
-    if (perMinute === Infinity) return undefined;
-    const rate = perMinute * this.#config.headroom;
+  #setRates(now: number): void {
+    this.#requests = this.#meter('requests', this.#requests, now);
+    this.#tokens = this.#meter('tokens', this.#tokens, now);
+  }
+
+  #limit(unit: RateUnit): number {
+    const { requestsPerMinute, tokensPerMinute } = this.#limits;
+    return Math.min(unit === 'requests' ? requestsPerMinute : tokensPerMinute, this.#lesson?.perMinute(unit) ?? Infinity);
+  }
+
+  #capacity(perMinute: number): number {
+    const { headroom, isSliding, burstSeconds } = this.#config;
+    const rate = perMinute * headroom;
     // A slow rate must still be able to save up one whole request.
-    const capacity = Math.max(1, (rate / 60) * this.#config.burstSeconds);
-    if (current === undefined) return new TokenBucket(rate, capacity, now);
+    return Math.max(1, isSliding ? rate : (rate / 60) * burstSeconds);
+  }
+
+  #meter(unit: RateUnit, current: Meter | undefined, now: number): Meter | undefined {
+    const limit = this.#limit(unit);
+    if (limit === Infinity) return undefined;
+    const { headroom, isSliding } = this.#config;
+    const rate = this.perMinute(unit) * headroom;
+    // Going slower for a while is no reason to make smaller batches.
+    const capacity = this.#capacity(limit);
+    if (current === undefined) return isSliding ? new SlidingWindow(rate, capacity, now) : new TokenBucket(rate, capacity, now);
     current.resize(rate, capacity, now);
     return current;
   }
 }
 
 /** More than 1 in debt. */
-function spent(bucket: TokenBucket | undefined, now: number): number {
-  return bucket ? 1 - bucket.level(now) / bucket.capacity : 0;
+function spent(meter: Meter | undefined, now: number): number {
+  return meter ? 1 - meter.level(now) / meter.capacity : 0;
 }

@@ -45,8 +45,13 @@ export interface Lease {
   settle(usage: Usage): void;
   /** Frees the slot. `'unused'` says nothing was sent: request and tokens are given back. The error is for those who listen to releases. */
   release(outcome?: Outcome, error?: unknown): void;
-  /** Frees the slot when the promise settles, or after `abortGraceMs`: for work that was given up but cannot be stopped. */
-  releaseAfter(work: PromiseLike<unknown>): void;
+  /**
+   * Frees the slot when the promise settles, or after `abortGraceMs`: for work that was given up but cannot be stopped. An `error`
+   * (it took too long) is then told to those who listen, whatever becomes of the promise.
+   */
+  releaseAfter(work: PromiseLike<unknown>, error?: unknown): void;
+  /** Shows the limiter the response to the request sent under this lease. It knows when that was, and what has been granted since. */
+  observe(response: ResponseLike): void;
 }
 
 export interface LimiterSnapshot {
@@ -56,9 +61,9 @@ export interface LimiterSnapshot {
   readonly executing: number;
   /** Waiting, for whatever reason. */
   readonly queued: number;
-  /** Waiting for the rate (requests, tokens, or a pause the other side asked for). */
+  /** Of those: waiting for the rate (requests, tokens, or a pause the other side asked for), so that a free slot would not help. */
   readonly heldByRate: number;
-  /** Waiting for a slot. */
+  /** Of those: waiting for nothing but a slot. What can be paid now is reckoned in the order of the lanes. */
   readonly heldBySlot: number;
   /** Requests that could be sent at once; Infinity without a limit, negative in debt. */
   readonly requests: number;
@@ -66,6 +71,18 @@ export interface LimiterSnapshot {
   readonly tokens: number;
   /** How much longer everything is paused, in ms. */
   readonly pausedForMs: number;
+  /** The rate in force, before the headroom: the configured or the learned one, whichever is lower. Infinity without. */
+  readonly requestsPerMinute: number;
+  /** The same for tokens. */
+  readonly tokensPerMinute: number;
+}
+
+/** What is known about a response besides itself. */
+export interface ObserveOptions {
+  /** When its request was sent, in ms on the limiter's clock. @defaultValue no earlier than any other request */
+  readonly sentAt?: number;
+  /** The lane that a pause holds back. @defaultValue all of them */
+  readonly lane?: string;
 }
 
 /** What can be changed while the limiter runs. */
@@ -78,9 +95,16 @@ export interface LimiterLimits {
   readonly tokensPerMinute?: number;
 }
 
-export interface LimiterOptions extends LimiterLimits {
+/** Of a limiter under another one. The clock is that of the one above, and so are the lanes, when it has declared any. */
+export interface ChildLimiterOptions extends LimiterLimits {
   /** Seconds of rate that may be saved up and spent at once, 0.001 to 86400. Providers enforce windows well below a minute. @defaultValue 2 */
   readonly burstSeconds?: number;
+  /**
+   * How the rates are counted. `'bucket'` saves up `burstSeconds` of them: steady, exact against providers that count the same way. `'sliding'`
+   * never grants more than a minute's worth in any 60 seconds; it needs `costAboveCapacity: 'reject'` and takes no `burstSeconds`.
+   * @defaultValue 'bucket'
+   */
+  readonly discipline?: 'bucket' | 'sliding';
   /** Share of the rates that is used, so that a provider which counts differently still never refuses. @defaultValue 0.9 */
   readonly headroom?: number;
   /** Lanes, most urgent first. @defaultValue one lane for all */
@@ -95,12 +119,40 @@ export interface LimiterOptions extends LimiterLimits {
   readonly maxWaitMs?: number;
   /** A job that costs more than the bucket can ever hold goes into debt, or is rejected with `ItemTooHeavyError`. @defaultValue 'borrow' */
   readonly costAboveCapacity?: 'borrow' | 'reject';
+  /**
+   * Whether the responses given to `observe` set the rates: the limits they report, what remains of them, and refusals without a reason. With
+   * `false` they only make pauses. @defaultValue true
+   */
+  readonly learn?: boolean;
+  /** Longest pause that is waited for under `longPause: 'fail'`, in ms. @defaultValue Infinity */
+  readonly maxPauseMs?: number;
+  /**
+   * What becomes of jobs in a pause longer than `maxPauseMs`: `'wait'` until it is over, or `'fail'` at once with a `RateLimitError`.
+   * @defaultValue 'wait'
+   */
+  readonly longPause?: 'wait' | 'fail';
   /** How long an aborted promise may keep its slot, in ms. @defaultValue 1000 */
   readonly abortGraceMs?: number;
+  /** Spreads the pauses after refusals without a reason, 0 to 1. @defaultValue `Math.random` */
+  readonly random?: () => number;
   /** Told about `throttled`, `limitChanged`, `dropped` and `drained`. */
   readonly onEvent?: FlowSink;
+}
+
+export interface LimiterOptions extends ChildLimiterOptions {
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
+}
+
+export interface KeyedLimiterOptions extends ChildLimiterOptions {
+  /** Most keys at a time that are in use or have something to remember; a job of one more is refused. @defaultValue 10000 */
+  readonly maxKeys?: number;
+}
+
+/** A job of a keyed limiter: whose limits it takes from. */
+export interface KeyedJob extends LimiterJob {
+  /** Compared as a `Map` compares its keys. */
+  readonly key: unknown;
 }
 
 /** Work that decides what to send only when it gets its permit: the batch grows while it waits. */
@@ -111,6 +163,8 @@ export interface Bidder {
    * One that throws or answers something else is refused with a `CallbackError`.
    */
   bid?(affordable: number): number | undefined;
+  /** Requests wanted, a finite number >= 0; looked at after each bid. One that has it must have it from the start. @defaultValue 1 */
+  readonly requests?: number;
   granted(lease: Lease): void;
   refused(error: unknown): void;
 }
@@ -146,14 +200,25 @@ export interface Limiter extends Handle {
   runAsync<R>(work: (context: LeaseContext) => ObservableInput<R>, job?: LimiterJob): Promise<R>;
   /** Queues work that is formed when its permit comes; what `batchMap` uses. */
   enlist(bidder: Bidder, lane?: string): Place;
-  /** Reads `retry-after` from a 429, 503 or 529 response and pauses. */
-  observe(response: ResponseLike): void;
-  /** Grants nothing for this long, in ms; a shorter pause never ends a longer one. */
-  penalize(pauseMs: number): void;
+  /** Learns from a response: pauses as long as a 429, 503 or 529 asks for, and keeps to the rates that its headers report. */
+  observe(response: ResponseLike, options?: ObserveOptions): void;
+  /** Grants nothing for this long, in ms, or nothing in one lane; a shorter pause never ends a longer one. */
+  penalize(pauseMs: number, lane?: string): void;
   setLimits(limits: LimiterLimits): void;
+  /**
+   * A limiter with limits of its own, whose leases also count here. It gives a lease when both can, and holds nothing while it waits for
+   * one of them. Closing this one closes it.
+   */
+  child(options?: ChildLimiterOptions): Limiter;
+  /** A child for each key, made when its first job comes and forgotten when it has nothing left to remember. */
+  keyed(options?: KeyedLimiterOptions): KeyedLimiter;
   snapshot(): LimiterSnapshot;
   /** Most tokens that can be saved up and granted without going into debt; Infinity without a limit. */
   readonly tokenCapacity: number;
+  /** The same for requests. */
+  readonly requestCapacity: number;
+  /** In a longer pause jobs are refused instead of kept waiting, so nobody needs to wait for its end to try again; Infinity under `longPause: 'wait'`. */
+  readonly longestPauseMs: number;
   /** Whether a job above that may go into debt. */
   readonly borrows: boolean;
   readonly concurrency: number;
@@ -171,4 +236,17 @@ export interface Limiter extends Handle {
    * of your own stays valid until you release it.
    */
   close(): void;
+}
+
+/** Limiters of the same kind, one for each key, under one that all of them share. */
+export interface KeyedLimiter extends Handle {
+  tryAcquire(job: KeyedJob): Lease | undefined;
+  acquire(job: KeyedJob): Observable<Lease>;
+  acquireAsync(job: KeyedJob): Promise<Lease>;
+  run<R>(work: (context: LeaseContext) => ObservableInput<R>, job: KeyedJob): Observable<R>;
+  runAsync<R>(work: (context: LeaseContext) => ObservableInput<R>, job: KeyedJob): Promise<R>;
+  /** The limiter of a key, for whatever takes a `limiter`. It is not forgotten any more. */
+  of(key: unknown): Limiter;
+  /** Keys that are in use or have something to remember. */
+  readonly keys: number;
 }

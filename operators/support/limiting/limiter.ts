@@ -1,15 +1,20 @@
 import type { ObservableInput, Subscription } from 'rxjs';
 import { Observable } from 'rxjs';
-import { parseRetryAfterMs } from '../headers.js';
 import { durationMs, required } from '../options.js';
 import { SignalGroups } from '../signal-groups.js';
 import type { Drained, DrainOptions, ResponseLike } from '../types.js';
+import { amount } from './cost.js';
+import { FlowKeyedLimiter } from './keyed-limiter.js';
+import type { LimiterLease } from './limiter-lease.js';
 import type { JobWish, LimiterConfig, Wish } from './limiter-options.js';
-import { checkJob, jobWish, limiterConfig, NAME } from './limiter-options.js';
+import { checkJob, checkObserved, childConfig, jobWish, limiterConfig, NAME } from './limiter-options.js';
 import { LimiterPump } from './limiter-pump.js';
 import { BidderTicket, PromiseTicket, WorkTicket } from './limiter-tickets.js';
 import type {
   Bidder,
+  ChildLimiterOptions,
+  KeyedLimiter,
+  KeyedLimiterOptions,
   Lease,
   LeaseContext,
   Limiter,
@@ -17,12 +22,29 @@ import type {
   LimiterLimits,
   LimiterOptions,
   LimiterSnapshot,
+  ObserveOptions,
   Place,
   Release,
 } from './limiter-types.js';
 import { passLastValue, runLeased } from './limiter-work.js';
 
 const NO_JOB: LimiterJob = {};
+
+/** Checked with the job. */
+function holderOf({ holder }: LimiterJob): LimiterLease | undefined {
+  return holder as LimiterLease | undefined;
+}
+
+/** That of a bidder whose requests are not always one. */
+function changingWish(lane: number, bidder: Bidder): Wish {
+  return {
+    lane,
+    get requests() {
+      return bidder.requests ?? 1;
+    },
+    tokens: undefined,
+  };
+}
 
 /** What a limiter is asked, in terms of its pump. */
 export class FlowLimiter implements Limiter {
@@ -38,10 +60,10 @@ export class FlowLimiter implements Limiter {
     for (const stop of group.members) stop();
   });
 
-  constructor(options: LimiterOptions) {
-    const config = limiterConfig(options);
+  constructor(options: LimiterOptions, parent?: FlowLimiter) {
+    const config = parent ? childConfig(options, parent.#config) : limiterConfig(options);
     this.#config = config;
-    this.#pump = new LimiterPump(config);
+    this.#pump = new LimiterPump(config, parent && parent.#pump);
     this.#plainWishes = config.lanes.lanes.map((_, lane) => jobWish(lane));
     this.#bidderWishes = config.lanes.lanes.map((_, lane) => ({ lane, requests: 1, tokens: undefined }));
     this.#maxWaitMs = config.maxWaitMs === Infinity ? undefined : config.maxWaitMs;
@@ -63,8 +85,16 @@ export class FlowLimiter implements Limiter {
     return this.#pump.tokenCapacity;
   }
 
+  get requestCapacity(): number {
+    return this.#pump.requestCapacity;
+  }
+
+  get longestPauseMs(): number {
+    return this.#pump.longestPauseMs;
+  }
+
   get borrows(): boolean {
-    return this.#config.borrows;
+    return this.#pump.borrows;
   }
 
   get lanes(): readonly string[] | undefined {
@@ -108,7 +138,7 @@ export class FlowLimiter implements Limiter {
           subscriber.error(signal.reason);
         });
       }
-      this.#pump.admitJob(ticket, wish, waitMs);
+      this.#pump.admitJob(ticket, wish, waitMs, holderOf(job));
       return undefined;
     });
   }
@@ -120,7 +150,7 @@ export class FlowLimiter implements Limiter {
         this.acquire(job).subscribe({ next: resolve, error: reject });
         return;
       }
-      this.#pump.admitJob(new PromiseTicket(wish, resolve, reject), wish, this.#waitMs(job));
+      this.#pump.admitJob(new PromiseTicket(wish, resolve, reject), wish, this.#waitMs(job), holderOf(job));
     });
   }
 
@@ -153,7 +183,7 @@ export class FlowLimiter implements Limiter {
         });
         return;
       }
-      this.#pump.admitJob(new WorkTicket(wish, work, resolve, reject), wish, this.#waitMs(job));
+      this.#pump.admitJob(new WorkTicket(wish, work, resolve, reject), wish, this.#waitMs(job), holderOf(job));
     });
   }
 
@@ -161,7 +191,10 @@ export class FlowLimiter implements Limiter {
     const { granted, refused } = Object(bidder) as Partial<Bidder>;
     required(NAME, 'bidder.granted', granted);
     required(NAME, 'bidder.refused', refused);
-    const ticket = new BidderTicket(this.#bidderWishes[this.#config.lanes.at(lane)] as Wish, bidder);
+    const at = this.#config.lanes.at(lane);
+    if (bidder.requests !== undefined) amount(NAME, 'bidder.requests', bidder.requests);
+    const wish = (bidder.requests === undefined ? this.#bidderWishes[at] : changingWish(at, bidder)) as Wish;
+    const ticket = new BidderTicket(wish, bidder);
     this.#pump.admitBidder(ticket);
     return {
       poke: () => {
@@ -181,18 +214,36 @@ export class FlowLimiter implements Limiter {
     return this.#pump.onRelease(required(NAME, 'listener', listener));
   }
 
-  observe(response: ResponseLike): void {
-    if (response.status !== 429 && response.status !== 503 && response.status !== 529) return;
-    const pauseMs = parseRetryAfterMs(response.headers, this.#config.scheduler.now());
-    if (pauseMs !== undefined) this.penalize(pauseMs);
+  observe(response: ResponseLike, options: ObserveOptions = {}): void {
+    checkObserved(options);
+    this.#pump.observe(response, options.sentAt, this.#laneAt(options.lane));
   }
 
-  penalize(pauseMs: number): void {
-    this.#pump.penalize(pauseMs);
+  penalize(pauseMs: number, lane?: string): void {
+    this.#pump.penalize(pauseMs, this.#laneAt(lane));
   }
 
   setLimits(limits: LimiterLimits): void {
     this.#pump.setLimits(limits);
+  }
+
+  child(options: ChildLimiterOptions = {}): FlowLimiter {
+    return new FlowLimiter(options, this);
+  }
+
+  keyed(options: KeyedLimiterOptions = {}): KeyedLimiter {
+    return new FlowKeyedLimiter(this, options);
+  }
+
+  /** @throws FlowConfigError or LaneUnknownError for a job that nobody could do. */
+  check(job: LimiterJob): void {
+    this.#wish(job);
+    this.#waitMs(job);
+  }
+
+  /** Whether everything is as it was in the beginning. */
+  get isIdle(): boolean {
+    return this.#pump.isIdle;
   }
 
   snapshot(): LimiterSnapshot {
@@ -214,6 +265,11 @@ export class FlowLimiter implements Limiter {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.drain();
+  }
+
+  /** Undefined without a name. */
+  #laneAt(name: string | undefined): number | undefined {
+    return name === undefined ? undefined : this.#config.lanes.at(name);
   }
 
   /** Stops a job when its signal aborts, unless it is over by then. One listener serves all jobs of a signal. */

@@ -9,6 +9,7 @@ import { ask } from '../ask.js';
 import type { Handlers } from '../connect.js';
 import { AttemptTimeoutError, KeyStoppedError, OverflowError } from '../errors.js';
 import type { Bidder, Lease, Place } from '../limiting/limiter-types.js';
+import { SpentLeases } from '../limiting/spent-leases.js';
 import type { Settled } from '../types.js';
 import { isPromise } from '../work.js';
 import { OrderedOutput } from './ordered-output.js';
@@ -40,8 +41,8 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   readonly #outbox = new Ring<Settled<T, R> | R>();
   readonly #ordered: OrderedOutput<Settled<T, R> | R> | undefined;
   readonly #reports: SlotReports | undefined;
-  /** Leases of work that is over, released after its result went out. */
-  readonly #spent = new Ring<Lease>();
+  /** Leases of work that is over. */
+  readonly #spent = new SpentLeases();
   #concurrency: number;
   #place: Place | undefined;
   #enlisting = false;
@@ -224,7 +225,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   #deliver(): void {
     this.#handOut();
     if (this.#failure) this.#to.error(this.#failure.error);
-    this.#spent.shift()?.release();
+    this.#spent.release();
   }
 
   #handOut(): void {
@@ -312,6 +313,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
 
   failed(slot: Slot<T, R>, error: unknown): void {
     if (this.#over) return;
+    slot.failure = { error };
     this.#reports?.failed(slot.index, error);
     if (!this.#config.settles) {
       // The consumer hears of it first; its leaving tears down the inner streams, this one included, as in `mergeMap`.
@@ -329,7 +331,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
 
   /** A slot is free; its lease goes back once the result is out. */
   #free(slot: Slot<T, R>): void {
-    if (slot.lease) this.#spent.push(slot.lease);
+    if (slot.lease) this.#spent.push(slot.lease, slot.failure);
     this.#running.delete(slot);
     this.#lanes.end(slot.lane as KeyLane<T>);
     slot.end();
@@ -385,8 +387,10 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     const now = this.#alarm.now();
     this.#alarmIsSet = false;
     for (let slot = this.#running.first; slot && slot.expiresAt <= now && !this.#over; slot = this.#running.first) {
+      const error = new AttemptTimeoutError(operator, timeoutMs);
+      slot.failure = { error };
       slot.letGo();
-      this.failed(slot, new AttemptTimeoutError(operator, timeoutMs));
+      this.failed(slot, error);
     }
     const { first } = this.#running;
     if (this.#over || !first) return;
@@ -446,7 +450,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
       this.#ordered?.clear();
       this.#reports?.left(this.#running.length + this.#lanes.queued);
       this.#lanes.clear();
-      for (let lease = this.#spent.shift(); lease; lease = this.#spent.shift()) lease.release();
+      this.#spent.releaseAll();
       // A subscription of its own, because it goes on to the next when a teardown throws.
       const all = new Subscription();
       for (let slot = this.#running.first; slot; slot = slot.next) all.add(this.#giveUp(slot));

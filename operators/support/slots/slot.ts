@@ -46,6 +46,8 @@ export class Slot<T, R> implements Linked<Slot<T, R>> {
   lease: Lease | undefined = undefined;
   /** The last value of an Observable. */
   value: R | undefined = undefined;
+  /** Why its work failed. */
+  failure: { readonly error: unknown } | undefined = undefined;
   expiresAt = Infinity;
   /** False once its work was given up: a promise may still call back, and somebody may look at the signal. */
   isReusable = true;
@@ -103,15 +105,15 @@ export class Slot<T, R> implements Linked<Slot<T, R>> {
 
   /** Gives the work up. A promise goes on, and keeps its permit for a while. */
   letGo(): void {
-    const { lease } = this;
+    const { lease, failure } = this;
     this.lease = undefined;
     this.isReusable = false;
     try {
       this.leave();
     } finally {
       this.#aborter().abort();
-      if (this.#promise) lease?.releaseAfter(this.#promise);
-      else lease?.release('cancelled');
+      if (this.#promise) lease?.releaseAfter(this.#promise, failure?.error);
+      else lease?.release(failure ? 'error' : 'cancelled', failure?.error);
     }
   }
 
@@ -121,6 +123,7 @@ export class Slot<T, R> implements Linked<Slot<T, R>> {
     this.item = undefined;
     this.lease = undefined;
     this.value = undefined;
+    this.failure = undefined;
     this.#inner = undefined;
     this.#promise = undefined;
     if (!this.isReusable) return;

@@ -1,0 +1,237 @@
+import { EMPTY, expand, map, mergeMap, of, take, timer } from 'rxjs';
+import { createBreaker } from '../../operators/create-breaker.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { PolicyOptions } from '../../operators/policy.js';
+import { policy } from '../../operators/policy.js';
+import { AttemptTimeoutError, BreakerOpenError, CallbackError, DeadlineError } from '../../operators/support/errors.js';
+import type { MarbleSpec, SpecKit } from '../spec.js';
+
+const busy = Object.assign(new Error('status 503'), { status: 503 });
+const refused = Object.assign(new Error('status 401'), { status: 401 });
+
+/** Attempt 1 is the inner stream `first`, then `second` and `third`. */
+const NAMES = ['first', 'second', 'third'];
+const tried = (options: PolicyOptions<string> = {}) => ({ inner }: SpecKit) =>
+  policy<string>({ retry: steady, ...options })(({ attempt }) => inner(NAMES[attempt - 1] ?? ''));
+
+/** Pauses of 2, 4, … ms. */
+const steady = { initialMs: 2, jitter: 'none' } as const;
+
+const spec = (given: Omit<MarbleSpec, 'operator' | 'inputs'>): MarbleSpec => ({ operator: 'policy', inputs: {}, ...given });
+
+export const specs: readonly MarbleSpec[] = [
+  spec({
+    title: 'tries again after a pause that doubles',
+    label: "policy({ retry: { initialMs: 2, jitter: 'none' } })(call)",
+    inners: { first:         '-#',
+              second:           '-#',
+              third:                 '-(c|)' },
+    subscriptions: { first:  '^!',
+                     second: '---^!',
+                     third:  '--------^!' },
+    expected:                '---------(c|)',
+    error: busy,
+    cover: true,
+    build: tried(),
+  }),
+  spec({
+    title: 'gives up after three attempts, with the last error',
+    shows: 'error',
+    label: "policy({ retry: { initialMs: 2, jitter: 'none' } })(call)",
+    inners: { first:         '-#', second: '-#', third: '-#' },
+    subscriptions: { first:  '^!', second: '---^!', third: '--------^!' },
+    expected:                '---------#',
+    error: busy,
+    build: tried(),
+  }),
+  spec({
+    title: 'does not try again what cannot get better',
+    label: 'policy()(call)',
+    inners: { first:         '-#', second: '(b|)' },
+    subscriptions: { second: [] },
+    expected:                '-#',
+    error: refused,
+    build: tried(),
+  }),
+  spec({
+    title: 'does not try again once a value has been handed on',
+    label: 'policy()(call)',
+    inners: { first:         'a-b#', second: '(c|)' },
+    subscriptions: { second: [] },
+    expected:                'a-b#',
+    error: busy,
+    build: tried(),
+  }),
+  spec({
+    title: 'cuts off an attempt that takes too long, and tries again',
+    label: "policy({ attemptTimeoutMs: 4, retry: { initialMs: 2, jitter: 'none' } })(call)",
+    inners: { first:         '-',
+              second:              '--(b|)' },
+    subscriptions: { first:  '^---!',
+                     second: '------^-!' },
+    expected:                '--------(b|)',
+    build: tried({ attemptTimeoutMs: 4 }),
+  }),
+  spec({
+    title: 'does not repeat what may have had its effect',
+    label: 'policy({ attemptTimeoutMs: 4, idempotent: false })(call)',
+    inners: { first:         '-', second: '(b|)' },
+    subscriptions: { first:  '^---!', second: [] },
+    expected:                '----#',
+    error: new AttemptTimeoutError('policy', 4),
+    build: tried({ attemptTimeoutMs: 4, idempotent: false }),
+  }),
+  spec({
+    title: 'ends everything at the deadline',
+    label: 'policy({ deadlineMs: 6 })(call)',
+    inners: { first:         '---------(a|)' },
+    subscriptions: { first:  '^-----!' },
+    expected:                '------#',
+    error: new DeadlineError('policy', 6, 6),
+    build: tried({ deadlineMs: 6 }),
+  }),
+  spec({
+    title: 'gives up at once when the next pause goes beyond the deadline',
+    label: "policy({ deadlineMs: 6, retry: { initialMs: 9, jitter: 'none' } })(call)",
+    inners: { first:         '-#', second: '(b|)' },
+    subscriptions: { second: [] },
+    expected:                '-(l|)',
+    error: busy,
+    values: { l: 'DeadlineError after 1 ms, because of status 503' },
+    build: tried({
+      deadlineMs: 6,
+      retry: { initialMs: 9, jitter: 'none' },
+      fallback: (error) => {
+        const { name, elapsedMs, cause } = error as DeadlineError;
+        return of(`${name} after ${String(elapsedMs)} ms, because of ${(cause as Error).message}`);
+      },
+    }),
+  }),
+  spec({
+    title: 'refuses the call while the breaker is open, without making it',
+    label: 'policy({ breaker })(call), the breaker is open',
+    inners: { first:         '(a|)' },
+    subscriptions: { first: [] },
+    expected:                '#',
+    error: new BreakerOpenError('createBreaker', Infinity),
+    build: (kit) => {
+      const breaker = createBreaker();
+      breaker.trip();
+      return tried({ breaker })(kit);
+    },
+  }),
+  spec({
+    title: 'answers with the fallback when everything else has failed',
+    label: 'policy({ retry: false, fallback })(call)',
+    inners: { first:         '-#', instead: '-f-g|' },
+    expected:                '--f-g|',
+    subscriptions: { instead: '-^---!' },
+    error: busy,
+    build: (kit) => tried({ retry: false, fallback: () => kit.inner('instead') })(kit),
+  }),
+  spec({
+    title: 'holds no slot during a pause: others go first',
+    label: 'policy({ limiter })(call) beside another call; one slot',
+    inners: { first:         '-#',
+              other:          '--(o|)',
+              second:           '--(b|)' },
+    subscriptions: { first:  '^!',
+                     other:  '-^-!',
+                     second: '---^-!' },
+    expected:                '-----(b|)',
+    error: busy,
+    build: (kit) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const call = tried({ limiter })(kit);
+      timer(1).pipe(mergeMap(() => limiter.run(() => kit.inner('other')))).subscribe();
+      return call;
+    },
+  }),
+  spec({
+    title: 'makes one attempt when that answers',
+    shows: 'one',
+    label: 'policy()(call)',
+    inners: { first:         '--(a|)' },
+    expected:                '--(a|)',
+    build: tried(),
+  }),
+  spec({
+    title: 'hands on every value as it comes',
+    shows: 'many',
+    label: 'policy()(call)',
+    inners: { first:         'a--b-c|' },
+    expected:                'a--b-c|',
+    build: tried(),
+  }),
+  spec({
+    title: 'completes with work that has nothing to say',
+    shows: 'empty',
+    label: 'policy()(call)',
+    inners: { first:         '--|' },
+    expected:                '--|',
+    build: tried(),
+  }),
+  spec({
+    title: 'waits for work that never ends, when it may take for ever',
+    shows: 'never',
+    label: 'policy({ attemptTimeoutMs: Infinity })(call)',
+    inners: { first:         '-' },
+    subscriptions: { first:  '^ 99s !' },
+    expected:                '-',
+    unsub:                   '^ 99s !',
+    build: tried({ attemptTimeoutMs: Infinity }),
+  }),
+  spec({
+    title: 'stops the attempt when the consumer leaves',
+    shows: 'early leave',
+    label: 'policy()(call)',
+    inners: { first:         '------(a|)' },
+    subscriptions: { first:  '^--!' },
+    expected:                '----',
+    unsub:                   '^--!',
+    build: tried(),
+  }),
+  spec({
+    title: 'makes no further attempt when the consumer leaves during a pause',
+    label: "policy({ retry: { initialMs: 4, jitter: 'none' } })(call)",
+    inners: { first:         '-#', second: '(b|)' },
+    subscriptions: { first:  '^!', second: [] },
+    expected:                '----',
+    unsub:                   '^--!',
+    error: busy,
+    build: tried({ retry: { initialMs: 4, jitter: 'none' } }),
+  }),
+  spec({
+    title: 'errors when the source of randomness breaks',
+    shows: 'throwing callback',
+    label: 'policy({ random: throws })(call)',
+    expected:                '-#',
+    error: new CallbackError('policy', 'random', 'threw', busy),
+    build: ({ watch }) => {
+      const fails = timer(1).pipe(map(() => { throw busy; }));
+      return policy({ random: () => { throw busy; } })(() => watch('first', fails));
+    },
+  }),
+  spec({
+    title: 'leaves synchronous work as soon as the consumer has enough',
+    shows: 'synchronous source',
+    label: 'policy()(call), take(1)',
+    inners: { first:         '(abc|)' },
+    subscriptions: { first:  '(^!)' },
+    expected:                '(a|)',
+    synchronous: ['first'],
+    build: (kit) => tried()(kit).pipe(take(1)),
+  }),
+  spec({
+    title: 'starts afresh for a consumer that subscribes again from inside its own answer',
+    shows: 're-entrant source',
+    label: 'policy()(call), the consumer answers a by subscribing again, once',
+    inners: { first:         '--(a|)' },
+    subscriptions: { first: ['^-!', '--^-!'] },
+    expected:                '--a-(a|)',
+    build: (kit) => {
+      const call = tried()(kit);
+      return call.pipe(expand((_answer, index) => (index === 0 ? call : EMPTY)));
+    },
+  }),
+];

@@ -1,0 +1,126 @@
+import type { BackoffOptions } from './backoff.js';
+import { backoffDelayMs } from './backoff.js';
+
+/** What a rate counts. */
+export type RateUnit = 'requests' | 'tokens';
+
+/** What a response says about one limit of the account. Whatever it does not say, or says unusably, is undefined. */
+export interface RateReport {
+  readonly unit: RateUnit;
+  /** Most in one window, > 0. */
+  readonly limit: number | undefined;
+  /** What was left of it, >= 0. */
+  readonly remaining: number | undefined;
+  /** Time until all of it is there again (not until the next request may be sent), in ms, >= 0. */
+  readonly resetMs: number | undefined;
+  /** How long the window is, in ms, > 0; undefined when it is a minute as far as anybody knows. */
+  readonly windowMs: number | undefined;
+}
+
+const MINUTE_MS = 60_000;
+
+/** Pauses after a refusal that does not say how long to wait; never near 0, because a pause is what ends an epoch. */
+const BACKOFF: BackoffOptions = { initialMs: 200, factor: 2, maxMs: 20_000, jitter: 'equal' };
+
+/** A probe has to come now and then: what is slower than a sixteenth is left to the pauses. */
+const LEAST_SHARE = 1 / 16;
+
+/**
+ * What the responses of a provider teach about the account's rates. It is told the time and what was answered, and says how fast to go, how
+ * much may still be spent, and how long to pause.
+ *
+ * - **How fast.** The limit that was reported last, up or down. Whoever configured a lower one keeps to that.
+ * - **How much.** `remaining` can only lower what is saved up, never raise it, and never brings it into debt.
+ * - **Refused without a reason.** All answers to what was sent before the pause are one epoch: it halves the rates once. Successes bring them
+ *   back in equal steps, within a minute.
+ *
+ * Source: additive increase, multiplicative decrease (Chiu and Jain, 1989), once per epoch as in TCP NewReno.
+ */
+export class RateLesson {
+  readonly #perMinute: Record<RateUnit, number> = { requests: Infinity, tokens: Infinity };
+  /** When the request was sent whose report was taken over last. */
+  #newestSentAt = -Infinity;
+  #share = 1;
+  /** Up to when successes have been counted. */
+  #countedUntil = -Infinity;
+  /** The end of the last pause made here: what was sent before belongs to an epoch that has had its effect. */
+  #epochEndsAt = -Infinity;
+  #pauseMs = 0;
+  #epochs = 0;
+
+  /** The reported limit, per minute; Infinity when nothing was said. */
+  perMinute(unit: RateUnit): number {
+    return this.#perMinute[unit];
+  }
+
+  /** The part of the rates that is to be used: 1, and less after refusals without a reason. */
+  get share(): number {
+    return this.#share;
+  }
+
+  /** Takes over the limits that a response reports. False when a newer request has been answered: what an older one says is out of date. */
+  report(sentAt: number, reports: readonly RateReport[]): boolean {
+    if (sentAt < this.#newestSentAt) return false;
+    this.#newestSentAt = sentAt;
+    for (const unit of ['requests', 'tokens'] as const) {
+      const rates = reports.flatMap((report) =>
+        report.unit === unit && report.limit !== undefined ? ratePerMinute(report, report.limit) : [],
+      );
+      if (rates.length > 0) this.#perMinute[unit] = Math.min(...rates);
+    }
+    return true;
+  }
+
+  /**
+   * A request was refused and nobody said for how long. Answers the pause that is to begin now, in ms, and halves the rates; undefined when the
+   * request belongs to an epoch that has had its pause. `random01` is a number from 0 to 1.
+   */
+  refused(sentAt: number, now: number, random01: number): number | undefined {
+    if (sentAt < this.#epochEndsAt) return undefined;
+    // Refused again soon after the pause: it was too short.
+    this.#epochs = sentAt - this.#epochEndsAt <= this.#pauseMs ? this.#epochs + 1 : 1;
+    this.#pauseMs = backoffDelayMs(this.#epochs, BACKOFF, random01);
+    this.#epochEndsAt = this.#countedUntil = now + this.#pauseMs;
+    this.#share = Math.max(LEAST_SHARE, this.#share / 2);
+    return this.#pauseMs;
+  }
+
+  /** A request has succeeded: the rates go up by the part of a minute that has passed since the last one did. */
+  succeeded(sentAt: number, now: number): void {
+    if (this.#share === 1 || sentAt < this.#epochEndsAt) return;
+    this.#share = Math.min(1, this.#share + Math.max(0, now - this.#countedUntil) / MINUTE_MS);
+    this.#countedUntil = now;
+  }
+}
+
+/**
+ * The most that may be saved up of a unit, according to reports just taken over; Infinity when they do not say. `spent` is what was spent
+ * since the request that was answered was sent, itself not included, and `refilled` what has come in since at our own rate.
+ *
+ * The provider counts a request when it comes in. Requests sent before this one are in its number, answered or not; one that was sent after
+ * may be or not, and is taken as not yet counted. So while it is on its way it may be taken off twice, which errs on the safe
+ * side. The answer is never below 0: the next request is one interval of the rate away at most, however often this happens, and nothing
+ * ever waits for a debt that only exists on paper.
+ */
+export function mostLeft(reports: readonly RateReport[], unit: RateUnit, spent: number, refilled: number): number {
+  let remaining = Infinity;
+  for (const report of reports) if (report.unit === unit) remaining = Math.min(remaining, report.remaining ?? Infinity);
+  return Math.max(0, remaining - spent + refilled);
+}
+
+/**
+ * What a report allows per minute, more than 0.
+ *
+ * What comes back per minute is what was used divided by the time until all of it is back. Taken alone that would be wrong by orders of
+ * magnitude where the reset is rounded to whole seconds (1 of 20,000 used, back in 3 s) or is the end of a fixed window. So what remains may be
+ * spent within the minute as well, up to the limit: with a window of a minute that is the limit, however coarse the numbers. Only
+ * the quota of a longer window becomes a lower rate, and only when little of it is left.
+ */
+function ratePerMinute({ remaining, resetMs, windowMs }: RateReport, limit: number): number {
+  if (windowMs !== undefined) {
+    const comesBack = (limit / windowMs) * MINUTE_MS;
+    return Math.min(Math.max(limit, comesBack), (windowMs > MINUTE_MS ? (remaining ?? 0) : 0) + comesBack);
+  }
+  if (remaining === undefined || remaining >= limit || resetMs === undefined || resetMs === 0) return limit;
+  return Math.min(limit, remaining + ((limit - remaining) / resetMs) * MINUTE_MS);
+}

@@ -1,0 +1,168 @@
+import { Ring } from './ring.js';
+
+/** A cost within this of the level is payable: sums of fractions round. */
+const EPSILON = 1e-6;
+
+/** What was paid at one time. */
+interface Entry {
+  at: number;
+  cost: number;
+}
+
+/**
+ * A sliding log: whatever was paid counts for exactly one window, from the time it was paid. In no span of that length is more paid than the
+ * capacity, which a bucket that fills meanwhile cannot promise. Corrections may bring it into debt; that leaves with the entries it is in.
+ *
+ * Keeps an entry for each time something was paid, so with a clock of whole milliseconds 60,000 a minute at most.
+ */
+export class SlidingWindow {
+  #windowMs: number;
+  #capacity: number;
+  #at: number;
+  /** By time, all of them inside the window. */
+  readonly #log = new Ring<Entry>();
+  #used = 0;
+  /** Entries that have left since they were last added up. */
+  #gone = 0;
+  /** How many of the oldest entries the last answer waited for, and their sum: the next answer is near. */
+  #reach = 0;
+  #reachSum = 0;
+  /** The clock was set back from here, so that times up to here may mean two moments. */
+  #blindUntil = -Infinity;
+
+  /** Starts empty. The window is as long as `perMinute` takes to bring in the `capacity`: a minute when they are the same. */
+  constructor(perMinute: number, capacity: number, now: number) {
+    this.#windowMs = windowMs(perMinute, capacity);
+    this.#capacity = capacity;
+    this.#at = now;
+  }
+
+  get capacity(): number {
+    return this.#capacity;
+  }
+
+  /** What may still be paid; negative in debt. */
+  level(now: number): number {
+    this.#catchUp(now);
+    return this.#capacity - this.#used;
+  }
+
+  /** True when the cost can be paid; one above the capacity when the window is empty, one of 0 when there is no debt. */
+  canPay(cost: number, now: number): boolean {
+    return this.#missing(cost, now) <= EPSILON;
+  }
+
+  /** When the cost can be paid if nobody else pays before; `now` when it can be already. */
+  payableAt(cost: number, now: number): number {
+    const missing = this.#missing(cost, now);
+    return missing <= EPSILON ? now : this.#leavesAt(missing - EPSILON / 2);
+  }
+
+  /** Pays without asking; the level may become negative. */
+  pay(cost: number, now: number): void {
+    this.#catchUp(now);
+    const newest = this.#log.length - 1;
+    // An entry of 0 is made as well: it may be corrected.
+    if (this.#log.at(newest)?.at !== now) {
+      this.#log.push({ at: now, cost });
+      this.#used += cost;
+    } else this.#change(newest, cost);
+  }
+
+  /**
+   * Changes what was paid at `paidAt`, as if it had been that much all along. Nothing changes when that has left the window. Of a time at which
+   * nothing is known to have been paid nothing is given back, and what is to be paid more counts from now.
+   */
+  correct(delta: number, paidAt: number, now: number): void {
+    this.#catchUp(now);
+    if (paidAt + this.#windowMs <= now) return;
+    const index = this.#find(paidAt);
+    if (index !== -1) this.#change(index, delta);
+    else if (delta > 0) this.pay(delta, now);
+  }
+
+  /** Changes rate and capacity; what was paid stays paid. */
+  resize(perMinute: number, capacity: number, now: number): void {
+    this.#catchUp(now);
+    this.#windowMs = windowMs(perMinute, capacity);
+    this.#capacity = capacity;
+    this.#forget(now);
+  }
+
+  #change(index: number, delta: number): void {
+    const entry = this.#log.at(index) as Entry;
+    const change = Math.max(delta, -entry.cost);
+    entry.cost += change;
+    this.#used += change;
+    if (index < this.#reach) this.#reachSum += change;
+  }
+
+  /** What has to leave before the cost can be paid; 0 or less when it can be. */
+  #missing(cost: number, now: number): number {
+    return Math.min(cost, this.#capacity) - this.level(now);
+  }
+
+  /** When so much has left. */
+  #leavesAt(amount: number): number {
+    const log = this.#log;
+    while (this.#reachSum < amount && this.#reach < log.length) {
+      this.#reachSum += (log.at(this.#reach) as Entry).cost;
+      this.#reach++;
+    }
+    let last = log.at(this.#reach - 1) as Entry;
+    while (this.#reach > 1 && this.#reachSum - last.cost >= amount) {
+      this.#reachSum -= last.cost;
+      this.#reach--;
+      last = log.at(this.#reach - 1) as Entry;
+    }
+    return last.at + this.#windowMs;
+  }
+
+  /** The place of the entry that was paid then; -1 when there is none, or when it cannot be told. */
+  #find(paidAt: number): number {
+    if (paidAt <= this.#blindUntil) return -1;
+    let low = 0;
+    let high = this.#log.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#log.at(middle) as Entry).at < paidAt) low = middle + 1;
+      else high = middle;
+    }
+    return this.#log.at(low)?.at === paidAt ? low : -1;
+  }
+
+  #catchUp(now: number): void {
+    if (now < this.#at) this.#setBack(this.#at - now);
+    this.#at = now;
+    this.#forget(now);
+  }
+
+  /** The entries go back with the clock, so that each of them has as long to stay as before. */
+  #setBack(byMs: number): void {
+    this.#blindUntil = Math.max(this.#blindUntil, this.#at);
+    for (let i = 0; i < this.#log.length; i++) (this.#log.at(i) as Entry).at -= byMs;
+  }
+
+  #forget(now: number): void {
+    for (let oldest = this.#log.peek(); oldest && oldest.at + this.#windowMs <= now; oldest = this.#log.peek()) {
+      this.#log.shift();
+      this.#used -= oldest.cost;
+      this.#gone++;
+      if (this.#reach === 0) continue;
+      this.#reach--;
+      this.#reachSum -= oldest.cost;
+    }
+    if (this.#gone > this.#log.length) this.#addUp();
+  }
+
+  /** Adding and taking away fractions for days would drift. */
+  #addUp(): void {
+    this.#used = 0;
+    for (let i = 0; i < this.#log.length; i++) this.#used += (this.#log.at(i) as Entry).cost;
+    this.#gone = this.#reach = this.#reachSum = 0;
+  }
+}
+
+function windowMs(perMinute: number, capacity: number): number {
+  return perMinute === Infinity ? 0 : (capacity / perMinute) * 60_000;
+}

@@ -1,0 +1,192 @@
+import type { SchedulerLike } from 'rxjs';
+import { Observable } from 'rxjs';
+import { classifyError } from './classify-error.js';
+import { requiredSignal } from './support/abort.js';
+import { schedulerOption } from './support/alarm.js';
+import { FlowConfigError } from './support/errors.js';
+import type { FlowSink } from './support/events.js';
+import { listener } from './support/events.js';
+import { DEFAULT_LANE } from './support/lanes.js';
+import { jobOption, limiterOption } from './support/limiting/limiter-option.js';
+import type { Limiter, LimiterJob } from './support/limiting/limiter-types.js';
+import { asGiven, callback, checked, durationMs, flag, known, positive, required } from './support/options.js';
+import type { PolicyWork } from './support/policing/attempt.js';
+import type { PolicyLoad } from './support/policing/attempt-loop.js';
+import type { Breaker } from './support/policing/breaker-types.js';
+import type { Fallback } from './support/policing/policy-call.js';
+import { PolicyCall } from './support/policing/policy-call.js';
+import type { RetryOptions } from './support/retry.js';
+import { RETRY_DEFAULTS, retryRule } from './support/retry.js';
+import { SignalGroups } from './support/signal-groups.js';
+import type { Classify } from './support/types.js';
+
+export type { PolicyContext, PolicyWork } from './support/policing/attempt.js';
+export type { Fallback, FallbackContext } from './support/policing/policy-call.js';
+
+export interface PolicyOptions<F = never> {
+  /**
+   * What is answered instead, when everything else has failed before the first value. Throw what you have no answer for. Not asked when
+   * the call was cancelled, and not held to the deadline. @defaultValue none
+   */
+  readonly fallback?: Fallback<F>;
+  /** Longest time from the subscription to the end, in ms; waiting for permits and pauses included. @defaultValue Infinity */
+  readonly deadlineMs?: number;
+  /** Refuses calls while the backend is down. Sees a call as a whole: one outcome, however many attempts it took. @defaultValue none */
+  readonly breaker?: Breaker;
+  /** When and how often a failed attempt is made again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter, a budget of 0.2 */
+  readonly retry?: RetryOptions | false;
+  /** Every attempt takes a permit of its own. @defaultValue none */
+  readonly limiter?: Limiter;
+  /** What each attempt takes from the `limiter`. @defaultValue one request in the last lane */
+  readonly job?: LimiterJob;
+  /** Longest single attempt from its permit to its end, in ms; its signal aborts and it counts as `timeout`. @defaultValue 30000 */
+  readonly attemptTimeoutMs?: number;
+  /** Whether an attempt that timed out may be made again: it may have had its effect. @defaultValue true */
+  readonly idempotent?: boolean;
+  /** Sorts errors into those worth another try and those that are not. @defaultValue `classifyError` */
+  readonly classify?: Classify;
+  /** Told of attempts, retries and results. @defaultValue none */
+  readonly onEvent?: FlowSink;
+  /** Clock and timers. @defaultValue `asyncScheduler` */
+  readonly scheduler?: SchedulerLike;
+  /** Source of jitter, 0 to 1. @defaultValue `Math.random` */
+  readonly random?: () => number;
+}
+
+/** What is different for one call. */
+export interface PolicyCallOptions {
+  /** Ends the call with the signal's reason. */
+  readonly signal?: AbortSignal;
+  /** Fields of the policy's `job` that are different for this call. */
+  readonly job?: LimiterJob;
+  /** @defaultValue what the policy says */
+  readonly idempotent?: boolean;
+}
+
+/** Wraps work; a number in place of the options, as `map` passes along, tells nothing. */
+export type Policy<F = never> = <R>(work: PolicyWork<R>, call?: PolicyCallOptions | number) => Observable<R | F>;
+
+/** What {@link policy} does when an option is left out. */
+export const POLICY_DEFAULTS = {
+  deadlineMs: Infinity,
+  retry: { ...RETRY_DEFAULTS, budget: 0.2 },
+  attemptTimeoutMs: 30_000,
+  idempotent: true,
+} as const;
+
+const NAME = 'policy';
+
+/**
+ * Everything that makes a call survive a bad minute of its backend, in one wrapper, so that the order is always the right one:
+ * fallback > deadline > breaker > retry > limiter > attempt timeout > work.
+ *
+ * ```text marbles/policy
+ *         policy({ retry: { initialMs: 2, jitter: 'none' } })(call)
+ * first   -#
+ * second     -#
+ * third           -(c|)
+ * result  ---------(c|)
+ *         # = Error: status 503
+ * ```
+ *
+ * - **Emits when** the work does: values are handed on as they come.
+ * - **Tries again** what failed as `throttled`, `transient` or `timeout`, until `maxAttempts` (the first included) are used up. Never what was
+ *   cancelled, what has shown its first value already, or, with `idempotent: false`, what has timed out.
+ * - **Waits** between attempts without a slot or a permit; every attempt takes a fresh one. A wait the other side asked for (`retry-after`)
+ *   pauses the limiter for everybody. All calls of one policy share the retry budget: at a time at most 3 of them, or 20 %, try again.
+ * - **Holds at most** nothing; what waits for a permit waits in the limiter.
+ * - **Completes when** the work does.
+ * - **Errors when** there are no more attempts, with the last error as the same object; when the breaker is open (`BreakerOpenError`); at
+ *   the deadline, or as soon as the next pause would go beyond it (`DeadlineError`, its `cause` the last error). A `fallback` is asked first.
+ * - **On unsubscribe** the signal aborts, the permit or the place in the queue is given back, timers are cleared; nobody counts a failure.
+ *
+ * The breaker hears one outcome for all attempts of a call, and nothing of a call that the deadline cut off. Subscribing again is a new call.
+ *
+ * Source: the order is Polly's and resilience4j's; full jitter and the retry budget as in `batchMap`.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range; what it returns throws it for work
+ *   that is no function and for options of a call.
+ * @example
+ * ```ts
+ * import { of, throwError } from 'rxjs';
+ * import { policy } from 'sluice/operators';
+ *
+ * const careful = policy({ retry: { initialMs: 0 }, fallback: () => of('from the cache') });
+ * const seen: string[] = [];
+ * careful(() => of('answer')).subscribe((answer) => seen.push(answer));
+ * careful(() => throwError(() => ({ status: 401 }))).subscribe((answer) => seen.push(answer));
+ * seen; // => ['answer', 'from the cache']
+ * ```
+ * @see {@link batchMap} which does all this for batches, and takes failed ones apart.
+ * @see {@link createBreaker} and {@link createLimiter} for what calls to one backend share.
+ */
+export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
+  const rules = readOptions(options);
+  const load: PolicyLoad = { calls: 0, active: 0, retrying: 0, executing: 0 };
+  const signals = new SignalGroups<(reason: unknown) => void>((group, reason) => {
+    for (const giveUp of group.members) giveUp(reason);
+  });
+
+  return <R>(work: PolicyWork<R>, call?: PolicyCallOptions | number) => {
+    required(NAME, 'work', work);
+    const { signal, job, idempotent } = callOptions(call, rules.limiter);
+    const lane = job?.lane ?? rules.job?.lane ?? DEFAULT_LANE;
+    const own = { job: job ? { ...rules.job, ...job } : rules.job, idempotent: idempotent ?? rules.idempotent, lane, load };
+    return new Observable<R | F>((subscriber) => {
+      if (signal) {
+        if (signal.aborted) {
+          subscriber.error(signal.reason);
+          return;
+        }
+        const group = signals.of(signal);
+        const giveUp = (reason: unknown): void => {
+          subscriber.error(reason);
+        };
+        group.add(giveUp);
+        subscriber.add(() => {
+          group.remove(giveUp);
+        });
+      }
+      new PolicyCall<R, F>({ operator: NAME, ...rules, ...own, id: `p${String(load.calls++)}` }, work, subscriber).start();
+    });
+  };
+}
+
+function readOptions<F>(options: PolicyOptions<F>) {
+  const read = checked(
+    NAME,
+    options,
+    { ...POLICY_DEFAULTS, retry: undefined, classify: classifyError, random: Math.random },
+    {
+      fallback: callback,
+      deadlineMs: durationMs,
+      breaker: isBreaker,
+      retry: asGiven,
+      limiter: (operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
+      job: asGiven,
+      attemptTimeoutMs: positive,
+      idempotent: flag,
+      classify: required,
+      onEvent: listener,
+      scheduler: schedulerOption,
+      random: required,
+    },
+  );
+  jobOption(NAME, read.job, read.limiter);
+  return { ...read, retry: retryRule(NAME, options.retry, POLICY_DEFAULTS.retry.budget) };
+}
+
+function isBreaker(operator: string, option: string, breaker: Breaker | null | undefined): Breaker | undefined {
+  if (breaker === undefined || typeof breaker?.trip === 'function') return breaker;
+  throw new FlowConfigError(operator, option, 'a breaker made by createBreaker', breaker);
+}
+
+function callOptions(call: PolicyCallOptions | number | undefined, limiter: Limiter | undefined): PolicyCallOptions {
+  if (call === undefined || typeof call === 'number') return {};
+  known(NAME, call, ['signal', 'job', 'idempotent'], 'call');
+  const { signal, job, idempotent } = call;
+  if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
+  jobOption(NAME, job, limiter);
+  if (idempotent !== undefined) flag(NAME, 'idempotent', idempotent);
+  return call;
+}

@@ -1,0 +1,307 @@
+import type { MonoTypeOperatorFunction, Subscriber } from 'rxjs';
+import { Observable } from 'rxjs';
+import { Ring } from './kernel/ring.js';
+import { ask } from './support/ask.js';
+import type { Handlers } from './support/connect.js';
+import { connect } from './support/connect.js';
+import { CallbackError, ItemTooHeavyError, OverflowError } from './support/errors.js';
+import type { FlowSink } from './support/events.js';
+import { listener } from './support/events.js';
+import { DEFAULT_LANE } from './support/lanes.js';
+import { checkedCost } from './support/limiting/cost.js';
+import { laneOption, requiredLimiter } from './support/limiting/limiter-option.js';
+import type { Bidder, Cost, Lease, Limiter, LimiterJob, Place } from './support/limiting/limiter-types.js';
+import { asGiven, callback, checked, countFromZero, words } from './support/options.js';
+import { reportDrop } from './support/ready-gate.js';
+import type { Overflow } from './support/types.js';
+
+export interface RateLimitOptions<T> {
+  /** Lane of all items in the limiter. @defaultValue the limiter's last lane */
+  readonly lane?: string;
+  /** Most items waiting; with 0 an item goes on at once or not at all. @defaultValue 1000 */
+  readonly maxQueued?: number;
+  /**
+   * What happens when one item too many has to wait: `'error'` errors the stream, `'dropOldest'` makes room for it, `'dropNewest'` drops
+   * it, and `'latest'` drops all that waits in its favour. @defaultValue 'error'
+   */
+  readonly overflow?: Exclude<Overflow, 'dropLowest'>;
+  /** Called with every item that is dropped for want of room, and why. @defaultValue none */
+  readonly onDrop?: (item: T, policy: 'dropOldest' | 'dropNewest' | 'latest') => void;
+  /**
+   * What an error of the source does to what waits: `'flush'` hands it on as the limiter admits it and errors then, `'abort'` drops it
+   * and errors at once. @defaultValue 'abort'
+   */
+  readonly onSourceError?: 'flush' | 'abort';
+  /** Told of dropped items (`dropped`) and of those that waited when the stream was left (`cancelled`). @defaultValue none */
+  readonly onEvent?: FlowSink;
+}
+
+/** What {@link rateLimit} does when an option is left out. */
+export const RATE_LIMIT_DEFAULTS = { maxQueued: 1000, overflow: 'error', onSourceError: 'abort' } as const;
+
+const NAME = 'rateLimit';
+
+/**
+ * Hands on each item when the limiter admits it, in order.
+ *
+ * ```text marbles/rateLimit
+ * source  -abc-------d--|
+ *         limiter = createLimiter({ requestsPerMinute: 15000, burstSeconds: 0.004 }), rateLimit(limiter)
+ * result  -a---b---c---d|
+ * ```
+ *
+ * - **Emits when** the limiter grants a permit for the oldest item: at once when nothing is in the way. The permit is given back as soon as
+ *   the consumer has returned, so a slot is held only while an item is handed on.
+ * - **Holds at most** `maxQueued` items. They have one place in the limiter's queue, among everybody else's.
+ * - **Drops** what `overflow` says; every dropped item is reported to `onDrop` and as an event.
+ * - **Completes when** the source has completed and nothing waits any more.
+ * - **Errors when** the source errors (with `onSourceError: 'flush'` after what waits), there is no room under `overflow: 'error'`
+ *   (`OverflowError`), an item can never be paid and the limiter does not lend (`ItemTooHeavyError`), `cost` or `onDrop` throws or answers
+ *   something unusable (`CallbackError`), or the limiter is closed (`ClosedError`).
+ * - **On unsubscribe** what waits is dropped, and the place in the limiter's queue is given up. Nothing was charged for it.
+ *
+ * @param limiter - Made by {@link createLimiter}, and shared by whoever uses up the same limits.
+ * @param cost - What an item takes, or how to tell: asked once for each item, when its turn comes. One request and no tokens by default.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when the limiter is none, or the cost or an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { createLimiter, rateLimit } from 'sluice/operators';
+ *
+ * const limiter = createLimiter({ tokensPerMinute: 6000, burstSeconds: 1, headroom: 1 });
+ * const seen: string[] = [];
+ * const subscription = of('to be', 'or not to be', 'that')
+ *   .pipe(rateLimit(limiter, (text) => ({ tokens: 10 * text.length })))
+ *   .subscribe((text) => seen.push(text));
+ * seen; // => ['to be']
+ * limiter.snapshot().heldByRate; // => 1
+ * subscription.unsubscribe();
+ * ```
+ * @see {@link bulkheadMap} and {@link batchMap} with a `limiter` when items are calls: they hold the permit while the call runs.
+ */
+export function rateLimit<T>(
+  limiter: Limiter,
+  cost: Cost | ((item: T) => Cost) = {},
+  options: RateLimitOptions<T> = {},
+): MonoTypeOperatorFunction<T> {
+  const settings = readSettings(limiter, cost, options);
+  return (source) =>
+    new Observable((subscriber) => {
+      const queue = new Queue(settings, subscriber);
+      connect(source, subscriber, queue);
+      // Last, so that nothing comes in any more when it is cleared.
+      subscriber.add(() => {
+        queue.stop();
+      });
+    });
+}
+
+type Settings<T> = ReturnType<typeof readSettings<T>>;
+
+function readSettings<T>(limiter: Limiter, cost: Cost | ((item: T) => Cost), options: RateLimitOptions<T>) {
+  const settings = checked(NAME, options, RATE_LIMIT_DEFAULTS, {
+    lane: asGiven,
+    maxQueued: countFromZero,
+    overflow: words('error', 'dropOldest', 'dropNewest', 'latest'),
+    onDrop: callback,
+    onSourceError: words('flush', 'abort'),
+    onEvent: listener,
+  });
+  requiredLimiter(NAME, limiter);
+  const lane = laneOption(NAME, settings.lane, limiter);
+  if (typeof cost === 'function') return { ...settings, operator: NAME, limiter, lane, cost, job: undefined };
+  const fixed = checkedCost(NAME, cost);
+  const job: LimiterJob = lane === undefined ? { cost: fixed } : { lane, cost: fixed };
+  return { ...settings, operator: NAME, limiter, lane, cost: fixed, job };
+}
+
+/** What waits in one subscription, and its place in the limiter's queue. */
+class Queue<T> implements Handlers<T>, Bidder {
+  readonly #settings: Settings<T>;
+  readonly #to: Subscriber<T>;
+  readonly #queued = new Ring<T>();
+  #place: Place | undefined;
+  /** Whether the limiter is being asked for a place, and may grant it at once. */
+  #isAsking = false;
+  /** An item is being handed on, or about to be: what comes in meanwhile waits. */
+  #isBusy = false;
+  /** What the oldest item costs, once it was asked for. */
+  #cost: Required<Cost> | undefined;
+  /** How the source has ended. */
+  #end: (() => void) | undefined;
+
+  constructor(settings: Settings<T>, to: Subscriber<T>) {
+    this.#settings = settings;
+    this.#to = to;
+  }
+
+  next(item: T): void {
+    const { maxQueued } = this.#settings;
+    const hasToWait = this.#isBusy || this.#place !== undefined;
+    if (hasToWait && this.#queued.length >= maxQueued) {
+      this.#squeezeIn(item);
+      return;
+    }
+    this.#queued.push(item);
+    this.#advance();
+    // Only where nobody may wait, and this one was not admitted at once.
+    if (!this.#isBusy && this.#queued.length > maxQueued) this.#turnAway();
+  }
+
+  error(error: unknown): void {
+    if (this.#settings.onSourceError === 'abort') {
+      this.#to.error(error);
+      return;
+    }
+    this.#end = () => {
+      this.#to.error(error);
+    };
+    this.#advance();
+  }
+
+  complete(): void {
+    this.#end = () => {
+      this.#to.complete();
+    };
+    this.#advance();
+  }
+
+  /** The consumer has left, or the stream has ended. */
+  stop(): void {
+    const count = this.#queued.length;
+    this.#queued.clear();
+    this.#leave();
+    if (count > 0) this.#settings.onEvent?.({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count });
+  }
+
+  // ---- what the limiter asks and says -------------------------------------------------------------------------------
+
+  get requests(): number {
+    return this.#cost === undefined ? 1 : this.#cost.requests;
+  }
+
+  /** @throws CallbackError, ItemTooHeavyError */
+  bid(): number | undefined {
+    
+    const { requests, tokens } = this.#price();
+    const { limiter } = this.#settings;
+    if (!limiter.borrows && tokens > limiter.tokenCapacity) throw new ItemTooHeavyError(NAME, tokens, limiter.tokenCapacity);
+    if (!limiter.borrows && requests > limiter.requestCapacity) throw new ItemTooHeavyError(NAME, requests, limiter.requestCapacity);
+    return tokens;
+  }
+
+  granted(lease: Lease): void {
+    this.#isAsking = false;
+    this.#place = undefined;
+    const isOutermost = !this.#isBusy;
+    this.#isBusy = true;
+    this.#handOn(lease);
+    if (!isOutermost) return;
+    this.#isBusy = false;
+    this.#advance();
+  }
+
+  refused(error: unknown): void {
+    this.#isAsking = false;
+    this.#place = undefined;
+    // The limiter wraps what `bid` throws.
+    this.#to.error(error instanceof CallbackError ? error.cause : error);
+  }
+
+  // ---- the queue ----------------------------------------------------------------------------------------------------
+
+  /** Hands on what can go now; the rest has a place in the limiter's queue when this is over. */
+  #advance(): void {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    try {
+      while (this.#queued.length > 0 && this.#place === undefined && !this.#to.closed) this.#admit();
+    } catch (error) {
+      this.#to.error(error);
+    }
+    this.#isBusy = false;
+    if (this.#queued.length === 0) this.#end?.();
+  }
+
+  /** A place in the queue is only for who has to wait. @throws CallbackError */
+  #admit(): void {
+    const job = this.#job();
+    // Asking for the cost may have made the consumer leave.
+    if (this.#to.closed) return;
+    const lease = this.#settings.limiter.tryAcquire(job);
+    if (lease) this.#handOn(lease);
+    else this.#enlist();
+  }
+
+  #handOn(lease: Lease): void {
+    this.#to.next(this.#shift());
+    lease.release();
+  }
+
+  #enlist(): void {
+    const { limiter, lane } = this.#settings;
+    this.#isAsking = true;
+    const place = limiter.enlist(this, lane);
+    // Granted or refused at once, there is no place to keep.
+    if (this.#isAsking as boolean) this.#place = place;
+    this.#isAsking = false;
+    if (this.#to.closed) this.#leave();
+  }
+
+  #leave(): void {
+    this.#place?.withdraw();
+    this.#place = undefined;
+  }
+
+  #shift(): T {
+    this.#cost = undefined;
+    return this.#queued.shift() as T;
+  }
+
+  /** Takes the item in place of others, or drops it. @throws OverflowError, or CallbackError when `onDrop` throws */
+  #squeezeIn(item: T): void {
+    const { overflow, maxQueued, cost } = this.#settings;
+    if (overflow === 'error') throw new OverflowError(NAME, maxQueued, overflow);
+    if (overflow === 'dropNewest' || maxQueued === 0) {
+      reportDrop(this.#settings, item, overflow);
+      return;
+    }
+    const dropped: T[] = [];
+    do dropped.push(this.#shift());
+    while (overflow === 'latest' && this.#queued.length > 0);
+    this.#queued.push(item);
+    for (const loser of dropped) reportDrop(this.#settings, loser, overflow);
+    if (typeof cost === 'function') this.#place?.poke();
+  }
+
+  /** Drops the only item. @throws as `squeezeIn` */
+  #turnAway(): void {
+    this.#leave();
+    this.#squeezeIn(this.#shift());
+  }
+
+  /** What the oldest item takes. @throws CallbackError */
+  #job(): LimiterJob | undefined {
+    const { job, lane } = this.#settings;
+    if (job !== undefined) return job;
+    const cost = this.#price();
+    return lane === undefined ? { cost } : { lane, cost };
+  }
+
+  /** What the oldest item costs. @throws CallbackError */
+  #price(): Required<Cost> {
+    const { cost } = this.#settings;
+    this.#cost ??= typeof cost === 'function' ? askedCost(cost, this.#queued.peek() as T) : cost;
+    return this.#cost;
+  }
+}
+
+/** @throws CallbackError */
+function askedCost<T>(cost: (item: T) => Cost, item: T): Required<Cost> {
+  const answer = ask(NAME, 'cost', cost, item);
+  try {
+    return checkedCost(NAME, answer);
+  } catch {
+    throw new CallbackError(NAME, 'cost', 'must return `requests` and `tokens`, each left out or a finite number >= 0');
+  }
+}

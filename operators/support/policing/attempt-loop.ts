@@ -1,0 +1,245 @@
+import type { SchedulerLike, Subscriber } from 'rxjs';
+import { isWithinBudget, retryDelayMs } from '../../kernel/backoff.js';
+import { Alarm } from '../alarm.js';
+import { drawnFrom, verdictOrFatal } from '../ask.js';
+import { AttemptTimeoutError, isFlowError } from '../errors.js';
+import type { FlowSink } from '../events.js';
+import type { Lease, Limiter, LimiterJob } from '../limiting/limiter-types.js';
+import type { RetryRule } from '../retry.js';
+import { isRetryable } from '../retry.js';
+import type { Classify, ErrorClass, Verdict } from '../types.js';
+import type { PolicyWork } from './attempt.js';
+import { Attempt } from './attempt.js';
+
+/** What all calls of one policy have under way, for the retry budget. */
+export interface PolicyLoad {
+  calls: number;
+  active: number;
+  retrying: number;
+  executing: number;
+}
+
+/** What the attempts of a call go by. */
+export interface AttemptRules {
+  readonly operator: string;
+  readonly retry: RetryRule | undefined;
+  readonly limiter: Limiter | undefined;
+  readonly job: LimiterJob | undefined;
+  readonly attemptTimeoutMs: number;
+  readonly idempotent: boolean;
+  readonly classify: Classify;
+  readonly scheduler: SchedulerLike;
+  readonly random: () => number;
+  readonly onEvent: FlowSink | undefined;
+  readonly load: PolicyLoad;
+  /** Names the call and its lane in events. */
+  readonly id: string;
+  readonly lane: string;
+}
+
+/**
+ * The attempts of one call, one after the other: each waits for a permit, is cut off after its time and gives its permit back before the
+ * next is even thought of. A pause holds nothing.
+ */
+export class AttemptLoop<R> {
+  readonly #rules: AttemptRules;
+  /** When the whole call is cut off; Infinity when it is not. */
+  readonly #deadlineAt: number;
+  readonly #work: PolicyWork<R>;
+  readonly #to: Subscriber<R>;
+  readonly #alarm: Alarm;
+  /** The one under way, or the last one. */
+  #attempt: Attempt<R> | undefined;
+  #hasAnswered = false;
+  #isRetry = false;
+  /** When the permit of the next attempt was asked for. */
+  #askedAt = 0;
+  /** Attempts begun, refused ones included. */
+  count = 0;
+  /** What the last attempt failed with. */
+  failure: unknown;
+  /** It gave up because the next pause would have gone beyond the deadline. */
+  isOutOfTime = false;
+
+  constructor(rules: AttemptRules, deadlineAt: number, work: PolicyWork<R>, to: Subscriber<R>) {
+    this.#rules = rules;
+    this.#deadlineAt = deadlineAt;
+    this.#work = work;
+    this.#to = to;
+    this.#alarm = new Alarm(rules.scheduler, () => {
+      this.#rang();
+    });
+  }
+
+  /** Asks for a permit and makes the next attempt. */
+  next(): void {
+    const { limiter, job } = this.#rules;
+    this.count += 1;
+    this.#askedAt = this.#alarm.now();
+    if (limiter === undefined) {
+      this.#begin(undefined);
+      return;
+    }
+    try {
+      const waiting = limiter.acquire(job).subscribe({
+        next: (lease) => {
+          this.#begin(lease);
+        },
+        error: (error: unknown) => {
+          this.#refused(error);
+        },
+      });
+      this.#to.add(waiting);
+    } catch (error) {
+      // The limiter does not take such a job.
+      this.#to.error(error);
+    }
+  }
+
+  stop(): void {
+    this.#alarm.clear();
+    this.#endRetry();
+    const attempt = this.#attempt;
+    if (!attempt?.isOpen()) return;
+    attempt.stop();
+    this.#ended(attempt, 'cancelled');
+  }
+
+  #begin(lease: Lease | undefined): void {
+    if (this.#to.closed) {
+      lease?.release('unused');
+      return;
+    }
+    const { attemptTimeoutMs, onEvent, operator, lane, load, id } = this.#rules;
+    const now = this.#alarm.now();
+    const timeoutAt = now + attemptTimeoutMs;
+    const attempt = new Attempt<R>(this.count, now, Math.min(timeoutAt, this.#deadlineAt), now - this.#askedAt, lease);
+    this.#attempt = attempt;
+    load.executing += 1;
+    const { executing } = load;
+    onEvent?.({
+      type: 'attemptStarted',
+      operator,
+      lane,
+      batchId: id,
+      size: 1,
+      weight: 1,
+      attempt: this.count,
+      splitDepth: 0,
+      executing,
+    });
+    // A listener may have made the consumer leave.
+    if (!attempt.isOpen()) return;
+    attempt.start(this.#work, {
+      next: (value) => {
+        this.#hasAnswered = true;
+        this.#to.next(value);
+      },
+      done: () => {
+        attempt.end();
+        this.#ended(attempt, 'ok');
+        this.#to.complete();
+      },
+      failed: (error) => {
+        const verdict = this.#judge(error);
+        attempt.close();
+        this.#over(attempt, error, verdict);
+        attempt.letGo({ error });
+      },
+    });
+    // The deadline of the whole call has a timer of its own.
+    if (attempt.isOpen() && timeoutAt < this.#deadlineAt) this.#alarm.set(timeoutAt);
+  }
+
+  /** The attempt has taken too long, or the pause is over. */
+  #rang(): void {
+    const attempt = this.#attempt;
+    if (!attempt?.isOpen()) {
+      this.next();
+      return;
+    }
+    const error = new AttemptTimeoutError(this.#rules.operator, this.#rules.attemptTimeoutMs);
+    const verdict = this.#judge(error);
+    attempt.cutOff();
+    this.#over(attempt, error, verdict);
+    attempt.letGo({ error });
+  }
+
+  /** What is to be thought of an attempt's error. A wait that was asked for concerns everybody: it begins before the permit goes back. */
+  #judge(error: unknown): Verdict {
+    const verdict = this.#classify(error);
+    // Another limiter or breaker inside the work speaks for itself, not for the backend.
+    if (verdict.retryAfterMs !== undefined && isRetryable(verdict) && !isFlowError(error))
+      this.#rules.limiter?.penalize(verdict.retryAfterMs);
+    return verdict;
+  }
+
+  /** Tells of the error before the permit goes back: whoever gives up other calls for it is not to see them begin first. */
+  #over(attempt: Attempt<R>, error: unknown, verdict: Verdict): void {
+    this.#ended(attempt, verdict.class);
+    if (!this.#to.closed) this.#goOn(error, verdict);
+  }
+
+  /** The limiter gave no permit: nothing was sent, so nothing is learnt about the backend. */
+  #refused(error: unknown): void {
+    this.#goOn(error, this.#classify(error));
+  }
+
+  /** Tries again after a pause, or gives up. */
+  #goOn(error: unknown, verdict: Verdict): void {
+    const { operator, lane, random, retry, onEvent, load } = this.#rules;
+    this.failure = error;
+    this.#alarm.clear();
+    this.#endRetry();
+    if (retry === undefined || !this.#mayRetry(verdict, retry)) {
+      this.#to.error(error);
+      return;
+    }
+    let delayMs: number;
+    try {
+      delayMs = retryDelayMs(this.count, verdict.retryAfterMs, retry, drawnFrom(operator, random));
+    } catch (fault) {
+      this.#to.error(fault);
+      return;
+    }
+    const retryAt = this.#alarm.now() + delayMs;
+    if (retryAt >= this.#deadlineAt) {
+      this.isOutOfTime = true;
+      this.#to.error(error);
+      return;
+    }
+    this.#isRetry = true;
+    load.retrying += 1;
+    onEvent?.({ type: 'retryScheduled', operator, lane, class: verdict.class, size: 1, attempt: this.count + 1, delayMs });
+    if (!this.#to.closed) this.#alarm.set(retryAt);
+  }
+
+  #mayRetry(verdict: Verdict, { maxAttempts, budget }: RetryRule): boolean {
+    const { idempotent, limiter, load } = this.#rules;
+    // What the limiter lets nobody wait for is not waited for here either.
+    if (limiter && (verdict.retryAfterMs ?? 0) > limiter.longestPauseMs) return false;
+    if (this.count >= maxAttempts || this.#hasAnswered || !isRetryable(verdict)) return false;
+    // What has timed out may have had its effect.
+    if (verdict.class === 'timeout' && !idempotent) return false;
+    return isWithinBudget(load.retrying, load.active, budget);
+  }
+
+  #classify(error: unknown): Verdict {
+    const { operator, classify, scheduler } = this.#rules;
+    return verdictOrFatal(operator, classify, error, { size: 1, attempt: this.count, aborted: false, epochMs: scheduler.now() });
+  }
+
+  #endRetry(): void {
+    if (!this.#isRetry) return;
+    this.#isRetry = false;
+    this.#rules.load.retrying -= 1;
+  }
+
+  #ended(attempt: Attempt<R>, outcome: 'ok' | 'cancelled' | ErrorClass): void {
+    const { operator, lane, load, id, onEvent } = this.#rules;
+    load.executing -= 1;
+    if (onEvent === undefined) return;
+    const latencyMs = this.#alarm.now() - attempt.startedAt;
+    onEvent({ type: 'attemptEnded', operator, lane, batchId: id, size: 1, attempt: attempt.attempt, outcome, latencyMs });
+  }
+}

@@ -1,0 +1,126 @@
+import type { ObservableInput } from 'rxjs';
+import { Subscription } from 'rxjs';
+import { LazySignal } from '../abort.js';
+import type { Lease } from '../limiting/limiter-types.js';
+import type { ResponseLike, Usage } from '../types.js';
+import type { Running, WorkObserver } from '../work.js';
+import { startWork } from '../work.js';
+
+/** What the work of a policy is told about its attempt. The functions may be taken out of it. */
+export interface PolicyContext {
+  /** Aborts when the attempt has timed out, the deadline has passed, or nobody wants the result any more. Made on the first look. */
+  readonly signal: AbortSignal;
+  /** 1 on the first attempt. */
+  readonly attempt: number;
+  /** When this attempt is cut off, on the policy's scheduler; Infinity when it is not. */
+  readonly deadlineAt: number;
+  /** How long it has waited for its permit, in ms. */
+  readonly queuedMs: number;
+  /** The attempt's own permit, with a `limiter`; it is released when the attempt ends. */
+  readonly lease: Lease | undefined;
+  /** Replaces the estimated token cost by the real one. */
+  readonly reconcile: (usage: Usage) => void;
+  /** Lets the limiter read `retry-after` from a response. */
+  readonly observe: (response: ResponseLike) => void;
+}
+
+export type PolicyWork<R> = (context: PolicyContext) => ObservableInput<R>;
+
+/** One attempt: what its work is told, what it is listened to with, and how its permit goes back. */
+export class Attempt<R> extends LazySignal implements PolicyContext {
+  readonly #owner = new Subscription();
+  #running: Running | undefined;
+  #isSent = false;
+  #isStarting = false;
+  #isOver = false;
+
+  constructor(
+    readonly attempt: number,
+    readonly startedAt: number,
+    readonly deadlineAt: number,
+    readonly queuedMs: number,
+    readonly lease: Lease | undefined,
+  ) {
+    super();
+  }
+
+  get reconcile(): (usage: Usage) => void {
+    return (usage) => {
+      this.lease?.settle(usage);
+    };
+  }
+
+  get observe(): (response: ResponseLike) => void {
+    return (response) => {
+      this.lease?.observe(response);
+    };
+  }
+
+  /** Neither ended nor stopped. */
+  isOpen(): boolean {
+    return !this.#isOver;
+  }
+
+  start(work: PolicyWork<R>, { next, done, failed }: Required<WorkObserver<R>>): void {
+    this.#isSent = true;
+    this.#isStarting = true;
+    this.#running = startWork(
+      () => work(this),
+      {
+        next: (value) => {
+          if (this.isOpen()) next(value);
+        },
+        done: (value, empty) => {
+          if (this.isOpen()) done(value, empty);
+        },
+        failed: (error) => {
+          if (this.isOpen()) failed(error);
+        },
+      },
+      this.#owner,
+    );
+    this.#isStarting = false;
+    // The work may have made its consumer leave before it returned.
+    if (this.aborted) this.letGo();
+  }
+
+  /** It has ended well. */
+  end(): void {
+    this.close();
+    this.lease?.release('ok');
+  }
+
+  /** It is over; `letGo` gives its permit back. */
+  close(): void {
+    this.#isOver = true;
+    this.#running = undefined;
+  }
+
+  /** Nobody waits for it any more. */
+  stop(): void {
+    this.cutOff();
+    this.letGo();
+  }
+
+  /** The work is told to end; what it says to that is not its answer. `letGo` gives its permit back. */
+  cutOff(): void {
+    this.#isOver = true;
+    this.abort();
+    this.#owner.unsubscribe();
+  }
+
+  /** An Observable has stopped, so its slot is free; a promise that was cut off goes on, and keeps it for a while. */
+  letGo(failure?: { readonly error: unknown }): void {
+    if (!this.#isSent) {
+      this.lease?.release('unused');
+      return;
+    }
+    // Whether it is a promise is only known when it has returned.
+    if (this.#isStarting && failure === undefined) return;
+    this.#running?.cancel();
+    const settled = this.#running?.settled;
+    if (settled !== undefined) this.lease?.releaseAfter(settled, failure?.error);
+    else if (failure) this.lease?.release('error', failure.error);
+    else this.lease?.release('cancelled');
+  }
+}

@@ -1,0 +1,178 @@
+import type { ObservableInput, Subscriber } from 'rxjs';
+import { Observable, Subscription } from 'rxjs';
+import { Alarm } from '../alarm.js';
+import { verdictOrFatal } from '../ask.js';
+import { DeadlineError } from '../errors.js';
+import { StoppableWork } from '../racing/stoppable-work.js';
+import type { ErrorClass } from '../types.js';
+import { startWork } from '../work.js';
+import type { PolicyWork } from './attempt.js';
+import type { AttemptRules } from './attempt-loop.js';
+import { AttemptLoop } from './attempt-loop.js';
+import type { Breaker } from './breaker-types.js';
+
+/** What a fallback is told about the failure. */
+export interface FallbackContext {
+  /** What `classify` makes of the error. */
+  readonly class: ErrorClass;
+  /** Attempts that were made; 0 when the breaker was open. */
+  readonly attempts: number;
+  /** Aborts when nobody wants the result any more. Made on the first look. */
+  readonly signal: AbortSignal;
+}
+
+export type Fallback<F> = (error: unknown, context: FallbackContext) => ObservableInput<F>;
+
+/** What a call of a policy goes by. */
+export interface CallRules<F> extends AttemptRules {
+  readonly fallback: Fallback<F> | undefined;
+  readonly deadlineMs: number;
+  readonly breaker: Breaker | undefined;
+}
+
+/** One call: its attempts behind the breaker, before the deadline, with the fallback behind all of it. */
+export class PolicyCall<R, F> {
+  readonly #rules: CallRules<F>;
+  readonly #work: PolicyWork<R>;
+  readonly #to: Subscriber<R | F>;
+  readonly #alarm: Alarm;
+  readonly #startedAt: number;
+  /** Everything before the fallback. */
+  readonly #tries = new Subscription();
+  #loop: AttemptLoop<R> | undefined;
+  #hasAnswered = false;
+  #isOver = false;
+
+  constructor(rules: CallRules<F>, work: PolicyWork<R>, to: Subscriber<R | F>) {
+    this.#rules = rules;
+    this.#work = work;
+    this.#to = to;
+    this.#alarm = new Alarm(rules.scheduler, () => {
+      this.#tries.unsubscribe();
+      this.#fail(this.#late());
+    });
+    this.#startedAt = this.#alarm.now();
+  }
+
+  start(): void {
+    const { load, breaker, deadlineMs, onEvent, operator, lane } = this.#rules;
+    load.active += 1;
+    onEvent?.({ type: 'accepted', operator, lane, queued: load.active - load.executing });
+    this.#to.add(() => {
+      this.#leave();
+    });
+    const deadlineAt = this.#startedAt + deadlineMs;
+    const attempts = new Observable<R>((subscriber) => {
+      const loop = new AttemptLoop<R>(this.#rules, deadlineAt, this.#work, subscriber);
+      this.#loop = loop;
+      subscriber.add(() => {
+        loop.stop();
+      });
+      loop.next();
+    });
+    startWork<R>(
+      () => (breaker ? breaker.run(() => attempts) : attempts),
+      {
+        next: (value) => {
+          this.#hasAnswered = true;
+          this.#to.next(value);
+        },
+        done: () => {
+          this.#settled('fulfilled');
+          this.#to.complete();
+        },
+        failed: (error) => {
+          this.#fail(this.#loop?.isOutOfTime ? this.#late() : error);
+        },
+      },
+      this.#tries,
+    );
+    if (!this.#isOver) this.#alarm.set(deadlineAt);
+  }
+
+  #fail(error: unknown): void {
+    this.#settled('rejected');
+    const { fallback, operator, classify, scheduler } = this.#rules;
+    // Half an answer is no answer, and another one behind it makes it no better.
+    if (fallback === undefined || this.#hasAnswered || this.#to.closed) {
+      this.#to.error(error);
+      return;
+    }
+    const attempts = this.#loop?.count ?? 0;
+    const verdict = verdictOrFatal(operator, classify, error, {
+      size: 1,
+      attempt: Math.max(1, attempts),
+      aborted: false,
+      epochMs: scheduler.now(),
+    });
+    if (verdict.class === 'cancelled') {
+      this.#to.error(error);
+      return;
+    }
+    const instead = new Instead<F>(verdict.class, attempts, this.#to);
+    this.#to.add(() => {
+      instead.leave();
+    });
+    instead.start(() => fallback(error, instead));
+  }
+
+  #late(): DeadlineError {
+    const { operator, deadlineMs } = this.#rules;
+    return new DeadlineError(operator, deadlineMs, this.#alarm.now() - this.#startedAt, this.#loop?.failure);
+  }
+
+  #leave(): void {
+    if (this.#isOver) return;
+    this.#end();
+    const { onEvent, operator, lane } = this.#rules;
+    this.#tries.unsubscribe();
+    onEvent?.({ type: 'cancelled', operator, lane, count: 1 });
+  }
+
+  #settled(outcome: 'fulfilled' | 'rejected'): void {
+    this.#end();
+    const { onEvent, operator, lane } = this.#rules;
+    if (onEvent === undefined) return;
+    const totalMs = this.#alarm.now() - this.#startedAt;
+    onEvent({ type: 'settled', operator, lane, outcome, attempts: this.#loop?.count ?? 0, totalMs });
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    this.#alarm.clear();
+    this.#rules.load.active -= 1;
+  }
+}
+
+/** The fallback: its values are the result. */
+class Instead<F> extends StoppableWork<F> implements FallbackContext {
+  readonly class: ErrorClass;
+  readonly attempts: number;
+  readonly #to: Subscriber<F>;
+  #isOver = false;
+
+  constructor(failed: ErrorClass, attempts: number, to: Subscriber<F>) {
+    super();
+    this.class = failed;
+    this.attempts = attempts;
+    this.#to = to;
+  }
+
+  next(value: F): void {
+    this.#to.next(value);
+  }
+
+  done(): void {
+    this.#isOver = true;
+    this.#to.complete();
+  }
+
+  failed(error: unknown): void {
+    this.#isOver = true;
+    this.#to.error(error);
+  }
+
+  leave(): void {
+    if (!this.#isOver) this.cancel();
+  }
+}

@@ -1,0 +1,134 @@
+import type { RateReport, RateUnit } from '../kernel/rate-lesson.js';
+import { headerReader, LONGEST_MS } from './headers.js';
+import type { HeadersLike } from './types.js';
+
+/** Reads one header by its lower-case name. */
+type Read = (name: string) => string | undefined;
+
+const SECOND_MS = 1000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+
+const NUMBER = /^\d+(?:\.\d+)?$/;
+
+/** `6m0s`, `1.5s`, `12ms`, `1h2m3.5s`, `1d`: each unit once at most, the largest first. */
+const DURATION =
+  /^(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?(?:(\d+(?:\.\d+)?)[uµμ]s)?$/;
+const UNITS_MS = [DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, 1, 0.001];
+
+/** RFC 3339, with its zone. */
+const TIMESTAMP = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;
+
+/** From here on a number of seconds is a date since 1970 (the year 2001), from there on one of milliseconds. */
+const FIRST_DATE_S = 1e9;
+const FIRST_DATE_MS = 1e12;
+
+/** What comes after `x-ratelimit-limit-`, and the window that it names. */
+const WINDOWS: readonly (readonly [suffix: string, windowMs: number | undefined])[] = [
+  ['', undefined],
+  ['-minute', MINUTE_MS],
+  ['-hour', HOUR_MS],
+  ['-day', DAY_MS],
+];
+
+/**
+ * What a response says about the account's rates, one report for each limit that it names with a number: `x-ratelimit-*` of requests and
+ * tokens (also per `-minute`, `-hour`, `-day`, and of `project-tokens`) and `anthropic-ratelimit-*`. Nonsense, and numbers below 0, are
+ * unknown. Dates need `epochMs`, the time now in ms since 1970, and are unknown when they are more than 25 days from it. Never throws.
+ */
+export function parseRateReports(headers: HeadersLike, epochMs?: number): RateReport[] {
+  const read = headerReader(headers);
+  const reports: (RateReport | undefined)[] = [];
+  for (const [suffix, windowMs] of WINDOWS) {
+    for (const unit of ['requests', 'tokens'] as const) reports.push(xReport(read, unit, unit + suffix, windowMs, epochMs));
+  }
+  reports.push(xReport(read, 'tokens', 'project-tokens', undefined, epochMs));
+  reports.push(anthropicReport(read, 'requests', 'requests', epochMs));
+  reports.push(anthropicReport(read, 'tokens', 'tokens', epochMs) ?? inAndOut(read, epochMs));
+  return reports.filter((report) => report !== undefined);
+}
+
+function xReport(
+  read: Read,
+  unit: RateUnit,
+  of: string,
+  windowMs: number | undefined,
+  epochMs: number | undefined,
+): RateReport | undefined {
+  return reportOf(read, unit, (field) => `x-ratelimit-${field}-${of}`, epochMs, windowMs);
+}
+
+function anthropicReport(read: Read, unit: RateUnit, of: string, epochMs: number | undefined): RateReport | undefined {
+  return reportOf(read, unit, (field) => `anthropic-ratelimit-${of}-${field}`, epochMs);
+}
+
+/** Input and output are limited apart. A job has both, so together they are the rate; when either has run out, nothing can be sent. */
+function inAndOut(read: Read, epochMs: number | undefined): RateReport | undefined {
+  const input = anthropicReport(read, 'tokens', 'input-tokens', epochMs);
+  const output = anthropicReport(read, 'tokens', 'output-tokens', epochMs);
+  if (input === undefined || output === undefined) return input ?? output;
+  const ranOut = input.remaining === 0 || output.remaining === 0;
+  return {
+    unit: 'tokens',
+    limit: sum(input.limit, output.limit),
+    remaining: ranOut ? 0 : sum(input.remaining, output.remaining),
+    resetMs: input.resetMs === undefined || output.resetMs === undefined ? undefined : Math.max(input.resetMs, output.resetMs),
+    windowMs: undefined,
+  };
+}
+
+function reportOf(
+  read: Read,
+  unit: RateUnit,
+  nameOf: (field: string) => string,
+  epochMs: number | undefined,
+  namedMs?: number,
+): RateReport | undefined {
+  const most = amount(read(nameOf('limit')));
+  // A limit of nothing cannot be kept to: whoever says so means that there is none.
+  const limit = most === 0 ? undefined : most;
+  const remaining = amount(read(nameOf('remaining')));
+  if (limit === undefined && remaining === undefined) return undefined;
+  const periodS = amount(read(nameOf('renewalperiod')));
+  return {
+    unit,
+    limit,
+    remaining,
+    resetMs: resetMs(read(nameOf('reset')), epochMs),
+    windowMs: namedMs ?? (periodS ? periodS * SECOND_MS : undefined),
+  };
+}
+
+function sum(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? undefined : a + b;
+}
+
+/** A number >= 0; `-1` stands for "unknown" at some providers. */
+function amount(text: string | undefined): number | undefined {
+  if (text === undefined || !NUMBER.test(text)) return undefined;
+  const value = Number(text);
+  return value < Infinity ? value : undefined;
+}
+
+function resetMs(text: string | undefined, epochMs: number | undefined): number | undefined {
+  if (text === undefined || text === '') return undefined;
+  const value = amount(text);
+  if (value !== undefined) {
+    if (value < FIRST_DATE_S) return plausible(value * SECOND_MS);
+    return until(value < FIRST_DATE_MS ? value * SECOND_MS : value, epochMs);
+  }
+  if (TIMESTAMP.test(text)) return until(Date.parse(text), epochMs);
+  const parts: (string | undefined)[] | undefined = DURATION.exec(text)?.slice(1);
+  return parts && plausible(parts.reduce((total, part, i) => total + Number(part ?? 0) * (UNITS_MS[i] as number), 0));
+}
+
+function until(atMs: number, epochMs: number | undefined): number | undefined {
+  // On a clock that does not count from 1970 every date is far away.
+  if (epochMs === undefined || !(Math.abs(atMs - epochMs) <= LONGEST_MS)) return undefined;
+  return Math.max(0, atMs - epochMs);
+}
+
+function plausible(waitMs: number): number | undefined {
+  return waitMs <= LONGEST_MS ? waitMs : undefined;
+}

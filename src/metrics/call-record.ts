@@ -1,0 +1,74 @@
+/** How one attempt ended. `'timeout'` is our own time limit, or the other side's; `'cancelled'` means that nobody wanted the answer any more. */
+export type CallStatus = 'success' | 'error' | 'timeout' | 'cancelled';
+
+/** One attempt to call a model, for a log or a trace. It holds no prompt, no answer and no key. */
+export interface CallRecord {
+  /** Given with the call, or made up: 32 hexadecimal digits. All attempts of one call have it, and all calls of one `callAll`. */
+  readonly traceId: string;
+  /** 16 hexadecimal digits, different for each attempt. */
+  readonly spanId: string;
+  /** What the call is for, as its caller says: the name of a property, for example. */
+  readonly name: string;
+  readonly lane: string;
+  readonly model: string;
+  /** How often the call has been sent by now, this time included; a hedge counts. */
+  readonly attempt: number;
+  /** From sending to the end, in ms; of a stream, to the end of the stream. */
+  readonly latencyMs: number;
+  /** How long this attempt waited for its permit, in ms. */
+  readonly queuedMs: number;
+  readonly status: CallStatus;
+  /** What went wrong, as a word from a closed set (`HTTP_429`, `ECONNRESET`, `FLOW_ATTEMPT_TIMEOUT`, `PARSE_FAILED`, …); null on success. */
+  readonly errorCode: string | null;
+  /** As the provider counted them; null when it did not say. */
+  readonly promptTokens: number | null;
+  readonly completionTokens: number | null;
+}
+
+/** A {@link CallRecord} under the names that log pipelines usually have. */
+export interface CallRecordJson {
+  readonly trace_id: string;
+  readonly span_id: string;
+  readonly property: string;
+  readonly lane: string;
+  readonly llm_model: string;
+  readonly attempt: number;
+  readonly latency_ms: number;
+  readonly queued_ms: number;
+  readonly status: CallStatus;
+  readonly error_code: string | null;
+  readonly prompt_tokens: number | null;
+  readonly completion_tokens: number | null;
+}
+
+/**
+ * The record as a line of a JSON log, with times in whole milliseconds.
+ *
+ * @example
+ * ```ts
+ * import { callRecordToJson } from 'sluice';
+ *
+ * const record = {
+ *   ...{ traceId: '3f5d6c1c', spanId: '9a', name: 'approved_drug_count', lane: 'P0', model: 'gpt-4', attempt: 1, latencyMs: 2341.4 },
+ *   ...{ queuedMs: 0, status: 'success', errorCode: null, promptTokens: 850, completionTokens: 120 },
+ * } as const;
+ * const { property, latency_ms, prompt_tokens } = callRecordToJson(record);
+ * [property, latency_ms, prompt_tokens]; // => ['approved_drug_count', 2341, 850]
+ * ```
+ */
+export function callRecordToJson(record: CallRecord): CallRecordJson {
+  return {
+    trace_id: record.traceId,
+    span_id: record.spanId,
+    property: record.name,
+    lane: record.lane,
+    llm_model: record.model,
+    attempt: record.attempt,
+    latency_ms: Math.round(record.latencyMs),
+    queued_ms: Math.round(record.queuedMs),
+    status: record.status,
+    error_code: record.errorCode,
+    prompt_tokens: record.promptTokens,
+    completion_tokens: record.completionTokens,
+  };
+}

@@ -1,0 +1,249 @@
+import type { SchedulerLike } from 'rxjs';
+import { Observable, Subject } from 'rxjs';
+import { Alarm, schedulerOption } from '../../operators/support/alarm.js';
+import { FlowConfigError } from '../../operators/support/errors.js';
+import type { FlowEvent, FlowSink } from '../../operators/support/events.js';
+import { checked, count, required } from '../../operators/support/options.js';
+import type { CallRecord } from './call-record.js';
+import type { CallMetrics } from './call-stats.js';
+import { CallStats } from './call-stats.js';
+import type { FlowMetrics } from './flow-stats.js';
+import { FlowStats } from './flow-stats.js';
+import type { Gauges, LimiterGauges, Observed } from './gauges.js';
+import { gaugesOf, sumOf } from './gauges.js';
+import { Labels } from './labels.js';
+
+export interface MetricsOptions {
+  /** Least time between two values of `metrics$`, in ms. @defaultValue 1000 */
+  readonly intervalMs?: number;
+  /** Most labels of one kind (operators, lanes, models, codes); what comes after them is counted as `other`. @defaultValue 50 */
+  readonly maxLabels?: number;
+  /** Most items in a batch, for `meanFill`. @defaultValue Infinity: not known */
+  readonly maxBatchSize?: number;
+  /** Clock and timer of `metrics$`. @defaultValue `asyncScheduler` */
+  readonly scheduler?: SchedulerLike;
+}
+
+/** Numbers of one moment, and totals since the start. */
+export interface MetricsSnapshot extends Gauges {
+  /** What is observed, by the name it was given. The four numbers above are the sums of theirs. */
+  readonly observed: Readonly<Record<string, LimiterGauges>>;
+  /** What the events say, of all operators together. */
+  readonly flow: FlowMetrics;
+  /** The same by operator. */
+  readonly operators: Readonly<Record<string, FlowMetrics>>;
+  /** What the records of model calls say. */
+  readonly calls: CallMetrics;
+  /** The same by lane, and by model. */
+  readonly lanes: Readonly<Record<string, CallMetrics>>;
+  readonly models: Readonly<Record<string, CallMetrics>>;
+}
+
+export interface Metrics {
+  /** Takes events: give it as `onEvent`. */
+  readonly sink: FlowSink;
+  /** Takes records of model calls: give it as `onRecord`. */
+  readonly record: (record: CallRecord) => void;
+  /**
+   * Shows a limiter or a pipeline in the snapshot, under a name; the returned function stops that. Observe the limiter, or the pipeline
+   * that uses it: with both, what waits is counted twice.
+   */
+  observe(name: string, observed: Observed): () => void;
+  snapshot(): MetricsSnapshot;
+  /**
+   * A snapshot at once, and one after each change, at most one every `intervalMs`. There is no timer while nobody listens, and none
+   * while nothing happens.
+   */
+  readonly metrics$: Observable<MetricsSnapshot>;
+}
+
+/** What {@link createMetrics} does when an option is left out. */
+export const METRICS_DEFAULTS = { intervalMs: 1000, maxLabels: 50, maxBatchSize: Infinity } as const;
+
+const NAME = 'createMetrics';
+
+/**
+ * Adds up what operators and pipelines tell, for a dashboard, a log or an alarm: how much waits and for what, how full batches are, how
+ * often calls fail and with which code, percentiles of latency, tokens.
+ *
+ * - **Holds at most** a few kB for each operator, lane and model, `maxLabels` of each: percentiles come from buckets, at most 2 % off.
+ * - **Never** sees an item, a prompt or a key: events and records have none.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { from } from 'rxjs';
+ * import { batchMap, createLimiter, createMetrics } from 'sluice';
+ *
+ * const metrics = createMetrics({ maxBatchSize: 4 });
+ * const limiter = createLimiter({ concurrency: 2 });
+ * metrics.observe('provider', limiter);
+ * await from([1, 2, 3, 4, 5, 6]).pipe(batchMap(async (xs) => xs, { maxSize: 4, limiter, onEvent: metrics.sink })).forEach(() => undefined);
+ * const { queued, executing, flow } = metrics.snapshot();
+ * [queued, executing, flow.calls, flow.meanFill, flow.ended.failureRate]; // => [0, 0, 2, 0.75, 0]
+ * ```
+ * @see {@link createModelCaller} for the records.
+ */
+export function createMetrics(options: MetricsOptions = {}): Metrics {
+  const settings = checked(NAME, options, METRICS_DEFAULTS, {
+    intervalMs: count,
+    maxLabels: count,
+    maxBatchSize: count,
+    scheduler: schedulerOption,
+  });
+  return new FlowMetricsCollector(settings);
+}
+
+type Settings = Required<MetricsOptions>;
+
+class FlowMetricsCollector implements Metrics {
+  readonly metrics$: Observable<MetricsSnapshot>;
+  readonly #settings: Settings;
+  readonly #flow: FlowStats;
+  readonly #operators: Labels<FlowStats>;
+  readonly #calls: CallStats;
+  readonly #lanes: Labels<CallStats>;
+  readonly #models: Labels<CallStats>;
+  readonly #observed = new Map<string, Observed>();
+  /** How to stop listening to what is observed; only while somebody listens to us. */
+  readonly #links = new Map<string, () => void>();
+  readonly #snapshots = new Subject<MetricsSnapshot>();
+  readonly #alarm: Alarm;
+  #listeners = 0;
+  /** Counts what was told, to notice a change. */
+  #told = 0;
+  #lastTold = 0;
+  #lastGauges: Gauges = sumOf([]);
+  #lastAt = -Infinity;
+
+  constructor(settings: Settings) {
+    const { maxLabels, maxBatchSize, scheduler } = settings;
+    const newFlow = (): FlowStats => new FlowStats(maxBatchSize);
+    const newCalls = (): CallStats => new CallStats(maxLabels);
+    this.#settings = settings;
+    this.#flow = newFlow();
+    this.#operators = new Labels(maxLabels, newFlow);
+    this.#calls = newCalls();
+    this.#lanes = new Labels(maxLabels, newCalls);
+    this.#models = new Labels(maxLabels, newCalls);
+    this.#alarm = new Alarm(scheduler, () => {
+      this.#look();
+    });
+    this.metrics$ = new Observable((subscriber) => {
+      if (++this.#listeners === 1) this.#start();
+      subscriber.add(() => {
+        if (--this.#listeners === 0) this.#stop();
+      });
+      subscriber.add(this.#snapshots.subscribe(subscriber));
+      subscriber.next(this.snapshot());
+    });
+  }
+
+  readonly sink = (event: FlowEvent): void => {
+    this.#flow.add(event);
+    this.#operators.of(event.operator).add(event);
+    this.#changed();
+  };
+
+  readonly record = (record: CallRecord): void => {
+    this.#calls.add(record);
+    this.#lanes.of(record.lane).add(record);
+    this.#models.of(record.model).add(record);
+    this.#changed();
+  };
+
+  observe(name: string, observed: Observed): () => void {
+    if (typeof name !== 'string' || name === '' || this.#observed.has(name))
+      throw new FlowConfigError(NAME, 'name', 'a non-empty string that is not in use', name);
+    required(NAME, 'observed.snapshot', (observed as Partial<Observed> | null | undefined)?.snapshot);
+    this.#observed.set(name, observed);
+    if (this.#listeners > 0) this.#link(name, observed);
+    this.#changed();
+    return () => {
+      if (this.#observed.get(name) !== observed) return;
+      this.#observed.delete(name);
+      this.#links.get(name)?.();
+      this.#links.delete(name);
+      this.#changed();
+    };
+  }
+
+  snapshot(): MetricsSnapshot {
+    const observed = this.#gauges();
+    return {
+      ...sumOf(Object.values(observed)),
+      observed,
+      flow: this.#flow.snapshot(),
+      operators: this.#operators.record((stats) => stats.snapshot()),
+      calls: this.#calls.snapshot(),
+      lanes: this.#lanes.record((stats) => stats.snapshot()),
+      models: this.#models.record((stats) => stats.snapshot()),
+    };
+  }
+
+  #gauges(): Record<string, LimiterGauges> {
+    return Object.fromEntries([...this.#observed].map(([name, observed]) => [name, gaugesOf(observed)]));
+  }
+
+  #start(): void {
+    for (const [name, observed] of this.#observed) this.#link(name, observed);
+    this.#remember(sumOf(Object.values(this.#gauges())));
+    this.#wait(this.#lastGauges);
+  }
+
+  #stop(): void {
+    this.#alarm.clear();
+    for (const unlink of this.#links.values()) unlink();
+    this.#links.clear();
+  }
+
+  #link(name: string, observed: Observed): void {
+    const changed = (): void => {
+      this.#changed();
+    };
+    const stopReleases = observed.onRelease?.(changed);
+    const events = observed.events?.subscribe({ next: changed });
+    this.#links.set(name, () => {
+      stopReleases?.();
+      events?.unsubscribe();
+    });
+  }
+
+  #changed(): void {
+    this.#told++;
+    if (this.#listeners > 0) this.#arm();
+  }
+
+  #arm(): void {
+    this.#alarm.set(Math.max(this.#alarm.now(), this.#lastAt + this.#settings.intervalMs));
+  }
+
+  /** Tells the listeners when something is different. */
+  #look(): void {
+    const gauges = sumOf(Object.values(this.#gauges()));
+    const isNew = this.#told !== this.#lastTold || !same(gauges, this.#lastGauges);
+    this.#remember(gauges);
+    this.#wait(gauges);
+    if (isNew) this.#snapshots.next(this.snapshot());
+  }
+
+  /** Nobody tells when a job joins a queue, so as long as something is under way it is looked at again. */
+  #wait({ queued, executing }: Gauges): void {
+    if (queued + executing > 0) this.#arm();
+  }
+
+  #remember(gauges: Gauges): void {
+    this.#lastTold = this.#told;
+    this.#lastGauges = gauges;
+    this.#lastAt = this.#alarm.now();
+  }
+}
+
+function same(one: Gauges, other: Gauges): boolean {
+  return (
+    one.queued === other.queued &&
+    one.heldByRate === other.heldByRate &&
+    one.heldBySlot === other.heldBySlot &&
+    one.executing === other.executing
+  );
+}

@@ -1,0 +1,28 @@
+/** What everything beyond the bound is counted under. */
+const OTHER = 'other';
+
+/** Something for each label, for so many labels at most; the rest share one that is called `other`. */
+export class Labels<V> {
+  readonly #values = new Map<string, V>();
+  readonly #most: number;
+  readonly #make: () => V;
+
+  constructor(most: number, make: () => V) {
+    this.#most = most;
+    this.#make = make;
+  }
+
+  of(label: string): V {
+    const found = this.#values.get(label);
+    if (found !== undefined) return found;
+    if (label !== OTHER && this.#values.size >= this.#most) return this.of(OTHER);
+    const value = this.#make();
+    this.#values.set(label, value);
+    return value;
+  }
+
+  /** All of them, as an object. */
+  record<R>(read: (value: V) => R): Readonly<Record<string, R>> {
+    return Object.fromEntries([...this.#values].map(([label, value]) => [label, read(value)]));
+  }
+}

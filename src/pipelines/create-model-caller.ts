@@ -1,0 +1,391 @@
+import type { ObservableInput } from 'rxjs';
+import { defer, map, Observable, Subject } from 'rxjs';
+import { hedge } from '../../operators/hedge.js';
+import type { Policy, PolicyCallOptions } from '../../operators/policy.js';
+import { policy } from '../../operators/policy.js';
+import { settleAll } from '../../operators/settle-all.js';
+import { Alarm } from '../../operators/support/alarm.js';
+import { isAmount, unusable } from '../../operators/support/answers.js';
+import { ask, drawnFrom, verdictOrFatal } from '../../operators/support/ask.js';
+import { connect } from '../../operators/support/connect.js';
+import { ClosedError, FlowConfigError } from '../../operators/support/errors.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+import { listener } from '../../operators/support/events.js';
+import type { LimiterJob } from '../../operators/support/limiting/limiter-types.js';
+import { passLastValue } from '../../operators/support/limiting/limiter-work.js';
+import type { PolicyContext } from '../../operators/support/policing/attempt.js';
+import { Shutdown } from '../../operators/support/shutdown.js';
+import type { Classify, Drained, DrainOptions, ErrorClass, Settled } from '../../operators/support/types.js';
+import type { CallRecord } from '../metrics/call-record.js';
+import { CallStats } from '../metrics/call-stats.js';
+import type { ChatChunk, ChatCompletion, ChatRequest } from './models/chat-api.js';
+import { exchange, openStream } from './models/exchange.js';
+import type { AttemptEnd, AttemptRules } from './models/model-attempt.js';
+import { ModelAttempt } from './models/model-attempt.js';
+import type { CallHost } from './models/model-call.js';
+import { ModelCall, ParseFault } from './models/model-call.js';
+import type { CallerConfig } from './models/model-options.js';
+import { callerConfig, checkCall, checkCallAll, NAME } from './models/model-options.js';
+import type {
+  ChatCallerOptions,
+  ModelCallAllOptions,
+  ModelCaller,
+  ModelCallerOptions,
+  ModelCallerSnapshot,
+  ModelCallOptions,
+} from './models/model-types.js';
+
+export type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest, ChatUsage } from './models/chat-api.js';
+export { MODEL_CALLER_DEFAULTS, MODEL_CALLER_PRESETS } from './models/model-options.js';
+export type * from './models/model-types.js';
+
+/** Codes that are told apart. */
+const MAX_CODES = 50;
+
+/**
+ * Calls to a model, whole answers and streams, over any client or an OpenAI-compatible API: one limiter with lanes P0 (somebody waits),
+ * P1 and P2 (background), retries, a breaker, deadlines, hedging, and a record of every attempt.
+ *
+ * - **Order** of what surrounds a call, always: deadline > breaker > retry > hedge > limiter > attempt timeout > client.
+ * - **Tries again** only after 429, 5xx, a broken connection or a timeout, never after a 400 or 401, after a `parse` that failed, or once a
+ *   stream has shown its first chunk. A pause holds no slot.
+ * - **Holds at most** `maxQueued` calls that wait.
+ * - **Errors when** there are no more attempts (the last error, as the same object), at the deadline (`DeadlineError`, never tried again),
+ *   when the breaker is open (`BreakerOpenError`), the queue is full (`OverflowError`) or the caller is closed (`ClosedError`).
+ * - **On unsubscribe**, or when its signal aborts, a waiting call leaves; the signal that the client was given aborts. A signal has one
+ *   listener here, however many calls are made with it.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { createModelCaller } from 'sluice';
+ *
+ * const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'four' }, finish_reason: 'stop' }] };
+ * const models = createModelCaller({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch: async () => Response.json(answer) });
+ * const { choices } = await models.callAsync({ messages: [{ role: 'user', content: '2 + 2?' }] }, { lane: 'P0' });
+ * choices[0]?.message.content; // => 'four'
+ * ```
+ * @example A client of your own, and a result that is checked.
+ * ```ts
+ * import { createModelCaller } from 'sluice';
+ *
+ * const models = createModelCaller({ call: async (question: string) => `{ "length": ${question.length} }`, parse: (text) => JSON.parse(text) as { length: number } });
+ * const both = await new Promise((resolve) => models.callAll({ short: 'why?', long: 'why not?' }).subscribe(resolve));
+ * both; // => { short: { length: 4 }, long: { length: 8 } }
+ * ```
+ */
+export function createModelCaller<P = ChatCompletion>(options: ChatCallerOptions<P>): ModelCaller<ChatRequest, P, ChatChunk>;
+export function createModelCaller<Q, R, C = never, P = R>(options: ModelCallerOptions<Q, R, C, P>): ModelCaller<Q, P, C>;
+export function createModelCaller<Q, R, C, P>(options: ModelCallerOptions<Q, R, C, P> | ChatCallerOptions<P>): ModelCaller<Q, P, C> {
+  return new PolicedModelCaller<Q, R, C, P>(options);
+}
+
+class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
+  readonly events: Observable<FlowEvent>;
+  readonly #events = new Subject<FlowEvent>();
+  readonly #config: CallerConfig<Q, R, C, P>;
+  readonly #told: ((event: FlowEvent) => void) | undefined;
+  readonly #clock: Alarm;
+  readonly #stats = new CallStats(MAX_CODES);
+  readonly #calls = new Set<ModelCall>();
+  readonly #shutdown: Shutdown;
+  /** For whole answers, for streams, and for each attempt of a hedge. */
+  readonly #policies: { readonly calls: Policy; readonly streams: Policy; readonly attempts: Policy };
+  /** Around a hedge, by lane: the limiter and the attempt timeout are inside. */
+  readonly #hedged = new Map<string, Policy>();
+  /** The first half of all ids, and what has been counted in the second. */
+  readonly #idPrefix: string;
+  #ids = 0;
+  #executing = 0;
+
+  constructor(options: ModelCallerOptions<Q, R, C, P> | ChatCallerOptions<P>) {
+    this.events = this.#events.asObservable();
+    const config = callerConfig<Q, R, C, P>(options, (event) => {
+      this.#tell(event);
+    });
+    this.#config = config;
+    this.#told = listener(NAME, 'onEvent', options.onEvent);
+    const { scheduler, random, limiter, attemptTimeoutMs, hedge: hedged } = config;
+    this.#clock = new Alarm(scheduler, () => undefined);
+    this.#idPrefix = hex(drawnFrom(NAME, random));
+    const attempts = { classify: this.#classify, scheduler, random };
+    const { retry, deadlineMs, breaker } = config;
+    const calls = { ...attempts, ...(retry !== undefined && { retry }), deadlineMs, ...(breaker && { breaker }), onEvent: this.#relay };
+    this.#policies = {
+      calls: policy({ ...calls, limiter, attemptTimeoutMs }),
+      streams: policy({ ...calls, limiter, attemptTimeoutMs: Infinity }),
+      attempts: policy({ ...attempts, retry: false, attemptTimeoutMs }),
+    };
+    for (const lane of hedged?.lanes ?? []) {
+      const onEvent = (event: FlowEvent): void => {
+        this.#relay('lane' in event ? { ...event, lane } : event);
+      };
+      this.#hedged.set(lane, policy({ ...calls, attemptTimeoutMs: Infinity, onEvent }));
+    }
+    this.#shutdown = new Shutdown({
+      operator: NAME,
+      scheduler,
+      stop: () => {
+        this.#checkDrained();
+      },
+      abort: (error) => {
+        this.#giveUp(error);
+      },
+    });
+  }
+
+  call(request: Q, options: ModelCallOptions = {}): Observable<P> {
+    const { client, parse } = this.#config;
+    return this.#make(request, options, (call, how) => {
+      const send = (rules: AttemptRules): ObservableInput<P> => exchange(client, parse, request, this.#attempt(call, rules));
+      const hedged = this.#hedged.get(call.lane);
+      return hedged ? this.#hedge(hedged, call, how, send) : this.#policies.calls(send, how);
+    });
+  }
+
+  callAsync(request: Q, options?: ModelCallOptions): Promise<P> {
+    const answer = new Promise<P>((resolve, reject) => passLastValue(this.call(request, options), resolve, reject));
+    // As all other rejections here: one that nobody listens to kills nobody.
+    answer.catch(() => undefined);
+    return answer;
+  }
+
+  stream(request: Q, options: ModelCallOptions = {}): Observable<C> {
+    const { client, attemptTimeoutMs, scheduler } = this.#config;
+    const open = client.stream;
+    if (open === undefined) throw new FlowConfigError(NAME, 'stream', 'a function', open);
+    return this.#make(request, options, (call, how) =>
+      this.#policies.streams((rules) => openStream(client, open, request, this.#attempt(call, rules), attemptTimeoutMs, scheduler), how),
+    );
+  }
+
+  callAll<K extends string>(
+    requests: Readonly<Record<K, Q>>,
+    options: ModelCallAllOptions = {},
+  ): Observable<Record<K, P> & Record<K, Settled<Q, P>>> {
+    if (typeof requests !== 'object' || (requests as unknown) === null) throw new FlowConfigError(NAME, 'requests', 'an object', requests);
+    checkCallAll(options);
+    const { deadlineMs, scheduler } = this.#config;
+    const { mode = 'all', totalTimeoutMs = deadlineMs, ...how } = options;
+    return defer(() => {
+      const traceId = how.traceId ?? this.#newTraceId();
+      const calls = Object.entries<Q>(requests);
+      return settleAll(calls, ([name, request]) => this.call(request, { ...how, traceId, name: name === '' ? 'call' : name }), {
+        mode,
+        totalTimeoutMs,
+        scheduler,
+        // The limiter knows how many.
+        concurrency: Infinity,
+      });
+    }).pipe(
+      map((results) => {
+        const named = results.map((result) => {
+          const [name, input] = result.input;
+          return [name, mode === 'settle' ? { ...result, input } : (result as { readonly value: P }).value];
+        });
+        return Object.fromEntries(named) as Record<K, P> & Record<K, Settled<Q, P>>;
+      }),
+    );
+  }
+
+  snapshot(): ModelCallerSnapshot {
+    let queued = 0;
+    for (const call of this.#calls) if (call.running === 0) queued++;
+    const waiting = this.#config.limiter.snapshot();
+    const heldBySlot = Math.min(queued, waiting.heldBySlot);
+    const heldByRate = Math.min(queued - heldBySlot, waiting.heldByRate);
+    return { queued, heldByRate, heldBySlot, executing: this.#executing, ...this.#stats.snapshot() };
+  }
+
+  drain(options?: DrainOptions): Promise<Drained> {
+    return this.#shutdown.drain(options);
+  }
+
+  close(): void {
+    this.#shutdown.close();
+  }
+
+  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
+    this.#shutdown.on(signal, options);
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.drain();
+  }
+
+  // ---- what a call asks -----------------------------------------------------------------------------------------------
+
+  now(): number {
+    return this.#clock.now();
+  }
+
+  classOf(error: unknown, attempt: number): ErrorClass {
+    const context = { size: 1, attempt, aborted: false, epochMs: this.#config.scheduler.now() };
+    return verdictOrFatal(NAME, this.#config.classify, error, context).class;
+  }
+
+  record(call: ModelCall, record: CallRecord, outcome: AttemptEnd['outcome']): void {
+    const { lane, attempt, latencyMs } = record;
+    call.running--;
+    this.#executing--;
+    this.#stats.add(record);
+    this.#tell({ type: 'attemptEnded', operator: NAME, lane, batchId: call.traceId, size: 1, attempt, outcome, latencyMs });
+    try {
+      this.#config.onRecord?.(record);
+    } catch {
+      // A listener's fault is its own.
+    }
+  }
+
+  // ---- one call -------------------------------------------------------------------------------------------------------
+
+  /** A call with everything around it, made anew for each subscriber. */
+  #make<V>(request: Q, options: ModelCallOptions, start: (call: ModelCall, how: PolicyCallOptions) => Observable<V>): Observable<V> {
+    checkCall(options);
+    const { client, deadlineMs, limiter, defaultLane } = this.#config;
+    const { lane = defaultLane, signal, name = 'call' } = options;
+    // A limiter without lanes has no name for the only one.
+    const hasLane = limiter.lanes !== undefined || options.lane !== undefined;
+    return new Observable((subscriber) => {
+      if (this.#shutdown.isClosed) {
+        subscriber.error(new ClosedError(NAME));
+        return;
+      }
+      const job: LimiterJob = { ...(hasLane && { lane }), cost: { tokens: this.#tokensOf(request) } };
+      const model = ask(NAME, 'model', client.model, request);
+      const giveUp = (error: unknown): void => {
+        subscriber.error(error);
+      };
+      const traceId = options.traceId ?? this.#newTraceId();
+      const call = new ModelCall(this, traceId, name, lane, model, this.now() + deadlineMs, giveUp);
+      this.#calls.add(call);
+      subscriber.add(() => {
+        this.#calls.delete(call);
+        this.#checkDrained();
+      });
+      connect(start(call, { job, ...(signal && { signal }) }), subscriber, {
+        next: (value) => {
+          subscriber.next(value);
+        },
+        error: (error) => {
+          // What its own caller gave up is nobody's business.
+          if (!(signal?.aborted === true && error === signal.reason)) this.#shutdown.count('done');
+          subscriber.error(error instanceof ParseFault ? error.cause : error);
+        },
+        complete: () => {
+          this.#shutdown.count('done');
+          subscriber.complete();
+        },
+      });
+    });
+  }
+
+  #attempt(call: ModelCall, rules: AttemptRules): ModelAttempt {
+    call.sent++;
+    call.running++;
+    this.#executing++;
+    const { lane, traceId, sent: attempt } = call;
+    const about = { operator: NAME, lane, batchId: traceId, size: 1, weight: 1, attempt, splitDepth: 0 };
+    this.#tell({ type: 'attemptStarted', ...about, executing: this.#executing });
+    return new ModelAttempt(call, rules, attempt, this.#newSpanId());
+  }
+
+  /** Every attempt of the hedge takes its own permit, and is cut off on its own. */
+  #hedge(hedged: Policy, call: ModelCall, how: PolicyCallOptions, send: (rules: AttemptRules) => ObservableInput<P>): Observable<P> {
+    const { hedge: options, limiter, scheduler } = this.#config;
+    const { lanes: _lanes, ...hedgeOptions } = options ?? { lanes: [] };
+    const { job = {}, signal } = how;
+    return hedged(
+      (outer: PolicyContext) => {
+        let askedAt = this.now();
+        const rules = {
+          ...hedgeOptions,
+          limiter,
+          job,
+          classify: this.#classify,
+          scheduler,
+          onEvent: (event: FlowEvent): void => {
+            if (event.type === 'hedged') askedAt = this.now();
+            this.#tell({ ...event, operator: NAME, lane: call.lane } as FlowEvent);
+          },
+        };
+        return hedge<P>((_index, { lease }) => {
+          const queuedMs = this.now() - askedAt;
+          return this.#policies.attempts((inner) =>
+            send({
+              signal: inner.signal,
+              deadlineAt: Math.min(inner.deadlineAt, outer.deadlineAt),
+              queuedMs,
+              reconcile: (usage) => lease?.settle(usage),
+              observe: (response) => {
+                limiter.observe(response);
+              },
+            }),
+          );
+        }, rules);
+      },
+      signal === undefined ? {} : { signal },
+    );
+  }
+
+  /** The provider has answered when parsing fails: neither another attempt nor a hedge would do better. */
+  readonly #classify: Classify = (error, context) =>
+    error instanceof ParseFault ? { class: 'contract' } : this.#config.classify(error, context);
+
+  #tokensOf(request: Q): number {
+    const { estimateTokens } = this.#config.client;
+    if (estimateTokens === undefined) return 0;
+    const tokens: unknown = ask(NAME, 'estimateTokens', estimateTokens, request);
+    if (isAmount(tokens) && tokens !== Infinity) return tokens;
+    throw unusable(NAME, 'estimateTokens', 'a finite number >= 0', tokens);
+  }
+
+  #newTraceId(): string {
+    return `${this.#idPrefix}${this.#idPrefix}${this.#nextId()}`;
+  }
+
+  #newSpanId(): string {
+    return this.#nextId();
+  }
+
+  /** Never twice in this caller; 16 digits. */
+  #nextId(): string {
+    return `${this.#idPrefix}${(++this.#ids).toString(16).padStart(8, '0')}`;
+  }
+
+  // ---- what is told, and the end --------------------------------------------------------------------------------------
+
+  /** Of attempts this caller tells itself: it knows of hedges. */
+  readonly #relay = (event: FlowEvent): void => {
+    if (event.type !== 'attemptStarted' && event.type !== 'attemptEnded') this.#tell({ ...event, operator: NAME });
+  };
+
+  #tell(event: FlowEvent): void {
+    this.#told?.(event);
+    this.#events.next(event);
+  }
+
+  #giveUp(error: unknown): void {
+    for (const call of [...this.#calls]) {
+      this.#shutdown.count(call.running > 0 ? 'aborted' : 'dropped');
+      this.#calls.delete(call);
+      call.giveUp(error);
+    }
+    this.#checkDrained();
+  }
+
+  #checkDrained(): void {
+    if (!this.#shutdown.isClosed || this.#calls.size > 0 || !this.#shutdown.finish()) return;
+    this.#config.ownLimiter?.close();
+    this.#tell({ type: 'drained', operator: NAME });
+    this.#events.complete();
+  }
+}
+
+/** Eight hexadecimal digits. */
+function hex(drawn: number): string {
+  return Math.min(Math.floor(drawn * 2 ** 32), 2 ** 32 - 1)
+    .toString(16)
+    .padStart(8, '0');
+}

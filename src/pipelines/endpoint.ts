@@ -1,0 +1,64 @@
+import { FlowConfigError } from '../../operators/support/errors.js';
+import { callback } from '../../operators/support/options.js';
+import type { ResponseLike } from '../../operators/support/types.js';
+import { responseError } from './provider-error.js';
+
+/** Where an API of a model is, and what it wants to know with every request. */
+export interface EndpointOptions {
+  /** Where the API is, up to and with its version: `https://host/v1`. */
+  readonly baseUrl: string;
+  readonly model: string;
+  /** Sent as a bearer token. @defaultValue none */
+  readonly apiKey?: string;
+  /** Sent with every request. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** @defaultValue the global `fetch` */
+  readonly fetch?: typeof fetch;
+}
+
+/** {@link EndpointOptions}, checked. */
+export interface Endpoint {
+  readonly url: string;
+  readonly model: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly fetch: typeof fetch;
+}
+
+/** What a request has to do with the call it is made for. */
+export interface RequestContext {
+  readonly signal: AbortSignal;
+  observe(response: ResponseLike): void;
+}
+
+/** @throws FlowConfigError naming the operator and the option */
+export function endpointOf(operator: string, path: string, options: EndpointOptions): Endpoint {
+  const { model, apiKey, headers = {} } = options;
+  if (typeof model !== 'string' || model === '') throw new FlowConfigError(operator, 'model', 'a non-empty string', model);
+  if (apiKey !== undefined && typeof (apiKey as unknown) !== 'string') throw new FlowConfigError(operator, 'apiKey', 'a string', apiKey);
+  if (typeof headers !== 'object' || (headers as unknown) === null) throw new FlowConfigError(operator, 'headers', 'an object', headers);
+  return {
+    url: `${baseUrl(operator, options.baseUrl)}${path}`,
+    model,
+    headers: { ...headers, ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }) },
+    fetch: callback(operator, 'fetch', options.fetch) ?? globalThis.fetch,
+  };
+}
+
+/** One POST of a JSON body. @throws ProviderError when the answer is not a success */
+export async function post({ url, headers, fetch }: Endpoint, body: object, context: RequestContext): Promise<Response> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+    signal: context.signal,
+  });
+  context.observe(response);
+  if (!response.ok) throw await responseError(response);
+  return response;
+}
+
+function baseUrl(operator: string, value: unknown): string {
+  if (typeof value !== 'string' || !/^https?:\/\//.test(value) || !URL.canParse(value))
+    throw new FlowConfigError(operator, 'baseUrl', 'an http(s) URL such as `https://host/v1`', value);
+  return value.replace(/\/+$/, '');
+}

@@ -1,0 +1,112 @@
+import { LazySignal } from '../../../operators/support/abort.js';
+import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
+import type { ErrorClass, ResponseLike, Usage } from '../../../operators/support/types.js';
+import type { CallRecord, CallStatus } from '../../metrics/call-record.js';
+import type { ModelContext } from './model-types.js';
+
+/** How an attempt ended. */
+export interface AttemptEnd {
+  readonly status: CallStatus;
+  readonly errorCode: string | null;
+  /** The same for events. */
+  readonly outcome: 'ok' | 'cancelled' | ErrorClass;
+}
+
+/** What one attempt has of the policy it runs under. */
+export type AttemptRules = Pick<PolicyContext, 'signal' | 'deadlineAt' | 'queuedMs' | 'reconcile' | 'observe'>;
+
+/** The call that the attempt is made for: what is written down about it, and who wants to know of its end. */
+export interface AttemptHost {
+  readonly traceId: string;
+  readonly name: string;
+  readonly lane: string;
+  readonly model: string;
+  now(): number;
+  /** How an attempt ended that failed by itself. */
+  judge(error: unknown, attempt: number): AttemptEnd;
+  /** How one ended that was stopped, and would have been cut off at `deadlineAt`. */
+  judgeStop(deadlineAt: number): AttemptEnd;
+  over(record: CallRecord, outcome: AttemptEnd['outcome']): void;
+}
+
+/** One attempt: what the client is told, and what is written down about it. */
+export class ModelAttempt extends LazySignal implements ModelContext {
+  readonly #host: AttemptHost;
+  readonly #rules: AttemptRules;
+  readonly #startedAt: number;
+  #usage: Usage | undefined;
+  #isOver = false;
+  readonly #stopped = (): void => {
+    this.#end(this.#host.judgeStop(this.deadlineAt));
+    this.abort();
+  };
+
+  constructor(
+    host: AttemptHost,
+    rules: AttemptRules,
+    readonly attempt: number,
+    readonly spanId: string,
+  ) {
+    super();
+    this.#host = host;
+    this.#rules = rules;
+    this.#startedAt = host.now();
+    rules.signal.addEventListener('abort', this.#stopped, { once: true });
+  }
+
+  get deadlineAt(): number {
+    return this.#rules.deadlineAt;
+  }
+
+  get lane(): string {
+    return this.#host.lane;
+  }
+
+  get traceId(): string {
+    return this.#host.traceId;
+  }
+
+  get name(): string {
+    return this.#host.name;
+  }
+
+  readonly reconcile = (usage: Usage): void => {
+    this.#usage = { ...this.#usage, ...usage };
+    this.#rules.reconcile(this.#usage);
+  };
+
+  readonly observe = (response: ResponseLike): void => {
+    this.#rules.observe(response);
+  };
+
+  done(): void {
+    this.#end({ status: 'success', errorCode: null, outcome: 'ok' });
+  }
+
+  failed(error: unknown): void {
+    if (!this.#isOver) this.#end(this.#host.judge(error, this.attempt));
+  }
+
+  #end({ status, errorCode, outcome }: AttemptEnd): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#rules.signal.removeEventListener('abort', this.#stopped);
+    const { traceId, name, lane, model } = this.#host;
+    const { inputTokens = null, outputTokens = null } = this.#usage ?? {};
+    const record = {
+      traceId,
+      spanId: this.spanId,
+      name,
+      lane,
+      model,
+      attempt: this.attempt,
+      latencyMs: this.#host.now() - this.#startedAt,
+      queuedMs: this.#rules.queuedMs,
+      status,
+      errorCode,
+      promptTokens: inputTokens,
+      completionTokens: outputTokens,
+    };
+    this.#host.over(record, outcome);
+  }
+}

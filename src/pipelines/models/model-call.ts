@@ -1,0 +1,65 @@
+import type { ErrorClass } from '../../../operators/support/types.js';
+import type { CallRecord } from '../../metrics/call-record.js';
+import { errorCodeOf, PARSE_FAILED } from '../../metrics/error-code.js';
+import type { AttemptEnd, AttemptHost } from './model-attempt.js';
+
+/** An answer that could not be made into a result. The provider has done its work: making the call again would be no better. */
+export class ParseFault extends Error {
+  constructor(override readonly cause: unknown) {
+    super('the answer could not be parsed');
+  }
+}
+
+/** What a call needs of the one that makes it. */
+export interface CallHost {
+  now(): number;
+  classOf(error: unknown, attempt: number): ErrorClass;
+  record(call: ModelCall, record: CallRecord, outcome: AttemptEnd['outcome']): void;
+}
+
+/** Fractions of a millisecond that two readings of a clock may differ by. */
+const TOLERANCE_MS = 0.001;
+
+/** One call, with all its attempts. */
+export class ModelCall implements AttemptHost {
+  /** How often it has been sent. */
+  sent = 0;
+  /** Attempts under way. */
+  running = 0;
+  readonly #host: CallHost;
+
+  constructor(
+    host: CallHost,
+    readonly traceId: string,
+    readonly name: string,
+    readonly lane: string,
+    readonly model: string,
+    readonly deadlineAt: number,
+    /** Ends the call with an error. */
+    readonly giveUp: (error: unknown) => void,
+  ) {
+    this.#host = host;
+  }
+
+  now(): number {
+    return this.#host.now();
+  }
+
+  judge(error: unknown, attempt: number): AttemptEnd {
+    if (error instanceof ParseFault) return { status: 'error', errorCode: PARSE_FAILED, outcome: 'contract' };
+    const errorClass = this.#host.classOf(error, attempt);
+    const status = errorClass === 'timeout' || errorClass === 'cancelled' ? errorClass : 'error';
+    return { status, errorCode: errorCodeOf(error, errorClass), outcome: errorClass };
+  }
+
+  judgeStop(deadlineAt: number): AttemptEnd {
+    const now = this.now() + TOLERANCE_MS;
+    if (now >= this.deadlineAt) return { status: 'timeout', errorCode: 'FLOW_DEADLINE', outcome: 'cancelled' };
+    if (now >= deadlineAt) return { status: 'timeout', errorCode: 'FLOW_ATTEMPT_TIMEOUT', outcome: 'timeout' };
+    return { status: 'cancelled', errorCode: 'CANCELLED', outcome: 'cancelled' };
+  }
+
+  over(record: CallRecord, outcome: AttemptEnd['outcome']): void {
+    this.#host.record(this, record, outcome);
+  }
+}

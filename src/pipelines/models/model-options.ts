@@ -1,0 +1,240 @@
+import type { SchedulerLike } from 'rxjs';
+import { classifyError } from '../../../operators/classify-error.js';
+import type { Breaker } from '../../../operators/create-breaker.js';
+import { createBreaker } from '../../../operators/create-breaker.js';
+import { createLimiter } from '../../../operators/create-limiter.js';
+import type { HedgeOptions } from '../../../operators/hedge.js';
+import { HedgeStats } from '../../../operators/hedge.js';
+import { POLICY_DEFAULTS } from '../../../operators/policy.js';
+import { requiredSignal } from '../../../operators/support/abort.js';
+import { schedulerOption } from '../../../operators/support/alarm.js';
+import { FlowConfigError } from '../../../operators/support/errors.js';
+import type { FlowSink } from '../../../operators/support/events.js';
+import { DEFAULT_LANE, LaneTable } from '../../../operators/support/lanes.js';
+import { limiterOption } from '../../../operators/support/limiting/limiter-option.js';
+import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
+import { callback, count, durationMs, known, oneOf, orDefault, positive, required } from '../../../operators/support/options.js';
+import type { RetryOptions } from '../../../operators/support/retry.js';
+import { retryRule } from '../../../operators/support/retry.js';
+import type { Classify, LaneOptions, Usage } from '../../../operators/support/types.js';
+import type { CallRecord } from '../../metrics/call-record.js';
+import { endpointOf } from '../endpoint.js';
+import { chatUsage, estimateChat, requestChat, streamChat } from './chat-api.js';
+import type {
+  ChatCallerOptions,
+  ModelCallAllOptions,
+  ModelCallerOptions,
+  ModelCallerRules,
+  ModelCallOptions,
+  ModelHedgeOptions,
+} from './model-types.js';
+
+export const NAME = 'createModelCaller';
+
+/** What {@link createModelCaller} does when an option is left out. */
+export const MODEL_CALLER_DEFAULTS = {
+  concurrency: 4,
+  requestsPerMinute: Infinity,
+  tokensPerMinute: Infinity,
+  maxQueued: 1000,
+  lanes: [{ name: 'P0' }, { name: 'P1' }, { name: 'P2' }] as readonly LaneOptions[],
+  deadlineMs: Infinity,
+  attemptTimeoutMs: 30_000,
+  hedgeBudget: 0.1,
+} as const;
+
+/** Twice tried again, after about 100 and 200 ms. With so few calls at a time, the slots are budget enough. */
+const SHORT_PAUSES = { maxAttempts: 3, initialMs: 100, factor: 2, budget: Infinity } as const;
+
+/**
+ * Options for four situations; spread one into the options, and change what is different. The pauses have full jitter: with
+ * `jitter: 'none'` they are exactly 100 and 200 ms.
+ */
+export const MODEL_CALLER_PRESETS = {
+  /** Most limits of providers allow this. */
+  production: { concurrency: 4, attemptTimeoutMs: 10_000, deadlineMs: 30_000, retry: SHORT_PAUSES },
+  /** For an account with wide limits. */
+  highConcurrency: { concurrency: 8, attemptTimeoutMs: 8_000, deadlineMs: 30_000, retry: SHORT_PAUSES },
+  /** For requests of two or three calls that somebody waits for. */
+  lowLatency: { concurrency: 3, attemptTimeoutMs: 5_000, deadlineMs: 20_000, retry: SHORT_PAUSES },
+  /** For a slow machine. */
+  test: { concurrency: 2, attemptTimeoutMs: 15_000, deadlineMs: 60_000, retry: SHORT_PAUSES },
+} as const;
+
+const RULES: readonly string[] = [
+  ...['limiter', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes', 'estimateTokens', 'usage', 'parse', 'retry'],
+  ...['breaker', 'deadlineMs', 'attemptTimeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'scheduler', 'random'],
+];
+const CLIENT: readonly string[] = ['call', 'stream', 'model'];
+const ENDPOINT: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'fetch'];
+const CALL: readonly string[] = ['lane', 'signal', 'traceId', 'name'];
+const CALL_ALL: readonly string[] = ['lane', 'signal', 'traceId', 'mode', 'totalTimeoutMs'];
+
+/** What sends the requests. */
+export interface Client<Q, R, C> {
+  readonly call: ModelCallerOptions<Q, R, C>['call'];
+  readonly stream: ModelCallerOptions<Q, R, C>['stream'];
+  readonly model: (request: Q) => string;
+  readonly estimateTokens: ((request: Q) => number) | undefined;
+  readonly usage: ((answer: R | C) => Usage | undefined) | undefined;
+}
+
+/** The options, checked and with their defaults. */
+export interface CallerConfig<Q, R, C, P> {
+  readonly client: Client<Q, R, C>;
+  readonly parse: ((answer: R, request: Q) => P) | undefined;
+  readonly limiter: Limiter;
+  readonly ownLimiter: Limiter | undefined;
+  readonly breaker: Breaker | undefined;
+  readonly retry: RetryOptions | false | undefined;
+  readonly deadlineMs: number;
+  readonly attemptTimeoutMs: number;
+  /** Undefined when nothing is hedged. */
+  readonly hedge: (HedgeOptions & { readonly lanes: readonly string[] }) | undefined;
+  readonly defaultLane: string;
+  readonly classify: Classify;
+  readonly onRecord: ((record: CallRecord) => void) | undefined;
+  readonly scheduler: SchedulerLike;
+  readonly random: () => number;
+}
+
+type AnyOptions<Q, R, C, P> = ModelCallerOptions<Q, R, C, P> | ChatCallerOptions<P>;
+
+/** @param tell - gets the events of a limiter and a breaker of the caller's own */
+export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: FlowSink): CallerConfig<Q, R, C, P> {
+  if (typeof options !== 'object' || (options as unknown) === null) throw new FlowConfigError(NAME, 'options', 'an object', options);
+  const isChat = 'baseUrl' in options;
+  known(NAME, options, [...RULES, ...(isChat ? ENDPOINT : CLIENT)]);
+  const client = isChat ? (chatClient(options) as unknown as Client<Q, R, C>) : ownClient(options);
+  const rules = options as ModelCallerRules<Q, R, C, P>;
+  const d = MODEL_CALLER_DEFAULTS;
+  const scheduler = schedulerOption(NAME, 'scheduler', rules.scheduler);
+  const classify = required(NAME, 'classify', orDefault(rules.classify, classifyError));
+  const own = { scheduler, onEvent: tell };
+  const ownLimiter = rules.limiter === undefined ? newLimiter(rules, own) : undefined;
+  const limiter = ownLimiter ?? sharedLimiter(rules);
+  const { lanes } = limiter;
+  // What is wrong with it is this caller's option, not one of the policy inside.
+  retryRule(NAME, rules.retry, POLICY_DEFAULTS.retry.budget);
+  return {
+    client: {
+      ...client,
+      estimateTokens: callback(NAME, 'estimateTokens', rules.estimateTokens) ?? client.estimateTokens,
+      usage: callback(NAME, 'usage', rules.usage) ?? client.usage,
+    },
+    parse: callback(NAME, 'parse', rules.parse),
+    limiter,
+    ownLimiter,
+    breaker: breakerOf(rules.breaker, { ...own, classify }),
+    retry: rules.retry,
+    deadlineMs: durationMs(NAME, 'deadlineMs', orDefault(rules.deadlineMs, d.deadlineMs)),
+    attemptTimeoutMs: positive(NAME, 'attemptTimeoutMs', orDefault(rules.attemptTimeoutMs, d.attemptTimeoutMs)),
+    hedge: hedgeOf(rules.hedge, lanes?.[0] ?? DEFAULT_LANE),
+    defaultLane: lanes?.at(-1) ?? DEFAULT_LANE,
+    classify,
+    onRecord: callback(NAME, 'onRecord', rules.onRecord),
+    scheduler,
+    random: required(NAME, 'random', orDefault(rules.random, Math.random)),
+  };
+}
+
+/** What is different for one call. @throws FlowConfigError */
+export function checkCall(options: ModelCallOptions): void {
+  checkFields(options, CALL);
+  text('name', options.name);
+}
+
+/** @throws FlowConfigError */
+export function checkCallAll({ mode, totalTimeoutMs, ...options }: ModelCallAllOptions): void {
+  checkFields(options, CALL_ALL);
+  if (mode !== undefined) oneOf(NAME, 'mode', mode, ['settle', 'all']);
+  if (totalTimeoutMs !== undefined) durationMs(NAME, 'totalTimeoutMs', totalTimeoutMs);
+}
+
+function checkFields(options: ModelCallOptions, names: readonly string[]): void {
+  known(NAME, options, names, 'call options');
+  if (options.signal !== undefined) requiredSignal(NAME, 'signal', options.signal);
+  text('lane', options.lane);
+  text('traceId', options.traceId);
+}
+
+function text(option: string, value: unknown): void {
+  if (value !== undefined && (typeof value !== 'string' || value === ''))
+    throw new FlowConfigError(NAME, option, 'a non-empty string', value);
+}
+
+function ownClient<Q, R, C, P>({ call, stream, model = 'default' }: ModelCallerOptions<Q, R, C, P>): Client<Q, R, C> {
+  if (typeof model !== 'function') text('model', model);
+  return {
+    call: required(NAME, 'call', call),
+    stream: callback(NAME, 'stream', stream),
+    model: typeof model === 'function' ? model : () => model,
+    estimateTokens: undefined,
+    usage: undefined,
+  };
+}
+
+function chatClient<P>(options: ChatCallerOptions<P>): Client<Parameters<typeof estimateChat>[0], ChatAnswer, ChatPart> {
+  const endpoint = endpointOf(NAME, '/chat/completions', options);
+  return {
+    call: (request, context) => requestChat(endpoint, request, context),
+    stream: (request, context) => streamChat(endpoint, request, context),
+    model: (request) => request.model ?? endpoint.model,
+    estimateTokens: estimateChat,
+    usage: chatUsage,
+  };
+}
+
+type ChatAnswer = Awaited<ReturnType<typeof requestChat>>;
+type ChatPart = ReturnType<typeof streamChat> extends AsyncIterable<infer Part> ? Part : never;
+type Own = { readonly scheduler: SchedulerLike; readonly onEvent: FlowSink };
+
+function newLimiter<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>, own: Own): Limiter {
+  const d = MODEL_CALLER_DEFAULTS;
+  const maxQueued = count(NAME, 'maxQueued', orDefault(rules.maxQueued, d.maxQueued), 0);
+  const lanes: readonly LaneOptions[] = orDefault(rules.lanes, d.lanes);
+  // The same for lanes.
+  void new LaneTable(NAME, lanes, { maxQueued, overflow: 'error', fairness: 'strict' });
+  return createLimiter({
+    concurrency: count(NAME, 'concurrency', orDefault(rules.concurrency, d.concurrency)),
+    requestsPerMinute: positive(NAME, 'requestsPerMinute', orDefault(rules.requestsPerMinute, d.requestsPerMinute)),
+    tokensPerMinute: positive(NAME, 'tokensPerMinute', orDefault(rules.tokensPerMinute, d.tokensPerMinute)),
+    maxQueued,
+    lanes,
+    ...own,
+  });
+}
+
+function sharedLimiter<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>): Limiter {
+  for (const name of ['concurrency', 'requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes'] as const) {
+    if (rules[name] !== undefined) throw new FlowConfigError(NAME, name, 'absent when a `limiter` is given', rules[name]);
+  }
+  return limiterOption(NAME, rules.limiter) as Limiter;
+}
+
+function breakerOf(
+  breaker: ModelCallerRules<never, never, never, never>['breaker'],
+  own: Own & { readonly classify: Classify },
+): Breaker | undefined {
+  if (breaker === undefined) return undefined;
+  if (typeof breaker !== 'object' || (breaker as unknown) === null)
+    throw new FlowConfigError(NAME, 'breaker', 'a breaker made by createBreaker, or its options', breaker);
+  return 'trip' in breaker ? breaker : createBreaker({ ...own, ...breaker });
+}
+
+function hedgeOf(hedge: ModelHedgeOptions | undefined, firstLane: string): CallerConfig<never, never, never, never>['hedge'] {
+  if (hedge === undefined) return undefined;
+  known(NAME, hedge, ['delayMs', 'maxHedges', 'budget', 'lanes'], 'hedge', 'hedge.');
+  const { delayMs, maxHedges, budget = MODEL_CALLER_DEFAULTS.hedgeBudget, lanes = [firstLane] } = hedge;
+  if (typeof delayMs !== 'function' && delayMs !== undefined) durationMs(NAME, 'hedge.delayMs', delayMs);
+  if (maxHedges !== undefined && (!Number.isSafeInteger(maxHedges) || maxHedges < 0))
+    throw new FlowConfigError(NAME, 'hedge.maxHedges', 'a whole number >= 0', maxHedges);
+  if (!Array.isArray(lanes)) throw new FlowConfigError(NAME, 'hedge.lanes', 'a list of lanes', lanes);
+  return {
+    ...(delayMs !== undefined && { delayMs }),
+    ...(maxHedges !== undefined && { maxHedges }),
+    budget: positive(NAME, 'hedge.budget', budget),
+    lanes,
+    stats: new HedgeStats(),
+  };
+}

@@ -1,0 +1,147 @@
+import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
+import type { Breaker, BreakerOptions } from '../../../operators/create-breaker.js';
+import type { FlowEvent, FlowSink } from '../../../operators/support/events.js';
+import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
+import type { RetryOptions } from '../../../operators/support/retry.js';
+import type { Classify, Handle, LaneOptions, ResponseLike, Settled, Usage } from '../../../operators/support/types.js';
+import type { CallRecord } from '../../metrics/call-record.js';
+import type { CallMetrics } from '../../metrics/call-stats.js';
+import type { EndpointOptions } from '../endpoint.js';
+import type { ChatChunk, ChatCompletion, ChatRequest } from './chat-api.js';
+
+/** What a client is told about one attempt. The functions may be taken out of it. */
+export interface ModelContext {
+  /** Aborts when the attempt has taken too long, another one has won, or nobody wants the answer any more. Give it to the client. */
+  readonly signal: AbortSignal;
+  /** How often the call has been sent by now, this time included. */
+  readonly attempt: number;
+  readonly lane: string;
+  /** When this attempt is cut off, on the caller's scheduler; Infinity when it is not. */
+  readonly deadlineAt: number;
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly name: string;
+  /** Replaces the estimated token cost by the real one, for clients whose answers do not say it. */
+  reconcile(usage: Usage): void;
+  /** Lets the limiter read `retry-after` and rate-limit headers from a response. */
+  observe(response: ResponseLike): void;
+}
+
+/** A second attempt while the first is slow; for calls only, never for streams. */
+export interface ModelHedgeOptions {
+  /** How long an attempt may be silent, in ms. @defaultValue what 95 of 100 attempts did not exceed, at least 50 */
+  readonly delayMs?: number | (() => number);
+  /** Most attempts besides the first. @defaultValue 1 */
+  readonly maxHedges?: number;
+  /** Most hedges at a time as a share of the calls under way, never less than 3. @defaultValue 0.1 */
+  readonly budget?: number;
+  /** Lanes whose calls are hedged. @defaultValue the most urgent one */
+  readonly lanes?: readonly string[];
+}
+
+/** What is the same for every client. */
+export interface ModelCallerRules<Q, R, C, P> {
+  /** Shared with everything else that calls the same account. @defaultValue one of the caller's own, with the limits below */
+  readonly limiter?: Limiter;
+  /** Calls at a time. Not together with `limiter`. @defaultValue 4 */
+  readonly concurrency?: number;
+  /** Not together with `limiter`. @defaultValue Infinity */
+  readonly requestsPerMinute?: number;
+  /** Not together with `limiter`. @defaultValue Infinity */
+  readonly tokensPerMinute?: number;
+  /** Most calls waiting. Not together with `limiter`. @defaultValue 1000 */
+  readonly maxQueued?: number;
+  /** Most urgent first. Not together with `limiter`. @defaultValue P0, P1, P2 */
+  readonly lanes?: readonly LaneOptions[];
+  /** What a request will cost, in tokens. @defaultValue with `baseUrl`: its texts and its longest answer; else 0 */
+  readonly estimateTokens?: (request: Q) => number;
+  /** What an answer, or a chunk, says about tokens; the last one that says something counts. @defaultValue with `baseUrl`: its `usage` */
+  readonly usage?: (answer: R | C) => Usage | undefined;
+  /** Makes the result of an answer. When it throws, the call fails with that error, and is not made again. @defaultValue the answer */
+  readonly parse?: (answer: R, request: Q) => P;
+  /** When and how often a failed attempt is made again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter, a budget of 0.2 */
+  readonly retry?: RetryOptions | false;
+  /** One that others share, or the options of one of its own. @defaultValue none */
+  readonly breaker?: Breaker | BreakerOptions;
+  /** Longest time of a call from its start to its end, in ms, waiting and pauses included. @defaultValue Infinity */
+  readonly deadlineMs?: number;
+  /** Longest attempt, in ms; of a stream, longest silence: until its first chunk, and between two. @defaultValue 30000 */
+  readonly attemptTimeoutMs?: number;
+  /** @defaultValue none */
+  readonly hedge?: ModelHedgeOptions;
+  /** Sorts errors into those worth another try and those that are not. @defaultValue `classifyError` */
+  readonly classify?: Classify;
+  /** Told of every attempt when it is over. @defaultValue none */
+  readonly onRecord?: (record: CallRecord) => void;
+  /** @defaultValue none */
+  readonly onEvent?: FlowSink;
+  /** Clock and timers. @defaultValue `asyncScheduler` */
+  readonly scheduler?: SchedulerLike;
+  /** Source of jitter and ids, 0 to 1. @defaultValue `Math.random` */
+  readonly random?: () => number;
+}
+
+/** A caller over a client of yours: any SDK, `fetch`, a model in the process. */
+export interface ModelCallerOptions<Q, R, C = never, P = R> extends ModelCallerRules<Q, R, C, P> {
+  /** Sends a request. The answer is the last value. */
+  readonly call: (request: Q, context: ModelContext) => ObservableInput<R>;
+  /** Sends a request whose answer comes in chunks. @defaultValue none */
+  readonly stream?: (request: Q, context: ModelContext) => ObservableInput<C> | PromiseLike<AsyncIterable<C> | ReadableStream<C>>;
+  /** Which model a request is for, for records and metrics. @defaultValue 'default' */
+  readonly model?: string | ((request: Q) => string);
+}
+
+/** A caller over an OpenAI-compatible `/chat/completions`. */
+export interface ChatCallerOptions<P = ChatCompletion>
+  extends EndpointOptions,
+    ModelCallerRules<ChatRequest, ChatCompletion, ChatChunk, P> {}
+
+/** What is different for one call. */
+export interface ModelCallOptions {
+  /** @defaultValue the limiter's last lane */
+  readonly lane?: string;
+  /** Gives up the call when it aborts; the result errors with its reason. */
+  readonly signal?: AbortSignal;
+  /** @defaultValue a new one */
+  readonly traceId?: string;
+  /** What the call is for, for its record. @defaultValue 'call' */
+  readonly name?: string;
+}
+
+/** What is different for one group of calls; their names are those of the requests. */
+export interface ModelCallAllOptions<M extends 'settle' | 'all' = 'settle' | 'all'> extends Omit<ModelCallOptions, 'name'> {
+  /** All or nothing: the first failure aborts the others and is the result. Or every call has its own result. @defaultValue 'all' */
+  readonly mode?: M;
+  /** Longest all of them together may take, in ms. @defaultValue the caller's `deadlineMs` */
+  readonly totalTimeoutMs?: number;
+}
+
+/** Numbers of one moment, and of the attempts since the start. */
+export interface ModelCallerSnapshot extends CallMetrics {
+  /** Calls that are accepted and not on their way: they wait for a permit, or for the pause before their next attempt. */
+  readonly queued: number;
+  /** Of those: waiting for requests or tokens per minute, or for a pause the provider asked for. */
+  readonly heldByRate: number;
+  /** Of those: waiting for a slot. */
+  readonly heldBySlot: number;
+  /** Attempts under way. */
+  readonly executing: number;
+}
+
+export interface ModelCaller<Q, P, C> extends Handle {
+  /** Makes the call for each subscriber. Unsubscribing gives it up. */
+  call(request: Q, options?: ModelCallOptions): Observable<P>;
+  /** The same as a promise. A rejection nobody listens to is not reported. */
+  callAsync(request: Q, options?: ModelCallOptions): Promise<P>;
+  /** The answer chunk by chunk. The permit is held to the end of the stream, its error, or until it is left. */
+  stream(request: Q, options?: ModelCallOptions): Observable<C>;
+  /** Several calls at once, under one trace id: one object with their results, by the names of the requests. */
+  callAll<K extends string>(requests: Readonly<Record<K, Q>>, options?: ModelCallAllOptions<'all'>): Observable<Record<K, P>>;
+  callAll<K extends string>(
+    requests: Readonly<Record<K, Q>>,
+    options: ModelCallAllOptions<'settle'> & { readonly mode: 'settle' },
+  ): Observable<Record<K, Settled<Q, P>>>;
+  snapshot(): ModelCallerSnapshot;
+  /** Everything that is told through `onEvent`, too. Completes when the caller has drained or was closed. */
+  readonly events: Observable<FlowEvent>;
+}

@@ -1,0 +1,31 @@
+/** Lines end in any of three ways; a CR at the very end may be half of a CRLF. */
+const LINE_END = /\r\n|\n|\r(?!$)/;
+
+/** The `data` of each event of a `text/event-stream`, wherever its bytes were cut; comments and other fields are left out. */
+export async function* serverEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<string, void, undefined> {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let text = '';
+  let data: string[] = [];
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      text += done ? `${decoder.decode()}\n` : decoder.decode(value, { stream: true });
+      const lines = text.split(LINE_END);
+      text = lines.pop() ?? '';
+      for (const line of lines) {
+        if (line !== '') {
+          const field = /^data(?:: ?(.*))?$/s.exec(line);
+          if (field) data.push(field[1] ?? '');
+          continue;
+        }
+        if (data.length > 0) yield data.join('\n');
+        data = [];
+      }
+      if (done) return;
+    }
+  } finally {
+    // Of a body that was read to its end this does nothing.
+    reader.cancel().catch(() => undefined);
+  }
+}

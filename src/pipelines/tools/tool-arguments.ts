@@ -1,0 +1,53 @@
+import { isPromise } from '../../../operators/support/work.js';
+import type { SchemaAnswer, ToolIssue, ToolSchema } from './tool-types.js';
+
+/** What became of the arguments of a call. */
+export type CheckedArguments = { readonly input: unknown } | { readonly issues: readonly ToolIssue[] };
+
+/**
+ * Holds arguments against the schema of their tool. What comes back shares nothing with what was given, as far as the schema makes no
+ * things of its own, and nobody can change it any more: what a guard has looked at is what is executed.
+ */
+export function checkArguments(schema: ToolSchema<unknown>, given: unknown): CheckedArguments | PromiseLike<CheckedArguments> {
+  let copy: unknown;
+  try {
+    copy = structuredClone(given);
+  } catch {
+    return { issues: [{ path: '', message: 'expected plain data' }] };
+  }
+  const answer = '~standard' in schema ? schema['~standard'].validate(copy) : answerOf(schema.safeParse(copy));
+  return isPromise(answer) ? answer.then(checked) : checked(answer);
+}
+
+function answerOf(result: ReturnType<Extract<ToolSchema<unknown>, { safeParse: unknown }>['safeParse']>): SchemaAnswer<unknown> {
+  return result.success ? { value: result.data } : { issues: result.error.issues };
+}
+
+function checked(answer: SchemaAnswer<unknown>): CheckedArguments {
+  if (answer.issues === undefined) return { input: deepFreeze(answer.value) };
+  return { issues: answer.issues.map(({ message, path = [] }) => ({ path: path.map(step).join('.'), message })) };
+}
+
+/** A Standard Schema may wrap the steps of a path. */
+function step(part: unknown): string {
+  return String(typeof part === 'object' && part !== null ? (part as { key?: unknown }).key : part);
+}
+
+/** Freezes plain objects and arrays, through and through. Without recursion: a model may nest as deep as it likes. */
+function deepFreeze(root: unknown): unknown {
+  const seen = new Set<unknown>();
+  const waiting = [root];
+  for (let value = waiting.pop(); waiting.length > 0 || value !== undefined; value = waiting.pop()) {
+    if (!isPlain(value) || seen.has(value)) continue;
+    seen.add(value);
+    waiting.push(...Object.values(Object.freeze(value)).filter(isPlain));
+  }
+  return root;
+}
+
+/** Not a `Date`, a `Map` or what else a schema may make, which cannot be frozen or would break. */
+function isPlain(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return Array.isArray(value) || prototype === null || prototype === Object.prototype;
+}

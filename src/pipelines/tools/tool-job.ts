@@ -1,0 +1,311 @@
+import { isWithinBudget, retryDelayMs } from '../../../operators/kernel/backoff.js';
+import { Alarm } from '../../../operators/support/alarm.js';
+import { drawnFrom, verdictOrFatal } from '../../../operators/support/ask.js';
+import type { AttemptTimeoutError } from '../../../operators/support/errors.js';
+import { CallbackError, isFlowError, OverflowError } from '../../../operators/support/errors.js';
+import type { FlowEvent } from '../../../operators/support/events.js';
+import type { Lease, Place } from '../../../operators/support/limiting/limiter-types.js';
+import type { RetryRule } from '../../../operators/support/retry.js';
+import { isRetryable } from '../../../operators/support/retry.js';
+import type { Verdict } from '../../../operators/support/types.js';
+import type { CheckedArguments } from './tool-arguments.js';
+import { checkArguments } from './tool-arguments.js';
+import type { AttemptOwner } from './tool-attempt.js';
+import { ToolAttempt } from './tool-attempt.js';
+import { failed, messageOf, succeeded, textOf } from './tool-results.js';
+import type { RunnerConfig, ToolSetup } from './tool-setup.js';
+import { NAME } from './tool-setup.js';
+import { Step } from './tool-step.js';
+import type { GuardedCall, ToolCall, ToolError, ToolResult } from './tool-types.js';
+
+/** Where a call is on its way; `'idle'` is in between, or while its arguments are checked. It has a slot while `'asking'` and `'executing'`. */
+export type Phase = 'idle' | 'queued' | 'asking' | 'executing' | 'backingOff' | 'over';
+
+/** What a call needs of the runner it belongs to. */
+export interface JobHost {
+  readonly config: RunnerConfig;
+  now(): number;
+  /** How many calls are in each phase. */
+  readonly counts: Record<Phase, number>;
+  /** Attempts under way that are not the first of their call. */
+  retrying: number;
+  /** Tells a call from all others in events. */
+  nextId(): string;
+  readonly runInside: AttemptOwner['runInside'];
+  free(release: () => void): void;
+  /** The call is over; `result` is undefined when its caller has left. */
+  ended(job: ToolJob, result: ToolResult | undefined): void;
+  /** Comes after its caller was told. */
+  checkDrained(): void;
+}
+
+/** One call on its way: its arguments are checked, it waits for its slot and is attempted; after a failure that may pass, once more. */
+export class ToolJob implements AttemptOwner {
+  phase: Phase = 'idle';
+  /** How often the tool was started. */
+  attempts = 0;
+  readonly #host: JobHost;
+  readonly #setup: ToolSetup;
+  readonly #call: ToolCall;
+  readonly #index: number;
+  /** Tells it from all others in events. */
+  readonly #batchId: string;
+  readonly #settled: (result: ToolResult) => void;
+  readonly #acceptedAt: number;
+  readonly #step = new Step();
+  #guarded: GuardedCall | undefined;
+  #place: Place | undefined;
+  #attempt: ToolAttempt | undefined;
+  #startedAt = 0;
+  /** Ends the pause before the next attempt. */
+  #alarm: Alarm | undefined;
+
+  constructor(host: JobHost, setup: ToolSetup, call: ToolCall, index: number, settled: (result: ToolResult) => void) {
+    this.#host = host;
+    this.#setup = setup;
+    this.#call = call;
+    this.#index = index;
+    this.#batchId = host.nextId();
+    this.#settled = settled;
+    this.#acceptedAt = host.now();
+    host.counts.idle++;
+  }
+
+  get config(): RunnerConfig {
+    return this.#host.config;
+  }
+
+  get runInside(): AttemptOwner['runInside'] {
+    return this.#host.runInside;
+  }
+
+  free(release: () => void): void {
+    this.#host.free(release);
+  }
+
+  start(): void {
+    this.#step.follow<CheckedArguments>(
+      () => checkArguments(this.#setup.tool.parameters, this.#call.input),
+      (checked) => {
+        if ('issues' in checked) {
+          this.#fail({ code: 'invalid_arguments', message: 'the arguments do not fit the tool', issues: checked.issues });
+          return;
+        }
+        const { id, name } = this.#call;
+        this.#guarded = Object.freeze({ id, name, input: checked.input });
+        this.#wait();
+      },
+      (cause) => {
+        const error = new CallbackError(NAME, 'parameters', 'threw', cause);
+        this.#fail({ code: 'failed', message: 'the arguments could not be checked' }, error);
+      },
+    );
+  }
+
+  /** Gives it up, whatever it is doing, with this error as its result. */
+  cancel(error: ToolError, cause: unknown): void {
+    if (this.phase === 'over') return;
+    this.#stop();
+    this.#report(failed(this.#facts(), error, cause));
+  }
+
+  /** Gives it up for nobody. */
+  leave(): void {
+    if (this.phase === 'over') return;
+    this.#stop();
+    this.#tell({ type: 'cancelled', ...this.#about(), count: 1 });
+    this.#host.ended(this, undefined);
+    this.#host.checkDrained();
+  }
+
+  /** State first: a listener to the signal may do anything. */
+  #stop(): void {
+    const wasExecuting = this.phase === 'executing';
+    this.#enter('over');
+    this.#alarm?.clear();
+    this.#step.stop();
+    this.#place?.withdraw();
+    this.#attempt?.giveUp();
+    if (wasExecuting) this.#tellEnd('cancelled');
+  }
+
+  // ---- waiting for a slot -------------------------------------------------------------------------------------------
+
+  #wait(): void {
+    const { limiter } = this.#setup;
+    this.#enter('queued');
+    if (limiter === undefined) {
+      this.#begin(undefined);
+      return;
+    }
+    this.#queueIn(limiter);
+    const { maxQueued, tell } = this.config;
+    // A call that was let in once is not sent away at its next attempt.
+    if (this.#place === undefined || this.attempts > 0 || this.#host.counts.queued <= maxQueued) return;
+    tell({ type: 'dropped', ...this.#about(), policy: 'error' });
+    this.cancel({ code: 'queue_full', message: 'too many calls are waiting' }, new OverflowError(NAME, maxQueued, 'error'));
+  }
+
+  #queueIn(limiter: NonNullable<ToolSetup['limiter']>): void {
+    let isWaiting = true;
+    const granted = (lease: Lease): void => {
+      isWaiting = false;
+      this.#place = undefined;
+      // It may have been given up in the very moment its turn came.
+      if (this.phase === 'queued') this.#begin(lease);
+      else lease.release('unused');
+    };
+    const refused = (error: unknown): void => {
+      isWaiting = false;
+      this.#place = undefined;
+      this.#fail({ code: isFlowError(error, 'FLOW_CLOSED') ? 'closed' : 'failed', message: messageOf(error) }, error);
+    };
+    const place = limiter.enlist({ granted, refused }, this.config.lane);
+    if (!isWaiting as boolean) return;
+    this.#place = place;
+    if (this.phase === 'over') place.withdraw();
+  }
+
+  // ---- an attempt ---------------------------------------------------------------------------------------------------
+
+  #begin(lease: Lease | undefined): void {
+    this.#enter('asking');
+    this.#attempt = new ToolAttempt(this, this.#setup, this.#guarded as GuardedCall, this.attempts + 1, lease);
+    this.#attempt.start();
+  }
+
+  started(): void {
+    this.attempts++;
+    this.#enter('executing');
+    if (this.attempts > 1) this.#host.retrying++;
+    this.#startedAt = this.#host.now();
+    this.#tell({
+      type: 'attemptStarted',
+      ...this.#about(),
+      batchId: this.#batchId,
+      size: 1,
+      weight: 1,
+      attempt: this.attempts,
+      splitDepth: 0,
+      executing: this.#host.counts.executing,
+    });
+  }
+
+  succeeded(value: unknown): void {
+    this.#enter('idle');
+    this.#tellEnd('ok');
+    const { tool } = this.#setup;
+    let text: string;
+    try {
+      text = textOf(tool.format ? tool.format(value) : value);
+    } catch (cause) {
+      this.#fail({ code: 'unreadable_result', message: 'the tool ran, but its result cannot be written as text' }, cause);
+      return;
+    }
+    // The results of other calls are cut each by itself.
+    this.#settle(succeeded(this.#facts(), value, text, tool.runsTools ? Infinity : this.config.maxResultChars));
+  }
+
+  refused(reason: string | undefined, cause: unknown): void {
+    this.#fail({ code: 'permission_denied', message: reason === undefined ? 'permission denied' : `permission denied: ${reason}` }, cause);
+  }
+
+  unanswered(error: AttemptTimeoutError): void {
+    this.#fail({ code: 'timeout', message: `nobody allowed the call within ${String(error.timeoutMs)} ms` }, error);
+  }
+
+  failed(error: unknown): void {
+    const { classify, scheduler } = this.config;
+    const context = { size: 1, attempt: this.attempts, aborted: false, epochMs: scheduler.now() };
+    const verdict = verdictOrFatal(NAME, classify, error, context);
+    this.#enter('idle');
+    this.#tellEnd(verdict.class);
+    const delayMs = this.#delayMs(verdict);
+    // It is about the tool, not about this one call: all its calls wait.
+    const pauseMs = verdict.class === 'throttled' ? (delayMs ?? verdict.retryAfterMs) : undefined;
+    if (pauseMs !== undefined) this.#pause(pauseMs);
+    if (delayMs !== undefined) this.#backOff(verdict, delayMs);
+    else if (isFlowError(error, 'FLOW_ATTEMPT_TIMEOUT') && error.operator === NAME) {
+      this.#fail({ code: 'timeout', message: `the tool took longer than ${String(this.#setup.timeoutMs)} ms` }, error);
+    } else this.#fail({ code: 'failed', message: messageOf(error) }, error);
+  }
+
+  // ---- another attempt ----------------------------------------------------------------------------------------------
+
+  /** How long to wait before the next attempt; undefined when there is none. */
+  #delayMs(verdict: Verdict): number | undefined {
+    const { retry } = this.#setup;
+    if (retry === undefined || !isRetryable(verdict) || this.attempts >= retry.maxAttempts || !this.#mayRetry(retry)) return undefined;
+    try {
+      return retryDelayMs(this.attempts, verdict.retryAfterMs, retry, drawnFrom(NAME, this.config.random));
+    } catch {
+      // Without its source of chance there is no second attempt; the failure is what counts.
+      return undefined;
+    }
+  }
+
+  #mayRetry({ budget }: RetryRule): boolean {
+    const { counts, retrying } = this.#host;
+    return isWithinBudget(retrying + counts.backingOff, counts.executing + counts.backingOff, budget);
+  }
+
+  #pause(pauseMs: number): void {
+    this.#setup.limiter?.penalize(pauseMs);
+    this.config.tell({ type: 'throttled', operator: NAME, pauseMs });
+  }
+
+  #backOff(verdict: Verdict, delayMs: number): void {
+    // Whoever was told of the failure may have given the call up.
+    if (this.phase === 'over') return;
+    this.#enter('backingOff');
+    this.#alarm ??= new Alarm(this.config.scheduler, () => {
+      this.#wait();
+    });
+    this.#alarm.set(this.#alarm.now() + delayMs);
+    const attempt = this.attempts + 1;
+    this.#tell({ type: 'retryScheduled', ...this.#about(), class: verdict.class, size: 1, attempt, delayMs });
+  }
+
+  // ---- the end ------------------------------------------------------------------------------------------------------
+
+  #fail(error: ToolError, cause?: unknown): void {
+    this.#settle(failed(this.#facts(), error, cause));
+  }
+
+  #settle(result: ToolResult): void {
+    if (this.phase === 'over') return;
+    this.#enter('over');
+    this.#report(result);
+  }
+
+  #report(result: ToolResult): void {
+    this.#host.ended(this, result);
+    this.#settled(result);
+    this.#host.checkDrained();
+  }
+
+  #facts() {
+    return { call: this.#call, index: this.#index, attempts: this.attempts, durationMs: this.#host.now() - this.#acceptedAt };
+  }
+
+  #enter(phase: Phase): void {
+    const { counts } = this.#host;
+    counts[this.phase]--;
+    counts[phase]++;
+    this.phase = phase;
+  }
+
+  #about() {
+    return { operator: NAME, lane: this.#call.name } as const;
+  }
+
+  #tellEnd(outcome: Extract<FlowEvent, { type: 'attemptEnded' }>['outcome']): void {
+    const latencyMs = this.#host.now() - this.#startedAt;
+    if (this.attempts > 1) this.#host.retrying--;
+    this.#tell({ type: 'attemptEnded', ...this.#about(), batchId: this.#batchId, size: 1, attempt: this.attempts, outcome, latencyMs });
+  }
+
+  #tell(event: FlowEvent): void {
+    this.config.tell(event);
+  }
+}

@@ -1,0 +1,53 @@
+import type { ToolCall, ToolError, ToolFailure, ToolResult, ToolRun, ToolSuccess } from './tool-types.js';
+
+/** What every result says of its call. */
+export type CallFacts = Pick<ToolResult, 'index' | 'attempts' | 'durationMs'> & { readonly call: ToolCall };
+
+export function succeeded(facts: CallFacts, value: unknown, text: string, maxChars: number): ToolSuccess {
+  const content = cut(text, maxChars);
+  return { ...common(facts), content, is_error: false, value, isTruncated: content !== text };
+}
+
+export function failed(facts: CallFacts, error: ToolError, cause?: unknown): ToolFailure {
+  return { ...common(facts), content: JSON.stringify({ error }), is_error: true, error, cause };
+}
+
+function common({ call, index, attempts, durationMs }: CallFacts) {
+  return { type: 'tool_result', tool_use_id: call.id, name: call.name, index, attempts, durationMs } as const;
+}
+
+/** What a thrown reason has to say, whatever it is. */
+export function messageOf(reason: unknown): string {
+  const message = typeof reason === 'string' ? reason : messageIn(reason);
+  return typeof message === 'string' && message !== '' ? message : 'failed without saying why';
+}
+
+/** Undefined also where looking at it throws. */
+function messageIn(reason: unknown): unknown {
+  try {
+    return (Object(reason) as { readonly message?: unknown }).message;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The output of a tool as a text, empty for none. @throws whatever `JSON.stringify` does about what it cannot write */
+export function textOf(value: unknown): string {
+  const text: unknown = typeof value === 'string' ? value : JSON.stringify(value);
+  return typeof text === 'string' ? text : '';
+}
+
+/** A text of at most so many characters, and a line that says what is missing. */
+function cut(text: string, maxChars: number): string {
+  if (text.length <= maxChars) return text;
+  // Not through the middle of a character.
+  const end = /[\uD800-\uDBFF]/.test(text.charAt(maxChars - 1)) ? maxChars - 1 : maxChars;
+  return `${text.slice(0, end)}\n[cut: ${String(end)} of ${String(text.length)} characters]`;
+}
+
+/** Results in the order of their calls, counted. */
+export function runOf(results: readonly ToolResult[], durationMs: number): ToolRun {
+  const details = results.map(({ tool_use_id: id, name: tool, is_error }) => ({ id, tool, success: !is_error }));
+  const successful = details.filter(({ success }) => success).length;
+  return { results, summary: { total: results.length, successful, failed: results.length - successful, durationMs, details } };
+}

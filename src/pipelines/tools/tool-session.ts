@@ -1,0 +1,116 @@
+import { ClosedError } from '../../../operators/support/errors.js';
+import { DEFAULT_LANE } from '../../../operators/support/lanes.js';
+import type { JobHost } from './tool-job.js';
+import { ToolJob } from './tool-job.js';
+import { failed } from './tool-results.js';
+import type { ToolSetup } from './tool-setup.js';
+import { NAME } from './tool-setup.js';
+import type { ToolCall, ToolError, ToolResult } from './tool-types.js';
+
+/** What a session needs of its runner. */
+export interface SessionHost extends JobHost {
+  readonly setups: ReadonlyMap<string, ToolSetup>;
+  /** Whether it takes calls from outside, or from tools that run others. */
+  takes(inside: boolean): boolean;
+  opened(job: ToolJob): void;
+  /** Gives up many calls at once: none of them starts in the slot of another. */
+  together(giveUp: () => void): void;
+  /** A call that never was on its way. */
+  turnedAway(result: ToolResult): void;
+}
+
+export interface SessionKind {
+  /** The calls of a tool that runs others. */
+  readonly inside: boolean;
+  /** A stream may use an id again when its first call is over; a request uses each once. */
+  readonly reusesIds: boolean;
+}
+
+/** The calls of one request, or of one stream: each id belongs to one of them. */
+export class ToolSession {
+  readonly #host: SessionHost;
+  readonly #kind: SessionKind;
+  readonly #emit: (result: ToolResult) => void;
+  readonly #open = new Set<ToolJob>();
+  readonly #ids = new Set<string>();
+  #accepted = 0;
+  #hasLeft = false;
+  /** Why it takes no more calls. */
+  #end: { readonly error: ToolError; readonly cause: unknown } | undefined;
+
+  constructor(host: SessionHost, kind: SessionKind, emit: (result: ToolResult) => void) {
+    this.#host = host;
+    this.#kind = kind;
+    this.#emit = emit;
+  }
+
+  /** Calls that are not over. */
+  get size(): number {
+    return this.#open.size;
+  }
+
+  accept(call: ToolCall): void {
+    if (this.#hasLeft) return;
+    const index = this.#accepted++;
+    const setup = this.#host.setups.get(call.name);
+    const { tell } = this.#host.config;
+    tell({ type: 'accepted', operator: NAME, lane: setup ? call.name : DEFAULT_LANE, queued: this.#host.counts.queued });
+    const refusal = this.#refusal(call, setup);
+    if (setup === undefined || refusal !== undefined) {
+      const { error, cause } = refusal ?? this.#unknown();
+      const result = failed({ call, index, attempts: 0, durationMs: 0 }, error, cause);
+      this.#host.turnedAway(result);
+      this.#emit(result);
+      return;
+    }
+    this.#ids.add(call.id);
+    const job = new ToolJob(this.#host, setup, call, index, (result) => {
+      this.#open.delete(job);
+      if (this.#kind.reusesIds) this.#ids.delete(call.id);
+      this.#emit(result);
+    });
+    this.#open.add(job);
+    this.#host.opened(job);
+    job.start();
+  }
+
+  /** Ends all calls with this error, and those still to come. */
+  end(error: ToolError, cause: unknown): void {
+    if (this.#end !== undefined) return;
+    this.#end = { error, cause };
+    this.#host.together(() => {
+      for (const job of [...this.#open]) job.cancel(error, cause);
+    });
+  }
+
+  /** Nobody wants the results any more. */
+  leave(): void {
+    this.#hasLeft = true;
+    this.#host.together(() => {
+      for (const job of [...this.#open]) job.leave();
+    });
+    this.#open.clear();
+  }
+
+  #refusal(call: ToolCall, setup: ToolSetup | undefined): { readonly error: ToolError; readonly cause?: unknown } | undefined {
+    if (this.#end !== undefined) return this.#end;
+    const { inside } = this.#kind;
+    if (!this.#host.takes(inside))
+      return { error: { code: 'closed', message: 'the runner takes no more calls' }, cause: new ClosedError(NAME) };
+    if (this.#ids.has(call.id))
+      return { error: { code: 'duplicate_id', message: 'another call has the same id; give every call its own' } };
+    if (inside && setup?.tool.runsTools)
+      return {
+        error: {
+          code: 'nested_batch',
+          message: `\`${call.name}\` cannot be called from within itself or its like; make its calls directly`,
+        },
+      };
+    return undefined;
+  }
+
+  #unknown(): { readonly error: ToolError; readonly cause?: unknown } {
+    const available = [...this.#host.setups.keys()].filter((name) => !this.#kind.inside || !this.#host.setups.get(name)?.tool.runsTools);
+    return { error: { code: 'unknown_tool', message: `there is no such tool; there are: ${available.join(', ')}`, available } };
+  }
+}

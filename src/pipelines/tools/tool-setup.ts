@@ -1,0 +1,98 @@
+import type { SchedulerLike } from 'rxjs';
+import { FlowConfigError } from '../../../operators/support/errors.js';
+import type { FlowSink } from '../../../operators/support/events.js';
+import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
+import { callback, count, flag, known, orDefault, positive, required } from '../../../operators/support/options.js';
+import type { RetryOptions, RetryRule } from '../../../operators/support/retry.js';
+import { retryRule } from '../../../operators/support/retry.js';
+import type { Classify } from '../../../operators/support/types.js';
+import type { Tool, ToolGuard } from './tool-types.js';
+
+/** What the runner calls itself in errors and events. */
+export const NAME = 'createToolRunner';
+
+/** A tool with everything its calls need. */
+export interface ToolSetup {
+  readonly tool: Tool;
+  /** Gives its slots; undefined for a tool that takes none. */
+  readonly limiter: Limiter | undefined;
+  readonly timeoutMs: number;
+  readonly retry: RetryRule | undefined;
+}
+
+/** What is the same for all tools. */
+export interface RunnerConfig {
+  readonly guard: ToolGuard | undefined;
+  /** Lane of a shared limiter. */
+  readonly lane: string | undefined;
+  /** Longest attempt, and longest wait for a guard. */
+  readonly timeoutMs: number;
+  readonly classify: Classify;
+  readonly maxQueued: number;
+  readonly maxResultChars: number;
+  readonly tell: FlowSink;
+  readonly scheduler: SchedulerLike;
+  readonly random: () => number;
+}
+
+/** What a tool has when it says nothing itself. */
+export interface ToolDefaults {
+  readonly perTool: Readonly<Record<string, number>>;
+  readonly timeoutMs: number;
+  readonly retry: RetryOptions | false | undefined;
+  readonly limiter: Limiter;
+  readonly abortGraceMs: number;
+}
+
+const TOOL_OPTIONS = [
+  ...['name', 'description', 'parameters', 'execute', 'format', 'concurrency', 'timeoutMs'],
+  ...['readOnly', 'idempotent', 'retry', 'runsTools'],
+];
+
+/** The tools by their names. @throws FlowConfigError for what cannot be used */
+export function toolSetups(tools: readonly Tool[], defaults: ToolDefaults): ReadonlyMap<string, ToolSetup> {
+  if (!Array.isArray(tools)) throw new FlowConfigError(NAME, 'tools', 'an array', tools);
+  // Also looked at when no tool has a use for it.
+  retryRule(NAME, defaults.retry, Infinity);
+  const setups = new Map<string, ToolSetup>();
+  for (const [i, tool] of (tools as readonly Tool[]).entries()) {
+    const at = `tools[${String(i)}]`;
+    const setup = toolSetup(at, tool, defaults);
+    if (setups.has(tool.name)) throw new FlowConfigError(NAME, `${at}.name`, 'a name that no other tool has', tool.name);
+    setups.set(tool.name, setup);
+  }
+  for (const name of Object.keys(defaults.perTool)) {
+    if (!setups.has(name)) throw new FlowConfigError(NAME, `perTool.${name}`, 'absent: there is no such tool', defaults.perTool[name]);
+  }
+  return setups;
+}
+
+function toolSetup(at: string, tool: Tool, defaults: ToolDefaults): ToolSetup {
+  known(NAME, tool, TOOL_OPTIONS, at, `${at}.`);
+  const { name, description, parameters } = tool;
+  const { execute, format } = tool as { readonly execute: unknown; readonly format?: unknown };
+  text(`${at}.name`, name);
+  text(`${at}.description`, description);
+  const { safeParse, '~standard': standard } = Object(parameters) as { safeParse?: unknown; '~standard'?: { validate?: unknown } };
+  if (typeof safeParse !== 'function' && typeof standard?.validate !== 'function')
+    throw new FlowConfigError(NAME, `${at}.parameters`, 'a schema with `safeParse` or `~standard`', parameters);
+  required(NAME, `${at}.execute`, execute);
+  callback(NAME, `${at}.format`, format);
+  const readOnly = flag(NAME, `${at}.readOnly`, orDefault(tool.readOnly, false));
+  const idempotent = flag(NAME, `${at}.idempotent`, orDefault(tool.idempotent, readOnly));
+  const runsTools = flag(NAME, `${at}.runsTools`, orDefault(tool.runsTools, false));
+  const own = count(NAME, `${at}.concurrency`, orDefault(tool.concurrency, Infinity));
+  const concurrency = count(NAME, `perTool.${name}`, orDefault(defaults.perTool[name], own));
+  if (runsTools && concurrency !== Infinity)
+    throw new FlowConfigError(NAME, `${at}.concurrency`, 'absent, because a tool with `runsTools` takes no slot', concurrency);
+  return {
+    tool,
+    limiter: runsTools ? undefined : defaults.limiter.child({ concurrency, abortGraceMs: defaults.abortGraceMs }),
+    timeoutMs: positive(NAME, `${at}.timeoutMs`, orDefault(tool.timeoutMs, defaults.timeoutMs)),
+    retry: retryRule(NAME, orDefault(tool.retry, idempotent ? defaults.retry : false), Infinity),
+  };
+}
+
+function text(option: string, value: unknown): void {
+  if (typeof value !== 'string' || value === '') throw new FlowConfigError(NAME, option, 'a non-empty string', value);
+}

@@ -1,0 +1,357 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { CircuitOptions } from '../../operators/kernel/circuit.js';
+import { Circuit } from '../../operators/kernel/circuit.js';
+
+const DEFAULTS: CircuitOptions = { failureRatio: 0.5, minCalls: 10, windowMs: 30_000, openMs: 5_000, maxOpenMs: 60_000, probes: 1 };
+const circuit = (options: Partial<CircuitOptions> = {}): Circuit => new Circuit({ ...DEFAULTS, ...options });
+
+/** Makes a call that takes no time. */
+function call(on: Circuit, now: number, outcome: 'ok' | 'failed' | 'left'): boolean {
+  const ticket = on.enter(now);
+  if (ticket === undefined) return false;
+  if (outcome === 'ok') on.succeeded(ticket, now);
+  else if (outcome === 'failed') on.failed(ticket, now);
+  else on.left(ticket);
+  return true;
+}
+
+function fail(on: Circuit, times: number, now = 0): void {
+  for (let n = 0; n < times; n++) call(on, now, 'failed');
+}
+
+describe('a closed circuit', () => {
+  it('opens with the call that makes the share of failures too large', () => {
+    const it = circuit();
+    for (let n = 0; n < 5; n++) call(it, n, 'ok');
+    for (let n = 5; n < 9; n++) call(it, n, 'failed');
+    expect(it.state).toBe('closed');
+    call(it, 9, 'failed');
+    expect([it.state, it.openForMs]).toEqual(['open', 5_000]);
+  });
+
+  it('does not open on fewer calls than it needs, however many fail', () => {
+    const it = circuit();
+    fail(it, 9);
+    expect(it.state).toBe('closed');
+    expect(it.counts(0)).toEqual({ calls: 9, failures: 9 });
+  });
+
+  it('does not open on a success, even if the share has been too large for long', () => {
+    const it = circuit();
+    fail(it, 9);
+    call(it, 1, 'ok');
+    expect(it.state).toBe('closed');
+    call(it, 2, 'failed');
+    expect(it.state).toBe('open');
+  });
+
+  it('opens at exactly the share, for every share that can be written down', () => {
+    for (let failures = 1; failures <= 100; failures++) {
+      const it = circuit({ failureRatio: failures / 100, minCalls: 100 });
+      for (let n = 0; n < 100 - failures; n++) call(it, 0, 'ok');
+      fail(it, failures - 1);
+      expect(it.state).toBe('closed');
+      call(it, 0, 'failed');
+      expect(it.state).toBe('open');
+    }
+  });
+
+  it('does not count what was left', () => {
+    const it = circuit({ minCalls: 2 });
+    for (let n = 0; n < 100; n++) call(it, n, 'left');
+    expect(it.counts(100)).toEqual({ calls: 0, failures: 0 });
+  });
+
+  it('forgets what is older than the window, a tenth of it at a time', () => {
+    const it = circuit({ windowMs: 1000 });
+    for (let at = 0; at < 1000; at += 100) call(it, at, 'ok');
+    expect(it.counts(999).calls).toBe(10);
+    expect(it.counts(1000).calls).toBe(9);
+    expect(it.counts(1899).calls).toBe(1);
+    expect(it.counts(1900).calls).toBe(0);
+  });
+
+  it('does not open on failures that are spread over a longer time', () => {
+    const it = circuit({ windowMs: 1000, minCalls: 3 });
+    for (let at = 0; at < 100_000; at += 500) call(it, at, 'failed');
+    expect(it.state).toBe('closed');
+  });
+
+  it('remembers everything with a window of Infinity, until it is reset', () => {
+    const it = circuit({ windowMs: Infinity, minCalls: 3 });
+    call(it, 0, 'failed');
+    call(it, 1e9, 'failed');
+    expect(it.counts(1e12)).toEqual({ calls: 2, failures: 2 });
+    it.reset();
+    expect(it.counts(1e12)).toEqual({ calls: 0, failures: 0 });
+  });
+
+  it('opens at the first failure with a share of 0 and one call', () => {
+    const it = circuit({ failureRatio: 0, minCalls: 1 });
+    call(it, 0, 'ok');
+    expect(it.state).toBe('closed');
+    call(it, 0, 'failed');
+    expect(it.state).toBe('open');
+  });
+});
+
+describe('an open circuit', () => {
+  it('refuses every call until its time is over, and then lets one through', () => {
+    const it = circuit();
+    fail(it, 10);
+    expect(it.retryAfterMs(1_000)).toBe(4_000);
+    expect(it.enter(4_999)).toBeUndefined();
+    expect([it.stateAt(4_999), it.stateAt(5_000)]).toEqual(['open', 'halfOpen']);
+    expect(it.retryAfterMs(5_000)).toBe(0);
+    expect(it.enter(5_000)).toBeDefined();
+    expect([it.state, it.probing]).toEqual(['halfOpen', 1]);
+    expect(it.enter(5_000)).toBeUndefined();
+  });
+
+  it('stays open twice as long after every probe that fails, up to the longest', () => {
+    const it = circuit();
+    fail(it, 10);
+    const openings: number[] = [];
+    let now = 0;
+    for (let n = 0; n < 6; n++) {
+      openings.push(it.openForMs);
+      now += it.retryAfterMs(now);
+      expect(call(it, now, 'failed')).toBe(true);
+    }
+    expect(openings).toEqual([5_000, 10_000, 20_000, 40_000, 60_000, 60_000]);
+  });
+
+  it('is as new after a probe that succeeds', () => {
+    const it = circuit();
+    fail(it, 10);
+    call(it, 5_000, 'failed');
+    call(it, 15_000, 'ok');
+    expect(it.state).toBe('closed');
+    expect(it.counts(15_000)).toEqual({ calls: 0, failures: 0 });
+    fail(it, 10, 15_000);
+    expect(it.openForMs).toBe(5_000);
+  });
+
+  it('does not hear of calls that were under way when it opened', () => {
+    const it = circuit();
+    const early = Array.from({ length: 100 }, () => it.enter(0)!);
+    fail(it, 10);
+    for (const ticket of early.slice(0, 30)) it.failed(ticket, 100);
+    expect(it.retryAfterMs(100)).toBe(4_900);
+    const probe = it.enter(5_000)!;
+    for (const ticket of early.slice(30, 60)) it.succeeded(ticket, 5_001);
+    for (const ticket of early.slice(60, 70)) it.failed(ticket, 5_001);
+    for (const ticket of early.slice(70, 80)) it.left(ticket);
+    expect([it.state, it.probing]).toEqual(['halfOpen', 1]);
+    it.succeeded(probe, 5_002);
+    for (const ticket of early.slice(80)) it.failed(ticket, 5_003);
+    expect(it.state).toBe('closed');
+    expect(it.counts(5_003)).toEqual({ calls: 0, failures: 0 });
+  });
+
+  it('stays open for ever with an opening of Infinity', () => {
+    const it = circuit({ openMs: Infinity, maxOpenMs: Infinity });
+    fail(it, 10);
+    expect(it.enter(1e15)).toBeUndefined();
+    expect(it.retryAfterMs(1e15)).toBe(Infinity);
+  });
+});
+
+describe('a half-open circuit', () => {
+  const halfOpen = (options: Partial<CircuitOptions> = {}): Circuit => {
+    const it = circuit(options);
+    fail(it, 10);
+    return it;
+  };
+
+  it('gives the place of a probe that was left to the next call', () => {
+    const it = halfOpen();
+    const probe = it.enter(5_000)!;
+    expect(it.enter(5_001)).toBeUndefined();
+    it.left(probe);
+    expect(it.retryAfterMs(5_001)).toBe(0);
+    expect(it.enter(5_001)).toBeDefined();
+  });
+
+  it('lets as many probes through as it may, and closes when so many have succeeded', () => {
+    const it = halfOpen({ probes: 3 });
+    const probes = [it.enter(5_000)!, it.enter(5_000)!, it.enter(5_000)!];
+    expect(it.enter(5_000)).toBeUndefined();
+    it.succeeded(probes[0]!, 5_001);
+    it.succeeded(probes[1]!, 5_001);
+    expect(it.state).toBe('halfOpen');
+    const next = it.enter(5_001)!;
+    it.succeeded(probes[2]!, 5_002);
+    expect(it.state).toBe('closed');
+    it.failed(next, 5_003);
+    expect(it.counts(5_003)).toEqual({ calls: 0, failures: 0 });
+  });
+
+  it('opens again with the first of several probes that fails, and does not hear of the others', () => {
+    const it = halfOpen({ probes: 3 });
+    const probes = [it.enter(5_000)!, it.enter(5_000)!, it.enter(5_000)!];
+    for (const probe of probes) it.failed(probe, 5_001);
+    expect([it.state, it.openForMs]).toEqual(['open', 10_000]);
+    it.left(probes[2]!);
+    expect(it.probing).toBe(0);
+  });
+
+  it('waits for a silent probe no longer than it was open, and hears of it all the same', () => {
+    const it = halfOpen();
+    const silent = it.enter(5_000)!;
+    expect(it.retryAfterMs(7_000)).toBe(3_000);
+    expect(it.enter(9_999)).toBeUndefined();
+    const second = it.enter(10_000)!;
+    expect(second).toBeDefined();
+    expect(it.probing).toBe(1);
+    // The first has no place to give back any more.
+    it.left(silent);
+    expect(it.probing).toBe(1);
+    const slow = second;
+    expect(it.enter(14_999)).toBeUndefined();
+    expect(it.enter(15_000)).toBeDefined();
+    it.succeeded(slow, 15_001);
+    expect(it.state).toBe('closed');
+  });
+});
+
+describe('a circuit moved by hand', () => {
+  it('is open from trip to reset, however long that is', () => {
+    const it = circuit();
+    const before = it.enter(0)!;
+    it.trip();
+    expect([it.state, it.openForMs, it.retryAfterMs(1e12)]).toEqual(['open', Infinity, Infinity]);
+    expect(it.enter(1e12)).toBeUndefined();
+    it.reset();
+    expect([it.state, it.openForMs, it.retryAfterMs(1e12)]).toEqual(['closed', 0, 0]);
+    it.failed(before, 1e12);
+    expect(it.counts(1e12)).toEqual({ calls: 0, failures: 0 });
+  });
+});
+
+describe('a clock that jumps back', () => {
+  it('is taken to have stood still: neither the window nor the opening gets longer', () => {
+    const it = circuit({ windowMs: 1000, minCalls: 3 });
+    fail(it, 2, 1_790_000_000_000);
+    expect(it.counts(0)).toEqual({ calls: 2, failures: 2 });
+    expect(it.counts(1000).calls).toBe(0);
+    fail(it, 3, 1000);
+    expect(it.state).toBe('open');
+    expect(it.enter(500)).toBeUndefined();
+    expect(it.retryAfterMs(500)).toBe(5_000);
+    expect(it.enter(5_499)).toBeUndefined();
+    expect(it.enter(5_500)).toBeDefined();
+  });
+});
+
+type Step =
+  | { readonly do: 'enter' | 'trip' | 'reset' }
+  | { readonly do: 'wait'; readonly ms: number }
+  | { readonly do: 'end'; readonly as: 'ok' | 'failed' | 'left'; readonly which: number };
+
+const steps: fc.Arbitrary<Step[]> = fc.array(
+  fc.oneof(
+    { weight: 6, arbitrary: fc.record({ do: fc.constant('enter' as const) }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        do: fc.constant('wait' as const),
+        ms: fc.oneof(fc.nat(50), fc.nat(3000), fc.integer({ min: -2000, max: -1 })),
+      }),
+    },
+    {
+      weight: 6,
+      arbitrary: fc.record({
+        do: fc.constant('end' as const),
+        as: fc.constantFrom('ok' as const, 'failed' as const, 'failed' as const, 'left' as const),
+        which: fc.nat(99),
+      }),
+    },
+    { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('trip' as const, 'reset' as const) }) },
+  ),
+  { maxLength: 200 },
+);
+const options = fc.record({
+  failureRatio: fc.double({ min: 0, max: 1, noNaN: true }),
+  minCalls: fc.integer({ min: 1, max: 5 }),
+  windowMs: fc.constantFrom(100, 1000, 30_000, Infinity),
+  openMs: fc.constantFrom(1, 100, 1000),
+  maxOpenMs: fc.constantFrom(1000, 5000),
+  probes: fc.integer({ min: 1, max: 3 }),
+});
+
+describe('any circuit', () => {
+  it('lets through what its state allows, and counts no more than it let through', () => {
+    fc.assert(
+      fc.property(options, steps, (settings, list) => {
+        const it = new Circuit(settings);
+        const open: number[] = [];
+        let now = 1000;
+        let entered = 0;
+        let isTripped = false;
+        for (const step of list) {
+          const before = it.state;
+          if (step.do === 'wait') now += step.ms;
+          else if (step.do === 'trip') it.trip();
+          else if (step.do === 'reset') it.reset();
+          else if (step.do === 'end') {
+            const [ticket] = open.splice(step.which % Math.max(1, open.length), 1);
+            if (ticket === undefined) continue;
+            if (step.as === 'ok') it.succeeded(ticket, now);
+            else if (step.as === 'failed') it.failed(ticket, now);
+            else it.left(ticket);
+            if (before === 'open') expect(it.state).toBe('open');
+            if (it.state !== before)
+              expect(`${before} ${it.state} ${step.as}`).toMatch(/^(closed open failed|halfOpen open failed|halfOpen closed ok)$/);
+          } else {
+            const waitMs = it.retryAfterMs(now);
+            const expected = it.stateAt(now);
+            const ticket = it.enter(now);
+            expect(ticket !== undefined).toBe(waitMs === 0);
+            expect(it.state).toBe(expected);
+            if (isTripped) expect(ticket).toBeUndefined();
+            if (ticket !== undefined) {
+              entered += 1;
+              open.push(ticket);
+            }
+          }
+          if (step.do === 'trip') isTripped = true;
+          if (step.do === 'reset') isTripped = false;
+          const { calls, failures } = it.counts(now);
+          expect(calls).toBeGreaterThanOrEqual(failures);
+          expect(failures).toBeGreaterThanOrEqual(0);
+          expect(calls).toBeLessThanOrEqual(entered);
+          expect(it.probing).toBeGreaterThanOrEqual(0);
+          expect(it.probing).toBeLessThanOrEqual(settings.probes);
+          if (it.openForMs !== Infinity) expect(it.openForMs).toBeLessThanOrEqual(settings.maxOpenMs);
+        }
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('counts the results of the last window, and at most a tenth of it less', () => {
+    const results = fc.array(fc.record({ waitMs: fc.nat(300), ok: fc.boolean() }), { minLength: 1, maxLength: 100 });
+    fc.assert(
+      fc.property(results, (list) => {
+        const windowMs = 1000;
+        const it = circuit({ windowMs, minCalls: Infinity });
+        const seen: { readonly at: number; readonly ok: boolean }[] = [];
+        let now = 0;
+        for (const { waitMs, ok } of list) {
+          now += waitMs;
+          call(it, now, ok ? 'ok' : 'failed');
+          seen.push({ at: now, ok });
+          const within = (ms: number) => seen.filter(({ at }) => at > now - ms);
+          const { calls, failures } = it.counts(now);
+          expect(calls).toBeLessThanOrEqual(within(windowMs + 1).length);
+          expect(calls).toBeGreaterThanOrEqual(within(windowMs * 0.9).length);
+          expect(failures).toBeLessThanOrEqual(within(windowMs + 1).filter((result) => !result.ok).length);
+          expect(failures).toBeGreaterThanOrEqual(within(windowMs * 0.9).filter((result) => !result.ok).length);
+        }
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});

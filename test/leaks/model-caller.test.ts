@@ -1,0 +1,60 @@
+import { concat, NEVER, of, throwError } from 'rxjs';
+import { expect, it } from 'vitest';
+import { leakCheck } from '../../marbles/leak-check.js';
+import { createMetrics } from '../../src/metrics/create-metrics.js';
+import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
+
+const CALLS = 10_000;
+
+it('ten thousand model calls and streams that completed, failed, were hedged, or left in the middle leave nothing', { timeout: 60_000 }, () => {
+  const clock = new CountingScheduler();
+  const metrics = createMetrics({ scheduler: clock });
+  const { signal } = new AbortController();
+  const answer = (request: string) => {
+    if (request === 'bad') return throwError(() => Object.assign(new Error('bad'), { status: 503 }));
+    return request === 'never' ? NEVER : of(request);
+  };
+  const models = createModelCaller({
+    call: answer,
+    stream: (request: string) => concat(of('first'), answer(request)),
+    concurrency: 3,
+    maxQueued: Infinity,
+    hedge: { delayMs: 5, budget: Infinity },
+    breaker: { minCalls: Infinity },
+    deadlineMs: 60_000,
+    scheduler: clock,
+    onEvent: metrics.sink,
+    onRecord: metrics.record,
+  });
+  const leaks = leakCheck({ scheduler: clock, holders: { models } });
+  const stop = metrics.observe('models', models);
+  const listening = metrics.metrics$.subscribe();
+  const ignore = { error: () => undefined };
+  try {
+    for (let n = 0; n < CALLS; n += 10) {
+      const left = [
+        models.call('never', { signal }).subscribe(ignore),
+        models.call('never', { lane: 'P0', signal }).subscribe(ignore),
+        models.stream('never', { signal }).subscribe(ignore),
+        models.callAll({ one: 'never', two: 'good' }, { signal }).subscribe(ignore),
+      ];
+      for (const request of ['good', 'bad']) {
+        models.call(request, { signal }).subscribe(ignore);
+        models.call(request, { lane: 'P0', signal }).subscribe(ignore);
+        models.stream(request, { signal }).subscribe(ignore);
+      }
+      clock.maxFrames = clock.frame + 20;
+      clock.flush();
+      for (const each of left) each.unsubscribe();
+      clock.maxFrames = Infinity;
+      clock.flush();
+    }
+    listening.unsubscribe();
+    stop();
+    expect(leaks.left()).toEqual([]);
+    expect(models.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+  } finally {
+    leaks[Symbol.dispose]();
+  }
+});

@@ -1,0 +1,534 @@
+import fc from 'fast-check';
+import type { Subscription } from 'rxjs';
+import { defer, mergeMap, NEVER, of, timer } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
+import { batchMap } from '../../operators/batch-map.js';
+import type { ChildLimiterOptions, Lease, Limiter, LimiterJob } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import { isFlowError, NestedAcquireError } from '../../operators/support/errors.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
+
+/** Leases as they come, and errors by their code. */
+function asker(limiter: Limiter) {
+  const leases: Lease[] = [];
+  const log: string[] = [];
+  const ask = (name: string, job?: LimiterJob): Subscription =>
+    limiter.acquire(job).subscribe({
+      next: (lease) => {
+        leases.push(lease);
+        log.push(name);
+      },
+      error: (error: unknown) => log.push(`${name} ${isFlowError(error) ? error.code : String(error)}`),
+    });
+  return { leases, log, ask };
+}
+
+describe('a child of a limiter', () => {
+  it('counts against its own limits and those of its parent', () => {
+    const parent = createLimiter({ concurrency: 3 });
+    const one = parent.child({ concurrency: 2 });
+    const two = parent.child();
+    const first = one.tryAcquire();
+    one.tryAcquire();
+    expect(one.tryAcquire()).toBeUndefined();
+    expect(two.tryAcquire()).toBeDefined();
+    expect([parent.executing, one.executing, two.executing]).toEqual([3, 2, 1]);
+    expect(two.tryAcquire()).toBeUndefined();
+    first?.release();
+    expect([parent.executing, one.executing]).toEqual([2, 1]);
+    expect(two.tryAcquire()).toBeDefined();
+    expect(one.tryAcquire()).toBeUndefined();
+  });
+
+  it('holds nothing of its parent while it waits for its own limits, and the other way round', () => {
+    virtualTime(({ scheduler, advance }) => {
+      const parent = createLimiter({ concurrency: 2, requestsPerMinute: 600, headroom: 1, burstSeconds: 0.1, scheduler });
+      const slow = parent.child({ requestsPerMinute: 60, headroom: 1, burstSeconds: 1 });
+      const { log, ask, leases } = asker(slow);
+      ask('a');
+      ask('b');
+      expect(log).toEqual(['a']);
+      leases[0]?.release();
+      // `b` waits for the child's rate: both slots and the requests of the parent are free for others.
+      expect(parent.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+      advance(100);
+      expect(parent.tryAcquire()).toBeDefined();
+      advance(899);
+      expect(log).toEqual(['a']);
+      advance(1);
+      expect(log).toEqual(['a', 'b']);
+      expect(parent.executing).toBe(2);
+      leases[1]?.release();
+      // And with the parent full, the child has spent nothing.
+      advance(200);
+      expect(parent.tryAcquire()).toBeDefined();
+      advance(5000);
+      const before = slow.snapshot().requests;
+      ask('c');
+      advance(1);
+      expect(slow.snapshot()).toMatchObject({ executing: 0, queued: 1 });
+      expect(slow.snapshot().requests).toBeGreaterThanOrEqual(before);
+      slow.close();
+    });
+  });
+
+  it('takes its turns among the jobs of its parent', () => {
+    const parent = createLimiter({ concurrency: 1 });
+    const child = parent.child();
+    const log: string[] = [];
+    const holder = parent.tryAcquire();
+    const leases: Lease[] = [];
+    const ask = (limiter: Limiter, name: string): void => {
+      limiter.acquire().subscribe((lease) => {
+        leases.push(lease);
+        log.push(name);
+      });
+    };
+    ask(parent, 'p1');
+    ask(child, 'c1');
+    ask(child, 'c2');
+    ask(parent, 'p2');
+    holder?.release();
+    for (let i = 0; i < 3; i++) leases[i]?.release();
+    expect(log).toEqual(['p1', 'c1', 'c2', 'p2']);
+  });
+
+  it('has the lanes of its parent, and its urgent jobs go before the others of everybody', () => {
+    const parent = createLimiter({ concurrency: 1, lanes: [{ name: 'P0' }, { name: 'P1', floor: 0 }] });
+    const child = parent.child({ concurrency: 1 });
+    expect(child.lanes).toEqual(['P0', 'P1']);
+    const { log, ask, leases } = asker(child);
+    const outer = asker(parent);
+    const holder = parent.tryAcquire({ lane: 'P0' });
+    outer.ask('parent P1', { lane: 'P1' });
+    ask('child P1', { lane: 'P1' });
+    ask('child P0', { lane: 'P0' });
+    holder?.release();
+    expect([...log, ...outer.log]).toEqual(['child P0']);
+    leases[0]?.release();
+    expect(outer.log).toEqual(['parent P1']);
+    outer.leases[0]?.release();
+    expect(log).toEqual(['child P0', 'child P1']);
+  });
+
+  it('may have lanes of its own under a parent without any', () => {
+    const parent = createLimiter({ concurrency: 1 });
+    const child = parent.child({ lanes: [{ name: 'now' }, { name: 'later', floor: 0 }] });
+    const { log, ask, leases } = asker(child);
+    const holder = parent.tryAcquire();
+    ask('b', { lane: 'later' });
+    ask('a', { lane: 'now' });
+    holder?.release();
+    leases[0]?.release();
+    expect(log).toEqual(['a', 'b']);
+  });
+
+  it('settles both with what was really used, and gives both back what was not sent', () => {
+    virtualTime(({ scheduler }) => {
+      const parent = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 10, scheduler });
+      const child = parent.child({ tokensPerMinute: 3000, headroom: 1, burstSeconds: 10 });
+      const lease = child.tryAcquire({ cost: { tokens: 100 } });
+      expect([parent.snapshot().tokens, child.snapshot().tokens]).toEqual([900, 400]);
+      lease?.settle({ inputTokens: 200, outputTokens: 50 });
+      expect([parent.snapshot().tokens, child.snapshot().tokens]).toEqual([750, 250]);
+      lease?.release('unused');
+      expect([parent.snapshot().tokens, child.snapshot().tokens]).toEqual([1000, 500]);
+    });
+  });
+
+  it('refuses what its parent could never pay', () => {
+    const parent = createLimiter({ tokensPerMinute: 60, headroom: 1, burstSeconds: 1, costAboveCapacity: 'reject' });
+    const child = parent.child();
+    const { log, ask } = asker(child);
+    ask('huge', { cost: { tokens: 2 } });
+    expect(log).toEqual(['huge FLOW_ITEM_TOO_HEAVY']);
+    expect(child.tokenCapacity).toBe(1);
+    expect(child.borrows).toBe(false);
+  });
+
+  it('pauses alone', () => {
+    virtualTime(({ scheduler, advance }) => {
+      const parent = createLimiter({ concurrency: 5, scheduler });
+      const child = parent.child();
+      child.penalize(1000);
+      const { log, ask } = asker(child);
+      ask('late');
+      expect(parent.tryAcquire()).toBeDefined();
+      advance(999);
+      expect(log).toEqual([]);
+      advance(1);
+      expect(log).toEqual(['late']);
+    });
+  });
+
+  it('waits no longer than it may, whoever is in the way', () => {
+    virtualTime(({ scheduler, advance }) => {
+      const parent = createLimiter({ concurrency: 1, scheduler });
+      const child = parent.child({ maxWaitMs: 50 });
+      const { log, ask } = asker(child);
+      const holder = parent.tryAcquire();
+      ask('a');
+      advance(50);
+      expect(log).toEqual(['a FLOW_RATE_LIMITED']);
+      holder?.release();
+      expect(parent.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+    });
+  });
+
+  it('leaves the queue of its parent when its job leaves', () => {
+    virtualTime(({ scheduler, advance }) => {
+      const parent = createLimiter({ concurrency: 1, scheduler });
+      const child = parent.child();
+      const { log, ask } = asker(child);
+      const holder = parent.tryAcquire();
+      ask('a').unsubscribe();
+      holder?.release();
+      advance(1);
+      expect(log).toEqual([]);
+      expect(parent.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+      expect(parent.tryAcquire()).toBeDefined();
+    });
+  });
+
+  it('can be the limiter of a batchMap, and a child again', () => {
+    virtualTime(({ scheduler, flush }) => {
+      const account = createLimiter({ concurrency: 2, scheduler });
+      const model = account.child({ concurrency: 1 }).child({ requestsPerMinute: 6000, headroom: 1 });
+      let most = 0;
+      let now = 0;
+      const values: number[] = [];
+      of(1, 2, 3, 4, 5, 6)
+        .pipe(
+          batchMap(
+            (items: readonly number[]) =>
+              defer(() => {
+                most = Math.max(most, ++now);
+                return timer(10, scheduler).pipe(
+                  mergeMap(() => {
+                    now--;
+                    return of(items.map((item) => item * 2));
+                  }),
+                );
+              }),
+            { limiter: model, maxSize: 2, scheduler },
+          ),
+        )
+        .subscribe((settled) => {
+          if (settled.status === 'fulfilled') values.push(settled.value);
+        });
+      flush();
+      expect(values).toEqual([2, 4, 6, 8, 10, 12]);
+      expect(most).toBe(1);
+      expect(account.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+    });
+  });
+
+  it('ends with its parent: a drain waits for what it has accepted, a close gives it up', async () => {
+    const parent = createLimiter({ concurrency: 1 });
+    const child = parent.child({ concurrency: 1 });
+    const { log, ask, leases } = asker(child);
+    ask('a');
+    ask('b');
+    const drained = parent.drain();
+    ask('c');
+    expect(log).toEqual(['a', 'c FLOW_CLOSED']);
+    leases[0]?.release();
+    expect(log).toEqual(['a', 'c FLOW_CLOSED', 'b']);
+    leases[1]?.release();
+    expect(await drained).toEqual({ done: 2, aborted: 0, dropped: 0 });
+
+    const other = createLimiter({ concurrency: 1 });
+    const below = other.child();
+    const again = asker(below);
+    below.run(() => NEVER).subscribe({ error: (error: unknown) => again.log.push(isFlowError(error) ? error.code : '') });
+    again.ask('d');
+    other.close();
+    expect(again.log).toEqual(['d FLOW_CLOSED', 'FLOW_CLOSED']);
+    expect(await other.drain()).toEqual({ done: 0, aborted: 1, dropped: 1 });
+    again.ask('e');
+    expect(again.log.at(-1)).toBe('e FLOW_CLOSED');
+  });
+
+  it('serves a hundred thousand synchronous jobs without recursion, through three levels', () => {
+    const parent = createLimiter({ concurrency: 1 });
+    const child = parent.child({ concurrency: 2 }).child({ maxQueued: Infinity });
+    const holder = parent.tryAcquire();
+    let sum = 0;
+    for (let i = 0; i < 100_000; i++) child.run(() => of(1)).subscribe((one) => (sum += one));
+    expect(sum).toBe(0);
+    holder?.release();
+    expect(sum).toBe(100_000);
+    expect(parent.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+  }, 30_000);
+
+  it.each([
+    ['scheduler', createLimiter(), { scheduler: new CountingScheduler() }],
+    ['lanes', createLimiter({ lanes: [{ name: 'P0' }] }), { lanes: [{ name: 'P1' }] }],
+    ['fairness', createLimiter({ lanes: [{ name: 'P0' }] }), { fairness: 'fifo' as const }],
+  ])('refuses `%s`, which is that of its parent', (option, parent, options) => {
+    expect(() => parent.child(options as ChildLimiterOptions)).toThrow(
+      `expected \`${option}\` to be absent: a child has that of its parent`,
+    );
+  });
+});
+
+describe('a keyed limiter', () => {
+  it('limits each key by itself, and all of them together', () => {
+    const limiter = createLimiter({ concurrency: 3 });
+    const tools = limiter.keyed({ concurrency: 2 });
+    const leases = [tools.tryAcquire({ key: 'a' }), tools.tryAcquire({ key: 'a' }), tools.tryAcquire({ key: 'a' })];
+    expect(leases.map((lease) => lease !== undefined)).toEqual([true, true, false]);
+    expect(tools.tryAcquire({ key: 'b' })).toBeDefined();
+    expect(tools.tryAcquire({ key: 'c' })).toBeUndefined();
+    expect(limiter.executing).toBe(3);
+  });
+
+  it('lets no full key block another', () => {
+    const tools = createLimiter().keyed({ concurrency: 1 });
+    const log: string[] = [];
+    const leases: Lease[] = [];
+    for (const key of ['a', 'a', 'a', 'b']) {
+      tools.acquire({ key }).subscribe((lease) => {
+        log.push(key);
+        leases.push(lease);
+      });
+    }
+    expect(log).toEqual(['a', 'b']);
+    leases[0]?.release();
+    expect(log).toEqual(['a', 'b', 'a']);
+  });
+
+  it('forgets keys that have nothing to remember, and not those whose rate is spent', () => {
+    virtualTime(({ scheduler, advance }) => {
+      const tools = createLimiter({ scheduler }).keyed({ requestsPerMinute: 60, headroom: 1, burstSeconds: 1 });
+      for (let i = 0; i < 500; i++) tools.tryAcquire({ key: i })?.release();
+      expect(tools.keys).toBe(500);
+      expect(tools.tryAcquire({ key: 0 })).toBeUndefined();
+      advance(1000);
+      expect(tools.keys).toBe(0);
+    });
+  });
+
+  it('has a bound on its keys', async () => {
+    const tools = createLimiter().keyed({ concurrency: 1, maxKeys: 2 });
+    tools.tryAcquire({ key: 1 });
+    const second = tools.tryAcquire({ key: 2 });
+    await expect(tools.runAsync(() => of(1), { key: 3 })).rejects.toMatchObject({ code: 'FLOW_OVERFLOW', bound: 'maxKeys', limit: 2 });
+    second?.release();
+    expect(await tools.runAsync(() => of(1), { key: 3 })).toBe(1);
+  });
+
+  it('hands out the limiter of a key, and keeps it', () => {
+    const tools = createLimiter().keyed({ concurrency: 1 });
+    const one = tools.of('a');
+    expect(tools.keys).toBe(1);
+    one.tryAcquire();
+    expect(tools.tryAcquire({ key: 'a' })).toBeUndefined();
+    expect(tools.of('a')).toBe(one);
+  });
+
+  it('drains and closes all keys, and nothing else', async () => {
+    const limiter = createLimiter();
+    const tools = limiter.keyed({ concurrency: 1 });
+    const lease = tools.tryAcquire({ key: 'a' });
+    const drained = tools.drain();
+    await expect(tools.acquireAsync({ key: 'b' })).rejects.toMatchObject({ code: 'FLOW_CLOSED' });
+    lease?.release();
+    expect(await drained).toEqual({ done: 1, aborted: 0, dropped: 0 });
+    expect(limiter.tryAcquire()).toBeDefined();
+  });
+
+  it.each([
+    [{}, 'expected `job` to be an object with a `key`'],
+    [{ key: 1, lanes: 'x' }, '`lanes`'],
+  ])('names what is wrong with a job', (job, message) => {
+    const tools = createLimiter().keyed();
+    expect(() => tools.acquire(job as { key: number })).toThrow(message);
+  });
+
+  it('names what is wrong with its options at once', () => {
+    expect(() => createLimiter().keyed({ concurrency: 0 })).toThrow('`concurrency`');
+    expect(() => createLimiter().keyed({ maxKeys: 0 })).toThrow('`maxKeys`');
+  });
+});
+
+describe('work that asks for a second permit of the limiter it runs under', () => {
+  it('is refused when nobody could ever serve it', () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const log: unknown[] = [];
+    limiter
+      .run(({ lease }) => limiter.run(() => of('never'), { holder: lease }))
+      .subscribe({ next: (value) => log.push(value), error: (error: unknown) => log.push(error) });
+    expect(log).toEqual([expect.any(NestedAcquireError)]);
+    expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+  });
+
+  it('waits while somebody else will give a slot back', () => {
+    const limiter = createLimiter({ concurrency: 2 });
+    const other = limiter.tryAcquire();
+    const log: unknown[] = [];
+    limiter.run(({ lease }) => limiter.run(() => of('inner'), { holder: lease })).subscribe((value) => log.push(value));
+    expect(log).toEqual([]);
+    other?.release();
+    expect(log).toEqual(['inner']);
+  });
+
+  it('is refused as soon as all others wait as well, the newest first', () => {
+    const limiter = createLimiter({ concurrency: 2 });
+    const log: string[] = [];
+    const nested = (name: string): void => {
+      limiter
+        .run(({ lease }) => limiter.run(() => of(`${name} done`), { holder: lease }))
+        .subscribe({ next: (value) => log.push(value), error: (error: unknown) => log.push(`${name} ${(error as Error).name}`) });
+    };
+    const first = limiter.tryAcquire();
+    nested('a');
+    first?.release();
+    expect(log).toEqual(['a done']);
+    log.length = 0;
+    const holders = [limiter.tryAcquire(), limiter.tryAcquire()];
+    const asks = holders.map((lease, i) =>
+      limiter
+        .acquireAsync({ holder: lease as Lease })
+        .then(
+          () => log.push(`${String(i)} granted`),
+          (error: unknown) => log.push(`${String(i)} ${(error as Error).name}`),
+        )
+        .then(() => lease?.release()),
+    );
+    return Promise.all(asks).then(() => {
+      expect(log).toEqual(['1 NestedAcquireError', '0 granted']);
+    });
+  });
+
+  it('is refused across a child, and when the limit is lowered', () => {
+    const parent = createLimiter({ concurrency: 2 });
+    const child = parent.child({ concurrency: 5 });
+    const log: string[] = [];
+    const outer = parent.tryAcquire() as Lease;
+    const busy = parent.tryAcquire() as Lease;
+    child.acquire({ holder: outer }).subscribe({ error: (error: unknown) => log.push((error as Error).name) });
+    expect(log).toEqual([]);
+    parent.setLimits({ concurrency: 1 });
+    busy.release();
+    expect(log).toEqual(['NestedAcquireError']);
+
+    const under = createLimiter({ concurrency: 1 });
+    const own = under.child().tryAcquire() as Lease;
+    under.acquire({ holder: own }).subscribe({ error: (error: unknown) => log.push((error as Error).name) });
+    expect(log).toEqual(['NestedAcquireError', 'NestedAcquireError']);
+  });
+
+  it('names a holder that is none', () => {
+    expect(() => createLimiter().acquire({ holder: {} as Lease })).toThrow('expected `holder` to be a lease of a limiter');
+  });
+});
+
+/** A tree of limiters, and jobs that come, leave, end and report at random. */
+interface Node {
+  readonly parent: number | undefined;
+  readonly concurrency: number;
+  readonly tokensPerSecond: number;
+}
+
+const nodes = fc.array(
+  fc.record({ up: fc.nat(5), concurrency: fc.constantFrom(1, 2, 3, Infinity), tokensPerSecond: fc.constantFrom(10, 50, Infinity) }),
+  { minLength: 2, maxLength: 5 },
+);
+const steps = fc.array(
+  fc.oneof(
+    fc.record({ do: fc.constant('ask' as const), node: fc.nat(9), tokens: fc.nat(15), lane: fc.nat(1) }),
+    fc.record({ do: fc.constant('ask' as const), node: fc.nat(9), tokens: fc.nat(15), lane: fc.nat(1) }),
+    fc.record({
+      do: fc.constantFrom('release' as const, 'release' as const, 'leave' as const),
+      which: fc.nat(20),
+      outcome: fc.constantFrom('ok' as const, 'unused' as const, 'cancelled' as const),
+    }),
+    fc.record({ do: fc.constant('settle' as const), which: fc.nat(20), tokens: fc.nat(30) }),
+    fc.record({ do: fc.constant('pass' as const), ms: fc.nat(700) }),
+  ),
+  { minLength: 5, maxLength: 60 },
+);
+
+describe('a tree of limiters', () => {
+  it('never exceeds a limit, strands nobody, and has nothing left at the end', () => {
+    fc.assert(
+      fc.property(nodes, steps, fc.boolean(), (shape, script, hasLanes) => {
+        const scheduler = new CountingScheduler();
+        const tree: Node[] = shape.map(({ up, ...limits }, i) => ({ ...limits, parent: i === 0 ? undefined : up % i }));
+        const lanes = hasLanes ? { lanes: [{ name: 'l0' }, { name: 'l1' }] } : {};
+        const limiters: Limiter[] = [];
+        for (const { parent, concurrency, tokensPerSecond } of tree) {
+          const options = { concurrency, tokensPerMinute: tokensPerSecond * 60, headroom: 1, burstSeconds: 1 };
+          limiters.push(
+            parent === undefined ? createLimiter({ ...options, ...lanes, scheduler }) : (limiters[parent] as Limiter).child(options),
+          );
+        }
+        const waiting: Subscription[] = [];
+        const held: { readonly lease: Lease; readonly path: readonly number[] }[] = [];
+        let asked = 0;
+        let served = 0;
+        const pathOf = (node: number): number[] => {
+          const { parent } = tree[node] as Node;
+          return parent === undefined ? [node] : [node, ...pathOf(parent)];
+        };
+        const check = (): void => {
+          tree.forEach(({ concurrency }, i) => {
+            const executing = held.filter(({ path }) => path.includes(i)).length;
+            expect((limiters[i] as Limiter).executing).toBe(executing);
+            expect(executing).toBeLessThanOrEqual(concurrency);
+          });
+        };
+        const pass = (ms: number): void => {
+          const until = scheduler.frame + ms;
+          scheduler.maxFrames = until;
+          scheduler.flush();
+          scheduler.frame = until;
+        };
+        for (const step of script) {
+          switch (step.do) {
+            case 'ask': {
+              const node = step.node % tree.length;
+              asked++;
+              const subscription = (limiters[node] as Limiter)
+                .acquire({ cost: { tokens: step.tokens }, ...(hasLanes && { lane: `l${String(step.lane)}` }) })
+                .subscribe((lease) => {
+                  served++;
+                  held.push({ lease, path: pathOf(node) });
+                });
+              waiting.push(subscription);
+              break;
+            }
+            case 'leave': {
+              const subscription = waiting[step.which % waiting.length];
+              if (!subscription || subscription.closed) break;
+              asked--;
+              subscription.unsubscribe();
+              break;
+            }
+            case 'release':
+              held.splice(step.which % (held.length || 1), 1)[0]?.lease.release(step.outcome);
+              break;
+            case 'settle':
+              held[step.which % (held.length || 1)]?.lease.settle({ inputTokens: step.tokens });
+              break;
+            case 'pass':
+              pass(step.ms);
+          }
+          check();
+        }
+        // Everybody who still waits is served when those before give their slots back and time passes.
+        for (let rounds = 0; rounds < 500 && (held.length > 0 || served < asked); rounds++) {
+          held.shift()?.lease.release();
+          check();
+          pass(1000);
+        }
+        expect(served).toBe(asked);
+        expect(scheduler.actions).toHaveLength(0);
+        for (const limiter of limiters) expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+      }),
+      { numRuns: 400 },
+    );
+  }, 60_000);
+});

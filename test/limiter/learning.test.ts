@@ -1,0 +1,773 @@
+import fc from 'fast-check';
+import { from, lastValueFrom, mergeMap, range, retry, Subject, tap, throwError, timer, toArray } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import type { FakeProvider, FakeProviderError } from '../../marbles/fake-provider.js';
+import { fakeProvider } from '../../marbles/fake-provider.js';
+import { virtualTime } from '../../marbles/virtual.js';
+import { batchMap } from '../../operators/batch-map.js';
+import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import { isFlowError, RateLimitError } from '../../operators/support/errors.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+import type { HeadersLike, Rejected, ResponseLike } from '../../operators/support/types.js';
+
+const ok = (headers: HeadersLike): ResponseLike => ({ status: 200, headers });
+const refusal = (headers: HeadersLike = {}): ResponseLike => ({ status: 429, headers });
+const limited = (limit: number, remaining?: number, reset?: string): HeadersLike => ({
+  'x-ratelimit-limit-requests': String(limit),
+  ...(remaining !== undefined && { 'x-ratelimit-remaining-requests': String(remaining) }),
+  ...(reset !== undefined && { 'x-ratelimit-reset-requests': reset }),
+});
+
+/** With a minute's worth saved up, so that what is left can be seen. */
+const wide = (options: LimiterOptions = {}): Limiter => createLimiter({ headroom: 1, burstSeconds: 60, random: () => 1, ...options });
+
+/** Everything that happens to a job. */
+function watch(limiter: Limiter, now: () => number, job?: LimiterJob) {
+  const seen: string[] = [];
+  const leases: Lease[] = [];
+  limiter.acquire(job).subscribe({
+    next: (lease) => {
+      leases.push(lease);
+      seen.push(`lease at ${String(now())}`);
+    },
+    error: (error: unknown) => {
+      const why = error instanceof RateLimitError ? `${error.limit} ${String(error.retryAfterMs)}` : isFlowError(error) && error.code;
+      seen.push(`${String(why)} at ${String(now())}`);
+    },
+  });
+  return { seen, leases };
+}
+
+/** Makes so many calls, each again until it is answered, and shows each response to its lease. */
+function callAll(limiter: Limiter, provider: FakeProvider<number, number>, calls: number) {
+  return range(calls).pipe(
+    mergeMap((item) =>
+      limiter
+        .run(({ lease, signal }) =>
+          provider.workOne(item, {
+            signal,
+            observe: (response) => {
+              lease.observe(response);
+            },
+          }),
+        )
+        .pipe(retry({ delay: (error: FakeProviderError) => (error.status === 429 ? timer(10) : Promise.reject(error)) })),
+    ),
+    toArray(),
+  );
+}
+
+describe('an account with a lower limit than was configured', () => {
+  it.each(['openai', 'anthropic'] as const)('gets no further 429 after the first responses (%s)', (rateHeaders) => {
+    virtualTime(({ flush, now }) => {
+      const provider = fakeProvider({ answer: (item: number) => item, requestsPerMinute: 60, latencyMs: 300, rateHeaders });
+      const limiter = createLimiter({ requestsPerMinute: 6000 });
+      let answers: number[] = [];
+      callAll(limiter, provider, 240).subscribe((all) => (answers = all));
+      flush();
+      expect(answers.sort((a, b) => a - b)).toEqual(Array.from({ length: 240 }, (_, i) => i));
+      const refusals = provider.calls.filter(({ fate }) => fate === 'throttled').map(({ startedAt }) => startedAt);
+      expect(refusals.length).toBeGreaterThan(0);
+      // All of them went out before anything was known.
+      expect(Math.max(...refusals)).toBeLessThanOrEqual(300);
+      // 240 at 54 a minute, the first 60 for nothing.
+      expect(now()).toBeLessThan(((240 - 60) / 54) * 60_000 * 1.05);
+      expect(limiter.snapshot().requestsPerMinute).toBe(60);
+    });
+  });
+
+  it('is not overrun by a limiter without any rate either', () => {
+    virtualTime(({ flush }) => {
+      const provider = fakeProvider({ answer: (item: number) => item, requestsPerMinute: 600, latencyMs: 200, rateHeaders: 'openai' });
+      const limiter = createLimiter({ concurrency: 50, maxQueued: Infinity });
+      let answers = 0;
+      callAll(limiter, provider, 1200).subscribe((all) => (answers = all.length));
+      flush();
+      expect([answers, provider.refused]).toEqual([1200, 0]);
+    });
+  });
+
+  it('is not overrun in tokens', () => {
+    virtualTime(({ flush, now }) => {
+      const provider = fakeProvider({
+        answer: (item: number) => item,
+        tokensPerMinute: 6000,
+        tokensOf: () => 100,
+        latencyMs: 200,
+        rateHeaders: 'openai',
+      });
+      const limiter = createLimiter({ concurrency: 8 });
+      const results: number[] = [];
+      range(180)
+        .pipe(batchMap(provider.work, { limiter, maxSize: 1, weigh: () => 100 }))
+        .subscribe((settled) => results.push(settled.status === 'fulfilled' ? settled.value : -1));
+      flush();
+      expect([results.filter((result) => result >= 0).length, provider.refused]).toEqual([180, 0]);
+      expect(limiter.snapshot()).toMatchObject({ tokensPerMinute: 6000, requestsPerMinute: Infinity });
+      expect(now()).toBeGreaterThan(110_000);
+    });
+  });
+});
+
+describe('a reported limit', () => {
+  it('is adopted without a configured one, and the lower of the two counts with one', () => {
+    virtualTime(() => {
+      const rates = (options: LimiterOptions, reported: number): number => {
+        const limiter = wide(options);
+        limiter.observe(ok(limited(reported)));
+        return limiter.snapshot().requestsPerMinute;
+      };
+      expect(rates({}, 60)).toBe(60);
+      expect(rates({ requestsPerMinute: 100 }, 60)).toBe(60);
+      expect(rates({ requestsPerMinute: 100 }, 5000)).toBe(100);
+      expect(rates({ learn: false }, 60)).toBe(Infinity);
+    });
+  });
+
+  it('is followed up again, to the configured one at most, and only so far as `setLimits` allows', () => {
+    virtualTime(() => {
+      const limiter = wide({ requestsPerMinute: 100 });
+      const now = (): number => limiter.snapshot().requestsPerMinute;
+      limiter.observe(ok(limited(60)));
+      limiter.observe(ok(limited(80)));
+      expect(now()).toBe(80);
+      limiter.observe(ok(limited(500)));
+      expect(now()).toBe(100);
+      limiter.setLimits({ requestsPerMinute: 1000 });
+      expect(now()).toBe(500);
+      limiter.setLimits({ requestsPerMinute: 40 });
+      expect(now()).toBe(40);
+      limiter.setLimits({ requestsPerMinute: Infinity });
+      expect(now()).toBe(500);
+    });
+  });
+
+  it('is held with the headroom', () => {
+    virtualTime(() => {
+      const limiter = wide({ headroom: 0.5 });
+      limiter.observe(ok(limited(60)));
+      expect(limiter.snapshot()).toMatchObject({ requestsPerMinute: 60, requests: 30 });
+    });
+  });
+
+  it('lets those who wait go earlier when it is higher, and later when it is lower', () => {
+    virtualTime(({ advance, flush, now }) => {
+      const limiter = createLimiter({ headroom: 1, burstSeconds: 1 });
+      limiter.observe(ok(limited(60)));
+      limiter.tryAcquire();
+      const [first, second] = [watch(limiter, now), watch(limiter, now)];
+      advance(500);
+      limiter.observe(ok(limited(120)));
+      flush();
+      expect([first.seen, second.seen]).toEqual([['lease at 750'], ['lease at 1250']]);
+    });
+  });
+
+  it('tells those who watch', () => {
+    virtualTime(({ flush }) => {
+      const limiter = wide();
+      let told = 0;
+      limiter.watch(() => told++);
+      limiter.observe(ok(limited(60)));
+      expect(told).toBe(0);
+      flush();
+      limiter.observe(ok(limited(60)));
+      flush();
+      expect(told).toBe(1);
+    });
+  });
+
+  it('makes no job too heavy: what was allowed by the user waits for its turn', () => {
+    virtualTime(({ flush, now }) => {
+      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 1, costAboveCapacity: 'reject' });
+      limiter.observe(ok({ 'x-ratelimit-limit-tokens': '6000' }));
+      expect(limiter.tokenCapacity).toBe(1000);
+      const jobs = [watch(limiter, now, { cost: { tokens: 1000 } }), watch(limiter, now, { cost: { tokens: 1000 } })];
+      flush();
+      expect(jobs.map(({ seen }) => seen)).toEqual([['lease at 0'], ['lease at 10000']]);
+      expect(watch(limiter, now, { cost: { tokens: 1001 } }).seen).toEqual(['FLOW_ITEM_TOO_HEAVY at 10000']);
+    });
+  });
+
+  it('is held in any minute by a sliding window', () => {
+    virtualTime(({ flush, now }) => {
+      const limiter = createLimiter({ requestsPerMinute: 600, discipline: 'sliding', costAboveCapacity: 'reject', headroom: 1 });
+      limiter.observe(ok(limited(3)));
+      const jobs = Array.from({ length: 7 }, () => watch(limiter, now));
+      flush();
+      expect(jobs.map(({ seen }) => seen[0])).toEqual([0, 0, 0, 60_000, 60_000, 60_000, 120_000].map((at) => `lease at ${String(at)}`));
+    });
+  });
+
+  it('says nothing on other answers than successes and refusals', () => {
+    virtualTime(() => {
+      const limiter = wide();
+      for (const status of [301, 400, 401, 404, 500, NaN]) limiter.observe({ status, headers: limited(60) });
+      expect(limiter.snapshot().requestsPerMinute).toBe(Infinity);
+      limiter.observe({ status: 503, headers: limited(60) });
+      expect(limiter.snapshot().requestsPerMinute).toBe(60);
+    });
+  });
+
+  it('of -1 is none', () => {
+    virtualTime(() => {
+      const limiter = wide({ requestsPerMinute: 100, tokensPerMinute: 1000 });
+      const before = limiter.snapshot();
+      const unknown = { limit: '-1', remaining: '-1', reset: '0' };
+      const headers = ['requests', 'tokens'].flatMap((unit) =>
+        Object.entries(unknown).map(([field, value]) => [`x-ratelimit-${field}-${unit}`, value] as const),
+      );
+      limiter.observe(ok(Object.fromEntries(headers)));
+      limiter.tryAcquire()?.observe(ok(Object.fromEntries(headers)));
+      expect(limiter.snapshot()).toEqual({ ...before, executing: 1, requests: 99 });
+    });
+  });
+});
+
+describe('what remains', () => {
+  it('lowers what is saved up, and never raises it', () => {
+    virtualTime(() => {
+      const limiter = wide({ requestsPerMinute: 100 });
+      limiter.observe(ok(limited(100, 40)));
+      expect(limiter.snapshot().requests).toBe(40);
+      limiter.observe(ok(limited(100, 90)));
+      expect(limiter.snapshot().requests).toBe(40);
+    });
+  });
+
+  it('never brings into debt, however much was granted since', () => {
+    virtualTime(({ advance }) => {
+      const limiter = wide({ requestsPerMinute: 100 });
+      const first = limiter.tryAcquire();
+      for (let i = 0; i < 50; i++) limiter.tryAcquire();
+      first?.observe(ok(limited(100, 10)));
+      expect(limiter.snapshot().requests).toBe(0);
+      advance(600);
+      expect(limiter.tryAcquire()).toBeDefined();
+    });
+  });
+
+  it('is less what was granted since the request was sent, and not what was granted before', () => {
+    virtualTime(({ advance }) => {
+      const limiter = wide({ requestsPerMinute: 600, tokensPerMinute: 6000 });
+      for (let i = 0; i < 20; i++) limiter.tryAcquire({ cost: { tokens: 10 } });
+      const lease = limiter.tryAcquire({ cost: { tokens: 10 } });
+      for (let i = 0; i < 7; i++) limiter.tryAcquire({ cost: { tokens: 100 } });
+      advance(1000);
+      lease?.observe(ok({ ...limited(600, 100), 'x-ratelimit-limit-tokens': '6000', 'x-ratelimit-remaining-tokens': '3000' }));
+      // A second has brought in 10 requests and 100 tokens.
+      expect(limiter.snapshot()).toMatchObject({ requests: 100 - 7 + 10, tokens: 3000 - 700 + 100 });
+    });
+  });
+
+  it('knows of corrections, and of what was given back', () => {
+    virtualTime(() => {
+      const limiter = wide({ tokensPerMinute: 6000 });
+      const lease = limiter.tryAcquire();
+      limiter.tryAcquire({ cost: { tokens: 100 } })?.settle({ inputTokens: 600 });
+      limiter.tryAcquire({ cost: { tokens: 100 } })?.release('unused');
+      lease?.observe(ok({ 'x-ratelimit-limit-tokens': '6000', 'x-ratelimit-remaining-tokens': '3000' }));
+      expect(limiter.snapshot().tokens).toBe(2400);
+    });
+  });
+
+  it('of an older request is out of date, and so is its limit', () => {
+    virtualTime(({ advance }) => {
+      const limiter = wide({ requestsPerMinute: 100 });
+      const older = limiter.tryAcquire();
+      advance(10);
+      const newer = limiter.tryAcquire();
+      newer?.observe(ok(limited(80, 70)));
+      older?.observe(ok(limited(50, 5)));
+      expect(limiter.snapshot()).toMatchObject({ requestsPerMinute: 80, requests: 70 });
+      limiter.observe(ok(limited(50, 5)), { sentAt: 3 });
+      expect(limiter.snapshot()).toMatchObject({ requestsPerMinute: 80, requests: 70 });
+      limiter.observe(ok(limited(50, 5)), { sentAt: 1e9 });
+      expect(limiter.snapshot()).toMatchObject({ requestsPerMinute: 50, requests: 5 });
+      advance(1);
+      // One from the future counted as one of then.
+      limiter.tryAcquire()?.observe(ok(limited(60)));
+      expect(limiter.snapshot().requestsPerMinute).toBe(60);
+    });
+  });
+
+  it('without any rate says nothing: there is nothing to lower', () => {
+    virtualTime(() => {
+      const limiter = wide();
+      limiter.observe(ok({ 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1h' }));
+      expect(limiter.snapshot()).toMatchObject({ requests: Infinity, pausedForMs: 0 });
+      expect(limiter.tryAcquire()).toBeDefined();
+    });
+  });
+
+  it('never raises the level and never stops anybody for good, in whatever order the answers come', () => {
+    const step = fc.oneof(
+      fc.record({ do: fc.constant('grant' as const), tokens: fc.nat({ max: 500 }) }),
+      fc.record({ do: fc.constant('wait' as const), ms: fc.nat({ max: 3000 }) }),
+      fc.record({
+        do: fc.constant('answer' as const),
+        which: fc.nat({ max: 20 }),
+        status: fc.constantFrom(200, 200, 200, 429, 503),
+        limit: fc.integer({ min: -1, max: 300 }),
+        remaining: fc.integer({ min: -1, max: 300 }),
+        resetMs: fc.nat({ max: 200_000 }),
+      }),
+    );
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), fc.constantFrom(60, 600, Infinity), (steps, perMinute) => {
+        virtualTime(({ advance, flush }) => {
+          const limiter = createLimiter({ requestsPerMinute: perMinute, tokensPerMinute: perMinute * 100, random: () => 1 });
+          const leases: Lease[] = [];
+          for (const each of steps) {
+            if (each.do === 'wait') advance(each.ms);
+            else if (each.do === 'grant') {
+              const lease = limiter.tryAcquire({ cost: { tokens: each.tokens } });
+              if (lease) leases.push(lease);
+            } else if (leases.length > 0) {
+              const before = limiter.snapshot();
+              const headers = {
+                ...limited(each.limit, each.remaining, `${String(each.resetMs)}ms`),
+                'x-ratelimit-remaining-tokens': String(each.remaining * 100),
+              };
+              leases[each.which % leases.length]?.observe({ status: each.status, headers });
+              const after = limiter.snapshot();
+              expect(after.requests).toBeLessThanOrEqual(before.requests);
+              expect(after.tokens).toBeLessThanOrEqual(before.tokens);
+              // No debt was made, but for what a pause will bring in.
+              if (after.pausedForMs === before.pausedForMs) expect(after.requests).toBeGreaterThanOrEqual(Math.min(0, before.requests));
+            }
+          }
+          let granted = 0;
+          limiter.acquire({ cost: { tokens: 1 } }).subscribe(() => granted++);
+          flush();
+          expect(granted).toBe(1);
+        });
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe('a refusal without a reason', () => {
+  it('halves once for a storm of ten, and pauses everybody', () => {
+    virtualTime(({ advance, flush, now }) => {
+      const events: FlowEvent[] = [];
+      const limiter = wide({ requestsPerMinute: 600, onEvent: (event) => events.push(event) });
+      const leases = Array.from({ length: 10 }, () => limiter.tryAcquire());
+      const job = watch(limiter, now);
+      expect(job.seen).toEqual(['lease at 0']);
+      for (const lease of leases) {
+        advance(5);
+        lease?.observe(refusal());
+      }
+      expect(limiter.snapshot()).toMatchObject({ requestsPerMinute: 300, pausedForMs: 200 - 45 });
+      const next = watch(limiter, now);
+      flush();
+      // The pause, and the time of one request at the new rate: nothing was saved up.
+      expect(next.seen).toEqual(['lease at 405']);
+      expect(events).toEqual([{ type: 'throttled', operator: 'createLimiter', pauseMs: 200 }]);
+    });
+  });
+
+  it('counts the same for answers whose request is not known', () => {
+    virtualTime(({ advance }) => {
+      const limiter = wide({ requestsPerMinute: 600 });
+      for (let i = 0; i < 10; i++) {
+        limiter.observe(refusal());
+        advance(10);
+      }
+      expect(limiter.snapshot().requestsPerMinute).toBe(300);
+      advance(100);
+      limiter.observe(refusal(), { sentAt: 50 });
+      expect(limiter.snapshot().requestsPerMinute).toBe(300);
+      limiter.observe(refusal());
+      expect(limiter.snapshot()).toMatchObject({ requestsPerMinute: 150, pausedForMs: 400 });
+    });
+  });
+
+  it('is made good within a minute of successes, and by nothing else', () => {
+    virtualTime(({ advance, now }) => {
+      const limiter = wide({ requestsPerMinute: 600 });
+      limiter.observe(refusal());
+      limiter.observe(refusal(), { sentAt: 500 });
+      advance(30_000);
+      expect(limiter.snapshot().requestsPerMinute).toBe(300);
+      const seen: number[] = [];
+      limiter.observe(ok({}));
+      for (let s = 0; s < 31; s++) {
+        seen.push(limiter.snapshot().requestsPerMinute);
+        advance(1000);
+        limiter.observe(ok({}));
+      }
+      expect(limiter.snapshot().requestsPerMinute).toBe(600);
+      expect(seen).toEqual([...seen].sort((a, b) => a - b));
+      expect(now()).toBeLessThan(62_000);
+    });
+  });
+
+  it('comes back to the reported limit, when that is lower', () => {
+    virtualTime(({ advance }) => {
+      const limiter = wide({ requestsPerMinute: 600 });
+      limiter.observe(refusal(limited(60)));
+      expect(limiter.snapshot().requestsPerMinute).toBe(30);
+      for (let s = 0; s < 62; s++) {
+        advance(1000);
+        limiter.observe(ok({}));
+      }
+      expect(limiter.snapshot().requestsPerMinute).toBe(60);
+    });
+  });
+
+  it('leaves a limiter without a rate nothing but the pause, which gets longer', () => {
+    virtualTime(({ advance, now }) => {
+      const limiter = wide({ concurrency: 10 });
+      const pauses: number[] = [];
+      for (let i = 0; i < 9; i++) {
+        limiter.tryAcquire()?.observe(refusal());
+        pauses.push(limiter.snapshot().pausedForMs);
+        advance(pauses[i] ?? 0);
+      }
+      expect(pauses).toEqual([200, 400, 800, 1600, 3200, 6400, 12_800, 20_000, 20_000]);
+      expect(now()).toBe(65_400);
+      expect(limiter.snapshot().requestsPerMinute).toBe(Infinity);
+    });
+  });
+
+  it('takes no size from the batches meanwhile', () => {
+    virtualTime(() => {
+      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 1, random: () => 1 });
+      limiter.observe(refusal());
+      expect([limiter.tokenCapacity, limiter.snapshot().tokensPerMinute]).toEqual([1000, 30_000]);
+    });
+  });
+
+  it('is one about the wait when it says how long, and only pauses', () => {
+    virtualTime(() => {
+      const limiter = wide({ requestsPerMinute: 600 });
+      limiter.observe(refusal({ 'retry-after': '3' }));
+      expect(limiter.snapshot()).toMatchObject({ requestsPerMinute: 600, pausedForMs: 3000 });
+      limiter.observe({ status: 503, headers: {} });
+      expect(limiter.snapshot()).toMatchObject({ requestsPerMinute: 600, pausedForMs: 3000 });
+    });
+  });
+
+  it('is nothing to a limiter that does not learn', () => {
+    virtualTime(() => {
+      const limiter = wide({ requestsPerMinute: 600, learn: false });
+      limiter.observe(refusal());
+      expect(limiter.snapshot()).toMatchObject({ requestsPerMinute: 600, pausedForMs: 0 });
+      limiter.observe(refusal({ 'retry-after-ms': '70' }));
+      expect(limiter.snapshot().pausedForMs).toBe(70);
+    });
+  });
+
+  it('needs a source of randomness that works', () => {
+    const limiter = createLimiter({ random: () => 5 });
+    expect(() => {
+      limiter.observe(refusal());
+    }).toThrow('createLimiter: `random`');
+  });
+
+  it('lets an account of unknown limit and without any headers be served whole', () => {
+    virtualTime(({ flush, now }) => {
+      const provider = fakeProvider({ answer: (item: number) => item, requestsPerMinute: 600, burstSeconds: 1, latencyMs: 50 });
+      const limiter = createLimiter({ concurrency: 20, requestsPerMinute: 6000, random: () => 1 });
+      let done = 0;
+      range(300)
+        .pipe(
+          mergeMap((item) =>
+            limiter
+              .run(({ lease, signal }) =>
+                provider.workOne(item, { signal }).pipe(
+                  tap({
+                    next: () => {
+                      lease.observe(ok({}));
+                    },
+                    error: (error: unknown) => {
+                      lease.observe({ status: (error as FakeProviderError).status ?? 0, headers: {} });
+                    },
+                  }),
+                ),
+              )
+              .pipe(retry({ delay: () => timer(100) })),
+          ),
+        )
+        .subscribe(() => done++);
+      flush();
+      expect(done).toBe(300);
+      // 29 s at best, with one refusal in each epoch. Without the pauses there would be one every tenth of a second for each of the 20 slots.
+      expect(now()).toBeLessThan(32_000);
+      expect(provider.refused).toBeLessThan(40);
+    });
+  });
+});
+
+describe('a hint', () => {
+  const DAY = { 'retry-after': '86400' };
+
+  it('is never made shorter by a shorter one', () => {
+    virtualTime(() => {
+      const limiter = wide();
+      limiter.observe(refusal({ 'retry-after': '30' }));
+      limiter.observe(refusal({ 'retry-after': '3' }));
+      limiter.observe(refusal());
+      expect(limiter.snapshot().pausedForMs).toBe(30_000);
+    });
+  });
+
+  it('is waited for, however long it is', () => {
+    virtualTime(({ flush, now }) => {
+      const limiter = wide({ maxPauseMs: 1000 });
+      limiter.observe(refusal(DAY));
+      const job = watch(limiter, now);
+      flush();
+      expect(job.seen).toEqual(['lease at 86400000']);
+    });
+  });
+
+  it('longer than `maxPauseMs` refuses everybody at once when it is to fail, until it is over', () => {
+    virtualTime(({ advance, flush, now, pending }) => {
+      const limiter = wide({ concurrency: 1, maxPauseMs: 60_000, longPause: 'fail' });
+      const lease = limiter.tryAcquire();
+      const refused: unknown[] = [];
+      const waiting = [watch(limiter, now), watch(limiter, now)];
+      limiter.enlist({ granted: () => refused.push('granted'), refused: (error) => refused.push((error as RateLimitError).limit) });
+      lease?.observe(refusal(DAY));
+      // Not in the middle of whatever the work is doing.
+      expect(waiting.map(({ seen }) => seen)).toEqual([[], []]);
+      advance(0);
+      expect(waiting.map(({ seen }) => seen)).toEqual([['pause 86400000 at 0'], ['pause 86400000 at 0']]);
+      expect(refused).toEqual(['pause']);
+      lease?.release();
+      advance(1000);
+      expect(watch(limiter, now).seen).toEqual(['pause 86399000 at 1000']);
+      limiter.enlist({ granted: () => refused.push('granted'), refused: (error) => refused.push((error as RateLimitError).limit) });
+      expect(refused).toEqual(['pause', 'pause']);
+      expect([limiter.tryAcquire(), limiter.snapshot().queued, pending()]).toEqual([undefined, 0, 0]);
+      advance(86_400_000 - 1001);
+      expect(watch(limiter, now).seen).toEqual(['pause 1 at 86399999']);
+      advance(1);
+      expect(watch(limiter, now).seen).toEqual(['lease at 86400000']);
+      flush();
+    });
+  });
+
+  it('up to `maxPauseMs` is waited for all the same', () => {
+    virtualTime(({ flush, now }) => {
+      const limiter = wide({ maxPauseMs: 60_000, longPause: 'fail' });
+      limiter.penalize(60_000);
+      const job = watch(limiter, now);
+      flush();
+      expect(job.seen).toEqual(['lease at 60000']);
+    });
+  });
+
+  it('that is to fail reaches the limiters below', () => {
+    virtualTime(({ advance, now, pending }) => {
+      const limiter = wide({ maxPauseMs: 1000, longPause: 'fail' });
+      const child = limiter.child({ concurrency: 1 });
+      const lease = child.tryAcquire();
+      const waiting = watch(child, now);
+      limiter.penalize(5000);
+      advance(0);
+      expect(waiting.seen).toEqual(['pause 5000 at 0']);
+      expect(watch(child, now).seen).toEqual(['pause 5000 at 0']);
+      lease?.release();
+      expect([limiter.snapshot().queued, child.snapshot().queued, pending()]).toEqual([0, 0, 0]);
+      advance(5000);
+      expect(watch(child, now).seen).toEqual(['lease at 5000']);
+    });
+  });
+
+  it('that is to fail loses no item of a pipeline', () => {
+    virtualTime(({ flush }) => {
+      const limiter = createLimiter({ concurrency: 1, maxPauseMs: 1000, longPause: 'fail' });
+      const source = new Subject<string>();
+      const seen: string[] = [];
+      source
+        .pipe(
+          batchMap(
+            (items: readonly string[], context) => {
+              context.observe(refusal(DAY));
+              return timer(5).pipe(mergeMap(() => [[...items]]));
+            },
+            { limiter, maxSize: 1, burst: 'sync' },
+          ),
+        )
+        .subscribe(({ input, status }) => seen.push(`${input} ${status}`));
+      for (const item of ['a', 'b', 'c']) source.next(item);
+      flush();
+      source.next('d');
+      source.complete();
+      flush();
+      expect(seen).toEqual(['b rejected', 'c rejected', 'a fulfilled', 'd rejected']);
+    });
+  });
+
+  it('that is to fail is not waited for by the calls it was given to either', () => {
+    virtualTime(({ flush, now }) => {
+      const limiter = createLimiter({ concurrency: 2, maxPauseMs: 1000, longPause: 'fail' });
+      const error = Object.assign(new Error('later'), { status: 429, headers: DAY });
+      const seen: string[] = [];
+      from(['a', 'b', 'c', 'd'])
+        .pipe(batchMap(() => timer(5).pipe(mergeMap(() => throwError(() => error))), { limiter, maxSize: 1 }))
+        .subscribe((settled) => {
+          const { reason } = settled as Rejected<string>;
+          seen.push(`${settled.input} ${reason === error ? 'later' : (reason as RateLimitError).limit} at ${String(now())}`);
+        });
+      flush();
+      expect(seen.sort()).toEqual(['a later at 5', 'b later at 5', 'c pause at 5', 'd pause at 5']);
+    });
+  });
+
+  it('as a date is read on a clock that counts from 1970, and on no other', () => {
+    const noon = Date.parse('2026-10-21T12:00:00Z');
+    const at = (epochMs: number, response: ResponseLike): number => {
+      const schedule = (): never => {
+        throw new Error('nothing waits');
+      };
+      const limiter = createLimiter({ learn: false, scheduler: { now: () => epochMs, schedule } });
+      limiter.observe(response);
+      return limiter.snapshot().pausedForMs;
+    };
+    const dated = refusal({ 'Retry-After': 'Wed, 21 Oct 2026 12:00:07 GMT' });
+    expect([at(noon, dated), at(5000, dated)]).toEqual([7000, 0]);
+  });
+});
+
+describe('a pause of one lane', () => {
+  const lanes = [{ name: 'chat' }, { name: 'batch', floor: 0 }];
+
+  it.each(['strict', 'wdrr', 'roundRobin', 'fifo'] as const)('lets the others go on, and its own when it is over (%s)', (fairness) => {
+    virtualTime(({ advance, flush, now, pending }) => {
+      const events: FlowEvent[] = [];
+      const limiter = createLimiter({ concurrency: 1, lanes, fairness, onEvent: (event) => events.push(event) });
+      const lease = limiter.tryAcquire({ lane: 'chat' });
+      const chat = [watch(limiter, now, { lane: 'chat' }), watch(limiter, now, { lane: 'chat' })];
+      const batch = [watch(limiter, now, { lane: 'batch' }), watch(limiter, now, { lane: 'batch' })];
+      limiter.observe(refusal({ 'retry-after': '2' }), { lane: 'chat' });
+      lease?.release();
+      expect([...chat, ...batch].map(({ seen }) => seen.length)).toEqual([0, 0, 1, 0]);
+      batch[0]?.leases[0]?.release();
+      batch[1]?.leases[0]?.release();
+      expect(batch.map(({ seen }) => seen)).toEqual([['lease at 0'], ['lease at 0']]);
+      expect(limiter.tryAcquire({ lane: 'chat' })).toBeUndefined();
+      expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 2, pausedForMs: 0 });
+      advance(1999);
+      expect(chat[0]?.seen).toEqual([]);
+      advance(1);
+      expect(chat[0]?.seen).toEqual(['lease at 2000']);
+      chat[0]?.leases[0]?.release();
+      expect(chat[1]?.seen).toEqual(['lease at 2000']);
+      chat[1]?.leases[0]?.release();
+      flush();
+      expect([limiter.snapshot().queued, pending()]).toEqual([0, 0]);
+      expect(events).toEqual([{ type: 'throttled', operator: 'createLimiter', pauseMs: 2000 }]);
+      expect(watch(limiter, now, { lane: 'chat' }).seen).toEqual(['lease at 2000']);
+    });
+  });
+
+  it('is not made shorter, holds newcomers, and needs no timer while nobody waits', () => {
+    virtualTime(({ advance, now, pending }) => {
+      const limiter = createLimiter({ lanes });
+      limiter.penalize(1000, 'chat');
+      limiter.penalize(300, 'chat');
+      expect(pending()).toBe(0);
+      const job = watch(limiter, now, { lane: 'chat' });
+      expect([watch(limiter, now, { lane: 'batch' }).seen, pending()]).toEqual([['lease at 0'], 1]);
+      advance(999);
+      expect(job.seen).toEqual([]);
+      advance(1);
+      expect(job.seen).toEqual(['lease at 1000']);
+      expect(limiter.tryAcquire({ lane: 'chat' })).toBeDefined();
+    });
+  });
+
+  it('is the reason given to those who cannot wait for it', () => {
+    virtualTime(({ advance, now, flush }) => {
+      const limiter = createLimiter({ lanes });
+      limiter.penalize(1000, 'chat');
+      const job = watch(limiter, now, { lane: 'chat', timeoutMs: 100 });
+      const other = watch(limiter, now, { lane: 'batch', timeoutMs: 100 });
+      advance(100);
+      expect([job.seen, other.seen]).toEqual([['pause 900 at 100'], ['lease at 0']]);
+      flush();
+    });
+  });
+
+  it('refuses in this lane only when it is long and is to fail', () => {
+    virtualTime(({ advance, now }) => {
+      const limiter = createLimiter({ concurrency: 1, lanes, maxPauseMs: 100, longPause: 'fail' });
+      const lease = limiter.tryAcquire({ lane: 'batch' });
+      const [chat, batch] = [watch(limiter, now, { lane: 'chat' }), watch(limiter, now, { lane: 'batch' })];
+      limiter.penalize(1000, 'chat');
+      advance(0);
+      expect([chat.seen, batch.seen]).toEqual([['pause 1000 at 0'], []]);
+      lease?.release();
+      expect(batch.seen).toEqual(['lease at 0']);
+      expect(watch(limiter, now, { lane: 'chat' }).seen).toEqual(['pause 1000 at 0']);
+      advance(1000);
+      batch.leases[0]?.release();
+      expect(watch(limiter, now, { lane: 'chat' }).seen).toEqual(['lease at 1000']);
+    });
+  });
+
+  it('does not keep those who wait in it from being refused at the end', () => {
+    virtualTime(({ now, pending }) => {
+      const limiter = createLimiter({ lanes });
+      limiter.penalize(1000, 'chat');
+      const jobs = [watch(limiter, now, { lane: 'chat' }), watch(limiter, now, { lane: 'chat' })];
+      limiter.close();
+      expect(jobs.map(({ seen }) => seen)).toEqual([['FLOW_CLOSED at 0'], ['FLOW_CLOSED at 0']]);
+      expect(pending()).toBe(0);
+    });
+  });
+
+  it('of a child is its own, and so is what it learns', () => {
+    virtualTime(({ advance, flush, now }) => {
+      const account = wide({ requestsPerMinute: 600, lanes });
+      const [small, large] = [account.child({ concurrency: 5 }), account.child({ concurrency: 5 })];
+      small.tryAcquire({ lane: 'chat' })?.observe(refusal({ 'retry-after': '2', ...limited(60) }));
+      expect(small.snapshot()).toMatchObject({ pausedForMs: 2000, requestsPerMinute: 60 });
+      expect([large.snapshot().pausedForMs, account.snapshot().requestsPerMinute]).toEqual([0, 600]);
+      const jobs = [watch(small, now, { lane: 'chat' }), watch(large, now, { lane: 'chat' })];
+      large.penalize(500, 'batch');
+      const batch = [watch(large, now, { lane: 'batch' }), watch(account, now, { lane: 'batch' })];
+      advance(500);
+      expect(batch.map(({ seen }) => seen)).toEqual([['lease at 500'], ['lease at 0']]);
+      flush();
+      expect(jobs.map(({ seen }) => seen)).toEqual([['lease at 2000'], ['lease at 0']]);
+    });
+  });
+
+  it('of an account holds that lane of its children', () => {
+    virtualTime(({ flush, now }) => {
+      const account = wide({ lanes });
+      const child = account.child();
+      account.penalize(700, 'chat');
+      const jobs = [watch(child, now, { lane: 'chat' }), watch(child, now, { lane: 'batch' })];
+      flush();
+      expect(jobs.map(({ seen }) => seen)).toEqual([['lease at 700'], ['lease at 0']]);
+    });
+  });
+});
+
+describe('observe', () => {
+  it('of a work’s context knows which request was answered', async () => {
+    const limiter = wide({ requestsPerMinute: 600 });
+    const work = (items: readonly number[], { observe }: { observe: (response: ResponseLike) => void }) => {
+      observe(ok(limited(300, 100)));
+      return Promise.resolve([...items]);
+    };
+    await lastValueFrom(from([1, 2, 3]).pipe(batchMap(work, { limiter, maxSize: 1 })));
+    expect(limiter.snapshot().requestsPerMinute).toBe(300);
+    expect(limiter.snapshot().requests).toBeLessThanOrEqual(101);
+  });
+
+  it('makes nothing of what is no response', () => {
+    const limiter = wide();
+    for (const nothing of [undefined, null, 5, 'text', {}]) limiter.observe(nothing as never);
+    expect(limiter.snapshot().pausedForMs).toBe(0);
+  });
+});

@@ -1,0 +1,21 @@
+import { createMetrics } from '../../src/metrics/create-metrics.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+
+export const rows: MisuseTable = {
+  operator: 'createMetrics',
+  create: createMetrics,
+  calls: {
+    'observe.name': (value) => createMetrics().observe(value, { snapshot: () => ({}) }),
+    'observe.observed.snapshot': (value) => createMetrics().observe('limiter', { snapshot: value }),
+  },
+  rows: [
+    ...badly('intervalMs', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '5', null),
+    ...badly('maxLabels', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '5', null),
+    ...badly('maxBatchSize', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '5', null),
+    ...badly('scheduler', 'an rxjs scheduler', 5, null, {}),
+    ...badly('interval', 'absent (known options: intervalMs, maxLabels, maxBatchSize, scheduler)', 5),
+    ...badly('observe.name', 'a non-empty string that is not in use', '', 5, null, undefined),
+    ...badly('observe.observed.snapshot', 'a function', 5, null, undefined, {}),
+  ],
+};

@@ -1,0 +1,100 @@
+import { of } from 'rxjs';
+import { createLimiter } from '../../operators/create-limiter.js';
+import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import type { MisuseRow, MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+
+const rules =
+  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, retry, breaker, deadlineMs, attemptTimeoutMs, hedge, classify, onRecord, onEvent, scheduler, random';
+const call = (request: string) => of(request);
+const caller = () => createModelCaller({ call });
+
+/** With a fake client unless one is given; `retry.x`, `hedge.x` and `lanes[0].x` are put where they belong. */
+const create = (options: Readonly<Record<string, unknown>>): unknown => {
+  const given: Record<string, unknown> = {};
+  if (typeof options !== 'object' || (options as unknown) === null) return createModelCaller(options as never);
+  for (const [name, value] of Object.entries(options)) {
+    const [group = '', field] = name.split('.');
+    if (group === 'lanes[0]') given['lanes'] = [field === undefined ? value : { name: 'P0', [field]: value }];
+    else if (field === undefined) given[name] = value;
+    else given[group] = { [field]: value };
+  }
+  return createModelCaller({ ...('baseUrl' in given ? { model: 'm' } : { call }), ...given } as never);
+};
+
+/** The same for an HTTP client. */
+const overHttp = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { baseUrl: 'http://127.0.0.1/v1' } }));
+/** The same beside a shared limiter. */
+const shared = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { limiter: createLimiter() } }));
+
+export const rows: MisuseTable = {
+  operator: 'createModelCaller',
+  create: create as (options: never) => unknown,
+  calls: {
+    'call.call options': (value) => caller().call('a', value),
+    'ModelCallOptions.lanes': (value) => caller().call('a', { lanes: value } as never),
+    'ModelCallOptions.lane': (value) => caller().call('a', { lane: value }),
+    'ModelCallOptions.signal': (value) => caller().call('a', { signal: value }),
+    'ModelCallOptions.traceId': (value) => caller().call('a', { traceId: value }),
+    'ModelCallOptions.name': (value) => caller().call('a', { name: value }),
+    'callAll.requests': (value) => caller().callAll(value),
+    'ModelCallAllOptions.mode': (value) => caller().callAll({}, { mode: value }),
+    'ModelCallAllOptions.totalTimeoutMs': (value) => caller().callAll({}, { totalTimeoutMs: value }),
+    'drain.drain options': (value) => caller().drain(value),
+    'DrainOptions.timeoutMs': (value) => caller().drain({ timeoutMs: value }),
+    'shutdownOn.signal': (value) => caller().shutdownOn(value),
+  },
+  rows: [
+    ...badly('call', 'a function', undefined, null, 'fetch', {}),
+    ...badly('stream', 'a function', null, 'fetch', {}),
+    ...badly('model', 'a non-empty string', '', 5, null, {}),
+    ...badly('baseUrl', 'an http(s) URL such as `https://host/v1`', 5, null, '', 'localhost:11434', 'ftp://host'),
+    ...overHttp(...badly('apiKey', 'a string', 5, null, {}), ...badly('headers', 'an object', null, 'x'), ...badly('fetch', 'a function', null, {})),
+    ...overHttp(...badly('call', `absent (known options: ${rules}, baseUrl, model, apiKey, headers, fetch)`, call)),
+    ...badly('apiKey', `absent (known options: ${rules}, call, stream, model)`, 'key'),
+    ...badly('maxRetry', `absent (known options: ${rules}, call, stream, model)`, 2),
+    ...badly('limiter', 'a limiter made by createLimiter', null, 4, {}),
+    ...badly('concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),
+    ...badly('requestsPerMinute', 'a number > 0 or Infinity', 0, -1, NaN, '4', null),
+    ...badly('tokensPerMinute', 'a number > 0 or Infinity', 0, -1, NaN, '4', null),
+    ...badly('maxQueued', 'a whole number >= 0 or Infinity', -1, 1.5, NaN, '4', null),
+    ...badly('lanes', 'a list of at least one lane', [], {}, 'P0', null),
+    ...badly('lanes[0]', 'an object', null, 'P0', 5),
+    ...badly('lanes[0].floor', 'a number from 0 to 1', -0.1, 1.5, NaN, '0.1', null),
+    ...shared(...badly('concurrency', 'absent when a `limiter` is given', 4), ...badly('requestsPerMinute', 'absent when a `limiter` is given', 4)),
+    ...shared(...badly('tokensPerMinute', 'absent when a `limiter` is given', 4), ...badly('maxQueued', 'absent when a `limiter` is given', 4)),
+    ...shared(...badly('lanes', 'absent when a `limiter` is given', [{ name: 'P0' }])),
+    ...badly('estimateTokens', 'a function', 5, null, {}),
+    ...badly('usage', 'a function', 5, null, {}),
+    ...badly('parse', 'a function', 5, null, {}),
+    ...badly('retry.maxAttempts', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '3', null),
+    ...badly('retry.initialMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '3', null),
+    ...badly('retry.jitter', "one of 'full', 'equal', 'none'", 'some', true, null),
+    ...badly('retry.maxRetry', 'absent (known options: maxAttempts, initialMs, factor, maxMs, jitter, budget)', 2),
+    ...badly('breaker', 'a breaker made by createBreaker, or its options', null, true, 5),
+    ...badly('deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
+    ...badly('attemptTimeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
+    ...badly('hedge', 'an object', null, true, 50),
+    ...badly('hedge.delayMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
+    ...badly('hedge.maxHedges', 'a whole number >= 0', -1, 1.5, NaN, Infinity, '1', null),
+    ...badly('hedge.budget', 'a number > 0 or Infinity', 0, -1, NaN, '1', null),
+    ...badly('hedge.lanes', 'a list of lanes', 'P0', {}, null),
+    ...badly('classify', 'a function', 5, null, {}),
+    ...badly('onRecord', 'a function', 5, null, {}),
+    ...badly('onEvent', 'a function', console, 'log', null),
+    ...badly('scheduler', 'an rxjs scheduler', 5, null, {}),
+    ...badly('random', 'a function', 0.5, null),
+    ...badly('call.call options', 'an object', null, 5, 'P0'),
+    ...badly('ModelCallOptions.lanes', 'absent (known options: lane, signal, traceId, name)', ['P0']),
+    ...badly('ModelCallOptions.lane', 'a non-empty string', '', 5, null),
+    ...badly('ModelCallOptions.signal', 'an AbortSignal', null, 5, {}, new AbortController()),
+    ...badly('ModelCallOptions.traceId', 'a non-empty string', '', 5, null),
+    ...badly('ModelCallOptions.name', 'a non-empty string', '', 5, null),
+    ...badly('callAll.requests', 'an object', null, undefined, 5, 'a'),
+    ...badly('ModelCallAllOptions.mode', "one of 'settle', 'all'", 'any', null, 5),
+    ...badly('ModelCallAllOptions.totalTimeoutMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
+    ...badly('drain.drain options', 'an object', null, 5, 'now'),
+    ...badly('DrainOptions.timeoutMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
+    ...badly('shutdownOn.signal', 'an AbortSignal', undefined, NaN, 'text', null, {}),
+  ],
+};

@@ -1,0 +1,117 @@
+import * as z from 'zod';
+import { createLimiter } from '../../operators/create-limiter.js';
+import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+
+const known =
+  'tools, concurrency, adaptive, limiter, lane, perTool, guard, timeoutMs, retry, classify, maxQueued, maxResultChars, abortGraceMs, onEvent, scheduler, random';
+const fields = 'name, description, parameters, execute, format, concurrency, timeoutMs, readOnly, idempotent, retry, runsTools';
+
+const tool = { name: 'read', description: 'Reads.', parameters: z.unknown(), execute: () => 'text' };
+const call = { id: 'a', name: 'read', input: {} };
+
+/** Says one thing of a tool. */
+const ofTool = (field: string) => (value: never) => createToolRunner({ tools: [{ ...tool, [field]: value }] });
+const ofCall = (field: string) => (value: never) => createToolRunner({ tools: [tool] }).run([{ ...call, [field]: value }]);
+const ofRun = (field: string) => (value: never) => createToolRunner({ tools: [tool] }).run([call], { [field]: value });
+
+const positive = 'a number > 0 or Infinity';
+const count = 'a whole number >= 1 or Infinity';
+const notPositive = [NaN, 0, -1, -Infinity, '1000', null, true, {}];
+const notCount = [NaN, 0, -1, 1.5, -Infinity, '4', null, true, {}];
+const limiter = createLimiter({ lanes: [{ name: 'now' }, { name: 'later' }] });
+
+export const rows: MisuseTable = {
+  operator: 'createToolRunner',
+  create: (options: never) => createToolRunner(Object(options) === options ? { tools: [tool], ...(options as object) } : options),
+  calls: {
+    ...Object.fromEntries(
+      [
+        'name',
+        'description',
+        'parameters',
+        'execute',
+        'format',
+        'concurrency',
+        'timeoutMs',
+        'readOnly',
+        'idempotent',
+        'runsTools',
+        'timeout',
+      ].map((field) => [`tools[0].${field}`, ofTool(field)]),
+    ),
+    'tools[0]': (value: never) => createToolRunner({ tools: [value] }),
+    'tools[1].name': (name: never) => createToolRunner({ tools: [tool, { ...tool, name }] }),
+    'options.perTool.read': (limit: never) => createToolRunner({ tools: [tool], perTool: { read: limit } }),
+    'options.perTool.raed': (limit: never) => createToolRunner({ tools: [tool], perTool: { raed: limit } }),
+    'options.retry.maxAttempts': (maxAttempts: never) => createToolRunner({ tools: [tool], retry: { maxAttempts } }),
+    'tool.retry.maxAttempts': (maxAttempts: never) => createToolRunner({ tools: [{ ...tool, retry: { maxAttempts } }] }),
+    'batch.tools[0].concurrency': (concurrency: never) => createToolRunner({ tools: [{ ...tool, runsTools: true, concurrency }] }),
+    'run.calls': (calls: never) => createToolRunner({ tools: [tool] }).run(calls),
+    'runAll.calls': (calls: never) => createToolRunner({ tools: [tool] }).runAll(calls),
+    'calls[0].id': ofCall('id'),
+    'calls[0].name': ofCall('name'),
+    'run.run options': (options: never) => createToolRunner({ tools: [tool] }).run([call], options),
+    'mapCalls.run options': (options: never) => createToolRunner({ tools: [tool] }).mapCalls(options),
+    'run.signal': ofRun('signal'),
+    'run.totalTimeoutMs': ofRun('totalTimeoutMs'),
+    'run.timeoutMs': ofRun('timeoutMs'),
+    'drain.timeoutMs': (timeoutMs: never) => createToolRunner({ tools: [tool] }).drain({ timeoutMs }),
+    'shutdownOn.signal': (signal: never) => createToolRunner({ tools: [tool] }).shutdownOn(signal),
+  },
+  rows: [
+    ...badly('tools', 'an array', NaN, 0, 'read', null, undefined, {}, () => tool),
+    ...badly('tools[0]', 'an object', null, undefined, 5, 'read'),
+    ...badly('tools[0].name', 'a non-empty string', '', null, undefined, 5, {}),
+    ...badly('tools[1].name', 'a name that no other tool has', 'read'),
+    ...badly('tools[0].description', 'a non-empty string', '', null, undefined, 5, {}),
+    ...badly('tools[0].parameters', 'a schema with `safeParse` or `~standard`', null, undefined, 5, {}, { type: 'object' }),
+    ...badly('tools[0].execute', 'a function', null, undefined, 5, 'run', {}),
+    ...badly('tools[0].format', 'a function', null, 5, 'json', {}),
+    ...badly('tools[0].concurrency', count, ...notCount),
+    ...badly('tools[0].timeoutMs', positive, ...notPositive),
+    ...['readOnly', 'idempotent', 'runsTools'].flatMap((field) => badly(`tools[0].${field}`, 'true or false', null, 0, 1, 'yes', {})),
+    ...badly('tools[0].timeout', `absent (known options: ${fields})`, 5),
+    ...badly('concurrency', count, ...notCount),
+    { option: 'concurrency', value: 5, expected: 'absent when a `limiter` is given', besides: { limiter } },
+    { option: 'concurrency', value: 5, expected: 'absent when `adaptive` is given', besides: { adaptive: {} } },
+    {
+      option: 'adaptive',
+      value: {},
+      expected: 'absent when a `limiter` is given: call `adaptiveLimit(limiter)` where it is made',
+      besides: { limiter },
+    },
+    ...badly('limiter', 'a limiter made by createLimiter', null, 5, 'limiter', {}),
+    ...badly('lane', 'absent without a `limiter`', 'now', null, 5),
+    { option: 'lane', value: 'soon', expected: 'a lane the limiter has (now,later)', besides: { limiter } },
+    ...badly('perTool', 'an object', null, 5, [], 'read', new Map()),
+    ...badly('options.perTool.read', count, ...notCount),
+    ...badly('options.perTool.raed', 'absent: there is no such tool', 2),
+    ...badly('options.retry.maxAttempts', count, ...notCount),
+    ...badly('tool.retry.maxAttempts', count, ...notCount),
+    ...badly('batch.tools[0].concurrency', 'absent, because a tool with `runsTools` takes no slot', 2),
+    ...badly('guard', 'a function', true, null, 'yes', {}),
+    ...badly('timeoutMs', positive, ...notPositive),
+    ...badly('retry', 'an object or false', null, true, 3, 'twice'),
+    ...badly('classify', 'a function', null, true, 'fatal', {}),
+    ...badly('maxQueued', 'a whole number >= 0 or Infinity', NaN, -1, 1.5, -Infinity, '10', null, true),
+    ...badly('maxResultChars', count, ...notCount),
+    ...badly('abortGraceMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '10', null, true),
+    ...badly('onEvent', 'a function', console, 'log', null),
+    ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
+    ...badly('random', 'a function', null, 0.5, 'chance', {}),
+    ...badly('timeout', `absent (known options: ${known})`, 5),
+    ...badly('run.calls', 'an array', null, undefined, 5, 'read', {}, call),
+    ...badly('runAll.calls', 'an array', null, undefined, 5, 'read', {}, call),
+    ...badly('calls[0].id', 'a non-empty string', '', null, undefined, 5, {}),
+    ...badly('calls[0].name', 'a string', null, undefined, 5, {}),
+    ...badly('run.run options', 'an object', null, 5, 'fast'),
+    ...badly('mapCalls.run options', 'an object', null, 5, 'fast'),
+    ...badly('run.signal', 'an AbortSignal', null, 5, {}, new AbortController()),
+    ...badly('run.totalTimeoutMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '10', null, true),
+    ...badly('run.timeoutMs', 'absent (known options: signal, totalTimeoutMs)', 5),
+    ...badly('drain.timeoutMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, '5', null),
+    ...badly('shutdownOn.signal', 'an AbortSignal', undefined, null, 5, {}),
+  ],
+};

@@ -1,0 +1,360 @@
+import { config, defer, from, mergeMap, NEVER, of, throwError, timer } from 'rxjs';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { leakCheck } from '../../marbles/leak-check.js';
+import { virtualTime } from '../../marbles/virtual.js';
+import type { AdaptiveLimitOptions, LimitSample, LimitState } from '../../operators/adaptive-limit.js';
+import { ADAPTIVE_LIMIT_DEFAULTS, adaptiveLimit } from '../../operators/adaptive-limit.js';
+import { batchMap } from '../../operators/batch-map.js';
+import { bulkheadMap } from '../../operators/bulkhead-map.js';
+import type { Limiter, Outcome } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import { rateLimit } from '../../operators/rate-limit.js';
+import { AttemptTimeoutError, BreakerOpenError, CallbackError, RateLimitError } from '../../operators/support/errors.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+import { runOverloaded, unsettled } from '../support/overloaded-backend.js';
+
+const status = (code: number): Error => Object.assign(new Error(`status ${code}`), { status: code });
+const refused = status(429);
+
+/** So many leases at once; gives them back after `tookMs`, each with the same outcome. */
+function burst(limiter: Limiter, count: number, pass: (ms: number) => void, outcome: Outcome = 'ok', error?: unknown, tookMs = 100): void {
+  const leases = Array.from({ length: count }, () => limiter.tryAcquire());
+  pass(tookMs);
+  for (const lease of leases) lease?.release(outcome, error);
+}
+
+/** Full bursts that go well, until the limit is so high. */
+function growTo(limiter: Limiter, limit: number, pass: (ms: number) => void): void {
+  for (let i = 0; i < 100 && limiter.concurrency < limit; i++) burst(limiter, limiter.concurrency, pass);
+}
+
+describe('the limit', () => {
+  it('is set at once, and nothing else of the limiter is', () => {
+    const events: FlowEvent[] = [];
+    const limiter = createLimiter({
+      concurrency: 50,
+      requestsPerMinute: 600,
+      tokensPerMinute: 6000,
+      burstSeconds: 1,
+      headroom: 1,
+      onEvent: (event) => events.push(event),
+    });
+    adaptiveLimit(limiter);
+    expect(limiter.concurrency).toBe(ADAPTIVE_LIMIT_DEFAULTS.initial);
+    expect(events).toEqual([{ type: 'limitChanged', operator: 'createLimiter', concurrency: 4 }]);
+    expect(limiter.tokenCapacity).toBe(100);
+    expect(limiter.requestCapacity).toBe(10);
+  });
+
+  it.each([
+    [{}, 4],
+    [{ max: 2 }, 2],
+    [{ min: 10 }, 10],
+    [{ min: 3, initial: 3, max: 3 }, 3],
+    [{ initial: 1000, max: Infinity }, 1000],
+  ] satisfies [AdaptiveLimitOptions, number][])('begins, under %o, at %d', (options, initial) => {
+    const limiter = createLimiter();
+    adaptiveLimit(limiter, options);
+    expect(limiter.concurrency).toBe(initial);
+  });
+
+  it('goes up with good calls and down with refused ones, and says so in the events of the limiter', () => {
+    virtualTime(({ advance }) => {
+      const limits: number[] = [];
+      const limiter = createLimiter({ onEvent: (event) => event.type === 'limitChanged' && limits.push(event.concurrency) });
+      adaptiveLimit(limiter);
+      growTo(limiter, 6, advance);
+      burst(limiter, 4, advance, 'error', refused);
+      expect(limits).toEqual([4, 5, 6, 4]);
+    });
+  });
+
+  it('lets those who wait go at once when it goes up', () => {
+    virtualTime(({ advance, flush }) => {
+      const limiter = createLimiter();
+      adaptiveLimit(limiter, { initial: 1 });
+      let most = 0;
+      from([1, 2, 3])
+        .pipe(bulkheadMap(() => defer(() => ((most = Math.max(most, limiter.executing)), timer(10))), { limiter }))
+        .subscribe();
+      advance(10);
+      expect(limiter.executing).toBe(2);
+      flush();
+      expect([limiter.concurrency, most]).toEqual([3, 2]);
+    });
+  });
+
+  it('keeps the rates that are in force, also those set meanwhile', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ tokensPerMinute: 6000, burstSeconds: 1, headroom: 1 });
+      limiter.tryAcquire({ cost: { tokens: 70 } })?.release();
+      adaptiveLimit(limiter);
+      expect(limiter.snapshot().tokens).toBe(30);
+      limiter.setLimits({ tokensPerMinute: 12_000 });
+      growTo(limiter, 5, advance);
+      expect([limiter.concurrency, limiter.tokenCapacity]).toEqual([5, 200]);
+    });
+  });
+
+  it('goes down one step for ten refusals of one burst', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter();
+      adaptiveLimit(limiter, { initial: 20 });
+      burst(limiter, 10, advance, 'error', refused);
+      expect(limiter.concurrency).toBe(15);
+    });
+  });
+
+  it('does not grow while it is hardly used', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter();
+      adaptiveLimit(limiter);
+      for (let i = 0; i < 200; i++) burst(limiter, 1, advance);
+      expect(limiter.concurrency).toBe(4);
+    });
+  });
+
+  it('is not moved by calls that were cancelled, never sent, or took no time', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter();
+      adaptiveLimit(limiter);
+      for (let i = 0; i < 20; i++) {
+        burst(limiter, 4, advance, 'cancelled');
+        burst(limiter, 4, advance, 'unused');
+        burst(limiter, 4, advance, 'cancelled', refused);
+        burst(limiter, 4, advance, 'ok', undefined, 0);
+      }
+      of(...Array.from({ length: 100 }, (_, i) => i))
+        .pipe(rateLimit(limiter))
+        .subscribe();
+      expect(limiter.concurrency).toBe(4);
+      advance(1);
+    });
+  });
+
+  it('of a limiter below another moves that one only', () => {
+    virtualTime(({ advance }) => {
+      const parent = createLimiter({ concurrency: 20 });
+      const limiter = parent.child({ concurrency: 10 });
+      adaptiveLimit(limiter);
+      growTo(limiter, 5, advance);
+      burst(limiter, 5, advance, 'error', refused);
+      expect([limiter.concurrency, parent.concurrency]).toEqual([3, 20]);
+    });
+  });
+
+  it('stays where it is when nobody listens any more, and nothing is left', () => {
+    virtualTime(({ advance, scheduler }) => {
+      using leaks = leakCheck({ scheduler });
+      const limiter = createLimiter();
+      const adapting = adaptiveLimit(limiter);
+      growTo(limiter, 5, advance);
+      adapting.unsubscribe();
+      burst(limiter, 5, advance);
+      burst(limiter, 5, advance, 'error', refused);
+      expect(limiter.concurrency).toBe(5);
+      expect(leaks.left()).toEqual([]);
+    });
+  });
+
+  it('is heard of no more from a limiter that is closed', async () => {
+    const limiter = createLimiter();
+    const adapting = adaptiveLimit(limiter);
+    const lease = limiter.tryAcquire();
+    limiter.close();
+    lease?.release('error', refused);
+    expect(limiter.concurrency).toBe(3);
+    expect(adapting.closed).toBe(false);
+    await limiter.drain();
+    adaptiveLimit(limiter).unsubscribe();
+  });
+});
+
+describe('a dropped call', () => {
+  const dropped = (error: unknown, options: AdaptiveLimitOptions = {}): boolean =>
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter();
+      adaptiveLimit(limiter, options);
+      burst(limiter, 1, advance, 'error', error);
+      return limiter.concurrency < 4;
+    });
+
+  it.each([
+    ['429', refused],
+    ['503', status(503)],
+    ['529', status(529)],
+    ['503 as text', { statusCode: '503' }],
+    ['503 behind a cause', new Error('failed', { cause: status(503) })],
+    ['503 as the last of several', Object.assign(new Error('gave up'), { lastError: status(503) })],
+    ['an overload told inside a stream', { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }],
+    ['our own time limit', new AttemptTimeoutError('batchMap', 100)],
+    ['the time limit of an SDK', Object.assign(new Error('Request timed out.'), { name: 'APIConnectionTimeoutError' })],
+    ['a permit refused further down', new RateLimitError('createLimiter', 'concurrency', 5)],
+  ])('is one with %s', (_what, error) => {
+    expect(dropped(error)).toBe(true);
+  });
+
+  it.each([
+    ['500', status(500)],
+    ['502', status(502)],
+    ['a 500 whose cause is a 503', Object.assign(new Error('proxy', { cause: status(503) }), { status: 500 })],
+    ['a reset connection', Object.assign(new Error('reset'), { code: 'ECONNRESET' })],
+    ['400', status(400)],
+    ['401', status(401)],
+    ['413', status(413)],
+    ['an exhausted quota', Object.assign(status(429), { code: 'insufficient_quota' })],
+    ['an abort', new DOMException('stopped', 'AbortError')],
+    ['an open breaker', new BreakerOpenError('createBreaker', 100)],
+    ['a plain error', new Error('no idea')],
+    ['no error at all', undefined],
+  ])('is not one with %s', (_what, error) => {
+    expect(dropped(error)).toBe(false);
+  });
+
+  it('is what dropOn says', () => {
+    expect(dropped(status(500), { dropOn: ['transient'] })).toBe(true);
+    expect(dropped(status(503), { dropOn: ['transient'] })).toBe(true);
+    expect(dropped(status(503), { dropOn: ['throttled', 'timeout'] })).toBe(false);
+    expect(dropped(refused, { dropOn: ['overloaded'] })).toBe(false);
+    expect(dropped(status(529), { dropOn: ['overloaded'] })).toBe(true);
+  });
+
+  it('is what classify says', () => {
+    const classify = () => ({ class: 'throttled' }) as const;
+    expect(dropped(new Error('slow down, please'), { classify })).toBe(true);
+    expect(dropped(refused, { classify: () => ({ class: 'fatal' }) })).toBe(false);
+  });
+
+  it('is one in batchMap, bulkheadMap and run: refused, or too slow', () => {
+    const never = () => NEVER;
+    const refuse = () => timer(10).pipe(mergeMap(() => throwError(() => refused)));
+    const uses: readonly ((limiter: Limiter) => { subscribe(observer: { error: () => void }): unknown })[] = [
+      (limiter) => of(1).pipe(batchMap(refuse, { limiter, retry: false })),
+      (limiter) => of(1).pipe(batchMap(never, { limiter, retry: false, attemptTimeoutMs: 10 })),
+      (limiter) => of(1).pipe(bulkheadMap(refuse, { limiter })),
+      (limiter) => of(1).pipe(bulkheadMap(never, { limiter, timeoutMs: 10 })),
+      (limiter) => of(1).pipe(bulkheadMap(refuse, { limiter, errors: 'propagate' })),
+      (limiter) => limiter.run(refuse),
+    ];
+    const limits = uses.map((use) =>
+      virtualTime(({ flush }) => {
+        const limiter = createLimiter();
+        adaptiveLimit(limiter);
+        use(limiter).subscribe({ error: () => undefined });
+        flush();
+        return limiter.concurrency;
+      }),
+    );
+    expect(limits).toEqual(uses.map(() => 3));
+  });
+});
+
+describe('a rule of your own', () => {
+  afterEach(() => {
+    config.onUnhandledError = null;
+    vi.useRealTimers();
+  });
+
+  it('is told every call that says something, and kept to whole numbers in the range', () => {
+    virtualTime(({ advance }) => {
+      const told: [LimitSample, LimitState][] = [];
+      const limiter = createLimiter();
+      const answers = [7.9, 1000, 0, 3];
+      adaptiveLimit(limiter, {
+        min: 2,
+        max: 10,
+        algorithm: (sample, state) => {
+          told.push([sample, state]);
+          return answers[told.length - 1]!;
+        },
+      });
+      const limits = [limiter.concurrency];
+      for (const [outcome, error] of [['ok'], ['error', refused], ['error', status(400)], ['ok'], ['ok']] as const) {
+        burst(limiter, 1, advance, outcome, error, 50);
+        limits.push(limiter.concurrency);
+      }
+      expect(limits).toEqual([4, 7, 10, 10, 2, 3]);
+      expect(told.slice(0, 2)).toEqual([
+        [
+          { startedAt: 0, endedAt: 50, inFlight: 1, outcome: 'ok' },
+          { limit: 4, min: 2, max: 10 },
+        ],
+        [
+          { startedAt: 50, endedAt: 100, inFlight: 1, outcome: 'dropped' },
+          { limit: 7, min: 2, max: 10 },
+        ],
+      ]);
+    });
+  });
+
+  it.each([
+    [
+      'throws',
+      {
+        algorithm: () => {
+          throw new Error('no');
+        },
+      },
+      '`algorithm` threw',
+    ],
+    ['answers no number', { algorithm: () => NaN }, '`algorithm` must return a number >= 0, returned NaN'],
+    [
+      'cannot sort an error',
+      {
+        classify: () => {
+          throw new Error('no');
+        },
+      },
+      '`classify` threw',
+    ],
+    ['gives an error no class', { classify: () => ({}) as never }, '`classify` must return a verdict with a `class`'],
+  ] satisfies [string, AdaptiveLimitOptions, string][])(
+    'that %s leaves the limit as it is, and the error is reported as RxJS reports those of observers',
+    (_what, options, message) => {
+      vi.useFakeTimers();
+      const reported: unknown[] = [];
+      config.onUnhandledError = (error) => reported.push(error);
+      const limiter = createLimiter();
+      adaptiveLimit(limiter, options);
+      const lease = limiter.tryAcquire()!;
+      const next = limiter.tryAcquire()!;
+      lease.release('error', refused);
+      expect(limiter.snapshot()).toMatchObject({ concurrency: 4, executing: 1 });
+      vi.runAllTimers();
+      expect(reported).toEqual([expect.any(CallbackError)]);
+      expect((reported[0] as Error).message).toMatch(`adaptiveLimit: ${message}`);
+      // It is asked again.
+      next.release('error', refused);
+      vi.runAllTimers();
+      expect(reported).toHaveLength(2);
+    },
+  );
+});
+
+describe('against a backend that takes so many calls at a time', () => {
+  it.each([4, 20, 50])('settles around that: %d', (takes) => {
+    const run = runOverloaded(400 * takes, takes, (limiter) => adaptiveLimit(limiter));
+    expect(unsettled(run, takes).filter((problem) => takes > 4 || !problem.includes('%'))).toEqual([]);
+    expect(run.answered + run.refused).toBe(400 * takes);
+    // A sawtooth: it keeps trying.
+    const limits = run.limits.map(({ limit }) => limit);
+    expect(limits.filter((limit) => limit === takes + 1).length).toBeGreaterThan(3);
+    expect(run.maxInFlight).toBe(takes);
+  });
+
+  it('follows it down and up again', () => {
+    const takes = (atMs: number): number => (atMs >= 20_000 && atMs < 40_000 ? 6 : 24);
+    const { limits } = runOverloaded(10_000, takes, (limiter) => adaptiveLimit(limiter));
+    const between = (from: number, to: number): number[] =>
+      limits.filter(({ atMs }) => atMs >= from && atMs < to).map(({ limit }) => limit);
+    expect(Math.max(...between(10_000, 20_000))).toBe(25);
+    expect(Math.max(...between(22_000, 40_000))).toBe(7);
+    expect(Math.min(...between(22_000, 40_000))).toBe(5);
+    expect(Math.max(...between(50_000, 60_000))).toBe(25);
+  });
+
+  it('stays at max where the backend takes more', () => {
+    const { limits, refused: none } = runOverloaded(2000, 100, (limiter) => adaptiveLimit(limiter, { max: 12 }));
+    expect([none, limits.at(-1)?.limit]).toEqual([0, 12]);
+  });
+});

@@ -1,0 +1,1025 @@
+import {
+  concat,
+  finalize,
+  firstValueFrom,
+  lastValueFrom,
+  map,
+  mergeMap,
+  NEVER,
+  Observable,
+  of,
+  Subject,
+  Subscription,
+  throwError,
+  timer,
+} from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
+import { createBreaker } from '../../operators/create-breaker.js';
+import type { Release } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { PolicyContext, PolicyOptions } from '../../operators/policy.js';
+import { policy } from '../../operators/policy.js';
+import { AttemptTimeoutError, BreakerOpenError, ClosedError, DeadlineError, RateLimitError } from '../../operators/support/errors.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
+import { expectNoUnhandledRejections } from '../support/rejections.js';
+
+expectNoUnhandledRejections();
+
+const failing = (status: number, headers: Readonly<Record<string, string>> = {}): Error =>
+  Object.assign(new Error(`status ${String(status)}`), { status, headers });
+const busy = failing(503);
+
+/** Pauses as configured. */
+const steady = { initialMs: 100, jitter: 'none' } as const;
+
+interface Seen<R> {
+  readonly values: R[];
+  readonly ends: unknown[];
+  readonly leave: () => void;
+}
+
+function watch<R>(result: Observable<R>): Seen<R> {
+  const values: R[] = [];
+  const ends: unknown[] = [];
+  const subscription = result.subscribe({
+    next: (value) => values.push(value),
+    error: (error: unknown) => ends.push(error),
+    complete: () => ends.push('complete'),
+  });
+  return {
+    values,
+    ends,
+    leave: () => {
+      subscription.unsubscribe();
+    },
+  };
+}
+
+/** Work that fails with one error after the other, then answers. Remembers when it was called. */
+function flaky(now: () => number, ...errors: readonly Error[]) {
+  const calledAt: number[] = [];
+  return {
+    calledAt,
+    work: ({ attempt }: PolicyContext): Observable<string> => {
+      calledAt.push(now());
+      return attempt <= errors.length ? throwError(() => errors[attempt - 1]) : of(`attempt ${String(attempt)}`);
+    },
+  };
+}
+
+describe('another attempt', () => {
+  it.each([
+    ['429', failing(429), 2],
+    ['408', failing(408), 2],
+    ['500', failing(500), 2],
+    ['529', failing(529), 2],
+    ['a connection that broke', Object.assign(new Error('reset'), { code: 'ECONNRESET' }), 2],
+    ['a fetch that failed', new TypeError('fetch failed'), 2],
+    ['a timeout of the SDK', Object.assign(new Error('late'), { name: 'APIConnectionTimeoutError' }), 2],
+    ['400', failing(400), 1],
+    ['401', failing(401), 1],
+    ['404', failing(404), 1],
+    ['413', failing(413), 1],
+    ['an abort', new DOMException('left', 'AbortError'), 1],
+    ['a deadline inside', new DeadlineError('settleAll', 1, 1), 1],
+    ['what nobody recognises', new Error('some bug'), 1],
+  ])('after %s: %s makes %s', (_name, error, attempts) => {
+    virtualTime(({ flush, now }) => {
+      const { work, calledAt } = flaky(now, error);
+      const { ends } = watch(policy({ retry: { jitter: 'none' } })(work));
+      flush();
+      expect(calledAt).toHaveLength(attempts);
+      expect(ends).toEqual([attempts === 1 ? error : 'complete']);
+    });
+  });
+
+  it('comes after the pauses that were configured, the first attempt included in their number', () => {
+    virtualTime(({ flush, now }) => {
+      const { work, calledAt } = flaky(now, busy, busy, busy, busy, busy);
+      const { values } = watch(policy({ retry: { maxAttempts: 6, initialMs: 100, factor: 3, maxMs: 1000, jitter: 'none' } })(work));
+      flush();
+      expect(calledAt).toEqual([0, 100, 400, 1300, 2300, 3300]);
+      expect(values).toEqual(['attempt 6']);
+    });
+  });
+
+  it('comes after 200 ms, doubling, with full jitter by default: three attempts', () => {
+    virtualTime(({ flush, now }) => {
+      const { work, calledAt } = flaky(now, busy, busy, busy);
+      const { ends } = watch(policy({ random: () => 0.5 })(work));
+      flush();
+      expect(calledAt).toEqual([0, 100, 300]);
+      expect(ends).toEqual([busy]);
+      expect(ends[0]).toBe(busy);
+    });
+  });
+
+  it('does not come before the time the other side asked for, stretched by up to a tenth', () => {
+    for (const [random, at] of [
+      [0, 2000],
+      [0.5, 2100],
+      [1, 2200],
+    ] as const) {
+      virtualTime(({ flush, now }) => {
+        const { work, calledAt } = flaky(now, failing(429, { 'retry-after': '2' }));
+        watch(policy({ random: () => random })(work));
+        flush();
+        expect(calledAt).toEqual([0, at]);
+      });
+    }
+  });
+
+  it('is not made with `retry: false`, or one attempt', () => {
+    virtualTime(({ flush, now }) => {
+      for (const retry of [false, { maxAttempts: 1 }] as const) {
+        const { work, calledAt } = flaky(now, busy);
+        expect(watch(policy({ retry })(work)).ends).toEqual([busy]);
+        flush();
+        expect(calledAt).toHaveLength(1);
+      }
+    });
+  });
+
+  it('is not made once a value was handed on: it would come twice', () => {
+    virtualTime(({ flush }) => {
+      let attempts = 0;
+      const { values, ends } = watch(
+        policy()(() => {
+          attempts += 1;
+          return concat(
+            of('half an answer'),
+            throwError(() => busy),
+          );
+        }),
+      );
+      flush();
+      expect([attempts, values, ends]).toEqual([1, ['half an answer'], [busy]]);
+    });
+  });
+
+  it('is made after a throw and after a rejected promise', async () => {
+    const tries: number[] = [];
+    const result = policy({ retry: { initialMs: 0 } })(({ attempt }) => {
+      tries.push(attempt);
+      if (attempt === 1) throw busy;
+      if (attempt === 2) return Promise.reject(busy);
+      return Promise.resolve('third');
+    });
+    await expect(lastValueFrom(result)).resolves.toBe('third');
+    expect(tries).toEqual([1, 2, 3]);
+  });
+
+  it('is up to the class that `classify` tells; one that throws leaves the error final', () => {
+    virtualTime(({ flush, now }) => {
+      const odd = new Error('odd');
+      const asked: unknown[] = [];
+      const first = flaky(now, odd);
+      const classify: PolicyOptions['classify'] = (error, context) => {
+        asked.push(error, context);
+        return { class: 'transient' };
+      };
+      watch(policy({ classify, retry: steady })(first.work));
+      flush();
+      expect(first.calledAt).toEqual([0, 100]);
+      expect(asked).toEqual([odd, { size: 1, attempt: 1, aborted: false, epochMs: 0 }]);
+      const broken = watch(
+        policy({
+          classify: () => {
+            throw new Error('no opinion');
+          },
+        })(() => throwError(() => busy)),
+      );
+      expect(broken.ends).toEqual([busy]);
+    });
+  });
+
+  it.each([NaN, -1, 1.5, 'half'])('needs a random number: not %s', (drawn) => {
+    const { ends } = watch(policy({ random: () => drawn as number })(() => throwError(() => busy)));
+    expect(ends).toMatchObject([{ code: 'FLOW_CALLBACK', callback: 'random' }]);
+  });
+
+  it('does not recurse: 10,000 attempts without a pause', () => {
+    const clock = new CountingScheduler();
+    let attempts = 0;
+    const { ends } = watch(
+      policy({ retry: { maxAttempts: 10_000, initialMs: 0 }, scheduler: clock })(() => {
+        attempts += 1;
+        return throwError(() => busy);
+      }),
+    );
+    clock.flush();
+    expect([attempts, ends]).toEqual([10_000, [busy]]);
+  });
+});
+
+describe('the retry budget', () => {
+  const failNow = (): Observable<never> => throwError(() => busy);
+
+  it('lets at most 20 % of the calls of a policy try again at a time', () => {
+    virtualTime(({ advance }) => {
+      const careful = policy({ retry: steady });
+      const open = Array.from({ length: 80 }, () => watch(careful(() => NEVER)));
+      const failed = Array.from({ length: 100 }, () => watch(careful(failNow)));
+      const waiting = failed.filter(({ ends }) => ends.length === 0).length;
+      // 80 go on, and every one that waits is one more that is active.
+      expect(waiting).toBe(20);
+      for (const { leave } of [...open, ...failed]) leave();
+      advance(1);
+    });
+  });
+
+  it('always lets three try again, and is free again when they are over', () => {
+    virtualTime(({ flush }) => {
+      const careful = policy({ retry: { ...steady, budget: 0.01 } });
+      for (let round = 0; round < 3; round++) {
+        const calls = Array.from({ length: 10 }, () => watch(careful(failNow)));
+        expect(calls.filter(({ ends }) => ends.length === 0)).toHaveLength(3);
+        flush();
+        expect(calls.filter(({ ends }) => ends.length === 0)).toHaveLength(0);
+      }
+    });
+  });
+
+  it('counts a call that has left, or the second retry of one, no longer or not twice', () => {
+    virtualTime(({ advance, flush, now }) => {
+      const careful = policy({ retry: { ...steady, budget: 0.01 } });
+      const left = Array.from({ length: 3 }, () => watch(careful(failNow)));
+      for (const { leave } of left) leave();
+      const calls = Array.from({ length: 3 }, () => flaky(now, busy, busy));
+      const seen = calls.map(({ work }) => watch(careful(work)));
+      advance(1);
+      flush();
+      expect(seen.map(({ values }) => values)).toEqual([['attempt 3'], ['attempt 3'], ['attempt 3']]);
+    });
+  });
+
+  it('is without a bound with a budget of Infinity', () => {
+    virtualTime(({ flush }) => {
+      const careful = policy({ retry: { ...steady, budget: Infinity } });
+      const calls = Array.from({ length: 100 }, () => watch(careful(failNow)));
+      expect(calls.filter(({ ends }) => ends.length === 0)).toHaveLength(100);
+      flush();
+    });
+  });
+});
+
+describe('with a limiter', () => {
+  it('no slot is held during a pause, and every attempt takes a permit of its own', () => {
+    virtualTime(({ advance, flush }) => {
+      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 600, headroom: 1 });
+      const before = limiter.snapshot().requests;
+      const leases = new Set<unknown>();
+      const { values } = watch(
+        policy({ limiter, retry: steady })(({ attempt, lease }) => {
+          leases.add(lease);
+          return attempt < 3 ? throwError(() => busy) : of(attempt);
+        }),
+      );
+      expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0, requests: before - 1 });
+      const other: number[] = [];
+      limiter.run(() => timer(50)).subscribe((value) => other.push(value));
+      expect(limiter.executing).toBe(1);
+      advance(50);
+      expect(other).toEqual([0]);
+      flush();
+      expect(values).toEqual([3]);
+      expect(leases.size).toBe(3);
+    });
+  });
+
+  it('whoever listens to releases is told the outcome and the error', () => {
+    virtualTime(({ flush, advance }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const releases: [Release['outcome'], unknown][] = [];
+      limiter.onRelease(({ outcome, error }) => releases.push([outcome, error]));
+      const careful = policy({ limiter, retry: steady, attemptTimeoutMs: 1000, deadlineMs: 5000 });
+      watch(careful(({ attempt }) => (attempt === 1 ? throwError(() => busy) : of(1))));
+      flush();
+      watch(careful(() => NEVER, { idempotent: false }));
+      flush();
+      const open = watch(careful(() => NEVER));
+      open.leave();
+      advance(0);
+      expect(releases).toEqual([
+        ['error', busy],
+        ['ok', undefined],
+        ['error', expect.any(AttemptTimeoutError)],
+        ['cancelled', undefined],
+      ]);
+    });
+  });
+
+  it('what was not sent is not charged: a listener that leaves with the permit in hand', () => {
+    virtualTime(() => {
+      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 600 });
+      const before = limiter.snapshot().requests;
+      let calls = 0;
+      const leaving = new Subject<void>();
+      const careful = policy({
+        limiter,
+        onEvent: ({ type }) => {
+          if (type === 'attemptStarted') leaving.next();
+        },
+      });
+      const subscription = careful(() => of(++calls));
+      const open: { unsubscribe(): void }[] = [];
+      leaving.subscribe(() => {
+        open[0]?.unsubscribe();
+      });
+      const lease = limiter.tryAcquire()!;
+      open.push(subscription.subscribe());
+      lease.release('unused');
+      expect([calls, limiter.executing, limiter.snapshot().requests]).toEqual([0, 0, before]);
+    });
+  });
+
+  it('a wait the other side asked for holds everybody, and begins before the permit goes back', () => {
+    virtualTime(({ flush, now }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const startedAt: number[] = [];
+      watch(policy({ limiter, random: () => 0 })(flaky(now, failing(429, { 'retry-after': '2' })).work));
+      limiter
+        .run(() => {
+          startedAt.push(now());
+          return of(1);
+        })
+        .subscribe();
+      expect(limiter.snapshot().pausedForMs).toBe(2000);
+      flush();
+      expect(startedAt).toEqual([2000]);
+    });
+    virtualTime(({ flush, now }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const startedAt: number[] = [];
+      const fails = timer(10).pipe(mergeMap(() => throwError(() => failing(503, { 'retry-after': '1' }))));
+      watch(policy({ limiter, retry: false })(() => fails));
+      // It waits for the slot, and would get it in the moment the first call ends.
+      limiter
+        .run(() => {
+          startedAt.push(now());
+          return of(1);
+        })
+        .subscribe();
+      flush();
+      expect(startedAt).toEqual([1010]);
+    });
+  });
+
+  it('a limiter or a breaker inside the work does not pause it', () => {
+    virtualTime(({ flush }) => {
+      const limiter = createLimiter();
+      watch(policy({ limiter, retry: false })(() => throwError(() => new RateLimitError('createLimiter', 'concurrency', 5000))));
+      watch(policy({ limiter, retry: false })(() => throwError(() => new BreakerOpenError('createBreaker', 5000))));
+      expect(limiter.snapshot().pausedForMs).toBe(0);
+      flush();
+    });
+  });
+
+  it('a refusal of the limiter itself is tried again when it says so, without a pause for others', () => {
+    virtualTime(({ flush, advance }) => {
+      const limiter = createLimiter({ concurrency: 1, maxQueued: 0 });
+      const lease = limiter.tryAcquire()!;
+      const { values, ends } = watch(policy({ limiter, retry: steady })(({ attempt }) => of(attempt)));
+      expect(ends).toEqual([]);
+      expect(limiter.snapshot().pausedForMs).toBe(0);
+      advance(50);
+      lease.release();
+      flush();
+      expect(values).toEqual([2]);
+      const closed = createLimiter();
+      closed.close();
+      expect(watch(policy({ limiter: closed })(() => of(1))).ends).toEqual([expect.any(ClosedError)]);
+    });
+  });
+
+  it('the job says lane and cost; a call may say other ones, and a lane that is none errors the call', () => {
+    virtualTime(() => {
+      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1, lanes: [{ name: 'p0' }, { name: 'p2' }] });
+      const tokens = (): number => limiter.snapshot().tokens;
+      const lanes: string[] = [];
+      const careful = policy({
+        limiter,
+        job: { lane: 'p2', cost: { tokens: 100 } },
+        onEvent: (event) => {
+          if (event.type === 'attemptStarted') lanes.push(event.lane);
+        },
+      });
+      const before = tokens();
+      watch(careful(() => of(1)));
+      expect(tokens()).toBe(before - 100);
+      watch(careful(() => of(1), { job: { lane: 'p0' } }));
+      expect(tokens()).toBe(before - 200);
+      expect(lanes).toEqual(['p2', 'p0']);
+      expect(watch(careful(() => of(1), { job: { lane: 'p7' } })).ends).toMatchObject([{ code: 'FLOW_LANE_UNKNOWN' }]);
+    });
+  });
+
+  it('a job that the limiter does not take errors the call, and is not tried again', () => {
+    virtualTime(({ pending }) => {
+      const limiter = createLimiter();
+      for (const job of [{ cost: { tokens: -1 } }, { priority: 1 } as never, { timeoutMs: NaN }, { signal: {} as never }])
+        expect(watch(policy({ limiter, job })(() => of(1))).ends).toMatchObject([{ code: 'FLOW_CONFIG_INVALID' }]);
+      expect(pending()).toBe(0);
+    });
+  });
+
+  it('the work settles its real cost and shows it responses, with functions taken out of the context', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1 });
+      const before = limiter.snapshot().tokens;
+      watch(
+        policy({ limiter, job: { cost: { tokens: 100 } } })(({ reconcile, observe }) => {
+          reconcile({ inputTokens: 30, outputTokens: 20 });
+          observe({ status: 429, headers: { 'retry-after': '3' } });
+          return of(1);
+        }),
+      );
+      expect(limiter.snapshot()).toMatchObject({ tokens: before - 50, pausedForMs: 3000 });
+      watch(
+        policy()(({ reconcile, observe, lease }) => {
+          reconcile({ inputTokens: 30 });
+          observe({ status: 429, headers: {} });
+          return of(lease);
+        }),
+      );
+      advance(3000);
+    });
+  });
+
+  it('a job that names its holder is refused where it could never be served', () => {
+    virtualTime(({ flush }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const careful = policy({ limiter, retry: steady });
+      const outer = watch(limiter.run(({ lease }) => careful(() => of('inside'), { job: { holder: lease } })));
+      flush();
+      expect(outer.ends).toMatchObject([{ code: 'FLOW_NESTED_ACQUIRE' }]);
+    });
+  });
+
+  it('10,000 calls that answer at once do not recurse', () => {
+    virtualTime(({ flush }) => {
+      const limiter = createLimiter({ concurrency: 1, maxQueued: Infinity });
+      const lease = limiter.tryAcquire()!;
+      const careful = policy({ limiter });
+      let answers = 0;
+      for (let n = 0; n < 10_000; n++) careful(() => of(1)).subscribe((value) => (answers += value));
+      lease.release();
+      flush();
+      expect(answers).toBe(10_000);
+    });
+  });
+});
+
+describe('the time of an attempt', () => {
+  it('runs from its permit; then its signal aborts, and the slot of an Observable is free at once', () => {
+    virtualTime(({ advance, flush, now }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const lease = limiter.tryAcquire()!;
+      const aborts: unknown[] = [];
+      const { ends } = watch(
+        policy({ limiter, attemptTimeoutMs: 1000, retry: false })(({ signal, deadlineAt }) => {
+          signal.addEventListener('abort', () => aborts.push([now(), (signal.reason as DOMException).name]));
+          aborts.push(deadlineAt);
+          return NEVER;
+        }),
+      );
+      advance(5000);
+      lease.release();
+      advance(1000);
+      expect(aborts).toEqual([6000, [6000, 'AbortError']]);
+      expect(ends).toEqual([expect.any(AttemptTimeoutError)]);
+      expect(ends).toMatchObject([{ operator: 'policy', timeoutMs: 1000 }]);
+      expect(limiter.executing).toBe(0);
+      flush();
+    });
+  });
+
+  it('of a promise that goes on keeps its slot until it is over, and tells its listeners why', async () => {
+    const clock = new CountingScheduler();
+    const limiter = createLimiter({ concurrency: 1, abortGraceMs: 60_000, scheduler: clock });
+    const releases: unknown[] = [];
+    limiter.onRelease(({ outcome, error }) => releases.push([outcome, (error as Error | undefined)?.name]));
+    const ended: (() => void)[] = [];
+    const { ends } = watch(
+      policy({ limiter, attemptTimeoutMs: 1000, retry: false, scheduler: clock })(
+        () =>
+          new Promise<void>((resolve) => {
+            ended.push(resolve);
+          }),
+      ),
+    );
+    clock.maxFrames = 1000;
+    clock.flush();
+    expect(ends).toEqual([expect.any(AttemptTimeoutError)]);
+    expect([limiter.executing, releases]).toEqual([1, []]);
+    for (const end of ended) end();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect([limiter.executing, releases]).toEqual([0, [['error', 'AttemptTimeoutError']]]);
+    limiter.close();
+    clock.maxFrames = Infinity;
+    clock.flush();
+  });
+
+  it('cannot be answered too late: what comes after the abort is not heard', () => {
+    virtualTime(({ flush }) => {
+      const { values, ends } = watch(
+        policy({ attemptTimeoutMs: 1000, retry: false })(
+          ({ signal }) =>
+            new Observable<string>((subscriber) => {
+              signal.addEventListener('abort', () => {
+                subscriber.next('too late');
+                subscriber.error(busy);
+              });
+            }),
+        ),
+      );
+      flush();
+      expect([values, ends]).toEqual([[], [expect.any(AttemptTimeoutError)]]);
+    });
+  });
+
+  it('counts as a timeout: tried again, but for what may have had its effect', () => {
+    virtualTime(({ flush }) => {
+      let attempts = 0;
+      const careful = policy({ attemptTimeoutMs: 1000, retry: steady });
+      const stuck = (): Observable<never> => {
+        attempts += 1;
+        return NEVER;
+      };
+      watch(careful(stuck));
+      flush();
+      expect(attempts).toBe(3);
+      watch(careful(stuck, { idempotent: false }));
+      flush();
+      expect(attempts).toBe(4);
+      watch(policy({ attemptTimeoutMs: 1000, idempotent: false, retry: steady })(stuck, { idempotent: true }));
+      flush();
+      expect(attempts).toBe(7);
+    });
+  });
+
+  it('bounds all of an answer, also one that comes bit by bit', () => {
+    virtualTime(({ flush }) => {
+      const { values, ends } = watch(policy({ attemptTimeoutMs: 1000 })(() => timer(0, 300)));
+      flush();
+      expect([values, ends]).toEqual([[0, 1, 2, 3], [expect.any(AttemptTimeoutError)]]);
+    });
+  });
+});
+
+describe('the deadline', () => {
+  it('includes the wait for a permit, and the job leaves the queue', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const lease = limiter.tryAcquire()!;
+      const { ends } = watch(policy({ limiter, deadlineMs: 1000 })(() => of(1)));
+      advance(1000);
+      expect(ends).toMatchObject([{ code: 'FLOW_DEADLINE', operator: 'policy', deadlineMs: 1000, elapsedMs: 1000 }]);
+      expect(limiter.snapshot().queued).toBe(0);
+      lease.release();
+    });
+  });
+
+  it('includes attempts and pauses; its error has the last one as its cause, and an attempt has what is left', () => {
+    virtualTime(({ flush, now }) => {
+      const deadlines: number[] = [];
+      const { ends } = watch(
+        policy({ deadlineMs: 1000, attemptTimeoutMs: 700, retry: steady })(({ attempt, deadlineAt }) => {
+          deadlines.push(deadlineAt);
+          return attempt === 1 ? timer(500).pipe(mergeMap(() => throwError(() => busy))) : NEVER;
+        }),
+      );
+      flush();
+      expect(now()).toBe(1000);
+      expect(deadlines).toEqual([700, 1000]);
+      expect(ends).toMatchObject([{ code: 'FLOW_DEADLINE', cause: busy }]);
+    });
+  });
+
+  it('starts when somebody subscribes, not when the call is described', () => {
+    virtualTime(({ advance, flush }) => {
+      const call = policy({ deadlineMs: 1000 })(() => timer(800));
+      advance(5000);
+      const { values } = watch(call);
+      flush();
+      expect(values).toEqual([0]);
+    });
+  });
+
+  it('ends the call at once when the next pause would go beyond it', () => {
+    virtualTime(({ now, pending }) => {
+      const { ends } = watch(policy({ deadlineMs: 100, retry: steady })(flaky(now, busy).work));
+      expect(ends).toMatchObject([{ code: 'FLOW_DEADLINE', deadlineMs: 100, elapsedMs: 0, cause: busy }]);
+      expect(pending()).toBe(0);
+    });
+  });
+
+  it('is not told to the breaker as a failure; an error before it is', () => {
+    virtualTime(({ flush, now }) => {
+      const breaker = createBreaker({ minCalls: 1 });
+      watch(policy({ breaker, deadlineMs: 1000 })(() => NEVER));
+      watch(policy({ breaker, deadlineMs: 1000, attemptTimeoutMs: 1000 })(() => NEVER));
+      flush();
+      expect(breaker.snapshot()).toMatchObject({ state: 'closed', calls: 0 });
+      watch(policy({ breaker, deadlineMs: 100, retry: steady })(flaky(now, busy).work));
+      expect(breaker.state).toBe('open');
+    });
+  });
+
+  it('of 0 leaves room for what answers at once', () => {
+    virtualTime(({ flush }) => {
+      const careful = policy({ deadlineMs: 0 });
+      expect(watch(careful(() => of(1))).values).toEqual([1]);
+      const late = watch(careful(() => timer(1)));
+      flush();
+      expect(late.ends).toEqual([expect.any(DeadlineError)]);
+    });
+  });
+
+  it('is kept on a clock that is put back', () => {
+    const clock = new CountingScheduler();
+    clock.offset = 1_790_000_000_000;
+    const { ends } = watch(policy({ deadlineMs: 1000, scheduler: clock })(() => NEVER));
+    clock.offset = 0;
+    clock.flush();
+    expect(clock.frame).toBe(1000);
+    expect(ends).toEqual([expect.any(DeadlineError)]);
+  });
+});
+
+describe('with a breaker', () => {
+  it('one call has one outcome, however many attempts it took', () => {
+    virtualTime(({ flush, now }) => {
+      const breaker = createBreaker({ minCalls: 100 });
+      const careful = policy({ breaker, retry: steady });
+      watch(careful(flaky(now, busy, busy).work));
+      flush();
+      expect(breaker.snapshot()).toMatchObject({ calls: 1, failures: 0 });
+      watch(careful(flaky(now, busy, busy, busy).work));
+      flush();
+      expect(breaker.snapshot()).toMatchObject({ calls: 2, failures: 1 });
+    });
+  });
+
+  it('an open one refuses before a permit is asked for, and that is not tried again', () => {
+    virtualTime(() => {
+      const breaker = createBreaker();
+      breaker.trip();
+      const limiter = createLimiter({ concurrency: 1 });
+      const lease = limiter.tryAcquire()!;
+      const { ends } = watch(policy({ breaker, limiter })(() => of(1)));
+      expect(ends).toEqual([expect.any(BreakerOpenError)]);
+      expect(limiter.snapshot().queued).toBe(0);
+      lease.release();
+    });
+  });
+
+  it('one that opens during a pause does not stop the call that was let through', () => {
+    virtualTime(({ flush, now }) => {
+      const breaker = createBreaker();
+      const { values } = watch(policy({ breaker, retry: steady })(flaky(now, busy).work));
+      breaker.trip();
+      flush();
+      expect(values).toEqual(['attempt 2']);
+    });
+  });
+
+  it('a call that is left gives the place of its probe back, and counts neither way', () => {
+    virtualTime(({ advance }) => {
+      const breaker = createBreaker({ minCalls: 1 });
+      const careful = policy({ breaker, retry: false });
+      watch(careful(() => throwError(() => busy)));
+      advance(5000);
+      const probe = watch(careful(() => NEVER));
+      expect(breaker.snapshot().probing).toBe(1);
+      probe.leave();
+      expect(breaker.snapshot()).toMatchObject({ state: 'halfOpen', probing: 0 });
+    });
+  });
+});
+
+describe('the fallback', () => {
+  it('is told the error, its class and the attempts, and answers with as many values as it likes', () => {
+    virtualTime(({ flush }) => {
+      const told: unknown[] = [];
+      const { values, ends } = watch(
+        policy({
+          retry: steady,
+          fallback: (error, { class: failed, attempts }) => {
+            told.push(error, failed, attempts);
+            return of('from', 'the cache');
+          },
+        })(() => throwError(() => busy)),
+      );
+      flush();
+      expect(told).toEqual([busy, 'transient', 3]);
+      expect([values, ends]).toEqual([['from', 'the cache'], ['complete']]);
+    });
+  });
+
+  it('answers for the deadline and for an open breaker as well', () => {
+    virtualTime(({ flush }) => {
+      const breaker = createBreaker();
+      const classes: string[] = [];
+      const careful = policy({
+        breaker,
+        deadlineMs: 100,
+        fallback: (error, { class: failed, attempts }) => {
+          classes.push(`${(error as Error).name} ${failed} ${String(attempts)}`);
+          return of(0);
+        },
+      });
+      watch(careful(() => NEVER));
+      flush();
+      breaker.trip();
+      watch(careful(() => of(1)));
+      expect(classes).toEqual(['DeadlineError fatal 1', 'BreakerOpenError transient 0']);
+    });
+  });
+
+  it('throws what it has no answer for', () => {
+    const careful = policy({
+      retry: false,
+      fallback: (error, { class: failed }) => {
+        if (failed === 'fatal') throw error;
+        return of('answer');
+      },
+    });
+    const refused = failing(401);
+    expect(watch(careful(() => throwError(() => refused))).ends[0]).toBe(refused);
+    expect(watch(careful(() => throwError(() => busy))).values).toEqual(['answer']);
+  });
+
+  it('is not asked for a cancelled call, nor behind half an answer', () => {
+    let asked = 0;
+    const careful = policy({
+      retry: false,
+      fallback: () => {
+        asked += 1;
+        return of('instead');
+      },
+    });
+    const abort = new DOMException('left', 'AbortError');
+    expect(watch(careful(() => throwError(() => abort))).ends).toEqual([abort]);
+    const half = concat(
+      of('half'),
+      throwError(() => busy),
+    );
+    expect(watch(careful(() => half))).toMatchObject({ values: ['half'], ends: [busy] });
+    const leaving = new AbortController();
+    const left = watch(careful(() => NEVER, { signal: leaving.signal }));
+    leaving.abort('enough');
+    expect(left.ends).toEqual(['enough']);
+    expect(asked).toBe(0);
+  });
+
+  it('begins when everything of the call is given back, is held to no deadline, and is aborted with its consumer', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const log: unknown[] = [];
+      const { leave, ends } = watch(
+        policy({
+          limiter,
+          deadlineMs: 100,
+          fallback: (_error, { signal }) => {
+            log.push(limiter.executing);
+            signal.addEventListener('abort', () => log.push('aborted'));
+            return NEVER;
+          },
+        })(() => NEVER),
+      );
+      advance(10_000);
+      expect([log, ends]).toEqual([[0], []]);
+      leave();
+      expect(log).toEqual([0, 'aborted']);
+    });
+  });
+
+  it('may be a promise', async () => {
+    const careful = policy({ retry: false, fallback: () => Promise.resolve('from the cache') });
+    await expect(lastValueFrom(careful(() => Promise.reject(busy)))).resolves.toBe('from the cache');
+  });
+});
+
+describe('leaving', () => {
+  it('aborts the attempt, stops the work, frees the slot and clears every timer, at once', () => {
+    const clock = new CountingScheduler();
+    const limiter = createLimiter({ concurrency: 1, scheduler: clock });
+    const log: string[] = [];
+    const { leave, ends } = watch(
+      policy({ limiter, deadlineMs: 1000, breaker: createBreaker({ scheduler: clock }), scheduler: clock })(({ signal }) => {
+        signal.addEventListener('abort', () => log.push('aborted'));
+        return NEVER.pipe(finalize(() => log.push('stopped')));
+      }),
+    );
+    leave();
+    expect([log, ends, limiter.executing, clock.actions.length]).toEqual([['aborted', 'stopped'], [], 0, 0]);
+  });
+
+  it('during a pause or a wait leaves nothing behind', () => {
+    const clock = new CountingScheduler();
+    const limiter = createLimiter({ concurrency: 1, scheduler: clock });
+    const careful = policy({ limiter, scheduler: clock, deadlineMs: 1e6, retry: steady });
+    const pausing = watch(careful(() => throwError(() => busy)));
+    const lease = limiter.tryAcquire()!;
+    const queued = watch(careful(() => of(1)));
+    expect(limiter.snapshot().queued).toBe(1);
+    pausing.leave();
+    queued.leave();
+    lease.release();
+    expect([limiter.snapshot().queued, clock.actions.length, queued.ends, pausing.ends]).toEqual([0, 0, [], []]);
+  });
+
+  it('from inside the work, or with the first value, is the same as anywhere', async () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const careful = policy({ limiter });
+    const leaving = new Subject<void>();
+    const subscription = new Subscription();
+    leaving.subscribe(() => {
+      subscription.unsubscribe();
+    });
+    const lease = limiter.tryAcquire()!;
+    subscription.add(
+      careful(() => {
+        leaving.next();
+        return NEVER;
+      }).subscribe(),
+    );
+    lease.release();
+    expect(limiter.executing).toBe(0);
+    await expect(firstValueFrom(careful(() => concat(of('first'), NEVER)))).resolves.toBe('first');
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('a promise that fails afterwards disturbs nobody', async () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const { leave } = watch(
+      policy({ limiter })(
+        ({ signal }) =>
+          new Promise((_resolve, reject) => {
+            signal.addEventListener('abort', () => {
+              reject(busy);
+            });
+          }),
+      ),
+    );
+    leave();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('a work that gives its own lease back and then times out disturbs nobody either', async () => {
+    const clock = new CountingScheduler();
+    const limiter = createLimiter({ concurrency: 1, scheduler: clock });
+    const { ends } = watch(
+      policy({ limiter, attemptTimeoutMs: 10, retry: false, scheduler: clock })(({ lease, signal }) => {
+        lease?.release();
+        return new Promise((resolve) => {
+          signal.addEventListener('abort', resolve);
+        });
+      }),
+    );
+    clock.flush();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(ends).toEqual([expect.any(AttemptTimeoutError)]);
+  });
+});
+
+describe('the signal of a call', () => {
+  it('ends it with the signal’s own reason, wherever it is', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const careful = policy({ limiter, retry: steady });
+      for (const work of [() => NEVER, () => throwError(() => busy)]) {
+        const leaving = new AbortController();
+        const { ends } = watch(careful(work, { signal: leaving.signal }));
+        const waiting = watch(careful(() => NEVER, { signal: leaving.signal }));
+        leaving.abort('enough');
+        expect([ends, waiting.ends]).toEqual([['enough'], ['enough']]);
+        expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+        expect(watch(careful(work, { signal: leaving.signal })).ends).toEqual(['enough']);
+      }
+      advance(1000);
+    });
+  });
+
+  it('gains one listener for 10,000 calls, and keeps none', () => {
+    const session = new AbortController().signal;
+    let [listeners, most] = [0, 0];
+    const [add, remove] = [session.addEventListener.bind(session), session.removeEventListener.bind(session)];
+    session.addEventListener = (...args: Parameters<typeof add>) => {
+      most = Math.max(most, ++listeners);
+      add(...args);
+    };
+    session.removeEventListener = (...args: Parameters<typeof remove>) => {
+      listeners -= 1;
+      remove(...args);
+    };
+    const careful = policy();
+    const open = Array.from({ length: 10_000 }, (_, n) => watch(careful(() => (n % 2 === 0 ? of(n) : NEVER), { signal: session })));
+    expect(listeners).toBe(1);
+    for (const { leave } of open) leave();
+    expect([listeners, most]).toEqual([0, 1]);
+  });
+
+  it('is not confused with the position that map and mergeMap pass along', () => {
+    const careful = policy();
+    const { values } = watch(
+      of(
+        () => of('a'),
+        () => of('b'),
+      ).pipe(
+        map(careful),
+        mergeMap((result) => result),
+      ),
+    );
+    expect(values).toEqual(['a', 'b']);
+  });
+});
+
+describe('its events', () => {
+  it('tell of attempts, pauses and the result', () => {
+    virtualTime(({ flush, now }) => {
+      const events: FlowEvent[] = [];
+      const careful = policy({ retry: steady, onEvent: (event) => events.push(event) });
+      watch(careful(flaky(now, busy).work));
+      flush();
+      const common = { operator: 'policy', lane: 'default' };
+      const call = { ...common, batchId: 'p0', size: 1 };
+      const started = { type: 'attemptStarted', ...call, weight: 1, splitDepth: 0, executing: 1 };
+      expect(events).toEqual([
+        { type: 'accepted', ...common, queued: 1 },
+        { ...started, attempt: 1 },
+        { type: 'attemptEnded', ...call, attempt: 1, outcome: 'transient', latencyMs: 0 },
+        { type: 'retryScheduled', ...common, class: 'transient', size: 1, attempt: 2, delayMs: 100 },
+        { ...started, attempt: 2 },
+        { type: 'attemptEnded', ...call, attempt: 2, outcome: 'ok', latencyMs: 0 },
+        { type: 'settled', ...common, outcome: 'fulfilled', attempts: 2, totalMs: 100 },
+      ]);
+    });
+  });
+
+  it('tell of a call that was left, once, and of one that the deadline cut off', () => {
+    virtualTime(({ flush }) => {
+      const events: string[] = [];
+      const careful = policy({
+        deadlineMs: 100,
+        fallback: () => of(0),
+        onEvent: (event) =>
+          events.push(event.type === 'attemptEnded' || event.type === 'settled' ? `${event.type} ${event.outcome}` : event.type),
+      });
+      watch(careful(() => NEVER)).leave();
+      watch(careful(() => NEVER));
+      flush();
+      expect(events).toEqual([
+        ...['accepted', 'attemptStarted', 'attemptEnded cancelled', 'cancelled'],
+        ...['accepted', 'attemptStarted', 'attemptEnded cancelled', 'settled rejected'],
+      ]);
+    });
+  });
+
+  it('let a listener leave at any of them', () => {
+    for (const type of ['accepted', 'attemptStarted', 'attemptEnded', 'retryScheduled', 'settled'] as const) {
+      const clock = new CountingScheduler();
+      const limiter = createLimiter({ concurrency: 1, scheduler: clock });
+      const leaving = new AbortController();
+      const { ends } = watch(
+        policy({
+          limiter,
+          retry: steady,
+          scheduler: clock,
+          onEvent: (event) => {
+            if (event.type === type) leaving.abort('enough');
+          },
+        })(({ attempt }) => (attempt === 1 ? throwError(() => busy) : of(attempt)), { signal: leaving.signal }),
+      );
+      clock.flush();
+      expect([type, ends, limiter.executing, clock.actions.length]).toEqual([type, ['enough'], 0, 0]);
+    }
+  });
+});
+
+it('sets no timer for work that answers at once', () => {
+  const clock = new CountingScheduler();
+  watch(policy({ deadlineMs: 1000, scheduler: clock })(() => of(1)));
+  expect(clock.delays).toEqual([]);
+});
+
+it('keeps the count of calls under way right, whatever they come to', () => {
+  virtualTime(({ flush, now }) => {
+    const careful = policy({ retry: { ...steady, budget: 0.2 }, attemptTimeoutMs: 1000 });
+    for (let round = 0; round < 50; round++) {
+      watch(careful(() => of(1)));
+      watch(careful(flaky(now, busy).work));
+      watch(careful(() => throwError(() => failing(401))));
+      watch(careful(() => NEVER)).leave();
+      flush();
+    }
+    // With calls or retries left over in the count, fewer or more than three would be let through.
+    const calls = Array.from({ length: 10 }, () => watch(careful(() => throwError(() => busy))));
+    expect(calls.filter(({ ends }) => ends.length === 0)).toHaveLength(3);
+    flush();
+  });
+});

@@ -1,0 +1,249 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import fc from 'fast-check';
+import { lastValueFrom, take, toArray } from 'rxjs';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { CallRecord } from '../../src/metrics/call-record.js';
+import type { ChatCallerOptions, ChatChunk, ChatCompletion, ChatRequest, ModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { estimateChat } from '../../src/pipelines/models/chat-api.js';
+import { serverEvents } from '../../src/pipelines/models/server-events.js';
+import { ProviderError } from '../../src/pipelines/provider-error.js';
+
+const open: (() => void | Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of open.splice(0).reverse()) await close();
+});
+
+interface Seen {
+  readonly url: string | undefined;
+  readonly authorization: string | undefined;
+  readonly body: Record<string, unknown>;
+}
+
+/** A server that answers as it is told, on a free port. */
+async function serve(answer: (response: ServerResponse, seen: Seen, times: number) => void | Promise<void>) {
+  const calls: Seen[] = [];
+  let closed = 0;
+  const server = createServer((request, response) => {
+    void read(request).then((body) => {
+      const seen = { url: request.url, authorization: request.headers.authorization, body: JSON.parse(body) as Record<string, unknown> };
+      response.on('close', () => {
+        if (!response.writableEnded) closed++;
+      });
+      return answer(response, seen, calls.push(seen));
+    });
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  open.push(() => {
+    server.closeAllConnections();
+    return new Promise<void>((done) => server.close(() => { done(); }));
+  });
+  const { port } = server.address() as AddressInfo;
+  return { baseUrl: `http://127.0.0.1:${port}/v1/`, calls, left: () => closed };
+}
+
+async function read(request: IncomingMessage): Promise<string> {
+  let body = '';
+  for await (const part of request) body += String(part);
+  return body;
+}
+
+const completion = (content: string): ChatCompletion => ({
+  choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 11, completion_tokens: 2 },
+});
+
+const json = (response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void => {
+  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(typeof body === 'string' ? body : JSON.stringify(body));
+};
+
+const part = (content: string | undefined, more: object = {}): string =>
+  `data: ${JSON.stringify({ choices: content === undefined ? [] : [{ index: 0, delta: { content } }], ...more })}\n\n`;
+
+function caller(baseUrl: string, options: Partial<ChatCallerOptions> = {}): { readonly models: ModelCaller<ChatRequest, ChatCompletion, ChatChunk>; readonly records: CallRecord[] } {
+  const records: CallRecord[] = [];
+  const models = createModelCaller({ baseUrl, model: 'small', apiKey: 'key', retry: { initialMs: 1 }, onRecord: (record) => records.push(record), ...options });
+  open.push(() => {
+    models.close();
+  });
+  return { models, records };
+}
+
+const hello = { messages: [{ role: 'user', content: 'hello' }] };
+const contents = (chunks: readonly ChatChunk[]): string =>
+  chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('');
+
+describe('a chat over HTTP', () => {
+  it('is sent with model and key, and answered with usage', async () => {
+    const { baseUrl, calls } = await serve((response) => {
+      json(response, 200, completion('hi'));
+    });
+    const { models, records } = caller(baseUrl);
+    const { choices } = await models.callAsync({ ...hello, temperature: 0 }, { lane: 'P0', name: 'greeting' });
+    expect(choices[0]?.message.content).toBe('hi');
+    expect(calls).toEqual([{ url: '/v1/chat/completions', authorization: 'Bearer key', body: { model: 'small', ...hello, temperature: 0, stream: false } }]);
+    expect(records).toMatchObject([{ model: 'small', name: 'greeting', lane: 'P0', status: 'success', promptTokens: 11, completionTokens: 2 }]);
+  });
+
+  it('may be to another model, which the record names', async () => {
+    const { baseUrl, calls } = await serve((response) => {
+      json(response, 200, completion('hi'));
+    });
+    const { models, records } = caller(baseUrl);
+    await models.callAsync({ ...hello, model: 'large' });
+    expect([calls[0]?.body['model'], records[0]?.model]).toEqual(['large', 'large']);
+  });
+
+  it('is tried again after 429 and 503, and not after 400', async () => {
+    const { baseUrl, calls } = await serve((response, _seen, times) => {
+      if (times === 1) json(response, 429, { error: { message: 'slow down', type: 'rate_limit_error' } }, { 'retry-after-ms': '5' });
+      else if (times === 2) json(response, 503, 'busy');
+      else if (times === 3) json(response, 200, completion('hi'));
+      else json(response, 400, { error: { message: 'no such option', code: 'invalid', param: 'temperature' } });
+    });
+    const { models, records } = caller(baseUrl);
+    await models.callAsync(hello);
+    const refused = models.callAsync(hello);
+    await expect(refused).rejects.toBeInstanceOf(ProviderError);
+    await expect(refused).rejects.toMatchObject({ status: 400, message: '400 no such option', code: 'invalid', param: 'temperature' });
+    expect(calls.length).toBe(4);
+    expect(records.map(({ errorCode }) => errorCode)).toEqual(['HTTP_429', 'HTTP_503', null, 'HTTP_400']);
+  });
+
+  it('whose answer is no JSON fails once', async () => {
+    const { baseUrl, calls } = await serve((response) => {
+      json(response, 200, '<h1>Welcome to the proxy</h1>');
+    });
+    const { models, records } = caller(baseUrl);
+    await expect(models.callAsync(hello)).rejects.toBeInstanceOf(SyntaxError);
+    expect([calls.length, records[0]?.errorCode]).toEqual([1, 'PARSE_FAILED']);
+  });
+
+  it('that is left ends the request', async () => {
+    const { baseUrl, calls, left } = await serve(() => undefined);
+    const { models } = caller(baseUrl);
+    const leave = new AbortController();
+    const answer = models.callAsync(hello, { signal: leave.signal });
+    await expect.poll(() => calls.length).toBe(1);
+    leave.abort();
+    await expect(answer).rejects.toMatchObject({ name: 'AbortError' });
+    await expect.poll(left).toBe(1);
+  });
+
+  it('is estimated by its texts and the longest answer it allows', () => {
+    const plain = estimateChat(hello);
+    expect(plain).toBeGreaterThan(0);
+    expect(estimateChat({ ...hello, max_tokens: 100 })).toBe(plain + 100);
+    expect(estimateChat({ ...hello, max_tokens: 100, max_completion_tokens: 50 })).toBe(plain + 50);
+    const parts = [{ type: 'text', text: 'hello' }, { type: 'image_url', image_url: { url: 'data:' } }];
+    expect(estimateChat({ messages: [{ role: 'user', content: parts }] })).toBe(plain);
+    expect(estimateChat({ messages: [{ role: 'assistant', content: null }] })).toBe(4);
+  });
+});
+
+describe('a streamed chat', () => {
+  it('comes part by part, with its usage at the end', async () => {
+    const { baseUrl, calls } = await serve((response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write(': keep-alive\n\n');
+      response.write(part('to '));
+      response.write(part('be'));
+      response.write(part(undefined, { usage: { prompt_tokens: 9, completion_tokens: 4 } }));
+      response.end('data: [DONE]\n\n');
+    });
+    const { models, records } = caller(baseUrl);
+    const chunks = await lastValueFrom(models.stream(hello).pipe(toArray()));
+    expect(contents(chunks)).toBe('to be');
+    expect(calls[0]?.body).toEqual({ model: 'small', stream_options: { include_usage: true }, ...hello, stream: true });
+    expect(records).toMatchObject([{ status: 'success', promptTokens: 9, completionTokens: 4 }]);
+  });
+
+  it('that is left ends the request, and gives the permit back', async () => {
+    const { baseUrl, left } = await serve((response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write(part('to '));
+    });
+    const { models, records } = caller(baseUrl, { concurrency: 1 });
+    const chunks = await lastValueFrom(models.stream(hello).pipe(take(1), toArray()));
+    expect(contents(chunks)).toBe('to ');
+    expect(models.snapshot().executing).toBe(0);
+    await expect.poll(left).toBe(1);
+    expect(records).toMatchObject([{ status: 'cancelled' }]);
+  });
+
+  it('that is refused, or breaks before its first part, is opened again', async () => {
+    const { baseUrl, calls } = await serve((response, _seen, times) => {
+      if (times === 1) json(response, 503, 'busy');
+      else if (times === 2) response.writeHead(200, { 'content-type': 'text/event-stream' }).end();
+      else response.writeHead(200, { 'content-type': 'text/event-stream' }).end(`${part('hi')}data: [DONE]\n\n`);
+    });
+    const { models, records } = caller(baseUrl);
+    expect(contents(await lastValueFrom(models.stream(hello).pipe(toArray())))).toBe('hi');
+    expect(calls.length).toBe(3);
+    expect(records.map(({ errorCode }) => errorCode)).toEqual(['HTTP_503', 'ERR_STREAM_PREMATURE_CLOSE', null]);
+  });
+
+  it('that is cut off in the middle fails, and is not opened again; one that says why it ends needs no mark of the end', async () => {
+    const { baseUrl, calls } = await serve((response, _seen, times) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      if (times === 1) response.end(part('to '));
+      else response.end(part('hi') + part(undefined, { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }));
+    });
+    const { models } = caller(baseUrl);
+    await expect(lastValueFrom(models.stream(hello))).rejects.toMatchObject({ code: 'ERR_STREAM_PREMATURE_CLOSE' });
+    expect(contents(await lastValueFrom(models.stream(hello).pipe(toArray())))).toBe('hi');
+    expect(calls.length).toBe(2);
+  });
+
+  it('may tell of an error in the middle', async () => {
+    const { baseUrl } = await serve((response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.end(`${part('to ')}data: {"error":{"message":"the model is overloaded","type":"overloaded_error"}}\n\n`);
+    });
+    const { models } = caller(baseUrl);
+    await expect(lastValueFrom(models.stream(hello))).rejects.toMatchObject({ message: 'the model is overloaded', type: 'overloaded_error', status: undefined });
+  });
+});
+
+describe('an event stream', () => {
+  const body = (chunks: readonly Uint8Array[]): ReadableStream<Uint8Array> =>
+    new ReadableStream({
+      start: (controller) => {
+        for (const chunk of chunks) controller.enqueue(chunk);
+        controller.close();
+      },
+    });
+  const events = async (chunks: readonly Uint8Array[]): Promise<string[]> => {
+    const all: string[] = [];
+    for await (const data of serverEvents(body(chunks))) all.push(data);
+    return all;
+  };
+  const encode = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+  it.each([
+    ['lines that end in any way', 'data: a\r\n\r\ndata: b\n\ndata: c\r\rdata: d\n\n', ['a', 'b', 'c', 'd']],
+    ['several lines of data', 'data: a\ndata: b\n\n', ['a\nb']],
+    ['no blank before the data', 'data:a\n\ndata:  b\n\n', ['a', ' b']],
+    ['comments, other fields and names that only begin alike', ': hello\nid: 1\nevent: x\ndatabase: y\ndata: a\n\n', ['a']],
+    ['data without a value', 'data\n\ndata:\n\n', ['', '']],
+    ['an event without data', 'id: 1\n\ndata: a\n\n', ['a']],
+    ['a last event without its blank line', 'data: a\n\ndata: b', ['a']],
+  ])('is read with %s', async (_what, text, expected) => {
+    expect(await events([encode(text)])).toEqual(expected);
+  });
+
+  it('is the same wherever its bytes are cut', async () => {
+    const text = 'data: Zürich\r\n\r\ndata: 東京\n: x\ndata: 🎉\n\ndata: [DONE]\r\r';
+    const bytes = encode(text);
+    const expected = ['Zürich', '東京\n🎉', '[DONE]'];
+    await fc.assert(
+      fc.asyncProperty(fc.uniqueArray(fc.integer({ min: 1, max: bytes.length - 1 }), { maxLength: 20 }), async (cuts) => {
+        const at = [0, ...cuts.sort((a, b) => a - b), bytes.length];
+        const chunks = at.slice(1).map((end, i) => bytes.slice(at[i], end));
+        expect(await events(chunks)).toEqual(expected);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});

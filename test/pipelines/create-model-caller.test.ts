@@ -1,0 +1,844 @@
+/* eslint-disable rxjs-x/no-nested-subscribe -- urgent calls are made while others are answered */
+import { getEventListeners } from 'node:events';
+import type { ObservableInput } from 'rxjs';
+import { concat, from, map, mergeMap, NEVER, Observable, of, throwError, timer, toArray } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
+import { createBreaker } from '../../operators/create-breaker.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import { isFlowError } from '../../operators/support/errors.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+import type { CallRecord } from '../../src/metrics/call-record.js';
+import { createMetrics } from '../../src/metrics/create-metrics.js';
+import type { ModelCallerOptions, ModelContext } from '../../src/pipelines/create-model-caller.js';
+import { createModelCaller, MODEL_CALLER_PRESETS } from '../../src/pipelines/create-model-caller.js';
+
+/** What a client answers, and the tokens it counted. */
+interface Answer {
+  readonly text: string;
+  readonly usage?: { readonly inputTokens: number; readonly outputTokens: number };
+}
+
+const status = (code: number, headers: Record<string, string> = {}): Error =>
+  Object.assign(new Error(`status ${code}`), { status: code, headers });
+const network = Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' });
+const after = (ms: number, answer: string): Observable<Answer> =>
+  timer(ms).pipe(map(() => ({ text: answer, usage: { inputTokens: 850, outputTokens: 120 } })));
+const failsAfter = (ms: number, error: Error): Observable<never> => timer(ms).pipe(mergeMap(() => throwError(() => error)));
+
+type Options = ModelCallerOptions<string, Answer, string, string>;
+
+/** A caller over a script, and what it wrote down. `call` is told the request, and how often it was asked for it before. */
+function scripted(
+  now: () => number,
+  call: (request: string, times: number, context: ModelContext) => ObservableInput<Answer>,
+  options: Partial<Options> = {},
+) {
+  const log: string[] = [];
+  const records: CallRecord[] = [];
+  const times = new Map<string, number>();
+  const caller = createModelCaller<string, Answer, string, string>({
+    call: (request, context) => {
+      const before = times.get(request) ?? 0;
+      times.set(request, before + 1);
+      log.push(`${request} sent at ${now()}`);
+      context.signal.addEventListener('abort', () => log.push(`${request} aborted at ${now()}`));
+      return call(request, before, context);
+    },
+    usage: (answer) => (typeof answer === 'string' ? undefined : answer.usage),
+    parse: ({ text }) => text,
+    model: 'gpt-4',
+    retry: { initialMs: 100, jitter: 'none' },
+    onRecord: (record) => records.push(record),
+    ...options,
+  });
+  const note = (name: string) => ({
+    next: (value: unknown) => log.push(`${name}: ${JSON.stringify(value)} at ${now()}`),
+    error: (error: unknown) => log.push(`${name}: ${isFlowError(error) ? error.code : (error as Error).message} at ${now()}`),
+  });
+  return { caller, log, records, note };
+}
+
+describe('one call', () => {
+  it('answers, and writes down every field of its record', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, records, note } = scripted(now, () => after(2341, 'twelve'));
+      caller.call('count drugs', { lane: 'P0', name: 'approved_drug_count', traceId: '3f5d6c1c' }).subscribe(note('result'));
+      flush();
+      expect(log).toEqual(['count drugs sent at 0', 'result: "twelve" at 2341']);
+      expect(records).toEqual([
+        {
+          traceId: '3f5d6c1c',
+          spanId: expect.stringMatching(/^[0-9a-f]{16}$/) as string,
+          name: 'approved_drug_count',
+          lane: 'P0',
+          model: 'gpt-4',
+          attempt: 1,
+          latencyMs: 2341,
+          queuedMs: 0,
+          status: 'success',
+          errorCode: null,
+          promptTokens: 850,
+          completionTokens: 120,
+        },
+      ]);
+    });
+  });
+
+  it.each([
+    ['429', status(429), 'HTTP_429'],
+    ['500', status(500), 'HTTP_500'],
+    ['503', status(503), 'HTTP_503'],
+    ['a broken connection', network, 'ECONNRESET'],
+    ['a fetch that failed', new TypeError('fetch failed', { cause: network }), 'ECONNRESET'],
+  ])('is made again after %s, 100 and then 200 ms later', (_what, error, errorCode) => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, records, note } = scripted(now, () => failsAfter(10, error));
+      caller.call('a').subscribe(note('result'));
+      flush();
+      expect(log).toEqual(['a sent at 0', 'a sent at 110', 'a sent at 320', `result: ${error.message} at 330`]);
+      expect(records.map((record) => [record.attempt, record.status, record.errorCode, record.latencyMs])).toEqual([
+        [1, 'error', errorCode, 10],
+        [2, 'error', errorCode, 10],
+        [3, 'error', errorCode, 10],
+      ]);
+      expect(new Set(records.map((record) => record.traceId)).size).toBe(1);
+      expect(new Set(records.map((record) => record.spanId)).size).toBe(3);
+      expect(records.map((record) => record.promptTokens)).toEqual([null, null, null]);
+    });
+  });
+
+  it('is made again after a timeout, which is a status of its own', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, records, note } = scripted(now, (_request, times) => (times === 0 ? NEVER : after(10, 'late')), {
+        attemptTimeoutMs: 1000,
+      });
+      caller.call('a').subscribe(note('result'));
+      flush();
+      expect(log).toEqual(['a sent at 0', 'a aborted at 1000', 'a sent at 1100', 'result: "late" at 1110']);
+      expect(records.map((record) => [record.status, record.errorCode, record.latencyMs])).toEqual([
+        ['timeout', 'FLOW_ATTEMPT_TIMEOUT', 1000],
+        ['success', null, 10],
+      ]);
+    });
+  });
+
+  it.each([
+    ['400', status(400), 'HTTP_400'],
+    ['401', status(401), 'HTTP_401'],
+    ['404', status(404), 'HTTP_404'],
+    ['an answer that is no JSON', new SyntaxError('Unexpected token <'), 'PARSE_FAILED'],
+    ['something of your own', new Error('missing parameter'), 'ITEM_FAULT'],
+  ])('is not made again after %s', (_what, error, errorCode) => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, records, note } = scripted(now, () => failsAfter(10, error));
+      caller.call('a').subscribe(note('result'));
+      flush();
+      expect(log).toEqual(['a sent at 0', `result: ${error.message} at 10`]);
+      expect(records.map((record) => record.errorCode)).toEqual([errorCode]);
+    });
+  });
+
+  it('is not made again when `parse` fails, whatever it throws, and counts as a failure with what was spent', () => {
+    virtualTime(({ flush, now }) => {
+      const metrics = createMetrics();
+      // Looks like something worth another try; the answer has come, though.
+      const missing = status(503);
+      const { caller, log, records, note } = scripted(now, () => after(10, '{}'), {
+        parse: () => {
+          throw missing;
+        },
+      });
+      let thrown: unknown;
+      caller.call('a').subscribe({ error: (error: unknown) => (thrown = error) });
+      caller.call('b').subscribe(note('result'));
+      flush();
+      expect(thrown).toBe(missing);
+      expect(log).toEqual(['a sent at 0', 'b sent at 0', 'result: status 503 at 10']);
+      expect(records.map((record) => [record.status, record.errorCode, record.promptTokens])).toEqual([
+        ['error', 'PARSE_FAILED', 850],
+        ['error', 'PARSE_FAILED', 850],
+      ]);
+      records.forEach(metrics.record);
+      expect(metrics.snapshot().calls).toMatchObject({ failureRate: 1, byCode: { PARSE_FAILED: { count: 2, rate: 1 } } });
+      expect(caller.snapshot()).toMatchObject({ failures: 2, byCode: { PARSE_FAILED: { count: 2, rate: 1 } }, promptTokens: 1700 });
+    });
+  });
+
+  it('ends at its deadline with DeadlineError, waiting and pauses included, and is not made again', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, records, note } = scripted(now, () => NEVER, {
+        attemptTimeoutMs: 10_000,
+        deadlineMs: 25_000,
+        retry: { initialMs: 100, maxAttempts: 9, jitter: 'none' },
+      });
+      caller.call('a').subscribe(note('result'));
+      flush();
+      expect(log).toEqual([
+        'a sent at 0',
+        'a aborted at 10000',
+        'a sent at 10100',
+        'a aborted at 20100',
+        'a sent at 20300',
+        'a aborted at 25000',
+        'result: FLOW_DEADLINE at 25000',
+      ]);
+      expect(records.map((record) => [record.status, record.errorCode])).toEqual([
+        ['timeout', 'FLOW_ATTEMPT_TIMEOUT'],
+        ['timeout', 'FLOW_ATTEMPT_TIMEOUT'],
+        ['timeout', 'FLOW_DEADLINE'],
+      ]);
+    });
+  });
+
+  it('gives its slot away while it pauses, and says how long each attempt has waited', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, records, note } = scripted(
+        now,
+        (request, times) => (request === 'bad' && times === 0 ? failsAfter(10, status(503)) : after(200, request)),
+        { concurrency: 1 },
+      );
+      for (const request of ['bad', 'good']) caller.call(request).subscribe(note('result'));
+      flush();
+      expect(log).toEqual(['bad sent at 0', 'good sent at 10', 'result: "good" at 210', 'bad sent at 210', 'result: "bad" at 410']);
+      // Its pause was over at 110.
+      expect(records.map(({ attempt, queuedMs }) => [attempt, queuedMs])).toEqual([
+        [1, 0],
+        [1, 10],
+        [2, 100],
+      ]);
+    });
+  });
+
+  it('waits as long as the server asks, and so does everybody else', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, note } = scripted(
+        now,
+        (_request, times) => (now() === 0 && times === 0 ? throwError(() => status(429, { 'retry-after-ms': '500' })) : after(1, 'ok')),
+        { concurrency: 1, random: () => 0 },
+      );
+      for (const request of ['a', 'b']) caller.call(request).subscribe(note(request));
+      flush();
+      expect(log.filter((line) => line.includes('sent')).map((line) => Number(line.split(' at ')[1]))).toEqual([0, 500, 501]);
+    });
+  });
+
+  it('that its consumer leaves is aborted, and is no failure', () => {
+    virtualTime(({ advance, now }) => {
+      const { caller, log, records } = scripted(now, () => NEVER);
+      const subscription = caller.call('a').subscribe();
+      advance(30);
+      expect(caller.snapshot()).toMatchObject({ executing: 1, queued: 0 });
+      subscription.unsubscribe();
+      expect(log).toEqual(['a sent at 0', 'a aborted at 30']);
+      expect(records).toMatchObject([{ status: 'cancelled', errorCode: 'CANCELLED', latencyMs: 30 }]);
+      expect(caller.snapshot()).toMatchObject({ executing: 0, failures: 0, cancelled: 1 });
+    });
+  });
+
+  it('is sent anew for each subscriber, under a trace id of its own', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, records } = scripted(now, () => after(1, 'ok'));
+      const call = caller.call('a');
+      call.subscribe();
+      call.subscribe();
+      flush();
+      expect(records.map((record) => record.traceId.length)).toEqual([32, 32]);
+      expect(new Set(records.map((record) => record.traceId)).size).toBe(2);
+    });
+  });
+
+  it('pays what it was estimated to cost, then what it did cost', () => {
+    virtualTime(({ flush, now }) => {
+      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 60 });
+      const { caller } = scripted(now, () => after(1, 'ok'), { limiter, estimateTokens: () => 5000 });
+      caller.call('a').subscribe();
+      expect(limiter.snapshot().tokens).toBe(55_000);
+      flush();
+      expect(limiter.snapshot().tokens).toBeCloseTo(60_000 - 970 + 1, 6);
+    });
+  });
+
+  it('errors when a callback throws or answers nonsense, and the next call is none the worse', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, note } = scripted(now, () => after(1, 'ok'), { estimateTokens: (request) => (request === 'a' ? NaN : 1) });
+      caller.call('a').subscribe(note('a'));
+      caller.call('b').subscribe(note('b'));
+      flush();
+      expect(log).toEqual(['a: FLOW_CALLBACK at 0', 'b sent at 0', 'b: "ok" at 1']);
+    });
+  });
+
+  it('does not mind listeners that throw', () => {
+    virtualTime(({ flush, now }) => {
+      const rude = (): never => {
+        throw new Error('telemetry is down');
+      };
+      const { caller, log, note } = scripted(now, () => after(1, 'ok'), { onRecord: rude, onEvent: rude });
+      caller.call('a').subscribe(note('a'));
+      flush();
+      expect(log).toEqual(['a sent at 0', 'a: "ok" at 1']);
+    });
+  });
+});
+
+describe('the breaker', () => {
+  it('hears one outcome of a call, and stops the others', () => {
+    virtualTime(({ flush, now }) => {
+      const events: FlowEvent[] = [];
+      const { caller, log, note } = scripted(now, () => throwError(() => status(503)), {
+        breaker: { minCalls: 2, openMs: 5000 },
+        retry: false,
+        onEvent: (event) => events.push(event),
+      });
+      for (const request of ['a', 'b', 'c']) caller.call(request).subscribe(note(request));
+      flush();
+      expect(log).toEqual(['a sent at 0', 'a: status 503 at 0', 'b sent at 0', 'b: status 503 at 0', 'c: FLOW_BREAKER_OPEN at 0']);
+      expect(events.filter(({ type }) => type === 'breakerChanged')).toMatchObject([{ state: 'open', openMs: 5000 }]);
+    });
+  });
+
+  it('may be shared with others', () => {
+    virtualTime(({ now }) => {
+      const breaker = createBreaker();
+      const { caller, log, note } = scripted(now, () => of({ text: 'ok' }), { breaker });
+      breaker.trip();
+      caller.call('a').subscribe(note('a'));
+      breaker.reset();
+      caller.call('a').subscribe(note('a'));
+      expect(log).toEqual(['a: FLOW_BREAKER_OPEN at 0', 'a sent at 0', 'a: "ok" at 0']);
+    });
+  });
+});
+
+describe('a group of calls', () => {
+  it('is all or nothing: the first failure aborts the others at once, and is the result', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, records, note } = scripted(
+        now,
+        (request) => (request === 'bad' ? failsAfter(50, status(400)) : after(1000, request)),
+        { concurrency: 3 },
+      );
+      const requests = { one: 'first', two: 'bad', three: 'third', four: 'never sent' };
+      caller.callAll(requests).subscribe(note('result'));
+      flush();
+      expect(log).toEqual([
+        'first sent at 0',
+        'bad sent at 0',
+        'third sent at 0',
+        'result: status 400 at 50',
+        'first aborted at 50',
+        'third aborted at 50',
+      ]);
+      expect(records.map(({ name, status: end }) => `${name} ${end}`).sort()).toEqual(['one cancelled', 'three cancelled', 'two error']);
+      expect(new Set(records.map((record) => record.traceId)).size).toBe(1);
+      expect(caller.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+    });
+  });
+
+  it('has its results by name, in the order of the requests', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, note } = scripted(now, (request) => after(request.length, request));
+      caller.callAll({ slow: 'a long one', fast: 'short' }, { lane: 'P0' }).subscribe(note('all'));
+      caller.callAll({}).subscribe(note('none'));
+      flush();
+      expect(log.filter((line) => !line.includes('sent'))).toEqual(['none: {} at 0', 'all: {"slow":"a long one","fast":"short"} at 10']);
+    });
+  });
+
+  it("has every result under mode 'settle'", () => {
+    virtualTime(({ flush, now }) => {
+      const { caller } = scripted(now, (request) => (request === 'bad' ? throwError(() => status(400)) : after(5, request)));
+      const seen: unknown[] = [];
+      caller.callAll({ one: 'good', two: 'bad' }, { mode: 'settle' }).subscribe(({ one, two }) => seen.push(one, two));
+      flush();
+      expect(seen).toMatchObject([
+        { status: 'fulfilled', value: 'good', input: 'good' },
+        { status: 'rejected', reason: { status: 400 }, input: 'bad' },
+      ]);
+    });
+  });
+
+  it('ends at its total time limit with DeadlineError, which is not tried again', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, note } = scripted(now, () => NEVER, {
+        ...MODEL_CALLER_PRESETS.production,
+        retry: { maxAttempts: 9, initialMs: 100, jitter: 'none', budget: Infinity },
+      });
+      const requests = Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`p${i}`, `r${i}`]));
+      caller.callAll(requests, { totalTimeoutMs: 12_000 }).subscribe(note('result'));
+      flush();
+      expect(log).toContain('result: FLOW_DEADLINE at 12000');
+      expect(log.filter((line) => line.includes('sent')).length).toBe(8);
+      expect(log.filter((line) => line.endsWith('aborted at 12000')).length).toBe(4);
+    });
+  });
+
+  it('has the deadline of the caller as its total, however many calls it has and however many there may be at a time', () => {
+    virtualTime(({ flush, now }) => {
+      // Two attempts of 10 s, eight calls, four at a time: without a total that is more than 40 s.
+      const { caller, log, note } = scripted(now, () => NEVER, { ...MODEL_CALLER_PRESETS.production });
+      caller.callAll(Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`p${i}`, `r${i}`]))).subscribe(note('result'));
+      flush();
+      expect(log).toContain('result: FLOW_DEADLINE at 30000');
+      expect(now()).toBe(30_000);
+    });
+  });
+
+  it('is left with its consumer, or its signal', () => {
+    virtualTime(({ advance, now }) => {
+      const { caller, log, note } = scripted(now, () => NEVER, { concurrency: 1 });
+      const leave = new AbortController();
+      caller.callAll({ one: 'a', two: 'b' }, { signal: leave.signal }).subscribe(note('one'));
+      const other = caller.callAll({ three: 'c' }).subscribe(note('other'));
+      advance(5);
+      leave.abort();
+      advance(0);
+      other.unsubscribe();
+      expect(log).toEqual(['a sent at 0', 'a aborted at 5', 'one: This operation was aborted at 5', 'c sent at 5', 'c aborted at 5']);
+      expect(caller.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+    });
+  });
+});
+
+describe('the presets', () => {
+  it('have the numbers of their situations, and three attempts', () => {
+    const numbers = Object.entries(MODEL_CALLER_PRESETS).map(([name, { concurrency, attemptTimeoutMs, deadlineMs, retry }]) => [
+      name,
+      concurrency,
+      attemptTimeoutMs,
+      deadlineMs,
+      retry.maxAttempts,
+    ]);
+    expect(numbers).toEqual([
+      ['production', 4, 10_000, 30_000, 3],
+      ['highConcurrency', 8, 8000, 30_000, 3],
+      ['lowLatency', 3, 5000, 20_000, 3],
+      ['test', 2, 15_000, 60_000, 3],
+    ]);
+  });
+
+  it.each(Object.entries(MODEL_CALLER_PRESETS))('%s pauses 100 and 200 ms without jitter, and less with it', (_name, preset) => {
+    const sentAt = (options: Partial<Options>): number[] =>
+      virtualTime(({ flush, now }) => {
+        const { caller, log } = scripted(now, () => throwError(() => status(503)), { ...preset, ...options });
+        caller.call('a').subscribe({ error: () => undefined });
+        flush();
+        return log.map((line) => Number(line.split(' at ')[1]));
+      });
+    expect(sentAt({ retry: { ...preset.retry, jitter: 'none' } })).toEqual([0, 100, 300]);
+    expect(sentAt({ random: () => 0.5 })).toEqual([0, 50, 150]);
+  });
+});
+
+describe('a stream', () => {
+  const words = (gapMs: number, ...list: string[]): Observable<string> => concat(...list.map((word) => timer(gapMs).pipe(map(() => word))));
+
+  it('holds its permit to its end, and writes one record', () => {
+    virtualTime(({ advance, flush, now }) => {
+      const { caller, log, records, note } = scripted(now, () => NEVER, {
+        concurrency: 1,
+        stream: () => words(10, 'to', 'be'),
+        usage: (chunk) => (chunk === 'be' ? { inputTokens: 3, outputTokens: 2 } : undefined),
+      });
+      caller.stream('a').subscribe(note('a'));
+      caller.stream('b').subscribe(note('b'));
+      advance(15);
+      expect(caller.snapshot()).toMatchObject({ queued: 1, heldBySlot: 1, heldByRate: 0, executing: 1 });
+      flush();
+      expect(log).toEqual(['a: "to" at 10', 'a: "be" at 20', 'b: "to" at 30', 'b: "be" at 40']);
+      expect(records).toMatchObject([
+        { status: 'success', latencyMs: 20, queuedMs: 0, promptTokens: 3, completionTokens: 2 },
+        { status: 'success', latencyMs: 20, queuedMs: 20 },
+      ]);
+    });
+  });
+
+  it('that is left gives its permit back at once, and its client is told', () => {
+    virtualTime(({ advance, now }) => {
+      const aborted: number[] = [];
+      const { caller, records } = scripted(now, () => NEVER, {
+        concurrency: 1,
+        stream: (_request, { signal }) => {
+          signal.addEventListener('abort', () => aborted.push(now()));
+          return concat(of('to'), NEVER);
+        },
+      });
+      const subscription = caller.stream('a').subscribe();
+      advance(7);
+      subscription.unsubscribe();
+      expect([aborted, caller.snapshot().executing, caller.snapshot().queued]).toEqual([[7], 0, 0]);
+      expect(records).toMatchObject([{ status: 'cancelled', latencyMs: 7 }]);
+    });
+  });
+
+  it('is opened again when it fails before its first chunk, and never after it', () => {
+    virtualTime(({ flush, now }) => {
+      let times = 0;
+      const { caller, log, records, note } = scripted(now, () => NEVER, {
+        stream: (request) => {
+          if (times++ === 0) return failsAfter(5, status(503));
+          return request === 'a' ? words(5, 'to', 'be') : concat(words(5, 'to'), failsAfter(5, network));
+        },
+      });
+      caller.stream('a').subscribe(note('a'));
+      flush();
+      caller.stream('b').subscribe(note('b'));
+      flush();
+      expect(log).toEqual(['a: "to" at 110', 'a: "be" at 115', 'b: "to" at 120', 'b: socket hang up at 125']);
+      expect(records.map((record) => record.errorCode)).toEqual(['HTTP_503', null, 'ECONNRESET']);
+    });
+  });
+
+  it('that is silent for too long is given up, its client told; one that goes on may take as long as it likes', () => {
+    virtualTime(({ flush, now }) => {
+      const aborted: number[] = [];
+      const { caller, log, records, note } = scripted(now, () => NEVER, {
+        attemptTimeoutMs: 100,
+        retry: false,
+        stream: (request, { signal }) => {
+          signal.addEventListener('abort', () => aborted.push(now()));
+          return request === 'long' ? words(90, 'a', 'b', 'c') : concat(words(90, 'a'), NEVER);
+        },
+      });
+      caller.stream('long').subscribe(note('long'));
+      flush();
+      caller.stream('stalled').subscribe(note('stalled'));
+      flush();
+      expect(log).toEqual([
+        'long: "a" at 90',
+        'long: "b" at 180',
+        'long: "c" at 270',
+        'stalled: "a" at 360',
+        'stalled: FLOW_ATTEMPT_TIMEOUT at 460',
+      ]);
+      expect(aborted).toEqual([460]);
+      expect(records.map((record) => [record.status, record.errorCode])).toEqual([
+        ['success', null],
+        ['timeout', 'FLOW_ATTEMPT_TIMEOUT'],
+      ]);
+    });
+  });
+
+  it('may be an async iterable, a promise of one, or a ReadableStream; leaving reaches it', async () => {
+    async function* endless(signal: AbortSignal): AsyncGenerator<string> {
+      for (let i = 0; !signal.aborted; i++) yield await Promise.resolve(`chunk ${i}`);
+    }
+    const signals: AbortSignal[] = [];
+    const caller = createModelCaller<string, never, string>({
+      call: () => NEVER,
+      stream: (request, { signal }) => {
+        signals.push(signal);
+        if (request === 'iterable') return endless(signal);
+        if (request === 'promise') return Promise.resolve(endless(signal));
+        return new Response('chunk 0').body!.pipeThrough(new TextDecoderStream());
+      },
+    });
+    for (const request of ['iterable', 'promise', 'readable']) {
+      const first = await new Promise((resolve) => {
+        const subscription = caller.stream(request).subscribe((chunk) => {
+          resolve(chunk);
+          subscription.unsubscribe();
+        });
+      });
+      expect(first).toBe('chunk 0');
+    }
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
+    expect(caller.snapshot().executing).toBe(0);
+  });
+
+  it('needs a client that can', () => {
+    const caller = createModelCaller({ call: (request: string) => of(request) });
+    expect(() => caller.stream('a')).toThrow('createModelCaller: expected `stream` to be a function');
+  });
+});
+
+describe('a hedge', () => {
+  it('asks again when the first attempt is slow, each with a permit and a record of its own', () => {
+    virtualTime(({ advance, flush, now }) => {
+      const events: FlowEvent[] = [];
+      const { caller, log, records, note } = scripted(now, (_request, times) => (times === 0 ? NEVER : after(20, 'second')), {
+        hedge: { delayMs: 50 },
+        onEvent: (event) => events.push(event),
+      });
+      caller.call('a', { lane: 'P0' }).subscribe(note('result'));
+      advance(60);
+      expect(caller.snapshot()).toMatchObject({ executing: 2, queued: 0 });
+      flush();
+      expect(log).toEqual(['a sent at 0', 'a sent at 50', 'a aborted at 70', 'result: "second" at 70']);
+      expect(records.map(({ attempt, status: end, latencyMs, queuedMs }) => [attempt, end, latencyMs, queuedMs])).toEqual([
+        [1, 'cancelled', 70, 0],
+        [2, 'success', 20, 0],
+      ]);
+      expect(events.filter(({ type }) => type === 'hedged')).toMatchObject([{ operator: 'createModelCaller', lane: 'P0', afterMs: 50 }]);
+      expect(events.filter(({ type }) => type === 'settled')).toMatchObject([{ operator: 'createModelCaller', lane: 'P0' }]);
+      expect(caller.snapshot()).toMatchObject({ executing: 0 });
+    });
+  });
+
+  it('is for the most urgent lane, or those that are named, and not for a `parse` that fails', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log } = scripted(now, () => after(100, 'ok'), { hedge: { delayMs: 50 } });
+      caller.call('a', { lane: 'P1' }).subscribe();
+      flush();
+      const named = scripted(now, () => after(100, 'ok'), { hedge: { delayMs: 50, lanes: ['P1'] } });
+      named.caller.call('b', { lane: 'P1' }).subscribe();
+      flush();
+      const broken = scripted(now, () => after(10, 'ok'), {
+        hedge: { delayMs: 50 },
+        parse: () => {
+          throw new Error('no');
+        },
+      });
+      broken.caller.call('c', { lane: 'P0' }).subscribe(broken.note('c'));
+      flush();
+      expect([log.length, named.log.length, broken.log]).toEqual([1, 3, ['c sent at 200', 'c: no at 210']]);
+    });
+  });
+
+  it('is tried again as a whole, cut off attempt by attempt, as long as the next pause ends before the deadline', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, note } = scripted(now, () => NEVER, { hedge: { delayMs: 30 }, attemptTimeoutMs: 100, deadlineMs: 500 });
+      caller.call('a', { lane: 'P0' }).subscribe(note('result'));
+      flush();
+      expect(log.filter((line) => line.includes('sent'))).toEqual(['a sent at 0', 'a sent at 30', 'a sent at 230', 'a sent at 260']);
+      expect(log.at(-1)).toBe('result: FLOW_DEADLINE at 360');
+    });
+  });
+
+  it('waits for the permit of its first attempt before it counts its delay', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, records, note } = scripted(now, (request) => after(request === 'slow' ? 200 : 10, request), {
+        concurrency: 1,
+        hedge: { delayMs: 50 },
+      });
+      caller.call('slow').subscribe();
+      caller.call('a', { lane: 'P0' }).subscribe(note('result'));
+      flush();
+      expect(log).toEqual(['slow sent at 0', 'a sent at 200', 'result: "a" at 210']);
+      expect(records.at(-1)).toMatchObject({ queuedMs: 200, attempt: 1 });
+    });
+  });
+});
+
+describe('the lanes', () => {
+  it('give P0 exactly the next free slot, with 2,000 of P2 before it', () => {
+    virtualTime(({ flush, now }) => {
+      const sent: string[] = [];
+      const caller = createModelCaller({
+        call: (request: string) => {
+          sent.push(request);
+          return timer(5).pipe(map(() => request));
+        },
+        concurrency: 4,
+        maxQueued: Infinity,
+      });
+      for (let i = 0; i < 2000; i++) caller.call(`P2 ${i}`, { lane: 'P2' }).subscribe();
+      const urgent: { askedAt: number; sentBefore: number; answeredAt: number; name: string }[] = [];
+      const asking = timer(2, 20).subscribe((n) => {
+        const name = `P0 ${n}`;
+        const one = { askedAt: now(), sentBefore: sent.length, answeredAt: 0, name };
+        urgent.push(one);
+        caller.call(name, { lane: 'P0' }).subscribe(() => (one.answeredAt = now()));
+        if (n === 99) asking.unsubscribe();
+      });
+      flush();
+      expect(urgent.length).toBe(100);
+      // Slots come free at 5, 10, 15, …: the very next call that is sent is this one.
+      for (const { askedAt, sentBefore, answeredAt, name } of urgent) {
+        expect(sent[sentBefore]).toBe(name);
+        expect(answeredAt).toBe(Math.ceil((askedAt + 0.5) / 5) * 5 + 5);
+      }
+      // And the others lose nothing by it: 2,100 calls, four at a time.
+      expect(sent.length).toBe(2100);
+      expect(now()).toBe((2100 / 4) * 5);
+    });
+  });
+
+  it('leave every lower lane its floor while P0 alone is too much', () => {
+    virtualTime(({ advance, now }) => {
+      const done = { P0: 0, P1: 0, P2: 0 };
+      const { caller } = scripted(now, () => after(5, 'ok'), { concurrency: 4, maxQueued: Infinity });
+      for (const lane of ['P1', 'P2'] as const)
+        for (let i = 0; i < 2000; i++) caller.call(lane, { lane }).subscribe({ next: () => done[lane]++, error: () => undefined });
+      // 1,600 a second, twice what four slots can do.
+      const flood = timer(0, 5)
+        .pipe(mergeMap(() => from(Array.from({ length: 8 }, () => caller.call('P0', { lane: 'P0' }))).pipe(mergeMap((call) => call))))
+        .subscribe(() => done.P0++);
+      advance(5000);
+      const all = done.P0 + done.P1 + done.P2;
+      expect(all).toBeGreaterThan(3980);
+      expect(done.P1 / all).toBeGreaterThanOrEqual(0.0995);
+      expect(done.P2 / all).toBeGreaterThanOrEqual(0.0995);
+      expect(done.P0 / all).toBeGreaterThan(0.79);
+      flood.unsubscribe();
+      caller.close();
+      advance(10);
+    });
+  });
+
+  it('may be those of a shared limiter, which has its own, or none', () => {
+    virtualTime(({ flush, now }) => {
+      const laned = scripted(now, () => after(1, 'ok'), { limiter: createLimiter({ lanes: [{ name: 'now' }, { name: 'later' }] }) });
+      laned.caller.call('a').subscribe(laned.note('a'));
+      laned.caller.call('b', { lane: 'P0' }).subscribe(laned.note('b'));
+      const plain = scripted(now, () => after(1, 'ok'), { limiter: createLimiter() });
+      plain.caller.call('c').subscribe(plain.note('c'));
+      flush();
+      expect(laned.log).toEqual(['a sent at 0', 'b: FLOW_LANE_UNKNOWN at 0', 'a: "ok" at 1']);
+      expect([laned.records[0]?.lane, plain.records[0]?.lane]).toEqual(['later', 'default']);
+      expect(plain.log).toEqual(['c sent at 0', 'c: "ok" at 1']);
+    });
+  });
+});
+
+describe('a signal that lives on', () => {
+  it('has one listener, however many calls are made with it, and none when they are over', async () => {
+    const session = new AbortController();
+    const caller = createModelCaller({ call: (request: number) => Promise.resolve(request), concurrency: 10, maxQueued: Infinity });
+    let most = 0;
+    const calls = Array.from({ length: 10_000 }, (_, i) => {
+      const answer = caller.callAsync(i, { signal: session.signal });
+      most = Math.max(most, getEventListeners(session.signal, 'abort').length);
+      return answer;
+    });
+    expect((await Promise.all(calls)).length).toBe(10_000);
+    expect([most, getEventListeners(session.signal, 'abort').length]).toEqual([1, 0]);
+  });
+
+  it('ends what waits and what runs, with its reason, and nothing more is sent with it', () => {
+    virtualTime(({ advance, now }) => {
+      const { caller, log, note } = scripted(now, () => NEVER, { concurrency: 1 });
+      const leave = new AbortController();
+      const reason = new Error('the user has left');
+      for (const request of ['a', 'b']) caller.call(request, { signal: leave.signal }).subscribe(note(request));
+      leave.abort(reason);
+      caller.call('c', { signal: leave.signal }).subscribe(note('c'));
+      advance(1);
+      expect(log).toEqual([
+        'a sent at 0',
+        'a: the user has left at 0',
+        'a aborted at 0',
+        'b: the user has left at 0',
+        'c: the user has left at 0',
+      ]);
+    });
+  });
+});
+
+describe('the end', () => {
+  it('drains: what was accepted is answered, what comes later refused', async () => {
+    const caller = createModelCaller({ call: (request: string) => Promise.resolve(request), concurrency: 1 });
+    const events: string[] = [];
+    caller.events.subscribe({ next: ({ type }) => events.push(type), complete: () => events.push('complete') });
+    const answers = [caller.callAsync('a'), caller.callAsync('b')];
+    const drained = caller.drain();
+    await expect(caller.callAsync('c')).rejects.toMatchObject({ code: 'FLOW_CLOSED' });
+    expect(await Promise.all(answers)).toEqual(['a', 'b']);
+    expect(await drained).toEqual({ done: 2, aborted: 0, dropped: 0 });
+    expect(events.slice(-2)).toEqual(['drained', 'complete']);
+  });
+
+  it('closes: what runs is aborted, what waits dropped, and both are told', async () => {
+    const aborted: string[] = [];
+    const caller = createModelCaller({
+      call: (request: string, { signal }) => {
+        signal.addEventListener('abort', () => aborted.push(request));
+        return NEVER;
+      },
+      concurrency: 1,
+    });
+    const answers = ['a', 'b'].map((request) => caller.callAsync(request).catch((error: unknown) => (error as { code: string }).code));
+    caller.close();
+    expect(await Promise.all(answers)).toEqual(['FLOW_CLOSED', 'FLOW_CLOSED']);
+    expect(aborted).toEqual(['a']);
+    expect(await caller.drain()).toEqual({ done: 0, aborted: 1, dropped: 1 });
+  });
+
+  it('comes with a signal, and with `await using`; a shared limiter goes on', async () => {
+    const limiter = createLimiter();
+    const stop = new AbortController();
+    const one = createModelCaller({ call: (request: string) => Promise.resolve(request), limiter }).shutdownOn(stop.signal);
+    stop.abort();
+    await expect(one.callAsync('a')).rejects.toMatchObject({ code: 'FLOW_CLOSED' });
+    expect(getEventListeners(stop.signal, 'abort').length).toBe(0);
+    const two = createModelCaller({ call: (request: string) => Promise.resolve(request), limiter });
+    await two[Symbol.asyncDispose]();
+    expect(limiter.tryAcquire()).toBeDefined();
+  });
+
+  it('leaves no rejection that nobody listens to', async () => {
+    const caller = createModelCaller({ call: () => Promise.reject(status(400)) });
+    const unheard: unknown[] = [];
+    const listen = (reason: unknown): void => void unheard.push(reason);
+    process.on('unhandledRejection', listen);
+    void caller.callAsync('a');
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    process.off('unhandledRejection', listen);
+    expect(unheard).toEqual([]);
+  });
+});
+
+describe('what is told', () => {
+  it('goes to metrics: events for the flow, records for the calls, and the four numbers', () => {
+    virtualTime(({ advance, flush, now }) => {
+      const metrics = createMetrics();
+      const { caller } = scripted(
+        now,
+        (request, times) => (request === 'bad' && times === 0 ? throwError(() => status(503)) : after(1000, request)),
+        {
+          concurrency: 2,
+          requestsPerMinute: 150,
+          onEvent: metrics.sink,
+          onRecord: metrics.record,
+        },
+      );
+      metrics.observe('models', caller);
+      for (const request of ['bad', 'a', 'b', 'c', 'd', 'e', 'f']) caller.call(request).subscribe();
+      advance(50);
+      // 4.5 saved up (150 a minute, a headroom of 0.9, two seconds): three are spent, one more could be paid, the others could not, and one pauses.
+      expect(metrics.snapshot()).toMatchObject({ queued: 5, heldBySlot: 1, heldByRate: 3, executing: 2 });
+      flush();
+      const { flow, calls, lanes } = metrics.snapshot();
+      expect(flow).toMatchObject({ accepted: 7, retries: 1, fulfilled: 7, rejected: 0, calls: 8, peakExecuting: 2 });
+      expect(calls).toMatchObject({
+        attempts: 8,
+        retries: 1,
+        retryRate: 1 / 8,
+        failures: 1,
+        byCode: { HTTP_503: { count: 1, rate: 1 / 8 } },
+      });
+      expect(calls.latencyMs.p50).toBeGreaterThan(980);
+      expect(lanes['P2']).toMatchObject({ attempts: 8, promptTokens: 7 * 850, completionTokens: 7 * 120 });
+    });
+  });
+
+  it('names this caller in events, and the lane', () => {
+    virtualTime(({ flush, now }) => {
+      const events: FlowEvent[] = [];
+      const { caller } = scripted(now, () => after(1, 'ok'), { onEvent: (event) => events.push(event) });
+      caller.call('a', { lane: 'P1' }).subscribe();
+      flush();
+      expect(events.map((event) => `${event.type} ${event.operator} ${'lane' in event ? event.lane : ''}`)).toEqual([
+        'accepted createModelCaller P1',
+        'attemptStarted createModelCaller P1',
+        'attemptEnded createModelCaller P1',
+        'settled createModelCaller P1',
+      ]);
+    });
+  });
+
+  it('collects answers in order with `concatMap` and friends like any Observable', () => {
+    virtualTime(({ flush, now }) => {
+      const { caller, log, note } = scripted(now, (request) => after(request.length, request));
+      from(['aaa', 'b'])
+        .pipe(
+          mergeMap((request) => caller.call(request)),
+          toArray(),
+        )
+        .subscribe(note('all'));
+      flush();
+      expect(log.at(-1)).toBe('all: ["b","aaa"] at 3');
+    });
+  });
+});

@@ -1,0 +1,1086 @@
+import { concat, defer, EMPTY, from, NEVER, Observable, of, Subject, take, throwError } from 'rxjs';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import * as z from 'zod';
+import { leakCheck } from '../../marbles/leak-check.js';
+import { virtualTime } from '../../marbles/virtual.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import { isFlowError } from '../../operators/support/errors.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+import type { ToolRunner, ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
+import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
+import { fromOpenAI, toAnthropic, toOpenAI } from '../../src/pipelines/tools/tool-formats.js';
+import type { GuardedCall, Tool, ToolFailure, ToolResult } from '../../src/pipelines/tools/tool-types.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
+import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
+import { after, busy, calls, said, tool } from './tool-kit.js';
+
+expectNoUnhandledRejections();
+
+const echo = tool('echo', (input) => input);
+
+function runner(options: Partial<ToolRunnerOptions> = {}): ToolRunner {
+  return createToolRunner({ tools: [echo], ...options });
+}
+
+async function one(execute: Tool['execute'], options: Partial<Tool> = {}): Promise<ToolResult> {
+  const { results } = await runner({ tools: [tool('t', execute, options)] }).runAll([{ id: 'a', name: 't', input: {} }]);
+  expect(results).toHaveLength(1);
+  return results[0]!;
+}
+
+/** Runs in virtual time until nothing is scheduled any more; answers what came out, and when. */
+function ran(made: ToolRunner, ...given: Parameters<ToolRunner['run']>): string[] {
+  return virtualTime(({ flush, now }) => {
+    const seen: string[] = [];
+    made.run(...given).subscribe({
+      next: (result) => seen.push(`${String(now())} ${result.tool_use_id}: ${said(result)}`),
+      complete: () => seen.push(`${String(now())} end`),
+    });
+    flush();
+    return seen;
+  });
+}
+
+describe('results', () => {
+  it('come as calls end, and from runAll in the order of the calls, each with the id of its own call', async () => {
+    const wait = tool('wait', (ms) => after(ms as number, `after ${String(ms)}`));
+    const asked = [30, 10, 20].map((ms) => ({ id: `id ${String(ms)}`, name: 'wait', input: ms }));
+    expect(ran(runner({ tools: [wait] }), asked)).toEqual(['10 id 10: after 10', '20 id 20: after 20', '30 id 30: after 30', '30 end']);
+    const { results, summary } = await runner({ tools: [wait] }).runAll(asked);
+    expect(results.map(({ tool_use_id, index, content }) => [tool_use_id, index, content])).toEqual([
+      ['id 30', 0, 'after 30'],
+      ['id 10', 1, 'after 10'],
+      ['id 20', 2, 'after 20'],
+    ]);
+    expect(summary).toEqual({
+      total: 3,
+      successful: 3,
+      failed: 0,
+      durationMs: expect.any(Number) as number,
+      details: asked.map(({ id }) => ({ id, tool: 'wait', success: true })),
+    });
+    expect(summary.durationMs).toBeGreaterThanOrEqual(29);
+  });
+
+  it('are there at once for no calls', async () => {
+    expect(await runner().runAll([])).toEqual({
+      results: [],
+      summary: { total: 0, successful: 0, failed: 0, durationMs: expect.any(Number) as number, details: [] },
+    });
+    expect(ran(runner(), [])).toEqual(['0 end']);
+  });
+
+  it.each<[string, Tool['execute'], string, unknown]>([
+    ['a text', () => 'text', 'text', 'text'],
+    ['a list', () => [1, 'b'], '[1,"b"]', [1, 'b']],
+    ['an object', () => ({ a: 1 }), '{"a":1}', { a: 1 }],
+    ['null', () => null, 'null', null],
+    ['nothing', () => undefined, '', undefined],
+    ['a promise', () => Promise.resolve('later'), 'later', 'later'],
+    ['a stream: its last value', () => of('a', 'b'), 'b', 'b'],
+    ['an empty stream', () => EMPTY, '', undefined],
+    [
+      'an async generator: its last value',
+      async function* () {
+        yield await Promise.resolve('part');
+        yield 'whole';
+      },
+      'whole',
+      'whole',
+    ],
+    ['a ReadableStream: its last value', () => new Blob(['x']).stream().pipeThrough(new TextDecoderStream()), 'x', 'x'],
+  ])('take %s', async (_what, execute, content, value) => {
+    expect(await one(execute)).toEqual({
+      type: 'tool_result',
+      tool_use_id: 'a',
+      name: 't',
+      index: 0,
+      attempts: 1,
+      durationMs: expect.any(Number) as number,
+      content,
+      is_error: false,
+      value,
+      isTruncated: false,
+    });
+  });
+
+  it('are written as their tool says', async () => {
+    expect(said(await one(() => ({ rows: 3 }), { format: (value) => `${String((value as { rows: number }).rows)} rows` }))).toBe('3 rows');
+  });
+
+  it.each<[string, unknown, Partial<Tool>]>([
+    ['a number JSON does not know', 10n, {}],
+    ['a circle', Object.assign([] as unknown[], { 0: 0 }).concat([]), { format: () => JSON.stringify(circle()) }],
+    ['a format that throws', 1, { format: () => fail('no') }],
+  ])('that cannot be written are failures: %s', async (_what, value, options) => {
+    const result = await one(() => value, options);
+    expect(said(result)).toBe('unreadable_result');
+    expect((result as ToolFailure).cause).toBeInstanceOf(Error);
+  });
+
+  it.each<[string, () => never, string]>([
+    ['an Error', () => fail('it broke'), 'it broke'],
+    ['a text', () => toss('just text'), 'just text'],
+    ['undefined', () => toss(undefined), 'failed without saying why'],
+    ['null', () => toss(null), 'failed without saying why'],
+    ['an object with a message', () => toss({ message: 'said so' }), 'said so'],
+    ['an object without one', () => toss({ why: 1 }), 'failed without saying why'],
+    [
+      'an object nobody can look at',
+      () =>
+        toss({
+          get message() {
+            return fail('hands off');
+          },
+        }),
+      'failed without saying why',
+    ],
+  ])('of a tool that throws %s tell its message', async (_what, throws, message) => {
+    for (const execute of [throws, async () => Promise.resolve().then(throws), () => defer(throws)]) {
+      const result = await one(execute);
+      expect(result).toMatchObject({ is_error: true, attempts: 1, error: { code: 'failed', message } });
+      expect(JSON.parse(result.content)).toEqual({ error: { code: 'failed', message } });
+    }
+  });
+
+  it('of one failure leave the others alone', async () => {
+    const sometimes = tool('sometimes', (input) => (input === 1 ? fail('no') : input));
+    const { results, summary } = await runner({ tools: [sometimes] }).runAll(calls(3, 'sometimes'));
+    expect(results.map(said)).toEqual(['0', 'failed', '2']);
+    expect(summary).toMatchObject({ total: 3, successful: 2, failed: 1 });
+    expect(summary.details.map(({ success }) => success)).toEqual([true, false, true]);
+  });
+
+  it('are kept whole, and cut for the model only when asked', async () => {
+    const long = tool('long', () => `${'a'.repeat(9)}😀${'b'.repeat(490)}`);
+    const whole = (await runner({ tools: [long] }).runAll(calls(1, 'long'))).results[0]!;
+    expect(whole).toMatchObject({ isTruncated: false });
+    expect(whole.content).toHaveLength(501);
+    const cut = (await runner({ tools: [long], maxResultChars: 10 }).runAll(calls(1, 'long'))).results[0]!;
+    expect(cut).toMatchObject({ isTruncated: true, content: 'aaaaaaaaa\n[cut: 9 of 501 characters]', value: whole.content });
+  });
+
+  it('become what the APIs take', async () => {
+    const { results } = await runner().runAll([
+      { id: 'a', name: 'echo', input: 'hi' },
+      { id: 'b', name: 'none', input: {} },
+    ]);
+    expect(results.map(toAnthropic)[0]).toEqual({ type: 'tool_result', tool_use_id: 'a', content: 'hi', is_error: false });
+    expect(results.map(toOpenAI)[0]).toEqual({ role: 'tool', tool_call_id: 'a', content: 'hi' });
+    const openAI = ['{"a":1}', '', 'not JSON'].map((text, i) => ({ id: String(i), function: { name: 'echo', arguments: text } }));
+    expect(fromOpenAI(openAI).map(({ input }) => input)).toEqual([{ a: 1 }, {}, 'not JSON']);
+  });
+});
+
+describe('calls that are not made', () => {
+  const never = vi.fn();
+  const read = tool('read', never, { parameters: z.object({ path: z.string(), lines: z.array(z.number()).optional() }) });
+
+  afterEach(() => {
+    expect(never).not.toHaveBeenCalled();
+  });
+
+  it('name the tools there are when theirs is unknown', async () => {
+    const { results } = await runner({ tools: [read, echo] }).runAll([{ id: 'a', name: 'raed', input: {} }]);
+    expect(results[0]).toMatchObject({
+      is_error: true,
+      attempts: 0,
+      error: { code: 'unknown_tool', available: ['read', 'echo'], message: 'there is no such tool; there are: read, echo' },
+    });
+  });
+
+  it('say what is wrong with their arguments and where, and no value', async () => {
+    const input = { path: 4711, lines: [1, 'secret'] };
+    const { results } = await runner({ tools: [read] }).runAll([{ id: 'a', name: 'read', input }]);
+    expect(results[0]).toMatchObject({ is_error: true, error: { code: 'invalid_arguments' } });
+    const { error } = JSON.parse(results[0]!.content) as ToolFailure;
+    expect(error.issues?.map(({ path }) => path)).toEqual(['path', 'lines.1']);
+    expect(results[0]!.content).not.toMatch(/4711|secret/);
+  });
+
+  it('are no plain data', async () => {
+    const { results } = await runner({ tools: [read] }).runAll([{ id: 'a', name: 'read', input: { path: () => 'x' } }]);
+    expect(results[0]).toMatchObject({ error: { code: 'invalid_arguments', issues: [{ path: '', message: 'expected plain data' }] } });
+  });
+
+  it('have a schema that throws', async () => {
+    const parameters = { safeParse: () => fail('broken') };
+    const { results } = await runner({ tools: [{ ...read, parameters }] }).runAll([{ id: 'a', name: 'read', input: {} }]);
+    expect(results[0]).toMatchObject({ error: { code: 'failed', message: 'the arguments could not be checked' } });
+    expect((results[0] as ToolFailure).cause).toMatchObject({ code: 'FLOW_CALLBACK', callback: 'parameters' });
+  });
+
+  it('repeat an id: the second is refused, and the first has its result', async () => {
+    const asked = [...calls(2, 'echo'), { id: 'echo-0', name: 'echo', input: 'again' }];
+    const { results } = await runner().runAll(asked);
+    expect(results.map((result) => [result.tool_use_id, result.index, said(result)])).toEqual([
+      ['echo-0', 0, '0'],
+      ['echo-1', 1, '1'],
+      ['echo-0', 2, 'duplicate_id'],
+    ]);
+  });
+
+  it('come after the end', async () => {
+    const made = runner();
+    made.close();
+    const { results } = await made.runAll(calls(1, 'echo'));
+    expect(results.map(said)).toEqual(['closed']);
+    expect((results[0] as ToolFailure).cause).toSatisfy((cause) => isFlowError(cause, 'FLOW_CLOSED'));
+  });
+});
+
+describe('arguments', () => {
+  it('are what the schema makes of them', async () => {
+    const parameters = z.object({ n: z.coerce.number(), unit: z.string().default('ms') });
+    const { results } = await runner({ tools: [{ ...echo, parameters }] }).runAll([{ id: 'a', name: 'echo', input: { n: '5', more: 1 } }]);
+    expect(results.map(said)).toEqual(['{"n":5,"unit":"ms"}']);
+  });
+
+  it('may be checked by any Standard Schema, also one that takes its time', async () => {
+    const validate = (input: unknown) =>
+      Promise.resolve(input === 'good' ? { value: 'GOOD' } : { issues: [{ message: 'bad', path: [{ key: 'a' }, 0] }] });
+    const made = runner({ tools: [{ ...echo, parameters: { '~standard': { validate } } }] });
+    const { results } = await made.runAll([
+      { id: 'a', name: 'echo', input: 'good' },
+      { id: 'b', name: 'echo', input: 'no' },
+    ]);
+    expect(results.map(said)).toEqual(['GOOD', 'invalid_arguments']);
+    expect((results[1] as ToolFailure).error.issues).toEqual([{ path: 'a.0', message: 'bad' }]);
+  });
+
+  it('are frozen through and through, and no longer those of the caller', async () => {
+    const input = { list: [{ deep: 1 }], when: new Date(0) };
+    let seen: unknown;
+    const made = runner({ tools: [tool('t', (args) => (seen = args))] });
+    const run = made.runAll([{ id: 'a', name: 't', input }]);
+    input.list[0]!.deep = 2;
+    await run;
+    expect(seen).toEqual({ list: [{ deep: 1 }], when: new Date(0) });
+    const { list } = seen as typeof input;
+    expect([seen, list, list[0]].every((part) => Object.isFrozen(part))).toBe(true);
+  });
+
+  it('that are nested as deep as memory allows do not break it', async () => {
+    let deep: unknown = 'bottom';
+    for (let i = 0; i < 3000; i++) deep = [deep];
+    const { results } = await runner({ tools: [tool('t', () => 'ok')] }).runAll([{ id: 'a', name: 't', input: deep }]);
+    expect(results).toHaveLength(1);
+  });
+});
+
+describe('limits', () => {
+  it('hold with fifty calls: five at a time, and all have their results', () => {
+    let running = 0;
+    let peak = 0;
+    const slow = tool('slow', (input) => {
+      peak = Math.max(peak, ++running);
+      return new Observable((subscriber) => {
+        const sub = after(10, input).subscribe(subscriber);
+        return () => {
+          running--;
+          sub.unsubscribe();
+        };
+      });
+    });
+    const seen = ran(runner({ tools: [slow] }), calls(50, 'slow'));
+    expect(seen).toHaveLength(51);
+    expect(peak).toBe(5);
+    expect(seen.at(-1)).toBe('100 end');
+  });
+
+  it('of one tool leave the others alone: one that is full never blocks another', () => {
+    const image = tool('image', () => after(100, 'image'), { concurrency: 1 });
+    const search = tool('search', () => after(10, 'found'));
+    const asked = [...calls(3, 'image'), ...calls(4, 'search')];
+    expect(ran(runner({ tools: [image, search], concurrency: 3 }), asked)).toEqual([
+      '10 search-0: found',
+      '10 search-1: found',
+      '20 search-2: found',
+      '20 search-3: found',
+      '100 image-0: image',
+      '200 image-1: image',
+      '300 image-2: image',
+      '300 end',
+    ]);
+  });
+
+  it('by name go before what the tool says', () => {
+    const slow = tool('slow', () => after(10, 'ok'), { concurrency: 1 });
+    expect(ran(runner({ tools: [slow], perTool: { slow: 3 } }), calls(3, 'slow')).at(-1)).toBe('10 end');
+  });
+
+  it('may be shared: a limiter counts calls of several runners, and its rate holds them', () => {
+    virtualTime(({ advance }) => {
+      const limiter = createLimiter({ concurrency: 2, lanes: [{ name: 'now' }, { name: 'later' }] });
+      const slow = tool('slow', () => after(10, 'ok'));
+      const [first, second] = [runner({ tools: [slow], limiter }), runner({ tools: [slow], limiter, lane: 'now' })];
+      const order: string[] = [];
+      first.run(calls(4, 'slow', (i) => i)).subscribe(() => order.push('first'));
+      second.run(calls(2, 'slow')).subscribe(() => order.push('second'));
+      expect([limiter.executing, first.snapshot().queued, second.snapshot().queued]).toEqual([2, 2, 2]);
+      advance(100);
+      expect(order).toEqual(['first', 'first', 'second', 'second', 'first', 'first']);
+      first.close();
+      expect(limiter.tryAcquire()).toBeDefined();
+    });
+  });
+
+  it('refuse the call too many, and only that', () => {
+    const slow = tool('slow', () => after(10, 'ok'));
+    const seen = ran(runner({ tools: [slow], concurrency: 1, maxQueued: 1 }), calls(4, 'slow'));
+    expect(seen).toEqual(['0 slow-2: queue_full', '0 slow-3: queue_full', '10 slow-0: ok', '20 slow-1: ok', '20 end']);
+    expect(ran(runner({ tools: [slow], concurrency: 1, maxQueued: 0 }), calls(2, 'slow'))).toEqual([
+      '0 slow-1: queue_full',
+      '10 slow-0: ok',
+      '10 end',
+    ]);
+  });
+
+  it('of a closed shared limiter end in an error for each call', async () => {
+    const limiter = createLimiter();
+    limiter.close();
+    const { results } = await runner({ limiter }).runAll(calls(2, 'echo'));
+    expect(results.map(said)).toEqual(['closed', 'closed']);
+  });
+
+  it('follow the calls when they may: fewer after a refusal, more while it goes well', () => {
+    virtualTime(({ advance }) => {
+      const changes: number[] = [];
+      const onEvent = (event: FlowEvent): void => {
+        if (event.type === 'limitChanged') changes.push(event.concurrency);
+      };
+      let isBusy = true;
+      const api = tool('api', () => (isBusy ? throwError(() => busy()) : after(10, 'ok')));
+      const made = runner({ tools: [api], adaptive: { initial: 8 }, retry: false, onEvent });
+      made.run(calls(1, 'api')).subscribe();
+      expect(changes).toEqual([8, 6]);
+      isBusy = false;
+      for (let i = 0; i < 3; i++) {
+        made.run(calls(12, 'api')).subscribe();
+        advance(100);
+      }
+      expect(changes.slice(0, 4)).toEqual([8, 6, 7, 8]);
+      made.close();
+    });
+  });
+
+  it('do not grow the stack: 20,000 calls that take no time', () => {
+    let count = 0;
+    runner({ maxQueued: Infinity })
+      .run(calls(20_000, 'echo'))
+      .subscribe(() => count++);
+    expect(count).toBe(20_000);
+    const gate = new Subject<string>();
+    const waits = tool('waits', () => gate.pipe(take(1)));
+    runner({ tools: [waits], concurrency: 1, maxQueued: Infinity })
+      .run(calls(1, 'waits'))
+      .subscribe(() => count++);
+    gate.next('open');
+    expect(count).toBe(20_001);
+  });
+});
+
+describe('time limits', () => {
+  it('start with the slot, and not with the wait for it', () => {
+    const slow = tool('slow', () => after(8, 'ok'));
+    expect(ran(runner({ tools: [slow], concurrency: 1, timeoutMs: 10 }), calls(3, 'slow'))).toEqual([
+      '8 slow-0: ok',
+      '16 slow-1: ok',
+      '24 slow-2: ok',
+      '24 end',
+    ]);
+  });
+
+  it('abort the call, and end in an error the model understands', () => {
+    const aborted: unknown[] = [];
+    const hangs = tool('hangs', (_args, { signal }) => {
+      signal.addEventListener('abort', () => aborted.push((signal.reason as Error).name));
+      return NEVER;
+    });
+    const [result] = virtualTime(({ flush }) => {
+      const seen: ToolResult[] = [];
+      runner({ tools: [hangs], timeoutMs: 50 })
+        .run(calls(1, 'hangs'))
+        .subscribe((settled) => seen.push(settled));
+      flush();
+      return seen;
+    });
+    expect(result).toMatchObject({ is_error: true, attempts: 1, durationMs: 50 });
+    expect((result as ToolFailure).error).toEqual({ code: 'timeout', message: 'the tool took longer than 50 ms' });
+    expect(aborted).toEqual(['AbortError']);
+  });
+
+  it('may be those of the tool', () => {
+    const hangs = tool('hangs', () => NEVER, { timeoutMs: 20 });
+    expect(ran(runner({ tools: [hangs] }), calls(1, 'hangs'))).toEqual(['20 hangs-0: timeout', '20 end']);
+  });
+
+  it('leave no timer behind: not after a result, an error, a refusal or a cancelled call', () => {
+    virtualTime(({ pending }) => {
+      const made = runner({
+        tools: [echo, tool('throws', () => fail('no')), tool('hangs', () => NEVER)],
+        guard: ({ id }) => id !== 'echo-1',
+      });
+      made.run([...calls(2, 'echo'), ...calls(1, 'throws')], { totalTimeoutMs: 1000 }).subscribe();
+      expect(pending()).toBe(0);
+      const left = made.run(calls(2, 'hangs'), { totalTimeoutMs: 1000 }).subscribe();
+      expect(pending()).toBe(3);
+      left.unsubscribe();
+      expect(pending()).toBe(0);
+      made.close();
+    });
+  });
+
+  it('for all calls together end those that are not over, and only those', () => {
+    const slow = tool('slow', (ms) => after(ms as number, 'ok'));
+    const asked = [5, 50, 5].map((input, i) => ({ id: String(i), name: 'slow', input }));
+    const made = runner({ tools: [slow], concurrency: 1 });
+    expect(ran(made, asked, { totalTimeoutMs: 20 })).toEqual(['5 0: ok', '20 1: timeout', '20 2: timeout', '20 end']);
+    expect(made.snapshot()).toMatchObject({ open: 0, executing: 0, queued: 0 });
+  });
+
+  it('leave a promise its slot until it has ended, or for a while: it cannot be stopped', () => {
+    virtualTime(({ advance }) => {
+      const stuck = tool('stuck', () => new Promise(() => undefined), { concurrency: 1 });
+      const made = runner({ tools: [stuck, echo], timeoutMs: 10, abortGraceMs: 100 });
+      const seen: string[] = [];
+      made.run([...calls(2, 'stuck')]).subscribe((result) => seen.push(said(result)));
+      advance(15);
+      expect([seen, made.snapshot().tools['stuck']]).toEqual([['timeout'], { queued: 1, heldByRate: 0, heldBySlot: 1, executing: 1 }]);
+      advance(100);
+      expect(made.snapshot().tools['stuck']).toMatchObject({ queued: 0, executing: 1 });
+      advance(200);
+      expect([seen, made.snapshot().executing]).toEqual([['timeout', 'timeout'], 0]);
+    });
+  });
+});
+
+describe('giving up', () => {
+  it('by a signal ends what is not over, aborts what runs, starts nothing more', () => {
+    virtualTime(({ advance, pending }) => {
+      const stop = new AbortController();
+      const signals: AbortSignal[] = [];
+      const slow = tool('slow', (ms, { signal }) => {
+        signals.push(signal);
+        return after(ms as number, 'ok');
+      });
+      const made = runner({ tools: [slow], concurrency: 2 });
+      const seen: string[] = [];
+      made
+        .run(
+          calls(4, 'slow', (i) => 10 * (i + 1)),
+          { signal: stop.signal },
+        )
+        .subscribe({
+          next: (result) => seen.push(`${result.tool_use_id} ${said(result)}`),
+          complete: () => seen.push('end'),
+        });
+      advance(12);
+      stop.abort();
+      expect(seen).toEqual(['slow-0 ok', 'slow-1 cancelled', 'slow-2 cancelled', 'slow-3 cancelled', 'end']);
+      expect(signals.map(({ aborted }) => aborted)).toEqual([false, true, true]);
+      expect([pending(), made.snapshot().open, made.snapshot().executing]).toEqual([0, 0, 0]);
+    });
+  });
+
+  it('before the start makes no call', async () => {
+    const { results } = await runner().runAll(calls(2, 'echo'), { signal: AbortSignal.abort() });
+    expect(results.map((result) => [said(result), result.attempts])).toEqual([
+      ['cancelled', 0],
+      ['cancelled', 0],
+    ]);
+  });
+
+  it('by unsubscribing emits nothing and leaves nothing', () => {
+    virtualTime(({ advance, pending }) => {
+      const events: string[] = [];
+      const torn: unknown[] = [];
+      const hangs = tool('hangs', (input, { signal }) => {
+        signal.addEventListener('abort', () => torn.push(input));
+        return NEVER;
+      });
+      const made = runner({ tools: [hangs], concurrency: 2, onEvent: ({ type }) => events.push(type) });
+      const seen: unknown[] = [];
+      const left = made.run(calls(4, 'hangs')).subscribe((result) => seen.push(result));
+      advance(5);
+      left.unsubscribe();
+      advance(100_000);
+      expect([seen, torn, pending()]).toEqual([[], [0, 1], 0]);
+      expect(events.filter((type) => type === 'cancelled')).toHaveLength(4);
+      expect(made.snapshot()).toMatchObject({ open: 0, queued: 0, executing: 0 });
+    });
+  });
+
+  it('from within: a consumer that has enough, a listener that aborts, a tool that ends its own run', () => {
+    virtualTime(({ flush }) => {
+      const executed: unknown[] = [];
+      const counts = tool('counts', (input) => executed.push(input));
+      runner({ tools: [counts] })
+        .run(calls(5, 'counts'))
+        .pipe(take(2))
+        .subscribe();
+      expect(executed).toEqual([0, 1]);
+
+      const stop = new AbortController();
+      const seen: string[] = [];
+      const onEvent = ({ type }: FlowEvent): void => {
+        if (type === 'attemptStarted') stop.abort();
+      };
+      executed.length = 0;
+      runner({ tools: [counts], onEvent })
+        .run(calls(2, 'counts'), { signal: stop.signal })
+        .subscribe((result) => seen.push(said(result)));
+      expect([seen, executed]).toEqual([['cancelled', 'cancelled'], []]);
+
+      const own = new AbortController();
+      const ends = tool('ends', () => {
+        own.abort();
+        return 'too late';
+      });
+      seen.length = 0;
+      runner({ tools: [ends] })
+        .run(calls(2, 'ends'), { signal: own.signal })
+        .subscribe((result) => seen.push(said(result)));
+      flush();
+      expect(seen).toEqual(['cancelled', 'cancelled']);
+    });
+  });
+
+  it('costs a session signal one listener, however many calls wait on it', () => {
+    virtualTime(({ flush }) => {
+      const { signal } = new AbortController();
+      const added = vi.spyOn(signal, 'addEventListener');
+      const removed = vi.spyOn(signal, 'removeEventListener');
+      const slow = tool('slow', () => after(1, 'ok'));
+      const made = runner({ tools: [slow], maxQueued: Infinity, concurrency: 100 });
+      let done = 0;
+      for (let i = 0; i < 10_000; i++) made.run([{ id: 'a', name: 'slow', input: i }], { signal }).subscribe(() => done++);
+      flush();
+      expect([done, added.mock.calls.length, removed.mock.calls.length]).toEqual([10_000, 1, 1]);
+    });
+  });
+});
+
+describe('the guard', () => {
+  it.each<[string, NonNullable<ToolRunnerOptions['guard']>, string]>([
+    ['false', () => false, 'permission denied'],
+    ['a reason', () => 'not on Sundays', 'permission denied: not on Sundays'],
+    ['an empty reason', () => '', 'permission denied'],
+    ['a throw', () => fail('secret'), 'permission denied'],
+    ['a rejection', () => Promise.reject(new Error('secret')), 'permission denied'],
+    ['an error', () => throwError(() => new Error('secret')), 'permission denied'],
+    ['a stream without an answer', () => EMPTY, 'permission denied'],
+    ['something that is only like a yes', () => 1 as never, 'permission denied'],
+    ['a late no', () => Promise.resolve(false), 'permission denied'],
+    ['a stream that ends in a no', () => of(true, false), 'permission denied'],
+  ])('refuses with %s, and nothing is made', async (_what, guard, message) => {
+    const execute = vi.fn();
+    const { results } = await runner({ tools: [tool('t', execute, { readOnly: true })], guard }).runAll([
+      { id: 'a', name: 't', input: {} },
+    ]);
+    expect(results[0]).toMatchObject({ is_error: true, attempts: 0, error: { code: 'permission_denied', message } });
+    expect(results[0]!.content).not.toContain('secret');
+    expect(execute).not.toHaveBeenCalled();
+  });
+
+  it.each<[string, NonNullable<ToolRunnerOptions['guard']>]>([
+    ['true', () => true],
+    ['a promise of true', () => Promise.resolve(true)],
+    ['a stream that ends in true', () => of(false, true)],
+  ])('lets a call go with %s', async (_what, guard) => {
+    const { results } = await runner({ guard }).runAll(calls(1, 'echo'));
+    expect(results.map(said)).toEqual(['0']);
+  });
+
+  it('sees the very arguments that are executed: the same object, which nobody can change, neither the caller nor the guard', async () => {
+    const asked: GuardedCall[] = [];
+    const made: unknown[] = [];
+    const input = { path: 'notes.md' };
+    const guard = async (call: GuardedCall): Promise<boolean> => {
+      asked.push(call);
+      // Between the check and the use.
+      input.path = '/etc/passwd';
+      expect(() => ((call.input as typeof input).path = '/etc/passwd')).toThrow(TypeError);
+      expect(() => ((call as { input: unknown }).input = {})).toThrow(TypeError);
+      await settle();
+      return true;
+    };
+    const read = tool('read', (args) => made.push(args) && 'text', { parameters: z.looseObject({ path: z.string() }) });
+    const { results } = await runner({ tools: [read], guard }).runAll([{ id: 'a', name: 'read', input }]);
+    expect(results.map(said)).toEqual(['text']);
+    expect(made).toEqual([{ path: 'notes.md' }]);
+    expect(made[0]).toBe(asked[0]?.input);
+    expect(asked.map(({ id, name }) => [id, name])).toEqual([['a', 'read']]);
+  });
+
+  it('judges the tool that is executed, whatever becomes of the call while its arguments are checked', async () => {
+    const asked: string[] = [];
+    const made: string[] = [];
+    const validate = async (input: unknown) => {
+      await settle();
+      return { value: input };
+    };
+    const tools = ['read', 'remove'].map((name) => tool(name, () => made.push(name), { parameters: { '~standard': { validate } } }));
+    const call = { id: 'a', name: 'remove', input: {} };
+    const run = runner({ tools, guard: ({ name }) => asked.push(name) > 0 && name === 'read' }).runAll([call]);
+    call.name = 'read';
+    expect((await run).results.map(({ name, is_error }) => [name, is_error])).toEqual([['remove', true]]);
+    expect([asked, made]).toEqual([['remove'], []]);
+  });
+
+  it('is asked with the slot in hand, in the moment the call is to start, and not for calls that wait', () => {
+    const asked: string[] = [];
+    const slow = tool('slow', () => after(10, 'ok'));
+    virtualTime(({ flush, now }) => {
+      let isAllowed = true;
+      const guard = ({ id }: GuardedCall): boolean => {
+        asked.push(`${String(now())} ${id}`);
+        return isAllowed;
+      };
+      const seen: string[] = [];
+      runner({ tools: [slow], concurrency: 1, guard })
+        .run(calls(3, 'slow'))
+        .subscribe((result) => {
+          seen.push(said(result));
+          // What was allowed when the calls were handed in is not any more.
+          isAllowed = false;
+        });
+      flush();
+      expect(seen).toEqual(['ok', 'permission_denied', 'permission_denied']);
+    });
+    expect(asked).toEqual(['0 slow-0', '10 slow-1', '10 slow-2']);
+  });
+
+  it('is asked anew before every attempt, and its no ends the attempts', () => {
+    const attempts: unknown[] = [];
+    const flaky = tool('flaky', () => throwError(() => busy()), { readOnly: true });
+    const guard: ToolRunnerOptions['guard'] = (call, { attempt, tool: { readOnly } }) => {
+      attempts.push([call.id, attempt, readOnly]);
+      return attempt < 3;
+    };
+    const seen = ran(runner({ tools: [flaky], guard, retry: { maxAttempts: 5, jitter: 'none', initialMs: 10 } }), calls(1, 'flaky'));
+    expect(attempts).toEqual([1, 2, 3].map((attempt) => ['flaky-0', attempt, true]));
+    expect(seen).toEqual(['30 flaky-0: permission_denied', '30 end']);
+  });
+
+  it('is told when its answer is of no use any more, and one that comes too late starts nothing', async () => {
+    const execute = vi.fn();
+    let signal: AbortSignal | undefined;
+    let answer: (allowed: boolean) => void = () => undefined;
+    const guard: ToolRunnerOptions['guard'] = (_call, context) => {
+      ({ signal } = context);
+      return new Promise((resolve) => (answer = resolve));
+    };
+    const stop = new AbortController();
+    const made = runner({ tools: [tool('t', execute)], guard, concurrency: 1 });
+    const run = made.runAll([{ id: 'a', name: 't', input: {} }], { signal: stop.signal });
+    expect(made.snapshot()).toMatchObject({ executing: 1 });
+    stop.abort();
+    answer(true);
+    expect((await run).results.map(said)).toEqual(['cancelled']);
+    await settle();
+    expect([signal?.aborted, execute.mock.calls.length, made.snapshot().executing]).toEqual([true, 0, 0]);
+  });
+
+  it('that never answers is waited for no longer than a call may take', () => {
+    const seen = ran(runner({ guard: () => NEVER, timeoutMs: 40 }), calls(1, 'echo'));
+    expect(seen).toEqual(['40 echo-0: timeout', '40 end']);
+  });
+
+  it('gives back what a shared limiter had charged when it says no', () => {
+    virtualTime(() => {
+      const limiter = createLimiter({ requestsPerMinute: 60, burstSeconds: 2, headroom: 1 });
+      runner({ limiter, guard: () => false })
+        .run(calls(2, 'echo'))
+        .subscribe();
+      expect(limiter.snapshot()).toMatchObject({ executing: 0, requests: 2 });
+    });
+  });
+});
+
+describe('another attempt', () => {
+  const retry = { maxAttempts: 3, initialMs: 100, jitter: 'none' } as const;
+
+  function flaky(failures: number, options: Partial<Tool> = {}, error: unknown = busy()): Tool & { calls: number } {
+    const made: Tool & { calls: number } = {
+      ...tool('flaky', () => (++made.calls <= failures ? defer(() => toss(error)) : of(`at attempt ${String(made.calls)}`)), options),
+      calls: 0,
+    };
+    return made;
+  }
+
+  /** What `createToolRunner` is given has no fields of ours. */
+  const plain = ({ calls: _calls, ...rest }: Tool & { calls: number }): Tool => rest;
+
+  it.each<[string, Partial<Tool>, string]>([
+    ['says nothing of the kind', {}, '0 flaky-0: failed'],
+    ['only reads', { readOnly: true }, '300 flaky-0: at attempt 3'],
+    ['may be run twice', { idempotent: true }, '300 flaky-0: at attempt 3'],
+    ['reads but must not be run twice', { readOnly: true, idempotent: false }, '0 flaky-0: failed'],
+    ['says how', { retry: { initialMs: 7, jitter: 'none' } }, '21 flaky-0: at attempt 3'],
+    ['says never', { readOnly: true, retry: false }, '0 flaky-0: failed'],
+  ])('is made for a tool that %s', (_what, options, end) => {
+    expect(ran(runner({ tools: [plain(flaky(2, options))], retry }), calls(1, 'flaky'))[0]).toBe(end);
+  });
+
+  it.each<[string, unknown, number]>([
+    ['a failure that may pass', busy(), 3],
+    ['a refusal for the rate', Object.assign(new Error('slow down'), { status: 429 }), 3],
+    ['a wrong argument', Object.assign(new Error('what?'), { status: 400 }), 1],
+    ['a missing right', Object.assign(new Error('who?'), { status: 401 }), 1],
+    ['an abort', new DOMException('stopped', 'AbortError'), 1],
+    ['anything else', new Error('broke'), 1],
+  ])('after %s: %s', (_what, error, attempts) => {
+    const made = flaky(9, { readOnly: true }, error);
+    const [end] = ran(runner({ tools: [plain(made)], retry }), calls(1, 'flaky'));
+    expect(end).toContain('failed');
+    expect(made.calls).toBe(attempts);
+  });
+
+  it('comes after a timeout, with a signal of its own', () => {
+    const signals: AbortSignal[] = [];
+    const slow = tool(
+      'slow',
+      (_args, { signal }) => {
+        signals.push(signal);
+        return signals.length === 1 ? NEVER : of('ok');
+      },
+      { idempotent: true },
+    );
+    expect(ran(runner({ tools: [slow], timeoutMs: 50, retry }), calls(1, 'slow'))).toEqual(['150 slow-0: ok', '150 end']);
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, false]);
+  });
+
+  it('waits without a slot: others run meanwhile', () => {
+    const made = runner({ tools: [plain(flaky(1, { readOnly: true })), tool('slow', () => after(10, 'ok'))], concurrency: 1, retry });
+    expect(ran(made, [...calls(1, 'flaky'), ...calls(2, 'slow')])).toEqual([
+      '10 slow-0: ok',
+      '20 slow-1: ok',
+      '100 flaky-0: at attempt 2',
+      '100 end',
+    ]);
+  });
+
+  it('waits at least as long as it is asked to, and so do other calls of that tool, and of no other', () => {
+    const slowDown = Object.assign(new Error('slow down'), { status: 429, headers: { 'retry-after-ms': '500' } });
+    let count = 0;
+    const api = tool('api', () => (++count === 1 ? throwError(() => slowDown) : of('ok')), { idempotent: true });
+    const made = runner({ tools: [api, echo], random: () => 0, retry: {} });
+    expect(ran(made, [...calls(2, 'api'), ...calls(1, 'echo')])).toEqual(['0 echo-0: 0', '500 api-1: ok', '500 api-0: ok', '500 end']);
+  });
+
+  it('is not made when its caller gives up while it waits', () => {
+    virtualTime(({ advance, pending }) => {
+      const made = flaky(9, { readOnly: true });
+      const run = runner({ tools: [plain(made)], retry });
+      const seen: string[] = [];
+      const stop = new AbortController();
+      run.run(calls(1, 'flaky'), { signal: stop.signal }).subscribe((result) => seen.push(said(result)));
+      advance(50);
+      expect(run.snapshot()).toMatchObject({ open: 1, backingOff: 1, queued: 0, executing: 0 });
+      stop.abort();
+      expect([seen, pending(), made.calls]).toEqual([['cancelled'], 0, 1]);
+    });
+  });
+
+  it('keeps within its budget', () => {
+    let count = 0;
+    const down = tool('down', () => (count++, throwError(() => busy())), { readOnly: true });
+    const seen = ran(runner({ tools: [down], concurrency: 20, retry: { ...retry, maxAttempts: 2, budget: 0.1 } }), calls(20, 'down'));
+    expect(seen).toHaveLength(21);
+    expect(count).toBe(23);
+  });
+
+  it('is the last when there is no chance to draw', () => {
+    const made = flaky(9, { readOnly: true });
+    ran(runner({ tools: [plain(made)], random: () => NaN }), calls(1, 'flaky'));
+    expect(made.calls).toBe(1);
+  });
+});
+
+describe('calls as a stream', () => {
+  it('are made as they come, and an id is free again when its call is over', () => {
+    virtualTime(({ advance }) => {
+      const source = new Subject<{ id: string; name: string; input: unknown }>();
+      const seen: string[] = [];
+      const slow = tool('slow', (input) => after(10, input));
+      source.pipe(runner({ tools: [slow] }).mapCalls()).subscribe({
+        next: (result) => seen.push(`${String(result.index)} ${said(result)}`),
+        complete: () => seen.push('end'),
+      });
+      source.next({ id: 'a', name: 'slow', input: 'one' });
+      source.next({ id: 'a', name: 'slow', input: 'two' });
+      advance(10);
+      source.next({ id: 'a', name: 'slow', input: 'three' });
+      source.complete();
+      expect(seen).toEqual(['1 duplicate_id', '0 one']);
+      advance(10);
+      expect(seen).toEqual(['1 duplicate_id', '0 one', '2 three', 'end']);
+    });
+  });
+
+  it('end with an error of their source, which aborts what runs', () => {
+    let signal: AbortSignal | undefined;
+    const hangs = tool('hangs', (_args, context) => (({ signal } = context), NEVER));
+    const broken = new Error('source');
+    const ends: unknown[] = [];
+    concat(
+      from(calls(1, 'hangs')),
+      throwError(() => broken),
+    )
+      .pipe(runner({ tools: [hangs] }).mapCalls())
+      .subscribe({ error: (error: unknown) => ends.push(error) });
+    expect([ends, signal?.aborted]).toEqual([[broken], true]);
+  });
+
+  it('end with an error when something among them is no call', () => {
+    const ends: unknown[] = [];
+    of({ id: '', name: 'echo', input: 0 })
+      .pipe(runner().mapCalls())
+      .subscribe({ error: (error: unknown) => ends.push((error as { code: string }).code) });
+    expect(ends).toEqual(['FLOW_CONFIG_INVALID']);
+  });
+
+  it('may feed themselves', () => {
+    const source = new Subject<{ id: string; name: string; input: unknown }>();
+    const seen: string[] = [];
+    source.pipe(runner().mapCalls()).subscribe((result) => {
+      seen.push(said(result));
+      if (seen.length < 1000) source.next({ id: 'a', name: 'echo', input: seen.length });
+    });
+    source.next({ id: 'a', name: 'echo', input: 0 });
+    expect(seen).toHaveLength(1000);
+  });
+});
+
+describe('a tool that makes calls', () => {
+  const both = (runsTools: boolean): Tool =>
+    tool('both', (_args, { id, run }) => run([1, 2].map((n) => ({ id: `${id}/${String(n)}`, name: 'echo', input: n }))), {
+      runsTools,
+      format: (value) => JSON.stringify((value as { summary: unknown }).summary),
+    });
+
+  it('has their results, and needs no slot while it waits for them', () => {
+    expect(ran(runner({ tools: [echo, both(true)], concurrency: 1 }), calls(2, 'both'))).toEqual([
+      expect.stringContaining('"total":2,"successful":2,"failed":0'),
+      expect.stringContaining('both-1/2'),
+      '0 end',
+    ]);
+  });
+
+  it('has to say so: with a slot in hand it would wait for itself', async () => {
+    const { results } = await runner({ tools: [echo, both(false)], concurrency: 1 }).runAll(calls(1, 'both'));
+    expect((results[0] as ToolFailure).error.message).toContain('`runsTools` to be true for a tool that makes calls');
+  });
+
+  it('cannot go on when its own call is over', async () => {
+    const late: unknown[] = [];
+    const keeps = tool(
+      'keeps',
+      (_args, { run }) => {
+        setTimeout(() => {
+          try {
+            void run([]);
+          } catch (error) {
+            late.push((error as { code: string }).code);
+          }
+        }, 1);
+        return 'over';
+      },
+      { runsTools: true },
+    );
+    await runner({ tools: [keeps] }).runAll(calls(1, 'keeps'));
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    expect(late).toEqual(['FLOW_CLOSED']);
+  });
+
+  it('takes its calls with it when it is given up, also when it waits for them with a promise', async () => {
+    const signals: AbortSignal[] = [];
+    const hangs = tool('hangs', (_args, { signal }) => (signals.push(signal), NEVER));
+    const waits = tool(
+      'waits',
+      async (_args, { run }) => {
+        await new Promise((resolve, reject) => {
+          run(calls(2, 'hangs')).subscribe({ next: resolve, error: reject });
+        });
+      },
+      { runsTools: true },
+    );
+    const stop = new AbortController();
+    const made = runner({ tools: [hangs, waits] });
+    const run = made.runAll(calls(1, 'waits'), { signal: stop.signal });
+    expect(signals).toHaveLength(2);
+    stop.abort();
+    expect((await run).results.map(said)).toEqual(['cancelled']);
+    expect(signals.every(({ aborted }) => aborted)).toBe(true);
+    expect(made.snapshot()).toMatchObject({ open: 0, executing: 0 });
+  });
+});
+
+describe('the handle', () => {
+  it('counts what waits, and for what, and what runs', () => {
+    virtualTime(({ advance, flush }) => {
+      const slow = tool('slow', () => after(10, 'ok'), { concurrency: 1 });
+      const other = tool('other', () => after(10, 'ok'));
+      const made = runner({ tools: [slow, other], concurrency: 2 });
+      made.run([...calls(3, 'slow'), ...calls(2, 'other')]).subscribe();
+      expect(made.snapshot()).toEqual({
+        open: 5,
+        queued: 3,
+        heldByRate: 0,
+        heldBySlot: 3,
+        executing: 2,
+        backingOff: 0,
+        tools: {
+          slow: { queued: 2, heldByRate: 0, heldBySlot: 2, executing: 1 },
+          other: { queued: 1, heldByRate: 0, heldBySlot: 1, executing: 1 },
+        },
+      });
+      advance(100);
+      expect(made.snapshot()).toMatchObject({ open: 0, queued: 0, executing: 0 });
+      flush();
+    });
+  });
+
+  it('drains: what was accepted has its result, what comes is refused, a batch may finish its calls', async () => {
+    const slow = tool('slow', (_args, { id }) => new Promise((resolve) => setTimeout(resolve, 5, id)));
+    const batch = tool('batch', (_args, { run }) => run(calls(2, 'slow')), { runsTools: true, format: () => 'batch' });
+    const made = runner({ tools: [slow, batch], concurrency: 1 });
+    const run = made.runAll([...calls(2, 'slow'), ...calls(1, 'batch')]);
+    const drained = made.drain();
+    expect((await made.runAll(calls(1, 'slow'))).results.map(said)).toEqual(['closed']);
+    expect((await run).results.map(said)).toEqual(['slow-0', 'slow-1', 'batch']);
+    expect(await drained).toEqual({ done: 5, aborted: 0, dropped: 0 });
+  });
+
+  it('closes: every call has its error at once, and it tells what was under way', async () => {
+    const hangs = tool('hangs', () => NEVER);
+    const made = runner({ tools: [hangs], concurrency: 1 });
+    const run = made.runAll(calls(3, 'hangs'));
+    const drained = made.drain();
+    made.close();
+    expect((await run).results.map(said)).toEqual(['closed', 'closed', 'closed']);
+    expect(await drained).toEqual({ done: 0, aborted: 1, dropped: 2 });
+  });
+
+  it('drains on a signal, within a time, and when it is disposed of', async () => {
+    const stop = new AbortController();
+    const made = runner({ tools: [tool('hangs', () => NEVER)] }).shutdownOn(stop.signal, { timeoutMs: 5 });
+    const run = made.runAll(calls(1, 'hangs'));
+    stop.abort();
+    expect((await run).results.map(said)).toEqual(['closed']);
+    const left = runner();
+    await left[Symbol.asyncDispose]();
+    expect((await left.runAll(calls(1, 'echo'))).results.map(said)).toEqual(['closed']);
+  });
+
+  it('tells of everything, by the name of the tool, and of nothing a model has said', () => {
+    const told: FlowEvent[] = [];
+    const streamed: FlowEvent[] = [];
+    let count = 0;
+    const flaky = tool('flaky', () => (++count === 1 ? throwError(() => busy('secret')) : of('ok')), { readOnly: true });
+    const made = runner({
+      tools: [flaky],
+      retry: { jitter: 'none', initialMs: 10 },
+      onEvent: (event) => {
+        told.push(event);
+        throw new Error('a listener of its own');
+      },
+    });
+    let isOver = false;
+    made.events.subscribe({ next: (event) => streamed.push(event), complete: () => (isOver = true) });
+    ran(made, [...calls(1, 'flaky', () => 'secret'), { id: 'b', name: 'secret', input: 'secret' }]);
+    made.close();
+    expect(told.map(({ type }) => type)).toEqual([
+      'accepted',
+      'attemptStarted',
+      'attemptEnded',
+      'retryScheduled',
+      'accepted',
+      'settled',
+      'attemptStarted',
+      'attemptEnded',
+      'settled',
+      'drained',
+    ]);
+    expect(streamed).toEqual(told);
+    expect(isOver).toBe(true);
+    expect(told.every(({ operator }) => operator === 'createToolRunner')).toBe(true);
+    expect(new Set(told.flatMap((event) => ('lane' in event ? [event.lane] : [])))).toEqual(new Set(['flaky', 'default']));
+    expect(JSON.stringify(told)).not.toContain('secret');
+  });
+
+  it('hands out its tools, for the definitions a model wants', () => {
+    const read = tool('read', () => 'text', { parameters: z.object({ path: z.string() }) });
+    const definitions = runner({ tools: [read] }).tools.map(({ name, description, parameters }) => ({
+      name,
+      description,
+      input_schema: z.toJSONSchema(parameters as z.ZodType),
+    }));
+    expect(definitions).toMatchObject([{ name: 'read', description: 'read', input_schema: { properties: { path: { type: 'string' } } } }]);
+  });
+});
+
+describe('ten thousand runs', () => {
+  beforeEach(() => {
+    vi.useRealTimers();
+  });
+
+  it('leave nothing: they ended, failed, timed out, were refused, cancelled or left', { timeout: 60_000 }, async () => {
+    const clock = new CountingScheduler();
+    const { signal } = new AbortController();
+    const delayed = tool(
+      'delayed',
+      (input) =>
+        new Observable((to) =>
+          clock.schedule(() => {
+            to.next(input);
+            to.complete();
+          }, 5),
+        ),
+    );
+    const never = tool('never', () => NEVER, { timeoutMs: 20 });
+    const made = createToolRunner({
+      tools: [echo, delayed, never, tool('fails', () => fail('no'))],
+      guard: ({ input }) => input !== 'refused',
+      maxQueued: Infinity,
+      scheduler: clock,
+    });
+    const leaks = leakCheck({ scheduler: clock, holders: { runner: made } });
+    try {
+      let settled = 0;
+      for (let n = 0; n < 10_000; n++) {
+        const own = new AbortController();
+        const names = ['echo', 'delayed', 'never', 'fails'] as const;
+        const input = n % 5 === 0 ? 'refused' : n;
+        const left = made
+          .run([{ id: 'a', name: names[n % 4]!, input }], n % 2 === 0 ? { signal } : { signal: own.signal })
+          .subscribe(() => settled++);
+        if (n % 7 === 0) left.unsubscribe();
+        if (n % 11 === 0) own.abort();
+        if (n % 100 === 0) clock.flush();
+      }
+      clock.flush();
+      await settle();
+      expect(leaks.left()).toEqual([]);
+      expect(made.snapshot().open).toBe(0);
+      expect(settled).toBeGreaterThan(8000);
+    } finally {
+      leaks[Symbol.dispose]();
+    }
+  });
+});
+
+function fail(message: string): never {
+  throw new Error(message);
+}
+
+function toss(reason: unknown): never {
+  throw reason;
+}
+
+function circle(): unknown {
+  const list: unknown[] = [];
+  list.push(list);
+  return list;
+}

@@ -1,0 +1,48 @@
+import type { Subscription } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { AdaptiveLimitOptions, LimitRule, LimitSample, LimitState, OverloadClass } from '../../operators/adaptive-limit.js';
+import { ADAPTIVE_LIMIT_DEFAULTS, adaptiveLimit } from '../../operators/adaptive-limit.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+
+const limiter = createLimiter();
+
+describe('adaptiveLimit', () => {
+  it('answers a subscription', () => {
+    expectTypeOf(adaptiveLimit(limiter)).toEqualTypeOf<Subscription>();
+    expectTypeOf(adaptiveLimit).parameter(1).toEqualTypeOf<AdaptiveLimitOptions | undefined>();
+  });
+
+  it('tells a rule of your own what it knows', () => {
+    adaptiveLimit(limiter, {
+      algorithm: (sample, state) => {
+        expectTypeOf(sample).toEqualTypeOf<LimitSample>();
+        expectTypeOf(sample.outcome).toEqualTypeOf<'ok' | 'dropped'>();
+        expectTypeOf(state).toEqualTypeOf<LimitState>();
+        return state.limit;
+      },
+    });
+    expectTypeOf<LimitRule>().returns.toEqualTypeOf<number>();
+  });
+
+  it('refuses what is wrong', () => {
+    // @ts-expect-error the limiter is needed
+    adaptiveLimit();
+    // @ts-expect-error options of a limiter are no limiter
+    adaptiveLimit({ concurrency: 4 });
+    // @ts-expect-error not an algorithm
+    adaptiveLimit(limiter, { algorithm: 'vegas' });
+    // @ts-expect-error cancelled work says nothing
+    adaptiveLimit(limiter, { dropOn: ['cancelled'] });
+    // @ts-expect-error a rule answers a number
+    adaptiveLimit(limiter, { algorithm: () => undefined });
+    // @ts-expect-error not an option: the limiter has events
+    adaptiveLimit(limiter, { onEvent: () => undefined });
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<AdaptiveLimitOptions>().toEqualTypeOf<Readonly<AdaptiveLimitOptions>>();
+    expectTypeOf(ADAPTIVE_LIMIT_DEFAULTS.initial).toEqualTypeOf<4>();
+    expectTypeOf(ADAPTIVE_LIMIT_DEFAULTS.backoffRatio).toEqualTypeOf<0.75>();
+    expectTypeOf(ADAPTIVE_LIMIT_DEFAULTS.dropOn).toExtend<readonly OverloadClass[]>();
+  });
+});

@@ -1,0 +1,39 @@
+import type { Observable } from 'rxjs';
+import { of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { Breaker, BreakerOptions, BreakerSnapshot, CircuitState } from '../../operators/create-breaker.js';
+import { BREAKER_DEFAULTS, createBreaker } from '../../operators/create-breaker.js';
+
+describe('createBreaker', () => {
+  it('makes what the work makes', () => {
+    const breaker = createBreaker();
+    expectTypeOf(breaker).toEqualTypeOf<Breaker>();
+    expectTypeOf(breaker.run(() => of(1))).toEqualTypeOf<Observable<number>>();
+    expectTypeOf(breaker.run(() => Promise.resolve('answer'))).toEqualTypeOf<Observable<string>>();
+    expectTypeOf(breaker.runAsync(() => of(1))).toEqualTypeOf<Promise<number>>();
+    expectTypeOf(breaker.state).toEqualTypeOf<CircuitState>();
+    expectTypeOf(breaker.snapshot()).toEqualTypeOf<BreakerSnapshot>();
+  });
+
+  it('tells the work its signal', () => {
+    void createBreaker().run(({ signal }) => {
+      expectTypeOf(signal).toEqualTypeOf<AbortSignal>();
+      return of(signal.aborted);
+    });
+  });
+
+  it('takes its options', () => {
+    void createBreaker({ failureRatio: 0.2, minCalls: 20, counts: ['transient', 'fatal'], probes: 2 });
+    // @ts-expect-error a cancelled call never counts
+    void createBreaker({ counts: ['cancelled'] });
+    // @ts-expect-error a number of ms
+    void createBreaker({ openMs: '5s' });
+    // @ts-expect-error not an option
+    void createBreaker({ threshold: 5 });
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<BreakerOptions>().toEqualTypeOf<Readonly<BreakerOptions>>();
+    expectTypeOf(BREAKER_DEFAULTS.counts).toEqualTypeOf<readonly ['transient', 'timeout']>();
+  });
+});

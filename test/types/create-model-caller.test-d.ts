@@ -1,0 +1,76 @@
+import type { Observable } from 'rxjs';
+import { of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import type { FlowEvent } from '../../operators/support/events.js';
+import type { Drained, Handle, Settled } from '../../operators/support/types.js';
+import type { CallRecord } from '../../src/metrics/call-record.js';
+import type { MetricsSnapshot } from '../../src/metrics/create-metrics.js';
+import { createMetrics } from '../../src/metrics/create-metrics.js';
+import type { ChatChunk, ChatCompletion, ChatRequest, ModelCaller, ModelCallerSnapshot } from '../../src/pipelines/create-model-caller.js';
+import { createModelCaller, MODEL_CALLER_PRESETS } from '../../src/pipelines/create-model-caller.js';
+
+interface Question {
+  readonly text: string;
+}
+
+const call = (question: Question) => Promise.resolve({ answer: question.text.length });
+
+describe('createModelCaller', () => {
+  it('takes requests and gives answers as its client does', () => {
+    const models = createModelCaller({ call });
+    expectTypeOf(models).toEqualTypeOf<ModelCaller<Question, { answer: number }, never>>();
+    expectTypeOf(models.call({ text: 'a' })).toEqualTypeOf<Observable<{ answer: number }>>();
+    expectTypeOf(models.callAsync({ text: 'a' }, { lane: 'P0' })).toEqualTypeOf<Promise<{ answer: number }>>();
+    // @ts-expect-error -- no question
+    models.call('a');
+    expectTypeOf(models).toExtend<Handle>();
+    expectTypeOf(models.drain()).toEqualTypeOf<Promise<Drained>>();
+    expectTypeOf(models.events).toEqualTypeOf<Observable<FlowEvent>>();
+    expectTypeOf(models.snapshot()).toEqualTypeOf<ModelCallerSnapshot>();
+  });
+
+  it('gives what `parse` makes of an answer, and chunks as the stream has them', () => {
+    const models = createModelCaller({
+      call,
+      stream: (question: Question) => of(question.text),
+      parse: ({ answer }, question) => [answer, question.text] as const,
+    });
+    expectTypeOf(models.call({ text: 'a' })).toEqualTypeOf<Observable<readonly [number, string]>>();
+    expectTypeOf(models.stream({ text: 'a' })).toEqualTypeOf<Observable<string>>();
+  });
+
+  it('names the results of a group as its requests', () => {
+    const models = createModelCaller({ call });
+    const requests = { one: { text: 'a' }, two: { text: 'b' } };
+    expectTypeOf(models.callAll(requests)).toEqualTypeOf<Observable<Record<'one' | 'two', { answer: number }>>>();
+    expectTypeOf(models.callAll(requests, { totalTimeoutMs: 5 })).toEqualTypeOf<Observable<Record<'one' | 'two', { answer: number }>>>();
+    expectTypeOf(models.callAll(requests, { mode: 'settle' })).toEqualTypeOf<
+      Observable<Record<'one' | 'two', Settled<Question, { answer: number }>>>
+    >();
+  });
+
+  it('knows the shapes of a chat', () => {
+    const chat = createModelCaller({ baseUrl: 'http://127.0.0.1/v1', model: 'm', ...MODEL_CALLER_PRESETS.production });
+    expectTypeOf(chat).toEqualTypeOf<ModelCaller<ChatRequest, ChatCompletion, ChatChunk>>();
+    const parsed = createModelCaller({ baseUrl: 'http://127.0.0.1/v1', model: 'm', parse: (answer) => answer.choices.length });
+    expectTypeOf(parsed.call({ messages: [] })).toEqualTypeOf<Observable<number>>();
+  });
+
+  it('takes one kind of client', () => {
+    // @ts-expect-error -- neither
+    createModelCaller({ concurrency: 4 });
+    // @ts-expect-error -- an endpoint without a model
+    createModelCaller({ baseUrl: 'http://127.0.0.1/v1' });
+  });
+});
+
+describe('createMetrics', () => {
+  it('takes events and records, and tells numbers', () => {
+    const metrics = createMetrics();
+    expectTypeOf(metrics.sink).toEqualTypeOf<(event: FlowEvent) => void>();
+    expectTypeOf(metrics.record).toEqualTypeOf<(record: CallRecord) => void>();
+    expectTypeOf(metrics.metrics$).toEqualTypeOf<Observable<MetricsSnapshot>>();
+    expectTypeOf(metrics.observe('models', createModelCaller({ call }))).toEqualTypeOf<() => void>();
+    expectTypeOf(metrics.snapshot().calls.byCode).toEqualTypeOf<Readonly<Record<string, { readonly count: number; readonly rate: number }>>>();
+  });
+});

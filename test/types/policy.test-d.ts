@@ -1,0 +1,62 @@
+import type { Observable } from 'rxjs';
+import { of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import { createBreaker } from '../../operators/create-breaker.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { FallbackContext, Policy, PolicyContext, PolicyOptions } from '../../operators/policy.js';
+import { POLICY_DEFAULTS, policy } from '../../operators/policy.js';
+
+describe('policy', () => {
+  it('makes what the work makes', () => {
+    const careful = policy();
+    expectTypeOf(careful).toEqualTypeOf<Policy>();
+    expectTypeOf(careful(() => of(1))).toEqualTypeOf<Observable<number>>();
+    expectTypeOf(careful(() => Promise.resolve('answer'))).toEqualTypeOf<Observable<string>>();
+  });
+
+  it('or what the fallback makes', () => {
+    const careful = policy({ fallback: () => of('none') });
+    expectTypeOf(careful).toEqualTypeOf<Policy<string>>();
+    expectTypeOf(careful(() => of(1))).toEqualTypeOf<Observable<number | string>>();
+    const refusing = policy({
+      fallback: (error) => {
+        throw error;
+      },
+    });
+    expectTypeOf(refusing(() => of(1))).toEqualTypeOf<Observable<number>>();
+  });
+
+  it('tells work and fallback what they need', () => {
+    void policy({
+      fallback: (error, context) => {
+        expectTypeOf(error).toEqualTypeOf<unknown>();
+        expectTypeOf(context).toEqualTypeOf<FallbackContext>();
+        return of(context.attempts);
+      },
+    })((context) => {
+      expectTypeOf(context).toEqualTypeOf<PolicyContext>();
+      return of(context.attempt);
+    });
+  });
+
+  it('takes its options, and those of a call', () => {
+    const limiter = createLimiter();
+    const careful = policy({ limiter, breaker: createBreaker(), job: { lane: 'p0' }, retry: { jitter: 'none' }, deadlineMs: 5000 });
+    void careful(() => of(1), { signal: new AbortController().signal, job: { cost: { tokens: 5 } }, idempotent: false });
+    void policy({ retry: false });
+    // @ts-expect-error a number of ms
+    void policy({ deadlineMs: '5s' });
+    // @ts-expect-error not an option
+    void policy({ timeoutMs: 5 });
+    // @ts-expect-error a breaker is made by createBreaker
+    void policy({ breaker: {} });
+    // @ts-expect-error work makes a stream
+    void careful(() => 1);
+  });
+
+  it('has readonly options and exact defaults', () => {
+    expectTypeOf<PolicyOptions>().toEqualTypeOf<Readonly<PolicyOptions>>();
+    expectTypeOf(POLICY_DEFAULTS.retry.budget).toEqualTypeOf<0.2>();
+    expectTypeOf(POLICY_DEFAULTS.retry.maxAttempts).toEqualTypeOf<3>();
+  });
+});
