@@ -1,4 +1,4 @@
-export type { AdaptiveLimitOptions, LimitRule, LimitState, OverloadClass } from './adaptive-limit.js';
+export type { AdaptiveLimitOptions, LimitRule, LimitSample, LimitState, OverloadClass } from './adaptive-limit.js';
 export { ADAPTIVE_LIMIT_DEFAULTS, adaptiveLimit } from './adaptive-limit.js';
 export type { BackpressureOptions } from './backpressure.js';
 export { BACKPRESSURE_DEFAULTS, backpressure } from './backpressure.js';

@@ -182,7 +182,7 @@ class Queue<T> implements Handlers<T>, Bidder {
 
   /** @throws CallbackError, ItemTooHeavyError */
   bid(): number | undefined {
-    
+    if (this.#to.closed || this.#queued.length === 0) return undefined;
     const { requests, tokens } = this.#price();
     const { limiter } = this.#settings;
     if (!limiter.borrows && tokens > limiter.tokenCapacity) throw new ItemTooHeavyError(NAME, tokens, limiter.tokenCapacity);

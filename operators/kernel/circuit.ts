@@ -199,8 +199,7 @@ class CallWindow {
   }
 
   add(at: number, hasFailed: boolean): void {
-    if (this.calls === 0) this.#since = at;
-    else this.moveTo(at);
+    this.moveTo(at);
     const part = this.#parts[this.#present] as Part;
     part.calls += 1;
     this.calls += 1;

@@ -13,7 +13,8 @@ export interface Observed {
     readonly tokens?: number;
     readonly pausedForMs?: number;
   };
-  /** Of a limiter: most tokens that can be saved up. */
+  /** Of a limiter: most requests and tokens that can be saved up. */
+  readonly requestCapacity?: number;
   readonly tokenCapacity?: number;
   /** Of a limiter: tells when something has changed. */
   onRelease?(listener: () => void): () => void;
@@ -41,7 +42,8 @@ export interface LimiterGauges extends Gauges {
   readonly requestsLeft: number;
   /** Tokens that could be spent at once; Infinity without a limit, negative in debt. */
   readonly tokensLeft: number;
-  /** `tokensLeft` as a share of what can be saved up: 1 is full, negative is debt. 1 without a limit. */
+  /** The two as shares of what can be saved up: 1 is full, negative is debt. 1 without a limit. */
+  readonly requestLevel: number;
   readonly tokenLevel: number;
   /** How much longer everything is paused, in ms. */
   readonly pausedForMs: number;
@@ -50,7 +52,6 @@ export interface LimiterGauges extends Gauges {
 export function gaugesOf(observed: Observed): LimiterGauges {
   const { queued = 0, heldByRate = 0, heldBySlot = 0, executing = 0, ...limits } = observed.snapshot();
   const { concurrency = Infinity, requests = Infinity, tokens = Infinity, pausedForMs = 0 } = limits;
-  const capacity = observed.tokenCapacity ?? Infinity;
   return {
     queued,
     heldByRate,
@@ -59,9 +60,14 @@ export function gaugesOf(observed: Observed): LimiterGauges {
     concurrency,
     requestsLeft: requests,
     tokensLeft: tokens,
-    tokenLevel: capacity === Infinity ? 1 : tokens / capacity,
+    requestLevel: level(requests, observed.requestCapacity),
+    tokenLevel: level(tokens, observed.tokenCapacity),
     pausedForMs,
   };
+}
+
+function level(left: number, capacity = Infinity): number {
+  return capacity === Infinity ? 1 : left / capacity;
 }
 
 export function sumOf(all: readonly Gauges[]): Gauges {

@@ -89,10 +89,7 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
   readonly #stats = new CallStats(MAX_CODES);
   readonly #calls = new Set<ModelCall>();
   readonly #shutdown: Shutdown;
-  /** For whole answers, for streams, and for each attempt of a hedge. */
-  readonly #policies: { readonly calls: Policy; readonly streams: Policy; readonly attempts: Policy };
-  /** Around a hedge, by lane: the limiter and the attempt timeout are inside. */
-  readonly #hedged = new Map<string, Policy>();
+  readonly #policies: ModelPolicies;
   /** The first half of all ids, and what has been counted in the second. */
   readonly #idPrefix: string;
   #ids = 0;
@@ -105,26 +102,15 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
     });
     this.#config = config;
     this.#told = listener(NAME, 'onEvent', options.onEvent);
-    const { scheduler, random, limiter, attemptTimeoutMs, hedge: hedged } = config;
-    this.#clock = new Alarm(scheduler, () => undefined);
-    this.#idPrefix = hex(drawnFrom(NAME, random));
-    const attempts = { classify: this.#classify, scheduler, random };
-    const { retry, deadlineMs, breaker } = config;
-    const calls = { ...attempts, ...(retry !== undefined && { retry }), deadlineMs, ...(breaker && { breaker }), onEvent: this.#relay };
-    this.#policies = {
-      calls: policy({ ...calls, limiter, attemptTimeoutMs }),
-      streams: policy({ ...calls, limiter, attemptTimeoutMs: Infinity }),
-      attempts: policy({ ...attempts, retry: false, attemptTimeoutMs }),
+    this.#clock = new Alarm(config.scheduler, () => undefined);
+    this.#idPrefix = hex(drawnFrom(NAME, config.random));
+    const tell = (event: FlowEvent): void => {
+      this.#tell(event);
     };
-    for (const lane of hedged?.lanes ?? []) {
-      const onEvent = (event: FlowEvent): void => {
-        this.#relay('lane' in event ? { ...event, lane } : event);
-      };
-      this.#hedged.set(lane, policy({ ...calls, attemptTimeoutMs: Infinity, onEvent }));
-    }
+    this.#policies = new ModelPolicies(config, tell, () => this.now());
     this.#shutdown = new Shutdown({
       operator: NAME,
-      scheduler,
+      scheduler: config.scheduler,
       stop: () => {
         this.#checkDrained();
       },
@@ -138,8 +124,7 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
     const { client, parse } = this.#config;
     return this.#make(request, options, (call, how) => {
       const send = (rules: AttemptRules): ObservableInput<P> => exchange(client, parse, request, this.#attempt(call, rules));
-      const hedged = this.#hedged.get(call.lane);
-      return hedged ? this.#hedge(hedged, call, how, send) : this.#policies.calls(send, how);
+      return this.#policies.call(send, call.lane, how);
     });
   }
 
@@ -155,7 +140,7 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
     const open = client.stream;
     if (open === undefined) throw new FlowConfigError(NAME, 'stream', 'a function', open);
     return this.#make(request, options, (call, how) =>
-      this.#policies.streams((rules) => openStream(client, open, request, this.#attempt(call, rules), attemptTimeoutMs, scheduler), how),
+      this.#policies.stream((rules) => openStream(client, open, request, this.#attempt(call, rules), attemptTimeoutMs, scheduler), how),
     );
   }
 
@@ -291,48 +276,6 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
     return new ModelAttempt(call, rules, attempt, this.#newSpanId());
   }
 
-  /** Every attempt of the hedge takes its own permit, and is cut off on its own. */
-  #hedge(hedged: Policy, call: ModelCall, how: PolicyCallOptions, send: (rules: AttemptRules) => ObservableInput<P>): Observable<P> {
-    const { hedge: options, limiter, scheduler } = this.#config;
-    const { lanes: _lanes, ...hedgeOptions } = options ?? { lanes: [] };
-    const { job = {}, signal } = how;
-    return hedged(
-      (outer: PolicyContext) => {
-        let askedAt = this.now();
-        const rules = {
-          ...hedgeOptions,
-          limiter,
-          job,
-          classify: this.#classify,
-          scheduler,
-          onEvent: (event: FlowEvent): void => {
-            if (event.type === 'hedged') askedAt = this.now();
-            this.#tell({ ...event, operator: NAME, lane: call.lane } as FlowEvent);
-          },
-        };
-        return hedge<P>((_index, { lease }) => {
-          const queuedMs = this.now() - askedAt;
-          return this.#policies.attempts((inner) =>
-            send({
-              signal: inner.signal,
-              deadlineAt: Math.min(inner.deadlineAt, outer.deadlineAt),
-              queuedMs,
-              reconcile: (usage) => lease?.settle(usage),
-              observe: (response) => {
-                limiter.observe(response);
-              },
-            }),
-          );
-        }, rules);
-      },
-      signal === undefined ? {} : { signal },
-    );
-  }
-
-  /** The provider has answered when parsing fails: neither another attempt nor a hedge would do better. */
-  readonly #classify: Classify = (error, context) =>
-    error instanceof ParseFault ? { class: 'contract' } : this.#config.classify(error, context);
-
   #tokensOf(request: Q): number {
     const { estimateTokens } = this.#config.client;
     if (estimateTokens === undefined) return 0;
@@ -356,11 +299,6 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
 
   // ---- what is told, and the end --------------------------------------------------------------------------------------
 
-  /** Of attempts this caller tells itself: it knows of hedges. */
-  readonly #relay = (event: FlowEvent): void => {
-    if (event.type !== 'attemptStarted' && event.type !== 'attemptEnded') this.#tell({ ...event, operator: NAME });
-  };
-
   #tell(event: FlowEvent): void {
     this.#told?.(event);
     this.#events.next(event);
@@ -368,7 +306,8 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
 
   #giveUp(error: unknown): void {
     for (const call of [...this.#calls]) {
-      this.#shutdown.count(call.running > 0 ? 'aborted' : 'dropped');
+      // Between two attempts it has had its effect as well.
+      this.#shutdown.count(call.sent > 0 ? 'aborted' : 'dropped');
       this.#calls.delete(call);
       call.giveUp(error);
     }

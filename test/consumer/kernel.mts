@@ -1,4 +1,5 @@
 import {
+  Aimd,
   type Answer,
   BadItemSearch,
   Bag,
@@ -21,6 +22,8 @@ import {
   type LaneFairness,
   LaneQueue,
   LaneSet,
+  type LimitRange,
+  type LimitSample,
   mostLeft,
   type OrderedPlace,
   PriorityQueue,
@@ -46,6 +49,10 @@ const circuitOptions: CircuitOptions = { failureRatio: 0.5, minCalls: 10, window
 const circuit = new Circuit(circuitOptions);
 same<number | undefined>()(circuit.enter(0));
 same<CircuitState>()(circuit.state);
+
+const range: LimitRange = { initial: 4, min: 1, max: 64 };
+const sample: LimitSample = { startedAt: 0, endedAt: 100, inFlight: 4, outcome: 'ok' };
+same<number>()(new Aimd(range, 0.75).add(sample));
 
 // Containers
 const ring = new Ring<string>();

@@ -1,6 +1,41 @@
 import { type Observable, of } from 'rxjs';
 import {
   batch,
+  type AttemptMetrics,
+  type CallMetrics,
+  type CallRecord,
+  type CallRecordJson,
+  type CallStatus,
+  type ChatCallerOptions,
+  type ChatChunk,
+  type ChatCompletion,
+  type ChatMessage,
+  type ChatRequest,
+  type ChatUsage,
+  callRecordToJson,
+  createMetrics,
+  createModelCaller,
+  type Distribution,
+  type EndpointOptions,
+  type FailureCount,
+  type FlowMetrics,
+  type Gauges,
+  type LimiterGauges,
+  METRICS_DEFAULTS,
+  type Metrics,
+  type MetricsOptions,
+  type MetricsSnapshot,
+  MODEL_CALLER_DEFAULTS,
+  MODEL_CALLER_PRESETS,
+  type ModelCallAllOptions,
+  type ModelCaller,
+  type ModelCallerOptions,
+  type ModelCallerRules,
+  type ModelCallerSnapshot,
+  type ModelCallOptions,
+  type ModelContext,
+  type ModelHedgeOptions,
+  type Observed,
   createEmbedder,
   createTokenEstimator,
   EMBEDDER_DEFAULTS,
@@ -94,3 +129,36 @@ export const told = (result: ToolSuccess | ToolFailure, run: ToolRun): unknown[]
 };
 export const schema: ToolSchema<string> = { '~standard': { validate: (input: unknown): SchemaAnswer<string> => ({ value: String(input) }) } };
 export const inside = (context: ToolContext): Observable<ToolRun> => context.run([]);
+
+// A caller of models and its metrics: every name of them.
+const metricsOptions: MetricsOptions = METRICS_DEFAULTS;
+const metrics: Metrics = createMetrics(metricsOptions);
+const hedge: ModelHedgeOptions = { maxHedges: 1, budget: MODEL_CALLER_DEFAULTS.hedgeBudget };
+const rules: ModelCallerRules<string, string, never, number> = { hedge, parse: (text) => text.length, onRecord: metrics.record };
+const callerOptions: ModelCallerOptions<string, string, never, number> = {
+  ...rules,
+  call: (text: string, { signal }: ModelContext) => Promise.resolve(signal.aborted ? '' : text),
+};
+const models: ModelCaller<string, number, never> = createModelCaller(callerOptions);
+const callOptions: ModelCallOptions = { lane: 'P0' };
+const allOptions: ModelCallAllOptions<'all'> = { mode: 'all' };
+same<Observable<number>>()(models.call('text', callOptions));
+same<Observable<Record<'one' | 'two', number>>>()(models.callAll({ one: 'a', two: 'b' }, allOptions));
+const watched: Observed = models;
+metrics.observe('models', watched)();
+const endpoint: EndpointOptions = { baseUrl: 'http://127.0.0.1/v1', model: 'small' };
+const chatOptions: ChatCallerOptions = { ...MODEL_CALLER_PRESETS.production, ...endpoint };
+const chat: ModelCaller<ChatRequest, ChatCompletion, ChatChunk> = createModelCaller(chatOptions);
+const message: ChatMessage = { role: 'user', content: 'hello' };
+export const usage = (answer: ChatCompletion): ChatUsage | null | undefined => answer.usage;
+export const chunks: Observable<ChatChunk> = chat.stream({ messages: [message] });
+export const numbersOf = ({ flow, calls, observed, queued }: MetricsSnapshot, { executing }: ModelCallerSnapshot): number => {
+  const flowing: FlowMetrics = flow;
+  const called: CallMetrics & AttemptMetrics = calls;
+  const failure: FailureCount | undefined = called.byCode['HTTP_429'];
+  const latency: Distribution = called.latencyMs;
+  const limiter: LimiterGauges | undefined = observed['models'];
+  const gauges: Gauges | undefined = limiter;
+  return flowing.calls + latency.p95 + (failure?.rate ?? 0) + (gauges?.heldByRate ?? 0) + queued + executing;
+};
+export const line = (record: CallRecord): CallRecordJson & { readonly status: CallStatus } => callRecordToJson(record);

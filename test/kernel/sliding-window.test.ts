@@ -82,7 +82,7 @@ describe('SlidingWindow', () => {
           }
         }
       }),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     );
   });
 
@@ -112,7 +112,7 @@ describe('SlidingWindow', () => {
           expect(inWindow.reduce((sum, { cost }) => sum + cost, 0)).toBeLessThanOrEqual(CAPACITY + 1e-5);
         }
       }),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     );
   });
 
@@ -131,7 +131,7 @@ describe('SlidingWindow', () => {
         expect(window.canPay(cost, when)).toBe(true);
         expect(window.payableAt(cost, when)).toBe(when);
       }),
-      { numRuns: 1000 },
+      { numRuns: 500 },
     );
   });
 
@@ -323,7 +323,7 @@ describe('SlidingWindow', () => {
           }
           expect([window.level(clock + MINUTE_MS), window.canPay(CAPACITY, clock + MINUTE_MS)]).toEqual([CAPACITY, true]);
         }),
-        { numRuns: 2000 },
+        { numRuns: 500 },
       );
     });
   });

@@ -23,13 +23,14 @@ const create = (options: Readonly<Record<string, unknown>>): unknown => {
 };
 
 /** The same for an HTTP client. */
-const overHttp = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { baseUrl: 'http://127.0.0.1/v1' } }));
+const overHttp = (...rows: readonly MisuseRow[]): MisuseRow[] =>
+  rows.map((row) => ({ ...row, besides: { baseUrl: 'http://127.0.0.1/v1' } }));
 /** The same beside a shared limiter. */
 const shared = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { limiter: createLimiter() } }));
 
 export const rows: MisuseTable = {
   operator: 'createModelCaller',
-  create: create as (options: never) => unknown,
+  create: create,
   calls: {
     'call.call options': (value) => caller().call('a', value),
     'ModelCallOptions.lanes': (value) => caller().call('a', { lanes: value } as never),
@@ -49,7 +50,11 @@ export const rows: MisuseTable = {
     ...badly('stream', 'a function', null, 'fetch', {}),
     ...badly('model', 'a non-empty string', '', 5, null, {}),
     ...badly('baseUrl', 'an http(s) URL such as `https://host/v1`', 5, null, '', 'localhost:11434', 'ftp://host'),
-    ...overHttp(...badly('apiKey', 'a string', 5, null, {}), ...badly('headers', 'an object', null, 'x'), ...badly('fetch', 'a function', null, {})),
+    ...overHttp(
+      ...badly('apiKey', 'a string', 5, null, {}),
+      ...badly('headers', 'an object', null, 'x'),
+      ...badly('fetch', 'a function', null, {}),
+    ),
     ...overHttp(...badly('call', `absent (known options: ${rules}, baseUrl, model, apiKey, headers, fetch)`, call)),
     ...badly('apiKey', `absent (known options: ${rules}, call, stream, model)`, 'key'),
     ...badly('maxRetry', `absent (known options: ${rules}, call, stream, model)`, 2),
@@ -61,8 +66,14 @@ export const rows: MisuseTable = {
     ...badly('lanes', 'a list of at least one lane', [], {}, 'P0', null),
     ...badly('lanes[0]', 'an object', null, 'P0', 5),
     ...badly('lanes[0].floor', 'a number from 0 to 1', -0.1, 1.5, NaN, '0.1', null),
-    ...shared(...badly('concurrency', 'absent when a `limiter` is given', 4), ...badly('requestsPerMinute', 'absent when a `limiter` is given', 4)),
-    ...shared(...badly('tokensPerMinute', 'absent when a `limiter` is given', 4), ...badly('maxQueued', 'absent when a `limiter` is given', 4)),
+    ...shared(
+      ...badly('concurrency', 'absent when a `limiter` is given', 4),
+      ...badly('requestsPerMinute', 'absent when a `limiter` is given', 4),
+    ),
+    ...shared(
+      ...badly('tokensPerMinute', 'absent when a `limiter` is given', 4),
+      ...badly('maxQueued', 'absent when a `limiter` is given', 4),
+    ),
     ...shared(...badly('lanes', 'absent when a `limiter` is given', [{ name: 'P0' }])),
     ...badly('estimateTokens', 'a function', 5, null, {}),
     ...badly('usage', 'a function', 5, null, {}),

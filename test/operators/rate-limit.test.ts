@@ -335,6 +335,24 @@ describe('the place in the queue', () => {
     });
   });
 
+  it('is granted to nobody when the stream is left by somebody who is served and gone just before it', () => {
+    virtualTime(({ advance }) => {
+      const { limiter, lease } = full();
+      const stream = limited(limiter);
+      limiter.acquire().subscribe((other) => {
+        stream.subscription.unsubscribe();
+        other.release();
+      });
+      lease.release('cancelled');
+      let released = 0;
+      limiter.onRelease(() => released++);
+      stream.send(1);
+      expect([released, stream.seen]).toEqual([1, []]);
+      expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+      advance(1);
+    });
+  });
+
   it('is behind those who wait already, and granted in the same call when they are served and gone', () => {
     virtualTime(({ advance }) => {
       const { limiter, lease } = full();

@@ -14,6 +14,7 @@ beforeAll(async () => {
   const contents = [
     ...['create-batcher', 'create-intake', 'create-limiter'].map((name) => `export * from './operators/${name}.js';`),
     "export * from './src/pipelines/create-embedder.js';",
+    "export * from './src/pipelines/create-model-caller.js';",
     "export * from './src/pipelines/create-tool-runner.js';",
   ].join('\n');
   await build({
@@ -39,13 +40,14 @@ const HANDLES = `
   const embedder = createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch, window: { kind: 'fixed', ms: 600 } });
   const echo = { name: 'echo', description: 'Echo.', parameters: { safeParse: (data) => ({ success: true, data }) }, execute: async (input) => input };
   const runner = createToolRunner({ tools: [echo] });
+  const models = createModelCaller({ call: async (text) => text, attemptTimeoutMs: 60_000, deadlineMs: 60_000 });
   const say = (what) => () => console.log(what);
 `;
 
 /** Runs a program to its end; answers what it printed, and how long it lived after its last line had run. */
 async function run(program: string): Promise<{ readonly said: string[]; readonly livedMs: number }> {
   const source = `
-    import { createBatcher, createEmbedder, createIntake, createLimiter, createToolRunner } from ${JSON.stringify(bundle)};
+    import { createBatcher, createEmbedder, createIntake, createLimiter, createModelCaller, createToolRunner } from ${JSON.stringify(bundle)};
     ${HANDLES}
     ${program}
     const startedAt = performance.now();
@@ -63,7 +65,7 @@ describe('a process', () => {
     ['idle handles', ''],
     [
       'handles that listen to a signal',
-      'for (const each of [batcher, limiter, intake, embedder, runner]) each.shutdownOn(new AbortController().signal, { timeoutMs: 60_000 });',
+      'for (const each of [batcher, limiter, intake, embedder, runner, models]) each.shutdownOn(new AbortController().signal, { timeoutMs: 60_000 });',
     ],
     ['a consumer of an intake nobody offers anything', 'void intake[Symbol.asyncIterator]().next().then(say("never"));'],
     [
@@ -73,13 +75,14 @@ describe('a process', () => {
       batcher.flush();
       void embedder.embedAsync('a', { lane: 'P0' });
       limiter.tryAcquire().release();
+      await models.callAsync('a', { lane: 'P0' });
       await runner.runAll([{ id: 'a', name: 'echo', input: 1 }]);
       await new Promise((resolve) => setTimeout(resolve, 50));`,
     ],
     [
       'handles that have drained with time to spare',
       `
-      await Promise.all([batcher, limiter, intake, embedder, runner].map((each) => each.drain({ timeoutMs: 60_000 })));`,
+      await Promise.all([batcher, limiter, intake, embedder, runner, models].map((each) => each.drain({ timeoutMs: 60_000 })));`,
     ],
     [
       'handles that were closed with work waiting',
@@ -88,7 +91,7 @@ describe('a process', () => {
       void embedder.embedAsync('a').catch(() => undefined);
       limiter.tryAcquire().release();
       void limiter.acquireAsync().catch(() => undefined);
-      for (const each of [batcher, limiter, intake, embedder, runner]) each.close();`,
+      for (const each of [batcher, limiter, intake, embedder, runner, models]) each.close();`,
     ],
   ])('with %s exits at once', async (_what, program) => {
     const { said, livedMs } = await run(program);

@@ -37,7 +37,11 @@ async function serve(answer: (response: ServerResponse, seen: Seen, times: numbe
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   open.push(() => {
     server.closeAllConnections();
-    return new Promise<void>((done) => server.close(() => { done(); }));
+    return new Promise<void>((done) =>
+      server.close(() => {
+        done();
+      }),
+    );
   });
   const { port } = server.address() as AddressInfo;
   return { baseUrl: `http://127.0.0.1:${port}/v1/`, calls, left: () => closed };
@@ -55,15 +59,27 @@ const completion = (content: string): ChatCompletion => ({
 });
 
 const json = (response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void => {
-  response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(typeof body === 'string' ? body : JSON.stringify(body));
+  response
+    .writeHead(status, { 'content-type': 'application/json', ...headers })
+    .end(typeof body === 'string' ? body : JSON.stringify(body));
 };
 
 const part = (content: string | undefined, more: object = {}): string =>
   `data: ${JSON.stringify({ choices: content === undefined ? [] : [{ index: 0, delta: { content } }], ...more })}\n\n`;
 
-function caller(baseUrl: string, options: Partial<ChatCallerOptions> = {}): { readonly models: ModelCaller<ChatRequest, ChatCompletion, ChatChunk>; readonly records: CallRecord[] } {
+function caller(
+  baseUrl: string,
+  options: Partial<ChatCallerOptions> = {},
+): { readonly models: ModelCaller<ChatRequest, ChatCompletion, ChatChunk>; readonly records: CallRecord[] } {
   const records: CallRecord[] = [];
-  const models = createModelCaller({ baseUrl, model: 'small', apiKey: 'key', retry: { initialMs: 1 }, onRecord: (record) => records.push(record), ...options });
+  const models = createModelCaller({
+    baseUrl,
+    model: 'small',
+    apiKey: 'key',
+    retry: { initialMs: 1 },
+    onRecord: (record) => records.push(record),
+    ...options,
+  });
   open.push(() => {
     models.close();
   });
@@ -71,8 +87,7 @@ function caller(baseUrl: string, options: Partial<ChatCallerOptions> = {}): { re
 }
 
 const hello = { messages: [{ role: 'user', content: 'hello' }] };
-const contents = (chunks: readonly ChatChunk[]): string =>
-  chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('');
+const contents = (chunks: readonly ChatChunk[]): string => chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('');
 
 describe('a chat over HTTP', () => {
   it('is sent with model and key, and answered with usage', async () => {
@@ -82,8 +97,12 @@ describe('a chat over HTTP', () => {
     const { models, records } = caller(baseUrl);
     const { choices } = await models.callAsync({ ...hello, temperature: 0 }, { lane: 'P0', name: 'greeting' });
     expect(choices[0]?.message.content).toBe('hi');
-    expect(calls).toEqual([{ url: '/v1/chat/completions', authorization: 'Bearer key', body: { model: 'small', ...hello, temperature: 0, stream: false } }]);
-    expect(records).toMatchObject([{ model: 'small', name: 'greeting', lane: 'P0', status: 'success', promptTokens: 11, completionTokens: 2 }]);
+    expect(calls).toEqual([
+      { url: '/v1/chat/completions', authorization: 'Bearer key', body: { model: 'small', ...hello, temperature: 0, stream: false } },
+    ]);
+    expect(records).toMatchObject([
+      { model: 'small', name: 'greeting', lane: 'P0', status: 'success', promptTokens: 11, completionTokens: 2 },
+    ]);
   });
 
   it('may be to another model, which the record names', async () => {
@@ -136,7 +155,10 @@ describe('a chat over HTTP', () => {
     expect(plain).toBeGreaterThan(0);
     expect(estimateChat({ ...hello, max_tokens: 100 })).toBe(plain + 100);
     expect(estimateChat({ ...hello, max_tokens: 100, max_completion_tokens: 50 })).toBe(plain + 50);
-    const parts = [{ type: 'text', text: 'hello' }, { type: 'image_url', image_url: { url: 'data:' } }];
+    const parts = [
+      { type: 'text', text: 'hello' },
+      { type: 'image_url', image_url: { url: 'data:' } },
+    ];
     expect(estimateChat({ messages: [{ role: 'user', content: parts }] })).toBe(plain);
     expect(estimateChat({ messages: [{ role: 'assistant', content: null }] })).toBe(4);
   });
@@ -202,7 +224,11 @@ describe('a streamed chat', () => {
       response.end(`${part('to ')}data: {"error":{"message":"the model is overloaded","type":"overloaded_error"}}\n\n`);
     });
     const { models } = caller(baseUrl);
-    await expect(lastValueFrom(models.stream(hello))).rejects.toMatchObject({ message: 'the model is overloaded', type: 'overloaded_error', status: undefined });
+    await expect(lastValueFrom(models.stream(hello))).rejects.toMatchObject({
+      message: 'the model is overloaded',
+      type: 'overloaded_error',
+      status: undefined,
+    });
   });
 });
 

@@ -364,7 +364,7 @@ describe('limits', () => {
     });
   });
 
-  it('do not grow the stack: 20,000 calls that take no time', () => {
+  it('do not grow the stack: 20,000 calls that take no time', { timeout: 60_000 }, () => {
     let count = 0;
     runner({ maxQueued: Infinity })
       .run(calls(20_000, 'echo'))
@@ -546,7 +546,7 @@ describe('giving up', () => {
     });
   });
 
-  it('costs a session signal one listener, however many calls wait on it', () => {
+  it('costs a session signal one listener, however many calls wait on it', { timeout: 60_000 }, () => {
     virtualTime(({ flush }) => {
       const { signal } = new AbortController();
       const added = vi.spyOn(signal, 'addEventListener');
@@ -680,6 +680,25 @@ describe('the guard', () => {
     expect((await run).results.map(said)).toEqual(['cancelled']);
     await settle();
     expect([signal?.aborted, execute.mock.calls.length, made.snapshot().executing]).toEqual([true, 0, 0]);
+  });
+
+  it('is not asked for calls that are given up together with the one in the slot', () => {
+    virtualTime(({ advance }) => {
+      const asked: string[] = [];
+      const guard = ({ id }: GuardedCall): Observable<never> => (asked.push(id), NEVER);
+      const made = runner({ guard, concurrency: 1 });
+      const stop = new AbortController();
+      for (const id of ['a', 'b']) made.run([{ id, name: 'echo', input: 0 }, ...calls(2, 'echo')], { signal: stop.signal }).subscribe();
+      stop.abort();
+      const left = made.run(calls(3, 'echo')).subscribe();
+      advance(1);
+      left.unsubscribe();
+      advance(1);
+      made.run(calls(3, 'echo')).subscribe();
+      advance(1);
+      made.close();
+      expect(asked).toEqual(['a', 'echo-0', 'echo-0']);
+    });
   });
 
   it('that never answers is waited for no longer than a call may take', () => {

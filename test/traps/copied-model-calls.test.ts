@@ -101,27 +101,31 @@ async function compare(call: (log: string[]) => Call, properties: readonly strin
 }
 
 /** Ends when its signal says so, as a client does. */
-const never = (log: string[]): Call => (property, signal) =>
-  new Promise((_, reject) => {
-    log.push(`${property} at ${Date.now()}`);
-    signal.addEventListener('abort', () => {
-      log.push(`${property} stopped at ${Date.now()}`);
-      reject(new DOMException('stopped', 'AbortError'));
+const never =
+  (log: string[]): Call =>
+  (property, signal) =>
+    new Promise((_, reject) => {
+      log.push(`${property} at ${Date.now()}`);
+      signal.addEventListener('abort', () => {
+        log.push(`${property} stopped at ${Date.now()}`);
+        reject(new DOMException('stopped', 'AbortError'));
+      });
     });
-  });
 
 describe('a model call for each property', () => {
   it('that fails for good lets the others run, and spend, to their end; here they are stopped, and the rest is never sent', async () => {
-    const call = (log: string[]): Call => async (property, signal) => {
-      if (property === 'p1') {
-        await sleep(50);
-        throw badRequest;
-      }
-      log.push(`${property} sent`);
-      signal.addEventListener('abort', () => log.push(`${property} stopped at ${Date.now()}`));
-      await sleep(1000);
-      return property;
-    };
+    const call =
+      (log: string[]): Call =>
+      async (property, signal) => {
+        if (property === 'p1') {
+          await sleep(50);
+          throw badRequest;
+        }
+        log.push(`${property} sent`);
+        signal.addEventListener('abort', () => log.push(`${property} stopped at ${Date.now()}`));
+        await sleep(1000);
+        return property;
+      };
     const { theirs, ours } = await compare(call, ['p0', 'p1', 'p2', 'p3', 'p4', 'p5'], 5000);
     expect(theirs).toEqual(['p0 sent', 'p2 sent', 'p3 sent', 'p4 sent', 'p5 sent', 'Error at 2000']);
     expect(ours).toEqual(['p0 sent', 'p2 sent', 'p3 sent', 'p0 stopped at 50', 'p2 stopped at 50', 'p3 stopped at 50', 'Error at 50']);
@@ -135,7 +139,11 @@ describe('a model call for each property', () => {
   });
 
   it('has a total time limit in the text only: eight of them take 40 s; here 30 s is 30 s', async () => {
-    const { theirs, ours } = await compare(never, numbers(8).map((i) => `p${i}`), 60_000);
+    const { theirs, ours } = await compare(
+      never,
+      numbers(8).map((i) => `p${i}`),
+      60_000,
+    );
     expect(theirs.at(-1)).toBe('Error at 40200');
     expect(ours.at(-1)).toBe('DeadlineError at 30000');
     expect(ours.filter((line) => line.endsWith('stopped at 30000'))).not.toEqual([]);

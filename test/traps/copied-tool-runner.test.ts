@@ -240,7 +240,7 @@ describe('a class that counts running calls', () => {
   it('lets any number of calls wait; the runner has a bound', () =>
     demand(theirs, ours, async (run) => {
       const { waiting } = run(
-        numbers(5000).map(() => () => new Promise<string>(() => undefined)),
+        numbers(1500).map(() => () => new Promise<string>(() => undefined)),
         1,
       );
       await Promise.resolve();

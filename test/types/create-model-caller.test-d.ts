@@ -22,7 +22,7 @@ describe('createModelCaller', () => {
     expectTypeOf(models.call({ text: 'a' })).toEqualTypeOf<Observable<{ answer: number }>>();
     expectTypeOf(models.callAsync({ text: 'a' }, { lane: 'P0' })).toEqualTypeOf<Promise<{ answer: number }>>();
     // @ts-expect-error -- no question
-    models.call('a');
+    void models.call('a');
     expectTypeOf(models).toExtend<Handle>();
     expectTypeOf(models.drain()).toEqualTypeOf<Promise<Drained>>();
     expectTypeOf(models.events).toEqualTypeOf<Observable<FlowEvent>>();
@@ -71,6 +71,8 @@ describe('createMetrics', () => {
     expectTypeOf(metrics.record).toEqualTypeOf<(record: CallRecord) => void>();
     expectTypeOf(metrics.metrics$).toEqualTypeOf<Observable<MetricsSnapshot>>();
     expectTypeOf(metrics.observe('models', createModelCaller({ call }))).toEqualTypeOf<() => void>();
-    expectTypeOf(metrics.snapshot().calls.byCode).toEqualTypeOf<Readonly<Record<string, { readonly count: number; readonly rate: number }>>>();
+    expectTypeOf(metrics.snapshot().calls.byCode).toEqualTypeOf<
+      Readonly<Record<string, { readonly count: number; readonly rate: number }>>
+    >();
   });
 });

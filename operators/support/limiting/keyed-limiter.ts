@@ -3,9 +3,26 @@ import { defer } from 'rxjs';
 import { FlowConfigError, OverflowError } from '../errors.js';
 import { count } from '../options.js';
 import type { Drained, DrainOptions } from '../types.js';
-import type { FlowLimiter } from './limiter.js';
 import { checkObject, NAME } from './limiter-options.js';
-import type { ChildLimiterOptions, KeyedJob, KeyedLimiter, KeyedLimiterOptions, Lease, LeaseContext, LimiterJob } from './limiter-types.js';
+import type {
+  ChildLimiterOptions,
+  KeyedJob,
+  KeyedLimiter,
+  KeyedLimiterOptions,
+  Lease,
+  LeaseContext,
+  Limiter,
+  LimiterJob,
+} from './limiter-types.js';
+
+/** What a limiter of one key can do beside what everybody may ask of it. */
+interface KeyLimiter extends Limiter {
+  child(options?: ChildLimiterOptions): KeyLimiter;
+  /** @throws FlowConfigError or LaneUnknownError for a job that nobody could do. */
+  check(job: LimiterJob): void;
+  /** Whether everything is as it was in the beginning. */
+  readonly isIdle: boolean;
+}
 
 /** Idle keys are not looked for before there are so many: a search costs more than they do. */
 const FEW = 64;
@@ -13,16 +30,16 @@ const FEW = 64;
 /** A child of one limiter for each key. */
 export class FlowKeyedLimiter implements KeyedLimiter {
   /** Without limits: the keys share nothing but their end, and the limiter above. */
-  readonly #root: FlowLimiter;
+  readonly #root: KeyLimiter;
   readonly #options: ChildLimiterOptions;
   readonly #maxKeys: number;
-  readonly #limiters = new Map<unknown, FlowLimiter>();
+  readonly #limiters = new Map<unknown, KeyLimiter>();
   /** Keys whose limiter was handed out. */
   readonly #kept = new Set<unknown>();
   /** With so many keys, idle ones are looked for again. */
   #sweepAt = FEW;
 
-  constructor(parent: FlowLimiter, options: KeyedLimiterOptions) {
+  constructor(parent: KeyLimiter, options: KeyedLimiterOptions) {
     const { maxKeys = 10_000, ...limits } = checkObject(options);
     this.#maxKeys = count(NAME, 'maxKeys', maxKeys);
     this.#options = limits;
@@ -36,7 +53,7 @@ export class FlowKeyedLimiter implements KeyedLimiter {
     return this.#limiters.size;
   }
 
-  of(key: unknown): FlowLimiter {
+  of(key: unknown): KeyLimiter {
     const limiter = this.#find(key);
     this.#kept.add(key);
     return limiter;
@@ -84,7 +101,7 @@ export class FlowKeyedLimiter implements KeyedLimiter {
     await this.drain();
   }
 
-  #find(key: unknown): FlowLimiter {
+  #find(key: unknown): KeyLimiter {
     const known = this.#limiters.get(key);
     if (known) return known;
     if (this.#limiters.size >= Math.min(this.#sweepAt, this.#maxKeys)) this.#sweep();

@@ -7,7 +7,6 @@ import { listener } from '../events.js';
 import { LaneTable, overflow as overflowOption } from '../lanes.js';
 import { asGiven, checked, count, countFromZero, durationMs, flag, known, positive, ratio, required, words } from '../options.js';
 import { checkedCost } from './cost.js';
-import type { LimiterLease } from './limiter-lease.js';
 import type { ChildLimiterOptions, Cost, LimiterJob, LimiterLimits, LimiterOptions, ObserveOptions } from './limiter-types.js';
 
 export const LIMITER_DEFAULTS = {
@@ -163,7 +162,7 @@ export function checkObserved(options: ObserveOptions): void {
 export function checkJob(job: LimiterJob): void {
   known(NAME, job, JOB, 'job');
   if (job.signal !== undefined) requiredSignal(NAME, 'signal', job.signal);
-  if (job.holder !== undefined && typeof (job.holder as Partial<LimiterLease> | null)?.of !== 'function')
+  if (job.holder !== undefined && typeof (job.holder as { readonly of?: unknown } | null)?.of !== 'function')
     throw new FlowConfigError(NAME, 'holder', 'a lease of a limiter', job.holder);
 }
 

@@ -124,7 +124,7 @@ export class LimiterPump implements Lessor, Parent, Child {
   snapshot(): LimiterSnapshot {
     const now = this.#read();
     const queued = this.#room.size;
-    const heldBySlot = this.#executing < this.#limits.concurrency ? 0 : this.#payable(now);
+    const heldBySlot = this.#heldBySlot(now);
     return {
       concurrency: this.#limits.concurrency,
       executing: this.#executing,
@@ -139,10 +139,22 @@ export class LimiterPump implements Lessor, Parent, Child {
     };
   }
 
-  /** How many would go at once if there were slots. */
-  #payable(now: number): number {
-    if (!this.#rates.isTimed) return this.#room.size;
-    return this.#rates.pausedForMs(now) > 0 ? 0 : this.#room.payable(this.#rates.requestsLeft(now), this.#rates.tokensLeft(now));
+  /** How many would go at once if there were slots, here and above. */
+  #heldBySlot(now: number): number {
+    const { isFull, requests, tokens } = this.roomAt(now);
+    return isFull ? this.#room.payable(requests, tokens) : 0;
+  }
+
+  /** What is left for one more, here and above. */
+  roomAt(now: number): { readonly isFull: boolean; readonly requests: number; readonly tokens: number } {
+    const above = this.#parent?.roomAt(this.#parent.#read()) ?? { isFull: false, requests: Infinity, tokens: Infinity };
+    const isPaused = this.#rates.pausedForMs(now) > 0;
+    return {
+      isFull: above.isFull || this.#executing >= this.#limits.concurrency,
+      // Nobody goes in a pause, whatever it costs.
+      requests: isPaused ? -Infinity : Math.min(above.requests, this.#rates.requestsLeft(now)),
+      tokens: Math.min(above.tokens, this.#rates.tokensLeft(now)),
+    };
   }
 
   /** A lease at once, or none. */

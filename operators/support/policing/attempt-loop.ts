@@ -189,7 +189,6 @@ export class AttemptLoop<R> {
   #goOn(error: unknown, verdict: Verdict): void {
     const { operator, lane, random, retry, onEvent, load } = this.#rules;
     this.failure = error;
-    this.#alarm.clear();
     this.#endRetry();
     if (retry === undefined || !this.#mayRetry(verdict, retry)) {
       this.#to.error(error);

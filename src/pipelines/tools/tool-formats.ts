@@ -13,8 +13,8 @@ export interface OpenAIToolCall {
  * ```ts
  * import { fromOpenAI } from 'sluice';
  *
- * fromOpenAI([{ id: 'call_1', function: { name: 'read', arguments: '{"path":"a.md"}' } }]);
- * // => [{ id: 'call_1', name: 'read', input: { path: 'a.md' } }]
+ * const [call] = fromOpenAI([{ id: 'call_1', function: { name: 'read', arguments: '{"path":"a.md"}' } }]);
+ * call; // => { id: 'call_1', name: 'read', input: { path: 'a.md' } }
  * ```
  */
 export function fromOpenAI(calls: readonly OpenAIToolCall[]): ToolCall[] {

@@ -44,7 +44,7 @@ export interface ToolDefaults {
   readonly abortGraceMs: number;
 }
 
-const TOOL_OPTIONS = [
+const TOOL_OPTIONS: readonly string[] = [
   ...['name', 'description', 'parameters', 'execute', 'format', 'concurrency', 'timeoutMs'],
   ...['readOnly', 'idempotent', 'retry', 'runsTools'],
 ];

@@ -1,0 +1,289 @@
+import type { OperatorFunction, Subscription } from 'rxjs';
+import { defer, from, map, Observable, Subject, toArray } from 'rxjs';
+import { adaptiveLimit } from '../../../operators/adaptive-limit.js';
+import { createLimiter } from '../../../operators/create-limiter.js';
+import { onAbort } from '../../../operators/support/abort.js';
+import { Alarm } from '../../../operators/support/alarm.js';
+import { connect } from '../../../operators/support/connect.js';
+import { DeadlineError } from '../../../operators/support/errors.js';
+import type { FlowEvent, FlowSink } from '../../../operators/support/events.js';
+import { DEFAULT_LANE } from '../../../operators/support/lanes.js';
+import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
+import { Shutdown } from '../../../operators/support/shutdown.js';
+import { SignalGroups } from '../../../operators/support/signal-groups.js';
+import type { Drained, DrainOptions } from '../../../operators/support/types.js';
+import { checkedCall, checkedCalls, readOptions, runOptions } from './runner-options.js';
+import type { RunToolsOptions, ToolLoad, ToolRunner, ToolRunnerOptions, ToolRunnerSnapshot } from './runner-types.js';
+import type { Phase, ToolJob } from './tool-job.js';
+import { runOf } from './tool-results.js';
+import type { SessionHost, SessionKind } from './tool-session.js';
+import { ToolSession } from './tool-session.js';
+import type { RunnerConfig, ToolSetup } from './tool-setup.js';
+import { NAME, toolSetups } from './tool-setup.js';
+import type { Tool, ToolCall, ToolResult, ToolRun } from './tool-types.js';
+
+const NO_OPTIONS: RunToolsOptions = {};
+const FROM_OUTSIDE: SessionKind = { inside: false, reusesIds: false };
+const FROM_STREAM: SessionKind = { inside: false, reusesIds: true };
+const FROM_INSIDE: SessionKind = { inside: true, reusesIds: false };
+
+/** The calls of all requests, the limits they share, and the end of all. */
+export class FlowToolRunner implements ToolRunner, SessionHost {
+  readonly tools: readonly Tool[];
+  readonly setups: ReadonlyMap<string, ToolSetup>;
+  readonly config: RunnerConfig;
+  readonly events: Observable<FlowEvent>;
+  readonly counts: Record<Phase, number> = { idle: 0, queued: 0, asking: 0, executing: 0, backingOff: 0, over: 0 };
+  retrying = 0;
+  readonly #events = new Subject<FlowEvent>();
+  readonly #clock: Alarm;
+  readonly #limiter: Limiter;
+  readonly #ownsLimiter: boolean;
+  readonly #adapting: Subscription | undefined;
+  readonly #shutdown: Shutdown;
+  readonly #open = new Set<ToolJob>();
+  /** What ends requests, by their signals. */
+  readonly #signals = new SignalGroups<() => void>(({ members }) => {
+    this.together(() => {
+      for (const stop of members) stop();
+    });
+  });
+  /** What frees the slots of calls that are being given up together. */
+  #freed: (() => void)[] | undefined;
+  #isGivingUp = false;
+  #ids = 0;
+
+  constructor(options: ToolRunnerOptions) {
+    const { tools, perTool, limiter, adaptive, onEvent, retry, abortGraceMs, concurrency, ...config } = readOptions(options);
+    const { scheduler, classify, timeoutMs } = config;
+    this.#clock = new Alarm(scheduler, () => undefined);
+    this.events = this.#events.asObservable();
+    const tell = (event: FlowEvent): void => {
+      onEvent?.(event);
+      this.#events.next(event);
+    };
+    this.config = { ...config, tell };
+    this.#ownsLimiter = limiter === undefined;
+    this.#limiter = limiter ?? createLimiter({ concurrency, abortGraceMs, scheduler, onEvent: onlyChanges(tell) });
+    this.setups = toolSetups(tools, { perTool, timeoutMs, retry, abortGraceMs, limiter: this.#limiter });
+    this.#adapting = adaptive && adaptiveLimit(this.#limiter, { classify, ...adaptive });
+    this.tools = [...tools];
+    this.#shutdown = new Shutdown({
+      operator: NAME,
+      scheduler,
+      stop: () => {
+        this.checkDrained();
+      },
+      abort: (error) => {
+        this.#isGivingUp = true;
+        this.together(() => {
+          for (const job of [...this.#open]) job.cancel({ code: 'closed', message: 'the runner was closed' }, error);
+        });
+        this.checkDrained();
+      },
+    });
+  }
+
+  run(calls: readonly ToolCall[], options: RunToolsOptions = NO_OPTIONS): Observable<ToolResult> {
+    return this.#results(from(checkedCalls(calls)), options, FROM_OUTSIDE);
+  }
+
+  runAll(calls: readonly ToolCall[], options: RunToolsOptions = NO_OPTIONS): Promise<ToolRun> {
+    const run = this.#together(this.run(calls, options));
+    return new Promise((resolve, reject) => {
+      run.subscribe({ next: resolve, error: reject });
+    });
+  }
+
+  mapCalls(options: RunToolsOptions = NO_OPTIONS): OperatorFunction<ToolCall, ToolResult> {
+    runOptions(options);
+    return (source) => this.#results(source.pipe(map((call) => checkedCall(call, 'call'))), options, FROM_STREAM);
+  }
+
+  snapshot(): ToolRunnerSnapshot {
+    const { executing, concurrency } = this.#limiter.snapshot();
+    const tools: Record<string, ToolLoad> = {};
+    const all = { queued: 0, heldByRate: 0, heldBySlot: 0, executing: 0 };
+    for (const [name, { limiter }] of this.setups) {
+      if (limiter === undefined) continue;
+      const load = loadOf(limiter, executing >= concurrency);
+      tools[name] = load;
+      all.queued += load.queued;
+      all.heldByRate += load.heldByRate;
+      all.heldBySlot += load.heldBySlot;
+      all.executing += load.executing;
+    }
+    return { open: this.#open.size, backingOff: this.counts.backingOff, ...all, tools };
+  }
+
+  drain(options?: DrainOptions): Promise<Drained> {
+    return this.#shutdown.drain(options);
+  }
+
+  close(): void {
+    this.#shutdown.close();
+  }
+
+  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
+    this.#shutdown.on(signal, options);
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.drain();
+  }
+
+  // ---- what calls need of it ----------------------------------------------------------------------------------------
+
+  now(): number {
+    return this.#clock.now();
+  }
+
+  nextId(): string {
+    return String(this.#ids++);
+  }
+
+  takes(inside: boolean): boolean {
+    return inside ? !this.#isGivingUp : !this.#shutdown.isClosed;
+  }
+
+  opened(job: ToolJob): void {
+    this.#open.add(job);
+  }
+
+  ended(job: ToolJob, result: ToolResult | undefined): void {
+    this.#open.delete(job);
+    if (result === undefined) return;
+    this.#tellSettled(result, result.name);
+    // What its own caller gave up is in none of the numbers.
+    if (this.#isGivingUp) this.#shutdown.count(job.attempts > 0 ? 'aborted' : 'dropped');
+    else if (!result.is_error || result.error.code !== 'cancelled') this.#shutdown.count('done');
+  }
+
+  together(giveUp: () => void): void {
+    if (this.#freed) {
+      giveUp();
+      return;
+    }
+    const freed: (() => void)[] = [];
+    this.#freed = freed;
+    try {
+      giveUp();
+    } finally {
+      this.#freed = undefined;
+      for (const release of freed) release();
+    }
+  }
+
+  free(release: () => void): void {
+    if (this.#freed) this.#freed.push(release);
+    else release();
+  }
+
+  turnedAway(result: ToolResult): void {
+    this.#tellSettled(result, this.setups.has(result.name) ? result.name : DEFAULT_LANE);
+  }
+
+  checkDrained(): void {
+    if (!this.#shutdown.isClosed || this.#open.size > 0 || !this.#shutdown.finish()) return;
+    for (const { limiter } of this.setups.values()) limiter?.close();
+    this.#adapting?.unsubscribe();
+    if (this.#ownsLimiter) this.#limiter.close();
+    this.config.tell({ type: 'drained', operator: NAME });
+    this.#events.complete();
+  }
+
+  readonly runInside = (calls: readonly ToolCall[], signal: AbortSignal): Observable<ToolRun> =>
+    this.#together(this.#results(from(checkedCalls(calls)), NO_OPTIONS, FROM_INSIDE, signal));
+
+  #tellSettled({ is_error, attempts, durationMs: totalMs }: ToolResult, lane: string): void {
+    const outcome = is_error ? 'rejected' : 'fulfilled';
+    this.config.tell({ type: 'settled', operator: NAME, lane, outcome, attempts, totalMs });
+  }
+
+  /** Makes the calls of a source. With `lifeline` its abort is an error, and not the result of every call. */
+  #results(source: Observable<ToolCall>, options: RunToolsOptions, kind: SessionKind, lifeline?: AbortSignal): Observable<ToolResult> {
+    const { signal, totalTimeoutMs } = runOptions(options);
+    return new Observable((subscriber) => {
+      let hasAll = false;
+      const session = new ToolSession(this, kind, (result) => {
+        subscriber.next(result);
+        if (hasAll && session.size === 0) subscriber.complete();
+      });
+      const alarm = new Alarm(this.config.scheduler, () => {
+        const error = new DeadlineError(NAME, totalTimeoutMs, totalTimeoutMs);
+        session.end({ code: 'timeout', message: `not over within the ${String(totalTimeoutMs)} ms for all calls` }, error);
+      });
+      subscriber.add(() => {
+        alarm.clear();
+        session.leave();
+      });
+      if (signal) {
+        subscriber.add(
+          this.#whenAborted(signal, () => {
+            session.end({ code: 'cancelled', message: 'the call was cancelled' }, signal.reason);
+          }),
+        );
+      }
+      if (lifeline) {
+        subscriber.add(
+          onAbort(lifeline, () => {
+            subscriber.error(lifeline.reason);
+          }),
+        );
+      }
+      if (totalTimeoutMs !== Infinity) alarm.set(alarm.now() + totalTimeoutMs);
+      connect(source, subscriber, {
+        next: (call) => {
+          session.accept(call);
+        },
+        complete: () => {
+          hasAll = true;
+          if (session.size === 0) subscriber.complete();
+        },
+      });
+    });
+  }
+
+  /** All results in the order of their calls, when the last is there. */
+  #together(results: Observable<ToolResult>): Observable<ToolRun> {
+    return defer(() => {
+      const startedAt = this.now();
+      return results.pipe(
+        toArray(),
+        map((all) => runOf(all.sort(byIndex), this.now() - startedAt)),
+      );
+    });
+  }
+
+  /** One listener serves all requests of a signal. */
+  #whenAborted(signal: AbortSignal, stop: () => void): () => void {
+    if (signal.aborted) {
+      stop();
+      return () => undefined;
+    }
+    const group = this.#signals.of(signal);
+    group.add(stop);
+    return () => {
+      group.remove(stop);
+    };
+  }
+}
+
+/** What of a tool waits while it has room itself waits for a slot of all, unless it is paused. */
+function loadOf(limiter: Limiter, isFull: boolean): ToolLoad {
+  const { queued, heldBySlot: ownSlot, executing, concurrency, pausedForMs } = limiter.snapshot();
+  const heldBySlot = isFull && executing < concurrency && pausedForMs === 0 ? queued : ownSlot;
+  return { queued, heldByRate: queued - heldBySlot, heldBySlot, executing };
+}
+
+/** Of what the runner's own limiter says; the rest the runner says itself. */
+function onlyChanges(tell: FlowSink): FlowSink {
+  return (event) => {
+    if (event.type === 'limitChanged') tell(event);
+  };
+}
+
+function byIndex(a: ToolResult, b: ToolResult): number {
+  return a.index - b.index;
+}

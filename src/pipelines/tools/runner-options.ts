@@ -1,0 +1,92 @@
+import { classifyError } from '../../../operators/classify-error.js';
+import { requiredSignal } from '../../../operators/support/abort.js';
+import { schedulerOption } from '../../../operators/support/alarm.js';
+import { FlowConfigError } from '../../../operators/support/errors.js';
+import { listener } from '../../../operators/support/events.js';
+import { laneOption, limiterOption } from '../../../operators/support/limiting/limiter-option.js';
+import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
+import {
+  asGiven,
+  callback,
+  checked,
+  count,
+  countFromZero,
+  durationMs,
+  known,
+  orDefault,
+  positive,
+  required,
+} from '../../../operators/support/options.js';
+import type { RunToolsOptions, ToolRunnerOptions } from './runner-types.js';
+import { NAME } from './tool-setup.js';
+import type { ToolCall } from './tool-types.js';
+
+export const TOOL_RUNNER_DEFAULTS = {
+  concurrency: 5,
+  timeoutMs: 30_000,
+  maxQueued: 1000,
+  maxResultChars: Infinity,
+  abortGraceMs: 1000,
+} as const;
+
+const RUN_OPTIONS = ['signal', 'totalTimeoutMs'] as const;
+export function runOptions(options: RunToolsOptions) {
+  known(NAME, options, RUN_OPTIONS, 'run options');
+  const { signal } = options;
+  if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
+  return { signal, totalTimeoutMs: durationMs(NAME, 'totalTimeoutMs', orDefault(options.totalTimeoutMs, Infinity)) };
+}
+
+export function checkedCalls(calls: readonly ToolCall[]): readonly ToolCall[] {
+  if (!Array.isArray(calls)) throw new FlowConfigError(NAME, 'calls', 'an array', calls);
+  return (calls as readonly ToolCall[]).map((call, i) => checkedCall(call, `calls[${String(i)}]`));
+}
+
+/** A copy, so that nobody exchanges the call of a tool for that of another. Without an id and a name there is nobody to answer. */
+export function checkedCall(call: ToolCall, at: string): ToolCall {
+  const { id, name, input } = Object(call) as Partial<ToolCall>;
+  if (typeof id !== 'string' || id === '') throw new FlowConfigError(NAME, `${at}.id`, 'a non-empty string', id);
+  if (typeof name !== 'string') throw new FlowConfigError(NAME, `${at}.name`, 'a string', name);
+  return { id, name, input };
+}
+
+export function readOptions(options: ToolRunnerOptions) {
+  const { limiter, concurrency, adaptive } = Object(options) as ToolRunnerOptions;
+  const defaults = { ...TOOL_RUNNER_DEFAULTS, perTool: {}, classify: classifyError, random: Math.random };
+  const given = checked(NAME, options, defaults, {
+    tools: asGiven,
+    concurrency: count,
+    adaptive: asGiven,
+    limiter: (operator, _option, value: Limiter | undefined) => limiterOption(operator, value, concurrency),
+    lane: asGiven,
+    perTool: limitsByName,
+    guard: callback,
+    timeoutMs: positive,
+    retry: asGiven,
+    classify: required,
+    maxQueued: countFromZero,
+    maxResultChars: count,
+    abortGraceMs: durationMs,
+    onEvent: listener,
+    scheduler: schedulerOption,
+    random: required,
+  });
+  if (adaptive !== undefined && limiter !== undefined)
+    throw new FlowConfigError(
+      NAME,
+      'adaptive',
+      'absent when a `limiter` is given: call `adaptiveLimit(limiter)` where it is made',
+      adaptive,
+    );
+  if (adaptive !== undefined && concurrency !== undefined)
+    throw new FlowConfigError(NAME, 'concurrency', 'absent when `adaptive` is given', concurrency);
+  if (given.lane !== undefined && limiter === undefined) throw new FlowConfigError(NAME, 'lane', 'absent without a `limiter`', given.lane);
+  laneOption(NAME, given.lane, limiter);
+  return given;
+}
+
+function limitsByName(operator: string, option: string, limits: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
+  if (Object.prototype.toString.call(limits) !== '[object Object]') throw new FlowConfigError(operator, option, 'an object', limits);
+  for (const [name, limit] of Object.entries(limits)) count(operator, `${option}.${name}`, limit);
+  return limits;
+}

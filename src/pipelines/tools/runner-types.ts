@@ -1,0 +1,95 @@
+import type { Observable, OperatorFunction, SchedulerLike } from 'rxjs';
+import type { AdaptiveLimitOptions } from '../../../operators/adaptive-limit.js';
+import type { FlowEvent, FlowSink } from '../../../operators/support/events.js';
+import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
+import type { RetryOptions } from '../../../operators/support/retry.js';
+import type { Classify, Handle } from '../../../operators/support/types.js';
+import type { Tool, ToolCall, ToolGuard, ToolResult, ToolRun } from './tool-types.js';
+
+export interface ToolRunnerOptions {
+  /** What a model may call. */
+  readonly tools: readonly Tool[];
+  /** Most calls at a time, over all tools. Not together with `limiter` or `adaptive`. @defaultValue 5 */
+  readonly concurrency?: number;
+  /**
+   * Finds out how many calls at a time go well, in place of a fixed `concurrency`: what `adaptiveLimit` takes. Not together with `limiter`.
+   * @defaultValue none
+   */
+  readonly adaptive?: AdaptiveLimitOptions;
+  /** A limiter shared with others, in place of `concurrency`: every attempt takes one request and one slot of it. */
+  readonly limiter?: Limiter;
+  /** Lane of that limiter. @defaultValue its last one */
+  readonly lane?: string;
+  /** Most calls of a tool at a time, by its name; goes before what the tool itself says. A full tool never blocks another. @defaultValue none */
+  readonly perTool?: Readonly<Record<string, number>>;
+  /**
+   * Asked before every attempt, with its slot in hand: true lets it go, everything else refuses it, and a refusal is never tried again. It sees
+   * the checked, frozen arguments the tool gets. @defaultValue none: every call goes
+   */
+  readonly guard?: ToolGuard;
+  /** Longest attempt of a call, from its slot to its result, the guard included, in ms; its signal aborts. @defaultValue 30000 */
+  readonly timeoutMs?: number;
+  /** How calls of tools that are `idempotent` or `readOnly` are tried again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter */
+  readonly retry?: RetryOptions | false;
+  /** Tells failures that may pass from others. @defaultValue `classifyError` */
+  readonly classify?: Classify;
+  /** Most calls waiting for a slot; one more has the error `queue_full`. 0 = what cannot start at once. @defaultValue 1000 */
+  readonly maxQueued?: number;
+  /** Longest `content` of a result; the `value` is kept whole. @defaultValue Infinity */
+  readonly maxResultChars?: number;
+  /** How long a tool that was given up, and cannot be stopped, keeps its slot, in ms. @defaultValue 1000 */
+  readonly abortGraceMs?: number;
+  readonly onEvent?: FlowSink;
+  /** Clock and timers. @defaultValue `asyncScheduler` */
+  readonly scheduler?: SchedulerLike;
+  /** Source of jitter, 0 to 1. @defaultValue `Math.random` */
+  readonly random?: () => number;
+}
+
+/** How some calls are to be made. */
+export interface RunToolsOptions {
+  /** Gives up what is not over when it aborts: those calls have the error `cancelled`. */
+  readonly signal?: AbortSignal;
+  /** Longest time for all of them, waiting included, in ms; what is not over then has the error `timeout`. @defaultValue Infinity */
+  readonly totalTimeoutMs?: number;
+}
+
+/** Calls of one tool at one moment. */
+export interface ToolLoad {
+  /** Waiting for a slot or for the rate. */
+  readonly queued: number;
+  /** Of those: waiting for requests per minute of a shared limiter, or for a pause the other side asked for. */
+  readonly heldByRate: number;
+  /** Of those: waiting for a slot. */
+  readonly heldBySlot: number;
+  /** Holding a slot: under way, or given up and not over. */
+  readonly executing: number;
+}
+
+export interface ToolRunnerSnapshot extends ToolLoad {
+  /** Accepted and not over, whatever they are doing. */
+  readonly open: number;
+  /** Of those: waiting to be tried again; they hold no slot. */
+  readonly backingOff: number;
+  /** The same numbers for each tool that takes slots. */
+  readonly tools: Readonly<Record<string, ToolLoad>>;
+}
+
+export interface ToolRunner extends Handle {
+  /**
+   * Makes the calls and emits each result when it is there; completes when all are. Every call gets exactly one result, failures included: it
+   * never errors. Unsubscribing gives up the rest for nobody.
+   *
+   * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `calls` is no list of calls, or an option is unknown or out of range
+   */
+  run(calls: readonly ToolCall[], options?: RunToolsOptions): Observable<ToolResult>;
+  /** The same as a promise of all results in the order of the calls, and of their summary. Never rejects. */
+  runAll(calls: readonly ToolCall[], options?: RunToolsOptions): Promise<ToolRun>;
+  /** The same as an operator, for calls that come as a stream; errors when its source does, or when something in it is no call. */
+  mapCalls(options?: RunToolsOptions): OperatorFunction<ToolCall, ToolResult>;
+  /** What a model may call: make its tool definitions of these. */
+  readonly tools: readonly Tool[];
+  snapshot(): ToolRunnerSnapshot;
+  /** Everything that is told through `onEvent`, too. Completes when the runner has drained or was closed. */
+  readonly events: Observable<FlowEvent>;
+}
