@@ -122,7 +122,7 @@ export class LoadMemory<T, R> {
 
   /** The item has its result: remembers the value, unless the key was cleared while it was on its way. */
   settled(item: SharedItem<T, R>, job: Job<T, R>): void {
-    if (job.failed || !this.#caches) this.forget(item);
+    if (job.failed || !this.#caches()) this.forget(item);
     else if (item.isListed || (item.clears === this.#clears && this.#known.get(item.key) === undefined))
       this.#store(item.key, job.value, item.promised);
   }
@@ -151,12 +151,12 @@ export class LoadMemory<T, R> {
 
   /** Gives a key that nothing is known of a value. */
   prime(item: T, value: R): void {
-    if (!this.#caches) return;
+    if (!this.#caches()) return;
     const key = this.#key(item);
     if (this.#find(key) === undefined) this.#store(key, value);
   }
 
-  get #caches(): boolean {
+  #caches(): boolean {
     return this.#map !== undefined || this.#maxEntries > 0;
   }
 
