@@ -48,7 +48,7 @@ export class BatchIntake<T, R> {
     const { order, id, lane, weigh, closeWhen, itemDeadlineMs } = config;
     this.#isUniform =
       order === 'completion' &&
-      [id, lane, weigh, closeWhen].every((callback) => callback === undefined) &&
+      (id ?? lane ?? weigh ?? closeWhen) === undefined &&
       itemDeadlineMs === Infinity &&
       Math.min(loads.aim, loads.heaviest) >= 1;
   }

@@ -28,8 +28,6 @@ export class BatchQueue<T, R> {
   readonly #held = new Set<Group<T, R>>();
   /** The batch planned last. */
   #planned: readonly Job<T, R>[] = [];
-  /** Whether something in front of one of these stays, because it did not fit. */
-  #hasPassed = false;
   #queued = 0;
   #fresh = 0;
   #freshWeight = 0;
@@ -173,16 +171,12 @@ export class BatchQueue<T, R> {
     const jobs: Job<T, R>[] = [];
     const heads: Job<T, R>[] = [];
     let weight = 0;
-    this.#hasPassed = false;
     this.#lanes.plan(lead, { places: this.#maxSize, rides: this.#lane(lead).piggyback, lookahead: this.#lookahead }, (entry, lane) => {
       const job = entry as Job<T, R>;
       // The first that is asked about is the lane's head. No batch crosses a boundary.
       const head = (heads[lane] ??= job);
       if (job.stretch !== head.stretch) return 'close';
-      if (jobs.length > 0 && weight + job.weight > budget) {
-        this.#hasPassed = true;
-        return 'pass';
-      }
+      if (jobs.length > 0 && weight + job.weight > budget) return 'pass';
       jobs.push(job);
       weight += job.weight;
       return 'take';
@@ -194,9 +188,10 @@ export class BatchQueue<T, R> {
   /** Takes what was planned last; nothing may have happened in between. */
   take(): void {
     for (const job of this.#planned) {
-      if (!this.#hasPassed || this.head(job.lane) === job) {
+      if (this.head(job.lane) === job) {
         this.#shift(job.lane);
       } else {
+        // One before it did not fit and stays.
         job.state = FLYING;
         this.#lanes.left(job.lane);
         this.#removedFresh(job);
