@@ -6,9 +6,9 @@ import { BatchEngine } from './support/batching/batch-engine.js';
 import type { GatedBatchOptions } from './support/batching/batch-options.js';
 import { engineConfig } from './support/batching/batch-options.js';
 import type { Load, Party } from './support/batching/load.js';
-import { ManyLoad, ManyResults, PromiseLoad, Promises, SettledLoad, SharedItem, StreamLoad, signalLoads } from './support/batching/load.js';
-import type { LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
-import { KeptValue, LoadMemory } from './support/batching/load-memory.js';
+import { ManyLoad, ManyResults, PromiseLoad, Promises, SettledLoad, StreamLoad, signalLoads } from './support/batching/load.js';
+import type { Known, LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
+import { LoadMemory } from './support/batching/load-memory.js';
 import { ClosedError, FlowConfigError } from './support/errors.js';
 import { count, durationMs, known, required } from './support/options.js';
 import { Shutdown } from './support/shutdown.js';
@@ -340,18 +340,18 @@ export class FlowBatcher<T, R> implements Batcher<T, R> {
     }
     let party: Party<T, R> = load;
     if (this.#memory) {
-      let shared;
+      let known;
       try {
-        shared = this.#open(this.#memory, item, deadlineMs !== undefined);
+        known = this.#open(this.#memory, item, deadlineMs !== undefined);
       } catch (error) {
         load.refused(error);
         return;
       }
-      if (shared instanceof KeptValue) {
-        load.given(shared.value);
+      if (known.shared === undefined) {
+        load.given(known.value);
         return;
       }
-      party = shared;
+      party = known.shared;
     }
     load.party = party;
     party.add(load);
@@ -370,26 +370,27 @@ export class FlowBatcher<T, R> implements Batcher<T, R> {
   }
 
   /** @throws what the load is refused with */
-  #open(memory: LoadMemory<T, R>, item: T, alone: boolean): SharedItem<T, R> | KeptValue<R> {
-    const shared = memory.open(item, alone);
+  #open(memory: LoadMemory<T, R>, item: T, alone: boolean): Known<T, R> {
+    const known = memory.open(item, alone);
     // `dedupe`, or a cache of yours, may have ended the batcher.
-    if (!this.#shutdown.isClosed) return shared;
-    if (shared instanceof SharedItem && shared.isEmpty) memory.forget(shared);
+    if (!this.#shutdown.isClosed) return known;
+    if (known.shared?.isEmpty) memory.forget(known.shared);
     throw new ClosedError(this.#operator);
   }
 
   /** Loads that cannot leave need no promise of their own. */
   #loadShared(memory: LoadMemory<T, R>, item: T): Promise<R> {
-    let shared;
+    let known;
     try {
-      shared = this.#open(memory, item, false);
+      known = this.#open(memory, item, false);
     } catch (error) {
       const load = new PromiseLoad<T, R>(this.#promises);
       load.refused(error);
       return load.promise;
     }
-    const promise = shared.promise(this.#promises);
-    if (shared instanceof SharedItem && shared.job === undefined) this.#send(item, shared);
+    const { shared } = known;
+    const promise = known.promise(this.#promises);
+    if (shared !== undefined && shared.job === undefined) this.#send(item, shared);
     return promise;
   }
 

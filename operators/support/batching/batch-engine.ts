@@ -42,6 +42,7 @@ export interface EngineHost<T, R> {
 export class BatchEngine<T, R> {
   readonly #config: EngineConfig<T>;
   readonly #host: EngineHost<T, R>;
+  readonly #tell: ((event: FlowEvent) => void) | undefined;
   readonly #alarm: Alarm;
   readonly #timing: BatchTiming<T, R>;
   readonly #queue: BatchQueue<T, R>;
@@ -60,6 +61,7 @@ export class BatchEngine<T, R> {
   constructor(config: EngineConfig<T>, work: BatchWork<T, R>, host: EngineHost<T, R>) {
     this.#config = config;
     this.#host = host;
+    this.#tell = config.onEvent;
     this.#alarm = new Alarm(config.scheduler ?? asyncScheduler, () => {
       this.#run();
     });
@@ -71,7 +73,7 @@ export class BatchEngine<T, R> {
     this.#gate = new BatchGate(config, this.#queue, {
       now,
       laneName,
-      lead: () => this.#lead,
+      lead: () => this.#lead(),
       granted: (lease) => {
         this.#granted(lease);
       },
@@ -332,7 +334,7 @@ export class BatchEngine<T, R> {
     while (!this.#gate.isWaiting && this.#outbox.isIdle && this.#isDue(now)) this.#gate.enlist();
     // Results first: the loop comes round again.
     if (!this.#gate.isWaiting || !this.#outbox.isIdle) return;
-    const lead = this.#lead;
+    const lead = this.#lead();
     if (lead === this.#gate.lane) {
       if (stood) this.#gate.poke();
       return;
@@ -343,7 +345,7 @@ export class BatchEngine<T, R> {
   }
 
   /** The lane whose turn it is, or -1. With no room for more results, only repairs and the item that all wait for may go. */
-  get #lead(): number {
+  #lead(): number {
     if (!this.#outbox.isFull) return this.#queue.lead;
     const { lanes } = this.#config.table;
     if (this.#queue.hasReadyGroups) return lanes.findIndex((_, lane) => this.#queue.groupOf(lane) !== undefined);
@@ -351,7 +353,7 @@ export class BatchEngine<T, R> {
   }
 
   #isDue(now: number): boolean {
-    if (this.#lead === -1) return false;
+    if (this.#lead() === -1) return false;
     // A window that fails on the way leaves nothing to send.
     return this.#queue.hasReadyGroups || this.#outbox.isFull || (this.#timing.isDue(now) && this.#queue.lead !== -1);
   }
@@ -375,7 +377,7 @@ export class BatchEngine<T, R> {
 
   #granted(lease: Lease): void {
     this.#clearOrphans();
-    const lead = this.#over ? -1 : this.#lead;
+    const lead = this.#over ? -1 : this.#lead();
     const group = lead === -1 ? undefined : this.#queue.groupOf(lead);
     if (lead === -1) {
       lease.release('unused');
@@ -412,12 +414,6 @@ export class BatchEngine<T, R> {
   /** Everybody has left the part of a search that was its turn. */
   #skip(search: Search<T, R> | undefined): void {
     if (search && !this.#over && this.#intake.isOpen) this.#repair.carryOn(search);
-  }
-
-  // ---- telling ------------------------------------------------------------------------------------------------------
-
-  get #tell(): ((event: FlowEvent) => void) | undefined {
-    return this.#config.onEvent;
   }
 
   #laneName(lane: number): string {

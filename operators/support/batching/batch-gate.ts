@@ -56,13 +56,13 @@ export class BatchGate<T, R> implements Bidder {
 
   /** What a batch may weigh: no more than the limiter can ever grant at once. */
   get aim(): number {
-    return this.#charges ? Math.min(this.#maxWeight, this.limiter.tokenCapacity) : this.#maxWeight;
+    return this.#charges() ? Math.min(this.#maxWeight, this.limiter.tokenCapacity) : this.#maxWeight;
   }
 
   /** What one item may weigh. */
   get heaviest(): number {
     const { hardMaxWeight } = this.#config;
-    return this.#charges && !this.limiter.borrows ? Math.min(hardMaxWeight, this.limiter.tokenCapacity) : hardMaxWeight;
+    return this.#charges() && !this.limiter.borrows ? Math.min(hardMaxWeight, this.limiter.tokenCapacity) : hardMaxWeight;
   }
 
   /** What the batch that was bid for may weigh. */
@@ -72,10 +72,10 @@ export class BatchGate<T, R> implements Bidder {
 
   /** From when on the wait for a permit must be looked at again; Infinity when nothing is to be saved up for. */
   get wakeAt(): number {
-    return this.#place !== undefined && this.#charges ? this.#shrinkAt() : Infinity;
+    return this.#place !== undefined && this.#charges() ? this.#shrinkAt() : Infinity;
   }
 
-  get #charges(): boolean {
+  #charges(): boolean {
     return this.#weighs && this.limiter.tokenCapacity !== Infinity;
   }
 
@@ -137,7 +137,7 @@ export class BatchGate<T, R> implements Bidder {
       return undefined;
     }
     this.#budget = this.aim;
-    if (!this.#charges) return 0;
+    if (!this.#charges()) return 0;
     const group = this.#queue.groupOf(lead);
     if (group) return totalWeight(group.members);
     const whole = this.#queue.plan(lead, this.#budget).weight;

@@ -24,6 +24,8 @@ export class BatchIntake<T, R> {
   readonly #loads: Loads;
   /** False for whoever pulls: that was done while there was room, and what was on its way when repairs came back is still taken. */
   readonly #isBounded: boolean;
+  /** Whether all items are alike: nothing is asked about them, none is too heavy, and results keep no order. */
+  readonly #isUniform: boolean;
   #accepted = 0;
   #refusal: { readonly error: unknown } | undefined;
   /** An item was too much, and the host does not know yet. */
@@ -43,6 +45,12 @@ export class BatchIntake<T, R> {
     this.#boundaries = boundaries;
     this.#loads = loads;
     this.#isBounded = isBounded;
+    const { order, id, lane, weigh, closeWhen, itemDeadlineMs } = config;
+    this.#isUniform =
+      order === 'completion' &&
+      (id ?? lane ?? weigh ?? closeWhen) === undefined &&
+      itemDeadlineMs === Infinity &&
+      Math.min(loads.aim, loads.heaviest) >= 1;
   }
 
   /** Items accepted so far; the index of the next. */
@@ -78,6 +86,8 @@ export class BatchIntake<T, R> {
   accept(input: T, owner: unknown, laneName: string | undefined, deadlineMs: number | undefined, now: number): Job<T, R> {
     const { operator, table, order, key, id } = this.#config;
     const index = this.#accepted++;
+    if (this.#isUniform && laneName === undefined && deadlineMs === undefined)
+      return new Job<T, R>(input, index, table.at(undefined), 1, now, Infinity, undefined, owner);
     // In the order of acceptance, whatever the callbacks do.
     let place = order === 'input' ? this.#outbox.enter(input) : undefined;
     let name: string | undefined;

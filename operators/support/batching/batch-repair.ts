@@ -57,7 +57,8 @@ export class BatchRepair<T, R> {
     const again: Job<T, R>[] = [];
     let allGood = true;
     let slowest: Verdict | undefined;
-    for (const [i, job] of call.jobs.entries()) {
+    for (let i = 0; i < call.jobs.length; i++) {
+      const job = call.jobs[i] as Job<T, R>;
       if (job.state !== FLYING) continue;
       const outcome = outcomes[i] as Outcome<R>;
       if (!(outcome instanceof Failure)) {

@@ -65,7 +65,7 @@ export class BatchTiming<T, R> {
 
   /** An item has come: whether it waits for the end of its frame. */
   waitsForFrame(acceptedAt: number): boolean {
-    if (this.#isFull) return false;
+    if (this.#isFull()) return false;
     if (this.#config.burst !== 'sync' && this.#frame === undefined) {
       const frame = this.#frameScheduler.schedule(() => {
         this.landFrame();
@@ -84,7 +84,7 @@ export class BatchTiming<T, R> {
   }
 
   isDue(now: number): boolean {
-    return this.#finishing || this.#isFull || this.dueAt(now) <= now;
+    return this.#finishing || this.#isFull() || this.dueAt(now) <= now;
   }
 
   /** When the oldest fresh item of some lane has been held long enough; asks the window again. */
@@ -112,7 +112,7 @@ export class BatchTiming<T, R> {
     return due ?? (this.#config.table.lanes[lead]?.maxWaitMs === 0 ? 'urgent' : 'time');
   }
 
-  get #isFull(): boolean {
+  #isFull(): boolean {
     return this.#queue.isFull(this.#gate.aim);
   }
 

@@ -52,8 +52,8 @@ export class Job<T, R> {
     /** Whose it is; for the host. */
     readonly owner: unknown,
   ) {
-    if (name !== undefined) this.#own.name = name;
-    if (deadlineAt !== Infinity) this.#own.deadlineAt = deadlineAt;
+    if (name !== undefined) this.#own().name = name;
+    if (deadlineAt !== Infinity) this.#own().deadlineAt = deadlineAt;
   }
 
   get deadlineAt(): number {
@@ -85,7 +85,7 @@ export class Job<T, R> {
   }
 
   set fault(fault: Fault | undefined) {
-    if (fault) this.#own.fault = fault;
+    if (fault) this.#own().fault = fault;
   }
 
   get closes(): 'before' | 'after' | false {
@@ -93,7 +93,7 @@ export class Job<T, R> {
   }
 
   set closes(closes: 'before' | 'after' | false) {
-    if (closes) this.#own.closes = closes;
+    if (closes) this.#own().closes = closes;
   }
 
   get place(): OrderedPlace<Job<T, R>> | undefined {
@@ -101,7 +101,7 @@ export class Job<T, R> {
   }
 
   set place(place: OrderedPlace<Job<T, R>> | undefined) {
-    if (place) this.#own.place = place;
+    if (place) this.#own().place = place;
   }
 
   get whole(): Whole<T, R> | undefined {
@@ -109,10 +109,10 @@ export class Job<T, R> {
   }
 
   set whole(whole: Whole<T, R> | undefined) {
-    if (whole) this.#own.whole = whole;
+    if (whole) this.#own().whole = whole;
   }
 
-  get #own(): Extras<T, R> {
+  #own(): Extras<T, R> {
     return (this.extras ??= new Extras());
   }
 

@@ -8,6 +8,7 @@ import { ask } from '../ask.js';
 import { FlowConfigError } from '../errors.js';
 import { callback, count, known, orDefault, positive, required } from '../options.js';
 import type { Job } from './job.js';
+import type { Promises } from './load.js';
 import { SharedItem } from './load.js';
 
 /** A cache of the batcher's own. */
@@ -31,32 +32,46 @@ export interface LoadCacheMap<R> {
   clear(): unknown;
 }
 
-/** The value of a key. There may be a million of them, so it holds nothing of what has led to it. */
-export class KeptValue<R> implements CachedLoad<R> {
-  constructor(
-    readonly value: R,
-    private promised?: Promise<R>,
-  ) {}
+/**
+ * What is known of a key: its item, while that is under way, and then the value. The same object, so that the map is written once. There
+ * may be a million of them, so it holds nothing of what has led to the value.
+ */
+export class Known<T, R> {
+  #value: R | undefined;
+  #promise: Promise<R> | undefined;
+
+  /** @param shared the item under way; undefined once there is a value */
+  constructor(public shared?: SharedItem<T, R>) {}
+
+  /** Only when there is one. */
+  get value(): R {
+    return this.#value as R;
+  }
 
   /** The same for everybody. */
-  promise(): Promise<R> {
-    return (this.promised ??= Promise.resolve(this.value));
+  promise(promises: Promises<R>): Promise<R> {
+    return (this.#promise ??= this.shared?.promise(promises) ?? Promise.resolve(this.value));
+  }
+
+  /** There is a value now. */
+  keep(value: R): void {
+    this.shared = undefined;
+    this.#value = value;
   }
 }
 
 /** One that is not kept for ever. */
-class MortalValue<R> extends KeptValue<R> implements Linked<MortalValue<R>> {
-  previous: MortalValue<R> | undefined;
-  next: MortalValue<R> | undefined;
+class Mortal<T, R> extends Known<T, R> implements Linked<Mortal<T, R>> {
+  previous: Mortal<T, R> | undefined;
+  next: Mortal<T, R> | undefined;
+  /** Undefined for never. */
+  expiresAt: number | undefined;
 
   constructor(
     readonly key: unknown,
-    value: R,
-    promised: Promise<R> | undefined,
-    /** Undefined for never. */
-    readonly expiresAt: number | undefined,
+    shared?: SharedItem<T, R>,
   ) {
-    super(value, promised);
+    super(shared);
   }
 }
 
@@ -75,9 +90,9 @@ export class LoadMemory<T, R> {
   readonly #operator: string;
   readonly #dedupe: ((item: T) => unknown) | undefined;
   /** Items under way; and values, when the cache is our own. */
-  readonly #known = new Map<unknown, SharedItem<T, R> | KeptValue<R>>();
+  readonly #known = new Map<unknown, Known<T, R>>();
   /** The values, the one not asked for longest first, when there is a bound or a `ttlMs`. */
-  readonly #mortal = new Chain<MortalValue<R>>();
+  readonly #mortal = new Chain<Mortal<T, R>>();
   #size = 0;
   readonly #map: LoadCacheMap<R> | undefined;
   readonly #maxEntries: number;
@@ -109,28 +124,26 @@ export class LoadMemory<T, R> {
    *
    * @throws CallbackError when `dedupe` or the cache of yours does
    */
-  open(item: T, alone: boolean): SharedItem<T, R> | KeptValue<R> {
+  open(item: T, alone: boolean): Known<T, R> {
     const key = this.#key(item);
     const found = this.#find(key);
-    if (found !== undefined && (!alone || found instanceof KeptValue)) return found;
-    const made = new SharedItem<T, R>(key, this.#clears);
-    if (alone) return made;
-    made.isListed = true;
-    this.#known.set(key, made);
-    return made;
+    if (found !== undefined && (!alone || found.shared === undefined)) return found;
+    const shared = new SharedItem<T, R>(key, this.#clears);
+    return alone ? new Known(shared) : (shared.listed = this.#list(key, shared));
   }
 
   /** The item has its result: remembers the value, unless the key was cleared while it was on its way. */
   settled(item: SharedItem<T, R>, job: Job<T, R>): void {
-    if (job.failed || !this.#caches) this.forget(item);
-    else if (item.isListed || (item.clears === this.#clears && this.#known.get(item.key) === undefined))
-      this.#store(item.key, job.value, item.promised);
+    const { key, listed } = item;
+    if (job.failed || !this.#caches()) this.forget(item);
+    else if (listed) this.#keep(key, listed, job.value);
+    else if (item.clears === this.#clears && this.#known.get(key) === undefined) this.#keep(key, this.#list(key), job.value);
   }
 
   /** Nobody waits for the item any more. */
   forget(item: SharedItem<T, R>): void {
-    if (!item.isListed) return;
-    item.isListed = false;
+    if (!item.listed) return;
+    item.listed = undefined;
     this.#known.delete(item.key);
   }
 
@@ -151,12 +164,12 @@ export class LoadMemory<T, R> {
 
   /** Gives a key that nothing is known of a value. */
   prime(item: T, value: R): void {
-    if (!this.#caches) return;
+    if (!this.#caches()) return;
     const key = this.#key(item);
-    if (this.#find(key) === undefined) this.#store(key, value);
+    if (this.#find(key) === undefined) this.#keep(key, this.#list(key), value);
   }
 
-  get #caches(): boolean {
+  #caches(): boolean {
     return this.#map !== undefined || this.#maxEntries > 0;
   }
 
@@ -164,10 +177,10 @@ export class LoadMemory<T, R> {
     return this.#dedupe === undefined ? item : ask(this.#operator, 'dedupe', this.#dedupe, item);
   }
 
-  #find(key: unknown): SharedItem<T, R> | KeptValue<R> | undefined {
+  #find(key: unknown): Known<T, R> | undefined {
     const found = this.#known.get(key);
     if (found === undefined) return this.#map === undefined ? undefined : this.#lookUp(this.#map, key);
-    if (!isMortal(found)) return found;
+    if (!isMortal(found) || found.shared !== undefined) return found;
     if (found.expiresAt !== undefined && found.expiresAt <= this.#clock.now()) {
       this.#remove(key, found);
       return undefined;
@@ -180,14 +193,24 @@ export class LoadMemory<T, R> {
   }
 
   /** What a map of yours holds. */
-  #lookUp(map: LoadCacheMap<R>, key: unknown): KeptValue<R> | undefined {
+  #lookUp(map: LoadCacheMap<R>, key: unknown): Known<T, R> | undefined {
     const load: unknown = ask(this.#operator, 'cache.get', (from) => from.get(key), map);
     if (load === undefined) return undefined;
-    if (typeof load === 'object' && load !== null && 'value' in load) return new KeptValue(load.value as R);
-    throw unusable(this.#operator, 'cache.get', 'undefined or what `cache.set` was given', load);
+    if (typeof load !== 'object' || load === null || !('value' in load))
+      throw unusable(this.#operator, 'cache.get', 'undefined or what `cache.set` was given', load);
+    const known = new Known<T, R>();
+    known.keep(load.value as R);
+    return known;
   }
 
-  #store(key: unknown, value: R, promise?: Promise<R>): void {
+  #list(key: unknown, shared?: SharedItem<T, R>): Known<T, R> {
+    const isMortal = this.#maxEntries !== Infinity || this.#ttlMs !== Infinity;
+    const known = isMortal ? new Mortal<T, R>(key, shared) : new Known<T, R>(shared);
+    this.#known.set(key, known);
+    return known;
+  }
+
+  #keep(key: unknown, known: Known<T, R>, value: R): void {
     if (this.#map !== undefined) {
       this.#known.delete(key);
       try {
@@ -198,20 +221,17 @@ export class LoadMemory<T, R> {
       return;
     }
     this.#size++;
-    if (this.#maxEntries === Infinity && this.#ttlMs === Infinity) {
-      this.#known.set(key, new KeptValue(value, promise));
-      return;
-    }
-    const kept = new MortalValue(key, value, promise, this.#ttlMs === Infinity ? undefined : this.#clock.now() + this.#ttlMs);
-    this.#known.set(key, kept);
-    this.#mortal.add(kept);
+    known.keep(value);
+    if (!isMortal(known)) return;
+    if (this.#ttlMs !== Infinity) known.expiresAt = this.#clock.now() + this.#ttlMs;
+    this.#mortal.add(known);
     const { first } = this.#mortal;
     if (first && this.#size > this.#maxEntries) this.#remove(first.key, first);
   }
 
-  #remove(key: unknown, known: SharedItem<T, R> | KeptValue<R>): void {
-    if (!(known instanceof KeptValue)) {
-      this.forget(known);
+  #remove(key: unknown, known: Known<T, R>): void {
+    if (known.shared) {
+      this.forget(known.shared);
       return;
     }
     if (isMortal(known)) this.#mortal.delete(known);
@@ -220,8 +240,8 @@ export class LoadMemory<T, R> {
   }
 }
 
-function isMortal<R>(known: SharedItem<unknown, R> | KeptValue<R>): known is MortalValue<R> {
-  return known instanceof MortalValue;
+function isMortal<T, R>(known: Known<T, R>): known is Mortal<T, R> {
+  return known instanceof Mortal;
 }
 
 function isMap<R>(cache: LoadCacheOptions | LoadCacheMap<R> | undefined): cache is LoadCacheMap<R> {

@@ -4,6 +4,7 @@ import { SignalGroups } from '../signal-groups.js';
 import type { Settled } from '../types.js';
 import type { Job } from './job.js';
 import { FLYING } from './job.js';
+import type { Known } from './load-memory.js';
 
 /** Whom an item is for: a load alone, or all that share it. */
 export interface Party<T, R> {
@@ -210,8 +211,8 @@ export class ManyResults<T, R> {
 /** The loads that share an item while it is under way. */
 export class SharedItem<T, R> implements Party<T, R> {
   job: Job<T, R> | undefined;
-  /** Whether loads of its key find it. */
-  isListed = false;
+  /** Where loads of its key find it, if they do. */
+  listed: Known<T, R> | undefined;
   /** Nearly always there is one, so the set is only made for the second. */
   #first: Load<T, R> | undefined;
   #others: Set<Load<T, R>> | undefined;
@@ -232,11 +233,6 @@ export class SharedItem<T, R> implements Party<T, R> {
       this.#resolve = promises.resolve;
       this.#reject = promises.reject;
     }
-    return this.#promise;
-  }
-
-  /** That promise, if anybody has asked for it. */
-  get promised(): Promise<R> | undefined {
     return this.#promise;
   }
 
