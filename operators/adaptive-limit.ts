@@ -67,7 +67,8 @@ const OVERLOAD_CLASSES = ['throttled', 'timeout', 'overloaded', 'transient'] as 
  *   not grow.
  * - **Less** (`backoffRatio`) after a call that failed with an error in `dropOn`. Every call that had started by then is left out
  *   afterwards, so that a burst of refusals is one step.
- * - **Says nothing:** calls that were cancelled or never sent, other errors (a wrong item, a wrong key), and good calls that took no time.
+ * - **Says nothing:** calls that were cancelled (but for promises that answer all the same) or never sent, other errors (a wrong item, a
+ *   wrong key), and good calls that took no time.
  * - **On unsubscribe** it stops listening. The limit stays where it is.
  *
  * It hears of every permit that comes back, whoever used it: `batchMap`, `bulkheadMap`, `hedge`, `run`. For a lease of your own, tell how

@@ -149,7 +149,8 @@ class FlowBreaker implements Breaker {
       subscriber.add(() => {
         call.leave();
       });
-      call.start(() => work(call));
+      // A listener may have made the consumer leave.
+      if (!subscriber.closed) call.start(() => work(call));
     });
   }
 
@@ -160,12 +161,17 @@ class FlowBreaker implements Breaker {
       if (signal !== undefined && requiredSignal(NAME, 'signal', signal).aborted) throw signal.reason;
       const subscription = passLastValue(this.run(work), resolve, reject);
       if (signal === undefined || subscription.closed) return;
-      const group = this.#signals.of(signal);
       const rejectWith: (reason: unknown) => void = reject;
       const giveUp = (reason: unknown): void => {
         subscription.unsubscribe();
         rejectWith(reason);
       };
+      // The work itself may have made it abort.
+      if (signal.aborted) {
+        giveUp(signal.reason);
+        return;
+      }
+      const group = this.#signals.of(signal);
       group.add(giveUp);
       subscription.add(() => {
         group.remove(giveUp);
@@ -273,7 +279,7 @@ function readOptions(options: BreakerOptions) {
       windowMs: positive,
       openMs: positive,
       maxOpenMs: (operator, option, value: number | undefined) => (value === undefined ? value : positive(operator, option, value)),
-      probes: count,
+      probes: finiteCount,
       classify: required,
       counts: countedClasses,
       scheduler: schedulerOption,
@@ -283,6 +289,12 @@ function readOptions(options: BreakerOptions) {
   const { openMs, maxOpenMs = Math.max(openMs, longestMs) } = read;
   if (maxOpenMs < openMs) throw new FlowConfigError(NAME, 'maxOpenMs', `at least \`openMs\` (${String(openMs)})`, maxOpenMs);
   return { ...read, maxOpenMs };
+}
+
+/** With no bound it would never close: so many must succeed. */
+function finiteCount(operator: string, option: string, value: unknown): number {
+  if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number;
+  throw new FlowConfigError(operator, option, 'a whole number >= 1', value);
 }
 
 function countedClasses(operator: string, option: string, value: readonly CountedClass[]): readonly CountedClass[] {

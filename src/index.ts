@@ -25,6 +25,7 @@ export type {
   ModelCallOptions,
   ModelContext,
   ModelHedgeOptions,
+  ModelStream,
 } from './pipelines/create-model-caller.js';
 export { createModelCaller, MODEL_CALLER_DEFAULTS, MODEL_CALLER_PRESETS } from './pipelines/create-model-caller.js';
 export type { RunToolsOptions, ToolLoad, ToolRunner, ToolRunnerOptions, ToolRunnerSnapshot } from './pipelines/create-tool-runner.js';

@@ -58,6 +58,11 @@ export class Alarm {
     if (this.#firesAt > at) this.#start(this.now());
   }
 
+  /** Rings at `at`, or earlier if it was going to. */
+  setBy(at: number): void {
+    if (at < this.#ringsAt) this.set(at);
+  }
+
   /** Forgets the wanted time and leaves nothing on the scheduler. */
   clear(): void {
     this.#ringsAt = Infinity;

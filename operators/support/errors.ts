@@ -43,8 +43,13 @@ export class FlowError extends Error {
 
 /** True for an error of this package, from whichever copy of it; with `code`, only for that one. */
 export function isFlowError(value: unknown, code?: FlowErrorCode): value is FlowError {
-  if (typeof value !== 'object' || value === null || !(BRAND in value)) return false;
-  return code === undefined || (value as unknown as FlowError).code === code;
+  if (typeof value !== 'object' || value === null) return false;
+  try {
+    return BRAND in value && (code === undefined || (value as unknown as FlowError).code === code);
+  } catch {
+    // A proxy that lets nobody look.
+    return false;
+  }
 }
 
 /** An option is out of range or of the wrong shape; thrown where the operator is created, never inside a stream. */

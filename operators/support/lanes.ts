@@ -45,6 +45,8 @@ export interface LaneDefaults {
 export class LaneTable {
   readonly lanes: readonly Lane[];
   readonly #operator: string;
+  readonly #given: readonly LaneOptions[] | undefined;
+  readonly #defaults: LaneDefaults;
   readonly #index = new Map<string, number>();
   readonly #kind: (typeof KINDS)[number];
   /** False when there is only the one lane nobody asked for. */
@@ -52,6 +54,7 @@ export class LaneTable {
 
   constructor(operator: string, lanes: readonly LaneOptions[] | undefined, defaults: LaneDefaults) {
     this.#operator = operator;
+    this.#defaults = defaults;
     this.isDeclared = lanes !== undefined;
     if (lanes !== undefined && (!Array.isArray(lanes) || lanes.length === 0))
       throw new FlowConfigError(operator, 'lanes', 'a list of at least one lane', lanes);
@@ -79,12 +82,18 @@ export class LaneTable {
         piggyback: flag(operator, `${at}.piggyback`, orDefault(lane.piggyback, true)),
       };
     });
+    this.#given = lanes && declared.map((lane) => ({ ...lane }));
     const floors = this.lanes.reduce((sum, lane) => sum + lane.floor, 0);
     if (kind === 'strict' && floors >= 1) throw new FlowConfigError(operator, 'lanes', 'lanes whose floors add up to less than 1', floors);
   }
 
   get names(): readonly string[] {
     return this.lanes.map((lane) => lane.name);
+  }
+
+  /** The same lanes for another queue, which has bounds of its own where the lanes say nothing. */
+  withBounds(bounds: Pick<LaneDefaults, 'maxQueued' | 'overflow'>): LaneTable {
+    return new LaneTable(this.#operator, this.#given, { ...this.#defaults, ...bounds });
   }
 
   /** What a queue of these lanes has to know. */

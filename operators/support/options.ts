@@ -59,6 +59,12 @@ export function required<F>(operator: string, option: string, value: F): F {
   throw new FlowConfigError(operator, option, 'a function', value);
 }
 
+/** A text with something in it. */
+export function filled(operator: string, option: string, value: unknown): string {
+  if (typeof value === 'string' && value !== '') return value;
+  throw new FlowConfigError(operator, option, 'a non-empty string', value);
+}
+
 /** True or false. */
 export function flag(operator: string, option: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value;

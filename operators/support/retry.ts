@@ -10,7 +10,7 @@ export interface RetryOptions {
   readonly initialMs?: number;
   /** @defaultValue 2 */
   readonly factor?: number;
-  /** Longest delay, in ms; a `retry-after` may be longer. @defaultValue 20000 */
+  /** Longest delay, in ms; a `retry-after` may be longer. @defaultValue 20000, or `initialMs` when that is longer */
   readonly maxMs?: number;
   /** @defaultValue 'full' */
   readonly jitter?: BackoffOptions['jitter'];
@@ -26,19 +26,25 @@ export interface RetryRule extends BackoffOptions {
 
 export const RETRY_DEFAULTS = { maxAttempts: 3, ...BACKOFF_DEFAULTS } as const;
 
-/** The `retry` option; undefined when it is turned off. @throws FlowConfigError */
-export function retryRule(operator: string, retry: RetryOptions | false | undefined, budget: number): RetryRule | undefined {
+/** The `retry` option, or one like it; undefined when it is turned off. @throws FlowConfigError */
+export function retryRule(
+  operator: string,
+  retry: RetryOptions | false | undefined,
+  budget: number,
+  option = 'retry',
+): RetryRule | undefined {
   if (retry === false) return undefined;
-  const given: RetryOptions = group(operator, 'retry', retry);
-  known(operator, given, ['maxAttempts', 'initialMs', 'factor', 'maxMs', 'jitter', 'budget'], 'retry', 'retry.');
+  const given: RetryOptions = group(operator, option, retry);
+  known(operator, given, ['maxAttempts', 'initialMs', 'factor', 'maxMs', 'jitter', 'budget'], option, `${option}.`);
   const d = RETRY_DEFAULTS;
+  const initialMs = durationMs(operator, `${option}.initialMs`, orDefault(given.initialMs, d.initialMs));
   return {
-    maxAttempts: count(operator, 'retry.maxAttempts', orDefault(given.maxAttempts, d.maxAttempts)),
-    initialMs: durationMs(operator, 'retry.initialMs', orDefault(given.initialMs, d.initialMs)),
-    factor: positive(operator, 'retry.factor', orDefault(given.factor, d.factor)),
-    maxMs: durationMs(operator, 'retry.maxMs', orDefault(given.maxMs, d.maxMs)),
-    jitter: oneOf(operator, 'retry.jitter', orDefault(given.jitter, d.jitter), ['full', 'equal', 'none']),
-    budget: positive(operator, 'retry.budget', orDefault(given.budget, budget)),
+    maxAttempts: count(operator, `${option}.maxAttempts`, orDefault(given.maxAttempts, d.maxAttempts)),
+    initialMs,
+    factor: positive(operator, `${option}.factor`, orDefault(given.factor, d.factor)),
+    maxMs: durationMs(operator, `${option}.maxMs`, orDefault(given.maxMs, Math.max(initialMs, d.maxMs))),
+    jitter: oneOf(operator, `${option}.jitter`, orDefault(given.jitter, d.jitter), ['full', 'equal', 'none']),
+    budget: positive(operator, `${option}.budget`, orDefault(given.budget, budget)),
   };
 }
 

@@ -1,5 +1,6 @@
 import type { ObservableInput, Subscription } from 'rxjs';
 import { from, Subscriber } from 'rxjs';
+import { report } from './report.js';
 
 /** Told how one piece of work went; exactly one of the two is called, once, unless the work is cancelled first. */
 export interface WorkObserver<R> {
@@ -16,6 +17,8 @@ export interface Running {
   cancel(): void;
   /** Set when the work is a promise, which cannot be stopped: settles when it is really over. */
   readonly settled: PromiseLike<unknown> | undefined;
+  /** A promise that was fulfilled: whoever leaves now has the whole answer, so there is nothing left to abort. */
+  readonly isAnswered: boolean;
 }
 
 /**
@@ -27,7 +30,8 @@ export function startWork<R>(work: () => ObservableInput<R>, observer: WorkObser
   try {
     input = work();
   } catch (error) {
-    observer.failed(error);
+    // Nobody hears of the failure of work that has made its own consumer leave.
+    if (!owner?.closed) observer.failed(error);
     return IDLE;
   }
   if (isPromise(input)) return new PromiseWork(input, observer);
@@ -43,7 +47,7 @@ export function startWork<R>(work: () => ObservableInput<R>, observer: WorkObser
   return listener;
 }
 
-const IDLE: Running = { cancel: () => undefined, settled: undefined };
+const IDLE: Running = { cancel: () => undefined, settled: undefined, isAnswered: false };
 
 /** A promise, and not an Observable that has a `then`. */
 export function isPromise(value: unknown): value is PromiseLike<unknown> {
@@ -54,6 +58,7 @@ export function isPromise(value: unknown): value is PromiseLike<unknown> {
 
 class PromiseWork<R> implements Running {
   readonly settled: PromiseLike<R>;
+  isAnswered = false;
   #observer: WorkObserver<R> | undefined;
 
   constructor(promise: PromiseLike<R>, observer: WorkObserver<R>) {
@@ -61,6 +66,7 @@ class PromiseWork<R> implements Running {
     this.#observer = observer;
     promise.then(
       (value) => {
+        this.isAnswered = true;
         this.#observer?.next?.(value);
         this.#observer?.done(value, false);
       },
@@ -77,6 +83,7 @@ class PromiseWork<R> implements Running {
 
 class WorkSubscriber<R> extends Subscriber<R> implements Running {
   readonly settled = undefined;
+  readonly isAnswered = false;
   readonly #observer: WorkObserver<R>;
   #last: R | undefined;
   #empty = true;
@@ -88,6 +95,15 @@ class WorkSubscriber<R> extends Subscriber<R> implements Running {
 
   cancel(): void {
     this.unsubscribe();
+  }
+
+  /** A teardown of yours that throws must not keep the call from ending, nor its permit. */
+  override unsubscribe(): void {
+    try {
+      super.unsubscribe();
+    } catch (error) {
+      report(error);
+    }
   }
 
   protected override _next(value: R): void {

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { checked, filled, positive } from '../../operators/support/options.js';
 import type { Tool, ToolResult, ToolRun } from '../pipelines/tools/tool-types.js';
 
 /** Most calls in one batch. */
@@ -43,6 +44,7 @@ export const BATCH_TOOL_DEFAULTS = {
  * The model reads every result, whole, under its number, its tool and its id. `value` of the result is a `ToolRun`: the results of the calls
  * and their summary. Ids are those of the batch call with the number of the call behind it: `toolu_1.2`.
  *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range.
  * @example
  * ```ts
  * import { createToolRunner, defineTool } from 'sluice';
@@ -61,8 +63,7 @@ export const BATCH_TOOL_DEFAULTS = {
  */
 export function createBatchTool(options: BatchToolOptions = {}): Tool<BatchToolInput, ToolRun> {
   return {
-    ...BATCH_TOOL_DEFAULTS,
-    ...options,
+    ...checked('createBatchTool', options, BATCH_TOOL_DEFAULTS, { name: filled, description: filled, timeoutMs: positive }),
     parameters: batchToolSchema,
     runsTools: true,
     execute: ({ tool_calls }, { id, run }) =>

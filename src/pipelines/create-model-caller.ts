@@ -1,8 +1,6 @@
 import type { ObservableInput } from 'rxjs';
 import { defer, map, Observable, Subject } from 'rxjs';
-import { hedge } from '../../operators/hedge.js';
-import type { Policy, PolicyCallOptions } from '../../operators/policy.js';
-import { policy } from '../../operators/policy.js';
+import type { PolicyCallOptions } from '../../operators/policy.js';
 import { settleAll } from '../../operators/settle-all.js';
 import { Alarm } from '../../operators/support/alarm.js';
 import { isAmount, unusable } from '../../operators/support/answers.js';
@@ -13,9 +11,8 @@ import type { FlowEvent } from '../../operators/support/events.js';
 import { listener } from '../../operators/support/events.js';
 import type { LimiterJob } from '../../operators/support/limiting/limiter-types.js';
 import { passLastValue } from '../../operators/support/limiting/limiter-work.js';
-import type { PolicyContext } from '../../operators/support/policing/attempt.js';
 import { Shutdown } from '../../operators/support/shutdown.js';
-import type { Classify, Drained, DrainOptions, ErrorClass, Settled } from '../../operators/support/types.js';
+import type { Drained, DrainOptions, ErrorClass, Settled } from '../../operators/support/types.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import { CallStats } from '../metrics/call-stats.js';
 import type { ChatChunk, ChatCompletion, ChatRequest } from './models/chat-api.js';
@@ -26,6 +23,7 @@ import type { CallHost } from './models/model-call.js';
 import { ModelCall, ParseFault } from './models/model-call.js';
 import type { CallerConfig } from './models/model-options.js';
 import { callerConfig, checkCall, checkCallAll, NAME } from './models/model-options.js';
+import { ModelPolicies } from './models/model-policies.js';
 import type {
   ChatCallerOptions,
   ModelCallAllOptions,

@@ -35,6 +35,7 @@ import {
   type ModelCallOptions,
   type ModelContext,
   type ModelHedgeOptions,
+  type ModelStream,
   type Observed,
   createEmbedder,
   createTokenEstimator,
@@ -151,6 +152,7 @@ const chatOptions: ChatCallerOptions = { ...MODEL_CALLER_PRESETS.production, ...
 const chat: ModelCaller<ChatRequest, ChatCompletion, ChatChunk> = createModelCaller(chatOptions);
 const message: ChatMessage = { role: 'user', content: 'hello' };
 export const usage = (answer: ChatCompletion): ChatUsage | null | undefined => answer.usage;
+export const streamed: ModelStream<string> = of('text');
 export const chunks: Observable<ChatChunk> = chat.stream({ messages: [message] });
 export const numbersOf = ({ flow, calls, observed, queued }: MetricsSnapshot, { executing }: ModelCallerSnapshot): number => {
   const flowing: FlowMetrics = flow;

@@ -1031,7 +1031,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     badNumber: refused('createBreaker'),
     infinity: cell(
       '`minCalls`: it never opens by itself; `windowMs`: it never forgets; `openMs`: it stays open',
-      unlimited(shapes.createBreaker, { minCalls: Infinity, windowMs: Infinity, openMs: Infinity, maxOpenMs: Infinity, probes: Infinity }),
+      unlimited(shapes.createBreaker, { minCalls: Infinity, windowMs: Infinity, openMs: Infinity, maxOpenMs: Infinity }),
     ),
     oversize: noWeights,
     callback: cell(

@@ -17,7 +17,7 @@ export const rows: MisuseTable = {
     ...badly('openMs', 'a number > 0 or Infinity', 0, -1, NaN, '5000', null),
     ...badly('maxOpenMs', 'a number > 0 or Infinity', 0, -1, NaN, '60000', null),
     ...badly('maxOpenMs', 'at least `openMs` (5000)', 1, 4999),
-    ...badly('probes', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '1', null),
+    ...badly('probes', 'a whole number >= 1', 0, -1, 1.5, NaN, Infinity, '1', null),
     ...badly('classify', 'a function', 'fatal', null, {}),
     ...badly('counts', classes, 'timeout', null, {}, [], ['cancelled'], ['transient', 'server'], 5),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),

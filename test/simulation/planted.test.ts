@@ -55,7 +55,7 @@ const BUGS: readonly Bug[] = [
   { name: 'a timer left after unsubscribing', file: ENGINE, from: 'this.#alarm.clear();', to: '', says: /left 1 timer\(s\)/ },
   {
     name: 'a retry of a fatal error',
-    file: REPAIR,
+    file: 'support/retry.ts',
     from: "verdict.class === 'timeout'",
     to: "verdict.class === 'timeout' || verdict.class === 'fatal'",
     says: /after something final/,

@@ -43,7 +43,7 @@ describe('promises as work', () => {
     {
       name: 'a slot freed before the promise has settled',
       file: 'support/batching/batch-calls.ts',
-      from: 'lease.releaseAfter(running.settled);',
+      from: 'lease.releaseAfter(running.settled, error);',
       to: "lease.release('cancelled');",
       says: /slots, \d are held/,
     },
@@ -57,8 +57,8 @@ describe('promises as work', () => {
     {
       name: 'a slot kept for its whole grace',
       file: 'support/limiting/limiter-lease.ts',
-      from: 'work.then(release, release);',
-      to: '',
+      from: 'work.then(\n',
+      to: 'Promise.race<void>([]).then(\n',
       says: /slots, \d are held/,
     },
   ])('finds $name', async ({ says, ...mutation }) => {

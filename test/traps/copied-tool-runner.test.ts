@@ -406,7 +406,7 @@ describe('a loop that tries a tool again', () => {
       async (run) => {
         const reason: unknown = await run(0).catch((error: unknown) => error);
         expect(reason).toBeInstanceOf(Error);
-        expect((reason as Error).message).toContain('`retry.maxAttempts`');
+        expect((reason as Error).message).toContain('retry.maxAttempts`');
       },
     ));
 });

@@ -24,6 +24,8 @@ export class LimiterLease implements Lease {
   /** Of the limiter above; settled and released together with this one. */
   readonly #above: LimiterLease | undefined;
   readonly #lessor: Lessor;
+  /** The lease of the work that asked for this one. */
+  #holder: LimiterLease | undefined;
   #released = false;
   /** Why the work was given up. */
   #failure: unknown;
@@ -45,6 +47,17 @@ export class LimiterLease implements Lease {
     return this.#lessor === lessor ? this : this.#above?.of(lessor);
   }
 
+  /** The lease of the limiter that is held by the work that asked for this one, or by whoever asked for that, and so on. */
+  outer(lessor: Lessor): LimiterLease | undefined {
+    return this.#holder?.of(lessor) ?? this.#holder?.outer(lessor);
+  }
+
+  /** Says whose work has asked for it. */
+  askedBy(holder: LimiterLease): void {
+    this.#holder = holder;
+    this.#above?.askedBy(holder);
+  }
+
   settle(usage: Usage): void {
     const { inputTokens, outputTokens } = usage;
     if (inputTokens === undefined && outputTokens === undefined) return;
@@ -61,8 +74,13 @@ export class LimiterLease implements Lease {
     this.#released = true;
     const told = this.#failure === undefined ? outcome : 'error';
     const reason = this.#failure ?? error;
-    this.#lessor.freed(this, told, reason);
-    this.#above?.release(told, reason);
+    this.#holder = undefined;
+    try {
+      this.#lessor.freed(this, told, reason);
+    } finally {
+      // Whatever a callback of those who are served now throws.
+      this.#above?.release(told, reason);
+    }
   }
 
   observe(response: ResponseLike): void {

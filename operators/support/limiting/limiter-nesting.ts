@@ -1,36 +1,64 @@
 import type { LimiterLease } from './limiter-lease.js';
 import type { Ticket } from './limiter-tickets.js';
 
-/** A job whose own work holds `lease`, and how to refuse it where it waits. */
+/** A job that waits, and how to refuse it there. */
 interface NestedJob {
-  readonly lease: LimiterLease;
+  readonly ticket: Ticket;
   readonly refuse: () => void;
+  /** The higher, the later it came. */
+  readonly order: number;
 }
 
-/** Jobs that wait for a lease of a limiter while their own work holds one of it. */
+/** Those that the work under one lease has asked for, the newest last. Jobs that wait no longer are swept out now and then. */
+interface Asked {
+  jobs: NestedJob[];
+  sweepAt: number;
+}
+
+const FEW = 32;
+
+/** Jobs that wait, here or in a limiter below, while the work that asked for them holds a lease of this limiter. */
 export class Nesting {
-  readonly #jobs = new Map<Ticket, NestedJob>();
+  readonly #asked = new Map<LimiterLease, Asked>();
+  #order = 0;
 
-  get size(): number {
-    return this.#jobs.size;
+  get isEmpty(): boolean {
+    return this.#asked.size === 0;
   }
 
-  add(ticket: Ticket, lease: LimiterLease, refuse: () => void): void {
-    this.#jobs.set(ticket, { lease, refuse });
-  }
-
-  /** Refuses the newest when all the leases handed out, `executing` of them, are held by work that waits for another one. */
-  refuseStuck(executing: number): void {
-    const holders = new Set<LimiterLease>();
-    let newest: NestedJob | undefined;
-    for (const [ticket, job] of this.#jobs) {
-      if (!ticket.isWaiting || job.lease.isReleased) {
-        this.#jobs.delete(ticket);
-        continue;
-      }
-      holders.add(job.lease);
-      newest = job;
+  add(ticket: Ticket, held: LimiterLease, refuse: () => void): void {
+    let asked = this.#asked.get(held);
+    if (asked === undefined) this.#asked.set(held, (asked = { jobs: [], sweepAt: FEW }));
+    if (asked.jobs.length >= asked.sweepAt) {
+      asked.jobs = asked.jobs.filter(isWaiting);
+      asked.sweepAt = 2 * asked.jobs.length + FEW;
     }
-    if (holders.size >= executing) newest?.refuse();
+    asked.jobs.push({ ticket, refuse, order: this.#order++ });
   }
+
+  /** Whoever held it will not wait for ever. */
+  released(held: LimiterLease): void {
+    this.#asked.delete(held);
+  }
+
+  /**
+   * The newest job, when all the leases handed out, `executing` of them, are held by work that waits for another one: for one that is not
+   * granted yet, or for the end of work that waits itself. `outer` tells which lease is held by the work that asked for this one.
+   */
+  stuck(executing: number, outer: (lease: LimiterLease) => LimiterLease | undefined): NestedJob | undefined {
+    const waiting = new Set<LimiterLease>();
+    let newest: NestedJob | undefined;
+    for (const [held, { jobs }] of this.#asked) {
+      while (jobs.at(-1)?.ticket.isWaiting === false) jobs.pop();
+      const job = jobs.at(-1);
+      if (job === undefined) this.#asked.delete(held);
+      else if (newest === undefined || job.order > newest.order) newest = job;
+      for (let lease = job && held; lease && !waiting.has(lease); lease = outer(lease)) waiting.add(lease);
+    }
+    return waiting.size >= executing ? newest : undefined;
+  }
+}
+
+function isWaiting({ ticket }: NestedJob): boolean {
+  return ticket.isWaiting;
 }

@@ -58,14 +58,16 @@ export interface LimiterConfig {
   readonly scheduler: SchedulerLike;
 }
 
-/** For a limiter under another one: its clock is that one's, and so are its lanes, if there are any. */
+/** For a limiter under another one: its clock is that one's, and so are its lanes, if there are any. Its bounds are its own. */
 export function childConfig(options: ChildLimiterOptions, parent: LimiterConfig): LimiterConfig {
   const given: LimiterOptions = checkObject(options);
   for (const name of parent.lanes.isDeclared ? INHERITED : INHERITED.slice(0, 1)) {
     if (given[name] !== undefined) throw new FlowConfigError(NAME, name, 'absent: a child has that of its parent', given[name]);
   }
   const config = limiterConfig({ ...given, scheduler: parent.scheduler });
-  return parent.lanes.isDeclared ? { ...config, lanes: parent.lanes } : config;
+  if (!parent.lanes.isDeclared) return config;
+  const { overflow = LIMITER_DEFAULTS.overflow } = given;
+  return { ...config, lanes: parent.lanes.withBounds({ maxQueued: config.maxQueued, overflow }) };
 }
 
 /** @throws FlowConfigError */

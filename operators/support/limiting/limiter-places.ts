@@ -1,7 +1,7 @@
 import type { Slotted } from '../../kernel/bag.js';
 import { Bag } from '../../kernel/bag.js';
 import type { LimiterLease } from './limiter-lease.js';
-import type { JobWish, Wish } from './limiter-options.js';
+import type { Wish } from './limiter-options.js';
 import { Ticket } from './limiter-tickets.js';
 import type { Cost } from './limiter-types.js';
 
@@ -13,17 +13,21 @@ const MOST = 32;
 
 /** The limiter above. */
 export interface Parent {
-  tryGrant(wish: JobWish): LimiterLease | undefined;
   admitPlace(ticket: Ticket): void;
   leave(ticket: Ticket): void;
+}
+
+/** Who is to go when the turn comes, and what that costs. */
+export interface Offer extends Required<Cost> {
+  readonly ticket: Ticket;
 }
 
 /** The limiter whose places these are. */
 export interface Child {
   /** What it wants when its turn comes in a lane of the parent, undefined when nothing, or when its own limits are in the way. */
-  bid(lane: number, affordable: number): Required<Cost> | undefined;
+  bid(lane: number, affordable: number): Offer | undefined;
   /** What was wanted is granted above. */
-  granted(lane: number, lease: LimiterLease): void;
+  granted(offer: Offer, lease: LimiterLease): void;
 }
 
 /**
@@ -41,13 +45,9 @@ export class Places {
     this.#waiting = Array.from({ length: lanes }, () => new Bag());
   }
 
+  /** Places taken. */
   get size(): number {
     return this.#waiting.reduce((sum, { size }) => sum + size, 0);
-  }
-
-  /** A lease above at once, or none. */
-  take(lane: number, { requests, tokens }: Required<Cost>): LimiterLease | undefined {
-    return this.#parent.tryGrant({ lane, requests, tokens });
   }
 
   /** Sees to it that there are so many places in a lane. They may be granted before this returns. */
@@ -76,6 +76,8 @@ class PlaceTicket extends Ticket implements Slotted {
   declare readonly wish: Wish & { requests: number };
   readonly #child: Child;
   readonly #all: Bag<PlaceTicket>;
+  /** What was bid last. Kept here: bids for other places may come between a bid and its grant. */
+  #offer: Offer | undefined;
 
   constructor(lane: number, child: Child, all: Bag<PlaceTicket>) {
     super({ lane, requests: 1, tokens: undefined });
@@ -84,18 +86,18 @@ class PlaceTicket extends Ticket implements Slotted {
   }
 
   override bid(affordable: number): number | undefined {
-    const cost = this.#child.bid(this.wish.lane, affordable);
-    if (cost === undefined) {
+    this.#offer = this.#child.bid(this.wish.lane, affordable);
+    if (this.#offer === undefined) {
       this.#all.delete(this);
       return undefined;
     }
-    this.wish.requests = cost.requests;
-    return cost.tokens;
+    this.wish.requests = this.#offer.requests;
+    return this.#offer.tokens;
   }
 
   granted(lease: LimiterLease): void {
     this.#all.delete(this);
-    this.#child.granted(this.wish.lane, lease);
+    this.#child.granted(this.#offer as Offer, lease);
   }
 
   refused(): void {

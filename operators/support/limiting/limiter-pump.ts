@@ -2,6 +2,7 @@ import { Bag } from '../../kernel/bag.js';
 import { Alarm } from '../alarm.js';
 import { ClosedError, NestedAcquireError, OverflowError, RateLimitError } from '../errors.js';
 import { durationMs } from '../options.js';
+import { report } from '../report.js';
 import { Shutdown } from '../shutdown.js';
 import type { ResponseLike } from '../types.js';
 import { ALL, LaneTimes } from './lane-times.js';
@@ -11,7 +12,7 @@ import { LimiterLease } from './limiter-lease.js';
 import { Nesting } from './limiter-nesting.js';
 import type { JobWish, LimiterConfig, Wish } from './limiter-options.js';
 import { changedLimits, NAME } from './limiter-options.js';
-import type { Child, Parent } from './limiter-places.js';
+import type { Child, Offer, Parent } from './limiter-places.js';
 import { Places } from './limiter-places.js';
 import { WaitingRoom } from './limiter-queue.js';
 import type { Spending, TimedLimit } from './limiter-rates.js';
@@ -21,12 +22,17 @@ import type { Cost, LimiterLimits, LimiterSnapshot, Outcome, Release } from './l
 import type { LeasedWork } from './limiter-work.js';
 import { Endings } from './limiter-work.js';
 
+/** Tells a listener; what it throws is nobody's business here, and must not keep a slot from being free. */
+function tell<T>(listener: (event: T) => void, event: T): void {
+  try {
+    listener(event);
+  } catch (error) {
+    report(error);
+  }
+}
+
 /** The limiter above has to be waited for. */
 const NONE = 'none';
-
-interface Offer extends Required<Cost> {
-  readonly ticket: Ticket;
-}
 
 /** Grants leases to those who wait: one loop, one timer, and a clock that is only looked at when something depends on the time. */
 export class LimiterPump implements Lessor, Parent, Child {
@@ -54,8 +60,6 @@ export class LimiterPump implements Lessor, Parent, Child {
   /** Limiters below that have something waiting or running. */
   readonly #children = new Set<LimiterPump>();
   readonly #nesting = new Nesting();
-  /** What was bid for in the limiter above just now. */
-  #offer: Offer | undefined;
   #limits: Required<LimiterLimits>;
   #executing = 0;
   /** When the clock was last looked at. */
@@ -181,23 +185,25 @@ export class LimiterPump implements Lessor, Parent, Child {
     this.pump();
   }
 
-  bid(lane: number, affordable: number): Required<Cost> | undefined {
+  bid(lane: number, affordable: number): Offer | undefined {
     if (this.#refusing) return undefined;
     if (this.#rates.isTimed) this.#read();
     this.#endPauses();
     for (let ticket = this.#headFor(lane); ticket; ticket = this.#headFor(lane)) {
       const tokens = this.#bid(ticket, affordable);
       if (tokens === undefined) continue;
-      if (this.#blockedBy(ticket.wish.requests, tokens) !== undefined) return undefined;
-      this.#offer = { ticket, requests: ticket.wish.requests, tokens };
-      return this.#offer;
+      const offer = { ticket, requests: ticket.wish.requests, tokens };
+      const limit = this.#blockedBy(offer.requests, tokens);
+      if (limit === undefined) return offer;
+      // The place is gone. A slot that comes free takes another; when the rate can pay, only the timer knows.
+      if (limit !== 'concurrency') this.#alarm.setBy(this.#payableAt(offer));
+      return undefined;
     }
     return undefined;
   }
 
   /** The parent grants what was bid for just before. */
-  granted(_lane: number, above: LimiterLease): void {
-    const { ticket, tokens } = this.#offer as Offer;
+  granted({ ticket, tokens }: Offer, above: LimiterLease): void {
     this.#room.take(ticket);
     if (this.#pumping) {
       this.#grant(ticket, tokens, above);
@@ -215,18 +221,19 @@ export class LimiterPump implements Lessor, Parent, Child {
       ticket.refused(error);
       return;
     }
+    if (holder) ticket.holder = holder;
     const above = !this.#pumping && this.#goesAtOnce(wish) ? this.#takeAbove(wish) : NONE;
     if (above !== NONE) {
       this.pump(ticket, wish.tokens, above);
       return;
     }
-    if (holder) {
-      this.nest(ticket, holder, () => {
-        this.#refuse(ticket, new NestedAcquireError(NAME, this.concurrency));
-      });
-    }
     this.#queue(ticket, wish, waitMs);
-    if (holder) this.refuseStuck();
+    if (holder === undefined || !ticket.isWaiting) return;
+    this.nest(ticket, holder, () => {
+      this.#refuse(ticket, new NestedAcquireError(NAME, this.concurrency));
+      this.#letOthersIn();
+    });
+    this.refuseStuck();
   }
 
   leave(ticket: Ticket): void {
@@ -272,9 +279,13 @@ export class LimiterPump implements Lessor, Parent, Child {
   }
 
   watch(listener: () => void): () => void {
+    const stop = this.#parent?.watch(() => {
+      listener();
+    });
     this.#watchers.add(listener);
     return () => {
       this.#watchers.delete(listener);
+      stop?.();
     };
   }
 
@@ -291,6 +302,7 @@ export class LimiterPump implements Lessor, Parent, Child {
     if (!isGivenUp && !this.#refusing && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
     this.#executing--;
     this.#hasFreed = true;
+    if (!this.#nesting.isEmpty) this.#nesting.released(lease);
     if (outcome === 'unused') {
       this.#rates.correct(-lease.requests, -lease.tokens, lease.grantedAt, this.#read());
       lease.tokens = 0;
@@ -331,7 +343,7 @@ export class LimiterPump implements Lessor, Parent, Child {
         // First the grants: a permit that comes free in the moment a wait ends is not refused.
         while (this.#grantNext());
         this.#expire();
-        if (this.#nesting.size > 0) this.refuseStuck();
+        if (!this.#nesting.isEmpty) this.refuseStuck();
       } while (this.#again as boolean);
     } finally {
       this.#pumping = false;
@@ -339,13 +351,13 @@ export class LimiterPump implements Lessor, Parent, Child {
       this.#hasFreed = false;
       this.#rest();
     }
-    if (hasFreed && this.#watchers.size > 0) for (const listener of [...this.#watchers]) listener();
+    if (hasFreed && this.#watchers.size > 0) for (const listener of [...this.#watchers]) tell(listener, undefined);
   }
 
   #queue(ticket: Ticket, wish: JobWish, waitMs: number | undefined): void {
     const { lane } = wish;
     // A job that may not wait expires by itself, one that goes at once needs no place to wait.
-    if (this.#room.hasRoom(lane) || this.#room.isClosed(lane) || this.#goesAtOnce(wish)) this.#enter(ticket, waitMs);
+    if (this.#room.hasRoom(lane) || this.#room.isClosed(lane) || this.goesAtOnce(wish)) this.#enter(ticket, waitMs);
     else this.#makeRoom(ticket, waitMs);
     // With all slots taken and no time that matters, one more who waits changes nothing.
     if (this.#executing < this.#limits.concurrency || this.#isTimed) this.pump();
@@ -373,6 +385,11 @@ export class LimiterPump implements Lessor, Parent, Child {
   }
 
   /** Whether a job would be granted now, so that it does not need a place to wait. */
+  goesAtOnce(wish: JobWish): boolean {
+    return this.#goesAtOnce(wish) && this.#parent?.goesAtOnce({ ...wish, lane: this.#laneAbove(wish.lane) }) !== false;
+  }
+
+  /** As far as this limiter is concerned. */
   #goesAtOnce({ lane, requests, tokens }: JobWish): boolean {
     if (!this.#held.isEmpty) this.#endPauses();
     if (!this.#held.isEmpty && this.#room.isPaused(lane)) return false;
@@ -408,7 +425,9 @@ export class LimiterPump implements Lessor, Parent, Child {
   }
 
   #grant(ticket: Ticket, tokens: number, above: LimiterLease | undefined): void {
-    ticket.granted(this.#charge(ticket.wish, tokens, above), this.#endings);
+    const lease = this.#charge(ticket.wish, tokens, above);
+    if (ticket.holder) lease.askedBy(ticket.holder);
+    ticket.granted(lease, this.#endings);
   }
 
   #charge({ lane, requests }: Wish, tokens: number, above: LimiterLease | undefined): LimiterLease {
@@ -462,15 +481,20 @@ export class LimiterPump implements Lessor, Parent, Child {
 
   /** Notes that the work which holds this lease waits for another one, here and in the limiters above. */
   nest(ticket: Ticket, holder: LimiterLease, refuse: () => void): void {
-    const lease = holder.of(this);
-    if (lease) this.#nesting.add(ticket, lease, refuse);
+    const held = holder.of(this) ?? holder.outer(this);
+    if (held?.isReleased === false) this.#nesting.add(ticket, held, refuse);
     this.#parent?.nest(ticket, holder, refuse);
   }
 
-  /** When all slots are held by work that waits for another one, here or above, one of those jobs is refused: it would wait for ever. */
+  /** While all slots are held by work that waits for another one, here or above, one of those jobs is refused: it would wait for ever. */
   refuseStuck(): void {
-    if (this.#nesting.size > 0 && this.#executing >= this.#limits.concurrency) this.#nesting.refuseStuck(this.#executing);
+    for (let job = this.#stuck(); job; job = this.#stuck()) job.refuse();
     this.#parent?.refuseStuck();
+  }
+
+  #stuck() {
+    if (this.#nesting.isEmpty || this.#executing < this.#limits.concurrency) return undefined;
+    return this.#nesting.stuck(this.#executing, (lease) => lease.outer(this));
   }
 
   get isClosed(): boolean {
@@ -484,7 +508,7 @@ export class LimiterPump implements Lessor, Parent, Child {
 
   #report({ grantedAt }: LimiterLease, outcome: Outcome, error: unknown): void {
     const release = { outcome, error, grantedAt, releasedAt: this.#read(), executing: this.#executing };
-    for (const listener of [...this.#listeners]) listener(release);
+    for (const listener of [...this.#listeners]) tell(listener, release);
   }
 
   #blockedBy(requests: number, tokens: number): 'concurrency' | TimedLimit | undefined {
@@ -494,17 +518,18 @@ export class LimiterPump implements Lessor, Parent, Child {
 
   /** Why the ticket has no permit: its own cost, or that of the one whose turn it is, here or above. */
   #refusal(ticket: Ticket): RateLimitError {
-    const { limit, at } = this.obstacle(ticket.wish as JobWish);
-    const heldUntil = this.#held.until(ticket.wish.lane);
-    return new RateLimitError(NAME, heldUntil > this.#now ? 'pause' : (limit ?? 'concurrency'), Math.max(at, heldUntil) - this.#now);
+    const { limit, waitMs } = this.obstacle(ticket.wish as JobWish);
+    const heldForMs = this.#held.until(ticket.wish.lane) - this.#now;
+    return new RateLimitError(NAME, heldForMs > 0 ? 'pause' : (limit ?? 'concurrency'), Math.max(waitMs, heldForMs));
   }
 
-  obstacle(own: Required<Cost>): { readonly limit: 'concurrency' | TimedLimit | undefined; readonly at: number } {
+  /** Says for how long, because each limiter has its own idea of the time when the clock was set back. */
+  obstacle(own: Required<Cost>): { readonly limit: 'concurrency' | TimedLimit | undefined; readonly waitMs: number } {
     this.#read();
     const next = this.#next() ?? own;
     const above = this.#parent?.obstacle(own);
-    const at = Math.max(this.#payableAt(own), this.#payableAt(next), above?.at ?? 0);
-    return { limit: this.#blockedBy(next.requests, next.tokens) ?? above?.limit, at };
+    const waitMs = Math.max(this.#payableAt(own), this.#payableAt(next)) - this.#now;
+    return { limit: this.#blockedBy(next.requests, next.tokens) ?? above?.limit, waitMs: Math.max(waitMs, above?.waitMs ?? 0) };
   }
 
   /** When the rate alone would let it go. */
@@ -527,16 +552,28 @@ export class LimiterPump implements Lessor, Parent, Child {
     if (tokens !== undefined) return tokens;
     try {
       const bid = ticket.bid(Math.min(above ?? this.#parent?.affordable ?? Infinity, this.#rates.tokensLeft(this.#now)));
-      if (bid === undefined) this.#room.remove(ticket);
+      if (bid === undefined) this.#dismiss(ticket);
       return bid;
     } catch (error) {
-      this.#refuse(ticket, error);
+      this.#dismiss(ticket);
+      this.#refused(ticket, error);
       return undefined;
     }
   }
 
+  /** One that was asked wants nothing any more. If the limiter above asked, what follows from that is not to happen in its midst. */
+  #dismiss(ticket: Ticket): void {
+    if (!ticket.isWaiting) return;
+    this.#room.remove(ticket);
+    if (!this.#pumping) this.#alarm.setBy(this.#now);
+  }
+
   #refuse(ticket: Ticket, error: unknown): void {
     this.#room.remove(ticket);
+    this.#refused(ticket, error);
+  }
+
+  #refused(ticket: Ticket, error: unknown): void {
     this.shutdown.count('done');
     ticket.refused(error);
   }
@@ -557,14 +594,15 @@ export class LimiterPump implements Lessor, Parent, Child {
     return !this.#failing.isEmpty || this.#parent?.fails === true;
   }
 
-  /** Until when jobs of the lane are refused for that. */
-  failsUntil(lane: number): number {
-    return Math.max(this.#failing.until(ALL), this.#failing.until(lane), this.#parent?.failsUntil(this.#laneAbove(lane)) ?? -Infinity);
+  /** How much longer jobs of the lane are refused for that. */
+  failsForMs(lane: number): number {
+    const here = Math.max(this.#failing.until(ALL), this.#failing.until(lane)) - this.#read();
+    return Math.max(here, this.#parent?.failsForMs(this.#laneAbove(lane)) ?? 0);
   }
 
   #tooLongAPause(lane: number): RateLimitError | undefined {
     if (!this.fails) return undefined;
-    const retryAfterMs = this.failsUntil(lane) - this.#read();
+    const retryAfterMs = this.failsForMs(lane);
     return retryAfterMs > 0 ? new RateLimitError(NAME, 'pause', retryAfterMs) : undefined;
   }
 
@@ -597,6 +635,7 @@ export class LimiterPump implements Lessor, Parent, Child {
   /** Nothing more is to be done now: the timer is set for what comes next, or this was the end. */
   #rest(): void {
     if (this.#pumping) return;
+    if (this.#room.size === 0) this.#places?.withdraw();
     this.#arm();
     this.#signOff();
     this.#checkDrained();

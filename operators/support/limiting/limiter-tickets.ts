@@ -1,6 +1,7 @@
 import type { ObservableInput } from 'rxjs';
 import { isAmount, unusable } from '../answers.js';
 import { ask } from '../ask.js';
+import type { LimiterLease } from './limiter-lease.js';
 import type { JobWish, Wish } from './limiter-options.js';
 import { NAME } from './limiter-options.js';
 import type { Bidder, Lease, LeaseContext } from './limiter-types.js';
@@ -10,6 +11,8 @@ import type { Endings } from './limiter-work.js';
 export abstract class Ticket {
   /** In the queue. */
   isWaiting = false;
+  /** The lease of the work that asks, if it said so. Few do, so the others have no room for it. */
+  declare holder?: LimiterLease;
 
   constructor(readonly wish: Wish) {}
 

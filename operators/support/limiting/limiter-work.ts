@@ -55,6 +55,10 @@ export function runLeased<R>(
     running.delete(leased);
     if (over) return;
     started.cancel();
+    if (started.isAnswered) {
+      lease.release('ok');
+      return;
+    }
     context.abort();
     if (started.settled) lease.releaseAfter(started.settled);
     else lease.release('cancelled');

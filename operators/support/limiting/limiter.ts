@@ -103,7 +103,11 @@ export class FlowLimiter implements Limiter {
 
   tryAcquire(job: LimiterJob = NO_JOB): Lease | undefined {
     const wish = this.#wish(job);
-    return job.signal?.aborted ? undefined : this.#pump.tryGrant(wish);
+    if (job.signal?.aborted) return undefined;
+    const lease = this.#pump.tryGrant(wish);
+    const holder = holderOf(job);
+    if (lease && holder) lease.askedBy(holder);
+    return lease;
   }
 
   acquire(job: LimiterJob = NO_JOB): Observable<Lease> {

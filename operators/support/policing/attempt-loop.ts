@@ -58,6 +58,8 @@ export class AttemptLoop<R> {
   count = 0;
   /** What the last attempt failed with. */
   failure: unknown;
+  /** It was left by a consumer that has the whole answer. */
+  hasSucceeded = false;
   /** It gave up because the next pause would have gone beyond the deadline. */
   isOutOfTime = false;
 
@@ -101,8 +103,9 @@ export class AttemptLoop<R> {
     this.#endRetry();
     const attempt = this.#attempt;
     if (!attempt?.isOpen()) return;
-    attempt.stop();
-    this.#ended(attempt, 'cancelled');
+    const outcome = attempt.stop();
+    this.hasSucceeded = outcome === 'ok';
+    this.#ended(attempt, outcome);
   }
 
   #begin(lease: Lease | undefined): void {
@@ -141,10 +144,7 @@ export class AttemptLoop<R> {
         this.#to.complete();
       },
       failed: (error) => {
-        const verdict = this.#judge(error);
-        attempt.close();
-        this.#over(attempt, error, verdict);
-        attempt.letGo({ error });
+        this.#failed(attempt, error);
       },
     });
     // The deadline of the whole call has a timer of its own.
@@ -158,10 +158,18 @@ export class AttemptLoop<R> {
       this.next();
       return;
     }
-    const error = new AttemptTimeoutError(this.#rules.operator, this.#rules.attemptTimeoutMs);
+    this.#failed(attempt, new AttemptTimeoutError(this.#rules.operator, this.#rules.attemptTimeoutMs), true);
+  }
+
+  /** Tells of the error before the permit goes back: whoever gives up other calls for it is not to see them begin first. */
+  #failed(attempt: Attempt<R>, error: unknown, isTimeout = false): void {
     const verdict = this.#judge(error);
-    attempt.cutOff();
-    this.#over(attempt, error, verdict);
+    // Whoever was asked, or heard of the pause, may have made the consumer leave.
+    if (!attempt.isOpen()) return;
+    if (isTimeout) attempt.cutOff();
+    else attempt.close();
+    this.#ended(attempt, verdict.class);
+    if (!this.#to.closed) this.#goOn(error, verdict);
     attempt.letGo({ error });
   }
 
@@ -172,12 +180,6 @@ export class AttemptLoop<R> {
     if (verdict.retryAfterMs !== undefined && isRetryable(verdict) && !isFlowError(error))
       this.#rules.limiter?.penalize(verdict.retryAfterMs);
     return verdict;
-  }
-
-  /** Tells of the error before the permit goes back: whoever gives up other calls for it is not to see them begin first. */
-  #over(attempt: Attempt<R>, error: unknown, verdict: Verdict): void {
-    this.#ended(attempt, verdict.class);
-    if (!this.#to.closed) this.#goOn(error, verdict);
   }
 
   /** The limiter gave no permit: nothing was sent, so nothing is learnt about the backend. */
@@ -201,6 +203,8 @@ export class AttemptLoop<R> {
       this.#to.error(fault);
       return;
     }
+    // Asking for the class or a number may have made the consumer leave.
+    if (this.#to.closed) return;
     const retryAt = this.#alarm.now() + delayMs;
     if (retryAt >= this.#deadlineAt) {
       this.isOutOfTime = true;

@@ -96,10 +96,15 @@ export class Attempt<R> extends LazySignal implements PolicyContext {
     this.#running = undefined;
   }
 
-  /** Nobody waits for it any more. */
-  stop(): void {
+  /** Nobody waits for it any more. A promise with an answer has ended well all the same. */
+  stop(): 'ok' | 'cancelled' {
+    if (this.#running?.isAnswered) {
+      this.end();
+      return 'ok';
+    }
     this.cutOff();
     this.letGo();
+    return 'cancelled';
   }
 
   /** The work is told to end; what it says to that is not its answer. `letGo` gives its permit back. */

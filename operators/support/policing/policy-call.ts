@@ -49,7 +49,8 @@ export class PolicyCall<R, F> {
     this.#to = to;
     this.#alarm = new Alarm(rules.scheduler, () => {
       this.#tries.unsubscribe();
-      this.#fail(this.#late());
+      // Whoever hears of the abort may have made the consumer leave.
+      if (!this.#isOver) this.#fail(this.#late());
     });
     this.#startedAt = this.#alarm.now();
   }
@@ -124,13 +125,21 @@ export class PolicyCall<R, F> {
   #leave(): void {
     if (this.#isOver) return;
     this.#end();
-    const { onEvent, operator, lane } = this.#rules;
     this.#tries.unsubscribe();
+    if (this.#loop?.hasSucceeded) {
+      this.#tell('fulfilled');
+      return;
+    }
+    const { onEvent, operator, lane } = this.#rules;
     onEvent?.({ type: 'cancelled', operator, lane, count: 1 });
   }
 
   #settled(outcome: 'fulfilled' | 'rejected'): void {
     this.#end();
+    this.#tell(outcome);
+  }
+
+  #tell(outcome: 'fulfilled' | 'rejected'): void {
     const { onEvent, operator, lane } = this.#rules;
     if (onEvent === undefined) return;
     const totalMs = this.#alarm.now() - this.#startedAt;

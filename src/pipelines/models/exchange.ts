@@ -1,5 +1,5 @@
 import type { ObservableInput, SchedulerLike } from 'rxjs';
-import { from, map, Observable, tap, throwError, timeout } from 'rxjs';
+import { from, isObservable, map, Observable, tap, throwError, timeout } from 'rxjs';
 import { fromStream } from '../../../operators/from-stream.js';
 import { ask } from '../../../operators/support/ask.js';
 import { connect } from '../../../operators/support/connect.js';
@@ -10,8 +10,7 @@ import type { ModelAttempt } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
 import type { Client } from './model-options.js';
 import { NAME } from './model-options.js';
-
-type StreamInput<C> = ObservableInput<C> | PromiseLike<AsyncIterable<C> | ReadableStream<C>>;
+import type { ModelStream } from './model-types.js';
 
 /** Sends a request and reads its answer. A promise stays one: it keeps its permit until it is really over. */
 export function exchange<Q, R, C, P>(
@@ -51,7 +50,7 @@ export function exchange<Q, R, C, P>(
 /** Opens a stream; the client is told to stop when it is left, or silent for too long. */
 export function openStream<Q, R, C>(
   client: Client<Q, R, C>,
-  open: (request: Q, attempt: ModelAttempt) => StreamInput<C>,
+  open: (request: Q, attempt: ModelAttempt) => ModelStream<C>,
   request: Q,
   attempt: ModelAttempt,
   silenceMs: number,
@@ -84,10 +83,8 @@ export function openStream<Q, R, C>(
   return guarded.pipe(tap(endOf(attempt)));
 }
 
-function chunksOf<C>(input: StreamInput<C>): Observable<C> {
-  if (isPromise(input)) return fromStream(() => input as PromiseLike<AsyncIterable<C>>);
-  if (Symbol.asyncIterator in input || 'getReader' in input) return fromStream(() => input as AsyncIterable<C>);
-  return from(input as ObservableInput<C>);
+function chunksOf<C>(input: ModelStream<C>): Observable<C> {
+  return isObservable(input) ? input : fromStream(() => input);
 }
 
 function endOf(attempt: ModelAttempt) {

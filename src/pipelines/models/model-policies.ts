@@ -10,7 +10,8 @@ import { ParseFault } from './model-call.js';
 import type { CallerConfig } from './model-options.js';
 import { NAME } from './model-options.js';
 
-type Config = CallerConfig<never, never, never, unknown>;
+/** What is the same for every kind of request. */
+type Config = Omit<CallerConfig<never, never, never, never>, 'client' | 'parse'>;
 type Send<V> = (rules: AttemptRules) => ObservableInput<V>;
 
 /** What surrounds the calls of one caller. */

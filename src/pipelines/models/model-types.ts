@@ -1,5 +1,6 @@
 import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
 import type { Breaker, BreakerOptions } from '../../../operators/create-breaker.js';
+import type { StreamLike } from '../../../operators/from-stream.js';
 import type { FlowEvent, FlowSink } from '../../../operators/support/events.js';
 import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
 import type { RetryOptions } from '../../../operators/support/retry.js';
@@ -81,12 +82,15 @@ export interface ModelCallerRules<Q, R, C, P> {
   readonly random?: () => number;
 }
 
+/** What a client may stream: an async iterable or a `ReadableStream`, at once or as a promise, or an Observable. */
+export type ModelStream<C> = Observable<C> | StreamLike<C> | PromiseLike<StreamLike<C>>;
+
 /** A caller over a client of yours: any SDK, `fetch`, a model in the process. */
 export interface ModelCallerOptions<Q, R, C = never, P = R> extends ModelCallerRules<Q, R, C, P> {
   /** Sends a request. The answer is the last value. */
   readonly call: (request: Q, context: ModelContext) => ObservableInput<R>;
   /** Sends a request whose answer comes in chunks. @defaultValue none */
-  readonly stream?: (request: Q, context: ModelContext) => ObservableInput<C> | PromiseLike<AsyncIterable<C> | ReadableStream<C>>;
+  readonly stream?: (request: Q, context: ModelContext) => ModelStream<C>;
   /** Which model a request is for, for records and metrics. @defaultValue 'default' */
   readonly model?: string | ((request: Q) => string);
 }

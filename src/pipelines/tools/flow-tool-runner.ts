@@ -186,9 +186,10 @@ export class FlowToolRunner implements ToolRunner, SessionHost {
 
   checkDrained(): void {
     if (!this.#shutdown.isClosed || this.#open.size > 0 || !this.#shutdown.finish()) return;
-    for (const { limiter } of this.setups.values()) limiter?.close();
     this.#adapting?.unsubscribe();
     if (this.#ownsLimiter) this.#limiter.close();
+    // In a shared limiter, what goes on all the same keeps its slot for as long as it may.
+    else for (const { limiter } of this.setups.values()) void limiter?.drain();
     this.config.tell({ type: 'drained', operator: NAME });
     this.#events.complete();
   }

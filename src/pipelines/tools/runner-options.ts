@@ -1,3 +1,4 @@
+import type { AdaptiveLimitOptions } from '../../../operators/adaptive-limit.js';
 import { classifyError } from '../../../operators/classify-error.js';
 import { requiredSignal } from '../../../operators/support/abort.js';
 import { schedulerOption } from '../../../operators/support/alarm.js';
@@ -56,7 +57,8 @@ export function readOptions(options: ToolRunnerOptions) {
   const given = checked(NAME, options, defaults, {
     tools: asGiven,
     concurrency: count,
-    adaptive: asGiven,
+    adaptive: (operator, option, value: AdaptiveLimitOptions | undefined) =>
+      value === undefined ? value : plainObject(operator, option, value),
     limiter: (operator, _option, value: Limiter | undefined) => limiterOption(operator, value, concurrency),
     lane: asGiven,
     perTool: limitsByName,
@@ -86,7 +88,11 @@ export function readOptions(options: ToolRunnerOptions) {
 }
 
 function limitsByName(operator: string, option: string, limits: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
-  if (Object.prototype.toString.call(limits) !== '[object Object]') throw new FlowConfigError(operator, option, 'an object', limits);
-  for (const [name, limit] of Object.entries(limits)) count(operator, `${option}.${name}`, limit);
+  for (const [name, limit] of Object.entries(plainObject(operator, option, limits))) count(operator, `${option}.${name}`, limit);
   return limits;
+}
+
+function plainObject<O extends object>(operator: string, option: string, value: O): O {
+  if (Object.prototype.toString.call(value) === '[object Object]') return value;
+  throw new FlowConfigError(operator, option, 'an object', value);
 }

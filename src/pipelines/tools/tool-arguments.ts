@@ -16,7 +16,7 @@ export function checkArguments(schema: ToolSchema<unknown>, given: unknown): Che
     return { issues: [{ path: '', message: 'expected plain data' }] };
   }
   const answer = '~standard' in schema ? schema['~standard'].validate(copy) : answerOf(schema.safeParse(copy));
-  return isPromise(answer) ? answer.then(checked) : checked(answer);
+  return isPromise(answer) ? Promise.resolve(answer).then(checked) : checked(answer);
 }
 
 function answerOf(result: ReturnType<Extract<ToolSchema<unknown>, { safeParse: unknown }>['safeParse']>): SchemaAnswer<unknown> {
@@ -24,8 +24,8 @@ function answerOf(result: ReturnType<Extract<ToolSchema<unknown>, { safeParse: u
 }
 
 function checked(answer: SchemaAnswer<unknown>): CheckedArguments {
-  if (answer.issues === undefined) return { input: deepFreeze(answer.value) };
-  return { issues: answer.issues.map(({ message, path = [] }) => ({ path: path.map(step).join('.'), message })) };
+  if (answer.issues === undefined) return { input: frozenCopy(answer.value) };
+  return { issues: answer.issues.map(({ message, path = [] }) => ({ path: path.map(step).join('.'), message: String(message) })) };
 }
 
 /** A Standard Schema may wrap the steps of a path. */
@@ -33,16 +33,32 @@ function step(part: unknown): string {
   return String(typeof part === 'object' && part !== null ? (part as { key?: unknown }).key : part);
 }
 
-/** Freezes plain objects and arrays, through and through. Without recursion: a model may nest as deep as it likes. */
-function deepFreeze(root: unknown): unknown {
-  const seen = new Set<unknown>();
-  const waiting = [root];
-  for (let value = waiting.pop(); waiting.length > 0 || value !== undefined; value = waiting.pop()) {
-    if (!isPlain(value) || seen.has(value)) continue;
-    seen.add(value);
-    waiting.push(...Object.values(Object.freeze(value)).filter(isPlain));
+/**
+ * Copies plain objects and arrays through and through and freezes the copies: a schema may put in something of the program's own, which must
+ * not be frozen, and a getter must not answer twice. Without recursion: a model may nest as deep as it likes.
+ */
+function frozenCopy(root: unknown): unknown {
+  const copies = new Map<object, Record<PropertyKey, unknown>>();
+  const copyOf = (value: unknown): unknown => {
+    if (!isPlain(value)) return value;
+    const copy = copies.get(value) ?? shallowCopy(value);
+    copies.set(value, copy);
+    return copy;
+  };
+  const copied = copyOf(root);
+  // Grows while it is looked through.
+  for (const copy of copies.values()) {
+    for (const key of Reflect.ownKeys(copy)) copy[key] = copyOf(copy[key]);
+    Object.freeze(copy);
   }
-  return root;
+  return copied;
+}
+
+function shallowCopy(value: object): Record<PropertyKey, unknown> {
+  const copy = Array.isArray(value)
+    ? [...(value as unknown[])]
+    : Object.setPrototypeOf({ ...value }, Object.getPrototypeOf(value) as object);
+  return copy as Record<PropertyKey, unknown>;
 }
 
 /** Not a `Date`, a `Map` or what else a schema may make, which cannot be frozen or would break. */

@@ -1,13 +1,13 @@
 import type { ToolCall, ToolResult } from './tool-types.js';
 
-/** A tool call as the chat completions of OpenAI have it. */
-export interface OpenAIToolCall {
-  readonly id: string;
-  readonly function: { readonly name: string; readonly arguments: string };
-}
+/** A tool call as the chat completions of OpenAI have it: of a function, or of a custom tool, whose input is a text. */
+export type OpenAIToolCall =
+  | { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } }
+  | { readonly id: string; readonly custom: { readonly name: string; readonly input: string } };
 
 /**
- * Calls as `createToolRunner` takes them, of those in an OpenAI message. Arguments that are no JSON stay a text, which the schema of the tool refuses.
+ * Calls as `createToolRunner` takes them, of the `tool_calls` of an OpenAI message; none when it has none. Arguments that are no JSON stay a
+ * text, which the schema of the tool refuses.
  *
  * @example
  * ```ts
@@ -17,8 +17,12 @@ export interface OpenAIToolCall {
  * call; // => { id: 'call_1', name: 'read', input: { path: 'a.md' } }
  * ```
  */
-export function fromOpenAI(calls: readonly OpenAIToolCall[]): ToolCall[] {
-  return calls.map(({ id, function: { name, arguments: text } }) => ({ id, name, input: parsed(text) }));
+export function fromOpenAI(calls: readonly OpenAIToolCall[] | null | undefined): ToolCall[] {
+  return (calls ?? []).map((call) => {
+    const { id } = call;
+    if ('custom' in call) return { id, name: call.custom.name, input: call.custom.input };
+    return { id, name: call.function.name, input: parsed(call.function.arguments) };
+  });
 }
 
 /** No arguments at all are often an empty text. */

@@ -1,8 +1,7 @@
 import { isWithinBudget, retryDelayMs } from '../../../operators/kernel/backoff.js';
 import { Alarm } from '../../../operators/support/alarm.js';
 import { drawnFrom, verdictOrFatal } from '../../../operators/support/ask.js';
-import type { AttemptTimeoutError } from '../../../operators/support/errors.js';
-import { CallbackError, isFlowError, OverflowError } from '../../../operators/support/errors.js';
+import { AttemptTimeoutError, CallbackError, isFlowError, OverflowError } from '../../../operators/support/errors.js';
 import type { FlowEvent } from '../../../operators/support/events.js';
 import type { Lease, Place } from '../../../operators/support/limiting/limiter-types.js';
 import type { RetryRule } from '../../../operators/support/retry.js';
@@ -12,7 +11,7 @@ import type { CheckedArguments } from './tool-arguments.js';
 import { checkArguments } from './tool-arguments.js';
 import type { AttemptOwner } from './tool-attempt.js';
 import { ToolAttempt } from './tool-attempt.js';
-import { failed, messageOf, succeeded, textOf } from './tool-results.js';
+import { failed, messageOf, succeeded, textOf, written } from './tool-results.js';
 import type { RunnerConfig, ToolSetup } from './tool-setup.js';
 import { NAME } from './tool-setup.js';
 import { Step } from './tool-step.js';
@@ -57,7 +56,7 @@ export class ToolJob implements AttemptOwner {
   #place: Place | undefined;
   #attempt: ToolAttempt | undefined;
   #startedAt = 0;
-  /** Ends the pause before the next attempt. */
+  /** Ends the pause before the next attempt, or the check of the arguments. */
   #alarm: Alarm | undefined;
 
   constructor(host: JobHost, setup: ToolSetup, call: ToolCall, index: number, settled: (result: ToolResult) => void) {
@@ -87,6 +86,7 @@ export class ToolJob implements AttemptOwner {
     this.#step.follow<CheckedArguments>(
       () => checkArguments(this.#setup.tool.parameters, this.#call.input),
       (checked) => {
+        this.#alarm?.clear();
         if ('issues' in checked) {
           this.#fail({ code: 'invalid_arguments', message: 'the arguments do not fit the tool', issues: checked.issues });
           return;
@@ -96,10 +96,13 @@ export class ToolJob implements AttemptOwner {
         this.#wait();
       },
       (cause) => {
+        this.#alarm?.clear();
         const error = new CallbackError(NAME, 'parameters', 'threw', cause);
         this.#fail({ code: 'failed', message: 'the arguments could not be checked' }, error);
       },
     );
+    // A schema that takes its time.
+    if (this.phase === 'idle') this.#ringIn(this.config.timeoutMs);
   }
 
   /** Gives it up, whatever it is doing, with this error as its result. */
@@ -197,7 +200,7 @@ export class ToolJob implements AttemptOwner {
     const { tool } = this.#setup;
     let text: string;
     try {
-      text = textOf(tool.format ? tool.format(value) : value);
+      text = tool.format ? written(tool.format(value)) : textOf(value);
     } catch (cause) {
       this.#fail({ code: 'unreadable_result', message: 'the tool ran, but its result cannot be written as text' }, cause);
       return;
@@ -215,6 +218,8 @@ export class ToolJob implements AttemptOwner {
   }
 
   failed(error: unknown): void {
+    // The signal of an attempt that took too long may have told somebody who then gave the call up.
+    if (this.phase === 'over') return;
     const { classify, scheduler } = this.config;
     const context = { size: 1, attempt: this.attempts, aborted: false, epochMs: scheduler.now() };
     const verdict = verdictOrFatal(NAME, classify, error, context);
@@ -258,12 +263,23 @@ export class ToolJob implements AttemptOwner {
     // Whoever was told of the failure may have given the call up.
     if (this.phase === 'over') return;
     this.#enter('backingOff');
-    this.#alarm ??= new Alarm(this.config.scheduler, () => {
-      this.#wait();
-    });
-    this.#alarm.set(this.#alarm.now() + delayMs);
+    this.#ringIn(delayMs);
     const attempt = this.attempts + 1;
     this.#tell({ type: 'retryScheduled', ...this.#about(), class: verdict.class, size: 1, attempt, delayMs });
+  }
+
+  #ringIn(delayMs: number): void {
+    this.#alarm ??= new Alarm(this.config.scheduler, () => {
+      if (this.phase === 'backingOff') this.#wait();
+      else this.#unchecked();
+    });
+    this.#alarm.set(this.#alarm.now() + delayMs);
+  }
+
+  #unchecked(): void {
+    const { timeoutMs } = this.config;
+    const message = `the arguments could not be checked within ${String(timeoutMs)} ms`;
+    this.cancel({ code: 'timeout', message }, new AttemptTimeoutError(NAME, timeoutMs));
   }
 
   // ---- the end ------------------------------------------------------------------------------------------------------

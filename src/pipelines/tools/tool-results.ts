@@ -1,3 +1,5 @@
+import { CallbackError } from '../../../operators/support/errors.js';
+import { NAME } from './tool-setup.js';
 import type { ToolCall, ToolError, ToolFailure, ToolResult, ToolRun, ToolSuccess } from './tool-types.js';
 
 /** What every result says of its call. */
@@ -35,6 +37,12 @@ function messageIn(reason: unknown): unknown {
 export function textOf(value: unknown): string {
   const text: unknown = typeof value === 'string' ? value : JSON.stringify(value);
   return typeof text === 'string' ? text : '';
+}
+
+/** What the `format` of a tool answered. @throws CallbackError when it is no text */
+export function written(text: unknown): string {
+  if (typeof text === 'string') return text;
+  throw new CallbackError(NAME, 'format', 'must return a string');
 }
 
 /** A text of at most so many characters, and a line that says what is missing. */

@@ -55,6 +55,8 @@ export class ToolSession {
     const setup = this.#host.setups.get(call.name);
     const { tell } = this.#host.config;
     tell({ type: 'accepted', operator: NAME, lane: setup ? call.name : DEFAULT_LANE, queued: this.#host.counts.queued });
+    // Whoever was told may have left.
+    if (this.#hasLeft as boolean) return;
     const refusal = this.#refusal(call, setup);
     if (setup === undefined || refusal !== undefined) {
       const { error, cause } = refusal ?? this.#unknown();

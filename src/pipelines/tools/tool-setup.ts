@@ -2,7 +2,7 @@ import type { SchedulerLike } from 'rxjs';
 import { FlowConfigError } from '../../../operators/support/errors.js';
 import type { FlowSink } from '../../../operators/support/events.js';
 import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
-import { callback, count, flag, known, orDefault, positive, required } from '../../../operators/support/options.js';
+import { callback, count, filled, flag, known, orDefault, positive, required } from '../../../operators/support/options.js';
 import type { RetryOptions, RetryRule } from '../../../operators/support/retry.js';
 import { retryRule } from '../../../operators/support/retry.js';
 import type { Classify } from '../../../operators/support/types.js';
@@ -71,8 +71,8 @@ function toolSetup(at: string, tool: Tool, defaults: ToolDefaults): ToolSetup {
   known(NAME, tool, TOOL_OPTIONS, at, `${at}.`);
   const { name, description, parameters } = tool;
   const { execute, format } = tool as { readonly execute: unknown; readonly format?: unknown };
-  text(`${at}.name`, name);
-  text(`${at}.description`, description);
+  filled(NAME, `${at}.name`, name);
+  filled(NAME, `${at}.description`, description);
   const { safeParse, '~standard': standard } = Object(parameters) as { safeParse?: unknown; '~standard'?: { validate?: unknown } };
   if (typeof safeParse !== 'function' && typeof standard?.validate !== 'function')
     throw new FlowConfigError(NAME, `${at}.parameters`, 'a schema with `safeParse` or `~standard`', parameters);
@@ -82,17 +82,22 @@ function toolSetup(at: string, tool: Tool, defaults: ToolDefaults): ToolSetup {
   const idempotent = flag(NAME, `${at}.idempotent`, orDefault(tool.idempotent, readOnly));
   const runsTools = flag(NAME, `${at}.runsTools`, orDefault(tool.runsTools, false));
   const own = count(NAME, `${at}.concurrency`, orDefault(tool.concurrency, Infinity));
-  const concurrency = count(NAME, `perTool.${name}`, orDefault(defaults.perTool[name], own));
-  if (runsTools && concurrency !== Infinity)
-    throw new FlowConfigError(NAME, `${at}.concurrency`, 'absent, because a tool with `runsTools` takes no slot', concurrency);
+  // Checked where it was read; a tool may have the name of something that every object has.
+  const isLimited = Object.hasOwn(defaults.perTool, name);
+  const concurrency = isLimited ? (defaults.perTool[name] ?? own) : own;
+  if (runsTools && concurrency !== Infinity) {
+    const option = isLimited ? `perTool.${name}` : `${at}.concurrency`;
+    throw new FlowConfigError(NAME, option, 'absent, because a tool with `runsTools` takes no slot', concurrency);
+  }
   return {
     tool,
     limiter: runsTools ? undefined : defaults.limiter.child({ concurrency, abortGraceMs: defaults.abortGraceMs }),
     timeoutMs: positive(NAME, `${at}.timeoutMs`, orDefault(tool.timeoutMs, defaults.timeoutMs)),
-    retry: retryRule(NAME, orDefault(tool.retry, idempotent ? defaults.retry : false), Infinity),
+    retry: retryRule(
+      NAME,
+      orDefault(tool.retry, idempotent ? defaults.retry : false),
+      Infinity,
+      tool.retry === undefined ? 'retry' : `${at}.retry`,
+    ),
   };
-}
-
-function text(option: string, value: unknown): void {
-  if (typeof value !== 'string' || value === '') throw new FlowConfigError(NAME, option, 'a non-empty string', value);
 }

@@ -1,5 +1,7 @@
 import type { ObservableInput } from 'rxjs';
 import { isObservable, Subscription } from 'rxjs';
+import type { ReadableLike } from '../../../operators/from-stream.js';
+import { fromStream } from '../../../operators/from-stream.js';
 import { report } from '../../../operators/support/report.js';
 import type { Running } from '../../../operators/support/work.js';
 import { isPromise, startWork } from '../../../operators/support/work.js';
@@ -22,13 +24,15 @@ export class Step {
       return true;
     };
     let output: ToolOutput<R>;
+    let later: ObservableInput<unknown> | undefined;
     try {
       output = work();
+      later = laterOf(output, current);
     } catch (error) {
       if (ends()) failed(error);
       return;
     }
-    if (!comesLater(output)) {
+    if (later === undefined) {
       if (ends()) done(output as R);
       return;
     }
@@ -40,7 +44,7 @@ export class Step {
         if (ends()) failed(error);
       },
     };
-    const running = startWork(() => output as ObservableInput<R>, observer, current);
+    const running = startWork(() => later as ObservableInput<R>, observer, current);
     if (this.#current === current) this.#running = running;
     else if (current.closed) running.cancel();
   }
@@ -62,8 +66,26 @@ export class Step {
   }
 }
 
-/** A text or a list is an answer, and not a stream of its parts. */
-function comesLater(output: unknown): boolean {
-  if (typeof output !== 'object' || output === null) return false;
-  return isPromise(output) || isObservable(output) || Symbol.asyncIterator in output || 'getReader' in output;
+/** What there is to wait for; undefined for an answer. A text or a list is an answer, and not a stream of its parts. */
+function laterOf(output: unknown, owner: Subscription): ObservableInput<unknown> | undefined {
+  if (typeof output !== 'object' || output === null) return undefined;
+  if (isObservable(output)) return output;
+  // Asked once: some start their work each time they are asked, and others settle twice.
+  if (isPromise(output)) return Promise.resolve(output);
+  if ('getReader' in output) return fromStream(() => output as ReadableLike<unknown>);
+  return Symbol.asyncIterator in output ? lastOf(output as AsyncIterable<unknown>, owner) : undefined;
+}
+
+/** The last part of an async iterable. A promise, because it cannot be stopped between two parts either: it keeps its slot until it ends. */
+async function lastOf(parts: AsyncIterable<unknown>, owner: Subscription): Promise<unknown> {
+  const iterator = parts[Symbol.asyncIterator]();
+  owner.add(() => {
+    // How it takes that is of no interest any more.
+    Promise.resolve()
+      .then(() => iterator.return?.())
+      .catch(() => undefined);
+  });
+  let last: unknown;
+  for (let part = await iterator.next(); part.done !== true && !owner.closed; part = await iterator.next()) last = part.value;
+  return last;
 }

@@ -1,0 +1,240 @@
+import { config } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
+import { batchMap } from '../../operators/batch-map.js';
+import type { Drained } from '../../operators/support/types.js';
+import type { Lease, Limiter, LimiterJob } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import { isFlowError } from '../../operators/support/errors.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
+
+/** Leases as they come, and errors by their code. */
+function asker(limiter: Limiter) {
+  const leases: Lease[] = [];
+  const log: string[] = [];
+  const ask = (name: string, job?: LimiterJob) =>
+    limiter.acquire(job).subscribe({
+      next: (lease) => {
+        leases.push(lease);
+        log.push(name);
+      },
+      error: (error: unknown) => log.push(`${name} ${isFlowError(error) ? error.code : String(error)}`),
+    });
+  return { leases, log, ask };
+}
+
+/** What a drain has answered by the time all promises have had their turn. */
+async function drained(limiter: Limiter): Promise<Drained | 'never'> {
+  return Promise.race([limiter.drain(), new Promise<'never'>((resolve) => setTimeout(resolve, 20, 'never'))]);
+}
+
+describe('a job in a child', () => {
+  it('is not stranded when the child has learned that it may not go before its turn comes above', () => {
+    virtualTime(({ scheduler, flush }) => {
+      const parent = createLimiter({ concurrency: 1, scheduler });
+      const child = parent.child({ requestsPerMinute: 60, headroom: 1, burstSeconds: 1 });
+      const held = parent.tryAcquire();
+      const { log, ask } = asker(child);
+      ask('a');
+      child.observe({ status: 200, headers: { 'x-ratelimit-limit-requests': '60', 'x-ratelimit-remaining-requests': '0' } });
+      held?.release();
+      expect(log).toEqual([]);
+      flush();
+      expect(log).toEqual(['a']);
+      child.close();
+    });
+  });
+
+  it('is not stranded when a correction has spent what it waits for', () => {
+    virtualTime(({ scheduler, flush }) => {
+      const parent = createLimiter({ concurrency: 2, scheduler });
+      const child = parent.child({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const held = parent.tryAcquire();
+      const other = child.tryAcquire({ cost: { tokens: 10 } });
+      const { log, ask } = asker(child);
+      ask('a', { cost: { tokens: 10 } });
+      other?.settle({ inputTokens: 500 });
+      held?.release();
+      expect(log).toEqual([]);
+      flush();
+      expect(log).toEqual(['a']);
+      child.close();
+    });
+  });
+
+  it('leaves nothing behind above when it is refused for asking a second time', async () => {
+    const parent = createLimiter({ concurrency: 1 });
+    const child = parent.child();
+    const held = parent.tryAcquire();
+    const { log, ask } = asker(child);
+    ask('a', { holder: held as Lease });
+    expect(log).toEqual(['a FLOW_NESTED_ACQUIRE']);
+    held?.release();
+    expect(await drained(parent)).toEqual({ done: 0, aborted: 0, dropped: 0 });
+  });
+
+  it('leaves nothing behind when it gives up its place', async () => {
+    const parent = createLimiter({ concurrency: 1 });
+    const child = parent.child();
+    const held = parent.tryAcquire();
+    let wants: number | undefined = 0;
+    child.enlist({ bid: () => wants, granted: (lease) => { lease.release(); }, refused: () => undefined });
+    wants = undefined;
+    const end = drained(child);
+    held?.release();
+    expect(await end).toEqual({ done: 0, aborted: 0, dropped: 0 });
+    expect(await drained(parent)).toEqual({ done: 0, aborted: 0, dropped: 0 });
+  });
+
+  it('that has left is in nobody’s way', () => {
+    virtualTime(({ scheduler, advance }) => {
+      const parent = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1, scheduler });
+      const child = parent.child();
+      const running = child.tryAcquire({ cost: { tokens: 90 } });
+      const { ask } = asker(child);
+      const waiting = ask('a', { cost: { tokens: 50 } });
+      expect(parent.tryAcquire({ cost: { tokens: 5 } })).toBeUndefined();
+      waiting.unsubscribe();
+      advance(0);
+      expect(parent.snapshot().queued).toBe(0);
+      expect(parent.tryAcquire({ cost: { tokens: 5 } })).toBeDefined();
+      running?.release();
+      parent.close();
+    });
+  });
+
+  it('refused because it may not wait is in nobody’s way either', () => {
+    virtualTime(({ scheduler }) => {
+      const parent = createLimiter({ concurrency: 1, scheduler });
+      const child = parent.child({ maxQueued: 0 });
+      const held = parent.tryAcquire();
+      const { ask, log } = asker(child);
+      for (let i = 0; i < 3; i++) ask('a');
+      expect(log).toEqual(['a FLOW_RATE_LIMITED', 'a FLOW_RATE_LIMITED', 'a FLOW_RATE_LIMITED']);
+      expect(parent.snapshot().queued).toBe(0);
+      held?.release();
+    });
+  });
+
+  it('keeps to the bound, however urgent it is', () => {
+    const parent = createLimiter({ concurrency: 1, lanes: [{ name: 'P0' }, { name: 'P1' }] });
+    const child = parent.child({ maxQueued: 2, overflow: 'error' });
+    parent.tryAcquire();
+    const { ask, log } = asker(child);
+    ask('a', { lane: 'P1' });
+    ask('b', { lane: 'P1' });
+    ask('c', { lane: 'P0' });
+    expect(log).toEqual(['c FLOW_OVERFLOW']);
+    expect(child.snapshot().queued).toBe(2);
+    parent.close();
+  });
+
+  it('has the bounds and the overflow of the child, in the lanes of the parent', () => {
+    const parent = createLimiter({ concurrency: 1, maxQueued: 0, lanes: [{ name: 'P0' }, { name: 'P1' }] });
+    const child = parent.child({ maxQueued: 1, overflow: 'dropOldest' });
+    parent.tryAcquire();
+    const { ask, log } = asker(child);
+    ask('a');
+    ask('b');
+    expect(log).toEqual(['a FLOW_OVERFLOW']);
+    expect(child.snapshot().queued).toBe(1);
+    parent.close();
+  });
+
+  it('that waits for a slot above is held by a slot, and one that waits for the rate above by the rate', () => {
+    virtualTime(({ scheduler }) => {
+      const parent = createLimiter({ concurrency: 1, requestsPerMinute: 60, headroom: 1, burstSeconds: 2, scheduler });
+      const child = parent.child();
+      parent.tryAcquire();
+      const { ask } = asker(child);
+      ask('a');
+      ask('b');
+      expect(child.snapshot()).toMatchObject({ queued: 2, heldBySlot: 1, heldByRate: 1 });
+      parent.penalize(10);
+      expect(child.snapshot()).toMatchObject({ queued: 2, heldBySlot: 0, heldByRate: 2 });
+      parent.close();
+    });
+  });
+
+  it('is the one that goes when its turn comes, whatever a limiter further up does in between', () => {
+    virtualTime(({ scheduler, advance }) => {
+      const account = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1, scheduler, lanes: [{ name: 'P0' }, { name: 'P1', floor: 0 }] });
+      const model = account.child({ concurrency: 1 });
+      const tenant = model.child();
+      const first = account.tryAcquire({ lane: 'P0', cost: { tokens: 90 } });
+      const { ask, log, leases } = asker(tenant);
+      ask('low', { lane: 'P1', cost: { tokens: 50 } });
+      const holder = model.tryAcquire({ lane: 'P0', cost: { tokens: 1 } });
+      expect(holder).toBeDefined();
+      ask('high', { lane: 'P0', cost: { tokens: 2 } });
+      expect(log).toEqual([]);
+      holder?.release();
+      expect(log).toEqual(['high']);
+      leases[0]?.release();
+      first?.release();
+      advance(10_000);
+      expect(log).toEqual(['high', 'low']);
+      account.close();
+    });
+  });
+});
+
+describe('work that waits for a second permit', () => {
+  it('is found out in the third generation', () => {
+    const limiter = createLimiter({ concurrency: 2 });
+    const { ask, log, leases } = asker(limiter);
+    ask('outer');
+    ask('inner', { holder: leases[0] as Lease });
+    ask('innermost', { holder: leases[1] as Lease });
+    expect(log).toEqual(['outer', 'inner', 'innermost FLOW_NESTED_ACQUIRE']);
+  });
+
+  it('is refused as often as it takes', () => {
+    const limiter = createLimiter({ concurrency: 2 });
+    const { ask, log, leases } = asker(limiter);
+    ask('outer');
+    ask('other');
+    ask('one', { holder: leases[0] as Lease });
+    ask('two', { holder: leases[0] as Lease });
+    limiter.setLimits({ concurrency: 1 });
+    leases[1]?.release();
+    expect(log).toEqual(['outer', 'other', 'two FLOW_NESTED_ACQUIRE', 'one FLOW_NESTED_ACQUIRE']);
+  });
+});
+
+describe('a listener to releases that throws', () => {
+  it('costs nobody a slot', async () => {
+    const parent = createLimiter({ concurrency: 1 });
+    const child = parent.child();
+    const reported: unknown[] = [];
+    config.onUnhandledError = (error) => reported.push((error as Error).message);
+    child.onRelease(() => {
+      throw new Error('from onRelease');
+    });
+    child.watch(() => {
+      throw new Error('from watch');
+    });
+    child.tryAcquire()?.release();
+    expect([child.executing, parent.executing]).toEqual([0, 0]);
+    await new Promise((resolve) => setTimeout(resolve));
+    config.onUnhandledError = null;
+    expect(reported).toEqual(['from onRelease', 'from watch', 'from watch']);
+  });
+});
+
+describe('those who watch a child', () => {
+  it('are told when something comes free above', () => {
+    const parent = createLimiter({ concurrency: 1 });
+    const child = parent.child();
+    const held = parent.tryAcquire();
+    let told = 0;
+    child.watch(() => told++);
+    held?.release();
+    expect(told).toBeGreaterThan(0);
+    const mine = child.tryAcquire();
+    let got: Lease | undefined;
+    child.watch(() => (got ??= child.tryAcquire()));
+    mine?.release();
+    expect(got).toBeDefined();
+  });
+});

@@ -1,0 +1,327 @@
+import { config, firstValueFrom, NEVER, Observable, of, Subject, takeUntil, throwError } from 'rxjs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
+import { batchMap } from '../../operators/batch-map.js';
+import { classifyError } from '../../operators/classify-error.js';
+import { createBreaker } from '../../operators/create-breaker.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import { hedge } from '../../operators/hedge.js';
+import { policy } from '../../operators/policy.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
+
+const busy = Object.assign(new Error('status 503'), { status: 503 });
+const refused = Object.assign(new Error('status 429'), { status: 429, headers: { 'retry-after': '10' } });
+
+/** Who listens writes down what happens. */
+function log(events: string[]): (event: FlowEvent) => void {
+  return (event) => {
+    events.push('outcome' in event ? `${event.type} ${event.outcome}` : event.type);
+  };
+}
+
+/** A half-open breaker: the next call is its probe. */
+function halfOpen(clock: CountingScheduler) {
+  const breaker = createBreaker({ minCalls: 1, openMs: 10, scheduler: clock });
+  breaker.run(() => throwError(() => busy)).subscribe({ error: () => undefined });
+  clock.schedule(() => undefined, 10);
+  clock.flush();
+  expect(breaker.state).toBe('halfOpen');
+  return breaker;
+}
+
+describe('a promise whose answer is taken by somebody who then leaves', () => {
+  it.each([
+    ['policy', policy()],
+    ['a breaker', createBreaker().run.bind(createBreaker())],
+    ['a limiter', createLimiter().run.bind(createLimiter())],
+    ['hedge', <R>(work: (context: { readonly signal: AbortSignal }) => Promise<R>) => hedge((_index, context) => work(context))],
+  ] as const)('does not have its signal aborted by %s: the answer may be read later', async (_name, run) => {
+    let signal: AbortSignal | undefined;
+    const work = (context: { readonly signal: AbortSignal }): Promise<string> => {
+      ({ signal } = context);
+      return Promise.resolve('headers first, the body later');
+    };
+    await firstValueFrom(run(work) as Observable<string>);
+    expect(signal?.aborted).toBe(false);
+  });
+
+  it('is a call that went well: for the limiter, for the events and for the count of calls', async () => {
+    const events: string[] = [];
+    const outcomes: string[] = [];
+    const limiter = createLimiter({ concurrency: 1 });
+    limiter.onRelease(({ outcome }) => outcomes.push(outcome));
+    const careful = policy({ limiter, onEvent: log(events) });
+    await expect(firstValueFrom(careful(() => Promise.resolve('answer')))).resolves.toBe('answer');
+    await expect(firstValueFrom(limiter.run(() => Promise.resolve('answer')))).resolves.toBe('answer');
+    expect([events, outcomes, limiter.executing]).toEqual([
+      ['accepted', 'attemptStarted', 'attemptEnded ok', 'settled fulfilled'],
+      ['ok', 'ok'],
+      0,
+    ]);
+  });
+});
+
+describe('work that makes its own consumer leave and then throws', () => {
+  it.each([
+    ['what does not count', new Error('mine')],
+    ['what counts', busy],
+  ])('%s: a probe gives its place back once, and the breaker hears of no failure', (_name, error) => {
+    const clock = new CountingScheduler();
+    const breaker = halfOpen(clock);
+    const leaving = new Subject<void>();
+    breaker
+      .run(() => {
+        leaving.next();
+        throw error;
+      })
+      .pipe(takeUntil(leaving))
+      .subscribe();
+    const { state, probing } = breaker.snapshot();
+    expect([state, probing]).toEqual(['halfOpen', 0]);
+    breaker.run(() => NEVER).subscribe();
+    expect(breaker.snapshot().probing).toBe(1);
+  });
+
+  it('gives its permit back as cancelled', () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const outcomes: string[] = [];
+    limiter.onRelease(({ outcome }) => outcomes.push(outcome));
+    const leaving = new Subject<void>();
+    limiter
+      .run(() => {
+        leaving.next();
+        throw busy;
+      })
+      .pipe(takeUntil(leaving))
+      .subscribe();
+    expect([outcomes, limiter.executing]).toEqual([['cancelled'], 0]);
+  });
+});
+
+describe('a breaker', () => {
+  it('does not make the call of a consumer that a listener made leave', () => {
+    const clock = new CountingScheduler();
+    const leaving = new Subject<void>();
+    const breaker = createBreaker({
+      minCalls: 1,
+      openMs: 10,
+      scheduler: clock,
+      onEvent: (event) => {
+        if (event.type === 'breakerChanged' && event.state === 'halfOpen') leaving.next();
+      },
+    });
+    breaker.run(() => throwError(() => busy)).subscribe({ error: () => undefined });
+    clock.schedule(() => undefined, 10);
+    clock.flush();
+    let made = 0;
+    breaker
+      .run(() => {
+        made += 1;
+        return NEVER;
+      })
+      .pipe(takeUntil(leaving))
+      .subscribe();
+    expect([made, breaker.snapshot().probing]).toEqual([0, 0]);
+  });
+
+  it('rejects a promise whose signal the work itself aborts', async () => {
+    const controller = new AbortController();
+    const reason = new Error('enough');
+    const work = (): Observable<never> => {
+      controller.abort(reason);
+      return NEVER;
+    };
+    await expect(createBreaker().runAsync(work, { signal: controller.signal })).rejects.toBe(reason);
+  });
+});
+
+describe('a call of a policy whose consumer leaves in the middle of its end', () => {
+  it('at the deadline, when the signal aborts: ends once, asks no fallback and is counted once', () => {
+    virtualTime(({ advance, scheduler }) => {
+      const events: string[] = [];
+      const queued: number[] = [];
+      let asked = 0;
+      const leaving = new Subject<void>();
+      const careful = policy({
+        deadlineMs: 10,
+        scheduler,
+        fallback: () => {
+          asked += 1;
+          return of('instead');
+        },
+        onEvent: (event) => {
+          log(events)(event);
+          if (event.type === 'accepted') queued.push(event.queued);
+        },
+      });
+      const hang = ({ signal }: { readonly signal: AbortSignal }): Observable<never> => {
+        signal.addEventListener('abort', () => {
+          leaving.next();
+        });
+        return NEVER;
+      };
+      careful(hang).pipe(takeUntil(leaving)).subscribe();
+      advance(20);
+      expect([events, asked]).toEqual([['accepted', 'attemptStarted', 'cancelled', 'attemptEnded cancelled'], 0]);
+      careful(() => of('next')).subscribe();
+      expect(queued).toEqual([1, 1]);
+    });
+  });
+
+  it('when the limiter tells of the pause: the attempt ends once', () => {
+    const clock = new CountingScheduler();
+    const events: string[] = [];
+    const executing: number[] = [];
+    const leaving = new Subject<void>();
+    const limiter = createLimiter({
+      scheduler: clock,
+      onEvent: (event) => {
+        if (event.type === 'throttled') leaving.next();
+      },
+    });
+    const careful = policy({
+      limiter,
+      scheduler: clock,
+      onEvent: (event) => {
+        log(events)(event);
+        if (event.type === 'attemptStarted') executing.push(event.executing);
+      },
+    });
+    careful(() => throwError(() => refused))
+      .pipe(takeUntil(leaving))
+      .subscribe();
+    expect(events).toEqual(['accepted', 'attemptStarted', 'attemptEnded cancelled', 'cancelled']);
+    clock.schedule(() => undefined, 11_000);
+    clock.flush();
+    careful(() => of('next')).subscribe();
+    expect(executing).toEqual([1, 1]);
+  });
+
+  it('when it is asked for the class of a refusal: the retry budget is left as it was', () => {
+    virtualTime(({ flush, scheduler }) => {
+      const leaving = new Subject<void>();
+      const limiter = createLimiter({ scheduler, concurrency: 1, maxQueued: 0 });
+      const lease = limiter.tryAcquire();
+      const careful = policy({
+        limiter,
+        scheduler,
+        retry: { initialMs: 10, jitter: 'none' },
+        classify: (error, context) => {
+          leaving.next();
+          return classifyError(error, context);
+        },
+      });
+      for (let n = 0; n < 10; n++) {
+        careful(() => NEVER)
+          .pipe(takeUntil(leaving))
+          .subscribe();
+      }
+      lease?.release();
+      const attempts: number[] = [];
+      careful(({ attempt }) => {
+        attempts.push(attempt);
+        return throwError(() => busy);
+      }).subscribe({ error: () => undefined });
+      flush();
+      expect(attempts).toEqual([1, 2, 3]);
+    });
+  });
+});
+
+describe('a teardown that throws', () => {
+  let reported: unknown[];
+  beforeEach(() => {
+    reported = [];
+    config.onUnhandledError = (error) => reported.push(error);
+  });
+  afterEach(() => {
+    config.onUnhandledError = null;
+  });
+
+  const stubborn = (begin: (inner: { next(value: string): void; error(error: unknown): void; complete(): void }) => void) =>
+    new Observable<string>((subscriber) => {
+      subscriber.add(() => {
+        throw new Error('teardown');
+      });
+      begin(subscriber);
+    });
+
+  it.each([
+    ['completes', 'complete', ['answer', 'complete']],
+    ['fails', 'error', [busy]],
+    ['takes too long', 'nothing', [expect.objectContaining({ name: 'AttemptTimeoutError' })]],
+  ] as const)('does not keep a call that %s from ending, nor its permit', (_name, how, seen) => {
+    virtualTime(({ flush, scheduler }) => {
+      const limiter = createLimiter({ scheduler, concurrency: 1 });
+      const signals: unknown[] = [];
+      const work = (): Observable<string> =>
+        stubborn((inner) => {
+          scheduler.schedule(() => {
+            if (how === 'complete') {
+              inner.next('answer');
+              inner.complete();
+            } else if (how === 'error') inner.error(busy);
+          }, 5);
+        });
+      policy({ limiter, scheduler, attemptTimeoutMs: 50, retry: false })(work).subscribe({
+        next: (value) => signals.push(value),
+        error: (error: unknown) => signals.push(error),
+        complete: () => signals.push('complete'),
+      });
+      flush();
+      expect([signals, limiter.executing]).toEqual([seen, 0]);
+    });
+    expect(reported).toHaveLength(1);
+  });
+
+  it('does not keep the permit of a call that is left, or its attempt', () => {
+    virtualTime(({ flush, scheduler }) => {
+      const events: string[] = [];
+      const limiter = createLimiter({ scheduler, concurrency: 2 });
+      const work = (): Observable<string> => stubborn(() => undefined);
+      policy({ limiter, scheduler, onEvent: log(events) })(work).subscribe().unsubscribe();
+      limiter.run(work).subscribe().unsubscribe();
+      flush();
+      expect([events, limiter.executing]).toEqual([['accepted', 'attemptStarted', 'attemptEnded cancelled', 'cancelled'], 0]);
+    });
+    expect(reported).toHaveLength(2);
+  });
+
+  it('does not keep the items of a batch from being settled', () => {
+    const results: unknown[] = [];
+    virtualTime(({ flush, scheduler }) => {
+      const work = (): Observable<string[]> =>
+        new Observable((subscriber) => {
+          subscriber.add(() => {
+            throw new Error('teardown');
+          });
+          subscriber.next(['a']);
+          subscriber.complete();
+        });
+      of('a')
+        .pipe(batchMap(work, { scheduler }))
+        .subscribe((settled) => results.push(settled.status));
+      flush();
+    });
+    expect([results, reported.length]).toEqual([['fulfilled'], 1]);
+  });
+});
+
+describe('what was configured', () => {
+  it('is kept when the first pause is longer than the usual longest', () => {
+    virtualTime(({ flush, now, scheduler }) => {
+      const startedAt: number[] = [];
+      policy({ scheduler, retry: { initialMs: 60_000, jitter: 'none' } })(() => {
+        startedAt.push(now());
+        return throwError(() => busy);
+      }).subscribe({ error: () => undefined });
+      flush();
+      expect(startedAt).toEqual([0, 60_000, 120_000]);
+    });
+  });
+
+  it('is refused where a breaker could never close again', () => {
+    expect(() => createBreaker({ probes: Infinity })).toThrow(/expected `probes` to be a whole number >= 1, got `Infinity`/);
+  });
+});
