@@ -41,7 +41,7 @@ for (let seed = S0; seed < S0 + N && bad < 6; seed++) {
     const checkSlots = () => { for (const l of all) if (l.executing > raised.get(l)) throw new Error('slots ' + l.executing + '>' + raised.get(l)); };
     let depth = 0;
     const clocked = r() < 0.3;
-    const step = () => { if (process.argv[5]) { const bs = all.map((l: any) => { const s = l.snapshot(); return s.queued + "/" + s.executing; }).join(" "); console.log(scheduler.frame, bs); }
+    const step = () => {
       const x = r(), l = pick(targets);
       const lane = lanesOn ? pick(lanes) : undefined;
       if (x < 0.42) {
@@ -63,13 +63,13 @@ for (let seed = S0; seed < S0 + N && bad < 6; seed++) {
       else if (x < 0.75) { const i = Math.floor(r() * leases.length); const [lease] = leases.splice(i, 1); lease?.releaseAfter({ then: () => undefined } as any); }
       else if (x < 0.82) { const w: any = pick([...waiting]); if (w?.sub) { const had = w.n; w.sub.unsubscribe(); if (!w.n) w.done('left'); } }
       else if (x < 0.85) { if (r() < 0.5) l.penalize(pick([10, 100, 1000])); else if (lane) l.penalize(pick([10, 100, 1000]), lane); }
-      else if (x < 0.88) { const c = 1 + Math.floor(r() * 3); raised.set(l, Math.max(raised.get(l), c)); l.setLimits({ concurrency: c }); raised.set(l, Math.max(c, l.executing)); }
+      else if (x < 0.88) { const c = 1 + Math.floor(r() * 3); raised.set(l, Math.max(raised.get(l), c)); l.setLimits({ concurrency: c }); raised.set(l, Math.max(l.snapshot().concurrency, l.executing)); }
       else if (x < 0.92) { const resp = { status: pick([200, 429, 503, 529]), headers: pick([{}, { 'retry-after': '0.2' }, { 'x-ratelimit-limit-requests': '60', 'x-ratelimit-remaining-requests': pick(['0', '5']) }, { 'x-ratelimit-limit-tokens': '600', 'x-ratelimit-remaining-tokens': '0' }, { 'retry-after': 'NaN', 'x-ratelimit-limit-tokens': '-1' }]) }; if (r() < 0.5 && leases.length) (pick(leases) as any).observe(resp); else l.observe(resp); }
       else if (x < 0.93 && clocked) scheduler.offset -= pick([5, 100, 5000]);
       else if (depth === 0) run(scheduler.frame + pick([0, 1, 10, 100, 1000]));
     };
     for (const l of all) { if (r() < 0.3) l.watch(() => { if (r() < 0.2) { const le = l.tryAcquire(lanesOn ? { lane: pick(lanes) } : {}); if (le) leases.push(le); } }); if (r() < 0.3) l.onRelease(() => undefined); }
-    for (let i = 0; i < Number(process.argv[4] ?? 250); i++) { step(); }
+    for (let i = 0; i < 250; i++) { step(); }
     // end: release everything until nothing waits
     const mode = r();
     const end: any = mode < 0.5 ? undefined : pick(all.slice(0, 3));

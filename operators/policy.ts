@@ -10,7 +10,7 @@ import { DEFAULT_LANE } from './support/lanes.js';
 import { jobOption, limiterOption } from './support/limiting/limiter-option.js';
 import type { Limiter, LimiterJob } from './support/limiting/limiter-types.js';
 import { asGiven, callback, checked, durationMs, flag, known, positive, required } from './support/options.js';
-import type { PolicyWork } from './support/policing/attempt.js';
+import type { AttemptWork, PolicyWork } from './support/policing/attempt.js';
 import type { PolicyLoad } from './support/policing/attempt-loop.js';
 import type { Breaker } from './support/policing/breaker-types.js';
 import type { Fallback } from './support/policing/policy-call.js';
@@ -65,6 +65,9 @@ export interface PolicyCallOptions {
 
 /** Wraps work; a number in place of the options, as `map` passes along, tells nothing. */
 export type Policy<F = never> = <R>(work: PolicyWork<R>, call?: PolicyCallOptions | number) => Observable<R | F>;
+
+/** The same for work that is part of this package. */
+export type AttemptPolicy<F = never> = <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number) => Observable<R | F>;
 
 /** What {@link policy} does when an option is left out. */
 export const POLICY_DEFAULTS = {
@@ -121,13 +124,18 @@ const NAME = 'policy';
  * @see {@link createBreaker} and {@link createLimiter} for what calls to one backend share.
  */
 export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
+  return policyOf(NAME, options);
+}
+
+/** A policy inside something else, under whose name it raises errors and tells events; its work may hear of the abort without a signal. */
+export function policyOf<F = never>(operator: string, options: PolicyOptions<F>): AttemptPolicy<F> {
   const rules = readOptions(options);
   const load: PolicyLoad = { calls: 0, active: 0, retrying: 0, executing: 0 };
   const signals = new SignalGroups<(reason: unknown) => void>((group, reason) => {
     for (const giveUp of group.members) giveUp(reason);
   });
 
-  return <R>(work: PolicyWork<R>, call?: PolicyCallOptions | number) => {
+  return <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number) => {
     required(NAME, 'work', work);
     const { signal, job, idempotent } = callOptions(call, rules.limiter);
     const lane = job?.lane ?? rules.job?.lane ?? DEFAULT_LANE;
@@ -147,7 +155,7 @@ export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
           group.remove(giveUp);
         });
       }
-      new PolicyCall<R, F>({ operator: NAME, ...rules, ...own, id: `p${String(load.calls++)}` }, work, subscriber).start();
+      new PolicyCall<R, F>({ operator, ...rules, ...own, id: `p${String(load.calls++)}` }, work, subscriber).start();
     });
   };
 }

@@ -4,7 +4,7 @@ import { Ring } from './kernel/ring.js';
 import { ask } from './support/ask.js';
 import type { Handlers } from './support/connect.js';
 import { connect } from './support/connect.js';
-import { CallbackError, ItemTooHeavyError, OverflowError } from './support/errors.js';
+import { CallbackError, isFlowError, ItemTooHeavyError, OverflowError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
 import { listener } from './support/events.js';
 import { DEFAULT_LANE } from './support/lanes.js';
@@ -205,7 +205,7 @@ class Queue<T> implements Handlers<T>, Bidder {
     this.#isAsking = false;
     this.#place = undefined;
     // The limiter wraps what `bid` throws.
-    this.#to.error(error instanceof CallbackError ? error.cause : error);
+    this.#to.error(isFlowError(error, 'FLOW_CALLBACK') ? error.cause : error);
   }
 
   // ---- the queue ----------------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ export function abortReason(): DOMException {
  * `abort()` before the first look is remembered.
  */
 export class LazySignal {
+  /** Told of the abort before the signal is: whoever has but this to listen for needs no signal. */
+  onAbort: (() => void) | undefined;
   #controller: AbortController | undefined;
   #aborted = false;
 
@@ -28,6 +30,7 @@ export class LazySignal {
   abort(): void {
     if (this.#aborted) return;
     this.#aborted = true;
+    this.onAbort?.();
     this.#controller?.abort(abortReason());
   }
 }

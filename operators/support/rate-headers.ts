@@ -15,7 +15,7 @@ const NUMBER = /^\d+(?:\.\d+)?$/;
 /** `6m0s`, `1.5s`, `12ms`, `1h2m3.5s`, `1d`: each unit once at most, the largest first. */
 const DURATION =
   /^(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?(?:(\d+(?:\.\d+)?)[uµμ]s)?$/;
-const UNITS_MS = [DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, 1, 0.001];
+const UNITS_MS: readonly number[] = [DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, 1, 0.001];
 
 /** RFC 3339, with its zone. */
 const TIMESTAMP = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)$/;

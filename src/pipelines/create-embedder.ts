@@ -99,8 +99,8 @@ export const EMBEDDER_DEFAULTS = {
   lanes: [{ name: 'P0', maxWaitMs: 0, piggyback: false }, { name: 'P1', maxWaitMs: 20 }, { name: 'P2' }] as readonly LaneOptions[],
 } as const;
 
-const NAME = 'createEmbedder';
 /** What tells of the texts: it comes to its end when they have. */
+const NAME = 'createEmbedder';
 const OPTIONS: readonly string[] = [
   'baseUrl',
   'model',

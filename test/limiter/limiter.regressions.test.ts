@@ -179,6 +179,92 @@ describe('a job in a child', () => {
   });
 });
 
+describe('a job in a child, as time goes by,', () => {
+  it('is not stranded when the one before it gives up its place while the timer is being set', () => {
+    virtualTime(({ scheduler, flush }) => {
+      const child = createLimiter({ scheduler }).child({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      child.tryAcquire({ cost: { tokens: 100 } })?.release();
+      const answers: (number | undefined)[] = [];
+      const place = child.enlist({ bid: () => (answers.length > 0 ? answers.shift() : 10), granted: () => undefined, refused: () => undefined });
+      const { log, ask } = asker(child);
+      ask('free of charge', { cost: { tokens: 0 } });
+      answers.push(10, undefined);
+      place.poke();
+      flush();
+      expect(log).toEqual(['free of charge']);
+    });
+  });
+
+  it('goes when the rate can pay, although its timer was late and another lane is paused just then', () => {
+    const scheduler = new CountingScheduler();
+    const account = createLimiter({ lanes: [{ name: 'P0' }, { name: 'P1' }], scheduler });
+    const child = account.child({ requestsPerMinute: 60, headroom: 1, burstSeconds: 1 });
+    const { log, ask } = asker(child);
+    ask('a');
+    ask('b');
+    scheduler.offset = 1500;
+    child.penalize(3_600_000, 'P0');
+    scheduler.maxFrames = 2000;
+    scheduler.flush();
+    expect(log).toEqual(['a', 'b']);
+    account.close();
+  });
+
+  it('is told how long the pause above is, whatever was done to the clock before it was made', () => {
+    const scheduler = new CountingScheduler();
+    scheduler.offset = 10_000;
+    const parent = createLimiter({ longPause: 'fail', maxPauseMs: 100, requestsPerMinute: 60, headroom: 1, burstSeconds: 1, scheduler });
+    scheduler.offset = 1000;
+    const child = parent.child();
+    const errors: unknown[] = [];
+    const ask = (job?: LimiterJob) => child.acquire(job).subscribe({ error: (error: unknown) => errors.push(error) });
+    ask();
+    ask({ timeoutMs: 0 });
+    parent.penalize(5000);
+    ask();
+    expect(errors).toEqual([
+      expect.objectContaining({ limit: 'requestsPerMinute', retryAfterMs: 1000 }),
+      expect.objectContaining({ limit: 'pause', retryAfterMs: 5000 }),
+    ]);
+    parent.close();
+  });
+});
+
+describe('close', () => {
+  it('refuses those in a lane that is paused only now, by somebody who was refused', () => {
+    const limiter = createLimiter({ concurrency: 1, lanes: [{ name: 'P0' }, { name: 'P1' }] });
+    limiter.tryAcquire();
+    const refused: string[] = [];
+    for (const lane of ['P0', 'P1']) {
+      limiter.acquire({ lane }).subscribe({
+        error: () => {
+          refused.push(lane);
+          limiter.penalize(1000, 'P1');
+        },
+      });
+    }
+    limiter.close();
+    expect(refused).toEqual(['P0', 'P1']);
+    expect(limiter.snapshot().queued).toBe(0);
+  });
+});
+
+describe('a lease of a child', () => {
+  it('is given back above as well, whatever is thrown by the one who is served next', () => {
+    const parent = createLimiter({ concurrency: 2 });
+    const child = parent.child({ concurrency: 1 });
+    const lease = child.tryAcquire();
+    child.enlist({
+      granted: () => {
+        throw new Error('from granted');
+      },
+      refused: () => undefined,
+    });
+    expect(() => lease?.release()).toThrow('from granted');
+    expect([child.executing, parent.executing]).toEqual([1, 1]);
+  });
+});
+
 describe('work that waits for a second permit', () => {
   it('is found out in the third generation', () => {
     const limiter = createLimiter({ concurrency: 2 });
@@ -199,6 +285,31 @@ describe('work that waits for a second permit', () => {
     limiter.setLimits({ concurrency: 1 });
     leases[1]?.release();
     expect(log).toEqual(['outer', 'other', 'two FLOW_NESTED_ACQUIRE', 'one FLOW_NESTED_ACQUIRE']);
+  });
+});
+
+describe('work that asks many times for a second permit', () => {
+  it('is served each time, however many it has asked for before', () => {
+    const limiter = createLimiter({ concurrency: 3 }).child();
+    const outer = limiter.tryAcquire() as Lease;
+    const other = limiter.tryAcquire() as Lease;
+    let granted = 0;
+    let spent = limiter.tryAcquire() as Lease;
+    const ask = () => {
+      limiter.acquire({ holder: outer }).subscribe((lease) => {
+        granted++;
+        spent = lease;
+      });
+    };
+    // Two at a time, so that one of them waits whenever the other is granted.
+    ask();
+    for (let i = 0; i < 20_000; i++) {
+      ask();
+      spent.release();
+    }
+    expect([granted, limiter.snapshot().queued]).toEqual([20_000, 1]);
+    other.release();
+    expect([granted, limiter.executing]).toEqual([20_001, 3]);
   });
 });
 

@@ -26,7 +26,7 @@ export const refusesNumbers = (operator: string) => (): void => {
   expect(numbers).not.toEqual([]);
   const taken = numbers.flatMap(({ option, expected, besides }) =>
     [NaN, -1, ...(/>= 0|from 0 |a finite number$|a whole number$/.test(expected) ? [] : [0])]
-      .filter((value) => !(expected === 'a whole number' && value === -1) && !isRefused(operator, option, value, besides))
+      .filter((value) => !(/^a (?:whole|finite) number$/.test(expected) && value === -1) && !isRefused(operator, option, value, besides))
       .map((value) => `${option}: ${String(value)}`),
   );
   expect(taken).toEqual([]);

@@ -1,4 +1,4 @@
-import { config, firstValueFrom, NEVER, Observable, of, Subject, takeUntil, throwError } from 'rxjs';
+import { config, firstValueFrom, mergeMap, NEVER, Observable, of, Subject, takeUntil, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { batchMap } from '../../operators/batch-map.js';
@@ -42,7 +42,7 @@ describe('a promise whose answer is taken by somebody who then leaves', () => {
       ({ signal } = context);
       return Promise.resolve('headers first, the body later');
     };
-    await firstValueFrom(run(work) as Observable<string>);
+    await firstValueFrom<string>(run(work));
     expect(signal?.aborted).toBe(false);
   });
 
@@ -229,6 +229,47 @@ describe('a call of a policy whose consumer leaves in the middle of its end', ()
   });
 });
 
+describe('a fallback', () => {
+  it.each([
+    ['at once', throwError(() => busy)],
+    ['later', timer(5).pipe(mergeMap(() => throwError(() => busy)))],
+    ['by taking too long', NEVER],
+  ])('begins when the permit of work that failed %s is given back', (_name, work) => {
+    virtualTime(({ flush }) => {
+      const limiter = createLimiter({ concurrency: 1, maxQueued: 0 });
+      const outcomes: unknown[] = [];
+      limiter.onRelease(({ outcome }) => outcomes.push(outcome));
+      const seen: string[] = [];
+      const careful = policy({ limiter, retry: false, attemptTimeoutMs: 10, fallback: () => limiter.run(() => of('instead')) });
+      careful(() => work).subscribe((answer) => seen.push(answer));
+      flush();
+      expect([seen, outcomes, limiter.executing]).toEqual([['instead'], ['error', 'ok'], 0]);
+    });
+  });
+
+  it('is not asked when the permit goes to somebody who makes the consumer leave', () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const leaving = new Subject<void>();
+    let asked = 0;
+    const fallback = (): Observable<string> => {
+      asked += 1;
+      return of('instead');
+    };
+    const failing = new Subject<never>();
+    policy({ limiter, retry: false, fallback })(() => failing)
+      .pipe(takeUntil(leaving))
+      .subscribe();
+    limiter
+      .run(() => {
+        leaving.next();
+        return of('next');
+      })
+      .subscribe();
+    failing.error(busy);
+    expect([asked, limiter.executing]).toEqual([0, 0]);
+  });
+});
+
 describe('a teardown that throws', () => {
   let reported: unknown[];
   beforeEach(() => {
@@ -280,7 +321,9 @@ describe('a teardown that throws', () => {
       const events: string[] = [];
       const limiter = createLimiter({ scheduler, concurrency: 2 });
       const work = (): Observable<string> => stubborn(() => undefined);
-      policy({ limiter, scheduler, onEvent: log(events) })(work).subscribe().unsubscribe();
+      policy({ limiter, scheduler, onEvent: log(events) })(work)
+        .subscribe()
+        .unsubscribe();
       limiter.run(work).subscribe().unsubscribe();
       flush();
       expect([events, limiter.executing]).toEqual([['accepted', 'attemptStarted', 'attemptEnded cancelled', 'cancelled'], 0]);

@@ -96,9 +96,15 @@ describe('answers of tools, guards and schemas', () => {
     },
   };
 
+  const rejecter = {
+    then: (_: unknown, rejected: (reason: unknown) => void): void => {
+      rejected(untouchable);
+    },
+  };
+
   it.each<[string, Partial<Tool>, Partial<ToolRunnerOptions>, string]>([
     ['a tool answers what nobody may look at', { execute: () => untouchable }, {}, 'failed'],
-    ['a tool throws what nobody may look at', { execute: () => Promise.reject(untouchable as Error) }, {}, 'failed'],
+    ['a tool throws what nobody may look at', { execute: () => rejecter }, {}, 'failed'],
     ['a tool answers a promise that throws when it is asked', { execute: () => thrower }, {}, 'failed'],
     ['a guard answers what nobody may look at', {}, { guard: () => untouchable as never }, 'permission_denied'],
     ['a guard answers a promise that throws when it is asked', {}, { guard: () => thrower as never }, 'permission_denied'],
@@ -171,7 +177,7 @@ describe('answers of tools, guards and schemas', () => {
   it('that are ReadableStreams are cancelled at once', async () => {
     let cancelled = 0;
     const never = (): Promise<void> => new Promise(() => undefined);
-    const open = tool('open', () => new ReadableStream({ pull: never, cancel: () => void cancelled++ }));
+    const open = tool('open', () => new ReadableStream({ pull: never, cancel: () => (cancelled++, undefined) }));
     expect(said(await one(open, { timeoutMs: 20 }))).toBe('timeout');
     expect(cancelled).toBe(1);
   });
@@ -189,9 +195,9 @@ describe('arguments', () => {
   };
 
   it('may be a list of hundreds of thousands of objects', async () => {
-    const list = Array.from({ length: 300_000 }, () => ({}));
+    const list = Array.from({ length: 200_000 }, () => ({}));
     const got = (await seen(z.unknown(), list)) as unknown as object[];
-    expect([got.length, Object.isFrozen(got[299_999])]).toEqual([300_000, true]);
+    expect([got.length, Object.isFrozen(got[199_999])]).toEqual([200_000, true]);
   });
 
   it('are frozen without freezing what the schema took from the program', async () => {

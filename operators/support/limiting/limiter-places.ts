@@ -50,6 +50,11 @@ export class Places {
     return this.#waiting.reduce((sum, { size }) => sum + size, 0);
   }
 
+  /** Whether the limiter above will ask when it has something for this lane. */
+  has(lane: number): boolean {
+    return this.#waiting[lane]?.size !== 0;
+  }
+
   /** Sees to it that there are so many places in a lane. They may be granted before this returns. */
   seek(lane: number, wanted: number): void {
     const waiting = this.#waiting[lane] as Bag<PlaceTicket>;

@@ -538,10 +538,10 @@ export class LimiterPump implements Lessor, Parent, Child {
   }
 
   /** What the one wants whose turn it is; undefined when nobody waits. */
-  #next(): Required<Cost> | undefined {
-    for (let lead = this.#room.lead; lead; lead = this.#room.lead) {
-      const tokens = this.#bid(lead);
-      if (tokens !== undefined) return { requests: lead.wish.requests, tokens };
+  #next(): Offer | undefined {
+    for (let ticket = this.#room.lead; ticket; ticket = this.#room.lead) {
+      const tokens = this.#bid(ticket);
+      if (tokens !== undefined) return { ticket, requests: ticket.wish.requests, tokens };
     }
     return undefined;
   }
@@ -657,8 +657,8 @@ export class LimiterPump implements Lessor, Parent, Child {
     }
     let at = this.#room.nextExpiry;
     const payableAt = next ? this.#payableAt(next) : Infinity;
-    // What could be paid here waits for the limiter above, which says when.
-    if (this.#parent === undefined || this.#again || payableAt > this.#now) at = Math.min(at, payableAt);
+    // What could be paid here and has a place above waits for the limiter above, which says when.
+    if (next && (payableAt > this.#now || !this.#places?.has(this.#laneAbove(next.ticket.wish.lane)))) at = Math.min(at, payableAt);
     if (this.#lingering.size > 0) for (const until of this.#lingering.values()) at = Math.min(at, until);
     if (this.#room.size > 0) at = Math.min(at, this.#held.next);
     if (hasNews || (this.fails && this.#isFailing())) at = this.#read();
@@ -679,10 +679,12 @@ export class LimiterPump implements Lessor, Parent, Child {
     this.shutdown.count('dropped', this.#waitingJobs);
     this.#places?.withdraw();
     for (const child of [...this.#children]) child.shutdown.close(error);
-    for (const lane of this.#held.takeOver(Infinity)) this.#room.resume(lane);
-    for (let ticket = this.#room.first; ticket; ticket = this.#room.first) {
-      this.#room.take(ticket);
-      ticket.refused(error);
+    // Lane by lane, the most urgent first: a lane may be held back, or be so by whoever is refused just now.
+    for (const lane of this.#config.lanes.lanes.keys()) {
+      for (let ticket = this.#room.head(lane); ticket; ticket = this.#room.head(lane)) {
+        this.#room.take(ticket);
+        ticket.refused(error);
+      }
     }
     for (const lease of this.#lingering.keys()) lease.release('cancelled');
     for (const work of [...this.running.items]) work.giveUp(error);

@@ -78,12 +78,6 @@ export class WaitingRoom {
     return payable;
   }
 
-  /** The most urgent one; undefined when nobody waits. */
-  get first(): Ticket | undefined {
-    const lane = this.#queue.first();
-    return lane === -1 ? undefined : this.#queue.peek(lane);
-  }
-
   /** Nobody who waits goes before a newcomer in this lane: not in a lane as urgent, and not in one that is owed a turn. */
   goesFirst(lane: number): boolean {
     return this.#queue.goesFirst(lane);

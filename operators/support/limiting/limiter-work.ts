@@ -46,8 +46,9 @@ export function runLeased<R>(
     },
     failed: (error: unknown): void => {
       over = true;
-      lease.release('error', error);
+      // The error is told first: whoever gives up other work for it is not to see that begin.
       subscriber.error(error);
+      lease.release('error', error);
     },
   };
   const started = startWork(() => work(context), observer, subscriber);

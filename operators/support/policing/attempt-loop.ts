@@ -8,7 +8,7 @@ import type { Lease, Limiter, LimiterJob } from '../limiting/limiter-types.js';
 import type { RetryRule } from '../retry.js';
 import { isRetryable } from '../retry.js';
 import type { Classify, ErrorClass, Verdict } from '../types.js';
-import type { PolicyWork } from './attempt.js';
+import type { AttemptWork } from './attempt.js';
 import { Attempt } from './attempt.js';
 
 /** What all calls of one policy have under way, for the retry budget. */
@@ -45,7 +45,7 @@ export class AttemptLoop<R> {
   readonly #rules: AttemptRules;
   /** When the whole call is cut off; Infinity when it is not. */
   readonly #deadlineAt: number;
-  readonly #work: PolicyWork<R>;
+  readonly #work: AttemptWork<R>;
   readonly #to: Subscriber<R>;
   readonly #alarm: Alarm;
   /** The one under way, or the last one. */
@@ -63,7 +63,7 @@ export class AttemptLoop<R> {
   /** It gave up because the next pause would have gone beyond the deadline. */
   isOutOfTime = false;
 
-  constructor(rules: AttemptRules, deadlineAt: number, work: PolicyWork<R>, to: Subscriber<R>) {
+  constructor(rules: AttemptRules, deadlineAt: number, work: AttemptWork<R>, to: Subscriber<R>) {
     this.#rules = rules;
     this.#deadlineAt = deadlineAt;
     this.#work = work;
@@ -106,6 +106,11 @@ export class AttemptLoop<R> {
     const outcome = attempt.stop();
     this.hasSucceeded = outcome === 'ok';
     this.#ended(attempt, outcome);
+  }
+
+  /** Gives the permit of the last attempt back, if it still has it, for somebody who takes over. */
+  giveBack(): void {
+    this.#attempt?.letGo({ error: this.failure });
   }
 
   #begin(lease: Lease | undefined): void {
@@ -214,7 +219,7 @@ export class AttemptLoop<R> {
     this.#isRetry = true;
     load.retrying += 1;
     onEvent?.({ type: 'retryScheduled', operator, lane, class: verdict.class, size: 1, attempt: this.count + 1, delayMs });
-    if (!this.#to.closed) this.#alarm.set(retryAt);
+    if (!(this.#to.closed as boolean)) this.#alarm.set(retryAt);
   }
 
   #mayRetry(verdict: Verdict, { maxAttempts, budget }: RetryRule): boolean {

@@ -26,13 +26,22 @@ export interface PolicyContext {
 
 export type PolicyWork<R> = (context: PolicyContext) => ObservableInput<R>;
 
+/** The same for work that is part of this package. */
+export interface AttemptContext extends PolicyContext {
+  /** Called when the signal aborts, or would. */
+  onAbort: (() => void) | undefined;
+}
+
+export type AttemptWork<R> = (context: AttemptContext) => ObservableInput<R>;
+
 /** One attempt: what its work is told, what it is listened to with, and how its permit goes back. */
-export class Attempt<R> extends LazySignal implements PolicyContext {
+export class Attempt<R> extends LazySignal implements AttemptContext {
   readonly #owner = new Subscription();
   #running: Running | undefined;
   #isSent = false;
   #isStarting = false;
   #isOver = false;
+  #isLetGo = false;
 
   constructor(
     readonly attempt: number,
@@ -61,7 +70,7 @@ export class Attempt<R> extends LazySignal implements PolicyContext {
     return !this.#isOver;
   }
 
-  start(work: PolicyWork<R>, { next, done, failed }: Required<WorkObserver<R>>): void {
+  start(work: AttemptWork<R>, { next, done, failed }: Required<WorkObserver<R>>): void {
     this.#isSent = true;
     this.#isStarting = true;
     this.#running = startWork(
@@ -121,7 +130,8 @@ export class Attempt<R> extends LazySignal implements PolicyContext {
       return;
     }
     // Whether it is a promise is only known when it has returned.
-    if (this.#isStarting && failure === undefined) return;
+    if (this.#isLetGo || (this.#isStarting && failure === undefined)) return;
+    this.#isLetGo = true;
     this.#running?.cancel();
     const settled = this.#running?.settled;
     if (settled !== undefined) this.lease?.releaseAfter(settled, failure?.error);

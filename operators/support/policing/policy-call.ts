@@ -6,7 +6,7 @@ import { DeadlineError } from '../errors.js';
 import { StoppableWork } from '../racing/stoppable-work.js';
 import type { ErrorClass } from '../types.js';
 import { startWork } from '../work.js';
-import type { PolicyWork } from './attempt.js';
+import type { AttemptWork } from './attempt.js';
 import type { AttemptRules } from './attempt-loop.js';
 import { AttemptLoop } from './attempt-loop.js';
 import type { Breaker } from './breaker-types.js';
@@ -33,7 +33,7 @@ export interface CallRules<F> extends AttemptRules {
 /** One call: its attempts behind the breaker, before the deadline, with the fallback behind all of it. */
 export class PolicyCall<R, F> {
   readonly #rules: CallRules<F>;
-  readonly #work: PolicyWork<R>;
+  readonly #work: AttemptWork<R>;
   readonly #to: Subscriber<R | F>;
   readonly #alarm: Alarm;
   readonly #startedAt: number;
@@ -43,7 +43,7 @@ export class PolicyCall<R, F> {
   #hasAnswered = false;
   #isOver = false;
 
-  constructor(rules: CallRules<F>, work: PolicyWork<R>, to: Subscriber<R | F>) {
+  constructor(rules: CallRules<F>, work: AttemptWork<R>, to: Subscriber<R | F>) {
     this.#rules = rules;
     this.#work = work;
     this.#to = to;
@@ -110,6 +110,9 @@ export class PolicyCall<R, F> {
       this.#to.error(error);
       return;
     }
+    // The fallback may need the permit, and whoever gets it may make the consumer leave.
+    this.#loop?.giveBack();
+    if (this.#to.closed as boolean) return;
     const instead = new Instead<F>(verdict.class, attempts, this.#to);
     this.#to.add(() => {
       instead.leave();

@@ -1,6 +1,7 @@
 import type { ObservableInput, SchedulerLike } from 'rxjs';
-import { from, isObservable, map, Observable, tap, throwError, timeout } from 'rxjs';
+import { from, isObservable, Observable } from 'rxjs';
 import { fromStream } from '../../../operators/from-stream.js';
+import { Alarm } from '../../../operators/support/alarm.js';
 import { ask } from '../../../operators/support/ask.js';
 import { connect } from '../../../operators/support/connect.js';
 import { AttemptTimeoutError } from '../../../operators/support/errors.js';
@@ -12,39 +13,56 @@ import type { Client } from './model-options.js';
 import { NAME } from './model-options.js';
 import type { ModelStream } from './model-types.js';
 
-/** Sends a request and reads its answer. A promise stays one: it keeps its permit until it is really over. */
+/** Sends a request and reads its last answer. A promise stays one: it keeps its permit until it is really over. */
 export function exchange<Q, R, C, P>(
   client: Client<Q, R, C>,
   parse: ((answer: R, request: Q) => P) | undefined,
   request: Q,
   attempt: ModelAttempt,
 ): ObservableInput<P> {
-  const read = (answer: R): P => {
-    note(client.usage, answer, attempt);
-    if (parse === undefined) return answer as unknown as P;
-    try {
-      return parse(answer, request);
-    } catch (error) {
-      throw new ParseFault(error);
-    }
-  };
   const failed = (error: unknown): never => {
     attempt.failed(error);
     throw error;
   };
+  const answered = (answer: R): P => {
+    let result: P;
+    try {
+      note(client.usage, answer, attempt);
+      result = parse === undefined ? (answer as unknown as P) : parsed(parse, answer, request);
+    } catch (error) {
+      return failed(error);
+    }
+    attempt.done();
+    return result;
+  };
+  let input: ObservableInput<R>;
   try {
-    const input = client.call(request, attempt);
-    if (!isPromise(input)) return from(input).pipe(map(read), tap(endOf(attempt)));
-    return Promise.resolve(input)
-      .then((answer) => {
-        const value = read(answer);
-        attempt.done();
-        return value;
-      })
-      .catch(failed);
+    input = client.call(request, attempt);
+    if (!isPromise(input)) input = from(input);
   } catch (error) {
     return failed(error);
   }
+  return isObservable(input) ? lastOf(input, answered, attempt) : Promise.resolve(input as PromiseLike<R>).then(answered, failed);
+}
+
+function lastOf<R, P>(answers: Observable<R>, answered: (answer: R) => P, attempt: ModelAttempt): Observable<P> {
+  return new Observable((subscriber) => {
+    let last: { readonly answer: R } | undefined;
+    connect(answers, subscriber, {
+      next: (answer) => {
+        last = { answer };
+      },
+      error: (error) => {
+        attempt.failed(error);
+        subscriber.error(error);
+      },
+      complete: () => {
+        if (last) subscriber.next(answered(last.answer));
+        else attempt.done();
+        subscriber.complete();
+      },
+    });
+  });
 }
 
 /** Opens a stream; the client is told to stop when it is left, or silent for too long. */
@@ -56,46 +74,55 @@ export function openStream<Q, R, C>(
   silenceMs: number,
   scheduler: SchedulerLike,
 ): Observable<C> {
-  const chunks = new Observable<C>((subscriber) => {
-    let hasEnded = false;
+  return new Observable((subscriber) => {
+    const giveUp = (error: unknown): void => {
+      attempt.failed(error);
+      attempt.abort();
+      subscriber.error(error);
+    };
+    const alarm = new Alarm(scheduler, () => {
+      giveUp(new AttemptTimeoutError(NAME, silenceMs));
+    });
     subscriber.add(() => {
-      if (!hasEnded) attempt.abort();
+      alarm.clear();
     });
-    connect(chunksOf(open(request, attempt)), subscriber, {
-      next: (chunk) => {
-        note(client.usage, chunk, attempt);
-        subscriber.next(chunk);
-      },
-      error: (error) => {
-        hasEnded = true;
-        subscriber.error(error);
-      },
-      complete: () => {
-        hasEnded = true;
-        subscriber.complete();
-      },
-    });
+    alarm.set(alarm.now() + silenceMs);
+    try {
+      connect(chunksOf(open(request, attempt)), subscriber, {
+        next: (chunk) => {
+          alarm.set(alarm.now() + silenceMs);
+          try {
+            note(client.usage, chunk, attempt);
+          } catch (error) {
+            giveUp(error);
+          }
+          subscriber.next(chunk);
+        },
+        error: (error) => {
+          attempt.failed(error);
+          subscriber.error(error);
+        },
+        complete: () => {
+          attempt.done();
+          subscriber.complete();
+        },
+      });
+    } catch (error) {
+      giveUp(error);
+    }
   });
-  const guarded =
-    silenceMs === Infinity
-      ? chunks
-      : chunks.pipe(timeout({ each: silenceMs, scheduler, with: () => throwError(() => new AttemptTimeoutError(NAME, silenceMs)) }));
-  return guarded.pipe(tap(endOf(attempt)));
 }
 
 function chunksOf<C>(input: ModelStream<C>): Observable<C> {
   return isObservable(input) ? input : fromStream(() => input);
 }
 
-function endOf(attempt: ModelAttempt) {
-  return {
-    complete: (): void => {
-      attempt.done();
-    },
-    error: (error: unknown): void => {
-      attempt.failed(error);
-    },
-  };
+function parsed<Q, R, P>(parse: (answer: R, request: Q) => P, answer: R, request: Q): P {
+  try {
+    return parse(answer, request);
+  } catch (error) {
+    throw new ParseFault(error);
+  }
 }
 
 function note<A>(usage: ((answer: A) => Usage | undefined) | undefined, answer: A, attempt: ModelAttempt): void {

@@ -1,5 +1,6 @@
 import { LazySignal } from '../../../operators/support/abort.js';
-import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
+import { isAmount } from '../../../operators/support/answers.js';
+import type { AttemptContext } from '../../../operators/support/policing/attempt.js';
 import type { ErrorClass, ResponseLike, Usage } from '../../../operators/support/types.js';
 import type { CallRecord, CallStatus } from '../../metrics/call-record.js';
 import type { ModelContext } from './model-types.js';
@@ -13,7 +14,7 @@ export interface AttemptEnd {
 }
 
 /** What one attempt has of the policy it runs under. */
-export type AttemptRules = Pick<PolicyContext, 'signal' | 'deadlineAt' | 'queuedMs' | 'reconcile' | 'observe'>;
+export type AttemptRules = Pick<AttemptContext, 'deadlineAt' | 'queuedMs' | 'reconcile' | 'observe'>;
 
 /** The call that the attempt is made for: what is written down about it, and who wants to know of its end. */
 export interface AttemptHost {
@@ -34,15 +35,13 @@ export class ModelAttempt extends LazySignal implements ModelContext {
   readonly #host: AttemptHost;
   readonly #rules: AttemptRules;
   readonly #startedAt: number;
-  #usage: Usage | undefined;
+  /** What of it is known. */
+  readonly #usage: { inputTokens?: number; outputTokens?: number } = {};
   #isOver = false;
-  readonly #stopped = (): void => {
-    this.#end(this.#host.judgeStop(this.deadlineAt));
-    this.abort();
-  };
 
   constructor(
     host: AttemptHost,
+    context: AttemptContext,
     rules: AttemptRules,
     readonly attempt: number,
     readonly spanId: string,
@@ -51,7 +50,10 @@ export class ModelAttempt extends LazySignal implements ModelContext {
     this.#host = host;
     this.#rules = rules;
     this.#startedAt = host.now();
-    rules.signal.addEventListener('abort', this.#stopped, { once: true });
+    context.onAbort = () => {
+      this.#end(this.#host.judgeStop(this.deadlineAt));
+      this.abort();
+    };
   }
 
   get deadlineAt(): number {
@@ -70,8 +72,10 @@ export class ModelAttempt extends LazySignal implements ModelContext {
     return this.#host.name;
   }
 
-  readonly reconcile = (usage: Usage): void => {
-    this.#usage = { ...this.#usage, ...usage };
+  /** Numbers that cannot be are left out. */
+  readonly reconcile = ({ inputTokens, outputTokens }: Usage): void => {
+    if (isTokens(inputTokens)) this.#usage.inputTokens = inputTokens;
+    if (isTokens(outputTokens)) this.#usage.outputTokens = outputTokens;
     this.#rules.reconcile(this.#usage);
   };
 
@@ -90,9 +94,8 @@ export class ModelAttempt extends LazySignal implements ModelContext {
   #end({ status, errorCode, outcome }: AttemptEnd): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#rules.signal.removeEventListener('abort', this.#stopped);
     const { traceId, name, lane, model } = this.#host;
-    const { inputTokens = null, outputTokens = null } = this.#usage ?? {};
+    const { inputTokens = null, outputTokens = null } = this.#usage;
     const record = {
       traceId,
       spanId: this.spanId,
@@ -109,4 +112,8 @@ export class ModelAttempt extends LazySignal implements ModelContext {
     };
     this.#host.over(record, outcome);
   }
+}
+
+function isTokens(value: unknown): value is number {
+  return isAmount(value) && value !== Infinity;
 }

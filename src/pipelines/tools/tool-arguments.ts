@@ -25,7 +25,9 @@ function answerOf(result: ReturnType<Extract<ToolSchema<unknown>, { safeParse: u
 
 function checked(answer: SchemaAnswer<unknown>): CheckedArguments {
   if (answer.issues === undefined) return { input: frozenCopy(answer.value) };
-  return { issues: answer.issues.map(({ message, path = [] }) => ({ path: path.map(step).join('.'), message: String(message) })) };
+  return {
+    issues: answer.issues.map(({ message, path = [] }) => ({ path: path.map(step).join('.'), message: String(message as unknown) })),
+  };
 }
 
 /** A Standard Schema may wrap the steps of a path. */
@@ -55,9 +57,9 @@ function frozenCopy(root: unknown): unknown {
 }
 
 function shallowCopy(value: object): Record<PropertyKey, unknown> {
-  const copy = Array.isArray(value)
-    ? [...(value as unknown[])]
-    : Object.setPrototypeOf({ ...value }, Object.getPrototypeOf(value) as object);
+  const copy: object = Array.isArray(value) ? [...(value as unknown[])] : { ...value };
+  // It may have none, as a dictionary.
+  Object.setPrototypeOf(copy, Object.getPrototypeOf(value) as object | null);
   return copy as Record<PropertyKey, unknown>;
 }
 
