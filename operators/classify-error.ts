@@ -72,7 +72,14 @@ const WITHOUT_STATUS: ReadonlyMap<string, ErrorClass> = /* @__PURE__ */ classes(
   itemFault: ['AI_NoObjectGeneratedError', 'AI_InvalidPromptError', '-32602', '-32002'],
   contract: ['AI_JSONParseError', 'AI_TypeValidationError', 'AI_InvalidResponseDataError', 'INVALID_RESULT'],
   fatal: [
-    ...['authentication_error', 'permission_error', 'not_found_error', 'AI_NoSuchModelError', 'AI_NoSuchProviderError'],
+    ...[
+      'authentication_error',
+      'permission_error',
+      'not_found_error',
+      'AI_NoSuchModelError',
+      'AI_NoSuchProviderError',
+      'AI_UnsupportedModelVersionError',
+    ],
     ...['AI_LoadAPIKeyError', 'AI_LoadSettingError', 'AI_InvalidArgumentError', 'AI_UnsupportedFunctionalityError'],
     // MCP, with a code that is not above.
     ...['McpError', 'ProtocolError', 'SdkError'],

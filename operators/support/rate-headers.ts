@@ -86,8 +86,8 @@ function reportOf(
   namedMs?: number,
 ): RateReport | undefined {
   const most = amount(read(nameOf('limit')));
-  // A limit of nothing cannot be kept to: whoever says so means that there is none.
-  const limit = most === 0 ? undefined : most;
+  // A limit of less than one cannot be kept to: whoever says so means that there is none.
+  const limit = most !== undefined && most < 1 ? undefined : most;
   const remaining = amount(read(nameOf('remaining')));
   if (limit === undefined && remaining === undefined) return undefined;
   const periodS = amount(read(nameOf('renewalperiod')));

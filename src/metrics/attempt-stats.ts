@@ -34,6 +34,7 @@ export type AttemptEnd = 'ok' | 'cancelled' | { readonly code: string };
 export class AttemptStats {
   readonly #latency = new Histogram();
   readonly #codes: Labels<{ count: number }>;
+  #ended = 0;
   #retries = 0;
   #failures = 0;
   #cancelled = 0;
@@ -49,6 +50,7 @@ export class AttemptStats {
       this.#cancelled++;
       return;
     }
+    this.#ended++;
     this.#latency.add(latencyMs);
     if (end === 'ok') return;
     this.#failures++;
@@ -56,7 +58,7 @@ export class AttemptStats {
   }
 
   snapshot(): AttemptMetrics {
-    const ended = this.#latency.count;
+    const ended = this.#ended;
     const attempts = ended + this.#cancelled;
     return {
       attempts,

@@ -1,5 +1,7 @@
 /** What everything beyond the bound is counted under. */
 const OTHER = 'other';
+/** A label that is longer is none: a text got in by mistake. */
+const MAX_LENGTH = 200;
 
 /** Something for each label, for so many labels at most; the rest share one that is called `other`. */
 export class Labels<V> {
@@ -15,7 +17,7 @@ export class Labels<V> {
   of(label: string): V {
     const found = this.#values.get(label);
     if (found !== undefined) return found;
-    if (label !== OTHER && this.#values.size >= this.#most) return this.of(OTHER);
+    if (label !== OTHER && (this.#values.size >= this.#most || label.length > MAX_LENGTH)) return this.of(OTHER);
     const value = this.#make();
     this.#values.set(label, value);
     return value;

@@ -1,5 +1,5 @@
 import type { ObservableInput } from 'rxjs';
-import { defer, map, Observable, Subject } from 'rxjs';
+import { defer, EMPTY, map, Observable, Subject } from 'rxjs';
 import type { PolicyCallOptions } from '../../operators/policy.js';
 import { settleAll } from '../../operators/settle-all.js';
 import { Alarm } from '../../operators/support/alarm.js';
@@ -11,6 +11,7 @@ import type { FlowEvent } from '../../operators/support/events.js';
 import { listener } from '../../operators/support/events.js';
 import type { LimiterJob } from '../../operators/support/limiting/limiter-types.js';
 import { passLastValue } from '../../operators/support/limiting/limiter-work.js';
+import type { AttemptContext } from '../../operators/support/policing/attempt.js';
 import { Shutdown } from '../../operators/support/shutdown.js';
 import type { Drained, DrainOptions, ErrorClass, Settled } from '../../operators/support/types.js';
 import type { CallRecord } from '../metrics/call-record.js';
@@ -22,7 +23,7 @@ import { ModelAttempt } from './models/model-attempt.js';
 import type { CallHost } from './models/model-call.js';
 import { ModelCall, ParseFault } from './models/model-call.js';
 import type { CallerConfig } from './models/model-options.js';
-import { callerConfig, checkCall, checkCallAll, NAME } from './models/model-options.js';
+import { callerConfig, checkCall, checkCallAll } from './models/model-options.js';
 import { ModelPolicies } from './models/model-policies.js';
 import type {
   ChatCallerOptions,
@@ -32,6 +33,7 @@ import type {
   ModelCallerSnapshot,
   ModelCallOptions,
 } from './models/model-types.js';
+import { NAME } from './models/name.js';
 
 export type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest, ChatUsage } from './models/chat-api.js';
 export { MODEL_CALLER_DEFAULTS, MODEL_CALLER_PRESETS } from './models/model-options.js';
@@ -119,11 +121,7 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
   }
 
   call(request: Q, options: ModelCallOptions = {}): Observable<P> {
-    const { client, parse } = this.#config;
-    return this.#make(request, options, (call, how) => {
-      const send = (rules: AttemptRules): ObservableInput<P> => exchange(client, parse, request, this.#attempt(call, rules));
-      return this.#policies.call(send, call.lane, how);
-    });
+    return this.#call(request, options, Infinity);
   }
 
   callAsync(request: Q, options?: ModelCallOptions): Promise<P> {
@@ -137,9 +135,10 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
     const { client, attemptTimeoutMs, scheduler } = this.#config;
     const open = client.stream;
     if (open === undefined) throw new FlowConfigError(NAME, 'stream', 'a function', open);
-    return this.#make(request, options, (call, how) =>
-      this.#policies.stream((rules) => openStream(client, open, request, this.#attempt(call, rules), attemptTimeoutMs, scheduler), how),
-    );
+    return this.#make(request, options, Infinity, (call, how) => {
+      const send = (attempt: ModelAttempt): ObservableInput<C> => openStream(client, open, request, attempt, attemptTimeoutMs, scheduler);
+      return this.#policies.stream((context) => this.#attempt(call, send, context), how);
+    });
   }
 
   callAll<K extends string>(
@@ -152,8 +151,9 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
     const { mode = 'all', totalTimeoutMs = deadlineMs, ...how } = options;
     return defer(() => {
       const traceId = how.traceId ?? this.#newTraceId();
+      const endsAt = this.now() + totalTimeoutMs;
       const calls = Object.entries<Q>(requests);
-      return settleAll(calls, ([name, request]) => this.call(request, { ...how, traceId, name: name === '' ? 'call' : name }), {
+      return settleAll(calls, ([name, request]) => this.#call(request, { ...how, traceId, name: name === '' ? 'call' : name }, endsAt), {
         mode,
         totalTimeoutMs,
         scheduler,
@@ -223,10 +223,27 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
 
   // ---- one call -------------------------------------------------------------------------------------------------------
 
-  /** A call with everything around it, made anew for each subscriber. */
-  #make<V>(request: Q, options: ModelCallOptions, start: (call: ModelCall, how: PolicyCallOptions) => Observable<V>): Observable<V> {
+  #call(request: Q, options: ModelCallOptions, endsAt: number): Observable<P> {
+    const { client, parse } = this.#config;
+    return this.#make(request, options, endsAt, (call, how) => {
+      const send = (attempt: ModelAttempt): ObservableInput<P> => exchange(client, parse, request, attempt);
+      return this.#policies.call((context, rules) => this.#attempt(call, send, context, rules), call.lane, how);
+    });
+  }
+
+  /**
+   * A call with everything around it, made anew for each subscriber.
+   *
+   * @param endsAt - when the group that it is part of is cut off
+   */
+  #make<V>(
+    request: Q,
+    options: ModelCallOptions,
+    endsAt: number,
+    start: (call: ModelCall, how: PolicyCallOptions) => Observable<V>,
+  ): Observable<V> {
     checkCall(options);
-    const { client, deadlineMs, limiter, defaultLane } = this.#config;
+    const { deadlineMs, limiter, defaultLane } = this.#config;
     const { lane = defaultLane, signal, name = 'call' } = options;
     // A limiter without lanes has no name for the only one.
     const hasLane = limiter.lanes !== undefined || options.lane !== undefined;
@@ -236,12 +253,12 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
         return;
       }
       const job: LimiterJob = { ...(hasLane && { lane }), cost: { tokens: this.#tokensOf(request) } };
-      const model = ask(NAME, 'model', client.model, request);
+      const model = this.#modelOf(request);
       const giveUp = (error: unknown): void => {
         subscriber.error(error);
       };
       const traceId = options.traceId ?? this.#newTraceId();
-      const call = new ModelCall(this, traceId, name, lane, model, this.now() + deadlineMs, giveUp);
+      const call = new ModelCall(this, traceId, name, lane, model, Math.min(this.now() + deadlineMs, endsAt), giveUp);
       this.#calls.add(call);
       subscriber.add(() => {
         this.#calls.delete(call);
@@ -264,14 +281,27 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
     });
   }
 
-  #attempt(call: ModelCall, rules: AttemptRules): ModelAttempt {
+  #attempt<V>(
+    call: ModelCall,
+    send: (attempt: ModelAttempt) => ObservableInput<V>,
+    context: AttemptContext,
+    rules: AttemptRules = context,
+  ): ObservableInput<V> {
     call.sent++;
     call.running++;
     this.#executing++;
-    const { lane, traceId, sent: attempt } = call;
-    const about = { operator: NAME, lane, batchId: traceId, size: 1, weight: 1, attempt, splitDepth: 0 };
+    const { lane, traceId, sent } = call;
+    const attempt = new ModelAttempt(call, context, rules, sent, this.#nextId());
+    const about = { operator: NAME, lane, batchId: traceId, size: 1, weight: 1, attempt: sent, splitDepth: 0 };
     this.#tell({ type: 'attemptStarted', ...about, executing: this.#executing });
-    return new ModelAttempt(call, rules, attempt, this.#newSpanId());
+    // Whoever was told may have ended the call.
+    return attempt.aborted ? EMPTY : send(attempt);
+  }
+
+  #modelOf(request: Q): string {
+    const model: unknown = ask(NAME, 'model', this.#config.client.model, request);
+    if (typeof model === 'string' && model !== '') return model;
+    throw unusable(NAME, 'model', 'a non-empty string', model);
   }
 
   #tokensOf(request: Q): number {
@@ -284,10 +314,6 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
 
   #newTraceId(): string {
     return `${this.#idPrefix}${this.#idPrefix}${this.#nextId()}`;
-  }
-
-  #newSpanId(): string {
-    return this.#nextId();
   }
 
   /** Never twice in this caller; 16 digits. */

@@ -3,7 +3,7 @@ export class ProviderError extends Error {
   override readonly name = 'ProviderError';
 
   constructor(
-    /** Undefined when it came in the middle of a stream that had begun well. */
+    /** Undefined when the error came after a status of success. */
     readonly status: number | undefined,
     readonly headers: Headers,
     message: string,
@@ -37,9 +37,15 @@ export async function responseError(response: Response): Promise<ProviderError> 
   return providerError(response.status, response.headers, `${String(response.status)} ${message}`, error);
 }
 
-/** The error that comes instead of the next part of a stream. */
-export function streamError(error: ErrorBody): ProviderError {
-  return providerError(undefined, new Headers(), word(error.message) ?? 'the stream ended with an error', error);
+/** The error that comes instead of an answer, or of its next part, when the status has said that all is well. */
+export function lateError(error: ErrorBody | string): ProviderError {
+  const body = typeof error === 'string' ? { message: error } : error;
+  return providerError(statusIn(body.code), new Headers(), word(body.message) ?? 'the answer is an error', body);
+}
+
+/** Some providers have the status for a code there. */
+function statusIn(code: unknown): number | undefined {
+  return typeof code === 'number' && code >= 400 && code < 600 ? code : undefined;
 }
 
 function providerError(status: number | undefined, headers: Headers, message: string, { code, type, param }: ErrorBody): ProviderError {

@@ -1,11 +1,10 @@
 import { config } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMap } from '../../operators/batch-map.js';
-import type { Drained } from '../../operators/support/types.js';
 import type { Lease, Limiter, LimiterJob } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { isFlowError } from '../../operators/support/errors.js';
+import type { Drained } from '../../operators/support/types.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 /** Leases as they come, and errors by their code. */
@@ -78,7 +77,13 @@ describe('a job in a child', () => {
     const child = parent.child();
     const held = parent.tryAcquire();
     let wants: number | undefined = 0;
-    child.enlist({ bid: () => wants, granted: (lease) => { lease.release(); }, refused: () => undefined });
+    child.enlist({
+      bid: () => wants,
+      granted: (lease) => {
+        lease.release();
+      },
+      refused: () => undefined,
+    });
     wants = undefined;
     const end = drained(child);
     held?.release();
@@ -158,7 +163,13 @@ describe('a job in a child', () => {
 
   it('is the one that goes when its turn comes, whatever a limiter further up does in between', () => {
     virtualTime(({ scheduler, advance }) => {
-      const account = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1, scheduler, lanes: [{ name: 'P0' }, { name: 'P1', floor: 0 }] });
+      const account = createLimiter({
+        tokensPerMinute: 6000,
+        headroom: 1,
+        burstSeconds: 1,
+        scheduler,
+        lanes: [{ name: 'P0' }, { name: 'P1', floor: 0 }],
+      });
       const model = account.child({ concurrency: 1 });
       const tenant = model.child();
       const first = account.tryAcquire({ lane: 'P0', cost: { tokens: 90 } });
@@ -185,7 +196,11 @@ describe('a job in a child, as time goes by,', () => {
       const child = createLimiter({ scheduler }).child({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
       child.tryAcquire({ cost: { tokens: 100 } })?.release();
       const answers: (number | undefined)[] = [];
-      const place = child.enlist({ bid: () => (answers.length > 0 ? answers.shift() : 10), granted: () => undefined, refused: () => undefined });
+      const place = child.enlist({
+        bid: () => (answers.length > 0 ? answers.shift() : 10),
+        granted: () => undefined,
+        refused: () => undefined,
+      });
       const { log, ask } = asker(child);
       ask('free of charge', { cost: { tokens: 0 } });
       answers.push(10, undefined);
@@ -227,6 +242,15 @@ describe('a job in a child, as time goes by,', () => {
       expect.objectContaining({ limit: 'pause', retryAfterMs: 5000 }),
     ]);
     parent.close();
+  });
+});
+
+describe('a reported limit', () => {
+  it('of less than one, which nobody can keep to, is none', () => {
+    const limiter = createLimiter({ requestsPerMinute: 60 });
+    const limits = { 'x-ratelimit-limit-requests': '0.000001', 'x-ratelimit-limit-tokens': ['0.5', '7'] };
+    limiter.observe({ status: 200, headers: limits });
+    expect(limiter.snapshot()).toMatchObject({ requestsPerMinute: 60, tokensPerMinute: Infinity });
   });
 });
 

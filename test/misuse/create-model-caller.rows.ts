@@ -56,7 +56,6 @@ export const rows: MisuseTable = {
       ...badly('fetch', 'a function', null, {}),
     ),
     ...overHttp(...badly('call', `absent (known options: ${rules}, baseUrl, model, apiKey, headers, fetch)`, call)),
-    ...badly('apiKey', `absent (known options: ${rules}, call, stream, model)`, 'key'),
     ...badly('maxRetry', `absent (known options: ${rules}, call, stream, model)`, 2),
     ...badly('limiter', 'a limiter made by createLimiter', null, 4, {}),
     ...badly('concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),

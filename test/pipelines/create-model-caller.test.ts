@@ -567,8 +567,8 @@ describe('a hedge', () => {
       flush();
       expect(log).toEqual(['a sent at 0', 'a sent at 50', 'a aborted at 70', 'result: "second" at 70']);
       expect(records.map(({ attempt, status: end, latencyMs, queuedMs }) => [attempt, end, latencyMs, queuedMs])).toEqual([
-        [1, 'cancelled', 70, 0],
         [2, 'success', 20, 0],
+        [1, 'cancelled', 70, 0],
       ]);
       expect(events.filter(({ type }) => type === 'hedged')).toMatchObject([{ operator: 'createModelCaller', lane: 'P0', afterMs: 50 }]);
       expect(events.filter(({ type }) => type === 'settled')).toMatchObject([{ operator: 'createModelCaller', lane: 'P0' }]);

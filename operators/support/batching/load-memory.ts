@@ -8,8 +8,7 @@ import { ask } from '../ask.js';
 import { FlowConfigError } from '../errors.js';
 import { callback, count, known, orDefault, positive, required } from '../options.js';
 import type { Job } from './job.js';
-import type { Promises } from './load.js';
-import { SharedItem } from './load.js';
+import { Known, SharedItem } from './load.js';
 
 /** A cache of the batcher's own. */
 export interface LoadCacheOptions {
@@ -30,34 +29,6 @@ export interface LoadCacheMap<R> {
   set(key: unknown, load: CachedLoad<R>): unknown;
   delete(key: unknown): unknown;
   clear(): unknown;
-}
-
-/**
- * What is known of a key: its item, while that is under way, and then the value. The same object, so that the map is written once. There
- * may be a million of them, so it holds nothing of what has led to the value.
- */
-export class Known<T, R> {
-  #value: R | undefined;
-  #promise: Promise<R> | undefined;
-
-  /** @param shared the item under way; undefined once there is a value */
-  constructor(public shared?: SharedItem<T, R>) {}
-
-  /** Only when there is one. */
-  get value(): R {
-    return this.#value as R;
-  }
-
-  /** The same for everybody. */
-  promise(promises: Promises<R>): Promise<R> {
-    return (this.#promise ??= this.shared?.promise(promises) ?? Promise.resolve(this.value));
-  }
-
-  /** There is a value now. */
-  keep(value: R): void {
-    this.shared = undefined;
-    this.#value = value;
-  }
 }
 
 /** One that is not kept for ever. */

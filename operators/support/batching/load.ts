@@ -4,7 +4,6 @@ import { SignalGroups } from '../signal-groups.js';
 import type { Settled } from '../types.js';
 import type { Job } from './job.js';
 import { FLYING } from './job.js';
-import type { Known } from './load-memory.js';
 
 /** Whom an item is for: a load alone, or all that share it. */
 export interface Party<T, R> {
@@ -295,4 +294,32 @@ function rejectQuietly(promise: Promise<unknown>, reject: (error: unknown) => vo
 
 function noop(): void {
   // nothing to do
+}
+
+/**
+ * What is known of a key: its item, while that is under way, and then the value. The same object, so that the map is written once. There
+ * may be a million of them, so it holds nothing of what has led to the value.
+ */
+export class Known<T, R> {
+  #value: R | undefined;
+  #promise: Promise<R> | undefined;
+
+  /** @param shared the item under way; undefined once there is a value */
+  constructor(public shared?: SharedItem<T, R>) {}
+
+  /** Only when there is one. */
+  get value(): R {
+    return this.#value as R;
+  }
+
+  /** The same for everybody. */
+  promise(promises: Promises<R>): Promise<R> {
+    return (this.#promise ??= this.shared?.promise(promises) ?? Promise.resolve(this.value));
+  }
+
+  /** There is a value now. */
+  keep(value: R): void {
+    this.shared = undefined;
+    this.#value = value;
+  }
 }

@@ -19,8 +19,8 @@ export interface LimiterJob {
   /** Longest wait for the permit, in ms. @defaultValue the limiter's `maxWaitMs` */
   readonly timeoutMs?: number;
   /**
-   * The permit of the work that asks. When everything that holds a slot waits in this way for another one, nobody would ever be served:
-   * such a job is refused with `NestedAcquireError` instead. @defaultValue none
+   * The permit of the work that asks. When everything that holds a slot waits in this way for another one, or for work that does, nobody would
+   * ever be served: such a job is refused with `NestedAcquireError` instead. @defaultValue none
    */
   readonly holder?: Lease;
 }

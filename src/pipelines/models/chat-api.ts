@@ -1,9 +1,11 @@
+import { FlowConfigError } from '../../../operators/support/errors.js';
 import type { Usage } from '../../../operators/support/types.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
 import type { Endpoint, RequestContext } from '../endpoint.js';
 import { post } from '../endpoint.js';
 import type { ErrorBody } from '../provider-error.js';
-import { ProviderError, streamError } from '../provider-error.js';
+import { lateError, ProviderError } from '../provider-error.js';
+import { NAME } from './name.js';
 import { serverEvents } from './server-events.js';
 
 /** One message of a chat, as OpenAI-compatible APIs take it. */
@@ -57,8 +59,8 @@ const DONE = '[DONE]';
 
 /** One POST to an OpenAI-compatible `/chat/completions`. */
 export async function requestChat(endpoint: Endpoint, request: ChatRequest, context: RequestContext): Promise<ChatCompletion> {
-  const response = await post(endpoint, { model: endpoint.model, ...request, stream: false }, context);
-  return (await response.json()) as ChatCompletion;
+  const response = await post(endpoint, bodyOf(endpoint, request, false), context);
+  return said<ChatCompletion>(await response.json());
 }
 
 /** The same, part by part; usage comes with the last one. */
@@ -67,14 +69,12 @@ export async function* streamChat(
   request: ChatRequest,
   context: RequestContext,
 ): AsyncGenerator<ChatChunk, void, undefined> {
-  const body = { model: endpoint.model, stream_options: { include_usage: true }, ...request, stream: true };
-  const response = await post(endpoint, body, context);
+  const response = await post(endpoint, { stream_options: { include_usage: true }, ...bodyOf(endpoint, request, true) }, context);
   let hasEnded = false;
   if (response.body !== null) {
     for await (const data of serverEvents(response.body)) {
       if (data === DONE) return;
-      const chunk = JSON.parse(data) as ChatChunk & { readonly error?: ErrorBody };
-      if (chunk.error) throw streamError(chunk.error);
+      const chunk = said<ChatChunk>(JSON.parse(data));
       const { choices = [] } = chunk as Partial<ChatChunk>;
       hasEnded ||= choices.some(({ finish_reason }) => typeof finish_reason === 'string');
       yield chunk;
@@ -83,6 +83,20 @@ export async function* streamChat(
   // Without the mark of the end, and without a reason for it, it was cut off.
   if (!hasEnded)
     throw new ProviderError(undefined, response.headers, 'the stream was cut off', 'ERR_STREAM_PREMATURE_CLOSE', undefined, undefined);
+}
+
+function bodyOf(endpoint: Endpoint, request: ChatRequest, stream: boolean): ChatRequest {
+  const { messages, model } = Object(request) as Partial<ChatRequest>;
+  if (!Array.isArray(messages)) throw new FlowConfigError(NAME, 'request.messages', 'an array of messages', messages);
+  return { ...request, model: model ?? endpoint.model, stream };
+}
+
+/** An answer or a part of one, which may be an error that came too late for a status. */
+function said<A>(json: unknown): A {
+  const { error } = Object(json) as { readonly error?: ErrorBody | string | null };
+  if (error) throw lateError(error);
+  if (typeof json !== 'object' || json === null) throw lateError('the answer is no JSON object');
+  return json as A;
 }
 
 /** What an answer, or a part of one, says about its tokens. */
@@ -97,9 +111,13 @@ const estimate = /* @__PURE__ */ createTokenEstimator();
 const MESSAGE_TOKENS = 4;
 
 /** What a request will cost at most: its texts as estimated, and the longest answer it allows. */
-export function estimateChat({ messages, max_completion_tokens, max_tokens }: ChatRequest): number {
+export function estimateChat(request: ChatRequest): number {
+  const { messages, max_completion_tokens, max_tokens } = Object(request) as Partial<ChatRequest>;
   let tokens = max_completion_tokens ?? max_tokens ?? 0;
-  for (const { content } of messages) tokens += MESSAGE_TOKENS + (typeof content === 'string' ? estimate(content) : partsCost(content));
+  // What is no list of messages is refused when it is sent, and says so.
+  if (!Array.isArray(messages)) return tokens;
+  for (const { content } of messages as ChatRequest['messages'])
+    tokens += MESSAGE_TOKENS + (typeof content === 'string' ? estimate(content) : partsCost(content));
   return tokens;
 }
 

@@ -10,8 +10,8 @@ import { isPromise } from '../../../operators/support/work.js';
 import type { ModelAttempt } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
 import type { Client } from './model-options.js';
-import { NAME } from './model-options.js';
 import type { ModelStream } from './model-types.js';
+import { NAME } from './name.js';
 
 /** Sends a request and reads its last answer. A promise stays one: it keeps its permit until it is really over. */
 export function exchange<Q, R, C, P>(

@@ -28,8 +28,7 @@ import type {
   ModelCallOptions,
   ModelHedgeOptions,
 } from './model-types.js';
-
-export const NAME = 'createModelCaller';
+import { NAME } from './name.js';
 
 /** What {@link createModelCaller} does when an option is left out. */
 export const MODEL_CALLER_DEFAULTS = {
@@ -104,6 +103,8 @@ type AnyOptions<Q, R, C, P> = ModelCallerOptions<Q, R, C, P> | ChatCallerOptions
 export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: FlowSink): CallerConfig<Q, R, C, P> {
   if (typeof options !== 'object' || (options as unknown) === null) throw new FlowConfigError(NAME, 'options', 'an object', options);
   const isChat = 'baseUrl' in options;
+  // Before unknown options are shown: one of them is a key.
+  if (!isChat) withBaseUrl(options);
   known(NAME, options, [...RULES, ...(isChat ? ENDPOINT : CLIENT)]);
   const client = isChat ? (chatClient(options) as unknown as Client<Q, R, C>) : ownClient(options);
   const rules = options as ModelCallerRules<Q, R, C, P>;
@@ -129,7 +130,7 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
     retry: rules.retry,
     deadlineMs: durationMs(NAME, 'deadlineMs', orDefault(rules.deadlineMs, d.deadlineMs)),
     attemptTimeoutMs: positive(NAME, 'attemptTimeoutMs', orDefault(rules.attemptTimeoutMs, d.attemptTimeoutMs)),
-    hedge: hedgeOf(rules.hedge, lanes?.[0] ?? DEFAULT_LANE),
+    hedge: hedgeOf(rules.hedge, lanes ?? [DEFAULT_LANE]),
     defaultLane: lanes?.at(-1) ?? DEFAULT_LANE,
     classify,
     onRecord: callback(NAME, 'onRecord', rules.onRecord),
@@ -145,8 +146,9 @@ export function checkCall(options: ModelCallOptions): void {
 }
 
 /** @throws FlowConfigError */
-export function checkCallAll({ mode, totalTimeoutMs, ...options }: ModelCallAllOptions): void {
+export function checkCallAll(options: ModelCallAllOptions): void {
   checkFields(options, CALL_ALL);
+  const { mode, totalTimeoutMs } = options;
   if (mode !== undefined) oneOf(NAME, 'mode', mode, ['settle', 'all']);
   if (totalTimeoutMs !== undefined) durationMs(NAME, 'totalTimeoutMs', totalTimeoutMs);
 }
@@ -161,6 +163,12 @@ function checkFields(options: ModelCallOptions, names: readonly string[]): void 
 function text(option: string, value: unknown): void {
   if (value !== undefined && (typeof value !== 'string' || value === ''))
     throw new FlowConfigError(NAME, option, 'a non-empty string', value);
+}
+
+function withBaseUrl(options: object): void {
+  for (const name of ['apiKey', 'headers', 'fetch']) {
+    if (name in options) throw new FlowConfigError(NAME, 'baseUrl', `given together with \`${name}\``, undefined);
+  }
 }
 
 function ownClient<Q, R, C, P>({ call, stream, model = 'default' }: ModelCallerOptions<Q, R, C, P>): Client<Q, R, C> {
@@ -179,7 +187,7 @@ function chatClient<P>(options: ChatCallerOptions<P>): Client<Parameters<typeof 
   return {
     call: (request, context) => requestChat(endpoint, request, context),
     stream: (request, context) => streamChat(endpoint, request, context),
-    model: (request) => request.model ?? endpoint.model,
+    model: (request) => (request as typeof request | null)?.model ?? endpoint.model,
     estimateTokens: estimateChat,
     usage: chatUsage,
   };
@@ -222,14 +230,17 @@ function breakerOf(
   return 'trip' in breaker ? breaker : createBreaker({ ...own, ...breaker });
 }
 
-function hedgeOf(hedge: ModelHedgeOptions | undefined, firstLane: string): CallerConfig<never, never, never, never>['hedge'] {
+function hedgeOf(hedge: ModelHedgeOptions | undefined, knownLanes: readonly string[]): CallerConfig<never, never, never, never>['hedge'] {
   if (hedge === undefined) return undefined;
   known(NAME, hedge, ['delayMs', 'maxHedges', 'budget', 'lanes'], 'hedge', 'hedge.');
-  const { delayMs, maxHedges, budget = MODEL_CALLER_DEFAULTS.hedgeBudget, lanes = [firstLane] } = hedge;
+  const { delayMs, maxHedges, budget = MODEL_CALLER_DEFAULTS.hedgeBudget, lanes = knownLanes.slice(0, 1) } = hedge;
   if (typeof delayMs !== 'function' && delayMs !== undefined) durationMs(NAME, 'hedge.delayMs', delayMs);
   if (maxHedges !== undefined && (!Number.isSafeInteger(maxHedges) || maxHedges < 0))
     throw new FlowConfigError(NAME, 'hedge.maxHedges', 'a whole number >= 0', maxHedges);
   if (!Array.isArray(lanes)) throw new FlowConfigError(NAME, 'hedge.lanes', 'a list of lanes', lanes);
+  for (const lane of lanes as readonly string[]) {
+    if (!knownLanes.includes(lane)) throw new FlowConfigError(NAME, 'hedge.lanes', `lanes that there are (${knownLanes.join(', ')})`, lane);
+  }
   return {
     ...(delayMs !== undefined && { delayMs }),
     ...(maxHedges !== undefined && { maxHedges }),

@@ -1,30 +1,32 @@
 import type { Observable, ObservableInput } from 'rxjs';
 import { hedge } from '../../../operators/hedge.js';
-import type { Policy, PolicyCallOptions } from '../../../operators/policy.js';
-import { policy } from '../../../operators/policy.js';
+import type { AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
+import { policyOf } from '../../../operators/policy.js';
 import type { FlowEvent, FlowSink } from '../../../operators/support/events.js';
-import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
+import type { AttemptContext } from '../../../operators/support/policing/attempt.js';
+import { isRetryable } from '../../../operators/support/retry.js';
 import type { Classify } from '../../../operators/support/types.js';
 import type { AttemptRules } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
 import type { CallerConfig } from './model-options.js';
-import { NAME } from './model-options.js';
+import { NAME } from './name.js';
 
 /** What is the same for every kind of request. */
 type Config = Omit<CallerConfig<never, never, never, never>, 'client' | 'parse'>;
-type Send<V> = (rules: AttemptRules) => ObservableInput<V>;
+/** Makes one attempt; `rules` are those of the context, unless something else is given. */
+type Send<V> = (context: AttemptContext, rules?: AttemptRules) => ObservableInput<V>;
 
 /** What surrounds the calls of one caller. */
 export class ModelPolicies {
   readonly #config: Config;
   readonly #tell: FlowSink;
   readonly #now: () => number;
-  readonly #calls: Policy;
-  readonly #streams: Policy;
+  readonly #calls: AttemptPolicy;
+  readonly #streams: AttemptPolicy;
   /** Around each attempt of a hedge. */
-  readonly #attempts: Policy;
+  readonly #attempts: AttemptPolicy;
   /** Around a hedge, by lane: the limiter and the attempt timeout are inside. */
-  readonly #hedged = new Map<string, Policy>();
+  readonly #hedged = new Map<string, AttemptPolicy>();
 
   constructor(config: Config, tell: FlowSink, now: () => number) {
     this.#config = config;
@@ -33,14 +35,14 @@ export class ModelPolicies {
     const { scheduler, random, limiter, attemptTimeoutMs, retry, deadlineMs, breaker } = config;
     const attempts = { classify: this.#classify, scheduler, random };
     const calls = { ...attempts, ...(retry !== undefined && { retry }), deadlineMs, ...(breaker && { breaker }), onEvent: this.#relay };
-    this.#calls = policy({ ...calls, limiter, attemptTimeoutMs });
-    this.#streams = policy({ ...calls, limiter, attemptTimeoutMs: Infinity });
-    this.#attempts = policy({ ...attempts, retry: false, attemptTimeoutMs });
+    this.#calls = policyOf(NAME, { ...calls, limiter, attemptTimeoutMs });
+    this.#streams = policyOf(NAME, { ...calls, limiter, attemptTimeoutMs: Infinity });
+    this.#attempts = policyOf(NAME, { ...attempts, retry: false, attemptTimeoutMs });
     for (const lane of config.hedge?.lanes ?? []) {
       const onEvent = (event: FlowEvent): void => {
         this.#relay('lane' in event ? { ...event, lane } : event);
       };
-      this.#hedged.set(lane, policy({ ...calls, attemptTimeoutMs: Infinity, onEvent }));
+      this.#hedged.set(lane, policyOf(NAME, { ...calls, attemptTimeoutMs: Infinity, onEvent }));
     }
   }
 
@@ -56,21 +58,22 @@ export class ModelPolicies {
   }
 
   /** Every attempt of the hedge takes its own permit, and is cut off on its own. */
-  #hedge<V>(hedged: Policy, send: Send<V>, lane: string, { job = {}, signal }: PolicyCallOptions): Observable<V> {
+  #hedge<V>(hedged: AttemptPolicy, send: Send<V>, lane: string, { job = {}, signal }: PolicyCallOptions): Observable<V> {
     const { hedge: options, limiter, scheduler } = this.#config;
     const { lanes: _lanes, ...hedgeOptions } = options ?? { lanes: [] };
-    const start = (outer: PolicyContext): Observable<V> => {
+    const start = (outer: AttemptContext): Observable<V> => {
       let askedAt = this.#now();
       const onEvent = (event: FlowEvent): void => {
-        if (event.type === 'hedged') askedAt = this.#now();
-        this.#tell({ ...event, operator: NAME, lane } as FlowEvent);
+        // The loser of a race is told as an attempt; it is no call that was cancelled.
+        if (event.type !== 'hedged') return;
+        askedAt = this.#now();
+        this.#tell({ ...event, operator: NAME, lane });
       };
-      const rules = { ...hedgeOptions, limiter, job, classify: this.#classify, scheduler, onEvent };
+      const rules = { ...hedgeOptions, limiter, job, classify: this.#classifyHedged, scheduler, onEvent };
       return hedge<V>((_index, { lease }) => {
         const queuedMs = this.#now() - askedAt;
         return this.#attempts((inner) =>
-          send({
-            signal: inner.signal,
+          send(inner, {
             deadlineAt: Math.min(inner.deadlineAt, outer.deadlineAt),
             queuedMs,
             reconcile: (usage) => lease?.settle(usage),
@@ -86,8 +89,15 @@ export class ModelPolicies {
   readonly #classify: Classify = (error, context) =>
     error instanceof ParseFault ? { class: 'contract' } : this.#config.classify(error, context);
 
+  /** Only silence asks a second time. A failure is for the retries, after their pause, or it ends the call at once. */
+  readonly #classifyHedged: Classify = (error, context) => {
+    const verdict = this.#classify(error, context);
+    if (verdict.class === 'itemFault') return { class: 'fatal' };
+    return isRetryable(verdict) && verdict.class !== 'throttled' ? { class: 'contract' } : verdict;
+  };
+
   /** Attempts are told by the caller itself: it knows of hedges. */
   readonly #relay = (event: FlowEvent): void => {
-    if (event.type !== 'attemptStarted' && event.type !== 'attemptEnded') this.#tell({ ...event, operator: NAME });
+    if (event.type !== 'attemptStarted' && event.type !== 'attemptEnded') this.#tell(event);
   };
 }

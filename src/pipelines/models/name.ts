@@ -1,0 +1,2 @@
+/** Whose errors and events these are. */
+export const NAME = 'createModelCaller';
