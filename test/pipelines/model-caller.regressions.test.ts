@@ -129,7 +129,7 @@ describe('an answer', () => {
   it('that is nothing a client can give fails with a record', async () => {
     const records: CallRecord[] = [];
     const models = createModelCaller({ call: (() => undefined) as never, onRecord: (record) => records.push(record) });
-    await expect(models.callAsync('a' as never)).rejects.toThrow(TypeError);
+    await expect(models.callAsync('a')).rejects.toThrow(TypeError);
     expect(records).toMatchObject([{ status: 'error' }]);
   });
 });
@@ -156,7 +156,7 @@ describe('a record', () => {
 
   it('has a model, or there is no call', async () => {
     const models = createModelCaller({ call: () => of('a'), model: (() => undefined) as never });
-    await expect(models.callAsync('a' as never)).rejects.toThrow('`model` must return a non-empty string');
+    await expect(models.callAsync('a')).rejects.toThrow('`model` must return a non-empty string');
   });
 
   it('says `timeout` when the time of the whole group is over', () => {

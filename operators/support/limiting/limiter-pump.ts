@@ -2,16 +2,17 @@ import { Bag } from '../../kernel/bag.js';
 import { Alarm } from '../alarm.js';
 import { ClosedError, NestedAcquireError, OverflowError, RateLimitError } from '../errors.js';
 import { durationMs } from '../options.js';
-import { report } from '../report.js';
 import { Shutdown } from '../shutdown.js';
 import type { ResponseLike } from '../types.js';
-import { ALL, LaneTimes } from './lane-times.js';
+import { ALL } from './lane-times.js';
 import { Learning } from './limiter-learning.js';
 import type { Lessor } from './limiter-lease.js';
 import { LimiterLease } from './limiter-lease.js';
+import { Listeners } from './limiter-listeners.js';
 import { Nesting } from './limiter-nesting.js';
 import type { JobWish, LimiterConfig, Wish } from './limiter-options.js';
 import { changedLimits, NAME } from './limiter-options.js';
+import { Pauses } from './limiter-pauses.js';
 import type { Child, Offer, Parent } from './limiter-places.js';
 import { Places } from './limiter-places.js';
 import { WaitingRoom } from './limiter-queue.js';
@@ -21,15 +22,6 @@ import type { BidderTicket, Ticket } from './limiter-tickets.js';
 import type { Cost, LimiterLimits, LimiterSnapshot, Outcome, Release } from './limiter-types.js';
 import type { LeasedWork } from './limiter-work.js';
 import { Endings } from './limiter-work.js';
-
-/** Tells a listener; what it throws is nobody's business here, and must not keep a slot from being free. */
-function tell<T>(listener: (event: T) => void, event: T): void {
-  try {
-    listener(event);
-  } catch (error) {
-    report(error);
-  }
-}
 
 /** The limiter above has to be waited for. */
 const NONE = 'none';
@@ -43,15 +35,12 @@ export class LimiterPump implements Lessor, Parent, Child {
   readonly #room: WaitingRoom;
   readonly #rates: Rates;
   readonly #learning: Learning;
-  /** Lanes that are held back, and those in which jobs are refused because the pause is too long. */
-  readonly #held = new LaneTimes();
-  readonly #failing = new LaneTimes();
+  readonly #pauses: Pauses;
   readonly #alarm: Alarm;
   /** Slots held by work that was given up but not over, and until when. */
   readonly #lingering = new Map<LimiterLease, number>();
   readonly #endings = new Endings();
-  readonly #watchers = new Set<() => void>();
-  readonly #listeners = new Set<(release: Release) => void>();
+  readonly #listeners = new Listeners();
   /** Something was released or widened, and the watchers do not know yet. */
   #hasFreed = false;
   /** The limiter above, and the places this one has in its queue. */
@@ -81,6 +70,7 @@ export class LimiterPump implements Lessor, Parent, Child {
     this.#now = this.#alarm.now();
     this.#rates = new Rates(config, this.#now);
     this.#learning = new Learning(config, this.#rates);
+    this.#pauses = new Pauses(config, this.#room, this.#rates);
     this.shutdown = new Shutdown({
       operator: NAME,
       scheduler: config.scheduler,
@@ -244,10 +234,7 @@ export class LimiterPump implements Lessor, Parent, Child {
 
   /** A pause lets nobody in, so there is only the timer to set. Without a lane it holds all of them. */
   penalize(pauseMs: number, lane = ALL): void {
-    const until = this.#read() + durationMs(NAME, 'pauseMs', pauseMs);
-    if (pauseMs > this.#config.failsAboveMs) this.#failing.extend(lane, until);
-    if (!(lane === ALL ? this.#rates.pauseUntil(until) : this.#held.extend(lane, until))) return;
-    if (lane !== ALL) this.#room.pause(lane);
+    if (!this.#pauses.begin(lane, durationMs(NAME, 'pauseMs', pauseMs), this.#read())) return;
     this.#config.onEvent?.({ type: 'throttled', operator: NAME, pauseMs });
     this.#restAll();
   }
@@ -282,22 +269,19 @@ export class LimiterPump implements Lessor, Parent, Child {
     const stop = this.#parent?.watch(() => {
       listener();
     });
-    this.#watchers.add(listener);
+    const stopHere = this.#listeners.watch(listener);
     return () => {
-      this.#watchers.delete(listener);
+      stopHere();
       stop?.();
     };
   }
 
   onRelease(listener: (release: Release) => void): () => void {
-    this.#listeners.add(listener);
-    return () => {
-      this.#listeners.delete(listener);
-    };
+    return this.#listeners.onRelease(listener);
   }
 
   freed(lease: LimiterLease, outcome: Outcome, error?: unknown): void {
-    if (this.#listeners.size > 0) this.#report(lease, outcome, error);
+    if (this.#listeners.wantReleases) this.#report(lease, outcome, error);
     const isGivenUp = this.#lingering.size > 0 && this.#lingering.delete(lease);
     if (!isGivenUp && !this.#refusing && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
     this.#executing--;
@@ -338,7 +322,7 @@ export class LimiterPump implements Lessor, Parent, Child {
       if (first) this.#grant(first, tokens, above);
       do {
         this.#again = false;
-        if (this.#isTimed) this.#read();
+        if (this.#isTimed()) this.#read();
         this.#endPauses();
         // First the grants: a permit that comes free in the moment a wait ends is not refused.
         while (this.#grantNext());
@@ -351,7 +335,7 @@ export class LimiterPump implements Lessor, Parent, Child {
       this.#hasFreed = false;
       this.#rest();
     }
-    if (hasFreed && this.#watchers.size > 0) for (const listener of [...this.#watchers]) tell(listener, undefined);
+    if (hasFreed && this.#listeners.areWatching) this.#listeners.freed();
   }
 
   #queue(ticket: Ticket, wish: JobWish, waitMs: number | undefined): void {
@@ -360,7 +344,7 @@ export class LimiterPump implements Lessor, Parent, Child {
     if (this.#room.hasRoom(lane) || this.#room.isClosed(lane) || this.goesAtOnce(wish)) this.#enter(ticket, waitMs);
     else this.#makeRoom(ticket, waitMs);
     // With all slots taken and no time that matters, one more who waits changes nothing.
-    if (this.#executing < this.#limits.concurrency || this.#isTimed) this.pump();
+    if (this.#executing < this.#limits.concurrency || this.#isTimed()) this.pump();
   }
 
   #enter(ticket: Ticket, longestMs: number | undefined): void {
@@ -391,8 +375,8 @@ export class LimiterPump implements Lessor, Parent, Child {
 
   /** As far as this limiter is concerned. */
   #goesAtOnce({ lane, requests, tokens }: JobWish): boolean {
-    if (!this.#held.isEmpty) this.#endPauses();
-    if (!this.#held.isEmpty && this.#room.isPaused(lane)) return false;
+    this.#endPauses();
+    if (this.#room.isPaused(lane)) return false;
     if (!this.#room.goesFirst(lane)) return false;
     if (this.#rates.isTimed) this.#read();
     return this.#blockedBy(requests, tokens) === undefined;
@@ -436,7 +420,7 @@ export class LimiterPump implements Lessor, Parent, Child {
     this.#signOn();
     const { isTimed } = this.#rates;
     if (isTimed) this.#rates.pay(requests, tokens, this.#now);
-    else if (this.#listeners.size > 0) this.#read();
+    else if (this.#listeners.wantReleases) this.#read();
     const lease = new LimiterLease(this, requests, tokens, this.#now, above);
     if (isTimed) this.#rates.stamp(lease);
     return lease;
@@ -507,8 +491,7 @@ export class LimiterPump implements Lessor, Parent, Child {
   }
 
   #report({ grantedAt }: LimiterLease, outcome: Outcome, error: unknown): void {
-    const release = { outcome, error, grantedAt, releasedAt: this.#read(), executing: this.#executing };
-    for (const listener of [...this.#listeners]) tell(listener, release);
+    this.#listeners.released({ outcome, error, grantedAt, releasedAt: this.#read(), executing: this.#executing });
   }
 
   #blockedBy(requests: number, tokens: number): 'concurrency' | TimedLimit | undefined {
@@ -519,7 +502,7 @@ export class LimiterPump implements Lessor, Parent, Child {
   /** Why the ticket has no permit: its own cost, or that of the one whose turn it is, here or above. */
   #refusal(ticket: Ticket): RateLimitError {
     const { limit, waitMs } = this.obstacle(ticket.wish as JobWish);
-    const heldForMs = this.#held.until(ticket.wish.lane) - this.#now;
+    const heldForMs = this.#pauses.heldForMs(ticket.wish.lane, this.#now);
     return new RateLimitError(NAME, heldForMs > 0 ? 'pause' : (limit ?? 'concurrency'), Math.max(waitMs, heldForMs));
   }
 
@@ -585,19 +568,17 @@ export class LimiterPump implements Lessor, Parent, Child {
 
   /** Lanes whose pause is over have their turns again. */
   #endPauses(): void {
-    if (this.#held.isEmpty) return;
-    for (const lane of this.#held.takeOver(this.#read())) this.#room.resume(lane);
+    if (this.#pauses.anyLane) this.#pauses.end(this.#read());
   }
 
   /** Whether jobs are refused anywhere, here or above, because of a long pause. */
   get fails(): boolean {
-    return !this.#failing.isEmpty || this.#parent?.fails === true;
+    return this.#pauses.fails || this.#parent?.fails === true;
   }
 
   /** How much longer jobs of the lane are refused for that. */
   failsForMs(lane: number): number {
-    const here = Math.max(this.#failing.until(ALL), this.#failing.until(lane)) - this.#read();
-    return Math.max(here, this.#parent?.failsForMs(this.#laneAbove(lane)) ?? 0);
+    return Math.max(this.#pauses.failsForMs(lane, this.#read()), this.#parent?.failsForMs(this.#laneAbove(lane)) ?? 0);
   }
 
   #tooLongAPause(lane: number): RateLimitError | undefined {
@@ -617,12 +598,12 @@ export class LimiterPump implements Lessor, Parent, Child {
       const error = this.#tooLongAPause(lane);
       for (let ticket = error && this.#room.head(lane); ticket; ticket = this.#room.head(lane)) this.#refuse(ticket, error);
     }
-    this.#failing.takeOver(this.#now);
+    this.#pauses.endFailing(this.#now);
   }
 
   #expire(): void {
     if (this.fails) this.#failWaiting();
-    if (!this.#isTimed) return;
+    if (!this.#isTimed()) return;
     for (let ticket = this.#room.expired(this.#now); ticket; ticket = this.#room.expired(this.#now)) {
       // Whoever comes next may want less.
       this.#again = true;
@@ -650,8 +631,8 @@ export class LimiterPump implements Lessor, Parent, Child {
   /** One timer, for whatever comes first: the rate, a wait that gets too long, a slot held by work that was given up. */
   #arm(): void {
     const next = this.#executing < this.#limits.concurrency ? this.#next() : undefined;
-    const hasNews = this.#hasFreed && this.#watchers.size > 0;
-    if (next === undefined && !hasNews && !this.#isTimed) {
+    const hasNews = this.#hasFreed && this.#listeners.areWatching;
+    if (next === undefined && !hasNews && !this.#isTimed()) {
       this.#alarm.clear();
       return;
     }
@@ -660,7 +641,7 @@ export class LimiterPump implements Lessor, Parent, Child {
     // What could be paid here and has a place above waits for the limiter above, which says when.
     if (next && (payableAt > this.#now || !this.#places?.has(this.#laneAbove(next.ticket.wish.lane)))) at = Math.min(at, payableAt);
     if (this.#lingering.size > 0) for (const until of this.#lingering.values()) at = Math.min(at, until);
-    if (this.#room.size > 0) at = Math.min(at, this.#held.next);
+    if (this.#room.size > 0) at = Math.min(at, this.#pauses.next);
     if (hasNews || (this.fails && this.#isFailing())) at = this.#read();
     this.#alarm.set(at);
   }
@@ -676,7 +657,7 @@ export class LimiterPump implements Lessor, Parent, Child {
   #giveUp(error: unknown): void {
     this.#refusing = true;
     this.shutdown.count('aborted', this.#executing - this.#lingering.size);
-    this.shutdown.count('dropped', this.#waitingJobs);
+    this.shutdown.count('dropped', this.#waitingJobs());
     this.#places?.withdraw();
     for (const child of [...this.#children]) child.shutdown.close(error);
     // Lane by lane, the most urgent first: a lane may be held back, or be so by whoever is refused just now.
@@ -701,7 +682,7 @@ export class LimiterPump implements Lessor, Parent, Child {
   /** Whether there is nothing to remember. */
   get isIdle(): boolean {
     this.#endPauses();
-    return !this.isBusy && this.#held.isEmpty && this.#rates.isFull(this.#read());
+    return !this.isBusy && !this.#pauses.anyLane && this.#rates.isFull(this.#read());
   }
 
   get hasLanes(): boolean {
@@ -709,16 +690,16 @@ export class LimiterPump implements Lessor, Parent, Child {
   }
 
   /** What waits here and below. */
-  get #waitingJobs(): number {
+  #waitingJobs(): number {
     let jobs = this.#room.size;
-    for (const child of this.#children) jobs += child.#waitingJobs - (child.#places?.size ?? 0);
+    for (const child of this.#children) jobs += child.#waitingJobs() - (child.#places?.size ?? 0);
     return jobs;
   }
 
   /** Whether what is to be done depends on the time; when it does not, the clock is left alone. */
-  get #isTimed(): boolean {
+  #isTimed(): boolean {
     return (
-      this.#lingering.size > 0 || (this.#room.size > 0 && (this.#rates.isTimed || this.#room.isTimed || !this.#held.isEmpty || this.fails))
+      this.#lingering.size > 0 || (this.#room.size > 0 && (this.#rates.isTimed || this.#room.isTimed || this.#pauses.anyLane || this.fails))
     );
   }
 

@@ -60,7 +60,7 @@ const DONE = '[DONE]';
 /** One POST to an OpenAI-compatible `/chat/completions`. */
 export async function requestChat(endpoint: Endpoint, request: ChatRequest, context: RequestContext): Promise<ChatCompletion> {
   const response = await post(endpoint, bodyOf(endpoint, request, false), context);
-  return said<ChatCompletion>(await response.json());
+  return said(await response.json()) as ChatCompletion;
 }
 
 /** The same, part by part; usage comes with the last one. */
@@ -74,7 +74,7 @@ export async function* streamChat(
   if (response.body !== null) {
     for await (const data of serverEvents(response.body)) {
       if (data === DONE) return;
-      const chunk = said<ChatChunk>(JSON.parse(data));
+      const chunk = said(JSON.parse(data)) as ChatChunk;
       const { choices = [] } = chunk as Partial<ChatChunk>;
       hasEnded ||= choices.some(({ finish_reason }) => typeof finish_reason === 'string');
       yield chunk;
@@ -92,11 +92,11 @@ function bodyOf(endpoint: Endpoint, request: ChatRequest, stream: boolean): Chat
 }
 
 /** An answer or a part of one, which may be an error that came too late for a status. */
-function said<A>(json: unknown): A {
+function said(json: unknown): object {
   const { error } = Object(json) as { readonly error?: ErrorBody | string | null };
   if (error) throw lateError(error);
   if (typeof json !== 'object' || json === null) throw lateError('the answer is no JSON object');
-  return json as A;
+  return json;
 }
 
 /** What an answer, or a part of one, says about its tokens. */

@@ -42,7 +42,7 @@ export function exchange<Q, R, C, P>(
   } catch (error) {
     return failed(error);
   }
-  return isObservable(input) ? lastOf(input, answered, attempt) : Promise.resolve(input as PromiseLike<R>).then(answered, failed);
+  return isObservable(input) ? lastOf(input, answered, attempt) : Promise.resolve(input).then(answered, failed);
 }
 
 function lastOf<R, P>(answers: Observable<R>, answered: (answer: R) => P, attempt: ModelAttempt): Observable<P> {
