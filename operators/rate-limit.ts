@@ -4,7 +4,7 @@ import { Ring } from './kernel/ring.js';
 import { ask } from './support/ask.js';
 import type { Handlers } from './support/connect.js';
 import { connect } from './support/connect.js';
-import { CallbackError, isFlowError, ItemTooHeavyError, OverflowError } from './support/errors.js';
+import { CallbackError, ItemTooHeavyError, isFlowError, OverflowError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
 import { listener } from './support/events.js';
 import { DEFAULT_LANE } from './support/lanes.js';

@@ -320,7 +320,8 @@ export class LimiterPump implements Lessor, Parent, Child {
     let hasFreed: boolean;
     try {
       if (first) this.#grant(first, tokens, above);
-      do {
+      let comesRound = this.#again || !this.#isQuiet();
+      while (comesRound) {
         this.#again = false;
         if (this.#isTimed()) this.#read();
         this.#endPauses();
@@ -328,7 +329,8 @@ export class LimiterPump implements Lessor, Parent, Child {
         while (this.#grantNext());
         this.#expire();
         if (!this.#nesting.isEmpty) this.refuseStuck();
-      } while (this.#again as boolean);
+        comesRound = this.#again as boolean;
+      }
     } finally {
       this.#pumping = false;
       hasFreed = this.#hasFreed;
@@ -616,6 +618,10 @@ export class LimiterPump implements Lessor, Parent, Child {
   /** Nothing more is to be done now: the timer is set for what comes next, or this was the end. */
   #rest(): void {
     if (this.#pumping) return;
+    if (this.#isQuiet()) {
+      this.#alarm.clear();
+      return;
+    }
     if (this.#room.size === 0) this.#places?.withdraw();
     this.#arm();
     this.#signOff();
@@ -694,6 +700,18 @@ export class LimiterPump implements Lessor, Parent, Child {
     let jobs = this.#room.size;
     for (const child of this.#children) jobs += child.#waitingJobs() - (child.#places?.size ?? 0);
     return jobs;
+  }
+
+  /** Nobody waits, listens or is to be told anything: nothing follows from a slot that comes free. */
+  #isQuiet(): boolean {
+    return (
+      this.#room.size === 0 &&
+      this.#parent === undefined &&
+      this.#lingering.size === 0 &&
+      this.#nesting.isEmpty &&
+      !this.#listeners.areWatching &&
+      !this.shutdown.isClosed
+    );
   }
 
   /** Whether what is to be done depends on the time; when it does not, the clock is left alone. */

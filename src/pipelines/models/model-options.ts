@@ -89,7 +89,7 @@ export interface CallerConfig<Q, R, C, P> {
   readonly deadlineMs: number;
   readonly attemptTimeoutMs: number;
   /** Undefined when nothing is hedged. */
-  readonly hedge: (HedgeOptions & { readonly lanes: readonly string[] }) | undefined;
+  readonly hedge: { readonly lanes: readonly string[]; readonly options: HedgeOptions } | undefined;
   readonly defaultLane: string;
   readonly classify: Classify;
   readonly onRecord: ((record: CallRecord) => void) | undefined;
@@ -242,10 +242,12 @@ function hedgeOf(hedge: ModelHedgeOptions | undefined, knownLanes: readonly stri
     if (!knownLanes.includes(lane)) throw new FlowConfigError(NAME, 'hedge.lanes', `lanes that there are (${knownLanes.join(', ')})`, lane);
   }
   return {
-    ...(delayMs !== undefined && { delayMs }),
-    ...(maxHedges !== undefined && { maxHedges }),
-    budget: positive(NAME, 'hedge.budget', budget),
     lanes,
-    stats: new HedgeStats(),
+    options: {
+      ...(delayMs !== undefined && { delayMs }),
+      ...(maxHedges !== undefined && { maxHedges }),
+      budget: positive(NAME, 'hedge.budget', budget),
+      stats: new HedgeStats(),
+    },
   };
 }

@@ -1,4 +1,5 @@
 import type { Observable, ObservableInput } from 'rxjs';
+import type { HedgeOptions } from '../../../operators/hedge.js';
 import { hedge } from '../../../operators/hedge.js';
 import type { AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
@@ -18,18 +19,19 @@ type Send<V> = (context: AttemptContext, rules?: AttemptRules) => ObservableInpu
 
 /** What surrounds the calls of one caller. */
 export class ModelPolicies {
-  readonly #config: Config;
+  readonly #classifyGiven: Classify;
   readonly #tell: FlowSink;
   readonly #now: () => number;
   readonly #calls: AttemptPolicy;
   readonly #streams: AttemptPolicy;
   /** Around each attempt of a hedge. */
   readonly #attempts: AttemptPolicy;
+  readonly #hedgeOptions: HedgeOptions;
   /** Around a hedge, by lane: the limiter and the attempt timeout are inside. */
   readonly #hedged = new Map<string, AttemptPolicy>();
 
   constructor(config: Config, tell: FlowSink, now: () => number) {
-    this.#config = config;
+    this.#classifyGiven = config.classify;
     this.#tell = tell;
     this.#now = now;
     const { scheduler, random, limiter, attemptTimeoutMs, retry, deadlineMs, breaker } = config;
@@ -38,6 +40,7 @@ export class ModelPolicies {
     this.#calls = policyOf(NAME, { ...calls, limiter, attemptTimeoutMs });
     this.#streams = policyOf(NAME, { ...calls, limiter, attemptTimeoutMs: Infinity });
     this.#attempts = policyOf(NAME, { ...attempts, retry: false, attemptTimeoutMs });
+    this.#hedgeOptions = { ...config.hedge?.options, limiter, classify: this.#classifyHedged, scheduler };
     for (const lane of config.hedge?.lanes ?? []) {
       const onEvent = (event: FlowEvent): void => {
         this.#relay('lane' in event ? { ...event, lane } : event);
@@ -59,8 +62,6 @@ export class ModelPolicies {
 
   /** Every attempt of the hedge takes its own permit, and is cut off on its own. */
   #hedge<V>(hedged: AttemptPolicy, send: Send<V>, lane: string, { job = {}, signal }: PolicyCallOptions): Observable<V> {
-    const { hedge: options, limiter, scheduler } = this.#config;
-    const { lanes: _lanes, ...hedgeOptions } = options ?? { lanes: [] };
     const start = (outer: AttemptContext): Observable<V> => {
       let askedAt = this.#now();
       const onEvent = (event: FlowEvent): void => {
@@ -69,7 +70,7 @@ export class ModelPolicies {
         askedAt = this.#now();
         this.#tell({ ...event, operator: NAME, lane });
       };
-      const rules = { ...hedgeOptions, limiter, job, classify: this.#classifyHedged, scheduler, onEvent };
+      const rules = { ...this.#hedgeOptions, job, onEvent };
       return hedge<V>((_index, { lease }) => {
         const queuedMs = this.#now() - askedAt;
         return this.#attempts((inner) =>
@@ -87,7 +88,7 @@ export class ModelPolicies {
 
   /** The provider has answered when parsing fails: neither another attempt nor a hedge would do better. */
   readonly #classify: Classify = (error, context) =>
-    error instanceof ParseFault ? { class: 'contract' } : this.#config.classify(error, context);
+    error instanceof ParseFault ? { class: 'contract' } : this.#classifyGiven(error, context);
 
   /** Only silence asks a second time. A failure is for the retries, after their pause, or it ends the call at once. */
   readonly #classifyHedged: Classify = (error, context) => {

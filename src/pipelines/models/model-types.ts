@@ -28,7 +28,7 @@ export interface ModelContext {
   observe(response: ResponseLike): void;
 }
 
-/** A second attempt while the first is slow; for calls only, never for streams. */
+/** A second attempt while the first is silent, never because it failed; for calls only, not for streams. */
 export interface ModelHedgeOptions {
   /** How long an attempt may be silent, in ms. @defaultValue what 95 of 100 attempts did not exceed, at least 50 */
   readonly delayMs?: number | (() => number);
@@ -58,7 +58,7 @@ export interface ModelCallerRules<Q, R, C, P> {
   readonly estimateTokens?: (request: Q) => number;
   /** What an answer, or a chunk, says about tokens; the last one that says something counts. @defaultValue with `baseUrl`: its `usage` */
   readonly usage?: (answer: R | C) => Usage | undefined;
-  /** Makes the result of an answer. When it throws, the call fails with that error, and is not made again. @defaultValue the answer */
+  /** Makes the result of an answer, not a promise of it. When it throws, the call fails with that error, and is not made again. @defaultValue the answer */
   readonly parse?: (answer: R, request: Q) => P;
   /** When and how often a failed attempt is made again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter, a budget of 0.2 */
   readonly retry?: RetryOptions | false;
