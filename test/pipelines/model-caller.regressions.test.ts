@@ -320,6 +320,8 @@ describe('the built-in client', () => {
   it('reads an error in a stream that is but a text, and a part that is none', async () => {
     const text = await served('data: {"error":"boom"}\n\n');
     await expect(lastValueFrom(text.models.stream(hello))).rejects.toThrow('boom');
+    const bare = await served('data: {"choices":null}\n\ndata: [DONE]\n\n');
+    expect(await lastValueFrom(bare.models.stream(hello))).toEqual({ choices: null });
     const nothing = await served('data: null\n\n');
     await expect(lastValueFrom(nothing.models.stream(hello))).rejects.toThrow('the answer is no JSON object');
   });

@@ -329,7 +329,7 @@ export class LimiterPump implements Lessor, Parent, Child {
         while (this.#grantNext());
         this.#expire();
         if (!this.#nesting.isEmpty) this.refuseStuck();
-        comesRound = this.#again as boolean;
+        comesRound = this.#again;
       }
     } finally {
       this.#pumping = false;

@@ -75,8 +75,8 @@ export async function* streamChat(
     for await (const data of serverEvents(response.body)) {
       if (data === DONE) return;
       const chunk = said(JSON.parse(data)) as ChatChunk;
-      const { choices = [] } = chunk as Partial<ChatChunk>;
-      hasEnded ||= choices.some(({ finish_reason }) => typeof finish_reason === 'string');
+      const { choices } = chunk as Partial<ChatChunk>;
+      hasEnded ||= choices?.some(({ finish_reason }) => typeof finish_reason === 'string') ?? false;
       yield chunk;
     }
   }
