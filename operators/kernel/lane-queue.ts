@@ -155,6 +155,26 @@ export class LaneQueue<T> implements Waiting {
     return this.#skipDead(entry, entry.fresh, entry.stamps) ? this.#shift(lane, entry, entry.fresh, entry.stamps) : undefined;
   }
 
+  /**
+   * The first fresh entries of a lane, as many as there are places, when a batch for the lane is just those: nothing has left the lane or
+   * come back to it, and no other lane may fill the batch up. Undefined when it takes a plan. They stay.
+   */
+  front(lane: number, { places, rides }: FillLimits): readonly T[] | undefined {
+    const { fresh, live, dead } = this.#lane(lane);
+    if (dead > 0 || live !== fresh.length || (rides && this.nonEmpty.size > 1)) return undefined;
+    return fresh.first(Math.min(live, places));
+  }
+
+  /** Takes so many entries of `front` out, as one turn. */
+  takeFront(lane: number, count: number): void {
+    const entry = this.#lane(lane);
+    entry.fresh.drop(count);
+    entry.stamps?.drop(count);
+    this.#size -= count;
+    if ((entry.live -= count) === 0 && !this.isPaused(lane)) this.#emptied(lane);
+    this.turn(lane, count);
+  }
+
   /** The oldest fresh entry of the lane and onwards, live ones only, until `visit` answers false. Nothing is removed. */
   scanFresh(lane: number, visit: (item: T) => boolean): void {
     const { fresh } = this.#lane(lane);

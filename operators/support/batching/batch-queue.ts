@@ -3,7 +3,7 @@ import { LaneQueue } from '../../kernel/lane-queue.js';
 import type { Lane, LaneTable } from '../lanes.js';
 import type { Overflow } from '../types.js';
 import type { Job } from './job.js';
-import { DONE, FLYING, Group, WAITING } from './job.js';
+import { DONE, FLYING, Group, totalWeight, WAITING } from './job.js';
 
 type Entry<T, R> = Job<T, R> | Group<T, R>;
 
@@ -28,6 +28,8 @@ export class BatchQueue<T, R> {
   readonly #held = new Set<Group<T, R>>();
   /** The batch planned last. */
   #planned: readonly Job<T, R>[] = [];
+  /** Whether it is the first of a lane and nothing else, so that it can be taken in one piece. */
+  #isFront = false;
   #queued = 0;
   #fresh = 0;
   #freshWeight = 0;
@@ -168,10 +170,18 @@ export class BatchQueue<T, R> {
 
   /** Chooses the fresh items of the next batch: the lead lane's head first, then by turns those of all lanes that may ride along. */
   plan(lead: number, budget: number): Plan<T, R> {
+    const limits = { places: this.#maxSize, rides: this.#lane(lead).piggyback, lookahead: this.#lookahead };
+    const front = this.#lanes.front(lead, limits) as readonly Job<T, R>[] | undefined;
+    const frontWeight = front === undefined ? Infinity : weightTogether(front, budget);
+    if (front !== undefined && frontWeight <= budget) {
+      this.#planned = front;
+      this.#isFront = true;
+      return { jobs: front, weight: frontWeight };
+    }
     const jobs: Job<T, R>[] = [];
     const heads: Job<T, R>[] = [];
     let weight = 0;
-    this.#lanes.plan(lead, { places: this.#maxSize, rides: this.#lane(lead).piggyback, lookahead: this.#lookahead }, (entry, lane) => {
+    this.#lanes.plan(lead, limits, (entry, lane) => {
       const job = entry as Job<T, R>;
       // The first that is asked about is the lane's head. No batch crosses a boundary.
       const head = (heads[lane] ??= job);
@@ -182,11 +192,28 @@ export class BatchQueue<T, R> {
       return 'take';
     });
     this.#planned = jobs;
+    this.#isFront = false;
     return { jobs, weight };
   }
 
   /** Takes what was planned last; nothing may have happened in between. */
   take(): void {
+    if (this.#isFront) this.#takeFront();
+    else this.#takeEach();
+    this.#planned = [];
+  }
+
+  #takeFront(): void {
+    const jobs = this.#planned;
+    const { lane } = jobs[0] as Job<T, R>;
+    this.#queued -= jobs.length;
+    (this.#laneQueued[lane] as number) -= jobs.length;
+    this.#fresh -= jobs.length;
+    this.#freshWeight = this.#fresh === 0 ? 0 : this.#freshWeight - totalWeight(jobs);
+    this.#lanes.takeFront(lane, jobs.length);
+  }
+
+  #takeEach(): void {
     for (const job of this.#planned) {
       if (this.head(job.lane) === job) {
         this.#shift(job.lane);
@@ -197,7 +224,6 @@ export class BatchQueue<T, R> {
         this.#removedFresh(job);
       }
     }
-    this.#planned = [];
     this.#lanes.turnPlanned();
   }
 
@@ -300,4 +326,15 @@ export class BatchQueue<T, R> {
 
 function isLive<T, R>(entry: Entry<T, R>): boolean {
   return entry instanceof Group ? entry.live > 0 : entry.state === WAITING && entry.group === undefined;
+}
+
+/** What jobs weigh that a batch may have together; Infinity when it may not: they are of two stretches, or too heavy. */
+function weightTogether<T, R>(jobs: readonly Job<T, R>[], budget: number): number {
+  const { stretch } = jobs[0] as Job<T, R>;
+  let weight = 0;
+  for (const job of jobs) {
+    weight += job.weight;
+    if (job.stretch !== stretch || weight > budget) return Infinity;
+  }
+  return weight;
 }
