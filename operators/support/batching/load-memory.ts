@@ -34,18 +34,24 @@ export interface LoadCacheMap<R> {
 
 /**
  * What is known of a key: its item, while that is under way, and then the value. The same object, so that the map is written once. There
- * may be a million of them, so it holds nothing of what has led to the value.
+ * may be a million of them, so it holds nothing of what has led to the value, and one field is for both.
  */
 export class Known<T, R> {
-  #value: R | undefined;
+  #content: SharedItem<T, R> | R;
   #promise: Promise<R> | undefined;
 
-  /** @param shared the item under way; undefined once there is a value */
-  constructor(public shared?: SharedItem<T, R>) {}
+  constructor(content: SharedItem<T, R> | R) {
+    this.#content = content;
+  }
+
+  /** The item under way; undefined once there is a value. */
+  get shared(): SharedItem<T, R> | undefined {
+    return this.#content instanceof SharedItem ? (this.#content as SharedItem<T, R>) : undefined;
+  }
 
   /** Only when there is one. */
   get value(): R {
-    return this.#value as R;
+    return this.#content as R;
   }
 
   /** The same for everybody. */
@@ -55,8 +61,7 @@ export class Known<T, R> {
 
   /** There is a value now. */
   keep(value: R): void {
-    this.shared = undefined;
-    this.#value = value;
+    this.#content = value;
   }
 }
 
@@ -69,9 +74,9 @@ class Mortal<T, R> extends Known<T, R> implements Linked<Mortal<T, R>> {
 
   constructor(
     readonly key: unknown,
-    shared?: SharedItem<T, R>,
+    content: SharedItem<T, R> | R,
   ) {
-    super(shared);
+    super(content);
   }
 }
 
@@ -137,7 +142,7 @@ export class LoadMemory<T, R> {
     const { key, listed } = item;
     if (job.failed || !this.#caches()) this.forget(item);
     else if (listed) this.#keep(key, listed, job.value);
-    else if (item.clears === this.#clears && this.#known.get(key) === undefined) this.#keep(key, this.#list(key), job.value);
+    else if (item.clears === this.#clears && this.#known.get(key) === undefined) this.#keep(key, this.#list(key, job.value), job.value);
   }
 
   /** Nobody waits for the item any more. */
@@ -166,7 +171,7 @@ export class LoadMemory<T, R> {
   prime(item: T, value: R): void {
     if (!this.#caches()) return;
     const key = this.#key(item);
-    if (this.#find(key) === undefined) this.#keep(key, this.#list(key), value);
+    if (this.#find(key) === undefined) this.#keep(key, this.#list(key, value), value);
   }
 
   #caches(): boolean {
@@ -198,14 +203,12 @@ export class LoadMemory<T, R> {
     if (load === undefined) return undefined;
     if (typeof load !== 'object' || load === null || !('value' in load))
       throw unusable(this.#operator, 'cache.get', 'undefined or what `cache.set` was given', load);
-    const known = new Known<T, R>();
-    known.keep(load.value as R);
-    return known;
+    return new Known<T, R>(load.value as R);
   }
 
-  #list(key: unknown, shared?: SharedItem<T, R>): Known<T, R> {
+  #list(key: unknown, content: SharedItem<T, R> | R): Known<T, R> {
     const isMortal = this.#maxEntries !== Infinity || this.#ttlMs !== Infinity;
-    const known = isMortal ? new Mortal<T, R>(key, shared) : new Known<T, R>(shared);
+    const known = isMortal ? new Mortal<T, R>(key, content) : new Known<T, R>(content);
     this.#known.set(key, known);
     return known;
   }
