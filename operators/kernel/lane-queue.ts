@@ -156,22 +156,18 @@ export class LaneQueue<T> implements Waiting {
   }
 
   /**
-   * The first fresh entries of a lane, as many as there are places, when a batch for the lane is just those: nothing has left the lane or
-   * come back to it, and no other lane may fill the batch up. Undefined when it takes a plan. They stay.
+   * How many of the first fresh entries of a lane are a batch led by it, if all fit: no other lane may fill it up, and none has left the
+   * lane or come back to it. 0 when it takes a plan.
    */
-  front(lane: number, { places, rides }: FillLimits): readonly T[] | undefined {
+  front(lane: number, { places, rides }: FillLimits): number {
     const { fresh, live, dead } = this.#lane(lane);
-    if (dead > 0 || live !== fresh.length || (rides && this.nonEmpty.size > 1)) return undefined;
-    return fresh.first(Math.min(live, places));
+    return dead > 0 || live > fresh.length || (rides && this.nonEmpty.size > 1) ? 0 : Math.min(live, places);
   }
 
-  /** Takes so many entries of `front` out, as one turn. */
+  /** Takes so many entries of the front out, as one turn. */
   takeFront(lane: number, count: number): void {
     const entry = this.#lane(lane);
-    entry.fresh.drop(count);
-    entry.stamps?.drop(count);
-    this.#size -= count;
-    if ((entry.live -= count) === 0 && !this.isPaused(lane)) this.#emptied(lane);
+    for (let i = 0; i < count; i++) this.#shift(lane, entry, entry.fresh, entry.stamps);
     this.turn(lane, count);
   }
 

@@ -45,24 +45,6 @@ export class Ring<T> {
     return index >= 0 && index < this.#length ? this.#slots[(this.#head + index) & this.#mask] : undefined;
   }
 
-  /** The first so many items, which stay. */
-  first(count: number): T[] {
-    const slots = this.#slots;
-    const head = this.#head;
-    const mask = this.#mask;
-    const items: T[] = [];
-    for (let i = 0; i < count; i++) items.push(slots[(head + i) & mask] as T);
-    return items;
-  }
-
-  /** Takes the first so many items out. */
-  drop(count: number): void {
-    for (let i = 0; i < count; i++) this.#slots[(this.#head + i) & this.#mask] = undefined;
-    this.#head = (this.#head + count) & this.#mask;
-    this.#length -= count;
-    while (this.#slots.length > 1024 && this.#length < this.#slots.length >> 3) this.#resize(this.#slots.length >> 1);
-  }
-
   clear(): void {
     this.#length = 0;
     this.#resize(SMALLEST);

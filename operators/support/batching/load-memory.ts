@@ -46,7 +46,7 @@ export class Known<T, R> {
 
   /** The item under way; undefined once there is a value. */
   get shared(): SharedItem<T, R> | undefined {
-    return this.#content instanceof SharedItem ? (this.#content as SharedItem<T, R>) : undefined;
+    return this.#content instanceof SharedItem ? this.#content : undefined;
   }
 
   /** Only when there is one. */
