@@ -155,6 +155,22 @@ export class LaneQueue<T> implements Waiting {
     return this.#skipDead(entry, entry.fresh, entry.stamps) ? this.#shift(lane, entry, entry.fresh, entry.stamps) : undefined;
   }
 
+  /**
+   * How many of the first fresh entries of a lane are a batch led by it, if all fit: no other lane may fill it up, and none has left the
+   * lane or come back to it. 0 when it takes a plan.
+   */
+  front(lane: number, { places, rides }: FillLimits): number {
+    const { fresh, live, dead } = this.#lane(lane);
+    return dead > 0 || live > fresh.length || (rides && this.nonEmpty.size > 1) ? 0 : Math.min(live, places);
+  }
+
+  /** Takes so many entries of the front out, as one turn. */
+  takeFront(lane: number, count: number): void {
+    const entry = this.#lane(lane);
+    for (let i = 0; i < count; i++) this.#shift(lane, entry, entry.fresh, entry.stamps);
+    this.turn(lane, count);
+  }
+
   /** The oldest fresh entry of the lane and onwards, live ones only, until `visit` answers false. Nothing is removed. */
   scanFresh(lane: number, visit: (item: T) => boolean): void {
     const { fresh } = this.#lane(lane);

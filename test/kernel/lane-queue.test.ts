@@ -164,6 +164,36 @@ describe('LaneQueue', () => {
     expect(looks).toBeLessThan(50);
     expect([queue.size, queue.first()]).toEqual([1, 0]);
   });
+
+  it('tells how much of the front of a lane is a batch, and takes it out as one turn', () => {
+    for (const fairness of [strict(0, 0), { kind: 'fifo', lanes: 2 } as const]) {
+      const queue = new LaneQueue<Entry>(fairness, 3, isLive);
+      const entries = Array.from({ length: 5 }, (_, id) => ({ id, live: true }));
+      const limits = { places: 3, rides: true, lookahead: 0 };
+      for (const entry of entries) queue.push(0, entry);
+      expect(queue.front(0, limits)).toBe(3);
+      queue.takeFront(0, 3);
+      expect([queue.size, queue.front(0, limits), queue.peek(0)]).toEqual([2, 2, entries[3]]);
+      queue.push(1, { id: 5, live: true });
+      expect([queue.front(0, limits), queue.front(0, { ...limits, rides: false })]).toEqual([0, 2]);
+      queue.takeFront(0, 2);
+      expect([queue.lead(), queue.count(0), queue.front(1, limits)]).toEqual([1, 0, 1]);
+    }
+  });
+
+  it('has no front where an entry has left or one has come back', () => {
+    const queue = new LaneQueue<Entry>(strict(0), 3, isLive);
+    const entries = Array.from({ length: 3 }, (_, id) => ({ id, live: true }));
+    const limits = { places: 2, rides: false, lookahead: 0 };
+    for (const entry of entries) queue.push(0, entry);
+    queue.pushReturned(0, { id: 3, live: true });
+    expect(queue.front(0, limits)).toBe(0);
+    queue.shift(0);
+    expect(queue.front(0, limits)).toBe(2);
+    entries[1]!.live = false;
+    queue.left(0);
+    expect(queue.front(0, limits)).toBe(0);
+  });
 });
 
 /** A queue whose lanes never run dry, and a way to give it turns. */

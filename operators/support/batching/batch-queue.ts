@@ -1,4 +1,5 @@
 import { DeadlineHeap } from '../../kernel/deadline-heap.js';
+import type { FillLimits } from '../../kernel/lane-queue.js';
 import { LaneQueue } from '../../kernel/lane-queue.js';
 import type { Lane, LaneTable } from '../lanes.js';
 import type { Overflow } from '../types.js';
@@ -12,6 +13,8 @@ export interface Plan<T, R> {
   readonly jobs: readonly Job<T, R>[];
   readonly weight: number;
 }
+
+const NOTHING: Plan<never, never> = { jobs: [], weight: 0 };
 
 /** Everything an engine has accepted and not on its way: fresh items in lanes, groups ready to go again, groups in backoff. */
 export class BatchQueue<T, R> {
@@ -27,7 +30,9 @@ export class BatchQueue<T, R> {
   /** What waits for another group's call to end. */
   readonly #held = new Set<Group<T, R>>();
   /** The batch planned last. */
-  #planned: readonly Job<T, R>[] = [];
+  #planned: Plan<T, R> = NOTHING;
+  /** Whether it is the first of a lane and nothing else, so that it can be taken in one piece. */
+  #isFront = false;
   #queued = 0;
   #fresh = 0;
   #freshWeight = 0;
@@ -80,7 +85,7 @@ export class BatchQueue<T, R> {
 
   add(job: Job<T, R>): void {
     this.#lanes.push(job.lane, job);
-    this.#count(job, 1);
+    this.#count(job.lane, 1);
     this.#fresh++;
     this.#freshWeight += job.weight;
     if (job.deadlineAt === Infinity) return;
@@ -92,19 +97,19 @@ export class BatchQueue<T, R> {
 
   /** Puts a group at the front of its lane. */
   addReady(group: Group<T, R>): void {
-    for (const job of group.jobs) this.#count(job, 1);
+    for (const job of group.jobs) this.#count(job.lane, 1);
     this.#ready(group);
   }
 
   /** Keeps a group until its backoff is over. */
   addBackoff(group: Group<T, R>, until: number): void {
-    for (const job of group.jobs) this.#count(job, 1);
+    for (const job of group.jobs) this.#count(job.lane, 1);
     this.#backoff.push(until, group);
   }
 
   /** Keeps a group until `letGo`. */
   hold(group: Group<T, R>): void {
-    for (const job of group.jobs) this.#count(job, 1);
+    for (const job of group.jobs) this.#count(job.lane, 1);
     this.#held.add(group);
   }
 
@@ -124,11 +129,11 @@ export class BatchQueue<T, R> {
     job.state = DONE;
     if (group === undefined) {
       this.#lanes.left(job.lane);
-      this.#removedFresh(job);
+      this.#removedFresh(job.lane, 1, job.weight);
       return;
     }
     job.group = undefined;
-    this.#count(job, -1);
+    this.#count(job.lane, -1);
     if (--group.live > 0) return;
     if (group.ready) {
       this.#readyGroups--;
@@ -168,10 +173,30 @@ export class BatchQueue<T, R> {
 
   /** Chooses the fresh items of the next batch: the lead lane's head first, then by turns those of all lanes that may ride along. */
   plan(lead: number, budget: number): Plan<T, R> {
+    const limits = { places: this.#maxSize, rides: this.#lane(lead).piggyback, lookahead: this.#lookahead };
+    const front = this.#front(lead, this.#lanes.front(lead, limits), budget);
+    this.#isFront = front !== undefined;
+    return (this.#planned = front ?? this.#choose(lead, limits, budget));
+  }
+
+  /** The first so many fresh items of a lane, if no boundary is among them and their weight is within the budget. */
+  #front(lane: number, size: number, budget: number): Plan<T, R> | undefined {
+    if (size === 0) return undefined;
+    const jobs: Job<T, R>[] = [];
+    let weight = 0;
+    this.#lanes.scanFresh(lane, (entry) => {
+      const job = entry as Job<T, R>;
+      weight += job.weight;
+      return job.stretch === (jobs[0] ?? job).stretch && weight <= budget && jobs.push(job) < size;
+    });
+    return jobs.length === size ? { jobs, weight } : undefined;
+  }
+
+  #choose(lead: number, limits: FillLimits, budget: number): Plan<T, R> {
     const jobs: Job<T, R>[] = [];
     const heads: Job<T, R>[] = [];
     let weight = 0;
-    this.#lanes.plan(lead, { places: this.#maxSize, rides: this.#lane(lead).piggyback, lookahead: this.#lookahead }, (entry, lane) => {
+    this.#lanes.plan(lead, limits, (entry, lane) => {
       const job = entry as Job<T, R>;
       // The first that is asked about is the lane's head. No batch crosses a boundary.
       const head = (heads[lane] ??= job);
@@ -181,23 +206,33 @@ export class BatchQueue<T, R> {
       weight += job.weight;
       return 'take';
     });
-    this.#planned = jobs;
     return { jobs, weight };
   }
 
   /** Takes what was planned last; nothing may have happened in between. */
   take(): void {
-    for (const job of this.#planned) {
+    const { jobs, weight } = this.#planned;
+    if (this.#isFront) {
+      const { lane } = jobs[0] as Job<T, R>;
+      this.#removedFresh(lane, jobs.length, weight);
+      this.#lanes.takeFront(lane, jobs.length);
+    } else {
+      this.#takeEach(jobs);
+    }
+    this.#planned = NOTHING;
+  }
+
+  #takeEach(jobs: readonly Job<T, R>[]): void {
+    for (const job of jobs) {
       if (this.head(job.lane) === job) {
         this.#shift(job.lane);
       } else {
         // One before it did not fit and stays.
         job.state = FLYING;
         this.#lanes.left(job.lane);
-        this.#removedFresh(job);
+        this.#removedFresh(job.lane, 1, job.weight);
       }
     }
-    this.#planned = [];
     this.#lanes.turnPlanned();
   }
 
@@ -270,27 +305,27 @@ export class BatchQueue<T, R> {
     const jobs = group.members;
     for (const job of jobs) {
       job.group = undefined;
-      this.#count(job, -1);
+      this.#count(job.lane, -1);
     }
     return jobs;
   }
 
   #shift(lane: number): Job<T, R> {
     const job = this.#lanes.shift(lane) as Job<T, R>;
-    this.#removedFresh(job);
+    this.#removedFresh(job.lane, 1, job.weight);
     return job;
   }
 
-  #removedFresh(job: Job<T, R>): void {
-    this.#count(job, -1);
-    this.#fresh--;
+  #removedFresh(lane: number, size: number, weight: number): void {
+    this.#count(lane, -size);
+    this.#fresh -= size;
     // Sums of fractions drift: an empty queue weighs nothing.
-    this.#freshWeight = this.#fresh === 0 ? 0 : this.#freshWeight - job.weight;
+    this.#freshWeight = this.#fresh === 0 ? 0 : this.#freshWeight - weight;
   }
 
-  #count(job: Job<T, R>, change: 1 | -1): void {
+  #count(lane: number, change: number): void {
     this.#queued += change;
-    (this.#laneQueued[job.lane] as number) += change;
+    (this.#laneQueued[lane] as number) += change;
   }
 
   #lane(lane: number): Lane {

@@ -40,9 +40,9 @@ class Mortal<T, R> extends Known<T, R> implements Linked<Mortal<T, R>> {
 
   constructor(
     readonly key: unknown,
-    shared?: SharedItem<T, R>,
+    content: SharedItem<T, R> | R,
   ) {
-    super(shared);
+    super(content);
   }
 }
 
@@ -108,7 +108,7 @@ export class LoadMemory<T, R> {
     const { key, listed } = item;
     if (job.failed || !this.#caches()) this.forget(item);
     else if (listed) this.#keep(key, listed, job.value);
-    else if (item.clears === this.#clears && this.#known.get(key) === undefined) this.#keep(key, this.#list(key), job.value);
+    else if (item.clears === this.#clears && this.#known.get(key) === undefined) this.#keep(key, this.#list(key, job.value), job.value);
   }
 
   /** Nobody waits for the item any more. */
@@ -137,7 +137,7 @@ export class LoadMemory<T, R> {
   prime(item: T, value: R): void {
     if (!this.#caches()) return;
     const key = this.#key(item);
-    if (this.#find(key) === undefined) this.#keep(key, this.#list(key), value);
+    if (this.#find(key) === undefined) this.#keep(key, this.#list(key, value), value);
   }
 
   #caches(): boolean {
@@ -169,14 +169,12 @@ export class LoadMemory<T, R> {
     if (load === undefined) return undefined;
     if (typeof load !== 'object' || load === null || !('value' in load))
       throw unusable(this.#operator, 'cache.get', 'undefined or what `cache.set` was given', load);
-    const known = new Known<T, R>();
-    known.keep(load.value as R);
-    return known;
+    return new Known<T, R>(load.value as R);
   }
 
-  #list(key: unknown, shared?: SharedItem<T, R>): Known<T, R> {
+  #list(key: unknown, content: SharedItem<T, R> | R): Known<T, R> {
     const isMortal = this.#maxEntries !== Infinity || this.#ttlMs !== Infinity;
-    const known = isMortal ? new Mortal<T, R>(key, shared) : new Known<T, R>(shared);
+    const known = isMortal ? new Mortal<T, R>(key, content) : new Known<T, R>(content);
     this.#known.set(key, known);
     return known;
   }

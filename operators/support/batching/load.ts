@@ -212,9 +212,8 @@ export class SharedItem<T, R> implements Party<T, R> {
   job: Job<T, R> | undefined;
   /** Where loads of its key find it, if they do. */
   listed: Known<T, R> | undefined;
-  /** Nearly always there is one, so the set is only made for the second. */
-  #first: Load<T, R> | undefined;
-  #others: Set<Load<T, R>> | undefined;
+  /** Nearly always there is one at most, so a set is only made for the second. */
+  #loads: Load<T, R> | Set<Load<T, R>> | undefined;
   #promise: Promise<R> | undefined;
   #resolve: ((value: R) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;
@@ -236,7 +235,8 @@ export class SharedItem<T, R> implements Party<T, R> {
   }
 
   get isEmpty(): boolean {
-    return this.#first === undefined && this.#reject === undefined && (this.#others === undefined || this.#others.size === 0);
+    if (this.#reject !== undefined) return false;
+    return this.#loads instanceof Set ? this.#loads.size === 0 : this.#loads === undefined;
   }
 
   get shared(): this {
@@ -244,29 +244,29 @@ export class SharedItem<T, R> implements Party<T, R> {
   }
 
   add(load: Load<T, R>): void {
-    if (this.#first === undefined) this.#first = load;
-    else (this.#others ??= new Set()).add(load);
+    if (this.#loads === undefined) this.#loads = load;
+    else if (this.#loads instanceof Set) this.#loads.add(load);
+    else this.#loads = new Set([this.#loads, load]);
   }
 
   remove(load: Load<T, R>): boolean {
-    if (this.#first !== load) return this.#others?.delete(load) ?? false;
-    this.#first = undefined;
-    return true;
+    if (this.#loads instanceof Set) return this.#loads.delete(load);
+    const waited = this.#loads === load;
+    if (waited) this.#loads = undefined;
+    return waited;
   }
 
   settle(job: Job<T, R>): void {
-    const first = this.#first;
-    const others = this.#others;
+    const loads = this.#loads;
     const resolve = this.#resolve;
     const reject = this.#reject;
-    this.#first = undefined;
-    this.#others = undefined;
+    this.#loads = undefined;
     this.#resolve = undefined;
     this.#reject = undefined;
     if (!job.failed) resolve?.(job.value);
     else if (reject && this.#promise) rejectQuietly(this.#promise, reject, job.reason);
-    first?.end(job);
-    if (others) for (const load of others) load.end(job);
+    if (loads instanceof Set) for (const load of loads) load.end(job);
+    else loads?.end(job);
   }
 }
 
@@ -298,18 +298,24 @@ function noop(): void {
 
 /**
  * What is known of a key: its item, while that is under way, and then the value. The same object, so that the map is written once. There
- * may be a million of them, so it holds nothing of what has led to the value.
+ * may be a million of them, so it holds nothing of what has led to the value, and one field is for both.
  */
 export class Known<T, R> {
-  #value: R | undefined;
+  #content: SharedItem<T, R> | R;
   #promise: Promise<R> | undefined;
 
-  /** @param shared the item under way; undefined once there is a value */
-  constructor(public shared?: SharedItem<T, R>) {}
+  constructor(content: SharedItem<T, R> | R) {
+    this.#content = content;
+  }
+
+  /** The item under way; undefined once there is a value. */
+  get shared(): SharedItem<T, R> | undefined {
+    return this.#content instanceof SharedItem ? this.#content : undefined;
+  }
 
   /** Only when there is one. */
   get value(): R {
-    return this.#value as R;
+    return this.#content as R;
   }
 
   /** The same for everybody. */
@@ -319,7 +325,6 @@ export class Known<T, R> {
 
   /** There is a value now. */
   keep(value: R): void {
-    this.shared = undefined;
-    this.#value = value;
+    this.#content = value;
   }
 }
