@@ -22,8 +22,11 @@ describe.each(tables.filter(({ rows }) => rows.length > 0))('$operator', (table)
     }
     expect(thrown).toBeInstanceOf(FlowConfigError);
     expect(isFlowError(thrown, 'FLOW_CONFIG_INVALID')).toBe(true);
-    expect(thrown).toMatchObject({ operator, option, expected, got: value });
-    expect((thrown as Error).message).toBe(`${operator}: expected \`${option}\` to be ${expected}, got ${show(value)}`);
+    // What stands under a name nobody knows may be a secret.
+    const isHidden = expected.startsWith('absent (known options') && typeof value === 'string';
+    expect(thrown).toMatchObject({ operator, option, expected, got: isHidden ? undefined : value });
+    const got = isHidden ? 'a string' : show(value);
+    expect((thrown as Error).message).toBe(`${operator}: expected \`${option}\` to be ${expected}, got ${got}`);
   });
 
   it.runIf(table.optionless === undefined).each([null, 5, 'fast'])('refuses %o in place of options', (options) => {

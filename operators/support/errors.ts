@@ -60,8 +60,9 @@ export class FlowConfigError extends FlowError {
     readonly option: string,
     readonly expected: string,
     readonly got: unknown,
+    shown = show(got),
   ) {
-    super('FLOW_CONFIG_INVALID', operator, `expected \`${option}\` to be ${expected}, got ${show(got)}`);
+    super('FLOW_CONFIG_INVALID', operator, `expected \`${option}\` to be ${expected}, got ${shown}`);
   }
 }
 

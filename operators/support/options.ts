@@ -81,7 +81,10 @@ export function known(operator: string, options: unknown, names: readonly string
   for (const name in options) {
     if (!names.includes(name) && Object.hasOwn(options, name)) {
       const given = (options as Record<string, unknown>)[name];
-      throw new FlowConfigError(operator, within + name, `absent (known options: ${names.join(', ')})`, given);
+      const expected = `absent (known options: ${names.join(', ')})`;
+      // A misspelt `apiKey` is a secret, too.
+      if (typeof given === 'string') throw new FlowConfigError(operator, within + name, expected, undefined, 'a string');
+      throw new FlowConfigError(operator, within + name, expected, given);
     }
   }
 }
