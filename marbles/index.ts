@@ -1,6 +1,14 @@
 export type { CallRecord } from './call-log.js';
 export { draw, drawSvg } from './draw.js';
-export type { FakeContext, FakeErrorRate, FakeFate, FakeLatency, FakeProvider, FakeProviderCall, FakeProviderOptions } from './fake-provider.js';
+export type {
+  FakeContext,
+  FakeErrorRate,
+  FakeFate,
+  FakeLatency,
+  FakeProvider,
+  FakeProviderCall,
+  FakeProviderOptions,
+} from './fake-provider.js';
 export { FAKE_PROVIDER_DEFAULTS, FakeProviderError, fakeProvider } from './fake-provider.js';
 export type { Law, LawSubject } from './laws.js';
 export { checkLaws, LawBrokenError, laws } from './laws.js';
