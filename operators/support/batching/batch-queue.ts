@@ -14,7 +14,7 @@ export interface Plan<T, R> {
   readonly weight: number;
 }
 
-const NOTHING: Plan<never, never> = { jobs: [], weight: 0 };
+const NOTHING: Readonly<Plan<never, never>> = { jobs: [], weight: 0 };
 
 /** Everything an engine has accepted and not on its way: fresh items in lanes, groups ready to go again, groups in backoff. */
 export class BatchQueue<T, R> {
