@@ -110,6 +110,7 @@ describe('answers of tools, guards and schemas', () => {
     ['a guard answers a promise that throws when it is asked', {}, { guard: () => thrower as never }, 'permission_denied'],
     ['a schema answers a promise that throws when it is asked', { parameters: { '~standard': { validate: () => thrower } } }, {}, 'failed'],
     ['a format answers no text', { format: () => Promise.resolve('late') as never }, {}, 'unreadable_result'],
+    ['a format fails late', { format: () => Promise.reject(new Error('late')) as never }, {}, 'unreadable_result'],
   ])('are an error of the call, and nobody’s else: %s', async (_what, part, options, code) => {
     expect(
       said(

@@ -1,4 +1,5 @@
 import { CallbackError } from '../../../operators/support/errors.js';
+import { isPromise } from '../../../operators/support/work.js';
 import { NAME } from './tool-setup.js';
 import type { ToolCall, ToolError, ToolFailure, ToolResult, ToolRun, ToolSuccess } from './tool-types.js';
 
@@ -42,6 +43,8 @@ export function textOf(value: unknown): string {
 /** What the `format` of a tool answered. @throws CallbackError when it is no text */
 export function written(text: unknown): string {
   if (typeof text === 'string') return text;
+  // Nobody waits for it, and a failure of its own must not end the process.
+  if (isPromise(text)) text.then(undefined, () => undefined);
   throw new CallbackError(NAME, 'format', 'must return a string');
 }
 
