@@ -3,15 +3,23 @@ import {
   ADAPTIVE_LIMIT_DEFAULTS,
   type AdaptiveLimitOptions,
   adaptiveLimit,
+  type ChildLimiterOptions,
   type Cost,
   createLimiter,
+  type KeyedJob,
+  type KeyedLimiter,
+  type KeyedLimiterOptions,
+  type Limiter,
   type LimitRule,
   type LimitSample,
   type LimitState,
+  NestedAcquireError,
+  type Outcome,
   type OverloadClass,
   RATE_LIMIT_DEFAULTS,
   type RateLimitOptions,
   rateLimit,
+  type Release,
 } from 'sluice/operators';
 
 interface Text {
@@ -36,3 +44,20 @@ const limiting: RateLimitOptions<Text> = {
 };
 same<MonoTypeOperatorFunction<Text>>()(rateLimit<Text>(limiter, cost, limiting));
 same<Observable<Text>>()(of({ tokens: 5 } as Text).pipe(rateLimit(limiter, ({ tokens }) => ({ tokens }))));
+
+// Limits inside limits
+const account: Limiter = createLimiter({ concurrency: 4 });
+const small: ChildLimiterOptions = { concurrency: 1 };
+const perKey: KeyedLimiterOptions = { ...small, maxKeys: 100 };
+const model: Limiter = account.child(small);
+const tools: KeyedLimiter = account.keyed(perKey);
+const job: KeyedJob = { key: 'search' };
+const outcomes: Outcome[] = [];
+const stopListening = account.onRelease((release: Release) => outcomes.push(release.outcome));
+tools.tryAcquire(job)?.release();
+model.run(({ lease }) => model.run(() => [1], { holder: lease })).subscribe({
+  error: (error: unknown) => {
+    if (error instanceof NestedAcquireError) console.log(error.concurrency);
+  },
+});
+stopListening();
