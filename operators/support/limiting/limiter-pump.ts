@@ -162,6 +162,11 @@ export class LimiterPump implements Lessor, Parent, Child {
     return lease;
   }
 
+  /** The same for who would wait otherwise: calls made while others are served only enqueue. */
+  grantNow(wish: JobWish): LimiterLease | undefined {
+    return this.#pumping ? undefined : this.tryGrant(wish);
+  }
+
   admitBidder(ticket: BidderTicket): void {
     const error = this.isClosed ? new ClosedError(NAME) : this.#tooLongAPause(ticket.wish.lane);
     if (error) ticket.refused(error);

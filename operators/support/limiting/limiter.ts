@@ -148,6 +148,9 @@ export class FlowLimiter implements Limiter {
   }
 
   acquireAsync(job: LimiterJob = NO_JOB): Promise<Lease> {
+    // The usual case needs no ticket.
+    const lease = job === NO_JOB ? this.#pump.grantNow(this.#wish(job)) : undefined;
+    if (lease) return Promise.resolve(lease);
     return new Promise((resolve, reject) => {
       const wish = this.#wish(job);
       if (job.signal) {
