@@ -11,9 +11,9 @@ import type { LoadCacheMap, LoadCacheOptions } from './support/batching/load-mem
 import { LoadMemory } from './support/batching/load-memory.js';
 import { ClosedError, FlowConfigError } from './support/errors.js';
 import { count, durationMs, known, required } from './support/options.js';
-import { Shutdown } from './support/shutdown.js';
+import { Shutdown, ShutdownHandle } from './support/shutdown.js';
 import type { SignalGroups } from './support/signal-groups.js';
-import type { Drained, DrainOptions, Handle, Settled } from './support/types.js';
+import type { Handle, Settled } from './support/types.js';
 
 export type { CachedLoad, LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
 
@@ -168,18 +168,19 @@ const NO_OPTIONS: LoadOptions = {};
 const LOAD_OPTION_NAMES = ['lane', 'signal', 'deadlineMs'] as const;
 
 /** What {@link createBatcher} makes; whoever builds on it gives it its own name, which is in its errors and events. */
-export class FlowBatcher<T, R> implements Batcher<T, R> {
+export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   readonly #operator: string;
   readonly #engine: BatchEngine<T, R>;
   /** What loads of equal keys share, if they do. */
   readonly #memory: LoadMemory<T, R> | undefined;
   readonly #promises = new Promises<R>();
   readonly #stoppable: SignalGroups<Load<T, R>>;
-  readonly #shutdown: Shutdown;
+  protected override readonly shutdown: Shutdown;
   /** What rejects everything that is given up. */
   #fate: unknown;
 
   constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>, operator = NAME) {
+    super();
     this.#operator = operator;
     required(operator, 'work', work);
     const config = engineConfig(operator, options, classifyError, ['dedupe', 'cache']);
@@ -190,7 +191,7 @@ export class FlowBatcher<T, R> implements Batcher<T, R> {
     this.#stoppable = signalLoads((load) => {
       this.#leave(load);
     });
-    this.#shutdown = new Shutdown({
+    this.shutdown = new Shutdown({
       operator,
       scheduler: config.scheduler,
       stop: () => {
@@ -209,10 +210,10 @@ export class FlowBatcher<T, R> implements Batcher<T, R> {
       finished: () => {
         following.unsubscribe();
         this.#engine.close();
-        this.#shutdown.finish();
+        this.shutdown.finish();
       },
       failed: (error) => {
-        this.#shutdown.close(error);
+        this.shutdown.close(error);
       },
     });
     following.add(
@@ -221,11 +222,11 @@ export class FlowBatcher<T, R> implements Batcher<T, R> {
           try {
             this.#engine.setConcurrency(count(operator, 'concurrency', concurrency));
           } catch (error) {
-            this.#shutdown.close(error);
+            this.shutdown.close(error);
           }
         },
         error: (error: unknown) => {
-          this.#shutdown.close(error);
+          this.shutdown.close(error);
         },
       }),
     );
@@ -235,7 +236,7 @@ export class FlowBatcher<T, R> implements Batcher<T, R> {
           this.#engine.flush();
         },
         error: (error: unknown) => {
-          this.#shutdown.close(error);
+          this.shutdown.close(error);
         },
       }),
     );
@@ -264,7 +265,7 @@ export class FlowBatcher<T, R> implements Batcher<T, R> {
   }
 
   loadAsync(item: T, options: LoadOptions = NO_OPTIONS): Promise<R> {
-    if (this.#memory !== undefined && options === NO_OPTIONS && !this.#shutdown.isClosed) return this.#loadShared(this.#memory, item);
+    if (this.#memory !== undefined && options === NO_OPTIONS && !this.shutdown.isClosed) return this.#loadShared(this.#memory, item);
     this.#check(options);
     const load = new PromiseLoad<T, R>(this.#promises);
     this.#join(item, options, load);
@@ -300,26 +301,9 @@ export class FlowBatcher<T, R> implements Batcher<T, R> {
     this.#engine.flush();
   }
 
-  drain(options?: DrainOptions): Promise<Drained> {
-    return this.#shutdown.drain(options);
-  }
-
-  close(): void {
-    this.#shutdown.close();
-  }
-
-  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
-    this.#shutdown.on(signal, options);
-    return this;
-  }
-
   snapshot(): BatcherSnapshot {
     const { queued, executing, heldBy, heldBack } = this.#engine;
     return { queued, executing, heldBy, heldBack, cached: this.#memory?.size ?? 0 };
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.drain();
   }
 
   #check(options: LoadOptions): void {
@@ -333,7 +317,7 @@ export class FlowBatcher<T, R> implements Batcher<T, R> {
 
   #join(item: T, options: LoadOptions, load: Load<T, R>): void {
     const { signal, lane, deadlineMs } = options;
-    const { isClosed } = this.#shutdown;
+    const { isClosed } = this.shutdown;
     if (isClosed || signal?.aborted) {
       load.refused(isClosed ? new ClosedError(this.#operator) : signal?.reason);
       return;
@@ -373,7 +357,7 @@ export class FlowBatcher<T, R> implements Batcher<T, R> {
   #open(memory: LoadMemory<T, R>, item: T, alone: boolean): Known<T, R> {
     const known = memory.open(item, alone);
     // `dedupe`, or a cache of yours, may have ended the batcher.
-    if (!this.#shutdown.isClosed) return known;
+    if (!this.shutdown.isClosed) return known;
     if (known.shared?.isEmpty) memory.forget(known.shared);
     throw new ClosedError(this.#operator);
   }
@@ -414,7 +398,7 @@ export class FlowBatcher<T, R> implements Batcher<T, R> {
     const party = job.owner as Party<T, R>;
     const isGivenUp = job.failed && this.#fate !== undefined && job.reason === this.#fate;
     // Whoever left while the answer waited for earlier ones is not counted either.
-    if (!party.isEmpty) this.#shutdown.count(isGivenUp ? (job.attempts > 0 ? 'aborted' : 'dropped') : 'done');
+    if (!party.isEmpty) this.shutdown.count(isGivenUp ? (job.attempts > 0 ? 'aborted' : 'dropped') : 'done');
     if (party.shared) this.#memory?.settled(party.shared, job);
     party.settle(job);
   }

@@ -13,7 +13,7 @@ import { passLastValue } from './support/limiting/limiter-work.js';
 import { checked, count, known, positive, ratio, required } from './support/options.js';
 import type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot } from './support/policing/breaker-types.js';
 import { StoppableWork } from './support/racing/stoppable-work.js';
-import { SignalGroups } from './support/signal-groups.js';
+import { AbortCalls } from './support/signal-groups.js';
 import type { Classify, ErrorClass } from './support/types.js';
 
 export type { CircuitState } from './kernel/circuit.js';
@@ -118,9 +118,7 @@ class FlowBreaker implements Breaker {
   #toldState: CircuitState = 'closed';
   #toldOpenMs = 0;
   /** What ends calls, by their signals. */
-  readonly #signals = new SignalGroups<(reason: unknown) => void>((group, reason) => {
-    for (const giveUp of group.members) giveUp(reason);
-  });
+  readonly #signals = new AbortCalls();
 
   constructor(options: BreakerOptions) {
     const { counts, classify, scheduler, onEvent, ...circuit } = readOptions(options);
@@ -160,21 +158,11 @@ class FlowBreaker implements Breaker {
       const { signal } = options;
       if (signal !== undefined && requiredSignal(NAME, 'signal', signal).aborted) throw signal.reason;
       const subscription = passLastValue(this.run(work), resolve, reject);
-      if (signal === undefined || subscription.closed) return;
+      if (signal === undefined) return;
       const rejectWith: (reason: unknown) => void = reject;
-      const giveUp = (reason: unknown): void => {
+      this.#signals.stop(signal, subscription, (reason) => {
         subscription.unsubscribe();
         rejectWith(reason);
-      };
-      // The work itself may have made it abort.
-      if (signal.aborted) {
-        giveUp(signal.reason);
-        return;
-      }
-      const group = this.#signals.of(signal);
-      group.add(giveUp);
-      subscription.add(() => {
-        group.remove(giveUp);
       });
     });
   }

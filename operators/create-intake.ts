@@ -12,9 +12,9 @@ import { Offer } from './support/intake/offer.js';
 import { Readers } from './support/intake/readers.js';
 import { DEFAULT_LANE, LaneTable } from './support/lanes.js';
 import { callback, count, known, optionNames, orDefault } from './support/options.js';
-import { Shutdown } from './support/shutdown.js';
+import { Shutdown, ShutdownHandle } from './support/shutdown.js';
 import { SignalGroups } from './support/signal-groups.js';
-import type { Drained, DrainOptions, Handle, LaneOptions } from './support/types.js';
+import type { Handle, LaneOptions } from './support/types.js';
 import type { WaterMarks } from './support/water-marks.js';
 import { waterMarks } from './support/water-marks.js';
 
@@ -122,7 +122,7 @@ export function createIntake<T>(options: IntakeOptions<T> = {}): Intake<T> {
   return new FlowIntake(options);
 }
 
-class FlowIntake<T> implements Intake<T> {
+class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   readonly ready$: Observable<boolean>;
   readonly #maxQueued: number;
   readonly #maxWaiting: number;
@@ -130,7 +130,7 @@ class FlowIntake<T> implements Intake<T> {
   readonly #table: LaneTable;
   readonly #lane: ((item: T) => string) | undefined;
   readonly #onEvent: FlowSink | undefined;
-  readonly #shutdown: Shutdown;
+  protected override readonly shutdown: Shutdown;
   readonly #queue = new Ring<T>();
   readonly #door: Door<T>;
   readonly #readers = new Readers<T>();
@@ -140,6 +140,7 @@ class FlowIntake<T> implements Intake<T> {
   #isTelling = false;
 
   constructor(options: IntakeOptions<T>) {
+    super();
     const maxWaiting = count(NAME, 'maxWaiting', orDefault(options.maxWaiting, INTAKE_DEFAULTS.maxWaiting), 0);
     this.#maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, INTAKE_DEFAULTS.maxQueued));
     this.#maxWaiting = maxWaiting;
@@ -157,7 +158,7 @@ class FlowIntake<T> implements Intake<T> {
     this.#stoppable = new SignalGroups(({ members }, reason) => {
       this.#withdraw(members, reason);
     });
-    this.#shutdown = new Shutdown({
+    this.shutdown = new Shutdown({
       operator: NAME,
       scheduler: schedulerOption(NAME, 'scheduler', options.scheduler),
       stop: () => {
@@ -181,7 +182,7 @@ class FlowIntake<T> implements Intake<T> {
       return refused(error);
     }
     if (signal?.aborted) return refused(signal.reason);
-    if (this.#shutdown.isClosed) return Promise.resolve(false);
+    if (this.shutdown.isClosed) return Promise.resolve(false);
     if (this.#enter(item, at)) return Promise.resolve(true);
     const bound = this.#full(at);
     if (bound !== undefined) {
@@ -198,7 +199,7 @@ class FlowIntake<T> implements Intake<T> {
   }
 
   tryOffer(item: T): boolean {
-    return !this.#shutdown.isClosed && this.#enter(item, this.#table.at(undefined));
+    return !this.shutdown.isClosed && this.#enter(item, this.#table.at(undefined));
   }
 
   [Symbol.asyncIterator](): AsyncIterator<T, undefined> {
@@ -216,23 +217,6 @@ class FlowIntake<T> implements Intake<T> {
 
   snapshot(): IntakeSnapshot {
     return { queued: this.#queue.length, waiting: this.#door.size };
-  }
-
-  drain(options?: DrainOptions): Promise<Drained> {
-    return this.#shutdown.drain(options);
-  }
-
-  close(): void {
-    this.#shutdown.close();
-  }
-
-  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
-    this.#shutdown.on(signal, options);
-    return this;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.drain();
   }
 
   #checked(options: OfferOptions): OfferOptions {
@@ -255,9 +239,9 @@ class FlowIntake<T> implements Intake<T> {
   }
 
   #next(reader: unknown): Promise<IteratorResult<T, undefined>> {
-    if (this.#queue.length === 0) return this.#shutdown.isClosed ? over() : this.#readers.ask(reader);
+    if (this.#queue.length === 0) return this.shutdown.isClosed ? over() : this.#readers.ask(reader);
     const value = this.#queue.shift() as T;
-    this.#shutdown.count('done');
+    this.shutdown.count('done');
     const offer = this.#door.shift();
     if (offer) {
       // Answered first: whoever is told that it is in may abort its signal.
@@ -265,7 +249,7 @@ class FlowIntake<T> implements Intake<T> {
       this.#enter(offer.item, offer.lane);
     }
     this.#gauge();
-    if (this.#shutdown.isClosed && this.#queue.length === 0) this.#end();
+    if (this.shutdown.isClosed && this.#queue.length === 0) this.#end();
     return Promise.resolve({ done: false, value });
   }
 
@@ -297,14 +281,14 @@ class FlowIntake<T> implements Intake<T> {
   #giveUp(): void {
     const { length } = this.#queue;
     this.#queue.clear();
-    this.#shutdown.count('dropped', length);
+    this.shutdown.count('dropped', length);
     // Inside there is one queue: lanes matter at the door.
     if (length > 0) this.#tell({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count: length });
   }
 
   #end(): void {
     this.#readers.end();
-    if (this.#shutdown.finish()) this.#tell({ type: 'drained', operator: NAME });
+    if (this.shutdown.finish()) this.#tell({ type: 'drained', operator: NAME });
   }
 
   /** One level at a time, so that everybody hears them in the same order, whatever a listener offers or takes. */
@@ -314,7 +298,7 @@ class FlowIntake<T> implements Intake<T> {
     else if (queued <= this.#marks.lowWater) this.#isReady = true;
     if (this.#isTelling) return;
     this.#isTelling = true;
-    while (this.#ready.value !== this.#isReady && !this.#shutdown.isClosed) {
+    while (this.#ready.value !== this.#isReady && !this.shutdown.isClosed) {
       this.#tell({ type: 'pressure', operator: NAME, lane: DEFAULT_LANE, high: !this.#isReady, queued: this.#queue.length });
       this.#ready.next(this.#isReady);
     }

@@ -17,7 +17,7 @@ import type { Fallback } from './support/policing/policy-call.js';
 import { PolicyCall } from './support/policing/policy-call.js';
 import type { RetryOptions } from './support/retry.js';
 import { RETRY_DEFAULTS, retryRule } from './support/retry.js';
-import { SignalGroups } from './support/signal-groups.js';
+import { AbortCalls } from './support/signal-groups.js';
 import type { Classify } from './support/types.js';
 
 export type { PolicyContext, PolicyWork } from './support/policing/attempt.js';
@@ -131,9 +131,7 @@ export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
 export function policyOf<F = never>(operator: string, options: PolicyOptions<F>): AttemptPolicy<F> {
   const rules = readOptions(options);
   const load: PolicyLoad = { calls: 0, active: 0, retrying: 0, executing: 0 };
-  const signals = new SignalGroups<(reason: unknown) => void>((group, reason) => {
-    for (const giveUp of group.members) giveUp(reason);
-  });
+  const signals = new AbortCalls();
 
   return <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number) => {
     required(NAME, 'work', work);
@@ -142,18 +140,10 @@ export function policyOf<F = never>(operator: string, options: PolicyOptions<F>)
     const own = { job: job ? { ...rules.job, ...job } : rules.job, idempotent: idempotent ?? rules.idempotent, lane, load };
     return new Observable<R | F>((subscriber) => {
       if (signal) {
-        if (signal.aborted) {
-          subscriber.error(signal.reason);
-          return;
-        }
-        const group = signals.of(signal);
-        const giveUp = (reason: unknown): void => {
+        signals.stop(signal, subscriber, (reason) => {
           subscriber.error(reason);
-        };
-        group.add(giveUp);
-        subscriber.add(() => {
-          group.remove(giveUp);
         });
+        if (subscriber.closed) return;
       }
       new PolicyCall<R, F>({ operator, ...rules, ...own, id: `p${String(load.calls++)}` }, work, subscriber).start();
     });

@@ -4,7 +4,7 @@ import { onAbort, requiredSignal } from './abort.js';
 import { Alarm } from './alarm.js';
 import { ClosedError } from './errors.js';
 import { durationMs, known, orDefault } from './options.js';
-import type { Drained, DrainOptions } from './types.js';
+import type { Drained, DrainOptions, Handle } from './types.js';
 
 /** What a shutdown asks of the handle it belongs to. */
 export interface ShutdownHost {
@@ -100,5 +100,27 @@ export class Shutdown {
     }
     this.#endsAt = Math.min(this.#endsAt, this.#alarm.now() + timeoutMs);
     this.#alarm.set(this.#endsAt);
+  }
+}
+
+/** The ends of a handle, by its shutdown. */
+export abstract class ShutdownHandle implements Handle {
+  protected abstract readonly shutdown: Shutdown;
+
+  drain(options?: DrainOptions): Promise<Drained> {
+    return this.shutdown.drain(options);
+  }
+
+  close(): void {
+    this.shutdown.close();
+  }
+
+  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
+    this.shutdown.on(signal, options);
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.drain();
   }
 }

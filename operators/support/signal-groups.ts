@@ -1,3 +1,4 @@
+import type { Subscription } from 'rxjs';
 import { onAbort } from './abort.js';
 
 /** What one signal ends. */
@@ -49,4 +50,36 @@ export class SignalGroups<M> {
     this.#groups.set(signal, group);
     return group;
   }
+}
+
+/** What is to be called when signals abort, with the signal's reason. */
+export class AbortCalls {
+  readonly #groups: SignalGroups<(reason: unknown) => void>;
+
+  /** @param together is given the calls of one signal to make, when something has to be done around them */
+  constructor(together: (makeCalls: () => void) => void = atOnce) {
+    this.#groups = new SignalGroups(({ members }, reason) => {
+      together(() => {
+        for (const stop of members) stop(reason);
+      });
+    });
+  }
+
+  /** Stops something when the signal aborts, at once if it has already, unless its owner is over by then. */
+  stop(signal: AbortSignal, owner: Subscription, stop: (reason: unknown) => void): void {
+    if (owner.closed) return;
+    if (signal.aborted) {
+      stop(signal.reason);
+      return;
+    }
+    const group = this.#groups.of(signal);
+    group.add(stop);
+    owner.add(() => {
+      group.remove(stop);
+    });
+  }
+}
+
+function atOnce(makeCalls: () => void): void {
+  makeCalls();
 }

@@ -12,8 +12,8 @@ import { listener } from '../../operators/support/events.js';
 import type { LimiterJob } from '../../operators/support/limiting/limiter-types.js';
 import { passLastValue } from '../../operators/support/limiting/limiter-work.js';
 import type { AttemptContext } from '../../operators/support/policing/attempt.js';
-import { Shutdown } from '../../operators/support/shutdown.js';
-import type { Drained, DrainOptions, ErrorClass, Settled } from '../../operators/support/types.js';
+import { Shutdown, ShutdownHandle } from '../../operators/support/shutdown.js';
+import type { ErrorClass, Settled } from '../../operators/support/types.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import { CallStats } from '../metrics/call-stats.js';
 import type { ChatChunk, ChatCompletion, ChatRequest } from './models/chat-api.js';
@@ -80,7 +80,7 @@ export function createModelCaller<Q, R, C, P>(options: ModelCallerOptions<Q, R, 
   return new PolicedModelCaller<Q, R, C, P>(options);
 }
 
-class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
+class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCaller<Q, P, C>, CallHost {
   readonly events: Observable<FlowEvent>;
   readonly #events = new Subject<FlowEvent>();
   readonly #config: CallerConfig<Q, R, C, P>;
@@ -88,7 +88,7 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
   readonly #clock: Alarm;
   readonly #stats = new CallStats(MAX_CODES);
   readonly #calls = new Set<ModelCall>();
-  readonly #shutdown: Shutdown;
+  protected override readonly shutdown: Shutdown;
   readonly #policies: ModelPolicies;
   /** The first half of all ids, and what has been counted in the second. */
   readonly #idPrefix: string;
@@ -96,6 +96,7 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
   #executing = 0;
 
   constructor(options: ModelCallerOptions<Q, R, C, P> | ChatCallerOptions<P>) {
+    super();
     this.events = this.#events.asObservable();
     const config = callerConfig<Q, R, C, P>(options, (event) => {
       this.#tell(event);
@@ -108,7 +109,7 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
       this.#tell(event);
     };
     this.#policies = new ModelPolicies(config, tell, () => this.now());
-    this.#shutdown = new Shutdown({
+    this.shutdown = new Shutdown({
       operator: NAME,
       scheduler: config.scheduler,
       stop: () => {
@@ -180,23 +181,6 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
     return { queued, heldByRate, heldBySlot, executing: this.#executing, ...this.#stats.snapshot() };
   }
 
-  drain(options?: DrainOptions): Promise<Drained> {
-    return this.#shutdown.drain(options);
-  }
-
-  close(): void {
-    this.#shutdown.close();
-  }
-
-  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
-    this.#shutdown.on(signal, options);
-    return this;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.drain();
-  }
-
   // ---- what a call asks -----------------------------------------------------------------------------------------------
 
   now(): number {
@@ -248,7 +232,7 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
     // A limiter without lanes has no name for the only one.
     const hasLane = limiter.lanes !== undefined || options.lane !== undefined;
     return new Observable((subscriber) => {
-      if (this.#shutdown.isClosed) {
+      if (this.shutdown.isClosed) {
         subscriber.error(new ClosedError(NAME));
         return;
       }
@@ -270,11 +254,11 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
         },
         error: (error) => {
           // What its own caller gave up is nobody's business.
-          if (!(signal?.aborted === true && error === signal.reason)) this.#shutdown.count('done');
+          if (!(signal?.aborted === true && error === signal.reason)) this.shutdown.count('done');
           subscriber.error(error instanceof ParseFault ? error.cause : error);
         },
         complete: () => {
-          this.#shutdown.count('done');
+          this.shutdown.count('done');
           subscriber.complete();
         },
       });
@@ -331,7 +315,7 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
   #giveUp(error: unknown): void {
     for (const call of [...this.#calls]) {
       // Between two attempts it has had its effect as well.
-      this.#shutdown.count(call.sent > 0 ? 'aborted' : 'dropped');
+      this.shutdown.count(call.sent > 0 ? 'aborted' : 'dropped');
       this.#calls.delete(call);
       call.giveUp(error);
     }
@@ -339,7 +323,7 @@ class PolicedModelCaller<Q, R, C, P> implements ModelCaller<Q, P, C>, CallHost {
   }
 
   #checkDrained(): void {
-    if (!this.#shutdown.isClosed || this.#calls.size > 0 || !this.#shutdown.finish()) return;
+    if (!this.shutdown.isClosed || this.#calls.size > 0 || !this.shutdown.finish()) return;
     this.#config.ownLimiter?.close();
     this.#tell({ type: 'drained', operator: NAME });
     this.#events.complete();

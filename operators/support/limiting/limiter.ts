@@ -1,8 +1,10 @@
-import type { ObservableInput, Subscription } from 'rxjs';
+import type { ObservableInput } from 'rxjs';
 import { Observable } from 'rxjs';
 import { durationMs, required } from '../options.js';
-import { SignalGroups } from '../signal-groups.js';
-import type { Drained, DrainOptions, ResponseLike } from '../types.js';
+import type { Shutdown } from '../shutdown.js';
+import { ShutdownHandle } from '../shutdown.js';
+import { AbortCalls } from '../signal-groups.js';
+import type { ResponseLike } from '../types.js';
 import { amount } from './cost.js';
 import { FlowKeyedLimiter } from './keyed-limiter.js';
 import type { LimiterLease } from './limiter-lease.js';
@@ -47,7 +49,7 @@ function changingWish(lane: number, bidder: Bidder): Wish {
 }
 
 /** What a limiter is asked, in terms of its pump. */
-export class FlowLimiter implements Limiter {
+export class FlowLimiter extends ShutdownHandle implements Limiter {
   readonly #config: LimiterConfig;
   readonly #pump: LimiterPump;
   /** What most jobs and bidders of a lane want; shared by all of them. */
@@ -56,17 +58,20 @@ export class FlowLimiter implements Limiter {
   /** Longest wait; undefined for ever. */
   readonly #maxWaitMs: number | undefined;
   /** What ends jobs, by their signals. */
-  readonly #signals = new SignalGroups<() => void>((group) => {
-    for (const stop of group.members) stop();
-  });
+  readonly #signals = new AbortCalls();
 
   constructor(options: LimiterOptions, parent?: FlowLimiter) {
+    super();
     const config = parent ? childConfig(options, parent.#config) : limiterConfig(options);
     this.#config = config;
     this.#pump = new LimiterPump(config, parent && parent.#pump);
     this.#plainWishes = config.lanes.lanes.map((_, lane) => jobWish(lane));
     this.#bidderWishes = config.lanes.lanes.map((_, lane) => ({ lane, requests: 1, tokens: undefined }));
     this.#maxWaitMs = config.maxWaitMs === Infinity ? undefined : config.maxWaitMs;
+  }
+
+  protected override get shutdown(): Shutdown {
+    return this.#pump.shutdown;
   }
 
   get concurrency(): number {
@@ -136,7 +141,7 @@ export class FlowLimiter implements Limiter {
       });
       const { signal } = job;
       if (signal) {
-        this.#stopOn(signal, subscriber, () => {
+        this.#signals.stop(signal, subscriber, () => {
           if (!ticket.isWaiting) return;
           this.#pump.leave(ticket);
           subscriber.error(signal.reason);
@@ -184,7 +189,7 @@ export class FlowLimiter implements Limiter {
         const { signal } = job;
         const giveUp: (reason: unknown) => void = reject;
         const subscription = passLastValue(this.run(work, job), resolve, reject);
-        this.#stopOn(signal, subscription, () => {
+        this.#signals.stop(signal, subscription, () => {
           subscription.unsubscribe();
           giveUp(signal.reason);
         });
@@ -257,40 +262,9 @@ export class FlowLimiter implements Limiter {
     return this.#pump.snapshot();
   }
 
-  drain(options?: DrainOptions): Promise<Drained> {
-    return this.#pump.shutdown.drain(options);
-  }
-
-  close(): void {
-    this.#pump.shutdown.close();
-  }
-
-  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
-    this.#pump.shutdown.on(signal, options);
-    return this;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.drain();
-  }
-
   /** Undefined without a name. */
   #laneAt(name: string | undefined): number | undefined {
     return name === undefined ? undefined : this.#config.lanes.at(name);
-  }
-
-  /** Stops a job when its signal aborts, unless it is over by then. One listener serves all jobs of a signal. */
-  #stopOn(signal: AbortSignal, job: Subscription, stop: () => void): void {
-    if (job.closed) return;
-    if (signal.aborted) {
-      stop();
-      return;
-    }
-    const group = this.#signals.of(signal);
-    group.add(stop);
-    job.add(() => {
-      group.remove(stop);
-    });
   }
 
   #wish(job: LimiterJob): JobWish {

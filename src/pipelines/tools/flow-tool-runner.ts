@@ -9,9 +9,8 @@ import { DeadlineError } from '../../../operators/support/errors.js';
 import type { FlowEvent, FlowSink } from '../../../operators/support/events.js';
 import { DEFAULT_LANE } from '../../../operators/support/lanes.js';
 import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
-import { Shutdown } from '../../../operators/support/shutdown.js';
-import { SignalGroups } from '../../../operators/support/signal-groups.js';
-import type { Drained, DrainOptions } from '../../../operators/support/types.js';
+import { Shutdown, ShutdownHandle } from '../../../operators/support/shutdown.js';
+import { AbortCalls } from '../../../operators/support/signal-groups.js';
 import { checkedCall, checkedCalls, readOptions, runOptions } from './runner-options.js';
 import type { RunToolsOptions, ToolLoad, ToolRunner, ToolRunnerOptions, ToolRunnerSnapshot } from './runner-types.js';
 import type { Phase, ToolJob } from './tool-job.js';
@@ -28,7 +27,7 @@ const FROM_STREAM: SessionKind = { inside: false, reusesIds: true };
 const FROM_INSIDE: SessionKind = { inside: true, reusesIds: false };
 
 /** The calls of all requests, the limits they share, and the end of all. */
-export class FlowToolRunner implements ToolRunner, SessionHost {
+export class FlowToolRunner extends ShutdownHandle implements ToolRunner, SessionHost {
   readonly tools: readonly Tool[];
   readonly setups: ReadonlyMap<string, ToolSetup>;
   readonly config: RunnerConfig;
@@ -40,13 +39,11 @@ export class FlowToolRunner implements ToolRunner, SessionHost {
   readonly #limiter: Limiter;
   readonly #ownsLimiter: boolean;
   readonly #adapting: Subscription | undefined;
-  readonly #shutdown: Shutdown;
+  protected override readonly shutdown: Shutdown;
   readonly #open = new Set<ToolJob>();
   /** What ends requests, by their signals. */
-  readonly #signals = new SignalGroups<() => void>(({ members }) => {
-    this.together(() => {
-      for (const stop of members) stop();
-    });
+  readonly #signals = new AbortCalls((stopAll) => {
+    this.together(stopAll);
   });
   /** What frees the slots of calls that are being given up together. */
   #freed: (() => void)[] | undefined;
@@ -54,6 +51,7 @@ export class FlowToolRunner implements ToolRunner, SessionHost {
   #ids = 0;
 
   constructor(options: ToolRunnerOptions) {
+    super();
     const { tools, perTool, limiter, adaptive, onEvent, retry, abortGraceMs, concurrency, ...config } = readOptions(options);
     const { scheduler, classify, timeoutMs } = config;
     this.#clock = new Alarm(scheduler, () => undefined);
@@ -68,7 +66,7 @@ export class FlowToolRunner implements ToolRunner, SessionHost {
     this.setups = toolSetups(tools, { perTool, timeoutMs, retry, abortGraceMs, limiter: this.#limiter });
     this.#adapting = adaptive && adaptiveLimit(this.#limiter, { classify, ...adaptive });
     this.tools = [...tools];
-    this.#shutdown = new Shutdown({
+    this.shutdown = new Shutdown({
       operator: NAME,
       scheduler,
       stop: () => {
@@ -116,23 +114,6 @@ export class FlowToolRunner implements ToolRunner, SessionHost {
     return { open: this.#open.size, backingOff: this.counts.backingOff, ...all, tools };
   }
 
-  drain(options?: DrainOptions): Promise<Drained> {
-    return this.#shutdown.drain(options);
-  }
-
-  close(): void {
-    this.#shutdown.close();
-  }
-
-  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
-    this.#shutdown.on(signal, options);
-    return this;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.drain();
-  }
-
   // ---- what calls need of it ----------------------------------------------------------------------------------------
 
   now(): number {
@@ -144,7 +125,7 @@ export class FlowToolRunner implements ToolRunner, SessionHost {
   }
 
   takes(inside: boolean): boolean {
-    return inside ? !this.#isGivingUp : !this.#shutdown.isClosed;
+    return inside ? !this.#isGivingUp : !this.shutdown.isClosed;
   }
 
   opened(job: ToolJob): void {
@@ -156,8 +137,8 @@ export class FlowToolRunner implements ToolRunner, SessionHost {
     if (result === undefined) return;
     this.#tellSettled(result, result.name);
     // What its own caller gave up is in none of the numbers.
-    if (this.#isGivingUp) this.#shutdown.count(job.attempts > 0 ? 'aborted' : 'dropped');
-    else if (!result.is_error || result.error.code !== 'cancelled') this.#shutdown.count('done');
+    if (this.#isGivingUp) this.shutdown.count(job.attempts > 0 ? 'aborted' : 'dropped');
+    else if (!result.is_error || result.error.code !== 'cancelled') this.shutdown.count('done');
   }
 
   together(giveUp: () => void): void {
@@ -185,7 +166,7 @@ export class FlowToolRunner implements ToolRunner, SessionHost {
   }
 
   checkDrained(): void {
-    if (!this.#shutdown.isClosed || this.#open.size > 0 || !this.#shutdown.finish()) return;
+    if (!this.shutdown.isClosed || this.#open.size > 0 || !this.shutdown.finish()) return;
     this.#adapting?.unsubscribe();
     if (this.#ownsLimiter) this.#limiter.close();
     // In a shared limiter, what goes on all the same keeps its slot for as long as it may.
@@ -220,11 +201,9 @@ export class FlowToolRunner implements ToolRunner, SessionHost {
         session.leave();
       });
       if (signal) {
-        subscriber.add(
-          this.#whenAborted(signal, () => {
-            session.end({ code: 'cancelled', message: 'the call was cancelled' }, signal.reason);
-          }),
-        );
+        this.#signals.stop(signal, subscriber, (reason) => {
+          session.end({ code: 'cancelled', message: 'the call was cancelled' }, reason);
+        });
       }
       if (lifeline) {
         subscriber.add(
@@ -255,19 +234,6 @@ export class FlowToolRunner implements ToolRunner, SessionHost {
         map((all) => runOf(all.sort(byIndex), this.now() - startedAt)),
       );
     });
-  }
-
-  /** One listener serves all requests of a signal. */
-  #whenAborted(signal: AbortSignal, stop: () => void): () => void {
-    if (signal.aborted) {
-      stop();
-      return () => undefined;
-    }
-    const group = this.#signals.of(signal);
-    group.add(stop);
-    return () => {
-      group.remove(stop);
-    };
   }
 }
 
