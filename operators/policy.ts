@@ -129,13 +129,13 @@ export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
 
 /** A policy inside something else, under whose name it raises errors and tells events; its work may hear of the abort without a signal. */
 export function policyOf<F = never>(operator: string, options: PolicyOptions<F>): AttemptPolicy<F> {
-  const rules = readOptions(options);
+  const rules = readOptions(operator, options);
   const load: PolicyLoad = { calls: 0, active: 0, retrying: 0, executing: 0 };
   const signals = new AbortCalls();
 
   return <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number) => {
-    required(NAME, 'work', work);
-    const { signal, job, idempotent } = callOptions(call, rules.limiter);
+    required(operator, 'work', work);
+    const { signal, job, idempotent } = callOptions(operator, call, rules.limiter);
     const lane = job?.lane ?? rules.job?.lane ?? DEFAULT_LANE;
     const own = { job: job ? { ...rules.job, ...job } : rules.job, idempotent: idempotent ?? rules.idempotent, lane, load };
     return new Observable<R | F>((subscriber) => {
@@ -150,9 +150,9 @@ export function policyOf<F = never>(operator: string, options: PolicyOptions<F>)
   };
 }
 
-function readOptions<F>(options: PolicyOptions<F>) {
+function readOptions<F>(operator: string, options: PolicyOptions<F>) {
   const read = checked(
-    NAME,
+    operator,
     options,
     { ...POLICY_DEFAULTS, retry: undefined, classify: classifyError, random: Math.random },
     {
@@ -160,7 +160,7 @@ function readOptions<F>(options: PolicyOptions<F>) {
       deadlineMs: durationMs,
       breaker: isBreaker,
       retry: asGiven,
-      limiter: (operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
+      limiter: (_operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
       job: asGiven,
       attemptTimeoutMs: positive,
       idempotent: flag,
@@ -170,8 +170,8 @@ function readOptions<F>(options: PolicyOptions<F>) {
       random: required,
     },
   );
-  jobOption(NAME, read.job, read.limiter);
-  return { ...read, retry: retryRule(NAME, options.retry, POLICY_DEFAULTS.retry.budget) };
+  jobOption(operator, read.job, read.limiter);
+  return { ...read, retry: retryRule(operator, options.retry, POLICY_DEFAULTS.retry.budget) };
 }
 
 function isBreaker(operator: string, option: string, breaker: Breaker | null | undefined): Breaker | undefined {
@@ -179,12 +179,12 @@ function isBreaker(operator: string, option: string, breaker: Breaker | null | u
   throw new FlowConfigError(operator, option, 'a breaker made by createBreaker', breaker);
 }
 
-function callOptions(call: PolicyCallOptions | number | undefined, limiter: Limiter | undefined): PolicyCallOptions {
+function callOptions(operator: string, call: PolicyCallOptions | number | undefined, limiter: Limiter | undefined): PolicyCallOptions {
   if (call === undefined || typeof call === 'number') return {};
-  known(NAME, call, ['signal', 'job', 'idempotent'], 'call');
+  known(operator, call, ['signal', 'job', 'idempotent'], 'call');
   const { signal, job, idempotent } = call;
-  if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
-  jobOption(NAME, job, limiter);
-  if (idempotent !== undefined) flag(NAME, 'idempotent', idempotent);
+  if (signal !== undefined) requiredSignal(operator, 'signal', signal);
+  jobOption(operator, job, limiter);
+  if (idempotent !== undefined) flag(operator, 'idempotent', idempotent);
   return call;
 }

@@ -26,7 +26,11 @@ export interface ErrorBody {
 
 /** The error that a response stands for. */
 export async function responseError(response: Response): Promise<ProviderError> {
-  const text = await response.text();
+  return refusalOf(response, await response.text());
+}
+
+/** The same for a response whose body has been read. */
+export function refusalOf(response: Response, text: string): ProviderError {
   let error: ErrorBody = {};
   try {
     error = (JSON.parse(text) as { error?: ErrorBody } | null)?.error ?? {};

@@ -52,7 +52,8 @@ export async function startFailingApi(): Promise<FailingApi> {
   };
 }
 
-function answer(failure: Failure, request: IncomingMessage, response: ServerResponse): void {
+/** Answers one request as `failure` says. Headers that were set on `response` before go along. */
+export function answer(failure: Failure, request: IncomingMessage, response: ServerResponse): void {
   request.resume();
   if (failure === 'silent') return;
   if (failure === 'cutSocket') {

@@ -1,0 +1,68 @@
+import { orDefault, required } from '../../operators/support/options.js';
+import type { HttpRequest, HttpRules } from './support/http-call.js';
+import { httpCaller, jsonIn } from './support/http-call.js';
+
+export type { CallRules } from './support/call-rules.js';
+export type { HttpRequest, HttpRules } from './support/http-call.js';
+
+export interface FetchOptions extends HttpRules {
+  /** What sends the requests. @defaultValue the global `fetch` */
+  readonly fetch?: typeof fetch;
+}
+
+const NAME = 'createFetch';
+
+/**
+ * A `fetch` that keeps to a limiter, for any client that takes one. Each attempt waits for a permit, which it holds until its body has ended,
+ * has failed or was cancelled: a stream counts as long as it flows. What fails in a way that may pass (429, 5xx, a broken connection) is sent
+ * again, after the pause the server asks for. The limiter learns from the headers, and pays what the answer says it has cost.
+ *
+ * - **Answers** with the server's response. A refusal that is not tried again, or no more, is the response as it came, so that the client makes
+ *   its own error of it, with the header `x-should-retry: false`, which keeps the clients of OpenAI and Anthropic from trying again themselves.
+ * - **Rejects** with the signal's reason when it aborts: what waits has sent nothing and costs nothing; what runs is aborted at the server.
+ *   Else with what `fetch` failed with, or with `DeadlineError`, `AttemptTimeoutError`, `BreakerOpenError`, `OverflowError`, `ClosedError`.
+ * - **Holds** one permit for each body that is not read: read it to its end, or cancel it.
+ * - **Sends once** what has a stream for a body: it cannot be read again.
+ *
+ * The time limit of a client runs while a request waits here. Raise it, or let long queues be in front of the client (`createModelCaller`).
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { createLimiter } from 'sluice';
+ * import { createFetch } from 'sluice/fetch';
+ *
+ * const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600 });
+ * const limited = createFetch({ limiter, fetch: async () => Response.json({ answer: 4 }) });
+ *
+ * const response = await limited('https://host/v1/sums', { method: 'POST', body: '{"sum":"2 + 2"}' });
+ * limiter.executing; // => 1
+ * await response.json(); // => { answer: 4 }
+ * limiter.executing; // => 0
+ * ```
+ */
+export function createFetch(options: FetchOptions = {}): typeof fetch {
+  const call = httpCaller(NAME, options, ['fetch']);
+  const base: typeof fetch = required(
+    NAME,
+    'fetch',
+    orDefault(options.fetch, (input, init) => globalThis.fetch(input, init)),
+  );
+
+  return async (input, init = {}) => {
+    const request = input instanceof Request ? input : undefined;
+    const body = init.body ?? (request?.body ? await request.clone().text() : undefined);
+    const described: HttpRequest = {
+      url: request?.url ?? String(input),
+      method: init.method ?? request?.method ?? 'GET',
+      headers: new Headers(init.headers ?? request?.headers),
+      json: jsonIn(body),
+    };
+    return call({
+      ...described,
+      signal: init.signal ?? request?.signal,
+      isRepeatable: !(body instanceof ReadableStream || Symbol.asyncIterator in Object(body)),
+      send: (signal) => base(request?.clone() ?? input, { ...init, signal }),
+    });
+  };
+}

@@ -1,0 +1,39 @@
+import type { PolicyOptions } from '../../../operators/policy.js';
+import { policyOf } from '../../../operators/policy.js';
+import { known } from '../../../operators/support/options.js';
+
+type Rule = 'limiter' | 'retry' | 'breaker' | 'classify' | 'deadlineMs' | 'attemptTimeoutMs' | 'onEvent' | 'scheduler' | 'random';
+
+/** What surrounds every call of an adapter. All attempts are ours: the client's own retries are off, or do not add to them. */
+export interface CallRules extends Pick<PolicyOptions, Exclude<Rule, 'attemptTimeoutMs'>> {
+  /** Longest single attempt from its permit to its end, in ms; a stream's end, too. @defaultValue Infinity: the client has a time limit of its own */
+  readonly attemptTimeoutMs?: number;
+}
+
+const RULES: readonly Rule[] = [
+  'limiter',
+  'retry',
+  'breaker',
+  'classify',
+  'deadlineMs',
+  'attemptTimeoutMs',
+  'onEvent',
+  'scheduler',
+  'random',
+];
+
+/** What an adapter does when an option is left out; the rest is that of `policy`. */
+export const CALL_RULES_DEFAULTS = { attemptTimeoutMs: Infinity } as const;
+
+/**
+ * The policy of an adapter, under its name.
+ *
+ * @param others - names of the options that are the adapter's own
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range
+ */
+export function callPolicy(adapter: string, options: CallRules, others: readonly string[]): ReturnType<typeof policyOf<never>> {
+  known(adapter, options, [...RULES, ...others]);
+  const rules: Partial<Record<Rule, unknown>> = { ...CALL_RULES_DEFAULTS };
+  for (const name of RULES) if (options[name] !== undefined) rules[name] = options[name];
+  return policyOf<never>(adapter, rules as PolicyOptions);
+}

@@ -1,0 +1,97 @@
+import { Observable, Subscription } from 'rxjs';
+import type { AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
+import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
+
+/** How a call whose answer goes on after it was given comes to its end. */
+export interface Over {
+  /** The answer has been read to its end. */
+  ended(): void;
+  /** It broke off. Gives what its reader is to see: our own reason, when it was us who ended it. */
+  failed(error: unknown): unknown;
+  /** Its reader has had enough. */
+  left(): void;
+}
+
+/** A call whose answer is a stream, or has one. */
+export interface HeldCall<T> {
+  open(attempt: PolicyContext): PromiseLike<T>;
+  /** The answer for the caller, whose stream tells how it ends. */
+  follow(answer: T, over: Over, attempt: PolicyContext): T;
+  /** For an answer that came too late for anybody. */
+  discard(answer: T): void;
+}
+
+/**
+ * Makes the call with its retries. The promise settles with the answer; the attempt, its permit and its signal last until the stream of the
+ * answer has ended, has failed or was left.
+ */
+export function heldCall<T>(policy: AttemptPolicy, how: PolicyCallOptions, call: HeldCall<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const all = new Subscription();
+    let fault: { readonly error: unknown } | undefined;
+    const attempt = (context: PolicyContext): Observable<T> =>
+      new Observable((subscriber) => {
+        const over: Over = {
+          ended: () => {
+            subscriber.complete();
+          },
+          failed: (error) => {
+            subscriber.error(error);
+            return fault ? fault.error : error;
+          },
+          left: () => {
+            all.unsubscribe();
+          },
+        };
+        call.open(context).then(
+          (answer) => {
+            if (subscriber.closed) call.discard(answer);
+            else subscriber.next(call.follow(answer, over, context));
+          },
+          (error: unknown) => {
+            subscriber.error(error);
+          },
+        );
+      });
+    all.add(
+      policy(attempt, how).subscribe({
+        next: resolve,
+        error: (error: unknown) => {
+          fault = { error };
+          reject(error as Error);
+        },
+      }),
+    );
+  });
+}
+
+/** The same stream, read as slowly as its reader reads; `look` sees each chunk. */
+export function followed<C>(stream: ReadableStream<C>, over: Over, look?: (chunk: C) => void): ReadableStream<C> {
+  const reader = stream.getReader();
+  return new ReadableStream<C>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read();
+          if (done) {
+            over.ended();
+            controller.close();
+          } else {
+            look?.(value);
+            controller.enqueue(value);
+          }
+        } catch (error) {
+          controller.error(over.failed(error));
+        }
+      },
+      async cancel(reason) {
+        try {
+          await reader.cancel(reason);
+        } finally {
+          over.left();
+        }
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

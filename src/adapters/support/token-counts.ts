@@ -1,0 +1,59 @@
+import type { Usage } from '../../../operators/support/types.js';
+import { createTokenEstimator } from '../../tokenizers/estimate.js';
+
+/** Keys of a request body under which prompts are; the rest is settings. */
+const PROMPTS: readonly string[] = ['messages', 'input', 'prompt', 'system', 'instructions', 'contents'];
+/** Keys of a request body that allow an answer of so many tokens. */
+const ANSWERS: readonly string[] = ['max_completion_tokens', 'max_output_tokens', 'max_tokens'];
+/** Below these are files and pictures, whose letters are no tokens. */
+const BINARY: ReadonlySet<string> = new Set(['data', 'image_url', 'file_data', 'url']);
+
+const estimate = /* @__PURE__ */ createTokenEstimator();
+
+/** What a request with this JSON body will cost at most: its texts as estimated, and the longest answer it allows. 0 for another body. */
+export function requestTokens(json: unknown): number {
+  const body = Object(json) as Readonly<Record<string, unknown>>;
+  const answer = ANSWERS.map((name) => body[name]).find((value) => typeof value === 'number' && value > 0 && value < Infinity);
+  const tools = body['tools'] === undefined ? 0 : estimate(JSON.stringify(body['tools']));
+  return PROMPTS.reduce((tokens, name) => tokens + textTokens(body[name]), ((answer as number | undefined) ?? 0) + tools);
+}
+
+function textTokens(value: unknown): number {
+  if (typeof value === 'string') return estimate(value);
+  // Texts may be given as the tokens they are.
+  if (typeof value === 'number') return 1;
+  if (typeof value !== 'object' || value === null) return 0;
+  let tokens = 0;
+  for (const [name, part] of Object.entries(value)) if (!BINARY.has(name)) tokens += textTokens(part);
+  return tokens;
+}
+
+/** As the APIs of OpenAI and Anthropic name them. A quote inside a text is escaped, so these are never part of one. */
+const COUNTS = /"(prompt|completion|input|output|total)_tokens"\s*:\s*(\d{1,15})/g;
+/** Longer than anything that matches. */
+const OVERLAP = 64;
+
+/** Finds what an answer says about its tokens, whole or streamed, while it passes by; the last number of a kind counts. */
+export class UsageReader {
+  readonly #decoder = new TextDecoder('latin1');
+  readonly #found = new Map<string, number>();
+  #rest = '';
+
+  read(bytes: Uint8Array): void {
+    const text = this.#rest + this.#decoder.decode(bytes, { stream: true });
+    for (const [, name = '', tokens] of text.matchAll(COUNTS)) this.#found.set(name, Number(tokens));
+    this.#rest = text.slice(-OVERLAP);
+  }
+
+  /** Undefined when nothing was said. */
+  get usage(): Usage | undefined {
+    const found = this.#found;
+    const inputTokens = found.get('prompt') ?? found.get('input');
+    const outputTokens = found.get('completion') ?? found.get('output');
+    if (inputTokens === undefined && outputTokens === undefined) {
+      const total = found.get('total');
+      return total === undefined ? undefined : { inputTokens: total };
+    }
+    return { ...(inputTokens !== undefined && { inputTokens }), ...(outputTokens !== undefined && { outputTokens }) };
+  }
+}
