@@ -53,7 +53,7 @@ export function createFetch(options: FetchOptions = {}): typeof fetch {
     const request = input instanceof Request ? input : undefined;
     const body = init.body ?? (request?.body ? await request.clone().text() : undefined);
     const described: HttpRequest = {
-      url: request?.url ?? String(input),
+      url: request?.url ?? (input as string | URL).toString(),
       method: init.method ?? request?.method ?? 'GET',
       headers: new Headers(init.headers ?? request?.headers),
       json: jsonIn(body),

@@ -101,7 +101,10 @@ const ownName: Plugin = {
   setup: (bundler) => {
     bundler.onResolve({ filter: /^sluice(\/|$)/ }, ({ path }) => {
       const entry = path.replace(/^sluice\/?/, '');
-      const places = entry === '' ? ['src/index.ts'] : [`${entry}/index.ts`, `src/${entry}/index.ts`, `src/${entry}.ts`];
+      const places =
+        entry === ''
+          ? ['src/index.ts']
+          : [`${entry}/index.ts`, `src/${entry}/index.ts`, `src/${entry}.ts`, `src/adapters/${entry.replace('/', '-')}.ts`];
       const found = places.map((place) => ROOT + place).find((file) => existsSync(file));
       return found === undefined ? { errors: [{ text: `no entry of this package is named ${path}` }] } : { path: found };
     });

@@ -35,5 +35,5 @@ export function callPolicy(adapter: string, options: CallRules, others: readonly
   known(adapter, options, [...RULES, ...others]);
   const rules: Partial<Record<Rule, unknown>> = { ...CALL_RULES_DEFAULTS };
   for (const name of RULES) if (options[name] !== undefined) rules[name] = options[name];
-  return policyOf<never>(adapter, rules as PolicyOptions);
+  return policyOf(adapter, rules as PolicyOptions);
 }

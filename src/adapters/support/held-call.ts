@@ -4,7 +4,7 @@ import type { PolicyContext } from '../../../operators/support/policing/attempt.
 
 /** How a call whose answer goes on after it was given comes to its end. */
 export interface Over {
-  /** The answer has been read to its end. */
+  /** The answer has been read to its end; at once, when there is nothing to read. */
   ended(): void;
   /** It broke off. Gives what its reader is to see: our own reason, when it was us who ended it. */
   failed(error: unknown): unknown;
@@ -27,13 +27,18 @@ export interface HeldCall<T> {
  */
 export function heldCall<T>(policy: AttemptPolicy, how: PolicyCallOptions, call: HeldCall<T>): Promise<T> {
   return new Promise((resolve, reject) => {
+    // What fails need not be an Error.
+    const refuse: (error: unknown) => void = reject;
     const all = new Subscription();
     let fault: { readonly error: unknown } | undefined;
     const attempt = (context: PolicyContext): Observable<T> =>
       new Observable((subscriber) => {
+        let isGiven = false;
+        let isWhole = false;
         const over: Over = {
           ended: () => {
-            subscriber.complete();
+            isWhole = true;
+            if (isGiven) subscriber.complete();
           },
           failed: (error) => {
             subscriber.error(error);
@@ -43,22 +48,27 @@ export function heldCall<T>(policy: AttemptPolicy, how: PolicyCallOptions, call:
             all.unsubscribe();
           },
         };
-        call.open(context).then(
-          (answer) => {
-            if (subscriber.closed) call.discard(answer);
-            else subscriber.next(call.follow(answer, over, context));
-          },
-          (error: unknown) => {
+        Promise.resolve(call.open(context))
+          .then((answer) => {
+            if (subscriber.closed) {
+              call.discard(answer);
+              return;
+            }
+            subscriber.next(call.follow(answer, over, context));
+            isGiven = true;
+            // There was nothing to follow.
+            if (isWhole) subscriber.complete();
+          })
+          .catch((error: unknown) => {
             subscriber.error(error);
-          },
-        );
+          });
       });
     all.add(
       policy(attempt, how).subscribe({
         next: resolve,
         error: (error: unknown) => {
           fault = { error };
-          reject(error as Error);
+          refuse(error);
         },
       }),
     );

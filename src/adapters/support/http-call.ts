@@ -48,14 +48,12 @@ const NO_RETRY = 'x-should-retry';
  * or was cancelled. A refusal (400 and above) that is not tried again, or no more, is the answer as the server gave it.
  */
 export function httpCaller(adapter: string, options: HttpRules, others: readonly string[] = []): (request: Sending) => Promise<Response> {
+  const names = ['lane', 'cost', ...others];
+  const policies = { repeated: callPolicy(adapter, options, names), once: callPolicy(adapter, { ...options, retry: false }, names) };
   const { limiter, lane, cost, retry } = options;
-  const policies = {
-    repeated: callPolicy(adapter, options, ['lane', 'cost', ...others]),
-    once: callPolicy(adapter, { ...options, retry: false }, ['lane', 'cost', ...others]),
-  };
   for (const name of ['lane', 'cost'] as const) {
     if (limiter === undefined && options[name] !== undefined)
-      throw new FlowConfigError(adapter, name, 'absent without a `limiter`', undefined, typeof options[name]);
+      throw new FlowConfigError(adapter, name, 'absent without a `limiter`', options[name]);
   }
   const laneOf = typeof lane === 'function' ? lane : laneOption(adapter, lane, limiter);
   const costOf = callback(adapter, 'cost', cost) ?? estimated;

@@ -1,0 +1,54 @@
+import type { AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
+import { abortReason } from '../../../operators/support/abort.js';
+import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
+import type { Over } from './held-call.js';
+import { heldCall } from './held-call.js';
+
+/** A call whose answer is an iterable. */
+export interface EachCall<C> {
+  open(attempt: PolicyContext): AsyncIterable<C>;
+  /** Sees each value on its way. */
+  look(value: C, attempt: PolicyContext): void;
+}
+
+/** An iterable whose first value is here, or its end. */
+interface Begun<C> {
+  readonly values: AsyncIterator<C>;
+  readonly first: IteratorResult<C>;
+  readonly attempt: PolicyContext;
+  readonly over?: Over;
+}
+
+/**
+ * The values of an iterable, each asked for when its reader asks. The call is made when the first one is asked for, and made again until that is
+ * here. The attempt, its permit and its signal last until the iterable has ended, has failed or was left.
+ */
+export async function* heldEach<C>(policy: AttemptPolicy, how: PolicyCallOptions, call: EachCall<C>): AsyncGenerator<C, void, undefined> {
+  const { values, first, attempt, over } = await heldCall<Begun<C>>(policy, how, {
+    open: async (context) => {
+      const iterator = call.open(context)[Symbol.asyncIterator]();
+      return { values: iterator, first: await iterator.next(), attempt: context };
+    },
+    follow: (begun, end) => ({ ...begun, over: end }),
+    discard: (begun) => void begun.values.return?.(),
+  });
+  let isLeft = true;
+  try {
+    for (let step = first; step.done !== true; step = await values.next()) {
+      call.look(step.value, attempt);
+      yield step.value;
+    }
+    isLeft = false;
+    // There are clients that end a stream as if it were whole when it was aborted.
+    if (attempt.signal.aborted) throw abortReason();
+    over?.ended();
+  } catch (error) {
+    isLeft = false;
+    throw over?.failed(error);
+  } finally {
+    if (isLeft) {
+      over?.left();
+      await values.return?.();
+    }
+  }
+}

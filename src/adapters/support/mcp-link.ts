@@ -1,0 +1,68 @@
+import { classifyError } from '../../../operators/classify-error.js';
+import { evidenceOf, linksOf } from '../../../operators/support/error-evidence.js';
+import { isFlowError } from '../../../operators/support/errors.js';
+import type { Classify } from '../../../operators/support/types.js';
+import type { McpCall, McpProgress, McpResult, McpTool } from './mcp-types.js';
+
+/** What every request to the client is made with, in its own words. */
+export interface McpRequest {
+  readonly signal: AbortSignal;
+  readonly timeout: number;
+  readonly resetTimeoutOnProgress: true;
+  readonly maxTotalTimeout?: number;
+  /** Without one, progress is not asked for, and resets nothing. */
+  readonly onprogress: (progress: McpProgress) => void;
+}
+
+/** What the majors of the client do differently. */
+export interface McpLink<R extends McpResult, T extends McpTool> {
+  call(call: McpCall, request: McpRequest): Promise<R>;
+  /** All pages. */
+  list(request: McpRequest): Promise<readonly T[]>;
+  /** Listens to the server; the returned function stops that. */
+  onToolsChanged(listener: () => void): () => void;
+}
+
+interface Notified<N> {
+  fallbackNotificationHandler?: ((notification: N) => Promise<void>) | undefined;
+}
+
+const TOOLS_CHANGED = 'notifications/tools/list_changed';
+
+/**
+ * Listens to a client without taking anything from its owner: a handler of the owner for this notification goes first, and then nothing is
+ * heard here; one for all others is called as before.
+ */
+export function listenForTools<N extends { readonly method: string }>(client: Notified<N>, listener: () => void): () => void {
+  const before = client.fallbackNotificationHandler;
+  const handler = async (notification: N): Promise<void> => {
+    if (notification.method === TOOLS_CHANGED) listener();
+    await before?.(notification);
+  };
+  client.fallbackNotificationHandler = handler;
+  return () => {
+    // Somebody else may stand before it by now.
+    if (client.fallbackNotificationHandler === handler) client.fallbackNotificationHandler = before;
+  };
+}
+
+/** There was never a connection. */
+const NEVER_ARRIVED: ReadonlySet<string> = new Set([
+  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'ENETDOWN', 'ENETUNREACH', 'EHOSTDOWN', 'EHOSTUNREACH', 'UND_ERR_CONNECT_TIMEOUT'],
+]);
+
+/**
+ * For calls that must not be made twice: a failure that leaves open whether the tool has run is sorted like a timeout. What the server refused
+ * (`throttled`) or never got may be sent again.
+ */
+export function carefully(classify: Classify = classifyError): Classify {
+  return (error, context) => {
+    const verdict = classify(error, context);
+    const isOpen = verdict.class === 'transient' && !isFlowError(error) && !neverArrived(error);
+    return isOpen ? { ...verdict, class: 'timeout' } : verdict;
+  };
+}
+
+function neverArrived(error: unknown): boolean {
+  return linksOf(error).some((link) => evidenceOf(link).words.some((word) => NEVER_ARRIVED.has(word)));
+}

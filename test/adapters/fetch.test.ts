@@ -1,0 +1,326 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { asyncScheduler } from 'rxjs';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createBreaker } from '../../operators/create-breaker.js';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+import type { HttpRequest } from '../../src/adapters/fetch.js';
+import { createFetch } from '../../src/adapters/fetch.js';
+import type { ModelApi } from '../fakes/model-api.js';
+import { startModelApi } from '../fakes/model-api.js';
+import { expectNoUnhandledRejections } from '../support/rejections.js';
+
+const LONG = { timeout: 20_000 };
+const soon = { timeout: 10_000 };
+const retry = { initialMs: 1, jitter: 'none' } as const;
+
+let api: ModelApi;
+
+beforeEach(async () => {
+  api = await startModelApi({ chunks: 40, chunkGapMs: 5 });
+});
+
+afterEach(async () => {
+  await api.stop();
+});
+
+const ask = (content: string, body: object = {}) => ({
+  method: 'POST',
+  body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content }], ...body }),
+});
+const chat = () => `${api.baseUrl}/chat/completions`;
+const stream = { stream: true };
+/** An answer of many chunks. */
+const LONG_TEXT = 'word '.repeat(60);
+
+describe('createFetch', LONG, () => {
+  expectNoUnhandledRejections();
+
+  describe('a permit', () => {
+    it('is held until the body has been read, also of a stream', async () => {
+      const limiter = createLimiter({ concurrency: 2 });
+      const limited = createFetch({ limiter });
+      const texts = await Promise.all(
+        Array.from({ length: 6 }, async (_, i) => (await limited(chat(), ask(`question ${String(i)}`, stream))).text()),
+      );
+      for (const [i, text] of texts.entries()) expect(text).toContain(String(i));
+      expect(api.maxInFlight).toBe(2);
+      expect(api.completed).toBe(6);
+      expect(limiter.executing).toBe(0);
+    });
+
+    it('comes back when the reader leaves, and the server sees the connection close', async () => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const limited = createFetch({ limiter });
+      const first = await limited(chat(), ask(LONG_TEXT, stream));
+      const reader = (first.body as ReadableStream<Uint8Array>).getReader();
+      await reader.read();
+      expect(limiter.executing).toBe(1);
+      await reader.cancel();
+      expect(limiter.executing).toBe(0);
+      await expect.poll(() => api.aborted, soon).toBe(1);
+      const next = await limited(chat(), ask('next'));
+      expect(await next.json()).toMatchObject({ choices: [{ message: { role: 'assistant' } }] });
+    });
+
+    it('comes back when the body breaks off, and the reader sees what broke', async () => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const limited = createFetch({ limiter });
+      api.fail({ cutStream: 2 });
+      const response = await limited(chat(), ask(LONG_TEXT, stream));
+      await expect(response.text()).rejects.toThrow(/terminated/);
+      expect(limiter.executing).toBe(0);
+      expect(api.requests).toHaveLength(1);
+    });
+
+    it('comes back at once for a response without a body', async () => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const limited = createFetch({ limiter, fetch: () => Promise.resolve(new Response(null, { status: 204 })) });
+      expect((await limited(chat())).status).toBe(204);
+      expect(limiter.executing).toBe(0);
+    });
+  });
+
+  describe('a signal', () => {
+    it('that aborts in the queue sends nothing and costs nothing', async () => {
+      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
+      const limited = createFetch({ limiter });
+      const busy = await limited(chat(), ask(LONG_TEXT, stream));
+      const { requests, tokens } = limiter.snapshot();
+      const controller = new AbortController();
+      const waiting = limited(chat(), { ...ask('second'), signal: controller.signal });
+      await expect.poll(() => limiter.snapshot().queued, soon).toBe(1);
+      controller.abort();
+      await expect(waiting).rejects.toMatchObject({ name: 'AbortError' });
+      expect(limiter.snapshot().queued).toBe(0);
+      expect(limiter.snapshot().requests).toBeGreaterThanOrEqual(requests);
+      expect(limiter.snapshot().tokens).toBeGreaterThanOrEqual(tokens);
+      await busy.body?.cancel();
+      expect(api.requests).toHaveLength(1);
+    });
+
+    it('that has aborted already asks for nothing', async () => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const reason = new Error('too late');
+      await expect(createFetch({ limiter })(chat(), { ...ask('x'), signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+      expect(api.requests).toHaveLength(0);
+    });
+
+    it('that aborts in the middle of a body reaches the server, and its reason the reader', async () => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const controller = new AbortController();
+      const response = await createFetch({ limiter })(chat(), { ...ask(LONG_TEXT, stream), signal: controller.signal });
+      const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+      await reader.read();
+      const reason = new DOMException('the user has left', 'AbortError');
+      controller.abort(reason);
+      await expect(
+        (async () => {
+          while (!(await reader.read()).done);
+        })(),
+      ).rejects.toBe(reason);
+      await expect.poll(() => api.aborted, soon).toBe(1);
+      expect(limiter.executing).toBe(0);
+    });
+
+    it('has no listener left afterwards', async () => {
+      const controller = new AbortController();
+      const added = vi.spyOn(controller.signal, 'addEventListener');
+      const removed = vi.spyOn(controller.signal, 'removeEventListener');
+      const limited = createFetch({ limiter: createLimiter({ concurrency: 8 }) });
+      await Promise.all(Array.from({ length: 20 }, async () => (await limited(chat(), { ...ask('x'), signal: controller.signal })).text()));
+      expect(added.mock.calls.length).toBeGreaterThan(0);
+      expect(removed.mock.calls.length).toBeGreaterThanOrEqual(added.mock.calls.length);
+    });
+  });
+
+  describe('a refusal', () => {
+    it('that may pass is sent again after the pause the server asks for, and everybody waits with it', async () => {
+      const limiter = createLimiter({ concurrency: 4 });
+      const limited = createFetch({ limiter, retry });
+      api.fail({ status: 429, headers: { 'retry-after-ms': '150' }, message: 'slow down' });
+      const response = await limited(chat(), ask('again'));
+      expect(response.status).toBe(200);
+      await response.text();
+      const [first, second] = api.requests;
+      expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThanOrEqual(140);
+      expect(api.requests).toHaveLength(2);
+    });
+
+    it.each([529, 503, 500])('%i is tried three times, and the last answer is the answer', async (status) => {
+      const limited = createFetch({ limiter: createLimiter({ concurrency: 1 }), retry });
+      api.fail(...Array.from({ length: 5 }, (_, i) => ({ status, message: `refusal ${String(i + 1)}` })));
+      const response = await limited(chat(), ask('x'));
+      expect(response.status).toBe(status);
+      expect(response.url).toBe(chat());
+      expect(response.headers.get('x-should-retry')).toBe('false');
+      expect(await response.json()).toMatchObject({ error: { message: 'refusal 3' } });
+      expect(api.requests).toHaveLength(3);
+    });
+
+    it('for good is the answer at once, as it came', async () => {
+      const limited = createFetch({ limiter: createLimiter({ concurrency: 1 }), retry });
+      api.fail({ status: 429, code: 'insufficient_quota', message: 'You exceeded your quota' });
+      const response = await limited(chat(), ask('x'));
+      expect(response.status).toBe(429);
+      expect(await response.json()).toMatchObject({ error: { code: 'insufficient_quota' } });
+      expect(api.requests).toHaveLength(1);
+    });
+
+    it('says nothing about trying again when that is the business of the client', async () => {
+      const limited = createFetch({ retry: false });
+      api.fail({ status: 500, message: 'x' });
+      const response = await limited(chat(), ask('x'));
+      expect(response.headers.get('x-should-retry')).toBeNull();
+      expect(api.requests).toHaveLength(1);
+    });
+  });
+
+  it('sends again what a broken connection took away', async () => {
+    api.fail('cutSocket', 'cutSocket');
+    const response = await createFetch({ retry })(chat(), ask('x'));
+    expect(response.status).toBe(200);
+    await response.text();
+    expect(api.requests).toHaveLength(3);
+  });
+
+  it('rejects with what fetch failed with, as the same object', async () => {
+    const failure = new TypeError('fetch failed');
+    const limited = createFetch({ retry: { ...retry, maxAttempts: 2 }, fetch: () => Promise.reject(failure) });
+    await expect(limited(chat())).rejects.toBe(failure);
+  });
+
+  it('cuts off a body that takes longer than an attempt may, and says so to its reader', async () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const response = await createFetch({ limiter, retry, attemptTimeoutMs: 60 })(chat(), ask(LONG_TEXT, stream));
+    await expect(response.text()).rejects.toMatchObject({ name: 'AttemptTimeoutError' });
+    await expect.poll(() => api.aborted, soon).toBe(1);
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('ends a call at its deadline, also in the queue', async () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const lease = limiter.tryAcquire();
+    await expect(createFetch({ limiter, deadlineMs: 20 })(chat(), ask('x'))).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
+    lease?.release();
+    expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+    expect(api.requests).toHaveLength(0);
+  });
+
+  it('keeps out of the way of a server that is down', async () => {
+    const breaker = createBreaker({ minCalls: 2, failureRatio: 0.5 });
+    const limited = createFetch({ breaker, retry: false });
+    api.fail(...Array.from({ length: 4 }, () => ({ status: 500, message: 'down' })));
+    for (let i = 0; i < 2; i++) await (await limited(chat(), ask('x'))).text();
+    await expect(limited(chat(), ask('x'))).rejects.toMatchObject({ code: 'FLOW_BREAKER_OPEN' });
+    expect(api.requests).toHaveLength(2);
+  });
+
+  describe('the limiter', () => {
+    it('is told what a request asks for', async () => {
+      const lanes = [{ name: 'user' }, { name: 'batch' }];
+      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60_000, lanes });
+      const seen: HttpRequest[] = [];
+      const events: FlowEvent[] = [];
+      const limited = createFetch({
+        limiter,
+        lane: ({ headers }) => headers.get('x-lane') ?? 'batch',
+        cost: (request) => {
+          seen.push(request);
+          return { tokens: 500 };
+        },
+        onEvent: (event) => events.push(event),
+      });
+      const before = limiter.snapshot().tokens;
+      const response = await limited(new URL(chat()), { ...ask('hello'), headers: { 'x-lane': 'user' } });
+      expect(limiter.snapshot().tokens).toBeCloseTo(before - 500, -2);
+      await response.text();
+      expect(seen).toMatchObject([{ url: chat(), method: 'POST', json: { messages: [{ content: 'hello' }] } }]);
+      expect(events.find(({ type }) => type === 'accepted')).toMatchObject({ operator: 'createFetch', lane: 'user' });
+    });
+
+    it('pays what the answer says, whole and streamed, and what was estimated until then', async () => {
+      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 600_000, headroom: 1, learn: false });
+      const limited = createFetch({ limiter });
+      const full = limiter.snapshot().tokens;
+      const response = await limited(chat(), ask('hello world', { max_tokens: 4000 }));
+      expect(full - limiter.snapshot().tokens).toBeGreaterThan(3500);
+      await response.text();
+      const usage = api.tokensCharged;
+      expect(usage).toBeGreaterThan(0);
+      await expect.poll(() => full - limiter.snapshot().tokens, soon).toBeLessThan(usage + 1);
+
+      const streamed = await limited(
+        chat(),
+        ask('hello world', { max_tokens: 4000, stream: true, stream_options: { include_usage: true } }),
+      );
+      await streamed.text();
+      await expect.poll(() => full - limiter.snapshot().tokens, soon).toBeLessThan(api.tokensCharged - usage + 1);
+    });
+
+    it('learns what the server says in its headers', async () => {
+      const strict = await startModelApi({ requestsPerMinute: 60, burstSeconds: 60 });
+      try {
+        const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 6000 });
+        await (await createFetch({ limiter })(`${strict.baseUrl}/chat/completions`, ask('x'))).text();
+        expect(limiter.snapshot().requestsPerMinute).toBe(60);
+      } finally {
+        await strict.stop();
+      }
+    });
+  });
+
+  describe('a request', () => {
+    it('may be a Request, sent as often as it takes', async () => {
+      api.fail({ status: 500, message: 'once' });
+      const request = new Request(chat(), { ...ask('from a Request'), headers: { 'content-type': 'application/json' } });
+      const seen: HttpRequest[] = [];
+      const limiter = createLimiter({ concurrency: 1 });
+      const cost = (one: HttpRequest) => {
+        seen.push(one);
+        return {};
+      };
+      const response = await createFetch({ retry, limiter, cost })(request);
+      expect(await response.text()).toContain('from a Request');
+      expect(api.requests).toHaveLength(2);
+      expect(seen).toMatchObject([{ url: chat(), method: 'POST', json: { model: 'm' } }]);
+    });
+
+    it('with a stream for a body is sent once', async () => {
+      const bodies: string[] = [];
+      const server = createServer((request, response) => {
+        request.setEncoding('utf8').on('data', (text: string) => bodies.push(text));
+        request.on('end', () => response.writeHead(503).end('down'));
+      });
+      await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+      const url = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`;
+      const body = new Blob(['once']).stream();
+      const response = await createFetch({ retry })(url, { method: 'POST', body, duplex: 'half' } as RequestInit);
+      expect(response.status).toBe(503);
+      expect(bodies).toEqual(['once']);
+      await new Promise((closed) => server.close(closed));
+    });
+  });
+
+  it('looks the global fetch up when it is called', async () => {
+    const limited = createFetch();
+    vi.stubGlobal('fetch', () => Promise.resolve(new Response('stubbed')));
+    try {
+      expect(await (await limited('https://host')).text()).toBe('stubbed');
+    } finally {
+      vi.unstubAllGlobals();
+    }
+  });
+
+  it('leaves nothing running', async () => {
+    const flush = vi.spyOn(asyncScheduler, 'flush');
+    const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 6000 });
+    const limited = createFetch({ limiter, retry, deadlineMs: 60_000, attemptTimeoutMs: 30_000 });
+    await Promise.all(Array.from({ length: 10 }, async (_, i) => (await limited(chat(), ask(String(i)))).text()));
+    await limiter.drain();
+    flush.mockClear();
+    expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+    expect(asyncScheduler.actions).toEqual([]);
+  });
+});

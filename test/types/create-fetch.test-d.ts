@@ -1,0 +1,32 @@
+import { describe, expectTypeOf, it } from 'vitest';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { CallRules, FetchOptions, HttpRequest, HttpRules } from '../../src/adapters/fetch.js';
+import { createFetch } from '../../src/adapters/fetch.js';
+
+describe('createFetch', () => {
+  it('is a fetch', () => {
+    expectTypeOf(createFetch()).toEqualTypeOf<typeof fetch>();
+    expectTypeOf(createFetch({ limiter: createLimiter(), fetch })).toEqualTypeOf<typeof fetch>();
+  });
+
+  it('shows the request to whoever names its lane and its cost', () => {
+    createFetch({
+      limiter: createLimiter(),
+      lane: (request) => {
+        expectTypeOf(request).toEqualTypeOf<HttpRequest>();
+        return request.headers.get('x-lane') ?? 'P2';
+      },
+      cost: ({ json }) => {
+        expectTypeOf(json).toBeUnknown();
+        return { tokens: 1 };
+      },
+    });
+    expectTypeOf<FetchOptions>().toExtend<HttpRules>();
+    expectTypeOf<HttpRules>().toExtend<CallRules>();
+  });
+
+  it('takes no options that nobody knows', () => {
+    // @ts-expect-error -- that is the name the clients have for it
+    void (() => createFetch({ maxRetries: 2 }));
+  });
+});
