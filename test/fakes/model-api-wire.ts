@@ -10,12 +10,12 @@ export interface StreamOptions {
   readonly closed: AbortSignal;
 }
 
-/** The body of a request. Rejects when it is not JSON, or when the client leaves before all of it is here. */
+/** The body of a request, undefined when it has none. Rejects when it is not JSON, or when the client leaves before all of it is here. */
 export async function jsonOf(request: IncomingMessage): Promise<unknown> {
   let text = '';
   request.setEncoding('utf8');
   for await (const part of request) text += part as string;
-  return JSON.parse(text) as unknown;
+  return text === '' ? undefined : (JSON.parse(text) as unknown);
 }
 
 /** Rejects when the connection is closed meanwhile. */

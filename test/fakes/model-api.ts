@@ -78,9 +78,13 @@ const APIS: ReadonlyMap<string, Api> = new Map([
   [ANTHROPIC_PATH, messages],
 ]);
 
-const UNKNOWN_PATH: Refusal = { status: 404, message: 'Unknown request URL.', code: 'unknown_url', type: 'not_found_error' };
+const unknownPath: Api = () => {
+  const refusal = { status: 404, message: 'Unknown request URL.', code: 'unknown_url', type: 'not_found_error' };
+  return { inputTokens: 0, outputTokens: 0, poison: refusal, answer: {} };
+};
 
-const noCounts = () => ({ maxInFlight: 0, completed: 0, aborted: 0, refused: 0, tokensCharged: 0 });
+/** What `clear` sets back. */
+const nothingYet = () => ({ requests: [] as ModelRequest[], completed: 0, aborted: 0, refused: 0, tokensCharged: 0 });
 
 /**
  * A model API on a free port of this machine, for the real clients of OpenAI and Anthropic. It says again what it is told, keeps to rate
@@ -90,9 +94,7 @@ export async function startModelApi(options: ModelApiOptions = {}): Promise<Mode
   const { charges = 'reported', latencyMs = 0, chunks = 3, chunkGapMs = 0, namePoison = true } = options;
   const limits = new AccountLimits(options);
   let failures: readonly ModelFailure[] = [];
-  let requests: ModelRequest[] = [];
-  let counts = noCounts();
-  let inFlight = 0;
+  const told = { ...nothingYet(), inFlight: 0, maxInFlight: 0 };
   let ids = 0;
   let stopped = false;
 
@@ -100,24 +102,25 @@ export async function startModelApi(options: ModelApiOptions = {}): Promise<Mode
     const [failure] = failures;
     failures = failures.slice(1);
     const seen: Seen = { path: pathOf(request), headers: request.headers, body: undefined, at: performance.now(), status: undefined };
-    requests.push(seen);
-    counts.maxInFlight = Math.max(counts.maxInFlight, ++inFlight);
+    told.requests.push(seen);
+    told.maxInFlight = Math.max(told.maxInFlight, ++told.inFlight);
     const closed = new AbortController();
     response.once('close', () => {
-      inFlight--;
+      told.inFlight--;
       closed.abort();
       count(seen, response, failure);
     });
     serve(request, response, seen, failure, closed.signal).catch((error: unknown) => {
-      if (!request.socket.destroyed) answer({ status: 500, message: String(error) }, request, response);
+      if (!request.socket.destroyed)
+        answer({ status: error instanceof SyntaxError ? 400 : 500, message: String(error) }, request, response);
     });
   });
 
   function count(seen: Seen, response: ServerResponse, failure: ModelFailure | undefined): void {
     if (response.headersSent) seen.status = response.statusCode;
-    if (!response.writableFinished) counts.aborted += stopped || isCutByUs(failure) ? 0 : 1;
-    else if (response.statusCode === 429) counts.refused++;
-    else if (response.statusCode === 200 && failure === undefined) counts.completed++;
+    if (!response.writableFinished) told.aborted += stopped || isCutByUs(failure) ? 0 : 1;
+    else if (response.statusCode === 429) told.refused++;
+    else if (response.statusCode === 200 && failure === undefined) told.completed++;
   }
 
   async function serve(
@@ -128,15 +131,16 @@ export async function startModelApi(options: ModelApiOptions = {}): Promise<Mode
     closed: AbortSignal,
   ): Promise<void> {
     seen.body = await jsonOf(request);
-    const exchange = APIS.get(seen.path)?.(seen.body, { id: ++ids, chunks, namePoison });
+    const api = APIS.get(seen.path) ?? unknownPath;
+    const exchange = api(seen.body, { id: ++ids, chunks, namePoison });
     const cutAfter = isCutStream(failure) ? failure.cutStream : undefined;
     const planned = isCutStream(failure) ? undefined : failure;
-    const refusal = exchange && planned === undefined ? admit(exchange) : undefined;
+    const refusal = planned === undefined ? admit(exchange) : undefined;
     for (const [name, value] of limits.headers(seen.path === ANTHROPIC_PATH ? 'anthropic' : 'openai')) response.setHeader(name, value);
     if (refusal === undefined) await pause(typeof latencyMs === 'number' ? latencyMs : latencyMs(), closed);
 
-    const fault = planned ?? refusal ?? (exchange ? exchange.poison : UNKNOWN_PATH);
-    if (fault !== undefined || exchange === undefined) answer(fault ?? UNKNOWN_PATH, request, response);
+    const fault = planned ?? refusal ?? exchange.poison;
+    if (fault !== undefined) answer(fault, request, response);
     else if (isFrames(exchange.answer)) await stream(exchange.answer, response, { gapMs: chunkGapMs, cutAfter, closed });
     else if (cutAfter !== undefined) answer('brokenBody', request, response);
     else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(exchange.answer));
@@ -145,7 +149,7 @@ export async function startModelApi(options: ModelApiOptions = {}): Promise<Mode
   function admit(exchange: Exchange): Refusal | undefined {
     const tokens = costOf(exchange);
     const refusal = limits.admit(tokens);
-    if (refusal === undefined) counts.tokensCharged += tokens;
+    if (refusal === undefined) told.tokensCharged += tokens;
     return refusal;
   }
 
@@ -154,39 +158,19 @@ export async function startModelApi(options: ModelApiOptions = {}): Promise<Mode
     return poison ? 0 : inputTokens + outputTokens;
   }
 
+  // A kept connection that the server closes in the moment it is used again would fail a request by chance.
+  server.keepAliveTimeout = 0;
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return {
+  return Object.assign(told, {
     url,
     baseUrl: `${url}/v1`,
-    get requests() {
-      return requests;
-    },
-    get inFlight() {
-      return inFlight;
-    },
-    get maxInFlight() {
-      return counts.maxInFlight;
-    },
-    get completed() {
-      return counts.completed;
-    },
-    get aborted() {
-      return counts.aborted;
-    },
-    get refused() {
-      return counts.refused;
-    },
-    get tokensCharged() {
-      return counts.tokensCharged;
-    },
-    fail: (...more) => {
+    fail: (...more: readonly ModelFailure[]) => {
       failures = [...failures, ...more];
     },
     clear: () => {
       failures = [];
-      requests = [];
-      counts = { ...noCounts(), maxInFlight: inFlight };
+      Object.assign(told, nothingYet(), { maxInFlight: told.inFlight });
       limits.refill();
     },
     stop: async () => {
@@ -194,7 +178,7 @@ export async function startModelApi(options: ModelApiOptions = {}): Promise<Mode
       server.closeAllConnections();
       await new Promise((done) => server.close(done));
     },
-  };
+  });
 }
 
 type Seen = { -readonly [Field in keyof ModelRequest]: ModelRequest[Field] };
