@@ -18,8 +18,29 @@ const INSTALL_SCRIPTS = [
   'postuninstall',
 ];
 
+/** What each adapter is for, and cannot be imported without. */
+const ADAPTED = {
+  'ai-sdk': 'ai',
+  anthropic: '@anthropic-ai/sdk',
+  langchain: '@langchain/core',
+  'langchain/agents': 'langchain',
+  mcp: '@modelcontextprotocol/client',
+  'mcp/v1': '@modelcontextprotocol/sdk',
+  openai: 'openai',
+  'openai-agents': '@openai/agents',
+};
+
+const optionalPeers = Object.keys(manifest.peerDependenciesMeta).filter((name) => name !== 'vitest');
+
 // What the peers do at their own import is theirs.
-const PEERS = "['rxjs', 'rxjs/testing', 'zod', 'node:assert']";
+const PEERS = JSON.stringify([
+  'rxjs',
+  'rxjs/testing',
+  'node:assert',
+  ...optionalPeers.filter((name) => !/^(gpt-tokenizer|@langchain\/core|@modelcontextprotocol\/sdk)$/.test(name)),
+  '@langchain/core/embeddings',
+  '@modelcontextprotocol/sdk/types.js',
+]);
 
 const LOOK = `
   const names = (object) => Reflect.ownKeys(object).map(String).sort().join();
@@ -45,7 +66,17 @@ await inThrowAwayFolder('pack', async (folder) => {
   consumer = join(folder, 'consumer');
   installed = join(consumer, 'node_modules', manifest.name);
   install(consumer, pack(folder, { isBuilt: false }), ...pinned('rxjs'));
-  const checks = { checkManifest, checkFiles, checkEsm, checkCjs, checkBundle, checkCommand, checkEverySubpath, checkQuietImports };
+  const checks = {
+    checkManifest,
+    checkFiles,
+    checkEsm,
+    checkCjs,
+    checkBundle,
+    checkCommand,
+    checkMissingPeers,
+    checkEverySubpath,
+    checkQuietImports,
+  };
   await report(Object.entries(checks));
 });
 
@@ -145,9 +176,24 @@ function checkCommand() {
   assert.match(help, /sluice/);
 }
 
+/** An adapter whose package is not installed says which one that is. */
+function checkMissingPeers() {
+  const adapters = Object.entries(ADAPTED);
+  for (const [adapter, peer] of adapters) {
+    for (const [file, load] of [
+      ['missing.mjs', `import('sluice/${adapter}')`],
+      ['missing.cjs', `Promise.resolve().then(() => require('sluice/${adapter}'))`],
+    ]) {
+      const said = runProgram(file, `${load}.then(() => console.log('it works'), (error) => console.log(error.message.split('\\n')[0]));`);
+      assert.match(said, new RegExp(`^Cannot find (package|module) '${peer}(/[^']*)?'`), `sluice/${adapter} without ${peer}`);
+    }
+  }
+  return `${adapters.length} adapters`;
+}
+
 /** With the optional peers there, every documented import resolves in both module systems. */
 function checkEverySubpath() {
-  add(consumer, ...pinned('zod', 'gpt-tokenizer'));
+  add(consumer, ...pinned(...optionalPeers));
   const list = JSON.stringify(entryPoints);
   runProgram(
     'every.mjs',
