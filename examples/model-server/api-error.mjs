@@ -37,6 +37,29 @@ export function retryAfter(waitMs) {
   return { 'retry-after': String(Math.ceil(waitMs / 1000)), 'retry-after-ms': String(Math.ceil(waitMs)) };
 }
 
+/**
+ * More waits already than may.
+ *
+ * @param {Record<string, string>} [headers]
+ */
+export function overloaded(headers = retryAfter(1000)) {
+  return new ApiError(503, 'The engine is currently overloaded, please try again later.', {
+    type: 'server_error',
+    code: 'overloaded',
+    headers,
+  });
+}
+
+/**
+ * What a refusal says that came instead of a text or a list.
+ *
+ * @param {unknown} value
+ */
+export function typeName(value) {
+  if (value === null) return 'null';
+  return Array.isArray(value) ? 'an array' : typeof value;
+}
+
 /** What the client sees of a fault of ours; the log has the rest. */
 export function internalError() {
   return new ApiError(500, 'The server had an error while processing your request. Sorry about that!', { type: 'server_error' });

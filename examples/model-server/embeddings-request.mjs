@@ -1,6 +1,7 @@
 // @ts-check
 import { setImmediate } from 'node:timers/promises';
-import { ApiError, invalidValue } from './api-error.mjs';
+import { ApiError, invalidValue, typeName } from './api-error.mjs';
+import { bodyFields, checkModel } from './request-body.mjs';
 
 export const MODEL_ID = 'all-MiniLM-L6-v2';
 export const DIMENSIONS = 384;
@@ -27,11 +28,8 @@ const BREATHE_AFTER_MS = 10;
  * @returns {Promise<EmbeddingsRequest>}
  */
 export async function readEmbeddingsRequest(body, checks) {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw new ApiError(400, 'We could not parse the JSON body of your request: expected an object.');
-  }
-  const { model, input, encoding_format: encodingFormat = 'float', dimensions } = /** @type {Record<string, unknown>} */ (body);
-  checkModel(model);
+  const { model, input, encoding_format: encodingFormat = 'float', dimensions } = bodyFields(body);
+  checkModel(model, MODEL_ID);
   if (encodingFormat !== 'float' && encodingFormat !== 'base64') {
     throw invalidValue('encoding_format', "expected 'float' or 'base64'.");
   }
@@ -46,16 +44,6 @@ export async function readEmbeddingsRequest(body, checks) {
     throw new ApiError(400, `Requested ${tokens} tokens, max ${checks.maxTokensPerRequest} tokens per request`, { type: code, code });
   }
   return { tokenLists, tokens, encodingFormat };
-}
-
-/**
- * @param {unknown} model
- */
-export function checkModel(model) {
-  if (typeof model !== 'string' || model === '') throw new ApiError(400, 'you must provide a model parameter', { param: 'model' });
-  if (model === MODEL_ID) return;
-  const message = `The model \`${model}\` does not exist or you do not have access to it.`;
-  throw new ApiError(404, message, { param: 'model', code: 'model_not_found' });
 }
 
 /**
@@ -116,10 +104,4 @@ async function tokenise(texts, { encode, faults, maxTokensPerInput }) {
 /** @param {unknown} value */
 function isTokenArray(value) {
   return Array.isArray(value) && typeof value[0] === 'number';
-}
-
-/** @param {unknown} value */
-function typeName(value) {
-  if (value === null) return 'null';
-  return Array.isArray(value) ? 'an array' : typeof value;
 }

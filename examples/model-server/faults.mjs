@@ -1,15 +1,11 @@
 // @ts-check
 import { createHash } from 'node:crypto';
-import { ApiError, internalError, retryAfter } from './api-error.mjs';
+import { ApiError, internalError, overloaded, retryAfter } from './api-error.mjs';
 
 /** What each draw is for: the same request draws another number for each. */
 const DRAW = { refusal: 1, kind: 2, slow: 3, cut: 4 };
 
-const SERVER_ERRORS = [
-  internalError(),
-  new ApiError(502, 'Bad gateway.', { type: 'server_error', code: 'bad_gateway' }),
-  new ApiError(503, 'The engine is currently overloaded, please try again later.', { type: 'server_error', code: 'overloaded' }),
-];
+const SERVER_ERRORS = [internalError(), new ApiError(502, 'Bad gateway.', { type: 'server_error', code: 'bad_gateway' }), overloaded({})];
 
 /**
  * Decides what goes wrong. A decision depends on the seed and the request's number alone, not on time or on other decisions.
@@ -26,6 +22,17 @@ export class Faults {
   constructor(options) {
     this.#options = options;
     this.#poison = new Set(options.poisonSha256);
+  }
+
+  /**
+   * Counts a fault, and leaves it in the log of its request.
+   *
+   * @param {import('./types.d.mts').Fault} fault
+   * @param {import('./call.mjs').Call} call
+   */
+  note(fault, call) {
+    call.faults.push(fault);
+    this.counts[fault]++;
   }
 
   /**

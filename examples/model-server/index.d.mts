@@ -1,13 +1,27 @@
 import type { ModelServer, ModelServerOptions } from './types.d.mts';
 
-export type { Fault, FaultOptions, LogEntry, ModelServer, ModelServerOptions, ModelServerStats, RuntimeName } from './types.d.mts';
+export type {
+  ChatAnswer,
+  ChatJob,
+  ChatMessage,
+  ChatOptions,
+  ChatRuntime,
+  ChatStats,
+  Fault,
+  FaultOptions,
+  LogEntry,
+  ModelServer,
+  ModelServerOptions,
+  ModelServerStats,
+  RuntimeName,
+} from './types.d.mts';
 
 /**
  * Starts an OpenAI-compatible embeddings server on 127.0.0.1, answered by the real all-MiniLM-L6-v2 model.
- * Resolves when the model is loaded in every worker and the port is open.
+ * Resolves when the model is loaded in every worker and the port is open. With `chat`, TinyLlama answers chat completions too.
  *
  * @throws TypeError when an option is out of range, naming the option, what was expected and what came.
- * @throws ModelFilesError when the model package is missing or one of its files is not the pinned one.
+ * @throws ModelFilesError when the model package (with `chat`, that of the chat model) is missing or one of its files is not the pinned one.
  * @example
  * ```ts
  * const server = await startModelServer();

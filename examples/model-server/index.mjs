@@ -1,11 +1,13 @@
 // @ts-check
 import { createServer } from 'node:http';
+import { loadChatModel } from './chat-model.mjs';
 import { MODEL_ID } from './embeddings-request.mjs';
 import { Faults } from './faults.mjs';
 import { findWasmRuntime, loadModel } from './model-files.mjs';
 import { checkOptions } from './options.mjs';
 import { RateLimiter } from './rate-limiter.mjs';
 import { answer } from './routes.mjs';
+import { Seats } from './seats.mjs';
 import { WorkerPool } from './worker-pool.mjs';
 
 /** @typedef {import('./types.d.mts').CheckedOptions} CheckedOptions */
@@ -22,6 +24,7 @@ export async function startModelServer(givenOptions = {}) {
     log: options.log,
     takesWorkerDown: () => faults.takesWorkerDown(),
   });
+  const chat = await openChat(options);
   const counters = { requests: 0, valid: 0, statuses: /** @type {Record<string, number>} */ ({}), aborted: { requests: 0, texts: 0 } };
   const app = {
     options,
@@ -32,8 +35,10 @@ export async function startModelServer(givenOptions = {}) {
       maxInputs: options.maxInputs,
       maxTokensPerRequest: options.maxTokensPerRequest,
     },
+    faults,
     limiter: new RateLimiter(options, MODEL_ID),
     pool,
+    chat,
     counters,
     runtime,
     loadedAt: Math.floor(Date.now() / 1000),
@@ -43,7 +48,7 @@ export async function startModelServer(givenOptions = {}) {
     await pool.start();
     await listen(server, options.port);
   } catch (error) {
-    await pool.close();
+    await Promise.all([pool.close(), chat?.runtime.close()]);
     throw error;
   }
 
@@ -66,8 +71,9 @@ export async function startModelServer(givenOptions = {}) {
       workers: options.workers,
       workerRestarts: pool.restarts,
       faults: { ...faults.counts },
+      chat: chat && chatStats(chat),
     }),
-    close: () => (closing ??= stop(server, pool)),
+    close: () => (closing ??= stop(server, pool, chat)),
   };
 }
 
@@ -92,6 +98,28 @@ async function chooseRuntime(options) {
 }
 
 /**
+ * @param {CheckedOptions} options
+ * @returns {Promise<import('./chat-route.mjs').Chat | undefined>}
+ */
+async function openChat({ chat: options, ...limits }) {
+  if (options === undefined) return undefined;
+  const runtime = options.runtime ?? (await loadChatModel(options));
+  return {
+    runtime,
+    options,
+    limiter: new RateLimiter(limits, runtime.model),
+    seats: new Seats(options.sequences),
+    answered: { texts: 0, promptTokens: 0, completionTokens: 0 },
+  };
+}
+
+/** @param {import('./chat-route.mjs').Chat} chat */
+function chatStats({ runtime, options, seats, answered }) {
+  const { sequences } = options;
+  return { runtime: runtime.name, answered: { ...answered }, queued: seats.queued, busySequences: seats.busy, sequences };
+}
+
+/**
  * @param {import('node:http').Server} server
  * @param {number} port
  * @returns {Promise<void>}
@@ -109,9 +137,11 @@ function listen(server, port) {
 /**
  * @param {import('node:http').Server} server
  * @param {WorkerPool} pool
+ * @param {import('./chat-route.mjs').Chat | undefined} chat
  */
-async function stop(server, pool) {
+async function stop(server, pool, chat) {
   const closed = new Promise((resolve) => server.close(resolve));
   server.closeAllConnections();
   await Promise.all([closed, pool.close()]);
+  await chat?.runtime.close();
 }

@@ -16,6 +16,15 @@ const FAULT_DEFAULTS = {
   blame: true,
 };
 
+const CHAT_DEFAULTS = {
+  sequences: 2,
+  /** Two threads wait for each other: on a machine that does other work too, they are slower than one. */
+  maxThreads: 1,
+  maxCompletionTokens: 512,
+  maxQueuedChats: 100,
+  runtime: /** @type {import('./types.d.mts').ChatRuntime | undefined} */ (undefined),
+};
+
 const DEFAULTS = {
   port: 0,
   apiKey: /** @type {string | undefined} */ (undefined),
@@ -42,8 +51,12 @@ const DEFAULTS = {
  * @returns {CheckedOptions}
  */
 export function checkOptions(options) {
-  const { faults, ...rest } = object('options', options);
-  const checked = { ...withDefaults('', DEFAULTS, rest), faults: withDefaults('faults.', FAULT_DEFAULTS, object('faults', faults ?? {})) };
+  const { faults, chat, ...rest } = object('options', options);
+  const checked = {
+    ...withDefaults('', DEFAULTS, rest),
+    faults: withDefaults('faults.', FAULT_DEFAULTS, object('faults', faults ?? {})),
+    chat: checkChat(chat),
+  };
 
   number('port', checked.port, { whole: true, from: 0, to: 65_535 });
   number('workers', checked.workers, { whole: true, from: 1, to: 64 });
@@ -75,6 +88,21 @@ export function checkOptions(options) {
   number('faults.crashWorkers', f.crashWorkers, { whole: true, from: 0, to: 1000 });
   check('faults.poisonSha256', f.poisonSha256, isHashList(f.poisonSha256), 'an array of SHA-256 hashes in lower-case hex');
   check('faults.blame', f.blame, typeof f.blame === 'boolean', 'true or false');
+  return checked;
+}
+
+/**
+ * @param {import('./types.d.mts').ModelServerOptions['chat']} given
+ * @returns {import('./types.d.mts').CheckedChatOptions | undefined} `undefined` when there is to be no chat
+ */
+function checkChat(given = false) {
+  if (given === false) return undefined;
+  check('chat', given, given === true || (typeof given === 'object' && given !== null), 'true, false or an object');
+  const checked = withDefaults('chat.', CHAT_DEFAULTS, given === true ? {} : given);
+  number('chat.sequences', checked.sequences, { whole: true, from: 1, to: 64 });
+  number('chat.maxThreads', checked.maxThreads, { whole: true, from: 1, to: 64 });
+  number('chat.maxCompletionTokens', checked.maxCompletionTokens, { whole: true, from: 1, to: 2047 });
+  number('chat.maxQueuedChats', checked.maxQueuedChats, { whole: true, from: 0, to: Infinity });
   return checked;
 }
 

@@ -1,8 +1,11 @@
 // @ts-check
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto';
-import { setTimeout } from 'node:timers/promises';
-import { ApiError, internalError, retryAfter } from './api-error.mjs';
-import { checkModel, DIMENSIONS, MODEL_ID, readEmbeddingsRequest } from './embeddings-request.mjs';
+import { ApiError, internalError } from './api-error.mjs';
+import { ClientLeftError, setHeaders } from './call.mjs';
+import { whyNoChat } from './chat-model.mjs';
+import { complete, describeChatModel } from './chat-route.mjs';
+import { describeModel, embed } from './embeddings-route.mjs';
+import { checkModel } from './request-body.mjs';
 
 /** A body this many times too large is not even read to its end. */
 const READ_AT_MOST_TIMES = 16;
@@ -10,7 +13,7 @@ const READ_AT_MOST_TIMES = 16;
 /**
  * @typedef {import('node:http').IncomingMessage} IncomingMessage
  * @typedef {import('node:http').ServerResponse} ServerResponse
- * @typedef {import('./types.d.mts').Fault} Fault
+ * @typedef {import('./call.mjs').Call} Call
  *
  * @typedef {object} Counters
  * @property {number} requests
@@ -21,22 +24,14 @@ const READ_AT_MOST_TIMES = 16;
  * @typedef {object} App
  * @property {import('./types.d.mts').CheckedOptions} options
  * @property {import('./embeddings-request.mjs').Checks} checks
+ * @property {import('./faults.mjs').Faults} faults
  * @property {import('./rate-limiter.mjs').RateLimiter} limiter
  * @property {import('./worker-pool.mjs').WorkerPool} pool
+ * @property {import('./chat-route.mjs').Chat | undefined} chat
  * @property {Counters} counters
  * @property {import('./types.d.mts').RuntimeName} runtime
  * @property {number} loadedAt seconds since 1970
- *
- * @typedef {object} Call what one request leaves in the log
- * @property {string} requestId
- * @property {AbortSignal} signal aborts when the client leaves
- * @property {number} inputs
- * @property {number} tokens
- * @property {Fault[]} faults
  */
-
-/** The connection is gone; there is nobody to answer. */
-class ClientLeftError extends Error {}
 
 /**
  * @param {App} app
@@ -59,13 +54,15 @@ export async function answer(app, req, res) {
   try {
     const reply = await route(app, req, res, path, call);
     call.signal.throwIfAborted();
-    send(res, 200, reply);
+    if (reply !== undefined) send(res, 200, reply);
   } catch (error) {
     if (!call.signal.aborted && !(error instanceof ClientLeftError)) {
       if (!(error instanceof ApiError)) app.options.log({ type: 'internalError', requestId: call.requestId, error });
       const refusal = error instanceof ApiError ? error : internalError();
       errorCode = refusal.body.error.code ?? undefined;
-      send(res, refusal.status, refusal.body, refusal.headers);
+      // A stream that has begun can only say so in one more event.
+      if (res.headersSent) res.end(`data: ${JSON.stringify(refusal.body)}\n\n`);
+      else send(res, refusal.status, refusal.body, refusal.headers);
     } else if (!call.faults.includes('cut')) {
       app.counters.aborted.requests++;
     }
@@ -83,105 +80,32 @@ export async function answer(app, req, res) {
  * @param {ServerResponse} res
  * @param {string} path
  * @param {Call} call
- * @returns {Promise<unknown>} the JSON to answer with
+ * @returns {Promise<unknown>} the JSON to answer with; `undefined` when the answer was streamed
  */
 async function route(app, req, res, path, call) {
   const model = /^\/v1\/models\/(.+)$/.exec(path)?.[1];
-  const known = path === '/v1/embeddings' || path === '/v1/models' || model !== undefined;
-  if (!known) throw new ApiError(404, `Invalid URL (${req.method} ${path})`);
-  const allowed = path === '/v1/embeddings' ? 'POST' : 'GET';
+  const isPost = path === '/v1/embeddings' || path === '/v1/chat/completions';
+  const isKnown = isPost || path === '/v1/models' || model !== undefined;
+  if (!isKnown) throw new ApiError(404, `Invalid URL (${req.method} ${path})`);
+  const allowed = isPost ? 'POST' : 'GET';
   if (req.method !== allowed) {
     throw new ApiError(405, `Not allowed to ${req.method} on ${path}.`, { code: 'method_not_allowed', headers: { allow: allowed } });
   }
   checkKey(app.options.apiKey, req.headers.authorization);
 
-  if (path === '/v1/embeddings') {
+  if (isPost) {
     app.counters.requests++;
-    return embed(app, await readJson(req, app.options.maxBodyBytes), res, call);
+    const body = await readJson(req, app.options.maxBodyBytes);
+    if (path === '/v1/embeddings') return embed(app, body, res, call);
+    // Not a 5xx: to try again does not help.
+    if (app.chat === undefined) throw new ApiError(404, whyNoChat(), { code: 'chat_not_available' });
+    return complete(app, app.chat, body, res, call);
   }
-  const card = describeModel(app);
-  if (model === undefined) return { object: 'list', data: [card] };
-  checkModel(decode(model));
-  return card;
-}
-
-/**
- * @param {App} app
- * @param {unknown} body
- * @param {ServerResponse} res
- * @param {Call} call
- */
-async function embed(app, body, res, call) {
-  const { limiter, pool, counters } = app;
-  const { faults } = app.checks;
-  const reportLimits = () => setHeaders(res, limiter.headers(performance.now()));
-  reportLimits();
-  const { tokenLists, tokens, encodingFormat } = await readEmbeddingsRequest(body, app.checks);
-  call.signal.throwIfAborted();
-  call.inputs = tokenLists.length;
-  call.tokens = tokens;
-  const note = (/** @type {Fault} */ fault) => {
-    call.faults.push(fault);
-    faults.counts[fault]++;
-  };
-
-  const number = counters.valid++;
-  const refusal = faults.refusal(number);
-  // A request that is refused costs nothing; one that the server fails on has been charged.
-  const tooMuch = refusal?.fault === 'rate429' ? undefined : limiter.charge(tokens, performance.now());
-  reportLimits();
-  if (tooMuch) throw tooMuch;
-  if (refusal) {
-    note(refusal.fault);
-    throw refusal.error;
-  }
-  const delayMs = faults.delayMs(number);
-  if (delayMs > 0) {
-    note('slow');
-    await setTimeout(delayMs, undefined, { signal: call.signal });
-  }
-  if (pool.queued + tokenLists.length > app.options.maxQueuedTexts) {
-    const details = { type: 'server_error', code: 'overloaded', headers: retryAfter(1000) };
-    throw new ApiError(503, 'The engine is currently overloaded, please try again later.', details);
-  }
-  const onDropped = (/** @type {number} */ texts) => {
-    counters.aborted.texts += texts;
-  };
-  if (faults.cuts(number)) {
-    await pool.embed(tokenLists.slice(0, Math.ceil(tokenLists.length / 2)), call.signal, onDropped);
-    note('cut');
-    res.socket?.destroy();
-    throw new ClientLeftError();
-  }
-  const vectors = await pool.embed(tokenLists, call.signal, onDropped);
-  return {
-    object: 'list',
-    data: vectors.map((vector, index) => ({ object: 'embedding', index, embedding: encodeVector(vector, encodingFormat) })),
-    model: MODEL_ID,
-    usage: { prompt_tokens: tokens, total_tokens: tokens },
-  };
-}
-
-/**
- * @param {Float32Array} vector
- * @param {'float' | 'base64'} format base64 is of little-endian 32-bit floats
- */
-function encodeVector(vector, format) {
-  if (format === 'float') return Array.from(vector);
-  return Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength).toString('base64');
-}
-
-/** @param {App} app */
-function describeModel({ checks, loadedAt, runtime }) {
-  return {
-    id: MODEL_ID,
-    object: 'model',
-    created: loadedAt,
-    owned_by: 'sentence-transformers',
-    dimensions: DIMENSIONS,
-    max_input_tokens: checks.maxTokensPerInput,
-    runtime,
-  };
+  const cards = [describeModel(app), ...(app.chat === undefined ? [] : [describeChatModel(app.chat, app.loadedAt)])];
+  if (model === undefined) return { object: 'list', data: cards };
+  const id = decode(model);
+  checkModel(id, ...cards.map((card) => card.id));
+  return cards.find((card) => card.id === id);
 }
 
 /**
@@ -240,14 +164,6 @@ function send(res, status, body, headers = {}) {
   const text = JSON.stringify(body);
   setHeaders(res, { ...headers, 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) });
   res.writeHead(status).end(text);
-}
-
-/**
- * @param {ServerResponse} res
- * @param {Record<string, string>} headers
- */
-function setHeaders(res, headers) {
-  for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
 }
 
 /** @param {string} part of a URL */

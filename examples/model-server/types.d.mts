@@ -24,6 +24,63 @@ export interface FaultOptions {
   readonly blame?: boolean;
 }
 
+export interface ChatOptions {
+  /** Answers made at the same time, in one batch of the model. Each takes about 50 MB. @defaultValue 2 */
+  readonly sequences?: number;
+  /** Threads of the model, all sequences together. More than one pays on an idle machine only. @defaultValue 1 */
+  readonly maxThreads?: number;
+  /** Most tokens in one answer, and how many a request may have that does not say. @defaultValue 512 */
+  readonly maxCompletionTokens?: number;
+  /** Most requests waiting for a sequence; one more is answered with 503. @defaultValue 100 */
+  readonly maxQueuedChats?: number;
+  /** What makes the answers; closed with the server. @defaultValue TinyLlama, as `./chat` installs it */
+  readonly runtime?: ChatRuntime;
+}
+
+export interface ChatMessage {
+  readonly role: 'system' | 'user' | 'assistant';
+  readonly content: string;
+}
+
+export interface ChatJob {
+  /** At least 1. */
+  readonly maxTokens: number;
+  /** 0 takes the most likely token each time. */
+  readonly temperature: number;
+  readonly topP: number | undefined;
+  readonly seed: number | undefined;
+  /** Texts that end the answer and are not part of it. */
+  readonly stop: readonly string[];
+  /** Aborts when nobody waits for the answer any more. */
+  readonly signal: AbortSignal;
+  /** Called with each piece of the answer, in order. */
+  readonly onText: (text: string) => void;
+}
+
+export interface ChatAnswer {
+  /** Tokens the model made, the one that ends the answer included. */
+  readonly tokens: number;
+  /** `'length'` when `maxTokens` ended the answer. */
+  readonly finishReason: 'stop' | 'length';
+}
+
+/** What the chat route takes its answers from. */
+export interface ChatRuntime {
+  /** The model, as requests name it. */
+  readonly model: string;
+  /** Who made the model. */
+  readonly owner: string;
+  /** What runs it. */
+  readonly name: string;
+  /** Most tokens of prompt and answer together. */
+  readonly contextTokens: number;
+  /** The prompt as the model reads it, every token of it. */
+  encode(messages: readonly ChatMessage[]): readonly number[];
+  /** Makes one answer. Called for as many requests at a time as there are sequences; rejects when `signal` aborts. */
+  generate(prompt: readonly number[], job: ChatJob): Promise<ChatAnswer>;
+  close(): Promise<void>;
+}
+
 export interface ModelServerOptions {
   /** Port on 127.0.0.1; 0 takes a free one. @defaultValue 0 */
   readonly port?: number;
@@ -53,6 +110,8 @@ export interface ModelServerOptions {
   readonly modelDir?: string;
   /** Folder with the WebAssembly build of onnxruntime. @defaultValue the installed package's */
   readonly runtimeDir?: string;
+  /** Whether a chat model answers too, and how; `true` takes the defaults. It has to be installed first. @defaultValue false */
+  readonly chat?: boolean | ChatOptions;
   /** What goes wrong on purpose. @defaultValue nothing */
   readonly faults?: FaultOptions;
   /** Called once per request and per worker event; must not throw. Never sees texts or keys. @defaultValue none */
@@ -85,7 +144,7 @@ export type RuntimeName = 'onnxruntime-node' | 'onnxruntime-web (wasm)';
 
 export interface ModelServerStats {
   readonly runtime: RuntimeName;
-  /** Requests to `/v1/embeddings`, whatever became of them. */
+  /** Requests to `/v1/embeddings` and `/v1/chat/completions`, whatever became of them. */
   readonly requests: number;
   /** Answers by status, over every route. */
   readonly statuses: Readonly<Record<string, number>>;
@@ -101,6 +160,19 @@ export interface ModelServerStats {
   readonly workerRestarts: number;
   /** How often each fault was injected. */
   readonly faults: Readonly<Record<Fault, number>>;
+  /** `undefined` when the server was started without chat. */
+  readonly chat: ChatStats | undefined;
+}
+
+export interface ChatStats {
+  readonly runtime: string;
+  /** Answers that came to their end, and the tokens of those. */
+  readonly answered: { readonly texts: number; readonly promptTokens: number; readonly completionTokens: number };
+  /** Requests waiting for a sequence now. */
+  readonly queued: number;
+  /** Sequences making an answer now. */
+  readonly busySequences: number;
+  readonly sequences: number;
 }
 
 export interface ModelServer {
@@ -116,9 +188,12 @@ export interface ModelServer {
 }
 
 /** The options with every default filled in and every value checked. */
-export type CheckedOptions = Required<Omit<ModelServerOptions, 'apiKey' | 'modelDir' | 'runtimeDir' | 'faults'>> & {
+export type CheckedOptions = Required<Omit<ModelServerOptions, 'apiKey' | 'modelDir' | 'runtimeDir' | 'faults' | 'chat'>> & {
   readonly apiKey: string | undefined;
   readonly modelDir: string | undefined;
   readonly runtimeDir: string | undefined;
   readonly faults: Required<FaultOptions>;
+  readonly chat: CheckedChatOptions | undefined;
 };
+
+export type CheckedChatOptions = Required<Omit<ChatOptions, 'runtime'>> & { readonly runtime: ChatRuntime | undefined };

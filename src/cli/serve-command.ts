@@ -13,6 +13,9 @@ interface ServeFlags {
   readonly requestsPerMinute?: number;
   readonly tokensPerMinute?: number;
   readonly apiKeyEnv?: string;
+  readonly chat?: true;
+  readonly chatSequences?: number;
+  readonly chatThreads?: number;
   readonly faultSeed: number;
   readonly fault429: number;
   readonly fault5xx: number;
@@ -28,12 +31,15 @@ interface ServeFlags {
 
 export function serveCommand(): Command {
   return new Command('serve')
-    .description('start a local, OpenAI-compatible embeddings server on 127.0.0.1, answered by a real model')
+    .description('start a local, OpenAI-compatible server on 127.0.0.1, answered by a real embeddings model')
     .option('--port <n>', '0 takes a free one', wholeNumber(0), 8787)
     .option('--workers <n>', 'threads, each with its own copy of the model', wholeNumber(1), 2)
     .option('--requests-per-minute <n>', 'answer more with 429', positiveNumber)
     .option('--tokens-per-minute <n>', 'answer more with 429', positiveNumber)
     .option('--api-key-env <name>', 'environment variable with the key that requests must carry')
+    .option('--chat', 'answer chat completions too; the model is installed first, see examples/model-server/chat')
+    .option('--chat-sequences <n>', 'answers made at the same time (default: 2)', wholeNumber(1))
+    .option('--chat-threads <n>', 'threads of the chat model; more than one pays on an idle machine only (default: 1)', wholeNumber(1))
     .option('--fault-seed <n>', 'which requests the faults meet', wholeNumber(0), 1)
     .option('--fault-429 <share>', 'share of requests answered with 429', share, 0)
     .option('--fault-5xx <share>', 'share of requests answered with 500, 502 or 503', share, 0)
@@ -104,6 +110,7 @@ async function start(startModelServer: StartModelServer, flags: ServeFlags): Pro
       ...(flags.requestsPerMinute !== undefined && { requestsPerMinute: flags.requestsPerMinute }),
       ...(flags.tokensPerMinute !== undefined && { tokensPerMinute: flags.tokensPerMinute }),
       ...(flags.apiKeyEnv !== undefined && { apiKey: keyFrom(flags.apiKeyEnv) }),
+      chat: chatOptions(flags),
       faults: {
         seed: flags.faultSeed,
         rate429: flags.fault429,
@@ -128,6 +135,16 @@ async function start(startModelServer: StartModelServer, flags: ServeFlags): Pro
     }
     throw error;
   }
+}
+
+function chatOptions({ chat, chatSequences, chatThreads }: ServeFlags): false | Readonly<Record<string, number>> {
+  const options = {
+    ...(chatSequences !== undefined && { sequences: chatSequences }),
+    ...(chatThreads !== undefined && { maxThreads: chatThreads }),
+  };
+  if (chat === true) return options;
+  if (Object.keys(options).length === 0) return false;
+  throw new CliError(EXIT.usage, '`--chat-sequences` and `--chat-threads` go with `--chat`');
 }
 
 function keyFrom(name: string): string {

