@@ -27,7 +27,7 @@ export function jobOf<Q>(adapter: string, rules: JobRules<Q>, estimate: (request
   const { limiter, lane, cost } = rules;
   for (const name of ['lane', 'cost'] as const) {
     if (limiter === undefined && rules[name] !== undefined)
-      throw new FlowConfigError(adapter, name, 'absent without a `limiter`', undefined, typeof rules[name]);
+      throw new FlowConfigError(adapter, name, 'absent without a `limiter`', rules[name]);
   }
   const laneOf = typeof lane === 'function' ? lane : laneOption(adapter, lane, limiter);
   const costOf = callback(adapter, 'cost', cost) ?? ((request: Q): Cost => ({ tokens: estimate(request) }));

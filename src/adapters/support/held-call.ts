@@ -1,6 +1,7 @@
 import { Observable, Subscription } from 'rxjs';
 import type { AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
 import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
+import { inContext } from './in-context.js';
 
 /** How a call whose answer goes on after it was given comes to its end. */
 export interface Over {
@@ -29,6 +30,7 @@ export function heldCall<T>(policy: AttemptPolicy, how: PolicyCallOptions, call:
   return new Promise((resolve, reject) => {
     // What fails need not be an Error.
     const refuse: (error: unknown) => void = reject;
+    const open = inContext((context: PolicyContext) => call.open(context));
     const all = new Subscription();
     let fault: { readonly error: unknown } | undefined;
     const attempt = (context: PolicyContext): Observable<T> =>
@@ -48,7 +50,7 @@ export function heldCall<T>(policy: AttemptPolicy, how: PolicyCallOptions, call:
             all.unsubscribe();
           },
         };
-        Promise.resolve(call.open(context))
+        open(context)
           .then((answer) => {
             if (subscriber.closed) {
               call.discard(answer);

@@ -23,8 +23,17 @@ export interface McpLink<R extends McpResult, T extends McpTool> {
   onToolsChanged(listener: () => void): () => void;
 }
 
+/** What a client does with notifications that it has no handler for. */
+interface Fallback<N> {
+  (notification: N): Promise<void>;
+  /** One of ours, which nobody needs any more. */
+  isOver?: boolean;
+  /** The one that it stands in front of. */
+  next?: Fallback<N> | undefined;
+}
+
 interface Notified<N> {
-  fallbackNotificationHandler?: ((notification: N) => Promise<void>) | undefined;
+  fallbackNotificationHandler?: Fallback<N> | undefined;
 }
 
 const TOOLS_CHANGED = 'notifications/tools/list_changed';
@@ -34,15 +43,17 @@ const TOOLS_CHANGED = 'notifications/tools/list_changed';
  * heard here; one for all others is called as before.
  */
 export function listenForTools<N extends { readonly method: string }>(client: Notified<N>, listener: () => void): () => void {
-  const before = client.fallbackNotificationHandler;
-  const handler = async (notification: N): Promise<void> => {
+  const next = client.fallbackNotificationHandler;
+  const handler: Fallback<N> = async (notification) => {
     if (notification.method === TOOLS_CHANGED) listener();
-    await before?.(notification);
+    await next?.(notification);
   };
+  handler.next = next;
   client.fallbackNotificationHandler = handler;
   return () => {
-    // Somebody else may stand before it by now.
-    if (client.fallbackNotificationHandler === handler) client.fallbackNotificationHandler = before;
+    handler.isOver = true;
+    // One behind another's goes when that one does.
+    while (client.fallbackNotificationHandler?.isOver) client.fallbackNotificationHandler = client.fallbackNotificationHandler.next;
   };
 }
 

@@ -34,6 +34,25 @@ const NAME = 'toolsOf';
  * Give the runner a `concurrency` that is large enough, or calls that wait for their turn at a server take its slots.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`), as a rejection, when an option is unknown or out of range; else what `listTools` rejects with.
+ * @example
+ * ```ts
+ * import { Client, InMemoryTransport } from '@modelcontextprotocol/client';
+ * import { McpServer } from '@modelcontextprotocol/server';
+ * import { createToolRunner } from 'sluice';
+ * import { createMcpCaller, toolsOf } from 'sluice/mcp';
+ *
+ * const [here, there] = InMemoryTransport.createLinkedPair();
+ * const server = new McpServer({ name: 'clock', version: '1' });
+ * server.registerTool('time', { annotations: { readOnlyHint: true } }, () => ({ content: [{ type: 'text', text: 'noon' }] }));
+ * const client = new Client({ name: 'app', version: '1' });
+ * await Promise.all([server.connect(there), client.connect(here)]);
+ *
+ * const tools = await toolsOf(createMcpCaller(client), { prefix: 'clock_' });
+ * const runner = createToolRunner({ tools, concurrency: Infinity });
+ * const { results } = await runner.runAll([{ id: 'toolu_1', name: 'clock_time', input: {} }]);
+ * results[0]?.content; // => 'noon'
+ * await client.close();
+ * ```
  */
 export async function toolsOf<R extends McpResult>(
   caller: McpCaller<R>,

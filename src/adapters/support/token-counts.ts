@@ -6,7 +6,7 @@ const PROMPTS: readonly string[] = ['messages', 'input', 'prompt', 'system', 'in
 /** Keys of a request body that allow an answer of so many tokens. */
 const ANSWERS: readonly string[] = ['max_completion_tokens', 'max_output_tokens', 'max_tokens'];
 /** Below these are files and pictures, whose letters are no tokens. */
-const BINARY: ReadonlySet<string> = new Set(['data', 'image_url', 'file_data', 'url']);
+const BINARY: ReadonlySet<string> = new Set(['data', 'image_url', 'file_data', 'url', 'image', 'file', 'audio']);
 
 const estimate = /* @__PURE__ */ createTokenEstimator();
 

@@ -1,0 +1,10 @@
+export type { CoalesceTextOptions } from './ai-sdk/coalesce-text.js';
+export { COALESCE_TEXT_DEFAULTS, coalesceText } from './ai-sdk/coalesce-text.js';
+export type { EmbedSettledOptions } from './ai-sdk/embed-settled.js';
+export { embedSettled } from './ai-sdk/embed-settled.js';
+export type { EmbeddingModelMiddlewareOptions } from './ai-sdk/embedding-model.js';
+export { createEmbeddingModelMiddleware, EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS } from './ai-sdk/embedding-model.js';
+export type { EmbeddingRules } from './ai-sdk/embeddings.js';
+export type { LanguageModelMiddlewareOptions, LanguageModelParams } from './ai-sdk/language-model.js';
+export { createLanguageModelMiddleware } from './ai-sdk/language-model.js';
+export type { CallRules } from './support/call-rules.js';

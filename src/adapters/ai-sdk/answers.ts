@@ -1,0 +1,33 @@
+import { APICallError } from 'ai';
+import type { ResponseLike } from '../../../operators/support/types.js';
+
+interface Answer {
+  readonly response?: { readonly headers?: Readonly<Record<string, string>> };
+}
+
+interface Attempt {
+  observe(response: ResponseLike): void;
+}
+
+/** Shows the limiter what the server has answered, good or bad. */
+export async function shown<T extends Answer>(answer: PromiseLike<T>, attempt: Attempt): Promise<T> {
+  try {
+    const result = await answer;
+    attempt.observe({ status: 200, headers: result.response?.headers ?? {} });
+    return result;
+  } catch (error) {
+    if (APICallError.isInstance(error)) attempt.observe({ status: error.statusCode ?? 0, headers: error.responseHeaders ?? {} });
+    throw error;
+  }
+}
+
+/** The SDK tries again what says that it can be: an error that our attempts have dealt with says so no more. */
+export async function dealtWith<T>(call: Promise<T>): Promise<T> {
+  try {
+    return await call;
+  } catch (error) {
+    const { isRetryable } = Object(error) as Partial<APICallError>;
+    if (isRetryable === true) Reflect.defineProperty(error as object, 'isRetryable', { value: false });
+    throw error;
+  }
+}

@@ -1,0 +1,132 @@
+import type { StreamTextTransform, TextStreamPart, ToolSet } from 'ai';
+import type { MonoTypeOperatorFunction, Observer, SchedulerLike } from 'rxjs';
+import { Subject, Subscription } from 'rxjs';
+import { coalesce } from '../../../operators/coalesce.js';
+import { schedulerOption } from '../../../operators/support/alarm.js';
+import { checked, count, durationMs } from '../../../operators/support/options.js';
+
+export interface CoalesceTextOptions {
+  /** Longest a delta waits for others, in ms; 0 = to the end of the current frame, Infinity = no limit. @defaultValue 16 */
+  readonly maxWaitMs?: number;
+  /** Most characters in one merged delta; a longer one goes alone. @defaultValue 4096 */
+  readonly maxChars?: number;
+  /** Clock and timer. @defaultValue `asyncScheduler` */
+  readonly scheduler?: SchedulerLike;
+}
+
+/** What {@link coalesceText} does when an option is left out. */
+export const COALESCE_TEXT_DEFAULTS = { maxWaitMs: 16, maxChars: 4096 } as const;
+
+type Part = TextStreamPart<ToolSet>;
+type Delta = Extract<Part, { readonly type: 'text-delta' | 'reasoning-delta' | 'tool-input-delta' }>;
+
+/**
+ * An `experimental_transform` for `streamText` that merges deltas which stand next to each other, so that a user interface is told once in
+ * `maxWaitMs` and not for each token. The text stays the same, and so does the order of all parts.
+ *
+ * - **Merges** `text-delta`, `reasoning-delta` and `tool-input-delta`, each with neighbours of its kind and id. Never one with
+ *   `providerMetadata`: those belong to that one delta.
+ * - **Emits when** the first delta has waited `maxWaitMs`, when `maxChars` are reached, before any part that cannot be merged, at the end and
+ *   before an error. Other parts never wait.
+ * - **Holds at most** `maxChars` characters (or one delta that is longer), and reads on only while its own reader waits.
+ * - **On cancel** what waits is dropped and the timer is gone.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { coalesceText } from 'sluice/ai-sdk';
+ *
+ * const transform = coalesceText({ maxWaitMs: 16 })({ tools: {}, stopStream: () => undefined });
+ * const deltas = ['Hel', 'lo', ' world'].map((text) => ({ type: 'text-delta', id: 't1', text }) as const);
+ * const seen: unknown[] = [];
+ * for await (const part of ReadableStream.from(deltas).pipeThrough(transform)) seen.push(part);
+ * seen; // => [{ type: 'text-delta', id: 't1', text: 'Hello world' }]
+ * ```
+ * @see `coalesce` of `sluice/operators` for the same on an Observable of any events.
+ */
+export function coalesceText<TOOLS extends ToolSet>(options: CoalesceTextOptions = {}): StreamTextTransform<TOOLS> {
+  const { maxWaitMs, maxChars, scheduler } = checked('coalesceText', options, COALESCE_TEXT_DEFAULTS, {
+    maxWaitMs: durationMs,
+    maxChars: count,
+    scheduler: schedulerOption,
+  });
+  const merging = coalesce<TextStreamPart<TOOLS>>({
+    merge: (first, next) => joined(first as Delta, next as Delta),
+    compatible: (pending, next) => pending.type === next.type && (pending as Delta).id === (next as Delta).id,
+    passThrough: (part) => !isDelta(part) || part.providerMetadata !== undefined,
+    weigh: (part) => textOf(part as Delta).length,
+    maxWeight: maxChars,
+    maxSize: Infinity,
+    maxWaitMs,
+    scheduler,
+  });
+  return () => {
+    const { readable, writable } = new TransformStream<TextStreamPart<TOOLS>, TextStreamPart<TOOLS>>();
+    return { writable, readable: through(readable, merging) };
+  };
+}
+
+function isDelta(part: Part): part is Delta {
+  return part.type === 'text-delta' || part.type === 'reasoning-delta' || part.type === 'tool-input-delta';
+}
+
+function textOf(delta: Delta): string {
+  return delta.type === 'tool-input-delta' ? delta.delta : delta.text;
+}
+
+function joined(first: Delta, next: Delta): Delta {
+  const text = textOf(first) + textOf(next);
+  return first.type === 'tool-input-delta' ? { ...first, delta: text } : { ...first, text };
+}
+
+/** The stream behind an operator that lets what waits go before an error, which a `TransformStream` alone would drop. */
+function through<T>(stream: ReadableStream<T>, operator: MonoTypeOperatorFunction<T>): ReadableStream<T> {
+  const reader = stream.getReader();
+  const parts = new Subject<T>();
+  const input: Observer<T> = parts;
+  const output = new Subscription();
+  /** Whatever the reader has been told, the end included. */
+  let told = 0;
+  let failure: { readonly error: unknown } | undefined;
+  return new ReadableStream<T>(
+    {
+      start(controller) {
+        const merged = parts.pipe(operator).subscribe({
+          next: (part) => {
+            told++;
+            controller.enqueue(part);
+          },
+          error: (error: unknown) => {
+            failure = { error };
+          },
+          complete: () => {
+            told++;
+            controller.close();
+          },
+        });
+        output.add(merged);
+      },
+      async pull(controller) {
+        const before = told;
+        while (told === before && failure === undefined) {
+          await reader.read().then(
+            ({ done, value }) => {
+              if (done) input.complete();
+              else input.next(value);
+            },
+            (error: unknown) => {
+              input.error(error);
+            },
+          );
+        }
+        // What was let go before it is read first.
+        if (told === before) controller.error(failure?.error);
+      },
+      cancel(reason) {
+        output.unsubscribe();
+        return reader.cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

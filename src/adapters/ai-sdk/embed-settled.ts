@@ -1,0 +1,69 @@
+import { wrapEmbeddingModel } from 'ai';
+import { requiredSignal } from '../../../operators/support/abort.js';
+import { FlowConfigError } from '../../../operators/support/errors.js';
+import type { Settled } from '../../../operators/support/types.js';
+import type { EmbeddingRules, Model, Opened, Params } from './embeddings.js';
+import { opener } from './embeddings.js';
+
+export interface EmbedSettledOptions extends EmbeddingRules, Pick<Params, 'dimensions' | 'headers' | 'providerOptions'> {
+  /** A model of a provider, as `embedMany` takes it; one without `createEmbeddingModelMiddleware`, which would wait for permits again. */
+  readonly model: Parameters<typeof wrapEmbeddingModel>[0]['model'];
+  readonly values: readonly string[];
+  /** What has no vector when it aborts is rejected with its reason. */
+  readonly signal?: AbortSignal;
+}
+
+const NAME = 'embedSettled';
+
+/**
+ * Embeds any number of values, and tells of each one what became of it: a bad value costs nobody else's vector. Requests have at most
+ * as many values as the model takes (`maxEmbeddingsPerCall`); one that is refused because of some of them is taken apart until those stand
+ * alone.
+ *
+ * - **Answers** when every value has settled, in the order of the values. Never rejects because of what the model says.
+ * - **Sends** nothing for no values, and nothing more once `signal` has aborted.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+ * import { embedSettled } from 'sluice/ai-sdk';
+ *
+ * const fetch = async (_url: unknown, { body }: { body: string }) => {
+ *   const { input } = JSON.parse(body) as { input: string[] };
+ *   if (input.includes('bad')) return Response.json({ error: { message: 'refused' } }, { status: 400 });
+ *   return Response.json({ data: input.map((text) => ({ embedding: [text.length] })) });
+ * };
+ * const provider = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch: fetch as never });
+ *
+ * const settled = await embedSettled({ model: provider.embeddingModel('m'), values: ['a', 'bad', 'abc'] });
+ * settled.map((one) => (one.status === 'fulfilled' ? one.value : (one.reason as Error).message)); // => [[1], 'refused', [3]]
+ * ```
+ */
+export function embedSettled(options: EmbedSettledOptions): Promise<Settled<string, number[]>[]> {
+  const open = opener(NAME, options, ['model', 'values', 'signal', 'dimensions', 'headers', 'providerOptions']);
+  const { model, values, signal, dimensions, headers, providerOptions } = options;
+  if (typeof (Object(model) as Partial<Model>).doEmbed !== 'function')
+    throw new FlowConfigError(NAME, 'model', 'an embedding model of a provider', model);
+  if (!Array.isArray(values)) throw new FlowConfigError(NAME, 'values', 'an array', values);
+  if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
+  const params = {
+    ...(dimensions !== undefined && { dimensions }),
+    ...(headers !== undefined && { headers }),
+    ...(providerOptions !== undefined && { providerOptions }),
+  };
+  // Whatever version of the specification it is of.
+  return settleAll(open(wrapEmbeddingModel({ model, middleware: [] }), params), values, signal);
+}
+
+async function settleAll(
+  opened: Promise<Opened>,
+  values: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<Settled<string, number[]>[]> {
+  const { batcher } = await opened;
+  const settled = await batcher.loadMany(values, signal && { signal });
+  batcher.close();
+  // One that has left has lost its place.
+  return settled.map((one, index) => ({ ...one, index, id: String(index) }));
+}

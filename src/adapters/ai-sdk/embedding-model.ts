@@ -1,0 +1,89 @@
+import type { EmbeddingModelMiddleware } from 'ai';
+import { classifyError } from '../../../operators/classify-error.js';
+import { verdictOrFatal } from '../../../operators/support/ask.js';
+import { oneOf, orDefault } from '../../../operators/support/options.js';
+import { CALL_RULES_DEFAULTS } from '../support/call-rules.js';
+import { dealtWith } from './answers.js';
+import type { EmbeddingRules, Result } from './embeddings.js';
+import { opener } from './embeddings.js';
+
+export interface EmbeddingModelMiddlewareOptions extends EmbeddingRules {
+  /**
+   * What becomes of a value that the model refuses. `'throw'` fails the call with the error of that value. `'empty'` gives it an empty vector,
+   * and a warning that says which one it is; a call that fails for another reason, or whose values are all refused, fails with the error.
+   * @defaultValue 'throw'
+   */
+  readonly rejected?: 'throw' | 'empty';
+}
+
+/** What {@link createEmbeddingModelMiddleware} does when an option is left out; the rest is that of `batchMap`. */
+export const EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS = { rejected: 'throw', ...CALL_RULES_DEFAULTS } as const;
+
+const NAME = 'createEmbeddingModelMiddleware';
+
+/**
+ * A middleware for `wrapEmbeddingModel` that makes `embed` and `embedMany` keep to a limiter and survive bad values. Each request waits for
+ * a permit; what fails in a way that may pass is sent again; what is refused because of some of its values is taken apart until those stand
+ * alone, so that the error that comes out is about one value.
+ *
+ * - **Answers** as the model does, with the usage and the warnings of all requests that were needed.
+ * - **Rejects** with the model's own error, the same object. `isRetryable` on it is false then: the attempts are ours, and the SDK adds none.
+ *   With `retry: false` it is left alone. Also with the signal's reason when it aborts, or with `DeadlineError`, `AttemptTimeoutError`,
+ *   `SplitBudgetError`, `OverflowError`, `ClosedError`.
+ * - **Loses** the other vectors with `rejected: 'throw'`, because `embedMany` has no place for them: see `embedSettled`.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+ * import { embedMany, wrapEmbeddingModel } from 'ai';
+ * import { createLimiter } from 'sluice';
+ * import { createEmbeddingModelMiddleware } from 'sluice/ai-sdk';
+ *
+ * const answer = { data: [{ embedding: [0.6, 0.8] }, { embedding: [1, 0] }], usage: { prompt_tokens: 2 } };
+ * const provider = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch: async () => Response.json(answer) });
+ * const middleware = createEmbeddingModelMiddleware({ limiter: createLimiter({ concurrency: 2 }) });
+ *
+ * const model = wrapEmbeddingModel({ model: provider.embeddingModel('m'), middleware });
+ * const { embeddings } = await embedMany({ model, values: ['a', 'b'] });
+ * embeddings; // => [[0.6, 0.8], [1, 0]]
+ * ```
+ */
+export function createEmbeddingModelMiddleware(options: EmbeddingModelMiddlewareOptions = {}): EmbeddingModelMiddleware {
+  const open = opener(NAME, options, ['rejected']);
+  const rejected = oneOf(NAME, 'rejected', orDefault(options.rejected, EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS.rejected), ['throw', 'empty']);
+  const { retry, classify = classifyError } = options;
+  const isItsFault = (error: unknown): boolean =>
+    ['itemFault', 'tooLarge'].includes(verdictOrFatal(NAME, classify, error, { size: 1, attempt: 1, aborted: false }).class);
+
+  return {
+    specificationVersion: 'v4',
+    wrapEmbed: async ({ params, model }) => {
+      const { values, abortSignal } = params;
+      const { batcher, answers } = await open(model, params);
+      const refused: Result['warnings'] = [];
+      const vectorOf = async (value: string, index: number): Promise<number[]> => {
+        try {
+          return await batcher.loadAsync(value, abortSignal && { signal: abortSignal });
+        } catch (error) {
+          if (rejected === 'throw' || !isItsFault(error)) throw error;
+          refused.push({ type: 'other', message: `Value ${String(index)} of ${String(values.length)} was refused: its vector is empty.` });
+          if (refused.length > 1 && refused.length === values.length) throw error;
+          return [];
+        }
+      };
+      // The first failure is that of the call, and stops what is under way.
+      const all = Promise.all(values.map(vectorOf)).finally(() => {
+        batcher.close();
+      });
+      const embeddings = await (retry === false ? all : dealtWith(all));
+      const tokens = answers.flatMap(({ usage }) => usage?.tokens ?? []);
+      return {
+        ...answers.at(-1),
+        embeddings,
+        ...(tokens.length > 0 && { usage: { tokens: tokens.reduce((sum, some) => sum + some) } }),
+        warnings: [...answers.flatMap(({ warnings }) => warnings), ...refused],
+      };
+    },
+  };
+}

@@ -1,0 +1,77 @@
+import type { EmbeddingModelMiddleware } from 'ai';
+import { classifyError } from '../../../operators/classify-error.js';
+import { FlowBatcher } from '../../../operators/create-batcher.js';
+import type { GatedBatchOptions } from '../../../operators/support/batching/batch-options.js';
+import { engineConfig } from '../../../operators/support/batching/batch-options.js';
+import { FlowConfigError } from '../../../operators/support/errors.js';
+import { laneOption } from '../../../operators/support/limiting/limiter-option.js';
+import { callback, durationMs, known, orDefault } from '../../../operators/support/options.js';
+import { createTokenEstimator } from '../../tokenizers/estimate.js';
+import type { CallRules } from '../support/call-rules.js';
+import { CALL_RULES_DEFAULTS } from '../support/call-rules.js';
+import { shown } from './answers.js';
+
+export type Model = Parameters<NonNullable<EmbeddingModelMiddleware['wrapEmbed']>>[0]['model'];
+export type Params = Parameters<Model['doEmbed']>[0];
+export type Result = Awaited<ReturnType<Model['doEmbed']>>;
+
+/** What surrounds each request for embeddings. */
+export interface EmbeddingRules extends Omit<CallRules, 'breaker'>, Pick<GatedBatchOptions<string>, 'split'> {
+  /** Lane of the limiter. @defaultValue the last, least urgent one */
+  readonly lane?: string;
+  /** Requests at a time for one list of values. Not together with `limiter`. @defaultValue 4, and 1 for a model that supports no parallel calls */
+  readonly concurrency?: number;
+  /** Tokens of a value: what a request takes from the limiter. @defaultValue the built-in estimate with a margin of 15 % */
+  readonly countTokens?: (value: string) => number;
+}
+
+/** Rules that are options of a batcher as they are. */
+const SHARED = ['limiter', 'concurrency', 'retry', 'split', 'classify', 'onEvent', 'scheduler', 'random'] as const;
+const RULES: readonly string[] = [...SHARED, 'lane', 'countTokens', 'deadlineMs', 'attemptTimeoutMs'];
+
+export interface Opened {
+  readonly batcher: FlowBatcher<string, number[]>;
+  /** Of the requests that were answered well. */
+  readonly answers: readonly Result[];
+}
+
+/** Checks the rules. What it returns makes a batcher for one list of values: they travel together because they share their parameters. */
+export function opener(
+  name: string,
+  rules: EmbeddingRules,
+  own: readonly string[],
+): (model: Model, params: Omit<Params, 'values' | 'abortSignal'>) => Promise<Opened> {
+  known(name, rules, [...RULES, ...own]);
+  const { limiter, lane, concurrency, countTokens } = rules;
+  if (laneOption(name, lane, limiter) !== undefined && limiter === undefined)
+    throw new FlowConfigError(name, 'lane', 'absent without a `limiter`', lane);
+  const options: GatedBatchOptions<string> = {
+    ...(Object.fromEntries(SHARED.map((rule) => [rule, rules[rule] as unknown])) as Pick<EmbeddingRules, (typeof SHARED)[number]>),
+    weigh: callback(name, 'countTokens', countTokens) ?? createTokenEstimator(),
+    itemDeadlineMs: durationMs(name, 'deadlineMs', orDefault(rules.deadlineMs, Infinity)),
+    attemptTimeoutMs: orDefault(rules.attemptTimeoutMs, CALL_RULES_DEFAULTS.attemptTimeoutMs),
+    ...(lane !== undefined && { lanes: [{ name: lane }] }),
+    // All values are here already: nothing is gained by waiting, nor by refusing some.
+    window: { kind: 'natural' },
+    maxQueued: Infinity,
+    maxWeight: Infinity,
+  };
+  engineConfig(name, options, classifyError);
+
+  return async (model, params) => {
+    const answers: Result[] = [];
+    const maxSize = (await model.maxEmbeddingsPerCall) ?? Infinity;
+    const oneByOne = limiter === undefined && concurrency === undefined && !(await model.supportsParallelCalls);
+    const batcher = new FlowBatcher<string, number[]>(
+      async (values, call) => {
+        const answer = await shown(model.doEmbed({ ...params, values: [...values], abortSignal: call.signal }), call);
+        if (answer.usage) call.reconcile({ inputTokens: answer.usage.tokens });
+        answers.push(answer);
+        return answer.embeddings;
+      },
+      { ...options, maxSize, ...(oneByOne && { concurrency: 1 }) },
+      name,
+    );
+    return { batcher, answers };
+  };
+}

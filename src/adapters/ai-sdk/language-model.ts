@@ -1,0 +1,100 @@
+import type { LanguageModelMiddleware } from 'ai';
+import type { PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
+import { passLastValue } from '../../../operators/support/limiting/limiter-work.js';
+import type { Usage } from '../../../operators/support/types.js';
+import type { JobRules } from '../support/call-job.js';
+import { jobOf } from '../support/call-job.js';
+import { callPolicy } from '../support/call-rules.js';
+import { followed, heldCall } from '../support/held-call.js';
+import { inContext } from '../support/in-context.js';
+import { requestTokens } from '../support/token-counts.js';
+import { dealtWith, shown } from './answers.js';
+
+type Model = Parameters<NonNullable<LanguageModelMiddleware['wrapGenerate']>>[0]['model'];
+type ModelUsage = Awaited<ReturnType<Model['doGenerate']>>['usage'];
+
+/** One call of a model as `lane` and `cost` see it: the prompt, the settings, the tools. */
+export type LanguageModelParams = Parameters<Model['doGenerate']>[0];
+
+/** What surrounds each call of a model. */
+export type LanguageModelMiddlewareOptions = JobRules<LanguageModelParams>;
+
+const NAME = 'createLanguageModelMiddleware';
+
+/**
+ * A middleware for `wrapLanguageModel` that makes a model keep to a limiter, whatever calls it: `generateText`, `streamText`, an agent. Each
+ * attempt waits for a permit of its own, which a stream holds until it has ended, has failed or was cancelled. What fails in a way that may
+ * pass (429, 5xx, a broken connection) is sent again, after the pause the server asks for. The limiter learns from the headers, and pays the
+ * usage that the answer reports.
+ *
+ * - **Answers** as the model does.
+ * - **Rejects** with the model's own error, the same object. `isRetryable` on it is false then: the attempts are ours, and the SDK adds none,
+ *   whatever its `maxRetries`. With `retry: false` it is left alone, and each attempt of the SDK waits for its permit.
+ *   Also with the signal's reason when it aborts (what waits has sent nothing and costs nothing; what runs is aborted at the server), or with
+ *   `DeadlineError`, `AttemptTimeoutError`, `BreakerOpenError`, `OverflowError`, `ClosedError`, `CallbackError`.
+ * - **Holds** one permit for each stream that is not read: read it to its end, or cancel it.
+ * - **Does not try again** once a stream has begun; an `error` part in it goes to the reader.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+ * import { generateText, wrapLanguageModel } from 'ai';
+ * import { createLimiter } from 'sluice';
+ * import { createLanguageModelMiddleware } from 'sluice/ai-sdk';
+ *
+ * const answer = { choices: [{ message: { role: 'assistant', content: 'four' }, finish_reason: 'stop' }] };
+ * const provider = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch: async () => Response.json(answer) });
+ * const limiter = createLimiter({ concurrency: 2, tokensPerMinute: 200_000 });
+ *
+ * const model = wrapLanguageModel({ model: provider('m'), middleware: createLanguageModelMiddleware({ limiter }) });
+ * const { text } = await generateText({ model, prompt: '2 + 2?' });
+ * text; // => 'four'
+ * ```
+ */
+export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOptions = {}): LanguageModelMiddleware {
+  const policy = callPolicy(NAME, options, ['lane', 'cost']);
+  const jobFor = jobOf(NAME, options, tokensOf);
+  const how = (params: LanguageModelParams): PolicyCallOptions => {
+    const job = jobFor(params);
+    return { ...(job && { job }), ...(params.abortSignal && { signal: params.abortSignal }) };
+  };
+  const last = <T>(call: Promise<T>): Promise<T> => (options.retry === false ? call : dealtWith(call));
+
+  return {
+    specificationVersion: 'v4',
+    wrapGenerate: async ({ params, model }) => {
+      const generate = inContext(async (attempt: PolicyContext) => {
+        const result = await shown(model.doGenerate({ ...params, abortSignal: attempt.signal }), attempt);
+        attempt.reconcile(usageOf(result.usage));
+        return result;
+      });
+      const answers = policy(generate, how(params));
+      return last(new Promise((resolve, reject) => passLastValue(answers, resolve, reject)));
+    },
+    wrapStream: async ({ params, model }) =>
+      last(
+        heldCall(policy, how(params), {
+          open: (attempt) => shown(model.doStream({ ...params, abortSignal: attempt.signal }), attempt),
+          follow: (result, over, { reconcile }) => ({
+            ...result,
+            stream: followed(result.stream, over, (part) => {
+              if (part.type === 'finish') reconcile(usageOf(part.usage));
+            }),
+          }),
+          discard: ({ stream }) => void stream.cancel().catch(() => undefined),
+        }),
+      ),
+  };
+}
+
+function tokensOf({ prompt, tools, maxOutputTokens }: LanguageModelParams): number {
+  return requestTokens({ prompt, tools, max_tokens: maxOutputTokens });
+}
+
+function usageOf({ inputTokens, outputTokens }: ModelUsage): Usage {
+  return {
+    ...(inputTokens.total !== undefined && { inputTokens: inputTokens.total }),
+    ...(outputTokens.total !== undefined && { outputTokens: outputTokens.total }),
+  };
+}

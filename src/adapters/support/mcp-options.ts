@@ -1,0 +1,54 @@
+import { requiredSignal } from '../../../operators/support/abort.js';
+import { FlowConfigError } from '../../../operators/support/errors.js';
+import { laneOption } from '../../../operators/support/limiting/limiter-option.js';
+import { callback, count, countFromZero, known, orDefault, positive } from '../../../operators/support/options.js';
+import { CALL_RULES_DEFAULTS } from './call-rules.js';
+import type { McpRequest } from './mcp-link.js';
+import type { McpCallerOptions, McpCallOptions, McpTimeouts, McpTool } from './mcp-types.js';
+
+/** What `createMcpCaller` does when an option is left out; the rest is that of `policy`. */
+export const MCP_RULES = { ...CALL_RULES_DEFAULTS, readConcurrency: 8, writeConcurrency: 1, maxQueued: 1000 } as const;
+
+export const NAME = 'createMcpCaller';
+const TIMEOUTS = ['timeoutMs', 'maxTotalTimeoutMs'] as const;
+/** Options that are not rules of the calls. */
+export const OWN: readonly string[] = ['tools', 'readConcurrency', 'writeConcurrency', 'maxQueued', 'lane', ...TIMEOUTS];
+/** The longest that a timer of the platform takes, in ms. */
+const LONGEST_MS = 2 ** 31 - 1;
+
+/** The options of its own, checked. */
+export function callerOptions<T extends McpTool>(options: McpCallerOptions<T>, timeoutMs: number) {
+  const { tools, lane, limiter } = options;
+  if (tools !== undefined && !Array.isArray(tools)) throw new FlowConfigError(NAME, 'tools', 'a list of tools', tools);
+  if (lane !== undefined && limiter === undefined)
+    throw new FlowConfigError(NAME, 'lane', 'absent without a `limiter`', undefined, typeof lane);
+  return {
+    tools,
+    isShared: limiter !== undefined,
+    lane: laneOption(NAME, lane, limiter),
+    readConcurrency: count(NAME, 'readConcurrency', orDefault(options.readConcurrency, MCP_RULES.readConcurrency)),
+    writeConcurrency: count(NAME, 'writeConcurrency', orDefault(options.writeConcurrency, MCP_RULES.writeConcurrency)),
+    maxQueued: countFromZero(NAME, 'maxQueued', orDefault(options.maxQueued, MCP_RULES.maxQueued)),
+    timeouts: timeouts(options, { timeoutMs, maxTotalTimeoutMs: Infinity }),
+  };
+}
+
+/** What the client is to be told about a call, apart from its signal. */
+export function requestOf(how: McpCallOptions, defaults: Required<McpTimeouts>): Omit<McpRequest, 'signal'> {
+  known(NAME, how, ['signal', 'onProgress', ...TIMEOUTS], 'call options');
+  if (how.signal !== undefined) requiredSignal(NAME, 'signal', how.signal);
+  const { timeoutMs, maxTotalTimeoutMs } = timeouts(how, defaults);
+  return {
+    timeout: Math.min(timeoutMs, LONGEST_MS),
+    ...(maxTotalTimeoutMs !== Infinity && { maxTotalTimeout: maxTotalTimeoutMs }),
+    resetTimeoutOnProgress: true,
+    onprogress: callback(NAME, 'onProgress', how.onProgress) ?? (() => undefined),
+  };
+}
+
+function timeouts(given: McpTimeouts, defaults: Required<McpTimeouts>): Required<McpTimeouts> {
+  return {
+    timeoutMs: positive(NAME, 'timeoutMs', orDefault(given.timeoutMs, defaults.timeoutMs)),
+    maxTotalTimeoutMs: positive(NAME, 'maxTotalTimeoutMs', orDefault(given.maxTotalTimeoutMs, defaults.maxTotalTimeoutMs)),
+  };
+}

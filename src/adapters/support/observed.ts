@@ -1,0 +1,22 @@
+import type { ResponseLike } from '../../../operators/support/types.js';
+
+/** What the clients of OpenAI and Anthropic answer at once: the answer to come, and the response it will be read from. */
+export interface Sent<T> extends PromiseLike<T> {
+  asResponse(): PromiseLike<ResponseLike>;
+}
+
+interface Observer {
+  observe(response: ResponseLike): void;
+}
+
+/** The answer, whose response is shown before it is read; one that is an error of the client, too. */
+export async function observed<T>(sent: Sent<T>, context: Observer): Promise<T> {
+  try {
+    context.observe(await sent.asResponse());
+  } catch (error) {
+    const { status, headers } = Object(error) as Partial<ResponseLike>;
+    if (status !== undefined && headers !== undefined) context.observe({ status, headers });
+    throw error;
+  }
+  return sent;
+}

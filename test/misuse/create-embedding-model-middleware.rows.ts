@@ -1,0 +1,15 @@
+import { createEmbeddingModelMiddleware } from '../../src/adapters/ai-sdk.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+import { EMBEDDING_RULES, embeddingRows } from './embedding-rules.js';
+import { nested } from './gated-options.js';
+
+export const rows: MisuseTable = {
+  operator: 'createEmbeddingModelMiddleware',
+  create: (options) => createEmbeddingModelMiddleware(nested(options) as never),
+  rows: [
+    ...embeddingRows,
+    ...badly('rejected', "one of 'throw', 'empty'", 'skip', NaN, 0, -1, null, true, {}),
+    ...badly('breaker', `absent (known options: ${EMBEDDING_RULES}, rejected)`, {}),
+  ],
+};

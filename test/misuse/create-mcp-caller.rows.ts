@@ -1,0 +1,45 @@
+import { Client } from '@modelcontextprotocol/client';
+import { createLimiter } from '../../operators/create-limiter.js';
+import { createMcpCaller } from '../../src/adapters/mcp.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+import { CALL_RULES, callRuleRows } from './call-rules.js';
+import { nested } from './gated-options.js';
+
+const client = (): Client => new Client({ name: 'test', version: '1' });
+const limiter = createLimiter({ lanes: [{ name: 'P0' }, { name: 'P1' }] });
+const own = 'tools, readConcurrency, writeConcurrency, maxQueued, lane, timeoutMs, maxTotalTimeoutMs';
+const call = (options: unknown): unknown => createMcpCaller(client()).callTool({ name: 'look' }, options as never);
+
+export const rows: MisuseTable = {
+  operator: 'createMcpCaller',
+  create: (options) => createMcpCaller(client(), nested(options) as never),
+  calls: {
+    'callTool.name': (value) => createMcpCaller(client()).callTool({ name: value }),
+    'callTool.call options': call,
+    'McpCallOptions.signal': (value) => call({ signal: value }),
+    'McpCallOptions.onProgress': (value) => call({ onProgress: value }),
+    'McpCallOptions.timeoutMs': (value) => call({ timeoutMs: value }),
+    'McpCallOptions.maxTotalTimeoutMs': (value) => call({ maxTotalTimeoutMs: value }),
+    'McpCallOptions.timeout': (value) => call({ timeout: value }),
+  },
+  rows: [
+    ...callRuleRows,
+    ...badly('tools', 'a list of tools', null, {}, 'look', 5),
+    ...badly('readConcurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '8', null),
+    ...badly('writeConcurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '1', null),
+    ...badly('maxQueued', 'a whole number >= 0 or Infinity', -1, 1.5, NaN, '4', null),
+    ...badly('timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
+    ...badly('maxTotalTimeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
+    ...badly('lane', 'a non-empty string', '', 5, null, {}).map((row) => ({ ...row, besides: { limiter } })),
+    ...badly('lane', 'a lane the limiter has (P0,P1)', 'P7').map((row) => ({ ...row, besides: { limiter } })),
+    ...badly('timeout', `absent (known options: ${CALL_RULES}, ${own})`, 5),
+    ...badly('callTool.name', 'a non-empty string', '', 5, null, undefined, {}),
+    ...badly('callTool.call options', 'an object', null, 5, 'P0'),
+    ...badly('McpCallOptions.signal', 'an AbortSignal', null, 5, {}, new AbortController()),
+    ...badly('McpCallOptions.onProgress', 'a function', null, 5, {}),
+    ...badly('McpCallOptions.timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
+    ...badly('McpCallOptions.maxTotalTimeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
+    ...badly('McpCallOptions.timeout', 'absent (known options: signal, onProgress, timeoutMs, maxTotalTimeoutMs)', 5),
+  ],
+};

@@ -1,0 +1,30 @@
+import { createLimiter } from '../../operators/create-limiter.js';
+import { createToolMiddleware } from '../../src/adapters/langchain-agents.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+import { nested } from './gated-options.js';
+
+const COUNT = 'a whole number >= 1 or Infinity';
+const POSITIVE = 'a number > 0 or Infinity';
+const limiter = createLimiter({ lanes: [{ name: 'P0' }, { name: 'P1' }] });
+const withLimiter = { besides: { limiter } };
+
+export const rows: MisuseTable = {
+  operator: 'createToolMiddleware',
+  create: (options) => createToolMiddleware(nested(options) as never),
+  rows: [
+    ...badly('limiter', 'a limiter made by createLimiter', {}, 4, null, 'shared'),
+    ...badly('concurrency', COUNT, 0, -1, 1.5, NaN, '4', null, {}),
+    ...badly('concurrency', 'absent when a `limiter` is given', 4).map((row) => ({ ...row, ...withLimiter })),
+    ...badly('toolConcurrency', COUNT, 0, -1, 1.5, NaN, '4', null),
+    ...badly('toolConcurrency.search', COUNT, 0, -1, 1.5, NaN, '4', null, undefined, {}),
+    ...badly('timeoutMs', POSITIVE, 0, -1, NaN, '4', null),
+    ...badly('timeoutMs.search', POSITIVE, 0, -1, NaN, '4', null, undefined, {}),
+    ...badly('lane', 'a non-empty string', '', 5, null, {}).map((row) => ({ ...row, ...withLimiter })),
+    ...badly('lane', 'a lane the limiter has (P0,P1)', 'P7').map((row) => ({ ...row, ...withLimiter })),
+    ...badly('errors', "one of 'tell', 'throw'", 'settle', '', 0, null, true, {}),
+    ...badly('onEvent', 'a function', console, 'log', null),
+    ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
+    ...badly('retry', 'absent (known options: limiter, onEvent, scheduler, concurrency, toolConcurrency, lane, timeoutMs, errors)', {}),
+  ],
+};

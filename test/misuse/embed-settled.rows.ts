@@ -1,0 +1,22 @@
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { embedSettled } from '../../src/adapters/ai-sdk.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+import { EMBEDDING_RULES, embeddingRows } from './embedding-rules.js';
+import { nested } from './gated-options.js';
+
+const OWN = 'model, values, signal, dimensions, headers, providerOptions';
+const model = createOpenAICompatible({ name: 'local', baseURL: 'http://127.0.0.1:9/v1' }).embeddingModel('m');
+
+export const rows: MisuseTable = {
+  operator: 'embedSettled',
+  create: (options: unknown) =>
+    embedSettled((Object(options) === options ? { model, values: [], ...Object(nested(options)) } : options) as never),
+  rows: [
+    ...embeddingRows,
+    ...badly('model', 'an embedding model of a provider', undefined, null, 'text-embedding-3-small', 5, {}, () => model),
+    ...badly('values', 'an array', undefined, null, 'text', 5, {}, new Set(['a'])),
+    ...badly('signal', 'an AbortSignal', NaN, 0, 'text', null, {}, new AbortController()),
+    ...badly('abortSignal', `absent (known options: ${EMBEDDING_RULES}, ${OWN})`, new AbortController().signal),
+  ],
+};

@@ -1,0 +1,21 @@
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { MisuseRow } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+import { callRuleRows } from './call-rules.js';
+import { gatedRows } from './gated-options.js';
+
+/** As an error lists them. */
+export const EMBEDDING_RULES =
+  'limiter, concurrency, retry, split, classify, onEvent, scheduler, random, lane, countTokens, deadlineMs, attemptTimeoutMs';
+
+const lanes = createLimiter({ lanes: [{ name: 'a' }, { name: 'b' }] });
+
+/** Bad values of what both ways to embed through the AI SDK share. Dotted names are for `nested`. */
+export const embeddingRows: readonly MisuseRow[] = [
+  ...callRuleRows.filter(({ option }) => option !== 'breaker'),
+  ...gatedRows.filter(({ option }) => /^(concurrency|split)\b/.test(option)),
+  ...badly('lane', 'a non-empty string', NaN, 0, '', null, {}, () => 'a'),
+  ...badly('lane', 'absent without a `limiter`', 'a'),
+  { option: 'lane', value: 'other', expected: 'a lane the limiter has (a,b)', besides: { limiter: lanes } },
+  ...badly('countTokens', 'a function', NaN, 0, 'tokens', null, {}),
+];

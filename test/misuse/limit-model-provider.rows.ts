@@ -1,0 +1,20 @@
+import { OpenAIProvider } from '@openai/agents';
+import { limitModelProvider } from '../../src/adapters/openai-agents.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+import { CALL_RULES, callRuleRows } from './call-rules.js';
+import { nested } from './gated-options.js';
+
+const provider = new OpenAIProvider({ apiKey: 'none' });
+
+export const rows: MisuseTable = {
+  operator: 'limitModelProvider',
+  create: (options) => limitModelProvider(provider, nested(options) as never),
+  calls: { provider: (value) => limitModelProvider(value) },
+  rows: [
+    ...callRuleRows,
+    ...badly('provider', 'a model provider of @openai/agents', undefined, null, 5, 'openai', {}, OpenAIProvider),
+    ...badly('lane', 'absent without a `limiter`', 'P0'),
+    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost)`, 2),
+  ],
+};
