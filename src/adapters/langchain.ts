@@ -1,0 +1,124 @@
+import { Embeddings } from '@langchain/core/embeddings';
+import { firstValueFrom, forkJoin } from 'rxjs';
+import type { LoadOptions } from '../../operators/create-batcher.js';
+import { FlowBatcher } from '../../operators/create-batcher.js';
+import type { Drained, DrainOptions, Handle, Settled } from '../../operators/support/types.js';
+import type { FlowEmbeddingsOptions } from './langchain/embeddings-options.js';
+import { NAME, partsOf } from './langchain/embeddings-options.js';
+
+export type { FlowEmbeddingsOptions } from './langchain/embeddings-options.js';
+export { FLOW_EMBEDDINGS_DEFAULTS } from './langchain/embeddings-options.js';
+export type { InnerOptions } from './langchain/inner-embeddings.js';
+
+/** Numbers of one moment. */
+export interface FlowEmbeddingsSnapshot {
+  /** Texts that were accepted and are not on their way. */
+  readonly queued: number;
+  /** Calls under way. */
+  readonly executing: number;
+}
+
+/**
+ * LangChain embeddings whose calls are shared by everybody who uses them: a vector store that indexes, an agent that asks. Documents under way
+ * at the same time travel together, held to a count, to tokens and to a limiter.
+ *
+ * - **Settles** every text once, with its vector or with an error that is its own: a text that the provider refuses is found by dividing its
+ *   batch, and only its caller hears of it. Equal texts under way are sent once.
+ * - **Sends** `embedQuery` from the first, most urgent lane, `embedDocuments` from the last one.
+ * - **Errors when** the provider refuses the text (with the error as LangChain gives it, the same object), its signal aborts (with the signal's
+ *   reason), the queue is full (`OverflowError`), a deadline passes (`DeadlineError`), or after `drain` and `close` (`ClosedError`).
+ * - **Holds at most** `maxQueued` texts that wait.
+ * - **On abort** a waiting text leaves. A call is given up when all its texts have left; its connection is closed when `embeddings` is a
+ *   function that was given the `fetch`. LangChain's own interface has no signal to pass on.
+ *
+ * Some models make another vector of a question than of a document with the same words, so questions go through `embedQuery`, one to a request.
+ * Where that makes no difference (OpenAI's), `queries: 'together'` lets them travel with the documents.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { FakeEmbeddings } from '@langchain/core/utils/testing';
+ * import { FlowEmbeddings } from 'sluice/langchain';
+ *
+ * const embeddings = new FlowEmbeddings({ embeddings: new FakeEmbeddings(), maxSize: 100 });
+ * const [question, documents] = await Promise.all([embeddings.embedQuery('why?'), embeddings.embedDocuments(['because', 'so'])]);
+ * question; // => [0.1, 0.2, 0.3, 0.4]
+ * documents.length; // => 2
+ * ```
+ */
+export class FlowEmbeddings extends Embeddings implements Handle {
+  readonly #documents: FlowBatcher<string, number[]>;
+  readonly #queries: FlowBatcher<string, number[]>;
+  /** The two, or the one that is both. */
+  readonly #batchers: ReadonlySet<FlowBatcher<string, number[]>>;
+  readonly #urgentLane: string;
+  #drained: Promise<Drained> | undefined;
+
+  constructor(options: FlowEmbeddingsOptions) {
+    super({});
+    const { inner, batches, maxSize, urgentLane, areQueriesAlone } = partsOf(options);
+    this.#urgentLane = urgentLane;
+    this.#documents = new FlowBatcher((texts, context) => inner.of(context).embedDocuments([...texts]), { ...batches, maxSize }, NAME);
+    this.#queries = areQueriesAlone
+      ? new FlowBatcher(async ([text], context) => [await inner.of(context).embedQuery(text as string)], { ...batches, maxSize: 1 }, NAME)
+      : this.#documents;
+    this.#batchers = new Set([this.#documents, this.#queries]);
+  }
+
+  /**
+   * The vectors of all texts, in their order. Rejects with the first error of one of them; what the others still wait for is then left.
+   *
+   * @throws FlowConfigError for options nobody knows, `LaneUnknownError` for a lane nobody declared
+   */
+  async embedDocuments(texts: string[], options?: LoadOptions): Promise<number[][]> {
+    return firstValueFrom(forkJoin(texts.map((text) => this.#documents.load(text, options))), { defaultValue: [] });
+  }
+
+  /** The vector of one text, from the most urgent lane unless `options` says another. */
+  async embedQuery(text: string, options?: LoadOptions): Promise<number[]> {
+    return this.#queries.loadAsync(text, { lane: this.#urgentLane, ...options });
+  }
+
+  /** What became of each text, in their order: a vector, or the error that is its own. Never rejects for a text. */
+  async embedSettled(texts: readonly string[], options?: LoadOptions): Promise<Settled<string, number[]>[]> {
+    const settled = await this.#documents.loadMany(texts, options);
+    return settled.map((result, index) => ({ ...result, index, id: String(index) }));
+  }
+
+  /** Sends what waits as soon as permits allow, whatever the window. */
+  flush(): void {
+    for (const batcher of this.#batchers) batcher.flush();
+  }
+
+  snapshot(): FlowEmbeddingsSnapshot {
+    const all = [...this.#batchers].map((batcher) => batcher.snapshot());
+    return { queued: sum(all.map(({ queued }) => queued)), executing: sum(all.map(({ executing }) => executing)) };
+  }
+
+  drain(options?: DrainOptions): Promise<Drained> {
+    const ends = Promise.all([...this.#batchers].map((batcher) => batcher.drain(options)));
+    this.#drained ??= ends.then((all) => ({
+      done: sum(all.map(({ done }) => done)),
+      aborted: sum(all.map(({ aborted }) => aborted)),
+      dropped: sum(all.map(({ dropped }) => dropped)),
+    }));
+    return this.#drained;
+  }
+
+  close(): void {
+    for (const batcher of this.#batchers) batcher.close();
+  }
+
+  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
+    for (const batcher of this.#batchers) batcher.shutdownOn(signal, options);
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.drain();
+  }
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((a, b) => a + b, 0);
+}

@@ -1,0 +1,75 @@
+import type { EmbeddingsInterface } from '@langchain/core/embeddings';
+import { AsyncCaller } from '@langchain/core/utils/async_caller';
+import { ask } from '../../../operators/support/ask.js';
+import { FlowConfigError } from '../../../operators/support/errors.js';
+import { orDefault, required } from '../../../operators/support/options.js';
+import type { CallContext } from '../../../operators/support/types.js';
+import { UsageReader } from '../support/token-counts.js';
+
+type Fetch = typeof globalThis.fetch;
+
+export interface InnerOptions {
+  /**
+   * What makes the vectors, or what makes that around a `fetch`: then the server hears when nobody waits for a call any more, and the `limiter`
+   * of what each call has really cost. Its own retries and its own limit of calls at a time are turned off.
+   */
+  readonly embeddings: EmbeddingsInterface | ((fetch: Fetch) => EmbeddingsInterface);
+  /** What sends the requests; for `embeddings` that are made around a `fetch`. @defaultValue the global `fetch` */
+  readonly fetch?: Fetch;
+}
+
+/** The embeddings behind others. */
+export interface Inner {
+  /** The most texts they send in one request; undefined when they do not say. */
+  readonly batchSize: number | undefined;
+  /** Those for one call. */
+  of(context: CallContext): EmbeddingsInterface;
+}
+
+/** Makes each call once and at once: waiting and trying again are done here. */
+const ONCE = /* @__PURE__ */ new AsyncCaller({ maxRetries: 0, onFailedAttempt: () => undefined });
+
+const globalFetch: Fetch = (input, init) => globalThis.fetch(input, init);
+
+/** @throws FlowConfigError when the embeddings are none */
+export function innerEmbeddings(operator: string, { embeddings, fetch }: InnerOptions): Inner {
+  const isMade = typeof embeddings === 'function';
+  const base = required(operator, 'fetch', orDefault(fetch, globalFetch));
+  if (fetch !== undefined && !isMade) throw new FlowConfigError(operator, 'fetch', 'absent unless `embeddings` is a function', fetch);
+  const around = (its: Fetch): EmbeddingsInterface => checked(operator, isMade ? ask(operator, 'embeddings', embeddings, its) : embeddings);
+  const { batchSize } = around(base) as { readonly batchSize?: unknown };
+  return {
+    batchSize: typeof batchSize === 'number' ? batchSize : undefined,
+    of: (context) => around(fetchOf(base, context)),
+  };
+}
+
+/** The same, but they repeat nothing themselves. */
+function checked(operator: string, inner: EmbeddingsInterface): EmbeddingsInterface {
+  const given = Object(inner) as Readonly<Record<string, unknown>>;
+  if (!['embedDocuments', 'embedQuery'].every((method) => typeof given[method] === 'function'))
+    throw new FlowConfigError(operator, 'embeddings', 'LangChain embeddings, or a function that makes some', inner);
+  if ('caller' in inner) inner.caller = ONCE;
+  return inner;
+}
+
+/** A `fetch` for one call: it ends with the call, and tells the limiter what the server says. */
+function fetchOf(base: Fetch, context: CallContext): Fetch {
+  return async (input, init) => {
+    const own = init?.signal ?? (input instanceof Request ? input.signal : undefined);
+    const response = await base(input, { ...init, signal: own ? AbortSignal.any([context.signal, own]) : context.signal });
+    context.observe(response);
+    if (response.body === null) return response;
+    const reader = new UsageReader();
+    const watch = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+      transform: (bytes, body) => {
+        reader.read(bytes);
+        body.enqueue(bytes);
+      },
+      flush: () => {
+        if (reader.usage) context.reconcile(reader.usage);
+      },
+    });
+    return new Response(response.body.pipeThrough(watch), response);
+  };
+}

@@ -1,0 +1,76 @@
+import type { UsageMetadata } from '@langchain/core/messages';
+import type { ModelRequest } from 'langchain';
+import { createMiddleware } from 'langchain';
+import type { JobRules } from '../support/call-job.js';
+import { jobOf } from '../support/call-job.js';
+import { callPolicy } from '../support/call-rules.js';
+import { inContext } from '../support/in-context.js';
+import { requestTokens } from '../support/token-counts.js';
+import type { Middleware } from './agent-calls.js';
+import { answerOf, underSignal } from './agent-calls.js';
+
+/** What surrounds each call of an agent's model. */
+export type ModelMiddlewareOptions = JobRules<ModelRequest>;
+
+const NAME = 'createModelMiddleware';
+
+/**
+ * Middleware for `createAgent` whose model calls keep to a limiter. Each attempt waits for a permit, which it holds until the answer is here.
+ * What fails in a way that may pass (429, 5xx, a broken connection) is sent again, after the pause the provider asks for. The limiter pays
+ * what the answer says it has cost.
+ *
+ * - **Answers** with the model's message.
+ * - **Rejects** with the model's own error when there are no more attempts. LangChain puts what comes out of a middleware in a
+ *   `MiddlewareError` of the same name and message; its `cause` is the error itself, the same object. Else with `DeadlineError`,
+ *   `AttemptTimeoutError`, `BreakerOpenError`, `OverflowError`, `ClosedError`.
+ * - **On abort** of the run's signal what waits leaves, has sent nothing and costs nothing; what runs is aborted at the provider.
+ * - **Retries** of the model are turned off, with the call option `maxRetries: 0`, which OpenAI's heed. Make other models with `maxRetries: 0`.
+ *
+ * Put it last in `middleware`, so that others which make a call anew (retry, fallback) wait for a permit each time.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { AIMessage, createAgent, fakeModel } from 'langchain';
+ * import { createLimiter } from 'sluice';
+ * import { createModelMiddleware } from 'sluice/langchain/agents';
+ *
+ * const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600 });
+ * const model = fakeModel().respond(new AIMessage('4'));
+ * const agent = createAgent({ model, tools: [], middleware: [createModelMiddleware({ limiter })] });
+ * const { messages } = await agent.invoke({ messages: [{ role: 'user', content: '2 + 2?' }] });
+ * messages.at(-1)?.text; // => '4'
+ * ```
+ */
+export function createModelMiddleware(options: ModelMiddlewareOptions = {}): Middleware {
+  const policy = callPolicy(NAME, options, ['lane', 'cost']);
+  const jobFor = jobOf(NAME, options, tokensOf);
+  return createMiddleware({
+    name: 'SluiceModel',
+    wrapModelCall: (request, handler) => {
+      const job = jobFor(request);
+      const { signal } = request.runtime;
+      const call = inContext(async (model: ModelRequest['model']) => handler({ ...request, model }));
+      return answerOf(
+        policy(
+          async (attempt) => {
+            const message = await call(underSignal(request.model, attempt.signal, { maxRetries: 0 }));
+            const { usage_metadata: usage } = Object(message) as { readonly usage_metadata?: UsageMetadata };
+            if (usage) attempt.reconcile({ inputTokens: usage.input_tokens, outputTokens: usage.output_tokens });
+            return message;
+          },
+          { ...(job && { job }), ...(signal && { signal }) },
+        ),
+      );
+    },
+  });
+}
+
+function tokensOf({ messages, systemMessage, tools, model }: ModelRequest): number {
+  return requestTokens({
+    messages: messages.map(({ content }) => content),
+    system: systemMessage.content,
+    tools: tools.map(({ name, description }) => ({ name, description })),
+    max_tokens: (model as { readonly maxTokens?: unknown }).maxTokens,
+  });
+}

@@ -1,0 +1,134 @@
+import { createMiddleware, MiddlewareError, ToolInvocationError, ToolMessage } from 'langchain';
+import { createLimiter } from '../../../operators/create-limiter.js';
+import type { AttemptPolicy } from '../../../operators/policy.js';
+import { schedulerOption } from '../../../operators/support/alarm.js';
+import { limiterOption } from '../../../operators/support/limiting/limiter-option.js';
+import { count, known, oneOf, orDefault, positive } from '../../../operators/support/options.js';
+import { TOOL_RUNNER_DEFAULTS } from '../../pipelines/tools/runner-options.js';
+import { jobOf } from '../support/call-job.js';
+import type { CallRules } from '../support/call-rules.js';
+import { callPolicy } from '../support/call-rules.js';
+import { inContext } from '../support/in-context.js';
+import type { Middleware } from './agent-calls.js';
+import { answerOf, underSignal } from './agent-calls.js';
+
+/** One limit for each tool, or limits by name; a tool that is not named has none. */
+export type PerTool = number | Readonly<Record<string, number>>;
+
+/** What surrounds each tool call of an agent. */
+export interface ToolMiddlewareOptions extends Pick<CallRules, 'limiter' | 'onEvent' | 'scheduler'> {
+  /** Calls at a time, of all tools and all runs of the agent. Not together with `limiter`. @defaultValue 5 */
+  readonly concurrency?: number;
+  /** Calls at a time of each tool. @defaultValue Infinity: what `concurrency` or the `limiter` says about all of them */
+  readonly toolConcurrency?: PerTool;
+  /** Lane of the `limiter`, or how to tell it from the name of the tool. @defaultValue the last, least urgent one */
+  readonly lane?: string | ((tool: string) => string);
+  /** Longest call, in ms from its permit; its signal aborts. @defaultValue 30000 */
+  readonly timeoutMs?: PerTool;
+  /** Whether a call that fails is told to the model, as an agent without middleware does it, or ends the run. @defaultValue 'tell' */
+  readonly errors?: 'tell' | 'throw';
+}
+
+/** What {@link createToolMiddleware} does when an option is left out. */
+export const TOOL_MIDDLEWARE_DEFAULTS = {
+  concurrency: TOOL_RUNNER_DEFAULTS.concurrency,
+  toolConcurrency: Infinity,
+  timeoutMs: TOOL_RUNNER_DEFAULTS.timeoutMs,
+  errors: 'tell',
+} as const;
+
+const NAME = 'createToolMiddleware';
+
+/**
+ * Middleware for `createAgent` whose tool calls wait for each other: so many at a time of all tools, and so many of each. An agent by itself
+ * starts all calls that a model asks for at once.
+ *
+ * - **Answers** as the tool does. A call that fails, or takes longer than `timeoutMs`, is told to the model as a message of status `error`; with
+ *   `errors: 'throw'` its error ends the run. What LangChain's own signals mean (an interrupt, arguments of the wrong shape) goes on.
+ * - **On abort** of the run's signal what waits leaves and is never started; the signal of what runs aborts.
+ * - **Holds at most** 1000 calls that wait, or what `limiter` says.
+ * - **Never** calls a tool twice: it may have had its effect.
+ *
+ * All agents that are given the same middleware share its limits. A tool that runs an agent needs other ones: else it can wait for itself.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { AIMessage, createAgent, fakeModel, tool } from 'langchain';
+ * import { createToolMiddleware } from 'sluice/langchain/agents';
+ *
+ * const search = tool(({ word }: { word: string }) => `about ${word}`, { name: 'search', schema: { type: 'object' } });
+ * const calls = ['otters', 'rivers'].map((word) => ({ name: 'search', args: { word }, id: word }));
+ * const model = fakeModel().respondWithTools(calls).respond(new AIMessage('done'));
+ * const middleware = [createToolMiddleware({ concurrency: 8, toolConcurrency: { search: 1 }, timeoutMs: 10_000 })];
+ * const { messages } = await createAgent({ model, tools: [search], middleware }).invoke({ messages: 'Look it up' });
+ * messages.slice(2, 4).map(({ text }) => text); // => ['about otters', 'about rivers']
+ * ```
+ */
+export function createToolMiddleware(options: ToolMiddlewareOptions = {}): Middleware {
+  known(NAME, options, ['limiter', 'onEvent', 'scheduler', 'concurrency', 'toolConcurrency', 'lane', 'timeoutMs', 'errors']);
+  const d = TOOL_MIDDLEWARE_DEFAULTS;
+  const { concurrency, toolConcurrency, lane, timeoutMs, errors, limiter, ...rules } = options;
+  const tells = oneOf(NAME, 'errors', orDefault(errors, d.errors), ['tell', 'throw']) === 'tell';
+  const slotsOf = perTool('toolConcurrency', orDefault(toolConcurrency, d.toolConcurrency), d.toolConcurrency, count);
+  const timeoutOf = perTool('timeoutMs', orDefault(timeoutMs, d.timeoutMs), d.timeoutMs, positive);
+  const jobFor = jobOf(NAME, { ...(limiter && { limiter }), ...(lane !== undefined && { lane }) }, (_tool: string) => 0);
+  const all =
+    limiterOption(NAME, limiter, concurrency) ??
+    createLimiter({
+      concurrency: count(NAME, 'concurrency', orDefault(concurrency, d.concurrency)),
+      scheduler: schedulerOption(NAME, 'scheduler', options.scheduler),
+    });
+  const policyOf = (tool: string): AttemptPolicy => {
+    const slots = slotsOf(tool);
+    const own = slots === Infinity ? all : all.child({ concurrency: slots });
+    return callPolicy(NAME, { ...rules, limiter: own, retry: false, attemptTimeoutMs: timeoutOf(tool) }, []);
+  };
+  // Only to look at the options: what is wrong with them is no matter of the first call.
+  policyOf('');
+  const policies = new Map<string, AttemptPolicy>();
+
+  return createMiddleware({
+    name: 'SluiceTools',
+    wrapToolCall: async (request, handler) => {
+      const { toolCall, tool, runtime } = request;
+      // A model can think up any number of names; those of no tool share one lane.
+      const name = tool === undefined ? '' : toolCall.name;
+      const policy = policies.get(name) ?? policyOf(name);
+      policies.set(name, policy);
+      const { signal } = runtime;
+      const job = jobFor(name);
+      const call = inContext(async (own: typeof tool) => handler({ ...request, tool: own }));
+      const calls = policy(({ signal: until }) => call(tool && underSignal(tool, until)), {
+        ...(job && { job }),
+        ...(signal && { signal }),
+      });
+      return answerOf(calls).catch((error: unknown) => {
+        if (!tells || signal?.aborted || isForLangChain(error)) throw error;
+        return new ToolMessage({ content: String(error), tool_call_id: toolCall.id ?? '', name: toolCall.name, status: 'error' });
+      });
+    },
+  });
+}
+
+/** The limit of a tool by its name. */
+function perTool(
+  option: string,
+  limits: PerTool,
+  others: number,
+  check: (operator: string, option: string, value: unknown) => number,
+): (tool: string) => number {
+  if (typeof limits !== 'object' || (limits as unknown) === null) {
+    const same = check(NAME, option, limits);
+    return () => same;
+  }
+  for (const [tool, limit] of Object.entries(limits)) check(NAME, `${option}.${tool}`, limit);
+  return (tool) => (Object.hasOwn(limits, tool) ? (limits[tool] as number) : others);
+}
+
+/** An interrupt, which waits for a human, and arguments the tool cannot take: the agent itself knows what to do about them. */
+function isForLangChain(error: unknown): boolean {
+  const { is_bubble_up, cause } = Object(error) as { readonly is_bubble_up?: unknown; readonly cause?: unknown };
+  if (MiddlewareError.isInstance(error)) return isForLangChain(cause);
+  return is_bubble_up === true || ToolInvocationError.isInstance(error);
+}

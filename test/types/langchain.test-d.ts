@@ -1,0 +1,61 @@
+import type { Embeddings, EmbeddingsInterface } from '@langchain/core/embeddings';
+import { OpenAIEmbeddings } from '@langchain/openai';
+import { createAgent, fakeModel, tool } from 'langchain';
+import { describe, expectTypeOf, it } from 'vitest';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { Drained, Handle, Settled } from '../../operators/support/types.js';
+import type { FlowEmbeddingsOptions } from '../../src/adapters/langchain.js';
+import { FlowEmbeddings } from '../../src/adapters/langchain.js';
+import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/langchain-agents.js';
+
+describe('FlowEmbeddings', () => {
+  const inner = new OpenAIEmbeddings({ apiKey: 'k' });
+
+  it('is what LangChain takes for embeddings, and a handle', () => {
+    const embeddings = new FlowEmbeddings({ embeddings: inner });
+    expectTypeOf(embeddings).toExtend<Embeddings>();
+    expectTypeOf(embeddings).toExtend<EmbeddingsInterface>();
+    expectTypeOf(embeddings).toExtend<Handle>();
+    expectTypeOf(embeddings.embedDocuments(['a'])).toEqualTypeOf<Promise<number[][]>>();
+    expectTypeOf(embeddings.embedQuery('a', { lane: 'P1', deadlineMs: 5 })).toEqualTypeOf<Promise<number[]>>();
+    expectTypeOf(embeddings.embedSettled(['a'])).toEqualTypeOf<Promise<Settled<string, number[]>[]>>();
+    expectTypeOf(embeddings.drain()).toEqualTypeOf<Promise<Drained>>();
+  });
+
+  it('takes embeddings, or what makes some around a fetch', () => {
+    expectTypeOf<{ embeddings: OpenAIEmbeddings }>().toExtend<FlowEmbeddingsOptions>();
+    new FlowEmbeddings({ embeddings: (fetch) => new OpenAIEmbeddings({ configuration: { fetch } }), queries: 'alone' });
+    // @ts-expect-error -- no embeddings
+    new FlowEmbeddings({});
+    // @ts-expect-error -- not a word it knows
+    new FlowEmbeddings({ embeddings: inner, queries: 'apart' });
+    // @ts-expect-error -- an option of LangChain's own
+    new FlowEmbeddings({ embeddings: inner, maxRetries: 2 });
+    // @ts-expect-error -- not an option of one call
+    new FlowEmbeddings({ embeddings: inner }).embedQuery('a', { maxSize: 5 }).catch(() => undefined);
+  });
+});
+
+describe('the middleware', () => {
+  it('is what an agent takes, and changes nothing about its types', async () => {
+    const limiter = createLimiter({ concurrency: 2 });
+    const search = tool(() => 'found', { name: 'search', schema: { type: 'object' } });
+    const middleware = [
+      createModelMiddleware({ limiter, lane: ({ messages }) => (messages.length > 9 ? 'P1' : 'P0'), cost: () => ({ tokens: 5 }) }),
+      createToolMiddleware({ toolConcurrency: { search: 2 }, timeoutMs: 500, lane: (name) => name }),
+    ] as const;
+    const agent = createAgent({ model: fakeModel(), tools: [search], middleware });
+    const { messages } = await agent.invoke({ messages: 'hello' });
+    const plain = await createAgent({ model: fakeModel(), tools: [search] }).invoke({ messages: 'hello' });
+    expectTypeOf(messages).toEqualTypeOf(plain.messages);
+  });
+
+  it('knows its options', () => {
+    // @ts-expect-error -- tools are never called twice
+    void createToolMiddleware({ retry: { maxAttempts: 2 } });
+    // @ts-expect-error -- a limit is a number
+    void createToolMiddleware({ toolConcurrency: { search: '2' } });
+    // @ts-expect-error -- not an option of a model
+    void createModelMiddleware({ toolConcurrency: 2 });
+  });
+});
