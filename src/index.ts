@@ -8,7 +8,15 @@ export { createMetrics, METRICS_DEFAULTS } from './metrics/create-metrics.js';
 export type { FlowMetrics, FlowTotals } from './metrics/flow-stats.js';
 export type { Gauges, LimiterGauges, Observed } from './metrics/gauges.js';
 export type { Distribution } from './metrics/histogram.js';
-export type { Embedder, EmbedderOptions, EmbedderSnapshot, EmbedOptions } from './pipelines/create-embedder.js';
+export type {
+  ClientEmbedderOptions,
+  EmbedCall,
+  Embedder,
+  EmbedderOptions,
+  EmbedderRules,
+  EmbedderSnapshot,
+  EmbedOptions,
+} from './pipelines/create-embedder.js';
 export { createEmbedder, EMBEDDER_DEFAULTS } from './pipelines/create-embedder.js';
 export type {
   ChatCallerOptions,

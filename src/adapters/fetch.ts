@@ -1,16 +1,9 @@
-import { orDefault, required } from '../../operators/support/options.js';
-import type { HttpRequest, HttpRules } from './support/http-call.js';
-import { httpCaller, jsonIn } from './support/http-call.js';
+import type { FetchOptions } from './support/limited-fetch.js';
+import { limitedFetch } from './support/limited-fetch.js';
 
 export type { CallRules } from './support/call-rules.js';
 export type { HttpRequest, HttpRules } from './support/http-call.js';
-
-export interface FetchOptions extends HttpRules {
-  /** What sends the requests. @defaultValue the global `fetch` */
-  readonly fetch?: typeof fetch;
-}
-
-const NAME = 'createFetch';
+export type { FetchOptions } from './support/limited-fetch.js';
 
 /**
  * A `fetch` that keeps to a limiter, for any client that takes one. Each attempt waits for a permit, which it holds until its body has ended,
@@ -42,27 +35,5 @@ const NAME = 'createFetch';
  * ```
  */
 export function createFetch(options: FetchOptions = {}): typeof fetch {
-  const call = httpCaller(NAME, options, ['fetch']);
-  const base: typeof fetch = required(
-    NAME,
-    'fetch',
-    orDefault(options.fetch, (input, init) => globalThis.fetch(input, init)),
-  );
-
-  return async (input, init = {}) => {
-    const request = input instanceof Request ? input : undefined;
-    const body = init.body ?? (request?.body ? await request.clone().text() : undefined);
-    const described: HttpRequest = {
-      url: request?.url ?? (input as string | URL).toString(),
-      method: init.method ?? request?.method ?? 'GET',
-      headers: new Headers(init.headers ?? request?.headers),
-      json: jsonIn(body),
-    };
-    return call({
-      ...described,
-      signal: init.signal ?? request?.signal,
-      isRepeatable: !(body instanceof ReadableStream || Symbol.asyncIterator in Object(body)),
-      send: (signal) => base(request?.clone() ?? input, { ...init, signal }),
-    });
-  };
+  return limitedFetch('createFetch', options, (input, init) => globalThis.fetch(input, init));
 }

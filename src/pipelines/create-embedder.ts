@@ -3,61 +3,23 @@ import type { Batcher, LoadOptions } from '../../operators/create-batcher.js';
 import { FlowBatcher } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { GatedBatchOptions } from '../../operators/support/batching/batch-options.js';
 import { FlowConfigError, isFlowError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
 import { safeSink } from '../../operators/support/events.js';
 import { LaneTable } from '../../operators/support/lanes.js';
-import { callback, count, flag, known, orDefault, positive } from '../../operators/support/options.js';
+import { callback, count, orDefault, positive } from '../../operators/support/options.js';
 import type { PullSource } from '../../operators/support/pull.js';
 import { checkPullSource, openPull } from '../../operators/support/pull.js';
 import type { Drained, DrainOptions, Handle, LaneOptions, Settled } from '../../operators/support/types.js';
 import type { FlowTotals } from '../metrics/flow-stats.js';
 import { FlowStats } from '../metrics/flow-stats.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
-import { requestEmbeddings } from './embeddings-api.js';
-import type { EndpointOptions } from './endpoint.js';
-import { endpointOf } from './endpoint.js';
+import type { ClientEmbedderOptions, EmbedderOptions } from './embedder-options.js';
+import { batchOptions, EMBEDDER_DEFAULTS, NAME } from './embedder-options.js';
+import { embedderWork } from './embedder-work.js';
 
-type Shared =
-  | 'maxSize'
-  | 'limiter'
-  | 'window'
-  | 'maxQueued'
-  | 'overflow'
-  | 'lanes'
-  | 'classify'
-  | 'retry'
-  | 'split'
-  | 'attemptTimeoutMs'
-  | 'itemDeadlineMs'
-  | 'onEvent'
-  | 'scheduler'
-  | 'random';
-
-export interface EmbedderOptions extends EndpointOptions, Pick<GatedBatchOptions<string>, Shared> {
-  /** Length of the vectors, for models that can shorten them. @defaultValue the model's own */
-  readonly dimensions?: number;
-  /** Most tokens in one call, as `countTokens` counts. @defaultValue 250000 */
-  readonly maxTokens?: number;
-  /** Most tokens in one text; a longer one is rejected unsent. @defaultValue 8191 */
-  readonly maxTokensPerText?: number;
-  /** @defaultValue the built-in estimate with a margin of 15 % */
-  readonly countTokens?: (text: string) => number;
-  /** Calls at a time. Not together with `limiter`. @defaultValue 4 */
-  readonly concurrency?: number;
-  /** Not together with `limiter`. @defaultValue Infinity */
-  readonly requestsPerMinute?: number;
-  /** Not together with `limiter`. @defaultValue Infinity */
-  readonly tokensPerMinute?: number;
-  /** Seconds of both rates that the provider lets be spent at once. Not together with `limiter`. @defaultValue that of `createLimiter`: 2 */
-  readonly burstSeconds?: number;
-  /**
-   * Whether a request that the provider refuses as invalid (400, 413, 422) costs no tokens there. Then they can be spent again at once.
-   * @defaultValue false
-   */
-  readonly refusalsAreFree?: boolean;
-}
+export type { ClientEmbedderOptions, EmbedCall, EmbedderOptions, EmbedderRules } from './embedder-options.js';
+export { EMBEDDER_DEFAULTS } from './embedder-options.js';
 
 /** How an item is to travel. */
 export type EmbedOptions = LoadOptions;
@@ -87,59 +49,15 @@ export interface Embedder extends Handle {
   readonly events: Observable<FlowEvent>;
 }
 
-export const EMBEDDER_DEFAULTS = {
-  maxSize: 2048,
-  maxTokens: 250_000,
-  maxTokensPerText: 8191,
-  concurrency: 4,
-  maxQueued: 10_000,
-  refusalsAreFree: false,
-  window: { kind: 'graded', maxMs: 50 },
-  // A question must not wait for a thousand background texts to be embedded beside it.
-  lanes: [{ name: 'P0', maxWaitMs: 0, piggyback: false }, { name: 'P1', maxWaitMs: 20 }, { name: 'P2' }] as readonly LaneOptions[],
-} as const;
-
-/** What tells of the texts: it comes to its end when they have. */
-const NAME = 'createEmbedder';
-const OPTIONS: readonly string[] = [
-  'baseUrl',
-  'model',
-  'apiKey',
-  'headers',
-  'dimensions',
-  'maxTokens',
-  'maxTokensPerText',
-  'countTokens',
-  'concurrency',
-  'requestsPerMinute',
-  'tokensPerMinute',
-  'burstSeconds',
-  'refusalsAreFree',
-  'fetch',
-  'maxSize',
-  'limiter',
-  'window',
-  'maxQueued',
-  'overflow',
-  'lanes',
-  'classify',
-  'retry',
-  'split',
-  'attemptTimeoutMs',
-  'itemDeadlineMs',
-  'onEvent',
-  'scheduler',
-  'random',
-];
-
 /**
- * Texts in, vectors out, over any OpenAI-compatible `/embeddings`: batches held to count and tokens, one limiter, lanes P0
+ * Texts in, vectors out, over any client or an OpenAI-compatible `/embeddings`: batches held to count and tokens, one limiter, lanes P0
  * (somebody waits), P1 and P2 (background), equal texts under way sent once, a refused text isolated from its batch.
  *
  * - **Settles** every accepted text once, with its vector or with the error that is its own.
  * - **Holds at most** `maxQueued` texts; `embedFrom` reads no further ahead than a few batches.
  * - **Errors when** a text is empty (`FLOW_CONFIG_INVALID`), too long (`FLOW_ITEM_TOO_HEAVY`), refused by the provider
- *   (`ProviderError`, with `status`, `code` and `param`), or the embedder is closed (`FLOW_CLOSED`).
+ *   (`ProviderError`, with `status`, `code` and `param`, or the error of the client, as the same object), when the answer has another number of
+ *   vectors (`FLOW_BATCH_SHAPE`), or the embedder is closed (`FLOW_CLOSED`).
  * - **Completes when**, for `embedFrom`, its input has ended and every text has settled. Once the embedder takes nothing new, the next text
  *   is refused and no more are read.
  * - **On unsubscribe** a waiting text leaves; a call is aborted when all its texts have left.
@@ -154,9 +72,15 @@ const OPTIONS: readonly string[] = [
  * const vector = await embedder.embedAsync('hello', { lane: 'P0' });
  * vector.length; // => 2
  * ```
+ * @example A client of your own.
+ * ```ts
+ * import { createEmbedder } from 'sluice';
+ *
+ * const embedder = createEmbedder({ call: async (texts) => texts.map((text) => [text.length, 1]) });
+ * [...(await embedder.embedAsync('hello'))]; // => [5, 1]
+ * ```
  */
-export function createEmbedder(options: EmbedderOptions): Embedder {
-  known(NAME, options, OPTIONS);
+export function createEmbedder(options: EmbedderOptions | ClientEmbedderOptions): Embedder {
   return new BatchingEmbedder(options);
 }
 
@@ -168,14 +92,10 @@ class BatchingEmbedder implements Embedder {
   readonly #ownLimiter: Limiter | undefined;
   readonly #ahead: number;
 
-  constructor(options: EmbedderOptions) {
+  constructor(options: EmbedderOptions | ClientEmbedderOptions) {
     const d = EMBEDDER_DEFAULTS;
-    const { dimensions, limiter } = options;
-    const endpoint = {
-      ...endpointOf(NAME, '/embeddings', options),
-      dimensions: dimensions === undefined ? undefined : count(NAME, 'dimensions', dimensions),
-      refusalsAreFree: flag(NAME, 'refusalsAreFree', orDefault(options.refusalsAreFree, d.refusalsAreFree)),
-    };
+    const work = embedderWork(options);
+    const { limiter } = options;
     const maxSize = count(NAME, 'maxSize', orDefault(options.maxSize, d.maxSize));
     const maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, d.maxQueued));
     const concurrency = count(NAME, 'concurrency', orDefault(options.concurrency, d.concurrency));
@@ -209,36 +129,19 @@ class BatchingEmbedder implements Embedder {
     const gate: Limiter = limiter ?? (this.#ownLimiter as Limiter);
     const slots = gate.concurrency === Infinity ? d.concurrency : gate.concurrency;
     this.#ahead = Math.min(maxQueued, 2 * maxSize * slots);
-    const {
-      baseUrl: _b,
-      model: _m,
-      apiKey: _a,
-      headers: _h,
-      dimensions: _d,
-      maxTokens,
-      maxTokensPerText,
-      countTokens,
-      concurrency: _c,
-      requestsPerMinute: _r,
-      tokensPerMinute: _t,
-      burstSeconds: _bs,
-      refusalsAreFree: _ra,
-      fetch: _f,
-      ...shared
-    } = options;
     this.#batcher = new FlowBatcher<string, Float32Array>(
-      (texts, context) => requestEmbeddings(endpoint, texts, context),
+      work,
       {
         window: d.window,
-        ...shared,
+        ...batchOptions(options),
         maxSize,
         maxQueued,
         lanes,
         limiter: gate,
         onEvent,
-        weigh: callback(NAME, 'countTokens', countTokens) ?? createTokenEstimator(),
-        maxWeight: positive(NAME, 'maxTokens', orDefault(maxTokens, d.maxTokens)),
-        hardMaxWeight: positive(NAME, 'maxTokensPerText', orDefault(maxTokensPerText, d.maxTokensPerText)),
+        weigh: callback(NAME, 'countTokens', options.countTokens) ?? createTokenEstimator(),
+        maxWeight: positive(NAME, 'maxTokens', orDefault(options.maxTokens, d.maxTokens)),
+        hardMaxWeight: positive(NAME, 'maxTokensPerText', orDefault(options.maxTokensPerText, d.maxTokensPerText)),
         dedupe: (text) => text,
       },
       NAME,

@@ -1,16 +1,10 @@
 import type { CallContext } from '../../operators/support/types.js';
 import type { Endpoint } from './endpoint.js';
 import { post } from './endpoint.js';
-import { ProviderError } from './provider-error.js';
 
 export interface EmbeddingsEndpoint extends Endpoint {
   readonly dimensions: number | undefined;
-  /** Whether a request that is refused as invalid costs no tokens. */
-  readonly refusalsAreFree: boolean;
 }
-
-/** What a provider answers to a request it does not work on. */
-const REFUSALS: readonly (number | undefined)[] = [400, 413, 422];
 
 /** One POST to an OpenAI-compatible `/embeddings`: vectors in the order of the texts. */
 export async function requestEmbeddings(
@@ -20,12 +14,13 @@ export async function requestEmbeddings(
 ): Promise<Float32Array[]> {
   const { model, dimensions } = endpoint;
   const body = { model, input: texts, encoding_format: 'base64', ...(dimensions !== undefined && { dimensions }) };
-  const response = await post(endpoint, body, context).catch((error: unknown) => {
-    const isFree = endpoint.refusalsAreFree && error instanceof ProviderError && REFUSALS.includes(error.status);
-    if (isFree) context.reconcile({ inputTokens: 0 });
-    throw error;
-  });
-  const { data, usage } = (await response.json()) as { data?: unknown; usage?: { total_tokens?: unknown; prompt_tokens?: unknown } };
+  const response = await post(endpoint, body, context);
+  return embeddingsIn(await response.json(), context);
+}
+
+/** What the answer of an OpenAI-compatible `/embeddings` says: vectors in the order of the texts, and what they have cost. */
+export function embeddingsIn(answer: unknown, context: Pick<CallContext, 'reconcile'>): Float32Array[] {
+  const { data, usage } = answer as { data?: unknown; usage?: { total_tokens?: unknown; prompt_tokens?: unknown } };
   const tokens = usage?.total_tokens ?? usage?.prompt_tokens;
   if (typeof tokens === 'number') context.reconcile({ inputTokens: tokens });
   return inOrder(data);

@@ -1,10 +1,16 @@
-import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
+import { firstValueFrom, lastValueFrom, NEVER, Observable, of, take, throwError, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { isFlowError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
 import type { Settled } from '../../operators/support/types.js';
-import { createEmbedder, type Embedder, type EmbedderOptions } from '../../src/pipelines/create-embedder.js';
+import {
+  type ClientEmbedderOptions,
+  createEmbedder,
+  type EmbedCall,
+  type Embedder,
+  type EmbedderOptions,
+} from '../../src/pipelines/create-embedder.js';
 import { ProviderError } from '../../src/pipelines/provider-error.js';
 import { type FakeProvider, type FakeProviderOptions, startFakeProvider } from '../support/fake-provider.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
@@ -275,6 +281,136 @@ describe('createEmbedder', () => {
       'createEmbedder: expected `burstSeconds` to be absent when a `limiter` is given',
     );
     expect(() => createEmbedder({ ...options, batchSize: 2 } as never)).toThrow('createEmbedder: expected `batchSize` to be absent');
+  });
+});
+
+describe('a client of your own', () => {
+  expectNoUnhandledRejections();
+
+  const over = (call: EmbedCall, options: Partial<ClientEmbedderOptions> = {}): Embedder => {
+    const made = createEmbedder({ call, retry: { initialMs: 1 }, ...options });
+    open.push(() => {
+      made.close();
+    });
+    return made;
+  };
+  const lengths: EmbedCall = (input) => of(input.map((text) => [text.length, 0.5]));
+
+  it.each<[string, EmbedCall]>([
+    ['an Observable', lengths],
+    ['a promise', (input) => Promise.resolve(input.map((text) => Float32Array.of(text.length, 0.5)))],
+    [
+      'an Observable, its last value',
+      (input) =>
+        of(
+          [],
+          [[9]],
+          input.map((text) => Float64Array.of(text.length, 0.5)),
+        ),
+    ],
+  ])('answers %s', async (_name, call) => {
+    const made = over(call, { maxSize: 2 });
+    const results = await all(made, ['a', 'bb', 'ccc']);
+    expect(results.map((result) => result.status === 'fulfilled' && result.value)).toEqual(
+      [1, 2, 3].map((length) => Float32Array.of(length, 0.5)),
+    );
+    expect(made.snapshot()).toMatchObject({ fulfilled: 3, calls: 2 });
+  });
+
+  it('is told what a call needs to know, and tells what it has cost', async () => {
+    const limiter = createLimiter({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60, learn: false });
+    const made = over(
+      (input, context) => {
+        expect([context.signal.aborted, context.attempt, context.lane]).toEqual([false, 1, 'default']);
+        context.reconcile({ inputTokens: 3 });
+        return lengths(input, context);
+      },
+      { limiter, lanes: [{ name: 'default' }], countTokens: () => 50 },
+    );
+    await made.embedAsync('a');
+    expect(Math.round(limiter.snapshot().tokens)).toBe(97);
+    limiter.close();
+  });
+
+  it.each<[string, unknown]>([
+    ['too few vectors', [[1]]],
+    ['too many vectors', [[1], [2], [3]]],
+    ['no list', { data: [[1], [2]] }],
+    ['nothing', undefined],
+    ['something that is no vector', [[1], null]],
+    ['texts', ['1', '2']],
+  ])('fails the batch on an answer with %s, and shifts nothing', async (_name, answer) => {
+    for (const input of [of(answer), Promise.resolve(answer)]) {
+      const results = await all(
+        over(() => input as never),
+        ['a', 'b'],
+      );
+      expect(results.map((result) => result.status === 'rejected' && isFlowError(result.reason, 'FLOW_BATCH_SHAPE'))).toEqual([true, true]);
+    }
+  });
+
+  it('hands out the errors of the client, and cuts out the text that is at fault', async () => {
+    const refusal = Object.assign(new Error('refused'), { status: 400 });
+    const call: EmbedCall = (input, context) => (input.includes('bad') ? throwError(() => refusal) : lengths(input, context));
+    const results = await all(over(call), ['a', 'b', 'bad', 'c']);
+    expect(results.map((result) => (result.status === 'rejected' ? result.reason : 'ok'))).toEqual(['ok', 'ok', refusal, 'ok']);
+  });
+
+  it('that throws at once is tried again like one that fails later', async () => {
+    let calls = 0;
+    const made = over((input, context) => {
+      if (++calls < 3) throw Object.assign(new Error('busy'), { status: 503 });
+      return lengths(input, context);
+    });
+    expect(await made.embedAsync('abc')).toEqual(Float32Array.of(3, 0.5));
+    expect(calls).toBe(3);
+  });
+
+  it('is left when the last text of a call is given up', async () => {
+    let signal: AbortSignal | undefined;
+    let left = 0;
+    const made = over(
+      (_input, context) =>
+        new Observable(() => {
+          signal = context.signal;
+          return () => left++;
+        }),
+    );
+    const leaving = made.embed('a').subscribe();
+    await expect.poll(() => signal).toBeDefined();
+    leaving.unsubscribe();
+    expect([signal?.aborted, left]).toEqual([true, 1]);
+  });
+
+  it('that answers a promise keeps its permit until that is settled', async () => {
+    let answer: (vectors: number[][]) => void = () => undefined;
+    const limiter = createLimiter({ concurrency: 1 });
+    const made = over(() => new Promise<number[][]>((resolve) => (answer = resolve)), { limiter, lanes: [{ name: 'default' }] });
+    const leaving = made.embed('a').subscribe();
+    await expect.poll(() => limiter.executing).toBe(1);
+    leaving.unsubscribe();
+    expect(limiter.executing).toBe(1);
+    answer([[1]]);
+    await expect.poll(() => limiter.executing).toBe(0);
+  });
+
+  it.each([
+    ['an Observable', (error: Error) => throwError(() => error)],
+    ['a promise', (error: Error) => Promise.reject(error)],
+  ])('pays nothing for a refusal when that is free: %s', async (_name, failed) => {
+    const limiter = createLimiter({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60 });
+    const options = { limiter, countTokens: () => 10, refusalsAreFree: true, retry: false, lanes: [{ name: 'default' }] } as const;
+    const refusal = (statusCode: number) => Object.assign(new Error('refused'), { statusCode });
+    await expect(over(() => failed(refusal(422)), options).embedAsync('a')).rejects.toThrow('refused');
+    expect(Math.round(limiter.snapshot().tokens)).toBe(100);
+    await expect(over(() => failed(refusal(401)), options).embedAsync('a')).rejects.toThrow('refused');
+    expect(Math.round(limiter.snapshot().tokens)).toBe(90);
+    limiter.close();
+  });
+
+  it.each(['baseUrl', 'model', 'apiKey', 'headers', 'fetch', 'dimensions'])('is not together with `%s`, which is not shown', (option) => {
+    const refused = () => createEmbedder({ call: () => NEVER, [option]: 'a secret' });
+    expect(refused).toThrow(`createEmbedder: expected \`${option}\` to be absent when a \`call\` is given, got a string`);
   });
 });
 

@@ -72,6 +72,8 @@ export async function runExample(example: Example): Promise<Check[]> {
       sourcefile: example.where,
     },
     bundle: true,
+    // Some packages still `require` the modules of Node.
+    banner: { js: `import { createRequire } from 'node:module'; const require = createRequire(${JSON.stringify(ROOT)});` },
     write: false,
     format: 'esm',
     platform: 'node',

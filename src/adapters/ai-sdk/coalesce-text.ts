@@ -108,7 +108,8 @@ function through<T>(stream: ReadableStream<T>, operator: MonoTypeOperatorFunctio
       },
       async pull(controller) {
         const before = told;
-        while (told === before && failure === undefined) {
+        // A source that was cancelled answers each read at once, for ever.
+        while (told === before && failure === undefined && !output.closed) {
           await reader.read().then(
             ({ done, value }) => {
               if (done) input.complete();
@@ -120,7 +121,7 @@ function through<T>(stream: ReadableStream<T>, operator: MonoTypeOperatorFunctio
           );
         }
         // What was let go before it is read first.
-        if (told === before) controller.error(failure?.error);
+        if (told === before && failure !== undefined) controller.error(failure.error);
       },
       cancel(reason) {
         output.unsubscribe();

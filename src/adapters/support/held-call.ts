@@ -11,6 +11,8 @@ export interface Over {
   failed(error: unknown): unknown;
   /** Its reader has had enough. */
   left(): void;
+  /** Told when it was us who ended it, or what `failed` was given: the answer may know nothing of our signal. */
+  onFault(listener: (error: unknown) => void): void;
 }
 
 /** A call whose answer is a stream, or has one. */
@@ -33,6 +35,7 @@ export function heldCall<T>(policy: AttemptPolicy, how: PolicyCallOptions, call:
     const open = inContext((context: PolicyContext) => call.open(context));
     const all = new Subscription();
     let fault: { readonly error: unknown } | undefined;
+    let faulty: ((error: unknown) => void) | undefined;
     const attempt = (context: PolicyContext): Observable<T> =>
       new Observable((subscriber) => {
         let isGiven = false;
@@ -48,6 +51,9 @@ export function heldCall<T>(policy: AttemptPolicy, how: PolicyCallOptions, call:
           },
           left: () => {
             all.unsubscribe();
+          },
+          onFault: (listener) => {
+            faulty = listener;
           },
         };
         open(context)
@@ -71,6 +77,7 @@ export function heldCall<T>(policy: AttemptPolicy, how: PolicyCallOptions, call:
         error: (error: unknown) => {
           fault = { error };
           refuse(error);
+          faulty?.(error);
         },
       }),
     );
@@ -80,11 +87,20 @@ export function heldCall<T>(policy: AttemptPolicy, how: PolicyCallOptions, call:
 /** The same stream, read as slowly as its reader reads; `look` sees each chunk. */
 export function followed<C>(stream: ReadableStream<C>, over: Over, look?: (chunk: C) => void): ReadableStream<C> {
   const reader = stream.getReader();
+  let isLeft = false;
   return new ReadableStream<C>(
     {
+      start(controller) {
+        over.onFault((error) => {
+          controller.error(error);
+          reader.cancel(error).catch(() => undefined);
+        });
+      },
       async pull(controller) {
         try {
           const { done, value } = await reader.read();
+          // The read that was under way when the reader left ends as if the stream had.
+          if (isLeft) return;
           if (done) {
             over.ended();
             controller.close();
@@ -96,12 +112,12 @@ export function followed<C>(stream: ReadableStream<C>, over: Over, look?: (chunk
           controller.error(over.failed(error));
         }
       },
-      async cancel(reason) {
-        try {
-          await reader.cancel(reason);
-        } finally {
-          over.left();
-        }
+      cancel(reason) {
+        isLeft = true;
+        const cancelled = reader.cancel(reason);
+        // Not only when that is done: it may never be.
+        over.left();
+        return cancelled;
       },
     },
     { highWaterMark: 0 },

@@ -30,7 +30,7 @@ export async function* heldEach<C>(policy: AttemptPolicy, how: PolicyCallOptions
       return { values: iterator, first: await iterator.next(), attempt: context };
     },
     follow: (begun, end) => ({ ...begun, over: end }),
-    discard: (begun) => void begun.values.return?.(),
+    discard: (begun) => void begun.values.return?.().catch(() => undefined),
   });
   let isLeft = true;
   try {

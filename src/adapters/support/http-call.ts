@@ -1,11 +1,7 @@
-import { ask } from '../../../operators/support/ask.js';
-import { FlowConfigError } from '../../../operators/support/errors.js';
-import { laneOption } from '../../../operators/support/limiting/limiter-option.js';
-import type { Cost } from '../../../operators/support/limiting/limiter-types.js';
-import { callback } from '../../../operators/support/options.js';
 import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
 import { refusalOf } from '../../pipelines/provider-error.js';
-import type { CallRules } from './call-rules.js';
+import type { JobRules } from './call-job.js';
+import { jobOf } from './call-job.js';
 import { callPolicy } from './call-rules.js';
 import type { Over } from './held-call.js';
 import { followed, heldCall } from './held-call.js';
@@ -21,15 +17,7 @@ export interface HttpRequest {
 }
 
 /** What surrounds each HTTP request. */
-export interface HttpRules extends CallRules {
-  /** Lane of the limiter, or how to tell it from the request. @defaultValue the last, least urgent one */
-  readonly lane?: string | ((request: HttpRequest) => string);
-  /**
-   * What a request takes from the limiter. @defaultValue one request, and the tokens of its prompts (estimated, 15 % more to be safe)
-   * with those of the longest answer it allows
-   */
-  readonly cost?: (request: HttpRequest) => Cost;
-}
+export type HttpRules = JobRules<HttpRequest>;
 
 /** One request to be sent, as often as it takes. */
 export interface Sending extends HttpRequest {
@@ -50,20 +38,11 @@ const NO_RETRY = 'x-should-retry';
 export function httpCaller(adapter: string, options: HttpRules, others: readonly string[] = []): (request: Sending) => Promise<Response> {
   const names = ['lane', 'cost', ...others];
   const policies = { repeated: callPolicy(adapter, options, names), once: callPolicy(adapter, { ...options, retry: false }, names) };
-  const { limiter, lane, cost, retry } = options;
-  for (const name of ['lane', 'cost'] as const) {
-    if (limiter === undefined && options[name] !== undefined)
-      throw new FlowConfigError(adapter, name, 'absent without a `limiter`', options[name]);
-  }
-  const laneOf = typeof lane === 'function' ? lane : laneOption(adapter, lane, limiter);
-  const costOf = callback(adapter, 'cost', cost) ?? estimated;
+  const jobFor = jobOf<HttpRequest>(adapter, options, ({ json }) => requestTokens(json));
 
   return async (request) => {
     const refusals = new Map<unknown, Response>();
-    const job = limiter && {
-      ...(laneOf !== undefined && { lane: typeof laneOf === 'function' ? ask(adapter, 'lane', laneOf, request) : laneOf }),
-      cost: ask(adapter, 'cost', costOf, request),
-    };
+    const job = jobFor(request);
     const policy = request.isRepeatable ? policies.repeated : policies.once;
     try {
       return await heldCall<Response>(
@@ -74,22 +53,27 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
             const response = await request.send(signal);
             observe(response);
             if (response.status < 400) return response;
-            const text = await response.text();
-            const error = refusalOf(response, text);
-            refusals.set(error, withBody(response, text));
+            const body = await response.arrayBuffer();
+            const error = refusalOf(response, new TextDecoder().decode(body));
+            refusals.set(error, withBody(response, body));
             throw error;
           },
           follow: followBody,
-          discard: (response) => void response.body?.cancel(),
+          discard: (response) => void response.body?.cancel().catch(() => undefined),
         },
       );
     } catch (error) {
       const refusal = refusals.get(error);
       if (refusal === undefined) throw error;
-      if (retry !== false) refusal.headers.set(NO_RETRY, 'false');
+      if (options.retry !== false) refusal.headers.set(NO_RETRY, 'false');
       return refusal;
     }
   };
+}
+
+/** Whether a body can be sent more than once: what is a stream cannot. */
+export function isRepeatable(body: unknown): boolean {
+  return !(body instanceof ReadableStream || Symbol.asyncIterator in (Object(body) as object));
 }
 
 /** What is in a body that is JSON text. */
@@ -102,13 +86,10 @@ export function jsonIn(body: unknown): unknown {
   }
 }
 
-function estimated({ json }: HttpRequest): Cost {
-  return { tokens: requestTokens(json) };
-}
-
 /** The response, whose permit is held until its body is over, and paid for as the body says. */
 function followBody(response: Response, over: Over, { reconcile }: PolicyContext): Response {
-  if (response.body === null) {
+  // Not every platform has bodies that are streams.
+  if (!response.body) {
     over.ended();
     return response;
   }
@@ -117,17 +98,37 @@ function followBody(response: Response, over: Over, { reconcile }: PolicyContext
     if (reader.usage) reconcile(reader.usage);
     over.ended();
   };
+  const left = (): void => {
+    if (reader.isDone) ended();
+    else over.left();
+  };
   return withBody(
     response,
-    followed(response.body, { ...over, ended }, (bytes) => {
+    followed(response.body, { ...over, ended, left }, (bytes) => {
       reader.read(bytes);
     }),
   );
 }
 
-/** The same response with a body that can be read: what it has no constructor argument for is written over. */
-function withBody(response: Response, body: ReadableStream<Uint8Array> | string): Response {
-  const copy = new Response(body, response);
-  for (const name of ['url', 'redirected', 'type'] as const) Object.defineProperty(copy, name, { value: response[name] });
-  return copy;
+const FIELDS = ['status', 'statusText', 'ok', 'url', 'redirected', 'type'] as const;
+
+/** The same response with a body that can be read. */
+function withBody(response: Response, body: ReadableStream<Uint8Array> | ArrayBuffer): Response {
+  return alike(response, newResponse(response, body));
+}
+
+function newResponse(response: Response, body: ReadableStream<Uint8Array> | ArrayBuffer): Response {
+  try {
+    return new Response(body, response);
+  } catch {
+    // Servers say what the constructor does not take: a status of 999, a reason in Chinese.
+    return new Response(body, { headers: response.headers });
+  }
+}
+
+/** What the constructor has no argument for is written over, also in copies of the copy. */
+function alike(response: Response, copy: Response): Response {
+  for (const name of FIELDS) Object.defineProperty(copy, name, { value: response[name] });
+  const clone = copy.clone.bind(copy);
+  return Object.defineProperty(copy, 'clone', { value: () => alike(response, clone()) });
 }

@@ -30,6 +30,8 @@ function textTokens(value: unknown): number {
 
 /** As the APIs of OpenAI and Anthropic name them. A quote inside a text is escaped, so these are never part of one. */
 const COUNTS = /"(prompt|completion|input|output|total)_tokens"\s*:\s*(\d{1,15})/g;
+/** The last thing an OpenAI-compatible stream says. Its client reads no further, and cancels the body. */
+const DONE = /\ndata: ?\[DONE\]/;
 /** Longer than anything that matches. */
 const OVERLAP = 64;
 
@@ -38,10 +40,17 @@ export class UsageReader {
   readonly #decoder = new TextDecoder('latin1');
   readonly #found = new Map<string, number>();
   #rest = '';
+  #isDone = false;
+
+  /** Nothing is missing, though the body may not have ended. */
+  get isDone(): boolean {
+    return this.#isDone;
+  }
 
   read(bytes: Uint8Array): void {
     const text = this.#rest + this.#decoder.decode(bytes, { stream: true });
     for (const [, name = '', tokens] of text.matchAll(COUNTS)) this.#found.set(name, Number(tokens));
+    this.#isDone ||= DONE.test(text);
     this.#rest = text.slice(-OVERLAP);
   }
 

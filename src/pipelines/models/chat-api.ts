@@ -99,8 +99,13 @@ function said(json: unknown): object {
   return json;
 }
 
+/** An answer or a part of one, whoever has read it. */
+interface Counted {
+  readonly usage?: { readonly prompt_tokens?: number; readonly completion_tokens?: number } | null;
+}
+
 /** What an answer, or a part of one, says about its tokens. */
-export function chatUsage({ usage }: ChatCompletion | ChatChunk): Usage | undefined {
+export function chatUsage({ usage }: Counted): Usage | undefined {
   if (!usage) return undefined;
   const { prompt_tokens: inputTokens, completion_tokens: outputTokens } = usage;
   return { ...(inputTokens !== undefined && { inputTokens }), ...(outputTokens !== undefined && { outputTokens }) };

@@ -1,0 +1,164 @@
+// Nothing of it is used at run time, so that a client of another copy is as good. It is imported all the same: without it, what is
+// missing is told by its name, here and at once.
+import '@anthropic-ai/sdk';
+import type { Anthropic, BaseAnthropic } from '@anthropic-ai/sdk';
+import type { Middleware } from '@anthropic-ai/sdk/core/middleware';
+import { FlowConfigError } from '../../operators/support/errors.js';
+import type { ModelCallerOptions } from '../pipelines/models/model-types.js';
+import type { HttpRules } from './support/http-call.js';
+import { httpCaller, isRepeatable, jsonIn } from './support/http-call.js';
+import { isLimited, markLimited } from './support/limited.js';
+import { observed } from './support/observed.js';
+import { requestTokens } from './support/token-counts.js';
+
+export type { CallRules } from './support/call-rules.js';
+export type { HttpRequest, HttpRules } from './support/http-call.js';
+
+/** The body of a message, but for `stream`. */
+export type AnthropicChatRequest = Omit<Anthropic.MessageCreateParamsNonStreaming, 'stream'>;
+
+/** What `createModelCaller` needs to know of a client. */
+export type AnthropicChat = Required<
+  Pick<
+    ModelCallerOptions<AnthropicChatRequest, Anthropic.Message, Anthropic.MessageStreamEvent>,
+    'call' | 'stream' | 'model' | 'usage' | 'estimateTokens'
+  >
+>;
+
+/** The client's own retries would come on top of ours. */
+const ONCE = { maxRetries: 0 } as const;
+
+/** How often the client itself has sent a request before. */
+const SENT_BEFORE = 'x-stainless-retry-count';
+
+/**
+ * Middleware for the client of `@anthropic-ai/sdk` that keeps to a limiter. Each attempt waits for a permit, which it holds until its body
+ * has ended, has failed or was cancelled: a stream counts as long as it flows. What fails in a way that may pass (429, 529, other 5xx, a broken
+ * connection) is sent again, after the pause the server asks for. The limiter learns from the headers, and pays what the answer says it has cost.
+ *
+ * The client's `timeout` starts when a request is sent, so waiting here costs nothing of it. When it is over the call fails; the time limit
+ * after which a request is sent again is `attemptTimeoutMs`.
+ *
+ * - **Rejects**, as seen by the caller, with the client's own errors: `RateLimitError`, `OverloadedError`, `BadRequestError`,
+ *   `APIConnectionError`, `APIUserAbortError` … Else with `DeadlineError`, `BreakerOpenError`, `OverflowError` or `ClosedError` of this
+ *   package, and with its `RateLimitError` in a pause that the limiter lets nobody wait for (`maxPauseMs`). A time limit of either is an
+ *   `APIConnectionTimeoutError`.
+ * - **Aborted** while it waits, a request has sent nothing and costs nothing; later the server sees the connection close.
+ * - **Passes** requests for the token of a credential without a permit.
+ *
+ * Retries of the client do not add to those here: what was sent to the end is not sent anew. {@link limitAnthropic} turns them off, which
+ * spares the pauses between them.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import Anthropic from '@anthropic-ai/sdk';
+ * import { createLimiter } from 'sluice';
+ * import { createAnthropicMiddleware } from 'sluice/anthropic';
+ *
+ * const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600 });
+ * const answer = { content: [{ type: 'text', text: '4' }], usage: { input_tokens: 9, output_tokens: 1 } };
+ * const client = new Anthropic({
+ *   apiKey: 'secret',
+ *   maxRetries: 0,
+ *   middleware: [createAnthropicMiddleware({ limiter })],
+ *   fetch: async () => Response.json(answer),
+ * });
+ * const message = await client.messages.create({ model: 'm', max_tokens: 9, messages: [{ role: 'user', content: '2 + 2?' }] });
+ * message.content; // => [{ type: 'text', text: '4' }]
+ * ```
+ */
+export function createAnthropicMiddleware(options: HttpRules = {}): Middleware {
+  return middleware('createAnthropicMiddleware', options);
+}
+
+/**
+ * The same client, held to a limiter by {@link createAnthropicMiddleware} behind its own middleware, with its own retries off.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `client` is no client,
+ *   or one that is limited already.
+ * @example
+ * ```ts
+ * import Anthropic from '@anthropic-ai/sdk';
+ * import { createLimiter } from 'sluice';
+ * import { limitAnthropic } from 'sluice/anthropic';
+ *
+ * const limiter = createLimiter({ concurrency: 2, maxPauseMs: 60_000, longPause: 'fail' });
+ * const client = limitAnthropic(new Anthropic({ apiKey: 'secret' }), { limiter });
+ * client.maxRetries; // => 0
+ * ```
+ */
+export function limitAnthropic<C extends BaseAnthropic>(client: C, options: HttpRules = {}): C {
+  checkClient('limitAnthropic', client);
+  return client.withOptions({ middleware: [...client.middleware, middleware('limitAnthropic', options)], ...ONCE });
+}
+
+/**
+ * What `createModelCaller` needs to make its calls over this client: whole messages and streams, with their token counts. The limiter of the
+ * caller learns from the headers of every answer. The client's own retries are off for these calls.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `client` is no client, or has a limiter of its own.
+ * @example
+ * ```ts
+ * import Anthropic from '@anthropic-ai/sdk';
+ * import { createModelCaller } from 'sluice';
+ * import { anthropicChat } from 'sluice/anthropic';
+ *
+ * const answer = { content: [{ type: 'text', text: '4' }], usage: { input_tokens: 9, output_tokens: 1 } };
+ * const client = new Anthropic({ apiKey: 'secret', fetch: async () => Response.json(answer) });
+ * const models = createModelCaller({ ...anthropicChat(client), requestsPerMinute: 600, tokensPerMinute: 60_000 });
+ *
+ * const { content } = await models.callAsync({ model: 'm', max_tokens: 9, messages: [{ role: 'user', content: '2 + 2?' }] }, { lane: 'P0' });
+ * content; // => [{ type: 'text', text: '4' }]
+ * ```
+ */
+export function anthropicChat(client: Anthropic): AnthropicChat {
+  checkClient('anthropicChat', client);
+  const { messages } = client;
+  return {
+    call: (request, context) => observed(messages.create({ ...request, stream: false }, { signal: context.signal, ...ONCE }), context),
+    stream: (request, context) => observed(messages.create({ ...request, stream: true }, { signal: context.signal, ...ONCE }), context),
+    model: ({ model }) => model,
+    usage: (answer) => {
+      // Of a stream, the event before its last one has all of it.
+      if (!('usage' in answer) || typeof answer.usage.input_tokens !== 'number') return undefined;
+      return { inputTokens: answer.usage.input_tokens, outputTokens: answer.usage.output_tokens };
+    },
+    estimateTokens: requestTokens,
+  };
+}
+
+function checkClient(name: string, client: BaseAnthropic): void {
+  if (!Array.isArray((Object(client) as Partial<BaseAnthropic>).middleware))
+    throw new FlowConfigError(name, 'client', 'a client of @anthropic-ai/sdk', client);
+  if (client.middleware.some((own) => isLimited(own)))
+    throw new FlowConfigError(name, 'client', 'one that is not behind a limiter already', client);
+}
+
+function middleware(name: string, options: HttpRules): Middleware {
+  const call = httpCaller(name, options);
+  /** What was tried to the end, and what came of it. The client gives the same object when it sends a request again. */
+  const failed = new WeakMap<object, unknown>();
+
+  const limited: Middleware = async (request, next, { options: asked }) => {
+    // The token of a credential is no matter of the account's limits.
+    if (asked === undefined) return next(request);
+    if (Number(request.headers.get(SENT_BEFORE)) > 0 && failed.has(asked)) throw failed.get(asked);
+    try {
+      return await call({
+        url: request.url,
+        method: request.method ?? 'GET',
+        headers: request.headers,
+        json: jsonIn(request.body),
+        signal: request.signal,
+        isRepeatable: isRepeatable(request.body),
+        send: (signal) => next({ ...request, signal }),
+      });
+    } catch (error) {
+      // The client's own time limit ends the call; trying again after that is left to the client.
+      if (options.retry !== false && request.signal?.aborted !== true) failed.set(asked, error);
+      throw error;
+    }
+  };
+  return markLimited(limited);
+}

@@ -1,0 +1,132 @@
+// Nothing of it is used at run time. It is imported all the same: without it, what is missing is told by its name, here and at once.
+import '@openai/agents';
+import type { Model, ModelProvider, ModelRequest } from '@openai/agents';
+import type { PolicyCallOptions } from '../../operators/policy.js';
+import { FlowConfigError } from '../../operators/support/errors.js';
+import type { JobRules } from './support/call-job.js';
+import { jobOf } from './support/call-job.js';
+import { callPolicy } from './support/call-rules.js';
+import { heldCall } from './support/held-call.js';
+import { heldEach } from './support/held-each.js';
+import { requestTokens } from './support/token-counts.js';
+
+export type { CallRules } from './support/call-rules.js';
+
+/** What surrounds each request to a model. */
+export type ModelRules = JobRules<ModelRequest>;
+
+/** Gives a model its limits. */
+type Limit = (model: Model) => Model;
+
+/**
+ * A model whose requests keep to a limiter, for agents of `@openai/agents`. Each attempt waits for a permit, which it holds until the
+ * answer is here, or until the stream has ended, has failed or was left. What fails in a way that may pass (429, 5xx, a broken connection)
+ * is sent again, after the pause the provider asks for; a stream only until its first event. The limiter pays what the answer says it has cost.
+ *
+ * - **Answers** as the model does. A stream is read as fast as its reader reads.
+ * - **Rejects** with the model's own error, as the same object, when there are no more attempts; with the signal's reason when that aborts:
+ *   what waits has sent nothing and costs nothing. Else with `DeadlineError`, `AttemptTimeoutError`, `BreakerOpenError`, `RateLimitError`,
+ *   `OverflowError` or `ClosedError`.
+ * - **Retries** of the OpenAI client behind the model are off. The runner is advised against those of `modelSettings.retry`, which would
+ *   make all attempts anew.
+ *
+ * `modelSettings.timeoutMs` runs while a request waits here; `attemptTimeoutMs` begins with the permit.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is no model.
+ * @example
+ * ```ts
+ * import { Agent, run, setTracingDisabled, Usage } from '@openai/agents';
+ * import { createLimiter } from 'sluice';
+ * import { limitModel } from 'sluice/openai-agents';
+ *
+ * setTracingDisabled(true);
+ * const said = { type: 'message', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: '4' }] } as const;
+ * const model = { getResponse: async () => ({ usage: new Usage(), output: [said] }), async *getStreamedResponse() {} };
+ *
+ * const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600 });
+ * const agent = new Agent({ name: 'Adder', model: limitModel(model, { limiter }) });
+ * const { finalOutput } = await run(agent, '2 + 2?');
+ * finalOutput; // => '4'
+ * ```
+ */
+export function limitModel(model: Model, options: ModelRules = {}): Model {
+  const limit = limits('limitModel', options);
+  if (typeof (Object(model) as Partial<Model>).getResponse === 'function') return limit(model);
+  throw new FlowConfigError('limitModel', 'model', 'a model of @openai/agents', model);
+}
+
+/**
+ * A provider whose models all keep to the same limits: see {@link limitModel}. Close the provider that you gave, not this one.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `provider` is no provider.
+ * @example
+ * ```ts
+ * import { OpenAIProvider, Runner } from '@openai/agents';
+ * import { createLimiter } from 'sluice';
+ * import { limitModelProvider } from 'sluice/openai-agents';
+ *
+ * const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600 });
+ * const provider = new OpenAIProvider({ apiKey: 'secret' });
+ * const runner = new Runner({ modelProvider: limitModelProvider(provider, { limiter }), tracingDisabled: true });
+ * typeof runner.run; // => 'function'
+ * ```
+ */
+export function limitModelProvider(provider: ModelProvider, options: ModelRules = {}): ModelProvider {
+  const limit = limits('limitModelProvider', options);
+  if (typeof (Object(provider) as Partial<ModelProvider>).getModel === 'function')
+    return { getModel: async (name) => limit(await provider.getModel(name)) };
+  throw new FlowConfigError('limitModelProvider', 'provider', 'a model provider of @openai/agents', provider);
+}
+
+function limits(name: string, options: ModelRules): Limit {
+  const policy = callPolicy(name, options, ['lane', 'cost']);
+  const jobFor = jobOf(name, options, tokensOf);
+  const how = (request: ModelRequest): PolicyCallOptions => {
+    const job = jobFor(request);
+    return { ...(job && { job }), ...(request.signal && { signal: request.signal }) };
+  };
+
+  return (model) => ({
+    ...(model.supportsPromptModelSelection !== undefined && { supportsPromptModelSelection: model.supportsPromptModelSelection }),
+    getResponse: async (request) =>
+      heldCall(policy, how(request), {
+        open: ({ signal }) => model.getResponse(attemptOf(request, signal)),
+        follow: (response, over, { reconcile }) => {
+          reconcile(response.usage);
+          over.ended();
+          return response;
+        },
+        discard: () => undefined,
+      }),
+    getStreamedResponse: (request) =>
+      heldEach(policy, how(request), {
+        open: ({ signal }) => model.getStreamedResponse(attemptOf(request, signal)),
+        look: (event, { reconcile }) => {
+          if (event.type === 'response_done') reconcile(event.response.usage);
+        },
+      }),
+    getRetryAdvice: async (failed) => {
+      const advice = await model.getRetryAdvice?.(failed);
+      // The runner asks when our attempts are used up.
+      return options.retry === false ? advice : { ...advice, suggested: false };
+    },
+  });
+}
+
+/**
+ * The request as one attempt sends it. The mark is the runner's own, for when it makes the attempts itself: the models of OpenAI then have
+ * their client make but one. It is put on the object that is there, which the runner knows again.
+ */
+function attemptOf(request: ModelRequest, signal: AbortSignal): ModelRequest {
+  const { _internal = {} } = request as { readonly _internal?: object };
+  return { ...request, signal, ...{ _internal: Object.assign(_internal, { runnerManagedRetry: true }) } };
+}
+
+function tokensOf({ systemInstructions, input, tools, handoffs, modelSettings }: ModelRequest): number {
+  return requestTokens({
+    instructions: systemInstructions,
+    input,
+    ...(tools.length + handoffs.length > 0 && { tools: [...tools, ...handoffs] }),
+    max_output_tokens: modelSettings.maxTokens,
+  });
+}

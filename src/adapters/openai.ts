@@ -1,0 +1,165 @@
+// Nothing of it is used at run time, so that a client of another copy is as good. It is imported all the same: without it, what is
+// missing is told by its name, here and at once.
+import 'openai';
+import type { OpenAI } from 'openai';
+import { FlowConfigError } from '../../operators/support/errors.js';
+import { count, filled, known } from '../../operators/support/options.js';
+import type { ClientEmbedderOptions } from '../pipelines/embedder-options.js';
+import { embeddingsIn } from '../pipelines/embeddings-api.js';
+import { chatUsage } from '../pipelines/models/chat-api.js';
+import type { ModelCallerOptions } from '../pipelines/models/model-types.js';
+import type { HttpRules } from './support/http-call.js';
+import { isLimited } from './support/limited.js';
+import { limitedFetch } from './support/limited-fetch.js';
+import { observed } from './support/observed.js';
+import { requestTokens } from './support/token-counts.js';
+
+export type { CallRules } from './support/call-rules.js';
+export type { HttpRequest, HttpRules } from './support/http-call.js';
+
+export interface LimitOpenAIOptions extends HttpRules {
+  /** What sends the requests. @defaultValue what the client sends them with */
+  readonly fetch?: typeof fetch;
+}
+
+/** The body of a chat, but for `stream`. */
+export type OpenAIChatParams = Omit<OpenAI.ChatCompletionCreateParamsNonStreaming, 'stream'>;
+
+/** The same for a caller that has a model to fall back on. */
+export type OpenAIChatRequest = Omit<OpenAIChatParams, 'model'> & Partial<Pick<OpenAIChatParams, 'model'>>;
+
+/** What `createModelCaller` needs to know of a client. */
+export type OpenAIChat<Q> = Required<
+  Pick<ModelCallerOptions<Q, OpenAI.ChatCompletion, OpenAI.ChatCompletionChunk>, 'call' | 'stream' | 'model' | 'usage' | 'estimateTokens'>
+>;
+
+export interface OpenAIEmbeddingsOptions {
+  readonly model: OpenAI.EmbeddingCreateParams['model'];
+  /** Length of the vectors, for models that can shorten them. @defaultValue the model's own */
+  readonly dimensions?: number;
+  /** Who the texts are from, for the provider to notice abuse. @defaultValue none */
+  readonly user?: string;
+}
+
+/** The client's own retries would come on top of ours. */
+const ONCE = { maxRetries: 0 } as const;
+
+/**
+ * The same client behind a limiter: one more of its class, with its key, its base URL and its headers. It keeps to the limits in all that it
+ * does: chats, responses, streams, embeddings, files. Its own retries are off, all attempts are made here.
+ *
+ * - **Each attempt** waits for a permit and holds it until its answer has been read; that of a stream until it ends, fails or is left.
+ * - **Answers and errors** are the client's own: `RateLimitError` after the last attempt, `BadRequestError` at once, `APIUserAbortError`
+ *   when `signal` aborts. `DeadlineError` and other errors of ours come as the `cause` of an `APIConnectionError`.
+ * - **A queued request that is aborted** has sent nothing and costs nothing.
+ *
+ * The `timeout` of the client (10 minutes) runs while a request waits here, and goes on over all its attempts: raise it for long queues.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or when the client is limited already.
+ * @example
+ * ```ts
+ * import OpenAI from 'openai';
+ * import { createLimiter } from 'sluice';
+ * import { limitOpenAI } from 'sluice/openai';
+ *
+ * const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'four' }, finish_reason: 'stop' }] };
+ * const client = new OpenAI({ apiKey: 'secret', fetch: async () => Response.json(answer) });
+ * const limiter = createLimiter({ concurrency: 8, requestsPerMinute: 500, tokensPerMinute: 200_000 });
+ * const limited = limitOpenAI(client, { limiter });
+ * const { choices } = await limited.chat.completions.create({ model: 'small', messages: [{ role: 'user', content: '2 + 2?' }] });
+ * choices[0]?.message.content; // => 'four'
+ * ```
+ */
+export function limitOpenAI<C extends OpenAI>(client: C, options: LimitOpenAIOptions = {}): C {
+  const name = 'limitOpenAI';
+  checkClient(name, client);
+  return client.withOptions({ fetch: limitedFetch(name, options, fetchOf(client)), ...ONCE });
+}
+
+/**
+ * What `createModelCaller` needs to make its calls over this client: whole chats and streams, with their token counts. The limiter of the
+ * caller learns from the headers of every answer. The client's own retries are off for these calls.
+ *
+ * @param defaults - fields of every request that does not have its own; with a `model`, requests need none
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when the client is none or has a limiter of its own.
+ * @example
+ * ```ts
+ * import OpenAI from 'openai';
+ * import { createModelCaller } from 'sluice';
+ * import { openAIChat } from 'sluice/openai';
+ *
+ * const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'four' }, finish_reason: 'stop' }] };
+ * const client = new OpenAI({ apiKey: 'secret', fetch: async () => Response.json(answer) });
+ * const models = createModelCaller({ ...openAIChat(client, { model: 'small' }), concurrency: 4 });
+ * const { choices } = await models.callAsync({ messages: [{ role: 'user', content: '2 + 2?' }] }, { lane: 'P0' });
+ * choices[0]?.message.content; // => 'four'
+ * ```
+ */
+export function openAIChat(client: OpenAI, defaults: Partial<OpenAIChatParams> & { readonly model: string }): OpenAIChat<OpenAIChatRequest>;
+export function openAIChat(client: OpenAI, defaults?: Partial<OpenAIChatParams>): OpenAIChat<OpenAIChatParams>;
+export function openAIChat(client: OpenAI, defaults: Partial<OpenAIChatParams> = {}): OpenAIChat<OpenAIChatParams> {
+  const name = 'openAIChat';
+  checkClient(name, client);
+  if (typeof defaults !== 'object' || (defaults as unknown) === null) throw new FlowConfigError(name, 'defaults', 'an object', defaults);
+  const { completions } = client.chat;
+  const bodyOf = (request: OpenAIChatParams): OpenAIChatParams => ({ ...defaults, ...request });
+  return {
+    call: (request, context) => {
+      const { signal } = context;
+      return observed(completions.create({ ...bodyOf(request), stream: false }, { signal, ...ONCE }), context);
+    },
+    stream: (request, context) => {
+      const { signal } = context;
+      const body = { stream_options: { include_usage: true }, ...bodyOf(request), stream: true } as const;
+      return observed(completions.create(body, { signal, ...ONCE }), context);
+    },
+    model: (request) => bodyOf(request).model,
+    usage: chatUsage,
+    estimateTokens: (request) => requestTokens(bodyOf(request)),
+  };
+}
+
+/**
+ * What `createEmbedder` needs to make its calls over this client. The limiter of the embedder learns from the headers of every answer. The
+ * client's own retries are off for these calls.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or when the client is none or has a
+ *   limiter of its own.
+ * @example
+ * ```ts
+ * import OpenAI from 'openai';
+ * import { createEmbedder } from 'sluice';
+ * import { openAIEmbeddings } from 'sluice/openai';
+ *
+ * const answer = { data: [{ index: 0, embedding: [0.6, 0.8] }], usage: { total_tokens: 2 } };
+ * const client = new OpenAI({ apiKey: 'secret', fetch: async () => Response.json(answer) });
+ * const embedder = createEmbedder({ ...openAIEmbeddings(client, { model: 'small' }), requestsPerMinute: 3000 });
+ * (await embedder.embedAsync('hello')).length; // => 2
+ * ```
+ */
+export function openAIEmbeddings(client: OpenAI, options: OpenAIEmbeddingsOptions): Pick<ClientEmbedderOptions, 'call'> {
+  const name = 'openAIEmbeddings';
+  checkClient(name, client);
+  known(name, options, ['model', 'dimensions', 'user']);
+  filled(name, 'model', options.model);
+  if (options.dimensions !== undefined) count(name, 'dimensions', options.dimensions);
+  if (options.user !== undefined) filled(name, 'user', options.user);
+  return {
+    call: async (texts, context) => {
+      const { signal } = context;
+      const sent = client.embeddings.create({ ...options, input: [...texts], encoding_format: 'base64' }, { signal, ...ONCE });
+      return embeddingsIn(await observed(sent, context), context);
+    },
+  };
+}
+
+function checkClient(name: string, client: OpenAI): void {
+  if (typeof (Object(client) as Partial<OpenAI>).withOptions !== 'function')
+    throw new FlowConfigError(name, 'client', 'a client of `openai`', client);
+  if (isLimited(fetchOf(client))) throw new FlowConfigError(name, 'client', 'one that is not behind a limiter already', client);
+}
+
+/** What the client sends its requests with. The field is there in all versions, but not in their types. */
+function fetchOf(client: OpenAI): typeof fetch | undefined {
+  return (client as unknown as { readonly fetch?: typeof fetch }).fetch;
+}

@@ -1,0 +1,43 @@
+import { orDefault, required } from '../../../operators/support/options.js';
+import type { HttpRequest, HttpRules } from './http-call.js';
+import { httpCaller, isRepeatable, jsonIn } from './http-call.js';
+import { markLimited } from './limited.js';
+
+export interface FetchOptions extends HttpRules {
+  /** What sends the requests. @defaultValue the global `fetch` */
+  readonly fetch?: typeof fetch;
+}
+
+/** A `fetch` under the rules of an adapter, over the one in the options, or another one. */
+export function limitedFetch(adapter: string, options: FetchOptions, other: typeof fetch | undefined): typeof fetch {
+  const call = httpCaller(adapter, options, ['fetch']);
+  const base = required(adapter, 'fetch', orDefault(options.fetch, other)) as typeof fetch;
+
+  return markLimited(async (input, given) => {
+    // A Request given as options says all in getters, which a copy of it would lose.
+    const isWhole = given instanceof Request;
+    const init: RequestInit = isWhole ? {} : (given ?? {});
+    const request = isWhole ? new Request(input, given) : input instanceof Request ? input : undefined;
+    // With null it has none, whatever the Request says.
+    const signal = init.signal === undefined ? request?.signal : init.signal;
+    const body = init.body ?? (request && (await textOf(request, signal)));
+    const described: HttpRequest = {
+      url: request?.url ?? (input as string | URL).toString(),
+      method: init.method ?? request?.method ?? 'GET',
+      headers: new Headers(init.headers ?? request?.headers),
+      json: jsonIn(body),
+    };
+    return call({
+      ...described,
+      signal,
+      isRepeatable: isRepeatable(body),
+      send: (ending) => base(request?.clone() ?? input, { ...init, signal: ending }),
+    });
+  });
+}
+
+/** The body of a request that can be sent all the same; one that comes slowly is not waited for after an abort. */
+async function textOf(request: Request, signal: AbortSignal | null | undefined): Promise<string | undefined> {
+  const watched = request.clone().body?.pipeThrough(new TransformStream(), signal ? { signal } : {});
+  return watched && new Response(watched).text();
+}

@@ -1,0 +1,98 @@
+import type { ObservableInput } from 'rxjs';
+import type { GatedBatchOptions } from '../../operators/support/batching/batch-options.js';
+import { FlowConfigError } from '../../operators/support/errors.js';
+import { known } from '../../operators/support/options.js';
+import { show } from '../../operators/support/show.js';
+import type { CallContext, LaneOptions } from '../../operators/support/types.js';
+import type { EndpointOptions } from './endpoint.js';
+
+/** Whose errors and events these are. */
+export const NAME = 'createEmbedder';
+
+const SHARED = [
+  ...['maxSize', 'limiter', 'window', 'maxQueued', 'overflow', 'lanes', 'classify', 'retry', 'split'],
+  ...['attemptTimeoutMs', 'itemDeadlineMs', 'onEvent', 'scheduler', 'random'],
+] as const satisfies readonly (keyof GatedBatchOptions<string>)[];
+
+/** What is the same for every client. */
+export interface EmbedderRules extends Pick<GatedBatchOptions<string>, (typeof SHARED)[number]> {
+  /** Most tokens in one call, as `countTokens` counts. @defaultValue 250000 */
+  readonly maxTokens?: number;
+  /** Most tokens in one text; a longer one is rejected unsent. @defaultValue 8191 */
+  readonly maxTokensPerText?: number;
+  /** @defaultValue the built-in estimate with a margin of 15 % */
+  readonly countTokens?: (text: string) => number;
+  /** Calls at a time. Not together with `limiter`. @defaultValue 4 */
+  readonly concurrency?: number;
+  /** Not together with `limiter`. @defaultValue Infinity */
+  readonly requestsPerMinute?: number;
+  /** Not together with `limiter`. @defaultValue Infinity */
+  readonly tokensPerMinute?: number;
+  /** Seconds of both rates that the provider lets be spent at once. Not together with `limiter`. @defaultValue that of `createLimiter`: 2 */
+  readonly burstSeconds?: number;
+  /**
+   * Whether a request that the provider refuses as invalid (400, 413, 422) costs no tokens there. Then they can be spent again at once.
+   * @defaultValue false
+   */
+  readonly refusalsAreFree?: boolean;
+}
+
+/** An embedder over an OpenAI-compatible `/embeddings`. */
+export interface EmbedderOptions extends EndpointOptions, EmbedderRules {
+  /** Length of the vectors, for models that can shorten them. @defaultValue the model's own */
+  readonly dimensions?: number;
+  readonly call?: never;
+}
+
+/**
+ * Sends texts and answers their vectors: as many, in the order of the texts. The last value is the answer. Give `context.signal` to the
+ * client, and tell `context.reconcile` and `context.observe` what its answer says about tokens and limits.
+ */
+export type EmbedCall = (texts: readonly string[], context: CallContext) => ObservableInput<readonly ArrayLike<number>[]>;
+
+/** An embedder over a client of yours: any SDK, `fetch`, a model in the process. */
+export interface ClientEmbedderOptions extends EmbedderRules, Partial<Record<keyof EndpointOptions | 'dimensions', never>> {
+  /** Turns texts into vectors. Not together with `baseUrl` and what belongs to it. */
+  readonly call: EmbedCall;
+}
+
+export const EMBEDDER_DEFAULTS = {
+  maxSize: 2048,
+  maxTokens: 250_000,
+  maxTokensPerText: 8191,
+  concurrency: 4,
+  maxQueued: 10_000,
+  refusalsAreFree: false,
+  window: { kind: 'graded', maxMs: 50 },
+  // A question must not wait for a thousand background texts to be embedded beside it.
+  lanes: [{ name: 'P0', maxWaitMs: 0, piggyback: false }, { name: 'P1', maxWaitMs: 20 }, { name: 'P2' }] as readonly LaneOptions[],
+} as const;
+
+const RULES: readonly string[] = [
+  ...SHARED,
+  ...['maxTokens', 'maxTokensPerText', 'countTokens', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'burstSeconds'],
+  'refusalsAreFree',
+];
+const ENDPOINT: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'fetch', 'dimensions'];
+
+/** Which of the two kinds of options they are; nothing of the other is among them. @throws FlowConfigError */
+export function isOverClient(options: EmbedderOptions | ClientEmbedderOptions): options is ClientEmbedderOptions {
+  known(NAME, options, [...RULES, ...ENDPOINT, 'call']);
+  const given: Readonly<Record<string, unknown>> = { ...options };
+  if (given['call'] === undefined) {
+    if (given['baseUrl'] === undefined) throw new FlowConfigError(NAME, 'baseUrl', 'given, or a `call`', undefined);
+    return false;
+  }
+  for (const name of ENDPOINT) {
+    const value = given[name];
+    // One of them is a key.
+    const shown = typeof value === 'string' ? 'a string' : show(value);
+    if (value !== undefined) throw new FlowConfigError(NAME, name, 'absent when a `call` is given', undefined, shown);
+  }
+  return true;
+}
+
+/** Those for the batches, as far as they are given. */
+export function batchOptions(options: EmbedderRules): Pick<GatedBatchOptions<string>, (typeof SHARED)[number]> {
+  return Object.fromEntries(SHARED.flatMap((name) => (options[name] === undefined ? [] : [[name, options[name]]])));
+}

@@ -1,0 +1,43 @@
+import Anthropic from '@anthropic-ai/sdk';
+import type { Middleware } from '@anthropic-ai/sdk/core/middleware';
+import { describe, expectTypeOf, it } from 'vitest';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { AnthropicChatRequest, CallRules, HttpRequest, HttpRules } from '../../src/adapters/anthropic.js';
+import { anthropicChat, createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
+import type { ModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+
+const client = new Anthropic({ apiKey: 'none' });
+
+describe('sluice/anthropic', () => {
+  it('is a middleware of the client', () => {
+    expectTypeOf(createAnthropicMiddleware()).toEqualTypeOf<Middleware>();
+    createAnthropicMiddleware({
+      limiter: createLimiter(),
+      lane: (request) => {
+        expectTypeOf(request).toEqualTypeOf<HttpRequest>();
+        return 'P2';
+      },
+    });
+    expectTypeOf<HttpRules>().toExtend<CallRules>();
+    // @ts-expect-error -- nobody knows it
+    createAnthropicMiddleware({ maxRetries: 2 });
+  });
+
+  it('gives a client of the same class', () => {
+    class Own extends Anthropic {
+      readonly name = 'own';
+    }
+    expectTypeOf(limitAnthropic(client)).toEqualTypeOf<Anthropic>();
+    expectTypeOf(limitAnthropic(new Own({ apiKey: 'none' }), { deadlineMs: 1000 })).toEqualTypeOf<Own>();
+    // @ts-expect-error -- no client
+    limitAnthropic('anthropic');
+  });
+
+  it('makes a caller of messages and their events', () => {
+    const models = createModelCaller({ ...anthropicChat(client), concurrency: 2 });
+    expectTypeOf(models).toEqualTypeOf<ModelCaller<AnthropicChatRequest, Anthropic.Message, Anthropic.MessageStreamEvent>>();
+    // @ts-expect-error -- no messages
+    void models.call({ model: 'm', max_tokens: 1 });
+  });
+});

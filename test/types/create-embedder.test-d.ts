@@ -1,0 +1,51 @@
+import type { Observable } from 'rxjs';
+import { of } from 'rxjs';
+import { describe, expectTypeOf, it } from 'vitest';
+import { createLimiter } from '../../operators/create-limiter.js';
+import type { CallContext, Handle, Settled } from '../../operators/support/types.js';
+import type { ClientEmbedderOptions, EmbedCall, Embedder, EmbedderOptions } from '../../src/pipelines/create-embedder.js';
+import { createEmbedder } from '../../src/pipelines/create-embedder.js';
+
+describe('createEmbedder', () => {
+  const baseUrl = 'http://127.0.0.1/v1';
+
+  it('gives vectors, over an endpoint or a client', () => {
+    const embedder = createEmbedder({ baseUrl, model: 'm', dimensions: 3 });
+    expectTypeOf(embedder).toEqualTypeOf<Embedder>();
+    expectTypeOf(embedder).toExtend<Handle>();
+    expectTypeOf(embedder.embed('a')).toEqualTypeOf<Observable<Float32Array>>();
+    expectTypeOf(embedder.embedAsync('a', { lane: 'P0' })).toEqualTypeOf<Promise<Float32Array>>();
+    expectTypeOf(embedder.embedFrom(['a'])).toEqualTypeOf<Observable<Settled<string, Float32Array>>>();
+    expectTypeOf(createEmbedder({ call: () => of([]), limiter: createLimiter(), refusalsAreFree: true })).toEqualTypeOf<Embedder>();
+  });
+
+  it('tells a client what it is to embed, and takes what it answers', () => {
+    createEmbedder({
+      call: (texts, context) => {
+        expectTypeOf(texts).toEqualTypeOf<readonly string[]>();
+        expectTypeOf(context).toEqualTypeOf<CallContext>();
+        return Promise.resolve(texts.map(() => [1, 2]));
+      },
+    });
+    expectTypeOf((texts: readonly string[]) => of(texts.map(() => new Float32Array(2)))).toExtend<EmbedCall>();
+    expectTypeOf((texts: readonly string[]) => Promise.resolve(texts.map(() => new Float64Array(2)))).toExtend<EmbedCall>();
+    expectTypeOf((texts: readonly string[]) => Promise.resolve(texts)).not.toExtend<EmbedCall>();
+    // @ts-expect-error -- one vector is not a list of them
+    createEmbedder({ call: () => Promise.resolve([1, 2]) });
+  });
+
+  it('takes one kind of client', () => {
+    const call: EmbedCall = () => of([]);
+    // @ts-expect-error -- neither of the two
+    createEmbedder({ concurrency: 4 });
+    // @ts-expect-error -- both of them
+    createEmbedder({ call, baseUrl, model: 'm' });
+    // @ts-expect-error -- the key of an endpoint
+    createEmbedder({ call, apiKey: 'secret' });
+    // @ts-expect-error -- the client knows how long its vectors are
+    createEmbedder({ call, dimensions: 3 });
+    // @ts-expect-error -- an endpoint without a model
+    createEmbedder({ baseUrl });
+    expectTypeOf<EmbedderOptions | ClientEmbedderOptions>().toExtend<Parameters<typeof createEmbedder>[0]>();
+  });
+});
