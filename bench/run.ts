@@ -1,5 +1,6 @@
 // Run: npm run bench [-- name…], for example `npm run bench -- batch create-limiter growth`. Without names: everything.
-import { readdirSync } from 'node:fs';
+// With `--write` the table of `sdk-behaviour` also goes to the page that shows it.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -16,9 +17,13 @@ const GROWTH = 'growth';
 const EMBEDDING_JOB = 'embedding-job';
 const ACCURACY = 'accuracy';
 const PRIORITY = 'priority';
-const TABLES: readonly string[] = [GROWTH, ACCURACY, PRIORITY, EMBEDDING_JOB];
+const SDK_BEHAVIOUR = 'sdk-behaviour';
+const MIXED_LOAD = 'mixed-load';
+const TABLES: readonly string[] = [GROWTH, ACCURACY, PRIORITY, EMBEDDING_JOB, SDK_BEHAVIOUR, MIXED_LOAD];
 
-const names = process.argv.slice(2);
+const WRITE = '--write';
+const given = process.argv.slice(2);
+const names = given.filter((name) => name !== WRITE);
 const found = readdirSync(join(BENCH, 'operators'))
   .filter((file) => file.endsWith(SUFFIX))
   .map((file) => file.slice(0, -SUFFIX.length))
@@ -54,6 +59,29 @@ if (wanted(EMBEDDING_JOB)) {
   console.log(`## ${EMBEDDING_JOB}\n`);
   const { embeddingJobTable } = (await load(`${EMBEDDING_JOB}.ts`)) as typeof import('./embedding-job.js');
   console.log(`${await embeddingJobTable()}\n`);
+}
+if (wanted(SDK_BEHAVIOUR)) {
+  console.log(`## ${SDK_BEHAVIOUR}\n`);
+  const { sdkBehaviourTable } = (await load(`${SDK_BEHAVIOUR}.ts`)) as typeof import('./sdk-behaviour.js');
+  const root = join(BENCH, '..');
+  const shown = await sdkBehaviourTable(root);
+  console.log(`${shown}\n`);
+  if (given.includes(WRITE)) writeBetweenMarks(join(root, 'docs/adapters/README.md'), shown);
+}
+if (wanted(MIXED_LOAD)) {
+  console.log(`## ${MIXED_LOAD}\n`);
+  const { mixedLoadTable } = (await load(`${MIXED_LOAD}.ts`)) as typeof import('./mixed-load.js');
+  console.log(`${await mixedLoadTable()}\n`);
+}
+// LangChain goes on trying for minutes what has been given up.
+process.exit();
+
+function writeBetweenMarks(page: string, text: string): void {
+  const marked = /(<!-- generated: .+ -->\n)[\s\S]*(<!-- end of generated -->)/;
+  const before = readFileSync(page, 'utf8');
+  if (!marked.test(before)) throw new Error(`${page} has no marks`);
+  const after = before.replace(marked, (_all, start: string, end: string) => `${start}\n${text}\n\n${end}`);
+  writeFileSync(page, after);
 }
 
 /** Compiles as the package is compiled: what runs TypeScript directly wraps every function in a call that keeps its name. */

@@ -238,6 +238,18 @@ describe('createLanguageModelMiddleware', LONG, () => {
       await expect.poll(() => api.aborted, soon).toBe(1);
     });
 
+    it('ends at the deadline, though its model knows nothing of it', async () => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const silent: LanguageModelMiddleware = {
+        specificationVersion: 'v4',
+        wrapStream: () => Promise.resolve({ stream: new ReadableStream() }),
+      };
+      const middleware = [createLanguageModelMiddleware({ limiter, deadlineMs: 20 }), silent];
+      const { stream } = await wrapLanguageModel({ model: compatible()('m'), middleware }).doStream({ prompt: [] });
+      await expect(stream.getReader().read()).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
+      expect(limiter.executing).toBe(0);
+    });
+
     it('gives its permit back when it breaks, and is not sent again', async () => {
       const limiter = createLimiter({ concurrency: 1 });
       api.fail({ cutStream: 3 });
@@ -402,6 +414,27 @@ describe('createEmbeddingModelMiddleware', LONG, () => {
     const allBad = ['POISON 1', 'POISON 2'];
     expect(await failure(embedMany({ model, values: allBad }))).toMatchObject({ statusCode: 400 });
     expect(await embed({ model, value: 'POISON' })).toMatchObject({ embedding: [], warnings: [{ type: 'other' }] });
+  });
+
+  it("fails with `rejected: 'empty'` for the reason of an abort, whatever that is, also in the middle of a search", async () => {
+    await api.stop();
+    api = await startModelApi({ namePoison: false, latencyMs: 20 });
+    const controller = new AbortController();
+    const reason = new Error('the user has left');
+    const call = failure(
+      embedMany({ model: limitedEmbeddings({ limiter: createLimiter({}), rejected: 'empty' }), values, abortSignal: controller.signal }),
+    );
+    await expect.poll(() => api.requests.length, soon).toBeGreaterThan(1);
+    controller.abort(reason);
+    expect(await call).toBe(reason);
+  });
+
+  it("throws with `rejected: 'empty'` an error that says nothing, when there was but one value", async () => {
+    const error = new TypeError('x is not a function');
+    const broken: EmbeddingModelMiddleware = { specificationVersion: 'v4', wrapEmbed: () => Promise.reject(error) };
+    const middleware = [createEmbeddingModelMiddleware({ rejected: 'empty' }), broken];
+    const model = wrapEmbeddingModel({ model: compatible().embeddingModel('m'), middleware });
+    expect(await failure(embed({ model, value: 'a' }))).toBe(error);
   });
 
   it('makes all attempts itself, at the hint of the server', async () => {
@@ -667,6 +700,22 @@ describe('coalesceText', LONG, () => {
     expect(await reader.read()).toEqual({ done: false, value: text('a') });
     await reader.cancel('enough');
     await expect.poll(() => reason, soon).toBe('enough');
+  });
+
+  it('may be left while it waits for its source', async () => {
+    const source = new ReadableStream<Part>({
+      start: (controller) => {
+        controller.enqueue({ type: 'ping' } as never);
+      },
+    });
+    const reader = source.pipeThrough(transform()).getReader();
+    await reader.read();
+    const read = reader.read();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    await reader.cancel();
+    expect(await read).toEqual({ done: true, value: undefined });
+    // It would never come to this, if the source were asked on and on.
+    await new Promise((resolve) => setTimeout(resolve, 5));
   });
 
   it('shows the text that came before a connection broke', async () => {

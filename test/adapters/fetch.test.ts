@@ -74,11 +74,37 @@ describe('createFetch', LONG, () => {
       expect(api.requests).toHaveLength(1);
     });
 
-    it('comes back at once for a response without a body', async () => {
+    it('comes back at once for a response without a body, also where bodies are no streams', async () => {
       const limiter = createLimiter({ concurrency: 1 });
       const limited = createFetch({ limiter, fetch: () => Promise.resolve(new Response(null, { status: 204 })) });
       expect((await limited(chat())).status).toBe(204);
       expect(limiter.executing).toBe(0);
+      const plain = { status: 200, headers: new Headers(), json: () => Promise.resolve({ a: 1 }) };
+      const strange = createFetch({ limiter, fetch: () => Promise.resolve(plain as Response) });
+      expect(await (await strange(chat())).json()).toEqual({ a: 1 });
+      expect(limiter.executing).toBe(0);
+    });
+
+    it('comes back when the reader leaves in the middle of a read, as cancelled, though the source never says that it has stopped', async () => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const events: FlowEvent[] = [];
+      let signal: AbortSignal | null | undefined;
+      const body = new ReadableStream<Uint8Array>({ cancel: () => new Promise(() => undefined) });
+      const limited = createFetch({
+        limiter,
+        onEvent: (event) => events.push(event),
+        fetch: (_url, init) => {
+          signal = init?.signal;
+          return Promise.resolve(new Response(body));
+        },
+      });
+      const reader = ((await limited(chat())).body as ReadableStream<Uint8Array>).getReader();
+      const read = reader.read();
+      void reader.cancel();
+      expect(await read).toMatchObject({ done: true });
+      expect(limiter.executing).toBe(0);
+      expect(signal?.aborted).toBe(true);
+      expect(events.at(-2)).toMatchObject({ type: 'attemptEnded', outcome: 'cancelled' });
     });
   });
 
@@ -124,6 +150,52 @@ describe('createFetch', LONG, () => {
       expect(limiter.executing).toBe(0);
     });
 
+    it('that aborts just before a response comes leaves no rejection behind', async () => {
+      const controller = new AbortController();
+      const limited = createFetch({
+        fetch: async (_url, init) => {
+          const body = new ReadableStream({
+            start: (source) => {
+              init?.signal?.addEventListener('abort', () => {
+                source.error(init.signal?.reason);
+              });
+            },
+          });
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          return new Response(body);
+        },
+      });
+      const call = limited(chat(), { signal: controller.signal });
+      setTimeout(() => {
+        controller.abort();
+      }, 5);
+      await expect(call).rejects.toMatchObject({ name: 'AbortError' });
+      await new Promise((resolve) => setTimeout(resolve, 30));
+    });
+
+    it('ends a body that knows nothing of it, and so do the time limits', async () => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const silent = () => Promise.resolve(new Response(new ReadableStream()));
+      const controller = new AbortController();
+      const reason = new Error('the user has left');
+      const response = await createFetch({ limiter, fetch: silent })(chat(), { signal: controller.signal });
+      const text = response.text();
+      controller.abort(reason);
+      await expect(text).rejects.toBe(reason);
+      const slow = await createFetch({ limiter, fetch: silent, attemptTimeoutMs: 10 })(chat());
+      await expect(slow.text()).rejects.toMatchObject({ name: 'AttemptTimeoutError' });
+      const late = await createFetch({ limiter, fetch: silent, deadlineMs: 10 })(chat());
+      await expect(late.text()).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
+      expect(limiter.executing).toBe(0);
+    });
+
+    it('of null means none, also for a Request that has one', async () => {
+      const limited = createFetch({ fetch: () => Promise.resolve(new Response('ok')) });
+      const request = new Request(chat(), { signal: AbortSignal.abort() });
+      expect(await (await limited(request, { signal: null })).text()).toBe('ok');
+      expect(await (await limited(chat(), null as never)).text()).toBe('ok');
+    });
+
     it('has no listener left afterwards', async () => {
       const controller = new AbortController();
       const added = vi.spyOn(controller.signal, 'addEventListener');
@@ -166,6 +238,28 @@ describe('createFetch', LONG, () => {
       expect(response.status).toBe(429);
       expect(await response.json()).toMatchObject({ error: { code: 'insufficient_quota' } });
       expect(api.requests).toHaveLength(1);
+    });
+
+    it('that breaks off is what its status says, and one that no constructor takes comes all the same', async () => {
+      let cut = 0;
+      const server = createServer(({ url, socket }, response) => {
+        if (url === '/cut') socket.end(`HTTP/1.1 400 Bad Request\r\ncontent-length: 9\r\n\r\nno${String(++cut)}`);
+        else if (url === '/status') response.writeHead(999).end('odd');
+        else socket.end('HTTP/1.1 200 成功\r\ncontent-length: 2\r\n\r\nok');
+      });
+      await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+      const url = `http://127.0.0.1:${String((server.address() as AddressInfo).port)}`;
+      const limited = createFetch({ limiter: createLimiter({ concurrency: 1 }) });
+      expect((await limited(`${url}/cut`)).status).toBe(400);
+      expect(cut).toBe(1);
+      const odd = await limited(`${url}/status`);
+      expect([odd.status, odd.ok, await odd.text()]).toEqual([999, false, 'odd']);
+      const strange = await limited(`${url}/reason`);
+      const copy = strange.clone();
+      expect([strange.statusText, copy.statusText, copy.url]).toEqual(['成功', '成功', `${url}/reason`]);
+      expect([await strange.text(), await copy.text()]).toEqual(['ok', 'ok']);
+      server.closeAllConnections();
+      await new Promise((closed) => server.close(closed));
     });
 
     it('says nothing about trying again when that is the business of the client', async () => {
@@ -285,6 +379,28 @@ describe('createFetch', LONG, () => {
       expect(await response.text()).toContain('from a Request');
       expect(api.requests).toHaveLength(2);
       expect(seen).toMatchObject([{ url: chat(), method: 'POST', json: { model: 'm' } }]);
+    });
+
+    it('may be given as the options', async () => {
+      const given = new Request('http://else', { ...ask('from the options'), headers: { 'content-type': 'application/json' } });
+      const response = await createFetch()(chat(), given);
+      expect(await response.text()).toContain('from the options');
+    });
+
+    it('whose body never ends can be aborted', async () => {
+      const controller = new AbortController();
+      const init = { method: 'POST', body: new ReadableStream(), duplex: 'half', signal: controller.signal };
+      const call = createFetch()(new Request(chat(), init));
+      controller.abort();
+      await expect(call).rejects.toMatchObject({ name: 'AbortError' });
+      expect(api.requests).toHaveLength(0);
+    });
+
+    it('may be as deep and as long as JSON can be', async () => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const limited = createFetch({ limiter, fetch: () => Promise.resolve(new Response('ok')) });
+      const deep = `{"messages":${'['.repeat(20_000)}"x"${']'.repeat(20_000)}}`;
+      expect(await (await limited(chat(), { method: 'POST', body: deep })).text()).toBe('ok');
     });
 
     it('with a stream for a body is sent once', async () => {

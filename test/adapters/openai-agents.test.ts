@@ -302,6 +302,27 @@ describe('limitModel', LONG, () => {
     });
   });
 
+  it.each([
+    ['an event to come', () => new Promise<void>(() => undefined)],
+    ['its reader', () => Promise.resolve()],
+  ])('ends a stream that waits for %s when its time is over, though the model knows nothing of it', async (waitsFor, until) => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const { fake } = scripted();
+    const deaf: Model = {
+      ...fake,
+      async *getStreamedResponse() {
+        yield delta('a');
+        await until();
+        yield delta('b');
+      },
+    };
+    const events = limitModel(deaf, { limiter, retry, attemptTimeoutMs: 30 }).getStreamedResponse(request('x'))[Symbol.asyncIterator]();
+    expect(await events.next()).toMatchObject({ done: false });
+    if (waitsFor === 'its reader') await expect.poll(() => limiter.executing, soon).toBe(0);
+    await expect(events.next()).rejects.toMatchObject({ name: 'AttemptTimeoutError' });
+    expect(limiter.executing).toBe(0);
+  });
+
   it('sends a request in the trace of its own run, whoever gave the permit back', async () => {
     setTracingDisabled(false);
     setTraceProcessors([]);

@@ -211,6 +211,23 @@ describe('limitOpenAI', LONG, () => {
     expect(outcomes).toEqual(['ok']);
   });
 
+  it('has its permit back after an answer that is said to be empty, which the client does not read', async () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const headers = { 'content-type': 'application/json', 'content-length': '0' };
+    const client = limit({ limiter, fetch: () => Promise.resolve(new Response('', { headers })) });
+    expect(await client.responses.delete('r')).toBeUndefined();
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('pays nothing for tokens of others that it reads about', async () => {
+    const limiter = createLimiter({ tokensPerMinute: 60_000 });
+    const full = limiter.snapshot().tokens;
+    const report = { data: [{ results: [{ input_tokens: 50_000_000, output_tokens: 1 }] }] };
+    const client = limit({ limiter, fetch: () => Promise.resolve(Response.json(report)) });
+    expect(await client.get('/organization/usage/completions')).toEqual(report);
+    expect(limiter.snapshot().tokens).toBe(full);
+  });
+
   it('shares its limiter with another client', async () => {
     const limiter = createLimiter({ concurrency: 2 });
     const client = limit({ limiter });
@@ -310,6 +327,15 @@ describe('openAIChat', LONG, () => {
         { model: 'other', promptTokens: 3, completionTokens: 3 },
       ]),
     );
+  });
+
+  it('sends the settings of streams with streams alone', async () => {
+    const settings = { include_usage: false };
+    const models = createModelCaller(openAIChat(clientOf(api), { model: 'm', stream_options: settings }));
+    await models.callAsync({ messages: messages('a') });
+    await allOf(models.stream({ messages: messages('a') }));
+    expect(api.requests[0]?.body).not.toHaveProperty('stream_options');
+    expect(api.requests[1]?.body).toMatchObject({ stream_options: settings });
   });
 
   it('reckons the texts and the longest answer of a request', () => {
@@ -436,6 +462,27 @@ describe('openAIEmbeddings', LONG, () => {
     expect(reason).toBeInstanceOf(OpenAI.BadRequestError);
     expect(reason).toMatchObject({ status: 400, message: expect.stringContaining('Invalid') as string });
     expect(sent(server)[0]).toHaveLength(17);
+  });
+
+  it.each([
+    ['nothing', null],
+    ['no list', { data: {} }],
+    ['entries that are none', { data: [null, null] }],
+    ['vectors that are no base64', { data: [0, 1].map((index) => ({ index, embedding: '*' })) }],
+    ['vectors that are cut off', { data: [0, 1].map((index) => ({ index, embedding: 'AAAA' })) }],
+  ])('fails both texts at once on an answer with %s: smaller batches would not help', async (_, answer) => {
+    let calls = 0;
+    const client = new OpenAI({
+      apiKey: 'secret',
+      fetch: () => {
+        calls++;
+        return Promise.resolve(Response.json(answer));
+      },
+    });
+    const made = createEmbedder({ ...openAIEmbeddings(client, { model: 'm' }), retry });
+    const settled = await Promise.allSettled(['a', 'b'].map((text) => made.embedAsync(text)));
+    expect(settled.map((result) => isFlowError(reasonOf(result), 'FLOW_BATCH_SHAPE'))).toEqual([true, true]);
+    expect(calls).toBe(1);
   });
 
   it('sends equal texts that are under way once', async () => {
