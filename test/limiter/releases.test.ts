@@ -230,3 +230,39 @@ describe('releaseAfter', () => {
     ]);
   });
 });
+
+describe('settle', () => {
+  const options = { tokensPerMinute: 60_000, burstSeconds: 60, headroom: 1 } as const;
+  const spend = (limiter: Limiter, used: number): number => {
+    const before = limiter.snapshot().tokens;
+    const lease = limiter.tryAcquire({ cost: { tokens: 1000 } });
+    lease?.settle({ inputTokens: used });
+    lease?.release();
+    return before - limiter.snapshot().tokens;
+  };
+
+  it('gives back what was not used, and takes what was used beyond it', () => {
+    virtualTime(() => {
+      expect(spend(createLimiter({ ...options }), 400)).toBe(400);
+      expect(spend(createLimiter({ ...options }), 1600)).toBe(1600);
+    });
+  });
+
+  it('gives nothing back where the provider counts what a request allows', () => {
+    virtualTime(() => {
+      const limiter = createLimiter({ ...options, refunds: false });
+      expect(spend(limiter, 400)).toBe(1000);
+      expect(spend(limiter, 1600)).toBe(1600);
+    });
+  });
+
+  it('goes by what each of several limiters says', () => {
+    virtualTime(() => {
+      const account = createLimiter({ ...options, refunds: false });
+      const child = account.child(options);
+      const before = account.snapshot().tokens;
+      expect(spend(child, 400)).toBe(400);
+      expect(before - account.snapshot().tokens).toBe(1000);
+    });
+  });
+});

@@ -5,6 +5,8 @@ import type { Lease, Outcome } from './limiter-types.js';
 
 /** What a lease reports back to. */
 export interface Lessor {
+  /** Whether a cost may turn out to be lower. */
+  readonly refunds: boolean;
   freed(lease: LimiterLease, outcome: Outcome, error?: unknown): void;
   /** The real cost differs by so much from what was charged then. */
   corrected(tokens: number, paidAt: number): void;
@@ -62,10 +64,12 @@ export class LimiterLease implements Lease {
     const { inputTokens, outputTokens } = usage;
     if (inputTokens === undefined && outputTokens === undefined) return;
     const actual = (inputTokens ?? 0) + (outputTokens ?? 0);
-    if (!(actual >= 0 && actual < Infinity) || actual === this.tokens) return;
+    if (!(actual >= 0 && actual < Infinity)) return;
     const more = actual - this.tokens;
-    this.tokens = actual;
-    this.#lessor.corrected(more, this.grantedAt);
+    if (more > 0 || (more < 0 && this.#lessor.refunds)) {
+      this.tokens = actual;
+      this.#lessor.corrected(more, this.grantedAt);
+    }
     this.#above?.settle(usage);
   }
 

@@ -22,6 +22,7 @@ export const LIMITER_DEFAULTS = {
   maxWaitMs: Infinity,
   costAboveCapacity: 'borrow',
   learn: true,
+  refunds: true,
   maxPauseMs: Infinity,
   longPause: 'wait',
   abortGraceMs: 1000,
@@ -50,6 +51,8 @@ export interface LimiterConfig {
   readonly borrows: boolean;
   /** Whether responses set the rates. */
   readonly learns: boolean;
+  /** Whether tokens that were paid for and not used come back. */
+  readonly refunds: boolean;
   /** A pause longer than this is not waited for; Infinity when every one is. */
   readonly failsAboveMs: number;
   readonly abortGraceMs: number;
@@ -106,6 +109,7 @@ export function limiterConfig(options: LimiterOptions): LimiterConfig {
       maxWaitMs: durationMs,
       costAboveCapacity: words('borrow', 'reject'),
       learn: flag,
+      refunds: flag,
       maxPauseMs: durationMs,
       longPause: words('wait', 'fail'),
       abortGraceMs: durationMs,

@@ -300,6 +300,10 @@ export class LimiterPump implements Lessor, Parent, Child {
     else this.pump();
   }
 
+  get refunds(): boolean {
+    return this.#config.refunds;
+  }
+
   corrected(tokens: number, paidAt: number): void {
     this.#rates.correct(0, tokens, paidAt, this.#read());
     if (tokens < 0) this.pump();

@@ -41,7 +41,7 @@ export interface Release {
 
 /** A permit. It counts against the limits until `release`; both methods may be called again without effect. */
 export interface Lease {
-  /** Replaces the estimated token cost by the real one; the bucket may go into debt. Without numbers the estimate stands. */
+  /** Replaces the estimated token cost by the real one; the bucket may go into debt. Without numbers the estimate stands, and without `refunds` a lower one says nothing. */
   settle(usage: Usage): void;
   /** Frees the slot. `'unused'` says nothing was sent: request and tokens are given back. The error is for those who listen to releases. */
   release(outcome?: Outcome, error?: unknown): void;
@@ -124,6 +124,11 @@ export interface ChildLimiterOptions extends LimiterLimits {
    * `false` they only make pauses. @defaultValue true
    */
   readonly learn?: boolean;
+  /**
+   * Whether tokens that a job pays for and does not use come back when it settles. Say `false` where the provider counts what a request allows
+   * (`max_tokens`), whatever its answer needs. @defaultValue true
+   */
+  readonly refunds?: boolean;
   /** Longest pause that is waited for under `longPause: 'fail'`, in ms. @defaultValue Infinity */
   readonly maxPauseMs?: number;
   /**
