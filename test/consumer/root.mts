@@ -37,11 +37,14 @@ import {
   type ModelHedgeOptions,
   type ModelStream,
   type Observed,
+  type ClientEmbedderOptions,
   createEmbedder,
+  type EmbedCall,
   createTokenEstimator,
   EMBEDDER_DEFAULTS,
   type Embedder,
   type EmbedderOptions,
+  type EmbedderRules,
   type EmbedderSnapshot,
   type EmbedOptions,
   estimateTokens,
@@ -89,6 +92,10 @@ const options: EmbedderOptions = {
   countTokens: createTokenEstimator(margin),
 };
 const embedder: Embedder = createEmbedder(options);
+const embedCall: EmbedCall = async (texts) => texts.map((text) => [text.length]);
+const embedderRules: EmbedderRules = { maxSize: 8 };
+const ownClient: ClientEmbedderOptions = { ...embedderRules, call: embedCall };
+same<Embedder>()(createEmbedder(ownClient));
 const load: EmbedOptions = { lane: 'interactive' };
 same<Observable<Float32Array>>()(embedder.embed('text', load));
 same<Observable<Settled<string, Float32Array>>>()(embedder.embedFrom(['one', 'two']));

@@ -1,0 +1,22 @@
+import Anthropic from '@anthropic-ai/sdk';
+import { createLimiter, createModelCaller } from 'sluice';
+import {
+  type AnthropicChat,
+  type AnthropicChatRequest,
+  anthropicChat,
+  type CallRules,
+  createAnthropicMiddleware,
+  type HttpRequest,
+  type HttpRules,
+  limitAnthropic,
+} from 'sluice/anthropic';
+
+const limiter = createLimiter({ concurrency: 2 });
+const rules: CallRules = { limiter };
+const httpRules: HttpRules = { ...rules, cost: ({ url }: HttpRequest) => ({ tokens: url.length }) };
+const client = new Anthropic({ apiKey: 'none', middleware: [createAnthropicMiddleware(httpRules)] });
+same<Anthropic>()(limitAnthropic(new Anthropic({ apiKey: 'none' }), httpRules));
+
+const chat: AnthropicChat = anthropicChat(client);
+const request: AnthropicChatRequest = { model: 'm', max_tokens: 9, messages: [{ role: 'user', content: 'hello' }] };
+export const message: Promise<Anthropic.Message> = createModelCaller({ ...chat, limiter }).callAsync(request);

@@ -1,0 +1,40 @@
+import type { CallToolResult, Client, Tool } from '@modelcontextprotocol/client';
+import { createLimiter, createToolRunner } from 'sluice';
+import {
+  type CallRules,
+  createMcpCaller,
+  MCP_CALLER_DEFAULTS,
+  type McpCall,
+  type McpCaller,
+  type McpCallerOptions,
+  type McpCallerSnapshot,
+  type McpCallOptions,
+  type McpParameters,
+  type McpProgress,
+  type McpResult,
+  type McpTimeouts,
+  type McpTool,
+  type McpToolDefinition,
+  type McpToolsOptions,
+  toolsOf,
+} from 'sluice/mcp';
+
+const rules: CallRules = { limiter: createLimiter({ concurrency: 2 }) };
+const timeouts: McpTimeouts = { timeoutMs: MCP_CALLER_DEFAULTS.timeoutMs };
+const tools: readonly McpTool[] = [{ name: 'time', inputSchema: { type: 'object' }, annotations: { readOnlyHint: true } }];
+const options: McpCallerOptions<Tool> = { ...rules, ...timeouts, readConcurrency: 4 };
+export const names = (own: McpCallerOptions): number => [...(own.tools ?? []), ...tools].length;
+
+export async function call(client: Client): Promise<CallToolResult> {
+  const caller: McpCaller<CallToolResult, Tool> = createMcpCaller(client, options);
+  same<McpCallerSnapshot>()(caller.snapshot());
+  const asked: McpCall = { name: 'time' };
+  const how: McpCallOptions = { onProgress: ({ progress }: McpProgress) => void progress.toFixed() };
+  const prefix: McpToolsOptions = { prefix: 'clock_' };
+  const definitions = await toolsOf(caller, prefix);
+  same<readonly McpToolDefinition<CallToolResult>[]>()(definitions);
+  const parameters: McpParameters | undefined = definitions[0]?.parameters;
+  createToolRunner({ tools: definitions }).close();
+  const result: McpResult = await caller.callToolAsync(asked, how);
+  return parameters === undefined ? { content: [] } : { content: [], isError: result.isError === true };
+}
