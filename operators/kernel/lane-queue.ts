@@ -167,9 +167,9 @@ export class LaneQueue<T> implements Waiting {
     return dead > 0 || live > fresh.length || (rides && this.nonEmpty.size > 1) ? 0 : Math.min(live, places);
   }
 
-  /** So many entries of the front, which stay. */
-  firstFresh(lane: number, count: number): T[] {
-    return this.#lane(lane).fresh.first(count);
+  /** A fresh entry of the front, which stays. */
+  freshAt(lane: number, index: number): T | undefined {
+    return this.#lane(lane).fresh.at(index);
   }
 
   /** Takes so many entries of the front out, as one turn. */

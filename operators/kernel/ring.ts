@@ -36,13 +36,6 @@ export class Ring<T> {
     return item;
   }
 
-  /** The first so many items, which stay. There have to be so many. */
-  first(count: number): T[] {
-    const items = new Array<T>(count);
-    for (let i = 0; i < count; i++) items[i] = this.#slots[(this.#head + i) & this.#mask] as T;
-    return items;
-  }
-
   /** Takes out the first so many items. There have to be so many. */
   drop(count: number): void {
     for (let i = 0; i < count; i++) this.#slots[(this.#head + i) & this.#mask] = undefined;

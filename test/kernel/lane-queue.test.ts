@@ -172,7 +172,7 @@ describe('LaneQueue', () => {
       const limits = { places: 3, rides: true, lookahead: 0 };
       for (const entry of entries) queue.push(0, entry);
       expect(queue.front(0, limits)).toBe(3);
-      expect(queue.firstFresh(0, 3)).toEqual(entries.slice(0, 3));
+      expect([0, 1, 2].map((i) => queue.freshAt(0, i))).toEqual(entries.slice(0, 3));
       queue.takeFront(0, 3);
       expect([queue.size, queue.front(0, limits), queue.peek(0)]).toEqual([2, 2, entries[3]]);
       queue.push(1, { id: 5, live: true });

@@ -200,12 +200,13 @@ export class BatchQueue<T, R> {
   /** The first so many fresh items of a lane, if no boundary is among them and their weight is within the budget. */
   #front(lane: number, size: number, budget: number): Plan<T, R> | undefined {
     if (size === 0) return undefined;
-    const jobs = this.#lanes.firstFresh(lane, size) as Job<T, R>[];
-    const { stretch } = jobs[0] as Job<T, R>;
+    const jobs: Job<T, R>[] = [];
     let weight = 0;
-    for (const job of jobs) {
+    for (let i = 0; i < size; i++) {
+      const job = this.#lanes.freshAt(lane, i) as Job<T, R>;
       weight += job.weight;
-      if (job.stretch !== stretch || weight > budget) return undefined;
+      if (job.stretch !== (jobs[0] ?? job).stretch || weight > budget) return undefined;
+      jobs.push(job);
     }
     return { jobs, weight };
   }
