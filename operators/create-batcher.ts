@@ -1,12 +1,12 @@
 import { Observable, Subscription } from 'rxjs';
 import { classifyError } from './classify-error.js';
 import { requiredSignal } from './support/abort.js';
-import type { BatchWork, Job } from './support/batching/batch-engine.js';
+import type { BatchWork } from './support/batching/batch-engine.js';
 import { BatchEngine } from './support/batching/batch-engine.js';
 import type { GatedBatchOptions } from './support/batching/batch-options.js';
 import { engineConfig } from './support/batching/batch-options.js';
-import type { Known, Load, Party } from './support/batching/load.js';
-import { ManyLoad, ManyResults, PromiseLoad, Promises, SettledLoad, StreamLoad, signalLoads } from './support/batching/load.js';
+import type { Known, Load } from './support/batching/load.js';
+import { Item, ManyLoad, ManyResults, PromiseLoad, SettledLoad, StreamLoad, signalLoads } from './support/batching/load.js';
 import type { LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
 import { LoadMemory } from './support/batching/load-memory.js';
 import { ClosedError, FlowConfigError } from './support/errors.js';
@@ -173,7 +173,6 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   readonly #engine: BatchEngine<T, R>;
   /** What loads of equal keys share, if they do. */
   readonly #memory: LoadMemory<T, R> | undefined;
-  readonly #promises = new Promises<R>();
   readonly #stoppable: SignalGroups<Load<T, R>>;
   protected override readonly shutdown: Shutdown;
   /** What rejects everything that is given up. */
@@ -205,7 +204,8 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     });
     this.#engine = new BatchEngine<T, R>(config, work, {
       settled: (job) => {
-        this.#settled(job);
+        // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- all that is settled here was made here
+        this.#settled(job as Item<T, R>);
       },
       finished: () => {
         following.unsubscribe();
@@ -265,9 +265,11 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   }
 
   loadAsync(item: T, options: LoadOptions = NO_OPTIONS): Promise<R> {
-    if (this.#memory !== undefined && options === NO_OPTIONS && !this.shutdown.isClosed) return this.#loadShared(this.#memory, item);
+    if (options === NO_OPTIONS && !this.shutdown.isClosed) {
+      return this.#memory === undefined ? this.#loadAlone(item) : this.#loadShared(this.#memory, item);
+    }
     this.#check(options);
-    const load = new PromiseLoad<T, R>(this.#promises);
+    const load = new PromiseLoad<T, R>();
     this.#join(item, options, load);
     return load.promise;
   }
@@ -315,18 +317,18 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     if (deadlineMs !== undefined) durationMs(this.#operator, 'deadlineMs', deadlineMs);
   }
 
-  #join(item: T, options: LoadOptions, load: Load<T, R>): void {
+  #join(input: T, options: LoadOptions, load: Load<T, R>): void {
     const { signal, lane, deadlineMs } = options;
     const { isClosed } = this.shutdown;
     if (isClosed || signal?.aborted) {
       load.refused(isClosed ? new ClosedError(this.#operator) : signal?.reason);
       return;
     }
-    let party: Party<T, R> = load;
+    let item: Item<T, R>;
     if (this.#memory) {
       let known;
       try {
-        known = this.#open(this.#memory, item, deadlineMs !== undefined);
+        known = this.#open(this.#memory, input, deadlineMs !== undefined);
       } catch (error) {
         load.refused(error);
         return;
@@ -335,10 +337,12 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
         load.given(known.value);
         return;
       }
-      party = known.shared;
+      item = known.shared;
+    } else {
+      item = new Item(input, undefined, 0);
     }
-    load.party = party;
-    party.add(load);
+    load.item = item;
+    item.add(load);
     // `dedupe` may have aborted it, and no listener hears of that any more.
     if (signal?.aborted) {
       this.#leave(load);
@@ -349,8 +353,8 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
       load.stopping = this.#stoppable.of(signal);
       load.stopping.add(load);
     }
-    if (party.job === undefined) this.#send(item, party, lane, deadlineMs);
-    else if (lane !== undefined) party.job = this.#engine.hurry(party.job, lane);
+    if (item.index === -1) this.#send(item, lane, deadlineMs);
+    else if (lane !== undefined) this.#engine.hurry(item, lane);
   }
 
   /** @throws what the load is refused with */
@@ -362,44 +366,53 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     throw new ClosedError(this.#operator);
   }
 
+  #loadAlone(input: T): Promise<R> {
+    const item = new Item<T, R>(input, undefined, 0);
+    const promise = item.promise();
+    this.#engine.add(item);
+    return promise;
+  }
+
   /** Loads that cannot leave need no promise of their own. */
   #loadShared(memory: LoadMemory<T, R>, item: T): Promise<R> {
     let known;
     try {
       known = this.#open(memory, item, false);
     } catch (error) {
-      const load = new PromiseLoad<T, R>(this.#promises);
+      const load = new PromiseLoad<T, R>();
       load.refused(error);
       return load.promise;
     }
     const { shared } = known;
-    const promise = known.promise(this.#promises);
-    if (shared !== undefined && shared.job === undefined) this.#send(item, shared);
+    const promise = known.promise();
+    if (shared !== undefined && shared.index === -1) this.#engine.add(shared);
     return promise;
   }
 
-  #send(item: T, party: Party<T, R>, lane?: string, deadlineMs?: number): void {
-    const job = this.#engine.accept(item, party, lane, deadlineMs);
-    party.job = job;
+  #send(item: Item<T, R>, lane?: string, deadlineMs?: number): void {
+    this.#engine.accept(item, lane, deadlineMs);
     // Your callbacks have run, and may have made the only load leave.
-    if (party.isEmpty) this.#engine.leave(job);
-    this.#engine.submit(job);
+    if (item.isEmpty) this.#engine.leave(item);
+    this.#engine.submit(item);
   }
 
   #leave(load: Load<T, R>): void {
-    const { party, stopping } = load;
+    const { item, stopping } = load;
     stopping?.remove(load);
-    if (!party?.remove(load) || !party.isEmpty) return;
-    if (party.shared) this.#memory?.forget(party.shared);
-    if (party.job) this.#engine.leave(party.job);
+    if (!item?.remove(load) || !item.isEmpty) return;
+    this.#memory?.forget(item);
+    this.#engine.leave(item);
   }
 
-  #settled(job: Job<T, R>): void {
-    const party = job.owner as Party<T, R>;
-    const isGivenUp = job.failed && this.#fate !== undefined && job.reason === this.#fate;
+  #settled(item: Item<T, R>): void {
     // Whoever left while the answer waited for earlier ones is not counted either.
-    if (!party.isEmpty) this.shutdown.count(isGivenUp ? (job.attempts > 0 ? 'aborted' : 'dropped') : 'done');
-    if (party.shared) this.#memory?.settled(party.shared, job);
-    party.settle(job);
+    if (this.shutdown.isClosed && !item.isEmpty)
+      this.shutdown.count(this.#isGivenUp(item) ? (item.attempts > 0 ? 'aborted' : 'dropped') : 'done');
+    this.#memory?.settled(item);
+    item.settle();
+  }
+
+  #isGivenUp({ failed, reason }: Item<T, R>): boolean {
+    return failed && this.#fate !== undefined && reason === this.#fate;
   }
 }

@@ -18,7 +18,7 @@ export interface PlannedLane<T> {
 /** A batch being chosen: how far into each lane it has looked, and what it has of each. Nothing is removed from the lanes. */
 export class LanePlan<T> implements Filler {
   readonly #lanes: readonly PlannedLane<T>[];
-  readonly #isLive: (item: T) => boolean;
+  readonly #isLive: (item: T, lane: number) => boolean;
   readonly #mayGive: (lane: number) => boolean;
   /** Lanes that were looked into. */
   readonly #seen: number[] = [];
@@ -31,7 +31,7 @@ export class LanePlan<T> implements Filler {
   #lookahead = 0;
 
   /** @param mayGive whether a lane has fresh entries to give at all */
-  constructor(lanes: readonly PlannedLane<T>[], isLive: (item: T) => boolean, mayGive: (lane: number) => boolean) {
+  constructor(lanes: readonly PlannedLane<T>[], isLive: (item: T, lane: number) => boolean, mayGive: (lane: number) => boolean) {
     this.#lanes = lanes;
     this.#isLive = isLive;
     this.#mayGive = mayGive;
@@ -56,7 +56,7 @@ export class LanePlan<T> implements Filler {
     for (let at = this.#at[lane] as number; got < most && at < fresh.length; at = this.#at[lane]) {
       this.#at[lane] = at + 1;
       const item = fresh.at(at) as T;
-      if (!this.#isLive(item)) continue;
+      if (!this.#isLive(item, lane)) continue;
       const answer = this.#ask(item, lane);
       if (answer === 'take') got++;
       if (answer === 'close') this.#close(lane);
@@ -79,7 +79,7 @@ export class LanePlan<T> implements Filler {
     this.#see(lane);
     const { fresh, stamps } = this.#lanes[lane] as PlannedLane<T>;
     let at = this.#at[lane] as number;
-    while (at < fresh.length && !this.#isLive(fresh.at(at) as T)) at++;
+    while (at < fresh.length && !this.#isLive(fresh.at(at) as T, lane)) at++;
     this.#at[lane] = at;
     return stamps?.at(at) ?? Infinity;
   }

@@ -39,7 +39,7 @@ interface Lane<T> {
 export class LaneQueue<T> implements Waiting {
   readonly nonEmpty: LaneSet;
   readonly #lanes: readonly Lane<T>[];
-  readonly #isLive: (item: T) => boolean;
+  readonly #isLive: (item: T, lane: number) => boolean;
   readonly #discipline: Discipline;
   readonly #arrivals: ArrivalOrder | undefined;
   readonly #plan: LanePlan<T>;
@@ -48,8 +48,11 @@ export class LaneQueue<T> implements Waiting {
   #arrived = 0;
   #size = 0;
 
-  /** @param places places in one turn: 1 when turns are single grants, the batch size when they are batches */
-  constructor(fairness: LaneFairness, places: number, isLive: (item: T) => boolean) {
+  /**
+   * @param places places in one turn: 1 when turns are single grants, the batch size when they are batches
+   * @param isLive whether an entry still waits in this lane
+   */
+  constructor(fairness: LaneFairness, places: number, isLive: (item: T, lane: number) => boolean) {
     const lanes = laneCount(fairness);
     const stamped = fairness.kind === 'fifo';
     this.#lanes = Array.from({ length: lanes }, () => ({
@@ -126,8 +129,8 @@ export class LaneQueue<T> implements Waiting {
     entry.dead++;
     this.#removed(lane, entry);
     if (entry.dead > entry.live + 32) {
-      this.#sweep(entry.returned, entry.returnedStamps);
-      this.#sweep(entry.fresh, entry.stamps);
+      this.#sweep(lane, entry.returned, entry.returnedStamps);
+      this.#sweep(lane, entry.fresh, entry.stamps);
       entry.dead = 0;
     }
   }
@@ -140,19 +143,19 @@ export class LaneQueue<T> implements Waiting {
   /** The next entry of a lane that did not come back, which stays. */
   peekFresh(lane: number): T | undefined {
     const entry = this.#lane(lane);
-    return this.#skipDead(entry, entry.fresh, entry.stamps) ? entry.fresh.peek() : undefined;
+    return this.#skipDead(lane, entry, entry.fresh, entry.stamps) ? entry.fresh.peek() : undefined;
   }
 
   /** Whether work that came back is next in the lane. */
   hasReturned(lane: number): boolean {
     const entry = this.#lane(lane);
-    return entry.returned !== undefined && this.#skipDead(entry, entry.returned, entry.returnedStamps);
+    return entry.returned !== undefined && this.#skipDead(lane, entry, entry.returned, entry.returnedStamps);
   }
 
   shift(lane: number): T | undefined {
     const entry = this.#lane(lane);
     if (entry.returned !== undefined && this.hasReturned(lane)) return this.#shift(lane, entry, entry.returned, entry.returnedStamps);
-    return this.#skipDead(entry, entry.fresh, entry.stamps) ? this.#shift(lane, entry, entry.fresh, entry.stamps) : undefined;
+    return this.#skipDead(lane, entry, entry.fresh, entry.stamps) ? this.#shift(lane, entry, entry.fresh, entry.stamps) : undefined;
   }
 
   /**
@@ -164,10 +167,17 @@ export class LaneQueue<T> implements Waiting {
     return dead > 0 || live > fresh.length || (rides && this.nonEmpty.size > 1) ? 0 : Math.min(live, places);
   }
 
+  /** A fresh entry of the front, which stays. */
+  freshAt(lane: number, index: number): T | undefined {
+    return this.#lane(lane).fresh.at(index);
+  }
+
   /** Takes so many entries of the front out, as one turn. */
   takeFront(lane: number, count: number): void {
     const entry = this.#lane(lane);
-    for (let i = 0; i < count; i++) this.#shift(lane, entry, entry.fresh, entry.stamps);
+    entry.fresh.drop(count);
+    entry.stamps?.drop(count);
+    this.#removed(lane, entry, count);
     this.turn(lane, count);
   }
 
@@ -176,16 +186,16 @@ export class LaneQueue<T> implements Waiting {
     const { fresh } = this.#lane(lane);
     for (let i = 0; i < fresh.length; i++) {
       const item = fresh.at(i) as T;
-      if (this.#isLive(item) && !visit(item)) return;
+      if (this.#isLive(item, lane) && !visit(item)) return;
     }
   }
 
   /** The newest fresh entry of the lane that is live (and acceptable); a look from the far end. */
-  newestFresh(lane: number, accepts: (item: T) => boolean = this.#isLive): T | undefined {
+  newestFresh(lane: number, accepts: (item: T) => boolean = () => true): T | undefined {
     const { fresh } = this.#lane(lane);
     for (let i = fresh.length - 1; i >= 0; i--) {
       const item = fresh.at(i) as T;
-      if (this.#isLive(item) && accepts(item)) return item;
+      if (this.#isLive(item, lane) && accepts(item)) return item;
     }
     return undefined;
   }
@@ -260,9 +270,10 @@ export class LaneQueue<T> implements Waiting {
     this.#discipline.filled(lane);
   }
 
-  #removed(lane: number, entry: Lane<T>): void {
-    this.#size--;
-    if (--entry.live === 0 && !this.isPaused(lane)) this.#emptied(lane);
+  #removed(lane: number, entry: Lane<T>, count = 1): void {
+    this.#size -= count;
+    entry.live -= count;
+    if (entry.live === 0 && !this.isPaused(lane)) this.#emptied(lane);
   }
 
   #emptied(lane: number): void {
@@ -277,9 +288,9 @@ export class LaneQueue<T> implements Waiting {
   }
 
   /** Drops entries that left from the head of a ring; true when a live one is in front. */
-  #skipDead(entry: Lane<T>, ring: Ring<T>, stamps: Ring<number> | undefined): boolean {
+  #skipDead(lane: number, entry: Lane<T>, ring: Ring<T>, stamps: Ring<number> | undefined): boolean {
     while (ring.length > 0) {
-      if (this.#isLive(ring.peek() as T)) return true;
+      if (this.#isLive(ring.peek() as T, lane)) return true;
       ring.shift();
       stamps?.shift();
       entry.dead--;
@@ -287,12 +298,12 @@ export class LaneQueue<T> implements Waiting {
     return false;
   }
 
-  #sweep(ring: Ring<T> | undefined, stamps: Ring<number> | undefined): void {
+  #sweep(lane: number, ring: Ring<T> | undefined, stamps: Ring<number> | undefined): void {
     if (stamps !== undefined) {
       let at = 0;
-      stamps.keep(() => this.#isLive(ring?.at(at++) as T));
+      stamps.keep(() => this.#isLive(ring?.at(at++) as T, lane));
     }
-    ring?.keep(this.#isLive);
+    ring?.keep((item) => this.#isLive(item, lane));
   }
 }
 

@@ -32,8 +32,16 @@ export class Ring<T> {
     this.#slots[this.#head] = undefined;
     this.#head = (this.#head + 1) & this.#mask;
     this.#length--;
-    if (this.#slots.length > 1024 && this.#length < this.#slots.length >> 3) this.#resize(this.#slots.length >> 1);
+    this.#shrink();
     return item;
+  }
+
+  /** Takes out the first so many items. There have to be so many. */
+  drop(count: number): void {
+    for (let i = 0; i < count; i++) this.#slots[(this.#head + i) & this.#mask] = undefined;
+    this.#head = (this.#head + count) & this.#mask;
+    this.#length -= count;
+    this.#shrink();
   }
 
   peek(): T | undefined {
@@ -59,6 +67,10 @@ export class Ring<T> {
     }
     this.clear();
     for (const item of kept) this.push(item);
+  }
+
+  #shrink(): void {
+    while (this.#slots.length > 1024 && this.#length < this.#slots.length >> 3) this.#resize(this.#slots.length >> 1);
   }
 
   #resize(capacity: number): void {

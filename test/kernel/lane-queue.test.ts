@@ -172,6 +172,7 @@ describe('LaneQueue', () => {
       const limits = { places: 3, rides: true, lookahead: 0 };
       for (const entry of entries) queue.push(0, entry);
       expect(queue.front(0, limits)).toBe(3);
+      expect([0, 1, 2].map((i) => queue.freshAt(0, i))).toEqual(entries.slice(0, 3));
       queue.takeFront(0, 3);
       expect([queue.size, queue.front(0, limits), queue.peek(0)]).toEqual([2, 2, entries[3]]);
       queue.push(1, { id: 5, live: true });
@@ -179,6 +180,17 @@ describe('LaneQueue', () => {
       queue.takeFront(0, 2);
       expect([queue.lead(), queue.count(0), queue.front(1, limits)]).toEqual([1, 0, 1]);
     }
+  });
+
+  it('passes over an entry that was moved to another lane, and serves it there', () => {
+    const queue = new LaneQueue<{ id: number; lane: number }>(strict(0, 0), 3, (entry, lane) => entry.lane === lane);
+    const entries = Array.from({ length: 3 }, (_, id) => ({ id, lane: 1 }));
+    for (const entry of entries) queue.push(1, entry);
+    entries[0]!.lane = 0;
+    queue.left(1);
+    queue.push(0, entries[0]!);
+    expect([queue.size, queue.count(0), queue.count(1)]).toEqual([3, 1, 2]);
+    expect([queue.shift(0), queue.shift(1), queue.shift(1), queue.size]).toEqual([...entries, 0]);
   });
 
   it('has no front where an entry has left or one has come back', () => {

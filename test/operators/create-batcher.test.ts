@@ -1,4 +1,5 @@
 import { getEventListeners } from 'node:events';
+import fc from 'fast-check';
 import type { Observable } from 'rxjs';
 import { asyncScheduler, firstValueFrom, map, mergeMap, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -840,6 +841,81 @@ describe('events', () => {
     ]);
     expect(events.every(({ operator }) => operator === 'createBatcher')).toBe(true);
     expect(JSON.stringify(events)).not.toContain('SECRET');
+  });
+});
+
+describe('a frame', () => {
+  const step = fc.oneof(
+    { weight: 6, arbitrary: fc.constantFrom('load', 'shared') },
+    { weight: 2, arbitrary: fc.constantFrom('urgent', 'stoppable', 'dated', 'stop', 'look') },
+    { weight: 3, arbitrary: fc.constantFrom('flush', 'turn') },
+  );
+
+  /** Everything that can be seen of a script: the calls, what is queued meanwhile, and what became of each load. */
+  async function play(script: readonly string[], options: BatcherOptions<number, string>, onEvent?: () => void): Promise<unknown> {
+    const seen: unknown[] = [];
+    const answers: Promise<string>[] = [];
+    const batcher = createBatcher<number, string>(
+      async (items) => {
+        seen.push([...items]);
+        await Promise.resolve();
+        return items.map((item) => `r${String(item)}`);
+      },
+      { ...options, lanes: [{ name: 'urgent' }, { name: 'low', maxQueued: 9, overflow: 'dropOldest' }], ...(onEvent && { onEvent }) },
+    );
+    let stop = new AbortController();
+    for (const [item, what] of script.entries()) {
+      if (what === 'load') answers.push(batcher.loadAsync(item));
+      if (what === 'shared') answers.push(batcher.loadAsync(item % 3));
+      if (what === 'urgent') answers.push(batcher.loadAsync(item % 3, { lane: 'urgent' }));
+      if (what === 'stoppable') answers.push(batcher.loadAsync(item, { signal: stop.signal }));
+      if (what === 'dated') answers.push(batcher.loadAsync(item, { deadlineMs: 60_000 }));
+      if (what === 'stop') stop.abort(new Error('stopped'));
+      if (what === 'stop') stop = new AbortController();
+      if (what === 'flush') batcher.flush();
+      if (what === 'turn') await Promise.resolve();
+      if (what !== 'turn') seen.push(batcher.snapshot());
+    }
+    const drained = await batcher.drain();
+    return [seen, drained, await Promise.allSettled(answers)];
+  }
+
+  it('shows the same whether somebody listens to each item or not', async () => {
+    const options = fc.record({
+      maxSize: fc.integer({ min: 1, max: 6 }),
+      maxQueued: fc.integer({ min: 1, max: 8 }),
+      concurrency: fc.integer({ min: 1, max: 2 }),
+      maxWeight: fc.constantFrom(2.5, Infinity),
+      burst: fc.constantFrom('asap' as const, 'sync' as const),
+      cache: fc.constantFrom({ maxEntries: 2 }, { maxEntries: Infinity }, undefined),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 30 }), options, async (script, { cache, ...rest }) => {
+        const given = { ...rest, ...(cache && { cache }) };
+        expect(await play(script, given)).toEqual(await play(script, given, () => undefined));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('sends an item once though a callback that is asked about it loads it again', async () => {
+    const calls: number[][] = [];
+    let again: Promise<number> | undefined;
+    const batcher = createBatcher<number, number>(
+      (items) => {
+        calls.push([...items]);
+        return of(items.map((item) => 2 * item));
+      },
+      {
+        dedupe: (item) => item,
+        weigh: (item) => {
+          again ??= batcher.loadAsync(item);
+          return 1;
+        },
+      },
+    );
+    expect(await Promise.all([batcher.loadAsync(4), again])).toEqual([8, 8]);
+    expect(calls).toEqual([[4]]);
   });
 });
 

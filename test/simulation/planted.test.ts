@@ -77,15 +77,15 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a deadline ignored',
     file: INTAKE,
-    from: 'weight, now, now + waitMs, name',
-    to: 'weight, now, Infinity, name',
+    from: 'job.deadlineAt = acceptedAt + waitMs;',
+    to: '',
     says: /ms after its deadline/,
   },
   {
     name: 'an item dropped on re-entrancy',
     file: ENGINE,
-    from: 'if (job.state === NEW && !this.#over) {',
-    to: 'if (job.state === NEW && !this.#over && !this.#busy) {',
+    from: 'if (job.state === ACCEPTED && !this.#over) {',
+    to: 'if (job.state === ACCEPTED && !this.#over && !this.#busy) {',
     says: /never settled|was lost|is pulled when/,
   },
   {
@@ -147,15 +147,15 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a load forgotten that shares an item',
     file: LOAD,
-    from: 'for (const load of loads) load.end(job);',
-    to: 'for (const load of [...loads].slice(0, 1)) load.end(job);',
+    from: 'for (const load of loads) load.end(this);',
+    to: 'for (const load of [...loads].slice(0, 1)) load.end(this);',
     says: /never settled/,
   },
   {
     name: 'an urgent load that does not hurry its item',
     file: INTAKE,
-    from: 'this.#add(moved);',
-    to: 'this.#add(Object.assign(moved, { lane: job.lane }));',
+    from: 'lane >= job.lane) return;',
+    to: 'lane <= job.lane) return;',
     says: /have overtaken|crosses a boundary/,
   },
   {

@@ -13,11 +13,11 @@ import { BatchQueue } from './batch-queue.js';
 import { BatchRepair } from './batch-repair.js';
 import { BatchTiming } from './batch-timing.js';
 import { Boundaries } from './boundaries.js';
-import type { Job, Search } from './job.js';
-import { DONE, FLYING, NEW, Root, totalWeight, WAITING } from './job.js';
+import type { Search } from './job.js';
+import { ACCEPTED, DONE, FLYING, Job, NEW, Root, totalWeight, WAITING } from './job.js';
 
 export type { BatchWork } from './batch-calls.js';
-export type { Job } from './job.js';
+export { Job } from './job.js';
 
 /** Who owns an engine: told what to hand on, one thing at a time, never from inside another of its calls. */
 export interface EngineHost<T, R> {
@@ -51,6 +51,8 @@ export class BatchEngine<T, R> {
   readonly #calls: BatchCalls<T, R>;
   readonly #repair: BatchRepair<T, R>;
   readonly #outbox: BatchOutbox<T, R>;
+  /** How many more items may come before anything has to be looked at. */
+  #spare = 0;
   #batches = 0;
   /** Items between `accept` and the end of `submit`: your callbacks are asked about them, and may end everything. */
   #entering = 0;
@@ -172,19 +174,32 @@ export class BatchEngine<T, R> {
 
   /** Accepts one item. It will be settled, through the host, exactly once. */
   offer(input: T): void {
-    this.submit(this.accept(input, undefined));
+    this.add(new Job(input));
   }
 
-  /** The first half of `offer`, for an owner that must know the job before anything can happen to it. */
-  accept(input: T, owner: unknown, laneName?: string, deadlineMs?: number): Job<T, R> {
+  /** The same for an item that its owner has made. */
+  add(job: Job<T, R>): void {
+    if (this.#spare > 0) {
+      this.#spare--;
+      this.#intake.join(job, this.#timing.burstAt ?? this.#alarm.now());
+    } else {
+      this.accept(job);
+      this.submit(job);
+      this.#spare = this.#spareRoom();
+    }
+  }
+
+  /** The first half of `add`, in which your callbacks are asked about the item. */
+  accept(job: Job<T, R>, laneName?: string, deadlineMs?: number): void {
+    this.#spare = 0;
     this.#entering++;
-    return this.#intake.accept(input, owner, laneName, deadlineMs, this.#timing.burstAt ?? this.#alarm.now());
+    this.#intake.accept(job, laneName, deadlineMs, this.#timing.burstAt ?? this.#alarm.now());
   }
 
-  /** The second half of `offer`; queues nothing for a job that was given up in between. */
+  /** The second half of `add`; queues nothing for a job that was given up in between. */
   submit(job: Job<T, R>): void {
     let changes = false;
-    if (job.state === NEW && !this.#over) {
+    if (job.state === ACCEPTED && !this.#over) {
       this.#tell?.({ type: 'accepted', operator: this.#config.operator, lane: this.#laneName(job.lane), queued: this.#queue.queued });
       changes = !this.#intake.enter(job) || this.#changes(job);
     }
@@ -192,18 +207,21 @@ export class BatchEngine<T, R> {
     if (changes || this.#timing.isFinishing) this.#run();
   }
 
-  /** Moves an item that waits to a more urgent lane; the returned job takes its place. */
-  hurry(job: Job<T, R>, laneName: string): Job<T, R> {
-    const moved = this.#intake.hurry(job, this.#config.table.at(laneName));
-    if ((moved !== job || job.whole) && this.#changes(moved)) this.#run();
-    return moved;
+  /** Moves an item that waits to a more urgent lane. */
+  hurry(job: Job<T, R>, laneName: string): void {
+    const from = job.lane;
+    this.#intake.hurry(job, this.#config.table.at(laneName));
+    if ((job.lane !== from || job.whole) && this.#changes(job)) this.#run();
   }
 
-  /** Gives an item up on behalf of its owner: it is not settled any more. A call is aborted when its last member has left. */
+  /**
+   * Gives an item up on behalf of its owner: it is not settled any more. A call is aborted when its last member has left. While the item is
+   * being accepted it cannot leave: its owner has to look again afterwards.
+   */
   leave(job: Job<T, R>): void {
-    if (job.state === DONE) return;
+    if (job.state === DONE || job.state === NEW) return;
     this.#outbox.leave(job);
-    if (job.state === NEW) {
+    if (job.state === ACCEPTED) {
       job.state = DONE;
     } else {
       this.#remove(job);
@@ -226,6 +244,7 @@ export class BatchEngine<T, R> {
 
   /** Rejects everything that is not settled yet and aborts the calls under way. */
   rejectAll(error: unknown): void {
+    this.#spare = 0;
     this.#intake.refuseAll(error);
     this.#gate.withdraw();
     for (const call of this.#calls.all) {
@@ -252,6 +271,7 @@ export class BatchEngine<T, R> {
   close(): void {
     if (this.#over) return;
     this.#over = true;
+    this.#spare = 0;
     this.#gate.withdraw();
     this.#timing.landFrame();
     this.#alarm.clear();
@@ -261,6 +281,15 @@ export class BatchEngine<T, R> {
     const count = this.#queue.removeAll().length;
     if (count > 0) this.#tell?.({ type: 'cancelled', operator: this.#config.operator, lane: this.#laneName(0), count });
     this.#gate.close();
+  }
+
+  /**
+   * How many items may come before anything has to be done about one of them: while a frame is open, and they are all alike, none fills a
+   * batch or the queue, and nobody hears of them.
+   */
+  #spareRoom(): number {
+    const isQuiet = this.#timing.isFrameOpen && !this.#busy && !this.#gate.isWaiting && this.#tell === undefined;
+    return isQuiet && this.#intake.isOpen && this.#intake.isUniform ? this.#queue.spare(this.#gate.aim) : 0;
   }
 
   /** Whether the loop has something to do because this item has come. */
@@ -278,6 +307,7 @@ export class BatchEngine<T, R> {
       return;
     }
     if (this.#over) return;
+    this.#spare = 0;
     this.#busy = true;
     let now;
     do {

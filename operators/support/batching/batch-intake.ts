@@ -5,7 +5,8 @@ import type { EngineConfig } from './batch-options.js';
 import type { BatchOutbox } from './batch-outbox.js';
 import type { BatchQueue } from './batch-queue.js';
 import type { Boundaries } from './boundaries.js';
-import { DONE, Job, totalWeight, WAITING, Whole } from './job.js';
+import type { Job } from './job.js';
+import { ACCEPTED, DONE, totalWeight, WAITING, Whole } from './job.js';
 
 /** What a call may weigh at this moment. */
 export interface Loads {
@@ -25,7 +26,8 @@ export class BatchIntake<T, R> {
   /** False for whoever pulls: that was done while there was room, and what was on its way when repairs came back is still taken. */
   readonly #isBounded: boolean;
   /** Whether all items are alike: nothing is asked about them, none is too heavy, and results keep no order. */
-  readonly #isUniform: boolean;
+  readonly isUniform: boolean;
+  readonly #lastLane: number;
   #accepted = 0;
   #refusal: { readonly error: unknown } | undefined;
   /** An item was too much, and the host does not know yet. */
@@ -45,8 +47,9 @@ export class BatchIntake<T, R> {
     this.#boundaries = boundaries;
     this.#loads = loads;
     this.#isBounded = isBounded;
-    const { order, id, lane, weigh, closeWhen, itemDeadlineMs } = config;
-    this.#isUniform =
+    const { order, id, lane, weigh, closeWhen, itemDeadlineMs, table } = config;
+    this.#lastLane = table.at(undefined);
+    this.isUniform =
       order === 'completion' &&
       (id ?? lane ?? weigh ?? closeWhen) === undefined &&
       itemDeadlineMs === Infinity &&
@@ -75,40 +78,44 @@ export class BatchIntake<T, R> {
     return overflow;
   }
 
-  /** Moves what waits of an item to a more urgent lane; the returned job takes its place. */
-  hurry(job: Job<T, R>, lane: number): Job<T, R> {
-    const parts = job.whole?.parts;
-    if (parts) for (const [i, part] of parts.entries()) parts[i] = this.#move(part, lane);
-    return parts ? job : this.#move(job, lane);
+  /** Moves what waits of an item to a more urgent lane. */
+  hurry(job: Job<T, R>, lane: number): void {
+    for (const part of job.whole?.parts ?? [job]) this.#move(part, lane);
   }
 
-  /** Makes the job of one item. Never throws: what is wrong with the item is the job's `fault`. */
-  accept(input: T, owner: unknown, laneName: string | undefined, deadlineMs: number | undefined, now: number): Job<T, R> {
-    const { operator, table, order, key, id } = this.#config;
-    const index = this.#accepted++;
-    if (this.#isUniform && laneName === undefined && deadlineMs === undefined)
-      return new Job<T, R>(input, index, table.at(undefined), 1, now, Infinity, undefined, owner);
-    // In the order of acceptance, whatever the callbacks do.
-    let place = order === 'input' ? this.#outbox.enter(input) : undefined;
-    let name: string | undefined;
-    let job: Job<T, R>;
-    try {
-      if (order === 'perKey' && key) place = this.#outbox.enter(ask(operator, 'key', key, input));
-      if (id) name = ask(operator, 'id', id, input);
-      job = this.#job(input, index, name, owner, laneName, deadlineMs, now);
-    } catch (error) {
-      job = new Job<T, R>(input, index, table.lanes.length - 1, 0, now, Infinity, name, owner);
-      job.fault = { error };
+  /** Says of a new item what is to be known of it. Never throws: what is wrong with it is its `fault`. */
+  accept(job: Job<T, R>, laneName: string | undefined, deadlineMs: number | undefined, now: number): void {
+    if (this.isUniform && laneName === undefined && deadlineMs === undefined) {
+      this.#stamp(job, now);
+      return;
     }
-    if (place) {
-      job.place = place;
-      place.item = job;
-    }
-    return job;
+    job.index = this.#accepted++;
+    job.acceptedAt = now;
+    this.#describe(job, laneName, deadlineMs);
+    job.state = ACCEPTED;
+  }
+
+  /** Accepts and queues an item that is like all others, and for which there is room. */
+  join(job: Job<T, R>, now: number): void {
+    this.#stamp(job, now);
+    job.state = WAITING;
+    this.#queue.add(job);
+  }
+
+  #stamp(job: Job<T, R>, now: number): void {
+    job.index = this.#accepted++;
+    job.acceptedAt = now;
+    job.lane = this.#lastLane;
+    job.weight = 1;
+    job.state = ACCEPTED;
   }
 
   /** Queues an item, or all its parts, between the boundaries `closeWhen` put around it; false when it has its result already. */
   enter(item: Job<T, R>): boolean {
+    if (item.isPlain && this.#refusal === undefined) {
+      this.#enqueue(item);
+      return item.state === WAITING;
+    }
     const { whole, fault, closes, lane, index } = item;
     const refusal = this.#refusal ?? fault;
     if (closes === 'before') this.#boundaries.close(lane, index);
@@ -149,8 +156,8 @@ export class BatchIntake<T, R> {
 
   /** Applies the overflow policy for one more item; false when the newcomer is the one to go. The host is told by the loop. */
   #makeRoom(job: Job<T, R>): boolean {
-    const losers = this.#isBounded ? this.#queue.losers(job, this.#outbox.held) : undefined;
-    if (losers === undefined) return true;
+    if (!this.#isBounded || this.#queue.hasRoom(job.lane, this.#outbox.held)) return true;
+    const losers = this.#queue.losers(job);
     const { operator } = this.#config;
     const error = new OverflowError(operator, losers.limit, losers.policy);
     for (const loser of losers.jobs) {
@@ -162,36 +169,44 @@ export class BatchIntake<T, R> {
     return !losers.jobs.includes(job);
   }
 
-  #move(job: Job<T, R>, lane: number): Job<T, R> {
-    if (job.state !== WAITING || job.group || lane >= job.lane) return job;
-    this.#queue.remove(job);
-    const moved = job.inLane(lane);
-    this.#add(moved);
-    return moved;
+  #move(job: Job<T, R>, lane: number): void {
+    if (job.state !== WAITING || job.group || lane >= job.lane) return;
+    this.#queue.move(job, lane, this.#boundaries.stretch(lane));
   }
 
   #laneName({ lane }: Job<T, R>): string {
     return this.#config.table.lanes[lane]?.name ?? '';
   }
 
-  #job(
-    input: T,
-    index: number,
-    name: string | undefined,
-    owner: unknown,
-    laneName: string | undefined,
-    deadlineMs: number | undefined,
-    now: number,
-  ): Job<T, R> {
+  #describe(job: Job<T, R>, laneName: string | undefined, deadlineMs: number | undefined): void {
+    const { operator, order, key, id } = this.#config;
+    const { input } = job;
+    // In the order of acceptance, whatever the callbacks do.
+    let place = order === 'input' ? this.#outbox.enter(input) : undefined;
+    try {
+      if (order === 'perKey' && key) place = this.#outbox.enter(ask(operator, 'key', key, input));
+      if (id) job.name = ask(operator, 'id', id, input);
+      this.#measure(job, laneName, deadlineMs);
+    } catch (error) {
+      job.spoil(error, this.#lastLane);
+    }
+    if (place) {
+      job.place = place;
+      place.item = job;
+    }
+  }
+
+  #measure(job: Job<T, R>, laneName: string | undefined, deadlineMs: number | undefined): void {
     const { operator, table, lane: laneOf, weigh, itemDeadlineMs, closeWhen } = this.#config;
+    const { input, acceptedAt } = job;
     const named = laneName ?? (laneOf && ask(operator, 'lane', laneOf, input));
-    const weight = weightOf(operator, weigh, input);
+    job.weight = weightOf(operator, weigh, input);
     const waitMs = deadlineMs ?? (typeof itemDeadlineMs === 'function' ? this.#waitMs(itemDeadlineMs, input) : itemDeadlineMs);
-    const job = new Job<T, R>(input, index, table.at(named), weight, now, now + waitMs, name, owner);
+    job.lane = table.at(named);
+    job.deadlineAt = acceptedAt + waitMs;
     const { aim, heaviest } = this.#loads;
-    if (weight > aim || weight > heaviest) this.#fit(job, aim, heaviest);
+    if (job.weight > aim || job.weight > heaviest) this.#fit(job, aim, heaviest);
     if (closeWhen && job.fault === undefined) job.closes = whenToClose(operator, closeWhen, input, this.#openBatch(job));
-    return job;
   }
 
   #waitMs(itemDeadlineMs: (item: T) => number, input: T): number {
@@ -218,13 +233,11 @@ export class BatchIntake<T, R> {
   /** Parts are never cut again: one that is still too heavy travels alone. */
   #cut(job: Job<T, R>, heaviest: number): Whole<T, R> | undefined {
     const { operator, splitItem, weigh, id } = this.#config;
-    const { input, index, lane, acceptedAt, deadlineAt } = job;
     if (splitItem === undefined) return undefined;
-    const parts = partsOf(operator, splitItem, input).map((part, i) => {
+    const parts = partsOf(operator, splitItem, job.input).map((part, i) => {
       const weight = weightOf(operator, weigh, part);
       if (weight > heaviest) throw new ItemTooHeavyError(operator, weight, heaviest);
-      const name = id ? ask(operator, 'id', id, part) : `${job.id}.${String(i)}`;
-      return new Job<T, R>(part, index, lane, weight, acceptedAt, deadlineAt, name, undefined);
+      return job.part(part, weight, id ? ask(operator, 'id', id, part) : `${job.id}.${String(i)}`);
     });
     return new Whole(job, parts);
   }

@@ -83,6 +83,13 @@ export class BatchQueue<T, R> {
     return this.#fresh >= this.#maxSize || this.#freshWeight >= aim;
   }
 
+  /** How many more items of weight 1 in the last lane neither fill a batch nor leave no room for one more. */
+  spare(aim: number): number {
+    const last = this.#table.lanes.length - 1;
+    const places = Math.min(this.#maxSize - this.#fresh, this.#maxQueued - this.#queued);
+    return Math.min(places, aim - this.#freshWeight, this.#lane(last).maxQueued - (this.#laneQueued[last] as number)) - 1;
+  }
+
   add(job: Job<T, R>): void {
     this.#lanes.push(job.lane, job);
     this.#count(job.lane, 1);
@@ -93,6 +100,17 @@ export class BatchQueue<T, R> {
     if (this.#deadlines.length < this.#sweepAt) return;
     this.#deadlines.keep((other) => other.state !== DONE);
     this.#sweepAt = Math.max(1024, 2 * this.#deadlines.length);
+  }
+
+  /** Moves a fresh item to the end of another lane. */
+  move(job: Job<T, R>, lane: number, stretch: number): void {
+    const from = job.lane;
+    job.lane = lane;
+    job.stretch = stretch;
+    this.#lanes.left(from);
+    this.#count(from, -1);
+    this.#lanes.push(lane, job);
+    this.#count(lane, 1);
   }
 
   /** Puts a group at the front of its lane. */
@@ -184,12 +202,13 @@ export class BatchQueue<T, R> {
     if (size === 0) return undefined;
     const jobs: Job<T, R>[] = [];
     let weight = 0;
-    this.#lanes.scanFresh(lane, (entry) => {
-      const job = entry as Job<T, R>;
+    for (let i = 0; i < size; i++) {
+      const job = this.#lanes.freshAt(lane, i) as Job<T, R>;
       weight += job.weight;
-      return job.stretch === (jobs[0] ?? job).stretch && weight <= budget && jobs.push(job) < size;
-    });
-    return jobs.length === size ? { jobs, weight } : undefined;
+      if (job.stretch !== (jobs[0] ?? job).stretch || weight > budget) return undefined;
+      jobs.push(job);
+    }
+    return { jobs, weight };
   }
 
   #choose(lead: number, limits: FillLimits, budget: number): Plan<T, R> {
@@ -275,17 +294,19 @@ export class BatchQueue<T, R> {
     return jobs;
   }
 
-  /**
-   * Who has to go so that one more item fits; undefined when there is room. The newcomer itself may be the one. What is held elsewhere
-   * takes up room as well.
-   */
-  losers(
-    newcomer: Job<T, R>,
-    held: number,
-  ): { readonly jobs: readonly Job<T, R>[]; readonly policy: Overflow; readonly limit: number } | undefined {
+  /** Whether one more item fits. What is held elsewhere takes up room as well. */
+  hasRoom(lane: number, held: number): boolean {
+    return !this.#isLaneFull(lane) && this.#queued + held < this.#maxQueued;
+  }
+
+  #isLaneFull(lane: number): boolean {
+    return (this.#laneQueued[lane] as number) >= this.#lane(lane).maxQueued;
+  }
+
+  /** Who has to go so that one more item fits. The newcomer itself may be the one. */
+  losers(newcomer: Job<T, R>): { readonly jobs: readonly Job<T, R>[]; readonly policy: Overflow; readonly limit: number } {
     const lane = this.#lane(newcomer.lane);
-    const laneFull = (this.#laneQueued[newcomer.lane] as number) >= lane.maxQueued;
-    if (!laneFull && this.#queued + held < this.#maxQueued) return undefined;
+    const laneFull = this.#isLaneFull(newcomer.lane);
     const lowest = this.#lanes.last();
     const found: (Entry<T, R> | undefined)[] = [];
     if (lane.overflow === 'dropOldest') found.push(this.#lanes.peekFresh(newcomer.lane));
@@ -333,6 +354,7 @@ export class BatchQueue<T, R> {
   }
 }
 
-function isLive<T, R>(entry: Entry<T, R>): boolean {
-  return entry instanceof Group ? entry.live > 0 : entry.state === WAITING && entry.group === undefined;
+/** An item that was moved is also where it was. */
+function isLive<T, R>(entry: Entry<T, R>, lane: number): boolean {
+  return entry instanceof Group ? entry.live > 0 : entry.state === WAITING && entry.group === undefined && entry.lane === lane;
 }

@@ -63,6 +63,11 @@ export class BatchTiming<T, R> {
     return this.#isMicro && this.#frame !== undefined ? this.#framedAt : undefined;
   }
 
+  /** Whether a frame is open: what comes now waits for its end, if that does not fill a batch. */
+  get isFrameOpen(): boolean {
+    return this.#frame !== undefined && !this.#finishing;
+  }
+
   /** An item has come: whether it waits for the end of its frame. */
   waitsForFrame(acceptedAt: number): boolean {
     if (this.#isFull()) return false;

@@ -6,11 +6,12 @@ import type { Lease } from '../limiting/limiter-types.js';
 import type { Settled } from '../types.js';
 import type { Running } from '../work.js';
 
-/** Where an accepted item is: made but not submitted, waiting (alone or in a group), in a call, or settled (or given up). */
+/** Where an item is: made, accepted but not submitted, waiting (alone or in a group), in a call, or settled (or given up). */
 export const NEW = 0;
-export const WAITING = 1;
-export const FLYING = 2;
-export const DONE = 3;
+export const ACCEPTED = 1;
+export const WAITING = 2;
+export const FLYING = 3;
+export const DONE = 4;
 
 /** What few items have. */
 class Extras<T, R> {
@@ -28,9 +29,17 @@ class Extras<T, R> {
   whole: Whole<T, R> | undefined = undefined;
 }
 
-/** One accepted item. A million of them may wait, so each holds what every item needs, and the rest is made for those that need it. */
+/**
+ * One item. A million of them may wait, so each holds what every item needs, and the rest is made for those that need it. Whoever wants to
+ * know more of its items makes them of a class of its own.
+ */
 export class Job<T, R> {
-  state: typeof NEW | typeof WAITING | typeof FLYING | typeof DONE = NEW;
+  state: typeof NEW | typeof ACCEPTED | typeof WAITING | typeof FLYING | typeof DONE = NEW;
+  /** How many were accepted before it; -1 until it is its turn. */
+  index = -1;
+  lane = 0;
+  weight = 0;
+  acceptedAt = 0;
   attempts = 0;
   /** Batches take items of one stretch of a lane only; see `Boundaries`. */
   stretch = 0;
@@ -41,23 +50,19 @@ export class Job<T, R> {
   private outcome: unknown = undefined;
   private extras: Extras<T, R> | undefined = undefined;
 
-  constructor(
-    readonly input: T,
-    readonly index: number,
-    readonly lane: number,
-    readonly weight: number,
-    readonly acceptedAt: number,
-    deadlineAt: number,
-    name: string | undefined,
-    /** Whose it is; for the host. */
-    readonly owner: unknown,
-  ) {
-    if (name !== undefined) this.#own().name = name;
-    if (deadlineAt !== Infinity) this.#own().deadlineAt = deadlineAt;
+  constructor(readonly input: T) {}
+
+  /** Whether it is like most: without a deadline, a name, a boundary, a place in the order of results, and in one piece. */
+  get isPlain(): boolean {
+    return this.extras === undefined;
   }
 
   get deadlineAt(): number {
     return this.extras === undefined ? Infinity : this.extras.deadlineAt;
+  }
+
+  set deadlineAt(at: number) {
+    if (at !== Infinity) this.#own().deadlineAt = at;
   }
 
   get value(): R {
@@ -78,6 +83,10 @@ export class Job<T, R> {
 
   get name(): string | undefined {
     return this.extras?.name;
+  }
+
+  set name(name: string | undefined) {
+    if (name !== undefined) this.#own().name = name;
   }
 
   get fault(): Fault | undefined {
@@ -136,14 +145,27 @@ export class Job<T, R> {
     return this.state === WAITING && this.group === undefined ? this.lane : -1;
   }
 
-  /** The same item, to wait in another lane. What waits is told apart by its state, so it is a job of its own. */
-  inLane(lane: number): Job<T, R> {
-    const { input, index, weight, acceptedAt, deadlineAt, name, owner, place } = this;
-    const moved = new Job<T, R>(input, index, lane, weight, acceptedAt, deadlineAt, name, owner);
-    moved.whole = this.whole;
-    moved.place = place;
-    if (place) place.item = moved;
-    return moved;
+  /** A part of it, which travels like an item. */
+  part(input: T, weight: number, name: string): Job<T, R> {
+    const part = new Job<T, R>(input);
+    part.state = ACCEPTED;
+    part.index = this.index;
+    part.lane = this.lane;
+    part.weight = weight;
+    part.acceptedAt = this.acceptedAt;
+    part.deadlineAt = this.deadlineAt;
+    part.name = name;
+    return part;
+  }
+
+  /** Something about it went wrong before it was accepted: of what was said of it only its name stands. */
+  spoil(error: unknown, lane: number): void {
+    const { name } = this;
+    this.extras = undefined;
+    this.lane = lane;
+    this.weight = 0;
+    this.name = name;
+    this.fault = { error };
   }
 
   toSettled(): Settled<T, R> {

@@ -7,8 +7,7 @@ import { unusable } from '../answers.js';
 import { ask } from '../ask.js';
 import { FlowConfigError } from '../errors.js';
 import { callback, count, known, orDefault, positive, required } from '../options.js';
-import type { Job } from './job.js';
-import { Known, SharedItem } from './load.js';
+import { Item, Known } from './load.js';
 
 /** A cache of the batcher's own. */
 export interface LoadCacheOptions {
@@ -40,7 +39,7 @@ class Mortal<T, R> extends Known<T, R> implements Linked<Mortal<T, R>> {
 
   constructor(
     readonly key: unknown,
-    content: SharedItem<T, R> | R,
+    content: Item<T, R> | R,
   ) {
     super(content);
   }
@@ -68,6 +67,7 @@ export class LoadMemory<T, R> {
   readonly #map: LoadCacheMap<R> | undefined;
   readonly #maxEntries: number;
   readonly #ttlMs: number;
+  readonly #isMortal: boolean;
   /** Tells the time, also when the scheduler's clock jumps back. It is never set. */
   readonly #clock: Alarm;
   /** How often something was cleared: an item made before that may hold what was meant. */
@@ -82,6 +82,7 @@ export class LoadMemory<T, R> {
     const limits = isMap(cache) || cache === undefined ? { maxEntries: 0 } : limitsOption(operator, cache);
     this.#maxEntries = limits.maxEntries;
     this.#ttlMs = orDefault(limits.ttlMs, Infinity);
+    this.#isMortal = this.#maxEntries !== Infinity || this.#ttlMs !== Infinity;
   }
 
   /** Values kept by ourselves. */
@@ -99,20 +100,20 @@ export class LoadMemory<T, R> {
     const key = this.#key(item);
     const found = this.#find(key);
     if (found !== undefined && (!alone || found.shared === undefined)) return found;
-    const shared = new SharedItem<T, R>(key, this.#clears);
+    const shared = new Item<T, R>(item, key, this.#clears);
     return alone ? new Known(shared) : (shared.listed = this.#list(key, shared));
   }
 
   /** The item has its result: remembers the value, unless the key was cleared while it was on its way. */
-  settled(item: SharedItem<T, R>, job: Job<T, R>): void {
-    const { key, listed } = item;
-    if (job.failed || !this.#caches()) this.forget(item);
-    else if (listed) this.#keep(key, listed, job.value);
-    else if (item.clears === this.#clears && this.#known.get(key) === undefined) this.#keep(key, this.#list(key, job.value), job.value);
+  settled(item: Item<T, R>): void {
+    const { key, listed, value } = item;
+    if (item.failed || !this.#caches()) this.forget(item);
+    else if (listed) this.#keep(key, listed, value);
+    else if (item.clears === this.#clears && this.#known.get(key) === undefined) this.#keep(key, this.#list(key, value), value);
   }
 
   /** Nobody waits for the item any more. */
-  forget(item: SharedItem<T, R>): void {
+  forget(item: Item<T, R>): void {
     if (!item.listed) return;
     item.listed = undefined;
     this.#known.delete(item.key);
@@ -172,9 +173,8 @@ export class LoadMemory<T, R> {
     return new Known<T, R>(load.value as R);
   }
 
-  #list(key: unknown, content: SharedItem<T, R> | R): Known<T, R> {
-    const isMortal = this.#maxEntries !== Infinity || this.#ttlMs !== Infinity;
-    const known = isMortal ? new Mortal<T, R>(key, content) : new Known<T, R>(content);
+  #list(key: unknown, content: Item<T, R> | R): Known<T, R> {
+    const known = this.#isMortal ? new Mortal<T, R>(key, content) : new Known<T, R>(content);
     this.#known.set(key, known);
     return known;
   }

@@ -2,37 +2,14 @@ import type { Subscriber } from 'rxjs';
 import type { SignalGroup } from '../signal-groups.js';
 import { SignalGroups } from '../signal-groups.js';
 import type { Settled } from '../types.js';
-import type { Job } from './job.js';
-import { FLYING } from './job.js';
+import { FLYING, Job } from './job.js';
 
-/** Whom an item is for: a load alone, or all that share it. */
-export interface Party<T, R> {
-  job: Job<T, R> | undefined;
-  /** Nobody waits for the item. */
-  readonly isEmpty: boolean;
-  /** The item, when others may join. */
-  readonly shared: SharedItem<T, R> | undefined;
-  add(load: Load<T, R>): void;
-  /** False when it was not waiting. */
-  remove(load: Load<T, R>): boolean;
-  settle(job: Job<T, R>): void;
-}
-
-/** One load; its own party when loads are not deduplicated, which saves an object for each. */
-export abstract class Load<T, R> implements Party<T, R> {
-  job: Job<T, R> | undefined;
-  /** Set before the item is offered: a caller may leave while that is going on. */
-  party: Party<T, R> | undefined;
+/** Somebody who asked for an item, and may leave. */
+export abstract class Load<T, R> {
+  /** What it waits for. Set before the item is offered: a caller may leave while that is going on. */
+  item: Item<T, R> | undefined;
   /** With everything else that its signal ends. */
   stopping: SignalGroup<Load<T, R>> | undefined;
-
-  get isEmpty(): boolean {
-    return this.party !== this;
-  }
-
-  get shared(): undefined {
-    return undefined;
-  }
 
   abstract settled(job: Job<T, R>): void;
   /** There was a value already. */
@@ -40,53 +17,24 @@ export abstract class Load<T, R> implements Party<T, R> {
   /** Left, or never accepted. */
   abstract refused(error: unknown): void;
 
-  add(): void {
-    this.party = this;
-  }
-
-  remove(): boolean {
-    const waited = this.party === this;
-    this.party = undefined;
-    return waited;
-  }
-
-  settle(job: Job<T, R>): void {
-    this.party = undefined;
-    this.end(job);
-  }
-
   end(job: Job<T, R>): void {
     this.stopping?.remove(this);
     this.settled(job);
   }
 }
 
-/** Makes promises for others to settle, all with the same function: one for each would cost as much as the promise does. */
-export class Promises<R> {
-  /** These settle the promise made last. */
-  resolve: (value: R) => void = noop;
-  reject: (error: unknown) => void = noop;
-  readonly #take = (resolve: (value: R) => void, reject: (error: unknown) => void): void => {
-    this.resolve = resolve;
-    this.reject = reject;
-  };
-
-  next(): Promise<R> {
-    return new Promise(this.#take);
-  }
-}
-
-/** `loadAsync`. */
+/** `loadAsync`, for those who may leave. */
 export class PromiseLoad<T, R> extends Load<T, R> {
   readonly promise: Promise<R>;
-  readonly #resolve: (value: R) => void;
-  readonly #reject: (error: unknown) => void;
+  #resolve: (value: R) => void = noop;
+  #reject: (error: unknown) => void = noop;
 
-  constructor(promises: Promises<R>) {
+  constructor() {
     super();
-    this.promise = promises.next();
-    this.#resolve = promises.resolve;
-    this.#reject = promises.reject;
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
   }
 
   settled(job: Job<T, R>): void {
@@ -207,66 +155,65 @@ export class ManyResults<T, R> {
   }
 }
 
-/** The loads that share an item while it is under way. */
-export class SharedItem<T, R> implements Party<T, R> {
-  job: Job<T, R> | undefined;
-  /** Where loads of its key find it, if they do. */
-  listed: Known<T, R> | undefined;
-  /** Nearly always there is one at most, so a set is only made for the second. */
-  #loads: Load<T, R> | Set<Load<T, R>> | undefined;
-  #promise: Promise<R> | undefined;
-  #resolve: ((value: R) => void) | undefined;
-  #reject: ((error: unknown) => void) | undefined;
+/** An item, and who waits for it: one object, and of one class, because there is one for each load. */
+export class Item<T, R> extends Job<T, R> {
+  /** Where loads of its key find it, if they may join while it is under way. */
+  listed: Known<T, R> | undefined = undefined;
+  /** Those who may leave. Nearly always there is one at most, so a set is only made for the second. */
+  private loads: Load<T, R> | Set<Load<T, R>> | undefined = undefined;
+  private shown: Promise<R> | undefined = undefined;
+  private resolve: ((value: R) => void) | undefined = undefined;
+  private reject: ((error: unknown) => void) | undefined = undefined;
 
   constructor(
+    input: T,
+    /** For the memory, if there is one. */
     readonly key: unknown,
     /** How often something had been cleared when it was made. */
     readonly clears: number,
-  ) {}
+  ) {
+    super(input);
+  }
 
   /** The same for everybody who cannot leave; it counts as one load that stays. */
-  promise(promises: Promises<R>): Promise<R> {
-    if (this.#promise === undefined) {
-      this.#promise = promises.next();
-      this.#resolve = promises.resolve;
-      this.#reject = promises.reject;
-    }
-    return this.#promise;
+  promise(): Promise<R> {
+    return (this.shown ??= new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    }));
   }
 
+  /** Nobody waits for it. */
   get isEmpty(): boolean {
-    if (this.#reject !== undefined) return false;
-    return this.#loads instanceof Set ? this.#loads.size === 0 : this.#loads === undefined;
-  }
-
-  get shared(): this {
-    return this;
+    if (this.reject !== undefined) return false;
+    return this.loads instanceof Set ? this.loads.size === 0 : this.loads === undefined;
   }
 
   add(load: Load<T, R>): void {
-    if (this.#loads === undefined) this.#loads = load;
-    else if (this.#loads instanceof Set) this.#loads.add(load);
-    else this.#loads = new Set([this.#loads, load]);
+    if (this.loads === undefined) this.loads = load;
+    else if (this.loads instanceof Set) this.loads.add(load);
+    else this.loads = new Set([this.loads, load]);
   }
 
+  /** False when it was not waiting. */
   remove(load: Load<T, R>): boolean {
-    if (this.#loads instanceof Set) return this.#loads.delete(load);
-    const waited = this.#loads === load;
-    if (waited) this.#loads = undefined;
+    if (this.loads instanceof Set) return this.loads.delete(load);
+    const waited = this.loads === load;
+    if (waited) this.loads = undefined;
     return waited;
   }
 
-  settle(job: Job<T, R>): void {
-    const loads = this.#loads;
-    const resolve = this.#resolve;
-    const reject = this.#reject;
-    this.#loads = undefined;
-    this.#resolve = undefined;
-    this.#reject = undefined;
-    if (!job.failed) resolve?.(job.value);
-    else if (reject && this.#promise) rejectQuietly(this.#promise, reject, job.reason);
-    if (loads instanceof Set) for (const load of loads) load.end(job);
-    else loads?.end(job);
+  /** Hands its result to everybody. */
+  settle(): void {
+    const { loads, resolve, reject } = this;
+    this.loads = undefined;
+    this.resolve = undefined;
+    this.reject = undefined;
+    if (!this.failed) resolve?.(this.value);
+    else if (reject && this.shown) rejectQuietly(this.shown, reject, this.reason);
+    if (loads === undefined) return;
+    if (loads instanceof Set) for (const load of loads) load.end(this);
+    else loads.end(this);
   }
 }
 
@@ -275,7 +222,7 @@ export function signalLoads<T, R>(leave: (load: Load<T, R>) => void): SignalGrou
   return new SignalGroups((group, reason) => {
     const end = (underWay: boolean): void => {
       for (const load of group.members) {
-        if ((load.party?.job?.state === FLYING) !== underWay) continue;
+        if ((load.item?.state === FLYING) !== underWay) continue;
         leave(load);
         load.refused(reason);
       }
@@ -301,16 +248,16 @@ function noop(): void {
  * may be a million of them, so it holds nothing of what has led to the value, and one field is for both.
  */
 export class Known<T, R> {
-  #content: SharedItem<T, R> | R;
+  #content: Item<T, R> | R;
   #promise: Promise<R> | undefined;
 
-  constructor(content: SharedItem<T, R> | R) {
+  constructor(content: Item<T, R> | R) {
     this.#content = content;
   }
 
   /** The item under way; undefined once there is a value. */
-  get shared(): SharedItem<T, R> | undefined {
-    return this.#content instanceof SharedItem ? this.#content : undefined;
+  get shared(): Item<T, R> | undefined {
+    return this.#content instanceof Item ? this.#content : undefined;
   }
 
   /** Only when there is one. */
@@ -319,8 +266,8 @@ export class Known<T, R> {
   }
 
   /** The same for everybody. */
-  promise(promises: Promises<R>): Promise<R> {
-    return (this.#promise ??= this.shared?.promise(promises) ?? Promise.resolve(this.value));
+  promise(): Promise<R> {
+    return (this.#promise ??= this.shared?.promise() ?? Promise.resolve(this.value));
   }
 
   /** There is a value now. */
