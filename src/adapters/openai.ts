@@ -106,7 +106,8 @@ export function openAIChat(client: OpenAI, defaults: Partial<OpenAIChatParams> =
   return {
     call: (request, context) => {
       const { signal } = context;
-      return observed(completions.create({ ...bodyOf(request), stream: false }, { signal, ...ONCE }), context);
+      const { stream_options: _, ...body } = bodyOf(request);
+      return observed(completions.create({ ...body, stream: false }, { signal, ...ONCE }), context);
     },
     stream: (request, context) => {
       const { signal } = context;

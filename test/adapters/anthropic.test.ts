@@ -195,6 +195,13 @@ describe('limitAnthropic', LONG, () => {
     expect(api.requests).toHaveLength(3);
   });
 
+  it('does not send again what the server asks nobody to send again', async () => {
+    const client = limitAnthropic(clientWith(), { limiter: createLimiter({ concurrency: 1 }), retry });
+    api.fail({ ...throttled, headers: { 'x-should-retry': 'false' } });
+    await expect(client.messages.create(ask('x'))).rejects.toBeInstanceOf(Anthropic.RateLimitError);
+    expect(api.requests).toHaveLength(1);
+  });
+
   describe('the error of a call', () => {
     it.each([
       ['OverloadedError', Anthropic.OverloadedError, overloaded],

@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createRequire } from 'node:module';
+import { RunnableBinding, RunnableLambda } from '@langchain/core/runnables';
 import { ChatOpenAI } from '@langchain/openai';
-import { AIMessage, createAgent, fakeModel, initChatModel, tool, toolRetryMiddleware } from 'langchain';
+import { AIMessage, createAgent, fakeModel, initChatModel, providerStrategy, tool, toolRetryMiddleware, toolStrategy } from 'langchain';
 import { BadRequestError } from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createLimiter } from '../../operators/create-limiter.js';
@@ -16,6 +17,7 @@ const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
 const retry = { initialMs: 1, jitter: 'none' } as const;
 const ANY_SCHEMA = { type: 'object', properties: {} } as const;
+const ANSWER = { title: 'answer', type: 'object', properties: { answer: { type: 'string' } } } as const;
 
 let api: ModelApi;
 
@@ -83,6 +85,35 @@ describe('createModelMiddleware', LONG, () => {
     expect(api.requests).toHaveLength(2);
   });
 
+  it('does so for a model inside something else, too, and aborts that', async () => {
+    const pass = new RunnableLambda({ func: (input: unknown) => input });
+    for (const model of [new RunnableBinding({ bound: openai(), config: {} }), pass.pipe(openai() as never)]) {
+      const agent = asking({ retry: { ...retry, maxAttempts: 2 }, attemptTimeoutMs: 1000 }, model as never);
+      api.clear();
+      api.fail('silent');
+      expect((await agent.invoke(say('x'))).messages.at(-1)?.text).toBe('x');
+      await expect.poll(() => api.aborted, soon).toBe(1);
+      api.clear();
+      const failure = { status: 503, message: 'overloaded' };
+      api.fail(failure, failure, failure, failure);
+      await expect(agent.invoke(say('x'))).rejects.toMatchObject({ cause: { status: 503 } });
+      expect(api.requests).toHaveLength(2);
+    }
+  });
+
+  it('lets a model read what its class keeps private', async () => {
+    class Private extends ChatOpenAI {
+      readonly #profile = { structuredOutput: true };
+
+      override get profile() {
+        return this.#profile;
+      }
+    }
+    const model = new Private({ apiKey: 'k', model: 'm', configuration: { baseURL: api.baseUrl } });
+    const agent = createAgent({ model, tools: [], responseFormat: ANSWER, middleware: [createModelMiddleware()] });
+    expect((await agent.invoke(say('{"answer":"4"}'))).structuredResponse).toEqual({ answer: '4' });
+  });
+
   it('waits as long as the server says', async () => {
     api.fail({ status: 429, headers: { 'retry-after-ms': '150' }, message: 'slow down' });
     expect((await asking().invoke(say('again'))).messages.at(-1)?.text).toBe('again');
@@ -110,6 +141,23 @@ describe('createModelMiddleware', LONG, () => {
     await call;
     expect(during).toBeGreaterThan(5000);
     expect(60_000 - limiter.snapshot().tokens).toBeLessThan(200);
+  });
+
+  it('pays what an answer says that is a structured response', async () => {
+    const usage = { usage_metadata: { input_tokens: 10, output_tokens: 5, total_tokens: 15 } };
+    const call = { name: 'answer', args: { answer: '4' }, id: '1' };
+    const answers = [
+      [providerStrategy(ANSWER), new AIMessage('{"answer":"4"}')],
+      [toolStrategy(ANSWER), new AIMessage({ content: '', tool_calls: [call] })],
+    ] as const;
+    for (const [responseFormat, message] of answers) {
+      const limiter = createLimiter({ tokensPerMinute: 600, headroom: 1, burstSeconds: 6000 });
+      const model = Object.assign(fakeModel().respond(Object.assign(message, usage)), { maxTokens: 5000 });
+      const middleware = [createModelMiddleware({ limiter })];
+      const agent = createAgent({ model, tools: [], responseFormat: responseFormat as never, middleware });
+      expect((await agent.invoke(say('2 + 2?'))).structuredResponse).toEqual({ answer: '4' });
+      expect(60_000 - limiter.snapshot().tokens).toBeLessThan(200);
+    }
   });
 
   it('goes in the lane and for the cost it is told', async () => {

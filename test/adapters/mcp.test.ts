@@ -132,6 +132,11 @@ describe.each(worlds)('%s', (_name, openWorld) => {
     expect(world.brain.lists).toBe(0);
   }, 20_000);
 
+  it('refuses tools that are none', () => {
+    for (const tools of ['look', ['look'], [{}], [null]])
+      expect(() => open({ tools: tools as never })).toThrow(/^createMcpCaller: expected `tools` to be a list of tools/);
+  });
+
   it('makes calls all the same when the tools cannot be listed: as of tools that are not read-only', async () => {
     vi.spyOn(world.brain, 'list').mockImplementation(() => {
       throw new Error('no list today');
@@ -289,6 +294,14 @@ describe.each(worlds)('%s', (_name, openWorld) => {
     expect(calls[2]?.kept.error).toMatchObject({ code: -32_603 });
     expect(['look', 'put', 'write'].map((id) => world.brain.seen(id).length)).toEqual([2, 2, 1]);
   }, 20_000);
+
+  it('does not take what a tool has met for what the call has: the tool has run', async () => {
+    const refused = Object.assign(new Error('no'), { code: -32_603, data: { code: 'ECONNREFUSED' } });
+    const call = vi.spyOn(world.brain, 'call').mockRejectedValue(refused);
+    const caller = open({ retry: SOON });
+    expect(await errorOf(caller.callToolAsync({ name: 'write' }))).toMatchObject({ code: -32_603 });
+    expect(call).toHaveBeenCalledTimes(1);
+  });
 
   it('takes a result with `isError` for a result', async () => {
     const caller = open({ retry: SOON });
@@ -640,5 +653,21 @@ it('takes every client apart from others: two callers leave it as it was, in wha
   expect(world.client.fallbackNotificationHandler).toBeTypeOf('function');
   second.close();
   expect(world.client.fallbackNotificationHandler).toBeUndefined();
+  await world.close();
+});
+
+it('leaves nothing at a client whose callers follow each other without a gap', async () => {
+  const world = await (inMemory['client 2, in memory'] as () => Promise<McpWorld>)();
+  const own = (): Promise<void> => Promise.resolve();
+  world.client.fallbackNotificationHandler = own;
+  let last = world.caller();
+  for (let i = 0; i < 20; i++) {
+    const next = world.caller();
+    last.close();
+    last = next;
+  }
+  expect(Reflect.get(world.client.fallbackNotificationHandler, 'next')).toBe(own);
+  last.close();
+  expect(world.client.fallbackNotificationHandler).toBe(own);
   await world.close();
 });

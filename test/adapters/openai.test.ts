@@ -148,6 +148,12 @@ describe('limitOpenAI', LONG, () => {
     expect(api.requests.map(({ headers }) => headers['x-stainless-retry-count'])).toEqual(['0', '0', '0']);
   });
 
+  it('does not try again what the server asks nobody to try again', async () => {
+    api.fail({ ...refusal(503, 'Not today'), headers: { 'x-should-retry': 'false' } });
+    await expect(ask(limit({ limiter: createLimiter() }), 'x')).rejects.toBeInstanceOf(OpenAI.InternalServerError);
+    expect(api.requests).toHaveLength(1);
+  });
+
   it('sends again what a broken connection took away, and says what broke after the last attempt', async () => {
     const client = limit({});
     api.fail('cutSocket', 'cutSocket');
@@ -215,7 +221,7 @@ describe('limitOpenAI', LONG, () => {
     const limiter = createLimiter({ concurrency: 1 });
     const headers = { 'content-type': 'application/json', 'content-length': '0' };
     const client = limit({ limiter, fetch: () => Promise.resolve(new Response('', { headers })) });
-    expect(await client.responses.delete('r')).toBeUndefined();
+    await client.responses.delete('r');
     expect(limiter.executing).toBe(0);
   });
 

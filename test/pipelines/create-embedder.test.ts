@@ -193,12 +193,25 @@ describe('createEmbedder', () => {
         { index: 1, embedding: [1] },
       ],
     ],
+    ['no base64', [0, 1].map((index) => ({ index, embedding: '*' }))],
+    ['entries that are none', [null, null]],
   ])('fails the batch on an answer with %s, and shifts nothing', async (_name, data) => {
     const results = await all(
       scripted(() => Response.json({ data })),
       ['a', 'b'],
     );
     expect(results.map((result) => result.status === 'rejected' && isFlowError(result.reason, 'FLOW_BATCH_SHAPE'))).toEqual([true, true]);
+  });
+
+  it.each(['<h1>Please log in</h1>', 'null'])('does not take a batch apart because of an answer that is no answer: %s', async (page) => {
+    let calls = 0;
+    const made = scripted(() => {
+      calls++;
+      return new Response(page);
+    });
+    const results = await all(made, ['a', 'b']);
+    expect(results.map((result) => result.status === 'rejected' && isFlowError(result.reason, 'FLOW_BATCH_SHAPE'))).toEqual([true, true]);
+    expect(calls).toBe(1);
   });
 
   it('passes on what a proxy says instead of the provider', async () => {

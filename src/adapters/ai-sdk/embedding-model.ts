@@ -53,8 +53,11 @@ export function createEmbeddingModelMiddleware(options: EmbeddingModelMiddleware
   const open = opener(NAME, options, ['rejected']);
   const rejected = oneOf(NAME, 'rejected', orDefault(options.rejected, EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS.rejected), ['throw', 'empty']);
   const { retry, classify = classifyError } = options;
-  const isItsFault = (error: unknown): boolean =>
-    ['itemFault', 'tooLarge'].includes(verdictOrFatal(NAME, classify, error, { size: 1, attempt: 1, aborted: false }).class);
+  const isItsFault = (error: unknown, isAlone: boolean): boolean => {
+    const verdict = verdictOrFatal(NAME, classify, error, { size: 1, attempt: 1, aborted: false });
+    // Only others that succeed show that an error which says nothing is about the value.
+    return verdict.class === 'tooLarge' || (verdict.class === 'itemFault' && !(verdict.unrecognised && isAlone));
+  };
 
   return {
     specificationVersion: 'v4',
@@ -66,7 +69,8 @@ export function createEmbeddingModelMiddleware(options: EmbeddingModelMiddleware
         try {
           return await batcher.loadAsync(value, abortSignal && { signal: abortSignal });
         } catch (error) {
-          if (rejected === 'throw' || !isItsFault(error)) throw error;
+          // The reason of an abort may be any error.
+          if (rejected === 'throw' || abortSignal?.aborted || !isItsFault(error, values.length === 1)) throw error;
           refused.push({ type: 'other', message: `Value ${String(index)} of ${String(values.length)} was refused: its vector is empty.` });
           if (refused.length > 1 && refused.length === values.length) throw error;
           return [];

@@ -1,3 +1,4 @@
+import { RunnableBinding, RunnableSequence } from '@langchain/core/runnables';
 import type { AgentMiddleware } from 'langchain';
 import type { Observable } from 'rxjs';
 import { passLastValue } from '../../../operators/support/limiting/limiter-work.js';
@@ -17,18 +18,24 @@ interface Invokable {
 }
 
 /** The same model or tool, whose calls also end with the signal; an agent gives them only its own. */
-export function underSignal<T extends Invokable | object>(it: T, signal: AbortSignal, more: CallOptions = {}): T {
+export function underSignal<T extends object>(it: T, signal: AbortSignal, more: CallOptions = {}): T {
   const { invoke, bindTools } = it as Invokable;
+  const under = <O extends object>(other: O): O => underSignal(other, signal, more);
   const signalWith = (own: AbortSignal | undefined) => (own ? AbortSignal.any([signal, own]) : signal);
-  return Object.create(it, {
-    ...(invoke && {
-      invoke: {
-        value: (input: unknown, options: CallOptions = {}) =>
-          invoke.call(it, input, { ...options, ...more, signal: signalWith(options.signal) }),
-      },
-    }),
-    ...(bindTools && { bindTools: { value: (...bound: unknown[]) => underSignal(bindTools.apply(it, bound), signal, more) } }),
-  }) as T;
+  const own = new Map<string | symbol, unknown>();
+  if (invoke) {
+    own.set('invoke', (input: unknown, options: CallOptions = {}) =>
+      invoke.call(it, input, { ...options, ...more, signal: signalWith(options.signal) }),
+    );
+  }
+  if (bindTools) own.set('bindTools', (...bound: unknown[]) => under(bindTools.apply(it, bound)));
+  // Where a model is inside something, an agent takes it out to give it the tools.
+  if (RunnableBinding.isRunnableBinding(it)) own.set('bound', under(it.bound));
+  if (RunnableSequence.isRunnableSequence(it)) own.set('steps', it.steps.map(under));
+  return new Proxy(it, {
+    // Read by itself, not by the proxy, which is shown nothing that a class keeps private.
+    get: (_, name) => (own.has(name) ? own.get(name) : Reflect.get(it, name, it)),
+  });
 }
 
 /** What a policy answers, as a promise. */

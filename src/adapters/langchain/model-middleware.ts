@@ -12,6 +12,10 @@ import { answerOf, underSignal } from './agent-calls.js';
 /** What surrounds each call of an agent's model. */
 export type ModelMiddlewareOptions = JobRules<ModelRequest>;
 
+interface Told {
+  readonly usage_metadata?: UsageMetadata;
+}
+
 const NAME = 'createModelMiddleware';
 
 /**
@@ -54,16 +58,22 @@ export function createModelMiddleware(options: ModelMiddlewareOptions = {}): Mid
       return answerOf(
         policy(
           async (attempt) => {
-            const message = await call(underSignal(request.model, attempt.signal, { maxRetries: 0 }));
-            const { usage_metadata: usage } = Object(message) as { readonly usage_metadata?: UsageMetadata };
+            const answer = await call(underSignal(request.model, attempt.signal, { maxRetries: 0 }));
+            const usage = usageOf(answer);
             if (usage) attempt.reconcile({ inputTokens: usage.input_tokens, outputTokens: usage.output_tokens });
-            return message;
+            return answer;
           },
           { ...(job && { job }), ...(signal && { signal }) },
         ),
       );
     },
   });
+}
+
+/** Of a message, or of the one among those that come with a structured response. */
+function usageOf(answer: unknown): UsageMetadata | undefined {
+  const { usage_metadata, messages = [] } = Object(answer) as Told & { readonly messages?: readonly Told[] };
+  return usage_metadata ?? messages.find((message) => message.usage_metadata)?.usage_metadata;
 }
 
 function tokensOf({ messages, systemMessage, tools, model }: ModelRequest): number {

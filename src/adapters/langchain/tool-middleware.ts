@@ -46,7 +46,7 @@ const NAME = 'createToolMiddleware';
  * - **Answers** as the tool does. A call that fails, or takes longer than `timeoutMs`, is told to the model as a message of status `error`; with
  *   `errors: 'throw'` its error ends the run. What LangChain's own signals mean (an interrupt, arguments of the wrong shape) goes on.
  * - **On abort** of the run's signal what waits leaves and is never started; the signal of what runs aborts.
- * - **Holds at most** 1000 calls that wait, or what `limiter` says.
+ * - **Holds at most** 1000 calls that wait, or what `limiter` says; 1000 of each tool with slots of its own.
  * - **Never** calls a tool twice: it may have had its effect.
  *
  * All agents that are given the same middleware share its limits. A tool that runs an agent needs other ones: else it can wait for itself.

@@ -11,7 +11,7 @@ export interface Over {
   failed(error: unknown): unknown;
   /** Its reader has had enough. */
   left(): void;
-  /** Told when it was us who ended it, or what `failed` was given: the answer may know nothing of our signal. */
+  /** Tells the last listener that it was us who ended it, or what `failed` was given: the answer may know nothing of our signal. */
   onFault(listener: (error: unknown) => void): void;
 }
 
@@ -54,6 +54,7 @@ export function heldCall<T>(policy: AttemptPolicy, how: PolicyCallOptions, call:
           },
           onFault: (listener) => {
             faulty = listener;
+            if (fault) listener(fault.error);
           },
         };
         open(context)

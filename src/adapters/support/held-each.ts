@@ -33,8 +33,13 @@ export async function* heldEach<C>(policy: AttemptPolicy, how: PolicyCallOptions
     discard: (begun) => void begun.values.return?.().catch(() => undefined),
   });
   let isLeft = true;
+  const next = (): Promise<IteratorResult<C>> =>
+    new Promise((resolve, reject) => {
+      over?.onFault(reject);
+      values.next().then(resolve, reject);
+    });
   try {
-    for (let step = first; step.done !== true; step = await values.next()) {
+    for (let step = first; step.done !== true; step = await next()) {
       call.look(step.value, attempt);
       yield step.value;
     }
@@ -44,6 +49,7 @@ export async function* heldEach<C>(policy: AttemptPolicy, how: PolicyCallOptions
     over?.ended();
   } catch (error) {
     isLeft = false;
+    values.return?.().catch(() => undefined);
     throw over?.failed(error);
   } finally {
     if (isLeft) {

@@ -1,5 +1,7 @@
+import { classifyError } from '../../../operators/classify-error.js';
 import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
-import { refusalOf } from '../../pipelines/provider-error.js';
+import type { Classify } from '../../../operators/support/types.js';
+import { ProviderError, refusalOf } from '../../pipelines/provider-error.js';
 import type { JobRules } from './call-job.js';
 import { jobOf } from './call-job.js';
 import { callPolicy } from './call-rules.js';
@@ -28,8 +30,12 @@ export interface Sending extends HttpRequest {
   readonly isRepeatable: boolean;
 }
 
-/** Told by the clients of OpenAI and Anthropic that trying again is not for them to do. */
-const NO_RETRY = 'x-should-retry';
+/** What servers tell the clients of OpenAI and Anthropic about trying again, and what those are told here: that it is not for them to do. */
+const MAY_RETRY = 'x-should-retry';
+
+/** A server that asks for no other attempt gets none. */
+const classifyRefusal: Classify = (error, context) =>
+  error instanceof ProviderError && error.headers.get(MAY_RETRY) === 'false' ? { class: 'fatal' } : classifyError(error, context);
 
 /**
  * What sends requests under the rules: the answer comes when the server's headers do, its permit goes back when its body has ended, failed
@@ -37,7 +43,8 @@ const NO_RETRY = 'x-should-retry';
  */
 export function httpCaller(adapter: string, options: HttpRules, others: readonly string[] = []): (request: Sending) => Promise<Response> {
   const names = ['lane', 'cost', ...others];
-  const policies = { repeated: callPolicy(adapter, options, names), once: callPolicy(adapter, { ...options, retry: false }, names) };
+  const rules = { ...options, classify: options.classify ?? classifyRefusal };
+  const policies = { repeated: callPolicy(adapter, rules, names), once: callPolicy(adapter, { ...rules, retry: false }, names) };
   const jobFor = jobOf<HttpRequest>(adapter, options, ({ json }) => requestTokens(json));
 
   return async (request) => {
@@ -53,19 +60,22 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
             const response = await request.send(signal);
             observe(response);
             if (response.status < 400) return response;
-            const body = await response.arrayBuffer();
-            const error = refusalOf(response, new TextDecoder().decode(body));
-            refusals.set(error, withBody(response, body));
+            // The status says what is to be done, also when the rest of the refusal breaks off.
+            const text = await response.text().catch(() => '');
+            const error = refusalOf(response, text);
+            refusals.set(error, withBody(response, text));
             throw error;
           },
-          follow: followBody,
+          follow: (response, over, { reconcile }) =>
+            // What is only looked up (a report, the file of a batch) may speak of tokens that others have spent.
+            followBody(response, over, request.method.toUpperCase() === 'GET' ? () => undefined : reconcile),
           discard: (response) => void response.body?.cancel().catch(() => undefined),
         },
       );
     } catch (error) {
       const refusal = refusals.get(error);
       if (refusal === undefined) throw error;
-      if (options.retry !== false) refusal.headers.set(NO_RETRY, 'false');
+      if (options.retry !== false) refusal.headers.set(MAY_RETRY, 'false');
       return refusal;
     }
   };
@@ -87,9 +97,9 @@ export function jsonIn(body: unknown): unknown {
 }
 
 /** The response, whose permit is held until its body is over, and paid for as the body says. */
-function followBody(response: Response, over: Over, { reconcile }: PolicyContext): Response {
-  // Not every platform has bodies that are streams.
-  if (!response.body) {
+function followBody(response: Response, over: Over, reconcile: PolicyContext['reconcile']): Response {
+  // Not every platform has bodies that are streams, and not every client reads one that is said to be empty.
+  if (!response.body || response.headers.get('content-length') === '0') {
     over.ended();
     return response;
   }
@@ -113,11 +123,11 @@ function followBody(response: Response, over: Over, { reconcile }: PolicyContext
 const FIELDS = ['status', 'statusText', 'ok', 'url', 'redirected', 'type'] as const;
 
 /** The same response with a body that can be read. */
-function withBody(response: Response, body: ReadableStream<Uint8Array> | ArrayBuffer): Response {
+function withBody(response: Response, body: ReadableStream<Uint8Array> | string): Response {
   return alike(response, newResponse(response, body));
 }
 
-function newResponse(response: Response, body: ReadableStream<Uint8Array> | ArrayBuffer): Response {
+function newResponse(response: Response, body: ReadableStream<Uint8Array> | string): Response {
   try {
     return new Response(body, response);
   } catch {

@@ -20,7 +20,7 @@ export function limitedFetch(adapter: string, options: FetchOptions, other: type
     const request = isWhole ? new Request(input, given) : input instanceof Request ? input : undefined;
     // With null it has none, whatever the Request says.
     const signal = init.signal === undefined ? request?.signal : init.signal;
-    const body = init.body ?? (request && (await textOf(request, signal)));
+    const body = init.body ?? (request?.body ? await textOf(request, signal) : undefined);
     const described: HttpRequest = {
       url: request?.url ?? (input as string | URL).toString(),
       method: init.method ?? request?.method ?? 'GET',
@@ -37,7 +37,7 @@ export function limitedFetch(adapter: string, options: FetchOptions, other: type
 }
 
 /** The body of a request that can be sent all the same; one that comes slowly is not waited for after an abort. */
-async function textOf(request: Request, signal: AbortSignal | null | undefined): Promise<string | undefined> {
-  const watched = request.clone().body?.pipeThrough(new TransformStream(), signal ? { signal } : {});
-  return watched && new Response(watched).text();
+function textOf(request: Request, signal: AbortSignal | null | undefined): Promise<string> {
+  const body = request.clone().body as ReadableStream<Uint8Array<ArrayBuffer>>;
+  return new Response(body.pipeThrough(new TransformStream(), signal ? { signal } : {})).text();
 }

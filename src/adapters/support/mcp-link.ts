@@ -1,5 +1,5 @@
 import { classifyError } from '../../../operators/classify-error.js';
-import { evidenceOf, linksOf } from '../../../operators/support/error-evidence.js';
+import { linksOf } from '../../../operators/support/error-evidence.js';
 import { isFlowError } from '../../../operators/support/errors.js';
 import type { Classify } from '../../../operators/support/types.js';
 import type { McpCall, McpProgress, McpResult, McpTool } from './mcp-types.js';
@@ -43,22 +43,29 @@ const TOOLS_CHANGED = 'notifications/tools/list_changed';
  * heard here; one for all others is called as before.
  */
 export function listenForTools<N extends { readonly method: string }>(client: Notified<N>, listener: () => void): () => void {
-  const next = client.fallbackNotificationHandler;
   const handler: Fallback<N> = async (notification) => {
     if (notification.method === TOOLS_CHANGED) listener();
-    await next?.(notification);
+    await handler.next?.(notification);
   };
-  handler.next = next;
+  handler.next = client.fallbackNotificationHandler;
   client.fallbackNotificationHandler = handler;
   return () => {
     handler.isOver = true;
     // One behind another's goes when that one does.
-    while (client.fallbackNotificationHandler?.isOver) client.fallbackNotificationHandler = client.fallbackNotificationHandler.next;
+    client.fallbackNotificationHandler = withoutOver(client.fallbackNotificationHandler);
   };
 }
 
+/** The first of them that is not over; none behind it is either, as far as they are ours. */
+function withoutOver<N>(first: Fallback<N> | undefined): Fallback<N> | undefined {
+  let open = first;
+  while (open?.isOver) open = open.next;
+  for (let at = open; at; at = at.next) while (at.next?.isOver) at.next = at.next.next;
+  return open;
+}
+
 /** There was never a connection. */
-const NEVER_ARRIVED: ReadonlySet<string> = new Set([
+const NEVER_ARRIVED: ReadonlySet<unknown> = new Set([
   ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'ENETDOWN', 'ENETUNREACH', 'EHOSTDOWN', 'EHOSTUNREACH', 'UND_ERR_CONNECT_TIMEOUT'],
 ]);
 
@@ -74,6 +81,7 @@ export function carefully(classify: Classify = classifyError): Classify {
   };
 }
 
+/** Says the error itself, and not what a server has put into it. */
 function neverArrived(error: unknown): boolean {
-  return linksOf(error).some((link) => evidenceOf(link).words.some((word) => NEVER_ARRIVED.has(word)));
+  return linksOf(error).some((link) => NEVER_ARRIVED.has((Object(link) as { readonly code?: unknown }).code));
 }

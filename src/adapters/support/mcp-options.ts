@@ -19,7 +19,8 @@ const LONGEST_MS = 2 ** 31 - 1;
 /** The options of its own, checked. */
 export function callerOptions<T extends McpTool>(options: McpCallerOptions<T>, timeoutMs: number) {
   const { tools, lane, limiter } = options;
-  if (tools !== undefined && !Array.isArray(tools)) throw new FlowConfigError(NAME, 'tools', 'a list of tools', tools);
+  const areTools = Array.isArray(tools) && tools.every((tool) => typeof (Object(tool) as Partial<McpTool>).name === 'string');
+  if (tools !== undefined && !areTools) throw new FlowConfigError(NAME, 'tools', 'a list of tools', tools);
   if (lane !== undefined && limiter === undefined)
     throw new FlowConfigError(NAME, 'lane', 'absent without a `limiter`', undefined, typeof lane);
   return {

@@ -18,13 +18,18 @@ export function requestTokens(json: unknown): number {
   return PROMPTS.reduce((tokens, name) => tokens + textTokens(body[name]), ((answer as number | undefined) ?? 0) + tools);
 }
 
+/** However deep it is. */
 function textTokens(value: unknown): number {
-  if (typeof value === 'string') return estimate(value);
-  // Texts may be given as the tokens they are.
-  if (typeof value === 'number') return 1;
-  if (typeof value !== 'object' || value === null) return 0;
   let tokens = 0;
-  for (const [name, part] of Object.entries(value)) if (!BINARY.has(name)) tokens += textTokens(part);
+  const open = [value];
+  while (open.length > 0) {
+    const part = open.pop();
+    if (typeof part === 'string') tokens += estimate(part);
+    // Texts may be given as the tokens they are.
+    else if (typeof part === 'number') tokens += 1;
+    else if (Array.isArray(part)) for (const one of part as unknown[]) open.push(one);
+    else for (const [name, inner] of Object.entries(Object(part) as object)) if (!BINARY.has(name)) open.push(inner);
+  }
   return tokens;
 }
 
