@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import { FlowConfigError } from '../../operators/support/errors.js';
 import { misuseTables, say } from '../support/misuse.js';
 
-const tables = new Map((await misuseTables()).map((table) => [table.operator, table]));
+const tables = new Map((await misuseTables('operators')).map((table) => [table.operator, table]));
 
 /** The options that are numbers, by what the misuse table says they should be. */
 function numbersOf(operator: string): { readonly option: string; readonly expected: string; readonly besides?: object }[] {

@@ -37,14 +37,18 @@ const MAY_RETRY = 'x-should-retry';
 const classifyRefusal: Classify = (error, context) =>
   error instanceof ProviderError && error.headers.get(MAY_RETRY) === 'false' ? { class: 'fatal' } : classifyError(error, context);
 
+const DEFAULTS = { classify: classifyRefusal } as const;
+
 /**
  * What sends requests under the rules: the answer comes when the server's headers do, its permit goes back when its body has ended, failed
  * or was cancelled. A refusal (400 and above) that is not tried again, or no more, is the answer as the server gave it.
  */
 export function httpCaller(adapter: string, options: HttpRules, others: readonly string[] = []): (request: Sending) => Promise<Response> {
   const names = ['lane', 'cost', ...others];
-  const rules = { ...options, classify: options.classify ?? classifyRefusal };
-  const policies = { repeated: callPolicy(adapter, rules, names), once: callPolicy(adapter, { ...rules, retry: false }, names) };
+  const policies = {
+    repeated: callPolicy(adapter, options, names, DEFAULTS),
+    once: callPolicy(adapter, { ...options, retry: false }, names, DEFAULTS),
+  };
   const jobFor = jobOf<HttpRequest>(adapter, options, ({ json }) => requestTokens(json));
 
   return async (request) => {
