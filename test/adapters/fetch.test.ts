@@ -353,6 +353,29 @@ describe('createFetch', LONG, () => {
       await expect.poll(() => full - limiter.snapshot().tokens, soon).toBeLessThan(api.tokensCharged - usage + 1);
     });
 
+    it('pays nothing for a question how many tokens something would be, and goes by the last numbers of an answer', async () => {
+      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60_000, burstSeconds: 60, headroom: 1, learn: false });
+      const full = limiter.snapshot().tokens;
+      const answers = [
+        { input_tokens: 9000 },
+        { content: [{ input: { prompt_tokens: 5 } }], usage: { input_tokens: 300, output_tokens: 20 } },
+      ];
+      const limited = createFetch({ limiter, fetch: () => Promise.resolve(Response.json(answers.shift())) });
+      await (await limited('https://host/v1/messages/count_tokens', ask('how long is this?'))).text();
+      expect(limiter.snapshot().tokens).toBe(full);
+      await (await limited('https://host/v1/messages', ask('do it'))).text();
+      expect(full - limiter.snapshot().tokens).toBeGreaterThan(300);
+      expect(full - limiter.snapshot().tokens).toBeLessThanOrEqual(320);
+    });
+
+    it('gets its permit back with the headers when the body is no web stream', async () => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const body = { pipe: () => undefined };
+      const response = { status: 200, headers: new Headers(), body, ok: true } as unknown as Response;
+      expect(await createFetch({ limiter, fetch: () => Promise.resolve(response) })('https://host')).toBe(response);
+      expect(limiter.executing).toBe(0);
+    });
+
     it('learns what the server says in its headers', async () => {
       const strict = await startModelApi({ requestsPerMinute: 60, burstSeconds: 60 });
       try {

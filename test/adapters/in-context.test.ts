@@ -17,6 +17,13 @@ describe('inContext', LONG, () => {
     expect(told).toEqual(['first a', 'second a']);
   });
 
+  it('makes a call that comes before the one before it has begun', async () => {
+    const echo = inContext((word: string) => Promise.resolve(word));
+    const told = [echo('first'), echo('second'), echo('third')];
+    expect(await Promise.all(told)).toEqual(['first', 'second', 'third']);
+    expect(await echo('fourth')).toBe('fourth');
+  });
+
   it('fails as the function does, and may be called again', async () => {
     const failure = new Error('x');
     let calls = 0;

@@ -49,7 +49,7 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
     repeated: callPolicy(adapter, options, names, DEFAULTS),
     once: callPolicy(adapter, { ...options, retry: false }, names, DEFAULTS),
   };
-  const jobFor = jobOf<HttpRequest>(adapter, options, ({ json }) => requestTokens(json));
+  const jobFor = jobOf<HttpRequest>(adapter, options, (request) => (usesModel(request) ? requestTokens(request.json) : 0));
 
   return async (request) => {
     const refusals = new Map<unknown, Response>();
@@ -70,9 +70,7 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
             refusals.set(error, withBody(response, text));
             throw error;
           },
-          follow: (response, over, { reconcile }) =>
-            // What is only looked up (a report, the file of a batch) may speak of tokens that others have spent.
-            followBody(response, over, request.method.toUpperCase() === 'GET' ? () => undefined : reconcile),
+          follow: (response, over, { reconcile }) => followBody(response, over, usesModel(request) ? reconcile : () => undefined),
           discard: (response) => void response.body?.cancel().catch(() => undefined),
         },
       );
@@ -83,6 +81,14 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
       return refusal;
     }
   };
+}
+
+/** Questions of OpenAI and Anthropic about how many tokens something would be. */
+const COUNTING = /\/(?:count_tokens|input_tokens)(?:[?#]|$)/;
+
+/** What is only looked up (a report, the file of a batch) or counted speaks of tokens that nobody spends now. */
+function usesModel({ method, url }: HttpRequest): boolean {
+  return method.toUpperCase() !== 'GET' && !COUNTING.test(url);
 }
 
 /** Whether a body can be sent more than once: what is a stream cannot. */
@@ -102,8 +108,8 @@ export function jsonIn(body: unknown): unknown {
 
 /** The response, whose permit is held until its body is over, and paid for as the body says. */
 function followBody(response: Response, over: Over, reconcile: PolicyContext['reconcile']): Response {
-  // Not every platform has bodies that are streams, and not every client reads one that is said to be empty.
-  if (!response.body || response.headers.get('content-length') === '0') {
+  // Not every platform has bodies that are web streams, and not every client reads one that is said to be empty.
+  if (typeof response.body?.getReader !== 'function' || response.headers.get('content-length') === '0') {
     over.ended();
     return response;
   }

@@ -5,7 +5,10 @@
 export function inContext<A, R>(work: (argument: A) => PromiseLike<R>): (argument: A) => Promise<R> {
   let go: (argument: A) => void;
   let result: Promise<R>;
+  let isWaiting = false;
   const wait = (): void => {
+    if (isWaiting) return;
+    isWaiting = true;
     result = new Promise<A>((resolve) => {
       go = resolve;
     }).then((argument) => {
@@ -16,6 +19,9 @@ export function inContext<A, R>(work: (argument: A) => PromiseLike<R>): (argumen
   };
   wait();
   return (argument) => {
+    // In virtual time the next call may come before the context of this one is back.
+    wait();
+    isWaiting = false;
     const mine = result;
     go(argument);
     return mine;

@@ -33,8 +33,10 @@ function textTokens(value: unknown): number {
   return tokens;
 }
 
-/** As the APIs of OpenAI and Anthropic name them. A quote inside a text is escaped, so these are never part of one. */
+/** As the APIs of OpenAI and Anthropic name them. A quote inside a text is escaped, so these are never part of one; usage comes last. */
 const COUNTS = /"(prompt|completion|input|output|total)_tokens"\s*:\s*(\d{1,15})/g;
+/** Where both mean the same. */
+const KINDS: Readonly<Partial<Record<string, string>>> = { prompt: 'input', completion: 'output' };
 /** The last thing an OpenAI-compatible stream says. Its client reads no further, and cancels the body. */
 const DONE = /\ndata: ?\[DONE\]/;
 /** Longer than anything that matches. */
@@ -54,7 +56,7 @@ export class UsageReader {
 
   read(bytes: Uint8Array): void {
     const text = this.#rest + this.#decoder.decode(bytes, { stream: true });
-    for (const [, name = '', tokens] of text.matchAll(COUNTS)) this.#found.set(name, Number(tokens));
+    for (const [, name = '', tokens] of text.matchAll(COUNTS)) this.#found.set(KINDS[name] ?? name, Number(tokens));
     this.#isDone ||= DONE.test(text);
     this.#rest = text.slice(-OVERLAP);
   }
@@ -62,8 +64,8 @@ export class UsageReader {
   /** Undefined when nothing was said. */
   get usage(): Usage | undefined {
     const found = this.#found;
-    const inputTokens = found.get('prompt') ?? found.get('input');
-    const outputTokens = found.get('completion') ?? found.get('output');
+    const inputTokens = found.get('input');
+    const outputTokens = found.get('output');
     if (inputTokens === undefined && outputTokens === undefined) {
       const total = found.get('total');
       return total === undefined ? undefined : { inputTokens: total };
