@@ -66,6 +66,13 @@ module.exports = {
       to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['npm-peer'] },
     },
     {
+      name: 'sdks-in-adapters',
+      comment: 'An SDK is an optional peer of its adapter; nothing else may need it.',
+      severity: 'error',
+      from: { path: library, pathNot: '^src/adapters/' },
+      to: { path: '(^|/)node_modules/(openai|ai|langchain|@anthropic-ai|@langchain|@openai|@modelcontextprotocol)/' },
+    },
+    {
       name: 'adapters-without-engine',
       severity: 'error',
       from: { path: '^src/adapters/' },

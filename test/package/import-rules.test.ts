@@ -103,8 +103,14 @@ const violations = [
   [
     'src imports a development package',
     'src/client.ts',
+    "import PQueue from 'p-queue';\nexport { PQueue };",
+    'peers-only: src/client.ts -> node_modules/p-queue/',
+  ],
+  [
+    'src imports an SDK outside the adapters',
+    'src/pipelines/chat.ts',
     "import OpenAI from 'openai';\nexport { OpenAI };",
-    'peers-only: src/client.ts -> node_modules/openai/',
+    'sdks-in-adapters: src/pipelines/chat.ts -> node_modules/openai/',
   ],
   [
     'an adapter imports the engine',
