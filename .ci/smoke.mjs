@@ -217,6 +217,22 @@ const jobs = {
     assert.equal(passed, 1000);
   },
 
+  async adapters({ fetch: { createFetch }, openai: { limitOpenAI }, operators: { createLimiter }, ...modules }) {
+    const limiter = createLimiter({ concurrency: 1 });
+    const limited = createFetch({ limiter, fetch: async () => Response.json({ answer: 4 }) });
+    const response = await limited('http://127.0.0.1/v1/sums', { method: 'POST', body: '{}' });
+    assert.equal(limiter.executing, 1);
+    assert.deepEqual(await response.json(), { answer: 4 });
+    assert.equal(limiter.executing, 0);
+    assert.throws(() => limitOpenAI({}), { code: 'FLOW_CONFIG_INVALID' });
+    const { aiSdk, anthropic, langchain, langchainAgents, mcp, mcpV1, openaiAgents } = modules;
+    const made = [aiSdk.createLanguageModelMiddleware, anthropic.createAnthropicMiddleware, langchainAgents.createModelMiddleware];
+    for (const make of made) assert.ok(make({ limiter }));
+    for (const { createMcpCaller } of [mcp, mcpV1]) assert.throws(() => createMcpCaller({}, null), { code: 'FLOW_CONFIG_INVALID' });
+    assert.equal(langchain.FLOW_EMBEDDINGS_DEFAULTS.queries, 'alone');
+    assert.throws(() => openaiAgents.limitModel({}), { code: 'FLOW_CONFIG_INVALID' });
+  },
+
   edge({ edge: { checkJson, questionsSchema } }) {
     assert.deepEqual(checkJson(questionsSchema, '[{"question":"q","expected":"e"}]'), { value: [{ question: 'q', expected: 'e' }] });
     assert.equal(typeof checkJson(questionsSchema, '{}').problem, 'string');
