@@ -2,11 +2,11 @@ import type { LanguageModelMiddleware } from 'ai';
 import type { PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
 import { passLastValue } from '../../../operators/support/limiting/limiter-work.js';
 import type { Usage } from '../../../operators/support/types.js';
+import { inContext } from '../../async-context.js';
 import type { JobRules } from '../support/call-job.js';
 import { jobOf } from '../support/call-job.js';
 import { callPolicy } from '../support/call-rules.js';
 import { followed, heldCall } from '../support/held-call.js';
-import { inContext } from '../support/in-context.js';
 import { requestTokens } from '../support/token-counts.js';
 import { dealtWith, shown } from './answers.js';
 

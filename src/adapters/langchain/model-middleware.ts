@@ -1,10 +1,10 @@
 import type { UsageMetadata } from '@langchain/core/messages';
 import type { ModelRequest } from 'langchain';
 import { createMiddleware } from 'langchain';
+import { inContext } from '../../async-context.js';
 import type { JobRules } from '../support/call-job.js';
 import { jobOf } from '../support/call-job.js';
 import { callPolicy } from '../support/call-rules.js';
-import { inContext } from '../support/in-context.js';
 import { requestTokens } from '../support/token-counts.js';
 import type { Middleware } from './agent-calls.js';
 import { answerOf, underSignal } from './agent-calls.js';

@@ -4,11 +4,11 @@ import type { AttemptPolicy } from '../../../operators/policy.js';
 import { schedulerOption } from '../../../operators/support/alarm.js';
 import { limiterOption } from '../../../operators/support/limiting/limiter-option.js';
 import { count, known, oneOf, orDefault, positive } from '../../../operators/support/options.js';
+import { inContext } from '../../async-context.js';
 import { TOOL_RUNNER_DEFAULTS } from '../../pipelines/tools/runner-options.js';
 import { jobOf } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
 import { callPolicy } from '../support/call-rules.js';
-import { inContext } from '../support/in-context.js';
 import type { Middleware } from './agent-calls.js';
 import { answerOf, underSignal } from './agent-calls.js';
 

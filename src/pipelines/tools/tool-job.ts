@@ -7,6 +7,7 @@ import type { Lease, Place } from '../../../operators/support/limiting/limiter-t
 import type { RetryRule } from '../../../operators/support/retry.js';
 import { isRetryable } from '../../../operators/support/retry.js';
 import type { Verdict } from '../../../operators/support/types.js';
+import { inContext } from '../../async-context.js';
 import type { CheckedArguments } from './tool-arguments.js';
 import { checkArguments } from './tool-arguments.js';
 import type { AttemptOwner } from './tool-attempt.js';
@@ -46,6 +47,9 @@ export class ToolJob implements AttemptOwner {
   readonly #host: JobHost;
   readonly #setup: ToolSetup;
   readonly #call: ToolCall;
+  readonly #startInContext = inContext((attempt: ToolAttempt) => {
+    attempt.start();
+  });
   readonly #index: number;
   /** Tells it from all others in events. */
   readonly #batchId: string;
@@ -174,7 +178,7 @@ export class ToolJob implements AttemptOwner {
   #begin(lease: Lease | undefined): void {
     this.#enter('asking');
     this.#attempt = new ToolAttempt(this, this.#setup, this.#guarded as GuardedCall, this.attempts + 1, lease);
-    this.#attempt.start();
+    this.#startInContext(this.#attempt);
   }
 
   started(): void {

@@ -1,8 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { describe, expect, it } from 'vitest';
+import { lastValueFrom } from 'rxjs';
+import { describe, expect, it, vi } from 'vitest';
+import * as z from 'zod';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { createFetch } from '../../src/adapters/fetch.js';
-import { inContext } from '../../src/adapters/support/in-context.js';
+import { inContext } from '../../src/async-context.js';
+import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
+import { defineTool } from '../../src/pipelines/tools/tool-types.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const LONG = { timeout: 20_000 };
@@ -33,7 +38,55 @@ describe('inContext', LONG, () => {
     const thrown = inContext(() => {
       throw failure;
     });
-    await expect(thrown(undefined)).rejects.toBe(failure);
+    expect(() => {
+      thrown(undefined);
+    }).toThrow(failure);
+  });
+
+  it('is the function itself where there are no such contexts', () => {
+    const work = (): number => 1;
+    vi.stubGlobal('process', undefined);
+    try {
+      expect(inContext(work)).toBe(work);
+    } finally {
+      vi.unstubAllGlobals();
+    }
+  });
+
+  it('makes a call of a model, a stream and a tool that waited one of its own caller', async () => {
+    const seen: [whose: string, user: string | undefined][] = [];
+    const note = async (whose: string): Promise<string> => {
+      seen.push([whose, user.getStore()]);
+      await new Promise((done) => setTimeout(done, 5));
+      return whose;
+    };
+    const models = createModelCaller({
+      concurrency: 1,
+      call: note,
+      async *stream(whose: string) {
+        yield await note(whose);
+      },
+    });
+    const echo = defineTool({
+      name: 'echo',
+      description: 'Says who asks.',
+      parameters: z.object({ whose: z.string() }),
+      execute: (call) => note(call.whose),
+    });
+    const tools = createToolRunner({ tools: [echo], concurrency: 1, guard: () => Promise.resolve(true) });
+    await Promise.all(
+      ['a', 'b', 'c'].map((whose) =>
+        user.run(whose, () =>
+          Promise.all([
+            models.callAsync(whose),
+            lastValueFrom(models.stream(whose)),
+            tools.runAll([{ id: whose, name: 'echo', input: { whose } }]),
+          ]),
+        ),
+      ),
+    );
+    expect(seen).toHaveLength(9);
+    expect(seen.filter(([whose, store]) => whose !== store)).toEqual([]);
   });
 
   it('makes a request that waited one of its own caller, in all its attempts', async () => {
