@@ -219,7 +219,7 @@ const jobs = {
 
   async adapters({ fetch: { createFetch }, openai: { limitOpenAI }, operators: { createLimiter }, ...modules }) {
     const limiter = createLimiter({ concurrency: 1 });
-    const limited = createFetch({ limiter, fetch: async () => Response.json({ answer: 4 }) });
+    const limited = createFetch({ limiter, fetch: async () => globalThis.Response.json({ answer: 4 }) });
     const response = await limited('http://127.0.0.1/v1/sums', { method: 'POST', body: '{}' });
     assert.equal(limiter.executing, 1);
     assert.deepEqual(await response.json(), { answer: 4 });
