@@ -3,10 +3,12 @@ import '@openai/agents';
 import type { Model, ModelProvider, ModelRequest } from '@openai/agents';
 import type { PolicyCallOptions } from '../../operators/policy.js';
 import { FlowConfigError } from '../../operators/support/errors.js';
+import { lastOf } from '../../operators/support/limiting/limiter-work.js';
+import type { PolicyContext } from '../../operators/support/policing/attempt.js';
+import { inContext } from '../async-context.js';
 import type { JobRules } from './support/call-job.js';
-import { jobOf } from './support/call-job.js';
+import { callOptionsOf } from './support/call-job.js';
 import { callPolicy } from './support/call-rules.js';
-import { heldCall } from './support/held-call.js';
 import { heldEach } from './support/held-each.js';
 import { requestTokens } from './support/token-counts.js';
 
@@ -80,24 +82,19 @@ export function limitModelProvider(provider: ModelProvider, options: ModelRules 
 
 function limits(name: string, options: ModelRules): Limit {
   const policy = callPolicy(name, options, ['lane', 'cost']);
-  const jobFor = jobOf(name, options, tokensOf);
-  const how = (request: ModelRequest): PolicyCallOptions => {
-    const job = jobFor(request);
-    return { ...(job && { job }), ...(request.signal && { signal: request.signal }) };
-  };
+  const optionsOf = callOptionsOf(name, options, tokensOf);
+  const how = (request: ModelRequest): PolicyCallOptions => optionsOf(request, request.signal);
 
   return (model) => ({
     ...(model.supportsPromptModelSelection !== undefined && { supportsPromptModelSelection: model.supportsPromptModelSelection }),
-    getResponse: async (request) =>
-      heldCall(policy, how(request), {
-        open: ({ signal }) => model.getResponse(attemptOf(request, signal)),
-        follow: (response, over, { reconcile }) => {
-          reconcile(response.usage);
-          over.ended();
-          return response;
-        },
-        discard: () => undefined,
-      }),
+    getResponse: async (request) => {
+      const respond = inContext(async ({ signal, reconcile }: PolicyContext) => {
+        const response = await model.getResponse(attemptOf(request, signal));
+        reconcile(response.usage);
+        return response;
+      });
+      return lastOf(policy(respond, how(request)));
+    },
     getStreamedResponse: (request) =>
       heldEach(policy, how(request), {
         open: ({ signal }) => model.getStreamedResponse(attemptOf(request, signal)),

@@ -10,7 +10,7 @@ import { ClosedError, FlowConfigError } from '../../operators/support/errors.js'
 import type { FlowEvent } from '../../operators/support/events.js';
 import { listener } from '../../operators/support/events.js';
 import type { LimiterJob } from '../../operators/support/limiting/limiter-types.js';
-import { passLastValue } from '../../operators/support/limiting/limiter-work.js';
+import { lastOf } from '../../operators/support/limiting/limiter-work.js';
 import type { AttemptContext } from '../../operators/support/policing/attempt.js';
 import { Shutdown, ShutdownHandle } from '../../operators/support/shutdown.js';
 import type { ErrorClass, Settled } from '../../operators/support/types.js';
@@ -127,7 +127,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   }
 
   callAsync(request: Q, options?: ModelCallOptions): Promise<P> {
-    const answer = new Promise<P>((resolve, reject) => passLastValue(this.call(request, options), resolve, reject));
+    const answer = lastOf(this.call(request, options));
     // As all other rejections here: one that nobody listens to kills nobody.
     answer.catch(() => undefined);
     return answer;

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { asyncScheduler } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { watchHost } from '../../marbles/host-watch.js';
 import { createBreaker } from '../../operators/create-breaker.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import type { FlowEvent } from '../../operators/support/events.js';
@@ -453,13 +453,20 @@ describe('createFetch', LONG, () => {
   });
 
   it('leaves nothing running', async () => {
-    const flush = vi.spyOn(asyncScheduler, 'flush');
-    const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 6000 });
-    const limited = createFetch({ limiter, retry, deadlineMs: 60_000, attemptTimeoutMs: 30_000 });
-    await Promise.all(Array.from({ length: 10 }, async (_, i) => (await limited(chat(), ask(String(i)))).text()));
-    await limiter.drain();
-    flush.mockClear();
-    expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
-    expect(asyncScheduler.actions).toEqual([]);
+    const { signal } = new AbortController();
+    const answers = [500, 200, 429, 200];
+    const base = () => Promise.resolve(new Response('x', { status: answers.shift() ?? 200 }));
+    const watch = watchHost();
+    try {
+      const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600_000 });
+      const limited = createFetch({ limiter, retry, deadlineMs: 60_000, attemptTimeoutMs: 30_000, fetch: base });
+      const texts = Array.from({ length: 10 }, async () => (await limited('https://host', { signal })).text());
+      expect(watch.left()).not.toEqual([]);
+      await Promise.all(texts);
+      await limiter.drain();
+      expect(watch.left()).toEqual([]);
+    } finally {
+      watch.stop();
+    }
   });
 });

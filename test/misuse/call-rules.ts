@@ -1,3 +1,4 @@
+import { createLimiter } from '../../operators/create-limiter.js';
 import type { MisuseRow } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { gatedRows } from './gated-options.js';
@@ -13,6 +14,21 @@ export const callRuleRows: readonly MisuseRow[] = [
   ...badly('onEvent', 'a function', console, 'log', null),
   ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
   ...badly('random', 'a function', 0.5, null, {}),
+];
+
+const limiter = createLimiter({ lanes: [{ name: 'P0' }, { name: 'P1' }] });
+const withLimiter = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { limiter } }));
+
+/** The same for those that make jobs of requests (`JobRules`). */
+export const jobRuleRows: readonly MisuseRow[] = [
+  ...callRuleRows,
+  ...withLimiter(
+    ...badly('lane', 'a non-empty string', NaN, 0, '', 5, null, {}),
+    ...badly('lane', 'a lane the limiter has (P0,P1)', 'P7'),
+    ...badly('cost', 'a function', NaN, 0, 5, 'tokens', null, {}, { tokens: 5 }),
+  ),
+  ...badly('lane', 'absent without a `limiter`', 'P0'),
+  ...badly('cost', 'absent without a `limiter`', () => ({ tokens: 1 })),
 ];
 
 /** The names of them, in the order in which an error lists them; the adapter's own come behind. */

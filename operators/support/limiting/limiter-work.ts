@@ -177,6 +177,13 @@ export function passLastValue<R>(source: Observable<R>, resolve: (value: R) => v
   });
 }
 
+/** The last value of a stream, as a promise that nobody can leave. */
+export function lastOf<R>(source: Observable<R>): Promise<R> {
+  return new Promise((resolve, reject) => {
+    passLastValue(source, resolve, reject);
+  });
+}
+
 /** With RxJS's own `EmptyError`, which nobody else is to make. */
 function rejectEmpty(reject: ((error: unknown) => void) | undefined): void {
   EMPTY.pipe(throwIfEmpty()).subscribe({ error: (error: unknown) => reject?.(error) });

@@ -3,10 +3,10 @@ import { classifyError } from '../../../operators/classify-error.js';
 import { FlowBatcher } from '../../../operators/create-batcher.js';
 import type { GatedBatchOptions } from '../../../operators/support/batching/batch-options.js';
 import { engineConfig } from '../../../operators/support/batching/batch-options.js';
-import { FlowConfigError } from '../../../operators/support/errors.js';
-import { laneOption } from '../../../operators/support/limiting/limiter-option.js';
 import { callback, durationMs, known, orDefault } from '../../../operators/support/options.js';
+import { inContext } from '../../async-context.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
+import { onlyLane } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
 import { CALL_RULES_DEFAULTS } from '../support/call-rules.js';
 import { shown } from './answers.js';
@@ -43,8 +43,7 @@ export function opener(
 ): (model: Model, params: Omit<Params, 'values' | 'abortSignal'>) => Promise<Opened> {
   known(name, rules, [...RULES, ...own]);
   const { limiter, lane, concurrency, countTokens } = rules;
-  if (laneOption(name, lane, limiter) !== undefined && limiter === undefined)
-    throw new FlowConfigError(name, 'lane', 'absent without a `limiter`', lane);
+  onlyLane(name, lane, limiter);
   const options: GatedBatchOptions<string> = {
     ...(Object.fromEntries(SHARED.map((rule) => [rule, rules[rule] as unknown])) as Pick<EmbeddingRules, (typeof SHARED)[number]>),
     weigh: callback(name, 'countTokens', countTokens) ?? createTokenEstimator(),
@@ -62,9 +61,10 @@ export function opener(
     const answers: Result[] = [];
     const maxSize = (await model.maxEmbeddingsPerCall) ?? Infinity;
     const oneByOne = limiter === undefined && concurrency === undefined && !(await model.supportsParallelCalls);
+    const embed = inContext((request: Params) => model.doEmbed(request));
     const batcher = new FlowBatcher<string, number[]>(
       async (values, call) => {
-        const answer = await shown(model.doEmbed({ ...params, values: [...values], abortSignal: call.signal }), call);
+        const answer = await shown(embed({ ...params, values: [...values], abortSignal: call.signal }), call);
         if (answer.usage) call.reconcile({ inputTokens: answer.usage.tokens });
         answers.push(answer);
         return answer.embeddings;

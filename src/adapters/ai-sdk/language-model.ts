@@ -1,10 +1,10 @@
 import type { LanguageModelMiddleware } from 'ai';
 import type { PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
-import { passLastValue } from '../../../operators/support/limiting/limiter-work.js';
+import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
 import type { Usage } from '../../../operators/support/types.js';
 import { inContext } from '../../async-context.js';
 import type { JobRules } from '../support/call-job.js';
-import { jobOf } from '../support/call-job.js';
+import { callOptionsOf } from '../support/call-job.js';
 import { callPolicy } from '../support/call-rules.js';
 import { followed, heldCall } from '../support/held-call.js';
 import { requestTokens } from '../support/token-counts.js';
@@ -54,11 +54,8 @@ const NAME = 'createLanguageModelMiddleware';
  */
 export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOptions = {}): LanguageModelMiddleware {
   const policy = callPolicy(NAME, options, ['lane', 'cost']);
-  const jobFor = jobOf(NAME, options, tokensOf);
-  const how = (params: LanguageModelParams): PolicyCallOptions => {
-    const job = jobFor(params);
-    return { ...(job && { job }), ...(params.abortSignal && { signal: params.abortSignal }) };
-  };
+  const optionsOf = callOptionsOf(NAME, options, tokensOf);
+  const how = (params: LanguageModelParams): PolicyCallOptions => optionsOf(params, params.abortSignal);
   const last = <T>(call: Promise<T>): Promise<T> => (options.retry === false ? call : dealtWith(call));
 
   return {
@@ -69,8 +66,7 @@ export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOp
         attempt.reconcile(usageOf(result.usage));
         return result;
       });
-      const answers = policy(generate, how(params));
-      return last(new Promise((resolve, reject) => passLastValue(answers, resolve, reject)));
+      return last(lastOf(policy(generate, how(params))));
     },
     wrapStream: async ({ params, model }) =>
       last(

@@ -1,7 +1,5 @@
 import { RunnableBinding, RunnableSequence } from '@langchain/core/runnables';
 import type { AgentMiddleware } from 'langchain';
-import type { Observable } from 'rxjs';
-import { passLastValue } from '../../../operators/support/limiting/limiter-work.js';
 
 /** Middleware that adds nothing to the state and the context of an agent. */
 export type Middleware = AgentMiddleware<undefined, undefined, unknown, readonly [], readonly []>;
@@ -35,12 +33,5 @@ export function underSignal<T extends object>(it: T, signal: AbortSignal, more: 
   return new Proxy(it, {
     // Read by itself, not by the proxy, which is shown nothing that a class keeps private.
     get: (_, name) => (own.has(name) ? own.get(name) : Reflect.get(it, name, it)),
-  });
-}
-
-/** What a policy answers, as a promise. */
-export function answerOf<R>(calls: Observable<R>): Promise<R> {
-  return new Promise((resolve, reject) => {
-    passLastValue(calls, resolve, reject);
   });
 }

@@ -4,7 +4,8 @@ import { ask } from '../../../operators/support/ask.js';
 import { FlowConfigError } from '../../../operators/support/errors.js';
 import { orDefault, required } from '../../../operators/support/options.js';
 import type { CallContext } from '../../../operators/support/types.js';
-import { UsageReader } from '../support/token-counts.js';
+import type { Over } from '../support/held-call.js';
+import { followBody } from '../support/http-call.js';
 
 type Fetch = typeof globalThis.fetch;
 
@@ -28,6 +29,9 @@ export interface Inner {
 
 /** Makes each call once and at once: waiting and trying again are done here. */
 const ONCE = /* @__PURE__ */ new AsyncCaller({ maxRetries: 0, onFailedAttempt: () => undefined });
+
+/** The permit is that of the batch. */
+const UNHELD: Over = { ended: () => undefined, failed: (error) => error, left: () => undefined, onFault: () => undefined };
 
 const globalFetch: Fetch = (input, init) => globalThis.fetch(input, init);
 
@@ -59,17 +63,8 @@ function fetchOf(base: Fetch, context: CallContext): Fetch {
     const own = init?.signal ?? (input instanceof Request ? input.signal : undefined);
     const response = await base(input, { ...init, signal: own ? AbortSignal.any([context.signal, own]) : context.signal });
     context.observe(response);
-    if (response.body === null) return response;
-    const reader = new UsageReader();
-    const watch = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
-      transform: (bytes, body) => {
-        reader.read(bytes);
-        body.enqueue(bytes);
-      },
-      flush: () => {
-        if (reader.usage) context.reconcile(reader.usage);
-      },
+    return followBody(response, UNHELD, (usage) => {
+      context.reconcile(usage);
     });
-    return new Response(response.body.pipeThrough(watch), response);
   };
 }

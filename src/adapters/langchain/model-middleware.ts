@@ -1,13 +1,14 @@
 import type { UsageMetadata } from '@langchain/core/messages';
 import type { ModelRequest } from 'langchain';
 import { createMiddleware } from 'langchain';
+import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
 import { inContext } from '../../async-context.js';
 import type { JobRules } from '../support/call-job.js';
-import { jobOf } from '../support/call-job.js';
+import { callOptionsOf } from '../support/call-job.js';
 import { callPolicy } from '../support/call-rules.js';
 import { requestTokens } from '../support/token-counts.js';
 import type { Middleware } from './agent-calls.js';
-import { answerOf, underSignal } from './agent-calls.js';
+import { underSignal } from './agent-calls.js';
 
 /** What surrounds each call of an agent's model. */
 export type ModelMiddlewareOptions = JobRules<ModelRequest>;
@@ -48,14 +49,12 @@ const NAME = 'createModelMiddleware';
  */
 export function createModelMiddleware(options: ModelMiddlewareOptions = {}): Middleware {
   const policy = callPolicy(NAME, options, ['lane', 'cost']);
-  const jobFor = jobOf(NAME, options, tokensOf);
+  const optionsOf = callOptionsOf(NAME, options, tokensOf);
   return createMiddleware({
     name: 'SluiceModel',
     wrapModelCall: (request, handler) => {
-      const job = jobFor(request);
-      const { signal } = request.runtime;
       const call = inContext(async (model: ModelRequest['model']) => handler({ ...request, model }));
-      return answerOf(
+      return lastOf(
         policy(
           async (attempt) => {
             const answer = await call(underSignal(request.model, attempt.signal, { maxRetries: 0 }));
@@ -63,7 +62,7 @@ export function createModelMiddleware(options: ModelMiddlewareOptions = {}): Mid
             if (usage) attempt.reconcile({ inputTokens: usage.input_tokens, outputTokens: usage.output_tokens });
             return answer;
           },
-          { ...(job && { job }), ...(signal && { signal }) },
+          optionsOf(request, request.runtime.signal),
         ),
       );
     },

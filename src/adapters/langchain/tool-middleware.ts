@@ -3,14 +3,15 @@ import { createLimiter } from '../../../operators/create-limiter.js';
 import type { AttemptPolicy } from '../../../operators/policy.js';
 import { schedulerOption } from '../../../operators/support/alarm.js';
 import { limiterOption } from '../../../operators/support/limiting/limiter-option.js';
+import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
 import { count, known, oneOf, orDefault, positive } from '../../../operators/support/options.js';
 import { inContext } from '../../async-context.js';
 import { TOOL_RUNNER_DEFAULTS } from '../../pipelines/tools/runner-options.js';
-import { jobOf } from '../support/call-job.js';
+import { callOptionsOf } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
 import { callPolicy } from '../support/call-rules.js';
 import type { Middleware } from './agent-calls.js';
-import { answerOf, underSignal } from './agent-calls.js';
+import { underSignal } from './agent-calls.js';
 
 /** One limit for each tool, or limits by name; a tool that is not named has none. */
 export type PerTool = number | Readonly<Record<string, number>>;
@@ -72,7 +73,7 @@ export function createToolMiddleware(options: ToolMiddlewareOptions = {}): Middl
   const tells = oneOf(NAME, 'errors', orDefault(errors, d.errors), ['tell', 'throw']) === 'tell';
   const slotsOf = perTool('toolConcurrency', orDefault(toolConcurrency, d.toolConcurrency), d.toolConcurrency, count);
   const timeoutOf = perTool('timeoutMs', orDefault(timeoutMs, d.timeoutMs), d.timeoutMs, positive);
-  const jobFor = jobOf(NAME, { ...(limiter && { limiter }), ...(lane !== undefined && { lane }) }, (_tool: string) => 0);
+  const optionsOf = callOptionsOf(NAME, { ...(limiter && { limiter }), ...(lane !== undefined && { lane }) }, (_tool: string) => 0);
   const all =
     limiterOption(NAME, limiter, concurrency) ??
     createLimiter({
@@ -97,13 +98,9 @@ export function createToolMiddleware(options: ToolMiddlewareOptions = {}): Middl
       const policy = policies.get(name) ?? policyOf(name);
       policies.set(name, policy);
       const { signal } = runtime;
-      const job = jobFor(name);
       const call = inContext(async (own: typeof tool) => handler({ ...request, tool: own }));
-      const calls = policy(({ signal: until }) => call(tool && underSignal(tool, until)), {
-        ...(job && { job }),
-        ...(signal && { signal }),
-      });
-      return answerOf(calls).catch((error: unknown) => {
+      const calls = policy(({ signal: until }) => call(tool && underSignal(tool, until)), optionsOf(name, signal));
+      return lastOf(calls).catch((error: unknown) => {
         if (!tells || signal?.aborted || isForLangChain(error)) throw error;
         return new ToolMessage({ content: String(error), tool_call_id: toolCall.id ?? '', name: toolCall.name, status: 'error' });
       });

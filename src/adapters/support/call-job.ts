@@ -1,7 +1,8 @@
+import type { PolicyCallOptions } from '../../../operators/policy.js';
 import { ask } from '../../../operators/support/ask.js';
 import { FlowConfigError } from '../../../operators/support/errors.js';
 import { laneOption } from '../../../operators/support/limiting/limiter-option.js';
-import type { Cost, LimiterJob } from '../../../operators/support/limiting/limiter-types.js';
+import type { Cost, Limiter, LimiterJob } from '../../../operators/support/limiting/limiter-types.js';
 import { callback } from '../../../operators/support/options.js';
 import type { CallRules } from './call-rules.js';
 
@@ -17,23 +18,35 @@ export interface JobRules<Q> extends CallRules {
 }
 
 /**
- * The job of a request under the limiter; undefined without one.
+ * What a policy is told about a request: its job under the limiter, if there is one, and its signal.
  *
  * @param estimate - its tokens, when there is no `cost`
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for a `lane` or a `cost` that is none, or has no limiter; what it returns throws
  *   CallbackError (`FLOW_CALLBACK`) when one of them does
  */
-export function jobOf<Q>(adapter: string, rules: JobRules<Q>, estimate: (request: Q) => number): (request: Q) => LimiterJob | undefined {
+export function callOptionsOf<Q>(
+  adapter: string,
+  rules: JobRules<Q>,
+  estimate: (request: Q) => number,
+): (request: Q, signal: AbortSignal | null | undefined) => PolicyCallOptions {
   const { limiter, lane, cost } = rules;
-  for (const name of ['lane', 'cost'] as const) {
-    if (limiter === undefined && rules[name] !== undefined)
-      throw new FlowConfigError(adapter, name, 'absent without a `limiter`', rules[name]);
-  }
+  for (const name of ['lane', 'cost'] as const) needsLimiter(adapter, name, rules[name], limiter);
   const laneOf = typeof lane === 'function' ? lane : laneOption(adapter, lane, limiter);
   const costOf = callback(adapter, 'cost', cost) ?? ((request: Q): Cost => ({ tokens: estimate(request) }));
-  return (request) =>
-    limiter && {
-      ...(laneOf !== undefined && { lane: typeof laneOf === 'function' ? ask(adapter, 'lane', laneOf, request) : laneOf }),
-      cost: ask(adapter, 'cost', costOf, request),
-    };
+  const jobOf = (request: Q): LimiterJob => ({
+    ...(laneOf !== undefined && { lane: typeof laneOf === 'function' ? ask(adapter, 'lane', laneOf, request) : laneOf }),
+    cost: ask(adapter, 'cost', costOf, request),
+  });
+  return (request, signal) => ({ ...(limiter && { job: jobOf(request) }), ...(signal && { signal }) });
+}
+
+/** The `lane` of an adapter that knows but one, checked. @throws FlowConfigError */
+export function onlyLane(adapter: string, lane: string | undefined, limiter: Limiter | undefined): string | undefined {
+  const found = laneOption(adapter, lane, limiter);
+  needsLimiter(adapter, 'lane', lane, limiter);
+  return found;
+}
+
+function needsLimiter(adapter: string, option: string, value: unknown, limiter: Limiter | undefined): void {
+  if (limiter === undefined && value !== undefined) throw new FlowConfigError(adapter, option, 'absent without a `limiter`', value);
 }

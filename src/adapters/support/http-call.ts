@@ -3,7 +3,7 @@ import type { PolicyContext } from '../../../operators/support/policing/attempt.
 import type { Classify } from '../../../operators/support/types.js';
 import { ProviderError, refusalOf } from '../../pipelines/provider-error.js';
 import type { JobRules } from './call-job.js';
-import { jobOf } from './call-job.js';
+import { callOptionsOf } from './call-job.js';
 import { callPolicy } from './call-rules.js';
 import type { Over } from './held-call.js';
 import { followed, heldCall } from './held-call.js';
@@ -49,31 +49,26 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
     repeated: callPolicy(adapter, options, names, DEFAULTS),
     once: callPolicy(adapter, { ...options, retry: false }, names, DEFAULTS),
   };
-  const jobFor = jobOf<HttpRequest>(adapter, options, (request) => (usesModel(request) ? requestTokens(request.json) : 0));
+  const optionsOf = callOptionsOf<HttpRequest>(adapter, options, (request) => (usesModel(request) ? requestTokens(request.json) : 0));
 
   return async (request) => {
     const refusals = new Map<unknown, Response>();
-    const job = jobFor(request);
     const policy = request.isRepeatable ? policies.repeated : policies.once;
     try {
-      return await heldCall<Response>(
-        policy,
-        { ...(job && { job }), ...(request.signal && { signal: request.signal }) },
-        {
-          open: async ({ signal, observe }) => {
-            const response = await request.send(signal);
-            observe(response);
-            if (response.status < 400) return response;
-            // The status says what is to be done, also when the rest of the refusal breaks off.
-            const text = await response.text().catch(() => '');
-            const error = refusalOf(response, text);
-            refusals.set(error, withBody(response, text));
-            throw error;
-          },
-          follow: (response, over, { reconcile }) => followBody(response, over, usesModel(request) ? reconcile : () => undefined),
-          discard: (response) => void response.body?.cancel().catch(() => undefined),
+      return await heldCall<Response>(policy, optionsOf(request, request.signal), {
+        open: async ({ signal, observe }) => {
+          const response = await request.send(signal);
+          observe(response);
+          if (response.status < 400) return response;
+          // The status says what is to be done, also when the rest of the refusal breaks off.
+          const text = await response.text().catch(() => '');
+          const error = refusalOf(response, text);
+          refusals.set(error, withBody(response, text));
+          throw error;
         },
-      );
+        follow: (response, over, { reconcile }) => followBody(response, over, usesModel(request) ? reconcile : () => undefined),
+        discard: (response) => void response.body?.cancel().catch(() => undefined),
+      });
     } catch (error) {
       const refusal = refusals.get(error);
       if (refusal === undefined) throw error;
@@ -107,7 +102,7 @@ export function jsonIn(body: unknown): unknown {
 }
 
 /** The response, whose permit is held until its body is over, and paid for as the body says. */
-function followBody(response: Response, over: Over, reconcile: PolicyContext['reconcile']): Response {
+export function followBody(response: Response, over: Over, reconcile: PolicyContext['reconcile']): Response {
   // Not every platform has bodies that are web streams, and not every client reads one that is said to be empty.
   if (typeof response.body?.getReader !== 'function' || response.headers.get('content-length') === '0') {
     over.ended();

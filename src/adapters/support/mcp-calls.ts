@@ -4,12 +4,13 @@ import type { AttemptPolicy } from '../../../operators/policy.js';
 import { connect } from '../../../operators/support/connect.js';
 import { ClosedError, OverflowError } from '../../../operators/support/errors.js';
 import type { Limiter, LimiterJob } from '../../../operators/support/limiting/limiter-types.js';
-import { passLastValue } from '../../../operators/support/limiting/limiter-work.js';
+import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
 import { filled } from '../../../operators/support/options.js';
 import { Shutdown, ShutdownHandle } from '../../../operators/support/shutdown.js';
 import { AbortCalls } from '../../../operators/support/signal-groups.js';
+import { inContext } from '../../async-context.js';
 import { callPolicy } from './call-rules.js';
-import type { McpLink, McpRequest } from './mcp-link.js';
+import type { McpLink } from './mcp-link.js';
 import { carefully } from './mcp-link.js';
 import { callerOptions, NAME, OWN, requestOf } from './mcp-options.js';
 import type { McpCall, McpCaller, McpCallerOptions, McpCallerSnapshot, McpCallOptions, McpResult, McpTool } from './mcp-types.js';
@@ -83,22 +84,22 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
   callTool(call: McpCall, how: McpCallOptions = {}): Observable<R> {
     const name = filled(NAME, 'name', (Object(call) as Partial<McpCall>).name);
     const request = requestOf(how, this.#config.timeouts);
-    return this.#watched(how.signal, (open) =>
-      this.#known().pipe(
+    return this.#watched(how.signal, (open) => {
+      const send = inContext((signal: AbortSignal) => this.#link.call(call, { ...request, signal }));
+      return this.#known().pipe(
         // What is not known is not read-only. When the connection is gone, the call itself tells.
         catchError(() => of<Tools<T>>(new Map())),
-        switchMap((tools) => this.#send(open, tools.get(name), call, request)),
-      ),
-    );
+        switchMap((tools) => this.#send(open, tools.get(name), send)),
+      );
+    });
   }
 
   callToolAsync(call: McpCall, how?: McpCallOptions): Promise<R> {
-    return new Promise((resolve, reject) => passLastValue(this.callTool(call, how), resolve, reject));
+    return lastOf(this.callTool(call, how));
   }
 
   async listTools(): Promise<readonly T[]> {
-    const known = this.#watched(undefined, () => this.#known());
-    const tools = await new Promise<Tools<T>>((resolve, reject) => passLastValue(known, resolve, reject));
+    const tools = await lastOf(this.#watched(undefined, () => this.#known()));
     return [...tools.values()];
   }
 
@@ -125,7 +126,7 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
     return this.#tools;
   }
 
-  #send(open: Open, tool: T | undefined, call: McpCall, request: Omit<McpRequest, 'signal'>): Observable<R> {
+  #send(open: Open, tool: T | undefined, send: (signal: AbortSignal) => Promise<R>): Observable<R> {
     this.#placed(open);
     const { readOnlyHint, idempotentHint } = tool?.annotations ?? {};
     const mayRepeat = idempotentHint === true ? 'repeat' : 'once';
@@ -133,7 +134,7 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
     return this.#policies[kind](
       ({ signal }) => {
         open.wasSent = true;
-        return this.#link.call(call, { ...request, signal });
+        return send(signal);
       },
       { job: this.#job, idempotent: kind !== 'once' },
     );

@@ -1,7 +1,7 @@
 import { requiredSignal } from '../../../operators/support/abort.js';
 import { FlowConfigError } from '../../../operators/support/errors.js';
-import { laneOption } from '../../../operators/support/limiting/limiter-option.js';
 import { callback, count, countFromZero, known, orDefault, positive } from '../../../operators/support/options.js';
+import { onlyLane } from './call-job.js';
 import { CALL_RULES_DEFAULTS } from './call-rules.js';
 import type { McpRequest } from './mcp-link.js';
 import type { McpCallerOptions, McpCallOptions, McpTimeouts, McpTool } from './mcp-types.js';
@@ -21,12 +21,10 @@ export function callerOptions<T extends McpTool>(options: McpCallerOptions<T>, t
   const { tools, lane, limiter } = options;
   const areTools = Array.isArray(tools) && tools.every((tool) => typeof (Object(tool) as Partial<McpTool>).name === 'string');
   if (tools !== undefined && !areTools) throw new FlowConfigError(NAME, 'tools', 'a list of tools', tools);
-  if (lane !== undefined && limiter === undefined)
-    throw new FlowConfigError(NAME, 'lane', 'absent without a `limiter`', undefined, typeof lane);
   return {
     tools,
     isShared: limiter !== undefined,
-    lane: laneOption(NAME, lane, limiter),
+    lane: onlyLane(NAME, lane, limiter),
     readConcurrency: count(NAME, 'readConcurrency', orDefault(options.readConcurrency, MCP_RULES.readConcurrency)),
     writeConcurrency: count(NAME, 'writeConcurrency', orDefault(options.writeConcurrency, MCP_RULES.writeConcurrency)),
     maxQueued: countFromZero(NAME, 'maxQueued', orDefault(options.maxQueued, MCP_RULES.maxQueued)),
