@@ -3,7 +3,9 @@ import { lastValueFrom } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import * as z from 'zod';
 import { createLimiter } from '../../operators/create-limiter.js';
+import { createEmbeddingModelMiddleware } from '../../src/adapters/ai-sdk.js';
 import { createFetch } from '../../src/adapters/fetch.js';
+import { createMcpCaller } from '../../src/adapters/mcp.js';
 import { inContext } from '../../src/async-context.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
@@ -86,6 +88,33 @@ describe('inContext', LONG, () => {
       ),
     );
     expect(seen).toHaveLength(9);
+    expect(seen.filter(([whose, store]) => whose !== store)).toEqual([]);
+  });
+
+  it('makes a tool of a server and a request for embeddings that waited one of its own caller', async () => {
+    const seen: [whose: string, user: string | undefined][] = [];
+    const note = async (whose: string): Promise<void> => {
+      seen.push([whose, user.getStore()]);
+      await new Promise((done) => setTimeout(done, 5));
+    };
+    const client = {
+      listTools: () => Promise.resolve({ tools: [] }),
+      callTool: ({ name }: { readonly name: string }) => note(name).then(() => ({ content: [] })),
+    };
+    const caller = createMcpCaller(client as never);
+    const model = {
+      maxEmbeddingsPerCall: 1,
+      doEmbed: ({ values }: { readonly values: string[] }) => note(values[0] as string).then(() => ({ embeddings: [[1]], warnings: [] })),
+    };
+    const { wrapEmbed } = createEmbeddingModelMiddleware({ limiter: createLimiter({ concurrency: 1 }) });
+    await Promise.all(
+      ['a', 'b', 'c'].map((whose) =>
+        user.run(whose, () =>
+          Promise.all([caller.callToolAsync({ name: whose }), wrapEmbed?.({ model, params: { values: [whose] } } as never)]),
+        ),
+      ),
+    );
+    expect(seen).toHaveLength(6);
     expect(seen.filter(([whose, store]) => whose !== store)).toEqual([]);
   });
 
