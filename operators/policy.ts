@@ -70,12 +70,13 @@ export type Policy<F = never> = <R>(work: PolicyWork<R>, call?: PolicyCallOption
 export type AttemptPolicy<F = never> = <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number) => Observable<R | F>;
 
 /** What {@link policy} does when an option is left out. */
-export const POLICY_DEFAULTS = {
-  deadlineMs: Infinity,
-  retry: { ...RETRY_DEFAULTS, budget: 0.2 },
-  attemptTimeoutMs: 30_000,
-  idempotent: true,
-} as const;
+export const POLICY_DEFAULTS = /* @__PURE__ */ (() =>
+  ({
+    deadlineMs: Infinity,
+    retry: { ...RETRY_DEFAULTS, budget: 0.2 },
+    attemptTimeoutMs: 30_000,
+    idempotent: true,
+  }) as const)();
 
 const NAME = 'policy';
 

@@ -13,7 +13,8 @@ export { toolsOf } from './support/mcp-tools.js';
 export type * from './support/mcp-types.js';
 
 /** What {@link createMcpCaller} does when an option is left out; the rest is that of `policy`. */
-export const MCP_CALLER_DEFAULTS = { ...MCP_RULES, timeoutMs: DEFAULT_REQUEST_TIMEOUT_MSEC, maxTotalTimeoutMs: Infinity } as const;
+export const MCP_CALLER_DEFAULTS = /* @__PURE__ */ (() =>
+  ({ ...MCP_RULES, timeoutMs: DEFAULT_REQUEST_TIMEOUT_MSEC, maxTotalTimeoutMs: Infinity }) as const)();
 
 /** A server that never comes to its last page is asked no further; the client of version 2 stops there as well. */
 const MAX_PAGES = 64;

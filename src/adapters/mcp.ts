@@ -11,7 +11,8 @@ export { toolsOf } from './support/mcp-tools.js';
 export type * from './support/mcp-types.js';
 
 /** What {@link createMcpCaller} does when an option is left out; the rest is that of `policy`. */
-export const MCP_CALLER_DEFAULTS = { ...MCP_RULES, timeoutMs: DEFAULT_REQUEST_TIMEOUT_MSEC, maxTotalTimeoutMs: Infinity } as const;
+export const MCP_CALLER_DEFAULTS = /* @__PURE__ */ (() =>
+  ({ ...MCP_RULES, timeoutMs: DEFAULT_REQUEST_TIMEOUT_MSEC, maxTotalTimeoutMs: Infinity }) as const)();
 
 /**
  * Calls the tools of an MCP server through its client (`@modelcontextprotocol/client` 2): read-only tools beside each other, all others one

@@ -120,24 +120,25 @@ export interface GatedBatchOptions<T, R = never> {
   readonly random?: () => number;
 }
 
-export const GATED_BATCH_DEFAULTS = {
-  maxSize: 20,
-  maxWeight: 8192,
-  hardMaxWeight: Infinity,
-  oversize: 'alone',
-  order: 'completion',
-  concurrency: 4,
-  window: { kind: 'graded', maxMs: 100 },
-  maxQueued: 1000,
-  overflow: 'error',
-  fairness: 'strict',
-  lookahead: 0,
-  retry: { ...RETRY_DEFAULTS, budget: Infinity },
-  split: { strategy: 'parallel', factor: 4, confirm: true, maxDepth: 16, maxBlameRounds: 3 },
-  attemptTimeoutMs: 30_000,
-  itemDeadlineMs: Infinity,
-  burst: 'asap',
-} as const;
+export const GATED_BATCH_DEFAULTS = /* @__PURE__ */ (() =>
+  ({
+    maxSize: 20,
+    maxWeight: 8192,
+    hardMaxWeight: Infinity,
+    oversize: 'alone',
+    order: 'completion',
+    concurrency: 4,
+    window: { kind: 'graded', maxMs: 100 },
+    maxQueued: 1000,
+    overflow: 'error',
+    fairness: 'strict',
+    lookahead: 0,
+    retry: { ...RETRY_DEFAULTS, budget: Infinity },
+    split: { strategy: 'parallel', factor: 4, confirm: true, maxDepth: 16, maxBlameRounds: 3 },
+    attemptTimeoutMs: 30_000,
+    itemDeadlineMs: Infinity,
+    burst: 'asap',
+  }) as const)();
 
 export const GATED_BATCH_OPTIONS = [
   'maxSize',

@@ -17,7 +17,7 @@ export interface EmbeddingModelMiddlewareOptions extends EmbeddingRules {
 }
 
 /** What {@link createEmbeddingModelMiddleware} does when an option is left out; the rest is that of `batchMap`. */
-export const EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS = { rejected: 'throw', ...CALL_RULES_DEFAULTS } as const;
+export const EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS = /* @__PURE__ */ (() => ({ rejected: 'throw', ...CALL_RULES_DEFAULTS }) as const)();
 
 const NAME = 'createEmbeddingModelMiddleware';
 

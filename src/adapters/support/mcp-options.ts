@@ -7,7 +7,8 @@ import type { McpRequest } from './mcp-link.js';
 import type { McpCallerOptions, McpCallOptions, McpTimeouts, McpTool } from './mcp-types.js';
 
 /** What `createMcpCaller` does when an option is left out; the rest is that of `policy`. */
-export const MCP_RULES = { ...CALL_RULES_DEFAULTS, readConcurrency: 8, writeConcurrency: 1, maxQueued: 1000 } as const;
+export const MCP_RULES = /* @__PURE__ */ (() =>
+  ({ ...CALL_RULES_DEFAULTS, readConcurrency: 8, writeConcurrency: 1, maxQueued: 1000 }) as const)();
 
 export const NAME = 'createMcpCaller';
 const TIMEOUTS = ['timeoutMs', 'maxTotalTimeoutMs'] as const;
