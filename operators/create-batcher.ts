@@ -5,10 +5,10 @@ import type { BatchWork } from './support/batching/batch-engine.js';
 import { BatchEngine } from './support/batching/batch-engine.js';
 import type { GatedBatchOptions } from './support/batching/batch-options.js';
 import { engineConfig } from './support/batching/batch-options.js';
-import type { Known, Load } from './support/batching/load.js';
+import type { Load } from './support/batching/load.js';
 import { Item, ManyLoad, ManyResults, PromiseLoad, SettledLoad, StreamLoad, signalLoads } from './support/batching/load.js';
 import type { LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
-import { LoadMemory } from './support/batching/load-memory.js';
+import { Kept, LoadMemory } from './support/batching/load-memory.js';
 import { ClosedError, FlowConfigError } from './support/errors.js';
 import { count, durationMs, known, required } from './support/options.js';
 import { Shutdown, ShutdownHandle } from './support/shutdown.js';
@@ -58,7 +58,7 @@ export interface Batcher<T, R> extends Handle {
   load(item: T, options?: LoadOptions): Observable<R>;
   /**
    * The same as a promise, sent now. A rejection nobody listens to is not reported as unhandled. With `dedupe` or `cache`, loads of equal
-   * keys without options are given the same promise.
+   * keys without options are given the same promise while their item is under way; with `cache`, one promise afterwards as well.
    */
   loadAsync(item: T, options?: LoadOptions): Promise<R>;
   /** The same as `load`, but never errors: emits what became of the item. Its `index` is -1 when no item was needed, or none accepted. */
@@ -333,11 +333,11 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
         load.refused(error);
         return;
       }
-      if (known.shared === undefined) {
+      if (known instanceof Kept) {
         load.given(known.value);
         return;
       }
-      item = known.shared;
+      item = known;
     } else {
       item = new Item(input, undefined, 0);
     }
@@ -358,11 +358,11 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   }
 
   /** @throws what the load is refused with */
-  #open(memory: LoadMemory<T, R>, item: T, alone: boolean): Known<T, R> {
+  #open(memory: LoadMemory<T, R>, item: T, alone: boolean): Item<T, R> | Kept<R> {
     const known = memory.open(item, alone);
     // `dedupe`, or a cache of yours, may have ended the batcher.
     if (!this.shutdown.isClosed) return known;
-    if (known.shared?.isEmpty) memory.forget(known.shared);
+    if (known instanceof Item && known.isEmpty) memory.forget(known);
     throw new ClosedError(this.#operator);
   }
 
@@ -383,9 +383,8 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
       load.refused(error);
       return load.promise;
     }
-    const { shared } = known;
     const promise = known.promise();
-    if (shared !== undefined && shared.index === -1) this.#engine.add(shared);
+    if (known instanceof Item && known.index === -1) this.#engine.add(known);
     return promise;
   }
 

@@ -507,7 +507,9 @@ describe('what differs on purpose', () => {
     const first = here.load('a');
     expect(here.load('a')).toBe(first);
     await first;
-    expect(here.load('a')).toBe(first);
+    const known = here.load('a');
+    expect(await known).toBe('a');
+    expect(here.load('a')).toBe(known);
   });
 
   it('a frame ends with the next promise callback; with `burst: tick`, after all of them', async () => {

@@ -452,6 +452,29 @@ describe('cache', () => {
     expect(await Promise.all(others)).toEqual(['A', 'A']);
   });
 
+  it.each([undefined, null, 0, '', false, Symbol('x')])('keeps %o as a value, whatever the bound', async (value) => {
+    for (const maxEntries of [1, Infinity]) {
+      let calls = 0;
+      const batcher = createBatcher<string, unknown>(
+        (items) => {
+          calls++;
+          return of(items.map(() => value));
+        },
+        { cache: { maxEntries } },
+      );
+      expect(await batcher.loadAsync('a')).toBe(value);
+      const known = batcher.loadAsync('a');
+      expect(await known).toBe(value);
+      expect(batcher.loadAsync('a')).toBe(known);
+      expect(await firstValueFrom(batcher.load('a'))).toBe(value);
+      expect(calls).toBe(1);
+      expect(batcher.snapshot().cached).toBe(1);
+      batcher.clear('a').prime('a', undefined);
+      expect(await batcher.loadAsync('a')).toBeUndefined();
+      expect(batcher.clear('a').snapshot().cached).toBe(0);
+    }
+  });
+
   it('remembers the value of a load with a deadline of its own, unless something was cleared meanwhile', async () => {
     const { batcher, sent } = shouting({ cache: { maxEntries: 10 } });
     await asked(batcher.loadAsync('a', { deadlineMs: 50 }));

@@ -7,7 +7,7 @@ import { unusable } from '../answers.js';
 import { ask } from '../ask.js';
 import { FlowConfigError } from '../errors.js';
 import { callback, count, known, orDefault, positive, required } from '../options.js';
-import { Item, Known } from './load.js';
+import { Item } from './load.js';
 
 /** A cache of the batcher's own. */
 export interface LoadCacheOptions {
@@ -30,20 +30,39 @@ export interface LoadCacheMap<R> {
   clear(): unknown;
 }
 
+/** A value that is kept, with the promise that everybody is given. */
+export class Kept<R> {
+  #promise: Promise<R> | undefined;
+
+  constructor(
+    readonly value: R,
+    promise?: Promise<R>,
+  ) {
+    this.#promise = promise;
+  }
+
+  promise(): Promise<R> {
+    return (this.#promise ??= Promise.resolve(this.value));
+  }
+}
+
 /** One that is not kept for ever. */
-class Mortal<T, R> extends Known<T, R> implements Linked<Mortal<T, R>> {
-  previous: Mortal<T, R> | undefined;
-  next: Mortal<T, R> | undefined;
-  /** Undefined for never. */
-  expiresAt: number | undefined;
+class Mortal<R> extends Kept<R> implements Linked<Mortal<R>> {
+  previous: Mortal<R> | undefined;
+  next: Mortal<R> | undefined;
 
   constructor(
     readonly key: unknown,
-    content: Item<T, R> | R,
+    value: R,
+    promise: Promise<R> | undefined,
+    readonly expiresAt: number,
   ) {
-    super(content);
+    super(value, promise);
   }
 }
+
+/** Stands for a value that is `undefined`. */
+const UNDEFINED = Symbol('undefined');
 
 /** The options about loads of equal keys. */
 export interface MemoryOptions<T, R> {
@@ -59,10 +78,13 @@ export interface MemoryOptions<T, R> {
 export class LoadMemory<T, R> {
   readonly #operator: string;
   readonly #dedupe: ((item: T) => unknown) | undefined;
-  /** Items under way; and values, when the cache is our own. */
-  readonly #known = new Map<unknown, Known<T, R>>();
+  /**
+   * Items under way; and values, when the cache is our own. There may be a million of them, and most are never asked for again: without a
+   * bound or a `ttlMs` it is the value itself, and `Kept` only from the first time on that it is.
+   */
+  readonly #known = new Map<unknown, unknown>();
   /** The values, the one not asked for longest first, when there is a bound or a `ttlMs`. */
-  readonly #mortal = new Chain<Mortal<T, R>>();
+  readonly #mortal = new Chain<Mortal<R>>();
   #size = 0;
   readonly #map: LoadCacheMap<R> | undefined;
   readonly #maxEntries: number;
@@ -96,26 +118,28 @@ export class LoadMemory<T, R> {
    *
    * @throws CallbackError when `dedupe` or the cache of yours does
    */
-  open(item: T, alone: boolean): Known<T, R> {
-    const key = this.#key(item);
+  open(input: T, alone: boolean): Item<T, R> | Kept<R> {
+    const key = this.#key(input);
     const found = this.#find(key);
-    if (found !== undefined && (!alone || found.shared === undefined)) return found;
-    const shared = new Item<T, R>(item, key, this.#clears);
-    return alone ? new Known(shared) : (shared.listed = this.#list(key, shared));
+    if (found !== undefined && !(alone && found instanceof Item)) return found;
+    const item = new Item<T, R>(input, key, this.#clears);
+    if (!alone) {
+      item.isListed = true;
+      this.#known.set(key, item);
+    }
+    return item;
   }
 
   /** The item has its result: remembers the value, unless the key was cleared while it was on its way. */
   settled(item: Item<T, R>): void {
-    const { key, listed, value } = item;
     if (item.failed || !this.#caches()) this.forget(item);
-    else if (listed) this.#keep(key, listed, value);
-    else if (item.clears === this.#clears && this.#known.get(key) === undefined) this.#keep(key, this.#list(key, value), value);
+    else if (item.isListed || (item.clears === this.#clears && !this.#known.has(item.key))) this.#keep(item.key, item.value, item.shown);
   }
 
   /** Nobody waits for the item any more. */
   forget(item: Item<T, R>): void {
-    if (!item.listed) return;
-    item.listed = undefined;
+    if (!item.isListed) return;
+    item.isListed = false;
     this.#known.delete(item.key);
   }
 
@@ -138,7 +162,7 @@ export class LoadMemory<T, R> {
   prime(item: T, value: R): void {
     if (!this.#caches()) return;
     const key = this.#key(item);
-    if (this.#find(key) === undefined) this.#keep(key, this.#list(key, value), value);
+    if (this.#find(key) === undefined) this.#keep(key, value);
   }
 
   #caches(): boolean {
@@ -149,12 +173,21 @@ export class LoadMemory<T, R> {
     return this.#dedupe === undefined ? item : ask(this.#operator, 'dedupe', this.#dedupe, item);
   }
 
-  #find(key: unknown): Known<T, R> | undefined {
+  #find(key: unknown): Item<T, R> | Kept<R> | undefined {
     const found = this.#known.get(key);
     if (found === undefined) return this.#map === undefined ? undefined : this.#lookUp(this.#map, key);
-    if (!isMortal(found) || found.shared !== undefined) return found;
-    if (found.expiresAt !== undefined && found.expiresAt <= this.#clock.now()) {
-      this.#remove(key, found);
+    if (isItem<T, R>(found)) return found;
+    if (isMortal<R>(found)) return this.#touch(found);
+    if (found instanceof Kept) return found as Kept<R>;
+    const kept = new Kept((found === UNDEFINED ? undefined : found) as R);
+    this.#known.set(key, kept);
+    return kept;
+  }
+
+  /** Somebody asks for a value: it is kept longest now, unless its time is over. */
+  #touch(found: Mortal<R>): Mortal<R> | undefined {
+    if (found.expiresAt !== Infinity && found.expiresAt <= this.#clock.now()) {
+      this.#remove(found.key, found);
       return undefined;
     }
     if (found.next !== undefined) {
@@ -165,21 +198,15 @@ export class LoadMemory<T, R> {
   }
 
   /** What a map of yours holds. */
-  #lookUp(map: LoadCacheMap<R>, key: unknown): Known<T, R> | undefined {
+  #lookUp(map: LoadCacheMap<R>, key: unknown): Kept<R> | undefined {
     const load: unknown = ask(this.#operator, 'cache.get', (from) => from.get(key), map);
     if (load === undefined) return undefined;
     if (typeof load !== 'object' || load === null || !('value' in load))
       throw unusable(this.#operator, 'cache.get', 'undefined or what `cache.set` was given', load);
-    return new Known<T, R>(load.value as R);
+    return new Kept(load.value as R);
   }
 
-  #list(key: unknown, content: Item<T, R> | R): Known<T, R> {
-    const known = this.#isMortal ? new Mortal<T, R>(key, content) : new Known<T, R>(content);
-    this.#known.set(key, known);
-    return known;
-  }
-
-  #keep(key: unknown, known: Known<T, R>, value: R): void {
+  #keep(key: unknown, value: R, promise?: Promise<R>): void {
     if (this.#map !== undefined) {
       this.#known.delete(key);
       try {
@@ -190,26 +217,33 @@ export class LoadMemory<T, R> {
       return;
     }
     this.#size++;
-    known.keep(value);
-    if (!isMortal(known)) return;
-    if (this.#ttlMs !== Infinity) known.expiresAt = this.#clock.now() + this.#ttlMs;
-    this.#mortal.add(known);
+    if (!this.#isMortal) {
+      this.#known.set(key, value === undefined ? UNDEFINED : value);
+      return;
+    }
+    const mortal = new Mortal(key, value, promise, this.#ttlMs === Infinity ? Infinity : this.#clock.now() + this.#ttlMs);
+    this.#known.set(key, mortal);
+    this.#mortal.add(mortal);
     const { first } = this.#mortal;
     if (first && this.#size > this.#maxEntries) this.#remove(first.key, first);
   }
 
-  #remove(key: unknown, known: Known<T, R>): void {
-    if (known.shared) {
-      this.forget(known.shared);
+  #remove(key: unknown, known: unknown): void {
+    if (isItem<T, R>(known)) {
+      this.forget(known);
       return;
     }
-    if (isMortal(known)) this.#mortal.delete(known);
+    if (isMortal<R>(known)) this.#mortal.delete(known);
     this.#size--;
     this.#known.delete(key);
   }
 }
 
-function isMortal<T, R>(known: Known<T, R>): known is Mortal<T, R> {
+function isItem<T, R>(known: unknown): known is Item<T, R> {
+  return known instanceof Item;
+}
+
+function isMortal<R>(known: unknown): known is Mortal<R> {
   return known instanceof Mortal;
 }
 

@@ -157,11 +157,12 @@ export class ManyResults<T, R> {
 
 /** An item, and who waits for it: one object, and of one class, because there is one for each load. */
 export class Item<T, R> extends Job<T, R> {
-  /** Where loads of its key find it, if they may join while it is under way. */
-  listed: Known<T, R> | undefined = undefined;
+  /** Whether loads of its key find it, and join while it is under way. */
+  isListed = false;
   /** Those who may leave. Nearly always there is one at most, so a set is only made for the second. */
   private loads: Load<T, R> | Set<Load<T, R>> | undefined = undefined;
-  private shown: Promise<R> | undefined = undefined;
+  /** What `promise` has answered. */
+  shown: Promise<R> | undefined = undefined;
   private resolve: ((value: R) => void) | undefined = undefined;
   private reject: ((error: unknown) => void) | undefined = undefined;
 
@@ -241,37 +242,4 @@ function rejectQuietly(promise: Promise<unknown>, reject: (error: unknown) => vo
 
 function noop(): void {
   // nothing to do
-}
-
-/**
- * What is known of a key: its item, while that is under way, and then the value. The same object, so that the map is written once. There
- * may be a million of them, so it holds nothing of what has led to the value, and one field is for both.
- */
-export class Known<T, R> {
-  #content: Item<T, R> | R;
-  #promise: Promise<R> | undefined;
-
-  constructor(content: Item<T, R> | R) {
-    this.#content = content;
-  }
-
-  /** The item under way; undefined once there is a value. */
-  get shared(): Item<T, R> | undefined {
-    return this.#content instanceof Item ? this.#content : undefined;
-  }
-
-  /** Only when there is one. */
-  get value(): R {
-    return this.#content as R;
-  }
-
-  /** The same for everybody. */
-  promise(): Promise<R> {
-    return (this.#promise ??= this.shared?.promise() ?? Promise.resolve(this.value));
-  }
-
-  /** There is a value now. */
-  keep(value: R): void {
-    this.#content = value;
-  }
 }
