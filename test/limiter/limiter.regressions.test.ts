@@ -1,7 +1,7 @@
 import { config } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Lease, Limiter, LimiterJob } from '../../operators/create-limiter.js';
+import type { Lease, Limiter, LimiterJob, Place } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { isFlowError } from '../../operators/support/errors.js';
 import type { Drained } from '../../operators/support/types.js';
@@ -255,6 +255,27 @@ describe('a reported limit', () => {
 });
 
 describe('close', () => {
+  it('refuses a bidder that wants nothing any more since another one was refused: nobody asks it', () => {
+    virtualTime(({ scheduler }) => {
+      const limiter = createLimiter({ requestsPerMinute: 60, headroom: 1, burstSeconds: 1, scheduler });
+      limiter.tryAcquire();
+      const refused: string[] = [];
+      let wants: number | undefined = 1;
+      let place: Place | undefined;
+      limiter.acquire().subscribe({
+        error: () => {
+          refused.push('job');
+          wants = undefined;
+          place?.poke();
+        },
+      });
+      place = limiter.enlist({ bid: () => wants, granted: () => undefined, refused: () => refused.push('bidder') });
+      limiter.close();
+      expect(refused).toEqual(['job', 'bidder']);
+      expect(scheduler.actions).toHaveLength(0);
+    });
+  });
+
   it('refuses those in a lane that is paused only now, by somebody who was refused', () => {
     const limiter = createLimiter({ concurrency: 1, lanes: [{ name: 'P0' }, { name: 'P1' }] });
     limiter.tryAcquire();

@@ -645,7 +645,7 @@ export class LimiterPump implements Lessor, Parent, Child {
 
   /** One timer, for whatever comes first: the rate, a wait that gets too long, a slot held by work that was given up. */
   #arm(): void {
-    const next = this.#executing < this.#limits.concurrency ? this.#next() : undefined;
+    const next = this.#executing < this.#limits.concurrency && !this.#refusing ? this.#next() : undefined;
     const hasNews = this.#hasFreed && this.#listeners.areWatching;
     if (next === undefined && !hasNews && !this.#isTimed()) {
       this.#alarm.clear();
