@@ -1,7 +1,7 @@
 import { config } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Lease, Limiter, LimiterJob, Place } from '../../operators/create-limiter.js';
+import type { Lease, Limiter, LimiterJob } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { isFlowError } from '../../operators/support/errors.js';
 import type { Drained } from '../../operators/support/types.js';
@@ -261,15 +261,14 @@ describe('close', () => {
       limiter.tryAcquire();
       const refused: string[] = [];
       let wants: number | undefined = 1;
-      let place: Place | undefined;
       limiter.acquire().subscribe({
         error: () => {
           refused.push('job');
           wants = undefined;
-          place?.poke();
+          place.poke();
         },
       });
-      place = limiter.enlist({ bid: () => wants, granted: () => undefined, refused: () => refused.push('bidder') });
+      const place = limiter.enlist({ bid: () => wants, granted: () => undefined, refused: () => refused.push('bidder') });
       limiter.close();
       expect(refused).toEqual(['job', 'bidder']);
       expect(scheduler.actions).toHaveLength(0);

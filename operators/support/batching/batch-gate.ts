@@ -1,7 +1,8 @@
-import type { Bidder, Lease, Limiter, Place } from '../limiting/limiter-types.js';
+import type { Bidder, Lease, Place } from '../limiting/limiter-types.js';
 import type { EngineConfig } from './batch-options.js';
 import type { BatchQueue } from './batch-queue.js';
 import { totalWeight } from './job.js';
+import type { GateLimiter } from './own-slots.js';
 
 /** What a gate needs of the engine it belongs to. */
 export interface GateHost {
@@ -18,7 +19,7 @@ export interface GateHost {
 
 /** An engine's side of its limiter: its one place in the queue, what it bids there, and what a batch may weigh. */
 export class BatchGate<T, R> implements Bidder {
-  readonly limiter: Limiter;
+  readonly limiter: GateLimiter;
   readonly #config: EngineConfig<T>;
   readonly #queue: BatchQueue<T, R>;
   readonly #host: GateHost;

@@ -8,7 +8,6 @@ import { FlowConfigError } from '../errors.js';
 import type { FlowSink } from '../events.js';
 import { safeSink } from '../events.js';
 import { LaneTable, overflow } from '../lanes.js';
-import { FlowLimiter } from '../limiting/limiter.js';
 import { limiterOption } from '../limiting/limiter-option.js';
 import type { Limiter } from '../limiting/limiter-types.js';
 import { notifier } from '../notifier.js';
@@ -18,6 +17,8 @@ import { retryRule } from '../retry.js';
 import type { Classify } from '../types.js';
 import type { GatedBatchOptions, Order, Oversize, SplitOptions } from './gated-options.js';
 import { GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './gated-options.js';
+import type { GateLimiter } from './own-slots.js';
+import { OwnSlots } from './own-slots.js';
 import type { WindowContext } from './window.js';
 import { windowRule } from './window.js';
 
@@ -66,7 +67,7 @@ export interface EngineConfig<T> {
   readonly scheduler: SchedulerLike | undefined;
   readonly random: () => number;
   /** The shared limiter, or a way to make one of this run's own. */
-  readonly limiter: Limiter | (() => Limiter);
+  readonly limiter: Limiter | (() => GateLimiter);
   readonly concurrency$: Observable<number> | undefined;
 }
 
@@ -140,9 +141,7 @@ function gate<T, R>(
   }
   const changing = isObservable(concurrency) ? concurrency : undefined;
   const fixed = changing ? GATED_BATCH_DEFAULTS.concurrency : count(operator, 'concurrency', concurrency);
-  const { scheduler } = options;
-  const lanes = table.lanes.map(({ name, floor }) => ({ name, floor }));
-  return { limiter: () => new FlowLimiter({ concurrency: fixed, lanes, ...(scheduler && { scheduler }) }), concurrency$: changing };
+  return { limiter: () => new OwnSlots(fixed, options.scheduler), concurrency$: changing };
 }
 
 function splitRule(operator: string, split: SplitOptions | false | undefined): EngineConfig<never>['split'] {
