@@ -6,9 +6,9 @@ import { BatchEngine } from './support/batching/batch-engine.js';
 import type { GatedBatchOptions } from './support/batching/batch-options.js';
 import { engineConfig } from './support/batching/batch-options.js';
 import type { Load } from './support/batching/load.js';
-import { Item, ManyLoad, ManyResults, PromiseLoad, SettledLoad, StreamLoad, signalLoads } from './support/batching/load.js';
-import type { LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
-import { Kept, LoadMemory } from './support/batching/load-memory.js';
+import { Item, isItem, ManyLoad, ManyResults, PromiseLoad, SettledLoad, StreamLoad, signalLoads } from './support/batching/load.js';
+import type { Kept, LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
+import { LoadMemory } from './support/batching/load-memory.js';
 import { ClosedError, FlowConfigError } from './support/errors.js';
 import { count, durationMs, known, required } from './support/options.js';
 import { Shutdown, ShutdownHandle } from './support/shutdown.js';
@@ -333,7 +333,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
         load.refused(error);
         return;
       }
-      if (known instanceof Kept) {
+      if (!isItem<T, R>(known)) {
         load.given(known.value);
         return;
       }
@@ -362,7 +362,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     const known = memory.open(item, alone);
     // `dedupe`, or a cache of yours, may have ended the batcher.
     if (!this.shutdown.isClosed) return known;
-    if (known instanceof Item && known.isEmpty) memory.forget(known);
+    if (isItem<T, R>(known) && known.isEmpty) memory.forget(known);
     throw new ClosedError(this.#operator);
   }
 
@@ -384,7 +384,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
       return load.promise;
     }
     const promise = known.promise();
-    if (known instanceof Item && known.index === -1) this.#engine.add(known);
+    if (isItem<T, R>(known) && known.index === -1) this.#engine.add(known);
     return promise;
   }
 

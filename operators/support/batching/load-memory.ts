@@ -7,7 +7,7 @@ import { unusable } from '../answers.js';
 import { ask } from '../ask.js';
 import { FlowConfigError } from '../errors.js';
 import { callback, count, known, orDefault, positive, required } from '../options.js';
-import { Item } from './load.js';
+import { Item, isItem } from './load.js';
 
 /** A cache of the batcher's own. */
 export interface LoadCacheOptions {
@@ -121,7 +121,7 @@ export class LoadMemory<T, R> {
   open(input: T, alone: boolean): Item<T, R> | Kept<R> {
     const key = this.#key(input);
     const found = this.#find(key);
-    if (found !== undefined && !(alone && found instanceof Item)) return found;
+    if (found !== undefined && !(alone && isItem(found))) return found;
     const item = new Item<T, R>(input, key, this.#clears);
     if (!alone) {
       item.isListed = true;
@@ -178,7 +178,7 @@ export class LoadMemory<T, R> {
     if (found === undefined) return this.#map === undefined ? undefined : this.#lookUp(this.#map, key);
     if (isItem<T, R>(found)) return found;
     if (isMortal<R>(found)) return this.#touch(found);
-    if (found instanceof Kept) return found as Kept<R>;
+    if (isKept<R>(found)) return found;
     const kept = new Kept((found === UNDEFINED ? undefined : found) as R);
     this.#known.set(key, kept);
     return kept;
@@ -239,8 +239,8 @@ export class LoadMemory<T, R> {
   }
 }
 
-function isItem<T, R>(known: unknown): known is Item<T, R> {
-  return known instanceof Item;
+function isKept<R>(known: unknown): known is Kept<R> {
+  return known instanceof Kept;
 }
 
 function isMortal<R>(known: unknown): known is Mortal<R> {

@@ -218,6 +218,10 @@ export class Item<T, R> extends Job<T, R> {
   }
 }
 
+export function isItem<T, R>(known: unknown): known is Item<T, R> {
+  return known instanceof Item;
+}
+
 /** The loads that signals end. @param leave takes one out of where it waits, and of its group */
 export function signalLoads<T, R>(leave: (load: Load<T, R>) => void): SignalGroups<Load<T, R>> {
   return new SignalGroups((group, reason) => {

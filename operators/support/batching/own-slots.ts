@@ -23,7 +23,7 @@ export type GateLimiter = Pick<
 >;
 
 /** Refusals that may say when to come again. */
-const REFUSALS = [429, 503, 529];
+const REFUSALS: readonly number[] = [429, 503, 529];
 
 /**
  * The slots of one engine that shares them with nobody: what a limiter does for a single bidder, without rates. Like one, it grants in a
