@@ -142,7 +142,21 @@ describe('the slots of one engine', () => {
         expect(own.log).toEqual(whole.log);
         expect(own.scheduler.actions).toHaveLength(0);
       }),
-      { numRuns: 3000 },
+      {
+        numRuns: 3000,
+        examples: [
+          [
+            [
+              { do: 'setLimits', concurrency: 3 },
+              ...Array.from({ length: 3 }, (): Step => ({ do: 'enlist' })),
+              { do: 'release', at: 1, outcome: 'cancelled' },
+              { do: 'linger', at: 0 },
+            ],
+            1,
+            1,
+          ],
+        ],
+      },
     );
   }, 60_000);
 

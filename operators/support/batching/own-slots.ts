@@ -130,7 +130,7 @@ export class OwnSlots implements GateLimiter, Place {
   lingers(lease: OwnLease): boolean {
     if (this.#closed) return false;
     if (!this.#lingering.has(lease)) this.#lingering.set(lease, this.#alarm.now() + LIMITER_DEFAULTS.abortGraceMs);
-    this.#rest();
+    this.poke();
     return true;
   }
 
