@@ -1,3 +1,4 @@
+import { cpus, loadavg } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Observable } from 'rxjs';
@@ -85,6 +86,12 @@ export async function measure({ n, contestants }: Case, rounds: number): Promise
       wall: [Math.min(...wall), Math.max(...wall)],
     };
   });
+}
+
+/** Where the numbers are from, and what else was running there. */
+export function machine(): string {
+  const processors = cpus();
+  return `Node ${process.versions.node}, ${processors.length} × ${processors[0]?.model ?? 'unknown'} at a load of ${loadavg()[0]!.toFixed(1)}`;
 }
 
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -1,6 +1,6 @@
 import { createLimiter, LIMITER_DEFAULTS } from '../operators/create-limiter.js';
 import type { LimiterOptions } from '../operators/support/limiting/limiter-types.js';
-import type { ModelApi } from '../test/fakes/model-api.js';
+import type { ModelApi, ModelApiOptions } from '../test/fakes/model-api.js';
 import { startModelApi } from '../test/fakes/model-api.js';
 import type { MixedLoad } from '../test/support/mixed-load.js';
 import { mixedLoad } from '../test/support/mixed-load.js';
@@ -16,12 +16,24 @@ const LATENCY_MS = { least: 100, most: 400 } as const;
 
 const latencyMs = (): number => LATENCY_MS.least + Math.random() * (LATENCY_MS.most - LATENCY_MS.least);
 
+/** What the server counts of each call. */
+type Charges = NonNullable<ModelApiOptions['charges']>;
+
 /** None: each SDK is left to itself. */
-const contestants: Readonly<Record<string, LimiterOptions | undefined>> = {
-  'one limiter, defaults': {},
-  'one limiter, `headroom: 1`, `burstSeconds: 1`': { headroom: 1, burstSeconds: 1 },
-  "one limiter, `headroom: 1`, the server's 2 s of burst": { headroom: 1, burstSeconds: SERVER_BURST_SECONDS },
-  'each SDK alone, 8 calls at a time': undefined,
+type Contestants = Readonly<Record<string, LimiterOptions | undefined>>;
+
+const contestants: Readonly<Record<Charges, Contestants>> = {
+  reported: {
+    'one limiter, defaults': {},
+    'one limiter, `headroom: 1`, `burstSeconds: 1`': { headroom: 1, burstSeconds: 1 },
+    "one limiter, `headroom: 1`, the server's 2 s of burst": { headroom: 1, burstSeconds: SERVER_BURST_SECONDS },
+    'each SDK alone, 8 calls at a time': undefined,
+  },
+  allowed: {
+    'one limiter, defaults (`refunds: true`)': {},
+    'one limiter, `refunds: false`': { refunds: false },
+    'one limiter, `refunds: false`, `headroom: 1`, `burstSeconds: 1`': { refunds: false, headroom: 1, burstSeconds: 1 },
+  },
 };
 
 interface Result extends MixedLoad {
@@ -31,8 +43,8 @@ interface Result extends MixedLoad {
   readonly atEnd: Pick<ModelApi, 'completed' | 'refused' | 'tokensCharged'> & { readonly requests: number };
 }
 
-async function run(options: LimiterOptions | undefined): Promise<Result> {
-  const api = await startModelApi({ ...LIMITS, burstSeconds: SERVER_BURST_SECONDS, latencyMs });
+async function run(charges: Charges, options: LimiterOptions | undefined): Promise<Result> {
+  const api = await startModelApi({ ...LIMITS, charges, burstSeconds: SERVER_BURST_SECONDS, latencyMs });
   let atEnd: Result['atEnd'] | undefined;
   const load = await mixedLoad(
     {
@@ -54,9 +66,10 @@ async function run(options: LimiterOptions | undefined): Promise<Result> {
 }
 
 /** Three SDKs on one account for a minute; all contestants at the same time, each against a server of its own. */
-export async function mixedLoadTable(): Promise<string> {
-  Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
-  const results = await Promise.all(Object.entries(contestants).map(async ([name, options]) => ({ name, ...(await run(options)) })));
+async function mixedLoadTable(charges: Charges): Promise<string> {
+  const results = await Promise.all(
+    Object.entries(contestants[charges]).map(async ([name, options]) => ({ name, ...(await run(charges, options)) })),
+  );
   const percent = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)} %`;
   const minutes = DURATION_MS / 60_000;
   const rows = results.map(({ name, burstSeconds, atEnd, done, lost, unfinished }) => [
@@ -70,7 +83,14 @@ export async function mixedLoadTable(): Promise<string> {
     String(lost),
     String(unfinished),
   ]);
-  const head = `${String(LIMITS.requestsPerMinute)} requests and ${String(LIMITS.tokensPerMinute)} tokens a minute, ${String(SERVER_BURST_SECONDS)} s of burst; answers after ${String(LATENCY_MS.least)} to ${String(LATENCY_MS.most)} ms`;
+  const head = `${String(LIMITS.requestsPerMinute)} requests and ${String(LIMITS.tokensPerMinute)} tokens a minute, as ${charges} by each call, ${String(SERVER_BURST_SECONDS)} s of burst; answers after ${String(LATENCY_MS.least)} to ${String(LATENCY_MS.most)} ms`;
   const heads = ['', 'tokens used', 'requests used', 'burst', '429', 'calls answered', 'items done', 'lost', 'unfinished'];
   return `${head}\n\n${table(heads, rows)}`;
+}
+
+/** A server that counts what an answer has cost, then one that counts what a request allows. */
+export async function* mixedLoadTables(): AsyncGenerator<string> {
+  Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
+  yield mixedLoadTable('reported');
+  yield mixedLoadTable('allowed');
 }

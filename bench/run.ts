@@ -1,77 +1,65 @@
 // Run: npm run bench [-- name…], for example `npm run bench -- batch create-limiter growth`. Without names: everything.
 // With `--write` the table of `sdk-behaviour` also goes to the page that shows it.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { cpus, loadavg } from 'node:os';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import type { Case } from './harness.js';
-import { measure, table } from './harness.js';
+import { machine, measure, table } from './harness.js';
 
 const ROUNDS = 5;
 const BENCH = import.meta.dirname;
+const ROOT = join(BENCH, '..');
 /** Inside `node_modules`, so that packages are found from there. */
-const BUILT = join(BENCH, '../node_modules/.cache/bench');
+const BUILT = join(ROOT, 'node_modules/.cache/bench');
 const SUFFIX = '.bench.ts';
-const GROWTH = 'growth';
-const EMBEDDING_JOB = 'embedding-job';
-const ACCURACY = 'accuracy';
-const PRIORITY = 'priority';
-const SDK_BEHAVIOUR = 'sdk-behaviour';
-const MIXED_LOAD = 'mixed-load';
-const TABLES: readonly string[] = [GROWTH, ACCURACY, PRIORITY, EMBEDDING_JOB, SDK_BEHAVIOUR, MIXED_LOAD];
-
 const WRITE = '--write';
 const given = process.argv.slice(2);
-const names = given.filter((name) => name !== WRITE);
-const found = readdirSync(join(BENCH, 'operators'))
+
+const operators = readdirSync(join(BENCH, 'operators'))
   .filter((file) => file.endsWith(SUFFIX))
   .map((file) => file.slice(0, -SUFFIX.length))
   .sort();
-const unknown = names.filter((name) => !TABLES.includes(name) && !found.includes(name));
-if (unknown.length > 0) throw new Error(`no benchmark named ${unknown.join(', ')}; there are ${[...found, ...TABLES].join(', ')}`);
+/** What is not about one operator. Only what is asked for is loaded. */
+const others: Readonly<Record<string, () => AsyncGenerator<string>>> = {
+  async *growth() {
+    yield* ((await load('growth.ts')) as typeof import('./growth.js')).growthTables();
+  },
+  async *accuracy() {
+    yield* ((await load('limiter-accuracy.ts')) as typeof import('./limiter-accuracy.js')).accuracyTables();
+  },
+  async *priority() {
+    yield ((await load('priority.ts')) as typeof import('./priority.js')).priorityTable();
+  },
+  async *'embedding-job'() {
+    yield ((await load('embedding-job.ts')) as typeof import('./embedding-job.js')).embeddingJobTable();
+  },
+  async *'sdk-behaviour'() {
+    const shown = await ((await load('sdk-behaviour.ts')) as typeof import('./sdk-behaviour.js')).sdkBehaviourTable(ROOT);
+    yield shown;
+    if (given.includes(WRITE)) writeBetweenMarks(join(ROOT, 'docs/adapters/README.md'), shown);
+  },
+  async *'mixed-load'() {
+    yield* ((await load('mixed-load.ts')) as typeof import('./mixed-load.js')).mixedLoadTables();
+  },
+};
+
+const names = given.filter((argument) => argument !== WRITE);
+const all = [...operators, ...Object.keys(others)];
+const unknown = names.filter((name) => !all.includes(name));
+if (unknown.length > 0) throw new Error(`no benchmark named ${unknown.join(', ')}; there are ${all.join(', ')}`);
 const wanted = (name: string): boolean => names.length === 0 || names.includes(name);
 
-console.log(
-  `node ${process.version}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, load ${loadavg()[0]?.toFixed(1)}; CPU time, median of ${ROUNDS} interleaved rounds\n`,
-);
-for (const name of found.filter(wanted)) {
+console.log(`${machine()}; CPU time, median of ${ROUNDS} interleaved rounds\n`);
+for (const name of operators.filter(wanted)) {
   console.log(`## ${name}\n`);
   const { cases } = (await load(join('operators', name + SUFFIX))) as { readonly cases: readonly (() => Case)[] };
   for (const make of cases) await show(make());
 }
-if (wanted(GROWTH)) {
-  console.log(`## ${GROWTH}\n`);
-  const { growthTables } = (await load(`${GROWTH}.ts`)) as typeof import('./growth.js');
-  for await (const each of growthTables()) console.log(`${each}\n`);
-}
-if (wanted(ACCURACY)) {
-  console.log(`## ${ACCURACY}\n`);
-  const { accuracyTables } = (await load('limiter-accuracy.ts')) as typeof import('./limiter-accuracy.js');
-  for await (const each of accuracyTables()) console.log(`${each}\n`);
-}
-if (wanted(PRIORITY)) {
-  console.log(`## ${PRIORITY}\n`);
-  const { priorityTable } = (await load(`${PRIORITY}.ts`)) as typeof import('./priority.js');
-  console.log(`${await priorityTable()}\n`);
-}
-if (wanted(EMBEDDING_JOB)) {
-  console.log(`## ${EMBEDDING_JOB}\n`);
-  const { embeddingJobTable } = (await load(`${EMBEDDING_JOB}.ts`)) as typeof import('./embedding-job.js');
-  console.log(`${await embeddingJobTable()}\n`);
-}
-if (wanted(SDK_BEHAVIOUR)) {
-  console.log(`## ${SDK_BEHAVIOUR}\n`);
-  const { sdkBehaviourTable } = (await load(`${SDK_BEHAVIOUR}.ts`)) as typeof import('./sdk-behaviour.js');
-  const root = join(BENCH, '..');
-  const shown = await sdkBehaviourTable(root);
-  console.log(`${shown}\n`);
-  if (given.includes(WRITE)) writeBetweenMarks(join(root, 'docs/adapters/README.md'), shown);
-}
-if (wanted(MIXED_LOAD)) {
-  console.log(`## ${MIXED_LOAD}\n`);
-  const { mixedLoadTable } = (await load(`${MIXED_LOAD}.ts`)) as typeof import('./mixed-load.js');
-  console.log(`${await mixedLoadTable()}\n`);
+for (const [name, tables] of Object.entries(others)) {
+  if (!wanted(name)) continue;
+  console.log(`## ${name}\n`);
+  for await (const each of tables()) console.log(`${each}\n`);
 }
 // LangChain goes on trying for minutes what has been given up.
 process.exit();

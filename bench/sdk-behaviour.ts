@@ -1,16 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { cpus, loadavg } from 'node:os';
 import { join } from 'node:path';
 import { createLimiter } from '../operators/create-limiter.js';
-import { table } from './harness.js';
-import type { ApiOptions, Session } from './sdks/api.js';
+import { machine, table } from './harness.js';
+import type { ApiOptions, Open } from './sdks/api.js';
 import type { Cell } from './sdks/cells.js';
-import { CELLS, NONE } from './sdks/cells.js';
+import { CELLS } from './sdks/cells.js';
 import { PACKAGES, SDKS } from './sdks/sdks.js';
 
 const CONCURRENCY = 2;
-
-type Open = (options: ApiOptions) => Promise<Session>;
 
 interface Way {
   readonly name: string;
@@ -57,7 +54,7 @@ export async function sdkBehaviourTable(root: string): Promise<string> {
   const rows = ways.map(({ name, isAlone }, i) => [
     name === ways[i - 1]?.name ? '' : name,
     isAlone ? 'alone' : 'with Sluice',
-    ...CELLS.map((cell) => short[i]!.get(cell) ?? long[i]!.get(cell) ?? NONE),
+    ...CELLS.map((cell) => (short[i]!.get(cell) ?? long[i]!.get(cell))!),
   ]);
   return `${circumstances(root)}\n\n${table(['SDK', '', ...CELLS.map(({ head }) => head)], rows)}`;
 }
@@ -67,8 +64,6 @@ function circumstances(root: string): string {
     const { version } = JSON.parse(readFileSync(join(root, 'node_modules', name, 'package.json'), 'utf8')) as { readonly version: string };
     return `\`${name}\` ${version}`;
   });
-  const [processor] = cpus();
   const day = new Date().toISOString().slice(0, 10);
-  const machine = `Node ${process.versions.node}, ${String(cpus().length)} × ${processor?.model ?? 'unknown'} at a load of ${loadavg()[0]!.toFixed(0)}`;
-  return `${day}, ${machine}; ${versions.join(', ')}.`;
+  return `${day}, ${machine()}; ${versions.join(', ')}.`;
 }

@@ -1,6 +1,9 @@
 import type { Limiter } from '../../operators/support/limiting/limiter-types.js';
 import type { Refusal } from '../../test/fakes/failing-api.js';
 
+/** How many chunks a stream has. */
+export const CHUNKS = 6;
+
 export interface ApiOptions {
   /** How long after its arrival a call is answered. */
   readonly latencyMs?: number;
@@ -36,11 +39,13 @@ export interface Session extends Client {
   readonly close: () => Promise<void>;
 }
 
+export type Open = (options: ApiOptions) => Promise<Session>;
+
 /** One SDK in one way of using it. */
 export interface Sdk {
   readonly name: string;
   /** As its users have it; undefined when that is the row above. */
-  readonly alone: ((options: ApiOptions) => Promise<Session>) | undefined;
+  readonly alone: Open | undefined;
   /** With our adapter; undefined when that is the row above. */
   readonly limited: ((options: ApiOptions, limiter: Limiter) => Promise<Session>) | undefined;
 }

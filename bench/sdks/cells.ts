@@ -2,9 +2,8 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Refusal } from '../../test/fakes/failing-api.js';
 import { median } from '../harness.js';
-import type { ApiOptions, Session } from './api.js';
-
-type Open = (options: ApiOptions) => Promise<Session>;
+import type { ApiOptions, Open, Session } from './api.js';
+import { CHUNKS } from './api.js';
 
 /** What is measured of one SDK in one way of using it, each with a server and a client of its own. */
 export interface Cell {
@@ -15,9 +14,9 @@ export interface Cell {
 }
 
 /** Does not apply. */
-export const NONE = '–';
-/** More than anybody tries. */
-const ALWAYS = 40;
+const NONE = '–';
+/** More attempts than anybody makes. */
+const ENDLESS = 40;
 const FAULT: Refusal = { status: 500, message: 'It broke.', type: 'server_error' };
 const QUOTA: Refusal = { status: 429, message: 'You exceeded your current quota.', code: 'insufficient_quota', type: 'insufficient_quota' };
 /** As OpenAI gives it: exactly, and in whole seconds. */
@@ -30,6 +29,8 @@ const SOON: Refusal = {
 const LATE: Refusal = { status: 429, message: 'Slow down.', code: 'rate_limit_exceeded', headers: { 'retry-after': '90' } };
 
 const PAUSES = 20;
+const CALLS = 12;
+const STREAMS = 6;
 const ROUNDS = 5;
 /** Who has done nothing for so long is waiting. */
 const PATIENCE_MS = 5000;
@@ -67,13 +68,13 @@ function over(call: Promise<unknown>): Promise<unknown> {
   return call.catch((error: unknown) => error);
 }
 
-const seconds = (ms: number): string => (ms < 1000 ? `${String(Math.round(ms))} ms` : `${(ms / 1000).toFixed(1)} s`);
+const durationOf = (ms: number): string => (ms < 1000 ? `${String(Math.round(ms))} ms` : `${(ms / 1000).toFixed(1)} s`);
 
 function attempts(failure: Refusal): Cell['measure'] {
   return (open) =>
     within(open, {}, async ({ isOfModel, api, call }, signal) => {
       if (failure === QUOTA && !isOfModel) return NONE;
-      api.fail(...Array.from({ length: ALWAYS }, () => failure));
+      api.fail(...Array.from({ length: ENDLESS }, () => failure));
       await over(call('always', signal));
       return String(api.arrivals().length);
     });
@@ -111,8 +112,8 @@ function refusedOnce(failure: Refusal): Cell['measure'] {
         else if (failed !== undefined) ends.push(failed);
         else return 'waits';
       }
-      if (ends.length === 0) return `again after ${seconds(median(gaps))}`;
-      return gaps.length === 0 ? `fails after ${seconds(median(ends))}` : 'sometimes fails';
+      if (ends.length === 0) return `again after ${durationOf(median(gaps))}`;
+      return gaps.length === 0 ? `fails after ${durationOf(median(ends))}` : 'sometimes fails';
     });
 }
 
@@ -129,14 +130,14 @@ const pauses: Cell['measure'] = (open) =>
 
 const callsInFlight: Cell['measure'] = (open) =>
   within(open, { latencyMs: HELD_MS }, async ({ api, call }, signal) => {
-    await Promise.all(Array.from({ length: 12 }, (_, i) => call(`call ${String(i)}`, signal)));
+    await Promise.all(Array.from({ length: CALLS }, (_, i) => call(`call ${String(i)}`, signal)));
     return String(api.maxInFlight);
   });
 
 const streamsInFlight: Cell['measure'] = (open) =>
-  within(open, { chunkGapMs: HELD_MS / 6 }, async ({ api, stream }, signal) => {
+  within(open, { chunkGapMs: HELD_MS / CHUNKS }, async ({ api, stream }, signal) => {
     if (stream === undefined) return NONE;
-    await Promise.all(Array.from({ length: 6 }, (_, i) => stream(`these are some words of stream ${String(i)}`, signal)));
+    await Promise.all(Array.from({ length: STREAMS }, (_, i) => stream(`these are some words of stream ${String(i)}`, signal)));
     return String(api.maxInFlight);
   });
 
@@ -180,8 +181,8 @@ export const CELLS: readonly Cell[] = [
   { head: '429, `retry-after-ms: 150`', isLong: never, measure: refusedOnce(SOON) },
   { head: '429, 90 s', isLong: always, measure: refusedOnce(LATE) },
   { head: 'attempts, `insufficient_quota`', isLong: always, measure: attempts(QUOTA) },
-  { head: 'in flight of 12 calls', isLong: always, measure: callsInFlight },
-  { head: 'of 6 streams', isLong: always, measure: streamsInFlight },
+  { head: `in flight of ${String(CALLS)} calls`, isLong: always, measure: callsInFlight },
+  { head: `of ${String(STREAMS)} streams`, isLong: always, measure: streamsInFlight },
   { head: 'aborted: server sees it after', isLong: never, measure: runningAborted },
   { head: 'aborted behind two others: requests', isLong: always, measure: queuedAborted },
 ];

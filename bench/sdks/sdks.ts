@@ -22,6 +22,7 @@ import { limitModel } from '../../src/adapters/openai-agents.js';
 import type { ModelApi } from '../../test/fakes/model-api.js';
 import { startModelApi } from '../../test/fakes/model-api.js';
 import type { ApiOptions, Client, Sdk, Session } from './api.js';
+import { CHUNKS } from './api.js';
 import type { McpApi } from './mcp-api.js';
 import { serveV1, serveV2, startMcpApi } from './mcp-api.js';
 
@@ -37,7 +38,7 @@ async function readAll(stream: AsyncIterable<unknown>): Promise<void> {
 /** An SDK for models; `make` is told a limiter when it is to keep to one. */
 function ofModels(name: string, make: (api: ModelApi, limiter?: Limiter) => Client): Required<Sdk> {
   const open = async (options: ApiOptions, limiter?: Limiter): Promise<Session> => {
-    const api = await startModelApi({ ...options, chunks: 6 });
+    const api = await startModelApi({ ...options, chunks: CHUNKS });
     const arrivals = (): readonly number[] => api.requests.map(({ at }) => at);
     return { isOfModel: true, api: Object.assign(api, { arrivals }), close: () => api.stop(), ...make(api, limiter) };
   };
@@ -131,8 +132,8 @@ const langchainAgent = ofModels('`langchain`, `createAgent`', ({ baseUrl }, limi
 
 const agents = ofModels('`@openai/agents`', ({ baseUrl }, limiter) => {
   const provider = new OpenAIProvider({ ...KEY, baseURL: baseUrl });
-  const modelProvider = { getModel: async (): Promise<Model> => limited(await provider.getModel('m')) };
   const limited = (model: Model): Model => (limiter ? limitModel(model, { limiter }) : model);
+  const modelProvider = { getModel: async (): Promise<Model> => limited(await provider.getModel('m')) };
   const runner = new Runner({ modelProvider, tracingDisabled: true });
   const agent = new Agent({ name: 'Echo', model: 'm' });
   return {
@@ -147,15 +148,15 @@ const agents = ofModels('`@openai/agents`', ({ baseUrl }, limiter) => {
 
 const INFO = { name: 'bench', version: '1' };
 
-const mcp = (name: string, tool: 'read' | 'write', options: { readonly isShown?: boolean } = {}): Sdk =>
+const mcp = (name: string, tool: 'read' | 'write', options: { readonly isObserved?: boolean } = {}): Sdk =>
   ofTools(name, serveV2, async ({ url }, limiter) => {
     const client = new Mcp(INFO, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
-    const shown: typeof fetch = async (input, init) => {
+    const observed: typeof fetch = async (input, init) => {
       const response = await fetch(input, init);
       limiter?.observe(response);
       return response;
     };
-    await client.connect(new StreamableHTTPClientTransport(url, { fetch: options.isShown ? shown : fetch }));
+    await client.connect(new StreamableHTTPClientTransport(url, { fetch: options.isObserved ? observed : fetch }));
     const caller = limiter && createMcpCaller(client, { limiter });
     return {
       call: (text, signal) => {
@@ -189,7 +190,7 @@ export const SDKS: readonly Sdk[] = [
   langchainAgent,
   agents,
   mcp('MCP 2, tool that only reads', 'read'),
-  { ...mcp('the same, `observe` in its `fetch`', 'read', { isShown: true }), alone: undefined },
+  { ...mcp('the same, `observe` in its `fetch`', 'read', { isObserved: true }), alone: undefined },
   mcp('MCP 2, another tool', 'write'),
   mcp1,
 ];
