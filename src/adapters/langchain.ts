@@ -2,6 +2,7 @@ import { Embeddings } from '@langchain/core/embeddings';
 import { firstValueFrom, forkJoin } from 'rxjs';
 import type { LoadOptions } from '../../operators/create-batcher.js';
 import { FlowBatcher } from '../../operators/create-batcher.js';
+import type { Limiter } from '../../operators/create-limiter.js';
 import type { Drained, DrainOptions, Handle, Settled } from '../../operators/support/types.js';
 import type { FlowEmbeddingsOptions } from './langchain/embeddings-options.js';
 import { NAME, partsOf } from './langchain/embeddings-options.js';
@@ -52,16 +53,19 @@ export class FlowEmbeddings extends Embeddings implements Handle {
   /** The two, or the one that is both. */
   readonly #batchers: ReadonlySet<FlowBatcher<string, number[]>>;
   readonly #urgentLane: string;
+  /** Closed with the rest: it would wait a while for calls that were given up and go on. */
+  readonly #ownLimiter: Limiter | undefined;
   #drained: Promise<Drained> | undefined;
 
   constructor(options: FlowEmbeddingsOptions) {
     super({});
-    const { inner, batches, maxSize, urgentLane, areQueriesAlone } = partsOf(options);
-    this.#urgentLane = urgentLane;
-    this.#documents = new FlowBatcher((texts, context) => inner.of(context).embedDocuments([...texts]), { ...batches, maxSize }, NAME);
-    this.#queries = areQueriesAlone
-      ? new FlowBatcher(async ([text], context) => [await inner.of(context).embedQuery(text as string)], { ...batches, maxSize: 1 }, NAME)
-      : this.#documents;
+    const { inner, batches, areQueriesAlone } = partsOf(options);
+    this.#urgentLane = batches.laneNames[0] as string;
+    this.#ownLimiter = batches.ownLimiter;
+    const documents = batches.charged((texts, context) => inner.of(context).embedDocuments([...texts]));
+    const question = batches.charged(async ([text], context) => [await inner.of(context).embedQuery(text as string)]);
+    this.#documents = new FlowBatcher(documents, batches.options, NAME);
+    this.#queries = areQueriesAlone ? new FlowBatcher(question, { ...batches.options, maxSize: 1 }, NAME) : this.#documents;
     this.#batchers = new Set([this.#documents, this.#queries]);
   }
 
@@ -97,16 +101,20 @@ export class FlowEmbeddings extends Embeddings implements Handle {
 
   drain(options?: DrainOptions): Promise<Drained> {
     const ends = Promise.all([...this.#batchers].map((batcher) => batcher.drain(options)));
-    this.#drained ??= ends.then((all) => ({
-      done: sum(all.map(({ done }) => done)),
-      aborted: sum(all.map(({ aborted }) => aborted)),
-      dropped: sum(all.map(({ dropped }) => dropped)),
-    }));
+    this.#drained ??= ends.then((all) => {
+      this.#ownLimiter?.close();
+      return {
+        done: sum(all.map(({ done }) => done)),
+        aborted: sum(all.map(({ aborted }) => aborted)),
+        dropped: sum(all.map(({ dropped }) => dropped)),
+      };
+    });
     return this.#drained;
   }
 
   close(): void {
     for (const batcher of this.#batchers) batcher.close();
+    this.#ownLimiter?.close();
   }
 
   shutdownOn(signal: AbortSignal, options?: DrainOptions): this {

@@ -2,24 +2,23 @@ import { Observable, Subject, Subscription } from 'rxjs';
 import type { Batcher, LoadOptions } from '../../operators/create-batcher.js';
 import { FlowBatcher } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
 import { FlowConfigError, isFlowError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
 import { safeSink } from '../../operators/support/events.js';
-import { LaneTable } from '../../operators/support/lanes.js';
-import { callback, count, orDefault, positive } from '../../operators/support/options.js';
+import { callback } from '../../operators/support/options.js';
 import type { PullSource } from '../../operators/support/pull.js';
 import { checkPullSource, openPull } from '../../operators/support/pull.js';
-import type { Drained, DrainOptions, Handle, LaneOptions, Settled } from '../../operators/support/types.js';
+import type { Drained, DrainOptions, Handle, Settled } from '../../operators/support/types.js';
 import type { FlowTotals } from '../metrics/flow-stats.js';
 import { FlowStats } from '../metrics/flow-stats.js';
-import { createTokenEstimator } from '../tokenizers/estimate.js';
 import type { ClientEmbedderOptions, EmbedderOptions } from './embedder-options.js';
-import { batchOptions, EMBEDDER_DEFAULTS, NAME } from './embedder-options.js';
+import { EMBEDDER_DEFAULTS, NAME } from './embedder-options.js';
 import { embedderWork } from './embedder-work.js';
+import { textBatches } from './text-batches.js';
 
-export type { ClientEmbedderOptions, EmbedCall, EmbedderOptions, EmbedderRules } from './embedder-options.js';
+export type { ClientEmbedderOptions, EmbedCall, EmbedderOptions } from './embedder-options.js';
 export { EMBEDDER_DEFAULTS } from './embedder-options.js';
+export type { EmbedderRules } from './text-batches.js';
 
 /** How an item is to travel. */
 export type EmbedOptions = LoadOptions;
@@ -93,16 +92,7 @@ class BatchingEmbedder implements Embedder {
   readonly #ahead: number;
 
   constructor(options: EmbedderOptions | ClientEmbedderOptions) {
-    const d = EMBEDDER_DEFAULTS;
     const work = embedderWork(options);
-    const { limiter } = options;
-    const maxSize = count(NAME, 'maxSize', orDefault(options.maxSize, d.maxSize));
-    const maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, d.maxQueued));
-    const concurrency = count(NAME, 'concurrency', orDefault(options.concurrency, d.concurrency));
-    const lanes: readonly LaneOptions[] = orDefault(options.lanes, d.lanes);
-    const table = new LaneTable(NAME, lanes, { maxQueued, overflow: 'error', fairness: 'strict' });
-    this.#stats = new FlowStats(maxSize);
-    this.events = this.#events.asObservable();
     const told = safeSink(callback(NAME, 'onEvent', options.onEvent));
     const onEvent = (event: FlowEvent): void => {
       this.#stats.add(event);
@@ -110,42 +100,14 @@ class BatchingEmbedder implements Embedder {
       this.#events.next(event);
       if (event.type === 'drained' && event.operator === NAME) this.#end();
     };
-    for (const name of ['concurrency', 'requestsPerMinute', 'tokensPerMinute', 'burstSeconds'] as const) {
-      if (limiter !== undefined && options[name] !== undefined)
-        throw new FlowConfigError(NAME, name, 'absent when a `limiter` is given', options[name]);
-    }
-    this.#ownLimiter =
-      limiter === undefined
-        ? createLimiter({
-            concurrency,
-            requestsPerMinute: orDefault(options.requestsPerMinute, Infinity),
-            tokensPerMinute: orDefault(options.tokensPerMinute, Infinity),
-            ...(options.burstSeconds !== undefined && { burstSeconds: options.burstSeconds }),
-            lanes: table.lanes.map(({ name, floor }) => ({ name, floor })),
-            onEvent,
-            ...(options.scheduler && { scheduler: options.scheduler }),
-          })
-        : undefined;
-    const gate: Limiter = limiter ?? (this.#ownLimiter as Limiter);
-    const slots = gate.concurrency === Infinity ? d.concurrency : gate.concurrency;
+    const batches = textBatches(NAME, { ...options, onEvent }, EMBEDDER_DEFAULTS);
+    const { maxSize, maxQueued, limiter } = batches.options;
+    const slots = limiter.concurrency === Infinity ? EMBEDDER_DEFAULTS.concurrency : limiter.concurrency;
     this.#ahead = Math.min(maxQueued, 2 * maxSize * slots);
-    this.#batcher = new FlowBatcher<string, Float32Array>(
-      work,
-      {
-        window: d.window,
-        ...batchOptions(options),
-        maxSize,
-        maxQueued,
-        lanes,
-        limiter: gate,
-        onEvent,
-        weigh: callback(NAME, 'countTokens', options.countTokens) ?? createTokenEstimator(),
-        maxWeight: positive(NAME, 'maxTokens', orDefault(options.maxTokens, d.maxTokens)),
-        hardMaxWeight: positive(NAME, 'maxTokensPerText', orDefault(options.maxTokensPerText, d.maxTokensPerText)),
-        dedupe: (text) => text,
-      },
-      NAME,
-    );
+    this.#stats = new FlowStats(maxSize);
+    this.events = this.#events.asObservable();
+    this.#ownLimiter = batches.ownLimiter;
+    this.#batcher = new FlowBatcher<string, Float32Array>(batches.charged(work), batches.options, NAME);
   }
 
   embed(text: string, options: EmbedOptions = {}): Observable<Float32Array> {

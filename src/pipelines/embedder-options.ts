@@ -1,41 +1,14 @@
 import type { ObservableInput } from 'rxjs';
-import type { GatedBatchOptions } from '../../operators/support/batching/batch-options.js';
 import { FlowConfigError } from '../../operators/support/errors.js';
 import { known } from '../../operators/support/options.js';
 import { show } from '../../operators/support/show.js';
 import type { CallContext, LaneOptions } from '../../operators/support/types.js';
 import type { EndpointOptions } from './endpoint.js';
+import type { EmbedderRules } from './text-batches.js';
+import { BATCH_RULES, TEXT_RULES } from './text-batches.js';
 
 /** Whose errors and events these are. */
 export const NAME = 'createEmbedder';
-
-const SHARED = [
-  ...['maxSize', 'limiter', 'window', 'maxQueued', 'overflow', 'lanes', 'classify', 'retry', 'split'],
-  ...['attemptTimeoutMs', 'itemDeadlineMs', 'onEvent', 'scheduler', 'random'],
-] as const satisfies readonly (keyof GatedBatchOptions<string>)[];
-
-/** What is the same for every client. */
-export interface EmbedderRules extends Pick<GatedBatchOptions<string>, (typeof SHARED)[number]> {
-  /** Most tokens in one call, as `countTokens` counts. @defaultValue 250000 */
-  readonly maxTokens?: number;
-  /** Most tokens in one text; a longer one is rejected unsent. @defaultValue 8191 */
-  readonly maxTokensPerText?: number;
-  /** @defaultValue the built-in estimate with a margin of 15 % */
-  readonly countTokens?: (text: string) => number;
-  /** Calls at a time. Not together with `limiter`. @defaultValue 4 */
-  readonly concurrency?: number;
-  /** Not together with `limiter`. @defaultValue Infinity */
-  readonly requestsPerMinute?: number;
-  /** Not together with `limiter`. @defaultValue Infinity */
-  readonly tokensPerMinute?: number;
-  /** Seconds of both rates that the provider lets be spent at once. Not together with `limiter`. @defaultValue that of `createLimiter`: 2 */
-  readonly burstSeconds?: number;
-  /**
-   * Whether a request that the provider refuses as invalid (400, 413, 422) costs no tokens there. Then they can be spent again at once.
-   * @defaultValue false
-   */
-  readonly refusalsAreFree?: boolean;
-}
 
 /** An embedder over an OpenAI-compatible `/embeddings`. */
 export interface EmbedderOptions extends EndpointOptions, EmbedderRules {
@@ -68,16 +41,11 @@ export const EMBEDDER_DEFAULTS = {
   lanes: [{ name: 'P0', maxWaitMs: 0, piggyback: false }, { name: 'P1', maxWaitMs: 20 }, { name: 'P2' }] as readonly LaneOptions[],
 } as const;
 
-const RULES: readonly string[] = [
-  ...SHARED,
-  ...['maxTokens', 'maxTokensPerText', 'countTokens', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'burstSeconds'],
-  'refusalsAreFree',
-];
 const ENDPOINT: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'fetch', 'dimensions'];
 
 /** Which of the two kinds of options they are; nothing of the other is among them. @throws FlowConfigError */
 export function isOverClient(options: EmbedderOptions | ClientEmbedderOptions): options is ClientEmbedderOptions {
-  known(NAME, options, [...RULES, ...ENDPOINT, 'call']);
+  known(NAME, options, ['maxSize', ...BATCH_RULES, ...TEXT_RULES, ...ENDPOINT, 'call']);
   const given: Readonly<Record<string, unknown>> = { ...options };
   if (given['call'] === undefined) {
     if (given['baseUrl'] === undefined) throw new FlowConfigError(NAME, 'baseUrl', 'given, or a `call`', undefined);
@@ -90,9 +58,4 @@ export function isOverClient(options: EmbedderOptions | ClientEmbedderOptions): 
     if (value !== undefined) throw new FlowConfigError(NAME, name, 'absent when a `call` is given', undefined, shown);
   }
   return true;
-}
-
-/** Those for the batches, as far as they are given. */
-export function batchOptions(options: EmbedderRules): Pick<GatedBatchOptions<string>, (typeof SHARED)[number]> {
-  return Object.fromEntries(SHARED.flatMap((name) => (options[name] === undefined ? [] : [[name, options[name]]])));
 }

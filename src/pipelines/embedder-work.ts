@@ -1,33 +1,21 @@
-import { from, map, tap } from 'rxjs';
+import { from, map } from 'rxjs';
 import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
-import { evidenceOf } from '../../operators/support/error-evidence.js';
 import { BatchShapeError } from '../../operators/support/errors.js';
-import { count, flag, orDefault, required } from '../../operators/support/options.js';
+import { count, required } from '../../operators/support/options.js';
 import { isPromise } from '../../operators/support/work.js';
 import type { ClientEmbedderOptions, EmbedCall, EmbedderOptions } from './embedder-options.js';
-import { EMBEDDER_DEFAULTS, isOverClient, NAME } from './embedder-options.js';
+import { isOverClient, NAME } from './embedder-options.js';
 import { requestEmbeddings } from './embeddings-api.js';
 import { endpointOf } from './endpoint.js';
-
-/** What a provider answers to a request it does not work on. */
-const REFUSALS: readonly (number | undefined)[] = [400, 413, 422];
 
 /** What is done with a batch of texts. @throws FlowConfigError */
 export function embedderWork(options: EmbedderOptions | ClientEmbedderOptions): BatchWork<string, Float32Array> {
   const call = isOverClient(options) ? required(NAME, 'call', options.call) : endpointCall(options);
-  const refusalsAreFree = flag(NAME, 'refusalsAreFree', orDefault(options.refusalsAreFree, EMBEDDER_DEFAULTS.refusalsAreFree));
   return (texts, context) => {
     const answered = (answer: unknown): readonly Float32Array[] => vectorsOf(answer, texts.length);
-    const refused = (error: unknown): void => {
-      if (refusalsAreFree && REFUSALS.includes(evidenceOf(error).status)) context.reconcile({ inputTokens: 0 });
-    };
     const input = call(texts, context);
     // A promise stays one: it keeps its permit until it is really over.
-    if (!isPromise(input)) return from(input).pipe(tap({ error: refused }), map(answered));
-    return input.then(answered, (error: unknown) => {
-      refused(error);
-      throw error;
-    });
+    return isPromise(input) ? input.then(answered) : from(input).pipe(map(answered));
   };
 }
 

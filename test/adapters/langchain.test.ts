@@ -2,6 +2,7 @@ import { Embeddings } from '@langchain/core/embeddings';
 import { AsyncCaller } from '@langchain/core/utils/async_caller';
 import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import { BadRequestError, RateLimitError } from 'openai';
+import { VirtualTimeScheduler } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { ClosedError, FlowConfigError, LaneUnknownError } from '../../operators/support/errors.js';
@@ -12,7 +13,7 @@ import { FlowEmbeddings } from '../../src/adapters/langchain.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { vectorOf } from '../fakes/model-api-embeddings.js';
-import { expectNoUnhandledRejections } from '../support/rejections.js';
+import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
@@ -43,6 +44,12 @@ const openai = (fields: Fields = {}, fetch?: typeof globalThis.fetch): OpenAIEmb
 const flow = (options: Partial<FlowEmbeddingsOptions> = {}): FlowEmbeddings =>
   new FlowEmbeddings({ embeddings: openai(), retry, window: { kind: 'natural' }, ...options });
 const sizes = (): number[] => api.requests.map(({ body }) => (body as { input: unknown[] }).input.length);
+/** Timers that are set. */
+const pending = ({ actions }: VirtualTimeScheduler): number => actions.filter(({ closed }) => !closed).length;
+const run = (scheduler: VirtualTimeScheduler, untilMs: number): void => {
+  scheduler.maxFrames = untilMs;
+  scheduler.flush();
+};
 const texts = (count: number, name = 'text'): string[] => Array.from({ length: count }, (_, i) => `${name} ${String(i)}`);
 
 describe('FlowEmbeddings', LONG, () => {
@@ -237,6 +244,119 @@ describe('FlowEmbeddings', LONG, () => {
       expect(60_000 - limiter.snapshot().tokens).toBeLessThan(1000);
       await flow({ limiter, countTokens: () => 1000 }).embedDocuments(texts(10, 'more'));
       expect(60_000 - limiter.snapshot().tokens).toBeGreaterThan(9000);
+    });
+  });
+
+  describe('limits of its own', () => {
+    const tokensOf = (text: string): number => Math.ceil(text.length / 4);
+    const spanMs = (): number => (api.requests.at(-1)?.at ?? 0) - (api.requests[0]?.at ?? 0);
+    const never = () => new Promise<never>(() => undefined);
+    const unanswered = { embedDocuments: never, embedQuery: never };
+
+    it('keep documents and questions together to the requests per minute', async () => {
+      await start({ requestsPerMinute: 600, burstSeconds: 0.2 });
+      const embeddings = flow({ requestsPerMinute: 600, burstSeconds: 0.2, maxSize: 1 });
+      await Promise.all([embeddings.embedDocuments(texts(4)), ...texts(2, 'why').map((text) => embeddings.embedQuery(text))]);
+      expect(api.requests).toHaveLength(6);
+      expect(api.refused).toBe(0);
+      // Nine a second, with the tenth that is left unused, of which one can be saved up.
+      expect(spanMs()).toBeGreaterThanOrEqual(400);
+    });
+
+    it('keep to the tokens per minute', async () => {
+      await start({ tokensPerMinute: 6000, burstSeconds: 0.4 });
+      const embeddings = flow({ tokensPerMinute: 6000, burstSeconds: 0.4, countTokens: tokensOf, maxTokens: 10 });
+      const documents = texts(20).map((text) => text.padEnd(20, '.'));
+      expect(await embeddings.embedDocuments(documents)).toEqual(documents.map((text) => vectorOf(text)));
+      expect([api.tokensCharged, api.refused]).toEqual([100, 0]);
+      expect(Math.max(...sizes())).toBe(2);
+      // 36 at once, the others at 90 a second.
+      expect(spanMs()).toBeGreaterThanOrEqual(500);
+    });
+
+    it.each([
+      [{}, 1],
+      [{ burstSeconds: 5 }, 4],
+    ])('send as much at once as they say: %o', async (burst, atOnce) => {
+      let calls = 0;
+      const embedDocuments = () => {
+        calls++;
+        return never();
+      };
+      const embeddings = flow({
+        embeddings: { embedDocuments, embedQuery: never },
+        requestsPerMinute: 60,
+        concurrency: 10,
+        maxSize: 1,
+        ...burst,
+      });
+      const given = embeddings.embedSettled(texts(10));
+      await settle();
+      expect(calls).toBe(atOnce);
+      embeddings.close();
+      await given;
+    });
+
+    it('are not for one who has a limiter', () => {
+      expect(() => flow({ limiter: createLimiter(), tokensPerMinute: 60 })).toThrow(
+        'FlowEmbeddings: expected `tokensPerMinute` to be absent when a `limiter` is given, got `60` (number)',
+      );
+    });
+
+    it('say when the provider wants a pause', async () => {
+      const seen: FlowEvent[] = [];
+      api.fail({ status: 429, headers: { 'retry-after-ms': '20' }, message: 'slow down' });
+      await flow({ onEvent: (event) => seen.push(event) }).embedQuery('again');
+      expect(seen).toContainEqual({ type: 'throttled', operator: 'createLimiter', pauseMs: 20 });
+    });
+
+    it('leave nothing on the clock when nobody waits', async () => {
+      const scheduler = new VirtualTimeScheduler();
+      const embeddings = flow({
+        requestsPerMinute: 60,
+        tokensPerMinute: 6000,
+        concurrency: 1,
+        window: { kind: 'graded', maxMs: 0 },
+        scheduler,
+      });
+      const vectors = embeddings.embedDocuments(['a', 'b']);
+      run(scheduler, 0);
+      expect(await vectors).toHaveLength(2);
+      expect(pending(scheduler)).toBe(0);
+      const waiting = embeddings.embedSettled(['c']);
+      run(scheduler, 0);
+      expect([pending(scheduler), embeddings.snapshot()]).toEqual([1, { queued: 1, executing: 0 }]);
+      embeddings.close();
+      expect(await waiting).toMatchObject([{ reason: { code: 'FLOW_CLOSED' } }]);
+      expect(pending(scheduler)).toBe(0);
+    });
+
+    it('do not wait, after the end, for a call that was given up and goes on', async () => {
+      const scheduler = new VirtualTimeScheduler();
+      const embeddings = flow({ embeddings: unanswered, scheduler });
+      const given = embeddings.embedSettled(['a']);
+      run(scheduler, 0);
+      expect(embeddings.snapshot().executing).toBe(1);
+      const drained = embeddings.drain({ timeoutMs: 100 });
+      run(scheduler, 100);
+      expect(await drained).toEqual({ done: 0, aborted: 1, dropped: 0 });
+      expect(await given).toMatchObject([{ reason: { code: 'FLOW_CLOSED' } }]);
+      expect(pending(scheduler)).toBe(0);
+    });
+  });
+
+  describe('a refusal', () => {
+    it.each([
+      ['documents', false, 590],
+      ['documents', true, 600],
+      ['a question', false, 590],
+      ['a question', true, 600],
+    ])('of %s, with `refusalsAreFree` %s, leaves %i of 600 tokens', async (what, refusalsAreFree, left) => {
+      const limiter = createLimiter({ tokensPerMinute: 6, burstSeconds: 6000, headroom: 1, learn: false });
+      const embeddings = flow({ limiter, lanes: [{ name: 'all' }], countTokens: () => 10, refusalsAreFree });
+      const refused = what === 'documents' ? embeddings.embedDocuments(['POISON']) : embeddings.embedQuery('POISON');
+      await expect(refused).rejects.toBeInstanceOf(BadRequestError);
+      expect(Math.round(limiter.snapshot().tokens)).toBe(left);
     });
   });
 

@@ -1,11 +1,10 @@
 import { of } from 'rxjs';
-import { createLimiter } from '../../operators/create-limiter.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
+import { BATCH_RULES, embedderRows, TEXT_RULES } from './embedder-rules.js';
 
-const rules =
-  'maxSize, limiter, window, maxQueued, overflow, lanes, classify, retry, split, attemptTimeoutMs, itemDeadlineMs, onEvent, scheduler, random, maxTokens, maxTokensPerText, countTokens, concurrency, requestsPerMinute, tokensPerMinute, burstSeconds, refusalsAreFree';
+const KNOWN = `maxSize, ${BATCH_RULES}, ${TEXT_RULES}, baseUrl, model, apiKey, headers, fetch, dimensions, call`;
 const call = (texts: readonly string[]) => of(texts.map(() => [1]));
 const baseUrl = 'http://127.0.0.1/v1';
 
@@ -17,9 +16,6 @@ const create = (options: unknown): unknown => {
 
 /** The same over an endpoint. */
 const overHttp = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { baseUrl } }));
-/** The same beside a shared limiter. */
-const shared = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { limiter: createLimiter() } }));
-
 export const rows: MisuseTable = {
   operator: 'createEmbedder',
   create,
@@ -42,25 +38,14 @@ export const rows: MisuseTable = {
       ...badly('fetch', 'a function', null, {}),
       ...badly('dimensions', 'a whole number >= 1 or Infinity', 0, 1.5, NaN, null, '10'),
     ),
-    ...badly('maxSize', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),
+    ...embedderRows,
     ...badly('maxQueued', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),
-    ...badly('maxTokens', 'a number > 0 or Infinity', 0, -1, NaN, '4', null),
-    ...badly('maxTokensPerText', 'a number > 0 or Infinity', 0, -1, NaN, '4', null),
-    ...badly('countTokens', 'a function', 5, null, {}),
-    ...badly('concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),
-    ...shared(
-      ...badly('concurrency', 'absent when a `limiter` is given', 4),
-      ...badly('requestsPerMinute', 'absent when a `limiter` is given', 4),
-    ),
-    ...shared(
-      ...badly('tokensPerMinute', 'absent when a `limiter` is given', 4),
-      ...badly('burstSeconds', 'absent when a `limiter` is given', 4),
-    ),
-    ...badly('refusalsAreFree', 'true or false', 0, null, 'yes'),
     ...badly('lanes', 'a list of at least one lane', [], {}, 'P0', null),
     ...badly('attemptTimeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
+    ...badly('limiter', 'a limiter made by createLimiter', null, 5, 'shared', {}),
+    ...badly('scheduler', 'an rxjs scheduler', null, 5, {}),
     ...badly('onEvent', 'a function', console, 'log', null),
-    ...badly('batchSize', `absent (known options: ${rules}, baseUrl, model, apiKey, headers, fetch, dimensions, call)`, 2),
+    ...badly('batchSize', `absent (known options: ${KNOWN})`, 2),
     ...badly('drain.drain options', 'an object', null, 5, 'now'),
     ...badly('DrainOptions.timeoutMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
     ...badly('shutdownOn.signal', 'an AbortSignal', undefined, NaN, 'text', null, {}),

@@ -2,14 +2,11 @@ import { FakeEmbeddings } from '@langchain/core/utils/testing';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
+import { BATCH_RULES, embedderRows, TEXT_RULES } from './embedder-rules.js';
 import { gatedRows, nested, overflowRows } from './gated-options.js';
 
-const SHARED = [
-  ...['limiter', 'window', 'maxQueued', 'lanes', 'classify', 'retry', 'split', 'attemptTimeoutMs', 'itemDeadlineMs', 'onEvent'],
-  ...['scheduler', 'random', 'concurrency'],
-];
-const KNOWN =
-  'embeddings, fetch, queries, maxSize, maxTokens, maxTokensPerText, countTokens, concurrency, limiter, window, maxQueued, overflow, lanes, classify, retry, split, attemptTimeoutMs, itemDeadlineMs, onEvent, scheduler, random';
+const BATCHES = BATCH_RULES.split(', ');
+const KNOWN = `embeddings, fetch, queries, maxSize, ${TEXT_RULES}, ${BATCH_RULES}`;
 const EMBEDDINGS = 'LangChain embeddings, or a function that makes some';
 
 const make = (options: object = {}): FlowEmbeddings => new FlowEmbeddings({ embeddings: new FakeEmbeddings(), ...options });
@@ -33,12 +30,9 @@ export const rows: MisuseTable = {
     ...badly('embeddings', EMBEDDINGS, undefined, null, 5, 'openai', {}, []),
     ...badly('fetch', 'a function', null, 5, {}, 'https://host').map((row) => ({ ...row, ...around })),
     ...badly('queries', "one of 'together', 'alone'", 'apart', '', 0, null, true, {}),
-    ...badly('maxSize', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),
+    ...embedderRows,
     ...badly('maxSize', 'at most 512, the `batchSize` of the embeddings', 513, Infinity),
-    ...badly('maxTokens', 'a number > 0 or Infinity', 0, -1, NaN, '4', null),
-    ...badly('maxTokensPerText', 'a number > 0 or Infinity', 0, -1, NaN, '4', null),
-    ...badly('countTokens', 'a function', 5, null, {}, 'gpt'),
-    ...gatedRows.filter(({ option }) => SHARED.includes(option.split(/[.[]/)[0] as string)),
+    ...gatedRows.filter(({ option }) => BATCHES.includes(option.split(/[.[]/)[0] as string)),
     ...overflowRows,
     ...badly('maxRetries', `absent (known options: ${KNOWN})`, 2),
     ...badly('drain.drain options', 'an object', null, 5, 'now'),

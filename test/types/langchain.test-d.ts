@@ -7,6 +7,7 @@ import type { Drained, Handle, Settled } from '../../operators/support/types.js'
 import type { FlowEmbeddingsOptions } from '../../src/adapters/langchain.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/langchain-agents.js';
+import type { EmbedderRules } from '../../src/pipelines/create-embedder.js';
 
 describe('FlowEmbeddings', () => {
   const inner = new OpenAIEmbeddings({ apiKey: 'k' });
@@ -25,10 +26,14 @@ describe('FlowEmbeddings', () => {
   it('takes embeddings, or what makes some around a fetch', () => {
     expectTypeOf<{ embeddings: OpenAIEmbeddings }>().toExtend<FlowEmbeddingsOptions>();
     new FlowEmbeddings({ embeddings: (fetch) => new OpenAIEmbeddings({ configuration: { fetch } }), queries: 'alone' });
+    new FlowEmbeddings({ embeddings: inner, requestsPerMinute: 60, tokensPerMinute: 6000, burstSeconds: 5, refusalsAreFree: true });
+    expectTypeOf<FlowEmbeddingsOptions>().toExtend<EmbedderRules>();
     // @ts-expect-error -- no embeddings
     new FlowEmbeddings({});
     // @ts-expect-error -- not a word it knows
     new FlowEmbeddings({ embeddings: inner, queries: 'apart' });
+    // @ts-expect-error -- a rate is a number
+    new FlowEmbeddings({ embeddings: inner, requestsPerMinute: '60' });
     // @ts-expect-error -- an option of LangChain's own
     new FlowEmbeddings({ embeddings: inner, maxRetries: 2 });
     // @ts-expect-error -- not an option of one call

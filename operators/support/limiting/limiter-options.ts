@@ -45,6 +45,8 @@ export interface LimiterConfig {
   readonly burstSeconds: number;
   readonly headroom: number;
   readonly lanes: LaneTable;
+  /** Whether these are the lanes of the limiter above; with lanes of its own, or none, all that is here is one lane there. */
+  readonly sharesLanes: boolean;
   readonly maxQueued: number;
   readonly maxWaitMs: number;
   /** Whether a job that costs more than the buckets hold may go into debt. */
@@ -70,7 +72,7 @@ export function childConfig(options: ChildLimiterOptions, parent: LimiterConfig)
   const config = limiterConfig({ ...given, scheduler: parent.scheduler });
   if (!parent.lanes.isDeclared) return config;
   const { overflow = LIMITER_DEFAULTS.overflow } = given;
-  return { ...config, lanes: parent.lanes.withBounds({ maxQueued: config.maxQueued, overflow }) };
+  return { ...config, sharesLanes: true, lanes: parent.lanes.withBounds({ maxQueued: config.maxQueued, overflow }) };
 }
 
 /** @throws FlowConfigError */
@@ -100,7 +102,7 @@ export function limiterConfig(options: LimiterOptions): LimiterConfig {
     {
       ...LIMITS,
       discipline: words('bucket', 'sliding'),
-      burstSeconds: (operator, option, value) => ratio(operator, option, value, 0.001, 86_400),
+      burstSeconds: burstOption,
       headroom: (operator, option, value) => ratio(operator, option, value, 0.01),
       lanes: asGiven,
       fairness: asGiven,
@@ -127,8 +129,14 @@ export function limiterConfig(options: LimiterOptions): LimiterConfig {
     borrows: costAboveCapacity === 'borrow',
     learns,
     failsAboveMs: longPause === 'fail' ? maxPauseMs : Infinity,
+    sharesLanes: false,
     lanes: new LaneTable(NAME, lanes, { maxQueued: config.maxQueued, overflow, fairness }),
   };
+}
+
+/** The `burstSeconds` option, also of what makes a limiter of its own. */
+export function burstOption(operator: string, option: string, value: unknown): number {
+  return ratio(operator, option, value, 0.001, 86_400);
 }
 
 /** In a window there is nothing to borrow from, and nothing to save up. */

@@ -1,0 +1,148 @@
+import { from, tap } from 'rxjs';
+import type { BatcherOptions } from '../../operators/create-batcher.js';
+import type { Limiter } from '../../operators/create-limiter.js';
+import { createLimiter, LIMITER_DEFAULTS } from '../../operators/create-limiter.js';
+import { schedulerOption } from '../../operators/support/alarm.js';
+import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
+import type { GatedBatchOptions } from '../../operators/support/batching/batch-options.js';
+import { evidenceOf } from '../../operators/support/error-evidence.js';
+import { FlowConfigError } from '../../operators/support/errors.js';
+import { LaneTable } from '../../operators/support/lanes.js';
+import { limiterOption } from '../../operators/support/limiting/limiter-option.js';
+import { burstOption } from '../../operators/support/limiting/limiter-options.js';
+import { callback, count, flag, orDefault, positive } from '../../operators/support/options.js';
+import type { LaneOptions } from '../../operators/support/types.js';
+import { isPromise } from '../../operators/support/work.js';
+import { createTokenEstimator } from '../tokenizers/estimate.js';
+
+/** Rules that are options of a batcher as they are. */
+export const BATCH_RULES = [
+  ...['limiter', 'window', 'maxQueued', 'overflow', 'lanes', 'classify', 'retry', 'split'],
+  ...['attemptTimeoutMs', 'itemDeadlineMs', 'onEvent', 'scheduler', 'random'],
+] as const satisfies readonly (keyof GatedBatchOptions<string>)[];
+
+/** Rules about tokens, and about the limiter that is made when none is given. */
+export const TEXT_RULES = [
+  ...['maxTokens', 'maxTokensPerText', 'countTokens', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'burstSeconds'],
+  'refusalsAreFree',
+] as const satisfies readonly (keyof EmbedderRules)[];
+
+/** Those that a given limiter has said already. */
+const LIMITS = ['concurrency', 'requestsPerMinute', 'tokensPerMinute', 'burstSeconds'] as const;
+
+/** What a provider answers to a request it does not work on. */
+const REFUSALS: readonly (number | undefined)[] = [400, 413, 422];
+
+/** What is the same for every client. */
+export interface EmbedderRules extends Pick<GatedBatchOptions<string>, 'maxSize' | (typeof BATCH_RULES)[number]> {
+  /** Most tokens in one call, as `countTokens` counts. @defaultValue 250000 */
+  readonly maxTokens?: number;
+  /** Most tokens in one text; a longer one is rejected unsent. @defaultValue 8191 */
+  readonly maxTokensPerText?: number;
+  /** @defaultValue the built-in estimate with a margin of 15 % */
+  readonly countTokens?: (text: string) => number;
+  /** Calls at a time. Not together with `limiter`. @defaultValue 4 */
+  readonly concurrency?: number;
+  /** Not together with `limiter`. @defaultValue Infinity */
+  readonly requestsPerMinute?: number;
+  /** Not together with `limiter`. @defaultValue Infinity */
+  readonly tokensPerMinute?: number;
+  /** Seconds of both rates that the provider lets be spent at once. Not together with `limiter`. @defaultValue that of `createLimiter`: 2 */
+  readonly burstSeconds?: number;
+  /**
+   * Whether a request that the provider refuses as invalid (400, 413, 422) costs no tokens there. Then they can be spent again at once.
+   * @defaultValue false
+   */
+  readonly refusalsAreFree?: boolean;
+}
+
+type Defaulted = 'maxSize' | 'maxTokens' | 'maxTokensPerText' | 'concurrency' | 'maxQueued' | 'refusalsAreFree' | 'window' | 'lanes';
+
+/** What holds for a rule that was left out. */
+export type TextDefaults = Required<Pick<EmbedderRules, Defaulted>>;
+
+/** How texts travel together. */
+export interface TextBatches {
+  /** For the batcher. */
+  readonly options: BatcherOptions<string> & Required<Pick<BatcherOptions<string>, 'maxSize' | 'maxQueued' | 'limiter'>>;
+  /** The most urgent first. */
+  readonly laneNames: readonly string[];
+  /** The limiter, when none was given: whoever uses it closes it at the end. */
+  readonly ownLimiter: Limiter | undefined;
+  /** The work, which tells the limiter when a refusal was free. */
+  charged<R>(work: BatchWork<string, R>): BatchWork<string, R>;
+}
+
+/**
+ * The rules as they are for a batcher. Which options there are has been looked at before.
+ *
+ * @throws FlowConfigError naming the operator and the option
+ */
+export function textBatches(operator: string, rules: EmbedderRules, defaults: TextDefaults): TextBatches {
+  const maxSize = count(operator, 'maxSize', orDefault(rules.maxSize, defaults.maxSize));
+  const maxQueued = count(operator, 'maxQueued', orDefault(rules.maxQueued, defaults.maxQueued));
+  const lanes: readonly LaneOptions[] = orDefault(rules.lanes, defaults.lanes);
+  const table = new LaneTable(operator, lanes, { maxQueued, overflow: 'error', fairness: 'strict' });
+  const given = sharedLimiter(operator, rules);
+  const ownLimiter = given ? undefined : newLimiter(operator, rules, defaults.concurrency, table);
+  const refusalsAreFree = flag(operator, 'refusalsAreFree', orDefault(rules.refusalsAreFree, defaults.refusalsAreFree));
+  return {
+    options: {
+      window: defaults.window,
+      ...givenBatchRules(rules),
+      maxSize,
+      maxQueued,
+      lanes,
+      limiter: given ?? (ownLimiter as Limiter),
+      weigh: callback(operator, 'countTokens', rules.countTokens) ?? createTokenEstimator(),
+      maxWeight: positive(operator, 'maxTokens', orDefault(rules.maxTokens, defaults.maxTokens)),
+      hardMaxWeight: positive(operator, 'maxTokensPerText', orDefault(rules.maxTokensPerText, defaults.maxTokensPerText)),
+      dedupe: (text) => text,
+    },
+    laneNames: table.names,
+    ownLimiter,
+    charged: (work) => (refusalsAreFree ? withFreeRefusals(work) : work),
+  };
+}
+
+function sharedLimiter(operator: string, rules: EmbedderRules): Limiter | undefined {
+  if (rules.limiter === undefined) return undefined;
+  for (const name of LIMITS) {
+    if (rules[name] !== undefined) throw new FlowConfigError(operator, name, 'absent when a `limiter` is given', rules[name]);
+  }
+  return limiterOption(operator, rules.limiter);
+}
+
+/** Checked here, so that an error names the operator and not the limiter. */
+function newLimiter(operator: string, rules: EmbedderRules, concurrency: number, { lanes }: LaneTable): Limiter {
+  const d = LIMITER_DEFAULTS;
+  const onEvent = callback(operator, 'onEvent', rules.onEvent);
+  return createLimiter({
+    concurrency: count(operator, 'concurrency', orDefault(rules.concurrency, concurrency)),
+    requestsPerMinute: positive(operator, 'requestsPerMinute', orDefault(rules.requestsPerMinute, d.requestsPerMinute)),
+    tokensPerMinute: positive(operator, 'tokensPerMinute', orDefault(rules.tokensPerMinute, d.tokensPerMinute)),
+    burstSeconds: burstOption(operator, 'burstSeconds', orDefault(rules.burstSeconds, d.burstSeconds)),
+    lanes: lanes.map(({ name, floor }) => ({ name, floor })),
+    scheduler: schedulerOption(operator, 'scheduler', rules.scheduler),
+    ...(onEvent && { onEvent }),
+  });
+}
+
+function givenBatchRules(rules: EmbedderRules): Pick<EmbedderRules, (typeof BATCH_RULES)[number]> {
+  return Object.fromEntries(BATCH_RULES.flatMap((name) => (rules[name] === undefined ? [] : [[name, rules[name]]])));
+}
+
+function withFreeRefusals<R>(work: BatchWork<string, R>): BatchWork<string, R> {
+  return (texts, context) => {
+    const refused = (error: unknown): void => {
+      if (REFUSALS.includes(evidenceOf(error).status)) context.reconcile({ inputTokens: 0 });
+    };
+    const input = work(texts, context);
+    // A promise stays one: it keeps its permit until it is really over.
+    if (!isPromise(input)) return from(input).pipe(tap({ error: refused }));
+    return input.then(undefined, (error: unknown) => {
+      refused(error);
+      throw error;
+    });
+  };
+}
