@@ -58,7 +58,7 @@ export interface Batcher<T, R> extends Handle {
   load(item: T, options?: LoadOptions): Observable<R>;
   /**
    * The same as a promise, sent now. A rejection nobody listens to is not reported as unhandled. With `dedupe` or `cache`, loads of equal
-   * keys without options are given the same promise while their item is under way; with `cache`, one promise afterwards as well.
+   * keys without options are given the same promise while their item is under way; with a `cache` of its own, one promise afterwards as well.
    */
   loadAsync(item: T, options?: LoadOptions): Promise<R>;
   /** The same as `load`, but never errors: emits what became of the item. Its `index` is -1 when no item was needed, or none accepted. */

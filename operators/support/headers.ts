@@ -23,6 +23,11 @@ export function headerReader(given: HeadersLike): (name: string) => string | und
   return (name) => textOf(lowered[name]);
 }
 
+/** Whether an answer of this status is a refusal that may say when to come again. */
+export function isRefusal(status: number): boolean {
+  return status === 429 || status === 503 || status === 529;
+}
+
 /**
  * How long the other side asks to wait, in ms: `retry-after-ms`, else `retry-after` as seconds (fractions allowed) or as an
  * HTTP date. A date needs `epochMs`, the time now in ms since 1970, and is ignored without it; one in the past means 0.

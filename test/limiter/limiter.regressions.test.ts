@@ -275,6 +275,52 @@ describe('close', () => {
     });
   });
 
+  it('asks nobody below it either, whoever is refused first', () => {
+    virtualTime(({ scheduler }) => {
+      const limiter = createLimiter({ concurrency: 1, scheduler });
+      const [first, second] = [limiter.child({ concurrency: 1 }), limiter.child({ requestsPerMinute: 600 })];
+      limiter.tryAcquire();
+      const refused: string[] = [];
+      let wants: number | undefined = 1;
+      first.acquire().subscribe({
+        error: () => {
+          refused.push('job');
+          wants = undefined;
+          place.poke();
+        },
+      });
+      const place = second.enlist({ bid: () => wants, granted: () => undefined, refused: () => refused.push('bidder') });
+      limiter.close();
+      expect(refused).toEqual(['job', 'bidder']);
+    });
+  });
+
+  it('tells a job whose wait ran out a moment ago that everything is closed', () => {
+    const scheduler = new CountingScheduler();
+    const limiter = createLimiter({ concurrency: 1, scheduler });
+    const held = limiter.tryAcquire();
+    const refused: string[] = [];
+    const refusedAs =
+      (name: string) =>
+      (error: unknown): void => {
+        refused.push(`${name} ${(error as Error).name}`);
+      };
+    let wants: number | undefined = 1;
+    limiter.acquire().subscribe({
+      error: (error: unknown) => {
+        refusedAs('job')(error);
+        wants = undefined;
+        held?.release();
+      },
+    });
+    limiter.enlist({ bid: () => wants, granted: () => undefined, refused: refusedAs('bidder') });
+    limiter.acquire({ timeoutMs: 10 }).subscribe({ error: refusedAs('late') });
+    // The timer has not fired yet: the event loop was busy.
+    scheduler.frame += 20;
+    limiter.close();
+    expect(refused).toEqual(['job ClosedError', 'bidder ClosedError', 'late ClosedError']);
+  });
+
   it('refuses those in a lane that is paused only now, by somebody who was refused', () => {
     const limiter = createLimiter({ concurrency: 1, lanes: [{ name: 'P0' }, { name: 'P1' }] });
     limiter.tryAcquire();

@@ -237,12 +237,12 @@ export class ReferenceLimiter {
       case 'linger': {
         const lease = this.held.get(this.idOf(action.id));
         if (!lease || lease.released || lease.lingersUntil !== undefined) return;
-        if (this.refusing) {
+        if (this.refusing || this.setup.abortGraceMs === 0) {
           this.#release(lease, 'cancelled');
           return;
         }
         lease.lingersUntil = this.now + this.setup.abortGraceMs;
-        this.#settle();
+        this.#lookAhead();
         return;
       }
       case 'settle': {

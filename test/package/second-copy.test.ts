@@ -6,7 +6,6 @@ import { nodesOf, parsed, type Source, sourcesOf } from './sources.js';
 const exempt: Readonly<Record<string, string>> = {
   'operators/support/batching/load.ts Item': 'made by the memory that asks, and never handed out',
   'operators/support/batching/load-memory.ts Kept': 'made by the memory that asks, and never handed out',
-  'operators/support/batching/load-memory.ts Mortal': 'made by the memory that asks; a map of somebody else holds plain objects',
   'src/pipelines/create-model-caller.ts ParseFault': 'made by the caller that asks, and never handed out',
   'src/adapters/support/http-call.ts ProviderError': 'made by the call that asks',
   'src/pipelines/models/model-call.ts ParseFault': 'made by the caller that asks, and never handed out',

@@ -21,6 +21,7 @@ const REPAIR = 'support/batching/batch-repair.ts';
 const SEARCH = 'kernel/bad-item-search.ts';
 const QUEUE = 'support/batching/batch-queue.ts';
 const LIMITER = 'support/limiting/limiter-pump.ts';
+const CAPACITY = 'support/limiting/limiter-capacity.ts';
 const LOAD = 'support/batching/load.ts';
 
 const BUGS: readonly Bug[] = [
@@ -105,15 +106,15 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a refund forgotten',
     file: LIMITER,
-    from: "if (outcome === 'unused') {",
-    to: "if (outcome === 'never') {",
+    from: "if (outcome === 'unused')",
+    to: "if (outcome === 'never')",
     says: /the limiter has .* left/,
   },
   {
     name: 'completion before the last result',
     file: ENGINE,
-    from: 'this.#queue.queued + this.#calls.size + this.#entering === 0',
-    to: 'this.#queue.queued + this.#entering === 0',
+    from: 'this.#queue.queued + this.#calls.size + this.#halfDone === 0',
+    to: 'this.#queue.queued + this.#halfDone === 0',
     says: /completed without it/,
   },
   {
@@ -125,7 +126,7 @@ const BUGS: readonly Bug[] = [
   },
   {
     name: 'one permit too many',
-    file: LIMITER,
+    file: CAPACITY,
     from: "if (this.#executing >= this.#limits.concurrency) return 'concurrency';",
     to: "if (this.#executing > this.#limits.concurrency) return 'concurrency';",
     says: /under a limit of|above the limit/,

@@ -50,8 +50,8 @@ describe('promises as work', () => {
     {
       name: 'a slot kept after its grace',
       file: 'support/limiting/limiter-pump.ts',
-      from: 'this.#read() + this.#config.abortGraceMs',
-      to: 'this.#read() + this.#config.abortGraceMs + 500',
+      from: 'this.#clock.read() + this.#config.abortGraceMs',
+      to: 'this.#clock.read() + this.#config.abortGraceMs + 500',
       says: /slots, \d are held/,
     },
     {

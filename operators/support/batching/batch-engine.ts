@@ -13,7 +13,7 @@ import { BatchQueue } from './batch-queue.js';
 import { BatchRepair } from './batch-repair.js';
 import { BatchTiming } from './batch-timing.js';
 import { Boundaries } from './boundaries.js';
-import type { Search } from './job.js';
+import type { Call, Search } from './job.js';
 import { ACCEPTED, DONE, FLYING, Job, NEW, Root, totalWeight, WAITING } from './job.js';
 
 export type { BatchWork } from './batch-calls.js';
@@ -54,8 +54,10 @@ export class BatchEngine<T, R> {
   /** How many more items may come before anything has to be looked at. */
   #spare = 0;
   #batches = 0;
-  /** Items between `accept` and the end of `submit`: your callbacks are asked about them, and may end everything. */
-  #entering = 0;
+  /** What is half done while your callbacks and listeners hear of it: they may do anything, but nothing is over before it is done. */
+  #halfDone = 0;
+  /** Calls that are over, and whose members are being seen to. */
+  readonly #ending = new Set<Call<T, R>>();
   #busy = false;
   #again = false;
   #over = false;
@@ -101,12 +103,14 @@ export class BatchEngine<T, R> {
       laneName,
       isOver: () => this.#over,
       succeeded: (call, answer) => {
-        this.#repair.succeed(call, answer);
-        this.#run();
+        this.#conclude(call, () => {
+          this.#repair.succeed(call, answer);
+        });
       },
       failed: (call, error) => {
-        this.#repair.fail(call, error);
-        this.#run();
+        this.#conclude(call, () => {
+          this.#repair.fail(call, error);
+        });
       },
       abandoned: ({ search }) => {
         this.#skip(search);
@@ -192,7 +196,7 @@ export class BatchEngine<T, R> {
   /** The first half of `add`, in which your callbacks are asked about the item. */
   accept(job: Job<T, R>, laneName?: string, deadlineMs?: number): void {
     this.#spare = 0;
-    this.#entering++;
+    this.#halfDone++;
     this.#intake.accept(job, laneName, deadlineMs, this.#timing.burstAt ?? this.#alarm.now());
   }
 
@@ -203,7 +207,7 @@ export class BatchEngine<T, R> {
       this.#tell?.({ type: 'accepted', operator: this.#config.operator, lane: this.#laneName(job.lane), queued: this.#queue.queued });
       changes = !this.#intake.enter(job) || this.#changes(job);
     }
-    this.#entering--;
+    this.#halfDone--;
     if (changes || this.#timing.isFinishing) this.#run();
   }
 
@@ -247,11 +251,34 @@ export class BatchEngine<T, R> {
     this.#spare = 0;
     this.#intake.refuseAll(error);
     this.#gate.withdraw();
-    for (const call of this.#calls.all) {
-      for (const job of call.jobs) if (job.state === FLYING) this.#outbox.reject(job, error);
-      this.#calls.abandon(call);
-    }
-    for (const job of this.#queue.removeAll()) this.#outbox.reject(job, error);
+    this.#whole(() => {
+      for (const call of this.#ending) this.#rejectAllOf(call, error);
+      for (const call of this.#calls.all) {
+        this.#rejectAllOf(call, error);
+        this.#calls.abandon(call);
+      }
+      const waiting = this.#queue.removeAll();
+      for (const job of waiting) job.state = DONE;
+      for (const job of waiting) this.#outbox.reject(job, error);
+    });
+  }
+
+  #rejectAllOf(call: Call<T, R>, error: unknown): void {
+    for (const job of call.jobs) if (job.state === FLYING) this.#outbox.reject(job, error);
+  }
+
+  /** Decides what becomes of the members of a call that has ended. */
+  #conclude(call: Call<T, R>, decide: () => void): void {
+    this.#ending.add(call);
+    this.#whole(decide);
+    this.#ending.delete(call);
+  }
+
+  /** Does all of it before anything that a listener does on the way can be the end. */
+  #whole(act: () => void): void {
+    this.#halfDone++;
+    act();
+    this.#halfDone--;
     this.#run();
   }
 
@@ -324,7 +351,7 @@ export class BatchEngine<T, R> {
     this.#busy = false;
     if (now === undefined || this.#isOver()) return;
     this.#arm(now);
-    if (this.#timing.isFinishing && this.#queue.queued + this.#calls.size + this.#entering === 0) {
+    if (this.#timing.isFinishing && this.#queue.queued + this.#calls.size + this.#halfDone === 0) {
       this.#tell?.({ type: 'drained', operator: this.#config.operator });
       this.#host.finished();
     }

@@ -1,4 +1,4 @@
-import type { Bidder, Lease, Place } from '../limiting/limiter-types.js';
+import type { Bidder, Lease, Limiter, Place } from '../limiting/limiter-types.js';
 import type { EngineConfig } from './batch-options.js';
 import type { BatchQueue } from './batch-queue.js';
 import { totalWeight } from './job.js';
@@ -26,7 +26,8 @@ export class BatchGate<T, R> implements Bidder {
   /** Without `weigh` a weight is a count, not a number of tokens. */
   readonly #weighs: boolean;
   readonly #maxWeight: number;
-  readonly ownsLimiter: boolean;
+  /** Shared with others; undefined when the slots are its own. */
+  readonly #shared: Limiter | undefined;
   #place: Place | undefined;
   #lane = -1;
   #enlisting = false;
@@ -41,8 +42,12 @@ export class BatchGate<T, R> implements Bidder {
     this.#host = host;
     this.#weighs = config.weigh !== undefined;
     this.#maxWeight = config.maxWeight;
-    this.ownsLimiter = typeof config.limiter === 'function';
+    this.#shared = typeof config.limiter === 'function' ? undefined : config.limiter;
     this.limiter = typeof config.limiter === 'function' ? config.limiter() : config.limiter;
+  }
+
+  get ownsLimiter(): boolean {
+    return this.#shared === undefined;
   }
 
   /** Whether a batch waits for a permit. */
@@ -91,9 +96,9 @@ export class BatchGate<T, R> implements Bidder {
     this.#place = place;
   }
 
-  /** Bids again, because what is wanted has changed. */
+  /** Bids again when what is wanted has changed: without tokens it never does, and who left is to make way at the end of the frame only. */
   poke(): void {
-    this.#place?.poke();
+    if (this.#charges()) this.#place?.poke();
   }
 
   withdraw(): void {
@@ -104,10 +109,10 @@ export class BatchGate<T, R> implements Bidder {
 
   /** Listens to a limiter that others use as well, while a window holds what waits; one of its own says nothing new. */
   watch(on: boolean): void {
-    if (on === (this.#unwatch !== undefined) || this.ownsLimiter) return;
+    if (this.#shared === undefined || on === (this.#unwatch !== undefined)) return;
     this.#unwatch?.();
     this.#unwatch = on
-      ? this.limiter.watch(() => {
+      ? this.#shared.watch(() => {
           this.#host.freed();
         })
       : undefined;

@@ -93,7 +93,7 @@ export class BatchRepair<T, R> {
       if (this.#divide(call, live, verdict, error, split(call.root.jobs.length))) return;
     } else {
       call.root.watch.ruleOut();
-      for (const job of live) this.#host.reject(job, error);
+      for (const job of live) if (job.state === FLYING) this.#host.reject(job, error);
     }
     if (call.search) this.carryOn(call.search);
   }
@@ -132,6 +132,7 @@ export class BatchRepair<T, R> {
     if (verdict.class === 'throttled') this.#host.pause(delayMs);
     const inTime: Job<T, R>[] = [];
     for (const job of jobs) {
+      if (job.state !== FLYING) continue;
       if (now + delayMs < job.deadlineAt) inTime.push(job);
       else this.#host.reject(job, new DeadlineError(operator, job.deadlineMs, now - job.acceptedAt, job.reason));
     }
@@ -196,7 +197,7 @@ export class BatchRepair<T, R> {
     );
     const live = (positions: readonly number[]): Job<T, R>[] =>
       positions.map((i) => jobs[i] as Job<T, R>).filter((job) => job.state === FLYING);
-    for (const job of live(plan.reject)) this.#host.reject(job, error);
+    for (const job of live(plan.reject)) if (job.state === FLYING) this.#host.reject(job, error);
     for (const job of live(plan.giveUp)) this.#host.reject(job, new SplitBudgetError(operator, rule.maxCalls, root.calls, error));
     const parts = plan.parts.map(live).filter((part) => part.length > 0);
     root.calls += parts.length;
@@ -231,7 +232,7 @@ export class BatchRepair<T, R> {
 
   /** Nothing of the batch has ever succeeded, and no item is to blame. */
   #giveUp(root: Root<T, R>, live: readonly Job<T, R>[], error: unknown): void {
-    for (const job of live) this.#host.reject(job, error);
+    for (const job of live) if (job.state === FLYING) this.#host.reject(job, error);
     for (const job of root.jobs) {
       if (job.state !== WAITING) continue;
       this.#queue.remove(job);

@@ -89,7 +89,7 @@ export class LoadMemory<T, R> {
   readonly #map: LoadCacheMap<R> | undefined;
   readonly #maxEntries: number;
   readonly #ttlMs: number;
-  readonly #isMortal: boolean;
+  readonly #isBounded: boolean;
   /** Tells the time, also when the scheduler's clock jumps back. It is never set. */
   readonly #clock: Alarm;
   /** How often something was cleared: an item made before that may hold what was meant. */
@@ -104,7 +104,7 @@ export class LoadMemory<T, R> {
     const limits = isMap(cache) || cache === undefined ? { maxEntries: 0 } : limitsOption(operator, cache);
     this.#maxEntries = limits.maxEntries;
     this.#ttlMs = orDefault(limits.ttlMs, Infinity);
-    this.#isMortal = this.#maxEntries !== Infinity || this.#ttlMs !== Infinity;
+    this.#isBounded = this.#maxEntries !== Infinity || this.#ttlMs !== Infinity;
   }
 
   /** Values kept by ourselves. */
@@ -132,8 +132,12 @@ export class LoadMemory<T, R> {
 
   /** The item has its result: remembers the value, unless the key was cleared while it was on its way. */
   settled(item: Item<T, R>): void {
-    if (item.failed || !this.#caches()) this.forget(item);
-    else if (item.isListed || (item.clears === this.#clears && !this.#known.has(item.key))) this.#keep(item.key, item.value, item.shown);
+    if (item.failed || !this.#caches()) {
+      this.forget(item);
+    } else if (item.isListed || (item.clears === this.#clears && !this.#known.has(item.key))) {
+      item.isListed = false;
+      this.#keep(item.key, item.value, item.shown);
+    }
   }
 
   /** Nobody waits for the item any more. */
@@ -177,8 +181,8 @@ export class LoadMemory<T, R> {
     const found = this.#known.get(key);
     if (found === undefined) return this.#map === undefined ? undefined : this.#lookUp(this.#map, key);
     if (isItem<T, R>(found)) return found;
-    if (isMortal<R>(found)) return this.#touch(found);
-    if (isKept<R>(found)) return found;
+    if (this.#isBounded) return this.#touch(found as Mortal<R>);
+    if (found instanceof Kept) return found as Kept<R>;
     const kept = new Kept((found === UNDEFINED ? undefined : found) as R);
     this.#known.set(key, kept);
     return kept;
@@ -217,8 +221,8 @@ export class LoadMemory<T, R> {
       return;
     }
     this.#size++;
-    if (!this.#isMortal) {
-      this.#known.set(key, value === undefined ? UNDEFINED : value);
+    if (!this.#isBounded) {
+      this.#known.set(key, isThenable(value) ? new Kept(value, promise) : value === undefined ? UNDEFINED : value);
       return;
     }
     const mortal = new Mortal(key, value, promise, this.#ttlMs === Infinity ? Infinity : this.#clock.now() + this.#ttlMs);
@@ -233,18 +237,15 @@ export class LoadMemory<T, R> {
       this.forget(known);
       return;
     }
-    if (isMortal<R>(known)) this.#mortal.delete(known);
+    if (this.#isBounded) this.#mortal.delete(known as Mortal<R>);
     this.#size--;
     this.#known.delete(key);
   }
 }
 
-function isKept<R>(known: unknown): known is Kept<R> {
-  return known instanceof Kept;
-}
-
-function isMortal<R>(known: unknown): known is Mortal<R> {
-  return known instanceof Mortal;
+/** A promise among the values is asked once, by the first who waits for it. */
+function isThenable(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
 }
 
 function isMap<R>(cache: LoadCacheOptions | LoadCacheMap<R> | undefined): cache is LoadCacheMap<R> {

@@ -1,7 +1,8 @@
 import type { SchedulerLike } from 'rxjs';
 import { asyncScheduler } from 'rxjs';
 import { Alarm } from '../alarm.js';
-import { parseRetryAfterMs } from '../headers.js';
+import { isRefusal, parseRetryAfterMs } from '../headers.js';
+import { Lingering } from '../limiting/limiter-lingering.js';
 import { LIMITER_DEFAULTS } from '../limiting/limiter-options.js';
 import type { Bidder, Lease, Limiter, LimiterLimits, Outcome, Place } from '../limiting/limiter-types.js';
 import type { ResponseLike } from '../types.js';
@@ -9,21 +10,8 @@ import type { ResponseLike } from '../types.js';
 /** What a gate needs of its limiter. */
 export type GateLimiter = Pick<
   Limiter,
-  | 'borrows'
-  | 'close'
-  | 'concurrency'
-  | 'enlist'
-  | 'executing'
-  | 'load'
-  | 'longestPauseMs'
-  | 'penalize'
-  | 'setLimits'
-  | 'tokenCapacity'
-  | 'watch'
+  'borrows' | 'close' | 'concurrency' | 'enlist' | 'executing' | 'load' | 'longestPauseMs' | 'penalize' | 'setLimits' | 'tokenCapacity'
 >;
-
-/** Refusals that may say when to come again. */
-const REFUSALS: readonly number[] = [429, 503, 529];
 
 /**
  * The slots of one engine that shares them with nobody: what a limiter does for a single bidder, without rates. Like one, it grants in a
@@ -35,15 +23,13 @@ export class OwnSlots implements GateLimiter, Place {
   readonly longestPauseMs = Infinity;
   readonly #scheduler: SchedulerLike;
   readonly #alarm: Alarm;
-  /** Leases of work that was given up and is not over, and how long each may keep its slot. */
-  readonly #lingering = new Map<OwnLease, number>();
+  readonly #lingering = new Lingering();
   #concurrency: number;
   #executing = 0;
   #pausedUntil = -Infinity;
   #bidder: Bidder | undefined;
   #granting = false;
   #again = false;
-  #closed = false;
 
   constructor(concurrency: number, scheduler: SchedulerLike = asyncScheduler) {
     this.#concurrency = concurrency;
@@ -85,7 +71,7 @@ export class OwnSlots implements GateLimiter, Place {
     try {
       while (this.#again) {
         this.#again = false;
-        this.#endGraces();
+        if (this.#lingering.size > 0) this.#lingering.expire(this.#alarm.now());
         this.#grant();
       }
     } finally {
@@ -106,15 +92,8 @@ export class OwnSlots implements GateLimiter, Place {
     this.poke();
   }
 
-  /** Whoever owns it knows what happens. */
-  watch(): () => void {
-    return () => undefined;
-  }
-
   close(): void {
-    this.#closed = true;
-    this.#bidder = undefined;
-    for (const lease of this.#lingering.keys()) lease.release();
+    this.#lingering.expire(Infinity);
     this.#rest();
   }
 
@@ -126,17 +105,15 @@ export class OwnSlots implements GateLimiter, Place {
     else this.#rest();
   }
 
-  /** The work was given up and is not over. False when nobody may wait for it. */
-  lingers(lease: OwnLease): boolean {
-    if (this.#closed) return false;
-    if (!this.#lingering.has(lease)) this.#lingering.set(lease, this.#alarm.now() + LIMITER_DEFAULTS.abortGraceMs);
-    this.poke();
-    return true;
+  /** The work was given up and is not over. */
+  lingers(lease: OwnLease): void {
+    if (!this.#lingering.has(lease)) this.#lingering.add(lease, this.#alarm.now() + LIMITER_DEFAULTS.abortGraceMs);
+    this.#rest();
   }
 
   /** Keeps to the pause that a response asks for. The rates it reports are those of an account: that takes a shared limiter. */
   observed({ status, headers }: ResponseLike): void {
-    const pauseMs = REFUSALS.includes(status) ? parseRetryAfterMs(headers, this.#scheduler.now()) : undefined;
+    const pauseMs = isRefusal(status) ? parseRetryAfterMs(headers, this.#scheduler.now()) : undefined;
     if (pauseMs !== undefined) this.penalize(pauseMs);
   }
 
@@ -144,7 +121,7 @@ export class OwnSlots implements GateLimiter, Place {
     const bidder = this.#bidder;
     if (bidder === undefined || this.#executing >= this.#concurrency || this.#isPaused()) return;
     this.#bidder = undefined;
-    if (bidder.bid?.(Infinity) === undefined) return;
+    if (bidder.bid && bidder.bid(Infinity) === undefined) return;
     this.#executing++;
     bidder.granted(new OwnLease(this));
     this.#again = true;
@@ -157,19 +134,12 @@ export class OwnSlots implements GateLimiter, Place {
     return false;
   }
 
-  #endGraces(): void {
-    if (this.#lingering.size === 0) return;
-    const now = this.#alarm.now();
-    for (const [lease, until] of this.#lingering) if (until <= now) lease.release('cancelled');
-  }
-
   /** One timer, for whatever comes first: the end of a pause, or of a grace, or of the frame in which a call was given up. */
   #rest(): void {
     if (this.#granting) return;
     let at = Infinity;
     if (this.#bidder !== undefined && this.#executing < this.#concurrency) at = Math.max(this.#alarm.now(), this.#pausedUntil);
-    for (const until of this.#lingering.values()) at = Math.min(at, until);
-    this.#alarm.set(at);
+    this.#alarm.set(Math.min(at, this.#lingering.next));
   }
 }
 
@@ -194,10 +164,7 @@ class OwnLease implements Lease {
 
   releaseAfter(work: PromiseLike<unknown>): void {
     if (this.#released) return;
-    if (!this.#slots.lingers(this)) {
-      this.release('cancelled');
-      return;
-    }
+    this.#slots.lingers(this);
     const release = (): void => {
       this.release();
     };

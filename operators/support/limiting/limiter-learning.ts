@@ -1,6 +1,6 @@
 import { mostLeft, RateLesson } from '../../kernel/rate-lesson.js';
 import { drawnFrom } from '../ask.js';
-import { parseRetryAfterMs } from '../headers.js';
+import { isRefusal, parseRetryAfterMs } from '../headers.js';
 import { parseRateReports } from '../rate-headers.js';
 import type { ResponseLike } from '../types.js';
 import type { LimiterConfig } from './limiter-options.js';
@@ -32,10 +32,10 @@ export class Learning {
   read(response: ResponseLike, since: Spending, now: number): Lesson {
     const { status, headers } = Object(response) as ResponseLike;
     const isGood = status >= 200 && status < 300;
-    const isRefusal = status === 429 || status === 503 || status === 529;
-    if (!isGood && !isRefusal) return { pauseMs: undefined, hasChanged: false };
+    const isRefused = isRefusal(status);
+    if (!isGood && !isRefused) return { pauseMs: undefined, hasChanged: false };
     const epochMs = this.#config.scheduler.now();
-    const hintMs = isRefusal ? parseRetryAfterMs(headers, epochMs) : undefined;
+    const hintMs = isRefused ? parseRetryAfterMs(headers, epochMs) : undefined;
     if (!this.#config.learns) return { pauseMs: hintMs, hasChanged: false };
     const before = UNITS.map((unit) => this.#rates.perMinute(unit));
     if (isGood) this.#lesson?.succeeded(since.sentAt, now);

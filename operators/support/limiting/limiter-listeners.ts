@@ -5,6 +5,12 @@ import type { Release } from './limiter-types.js';
 export class Listeners {
   readonly #watchers = new Set<() => void>();
   readonly #releases = new Set<(release: Release) => void>();
+  readonly #above: Listeners | undefined;
+
+  /** What comes free above is news for those who watch here. */
+  constructor(above: Listeners | undefined) {
+    this.#above = above;
+  }
 
   get areWatching(): boolean {
     return this.#watchers.size > 0;
@@ -15,7 +21,14 @@ export class Listeners {
   }
 
   watch(listener: () => void): () => void {
-    return added(this.#watchers, listener);
+    const stop = this.#above?.watch(() => {
+      listener();
+    });
+    const stopHere = added(this.#watchers, listener);
+    return () => {
+      stopHere();
+      stop?.();
+    };
   }
 
   onRelease(listener: (release: Release) => void): () => void {

@@ -1,7 +1,8 @@
 import type { Slotted } from '../../kernel/bag.js';
 import { Bag } from '../../kernel/bag.js';
 import type { LimiterLease } from './limiter-lease.js';
-import type { Wish } from './limiter-options.js';
+import type { JobWish, LimiterConfig, Wish } from './limiter-options.js';
+import type { WaitingRoom } from './limiter-queue.js';
 import { Ticket } from './limiter-tickets.js';
 import type { Cost } from './limiter-types.js';
 
@@ -11,8 +12,14 @@ import type { Cost } from './limiter-types.js';
  */
 const MOST = 32;
 
+/** The limiter above has to be waited for. */
+export const NONE = 'none';
+
 /** The limiter above. */
 export interface Parent {
+  tryGrant(wish: JobWish): LimiterLease | undefined;
+  /** Whether it would. */
+  goesAtOnce(wish: JobWish): boolean;
   admitPlace(ticket: Ticket): void;
   leave(ticket: Ticket): void;
 }
@@ -31,18 +38,30 @@ export interface Child {
 }
 
 /**
- * A limiter's places in the queue of the one above it. A place holds nothing: what goes is decided when the turn comes, and only if the
+ * What a limiter has of the one above it: leases when they are free, or else places in its queue. A place holds nothing: what goes is decided when the turn comes, and only if the
  * child's own limits let it go then. So a permit is taken of both or of none.
  */
 export class Places {
   readonly #parent: Parent;
   readonly #child: Child;
+  readonly #config: LimiterConfig;
+  /** By the lanes of the parent. */
   readonly #waiting: Bag<PlaceTicket>[];
 
-  constructor(parent: Parent, child: Child, lanes: number) {
+  constructor(parent: Parent, child: Child, config: LimiterConfig) {
     this.#parent = parent;
     this.#child = child;
-    this.#waiting = Array.from({ length: lanes }, () => new Bag());
+    this.#config = config;
+    this.#waiting = Array.from({ length: config.sharesLanes ? config.lanes.lanes.length : 1 }, () => new Bag());
+  }
+
+  /** A lease at once, or none. */
+  take({ lane, requests, tokens }: JobWish): LimiterLease | typeof NONE {
+    return this.#parent.tryGrant({ lane: this.#laneAbove(lane), requests, tokens }) ?? NONE;
+  }
+
+  goesAtOnce(wish: JobWish): boolean {
+    return this.#parent.goesAtOnce({ ...wish, lane: this.#laneAbove(wish.lane) });
   }
 
   /** Places taken. */
@@ -52,11 +71,19 @@ export class Places {
 
   /** Whether the limiter above will ask when it has something for this lane. */
   has(lane: number): boolean {
-    return this.#waiting[lane]?.size !== 0;
+    return this.#waiting[this.#laneAbove(lane)]?.size !== 0;
   }
 
-  /** Sees to it that there are so many places in a lane. They may be granted before this returns. */
-  seek(lane: number, wanted: number): void {
+  /** Sees to it that there are places for as many as wait and have a slot here. They may be granted before this returns. */
+  seek(room: WaitingRoom, freeSlots: number): void {
+    if (!this.#config.sharesLanes) {
+      this.#seek(0, Math.min(freeSlots, room.size));
+      return;
+    }
+    for (const lane of this.#waiting.keys()) if (!room.isPaused(lane)) this.#seek(lane, Math.min(freeSlots, room.count(lane)));
+  }
+
+  #seek(lane: number, wanted: number): void {
     const waiting = this.#waiting[lane] as Bag<PlaceTicket>;
     for (let missing = Math.min(wanted, MOST) - waiting.size; missing > 0; missing--) {
       const ticket = new PlaceTicket(lane, this.#child, waiting);
@@ -72,6 +99,10 @@ export class Places {
         this.#parent.leave(ticket);
       }
     }
+  }
+
+  #laneAbove(lane: number): number {
+    return this.#config.sharesLanes ? lane : 0;
   }
 }
 

@@ -127,6 +127,17 @@ export class WaitingRoom {
     this.#forget(ticket);
   }
 
+  /** Takes out everybody, and tells them. */
+  close(error: unknown): void {
+    // Lane by lane, the most urgent first: a lane may be held back, or be so by whoever is refused just now.
+    for (const lane of this.#lanes.keys()) {
+      for (let ticket = this.head(lane); ticket; ticket = this.head(lane)) {
+        this.take(ticket);
+        ticket.refused(error);
+      }
+    }
+  }
+
   /** Books a grant to a lane: those still waiting earn their floor. */
   turn(lane: number): void {
     // A lane alone is owed nothing, and neither is an empty one.

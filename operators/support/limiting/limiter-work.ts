@@ -1,6 +1,7 @@
 import type { Observable, ObservableInput, Subscriber } from 'rxjs';
 import { EMPTY, Subscription, throwIfEmpty } from 'rxjs';
-import type { Bag, Slotted } from '../../kernel/bag.js';
+import type { Slotted } from '../../kernel/bag.js';
+import { Bag } from '../../kernel/bag.js';
 import { LazySignal } from '../abort.js';
 import type { WorkObserver } from '../work.js';
 import { isPromise, startWork } from '../work.js';
@@ -66,13 +67,16 @@ export function runLeased<R>(
   });
 }
 
-/** The ends of the work that `runAsync` has under way. One that is over is used for the next, which needs no handlers of its own. */
+/** The ends of the work under way. One of `runAsync` that is over is used for the next, which needs no handlers of its own. */
 export class Endings {
+  /** What runs for subscribers. */
+  readonly running = new Bag<LeasedWork>();
   readonly #all: Ending[] = [];
   readonly #idle: Ending[] = [];
 
   /** Ends all of them. */
   giveUp(error: unknown): void {
+    for (const work of [...this.running.items]) work.giveUp(error);
     for (const ending of this.#all) ending.giveUp(error);
   }
 

@@ -75,31 +75,31 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
   }
 
   get concurrency(): number {
-    return this.#pump.concurrency;
+    return this.#pump.capacity.concurrency;
   }
 
   get executing(): number {
-    return this.#pump.executing;
+    return this.#pump.capacity.executing;
   }
 
   get load(): number {
-    return this.#pump.load;
+    return this.#pump.capacity.load;
   }
 
   get tokenCapacity(): number {
-    return this.#pump.tokenCapacity;
+    return this.#pump.capacity.tokenCapacity;
   }
 
   get requestCapacity(): number {
-    return this.#pump.requestCapacity;
+    return this.#pump.capacity.requestCapacity;
   }
 
   get longestPauseMs(): number {
-    return this.#pump.longestPauseMs;
+    return this.#pump.pauses.longestPauseMs;
   }
 
   get borrows(): boolean {
-    return this.#pump.borrows;
+    return this.#pump.capacity.borrows;
   }
 
   get lanes(): readonly string[] | undefined {
@@ -171,7 +171,7 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
     return new Observable<R>((subscriber) => {
       const waiting = this.acquire(job).subscribe({
         next: (lease) => {
-          runLeased(lease, work, subscriber, this.#pump.running);
+          runLeased(lease, work, subscriber, this.#pump.endings.running);
         },
         error: (error: unknown) => {
           subscriber.error(error);
@@ -219,11 +219,11 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
   }
 
   watch(listener: () => void): () => void {
-    return this.#pump.watch(required(NAME, 'listener', listener));
+    return this.#pump.listeners.watch(required(NAME, 'listener', listener));
   }
 
   onRelease(listener: (release: Release) => void): () => void {
-    return this.#pump.onRelease(required(NAME, 'listener', listener));
+    return this.#pump.listeners.onRelease(required(NAME, 'listener', listener));
   }
 
   observe(response: ResponseLike, options: ObserveOptions = {}): void {

@@ -1,0 +1,79 @@
+import type { Shutdown } from '../shutdown.js';
+import type { Capacity } from './limiter-capacity.js';
+import type { Places } from './limiter-places.js';
+import type { WaitingRoom } from './limiter-queue.js';
+
+/** The limiter itself. */
+export interface Member {
+  readonly shutdown: Shutdown;
+  readonly capacity: Capacity;
+  readonly isGivingUp: boolean;
+  /** Nothing more is to be done now but to wait for what comes next. */
+  rest(): void;
+}
+
+/** A limiter among those above and below it: one is not over before those below it are. */
+export class Family {
+  readonly #own: Member;
+  readonly #room: WaitingRoom;
+  readonly #places: Places | undefined;
+  readonly #above: Family | undefined;
+  /** Limiters below that have something waiting or running. */
+  readonly #below = new Set<Family>();
+
+  constructor(own: Member, room: WaitingRoom, places: Places | undefined, above: Family | undefined) {
+    this.#own = own;
+    this.#room = room;
+    this.#places = places;
+    this.#above = above;
+  }
+
+  /** Whether the end has begun, here or above. */
+  get isClosed(): boolean {
+    return this.#own.shutdown.isClosed || this.#above?.isClosed === true;
+  }
+
+  /** Whether nobody is to be served any more, because this one or one above gives everything up. */
+  get isGivenUp(): boolean {
+    return this.#own.isGivingUp || this.#above?.isGivenUp === true;
+  }
+
+  /** Whether anything waits or runs, here or below. */
+  get isBusy(): boolean {
+    return this.#own.capacity.executing > 0 || this.#room.size > 0 || this.#below.size > 0;
+  }
+
+  /** What waits here and below. */
+  get queued(): number {
+    let jobs = this.#room.size;
+    // A place here is held for a job there.
+    for (const child of this.#below) jobs += child.queued - (child.#places?.size ?? 0);
+    return jobs;
+  }
+
+  /** Something waits or runs here, which the limiters above must know. */
+  enter(): void {
+    const above = this.#above;
+    if (above === undefined || above.#below.has(this)) return;
+    above.#below.add(this);
+    above.enter();
+  }
+
+  /** Nothing may wait or run here any more. */
+  leave(): void {
+    if (this.#above && !this.isBusy && this.#above.#below.delete(this)) this.#above.#own.rest();
+  }
+
+  rest(): void {
+    this.#own.rest();
+    for (const child of this.#below) child.rest();
+  }
+
+  drain(): void {
+    for (const child of [...this.#below]) void child.#own.shutdown.drain();
+  }
+
+  close(error: unknown): void {
+    for (const child of [...this.#below]) child.#own.shutdown.close(error);
+  }
+}

@@ -1,0 +1,156 @@
+import { BehaviorSubject, EMPTY, firstValueFrom, forkJoin, from, map, NEVER, Observable, of, type Subscriber, timer, toArray } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { batchMap } from '../../operators/batch-map.js';
+import type { CachedLoad } from '../../operators/create-batcher.js';
+import { createBatcher } from '../../operators/create-batcher.js';
+import { isFlowError } from '../../operators/support/errors.js';
+import type { FlowEvent } from '../../operators/support/events.js';
+
+/** Answers after a moment of real time, so that no call ends inside the loop that started it. */
+const tenfold = (items: readonly number[]): Observable<number[]> => timer(1).pipe(map(() => items.map((item) => 10 * item)));
+const never = (): Observable<never> => NEVER;
+
+const codeOf = (error: unknown): string => (isFlowError(error) ? error.code : String(error));
+const soon = <R>(answer: Promise<R>): Promise<R | 'never'> =>
+  Promise.race([answer, new Promise<'never'>((resolve) => setTimeout(resolve, 500, 'never'))]);
+
+describe('a listener that makes the engine run while a call ends', () => {
+  it.each(['attemptEnded', 'settled'] as const)('loses no result when the concurrency follows %s', async (type) => {
+    const concurrency = new BehaviorSubject(2);
+    const onEvent = (event: FlowEvent): void => {
+      if (event.type === type) concurrency.next(concurrency.value + 1);
+    };
+    const results = await firstValueFrom(from([1, 2, 3]).pipe(batchMap(tenfold, { concurrency, onEvent }), toArray()));
+    expect(results.map((result) => result.status === 'fulfilled' && result.value)).toEqual([10, 20, 30]);
+  });
+
+  it.each(['drain', 'close'] as const)('settles the load of that call when it says %s', async (end) => {
+    const batcher = createBatcher(tenfold, {
+      onEvent: (event) => {
+        if (event.type === 'attemptEnded') void batcher[end]();
+      },
+    });
+    expect(await soon(batcher.loadAsync(1).catch(codeOf))).toBe(end === 'drain' ? 10 : 'FLOW_CLOSED');
+    expect(await soon(batcher.drain())).not.toBe('never');
+  });
+
+  it('sends nothing again after a close in the end of a call that could be tried again', async () => {
+    let calls = 0;
+    const batcher = createBatcher<number, number>(
+      () =>
+        timer(1).pipe(
+          map(() => {
+            calls++;
+            throw Object.assign(new Error('busy'), { status: 503 });
+          }),
+        ),
+      {
+        retry: { initialMs: 20, jitter: 'none' },
+        onEvent: (event) => {
+          if (event.type === 'attemptEnded') batcher.close();
+        },
+      },
+    );
+    expect(await soon(batcher.loadAsync(1).catch(codeOf))).toBe('FLOW_CLOSED');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(calls).toBe(1);
+  });
+});
+
+describe('a listener that makes the engine run while everything is given up', () => {
+  const counted = (told: (settled: number) => void) => {
+    let settled = 0;
+    return (event: FlowEvent): void => {
+      if (event.type === 'settled') told(++settled);
+    };
+  };
+
+  it('leaves no load unsettled when the concurrency follows', async () => {
+    const concurrency = new BehaviorSubject(1);
+    const onEvent = counted(() => {
+      concurrency.next(1);
+    });
+    const batcher = createBatcher<number, number>(never, { concurrency, maxSize: 1, onEvent });
+    const loads = [1, 2, 3, 4].map((item) => soon(batcher.loadAsync(item).catch(codeOf)));
+    await batcher.drain({ timeoutMs: 20 });
+    expect(await Promise.all(loads)).not.toContain('never');
+  });
+
+  it.each([1, 2])('counts a load that leaves at result %i only once', async (moment) => {
+    const concurrency = new BehaviorSubject(1);
+    const onEvent = counted((settled) => {
+      if (settled === moment) last.unsubscribe();
+    });
+    const batcher = createBatcher<number, number>(never, { concurrency, maxSize: 1, onEvent });
+    const first = [1, 2].map((item) => batcher.loadAsync(item).catch(codeOf));
+    const last = batcher.load(3).subscribe({ error: () => undefined });
+    await Promise.resolve();
+    batcher.close();
+    expect(await soon(batcher.drain())).not.toBe('never');
+    expect(await Promise.all(first)).toEqual(['FLOW_CLOSED', 'FLOW_CLOSED']);
+    expect([batcher.snapshot().queued, concurrency.observed]).toEqual([0, false]);
+  });
+});
+
+it('a pipeline that is unsubscribed starts no call that its next load would leave at once', () => {
+  const calls: (readonly number[])[] = [];
+  const work = (items: readonly number[]): Observable<never> => {
+    calls.push(items);
+    return NEVER;
+  };
+  const batcher = createBatcher<number, number>(work, { concurrency: 1, maxSize: 10, burst: 'sync', window: { kind: 'natural' } });
+  const all = forkJoin(Array.from({ length: 100 }, (_, item) => batcher.load(item))).subscribe();
+  const started = calls.length;
+  all.unsubscribe();
+  expect(calls).toHaveLength(started);
+  expect(batcher.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+});
+
+describe('a cache', () => {
+  it.each([5, Infinity])('asks a promise among the values once, with room for %d', async (maxEntries) => {
+    let asked = 0;
+    // As the query of a database that runs when it is awaited.
+    const lazy = {
+      // biome-ignore lint/suspicious/noThenProperty: that is the point
+      then(resolve: (value: string) => void): void {
+        asked++;
+        resolve('row');
+      },
+    };
+    const batcher = createBatcher<number, unknown>((items) => of(items.map(() => lazy)), { cache: { maxEntries } });
+    for (let i = 0; i < 3; i++) expect(await batcher.loadAsync(1)).toBe('row');
+    expect(asked).toBe(1);
+  });
+
+  it('of yours in which a load leaves while a value is stored keeps what was asked for meanwhile', async () => {
+    const calls: Subscriber<number[]>[] = [];
+    const kept = new Map<unknown, CachedLoad<number>>();
+    const leaving = new AbortController();
+    const cache = {
+      get: (key: unknown) => kept.get(key),
+      delete: (key: unknown) => kept.delete(key),
+      clear: () => {
+        kept.clear();
+      },
+      set: (): void => {
+        if (calls.length > 1) return;
+        answers.push(batcher.loadAsync(1));
+        leaving.abort();
+      },
+    };
+    const work = (): Observable<number[]> =>
+      new Observable((call) => {
+        calls.push(call);
+      });
+    const answers: Promise<number>[] = [];
+    const batcher = createBatcher<number, number>(work, { maxSize: 1, burst: 'sync', cache });
+    batcher.loadAsync(1, { signal: leaving.signal }).catch(() => EMPTY);
+    calls[0]?.next([10]);
+    calls[0]?.complete();
+    answers.push(batcher.loadAsync(1));
+    expect(calls).toHaveLength(2);
+    calls[1]?.next([20]);
+    calls[1]?.complete();
+    expect(await Promise.all(answers)).toEqual([20, 20]);
+  });
+});
