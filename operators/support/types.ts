@@ -57,7 +57,10 @@ export interface CallContext {
   readonly deadlineAt: number;
   /** Replaces the estimated token cost by the real one. */
   reconcile(usage: Usage): void;
-  /** Shows the limiter the response to the call, good or bad: it pauses when that is asked for, and keeps to the rates it reports. Without a `limiter` there are no rates, only pauses. */
+  /**
+   * Shows the limiter the response to the call, good or bad: it pauses when that is asked for, and keeps to the rates it reports. Without a
+   * `limiter` there are no rates, only pauses.
+   */
   observe(response: ResponseLike): void;
 }
 

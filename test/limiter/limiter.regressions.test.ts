@@ -255,43 +255,27 @@ describe('a reported limit', () => {
 });
 
 describe('close', () => {
-  it('refuses a bidder that wants nothing any more since another one was refused: nobody asks it', () => {
+  it.each(['itself', 'the limiter above'])('of %s asks no bidder that wants nothing any more since a job was refused', (closed) => {
     virtualTime(({ scheduler }) => {
-      const limiter = createLimiter({ requestsPerMinute: 60, headroom: 1, burstSeconds: 1, scheduler });
+      const top = createLimiter({ concurrency: 1, scheduler });
+      const own = createLimiter({ requestsPerMinute: 60, headroom: 1, burstSeconds: 1, scheduler });
+      const isAbove = closed !== 'itself';
+      const [jobs, bidders] = isAbove ? [top.child({ concurrency: 1 }), top.child({ requestsPerMinute: 600 })] : [own, own];
+      const limiter = isAbove ? top : own;
       limiter.tryAcquire();
       const refused: string[] = [];
       let wants: number | undefined = 1;
-      limiter.acquire().subscribe({
+      jobs.acquire().subscribe({
         error: () => {
           refused.push('job');
           wants = undefined;
           place.poke();
         },
       });
-      const place = limiter.enlist({ bid: () => wants, granted: () => undefined, refused: () => refused.push('bidder') });
+      const place = bidders.enlist({ bid: () => wants, granted: () => undefined, refused: () => refused.push('bidder') });
       limiter.close();
       expect(refused).toEqual(['job', 'bidder']);
       expect(scheduler.actions).toHaveLength(0);
-    });
-  });
-
-  it('asks nobody below it either, whoever is refused first', () => {
-    virtualTime(({ scheduler }) => {
-      const limiter = createLimiter({ concurrency: 1, scheduler });
-      const [first, second] = [limiter.child({ concurrency: 1 }), limiter.child({ requestsPerMinute: 600 })];
-      limiter.tryAcquire();
-      const refused: string[] = [];
-      let wants: number | undefined = 1;
-      first.acquire().subscribe({
-        error: () => {
-          refused.push('job');
-          wants = undefined;
-          place.poke();
-        },
-      });
-      const place = second.enlist({ bid: () => wants, granted: () => undefined, refused: () => refused.push('bidder') });
-      limiter.close();
-      expect(refused).toEqual(['job', 'bidder']);
     });
   });
 
