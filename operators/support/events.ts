@@ -25,6 +25,8 @@ export type FlowEvent =
   | { readonly type: 'accepted'; readonly operator: string; readonly lane: string; readonly queued: number }
   | { readonly type: 'dropped'; readonly operator: string; readonly lane: string; readonly policy: string }
   | { readonly type: 'pressure'; readonly operator: string; readonly lane: string; readonly high: boolean; readonly queued: number }
+  /** 10,000 wait in a queue without a bound: told once, and again when it has been empty in between. */
+  | { readonly type: 'queueLong'; readonly operator: string; readonly lane: string; readonly queued: number }
   | { readonly type: 'expired'; readonly operator: string; readonly lane: string; readonly deadlineMs: number }
   | {
       readonly type: 'batchFormed';
@@ -95,6 +97,8 @@ export type FlowEvent =
   | { readonly type: 'swallowed'; readonly operator: string; readonly lane: string }
   | { readonly type: 'hedged'; readonly operator: string; readonly lane: string; readonly attempt: number; readonly afterMs: number }
   | { readonly type: 'throttled'; readonly operator: string; readonly pauseMs: number }
+  /** A usage beyond all reason was reported: so many tokens were charged instead. */
+  | { readonly type: 'usageClamped'; readonly operator: string; readonly reported: number; readonly charged: number }
   | { readonly type: 'limitChanged'; readonly operator: string; readonly concurrency: number }
   | {
       readonly type: 'breakerChanged';
