@@ -3,11 +3,12 @@ import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { CHUNK_DEFAULTS } from './chunks.js';
 import { MAX_FILE_BYTES } from './documents.js';
-import { onDisk } from './exit.js';
+import { CliError, EXIT, onDisk } from './exit.js';
 import { IndexJob } from './index-job.js';
 import type { IndexSummary } from './index-summary.js';
 import { onInterrupt } from './interrupt.js';
 import { addProviderOptions, apiKeyFrom, DEFAULT_INDEX, type ProviderFlags, positiveNumber, wholeNumber } from './options.js';
+import { refuseForeignFile } from './own-file.js';
 import { showProgress } from './progress.js';
 import { summaryText } from './summary.js';
 
@@ -26,6 +27,9 @@ interface IndexFlags extends ProviderFlags {
   /** True for standard output, else a path. */
   readonly json?: string | true;
 }
+
+/** How every summary begins. */
+const SUMMARY_MARK = '{\n  "exitCode": ';
 
 /** Below this a chunk can hold little more than a heading. */
 const LEAST_CHUNK_TOKENS = 16;
@@ -51,6 +55,7 @@ export function indexCommand(): Command {
 }
 
 async function run(paths: string[], flags: IndexFlags): Promise<void> {
+  if (typeof flags.json === 'string') await checkSummaryPath(flags.json, flags.output);
   const signals = onInterrupt(() => {
     display.note('stopping: waiting for the calls under way (interrupt again to abort them)');
   });
@@ -87,6 +92,14 @@ async function run(paths: string[], flags: IndexFlags): Promise<void> {
   }
   await report(summary, flags.json);
   process.exitCode = summary.exitCode;
+}
+
+/** Before anything is read or sent: at the end it would be too late to say that the summary has no place. */
+async function checkSummaryPath(json: string, output: string): Promise<void> {
+  const index = resolve(output);
+  if ([index, `${index}.journal`, `${index}.lock`].includes(resolve(json)))
+    throw new CliError(EXIT.usage, `\`--json ${json}\` would overwrite the index or what belongs to it; give another file`);
+  await refuseForeignFile(resolve(json), json, SUMMARY_MARK, 'a summary');
 }
 
 /** Standard output stays pure JSON when it is asked for it. */

@@ -21,6 +21,9 @@ export interface IndexContent {
 
 const WRITE_BYTES = 1 << 20;
 
+/** How every index begins, whatever its version. */
+export const INDEX_MARK = '{"format":"sluice-index",';
+
 /**
  * Writes an index: a header line, one line per passage, and a footer line with a SHA-256 over everything before it. The
  * same content always gives the same bytes. The file appears under its name only when it is complete and on disk.

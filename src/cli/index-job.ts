@@ -10,11 +10,12 @@ import { Asker, readQuestions } from './asker.js';
 import type { Chunk } from './chunks.js';
 import { type Corpus, type CorpusOptions, readCorpus } from './corpus.js';
 import { CliError, EXIT, type ExitCode, onDisk } from './exit.js';
-import { type IndexContent, type IndexEntry, readIndex, writeIndex } from './index-file.js';
+import { INDEX_MARK, type IndexContent, type IndexEntry, readIndex, writeIndex } from './index-file.js';
 import type { IndexSummary, LostPassage, QuestionResult } from './index-summary.js';
 import { Journal, readJournal, removeJournal, type VectorCache, vectorKey } from './journal.js';
 import { type LatencySummary, summarizeLatencies } from './latency.js';
 import { takeLock } from './lock.js';
+import { refuseForeignFile } from './own-file.js';
 import { explainFailure, openEmbedder, type ProviderOptions } from './provider.js';
 import { searchIndex } from './search-index.js';
 
@@ -97,8 +98,9 @@ export class IndexJob {
   async run(): Promise<IndexSummary> {
     const { ask, cwd, output } = this.#options;
     const questions = ask === undefined ? [] : await readQuestions(ask, cwd);
-    this.#corpus = await readCorpus({ ...this.#options, exclude: Object.values(this.#paths) });
     await refuseSpecialFile(this.#paths.index, output);
+    await refuseForeignFile(this.#paths.index, output, INDEX_MARK, 'an index');
+    this.#corpus = await readCorpus({ ...this.#options, exclude: Object.values(this.#paths) });
     await onDisk(`create the folder of \`${output}\``, () => mkdir(dirname(this.#paths.index), { recursive: true }));
     const release = await takeLock(this.#paths.lock);
     try {
@@ -117,7 +119,7 @@ export class IndexJob {
   async #openJournal(): Promise<Journal> {
     const { index, journal } = this.#paths;
     for (const entry of await this.#oldEntries(index)) this.#vectors.set(vectorKey(entry.model, entry.sha256), entry.vector);
-    const old = await readJournal(journal);
+    const old = await readJournal(journal, `${this.#options.output}.journal`);
     for (const [key, vector] of old.vectors) this.#vectors.set(key, vector);
     if (old.damagedLines > 0) this.#notes.push(`${String(old.damagedLines)} damaged lines of the journal were skipped`);
     this.#pending = this.#unknownTexts();

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { checkJson } from '../edge/check.js';
 import { journalLineSchema } from '../edge/index-lines.js';
-import { diskError, errorCode, onDisk } from './exit.js';
+import { CliError, diskError, EXIT, errorCode, onDisk } from './exit.js';
 import { readLines } from './lines.js';
 import { decodeVector, encodeVector } from './vectors.js';
 
@@ -22,13 +22,23 @@ export interface JournalContent {
   readonly length: number;
 }
 
-/** Reads what earlier, unfinished runs have done. A missing journal is an empty one. */
-export async function readJournal(path: string): Promise<JournalContent> {
+/** How a line begins: with its checksum. A first line may be torn anywhere. */
+const LINE_START = /^[0-9a-f]{16} \{|^[0-9a-f]{1,16} ?$/;
+
+/**
+ * Reads what earlier, unfinished runs have done. A missing journal is an empty one.
+ *
+ * @param shown what the user knows the path as.
+ * @throws CliError: exit code 2 when the file holds no line of a journal, 4 when it cannot be read.
+ */
+export async function readJournal(path: string, shown = path): Promise<JournalContent> {
   const vectors: VectorCache = new Map();
+  let isOurs = true;
   let damagedLines = 0;
   let length = 0;
   try {
     for await (const line of readLines(path)) {
+      if (line.number === 1) isOurs = LINE_START.test(line.text);
       if (!line.complete) break;
       length = line.endOffset;
       const entry = parseLine(line.text);
@@ -38,6 +48,9 @@ export async function readJournal(path: string): Promise<JournalContent> {
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw diskError(`read the journal \`${path}\``, error);
   }
+  // It would be cut off at the last line feed, added to, and removed in the end.
+  if (!isOurs && vectors.size === 0)
+    throw new CliError(EXIT.usage, `\`${shown}\` is there already and is not a journal; give another index, or remove it first`);
   return { vectors, damagedLines, length };
 }
 

@@ -55,10 +55,12 @@ async function readHolder(path: string): Promise<string> {
   }
 }
 
+const PROCESS_ID = /^[1-9]\d{0,9}$/;
+
 /** A lock without a readable process id counts as held: its owner may be about to write it. */
 function isAlive(holder: string): boolean {
+  if (!PROCESS_ID.test(holder)) return true;
   const pid = Number(holder);
-  if (!Number.isSafeInteger(pid) || pid <= 0) return true;
   // Our own id in a lock we did not take was left by an earlier process, as happens in containers.
   if (pid === process.pid) return false;
   try {
@@ -70,6 +72,8 @@ function isAlive(holder: string): boolean {
 }
 
 function heldBy(path: string, holder: string): CliError {
+  if (holder !== '' && !PROCESS_ID.test(holder))
+    return new CliError(EXIT.usage, `\`${path}\` is there already and is not a lock; give another index, or remove it first`);
   const who = holder === '' ? 'another run' : `process ${holder}`;
   return new CliError(EXIT.usage, `${who} is writing this index; wait for it, or remove \`${path}\` if it is no longer running`);
 }
