@@ -99,7 +99,13 @@ const LAST_RESORT: readonly (readonly [RegExp, ErrorClass])[] = [
   [/^(?:fetch failed|failed to fetch|load failed)(?: \(.+\))?$/i, 'transient'],
   [/^NetworkError when attempting to fetch resource\.?$/, 'transient'],
   [/^(?:connection error\.|terminated|network error)$/i, 'transient'],
+  // React Native, Safari, workers, Deno.
+  [/^(?:network request failed|network connection lost\.?|the network connection was lost\.)$/i, 'transient'],
+  [/^(?:the internet connection appears to be offline\.$|error sending request for url )/i, 'transient'],
 ];
+
+/** What the language itself throws at a bug, and Node at arguments that are wrong. By name, because there may be other realms. */
+const BUGS: ReadonlySet<unknown> = /* @__PURE__ */ new Set(['TypeError', 'ReferenceError', 'RangeError']);
 
 /** An error made from a response by hand: `429 Too Many Requests`, `HTTP 503`, `Request failed with status code 429`. */
 const STATUS_IN_TEXT = /^(?:HTTP |(?:request failed with )?status(?: code)?:? )?([45]\d\d)\b(?! (?:items?|tokens?|characters?|bytes)\b)/i;
@@ -135,6 +141,7 @@ const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'r
  * | 413; `context_length_exceeded`, `max_tokens_per_request`; a message that gives a size and its limit | `tooLarge` |
  * | 400, 422; an error without any evidence | `itemFault` |
  * | 401, 403, 404, 405 and other 4xx; `insufficient_quota`, `model_not_found`; `DeadlineError`, `ClosedError`, … | `fatal` |
+ * | a bug: a `TypeError` that is no failed `fetch`, a `ReferenceError`, a `RangeError` | `fatal` |
  * | `BatchShapeError`; an answer the client cannot read | `contract` |
  * | whatever a call ends with that we aborted; an `AbortError` that we did not cause | `cancelled` |
  *
@@ -145,6 +152,8 @@ const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'r
  * - **No evidence means `itemFault`:** a plain throw of your work is most often about one of its items, and splitting finds out
  *   which, in at most twice as many calls as items. The verdict says `unrecognised`. Classify it as `fatal` yourself where that is
  *   too dear.
+ * - **A bug is `fatal`:** another try meets it again, and parts of a batch meet it one by one. It counts also as the `cause` of another error,
+ *   and only when nothing else in the chain says anything.
  * - **An `AbortError` that we did not cause** is `cancelled` all the same: somebody wanted the call to end, so it is not repeated.
  * - **`retryAfterMs`** comes from `retry-after-ms`, else `retry-after`; a date only when `context.epochMs` tells the time.
  * - **`blame`** are the indices the error names (`input[3]`), when all of them are below `context.size`. A
@@ -180,6 +189,8 @@ export function classifyError(error: unknown, context: ClassifyContext): Verdict
   if (guess) return { class: guess[1] };
   const status = messages.map((message) => STATUS_IN_TEXT.exec(message)?.[1]).find((found) => found !== undefined);
   if (status !== undefined && byStatus(Number(status)) !== 'itemFault') return { class: byStatus(Number(status)) };
+  // Last, because a failed `fetch` is a TypeError too.
+  if (links.some((link) => BUGS.has((Object(link) as Partial<Error>).name))) return { class: 'fatal' };
   const verdict = itemFault(evidenceOf(error), context);
   return verdict.blame ? verdict : { ...verdict, unrecognised: true };
 }

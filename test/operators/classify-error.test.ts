@@ -235,8 +235,29 @@ describe('errors of global fetch', () => {
     'Load failed',
     'NetworkError when attempting to fetch resource.',
     'terminated',
+    'Network request failed',
+    'The Internet connection appears to be offline.',
+    'error sending request for url (https://example.com/)',
   ])('nothing but the words of a browser: %s', (message) => {
     expect(verdict(new TypeError(message))).toEqual({ class: 'transient' });
+  });
+});
+
+describe('a bug in the work', () => {
+  it.each([
+    ['a TypeError', new TypeError("Cannot read properties of undefined (reading 'text')")],
+    ['a ReferenceError', new ReferenceError('embeding is not defined')],
+    ['a RangeError', new RangeError('Invalid time value')],
+    ['of another realm', { name: 'TypeError', message: 'x is not a function' }],
+    ['wrapped by a framework', failure({ name: 'MiddlewareError' }, 'tool failed', new TypeError('x is not a function'))],
+    ['that names an item', new TypeError("Cannot read properties of undefined (reading 'input[3]')")],
+  ])('is fatal, never a fault of an item: %s', (_name, error) => {
+    expect(verdict(error)).toEqual({ class: 'fatal' });
+  });
+
+  it('is not what carries a status, or what an error before it says', () => {
+    expect(verdict(Object.assign(new TypeError('failed'), { status: 503 }))).toEqual({ class: 'transient' });
+    expect(verdict(failure({ code: 'ECONNRESET' }, 'cut', new TypeError('x is not a function')))).toEqual({ class: 'transient' });
   });
 });
 
