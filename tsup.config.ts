@@ -4,6 +4,9 @@ const library = {
   entry: {
     index: 'src/index.ts',
     operators: 'operators/index.ts',
+    // Who has asynchronous contexts and who has not: the package's `imports` choose.
+    'async-context': 'operators/support/async-context.ts',
+    'async-context-node': 'src/async-context.ts',
     kernel: 'operators/kernel/index.ts',
     marbles: 'marbles/index.ts',
     'marbles-vitest': 'marbles/vitest.ts',
@@ -24,6 +27,8 @@ const library = {
   // Entries share chunks, so `sluice` and `sluice/operators` hand out the same functions and classes.
   splitting: true,
   treeshake: false,
+  removeNodeProtocol: false,
+  external: ['#async-context', 'node:async_hooks'],
 } satisfies Options;
 
 // Handles have `[Symbol.asyncDispose]`, which the compiler's ES2022 does not know; so consumers need no `lib` for it.
@@ -42,7 +47,7 @@ export default defineConfig([
     target: 'es2022',
     platform: 'node',
     splitting: false,
-    external: ['rxjs'],
+    external: ['rxjs', '#async-context'],
     noExternal: ['zod'],
     // Bundled CommonJS packages call `require` for Node's own modules.
     banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },

@@ -1,8 +1,12 @@
+import { join } from 'node:path';
 import { playwright } from '@vitest/browser-playwright';
 import { configDefaults, defineConfig } from 'vitest/config';
 
 // `.ci/run` names a file here to read the counts from; people only get the usual report.
 const countsFile = process.env['SLUICE_TEST_COUNTS'];
+
+/** What the package's `imports` say once it is built. */
+const asyncContext = (file: string) => ({ alias: { '#async-context': join(import.meta.dirname, file) } });
 
 const browserTests = 'test/browser/**/*.test.ts';
 
@@ -18,6 +22,7 @@ export default defineConfig({
     },
     projects: [
       {
+        resolve: asyncContext('src/async-context.ts'),
         test: {
           name: 'node',
           environment: 'node',
@@ -27,6 +32,7 @@ export default defineConfig({
         },
       },
       {
+        resolve: asyncContext('operators/support/async-context.ts'),
         // All that the tests import; one that is found on the way would be prepared then, and the page loaded anew.
         optimizeDeps: { noDiscovery: true, include: ['rxjs', 'rxjs/testing'] },
         test: {

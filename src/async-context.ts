@@ -1,21 +1,18 @@
-type Snapshot = <A, R>(work: (argument: A) => R, argument: A) => R;
+import { AsyncResource } from 'node:async_hooks';
+import type { AsyncContext } from '../operators/support/async-context.js';
 
-interface AsyncHooks {
-  readonly AsyncLocalStorage: { snapshot(): Snapshot };
+/** A resource costs 40 ns; `AsyncLocalStorage.snapshot()` costs 7,000 on Node 20. */
+class NodeContext extends AsyncResource implements AsyncContext {
+  constructor() {
+    super('SLUICE', { requireManualDestroy: true });
+  }
+
+  run<A, R>(work: (argument: A) => R, argument: A): R {
+    return this.runInAsyncScope(work, undefined, argument);
+  }
 }
 
-interface Host {
-  readonly process?: { getBuiltinModule?(name: 'node:async_hooks'): AsyncHooks | undefined };
-}
-
-/**
- * The same function, run in the asynchronous context of this moment: what is stored there (the trace of an agent, the user of a request) is that
- * of whoever asks, and not that of whoever gives a permit back. Where there are no such contexts, in browsers, it is the function itself.
- */
-export function inContext<A, R>(work: (argument: A) => R): (argument: A) => R {
-  // Asked for and not imported: nothing of Node may be needed to load this.
-  const hooks = (globalThis as Host).process?.getBuiltinModule?.('node:async_hooks');
-  if (hooks === undefined) return work;
-  const run = hooks.AsyncLocalStorage.snapshot();
-  return (argument) => run(work, argument);
+/** The context of now: what Node keeps in every `AsyncLocalStorage`. */
+export function captureContext(): AsyncContext {
+  return new NodeContext();
 }

@@ -1,3 +1,5 @@
+import type { InteropObservable, ReadableStreamLike } from 'rxjs';
+
 /** What became of one accepted item: its own value, or a named error. Every accepted item gets exactly one. */
 export type Settled<T, R> = Fulfilled<T, R> | Rejected<T>;
 
@@ -76,6 +78,12 @@ export type BatchResult<R> =
   | ReadonlyMap<string, R>
   | { readonly failed: readonly (string | number)[]; readonly values: readonly R[] }
   | readonly PromiseSettledResult<R>[];
+
+/**
+ * What a work function may hand back: a promise, an Observable, an async iterable or a web stream, whose last value counts. Anything else, be it a
+ * string, an array or nothing, is the value itself.
+ */
+export type WorkResult<R> = R | PromiseLike<R> | InteropObservable<R> | AsyncIterable<R> | ReadableStreamLike<R>;
 
 /** What kind of failure an error is; decides whether to retry, split, wait or give up. */
 export type ErrorClass = 'throttled' | 'transient' | 'timeout' | 'tooLarge' | 'itemFault' | 'fatal' | 'contract' | 'cancelled';

@@ -1,6 +1,7 @@
-import type { ObservableInput, Subscription } from 'rxjs';
-import { from, Subscriber } from 'rxjs';
+import type { ObservableInput, Observer, Subscription } from 'rxjs';
+import { from, isObservable, Observable, Subscriber } from 'rxjs';
 import { report } from './report.js';
+import type { WorkResult } from './types.js';
 
 /** Told how one piece of work went; exactly one of the two is called, once, unless the work is cancelled first. */
 export interface WorkObserver<R> {
@@ -16,31 +17,50 @@ export interface Running {
   /** Stops listening; an Observable is unsubscribed. Nothing is reported afterwards. */
   cancel(): void;
   /** Set when the work is a promise, which cannot be stopped: settles when it is really over. */
-  readonly settled: PromiseLike<unknown> | undefined;
+  readonly settled: Promise<unknown> | undefined;
   /** A promise that was fulfilled: whoever leaves now has the whole answer, so there is nothing left to abort. */
   readonly isAnswered: boolean;
 }
 
 /**
+ * What is done with an answer that does not come later: `'value'` takes it as it is, be it a string, an array or nothing; `'input'` reads it
+ * as RxJS does, item by item.
+ */
+export type Reading = 'value' | 'input';
+
+/**
  * Starts the work and reports its end. A promise gets bound handlers and no wrapper, an Observable one subscriber. An Observable
  * that emits while it is being started is left as soon as `owner` is unsubscribed, for example by a consumer that has enough.
  */
-export function startWork<R>(work: () => ObservableInput<R>, observer: WorkObserver<R>, owner?: Subscription): Running {
-  let input: ObservableInput<R>;
+export function startWork<R>(
+  work: () => WorkResult<R> | ObservableInput<R>,
+  observer: WorkObserver<R>,
+  owner?: Subscription,
+  reading: Reading = 'value',
+): Running {
+  let stream: Observable<R> | undefined;
+  let answer: unknown;
   try {
-    input = work();
+    answer = work();
+    if (isPromise(answer)) return new PromiseWork(onlyOnce(answer) as Promise<R>, observer);
+    stream = streamOf<R>(answer);
+    if (stream === undefined && reading === 'input') stream = from(answer as ObservableInput<R>);
   } catch (error) {
     // Nobody hears of the failure of work that has made its own consumer leave.
     if (!owner?.closed) observer.failed(error);
     return IDLE;
   }
-  if (isPromise(input)) return new PromiseWork(input, observer);
   // The work itself may have made its consumer leave.
   if (owner?.closed) return IDLE;
+  if (stream === undefined) {
+    observer.next?.(answer as R);
+    observer.done(answer as R, false);
+    return IDLE;
+  }
   const listener = new WorkSubscriber(observer);
   owner?.add(listener);
   try {
-    from<ObservableInput<R>>(input).subscribe(listener);
+    stream.subscribe(listener);
   } catch (error) {
     listener.error(error);
   }
@@ -52,16 +72,72 @@ const IDLE: Running = { cancel: () => undefined, settled: undefined, isAnswered:
 /** A promise, and not an Observable that has a `then`. */
 export function isPromise(value: unknown): value is PromiseLike<unknown> {
   return (
-    typeof value === 'object' && value !== null && typeof (value as PromiseLike<unknown>).then === 'function' && !('subscribe' in value)
+    ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
+    typeof (value as PromiseLike<unknown>).then === 'function' &&
+    !('subscribe' in value)
   );
 }
 
+/**
+ * The same as a promise that can be listened to again and again: the `then` of a query builder sends its request, so it is called here and
+ * nowhere else. One that throws has failed.
+ */
+export function onlyOnce<R>(thenable: PromiseLike<R>): Promise<R> {
+  if (thenable instanceof Promise && thenable.constructor === Promise) return thenable as Promise<R>;
+  return new Promise((resolve, reject) => {
+    // `then` may answer twice, and both; a promise listens to the first.
+    thenable.then(resolve, reject);
+  });
+}
+
+interface Foreign<R> {
+  subscribe(observer: Observer<R>): { unsubscribe(): void };
+  lift?: unknown;
+  '@@observable'?(): Foreign<R>;
+}
+
+const OBSERVABLE = (Symbol as { readonly observable?: symbol }).observable ?? '@@observable';
+
+/** What comes later, as an Observable: one of any RxJS, what says that it is one, async iterables and web streams. Undefined for all else. */
+export function streamOf<R>(answer: unknown): Observable<R> | undefined {
+  if (typeof answer !== 'object' || answer === null) return undefined;
+  if (answer instanceof Observable) return answer as Observable<R>;
+  const interop = (answer as Record<PropertyKey, unknown>)[OBSERVABLE] ?? (answer as Foreign<R>)['@@observable'];
+  if (typeof interop === 'function') return foreign((interop as () => Foreign<R>).call(answer));
+  // Another copy of RxJS may have another symbol.
+  if (isObservable(answer)) return foreign(answer as unknown as Foreign<R>);
+  const later = answer as { readonly [Symbol.asyncIterator]?: unknown };
+  return typeof later[Symbol.asyncIterator] === 'function' || 'getReader' in later
+    ? from(answer as AsyncIterable<R>)
+    : undefined;
+}
+
+/** Subscribed to with a plain observer: RxJS 5 and 6 put objects of their own in front of a subscriber they do not know. */
+function foreign<R>(stream: Foreign<R>): Observable<R> {
+  return new Observable((subscriber) => {
+    const subscription = stream.subscribe({
+      next: (value) => {
+        subscriber.next(value);
+      },
+      error: (error) => {
+        subscriber.error(error);
+      },
+      complete: () => {
+        subscriber.complete();
+      },
+    });
+    return () => {
+      subscription.unsubscribe();
+    };
+  });
+}
+
 class PromiseWork<R> implements Running {
-  readonly settled: PromiseLike<R>;
+  readonly settled: Promise<R>;
   isAnswered = false;
   #observer: WorkObserver<R> | undefined;
 
-  constructor(promise: PromiseLike<R>, observer: WorkObserver<R>) {
+  constructor(promise: Promise<R>, observer: WorkObserver<R>) {
     this.settled = promise;
     this.#observer = observer;
     promise.then(
@@ -81,16 +157,15 @@ class PromiseWork<R> implements Running {
   }
 }
 
+/** Without `#private`: proxies and other copies of RxJS call it through objects of their own. */
 class WorkSubscriber<R> extends Subscriber<R> implements Running {
   readonly settled = undefined;
   readonly isAnswered = false;
-  readonly #observer: WorkObserver<R>;
-  #last: R | undefined;
-  #empty = true;
+  private last: R | undefined;
+  private isEmpty = true;
 
-  constructor(observer: WorkObserver<R>) {
+  constructor(private readonly observer: WorkObserver<R>) {
     super();
-    this.#observer = observer;
   }
 
   cancel(): void {
@@ -107,18 +182,18 @@ class WorkSubscriber<R> extends Subscriber<R> implements Running {
   }
 
   protected override _next(value: R): void {
-    this.#last = value;
-    this.#empty = false;
-    this.#observer.next?.(value);
+    this.last = value;
+    this.isEmpty = false;
+    this.observer.next?.(value);
   }
 
   protected override _error(error: unknown): void {
     this.unsubscribe();
-    this.#observer.failed(error);
+    this.observer.failed(error);
   }
 
   protected override _complete(): void {
     this.unsubscribe();
-    this.#observer.done(this.#last as R, this.#empty);
+    this.observer.done(this.last as R, this.isEmpty);
   }
 }

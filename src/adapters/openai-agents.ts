@@ -5,7 +5,7 @@ import type { PolicyCallOptions } from '../../operators/policy.js';
 import { FlowConfigError } from '../../operators/support/errors.js';
 import { lastOf } from '../../operators/support/limiting/limiter-work.js';
 import type { PolicyContext } from '../../operators/support/policing/attempt.js';
-import { inContext } from '../async-context.js';
+import { inContext } from '../in-context.js';
 import type { JobRules } from './support/call-job.js';
 import { callOptionsOf } from './support/call-job.js';
 import { callPolicy } from './support/call-rules.js';

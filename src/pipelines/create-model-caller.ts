@@ -14,7 +14,7 @@ import { lastOf } from '../../operators/support/limiting/limiter-work.js';
 import type { AttemptContext } from '../../operators/support/policing/attempt.js';
 import { Shutdown, ShutdownHandle } from '../../operators/support/shutdown.js';
 import type { ErrorClass, Settled } from '../../operators/support/types.js';
-import { inContext } from '../async-context.js';
+import { inContext } from '../in-context.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import { CallStats } from '../metrics/call-stats.js';
 import type { ChatChunk, ChatCompletion, ChatRequest } from './models/chat-api.js';

@@ -1418,6 +1418,7 @@ describe('two copies of the package in one process', () => {
       format: 'esm',
       platform: 'neutral',
       external: ['rxjs'],
+      alias: { '#async-context': join(root, 'operators/support/async-context.ts') },
       logLevel: 'silent',
     });
     return (await import(/* @vite-ignore */ pathToFileURL(outfile).href)) as Copy;

@@ -4,7 +4,7 @@ import { FlowBatcher } from '../../../operators/create-batcher.js';
 import type { GatedBatchOptions } from '../../../operators/support/batching/batch-options.js';
 import { engineConfig } from '../../../operators/support/batching/batch-options.js';
 import { callback, durationMs, known, orDefault } from '../../../operators/support/options.js';
-import { inContext } from '../../async-context.js';
+import { inContext } from '../../in-context.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
 import { onlyLane } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';

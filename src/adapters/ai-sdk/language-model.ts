@@ -2,7 +2,7 @@ import type { LanguageModelMiddleware } from 'ai';
 import type { PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
 import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
 import type { Usage } from '../../../operators/support/types.js';
-import { inContext } from '../../async-context.js';
+import { inContext } from '../../in-context.js';
 import type { JobRules } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
 import { callPolicy } from '../support/call-rules.js';

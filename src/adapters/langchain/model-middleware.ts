@@ -2,7 +2,7 @@ import type { UsageMetadata } from '@langchain/core/messages';
 import type { ModelRequest } from 'langchain';
 import { createMiddleware } from 'langchain';
 import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
-import { inContext } from '../../async-context.js';
+import { inContext } from '../../in-context.js';
 import type { JobRules } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
 import { callPolicy } from '../support/call-rules.js';

@@ -5,7 +5,7 @@ import { schedulerOption } from '../../../operators/support/alarm.js';
 import { limiterOption } from '../../../operators/support/limiting/limiter-option.js';
 import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
 import { count, known, oneOf, orDefault, positive } from '../../../operators/support/options.js';
-import { inContext } from '../../async-context.js';
+import { inContext } from '../../in-context.js';
 import { TOOL_RUNNER_DEFAULTS } from '../../pipelines/tools/runner-options.js';
 import { callOptionsOf } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';

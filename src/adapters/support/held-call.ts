@@ -1,7 +1,7 @@
 import { Observable, Subscription } from 'rxjs';
 import type { AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
 import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
-import { inContext } from '../../async-context.js';
+import { inContext } from '../../in-context.js';
 
 /** How a call whose answer goes on after it was given comes to its end. */
 export interface Over {

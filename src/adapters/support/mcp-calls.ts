@@ -8,7 +8,7 @@ import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
 import { filled } from '../../../operators/support/options.js';
 import { Shutdown, ShutdownHandle } from '../../../operators/support/shutdown.js';
 import { AbortCalls } from '../../../operators/support/signal-groups.js';
-import { inContext } from '../../async-context.js';
+import { inContext } from '../../in-context.js';
 import { callPolicy } from './call-rules.js';
 import type { McpLink } from './mcp-link.js';
 import { carefully } from './mcp-link.js';

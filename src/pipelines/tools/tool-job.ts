@@ -7,7 +7,7 @@ import type { Lease, Place } from '../../../operators/support/limiting/limiter-t
 import type { RetryRule } from '../../../operators/support/retry.js';
 import { isRetryable } from '../../../operators/support/retry.js';
 import type { Verdict } from '../../../operators/support/types.js';
-import { inContext } from '../../async-context.js';
+import { inContext } from '../../in-context.js';
 import type { CheckedArguments } from './tool-arguments.js';
 import { checkArguments } from './tool-arguments.js';
 import type { AttemptOwner } from './tool-attempt.js';

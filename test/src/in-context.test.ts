@@ -1,12 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { lastValueFrom } from 'rxjs';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
 import { createLimiter } from '../../operators/create-limiter.js';
+import { captureContext as nowhere } from '../../operators/support/async-context.js';
 import { createEmbeddingModelMiddleware } from '../../src/adapters/ai-sdk.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { createMcpCaller } from '../../src/adapters/mcp.js';
-import { inContext } from '../../src/async-context.js';
+import { inContext } from '../../src/in-context.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { defineTool } from '../../src/pipelines/tools/tool-types.js';
@@ -45,14 +46,8 @@ describe('inContext', LONG, () => {
     }).toThrow(failure);
   });
 
-  it('is the function itself where there are no such contexts', () => {
-    const work = (): number => 1;
-    vi.stubGlobal('process', undefined);
-    try {
-      expect(inContext(work)).toBe(work);
-    } finally {
-      vi.unstubAllGlobals();
-    }
+  it('is the moment of the call where there are no such contexts', () => {
+    expect(nowhere().run((word: string) => `${word} ${String(user.getStore())}`, 'in')).toBe('in undefined');
   });
 
   it('makes a call of a model, a stream and a tool that waited one of its own caller', async () => {
