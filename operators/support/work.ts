@@ -93,7 +93,7 @@ export function onlyOnce<R>(thenable: PromiseLike<R>): Promise<R> {
 interface Foreign<R> {
   subscribe(observer: Observer<R>): { unsubscribe(): void };
   lift?: unknown;
-  '@@observable'?(): Foreign<R>;
+  readonly '@@observable'?: () => Foreign<R>;
 }
 
 const OBSERVABLE = (Symbol as { readonly observable?: symbol }).observable ?? '@@observable';
