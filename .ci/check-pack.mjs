@@ -112,7 +112,7 @@ function checkFiles() {
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
   for (const file of files) {
-    assert.match(file, /(\.(js|cjs|map|ts|cts|md|json)|LICENSE)$/, `unexpected file in the tarball: ${file}`);
+    assert.match(file, /(\.(js|cjs|map|ts|cts|md|json|svg|txt)|LICENSE)$/, `unexpected file in the tarball: ${file}`);
     const text = readFileSync(file, 'utf8');
     assert.ok(!text.includes(project), `${file} contains the path of the machine that built it`);
     if (file.endsWith('.map')) {
