@@ -1,24 +1,7 @@
 import { show } from './show.js';
 
 /** Machine-readable reason of a {@link FlowError}; switch on it, never on the message. */
-export type FlowErrorCode =
-  | 'FLOW_CONFIG_INVALID'
-  | 'FLOW_LANE_UNKNOWN'
-  | 'FLOW_ITEM_TOO_HEAVY'
-  | 'FLOW_BATCH_SHAPE'
-  | 'FLOW_PARTIAL_FAILURE'
-  | 'FLOW_RATE_LIMITED'
-  | 'FLOW_NESTED_ACQUIRE'
-  | 'FLOW_BREAKER_OPEN'
-  | 'FLOW_DEADLINE'
-  | 'FLOW_ATTEMPT_TIMEOUT'
-  | 'FLOW_OVERFLOW'
-  | 'FLOW_CLOSED'
-  | 'FLOW_SPLIT_BUDGET'
-  | 'FLOW_REFUSED'
-  | 'FLOW_SEQUENCE_GAP'
-  | 'FLOW_SEQUENCE_DUPLICATE'
-  | 'FLOW_CALLBACK';
+export type FlowErrorCode = keyof FlowErrors;
 
 /** Present on every {@link FlowError}, so that two bundled copies of the package recognise each other's errors. */
 const BRAND = '@@sluice/FlowError';
@@ -41,7 +24,30 @@ export class FlowError extends Error {
   }
 }
 
-/** True for an error of this package, from whichever copy of it; with `code`, only for that one. */
+/** The error, or errors, that a code stands for. */
+export interface FlowErrors {
+  readonly FLOW_CONFIG_INVALID: FlowConfigError;
+  readonly FLOW_LANE_UNKNOWN: LaneUnknownError;
+  readonly FLOW_ITEM_TOO_HEAVY: ItemTooHeavyError;
+  readonly FLOW_BATCH_SHAPE: BatchShapeError;
+  readonly FLOW_PARTIAL_FAILURE: PartialFailureError;
+  readonly FLOW_RATE_LIMITED: RateLimitError;
+  readonly FLOW_NESTED_ACQUIRE: NestedAcquireError;
+  readonly FLOW_BREAKER_OPEN: BreakerOpenError;
+  readonly FLOW_DEADLINE: DeadlineError;
+  readonly FLOW_ATTEMPT_TIMEOUT: AttemptTimeoutError;
+  readonly FLOW_OVERFLOW: OverflowError;
+  readonly FLOW_CLOSED: ClosedError | KeyStoppedError;
+  readonly FLOW_SPLIT_BUDGET: SplitBudgetError;
+  readonly FLOW_REFUSED: GuardRefusedError;
+  readonly FLOW_SEQUENCE_GAP: SequenceGapError;
+  readonly FLOW_SEQUENCE_DUPLICATE: SequenceDuplicateError;
+  readonly FLOW_CALLBACK: CallbackError;
+}
+
+/** True for an error of this package, from whichever copy of it; with `code`, only for that one, which is then the type as well. */
+export function isFlowError<C extends FlowErrorCode>(value: unknown, code: C): value is FlowErrors[C];
+export function isFlowError(value: unknown, code?: FlowErrorCode): value is FlowError;
 export function isFlowError(value: unknown, code?: FlowErrorCode): value is FlowError {
   if (typeof value !== 'object' || value === null) return false;
   try {

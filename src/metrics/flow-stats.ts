@@ -32,7 +32,7 @@ export interface FlowMetrics extends FlowTotals {
   readonly meanSize: number;
   /** How long their oldest items had waited. */
   readonly waitMs: Distribution;
-  /** Most calls that were ever under way at once. */
+  /** Most calls that were ever under way at once, of all instances together. */
   readonly peakExecuting: number;
   /** Calls that are over; failures by class. */
   readonly ended: AttemptMetrics;
@@ -61,6 +61,8 @@ export class FlowStats {
   #dropped = 0;
   #expired = 0;
   #hedged = 0;
+  /** Counted here: what an event says of that is about one instance, or about a limiter that others use too. */
+  #executing = 0;
   #peak = 0;
 
   /** @param maxSize - most items in a batch, Infinity where that is not known */
@@ -90,9 +92,12 @@ export class FlowStats {
         return;
       case 'attemptStarted':
         this.#calls++;
-        this.#peak = Math.max(this.#peak, event.executing);
+        this.#executing++;
+        this.#peak = Math.max(this.#peak, this.#executing);
         return;
       case 'attemptEnded':
+        // Calls that were under way before anybody listened end as well.
+        this.#executing = Math.max(0, this.#executing - 1);
         this.#end(event);
         return;
       case 'retryScheduled':

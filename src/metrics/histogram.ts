@@ -22,13 +22,14 @@ const BUCKETS = Math.ceil(Math.log(MOST / LEAST) / LOG_GROWTH) + 1;
 /**
  * Counts measurements in buckets, each wider than the one below by the same share: percentiles of any number of measurements from
  * 2.8 kB, each at most {@link RELATIVE_ERROR} off. What is below a thousandth counts as 0, what is above 1e9 as 1e9. The mean and the
- * largest are exact.
+ * largest are exact, and no percentile is outside of what was measured.
  */
 export class Histogram {
   readonly #counts = new Uint32Array(BUCKETS);
   #zeros = 0;
   #count = 0;
   #sum = 0;
+  #min = Infinity;
   #max = 0;
 
   get count(): number {
@@ -41,6 +42,7 @@ export class Histogram {
     this.#count++;
     this.#sum += value;
     if (value > this.#max) this.#max = value;
+    if (value < this.#min) this.#min = value;
     if (value < LEAST) this.#zeros++;
     else (this.#counts[bucketOf(value)] as number)++;
   }
@@ -51,7 +53,7 @@ export class Histogram {
     if (left <= 0 || this.#count === 0) return 0;
     for (let bucket = 0; bucket < BUCKETS; bucket++) {
       left -= this.#counts[bucket] as number;
-      if (left <= 0) return Math.min(middleOf(bucket), this.#max);
+      if (left <= 0) return Math.max(this.#min, Math.min(middleOf(bucket), this.#max));
     }
     return this.#max;
   }

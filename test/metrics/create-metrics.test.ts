@@ -1,9 +1,11 @@
-import { Subject } from 'rxjs';
+import { defer, finalize, from, map, mergeMap, of, Subject, takeUntil, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { batchMap } from '../../operators/batch-map.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { FlowConfigError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
+import type { Limiter } from '../../operators/support/limiting/limiter-types.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { callRecordToJson } from '../../src/metrics/call-record.js';
 import type { Metrics, MetricsSnapshot } from '../../src/metrics/create-metrics.js';
@@ -156,7 +158,7 @@ describe('what events add up to', () => {
       fulfilled: 1,
       rejected: 0,
     });
-    expect(flow).toMatchObject({ batches: 1, meanSize: 5, meanFill: 0.5, peakExecuting: 3 });
+    expect(flow).toMatchObject({ batches: 1, meanSize: 5, meanFill: 0.5, peakExecuting: 1 });
     expect(flow.ended).toMatchObject({ attempts: 2, retries: 1, retryRate: 0.5, failures: 1, failureRate: 0.5, cancelled: 0 });
     expect(flow.ended.byCode).toEqual({ throttled: { count: 1, rate: 0.5 } });
     expect(flow.ended.latencyMs).toMatchObject({ count: 2, mean: 200, max: 300 });
@@ -164,6 +166,33 @@ describe('what events add up to', () => {
     expect(flow.totalMs.mean).toBe(450);
     expect(Object.keys(operators)).toEqual(['batchMap', 'backpressure', 'hedge']);
     expect(operators['backpressure']).toMatchObject({ accepted: 0, dropped: 1 });
+  });
+
+  it.each([
+    ['each with slots of its own', () => ({ concurrency: 1 })],
+    ['on one limiter', (limiter: Limiter) => ({ limiter })],
+  ])('has the peak of several operators together, %s, and of those that were left', (_name, slots) => {
+    virtualTime(({ flush }) => {
+      const metrics = createMetrics();
+      const limiter = createLimiter({ concurrency: 3 });
+      let running = 0;
+      let peak = 0;
+      const work = (items: readonly number[]) =>
+        defer(() => {
+          peak = Math.max(peak, ++running);
+          return timer(100).pipe(map(() => items));
+        }).pipe(finalize(() => running--));
+      for (let index = 0; index < 3; index++) {
+        from([1, 2])
+          .pipe(batchMap(work, { maxSize: 1, onEvent: metrics.sink, ...slots(limiter) }), takeUntil(timer(50 + 100 * index)))
+          .subscribe();
+      }
+      timer(1000)
+        .pipe(mergeMap(() => of(1).pipe(batchMap(work, { maxSize: 1, onEvent: metrics.sink, ...slots(limiter) }))))
+        .subscribe();
+      flush();
+      expect([peak, metrics.snapshot().flow.peakExecuting, metrics.snapshot().operators['batchMap']?.peakExecuting]).toEqual([3, 3, 3]);
+    });
   });
 
   it('counts what was cancelled as no failure', () => {

@@ -50,6 +50,20 @@ describe('Histogram', () => {
     expect(filled([7]).distribution()).toMatchObject({ p50: 7, p95: 7, p99: 7 });
   });
 
+  it('has no percentile outside of what was measured', () => {
+    expect(filled([2000, 2000, 2000, 2000]).distribution()).toEqual({ count: 4, mean: 2000, max: 2000, p50: 2000, p95: 2000, p99: 2000 });
+    fc.assert(
+      fc.property(
+        fc.array(fc.double({ min: 0.001, max: 1e9, noNaN: true }), { minLength: 1 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (values, share) => {
+          const found = filled(values).quantile(share);
+          return found >= Math.min(...values) && found <= Math.max(...values);
+        },
+      ),
+    );
+  });
+
   it('counts less than a thousandth as 0 and more than 1e9 as 1e9', () => {
     const { p50, p99, max } = filled([0, 0.0001, 5e12]).distribution();
     expect([p50, max]).toEqual([0, 5e12]);
