@@ -8,6 +8,15 @@ const countsFile = process.env['SLUICE_TEST_COUNTS'];
 /** What the package's `imports` say once it is built. */
 const asyncContext = (file: string) => ({ alias: { '#async-context': join(import.meta.dirname, file) } });
 
+/** What takes minutes: `npm run test:deep`. */
+const deepTests = 'test/deep/**/*.test.ts';
+/** Of these `npm test` runs a part (`test/support/deep.ts`). */
+const sizedTests = [
+  'test/kernel/{divide-plan,bad-item-search}.test.ts',
+  'test/simulation/simulation-*.test.ts',
+  'test/simulation/promises.test.ts',
+];
+
 const browserTests = 'test/browser/**/*.test.ts';
 
 export default defineConfig({
@@ -27,9 +36,13 @@ export default defineConfig({
           name: 'node',
           environment: 'node',
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, browserTests],
+          exclude: [...configDefaults.exclude, browserTests, deepTests],
           typecheck: { enabled: true, include: ['test/**/*.test-d.ts'], tsconfig: './tsconfig.json' },
         },
+      },
+      {
+        resolve: asyncContext('src/async-context.ts'),
+        test: { name: 'deep', environment: 'node', env: { SLUICE_DEEP: '1' }, include: [deepTests, ...sizedTests] },
       },
       {
         resolve: asyncContext('operators/support/async-context.ts'),

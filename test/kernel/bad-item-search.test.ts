@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { SearchLimits, SearchStep } from '../../operators/kernel/bad-item-search.js';
 import { BadItemSearch } from '../../operators/kernel/bad-item-search.js';
 import { trustedBlame } from '../../operators/kernel/divide-plan.js';
+import { sized } from '../support/deep.js';
 
 type Fate = 'done' | 'rejected' | 'inferred' | 'given up' | 'left';
 type Blame = (call: readonly number[], bad: ReadonlySet<number>) => readonly number[] | undefined;
@@ -129,9 +130,9 @@ function check(given: Case, outcome: Outcome, blamesGood: boolean): void {
   }
 }
 
-const sizes = [1, 2, 3, 4, 5, 6, 7, 8];
+const sizes = [1, 2, 3, 4, 5, 6, 7, 8].slice(0, sized(6, 8));
 /** For what grows fastest. Mutation tests run it once for every mutant. */
-const largest = process.env['SLUICE_MUTATION'] === undefined ? 8 : 5;
+const largest = process.env['SLUICE_MUTATION'] === undefined ? sized(6, 8) : 5;
 /** Every number of calls, and every depth that a batch of this size can reach. */
 const budgets = (size: number): (readonly [maxCalls: number, maxDepth: number])[] => [
   ...range(2 * size).map((spent) => [spent + 1, 16] as const),
@@ -140,7 +141,7 @@ const budgets = (size: number): (readonly [maxCalls: number, maxDepth: number])[
 /** All of it takes a few seconds, and longer on a machine that does other things as well. */
 const timeout = 60_000;
 
-describe('a search, whatever is bad among up to 8', () => {
+describe(`a search, whatever is bad among up to ${String(largest)}`, () => {
   it.each(Object.keys(blames))('resolves every item exactly once under every budget; blame: %s', { timeout }, (name) => {
     let runs = 0;
     const rounds = name === 'none' ? [3] : [0, 3];
@@ -237,7 +238,7 @@ function reference(items: readonly number[], bad: ReadonlySet<number>, confirm: 
 describe('the number of calls', () => {
   const free = (size: number, confirm: boolean): SearchLimits => limits(size, { confirm, maxCalls: Infinity, maxDepth: Infinity });
 
-  it.each([true, false])('is that of the recursion for every bad set among up to 8; confirm: %s', (confirm) => {
+  it.each([true, false])(`is that of the recursion for every bad set among up to ${String(largest)}; confirm: %s`, (confirm) => {
     for (const size of sizes) {
       for (const bad of [new Set<number>(), ...badSets(size)])
         expect(execute({ size, bad, limits: free(size, confirm) }).calls.length).toBe(reference(range(size), bad, confirm));

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { DivideInput, DivideLimits } from '../../operators/kernel/divide-plan.js';
 import { dividePlan } from '../../operators/kernel/divide-plan.js';
+import { sized } from '../support/deep.js';
 
 type Blame = (call: readonly number[], bad: ReadonlySet<number>) => readonly number[] | undefined;
 type Fate = 'done' | 'rejected' | 'given up' | 'left';
@@ -107,14 +108,14 @@ const honest = new Set([
   'a fraction',
   'not a number',
 ]);
-const sizes = [1, 2, 3, 4, 5, 6, 7, 8];
+const sizes = [1, 2, 3, 4, 5, 6, 7, 8].slice(0, sized(6, 8));
 /** Blame that is not trusted is no blame, which a smaller batch shows as well. */
 const sizesFor = (blame: string): number[] => (/empty|negative|fraction|number/.test(blame) ? sizes.slice(0, 5) : sizes);
 /** All of it takes a second, and longer on a machine that does other things as well. */
 const timeout = 60_000;
 
 /** For what grows fastest. Mutation tests run it once for every mutant. */
-const largest = process.env['SLUICE_MUTATION'] === undefined ? 8 : 5;
+const largest = process.env['SLUICE_MUTATION'] === undefined ? sized(6, 8) : 5;
 /** Every number of calls, and every depth that a batch of this size can reach. */
 const budgets = (size: number): (readonly [maxCalls: number, maxDepth: number])[] => [
   ...Array.from({ length: 2 * size }, (_, i) => [i + 1, 16] as const),
@@ -123,7 +124,7 @@ const budgets = (size: number): (readonly [maxCalls: number, maxDepth: number])[
 
 describe('dividePlan', () => {
   it.each(Object.keys(blames))(
-    'resolves every item exactly once, whatever is bad among up to 8, whatever the budget; blame: %s',
+    `resolves every item exactly once, whatever is bad among up to ${String(largest)}, whatever the budget; blame: %s`,
     { timeout },
     (name) => {
       const blame = blames[name]!;
@@ -217,24 +218,27 @@ describe('dividePlan', () => {
     expect(Math.max(...outcomes.map((outcome) => outcome.rounds))).toBe(rounds);
   });
 
-  it.each([2, 4, Infinity])('needs as many calls as the recursion it is, for every bad set among up to 8; factor %d', (factor) => {
-    /** One call, and when it fails those of its parts. */
-    const recursion = (items: readonly number[], bad: ReadonlySet<number>): number => {
-      if (items.length === 1 || !items.some((item) => bad.has(item))) return 1;
-      const parts = Math.min(factor, items.length);
-      const partOf = (at: number): number => Math.ceil(((at + 1) * parts) / items.length) - 1;
-      return Array.from({ length: parts }, (_, part) => items.filter((_item, at) => partOf(at) === part)).reduce(
-        (calls, part) => calls + recursion(part, bad),
-        1,
-      );
-    };
-    for (const size of sizes) {
-      for (const bad of badSets(size)) {
-        const outcome = execute(size, bad, limits(size, { factor, maxCalls: Infinity }));
-        expect(outcome.calls).toBe(recursion([...all(size)], bad));
+  it.each([2, 4, Infinity])(
+    `needs as many calls as the recursion it is, for every bad set among up to ${String(largest)}; factor %d`,
+    (factor) => {
+      /** One call, and when it fails those of its parts. */
+      const recursion = (items: readonly number[], bad: ReadonlySet<number>): number => {
+        if (items.length === 1 || !items.some((item) => bad.has(item))) return 1;
+        const parts = Math.min(factor, items.length);
+        const partOf = (at: number): number => Math.ceil(((at + 1) * parts) / items.length) - 1;
+        return Array.from({ length: parts }, (_, part) => items.filter((_item, at) => partOf(at) === part)).reduce(
+          (calls, part) => calls + recursion(part, bad),
+          1,
+        );
+      };
+      for (const size of sizes) {
+        for (const bad of badSets(size)) {
+          const outcome = execute(size, bad, limits(size, { factor, maxCalls: Infinity }));
+          expect(outcome.calls).toBe(recursion([...all(size)], bad));
+        }
       }
-    }
-  });
+    },
+  );
 
   it.each([
     [10, 2, 11.3],

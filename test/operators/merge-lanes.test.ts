@@ -129,10 +129,10 @@ describe('mergeLanes', () => {
     );
   });
 
-  it('leaves a million items to a flat loop', () => {
+  it('leaves a hundred thousand items to a flat loop', () => {
     let count = 0;
     const source = new Observable<number>((subscriber) => {
-      for (let n = 0; n < 1_000_000; n++) subscriber.next(n);
+      for (let n = 0; n < 100_000; n++) subscriber.next(n);
       subscriber.complete();
     });
     mergeLanes(
@@ -142,7 +142,7 @@ describe('mergeLanes', () => {
       ],
       { maxSize: 100 },
     ).subscribe(({ items }) => (count += items.length));
-    expect(count).toBe(1_000_000);
+    expect(count).toBe(100_000);
   });
 
   it('does not recurse when its consumer feeds it, a hundred thousand times', () => {

@@ -1,11 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { sized } from '../support/deep.js';
 import { mutate } from './mutate.js';
 import { EVENTS, PromiseWorld, STEP_MS } from './promise-world.js';
 import { OPERATORS } from './run-seeds.js';
 import type { Operators } from './world.js';
 
 const { SLUICE_SEED } = process.env;
-const SEEDS = SLUICE_SEED === undefined ? seedsTo(400) : [Number(SLUICE_SEED)];
+const SEEDS = SLUICE_SEED === undefined ? seedsTo(sized(100, 400)) : [Number(SLUICE_SEED)];
 /** Schedules that run side by side in one fake time. */
 const TOGETHER = 20;
 /** Longer than any schedule takes, work that was given up included. */
