@@ -90,14 +90,14 @@ function problems(): Map<string, string[]> {
   const pathOf = (at: number): string => join(project, 'test/package', `fragment-${String(at)}.ts`);
   const texts = new Map<string, string>();
   const host = ts.createCompilerHost(options);
-  const { readFile, fileExists, getSourceFile } = host;
-  host.readFile = (path) => texts.get(path) ?? readFile(path);
-  host.fileExists = (path) => texts.has(path) || fileExists(path);
+  const onDisk = ts.createCompilerHost(options);
+  host.readFile = (path) => texts.get(path) ?? onDisk.readFile(path);
+  host.fileExists = (path) => texts.has(path) || onDisk.fileExists(path);
   const parsed = new Map<string, ts.SourceFile | undefined>();
   host.getSourceFile = (path, target, ...rest) => {
     const text = texts.get(path);
     if (text !== undefined) return ts.createSourceFile(path, text, target, true);
-    if (!parsed.has(path)) parsed.set(path, getSourceFile(path, target, ...rest));
+    if (!parsed.has(path)) parsed.set(path, onDisk.getSourceFile(path, target, ...rest));
     return parsed.get(path);
   };
   const compile = (before?: ts.Program): ts.Program =>
