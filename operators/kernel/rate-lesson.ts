@@ -22,6 +22,9 @@ const MINUTE_MS = 60_000;
 /** Pauses after a refusal that does not say how long to wait; never near 0, because a pause is what ends an epoch. */
 const BACKOFF: BackoffOptions = { initialMs: 200, factor: 2, maxMs: 20_000, jitter: 'equal' };
 
+/** With fewer successes than this for each refusal, next to nothing goes through. */
+const NEXT_TO_NOTHING = 1 / 4;
+
 /** A probe has to come now and then: what is slower than a sixteenth is left to the pauses. */
 const LEAST_SHARE = 1 / 16;
 
@@ -32,7 +35,8 @@ const LEAST_SHARE = 1 / 16;
  * - **How fast.** The limit that was reported last, up or down. Whoever configured a lower one keeps to that.
  * - **How much.** `remaining` can only lower what is saved up, never raise it, and never brings it into debt.
  * - **Refused without a reason.** All answers to what was sent before the pause are one epoch: it halves the rates once. Successes bring them
- *   back in equal steps, within a minute.
+ *   back in equal steps, within a minute. Pauses grow only while next to nothing goes through: who refuses a part of all calls, however few
+ *   are sent, is not to be waited for.
  *
  * Source: additive increase, multiplicative decrease (Chiu and Jain, 1989), once per epoch as in TCP NewReno.
  */
@@ -46,7 +50,11 @@ export class RateLesson {
   /** The end of the last pause made here: what was sent before belongs to an epoch that has had its effect. */
   #epochEndsAt = -Infinity;
   #pauseMs = 0;
+  /** What the length of the pause goes by: epochs in which next to nothing went through, less the others. */
   #epochs = 0;
+  /** Answers since the last epoch began, not counting the refusal that began it. */
+  #good = 0;
+  #bad = 0;
 
   /** The reported limit, per minute; Infinity when nothing was said. */
   perMinute(unit: RateUnit): number {
@@ -76,9 +84,12 @@ export class RateLesson {
    * request belongs to an epoch that has had its pause. `random01` is a number from 0 to 1.
    */
   refused(sentAt: number, now: number, random01: number): number | undefined {
-    if (sentAt < this.#epochEndsAt) return undefined;
-    // Refused again soon after the pause: it was too short.
-    this.#epochs = sentAt - this.#epochEndsAt <= this.#pauseMs ? this.#epochs + 1 : 1;
+    if (sentAt < this.#epochEndsAt) {
+      this.#bad++;
+      return undefined;
+    }
+    this.#epochs = sentAt - this.#epochEndsAt <= this.#pauseMs ? this.#soonAgain() : 1;
+    this.#good = this.#bad = 0;
     this.#pauseMs = backoffDelayMs(this.#epochs, BACKOFF, random01);
     this.#epochEndsAt = this.#countedUntil = now + this.#pauseMs;
     this.#share = Math.max(LEAST_SHARE, this.#share / 2);
@@ -87,9 +98,21 @@ export class RateLesson {
 
   /** A request has succeeded: the rates go up by the part of a minute that has passed since the last one did. */
   succeeded(sentAt: number, now: number): void {
+    this.#good++;
     if (this.#share === 1 || sentAt < this.#epochEndsAt) return;
     this.#share = Math.min(1, this.#share + Math.max(0, now - this.#countedUntil) / MINUTE_MS);
     this.#countedUntil = now;
+  }
+
+  /** Whoever made a pause has ended it: what is sent from now on belongs to no epoch. */
+  resumed(now: number): void {
+    this.#epochEndsAt = Math.min(this.#epochEndsAt, now);
+  }
+
+  /** Refused again soon after the pause: it was too short, unless the others went through. */
+  #soonAgain(): number {
+    if (this.#good === 0 || this.#good < this.#bad * NEXT_TO_NOTHING) return this.#epochs + 1;
+    return this.#good > this.#bad ? 1 : Math.max(1, this.#epochs - 1);
   }
 }
 

@@ -1,7 +1,7 @@
 import type { HeadersLike } from './types.js';
 
-/** A longer wait (about 25 days) is a mistake of the sender, or a date compared with a virtual clock. */
-export const LONGEST_MS = 2_147_483_647;
+/** The year 2001. A clock that is not there yet does not count from 1970, and no date can be compared with it. */
+const FIRST_EPOCH_MS = 1e12;
 
 const DECIMAL = /^\d+(?:\.\d+)?$/;
 
@@ -31,7 +31,7 @@ export function isRefusal(status: number): boolean {
 /**
  * How long the other side asks to wait, in ms: `retry-after-ms`, else `retry-after` as seconds (fractions allowed) or as an
  * HTTP date. A date needs `epochMs`, the time now in ms since 1970, and is ignored without it; one in the past means 0.
- * Anything else (negative, not a number, above 25 days) is ignored.
+ * Anything else (negative, not a number) is ignored. However long it is, it is what they ask for.
  */
 export function parseRetryAfterMs(headers: HeadersLike, epochMs?: number): number | undefined {
   const waitMs = scaled(headerOf(headers, 'retry-after-ms'), 1);
@@ -55,14 +55,11 @@ function textOf(value: unknown): string | undefined {
 }
 
 function scaled(text: string | undefined, unitMs: number): number | undefined {
-  return text !== undefined && DECIMAL.test(text) ? plausible(Number(text) * unitMs) : undefined;
+  return text !== undefined && DECIMAL.test(text) ? Math.min(Number(text) * unitMs, Number.MAX_SAFE_INTEGER) : undefined;
 }
 
 function untilDate(text: string | undefined, epochMs: number | undefined): number | undefined {
-  if (text === undefined || epochMs === undefined || !HTTP_DATE.test(text)) return undefined;
-  return plausible(Math.max(0, Date.parse(text) - epochMs));
-}
-
-function plausible(waitMs: number): number | undefined {
-  return waitMs <= LONGEST_MS ? waitMs : undefined;
+  if (text === undefined || epochMs === undefined || !(epochMs >= FIRST_EPOCH_MS) || !HTTP_DATE.test(text)) return undefined;
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? undefined : Math.max(0, at - epochMs);
 }

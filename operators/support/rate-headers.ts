@@ -1,5 +1,5 @@
 import type { RateReport, RateUnit } from '../kernel/rate-lesson.js';
-import { headerReader, LONGEST_MS } from './headers.js';
+import { headerReader } from './headers.js';
 import type { HeadersLike } from './types.js';
 
 /** Reads one header by its lower-case name. */
@@ -9,6 +9,9 @@ const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
+
+/** A later reset (about 25 days) is a mistake of the sender, or a date compared with a virtual clock. */
+const LONGEST_MS = 2_147_483_647;
 
 const NUMBER = /^\d+(?:\.\d+)?$/;
 

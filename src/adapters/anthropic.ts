@@ -41,8 +41,7 @@ const SENT_BEFORE = 'x-stainless-retry-count';
  *
  * - **Rejects**, as seen by the caller, with the client's own errors: `RateLimitError`, `OverloadedError`, `BadRequestError`,
  *   `APIConnectionError`, `APIUserAbortError` … Else with `DeadlineError`, `BreakerOpenError`, `OverflowError` or `ClosedError` of this
- *   package, and with its `RateLimitError` in a pause that the limiter lets nobody wait for (`maxPauseMs`). A time limit of either is an
- *   `APIConnectionTimeoutError`.
+ *   package. A time limit of either is an `APIConnectionTimeoutError`.
  * - **Aborted** while it waits, a request has sent nothing and costs nothing; later the server sees the connection close.
  * - **Passes** requests for the token of a credential without a permit.
  *
@@ -83,7 +82,7 @@ export function createAnthropicMiddleware(options: HttpRules = {}): Middleware {
  * import { createLimiter } from 'sluice';
  * import { limitAnthropic } from 'sluice/anthropic';
  *
- * const limiter = createLimiter({ concurrency: 2, maxPauseMs: 60_000, longPause: 'fail' });
+ * const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600 });
  * const client = limitAnthropic(new Anthropic({ apiKey: 'secret' }), { limiter });
  * client.maxRetries; // => 0
  * ```

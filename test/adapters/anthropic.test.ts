@@ -156,15 +156,16 @@ describe('limitAnthropic', LONG, () => {
       expect((second?.at ?? 0) - (first?.at ?? 0)).toBeGreaterThanOrEqual(140);
     });
 
-    it('is not longer than the limiter lets anybody wait: the call fails at once, and others are not sent', async () => {
-      const limiter = createLimiter({ concurrency: 4, maxPauseMs: 60_000, longPause: 'fail' });
-      const client = limitAnthropic(clientWith(), { limiter });
+    it('is not waited for beyond the deadline: the call fails at once, and others are not sent', async () => {
+      const limiter = createLimiter({ concurrency: 4 });
+      const client = limitAnthropic(clientWith(), { limiter, deadlineMs: 60_000 });
       api.fail({ ...throttled, headers: { 'retry-after': '7200' } });
       const startedAt = performance.now();
       const refused = client.messages.create(ask('later'));
-      await expect(refused).rejects.toBeInstanceOf(Anthropic.RateLimitError);
-      await expect(refused).rejects.toThrow('Slow down');
-      await expect(client.messages.create(ask('much later'))).rejects.toMatchObject({ code: 'FLOW_RATE_LIMITED' });
+      await expect(refused).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
+      await expect(client.messages.create(ask('much later'), { signal: AbortSignal.timeout(50) })).rejects.toBeInstanceOf(
+        Anthropic.APIUserAbortError,
+      );
       expect(performance.now() - startedAt).toBeLessThan(5000);
       expect(api.requests).toHaveLength(1);
     });

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { from, lastValueFrom, mergeMap, range, retry, Subject, tap, throwError, timer, toArray } from 'rxjs';
+import { from, lastValueFrom, mergeMap, range, retry, tap, timer, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { FakeProvider, FakeProviderError } from '../../marbles/fake-provider.js';
 import { fakeProvider } from '../../marbles/fake-provider.js';
@@ -9,7 +9,7 @@ import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../../operators
 import { createLimiter } from '../../operators/create-limiter.js';
 import { isFlowError, RateLimitError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
-import type { HeadersLike, Rejected, ResponseLike } from '../../operators/support/types.js';
+import type { HeadersLike, ResponseLike } from '../../operators/support/types.js';
 
 const ok = (headers: HeadersLike): ResponseLike => ({ status: 200, headers });
 const refusal = (headers: HeadersLike = {}): ResponseLike => ({ status: 429, headers });
@@ -518,106 +518,11 @@ describe('a hint', () => {
 
   it('is waited for, however long it is', () => {
     virtualTime(({ flush, now }) => {
-      const limiter = wide({ maxPauseMs: 1000 });
+      const limiter = wide();
       limiter.observe(refusal(DAY));
       const job = watch(limiter, now);
       flush();
       expect(job.seen).toEqual(['lease at 86400000']);
-    });
-  });
-
-  it('longer than `maxPauseMs` refuses everybody at once when it is to fail, until it is over', () => {
-    virtualTime(({ advance, flush, now, pending }) => {
-      const limiter = wide({ concurrency: 1, maxPauseMs: 60_000, longPause: 'fail' });
-      const lease = limiter.tryAcquire();
-      const refused: unknown[] = [];
-      const waiting = [watch(limiter, now), watch(limiter, now)];
-      limiter.enlist({ granted: () => refused.push('granted'), refused: (error) => refused.push((error as RateLimitError).limit) });
-      lease?.observe(refusal(DAY));
-      // Not in the middle of whatever the work is doing.
-      expect(waiting.map(({ seen }) => seen)).toEqual([[], []]);
-      advance(0);
-      expect(waiting.map(({ seen }) => seen)).toEqual([['pause 86400000 at 0'], ['pause 86400000 at 0']]);
-      expect(refused).toEqual(['pause']);
-      lease?.release();
-      advance(1000);
-      expect(watch(limiter, now).seen).toEqual(['pause 86399000 at 1000']);
-      limiter.enlist({ granted: () => refused.push('granted'), refused: (error) => refused.push((error as RateLimitError).limit) });
-      expect(refused).toEqual(['pause', 'pause']);
-      expect([limiter.tryAcquire(), limiter.snapshot().queued, pending()]).toEqual([undefined, 0, 0]);
-      advance(86_400_000 - 1001);
-      expect(watch(limiter, now).seen).toEqual(['pause 1 at 86399999']);
-      advance(1);
-      expect(watch(limiter, now).seen).toEqual(['lease at 86400000']);
-      flush();
-    });
-  });
-
-  it('up to `maxPauseMs` is waited for all the same', () => {
-    virtualTime(({ flush, now }) => {
-      const limiter = wide({ maxPauseMs: 60_000, longPause: 'fail' });
-      limiter.penalize(60_000);
-      const job = watch(limiter, now);
-      flush();
-      expect(job.seen).toEqual(['lease at 60000']);
-    });
-  });
-
-  it('that is to fail reaches the limiters below', () => {
-    virtualTime(({ advance, now, pending }) => {
-      const limiter = wide({ maxPauseMs: 1000, longPause: 'fail' });
-      const child = limiter.child({ concurrency: 1 });
-      const lease = child.tryAcquire();
-      const waiting = watch(child, now);
-      limiter.penalize(5000);
-      advance(0);
-      expect(waiting.seen).toEqual(['pause 5000 at 0']);
-      expect(watch(child, now).seen).toEqual(['pause 5000 at 0']);
-      lease?.release();
-      expect([limiter.snapshot().queued, child.snapshot().queued, pending()]).toEqual([0, 0, 0]);
-      advance(5000);
-      expect(watch(child, now).seen).toEqual(['lease at 5000']);
-    });
-  });
-
-  it('that is to fail loses no item of a pipeline', () => {
-    virtualTime(({ flush }) => {
-      const limiter = createLimiter({ concurrency: 1, maxPauseMs: 1000, longPause: 'fail' });
-      const source = new Subject<string>();
-      const seen: string[] = [];
-      source
-        .pipe(
-          batchMap(
-            (items: readonly string[], context) => {
-              context.observe(refusal(DAY));
-              return timer(5).pipe(mergeMap(() => [[...items]]));
-            },
-            { limiter, maxSize: 1, burst: 'sync' },
-          ),
-        )
-        .subscribe(({ input, status }) => seen.push(`${input} ${status}`));
-      for (const item of ['a', 'b', 'c']) source.next(item);
-      flush();
-      source.next('d');
-      source.complete();
-      flush();
-      expect(seen).toEqual(['b rejected', 'c rejected', 'a fulfilled', 'd rejected']);
-    });
-  });
-
-  it('that is to fail is not waited for by the calls it was given to either', () => {
-    virtualTime(({ flush, now }) => {
-      const limiter = createLimiter({ concurrency: 2, maxPauseMs: 1000, longPause: 'fail' });
-      const error = Object.assign(new Error('later'), { status: 429, headers: DAY });
-      const seen: string[] = [];
-      from(['a', 'b', 'c', 'd'])
-        .pipe(batchMap(() => timer(5).pipe(mergeMap(() => throwError(() => error))), { limiter, maxSize: 1 }))
-        .subscribe((settled) => {
-          const { reason } = settled as Rejected<string>;
-          seen.push(`${settled.input} ${reason === error ? 'later' : (reason as RateLimitError).limit} at ${String(now())}`);
-        });
-      flush();
-      expect(seen.sort()).toEqual(['a later at 5', 'b later at 5', 'c pause at 5', 'd pause at 5']);
     });
   });
 
@@ -693,23 +598,6 @@ describe('a pause of one lane', () => {
       advance(100);
       expect([job.seen, other.seen]).toEqual([['pause 900 at 100'], ['lease at 0']]);
       flush();
-    });
-  });
-
-  it('refuses in this lane only when it is long and is to fail', () => {
-    virtualTime(({ advance, now }) => {
-      const limiter = createLimiter({ concurrency: 1, lanes, maxPauseMs: 100, longPause: 'fail' });
-      const lease = limiter.tryAcquire({ lane: 'batch' });
-      const [chat, batch] = [watch(limiter, now, { lane: 'chat' }), watch(limiter, now, { lane: 'batch' })];
-      limiter.penalize(1000, 'chat');
-      advance(0);
-      expect([chat.seen, batch.seen]).toEqual([['pause 1000 at 0'], []]);
-      lease?.release();
-      expect(batch.seen).toEqual(['lease at 0']);
-      expect(watch(limiter, now, { lane: 'chat' }).seen).toEqual(['pause 1000 at 0']);
-      advance(1000);
-      batch.leases[0]?.release();
-      expect(watch(limiter, now, { lane: 'chat' }).seen).toEqual(['lease at 1000']);
     });
   });
 

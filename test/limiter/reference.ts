@@ -256,6 +256,11 @@ export class ReferenceLimiter {
       }
       case 'penalize':
       case 'observe':
+        if (action.do === 'penalize' && action.ms === 0 && this.pausedUntil > this.now) {
+          this.pausedUntil = this.now;
+          this.#settle();
+          return;
+        }
         if (this.now + action.ms <= this.pausedUntil) return;
         this.pausedUntil = this.now + action.ms;
         this.#lookAhead();

@@ -4,7 +4,7 @@ import { badly } from '../support/misuse.js';
 import { fairnessRows } from './gated-options.js';
 
 const known =
-  'concurrency, requestsPerMinute, tokensPerMinute, discipline, burstSeconds, headroom, lanes, fairness, maxQueued, overflow, maxWaitMs, costAboveCapacity, learn, refunds, maxPauseMs, longPause, abortGraceMs, random, onEvent, scheduler';
+  'concurrency, requestsPerMinute, tokensPerMinute, discipline, burstSeconds, headroom, lanes, fairness, maxQueued, overflow, maxWaitMs, costAboveCapacity, learn, refunds, abortGraceMs, random, onEvent, scheduler';
 const overflows = "one of 'error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'";
 
 const ignore = (): void => undefined;
@@ -121,8 +121,6 @@ const ownRows: readonly MisuseRow[] = [
   ...badly('costAboveCapacity', "one of 'borrow', 'reject'", 'wait', false, 0),
   ...badly('learn', 'true or false', 1, 'yes', null, 0),
   ...badly('refunds', 'true or false', 1, 'no', null, 0),
-  ...badly('maxPauseMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '60000', null),
-  ...badly('longPause', "one of 'wait', 'fail'", 'reject', true, null, 60_000),
   ...badly('random', 'a function', 0.5, 'Math.random', null, {}),
   ...badly('abortGraceMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '1000', null),
   ...badly('onEvent', 'a function', console, 'log'),

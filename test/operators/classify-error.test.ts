@@ -567,7 +567,10 @@ describe('parseRetryAfterMs', () => {
     [{ 'retry-after': '1e3' }, undefined],
     [{ 'retry-after': 'Infinity' }, undefined],
     [{ 'retry-after': '2026-11-21' }, undefined],
-    [{ 'retry-after': '99999999999' }, undefined],
+    [{ 'retry-after': '2592000' }, 2_592_000_000],
+    [{ 'retry-after': '99999999999' }, 99_999_999_999_000],
+    [{ 'retry-after': '9'.repeat(400) }, Number.MAX_SAFE_INTEGER],
+    [{ 'retry-after': 'Mon, 21 Dec 2026 08:00:00 GMT' }, 2_592_000_000],
     [{ 'retry-after': undefined }, undefined],
     [{}, undefined],
   ])('%j: %s', (headers, expected) => {

@@ -122,9 +122,9 @@ export class BatchEngine<T, R> {
       executing: () => this.#calls.size,
       retrying: () => this.#calls.retrying,
       pause: (pauseMs) => {
-        this.#gate.limiter.penalize(pauseMs);
+        // A pause of 0 would end one that somebody else has asked for.
+        if (pauseMs > 0) this.#gate.limiter.penalize(pauseMs);
       },
-      longestPauseMs: () => this.#gate.limiter.longestPauseMs,
       ended: (call, outcome, failure) => {
         this.#calls.end(call, outcome, failure);
       },

@@ -24,8 +24,6 @@ export interface RepairHost<T, R> {
   laneName(lane: number): string;
   /** Holds back everything behind the limiter. */
   pause(pauseMs: number): void;
-  /** The longest pause that it lets anybody wait for. */
-  longestPauseMs(): number;
   /** The call is over; comes before its jobs go anywhere. */
   ended(call: Call<T, R>, outcome: 'ok' | ErrorClass, failure?: { readonly error: unknown }): void;
   fulfil(job: Job<T, R>, value: R): void;
@@ -67,7 +65,7 @@ export class BatchRepair<T, R> {
       }
       allGood = false;
       const verdict = this.#classify(outcome.reason, 1, call.attempt);
-      if (!isRetryable(verdict) || !this.#mayRetry(call, verdict)) {
+      if (!isRetryable(verdict) || !this.#mayRetry(call)) {
         this.#host.reject(job, outcome.reason);
         continue;
       }
@@ -87,7 +85,7 @@ export class BatchRepair<T, R> {
     const live = call.jobs.filter((job) => job.state === FLYING);
     for (const job of live) job.reason = error;
     const { split } = this.#config;
-    if (live.length > 0 && isRetryable(verdict) && this.#mayRetry(call, verdict)) {
+    if (live.length > 0 && isRetryable(verdict) && this.#mayRetry(call)) {
       if (this.#retry(call, live, verdict, call.search)) return;
     } else if (live.length > 0 && split && (verdict.class === 'itemFault' || verdict.class === 'tooLarge')) {
       if (this.#divide(call, live, verdict, error, split(call.root.jobs.length))) return;
@@ -108,9 +106,8 @@ export class BatchRepair<T, R> {
     return verdictOrFatal(operator, classify, error, { size, attempt, aborted: false, epochMs: (scheduler ?? asyncScheduler).now() });
   }
 
-  #mayRetry(call: Call<T, R>, { retryAfterMs = 0 }: Verdict): boolean {
+  #mayRetry(call: Call<T, R>): boolean {
     const { retry } = this.#config;
-    if (retryAfterMs > this.#host.longestPauseMs()) return false;
     if (retry === undefined || call.attempt >= retry.maxAttempts) return false;
     const waiting = this.#queue.backingOff;
     return isWithinBudget(this.#host.retrying() + waiting, this.#host.executing() + waiting, retry.budget);

@@ -10,7 +10,7 @@ import type { ResponseLike } from '../types.js';
 /** What a gate needs of its limiter. */
 export type GateLimiter = Pick<
   Limiter,
-  'borrows' | 'close' | 'concurrency' | 'enlist' | 'executing' | 'load' | 'longestPauseMs' | 'penalize' | 'setLimits' | 'tokenCapacity'
+  'borrows' | 'close' | 'concurrency' | 'enlist' | 'executing' | 'load' | 'penalize' | 'setLimits' | 'tokenCapacity'
 >;
 
 /**
@@ -20,7 +20,6 @@ export type GateLimiter = Pick<
 export class OwnSlots implements GateLimiter, Place {
   readonly tokenCapacity = Infinity;
   readonly borrows = true;
-  readonly longestPauseMs = Infinity;
   readonly #scheduler: SchedulerLike;
   readonly #alarm: Alarm;
   readonly #lingering = new Lingering();

@@ -21,6 +21,11 @@ export class LaneTimes {
     return this.#until.get(lane) ?? -Infinity;
   }
 
+  /** Answers whether something held for the lane. */
+  delete(lane: number): boolean {
+    return this.#until.delete(lane);
+  }
+
   /** The first time that comes; Infinity when there is none. */
   get next(): number {
     return Math.min(...this.#until.values());

@@ -64,11 +64,6 @@ export class Family {
     if (this.#above && !this.isBusy && this.#above.#below.delete(this)) this.#above.#own.rest();
   }
 
-  rest(): void {
-    this.#own.rest();
-    for (const child of this.#below) child.rest();
-  }
-
   drain(): void {
     for (const child of [...this.#below]) void child.#own.shutdown.drain();
   }

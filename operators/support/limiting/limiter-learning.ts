@@ -53,6 +53,11 @@ export class Learning {
     return { pauseMs: hintMs ?? backoffMs, hasChanged: UNITS.some((unit, i) => this.#rates.perMinute(unit) !== before[i]) };
   }
 
+  /** A pause was ended by hand. */
+  resumed(now: number): void {
+    this.#lesson?.resumed(now);
+  }
+
   #refused(sentAt: number, now: number): number | undefined {
     this.#lesson ??= new RateLesson();
     return this.#lesson.refused(sentAt, now, drawnFrom(NAME, this.#config.random));

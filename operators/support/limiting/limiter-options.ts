@@ -23,8 +23,6 @@ export const LIMITER_DEFAULTS = {
   costAboveCapacity: 'borrow',
   learn: true,
   refunds: true,
-  maxPauseMs: Infinity,
-  longPause: 'wait',
   abortGraceMs: 1000,
 } as const;
 
@@ -55,8 +53,6 @@ export interface LimiterConfig {
   readonly learns: boolean;
   /** Whether tokens that were paid for and not used come back. */
   readonly refunds: boolean;
-  /** A pause longer than this is not waited for; Infinity when every one is. */
-  readonly failsAboveMs: number;
   readonly abortGraceMs: number;
   readonly random: () => number;
   readonly onEvent: FlowSink | undefined;
@@ -92,8 +88,6 @@ export function limiterConfig(options: LimiterOptions): LimiterConfig {
     overflow,
     costAboveCapacity,
     learn: learns,
-    maxPauseMs,
-    longPause,
     ...config
   } = checked(
     NAME,
@@ -112,8 +106,6 @@ export function limiterConfig(options: LimiterOptions): LimiterConfig {
       costAboveCapacity: words('borrow', 'reject'),
       learn: flag,
       refunds: flag,
-      maxPauseMs: durationMs,
-      longPause: words('wait', 'fail'),
       abortGraceMs: durationMs,
       random: required,
       onEvent: listener,
@@ -128,7 +120,6 @@ export function limiterConfig(options: LimiterOptions): LimiterConfig {
     limits: { concurrency, requestsPerMinute, tokensPerMinute },
     borrows: costAboveCapacity === 'borrow',
     learns,
-    failsAboveMs: longPause === 'fail' ? maxPauseMs : Infinity,
     sharesLanes: false,
     lanes: new LaneTable(NAME, lanes, { maxQueued: config.maxQueued, overflow, fairness }),
   };

@@ -70,7 +70,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
       },
     });
     this.capacity = new Capacity(config, this.#clock, this.#rates, parent?.capacity);
-    this.pauses = new Pauses(config, this.#clock, this.#room, this.#rates, parent?.pauses);
+    this.pauses = new Pauses(this.#clock, this.#room, this.#rates);
     this.listeners = new Listeners(parent?.listeners);
     this.#nesting = new Nesting(this, this.capacity, parent && parent.#nesting);
     this.#places = parent && new Places(parent, this, config);
@@ -119,8 +119,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
   }
 
   admitBidder(ticket: BidderTicket): void {
-    const error = this.#noEntry(ticket.wish);
-    if (error) ticket.refused(error);
+    if (this.#family.isClosed) ticket.refused(new ClosedError(NAME));
     else this.admitPlace(ticket);
   }
 
@@ -157,7 +156,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
    * that asks.
    */
   admitJob(ticket: Ticket, wish: JobWish, waitMs: number | undefined, holder?: LimiterLease): void {
-    const error = this.capacity.tooHeavy(wish) ?? this.#noEntry(wish);
+    const error = this.capacity.tooHeavy(wish) ?? (this.#family.isClosed ? new ClosedError(NAME) : undefined);
     if (error) {
       ticket.refused(error);
       return;
@@ -188,13 +187,24 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
     if (!this.#pumping) this.#clock.setBy(this.#clock.time);
   }
 
-  /** A pause lets nobody in, so there is only the timer to set. Without a lane it holds all of them. */
+  /** Without a lane it holds all of them. */
   penalize(pauseMs: number, lane = ALL): void {
-    if (!this.pauses.begin(lane, durationMs(NAME, 'pauseMs', pauseMs))) return;
+    if (durationMs(NAME, 'pauseMs', pauseMs) > 0) {
+      this.#pauseFor(pauseMs, lane);
+      return;
+    }
+    if (!this.pauses.lift(lane)) return;
+    this.#learning.resumed(this.#clock.time);
     this.#config.onEvent?.({ type: 'throttled', operator: NAME, pauseMs });
-    // A pause here is one of the limiters below as well.
-    if (this.pauses.fails) this.#family.rest();
-    else this.rest();
+    this.#hasFreed = true;
+    this.pump();
+  }
+
+  /** A pause lets nobody in, so there is only the timer to set. */
+  #pauseFor(pauseMs: number, lane = ALL): void {
+    if (!this.pauses.begin(lane, pauseMs)) return;
+    this.#config.onEvent?.({ type: 'throttled', operator: NAME, pauseMs });
+    this.rest();
   }
 
   observed(lease: LimiterLease, response: ResponseLike): void {
@@ -271,11 +281,6 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
       this.rest();
     }
     if (hasFreed && this.listeners.areWatching) this.listeners.freed();
-  }
-
-  /** Why nobody may enter now, whatever the job costs. */
-  #noEntry({ lane }: Wish): Error | undefined {
-    return this.#family.isClosed ? new ClosedError(NAME) : this.pauses.tooLong(lane);
   }
 
   /** Whether it would be granted now, as far as this limiter is concerned. */
@@ -361,17 +366,12 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
       this.#hasFreed = true;
       this.#letOthersIn();
     }
-    if (pauseMs !== undefined) this.penalize(pauseMs, lane);
+    if (pauseMs) this.#pauseFor(pauseMs, lane);
   }
 
   #expire(): void {
     // Everybody is being refused, for another reason.
     if (this.#family.isGivenUp) return;
-    if (this.pauses.fails) {
-      this.pauses.fail((ticket, error) => {
-        this.#turns.refuse(ticket, error);
-      });
-    }
     if (!this.#isTimed()) return;
     for (let ticket = this.#room.expired(this.#clock.time); ticket; ticket = this.#room.expired(this.#clock.time)) {
       // Whoever comes next may want less.
@@ -408,7 +408,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
     if (next && (payableAt > this.#clock.time || !this.#places?.has(next.ticket.wish.lane))) at = Math.min(at, payableAt);
     if (this.#lingering.size > 0) at = Math.min(at, this.#lingering.next);
     if (this.#room.size > 0) at = Math.min(at, this.pauses.next);
-    if (hasNews || this.pauses.failsSomebody) at = this.#clock.read();
+    if (hasNews) at = this.#clock.read();
     this.#clock.set(at);
   }
 
@@ -447,9 +447,6 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
 
   /** Whether what is to be done depends on the time; when it does not, the clock is left alone. */
   #isTimed(): boolean {
-    return (
-      this.#lingering.size > 0 ||
-      (this.#room.size > 0 && (this.#rates.isTimed || this.#room.isTimed || this.pauses.anyLane || this.pauses.fails))
-    );
+    return this.#lingering.size > 0 || (this.#room.size > 0 && (this.#rates.isTimed || this.#room.isTimed || this.pauses.anyLane));
   }
 }

@@ -136,6 +136,13 @@ export class Rates {
     return true;
   }
 
+  /** Answers whether there was a pause to end. */
+  endPause(now: number): boolean {
+    const isPaused = now < this.#pausedUntil;
+    this.#pausedUntil = -Infinity;
+    return isPaused;
+  }
+
   blockedBy(requests: number, tokens: number, now: number): TimedLimit | undefined {
     if (now < this.#pausedUntil) return 'pause';
     if (this.#requests && !this.#requests.canPay(requests, now)) return 'requestsPerMinute';

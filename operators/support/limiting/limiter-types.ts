@@ -129,13 +129,6 @@ export interface ChildLimiterOptions extends LimiterLimits {
    * (`max_tokens`), whatever its answer needs. @defaultValue true
    */
   readonly refunds?: boolean;
-  /** Longest pause that is waited for under `longPause: 'fail'`, in ms. @defaultValue Infinity */
-  readonly maxPauseMs?: number;
-  /**
-   * What becomes of jobs in a pause longer than `maxPauseMs`: `'wait'` until it is over, or `'fail'` at once with a `RateLimitError`.
-   * @defaultValue 'wait'
-   */
-  readonly longPause?: 'wait' | 'fail';
   /** How long an aborted promise may keep its slot, in ms. @defaultValue 1000 */
   readonly abortGraceMs?: number;
   /** Spreads the pauses after refusals without a reason, 0 to 1. @defaultValue `Math.random` */
@@ -207,7 +200,10 @@ export interface Limiter extends Handle {
   enlist(bidder: Bidder, lane?: string): Place;
   /** Learns from a response: pauses as long as a 429, 503 or 529 asks for, and keeps to the rates that its headers report. */
   observe(response: ResponseLike, options?: ObserveOptions): void;
-  /** Grants nothing for this long, in ms, or nothing in one lane; a shorter pause never ends a longer one. */
+  /**
+   * Grants nothing for this long, in ms, or nothing in one lane. A shorter pause never ends a longer one; 0 ends it: that of the lane, or
+   * the one of everybody.
+   */
   penalize(pauseMs: number, lane?: string): void;
   setLimits(limits: LimiterLimits): void;
   /**
@@ -222,8 +218,6 @@ export interface Limiter extends Handle {
   readonly tokenCapacity: number;
   /** The same for requests. */
   readonly requestCapacity: number;
-  /** In a longer pause jobs are refused instead of kept waiting, so nobody needs to wait for its end to try again; Infinity under `longPause: 'wait'`. */
-  readonly longestPauseMs: number;
   /** Whether a job above that may go into debt. */
   readonly borrows: boolean;
   readonly concurrency: number;

@@ -94,10 +94,6 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
     return this.#pump.capacity.requestCapacity;
   }
 
-  get longestPauseMs(): number {
-    return this.#pump.pauses.longestPauseMs;
-  }
-
   get borrows(): boolean {
     return this.#pump.capacity.borrows;
   }

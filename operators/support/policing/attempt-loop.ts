@@ -182,8 +182,7 @@ export class AttemptLoop<R> {
   #judge(error: unknown): Verdict {
     const verdict = this.#classify(error);
     // Another limiter or breaker inside the work speaks for itself, not for the backend.
-    if (verdict.retryAfterMs !== undefined && isRetryable(verdict) && !isFlowError(error))
-      this.#rules.limiter?.penalize(verdict.retryAfterMs);
+    if (verdict.retryAfterMs && isRetryable(verdict) && !isFlowError(error)) this.#rules.limiter?.penalize(verdict.retryAfterMs);
     return verdict;
   }
 
@@ -223,9 +222,7 @@ export class AttemptLoop<R> {
   }
 
   #mayRetry(verdict: Verdict, { maxAttempts, budget }: RetryRule): boolean {
-    const { idempotent, limiter, load } = this.#rules;
-    // What the limiter lets nobody wait for is not waited for here either.
-    if (limiter && (verdict.retryAfterMs ?? 0) > limiter.longestPauseMs) return false;
+    const { idempotent, load } = this.#rules;
     if (this.count >= maxAttempts || this.#hasAnswered || !isRetryable(verdict)) return false;
     // What has timed out may have had its effect.
     if (verdict.class === 'timeout' && !idempotent) return false;

@@ -135,7 +135,7 @@ export class Hedger<R> {
       return false;
     }
     const { retryAfterMs } = verdict;
-    if (verdict.class === 'throttled' && retryAfterMs !== undefined) this.#settings.limiter?.penalize(retryAfterMs);
+    if (verdict.class === 'throttled' && retryAfterMs) this.#settings.limiter?.penalize(retryAfterMs);
     if (NO_MORE.has(verdict.class)) this.#mayHedge = false;
     else this.#due = true;
     return true;

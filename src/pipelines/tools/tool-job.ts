@@ -259,7 +259,8 @@ export class ToolJob implements AttemptOwner {
   }
 
   #pause(pauseMs: number): void {
-    this.#setup.limiter?.penalize(pauseMs);
+    // A pause of 0 would end one that somebody else has asked for.
+    if (pauseMs > 0) this.#setup.limiter?.penalize(pauseMs);
     this.config.tell({ type: 'throttled', operator: NAME, pauseMs });
   }
 
