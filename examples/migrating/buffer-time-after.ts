@@ -10,6 +10,7 @@ export const embedAll = (
   texts.pipe(
     batchMap(embed, {
       maxSize: 20,
+      maxQueued: Infinity,
       window: { kind: 'fixed', ms: 50 },
       concurrency: 4,
       onSourceError: 'drain',

@@ -2,13 +2,14 @@ import { createLimiter } from '../../operators/index.js';
 
 type Ask = (prompt: string, signal?: AbortSignal) => Promise<string>;
 
-/** One limiter for the account. It counts requests and tokens, and chat goes first. */
+/** One limiter for the account: at most 20 calls and 1000 tokens in any second, spread out, and chat goes first. */
 export function createQueues(ask: Ask) {
   const account = createLimiter({
     concurrency: 8,
     requestsPerMinute: 1200,
     tokensPerMinute: 60_000,
-    burstSeconds: 1,
+    burstSeconds: 0.05,
+    maxQueued: Infinity,
     lanes: [{ name: 'chat' }, { name: 'index', floor: 0.2 }],
   });
   const through =

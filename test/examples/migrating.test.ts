@@ -12,7 +12,8 @@ import * as pQueueAfter from '../../examples/migrating/p-queue-after.js';
 import * as pQueueBefore from '../../examples/migrating/p-queue-before.js';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import type { FlowEvent } from '../builders.js';
+import { mostInAnyWindow } from '../support/strict-window.js';
 
 /** The table of a guide: what was measured, before and after. Measured here, so that the guide cannot go out of date. */
 function saysSo(guide: string, measured: Readonly<Record<string, readonly [before: unknown, after: unknown]>>): void {
@@ -22,6 +23,15 @@ function saysSo(guide: string, measured: Readonly<Record<string, readonly [befor
 }
 
 const names = (count: number, prefix = 'text'): string[] => Array.from({ length: count }, (_, index) => `${prefix} ${index}`);
+
+/** More than any bound that is easily forgotten: what everybody gets at once. */
+const BURST = 3000;
+
+const startsOf = (provider: { readonly calls: readonly { readonly startedAt: number }[] }): number[] =>
+  provider.calls.map(({ startedAt }) => startedAt);
+
+/** An account that allows 20 requests and 1000 tokens in any second, wherever it begins, and refuses what is above. */
+const TWENTY_A_SECOND = { requestsPerMinute: 1200, discipline: 'sliding', burstSeconds: 1, latencyMs: 100 } as const;
 
 describe('from bufferTime and mergeMap', () => {
   interface Seen {
@@ -86,6 +96,27 @@ describe('from bufferTime and mergeMap', () => {
     expect(left[1].events.find(({ type }) => type === 'cancelled')).toMatchObject({ count: 3 });
   });
 
+  it('loses nothing of a burst, and keeps to the calls at a time', () => {
+    const burst = (after: boolean) => {
+      const provider = fakeProvider({ answer: (text: string) => text.length, latencyMs: 100 });
+      const answered = virtualTime(({ flush }) => {
+        let count = 0;
+        const texts = from(names(BURST));
+        if (after) bufferTimeAfter.embedAll(texts, provider.work).subscribe(({ status }) => (count += status === 'fulfilled' ? 1 : 0));
+        else bufferTimeBefore.embedAll(texts, provider.work).subscribe(() => count++);
+        flush();
+        return count;
+      });
+      return { answered, most: provider.maxInFlight };
+    };
+    const [before, after] = [burst(false), burst(true)];
+    saysSo('buffer-time', {
+      '3000 texts at once: texts with a vector': [before.answered, after.answered],
+      '3000 texts at once: most calls at a time, 4 wanted': [before.most, after.most],
+    });
+    expect(after).toEqual({ answered: BURST, most: 4 });
+  });
+
   it('keeps what waits when the source is ended instead of the subscription', () => {
     const texts = new Subject<string>();
     const values = virtualTime(({ flush }) => {
@@ -121,49 +152,57 @@ describe('with promises and timers', () => {
     results.filter(({ status }) => status === 'fulfilled').length;
 
   it('p-queue: one account behind two queues', async () => {
+    const shortOnes = names(BURST - 200, 'a short text');
+    const pages = names(200).map(() => 'a page of four hundred characters in all'.repeat(10));
     const measure = async (create: typeof pQueueBefore.createQueues) => {
-      const account = fakeProvider({
-        answer: (prompt: string) => prompt.slice(0, 4),
-        requestsPerMinute: 1200,
-        tokensPerMinute: 60_000,
-        burstSeconds: 1,
-        latencyMs: 100,
-      });
+      const account = fakeProvider({ answer: (prompt: string) => prompt.slice(0, 4), tokensPerMinute: 60_000, ...TWENTY_A_SECOND });
       const queues = create((prompt, signal) => firstValueFrom(account.workOne(prompt, signal && { signal })));
       const index = settled(
-        names(200).map(() => queues.index('a page of four hundred characters in all'.repeat(10))),
+        [...shortOnes, ...pages].map((text) => queues.index(text)),
         500,
       );
       await vi.advanceTimersByTimeAsync(500);
       const chat = await settled(
         names(20).map((question) => queues.chat(question)),
-        120_000,
+        300_000,
       );
-      return { index: fulfilled(await index), chat: fulfilled(chat), refused: account.refused };
+      return {
+        index: fulfilled(await index),
+        chat: fulfilled(chat),
+        refused: account.refused,
+        most: mostInAnyWindow(startsOf(account), 1000),
+        mostTokens: mostInAnyWindow(
+          startsOf(account),
+          1000,
+          account.calls.map(({ tokens }) => tokens),
+        ),
+      };
     };
     const before = await measure(pQueueBefore.createQueues);
     const after = await measure(pQueueAfter.createQueues);
     saysSo('p-queue', {
+      'index calls answered, of 3000': [before.index, after.index],
       'chat calls answered, of 20': [before.chat, after.chat],
-      'index calls answered, of 200': [before.index, after.index],
       'calls refused with 429': [before.refused, after.refused],
+      'most calls started in any second, 20 allowed': [before.most, after.most],
+      'most tokens in any second, 1000 allowed': [before.mostTokens, after.mostTokens],
     });
     expect(before.refused).toBeGreaterThan(0);
-    expect(before.chat + before.index).toBe(220 - before.refused);
-    expect(after).toEqual({ chat: 20, index: 200, refused: 0 });
+    expect(before.chat + before.index).toBe(BURST + 20 - before.refused);
+    expect(after).toMatchObject({ chat: 20, index: BURST, refused: 0 });
+    expect(after.most).toBeLessThanOrEqual(20);
+    expect(after.mostTokens).toBeLessThanOrEqual(1000);
   });
 
   it('Bottleneck: a reservoir that is refilled at one blow, and batches without results', async () => {
-    const texts = names(300);
+    const texts = names(BURST);
     texts[7] = 'bad';
     const provide = () =>
       fakeProvider({
         answer: (text: string) => text.length,
-        requestsPerMinute: 1200,
-        burstSeconds: 1,
-        latencyMs: 100,
         poisoned: ['bad'],
         namesPoison: false,
+        ...TWENTY_A_SECOND,
       });
     const before = await (async () => {
       const provider = provide();
@@ -175,7 +214,13 @@ describe('with promises and timers', () => {
       await vi.advanceTimersByTimeAsync(900);
       const told = await settled(texts.map(embedder.add), 60_000);
       void embedder.close();
-      return { stored, refused: provider.refused, told, failedCalls: embedder.failedCalls() };
+      return {
+        stored,
+        refused: provider.refused,
+        most: mostInAnyWindow(startsOf(provider), 1000),
+        told,
+        failedCalls: embedder.failedCalls(),
+      };
     })();
     const after = await (async () => {
       const provider = provide();
@@ -186,16 +231,18 @@ describe('with promises and timers', () => {
         60_000,
       );
       embedder.close();
-      return { stored: fulfilled(told), refused: provider.refused, told };
+      return { stored: fulfilled(told), refused: provider.refused, most: mostInAnyWindow(startsOf(provider), 1000), told };
     })();
     saysSo('bottleneck', {
-      'texts with a vector, of 300': [before.stored, after.stored],
+      'texts with a vector, of 3000': [before.stored, after.stored],
       'calls refused with 429': [before.refused, after.refused],
-      'callers told that their text failed': [300 - fulfilled(before.told), 300 - fulfilled(after.told)],
+      'most calls started in any second, 20 allowed': [before.most, after.most],
+      'callers told that their text failed': [BURST - fulfilled(before.told), BURST - fulfilled(after.told)],
     });
     expect(before.failedCalls).toBe(before.refused + 1);
     expect(before.told.every((result) => result.status === 'fulfilled' && result.value === undefined)).toBe(true);
-    expect([after.stored, after.refused]).toEqual([299, 0]);
+    expect([after.stored, after.refused]).toEqual([BURST - 1, 0]);
+    expect(after.most).toBeLessThanOrEqual(20);
     expect(after.told[7]?.status).toBe('rejected');
     expect(after.told[8]).toEqual({ status: 'fulfilled', value: 'text 8'.length });
   });
@@ -217,9 +264,13 @@ describe('with promises and timers', () => {
       }
       await vi.advanceTimersByTimeAsync(1000);
       const spread = backend.calls.length - early;
-      const many = ids(3000).map((id) => loader.load(1000 + id));
-      await settled(many, 1000);
-      const before = { oneBad, spread, most: backend.maxInFlight, kept: cacheMap.size };
+      const found = fulfilled(
+        await settled(
+          ids(BURST).map((id) => loader.load(1000 + id)),
+          10_000,
+        ),
+      );
+      const before = { oneBad, spread, found, most: backend.maxInFlight, kept: cacheMap.size };
 
       const batcherBackend = users(['7']);
       const batcher = dataloaderAfter.createUsers(batcherBackend.work);
@@ -228,7 +279,7 @@ describe('with promises and timers', () => {
           ids(20).map((id) => batcher.loadAsync(id)),
           1000,
         ),
-      ); // prettier-ignore
+      );
       const earlyAfter = batcherBackend.calls.length;
       const spreadLoads = [100, 101, 102].map(async (id, index) => {
         await new Promise((resolve) => setTimeout(resolve, 3 * index));
@@ -236,22 +287,29 @@ describe('with promises and timers', () => {
       });
       await settled(spreadLoads, 1000);
       const spreadAfter = batcherBackend.calls.length - earlyAfter;
-      for (let group = 0; group < 3000; group += 1000) {
+      const foundAfter = fulfilled(
         await settled(
-          ids(1000).map((id) => batcher.loadAsync(1000 + group + id)),
+          ids(BURST).map((id) => batcher.loadAsync(1000 + id)),
           10_000,
-        ); // prettier-ignore
-      }
-      const after = { oneBad: oneBadAfter, spread: spreadAfter, most: batcherBackend.maxInFlight, kept: batcher.snapshot().cached };
+        ),
+      );
+      const after = {
+        oneBad: oneBadAfter,
+        spread: spreadAfter,
+        found: foundAfter,
+        most: batcherBackend.maxInFlight,
+        kept: batcher.snapshot().cached,
+      };
 
       saysSo('dataloader', {
         'users found, of 20 with a bad one among them': [before.oneBad, after.oneBad],
         'calls for 3 loads that come 3 ms apart': [before.spread, after.spread],
-        'most calls at a time, for thousands of loads': [before.most, after.most],
+        'users found, of 3000 asked for at once': [before.found, after.found],
+        'most calls at a time for those, 4 wanted': [before.most, after.most],
         'users kept in memory, of 3003 found': [before.kept, after.kept],
       });
-      expect(before).toEqual({ oneBad: 0, spread: 3, most: 150, kept: 3003 });
-      expect(after).toEqual({ oneBad: 19, spread: 1, most: 4, kept: 1000 });
+      expect(before).toEqual({ oneBad: 0, spread: 3, found: BURST, most: 150, kept: 3003 });
+      expect(after).toEqual({ oneBad: 19, spread: 1, found: BURST, most: 4, kept: 1000 });
     });
 
     it('a load that is left goes on to the end under DataLoader; here its call is stopped', async () => {
