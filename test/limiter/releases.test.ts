@@ -259,7 +259,7 @@ describe('settle', () => {
   it('goes by what each of several limiters says', () => {
     virtualTime(() => {
       const account = createLimiter({ ...options, refunds: false });
-      const child = account.child(options);
+      const child = account.child({ ...options, tokensPerMinute: 6000 });
       const before = account.snapshot().tokens;
       expect(spend(child, 400)).toBe(400);
       expect(before - account.snapshot().tokens).toBe(1000);

@@ -1110,7 +1110,7 @@ describe('observe', () => {
     ['not a negative number', { status: 429, headers: { 'retry-after': '-5' } }, 0],
     ['not a duration with units', { status: 429, headers: { 'retry-after': '6m0s' } }, 0],
     ['not nonsense', { status: 429, headers: { 'retry-after': 'soon' } }, 0],
-    ['not years', { status: 429, headers: { 'retry-after': '99999999' } }, 0],
+    ['years', { status: 429, headers: { 'retry-after': '99999999' } }, 99_999_999_000],
     ['nothing without the header', { status: 429, headers: {} }, 0],
     ['nothing of an answer that is well', { status: 200, headers: { 'retry-after': '3' } }, 0],
     ['nothing of an error of ours', { status: 400, headers: { 'retry-after': '3' } }, 0],

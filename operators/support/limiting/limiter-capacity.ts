@@ -83,16 +83,25 @@ export class Capacity {
     // How many would go at once if there were slots, here and above.
     const heldBySlot = isFull ? room.payable(requests, tokens) : 0;
     return {
-      concurrency: this.#limits.concurrency,
+      concurrency: this.concurrency,
       executing: this.#executing,
       queued,
       heldByRate: queued - heldBySlot,
       heldBySlot,
-      requests: this.#rates.requestsLeft(now),
-      tokens: this.#rates.tokensLeft(now),
-      pausedForMs: this.#rates.pausedForMs(now),
-      requestsPerMinute: this.#rates.perMinute('requests'),
-      tokensPerMinute: this.#rates.perMinute('tokens'),
+      ...this.#limitsInForce(),
+    };
+  }
+
+  /** The tightest here and above. Each limiter has its own idea of the time when the clock was set back. */
+  #limitsInForce(): Pick<LimiterSnapshot, 'requests' | 'tokens' | 'pausedForMs' | 'requestsPerMinute' | 'tokensPerMinute'> {
+    const now = this.#clock.read();
+    const above = this.#above && this.#above.#limitsInForce();
+    return {
+      requests: Math.min(this.#rates.requestsLeft(now), above?.requests ?? Infinity),
+      tokens: Math.min(this.#rates.tokensLeft(now), above?.tokens ?? Infinity),
+      pausedForMs: Math.max(this.#rates.pausedForMs(now), above?.pausedForMs ?? 0),
+      requestsPerMinute: Math.min(this.#rates.perMinute('requests'), above?.requestsPerMinute ?? Infinity),
+      tokensPerMinute: Math.min(this.#rates.perMinute('tokens'), above?.tokensPerMinute ?? Infinity),
     };
   }
 

@@ -7,6 +7,8 @@ import type { Lease, Outcome } from './limiter-types.js';
 export interface Lessor {
   /** Whether a cost may turn out to be lower. */
   readonly refunds: boolean;
+  /** What a usage costs that was reported for a job which has paid so much: the same, unless it is beyond reason. */
+  worth(reported: number, paid: number): number;
   freed(lease: LimiterLease, outcome: Outcome, error?: unknown): void;
   /** The real cost differs by so much from what was charged then. */
   corrected(tokens: number, paidAt: number): void;
@@ -64,10 +66,11 @@ export class LimiterLease implements Lease {
     const { inputTokens, outputTokens } = usage;
     if (inputTokens === undefined && outputTokens === undefined) return;
     const actual = (inputTokens ?? 0) + (outputTokens ?? 0);
-    if (!(actual >= 0 && actual < Infinity)) return;
-    const more = actual - this.tokens;
+    if (!(actual >= 0)) return;
+    const worth = this.#lessor.worth(actual, this.tokens);
+    const more = worth - this.tokens;
     if (more > 0 || (more < 0 && this.#lessor.refunds)) {
-      this.tokens = actual;
+      this.tokens = worth;
       this.#lessor.corrected(more, this.grantedAt);
     }
     this.#above?.settle(usage);

@@ -238,6 +238,15 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
     else this.pump();
   }
 
+  worth(reported: number, paid: number): number {
+    const charged = this.#rates.worth(reported, paid);
+    // Where there is no rate nothing is charged.
+    if (charged !== reported && this.#rates.limitsTokens) {
+      this.#config.onEvent?.({ type: 'usageClamped', operator: NAME, reported, charged });
+    }
+    return charged;
+  }
+
   corrected(tokens: number, paidAt: number): void {
     this.#rates.correct(0, tokens, paidAt, this.#clock.read());
     if (tokens < 0) this.pump();
@@ -398,11 +407,11 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
   #arm(): void {
     const next = this.capacity.freeSlots > 0 && !this.#family.isGivenUp ? this.#turns.next() : undefined;
     const hasNews = this.#hasFreed && this.listeners.areWatching;
-    if (next === undefined && !hasNews && !this.#isTimed()) {
+    if (next === undefined && !hasNews && !this.#mayBeStuck() && !this.#isTimed()) {
       this.#clock.clear();
       return;
     }
-    let at = this.#room.nextExpiry;
+    let at = this.#mayBeStuck() ? this.#clock.read() : this.#room.nextExpiry;
     const payableAt = next ? this.capacity.payableAt(next) : Infinity;
     // What could be paid here and has a place above waits for the limiter above, which says when.
     if (next && (payableAt > this.#clock.time || !this.#places?.has(next.ticket.wish.lane))) at = Math.min(at, payableAt);
@@ -410,6 +419,11 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
     if (this.#room.size > 0) at = Math.min(at, this.pauses.next);
     if (hasNews) at = this.#clock.read();
     this.#clock.set(at);
+  }
+
+  /** Something has changed since it was looked whether those who hold all the slots wait for each other. */
+  #mayBeStuck(): boolean {
+    return this.#again && !this.#nesting.isEmpty;
   }
 
   #giveUp(error: unknown): void {

@@ -20,6 +20,9 @@ export interface Spending extends Readonly<Record<RateUnit, number>> {
   readonly spanMs: number;
 }
 
+/** More tokens than any model takes and gives in one call. */
+const MOST_TOKENS = 10_000_000;
+
 /** The two rates, and the pauses the other side asks for. */
 export class Rates {
   readonly #config: LimiterConfig;
@@ -148,6 +151,19 @@ export class Rates {
     if (this.#requests && !this.#requests.canPay(requests, now)) return 'requestsPerMinute';
     if (this.#tokens && !this.#tokens.canPay(tokens, now)) return 'tokensPerMinute';
     return undefined;
+  }
+
+  get limitsTokens(): boolean {
+    return this.#tokens !== undefined;
+  }
+
+  /**
+   * What a usage costs of a job that has paid so much. One that no model can have, and no minute of this account pays, is an error of whoever
+   * reports it: it costs what a full bucket holds.
+   */
+  worth(reported: number, paid: number): number {
+    if (reported <= Math.max(MOST_TOKENS, this.#tokens ? this.#limit('tokens') : 0)) return reported;
+    return Math.max(paid, this.#tokens?.capacity ?? 0);
   }
 
   /** When nothing here stands in the way any more. */

@@ -41,7 +41,7 @@ export interface Release {
 
 /** A permit. It counts against the limits until `release`; both methods may be called again without effect. */
 export interface Lease {
-  /** Replaces the estimated token cost by the real one; the bucket may go into debt. Without numbers the estimate stands, and without `refunds` a lower one says nothing. */
+  /** Replaces the estimated token cost by the real one; the bucket may go into debt. A number that no model can have (above 10,000,000, and above what a minute pays) costs what a full bucket holds, and is told as `usageClamped`. Without numbers the estimate stands, and without `refunds` a lower one says nothing. */
   settle(usage: Usage): void;
   /** Frees the slot. `'unused'` says nothing was sent: request and tokens are given back. The error is for those who listen to releases. */
   release(outcome?: Outcome, error?: unknown): void;
@@ -54,6 +54,7 @@ export interface Lease {
   observe(response: ResponseLike): void;
 }
 
+/** Numbers of one moment. What a child says of its limits is the tightest, here and above. */
 export interface LimiterSnapshot {
   /** Most leases at a time. */
   readonly concurrency: number;

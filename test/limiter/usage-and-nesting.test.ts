@@ -1,0 +1,180 @@
+import { describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
+import { createMetrics } from '../../src/index.js';
+import type { FlowEvent } from '../builders.js';
+import { childOf, createLimiter, isFlowError, perMinute, strict } from '../builders.js';
+
+const ABSURD = [1e12, Number.MAX_VALUE, Infinity];
+
+describe('a usage beyond all reason', () => {
+  it.each(ABSURD)('of %d is told, and costs no more than what a bucket holds', (reported) => {
+    virtualTime(({ flush, now }) => {
+      const events: FlowEvent[] = [];
+      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], onEvent: (event) => events.push(event) });
+      const lease = limiter.tryAcquire({ cost: { tokens: 100 } });
+      lease?.settle({ inputTokens: reported, outputTokens: 5 });
+      lease?.release();
+      expect(events).toEqual([{ type: 'usageClamped', operator: 'createLimiter', reported: reported + 5, charged: 2000 }]);
+      limiter.acquire({ cost: { tokens: 100 } }).subscribe();
+      flush();
+      expect(now()).toBeLessThanOrEqual(2000);
+    });
+  });
+
+  it('costs what was paid for already, when that is more', () => {
+    virtualTime(() => {
+      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)] });
+      const lease = limiter.tryAcquire({ cost: { tokens: 7000 } });
+      lease?.settle({ inputTokens: 1e12 });
+      expect(limiter.snapshot().tokens).toBe(-5000);
+      lease?.release('unused');
+      expect(limiter.snapshot().tokens).toBe(2000);
+    });
+  });
+
+  it('stalls neither a window nor the account above', () => {
+    virtualTime(({ flush, now }) => {
+      const account = createLimiter({ rates: [strict('tokens', 60_000)] });
+      const child = childOf(account, { rates: [perMinute('tokens', 6000)] });
+      const lease = child.tryAcquire({ cost: { tokens: 100 } });
+      lease?.settle({ outputTokens: 1e15 });
+      lease?.release();
+      child.acquire({ cost: { tokens: 100 } }).subscribe();
+      flush();
+      expect(now()).toBeLessThanOrEqual(60_000);
+    });
+  });
+
+  it.each([2_000_000, 10_000_000])('is not one that a model with a large context may have: %d tokens are owed in full', (tokens) => {
+    virtualTime(() => {
+      const events: FlowEvent[] = [];
+      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], onEvent: (event) => events.push(event) });
+      limiter.tryAcquire()?.settle({ inputTokens: tokens });
+      expect([limiter.snapshot().tokens, events]).toEqual([2000 - tokens, []]);
+    });
+  });
+
+  it('is not one that a minute of the account would pay', () => {
+    virtualTime(() => {
+      const limiter = createLimiter({ rates: [perMinute('tokens', 6e9)] });
+      limiter.tryAcquire()?.settle({ inputTokens: 5e9 });
+      expect(limiter.snapshot().tokens).toBe(2e8 - 5e9);
+    });
+  });
+
+  it('is nothing to a limiter without a rate of tokens', () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const lease = limiter.tryAcquire();
+    for (const tokens of ABSURD) lease?.settle({ inputTokens: tokens });
+    limiter.setLimits({ tokensPerMinute: 60_000 });
+    lease?.release('unused');
+    expect(limiter.snapshot().tokens).toBe(2000);
+  });
+});
+
+describe('work that waits for another permit of its own limiter', () => {
+  it.each(['ok', 'cancelled'] as const)(
+    'is refused when the last one who could give a slot back has (%s), though all slots are gone',
+    (outcome) => {
+      virtualTime(({ flush }) => {
+        const limiter = createLimiter({ concurrency: 3 });
+        const leases = [1, 2, 3].map(() => limiter.tryAcquire());
+        const seen: string[] = [];
+        for (const holder of leases.slice(0, 2)) {
+          limiter.acquire({ holder: holder as NonNullable<typeof holder> }).subscribe({
+            next: (lease) => {
+              seen.push('lease');
+              lease.release();
+              holder?.release();
+            },
+            error: (error: unknown) => {
+              seen.push(isFlowError(error) ? error.code : String(error));
+              holder?.release();
+            },
+          });
+        }
+        limiter.setLimits({ concurrency: 1 });
+        expect(seen).toEqual([]);
+        leases[2]?.release(outcome);
+        flush();
+        expect(seen).toEqual(['FLOW_NESTED_ACQUIRE', 'FLOW_NESTED_ACQUIRE']);
+        expect([limiter.executing, limiter.snapshot().queued]).toEqual([0, 0]);
+      });
+    },
+  );
+
+  it('is refused as well when the slots are those of the limiter above, and of a child', () => {
+    virtualTime(({ flush }) => {
+      const account = createLimiter({ concurrency: 3 });
+      const child = childOf(account);
+      const leases = [child.tryAcquire(), child.tryAcquire(), account.tryAcquire()];
+      const seen: string[] = [];
+      for (const holder of leases.slice(0, 2)) {
+        child.acquire({ holder: holder as NonNullable<typeof holder> }).subscribe({
+          next: (lease) => {
+            seen.push('lease');
+            lease.release();
+            holder?.release();
+          },
+          error: (error: unknown) => {
+            seen.push(isFlowError(error) ? error.code : String(error));
+            holder?.release();
+          },
+        });
+      }
+      account.setLimits({ concurrency: 1 });
+      leases[2]?.release('cancelled');
+      flush();
+      expect(seen).toEqual(['FLOW_NESTED_ACQUIRE', 'FLOW_NESTED_ACQUIRE']);
+      expect([account.executing, account.snapshot().queued, child.snapshot().queued]).toEqual([0, 0, 0]);
+    });
+  });
+
+  it('is refused when whoever else held a slot has left with its place in the queue', () => {
+    virtualTime(({ flush }) => {
+      const limiter = createLimiter({ concurrency: 2 });
+      const [outer, other] = [limiter.tryAcquire(), limiter.tryAcquire()];
+      const seen: string[] = [];
+      limiter
+        .acquire({ holder: outer as NonNullable<typeof outer> })
+        .subscribe({ error: (error: unknown) => seen.push((error as { code: string }).code) });
+      limiter.setLimits({ concurrency: 1 });
+      const never = new Promise<void>(() => undefined);
+      other?.releaseAfter(never);
+      flush();
+      expect(seen).toEqual(['FLOW_NESTED_ACQUIRE']);
+      outer?.release();
+    });
+  });
+});
+
+describe('the snapshot of a child', () => {
+  it('says what can be had, of its own and of the account', () => {
+    virtualTime(({ advance }) => {
+      const account = createLimiter({ concurrency: 8, rates: [perMinute('requests', 300), perMinute('tokens', 6000)] });
+      const child = childOf(account, { concurrency: 5 });
+      const small = childOf(account, { rates: [perMinute('requests', 60)] });
+      const both = childOf(child);
+      const least = { requests: 10, tokens: 200, requestsPerMinute: 300, tokensPerMinute: 6000, pausedForMs: 0 };
+      expect(child.snapshot()).toMatchObject({ ...least, concurrency: 5 });
+      expect(both.snapshot()).toMatchObject({ ...least, concurrency: 5 });
+      expect(small.snapshot()).toMatchObject({ ...least, requests: 2, requestsPerMinute: 60, concurrency: 8 });
+      for (let i = 0; i < 9; i++) account.tryAcquire()?.release();
+      account.penalize(700);
+      expect(small.snapshot()).toMatchObject({ requests: 1, pausedForMs: 700 });
+      advance(700);
+      expect(child.snapshot().pausedForMs).toBe(0);
+    });
+  });
+
+  it('makes levels from 0 to 1 of it', () => {
+    const account = createLimiter({ rates: [perMinute('requests', 300)] });
+    const metrics = createMetrics();
+    metrics.observe('child', childOf(account, { concurrency: 5 }));
+    metrics.observe('small', childOf(account, { rates: [perMinute('requests', 60)] }));
+    expect(metrics.snapshot().observed).toMatchObject({
+      child: { requestLevel: 1, tokenLevel: 1, requestsLeft: 10 },
+      small: { requestLevel: 1, tokenLevel: 1, requestsLeft: 2 },
+    });
+  });
+});
