@@ -7,7 +7,7 @@ import { callback, count, ofKeys, required } from './support/options.js';
 import type { SlotConfig, SlotOptions } from './support/slots/slot-options.js';
 import { SLOT_DEFAULTS, SLOT_OPTIONS, slotConfig } from './support/slots/slot-options.js';
 import { runInSlots } from './support/slots/slots.js';
-import type { ItemContext, Overflow, Settled } from './support/types.js';
+import type { ItemContext, Overflow, Settled, WorkResult } from './support/types.js';
 
 export interface BulkheadMapOptions<T> extends SlotOptions {
   /** Key of an item: a tool, a tenant, a host. Compared as a `Map` does. @defaultValue one key for all */
@@ -76,7 +76,8 @@ const OPTION_NAMES = /* @__PURE__ */ SLOT_OPTIONS.concat('key', 'perKey', 'perKe
  *
  * Source: keeping the rest of the ship dry when one compartment floods is the bulkhead of Nygard, "Release It!", 2007.
  *
- * @param project - Starts the work for one item: a promise, an Observable or anything `from` takes. A throw is a failed item.
+ * @param project - Starts the work for one item: a promise, an Observable, an async iterable or a stream; anything else that it returns is its
+ *   value (with `errors: 'propagate'`, anything `from` takes). A throw is a failed item.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example Tools with a limit each.
  * ```ts
@@ -110,11 +111,11 @@ export function bulkheadMap<T, R>(
   options: BulkheadMapOptions<T> & { readonly errors: 'propagate' },
 ): OperatorFunction<T, R>;
 export function bulkheadMap<T, R>(
-  project: (item: T, context: ItemContext) => ObservableInput<R>,
+  project: (item: T, context: ItemContext) => WorkResult<R>,
   options?: BulkheadMapOptions<T> & { readonly errors?: 'settle' },
 ): OperatorFunction<T, Settled<T, R>>;
 export function bulkheadMap<T, R>(
-  project: (item: T, context: ItemContext) => ObservableInput<R>,
+  project: (item: T, context: ItemContext) => WorkResult<R> | ObservableInput<R>,
   options: BulkheadMapOptions<T> = {},
 ): OperatorFunction<T, R | Settled<T, R>> {
   const shared = slotConfig<T>(NAME, options, OPTION_NAMES, {

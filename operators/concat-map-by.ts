@@ -4,7 +4,7 @@ import { oneOf, orDefault, required } from './support/options.js';
 import type { SlotConfig, SlotOptions } from './support/slots/slot-options.js';
 import { SLOT_DEFAULTS, SLOT_OPTIONS, slotConfig } from './support/slots/slot-options.js';
 import { runInSlots } from './support/slots/slots.js';
-import type { ItemContext, Settled } from './support/types.js';
+import type { ItemContext, Settled, WorkResult } from './support/types.js';
 
 export interface ConcatMapByOptions extends SlotOptions {
   /**
@@ -66,7 +66,8 @@ const OPTION_NAMES = /* @__PURE__ */ SLOT_OPTIONS.concat('onError');
  * towards `maxKeys`.
  *
  * @param key - Key of an item, compared as a `Map` does.
- * @param project - Starts the work for one item: a promise, an Observable or anything `from` takes. A throw is a failed item.
+ * @param project - Starts the work for one item: a promise, an Observable, an async iterable or a stream; anything else that it returns is its
+ *   value (with `errors: 'propagate'`, anything `from` takes). A throw is a failed item.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
@@ -93,12 +94,12 @@ export function concatMapBy<T, R>(
 ): OperatorFunction<T, R>;
 export function concatMapBy<T, R>(
   key: (item: T) => unknown,
-  project: (item: T, context: ItemContext) => ObservableInput<R>,
+  project: (item: T, context: ItemContext) => WorkResult<R>,
   options?: ConcatMapByOptions & { readonly errors?: 'settle' },
 ): OperatorFunction<T, Settled<T, R>>;
 export function concatMapBy<T, R>(
   key: (item: T) => unknown,
-  project: (item: T, context: ItemContext) => ObservableInput<R>,
+  project: (item: T, context: ItemContext) => WorkResult<R> | ObservableInput<R>,
   options: ConcatMapByOptions = {},
 ): OperatorFunction<T, R | Settled<T, R>> {
   const shared = slotConfig<T>(NAME, options, OPTION_NAMES, { orders: ['completion', 'input'], priorities: false, alwaysKeyed: true });

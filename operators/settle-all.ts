@@ -1,4 +1,4 @@
-import type { ObservableInput, ObservedValueOf, SchedulerLike } from 'rxjs';
+import type { SchedulerLike } from 'rxjs';
 import { from, Observable, Subject, takeUntil } from 'rxjs';
 import { bulkheadMap } from './bulkhead-map.js';
 import { Alarm, schedulerOption } from './support/alarm.js';
@@ -9,7 +9,7 @@ import { listener } from './support/events.js';
 import type { Guard } from './support/guard.js';
 import { guarded } from './support/guard.js';
 import { callback, checked, count, durationMs, orDefault, required, words } from './support/options.js';
-import type { ItemContext, Settled } from './support/types.js';
+import type { ItemContext, Settled, WorkResult, WorkValue } from './support/types.js';
 
 export type { Guard } from './support/guard.js';
 
@@ -31,7 +31,7 @@ export interface SettleAllOptions<T> {
   readonly onEvent?: FlowSink;
 }
 
-type Project<T, R> = (call: T, context: ItemContext) => ObservableInput<R>;
+type Project<T, R> = (call: T, context: ItemContext) => WorkResult<R>;
 
 /** What {@link settleAll} does when an option is left out. */
 export const SETTLE_ALL_DEFAULTS = { mode: 'settle', concurrency: 4, totalTimeoutMs: Infinity } as const;
@@ -63,7 +63,8 @@ const NAME = 'settleAll';
  *
  * @param calls - What to call, as data, so that a guard sees what it judges and a result tells whose it is; or, without `project`, the
  *   functions that make the calls.
- * @param project - Makes one call: a promise, an Observable or anything `from` takes. A throw is a failed call.
+ * @param project - Makes one call: a promise, an Observable, an async iterable or a stream; anything else that it returns is its value. A throw is a
+ *   failed call.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `calls` is no list of them or an option is unknown or out of range.
  * @example
  * ```ts
@@ -93,10 +94,10 @@ const NAME = 'settleAll';
  * @see {@link unwrap} to go on with the values alone.
  */
 export function settleAll<T, R>(calls: readonly T[], project: Project<T, R>, options?: SettleAllOptions<T>): Observable<Settled<T, R>[]>;
-export function settleAll<F extends (context: ItemContext) => ObservableInput<unknown>>(
+export function settleAll<F extends (context: ItemContext) => unknown>(
   calls: readonly F[],
   options?: SettleAllOptions<F>,
-): Observable<Settled<F, ObservedValueOf<ReturnType<F>>>[]>;
+): Observable<Settled<F, WorkValue<ReturnType<F>>>[]>;
 export function settleAll<T, R>(
   calls: readonly T[],
   second?: Project<T, R> | SettleAllOptions<T>,
@@ -113,7 +114,7 @@ export function settleAll<T, R>(
     /** What was really made, in contrast to what a guard kept back. */
     const made = new Set<number>();
     const results = new Map<number, Settled<T, R>>();
-    const make = (call: T, context: ItemContext): ObservableInput<R> => {
+    const make = (call: T, context: ItemContext): WorkResult<R> => {
       made.add(context.index);
       return project(call, context);
     };
@@ -141,7 +142,6 @@ export function settleAll<T, R>(
     const source = from(list).pipe(
       bulkheadMap(guard === undefined ? make : guarded(NAME, guard, make), {
         concurrency,
-        maxQueued: Infinity,
         scheduler,
         ...(onEvent && {
           onEvent: (event) => {

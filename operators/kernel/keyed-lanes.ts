@@ -106,8 +106,8 @@ export class KeyedLanes<T> {
     return longest;
   }
 
-  /** Takes out the newest of the least urgent items, if it is less urgent than `level`. */
-  dropLowest(level: number): { readonly item: T; readonly index: number } | undefined {
+  /** Takes out the newest of the least urgent items, if it is less urgent than `level`. Its lane may be idle then, and is not forgotten. */
+  dropLowest(level: number): Entry<T> | undefined {
     const lowest = this.#lowest;
     // What was taken meanwhile.
     while (lowest?.peek()?.waits === false) lowest.pop();
@@ -116,7 +116,6 @@ export class KeyedLanes<T> {
     entry.lane.leave(entry);
     this.#queued--;
     this.#turns.update(entry.lane);
-    this.forget(entry.lane);
     return entry;
   }
 

@@ -1,4 +1,4 @@
-import type { InteropObservable, ReadableStreamLike } from 'rxjs';
+import type { InteropObservable, Observable, ReadableStreamLike, Subscribable } from 'rxjs';
 
 /** What became of one accepted item: its own value, or a named error. Every accepted item gets exactly one. */
 export type Settled<T, R> = Fulfilled<T, R> | Rejected<T>;
@@ -83,7 +83,24 @@ export type BatchResult<R> =
  * What a work function may hand back: a promise, an Observable, an async iterable or a web stream, whose last value counts. Anything else, be it a
  * string, an array or nothing, is the value itself.
  */
-export type WorkResult<R> = R | PromiseLike<R> | InteropObservable<R> | AsyncIterable<R> | ReadableStreamLike<R>;
+export type WorkResult<R> =
+  | R
+  | PromiseLike<R>
+  | Observable<R>
+  | Subscribable<R>
+  | InteropObservable<R>
+  | AsyncIterable<R>
+  | ReadableStreamLike<R>;
+
+/** The value of work that returns this. */
+export type WorkValue<W> = W extends
+  | Observable<infer V>
+  | Subscribable<infer V>
+  | InteropObservable<infer V>
+  | AsyncIterable<infer V>
+  | ReadableStreamLike<infer V>
+  ? V
+  : Awaited<W>;
 
 /** What kind of failure an error is; decides whether to retry, split, wait or give up. */
 export type ErrorClass = 'throttled' | 'transient' | 'timeout' | 'tooLarge' | 'itemFault' | 'fatal' | 'contract' | 'cancelled';

@@ -107,9 +107,7 @@ export function streamOf<R>(answer: unknown): Observable<R> | undefined {
   // Another copy of RxJS may have another symbol.
   if (isObservable(answer)) return foreign(answer as unknown as Foreign<R>);
   const later = answer as { readonly [Symbol.asyncIterator]?: unknown };
-  return typeof later[Symbol.asyncIterator] === 'function' || 'getReader' in later
-    ? from(answer as AsyncIterable<R>)
-    : undefined;
+  return typeof later[Symbol.asyncIterator] === 'function' || 'getReader' in later ? from(answer as AsyncIterable<R>) : undefined;
 }
 
 /** Subscribed to with a plain observer: RxJS 5 and 6 put objects of their own in front of a subscriber they do not know. */

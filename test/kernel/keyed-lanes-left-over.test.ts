@@ -82,6 +82,7 @@ describe('KeyedLanes', () => {
     const served = Array.from({ length: 1000 }, serve);
     expect(await countAlive(served)).toBeLessThan(40);
     expect(lanes.dropLowest(8)?.item).toBe(waiting);
+    lanes.forget(lane);
     expect([lanes.queued, lanes.size]).toEqual([0, 0]);
   });
 

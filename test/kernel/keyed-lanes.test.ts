@@ -117,6 +117,7 @@ function run(fairness: KeyFairness, steps: readonly Step[]): void {
           break;
         }
         expect(dropped?.index).toBe(model.waiting.findLast((item) => item.level === lowest)?.index);
+        lanes.forget(dropped!.lane);
         model.remove(dropped!.index);
       }
     }

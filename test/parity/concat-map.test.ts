@@ -121,7 +121,7 @@ const differences: Readonly<Record<string, () => void>> = {
       .subscribe((value) => seen.push(value));
     expect(seen).toEqual(['a', 'a!', { status: 'fulfilled', value: 'a!', input: 'a', index: 0, id: '0', attempts: 1 }]);
   },
-  'a queue without a bound': () => {
+  'a bound for the queue': () => {
     const failure = (operator: Operator): unknown => {
       let failed: unknown;
       const subscription = range(0, 5000)
@@ -131,13 +131,16 @@ const differences: Readonly<Record<string, () => void>> = {
       return failed;
     };
     expect(failure(theirs)).toBeUndefined();
-    const bounded: Operator = (project) =>
-      concatMapBy(
-        () => 0,
-        (item, { index }) => project(item, index),
-        { errors: 'propagate' },
-      );
-    expect(isFlowError(failure(bounded), 'FLOW_OVERFLOW')).toBe(true);
+    const serial =
+      (options: { readonly maxQueued?: number }): Operator =>
+      (project) =>
+        concatMapBy(
+          () => 0,
+          (item, { index }) => project(item, index),
+          { ...options, errors: 'propagate' },
+        );
+    expect(failure(serial({}))).toBeUndefined();
+    expect(isFlowError(failure(serial({ maxQueued: 1000 })), 'FLOW_OVERFLOW')).toBe(true);
   },
 };
 

@@ -142,7 +142,7 @@ const differences: Readonly<Record<string, () => void>> = {
     expect(started((project) => mergeMap(project))).toBe(50);
     expect(started((project) => bulkheadMap((item: string) => project(item, 0), { errors: 'propagate' }))).toBe(10);
   },
-  'a queue without a bound': () => {
+  'a bound for the queue': () => {
     const failure = (operator: Operator): unknown => {
       let failed: unknown;
       const subscription = range(0, 5000)
@@ -152,7 +152,9 @@ const differences: Readonly<Record<string, () => void>> = {
       return failed;
     };
     expect(failure((project) => mergeMap(project, 1))).toBeUndefined();
-    const refused = failure((project) => bulkheadMap((item: string) => project(item, 0), { concurrency: 1, errors: 'propagate' }));
+    const one = { concurrency: 1, errors: 'propagate' } as const;
+    expect(failure((project) => bulkheadMap((item: string) => project(item, 0), one))).toBeUndefined();
+    const refused = failure((project) => bulkheadMap((item: string) => project(item, 0), { ...one, maxQueued: 1000 }));
     expect(isFlowError(refused, 'FLOW_OVERFLOW')).toBe(true);
   },
   'the result selector': () => {

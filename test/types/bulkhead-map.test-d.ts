@@ -5,6 +5,7 @@ import type { BulkheadMapOptions } from '../../operators/bulkhead-map.js';
 import { BULKHEAD_MAP_DEFAULTS, bulkheadMap } from '../../operators/bulkhead-map.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import type { ItemContext, Settled } from '../../operators/support/types.js';
+import { toAsyncIterable } from '../../operators/to-async-iterable.js';
 
 const length = (text: string): Promise<number> => Promise.resolve(text.length);
 
@@ -20,6 +21,18 @@ describe('bulkheadMap', () => {
     expectTypeOf(of('a').pipe(bulkheadMap(length, { errors: 'propagate' }))).toEqualTypeOf<Observable<number>>();
     expectTypeOf(of('a').pipe(bulkheadMap((text) => of(text, 1), { errors: 'propagate' }))).toEqualTypeOf<Observable<string | number>>();
     expectTypeOf(of('a').pipe(bulkheadMap((text) => [text], { errors: 'propagate' }))).toEqualTypeOf<Observable<string>>();
+  });
+
+  it('takes what comes later, and anything else as the value itself', () => {
+    expectTypeOf(of('a').pipe(bulkheadMap((text) => text.length))).toEqualTypeOf<Observable<Settled<string, number>>>();
+    expectTypeOf(of('a').pipe(bulkheadMap((text) => [text]))).toEqualTypeOf<Observable<Settled<string, string[]>>>();
+    expectTypeOf(of('a').pipe(bulkheadMap((text) => text))).toEqualTypeOf<Observable<Settled<string, string>>>();
+    expectTypeOf(of('a').pipe(bulkheadMap(() => undefined))).toEqualTypeOf<Observable<Settled<string, undefined>>>();
+    expectTypeOf(of('a').pipe(bulkheadMap((text) => of(text)))).toEqualTypeOf<Observable<Settled<string, string>>>();
+    const words = (): AsyncIterable<string> => toAsyncIterable(of('a'));
+    expectTypeOf(of('a').pipe(bulkheadMap(words))).toEqualTypeOf<Observable<Settled<string, string>>>();
+    const either = (text: string): Promise<number> | number => text.length;
+    expectTypeOf(of('a').pipe(bulkheadMap(either))).toEqualTypeOf<Observable<Settled<string, number>>>();
   });
 
   it('tells project and callbacks the type of the item', () => {
@@ -63,8 +76,8 @@ describe('bulkheadMap', () => {
     bulkheadMap(length, { fairness: { kind: 'priority', priority: (text) => text } });
     // @ts-expect-error one or the other: the result has one type
     bulkheadMap(length, { errors: 'settle' as 'settle' | 'propagate' });
-    // @ts-expect-error a number is no stream
-    bulkheadMap((text: string) => text.length);
+    // @ts-expect-error nothing to hand on
+    bulkheadMap((text: string) => text.length, { errors: 'propagate' });
   });
 
   it('has readonly options and exact defaults', () => {

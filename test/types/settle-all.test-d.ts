@@ -28,6 +28,12 @@ describe('settleAll', () => {
     );
   });
 
+  it('takes calls that answer at once', () => {
+    expectTypeOf(settleAll(['a'], (call) => call.length)).toEqualTypeOf<Observable<Settled<string, number>[]>>();
+    const mixed = settleAll([() => 1, () => ['two'], () => Promise.resolve(true)], { mode: 'all' });
+    expectTypeOf(mixed.pipe(mergeAll(), unwrap('all'))).toEqualTypeOf<Observable<(number | boolean | string[])[]>>();
+  });
+
   it('tells project and guard their call', () => {
     void settleAll(
       [{ tool: 'read' }],
@@ -46,8 +52,6 @@ describe('settleAll', () => {
     void settleAll([1], () => of(1), { mode: 'race' });
     // @ts-expect-error nothing says how to make these calls
     void settleAll(['a'], { mode: 'all' });
-    // @ts-expect-error a call is a stream
-    void settleAll([() => 1]);
     // @ts-expect-error a number of ms
     void settleAll([1], () => of(1), { totalTimeoutMs: '5' });
     // @ts-expect-error not an answer of a guard

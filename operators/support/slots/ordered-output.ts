@@ -5,6 +5,7 @@ import { ReorderBuffer } from '../../kernel/reorder-buffer.js';
 interface Speaker<V> {
   readonly line: unknown;
   readonly values: V[];
+  isStarted: boolean;
 }
 
 /**
@@ -31,8 +32,18 @@ export class OrderedOutput<V> {
   /** Gives an item its place at the end of a line. */
   open(index: number, line: unknown): void {
     const place = this.#order.enter(line);
-    place.item = { line, values: [] };
+    place.item = { line, values: [], isStarted: false };
     this.#places.set(index, place);
+  }
+
+  start(index: number): void {
+    const speaker = this.#places.get(index)?.item;
+    if (speaker) speaker.isStarted = true;
+  }
+
+  /** Whether the item that a line waits for is under way. */
+  isHeadStarted(line: unknown): boolean {
+    return this.#order.head(line)?.isStarted === true;
   }
 
   next(index: number, value: V): void {

@@ -1,5 +1,7 @@
-import type { ObservableInput, Subscriber } from 'rxjs';
-import { from, Subscription } from 'rxjs';
+import type { Observable, ObservableInput, Subscriber } from 'rxjs';
+import { from } from 'rxjs';
+import type { AsyncContext } from '#async-context';
+import { captureContext } from '#async-context';
 import { Chain } from '../../kernel/chain.js';
 import type { KeyLane } from '../../kernel/keyed-lanes.js';
 import { KeyedLanes } from '../../kernel/keyed-lanes.js';
@@ -10,22 +12,30 @@ import type { Handlers } from '../connect.js';
 import { AttemptTimeoutError, KeyStoppedError, OverflowError } from '../errors.js';
 import type { Bidder, Lease, Place } from '../limiting/limiter-types.js';
 import { SpentLeases } from '../limiting/spent-leases.js';
-import type { Settled } from '../types.js';
-import { isPromise } from '../work.js';
-import { OrderedOutput } from './ordered-output.js';
+import type { ItemContext, Settled } from '../types.js';
+import { isPromise, onlyOnce, streamOf } from '../work.js';
 import { Slot } from './slot.js';
 import type { SlotConfig } from './slot-options.js';
+import { SlotOutput } from './slot-output.js';
 import { SlotReports } from './slot-reports.js';
 
 /** The key of everything when there is no `key`. */
 const NO_KEY = undefined;
 
+/** An item that was sent in the middle of a callback. */
+interface Caller<T> {
+  readonly item: T;
+  readonly context: AsyncContext;
+}
+
 /**
  * The engine behind the operators that run one piece of work per item: accepts items under their keys, starts them as slots, keys and
  * permits allow, and hands on what they say.
  *
- * One loop starts everything. Whatever happens while it runs (a sink that feeds the source, an inner stream that completes at once)
- * changes state and lets the loop come round again, so nothing recurses.
+ * One loop starts everything and tells everybody. Whatever happens while it runs (a sink that feeds the source, a listener that leaves, an
+ * inner stream that completes at once) changes state and lets the loop come round again, so nothing recurses and nobody is called
+ * while the state is half changed. Callbacks that judge an item (`key`, `priority`, `perKey`) are asked before it counts; what is sent
+ * meanwhile waits at the door, behind it.
  */
 export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   readonly #config: SlotConfig<T, R>;
@@ -38,19 +48,22 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   readonly #running = new Chain<Slot<T, R>>();
   readonly #idle: Slot<T, R>[] = [];
   readonly #alarm: Alarm;
-  readonly #outbox = new Ring<Settled<T, R> | R>();
-  readonly #ordered: OrderedOutput<Settled<T, R> | R> | undefined;
+  readonly #out: SlotOutput<T, R>;
   readonly #reports: SlotReports | undefined;
   /** Leases of work that is over. */
   readonly #spent = new SpentLeases();
+  /** The contexts in which the waiting items were sent, by index. */
+  readonly #contexts = new Map<number, AsyncContext>();
+  readonly #door = new Ring<Caller<T>>();
   #concurrency: number;
   #place: Place | undefined;
   #enlisting = false;
   #accepted = 0;
   #alarmIsSet = false;
   #busy = false;
-  #handingOut = false;
+  #judging = false;
   #finishing = false;
+  #finished = false;
   #over = false;
   /** Ends the output when what is in the outbox has gone out. */
   #failure: { readonly error: unknown } | undefined;
@@ -65,15 +78,12 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
       this.#only = this.#lanes.open(NO_KEY, config.limitOf(NO_KEY));
       this.#only.stays = true;
     }
-    if (config.order !== 'completion')
-      this.#ordered = new OrderedOutput((value) => {
-        this.#outbox.push(value);
-      });
     if (config.onError === 'stopKey') this.#stopped = new Map();
     this.#alarm = new Alarm(config.scheduler, () => {
       this.#expire();
     });
-    if (config.onEvent) this.#reports = new SlotReports(config.operator, config.onEvent, this.#alarm);
+    if (config.onEvent) this.#reports = new SlotReports(config.operator, config.onEvent, this.#alarm, config.maxQueued !== Infinity);
+    this.#out = new SlotOutput(config, to, this.#reports);
   }
 
   setConcurrency(concurrency: number): void {
@@ -84,16 +94,14 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   // ---- the source ---------------------------------------------------------------------------------------------------
 
   next(item: T): void {
-    const index = this.#accepted++;
-    // With the first item, and so behind the link to the source, which is torn down before the inner streams, as in `mergeMap`.
-    if (index === 0) this.#stopWithConsumer();
-    this.#reports?.accepted(index, this.#lanes.queued);
-    try {
-      this.#enqueue(item, index);
-    } catch (error) {
-      this.#enter(index, NO_KEY);
-      this.#refuse(item, index, error);
+    if (this.#judging) {
+      this.#door.push({ item, context: captureContext() });
+      return;
     }
+    // With the first item, and so behind the link to the source, which is torn down before the inner streams, as in `mergeMap`.
+    if (this.#accepted === 0) this.#stopWithConsumer();
+    this.#admit(item, undefined);
+    for (let caller = this.#door.shift(); caller; caller = this.#door.shift()) this.#admit(caller.item, caller.context);
     // Behind others, or with no slot free, one more item changes nothing yet.
     if (this.#running.length < this.#concurrency || this.#hasNews()) this.#run();
   }
@@ -112,37 +120,52 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     this.#run();
   }
 
-  /** @throws CallbackError when a callback throws or answers something unusable */
-  #enqueue(item: T, index: number): void {
-    const { key: keyOf, operator, priority, maxKeys, limitOf, overflow } = this.#config;
-    const level = priority ? priority(item) : 0;
-    if (keyOf === undefined) {
-      this.#enter(index, NO_KEY);
-      this.#accept(this.#only as KeyLane<T>, item, index, level);
-      return;
+  /** Everything that is asked of callbacks comes first: they may send, leave, or end work that is under way. */
+  #admit(item: T, context: AsyncContext | undefined): void {
+    const { key: keyOf, operator, priority, limitOf, maxKeys, overflow } = this.#config;
+    const index = this.#accepted++;
+    let key: unknown = NO_KEY;
+    let level = 0;
+    let lane = this.#only;
+    let limit = Infinity;
+    let failure: { readonly error: unknown } | undefined;
+    this.#judging = true;
+    try {
+      if (priority) level = priority(item);
+      if (keyOf) {
+        key = ask(operator, 'key', keyOf, item);
+        lane = this.#lanes.find(key);
+        if (lane === undefined) limit = limitOf(key);
+      }
+    } catch (error) {
+      failure = { error };
     }
-    const key = ask(operator, 'key', keyOf, item);
-    const known = this.#lanes.find(key);
-    const limit = known ? known.limit : limitOf(key);
-    this.#enter(index, key);
-    if (this.#stopped?.has(key)) {
-      this.#refuse(item, index, new KeyStoppedError(operator, this.#stopped.get(key)));
-    } else if (known === undefined && this.#lanes.size + (this.#stopped?.size ?? 0) >= maxKeys) {
-      this.#drop(item, index, new OverflowError(operator, maxKeys, overflow, 'maxKeys'));
-    } else {
-      this.#accept(known ?? this.#lanes.open(key, limit), item, index, level);
-    }
+    this.#judging = false;
+    if (this.#over) return;
+    this.#reports?.accepted(index, this.#lanes.queued);
+    this.#out.enter(index, failure ? NO_KEY : key);
+    if (failure) this.#refuse(item, index, failure.error);
+    else if (this.#stopped?.has(key)) this.#refuse(item, index, new KeyStoppedError(operator, this.#stopped.get(key)));
+    else if (lane === undefined && this.#isFullOfKeys()) this.#drop(item, index, new OverflowError(operator, maxKeys, overflow, 'maxKeys'));
+    else this.#accept(lane ?? this.#lanes.open(key, limit), item, index, level, context);
   }
 
-  #enter(index: number, key: unknown): void {
-    this.#ordered?.open(index, this.#config.order === 'perKey' ? key : NO_KEY);
+  #isFullOfKeys(): boolean {
+    return this.#lanes.size + (this.#stopped?.size ?? 0) >= this.#config.maxKeys;
   }
 
-  #accept(lane: KeyLane<T>, item: T, index: number, level: number): void {
-    const held = this.#ordered === undefined ? 0 : this.#ordered.held;
-    if (this.#lanes.queued + held < this.#config.maxQueued || this.#goesAtOnce(lane, held) || this.#makeRoom(lane, item, index, level))
+  #accept(lane: KeyLane<T>, item: T, index: number, level: number, context: AsyncContext | undefined): void {
+    const { held } = this.#out;
+    const atOnce = this.#goesAtOnce(lane, held);
+    if (this.#lanes.queued + held < this.#config.maxQueued || atOnce || this.#makeRoom(lane, item, index, level)) {
       this.#lanes.push(lane, item, index, level);
-    else this.#lanes.forget(lane);
+      // What starts inside this very call is in its sender's context, unless a limiter or a listener can put it off.
+      const waits = !atOnce || this.#busy || this.#config.limiter !== undefined || this.#reports !== undefined;
+      if (waits || context) this.#contexts.set(index, context ?? captureContext());
+      this.#reports?.queued(this.#lanes.queued);
+    } else {
+      this.#lanes.forget(lane);
+    }
   }
 
   /** Applies the overflow policy for one more item; false when the newcomer is the one to go. */
@@ -158,9 +181,10 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   #goesAtOnce(lane: KeyLane<T>, held: number): boolean {
     if (held > 0 && held >= this.#config.maxQueued) return false;
     if (lane.running + lane.length >= lane.limit) return false;
-    if (this.#config.limiter) return !this.#busy && this.#place === undefined;
-    // Inside the loop those that wait have not had their turn yet.
-    return this.#running.length + (this.#busy ? this.#lanes.queued : 0) < this.#concurrency;
+    // In the middle of something those that wait have not had their turn yet.
+    const ahead = this.#lanes.next() === undefined ? 0 : this.#lanes.queued;
+    if (this.#config.limiter) return ahead === 0 && !this.#busy && this.#place === undefined;
+    return this.#running.length + ahead < this.#concurrency;
   }
 
   /** Drops others for a newcomer: of its own key where some wait, else of the key with the longest queue, which fills the room. */
@@ -168,8 +192,11 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     const { overflow } = this.#config;
     if (overflow === 'dropLowest') {
       const lowest = this.#lanes.dropLowest(level);
-      if (lowest) this.#drop(lowest.item, lowest.index, error);
-      return lowest !== undefined;
+      if (lowest === undefined) return false;
+      this.#drop(lowest.item, lowest.index, error);
+      // That of the newcomer is needed.
+      if (lowest.lane !== lane) this.#lanes.forget(lowest.lane);
+      return true;
     }
     if (overflow !== 'dropOldest' && overflow !== 'latest') return false;
     const full = lane.length > 0 ? lane : this.#lanes.longest();
@@ -188,21 +215,23 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   /** Gives up an item that waits, or came too late to. */
   #drop(item: T, index: number, error: OverflowError): void {
     this.#reports?.dropped(error.policy);
-    if (this.#config.settles) this.#reject(item, index, error, 0);
-    else this.#pass(index, 'rejected', 0);
+    this.#contexts.delete(index);
+    if (this.#config.settles) this.#out.reject(item, index, error, 0);
+    else this.#out.pass(index, 'rejected', 0);
     if (error.policy === 'error') this.#failure ??= { error };
   }
 
   /** Rejects an item that is not even tried; an error of the output where there are no rejections. */
   #refuse(item: T, index: number, error: unknown): void {
-    if (this.#config.settles) this.#reject(item, index, error, 0);
+    this.#contexts.delete(index);
+    if (this.#config.settles) this.#out.reject(item, index, error, 0);
     else this.#failure ??= { error };
   }
 
   // ---- the loop -----------------------------------------------------------------------------------------------------
 
   #run(): void {
-    if (this.#busy || this.#over) return;
+    if (this.#busy || this.#judging || this.#over) return;
     this.#busy = true;
     do if (this.#hasNews()) this.#deliver();
     while (this.#startNext());
@@ -211,28 +240,33 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   }
 
   #finish(): void {
-    if (this.#over) return;
+    if (this.#over || this.#finished) return;
+    this.#finished = true;
     this.#reports?.drained();
+    this.#tell();
     if (this.#sourceFailure) this.#to.error(this.#sourceFailure.error);
     else this.#to.complete();
   }
 
   #hasNews(): boolean {
-    return this.#outbox.length > 0 || this.#spent.length > 0 || this.#failure !== undefined;
+    return this.#out.length > 0 || this.#spent.length > 0 || this.#failure !== undefined || this.#reports?.hasNews === true;
   }
 
   /** Hands out results first, then frees permits: a result is never overtaken by the next item's. */
   #deliver(): void {
-    this.#handOut();
+    this.#tell();
+    this.#out.handOut();
     if (this.#failure) this.#to.error(this.#failure.error);
     this.#spent.release();
   }
 
-  #handOut(): void {
-    if (this.#handingOut) return;
-    this.#handingOut = true;
-    while (this.#outbox.length > 0 && !this.#over) this.#to.next(this.#outbox.shift() as Settled<T, R> | R);
-    this.#handingOut = false;
+  /** Whatever listeners do is for the loop to go on with. */
+  #tell(): void {
+    if (this.#reports === undefined) return;
+    const outermost = !this.#busy;
+    this.#busy = true;
+    this.#reports.tell();
+    if (outermost) this.#busy = false;
   }
 
   /** Starts one item, or asks for its permit; false when there is nothing left to do. */
@@ -241,37 +275,57 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     if (this.#hasNews()) return true;
     if (this.#running.length >= this.#concurrency || this.#place !== undefined) return false;
     const lane = this.#lanes.next();
-    if (lane === undefined) return false;
+    if (lane === undefined || this.#out.isHeldUp(lane.key)) return false;
     if (this.#config.limiter) this.#enlist(this.#config.limiter);
     else this.#start(lane, undefined);
     return true;
   }
 
   #start(lane: KeyLane<T>, lease: Lease | undefined): void {
-    const { project, timeoutMs } = this.#config;
+    const { timeoutMs } = this.#config;
     const index = lane.headIndex as number;
     const item = this.#lanes.take(lane);
     const slot = this.#idle.pop() ?? new Slot<T, R>(this);
-    const context = slot.begin(lane, item, index, lease);
+    const call = slot.begin(lane, item, index, lease);
     this.#running.add(slot);
-    this.#reports?.started(index, this.#running.length);
+    this.#out.started(index);
     if (timeoutMs !== Infinity) this.#setTimeout(slot, timeoutMs);
-    let work: ObservableInput<R>;
+    this.#reports?.started(index, this.#running.length);
+    this.#tell();
+    // A listener may have made the consumer leave.
+    if (!slot.isTaken) return;
+    const context = this.#contexts.size === 0 ? undefined : this.#contexts.get(index);
+    if (context === undefined) {
+      this.#perform(slot, item, call);
+      return;
+    }
+    this.#contexts.delete(index);
+    context.run(() => {
+      this.#perform(slot, item, call);
+    }, undefined);
+  }
+
+  #perform(slot: Slot<T, R>, item: T, call: ItemContext): void {
+    const { project, settles } = this.#config;
+    let stream: Observable<R> | undefined;
+    let answer: unknown;
     try {
-      work = project(item, context);
+      answer = project(item, call);
+      if (isPromise(answer)) {
+        slot.follow(onlyOnce(answer) as Promise<R>);
+        return;
+      }
+      stream = streamOf(answer);
+      // Every value is handed on as RxJS would.
+      if (stream === undefined && !settles) stream = from(answer as ObservableInput<R>);
     } catch (error) {
       this.failed(slot, error);
       return;
     }
-    this.#listen(slot, work);
-  }
-
-  #listen(slot: Slot<T, R>, work: ObservableInput<R>): void {
-    if (work instanceof Promise) slot.follow(work as Promise<R>);
-    // One that is no real promise may answer twice, and the slot's next item would get the second answer.
-    else if (isPromise(work)) slot.follow(Promise.resolve(work));
     // `project` itself may have made the consumer leave.
-    else if (slot.lane) slot.subscribeTo(() => from(work));
+    if (!slot.isTaken) return;
+    if (stream) slot.subscribeTo(stream);
+    else this.resolved(slot, answer as R);
   }
 
   // ---- what slots report --------------------------------------------------------------------------------------------
@@ -279,35 +333,30 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   /** An inner stream has a value. */
   emitted(slot: Slot<T, R>, value: R): void {
     if (this.#over) return;
-    if (this.#config.settles) {
-      slot.value = value;
-    } else if (this.#ordered) {
-      this.#ordered.next(slot.index, value);
-      // Inside the loop as well, or an inner stream that emits at once for ever would never be left.
-      if (this.#busy) this.#handOut();
-      else this.#run();
-    } else {
-      this.#to.next(value);
-    }
+    if (this.#config.settles) slot.value = value;
+    else if (!this.#out.value(slot.index, value)) this.#to.next(value);
+    // Inside the loop as well, or an inner stream that emits at once for ever would never be left.
+    else if (this.#busy) this.#out.handOut();
+    else this.#run();
   }
 
-  /** A promise has its value: the only one, and its end. */
+  /** A promise has its value: the only one, and its end. The slot is free before it goes out: whoever leaves then has nothing to abort. */
   resolved(slot: Slot<T, R>, value: R): void {
-    if (!this.#config.settles) this.emitted(slot, value);
-    if (slot.lane) this.#complete(slot, value);
+    if (this.#over) return;
+    const { item, index } = slot;
+    this.#succeed(slot);
+    if (this.#config.settles) this.#out.fulfil(item as T, index, value);
+    else this.#out.last(index, value);
+    this.#run();
   }
 
   completed(slot: Slot<T, R>): void {
     // The teardown of one inner stream may end another.
-    if (!this.#over) this.#complete(slot, slot.value);
-  }
-
-  #complete(slot: Slot<T, R>, value: R | undefined): void {
-    const { item, index } = slot;
-    this.#reports?.ended(index, 'ok');
-    this.#free(slot);
-    if (this.#config.settles) this.#fulfil(item as T, index, value as R);
-    else this.#pass(index, 'fulfilled', 1);
+    if (this.#over) return;
+    const { item, index, value } = slot;
+    this.#succeed(slot);
+    if (this.#config.settles) this.#out.fulfil(item as T, index, value as R);
+    else this.#out.pass(index, 'fulfilled', 1);
     this.#run();
   }
 
@@ -316,17 +365,25 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     slot.failure = { error };
     this.#reports?.failed(slot.index, error);
     if (!this.#config.settles) {
+      this.#tell();
       // The consumer hears of it first; its leaving tears down the inner streams, this one included, as in `mergeMap`.
       this.#to.error(error);
       return;
     }
     slot.leave();
+    // A teardown may have made the consumer leave.
+    if (!slot.isTaken) return;
     const { item, index, lane } = slot;
     this.#free(slot);
-    this.#reject(item as T, index, error, 1);
+    this.#out.reject(item as T, index, error, 1);
     if (this.#config.onError === 'error') this.#failure ??= { error };
     if (this.#stopped) this.#stopKey(this.#stopped, lane as KeyLane<T>, error);
     this.#run();
+  }
+
+  #succeed(slot: Slot<T, R>): void {
+    this.#reports?.ended(slot.index, 'ok');
+    this.#free(slot);
   }
 
   /** A slot is free; its lease goes back once the result is out. */
@@ -343,33 +400,9 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     stopped.set(lane.key, cause);
     while (lane.length > 0) {
       const index = lane.headIndex as number;
-      this.#reject(this.#lanes.drop(lane), index, new KeyStoppedError(operator, cause), 0);
+      this.#refuse(this.#lanes.drop(lane), index, new KeyStoppedError(operator, cause));
     }
     this.#lanes.forget(lane);
-  }
-
-  /** An item is over that has no result of its own. */
-  #pass(index: number, outcome: 'fulfilled' | 'rejected', attempts: number): void {
-    this.#reports?.settled(index, outcome, attempts);
-    this.#ordered?.close(index);
-  }
-
-  #fulfil(input: T, index: number, value: R): void {
-    this.#settle(index, { status: 'fulfilled', value, input, index, id: String(index), attempts: 1 });
-  }
-
-  #reject(input: T, index: number, reason: unknown, attempts: number): void {
-    this.#settle(index, { status: 'rejected', reason, input, index, id: String(index), attempts });
-  }
-
-  #settle(index: number, settled: Settled<T, R>): void {
-    this.#reports?.settled(index, settled.status, settled.attempts);
-    if (this.#ordered) {
-      this.#ordered.next(index, settled);
-      this.#ordered.close(index);
-    } else {
-      this.#outbox.push(settled);
-    }
   }
 
   // ---- time ---------------------------------------------------------------------------------------------------------
@@ -390,7 +423,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
       const error = new AttemptTimeoutError(operator, timeoutMs);
       slot.failure = { error };
       slot.letGo();
-      this.failed(slot, error);
+      if (slot.isTaken) this.failed(slot, error);
     }
     const { first } = this.#running;
     if (this.#over || !first) return;
@@ -409,7 +442,8 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   }
 
   bid(): number | undefined {
-    if (this.#lanes.next()) return 0;
+    const lane = this.#lanes.next();
+    if (lane && !this.#out.isHeldUp(lane.key)) return 0;
     this.#place = undefined;
     return undefined;
   }
@@ -446,22 +480,17 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
       this.#over = true;
       this.#place?.withdraw();
       this.#alarm.clear();
-      this.#outbox.clear();
-      this.#ordered?.clear();
+      this.#out.clear();
+      this.#door.clear();
+      this.#contexts.clear();
       this.#reports?.left(this.#running.length + this.#lanes.queued);
       this.#lanes.clear();
       this.#spent.releaseAll();
-      // A subscription of its own, because it goes on to the next when a teardown throws.
-      const all = new Subscription();
-      for (let slot = this.#running.first; slot; slot = slot.next) all.add(this.#giveUp(slot));
-      all.unsubscribe();
+      for (let slot = this.#running.first; slot; slot = slot.next) {
+        slot.letGo();
+        slot.end();
+      }
+      this.#reports?.tell();
     });
-  }
-
-  #giveUp(slot: Slot<T, R>): () => void {
-    return () => {
-      slot.letGo();
-      slot.end();
-    };
   }
 }

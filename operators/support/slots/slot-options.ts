@@ -10,7 +10,7 @@ import { safeSink } from '../events.js';
 import { limiterOption } from '../limiting/limiter-option.js';
 import type { Limiter } from '../limiting/limiter-types.js';
 import { callback, count, known, ofKeys, oneOf, optionNames, orDefault, positive } from '../options.js';
-import type { ItemContext, Overflow } from '../types.js';
+import type { ItemContext, Overflow, WorkResult } from '../types.js';
 
 /** Options of everything that runs one piece of work per item, in slots. */
 export interface SlotOptions {
@@ -20,7 +20,11 @@ export interface SlotOptions {
   readonly limiter?: Limiter;
   /** Most keys with anything waiting or under way at a time; the first item of one more overflows. Needs a key. @defaultValue Infinity */
   readonly maxKeys?: number;
-  /** Most items waiting, over all keys; results held back by `order` count. 0 = what cannot start at once overflows. @defaultValue 1000 */
+  /**
+   * Most items waiting, over all keys; results held back by `order` count. 0 = what cannot start at once overflows. Without a bound `onEvent` is
+   * told of the first 10,000 (`queueLong`), and an `order` holds back 1,000 results at most: nothing more is started then, until the item
+   * that they wait for is over. @defaultValue Infinity
+   */
   readonly maxQueued?: number;
   /** Longest an inner stream may take from its start to its end, in ms. @defaultValue Infinity */
   readonly timeoutMs?: number;
@@ -37,7 +41,7 @@ export interface SlotOptions {
 export const SLOT_DEFAULTS = {
   concurrency: 10,
   maxKeys: Infinity,
-  maxQueued: 1000,
+  maxQueued: Infinity,
   overflow: 'error',
   order: 'completion',
   fairness: 'roundRobin',
@@ -51,7 +55,7 @@ export const SLOT_OPTIONS = /* @__PURE__ */ optionNames(SLOT_DEFAULTS, 'limiter'
 /** The options, checked and with their defaults: what one engine needs. */
 export interface SlotConfig<T, R> {
   readonly operator: string;
-  readonly project: (item: T, context: ItemContext) => ObservableInput<R>;
+  readonly project: (item: T, context: ItemContext) => WorkResult<R> | ObservableInput<R>;
   readonly key: ((item: T) => unknown) | undefined;
   /** Most items of a key at a time. */
   readonly limitOf: (key: unknown) => number;

@@ -6,6 +6,7 @@ import type { Linked } from '../../kernel/chain.js';
 import type { KeyLane } from '../../kernel/keyed-lanes.js';
 import { LazySignal } from '../abort.js';
 import type { Lease } from '../limiting/limiter-types.js';
+import { report } from '../report.js';
 import type { ItemContext } from '../types.js';
 
 /** Who is told what becomes of the work in a slot. */
@@ -55,19 +56,30 @@ export class Slot<T, R> implements Linked<Slot<T, R>> {
   previous: Slot<T, R> | undefined = undefined;
   next: Slot<T, R> | undefined = undefined;
   readonly #owner: SlotOwner<T, R>;
+  #hears: Hears<R> | undefined = undefined;
   #abort: LazySignal | undefined = undefined;
-  #inner: Inner<T, R> | undefined = undefined;
+  #inner: Inner<R> | undefined = undefined;
   /** Only kept for a lease. */
   #promise: Promise<R> | undefined = undefined;
   readonly #resolved = (value: R): void => {
-    if (this.lane) this.#owner.resolved(this, value);
+    if (this.isHeard) this.#owner.resolved(this, value);
   };
   readonly #rejected = (error: unknown): void => {
-    if (this.lane) this.#owner.failed(this, error);
+    if (this.isHeard) this.#owner.failed(this, error);
   };
 
   constructor(owner: SlotOwner<T, R>) {
     this.#owner = owner;
+  }
+
+  /** Whether somebody waits for the work. */
+  get isTaken(): boolean {
+    return this.lane !== undefined;
+  }
+
+  /** Not any more once it was given up: an abort may make a promise or a stream say something in the middle of it. */
+  private get isHeard(): boolean {
+    return this.isTaken && this.isReusable;
   }
 
   begin(lane: KeyLane<T>, item: T, index: number, lease: Lease | undefined): ItemContext {
@@ -88,11 +100,11 @@ export class Slot<T, R> implements Linked<Slot<T, R>> {
     promise.then(this.#resolved, this.#rejected);
   }
 
-  subscribeTo(work: () => Observable<R>): void {
-    const inner = new Inner(this, this.#owner);
+  subscribeTo(stream: Observable<R>): void {
+    const inner = new Inner((this.#hears ??= this.#makeHears()));
     this.#inner = inner;
     try {
-      work().subscribe(inner);
+      stream.subscribe(inner);
     } catch (error) {
       inner.error(error);
     }
@@ -108,13 +120,10 @@ export class Slot<T, R> implements Linked<Slot<T, R>> {
     const { lease, failure } = this;
     this.lease = undefined;
     this.isReusable = false;
-    try {
-      this.leave();
-    } finally {
-      this.#aborter().abort();
-      if (this.#promise) lease?.releaseAfter(this.#promise, failure?.error);
-      else lease?.release(failure ? 'error' : 'cancelled', failure?.error);
-    }
+    this.leave();
+    this.#aborter().abort();
+    if (this.#promise) lease?.releaseAfter(this.#promise, failure?.error);
+    else lease?.release(failure ? 'error' : 'cancelled', failure?.error);
   }
 
   /** Nobody waits for the work any more. */
@@ -134,34 +143,64 @@ export class Slot<T, R> implements Linked<Slot<T, R>> {
   #aborter(): LazySignal {
     return (this.#abort ??= new LazySignal());
   }
+
+  #makeHears(): Hears<R> {
+    return {
+      next: (value) => {
+        this.#owner.emitted(this, value);
+      },
+      error: this.#rejected,
+      complete: () => {
+        this.#owner.completed(this);
+      },
+    };
+  }
 }
 
-/** Listens to one inner Observable. */
-class Inner<T, R> extends Subscriber<R> {
-  readonly #slot: Slot<T, R>;
-  readonly #owner: SlotOwner<T, R>;
+/** The ears of a slot, made once for all its streams. */
+interface Hears<R> {
+  readonly next: (value: R) => void;
+  readonly error: (error: unknown) => void;
+  readonly complete: () => void;
+}
 
-  constructor(slot: Slot<T, R>, owner: SlotOwner<T, R>) {
+/**
+ * Listens to one inner Observable. Its fields are functions and nothing is `#private`: a `Subject` inside Vue's `reactive` calls it through a
+ * proxy, which hands out every object in it as a proxy too.
+ */
+class Inner<R> extends Subscriber<R> {
+  private readonly onNext: (value: R) => void;
+  private readonly onError: (error: unknown) => void;
+  private readonly onComplete: () => void;
+
+  constructor({ next, error, complete }: Hears<R>) {
     super();
-    this.#slot = slot;
-    this.#owner = owner;
+    this.onNext = next;
+    this.onError = error;
+    this.onComplete = complete;
+  }
+
+  /** A teardown of yours that throws is reported, and costs neither the result nor the slot. */
+  override unsubscribe(): void {
+    try {
+      super.unsubscribe();
+    } catch (error) {
+      report(error);
+    }
   }
 
   protected override _next(value: R): void {
-    this.#owner.emitted(this.#slot, value);
+    this.onNext(value);
   }
 
   protected override _error(error: unknown): void {
-    this.#owner.failed(this.#slot, error);
+    this.onError(error);
     this.unsubscribe();
   }
 
   /** Torn down first, so that it is gone before the next one starts. */
   protected override _complete(): void {
-    try {
-      this.unsubscribe();
-    } finally {
-      this.#owner.completed(this.#slot);
-    }
+    this.unsubscribe();
+    this.onComplete();
   }
 }
