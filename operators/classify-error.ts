@@ -2,7 +2,7 @@ import type { Evidence } from './support/error-evidence.js';
 import { evidenceOf, linksOf } from './support/error-evidence.js';
 import type { FlowError, FlowErrorCode } from './support/errors.js';
 import { isFlowError } from './support/errors.js';
-import { parseRetryAfterMs } from './support/headers.js';
+import { headerOf, parseRetryAfterMs } from './support/headers.js';
 import type { ClassifyContext, ErrorClass, Verdict } from './support/types.js';
 
 /** Errors of this package that reach a classifier come from a pipeline inside the work. */
@@ -95,6 +95,8 @@ const ABORTED = /^(?:MCP error -32001: )?AbortError:/;
 const LAST_RESORT: readonly (readonly [RegExp, ErrorClass])[] = [
   [/^Request was aborted\.$/, 'cancelled'],
   [/^Request timed out\.$/, 'timeout'],
+  // Of Node, behind its `fetch failed`: the next one would go round as well.
+  [/^redirect count exceeded$/, 'fatal'],
   // Node, Chrome and Safari (which may add the host), Firefox, the SDKs, a body that breaks off.
   [/^(?:fetch failed|failed to fetch|load failed)(?: \(.+\))?$/i, 'transient'],
   [/^NetworkError when attempting to fetch resource\.?$/, 'transient'],
@@ -143,6 +145,9 @@ const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'r
  * | 401, 403, 404, 405 and other 4xx; `insufficient_quota`, `model_not_found`; `DeadlineError`, `ClosedError`, … | `fatal` |
  * | a bug: a `TypeError` that is no failed `fetch`, a `ReferenceError`, a `RangeError` | `fatal` |
  * | `BatchShapeError`; an answer the client cannot read | `contract` |
+ * | the header `x-should-retry`: `true` | `transient`, when it is not one of the first three |
+ * | the header `x-should-retry`: `false` | `fatal`, when it is one of those |
+ * | a loop of redirects | `fatal` |
  * | whatever a call ends with that we aborted; an `AbortError` that we did not cause | `cancelled` |
  *
  * - **Reads** `status`, `statusCode`, `status_code`, `response.status`, `$metadata.httpStatusCode`, also when they are text; `headers`,
@@ -203,8 +208,19 @@ function ownVerdict(error: FlowError): Verdict {
   return { class: byCode[error.code] ?? 'fatal', ...(known && { retryAfterMs }) };
 }
 
+/** What may pass when it is sent again. */
+const MAY_PASS: ReadonlySet<ErrorClass | undefined> = new Set<ErrorClass>(['throttled', 'transient', 'timeout']);
+
 /** Undefined when this error says nothing, and those behind it should be asked. */
 function plainVerdict(evidence: Evidence, context: ClassifyContext): Verdict | undefined {
+  const verdict = verdictOf(evidence, context);
+  // The server knows better than its status, as the clients of OpenAI and Anthropic believe, too.
+  const asked = evidence.headers && headerOf(evidence.headers, 'x-should-retry');
+  if (asked === 'false' && MAY_PASS.has(verdict?.class)) return { class: 'fatal' };
+  return asked === 'true' && !MAY_PASS.has(verdict?.class) ? passing('transient', evidence, context) : verdict;
+}
+
+function verdictOf(evidence: Evidence, context: ClassifyContext): Verdict | undefined {
   const { status, words, messages } = evidence;
   const exact = firstOf(words, ABOVE_STATUS);
   if (exact === 'fatal' || messages.some((message) => OUT_OF_CREDIT.test(message))) return { class: 'fatal' };
@@ -213,7 +229,11 @@ function plainVerdict(evidence: Evidence, context: ClassifyContext): Verdict | u
   if (found === 'tooLarge') return tooLarge(evidence, size, context);
   if (found === 'itemFault') return itemFault(evidence, context);
   if (found !== 'throttled' && found !== 'transient') return found && { class: found };
-  const retryAfterMs = evidence.headers && parseRetryAfterMs(evidence.headers, context.epochMs);
+  return passing(found, evidence, context);
+}
+
+function passing(found: ErrorClass, { headers }: Evidence, { epochMs }: ClassifyContext): Verdict {
+  const retryAfterMs = headers && parseRetryAfterMs(headers, epochMs);
   return { class: found, ...(retryAfterMs !== undefined && { retryAfterMs }) };
 }
 

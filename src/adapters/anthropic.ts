@@ -4,7 +4,7 @@ import '@anthropic-ai/sdk';
 import type { Anthropic, BaseAnthropic } from '@anthropic-ai/sdk';
 import type { Middleware } from '@anthropic-ai/sdk/core/middleware';
 import { FlowConfigError } from '../../operators/support/errors.js';
-import type { ModelCallerOptions } from '../pipelines/models/model-types.js';
+import type { ModelCallerOptions, ModelContext } from '../pipelines/models/model-types.js';
 import type { HttpRules } from './support/http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './support/http-call.js';
 import { isLimited, markLimited } from './support/limited.js';
@@ -116,15 +116,28 @@ export function anthropicChat(client: Anthropic): AnthropicChat {
   const { messages } = client;
   return {
     call: (request, context) => observed(messages.create({ ...request, stream: false }, { signal: context.signal, ...ONCE }), context),
-    stream: (request, context) => observed(messages.create({ ...request, stream: true }, { signal: context.signal, ...ONCE }), context),
+    stream: async (request, context) =>
+      counted(await observed(messages.create({ ...request, stream: true }, { signal: context.signal, ...ONCE }), context), context),
     model: ({ model }) => model,
-    usage: (answer) => {
-      // Of a stream, the event before its last one has all of it.
-      if (!('usage' in answer) || typeof answer.usage.input_tokens !== 'number') return undefined;
-      return { inputTokens: answer.usage.input_tokens, outputTokens: answer.usage.output_tokens };
-    },
+    // That of a stream comes in parts.
+    usage: (answer) =>
+      'content' in answer ? { inputTokens: answer.usage.input_tokens, outputTokens: answer.usage.output_tokens } : undefined,
     estimateTokens: requestTokens,
   };
+}
+
+/** The same events. The first says what went in, one of the last what came out, and perhaps once more what went in. */
+async function* counted(
+  events: AsyncIterable<Anthropic.MessageStreamEvent>,
+  context: Pick<ModelContext, 'reconcile'>,
+): AsyncGenerator<Anthropic.MessageStreamEvent, void, undefined> {
+  let started = 0;
+  for await (const event of events) {
+    if (event.type === 'message_start') started = event.message.usage.input_tokens;
+    if (event.type === 'message_delta')
+      context.reconcile({ inputTokens: event.usage.input_tokens || started, outputTokens: event.usage.output_tokens });
+    yield event;
+  }
 }
 
 function checkClient(name: string, client: BaseAnthropic): void {

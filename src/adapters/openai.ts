@@ -102,7 +102,8 @@ export function openAIChat(client: OpenAI, defaults: Partial<OpenAIChatParams> =
   checkClient(name, client);
   if (typeof defaults !== 'object' || (defaults as unknown) === null) throw new FlowConfigError(name, 'defaults', 'an object', defaults);
   const { completions } = client.chat;
-  const bodyOf = (request: OpenAIChatParams): OpenAIChatParams => ({ ...defaults, ...request });
+  const own = { ...defaults };
+  const bodyOf = (request: OpenAIChatParams): OpenAIChatParams => ({ ...own, ...request });
   return {
     call: (request, context) => {
       const { signal } = context;
@@ -145,10 +146,11 @@ export function openAIEmbeddings(client: OpenAI, options: OpenAIEmbeddingsOption
   filled(name, 'model', options.model);
   if (options.dimensions !== undefined) count(name, 'dimensions', options.dimensions);
   if (options.user !== undefined) filled(name, 'user', options.user);
+  const settings = { ...options };
   return {
     call: async (texts, context) => {
       const { signal } = context;
-      const sent = client.embeddings.create({ ...options, input: [...texts], encoding_format: 'base64' }, { signal, ...ONCE });
+      const sent = client.embeddings.create({ ...settings, input: [...texts], encoding_format: 'base64' }, { signal, ...ONCE });
       return embeddingsIn(await observed(sent, context), context);
     },
   };

@@ -1,7 +1,8 @@
 import { FlowConfigError } from '../../operators/support/errors.js';
 import { callback } from '../../operators/support/options.js';
 import type { ResponseLike } from '../../operators/support/types.js';
-import { responseError } from './provider-error.js';
+import { boundedText, REFUSAL_BOUNDS } from './bounded-text.js';
+import { refusalOf } from './provider-error.js';
 
 /** Where an API of a model is, and what it wants to know with every request. */
 export interface EndpointOptions {
@@ -53,7 +54,8 @@ export async function post({ url, headers, fetch }: Endpoint, body: object, cont
     signal: context.signal,
   });
   context.observe(response);
-  if (!response.ok) throw await responseError(response);
+  // The status says what is to be done, also when the rest of the refusal breaks off or never ends.
+  if (!response.ok) throw refusalOf(response, (await boundedText(response, REFUSAL_BOUNDS)).text);
   return response;
 }
 

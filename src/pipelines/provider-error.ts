@@ -1,4 +1,4 @@
-/** An answer of the provider that is not a success, with what a classifier looks at. The message is the provider's own. */
+/** An answer of the provider that is not a success, with what a classifier looks at. The message is the provider's own, its first 2,000 characters. */
 export class ProviderError extends Error {
   override readonly name = 'ProviderError';
 
@@ -24,12 +24,7 @@ export interface ErrorBody {
   readonly param?: unknown;
 }
 
-/** The error that a response stands for. */
-export async function responseError(response: Response): Promise<ProviderError> {
-  return refusalOf(response, await response.text());
-}
-
-/** The same for a response whose body has been read. */
+/** The error that a response stands for, whose body has been read. */
 export function refusalOf(response: Response, text: string): ProviderError {
   let error: ErrorBody = {};
   try {
@@ -37,14 +32,14 @@ export function refusalOf(response: Response, text: string): ProviderError {
   } catch {
     // Not JSON: a proxy in between, most likely. The start of its answer is the best message there is.
   }
-  const message = word(error.message) ?? (text.slice(0, 200) || response.statusText || 'no message');
+  const message = word(error.message, MAX_MESSAGE) ?? (shortened(text, 200) || response.statusText || 'no message');
   return providerError(response.status, response.headers, `${String(response.status)} ${message}`, error);
 }
 
 /** The error that comes instead of an answer, or of its next part, when the status has said that all is well. */
 export function lateError(error: ErrorBody | string): ProviderError {
   const body = typeof error === 'string' ? { message: error } : error;
-  return providerError(statusIn(body.code), new Headers(), word(body.message) ?? 'the answer is an error', body);
+  return providerError(statusIn(body.code), new Headers(), word(body.message, MAX_MESSAGE) ?? 'the answer is an error', body);
 }
 
 /** Some providers have the status for a code there. */
@@ -56,6 +51,15 @@ function providerError(status: number | undefined, headers: Headers, message: st
   return new ProviderError(status, headers, message, word(code), word(type), word(param));
 }
 
-function word(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined;
+/** Some servers say the whole request once more. */
+const MAX_MESSAGE = 2000;
+/** Longer than any code, type or name of a part. */
+const MAX_WORD = 200;
+
+function word(value: unknown, most = MAX_WORD): string | undefined {
+  return typeof value === 'string' ? shortened(value, most) : undefined;
+}
+
+function shortened(text: string, most: number): string {
+  return text.length > most ? `${text.slice(0, most)}…` : text;
 }

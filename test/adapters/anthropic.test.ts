@@ -488,10 +488,16 @@ describe('anthropicChat', LONG, () => {
     expect(models.snapshot().executing).toBe(0);
   });
 
-  it('has no numbers for an answer that does not say its input', () => {
-    const { usage } = anthropicChat(clientWith());
-    const delta = { type: 'message_delta', usage: { input_tokens: null, output_tokens: 5 } } as never;
-    expect(usage(delta)).toBeUndefined();
-    expect(usage({ type: 'message_stop' })).toBeUndefined();
+  it('pays a stream at its end, what went in as its start has said, and gives nothing back before', async () => {
+    const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 6000, burstSeconds: 60, headroom: 1 });
+    const models = createModelCaller({ ...anthropicChat(clientWith()), limiter });
+    const full = limiter.snapshot().tokens;
+    const spent: [string, number][] = [];
+    await models.stream({ ...ask('hello again'), max_tokens: 4000 }).forEach(({ type }) => {
+      spent.push([type, Math.round((full - limiter.snapshot().tokens) / 1000)]);
+    });
+    expect(spent.at(0)).toEqual(['message_start', 4]);
+    expect(spent.filter(([type]) => type === 'content_block_delta').every(([, tokens]) => tokens === 4)).toBe(true);
+    expect(spent.at(-1)).toEqual(['message_stop', 0]);
   });
 });

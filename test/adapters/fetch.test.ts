@@ -262,6 +262,15 @@ describe('createFetch', LONG, () => {
       await new Promise((closed) => server.close(closed));
     });
 
+    it('is tried again when the server asks for it, whatever its status', async () => {
+      const limited = createFetch({ retry });
+      api.fail({ status: 400, message: 'Not yet', headers: { 'x-should-retry': 'true' } });
+      const response = await limited(chat(), ask('x'));
+      expect(response.status).toBe(200);
+      await response.text();
+      expect(api.requests).toHaveLength(2);
+    });
+
     it('says nothing about trying again when that is the business of the client', async () => {
       const limited = createFetch({ retry: false });
       api.fail({ status: 500, message: 'x' });

@@ -154,6 +154,23 @@ describe('limitOpenAI', LONG, () => {
     expect(api.requests).toHaveLength(1);
   });
 
+  it('copies what it is given: changing it later changes no request', async () => {
+    const client = new OpenAI({ apiKey: 'secret', baseURL: api.baseUrl });
+    const defaults = { model: 'first' };
+    const models = createModelCaller(openAIChat(client, defaults));
+    const embedder = createEmbedder(openAIEmbeddings(client, defaults));
+    defaults.model = 'second';
+    await models.callAsync({ messages: [{ role: 'user', content: 'x' }] });
+    await embedder.embedAsync('x');
+    expect(api.requests.map(({ body }) => (body as { model: string }).model)).toEqual(['first', 'first']);
+  });
+
+  it('tries again what the server asks to try again', async () => {
+    api.fail({ ...refusal(400, 'Not yet'), headers: { 'x-should-retry': 'true' } });
+    expect((await ask(limit({ limiter: createLimiter() }), 'x')).choices[0]?.message.content).toBe('x');
+    expect(api.requests).toHaveLength(2);
+  });
+
   it('sends again what a broken connection took away, and says what broke after the last attempt', async () => {
     const client = limit({});
     api.fail('cutSocket', 'cutSocket');

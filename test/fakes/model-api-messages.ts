@@ -73,7 +73,12 @@ function framesOf(message: Anthropic.Message, { text, tool }: Reply, id: number,
       }),
     ),
     event({ type: 'content_block_stop', index: 0 }) +
-      event({ type: 'message_delta', delta: { stop_reason, stop_sequence, stop_details: null, container: null }, usage }) +
+      // As the API itself: what went in was said at the start.
+      event({
+        type: 'message_delta',
+        delta: { stop_reason, stop_sequence, stop_details: null, container: null },
+        usage: { output_tokens: usage.output_tokens } as Anthropic.MessageDeltaUsage,
+      }) +
       event({ type: 'message_stop' }),
   ];
 }

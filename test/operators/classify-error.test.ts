@@ -593,3 +593,33 @@ describe('parseRetryAfterMs', () => {
     expect(verdict(error, { epochMs: EPOCH_MS })).toEqual({ class: 'transient', retryAfterMs: 30_000 });
   });
 });
+
+describe('x-should-retry', () => {
+  const asked = (status: number, answer: string, more: Record<string, unknown> = {}) =>
+    verdict(failure({ status, headers: { 'X-Should-Retry': answer, 'retry-after-ms': '250' }, ...more })).class;
+
+  it.each([
+    ['true', 400, 'transient'],
+    ['true', 403, 'transient'],
+    ['true', 429, 'throttled'],
+    ['true', 503, 'transient'],
+    ['false', 429, 'fatal'],
+    ['false', 503, 'fatal'],
+    // Whether to send it again is one thing, which of its items is at fault another.
+    ['false', 400, 'itemFault'],
+    ['false', 413, 'tooLarge'],
+    ['maybe', 503, 'transient'],
+    ['maybe', 400, 'itemFault'],
+  ])('%s beside %i is %s', (answer, status, found) => {
+    expect(asked(status, answer)).toBe(found);
+  });
+
+  it('true keeps the pause that the server asks for, and goes before what the body says', () => {
+    const error = failure({ status: 400, code: 'model_not_found', headers: new Headers({ 'x-should-retry': 'true', 'retry-after': '2' }) });
+    expect(verdict(error)).toEqual({ class: 'transient', retryAfterMs: 2000 });
+  });
+
+  it('means nothing for a call that we aborted', () => {
+    expect(verdict(failure({ status: 503, headers: { 'x-should-retry': 'true' } }), { aborted: true })).toEqual({ class: 'cancelled' });
+  });
+});

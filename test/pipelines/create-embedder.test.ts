@@ -186,13 +186,6 @@ describe('createEmbedder', () => {
       ],
     ],
     ['no vectors', 'nothing'],
-    [
-      'a broken vector',
-      [
-        { index: 0, embedding: 'AAA=' },
-        { index: 1, embedding: [1] },
-      ],
-    ],
     ['no base64', [0, 1].map((index) => ({ index, embedding: '*' }))],
     ['entries that are none', [null, null]],
   ])('fails the batch on an answer with %s, and shifts nothing', async (_name, data) => {
@@ -348,7 +341,6 @@ describe('a client of your own', () => {
     ['too many vectors', [[1], [2], [3]]],
     ['no list', { data: [[1], [2]] }],
     ['nothing', undefined],
-    ['something that is no vector', [[1], null]],
     ['texts', ['1', '2']],
   ])('fails the batch on an answer with %s, and shifts nothing', async (_name, answer) => {
     for (const input of [of(answer), Promise.resolve(answer)]) {
@@ -518,5 +510,100 @@ describe('what createEmbedder is given', () => {
     [{ lanes: [{ name: 'a', flor: 1 }] }, /^createEmbedder: expected `lanes\[0\].flor` to be absent/],
   ])('is refused by name: %o', (options, message) => {
     expect(() => createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', ...(options as object) })).toThrow(message);
+  });
+});
+
+describe('what is no vector', () => {
+  const base64 = (...numbers: number[]): string => Buffer.from(Float32Array.from(numbers).buffer).toString('base64');
+  /** What becomes of each text when the provider answers these, over HTTP and over a client. */
+  const both = (embeddings: readonly unknown[]) => {
+    const answer = embeddings.map((embedding, index) => ({ index, embedding }));
+    const overHttp = scripted(() => Response.json({ data: answer }), { maxSize: 100 });
+    const isText = embeddings.some((one) => typeof one === 'string');
+    const overClient = createEmbedder({ call: () => Promise.resolve(embeddings as number[][]), retry: false });
+    open.push(() => {
+      overClient.close();
+    });
+    return Promise.all((isText ? [overHttp] : [overHttp, overClient]).map((one) => all(one, texts(embeddings.length))));
+  };
+  const seen = (results: Settled<string, Float32Array>[]) =>
+    results.map((one) => (one.status === 'fulfilled' ? [...one.value] : (one.reason as Error).name));
+
+  it.each([
+    ['null', null],
+    ['null among its numbers', [1, null]],
+    ['a text among its numbers', [1, 'x']],
+    ['no number at all', []],
+    ['what is too large for 32 bits', [1, 1e300]],
+    ['a nested list', [[1, 2]]],
+    ['a shorter one', [1]],
+    ['a longer one', [1, 2, 3]],
+    ['base64 with NaN in it', base64(1, NaN)],
+    ['base64 with Infinity in it', base64(1, Infinity)],
+    ['base64 of another length', base64(1)],
+    ['base64 cut in a number', base64(1, 2).slice(0, 8)],
+    ['what is no base64', '%%%'],
+  ])('%s fails its own text with BatchShapeError, and its neighbours keep their vectors', async (_what, wrong) => {
+    for (const results of await both([[1, 0], wrong, [2, 0], [3, 0]]))
+      expect(seen(results)).toEqual([[1, 0], 'BatchShapeError', [2, 0], [3, 0]]);
+  });
+
+  it('is not sent again, nor split', async () => {
+    let calls = 0;
+    const answer = () => {
+      calls++;
+      return Response.json({
+        data: [
+          { index: 0, embedding: [1] },
+          { index: 1, embedding: [null] },
+        ],
+      });
+    };
+    const results = await all(scripted(answer, { retry: { initialMs: 1 } }), texts(2));
+    expect([seen(results), calls]).toEqual([[[1], 'BatchShapeError'], 1]);
+  });
+
+  it('is a vector of another length than those of the calls before', async () => {
+    const lengths = [2, 2, 3, 2];
+    const one = embedder('http://127.0.0.1:9', {
+      fetch: () =>
+        Promise.resolve(Response.json({ data: [{ index: 0, embedding: Array.from({ length: lengths.shift() ?? 0 }, () => 1) }] })),
+    });
+    const answers: unknown[] = [];
+    for (const text of ['a', 'b', 'c', 'd'])
+      answers.push(
+        await one.embedAsync(text).then(
+          ({ length }) => length,
+          (error: unknown) => (error as Error).message,
+        ),
+      );
+    expect(answers).toEqual([2, 2, expect.stringContaining('answered with a vector of 3 numbers, others have 2'), 2]);
+  });
+
+  it('finds out that the first one was wrong', async () => {
+    const lengths = [1, 2, 2, 2];
+    const one = embedder('http://127.0.0.1:9', {
+      fetch: () =>
+        Promise.resolve(Response.json({ data: [{ index: 0, embedding: Array.from({ length: lengths.shift() ?? 0 }, () => 1) }] })),
+    });
+    const answers: unknown[] = [];
+    for (const text of ['a', 'b', 'c', 'd'])
+      answers.push(
+        await one.embedAsync(text).then(
+          ({ length }) => length,
+          (error: unknown) => (error as Error).name,
+        ),
+      );
+    expect(answers).toEqual([1, 'BatchShapeError', 2, 2]);
+  });
+
+  it('may be an error of the client, for its text alone', async () => {
+    const refused = new Error('refused');
+    const one = createEmbedder({ call: (items) => of(items.map((text) => (text === 'b' ? refused : [1]))) });
+    open.push(() => {
+      one.close();
+    });
+    const results = await all(one, ['a', 'b', 'c']);
+    expect(results.map((each) => (each.status === 'fulfilled' ? each.value.length : each.reason))).toEqual([1, refused, 1]);
   });
 });

@@ -418,6 +418,23 @@ describe('the presets', () => {
     ]);
   });
 
+  it('are plain data: what JSON and structuredClone make of one is the same', () => {
+    expect(JSON.parse(JSON.stringify(MODEL_CALLER_PRESETS))).toEqual(MODEL_CALLER_PRESETS);
+    expect(structuredClone(MODEL_CALLER_PRESETS)).toEqual(MODEL_CALLER_PRESETS);
+  });
+
+  it.each(Object.keys(MODEL_CALLER_PRESETS) as (keyof typeof MODEL_CALLER_PRESETS)[])('%s works after a way through JSON', async (name) => {
+    const preset = JSON.parse(JSON.stringify(MODEL_CALLER_PRESETS[name])) as (typeof MODEL_CALLER_PRESETS)[typeof name];
+    let calls = 0;
+    const models = createModelCaller({
+      call: (question: string) => (++calls < 3 ? Promise.reject(status(503)) : Promise.resolve(question)),
+      ...preset,
+      random: () => 0,
+    });
+    expect([await models.callAsync('a'), calls]).toEqual(['a', 3]);
+    models.close();
+  });
+
   it.each(Object.entries(MODEL_CALLER_PRESETS))('%s pauses 100 and 200 ms without jitter, and less with it', (_name, preset) => {
     const sentAt = (options: Partial<Options>): number[] =>
       virtualTime(({ flush, now }) => {

@@ -281,6 +281,18 @@ describe('fromOpenAI', () => {
   });
 });
 
+describe('the tools of a runner', () => {
+  it('are a frozen copy: neither list changes what it runs', async () => {
+    const given = [tool('read', () => 'ok')];
+    const runner = createToolRunner({ tools: given });
+    given.push(tool('late', () => 'ok'));
+    expect(() => (runner.tools as Tool[]).push(tool('later', () => 'ok'))).toThrow(TypeError);
+    expect(runner.tools.map(({ name }) => name)).toEqual(['read']);
+    const { results } = await runner.runAll([{ id: '1', name: 'late', input: {} }]);
+    expect(results[0]).toMatchObject({ is_error: true, error: { code: 'unknown_tool' } });
+  });
+});
+
 describe('closing', () => {
   it('leaves what cannot be stopped its slot of a shared limiter, for as long as it may keep it', () => {
     virtualTime(({ advance, flush }) => {

@@ -1,3 +1,5 @@
+import type OpenAI from 'openai';
+import type { OpenAI as OpenAI6 } from 'openai6';
 import type { Observable, OperatorFunction } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
@@ -5,6 +7,7 @@ import * as z from 'zod';
 import { createBatchTool } from '../../src/edge/batch-tool.js';
 import type { ToolRunner, ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
+import { fromOpenAI } from '../../src/pipelines/tools/tool-formats.js';
 import type { Tool, ToolCall, ToolErrorCode, ToolResult, ToolRun } from '../../src/pipelines/tools/tool-types.js';
 import { defineTool } from '../../src/pipelines/tools/tool-types.js';
 
@@ -109,5 +112,17 @@ describe('createToolRunner', () => {
 
   it('has readonly options', () => {
     expectTypeOf<ToolRunnerOptions>().toEqualTypeOf<Readonly<ToolRunnerOptions>>();
+  });
+});
+
+describe('fromOpenAI', () => {
+  it('takes the types of the SDK, and what is written as its API has it', () => {
+    expectTypeOf(fromOpenAI).toBeCallableWith({} as OpenAI.ChatCompletionMessage['tool_calls']);
+    expectTypeOf(fromOpenAI).toBeCallableWith({} as OpenAI6.ChatCompletionMessage['tool_calls']);
+    expectTypeOf(fromOpenAI).toBeCallableWith({} as OpenAI.ChatCompletionMessageToolCall[]);
+    expectTypeOf(fromOpenAI).toBeCallableWith([
+      { id: 'a', type: 'function', function: { name: 'read', arguments: '{}' } },
+      { id: 'b', type: 'custom', custom: { name: 'shell', input: 'ls' } },
+    ]);
   });
 });

@@ -29,12 +29,11 @@ export const CALL_RULES_DEFAULTS = { attemptTimeoutMs: Infinity } as const;
  * The policy of an adapter, under its name.
  *
  * @param others - names of the options that are the adapter's own
- * @param defaults - what is different here when an option is left out
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range
  */
-export function callPolicy(adapter: string, options: CallRules, others: readonly string[], defaults: CallRules = {}): AttemptPolicy {
+export function callPolicy(adapter: string, options: CallRules, others: readonly string[]): AttemptPolicy {
   known(adapter, options, [...RULES, ...others]);
-  const rules: Partial<Record<Rule, unknown>> = { ...CALL_RULES_DEFAULTS, ...defaults };
+  const rules: Partial<Record<Rule, unknown>> = { ...CALL_RULES_DEFAULTS };
   for (const name of RULES) if (options[name] !== undefined) rules[name] = options[name];
   return policyOf(adapter, rules as PolicyOptions);
 }

@@ -1,7 +1,5 @@
-import { classifyError } from '../../../operators/classify-error.js';
 import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
-import type { Classify } from '../../../operators/support/types.js';
-import { ProviderError, refusalOf } from '../../pipelines/provider-error.js';
+import { refusalOf } from '../../pipelines/provider-error.js';
 import type { JobRules } from './call-job.js';
 import { callOptionsOf } from './call-job.js';
 import { callPolicy } from './call-rules.js';
@@ -33,12 +31,6 @@ export interface Sending extends HttpRequest {
 /** What servers tell the clients of OpenAI and Anthropic about trying again, and what those are told here: that it is not for them to do. */
 const MAY_RETRY = 'x-should-retry';
 
-/** A server that asks for no other attempt gets none. */
-const classifyRefusal: Classify = (error, context) =>
-  error instanceof ProviderError && error.headers.get(MAY_RETRY) === 'false' ? { class: 'fatal' } : classifyError(error, context);
-
-const DEFAULTS = { classify: classifyRefusal } as const;
-
 /**
  * What sends requests under the rules: the answer comes when the server's headers do, its permit goes back when its body has ended, failed
  * or was cancelled. A refusal (400 and above) that is not tried again, or no more, is the answer as the server gave it.
@@ -46,8 +38,8 @@ const DEFAULTS = { classify: classifyRefusal } as const;
 export function httpCaller(adapter: string, options: HttpRules, others: readonly string[] = []): (request: Sending) => Promise<Response> {
   const names = ['lane', 'cost', ...others];
   const policies = {
-    repeated: callPolicy(adapter, options, names, DEFAULTS),
-    once: callPolicy(adapter, { ...options, retry: false }, names, DEFAULTS),
+    repeated: callPolicy(adapter, options, names),
+    once: callPolicy(adapter, { ...options, retry: false }, names),
   };
   const optionsOf = callOptionsOf<HttpRequest>(adapter, options, (request) => (usesModel(request) ? requestTokens(request.json) : 0));
 
@@ -78,8 +70,8 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
   };
 }
 
-/** Questions of OpenAI and Anthropic about how many tokens something would be. */
-const COUNTING = /\/(?:count_tokens|input_tokens)(?:[?#]|$)/;
+/** Questions of OpenAI, Anthropic and Google about how many tokens something would be. */
+const COUNTING = /(?:\/(?:count_tokens|input_tokens)|:countTokens)(?:[?#]|$)/;
 
 /** What is only looked up (a report, the file of a batch) or counted speaks of tokens that nobody spends now. */
 function usesModel({ method, url }: HttpRequest): boolean {

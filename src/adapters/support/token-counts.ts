@@ -1,19 +1,28 @@
 import type { Usage } from '../../../operators/support/types.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
 
+/** Google's: of a chat, of one text and of many to embed, and what a chat begins with. */
+const GEMINI_PROMPTS: readonly string[] = ['contents', 'content', 'requests', 'systemInstruction'];
 /** Keys of a request body under which prompts are; the rest is settings. */
-const PROMPTS: readonly string[] = ['messages', 'input', 'prompt', 'system', 'instructions', 'contents'];
+const PROMPTS: readonly string[] = ['messages', 'input', 'prompt', 'system', 'instructions', ...GEMINI_PROMPTS];
 /** Keys of a request body that allow an answer of so many tokens. */
-const ANSWERS: readonly string[] = ['max_completion_tokens', 'max_output_tokens', 'max_tokens'];
+const ANSWERS: readonly string[] = ['max_completion_tokens', 'max_output_tokens', 'max_tokens', 'maxOutputTokens'];
 /** Below these are files and pictures, whose letters are no tokens. */
-const BINARY: ReadonlySet<string> = new Set(['data', 'image_url', 'file_data', 'url', 'image', 'file', 'audio']);
+const BINARY: ReadonlySet<string> = new Set([
+  ...['data', 'image_url', 'file_data', 'url', 'image', 'file', 'audio'],
+  // Google's.
+  ...['inlineData', 'fileData'],
+]);
 
 const estimate = /* @__PURE__ */ createTokenEstimator();
 
 /** What a request with this JSON body will cost at most: its texts as estimated, and the longest answer it allows. 0 for another body. */
 export function requestTokens(json: unknown): number {
   const body = Object(json) as Readonly<Record<string, unknown>>;
-  const answer = ANSWERS.map((name) => body[name]).find((value) => typeof value === 'number' && value > 0 && value < Infinity);
+  const config = Object(body['generationConfig']) as typeof body;
+  const answer = ANSWERS.map((name) => body[name] ?? config[name]).find(
+    (value) => typeof value === 'number' && value > 0 && value < Infinity,
+  );
   const tools = body['tools'] === undefined ? 0 : estimate(JSON.stringify(body['tools']));
   return PROMPTS.reduce((tokens, name) => tokens + textTokens(body[name]), ((answer as number | undefined) ?? 0) + tools);
 }
@@ -33,10 +42,20 @@ function textTokens(value: unknown): number {
   return tokens;
 }
 
-/** As the APIs of OpenAI and Anthropic name them. A quote inside a text is escaped, so these are never part of one; usage comes last. */
-const COUNTS = /"(prompt|completion|input|output|total)_tokens"\s*:\s*(\d{1,15})/g;
-/** Where both mean the same. */
-const KINDS: Readonly<Partial<Record<string, string>>> = { prompt: 'input', completion: 'output' };
+/**
+ * As the APIs of OpenAI and Anthropic name them, Google's, and Ollama's. A quote inside a text is escaped, so these are never part of one. A
+ * stream may say them at its start, its end, or with every part.
+ */
+const COUNTS =
+  /"(?:(prompt|completion|input|output|total)_tokens|(prompt|candidates|thoughts|toolUsePrompt|total)TokenCount|(prompt_eval|eval)_count)"\s*:\s*(\d{1,15})/g;
+/** Where several mean the same; what is not named here has its own name, and is added. */
+const KINDS: Readonly<Partial<Record<string, string>>> = {
+  prompt: 'input',
+  completion: 'output',
+  candidates: 'output',
+  prompt_eval: 'input',
+  eval: 'output',
+};
 /** The last thing an OpenAI-compatible stream says. Its client reads no further, and cancels the body. */
 const DONE = /\ndata: ?\[DONE\]/;
 /** Longer than anything that matches. */
@@ -56,20 +75,29 @@ export class UsageReader {
 
   read(bytes: Uint8Array): void {
     const text = this.#rest + this.#decoder.decode(bytes, { stream: true });
-    for (const [, name = '', tokens] of text.matchAll(COUNTS)) this.#found.set(KINDS[name] ?? name, Number(tokens));
+    for (const [, snake, camel, ollama, digits] of text.matchAll(COUNTS)) {
+      const name = snake ?? camel ?? ollama ?? '';
+      const kind = KINDS[name] ?? name;
+      // The end of a stream may have nothing to add to its start, and says so.
+      if (Number(digits) > 0 || !this.#found.has(kind)) this.#found.set(kind, Number(digits));
+    }
     this.#isDone ||= DONE.test(text);
     this.#rest = text.slice(-OVERLAP);
   }
 
   /** Undefined when nothing was said. */
   get usage(): Usage | undefined {
-    const found = this.#found;
-    const inputTokens = found.get('input');
-    const outputTokens = found.get('output');
+    const inputTokens = this.#sum('input', 'toolUsePrompt');
+    const outputTokens = this.#sum('output', 'thoughts');
     if (inputTokens === undefined && outputTokens === undefined) {
-      const total = found.get('total');
+      const total = this.#found.get('total');
       return total === undefined ? undefined : { inputTokens: total };
     }
     return { ...(inputTokens !== undefined && { inputTokens }), ...(outputTokens !== undefined && { outputTokens }) };
+  }
+
+  #sum(...kinds: readonly string[]): number | undefined {
+    const found = kinds.flatMap((kind) => this.#found.get(kind) ?? []);
+    return found.length === 0 ? undefined : found.reduce((sum, tokens) => sum + tokens);
   }
 }

@@ -1,6 +1,7 @@
 import { FlowConfigError } from '../../../operators/support/errors.js';
 import type { Usage } from '../../../operators/support/types.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
+import { boundedJson } from '../bounded-text.js';
 import type { Endpoint, RequestContext } from '../endpoint.js';
 import { post } from '../endpoint.js';
 import type { ErrorBody } from '../provider-error.js';
@@ -60,7 +61,7 @@ const DONE = '[DONE]';
 /** One POST to an OpenAI-compatible `/chat/completions`. */
 export async function requestChat(endpoint: Endpoint, request: ChatRequest, context: RequestContext): Promise<ChatCompletion> {
   const response = await post(endpoint, bodyOf(endpoint, request, false), context);
-  return said(await response.json()) as ChatCompletion;
+  return said(await boundedJson(response)) as ChatCompletion;
 }
 
 /** The same, part by part; usage comes with the last one. */

@@ -42,8 +42,8 @@ export const MODEL_CALLER_DEFAULTS = {
   hedgeBudget: 0.1,
 } as const;
 
-/** Twice tried again, after about 100 and 200 ms. With so few calls at a time, the slots are budget enough. */
-const SHORT_PAUSES = { maxAttempts: 3, initialMs: 100, factor: 2, budget: Infinity } as const;
+/** Twice tried again, after about 100 and 200 ms, all of the calls if need be: with so few at a time, the slots are budget enough. */
+const SHORT_PAUSES = { maxAttempts: 3, initialMs: 100, factor: 2, budget: 1 } as const;
 
 /**
  * Options for four situations; spread one into the options, and change what is different. The pauses have full jitter: with
@@ -242,7 +242,7 @@ function hedgeOf(hedge: ModelHedgeOptions | undefined, knownLanes: readonly stri
     if (!knownLanes.includes(lane)) throw new FlowConfigError(NAME, 'hedge.lanes', `lanes that there are (${knownLanes.join(', ')})`, lane);
   }
   return {
-    lanes,
+    lanes: [...(lanes as readonly string[])],
     options: {
       ...(delayMs !== undefined && { delayMs }),
       ...(maxHedges !== undefined && { maxHedges }),

@@ -65,7 +65,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     this.#limiter = limiter ?? createLimiter({ concurrency, abortGraceMs, scheduler, onEvent: onlyChanges(tell) });
     this.setups = toolSetups(tools, { perTool, timeoutMs, retry, abortGraceMs, limiter: this.#limiter });
     this.#adapting = adaptive && adaptiveLimit(this.#limiter, { classify, ...adaptive });
-    this.tools = [...tools];
+    this.tools = Object.freeze([...tools]);
     this.shutdown = new Shutdown({
       operator: NAME,
       scheduler,

@@ -2,8 +2,8 @@ import type { ToolCall, ToolResult } from './tool-types.js';
 
 /** A tool call as the chat completions of OpenAI have it: of a function, or of a custom tool, whose input is a text. */
 export type OpenAIToolCall =
-  | { readonly id: string; readonly function: { readonly name: string; readonly arguments: string } }
-  | { readonly id: string; readonly custom: { readonly name: string; readonly input: string } };
+  | { readonly id: string; readonly type?: string; readonly function: { readonly name: string; readonly arguments: string } }
+  | { readonly id: string; readonly type?: string; readonly custom: { readonly name: string; readonly input: string } };
 
 /**
  * Calls as `createToolRunner` takes them, of the `tool_calls` of an OpenAI message; none when it has none. Arguments that are no JSON stay a
