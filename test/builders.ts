@@ -311,3 +311,12 @@ export interface Job extends Omit<LimiterJob, 'timeoutMs'> {
   readonly deadlineMs?: number;
 }
 export const job = ({ deadlineMs, ...same }: Job): LimiterJob => ({ ...same, ...(deadlineMs !== undefined && { timeoutMs: deadlineMs }) });
+/** Changes slots and rates. */
+export const setLimits = (limiter: Limiter, { concurrency, rates = [] }: Pick<LimiterRules, 'concurrency' | 'rates'>): void => {
+  const { requestsPerMinute, tokensPerMinute } = Object.assign({}, ...rates) as Rate;
+  limiter.setLimits({
+    ...(concurrency !== undefined && { concurrency }),
+    ...(requestsPerMinute !== undefined && { requestsPerMinute }),
+    ...(tokensPerMinute !== undefined && { tokensPerMinute }),
+  });
+};

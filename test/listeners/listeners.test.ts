@@ -1,0 +1,47 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { bundle } from '../world/bundle.js';
+import { NAMES, type Subject } from '../world/subjects.js';
+import { runWatched } from '../world/watched.js';
+import { KNOWN } from './known.js';
+import type { Heard, MatrixTask } from './matrix.worker.js';
+
+// `SLUICE_ONLY='batchMap, full'` goes through all cells of the scenarios that begin like this.
+const { SLUICE_DEEP, SLUICE_ONLY } = process.env;
+const isWhole = SLUICE_DEEP !== undefined || SLUICE_ONLY !== undefined;
+
+/** The events of an operator's page, which are all there are. */
+async function documentedEvents(subject: Subject): Promise<string[]> {
+  const page = subject.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  const text = await readFile(join(import.meta.dirname, `../../docs/operators/${page}.md`), 'utf8');
+  const telemetry = text.slice(text.indexOf('## Telemetry'), text.indexOf('## Patterns'));
+  const rows = telemetry.split('\n').filter((line) => line.startsWith('| `'));
+  return rows.flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`(\w+)`/g)].map(([, name = '']) => name));
+}
+
+describe('whoever is called back may do anything: send, leave, drain, close, flush, change limits, throw', () => {
+  let code: string;
+  beforeAll(async () => {
+    code = await bundle(join(import.meta.dirname, 'matrix.worker.ts'));
+  });
+
+  const subjects = NAMES.filter((name) => (SLUICE_ONLY === undefined ? !(name in KNOWN) : SLUICE_ONLY.split(',')[0] === name));
+  it.each(subjects)('%s', { timeout: 900_000 }, async (subject) => {
+    const bad = new Map<string, string>();
+    const events = new Set<string>();
+    const task: MatrixTask = { only: SLUICE_ONLY ?? `${subject},`, most: isWhole ? Infinity : 700 };
+    await runWatched(code, task, {
+      heard: (heard: Heard) => {
+        if (heard.kind === 'done') for (const event of heard.events) events.add(event);
+        else for (const problem of heard.problems) if (!bad.has(problem)) bad.set(problem, heard.name);
+      },
+      hangs: (cell) => bad.set('never ends', cell),
+    });
+    expect(
+      [...bad].map(([problem, cell]) => `${problem}  <-  ${cell}`),
+      'what went wrong, and the first cell where it did',
+    ).toEqual([]);
+    if (SLUICE_ONLY === undefined) expect([...events], 'events that came').toEqual(expect.arrayContaining(await documentedEvents(subject)));
+  });
+});

@@ -1,0 +1,157 @@
+import { Subject } from 'rxjs';
+import * as make from '../builders.js';
+import type { SharedLimiter } from './limits.js';
+import { Pipe, type Puts, Results, type Supply } from './pipe.js';
+import { Pull } from './pull.js';
+import { Width } from './width.js';
+import { type Behaviour, Calls, type Item } from './work.js';
+import type { World } from './world.js';
+
+/** What the calls of an actor do, one after the other. */
+export type Script = (no: number) => Behaviour;
+
+/** The options that batches have in common, in `batchMap`, `batchMapFrom` and `createBatcher`. */
+export function batchOptions(world: World, puts: Puts, width: Width, limiter: SharedLimiter | undefined, flush: Subject<void>) {
+  const { choose } = world;
+  const { onEvent, callback, timers } = puts;
+  const order = choose<'completion' | 'input' | 'perKey'>('order', 'completion', 'completion', 'input', 'perKey');
+  const hasLanes = choose('lanes', false, true);
+  const overflow = choose<'error' | 'dropOldest' | 'dropNewest' | 'latest' | 'dropLowest'>(
+    'overflow',
+    'error',
+    'dropOldest',
+    'dropNewest',
+    'latest',
+    'dropLowest',
+  );
+  const classify = choose<'default' | 'itemFault' | 'transient'>('classify', 'default', 'default', 'itemFault', 'transient');
+  const options: make.BatcherOptions<Item> = {
+    scheduler: timers,
+    random: callback('random', () => 0.5),
+    onEvent,
+    maxSize: choose('maxSize', 2, 1, 3, 10),
+    maxQueued: choose('maxQueued', 100, 1, 2, 5),
+    overflow: overflow === 'dropLowest' && !hasLanes ? 'dropNewest' : overflow,
+    timeoutMs: choose('timeoutMs', 1000, 5, 20),
+    ...(limiter ? { limiter: limiter.limiter } : { concurrency: width.option }),
+    ...(choose('weighs', true, false) && {
+      weigh: callback('weigh', ({ weight }: Item) => weight),
+      maxWeight: choose('maxWeight', 100, 2, 4),
+    }),
+    ...(choose('named', true, true, false) && { id: callback('id', ({ id }: Item) => id) }),
+    ...(order === 'input' && { order: make.inputOrder() }),
+    ...(order === 'perKey' && { order: make.orderPerKey(callback('key', ({ key }: Item) => key)) }),
+    ...(hasLanes && {
+      queue: make.lanes([{ name: 'urgent', maxWaitMs: 0 }, { name: 'later' }], {
+        by: callback('lane', ({ lane }: Item) => lane),
+        fairness: choose('fairness', make.strictWithFloor(), make.weighted(), make.roundRobin()),
+      }),
+    }),
+    ...repairOf(world),
+    window: windowOf(world, puts),
+    ...(choose('closes', false, false, true) && { closeWhen: callback('closeWhen', ({ n }: Item) => n % 3 === 0 && 'before') }),
+    ...(choose('deadlines', false, false, true) && { deadlineMs: callback('deadlineMs', () => choose('deadlineMs', 12, 4, 60)) }),
+    ...(choose('splits', false, false, true) && { oversize: splitting(world, puts) }),
+    classify: callback('classify', (error, context) => (classify === 'default' ? make.classifyError(error, context) : { class: classify })),
+    flush,
+  };
+  return { order, options };
+}
+
+function repairOf({ choose }: World): Pick<make.GatedOptions<Item>, 'repair'> {
+  const repair = choose<'none' | 'retry' | 'divide' | 'both' | 'sequential'>('repair', 'none', 'retry', 'divide', 'both', 'sequential');
+  const again = make.retryFailed({ initialMs: choose('pauseMs', 7, 1, 3, 50), maxAttempts: choose('attempts', 3, 2, 5), jitter: 'none' });
+  switch (repair) {
+    case 'none':
+      return {};
+    case 'retry':
+      return { repair: again };
+    case 'divide':
+      return { repair: make.divideAndConquer() };
+    case 'sequential':
+      return { repair: make.divideAndConquer({ strategy: 'sequential' }) };
+    case 'both':
+      return { repair: [again, make.divideAndConquer()] };
+  }
+}
+
+function windowOf({ choose }: World, { callback }: Puts): NonNullable<make.GatedOptions<Item>['window']> {
+  switch (choose<'natural' | 'fixed' | 'graded' | 'asked' | 'never'>('window', 'natural', 'natural', 'fixed', 'graded', 'asked', 'never')) {
+    case 'natural':
+      return make.natural();
+    case 'fixed':
+      return make.fixed(choose('windowMs', 10, 1, 3));
+    case 'graded':
+      return make.graded(10);
+    case 'asked':
+      return callback('window', () => 4);
+    case 'never':
+      return callback('window', () => 1_000_000);
+  }
+}
+
+/** Items that are too heavy go in two parts. */
+function splitting(world: World, { callback }: Puts) {
+  return make.splitItem<Item, string>(
+    callback('splitItem', (item: Item) => [1, 2].map((part) => ({ ...item, weight: Math.ceil(item.weight / 2), part: `/${part}` }))),
+    callback('joinResults', (results: readonly string[]) => {
+      const [first = '', second = ''] = results;
+      const whole = first.split('/')[0] ?? '';
+      if (results.length !== 2 || first !== `${whole}/1` || second !== `${whole}/2`)
+        world.problem(`parts joined wrongly: ${results.join()}`);
+      return whole;
+    }),
+  );
+}
+
+export function batchMapActor(
+  world: World,
+  supply: Supply,
+  script: Script,
+  limiter: SharedLimiter | undefined,
+  form: 'batchMap' | 'batchMapFrom',
+): Pipe {
+  const { choose } = world;
+  const pipe = new Pipe(world, form, supply);
+  const width = new Width(world, choose('concurrency', 1, 2, 3), choose('changing', false, true));
+  const flush = new Subject<void>();
+  const { order, options: common } = batchOptions(world, pipe, width, limiter, flush);
+  const options = { ...common, onSourceError: choose('onSourceError', 'abort', 'flush', 'drain') };
+  const calls: Calls = new Calls(
+    world,
+    {
+      actor: pipe.index,
+      over: () => pipe.over(),
+      limit: () => (limiter ? limiter.most : width.most),
+      settled: ({ n }) => results.settled.has(n),
+      ...(limiter && { limiter }),
+    },
+    script,
+  );
+  const results = new Results(pipe, order, (item, reason) => {
+    calls.checkReason(item, reason);
+  });
+  pipe.calls = calls;
+  pipe.onFinish = () => {
+    results.finish();
+    if (pipe.life !== 'open' && flush.observed) world.problem(`${pipe.name} keeps its flushes`);
+    if (pipe.life !== 'open' && width.observed) world.problem(`${pipe.name} keeps the concurrency`);
+  };
+  Object.assign(pipe.acts, {
+    flush: () => {
+      flush.next();
+    },
+    limits: () => {
+      width.change(width.most === 1 ? 2 : 1);
+    },
+    ...limiter?.shared,
+  });
+  const work = calls.batches();
+  if (form === 'batchMap') pipe.start((source) => source.pipe(make.batchMap(work, options)), results.read, choose('first', 0, 3));
+  else {
+    const { overflow: _, ...pulled } = options;
+    const pull = new Pull(pipe);
+    pipe.start(() => make.batchMapFrom(pull.open(), work, pulled), results.read);
+  }
+  return pipe;
+}

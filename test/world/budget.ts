@@ -1,0 +1,74 @@
+import type { World } from './world.js';
+
+export type RateKind = 'none' | 'bucket' | 'strict';
+
+/** A bucket of `burst` requests that fills at one for every `everyMs`; or so many in any minute. */
+export interface RatePlan {
+  readonly kind: RateKind;
+  readonly everyMs: number;
+  readonly burst: number;
+  readonly perMinute: number;
+}
+
+/** What a limiter may let go, kept a second time in the plainest way: never less than what it may, so that more is a fault. */
+export class Budget {
+  #level: number;
+  #at = 0;
+  #scale = 1;
+  #pausedUntil = 0;
+  #pauseMadeAt = -1;
+  readonly #grants: number[] = [];
+
+  constructor(
+    readonly world: World,
+    readonly plan: RatePlan,
+  ) {
+    this.#level = plan.burst;
+  }
+
+  /** Requests that a minute allows under a scale. */
+  scale(scale: number): void {
+    this.#refill();
+    this.#scale = scale;
+    this.#level = Math.min(this.#level, this.#capacity);
+  }
+
+  get #capacity(): number {
+    return Math.max(1, this.plan.burst * this.#scale);
+  }
+
+  pause(ms: number): void {
+    const { clock } = this.world;
+    this.#pausedUntil = Math.max(this.#pausedUntil, clock.elapsed + ms);
+    this.#pauseMadeAt = clock.passed;
+  }
+
+  grant(): void {
+    const { clock } = this.world;
+    if (clock.elapsed < this.#pausedUntil - 0.001 && this.#pauseMadeAt !== clock.passed)
+      this.world.problem(`a permit in a pause, ${Math.round(this.#pausedUntil - clock.elapsed)} ms too early`);
+    if (this.plan.kind === 'bucket') {
+      this.#refill();
+      this.#level--;
+      if (this.#level < -0.001) this.world.problem('a permit more than the rate allows');
+    } else if (this.plan.kind === 'strict') {
+      this.#grants.push(clock.elapsed);
+      const inWindow = this.#grants.filter((at) => at > clock.elapsed - 60_000).length;
+      if (inWindow > Math.max(1, this.plan.perMinute * this.#scale))
+        this.world.problem('more permits in a minute than a strict rate allows');
+    }
+  }
+
+  /** A permit came back that was not used. */
+  refund(): void {
+    this.#refill();
+    this.#level = Math.min(this.#level + 1, this.#capacity);
+    this.#grants.pop();
+  }
+
+  #refill(): void {
+    const { elapsed } = this.world.clock;
+    this.#level = Math.min(this.#capacity, this.#level + ((elapsed - this.#at) / this.plan.everyMs) * this.#scale);
+    this.#at = elapsed;
+  }
+}

@@ -1,0 +1,393 @@
+import { Observable, Subject, takeUntil } from 'rxjs';
+import * as make from '../builders.js';
+import { Budget, type RateKind, type RatePlan } from './budget.js';
+import { Timers } from './clock.js';
+import { Width } from './width.js';
+import { isNamed } from './work.js';
+import { type Act, type Actor, Planned, type World } from './world.js';
+
+type Way = 'run' | 'runAsync' | 'acquire' | 'acquireAsync' | 'tryAcquire' | 'nested';
+type Lease = NonNullable<ReturnType<make.Limiter['tryAcquire']>>;
+
+interface Job {
+  readonly n: number;
+  readonly way: Way;
+  readonly level: Level;
+  state: 'waiting' | 'running' | 'over' | 'refused' | 'left';
+  /** Gives the job up. */
+  leave: () => void;
+}
+
+/** A limiter of the tree: the one at the root, a child, or that of a key. */
+interface Level {
+  readonly limiter: Pick<make.Limiter, 'tryAcquire' | 'acquire' | 'acquireAsync' | 'run' | 'runAsync'>;
+  readonly extra: object;
+  readonly most: () => number;
+  held: number;
+}
+
+/** A limiter with jobs of its own, which other actors may share. */
+export class SharedLimiter implements Actor {
+  readonly name = 'createLimiter';
+  /** Others hold its permits: it ends after them. */
+  readonly isLast = true;
+  readonly limiter: make.Limiter;
+  readonly timers: Timers;
+  readonly acts: Partial<Record<Act, () => void>>;
+  readonly index: number;
+  readonly #width: Width;
+  readonly #budget: Budget;
+  readonly #jobs: Job[] = [];
+  readonly #levels: Level[];
+  readonly #controller = new AbortController();
+  #closed = false;
+  #drains = 0;
+  #drained = 0;
+  #leases = 0;
+
+  constructor(readonly world: World) {
+    const { choose } = world;
+    this.index = world.actors.length;
+    world.actors.push(this);
+    this.timers = new Timers(world.clock);
+    this.#width = new Width(world, choose('slots', 1, 2, 3), true);
+    const kind = choose<RateKind>('rate', 'none', 'none', 'bucket', 'strict');
+    const plan: RatePlan = { kind, everyMs: 10, burst: 2, perMinute: 4 };
+    this.#budget = new Budget(world, plan);
+    this.limiter = make.createLimiter({
+      concurrency: this.#width.now,
+      rates: ratesOf(plan, 1),
+      scheduler: this.timers,
+      random: () => 0.5,
+      maxQueued: choose('limiter maxQueued', 100, 1, 2),
+      overflow: choose('limiter overflow', 'error', 'dropOldest', 'dropNewest', 'latest'),
+      abortGraceMs: choose('abortGraceMs', 30, 0, 5),
+      ...(choose('limiter lanes', false, true) && { queue: make.lanes([{ name: 'urgent' }, { name: 'later' }]) }),
+      onEvent: ({ type }) => {
+        world.at(`event:${type}`, this.index);
+      },
+    });
+    this.#levels = this.#makeLevels();
+    this.acts = {
+      send: () => {
+        this.#send();
+      },
+      leave: () => {
+        this.#jobs.findLast(({ state }) => state === 'waiting' || state === 'running')?.leave();
+      },
+      limits: () => {
+        this.change();
+      },
+      pause: () => {
+        this.#budget.pause(40);
+        this.limiter.penalize(40);
+      },
+      abort: () => {
+        this.#controller.abort();
+      },
+      drain: () => {
+        this.drain();
+      },
+      close: () => {
+        this.#closed = true;
+        this.limiter.close();
+      },
+    };
+  }
+
+  /** What an actor that shares it may do to it, besides its own. */
+  get shared(): Partial<Record<Act, () => void>> {
+    const { limits, pause, close, drain } = this.acts;
+    return { limits: limits!, pause: pause!, close: close!, drain: drain! };
+  }
+
+  #makeLevels(): Level[] {
+    const root: Level = { limiter: this.limiter, extra: {}, most: () => this.most, held: 0 };
+    const shape = this.world.choose<'alone' | 'child' | 'keyed'>('levels', 'alone', 'alone', 'child', 'keyed');
+    if (shape === 'child') return [root, { limiter: make.childOf(this.limiter, { concurrency: 1 }), extra: {}, most: () => 1, held: 0 }];
+    if (shape === 'keyed') {
+      const keyed = make.keyedLimiter(this.limiter, { concurrency: 1 });
+      return [root, ...['a', 'b'].map((key): Level => ({ limiter: keyed, extra: { key }, most: () => 1, held: 0 }))];
+    }
+    return [root];
+  }
+
+  get most(): number {
+    return this.#width.most;
+  }
+
+  /** A permit has been given, by whoever uses it. */
+  granted(): void {
+    this.#budget.grant();
+  }
+
+  change(): void {
+    const slots = this.#width.now === 1 ? 2 : 1;
+    const scale = this.world.choose(`scale ${this.world.sprung}`, 1, 0.5, 2);
+    this.#width.note(slots);
+    this.#budget.scale(scale);
+    make.setLimits(this.limiter, { concurrency: slots, rates: ratesOf(this.#budget.plan, scale) });
+  }
+
+  drain(): void {
+    this.#closed = true;
+    this.#drains++;
+    void this.limiter.drain().then(() => {
+      this.#drained++;
+      this.world.at('drained', this.index);
+    });
+  }
+
+  #send(): void {
+    const { world } = this;
+    const n = this.#jobs.length;
+    const way = world.choose<Way>(`way ${n}`, 'run', 'runAsync', 'acquire', 'acquireAsync', 'tryAcquire', 'nested');
+    const level = this.#levels[Math.floor(world.choose(`level ${n}`, 0, 0, 0.34, 0.67) * this.#levels.length)]!;
+    const job: Job = { n, way, level, state: 'waiting', leave: () => undefined };
+    this.#jobs.push(job);
+    world.say(`job ${n} ${way}`);
+    const lane = this.limiter.lanes && { lane: world.choose(`job lane ${n}`, 'later', 'urgent') };
+    const deadline = world.choose(`job deadline ${n}`, Infinity, Infinity, 15);
+    const signalled = world.choose(`signalled ${n}`, false, true);
+    const own = new AbortController();
+    const signal = signalled ? AbortSignal.any([own.signal, this.#controller.signal]) : undefined;
+    const given = make.job({ ...level.extra, ...lane, ...(deadline !== Infinity && { deadlineMs: deadline }), ...(signal && { signal }) });
+    try {
+      this.#begin(job, given, own);
+    } catch (error) {
+      // `run` and `acquire` tell of a closed limiter through the Observable, the call itself may not throw.
+      world.problem(`a job (${way}) throws ${String(error)}`);
+      job.state = 'refused';
+    }
+  }
+
+  #begin(job: Job, given: object, own: AbortController): void {
+    const { limiter } = job.level;
+    const refused = (error: unknown): void => {
+      this.#refused(job, error);
+    };
+    const leave = new Subject<void>();
+    job.leave = () => {
+      own.abort();
+      const isObservable = job.way === 'run' || job.way === 'acquire' || job.way === 'nested';
+      if (!isObservable || (job.state !== 'waiting' && job.state !== 'running')) return;
+      job.state = 'left';
+      leave.next();
+    };
+    switch (job.way) {
+      case 'tryAcquire': {
+        const lease = limiter.tryAcquire(given);
+        if (lease === undefined) job.state = 'refused';
+        else this.#hold(job, lease);
+        return;
+      }
+      case 'acquire':
+      case 'nested':
+        limiter
+          .acquire(given)
+          .pipe(takeUntil(leave))
+          .subscribe({
+            next: (lease) => {
+              if (job.way === 'nested') this.#nest(job, lease, given);
+              else this.#hold(job, lease);
+            },
+            error: refused,
+          });
+        break;
+      case 'acquireAsync':
+        limiter.acquireAsync(given).then((lease) => {
+          this.#hold(job, lease);
+        }, refused);
+        break;
+      case 'run':
+        limiter
+          .run((context) => this.#work(job, context), given)
+          .pipe(takeUntil(leave))
+          .subscribe({
+            error: refused,
+            complete: () => {
+              if (job.state !== 'left') this.#settled(job);
+            },
+          });
+        break;
+      case 'runAsync':
+        limiter
+          .runAsync((context) => this.#work(job, context), given)
+          .then(() => {
+            this.#settled(job);
+          }, refused);
+    }
+  }
+
+  /** Work under `run`: it takes a permit from its start to its end. */
+  #work(job: Job, { signal }: { readonly signal: AbortSignal }): Observable<string> | Promise<string> {
+    const { world } = this;
+    if (job.state !== 'waiting') world.problem(`a job (${job.way}) is run when it is ${job.state}`);
+    if (signal.aborted) world.problem(`a job (${job.way}) is run with a signal that has fired`);
+    this.#take(job);
+    let isOver = false;
+    const over = (): void => {
+      if (isOver) return;
+      isOver = true;
+      this.#giveBack(job);
+    };
+    signal.addEventListener('abort', () => {
+      over();
+      world.at('abort', this.index);
+    });
+    try {
+      world.at('work', this.index);
+    } catch (error) {
+      over();
+      throw error;
+    }
+    const ms = world.choose(`hold ${job.n}`, 5, 0, 1, 20);
+    const fails = world.choose(`job fails ${job.n}`, false, false, true);
+    if (world.choose(`job promise ${job.n}`, false, true))
+      return new Promise((resolve, reject) => {
+        world.clock.after(ms, () => {
+          over();
+          if (fails) reject(new Planned('job'));
+          else resolve('done');
+        });
+      });
+    return new Observable((subscriber) => {
+      const end = (): void => {
+        over();
+        if (fails) subscriber.error(new Planned('job'));
+        else {
+          subscriber.next('done');
+          subscriber.complete();
+        }
+      };
+      subscriber.add(() => {
+        over();
+        world.at('teardown', this.index);
+      });
+      if (ms === 0) end();
+      else subscriber.add(world.clock.after(ms, end));
+    });
+  }
+
+  #take(job: Job): void {
+    job.state = 'running';
+    this.#budget.grant();
+    this.#leases++;
+    const root = this.#levels[0]!;
+    for (const level of new Set([root, job.level])) {
+      if (level.held >= level.most()) this.world.problem(`a lease beside ${level.held} with a limit of ${level.most()}`);
+      level.held++;
+    }
+  }
+
+  #giveBack(job: Job): void {
+    this.#leases--;
+    for (const level of new Set([this.#levels[0]!, job.level])) level.held--;
+  }
+
+  /** A lease of one's own, given back after a while. */
+  #hold(job: Job, lease: Lease): void {
+    const { world } = this;
+    if (job.state === 'left' && job.way === 'acquireAsync') {
+      // The promise was fulfilled when the signal fired; the lease is ours all the same.
+      lease.release('unused');
+      return;
+    }
+    if (job.state !== 'waiting') world.problem(`a job (${job.way}) gets a lease when it is ${job.state}`);
+    this.#take(job);
+    job.leave = () => undefined;
+    world.at('lease', this.index);
+    const release = (): void => {
+      if (job.state !== 'running') return;
+      job.state = 'over';
+      this.#giveBack(job);
+      const outcome = world.choose<'ok' | 'cancelled' | 'unused' | 'error'>(`outcome ${job.n}`, 'ok', 'cancelled', 'unused', 'error');
+      if (outcome === 'unused') this.#budget.refund();
+      lease.release(outcome);
+      if (world.choose(`twice ${job.n}`, false, true)) lease.release('ok');
+    };
+    const ms = world.choose(`hold ${job.n}`, 5, 0, 1, 20);
+    if (ms === 0) release();
+    else world.clock.after(ms, release);
+  }
+
+  /** Work that holds a permit and asks for another, and says so. */
+  #nest(job: Job, lease: Lease, given: object): void {
+    const { world } = this;
+    this.#take(job);
+    job.leave = () => undefined;
+    const inner: Job = { n: this.#jobs.length, way: 'acquire', level: job.level, state: 'waiting', leave: () => undefined };
+    this.#jobs.push(inner);
+    const over = (): void => {
+      if (job.state !== 'running') return;
+      job.state = 'over';
+      this.#giveBack(job);
+      lease.release(world.choose<'ok' | 'cancelled'>(`outcome ${job.n}`, 'ok', 'cancelled'));
+    };
+    world.clock.after(world.choose(`nested ${job.n}`, 2, 1, 5), () => {
+      job.level.limiter.acquire({ ...given, holder: lease }).subscribe({
+        next: (second) => {
+          this.#hold(inner, second);
+          world.clock.after(25, over);
+        },
+        error: (error: unknown) => {
+          this.#refused(inner, error);
+          over();
+        },
+      });
+    });
+  }
+
+  #refused(job: Job, error: unknown): void {
+    if (job.state === 'left') return;
+    if (job.state !== 'waiting' && job.state !== 'running') this.world.problem(`a job (${job.way}) fails when it is ${job.state}`);
+    if (!isNamed(error)) this.world.problem(`a job (${job.way}) fails with ${String(error)}`);
+    job.state = 'refused';
+    this.world.at('refused', this.index);
+  }
+
+  #settled(job: Job): void {
+    if (job.state !== 'running') this.world.problem(`a job (${job.way}) ends when it is ${job.state}`);
+    job.state = 'over';
+    this.world.at('settled', this.index);
+  }
+
+  check(): void {
+    const { executing, queued, heldByRate, heldBySlot, pausedForMs } = this.limiter.snapshot();
+    if (Math.min(executing, queued, heldByRate, heldBySlot, pausedForMs) < 0) this.world.problem('the limiter counts below zero');
+  }
+
+  rest(): void {
+    if (this.limiter.executing < this.#leases)
+      this.world.problem(`the limiter counts ${this.limiter.executing} leases, ${this.#leases} are out`);
+  }
+
+  get open(): number {
+    return 0;
+  }
+
+  end(): void {
+    this.drain();
+  }
+
+  giveUp(): void {
+    if (!this.#closed) return;
+    for (const { way, state } of this.#jobs) if (state === 'waiting') this.world.problem(`a job (${way}) never ends`);
+  }
+
+  finish(): void {
+    const { executing, queued } = this.limiter.snapshot();
+    for (const { way, state } of this.#jobs)
+      if (state === 'waiting' || state === 'running') this.world.problem(`a job (${way}) is ${state} for ever`);
+    if (executing !== 0) this.world.problem(`${executing} permit(s) never come back`);
+    if (queued !== 0) this.world.problem(`the limiter counts ${queued} waiting at the end`);
+    if (this.timers.live > 0) this.world.problem(`the limiter leaves ${this.timers.live} timer(s)`);
+    if (this.#drained !== this.#drains) this.world.problem('a drain of the limiter never resolves');
+  }
+}
+
+function ratesOf({ kind, everyMs, burst, perMinute }: RatePlan, scale: number) {
+  if (kind === 'bucket') return [make.perMinute('requests', (60_000 / everyMs) * scale, (burst * everyMs) / 1000)];
+  if (kind === 'strict') return [make.strict('requests', perMinute * scale)];
+  return [];
+}

@@ -1,0 +1,103 @@
+import * as make from '../builders.js';
+import type { Script } from './batches.js';
+import type { SharedLimiter } from './limits.js';
+import { Pipe, Results, type Supply } from './pipe.js';
+import { Width } from './width.js';
+import { Calls, type Item, valueOf } from './work.js';
+import type { World } from './world.js';
+
+type Overflow = 'error' | 'dropOldest' | 'dropNewest' | 'latest';
+
+/** `bulkheadMap` and `concatMapBy`. */
+export function slotsActor(
+  world: World,
+  supply: Supply,
+  script: Script,
+  limiter: SharedLimiter | undefined,
+  form: 'bulkheadMap' | 'concatMapBy',
+): Pipe {
+  const { choose } = world;
+  const pipe = new Pipe(world, form, supply);
+  const { callback, onEvent, timers } = pipe;
+  const width = new Width(world, choose('concurrency', 1, 2, 3), choose('changing', false, true));
+  const order = choose<'completion' | 'input' | 'perKey'>('order', 'completion', 'input', form === 'bulkheadMap' ? 'perKey' : 'input');
+  const propagates = choose('errors', 'settle', 'settle', 'propagate') === 'propagate';
+  const keyed = form === 'concatMapBy' || order === 'perKey' || choose('keyed', true, false);
+  const perKey = form === 'concatMapBy' ? 1 : choose('perKey', Infinity, 1, 2);
+  const priorities = form === 'bulkheadMap' && choose('priorities', false, false, true);
+  const overflow = choose<Overflow>('overflow', 'error', 'dropOldest', 'dropNewest', 'latest');
+  const calls: Calls = new Calls(
+    world,
+    {
+      actor: pipe.index,
+      over: () => pipe.over(),
+      limit: () => (limiter ? limiter.most : width.most),
+      ...(keyed && { keyLimit: () => perKey }),
+      settled: ({ n }) => results.settled.has(n),
+      ...(limiter && { limiter }),
+    },
+    script,
+  );
+  const results = new Results(pipe, order, (item, reason) => {
+    calls.checkReason(item, reason);
+  });
+  pipe.calls = calls;
+  pipe.onFinish = () => {
+    if (!propagates) results.finish();
+    if (pipe.life !== 'open' && width.observed) world.problem(`${pipe.name} keeps the concurrency`);
+  };
+  const common = {
+    scheduler: timers,
+    onEvent,
+    ...(limiter ? { limiter: limiter.limiter } : { concurrency: width.option }),
+    maxQueued: choose('maxQueued', 100, 0, 1, 2),
+    ...(keyed && { maxKeys: choose('maxKeys', Infinity, Infinity, 1, 2) }),
+    timeoutMs: choose('timeoutMs', 1000, 5, 20),
+    onSourceError: choose<'abort' | 'flush' | 'drain'>('onSourceError', 'abort', 'flush', 'drain'),
+    ...(order === 'input' && { order: make.inputOrder() }),
+  };
+  const key = callback('key', (item: Item) => item.key);
+  const work = calls.singles();
+  Object.assign(pipe.acts, {
+    limits: () => {
+      width.change(width.now === 1 ? 2 : 1);
+    },
+    ...limiter?.shared,
+  });
+  pipe.start(
+    (source) => {
+      if (form === 'concatMapBy') {
+        const options = {
+          ...common,
+          overflow,
+          onError: propagates ? ('error' as const) : choose('onError', 'continue', 'stopKey', 'error'),
+        };
+        return propagates
+          ? source.pipe(make.concatValuesBy<Item, string>(key, work, options))
+          : source.pipe(make.concatMapBy<Item, string>(key, work, options));
+      }
+      const options: make.BulkheadOptions<Item> = {
+        ...common,
+        ...(keyed ? { key } : {}),
+        ...(keyed && perKey !== Infinity && { perKey: choose('perKey given', false, true) ? callback('perKey', () => perKey) : perKey }),
+        ...(order === 'perKey' && { order: make.orderPerKey(key) }),
+        ...(priorities
+          ? {
+              priority: callback('priority', ({ weight }: Item) => weight),
+              overflow: choose<'error' | 'dropNewest' | 'dropLowest'>('overflow by priority', 'dropLowest', 'error', 'dropNewest'),
+            }
+          : { overflow }),
+      };
+      return propagates
+        ? source.pipe(make.bulkheadValues<Item, string>(work, options))
+        : source.pipe(make.bulkheadMap<Item, string>(work, options));
+    },
+    propagates
+      ? (value) => {
+          if (!pipe.sent.some((item) => valueOf(item) === value)) world.problem(`${form} emits ${String(value)}`);
+        }
+      : results.read,
+    choose('first', 0, 3),
+  );
+  return pipe;
+}

@@ -1,0 +1,327 @@
+import { Observable } from 'rxjs';
+import { isPlanned, Planned, type World } from './world.js';
+
+export interface Item {
+  readonly n: number;
+  readonly weight: number;
+  readonly key: string;
+  readonly lane: string;
+  readonly id: string;
+  /** A call that has it fails, and so does any part of it that has. */
+  readonly poison: boolean;
+  /** Of an item that was cut up, which part of how many. */
+  readonly part?: string;
+}
+
+/** What a call does. */
+export interface Behaviour {
+  readonly form: 'observable' | 'promise' | 'thenable' | 'iterable' | 'value';
+  /** ms until then; 0 is at once, inside the call. */
+  readonly ms: number;
+  readonly does:
+    | 'ok'
+    | 'fail'
+    | 'never'
+    | 'throw'
+    | 'shape'
+    | 'partial'
+    | 'partialById'
+    | 'map'
+    | 'settled'
+    | 'thenThrows'
+    | 'nothing'
+    | 'more';
+  /** Status of the error. */
+  readonly status?: number;
+  /** Whether leaving it throws. */
+  readonly badTeardown?: boolean;
+}
+
+/** How a call of the test's fails. */
+export class WorkError extends Error {
+  override readonly name = 'WorkError';
+  constructor(
+    readonly status: number | undefined,
+    readonly call: Call,
+    message = 'the work fails',
+  ) {
+    super(message);
+  }
+}
+
+export interface Call {
+  readonly no: number;
+  readonly items: readonly Item[];
+  readonly does: Behaviour;
+  outcome: 'running' | 'ok' | 'failed' | 'left';
+  /** Its signal has fired. */
+  aborted: boolean;
+  /** It has ended by itself, and its teardown has run. */
+  isOver: boolean;
+}
+
+/** What an operator with work promises of its calls. */
+export interface Rules {
+  readonly actor: number;
+  /** Whether no call may be made any more, and why. */
+  over(): string | undefined;
+  /** Most calls at a time. */
+  limit(): number;
+  /** The same for a key. */
+  keyLimit?(key: string): number;
+  /** Items may be called again after they have settled, or beside themselves: hedges, other subscribers. */
+  readonly repeats?: boolean;
+  settled?(item: Item): boolean;
+  /** Its caller has left. */
+  left?(item: Item): boolean;
+  /** The limiter that every call has a permit of. */
+  readonly limiter?: { granted(): void };
+}
+
+export const valueOf = (item: Item): string => `v${item.n}${item.part ?? ''}`;
+
+/** The calls of one actor. */
+export class Calls {
+  readonly all: Call[] = [];
+  readonly #world: World;
+  readonly rules: Rules;
+  readonly #behave: (no: number) => Behaviour;
+
+  constructor(world: World, rules: Rules, behave: (no: number) => Behaviour) {
+    this.#world = world;
+    this.rules = rules;
+    this.#behave = behave;
+  }
+
+  /** Calls that take up a place now. */
+  get running(): number {
+    let running = 0;
+    for (const call of this.all) if (this.#isRunning(call)) running++;
+    return running;
+  }
+
+  #isRunning(call: Call): boolean {
+    return call.outcome === 'running' && !call.aborted;
+  }
+
+  /** Calls that nobody has ended, left or aborted. */
+  get open(): number {
+    let open = 0;
+    for (const call of this.all) if (call.outcome === 'running' && !call.aborted) open++;
+    return open;
+  }
+
+  /** Makes a call: the work of a batch, or of one item. */
+  make(items: readonly Item[], signal: AbortSignal, shape: (call: Call) => unknown): unknown {
+    const world = this.#world;
+    const rules = this.rules;
+    const no = this.all.length;
+    const over = rules.over();
+    if (over !== undefined) world.problem(`a call is made after ${over}`);
+    if (signal.aborted) world.problem('a call is made with a signal that has fired');
+    if (this.running >= rules.limit()) world.problem(`a call is made beside ${this.running}, with a limit of ${rules.limit()}`);
+    for (const item of items) this.#checkItem(item);
+    if (rules.left && items.every((item) => rules.left?.(item))) world.problem('a call is made that nobody waits for');
+    rules.limiter?.granted();
+    const does = this.#behave(no);
+    const call: Call = { no, items, does, outcome: 'running', aborted: false, isOver: false };
+    this.all.push(call);
+    if (world.log) world.say(`call ${no} [${items.map(valueOf).join(' ')}] ${JSON.stringify(does)}`);
+    signal.addEventListener('abort', () => {
+      if (call.aborted) world.problem('a signal fires twice');
+      if (call.isOver) world.problem('a signal fires after its call has ended');
+      call.aborted = true;
+      if (world.log) world.say(`call ${no} is aborted`);
+      world.at('abort', rules.actor);
+    });
+    try {
+      world.at('work', rules.actor);
+    } catch (error) {
+      call.outcome = 'failed';
+      throw error;
+    }
+    return this.#answer(call, shape);
+  }
+
+  #checkItem(item: Item): void {
+    const { rules } = this;
+    if (rules.repeats !== true) {
+      if (rules.settled?.(item)) this.#world.problem('an item is called after it has settled');
+      for (const call of this.all)
+        if (call.outcome === 'running' && !call.aborted && call.items.some((other) => other.n === item.n && other.part === item.part))
+          this.#world.problem('an item is in two calls at a time');
+    }
+    if (rules.keyLimit === undefined) return;
+    const beside = this.all.filter((call) => this.#isRunning(call) && call.items.some(({ key }) => key === item.key)).length;
+    if (beside >= rules.keyLimit(item.key)) this.#world.problem(`a call of a key is made beside ${beside} of it`);
+  }
+
+  #answer(call: Call, shape: (call: Call) => unknown): unknown {
+    const { does } = call;
+    const fails = (): WorkError => new WorkError(does.status, call);
+    const poisoned = does.does === 'ok' && call.items.some(({ poison }) => poison);
+    /** Calls back with how it ends; nothing when it never does. */
+    const end = (ok: (value: unknown) => void, bad: (error: unknown) => void): void => {
+      if (call.outcome !== 'running') return;
+      if (poisoned || does.does === 'fail') {
+        call.outcome = 'failed';
+        bad(poisoned ? new WorkError(400, call) : fails());
+      } else {
+        // The value of an Observable is not its end.
+        if (does.form !== 'observable') call.outcome = 'ok';
+        ok(does.does === 'shape' ? ['one', 'too', 'many', 'of', 'them', 'all', 'and', 'more', 'again', 'still', 'more'] : shape(call));
+      }
+    };
+    const wait = (ok: (value: unknown) => void, bad: (error: unknown) => void): (() => void) => {
+      if (does.does === 'never') return () => undefined;
+      if (does.ms === 0) {
+        end(ok, bad);
+        return () => undefined;
+      }
+      return this.#world.clock.after(does.ms, () => {
+        end(ok, bad);
+      });
+    };
+    if (does.does === 'throw') {
+      call.outcome = 'failed';
+      throw fails();
+    }
+    switch (does.form) {
+      case 'value': {
+        let answer: unknown;
+        end(
+          (value) => {
+            answer = value;
+          },
+          (error: unknown) => {
+            throw error;
+          },
+        );
+        return answer;
+      }
+      case 'promise':
+        return new Promise((resolve, reject) => {
+          wait(resolve, reject);
+        });
+      case 'thenable':
+        return this.#thenable(call, wait);
+      case 'iterable':
+        return this.#iterable(call, wait);
+      case 'observable':
+        return this.#observable(call, wait);
+    }
+  }
+
+  #observable(call: Call, wait: Wait): Observable<unknown> {
+    return new Observable((subscriber) => {
+      subscriber.add(() => {
+        if (call.outcome === 'running') call.outcome = 'left';
+        try {
+          this.#world.at('teardown', this.rules.actor);
+        } finally {
+          call.isOver = call.outcome !== 'left';
+        }
+        if (call.does.badTeardown) throw new Planned('teardown');
+      });
+      // Who was left while the work was called is subscribed to and left at once.
+      if (call.outcome !== 'running') return undefined;
+      return wait(
+        (value) => {
+          if (call.does.does !== 'nothing') subscriber.next(value);
+          if (call.does.does === 'more') subscriber.next(value);
+          if (hasLeft(call)) return;
+          call.outcome = 'ok';
+          subscriber.complete();
+        },
+        (error: unknown) => {
+          subscriber.error(error);
+        },
+      );
+    });
+  }
+
+  /** Sends its request when it is asked, as the query of a database does. */
+  #thenable(call: Call, wait: Wait): unknown {
+    let asked = 0;
+    return {
+      // biome-ignore lint/suspicious/noThenProperty: that is the point
+      then: (ok: (value: unknown) => void, bad: (error: unknown) => void): Promise<void> => {
+        if (++asked > 1) this.#world.problem('a lazy thenable is asked twice');
+        if (call.does.does === 'thenThrows') {
+          call.outcome = 'failed';
+          throw new WorkError(call.does.status, call);
+        }
+        wait(ok, bad);
+        return new Promise(() => undefined);
+      },
+    };
+  }
+
+  async *#iterable(call: Call, wait: Wait): AsyncGenerator {
+    try {
+      yield await new Promise((resolve, reject) => {
+        wait(resolve, reject);
+      });
+    } finally {
+      if (call.outcome === 'running') call.outcome = 'left';
+    }
+  }
+
+  /** A value has been handed on: a promise that made it is over, and what it brought may still be read under its signal. */
+  delivered(value: unknown): void {
+    for (const call of this.all)
+      if (call.outcome === 'ok' && call.does.form !== 'observable' && call.items.some((item) => valueOf(item) === value))
+        call.isOver = true;
+  }
+
+  /** The work of batches. */
+  batches(): (items: readonly Item[], context: { readonly signal: AbortSignal }) => never {
+    return (items, { signal }) => this.make(items, signal, batchAnswer) as never;
+  }
+
+  /** The work of single items. */
+  singles(): (item: Item, context: { readonly signal: AbortSignal }) => never {
+    return (item, { signal }) => this.make([item], signal, () => valueOf(item)) as never;
+  }
+
+  /** A failure that an item is told of has to be its own. */
+  checkReason(item: Item, reason: unknown): void {
+    if (reason instanceof WorkError) {
+      if (!reason.call.items.some(({ n }) => n === item.n)) this.#world.problem("an item is told of another's failure");
+    } else if (!isNamed(reason)) this.#world.problem(`an item is rejected with ${String(reason)}`);
+  }
+}
+
+function hasLeft({ outcome }: Call): boolean {
+  return outcome === 'left';
+}
+
+type Wait = (ok: (value: unknown) => void, bad: (error: unknown) => void) => () => void;
+
+/** One of the library's own errors, the abort of a caller, or what a callback of the test's threw. */
+export function isNamed(reason: unknown): boolean {
+  if (isPlanned(reason)) return true;
+  if (typeof reason !== 'object' || reason === null) return false;
+  const { code, name } = reason as { code?: unknown; name?: unknown };
+  return (typeof code === 'string' && code.startsWith('FLOW_')) || name === 'AbortError' || reason instanceof WorkError;
+}
+
+/** The results of a batch, in the form that the call's behaviour says. */
+export function batchAnswer(call: Call): unknown {
+  const { items, does } = call;
+  const values = items.map(valueOf);
+  switch (does.does) {
+    case 'map':
+      return new Map(items.map((item) => [item.id, valueOf(item)]));
+    case 'partial':
+      return { failed: [0], values: values.slice(1) };
+    case 'partialById':
+      return { failed: [items[items.length - 1]!.id], values: values.slice(0, -1) };
+    case 'settled':
+      return items.map((item, i) =>
+        i === 0 ? { status: 'rejected', reason: new WorkError(400, call) } : { status: 'fulfilled', value: valueOf(item) },
+      );
+    default:
+      return values;
+  }
+}
