@@ -267,10 +267,11 @@ describe('run', () => {
     });
   });
 
-  it('takes a promise, and an iterable', async () => {
+  it('takes a promise, an async iterable, and a value', async () => {
     const limiter = createLimiter({ concurrency: 1 });
     await expect(lastValueFrom(limiter.run(() => Promise.resolve(5)))).resolves.toBe(5);
-    await expect(lastValueFrom(limiter.run(() => [1, 2, 3]).pipe(toArray()))).resolves.toEqual([1, 2, 3]);
+    await expect(lastValueFrom(limiter.run(() => [1, 2, 3]).pipe(toArray()))).resolves.toEqual([[1, 2, 3]]);
+    await expect(lastValueFrom(limiter.run(() => from([1, 2, 3])).pipe(toArray()))).resolves.toEqual([1, 2, 3]);
     expect(limiter.executing).toBe(0);
   });
 
@@ -283,10 +284,9 @@ describe('run', () => {
     ],
     ['errors', () => throwError(() => new Error('broken'))],
     ['rejects', () => Promise.reject(new Error('broken'))],
-    ['is not a stream', () => 5 as never],
   ])('passes the error on and frees the slot when the work %s', async (_how, work) => {
     const limiter = createLimiter({ concurrency: 1 });
-    await expect(lastValueFrom(limiter.run(work))).rejects.toThrow(/broken|5/);
+    await expect(lastValueFrom(limiter.run(work))).rejects.toThrow('broken');
     expect(limiter.executing).toBe(0);
   });
 
@@ -446,12 +446,12 @@ describe('runAsync', () => {
     expect([started, most, limiter.executing]).toEqual([[0, 1, 2, 3, 4], 2, 0]);
   });
 
-  it('resolves with the last value of a stream or an iterable, and rejects when there is none', async () => {
+  it('resolves with the last value of a stream or the only one of a list, and rejects when there is none', async () => {
     const limiter = createLimiter({ concurrency: 1 });
     const results = [limiter.runAsync(() => of(1, 2)), limiter.runAsync(() => [3, 4]), limiter.runAsync(() => EMPTY)];
     await expect(Promise.allSettled(results)).resolves.toMatchObject([
       { value: 2 },
-      { value: 4 },
+      { value: [3, 4] },
       { reason: expect.any(EmptyError) as unknown },
     ]);
     expect(limiter.executing).toBe(0);
@@ -466,11 +466,10 @@ describe('runAsync', () => {
     ],
     ['errors', () => throwError(() => new Error('broken'))],
     ['rejects', () => Promise.reject(new Error('broken'))],
-    ['is not a stream', () => 5 as never],
   ])('rejects and frees the slot when the work %s, for whoever waits', async (_how, work) => {
     const limiter = createLimiter({ concurrency: 1 });
     const [failed, next] = [limiter.runAsync(work), limiter.runAsync(() => Promise.resolve('next'))];
-    await expect(failed).rejects.toThrow(/broken|5/);
+    await expect(failed).rejects.toThrow('broken');
     await expect(next).resolves.toBe('next');
     expect(limiter.executing).toBe(0);
   });

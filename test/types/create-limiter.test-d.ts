@@ -38,7 +38,8 @@ describe('createLimiter', () => {
         return Promise.resolve({ text: 'a' });
       }),
     ).toEqualTypeOf<Observable<{ text: string }>>();
-    expectTypeOf(limiter.run(() => [true])).toEqualTypeOf<Observable<boolean>>();
+    expectTypeOf(limiter.run(() => [true])).toEqualTypeOf<Observable<boolean[]>>();
+    expectTypeOf(limiter.run(() => 'answer')).toEqualTypeOf<Observable<string>>();
   });
 
   it('answers with a promise of the last value', () => {
@@ -55,8 +56,8 @@ describe('createLimiter', () => {
     ).toEqualTypeOf<Promise<{ text: string }>>();
     // @ts-expect-error work is a function
     void limiter.runAsync(Promise.resolve(1));
-    // @ts-expect-error work answers with something that can be waited for
-    void limiter.runAsync(() => 5);
+    expectTypeOf(limiter.runAsync(() => 5)).toEqualTypeOf<Promise<number>>();
+    expectTypeOf(limiter.runAsync(() => undefined)).toEqualTypeOf<Promise<undefined>>();
     // @ts-expect-error not a field of a job
     void limiter.runAsync(() => of(1), { priority: 1 });
   });

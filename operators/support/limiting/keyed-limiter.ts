@@ -1,8 +1,8 @@
-import type { Observable, ObservableInput } from 'rxjs';
+import type { Observable } from 'rxjs';
 import { defer } from 'rxjs';
 import { FlowConfigError, OverflowError } from '../errors.js';
 import { count } from '../options.js';
-import type { Drained, DrainOptions } from '../types.js';
+import type { Drained, DrainOptions, WorkResult } from '../types.js';
 import { checkObject, NAME } from './limiter-options.js';
 import type {
   ChildLimiterOptions,
@@ -74,12 +74,12 @@ export class FlowKeyedLimiter implements KeyedLimiter {
     return this.#find(job.key).acquireAsync(plain);
   }
 
-  run<R>(work: (context: LeaseContext) => ObservableInput<R>, job: KeyedJob): Observable<R> {
+  run<R>(work: (context: LeaseContext) => WorkResult<R>, job: KeyedJob): Observable<R> {
     const plain = this.#plain(job);
     return defer(() => this.#find(job.key).run(work, plain));
   }
 
-  async runAsync<R>(work: (context: LeaseContext) => ObservableInput<R>, job: KeyedJob): Promise<R> {
+  async runAsync<R>(work: (context: LeaseContext) => WorkResult<R>, job: KeyedJob): Promise<R> {
     const plain = this.#plain(job);
     return this.#find(job.key).runAsync(work, plain);
   }

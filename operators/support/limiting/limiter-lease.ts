@@ -1,5 +1,6 @@
 import { FlowConfigError } from '../errors.js';
 import type { ResponseLike, Usage } from '../types.js';
+import { onlyOnce } from '../work.js';
 import { NAME } from './limiter-options.js';
 import type { Lease, Outcome } from './limiter-types.js';
 
@@ -100,7 +101,7 @@ export class LimiterLease implements Lease {
     if (this.#released) return;
     this.#failure ??= error;
     this.#lessor.lingers(this);
-    work.then(
+    onlyOnce(work).then(
       () => {
         this.release();
       },

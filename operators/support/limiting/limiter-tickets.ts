@@ -1,6 +1,7 @@
-import type { ObservableInput } from 'rxjs';
+import type { AsyncContext } from '#async-context';
 import { isAmount, unusable } from '../answers.js';
 import { ask } from '../ask.js';
+import type { WorkResult } from '../types.js';
 import type { LimiterLease } from './limiter-lease.js';
 import type { JobWish, Wish } from './limiter-options.js';
 import { NAME } from './limiter-options.js';
@@ -62,12 +63,14 @@ export class PromiseTicket extends Ticket {
 
 /** `runAsync`. */
 export class WorkTicket<R> extends Ticket {
-  readonly #work: (context: LeaseContext) => ObservableInput<R>;
+  readonly #work: (context: LeaseContext) => WorkResult<R>;
   readonly #resolve: (value: R) => void;
+  /** Of whoever asked, once the work has to wait. */
+  declare context?: AsyncContext;
 
   constructor(
     wish: JobWish,
-    work: (context: LeaseContext) => ObservableInput<R>,
+    work: (context: LeaseContext) => WorkResult<R>,
     resolve: (value: R) => void,
     readonly refused: (error: unknown) => void,
   ) {
@@ -77,6 +80,8 @@ export class WorkTicket<R> extends Ticket {
   }
 
   granted(lease: Lease, endings: Endings): void {
-    endings.run(this.#work, lease, this.#resolve, this.refused);
+    const { context } = this;
+    const work = this.#work;
+    endings.run(context ? (about) => context.run(work, about) : work, lease, this.#resolve, this.refused);
   }
 }

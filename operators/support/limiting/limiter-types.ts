@@ -1,6 +1,6 @@
-import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
+import type { Observable, SchedulerLike } from 'rxjs';
 import type { FlowSink } from '../events.js';
-import type { Fairness, Handle, LaneOptions, Overflow, ResponseLike, Usage } from '../types.js';
+import type { Fairness, Handle, LaneOptions, Overflow, ResponseLike, Usage, WorkResult } from '../types.js';
 
 /** What a job takes from the limiter. */
 export interface Cost {
@@ -190,13 +190,16 @@ export interface Limiter extends Handle {
   acquire(job?: LimiterJob): Observable<Lease>;
   /** The same as a promise. Aborting the job's signal rejects with an `AbortError` and costs nothing. */
   acquireAsync(job?: LimiterJob): Promise<Lease>;
-  /** Runs the work under a lease, released when the work ends. Unsubscribing aborts the signal. */
-  run<R>(work: (context: LeaseContext) => ObservableInput<R>, job?: LimiterJob): Observable<R>;
   /**
-   * The same as a promise of the last value; rejects with RxJS's `EmptyError` when there is none. Nobody can unsubscribe from a
+   * Runs the work under a lease, released when the work ends. The values are those of its Observable, async iterable or stream, or the one of its
+   * promise; anything else that it returns is the value. Unsubscribing aborts the signal.
+   */
+  run<R>(work: (context: LeaseContext) => WorkResult<R>, job?: LimiterJob): Observable<R>;
+  /**
+   * The same as a promise of the last value, or of the only one; rejects with RxJS's `EmptyError` when an Observable has none. Nobody can unsubscribe from a
    * promise: aborting the job's signal gives up the work as well as the wait.
    */
-  runAsync<R>(work: (context: LeaseContext) => ObservableInput<R>, job?: LimiterJob): Promise<R>;
+  runAsync<R>(work: (context: LeaseContext) => WorkResult<R>, job?: LimiterJob): Promise<R>;
   /** Queues work that is formed when its permit comes; what `batchMap` uses. */
   enlist(bidder: Bidder, lane?: string): Place;
   /** Learns from a response: pauses as long as a 429, 503 or 529 asks for, and keeps to the rates that its headers report. */
@@ -243,8 +246,8 @@ export interface KeyedLimiter extends Handle {
   tryAcquire(job: KeyedJob): Lease | undefined;
   acquire(job: KeyedJob): Observable<Lease>;
   acquireAsync(job: KeyedJob): Promise<Lease>;
-  run<R>(work: (context: LeaseContext) => ObservableInput<R>, job: KeyedJob): Observable<R>;
-  runAsync<R>(work: (context: LeaseContext) => ObservableInput<R>, job: KeyedJob): Promise<R>;
+  run<R>(work: (context: LeaseContext) => WorkResult<R>, job: KeyedJob): Observable<R>;
+  runAsync<R>(work: (context: LeaseContext) => WorkResult<R>, job: KeyedJob): Promise<R>;
   /** The limiter of a key, for whatever takes a `limiter`. It is not forgotten any more. */
   of(key: unknown): Limiter;
   /** Keys that are in use or have something to remember. */

@@ -1,10 +1,11 @@
-import type { Observable, ObservableInput, Subscriber } from 'rxjs';
+import type { Observable, Subscriber } from 'rxjs';
 import { EMPTY, Subscription, throwIfEmpty } from 'rxjs';
 import type { Slotted } from '../../kernel/bag.js';
 import { Bag } from '../../kernel/bag.js';
 import { LazySignal } from '../abort.js';
+import type { WorkResult } from '../types.js';
 import type { WorkObserver } from '../work.js';
-import { isPromise, startWork } from '../work.js';
+import { isPromise, onlyOnce, startWork } from '../work.js';
 import type { Lease, LeaseContext } from './limiter-types.js';
 
 /** What work under a lease is told. */
@@ -23,7 +24,7 @@ export interface LeasedWork extends Slotted {
 /** Runs the work for a subscriber, and releases the lease when the work ends or the subscriber leaves. */
 export function runLeased<R>(
   lease: Lease,
-  work: (context: LeaseContext) => ObservableInput<R>,
+  work: (context: LeaseContext) => WorkResult<R>,
   subscriber: Subscriber<R>,
   running: Bag<LeasedWork>,
 ): void {
@@ -82,7 +83,7 @@ export class Endings {
 
   /** Starts the work; releases the lease and settles the promise when it ends. */
   run<R>(
-    work: (context: LeaseContext) => ObservableInput<R>,
+    work: (context: LeaseContext) => WorkResult<R>,
     lease: Lease,
     resolve: (value: R) => void,
     reject: (error: unknown) => void,
@@ -90,16 +91,18 @@ export class Endings {
     const ending = this.#idle.pop() ?? this.#add();
     const context = new WorkContext(lease);
     ending.begin(context, resolve as (value: unknown) => void, reject);
-    let input: ObservableInput<R>;
+    let answer: WorkResult<R>;
+    let isLater: boolean;
     try {
-      input = work(context);
+      answer = work(context);
+      isLater = isPromise(answer);
     } catch (error) {
       ending.failed(error);
       return;
     }
-    // A promise made elsewhere might settle twice, and the second time would end the work of another.
-    if (isPromise(input)) Promise.resolve(input).then(ending.done, ending.failed);
-    else startWork(() => input, ending, ending.owner());
+    // One made elsewhere might settle twice, and the second time would end the work of another.
+    if (isLater) onlyOnce(answer as PromiseLike<R>).then(ending.done, ending.failed);
+    else startWork(() => answer, ending, ending.owner());
   }
 
   #add(): Ending {

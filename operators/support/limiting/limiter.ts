@@ -1,10 +1,11 @@
-import type { ObservableInput } from 'rxjs';
 import { Observable } from 'rxjs';
+import type { AsyncContext } from '#async-context';
+import { captureContext } from '#async-context';
 import { durationMs, required } from '../options.js';
 import type { Shutdown } from '../shutdown.js';
 import { ShutdownHandle } from '../shutdown.js';
 import { AbortCalls } from '../signal-groups.js';
-import type { ResponseLike } from '../types.js';
+import type { ResponseLike, WorkResult } from '../types.js';
 import { amount } from './cost.js';
 import { FlowKeyedLimiter } from './keyed-limiter.js';
 import type { LimiterLease } from './limiter-lease.js';
@@ -119,14 +120,16 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
         subscriber.error(job.signal.reason);
         return undefined;
       }
+      let context: AsyncContext | undefined;
+      const deliver = (lease: Lease): void => {
+        subscriber.next(lease);
+        subscriber.complete();
+      };
       const ticket = new BidderTicket(wish, {
         granted: (lease) => {
-          if (subscriber.closed) {
-            lease.release('unused');
-            return;
-          }
-          subscriber.next(lease);
-          subscriber.complete();
+          if (subscriber.closed) lease.release('unused');
+          else if (context) context.run(deliver, lease);
+          else deliver(lease);
         },
         refused: (error) => {
           subscriber.error(error);
@@ -144,6 +147,8 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
         });
       }
       this.#pump.admitJob(ticket, wish, waitMs, holderOf(job));
+      // What is done with the lease belongs to whoever asked, not to whoever gives the permit back.
+      if (ticket.isWaiting) context = captureContext();
       return undefined;
     });
   }
@@ -162,12 +167,14 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
     });
   }
 
-  run<R>(work: (context: LeaseContext) => ObservableInput<R>, job: LimiterJob = NO_JOB): Observable<R> {
+  run<R>(work: (context: LeaseContext) => WorkResult<R>, job: LimiterJob = NO_JOB): Observable<R> {
     required(NAME, 'work', work);
     return new Observable<R>((subscriber) => {
       const waiting = this.acquire(job).subscribe({
         next: (lease) => {
-          runLeased(lease, work, subscriber, this.#pump.endings.running);
+          // Somebody whose work was let in at the same time may have made the consumer leave.
+          if (subscriber.closed) lease.release('unused');
+          else runLeased(lease, work, subscriber, this.#pump.endings.running);
         },
         error: (error: unknown) => {
           subscriber.error(error);
@@ -177,7 +184,7 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
     });
   }
 
-  runAsync<R>(work: (context: LeaseContext) => ObservableInput<R>, job: LimiterJob = NO_JOB): Promise<R> {
+  runAsync<R>(work: (context: LeaseContext) => WorkResult<R>, job: LimiterJob = NO_JOB): Promise<R> {
     return new Promise((resolve, reject) => {
       required(NAME, 'work', work);
       const wish = this.#wish(job);
@@ -191,7 +198,9 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
         });
         return;
       }
-      this.#pump.admitJob(new WorkTicket(wish, work, resolve, reject), wish, this.#waitMs(job), holderOf(job));
+      const ticket = new WorkTicket(wish, work, resolve, reject);
+      this.#pump.admitJob(ticket, wish, this.#waitMs(job), holderOf(job));
+      if (ticket.isWaiting) ticket.context = captureContext();
     });
   }
 

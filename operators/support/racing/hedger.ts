@@ -5,7 +5,7 @@ import { ask, verdictOf } from '../ask.js';
 import type { FlowSink } from '../events.js';
 import { DEFAULT_LANE } from '../lanes.js';
 import type { Lease, Limiter, LimiterJob } from '../limiting/limiter-types.js';
-import type { Classify, ErrorClass, Verdict } from '../types.js';
+import type { Classify, ErrorClass, Verdict, WorkResult } from '../types.js';
 import type { HedgeStats } from './hedge-stats.js';
 import { StoppableWork } from './stoppable-work.js';
 
@@ -164,7 +164,7 @@ export class Hedger<R> {
       this.began(attempt);
       return work(index, context);
     };
-    attempt.start(() => (limiter ? limiter.run(begin, job) : begin(attempt)));
+    attempt.start(() => (limiter ? limiter.run((context) => begin(context) as WorkResult<R>, job) : begin(attempt)));
   }
 
   #delayMs(): number {
