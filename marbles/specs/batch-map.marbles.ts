@@ -340,18 +340,6 @@ export const specs: readonly MarbleSpec[] = [
     synchronous: ['source'],
     build: mapped({ maxWeight: 5, weigh, concurrency: 1 }),
   },
-  {
-    operator: 'batchMap',
-    title: 'looks past an item that does not fit for one that does with lookahead 1',
-    label: 'batchMap(work, { maxWeight: 5, weigh, concurrency: 1, lookahead: 1 })',
-    inputs: { source:        '(5342)----|' },
-    inners: { '5':           '--(r|)',
-              '32':            '--(r|)',
-              '4':               '----(r|)' },
-    expected:                '--5-(32)4-|',
-    synchronous: ['source'],
-    build: mapped({ maxWeight: 5, weigh, concurrency: 1, lookahead: 1 }),
-  },
 
   // In which order results come.
   {

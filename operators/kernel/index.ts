@@ -18,7 +18,6 @@ export type { LaneFairness } from './fairness.js';
 export { FaultWatch } from './fault-watch.js';
 export type { KeyFairness, KeyLane } from './keyed-lanes.js';
 export { KeyedLanes } from './keyed-lanes.js';
-export type { Answer } from './lane-plan.js';
 export type { FillLimits } from './lane-queue.js';
 export { LaneQueue } from './lane-queue.js';
 export { LaneSet } from './lane-set.js';

@@ -1,7 +1,6 @@
 import { ArrivalOrder } from './arrival-order.js';
 import { DeficitRoundRobin } from './deficit-round-robin.js';
 import type { Discipline, LaneFairness, Waiting } from './fairness.js';
-import type { Answer } from './lane-plan.js';
 import { LanePlan } from './lane-plan.js';
 import { LaneSet } from './lane-set.js';
 import { Ring } from './ring.js';
@@ -13,8 +12,6 @@ export interface FillLimits {
   readonly places: number;
   /** Whether lanes other than the one that triggers the batch may fill it up. */
   readonly rides: boolean;
-  /** Past an entry that does not fit, at most so many more of its lane are looked at. */
-  readonly lookahead: number;
 }
 
 interface Lane<T> {
@@ -221,12 +218,11 @@ export class LaneQueue<T> implements Waiting {
   }
 
   /**
-   * Chooses fresh entries for a batch: the head of the lane that triggers it, then by turns. Asks what to do with each; one that
-   * does not fit closes its lane for this batch, but for a look ahead. Nothing is removed: the owner takes out what
-   * it has chosen, and then calls `turnPlanned`. A lane with work that came back keeps its order, so nothing fresh of it goes.
+   * Chooses fresh entries for a batch: the head of the lane that triggers it, then by turns. Asks of each whether it joins; one that
+   * does not closes its lane for this batch. Nothing is removed: the owner takes out what it has chosen, and then calls `turnPlanned`. A lane with work that came back keeps its order, so nothing fresh of it goes.
    */
-  plan(trigger: number, { places, rides, lookahead }: FillLimits, ask: (item: T, lane: number) => Answer): void {
-    this.#plan.start(lookahead, ask);
+  plan(trigger: number, { places, rides }: FillLimits, ask: (item: T, lane: number) => boolean): void {
+    this.#plan.start(ask);
     const got = this.#plan.fill(trigger, rides ? 1 : places);
     if (rides) this.#discipline.fill(places - got, this.#plan);
   }

@@ -1,6 +1,5 @@
 import {
   Aimd,
-  type Answer,
   BadItemSearch,
   Bag,
   BatchKernel,
@@ -78,8 +77,8 @@ same<SequenceWait | undefined>()(sequence.oldest);
 // Lanes
 const fairness: LaneFairness = { kind: 'wdrr', weights: [2, 1] };
 const lanes = new LaneQueue<string>(fairness, 10, () => true);
-const limits: FillLimits = { lookahead: 0, places: 10, rides: true };
-const ask = (item: string, lane: number): Answer => (item.length > lane ? 'take' : 'close');
+const limits: FillLimits = { places: 10, rides: true };
+const ask = (item: string, lane: number): boolean => item.length > lane;
 lanes.plan(0, limits, ask);
 const set: LaneSet = lanes.nonEmpty;
 same<number>()(set.first());

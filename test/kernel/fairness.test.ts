@@ -25,7 +25,6 @@ interface BatchRules {
   readonly places: number;
   readonly budget?: number;
   readonly rides?: boolean;
-  readonly lookahead?: number;
   readonly trigger?: number;
 }
 
@@ -63,15 +62,15 @@ class Owner {
   }
 
   /** What the next batch would be; nothing changes. */
-  plan({ places, budget = Infinity, rides = true, lookahead = 0, trigger = this.queue.lead() }: BatchRules): Entry[] {
+  plan({ places, budget = Infinity, rides = true, trigger = this.queue.lead() }: BatchRules): Entry[] {
     const taken: Entry[] = [];
     let weight = 0;
     if (trigger === -1) return taken;
-    this.queue.plan(trigger, { places, rides, lookahead }, (entry) => {
-      if (taken.length > 0 && weight + entry.weight > budget) return 'pass';
+    this.queue.plan(trigger, { places, rides }, (entry) => {
+      if (taken.length > 0 && weight + entry.weight > budget) return false;
       taken.push(entry);
       weight += entry.weight;
-      return 'take';
+      return true;
     });
     return taken;
   }
@@ -80,8 +79,7 @@ class Owner {
     const taken = this.plan(rules);
     for (const entry of taken) {
       this.served[entry.lane]!++;
-      if (this.queue.peekFresh(entry.lane) === entry) this.queue.shift(entry.lane);
-      else this.leave(entry);
+      this.queue.shift(entry.lane);
     }
     if (taken.length > 0) this.queue.turnPlanned();
     return taken;
@@ -194,14 +192,11 @@ describe.each(KINDS)('under %s', (kind) => {
     );
   });
 
-  it('looks ahead as far as it is told, and takes the first in a lane in its turn', () => {
+  it('ends at an entry that does not fit, which goes first in the next batch', () => {
     const owner = new Owner(fairnessOf(kind, [1]), 10, 1);
     for (const weight of [5, 9, 2, 9, 1, 1]) owner.push(0, weight);
-    const weightsOf = (lookahead: number): number[] => owner.plan({ places: 10, budget: 9, lookahead }).map(({ weight }) => weight);
-    expect([0, 1, 2, 3, 4, Infinity].map(weightsOf)).toEqual([[5], [5, 2], [5, 2], [5, 2, 1], [5, 2, 1, 1], [5, 2, 1, 1]]);
-    expect(owner.batch({ places: 10, budget: 9, lookahead: 9 }).map(({ weight }) => weight)).toEqual([5, 2, 1, 1]);
-    expect(owner.batch({ places: 10, budget: 9, lookahead: 9 }).map(({ weight }) => weight)).toEqual([9]);
-    expect(owner.batch({ places: 10, budget: 9, lookahead: 9 }).map(({ weight }) => weight)).toEqual([9]);
+    const weights = Array.from({ length: 5 }, () => owner.batch({ places: 10, budget: 9 }).map(({ weight }) => weight));
+    expect(weights).toEqual([[5], [9], [2], [9], [1, 1]]);
     expect(owner.queue.size).toBe(0);
   });
 
@@ -217,9 +212,9 @@ describe.each(KINDS)('under %s', (kind) => {
   it('ends a lane for this batch when told so, and goes on with the others', () => {
     const { queue } = flooded(kind, [1, 1, 1], 6);
     const asked = [0, 0, 0];
-    queue.plan(1, { places: 6, rides: true, lookahead: 9 }, (_entry, lane) => {
+    queue.plan(1, { places: 6, rides: true }, (_entry, lane) => {
       asked[lane]!++;
-      return lane === 1 ? 'close' : 'take';
+      return lane !== 1;
     });
     expect(asked[1]).toBe(1);
     expect(asked[0]! + asked[2]!).toBe(6);

@@ -15,9 +15,9 @@ const strict = (...floors: readonly number[]): LaneFairness => ({ kind: 'strict'
 /** Forms one batch as an owner would, and tells how many of each lane went. */
 function batchOf(queue: LaneQueue<Entry>, places: number, trigger = queue.lead()): number[] {
   const taken = new Array<number>(queue.lanes).fill(0);
-  queue.plan(trigger, { places, rides: true, lookahead: 0 }, (_entry, lane) => {
+  queue.plan(trigger, { places, rides: true }, (_entry, lane) => {
     taken[lane]!++;
-    return 'take';
+    return true;
   });
   taken.forEach((count, lane) => {
     for (let n = 0; n < count; n++) queue.shift(lane);
@@ -169,7 +169,7 @@ describe('LaneQueue', () => {
     for (const fairness of [strict(0, 0), { kind: 'fifo', lanes: 2 } as const]) {
       const queue = new LaneQueue<Entry>(fairness, 3, isLive);
       const entries = Array.from({ length: 5 }, (_, id) => ({ id, live: true }));
-      const limits = { places: 3, rides: true, lookahead: 0 };
+      const limits = { places: 3, rides: true };
       for (const entry of entries) queue.push(0, entry);
       expect(queue.front(0, limits)).toBe(3);
       expect([0, 1, 2].map((i) => queue.freshAt(0, i))).toEqual(entries.slice(0, 3));
@@ -196,7 +196,7 @@ describe('LaneQueue', () => {
   it('has no front where an entry has left or one has come back', () => {
     const queue = new LaneQueue<Entry>(strict(0), 3, isLive);
     const entries = Array.from({ length: 3 }, (_, id) => ({ id, live: true }));
-    const limits = { places: 2, rides: false, lookahead: 0 };
+    const limits = { places: 2, rides: false };
     for (const entry of entries) queue.push(0, entry);
     queue.pushReturned(0, { id: 3, live: true });
     expect(queue.front(0, limits)).toBe(0);

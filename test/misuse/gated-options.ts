@@ -56,7 +56,6 @@ export const gatedRows: readonly MisuseRow[] = [
   ...badly('lanes[0].piggyback', 'true or false', 0, 1, 'no', {}),
   ...badly('lanes[0].overflow', OVERFLOW, 'block', 0, {}),
   ...fairnessRows,
-  ...badly('lookahead', 'a whole number >= 0 or Infinity', NaN, -1, 1.5, -Infinity, 2 ** 60, '8', null, true, {}),
   ...badly('lane', FUNCTION, ...badFunctions),
   ...badly('id', FUNCTION, ...badFunctions),
   ...badly('classify', FUNCTION, ...badFunctions),

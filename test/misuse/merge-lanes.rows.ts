@@ -68,6 +68,5 @@ export const rows: MisuseTable = {
     ...badly('scheduler', 'an rxjs scheduler', NaN, 0, 'async', null, {}, { now: () => 0 }),
     ...badly('onEvent', FUNCTION, NaN, 0, 'log', null, console),
     ...badly('maxWaitMs', `absent (known options: ${known})`, 50),
-    ...badly('lookahead', `absent (known options: ${known})`, 8),
   ],
 };

@@ -70,7 +70,7 @@ export class BatchEngine<T, R> {
       this.#run();
     });
     const boundaries = new Boundaries(config.table.lanes.length);
-    this.#queue = new BatchQueue(config.table, config.maxSize, config.maxQueued, config.lookahead);
+    this.#queue = new BatchQueue(config.table, config.maxSize, config.maxQueued);
     const now = (): number => this.#alarm.now();
     const laneName = (lane: number): string => this.#laneName(lane);
     this.#outbox = new BatchOutbox(config, { now, laneName });

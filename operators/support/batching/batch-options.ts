@@ -54,7 +54,6 @@ export interface EngineConfig<T> {
   readonly window: (context: WindowContext) => number;
   readonly maxQueued: number;
   readonly table: LaneTable;
-  readonly lookahead: number;
   readonly lane: ((item: T) => string) | undefined;
   readonly id: ((item: T) => string) | undefined;
   readonly classify: Classify;
@@ -111,7 +110,6 @@ export function engineConfig<T, R>(
     window: windowRule(operator, orDefault(options.window, d.window)),
     maxQueued,
     table,
-    lookahead: count(operator, 'lookahead', orDefault(options.lookahead, d.lookahead), 0),
     lane: callback(operator, 'lane', options.lane),
     id: callback(operator, 'id', options.id),
     classify: callback(operator, 'classify', options.classify) ?? classify,

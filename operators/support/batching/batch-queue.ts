@@ -4,7 +4,7 @@ import { LaneQueue } from '../../kernel/lane-queue.js';
 import type { Lane, LaneTable } from '../lanes.js';
 import type { Overflow } from '../types.js';
 import type { Job } from './job.js';
-import { DONE, FLYING, Group, WAITING } from './job.js';
+import { DONE, Group, WAITING } from './job.js';
 
 type Entry<T, R> = Job<T, R> | Group<T, R>;
 
@@ -21,7 +21,6 @@ export class BatchQueue<T, R> {
   readonly #table: LaneTable;
   readonly #maxSize: number;
   readonly #maxQueued: number;
-  readonly #lookahead: number;
   readonly #lanes: LaneQueue<Entry<T, R>>;
   /** Items waiting in each lane, members of groups included. */
   readonly #laneQueued: Int32Array;
@@ -40,11 +39,10 @@ export class BatchQueue<T, R> {
   /** Length at which settled jobs are swept out of the deadlines. */
   #sweepAt = 1024;
 
-  constructor(table: LaneTable, maxSize: number, maxQueued: number, lookahead: number) {
+  constructor(table: LaneTable, maxSize: number, maxQueued: number) {
     this.#table = table;
     this.#maxSize = maxSize;
     this.#maxQueued = maxQueued;
-    this.#lookahead = lookahead;
     this.#lanes = new LaneQueue(table.fairness, maxSize === Infinity ? 1 : maxSize, isLive);
     this.#laneQueued = new Int32Array(table.lanes.length);
   }
@@ -191,7 +189,7 @@ export class BatchQueue<T, R> {
 
   /** Chooses the fresh items of the next batch: the lead lane's head first, then by turns those of all lanes that may ride along. */
   plan(lead: number, budget: number): Plan<T, R> {
-    const limits = { places: this.#maxSize, rides: this.#lane(lead).piggyback, lookahead: this.#lookahead };
+    const limits = { places: this.#maxSize, rides: this.#lane(lead).piggyback };
     const front = this.#front(lead, this.#lanes.front(lead, limits), budget);
     this.#isFront = front !== undefined;
     return (this.#planned = front ?? this.#choose(lead, limits, budget));
@@ -219,11 +217,11 @@ export class BatchQueue<T, R> {
       const job = entry as Job<T, R>;
       // The first that is asked about is the lane's head. No batch crosses a boundary.
       const head = (heads[lane] ??= job);
-      if (job.stretch !== head.stretch) return 'close';
-      if (jobs.length > 0 && weight + job.weight > budget) return 'pass';
+      if (job.stretch !== head.stretch) return false;
+      if (jobs.length > 0 && weight + job.weight > budget) return false;
       jobs.push(job);
       weight += job.weight;
-      return 'take';
+      return true;
     });
     return { jobs, weight };
   }
@@ -242,16 +240,8 @@ export class BatchQueue<T, R> {
   }
 
   #takeEach(jobs: readonly Job<T, R>[]): void {
-    for (const job of jobs) {
-      if (this.head(job.lane) === job) {
-        this.#shift(job.lane);
-      } else {
-        // One before it did not fit and stays.
-        job.state = FLYING;
-        this.#lanes.left(job.lane);
-        this.#removedFresh(job.lane, 1, job.weight);
-      }
-    }
+    // Each is the head of its lane when it is its turn: nothing is passed over.
+    for (const { lane } of jobs) this.#shift(lane);
     this.#lanes.turnPlanned();
   }
 

@@ -88,11 +88,6 @@ export interface GatedBatchOptions<T, R = never> {
   readonly lanes?: readonly LaneOptions[];
   /** Which lane leads the next batch, and in which order others fill it up. @defaultValue 'strict' */
   readonly fairness?: Fairness;
-  /**
-   * Past an item that does not fit the weight, at most so many more of its lane are looked at for some that do: fuller batches for
-   * overtaking. The first in its lane is never passed over twice. @defaultValue 0
-   */
-  readonly lookahead?: number;
   /** Name of an item's lane. @defaultValue the last lane */
   readonly lane?: (item: T) => string;
   /** Name of an item, for results by id and for blame by id. @defaultValue its index as text */
@@ -132,7 +127,6 @@ export const GATED_BATCH_DEFAULTS = /* @__PURE__ */ (() =>
     maxQueued: 1000,
     overflow: 'error',
     fairness: 'strict',
-    lookahead: 0,
     retry: { ...RETRY_DEFAULTS, budget: Infinity },
     split: { strategy: 'parallel', factor: 4, confirm: true, maxDepth: 16, maxBlameRounds: 3 },
     attemptTimeoutMs: 30_000,
@@ -159,7 +153,6 @@ export const GATED_BATCH_OPTIONS = [
   'overflow',
   'lanes',
   'fairness',
-  'lookahead',
   'lane',
   'id',
   'classify',

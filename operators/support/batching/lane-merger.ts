@@ -261,13 +261,13 @@ export class LaneMerger<T, N extends string> {
     const lanes: N[] = [];
     const from: number[] = [];
     let weight = 0;
-    this.#queue.plan(trigger, { places: maxSize, rides: this.#lane(trigger).piggyback, lookahead: 0 }, (waiter, lane) => {
-      if (items.length > 0 && weight + waiter.weight > maxWeight) return 'pass';
+    this.#queue.plan(trigger, { places: maxSize, rides: this.#lane(trigger).piggyback }, (waiter, lane) => {
+      if (items.length > 0 && weight + waiter.weight > maxWeight) return false;
       items.push(waiter.item);
       lanes.push(this.#lane(lane).name as N);
       from.push(lane);
       weight += waiter.weight;
-      return 'take';
+      return true;
     });
     // Taken before it is emitted, so what the consumer sends back goes into a fresh batch.
     for (const lane of from) this.#take(lane);
