@@ -42,14 +42,14 @@ export const BATCH_MAP_DEFAULTS = /* @__PURE__ */ (() => ({ ...GATED_BATCH_DEFAU
  *   `AbortError`, before `unsubscribe` returns. A promise cannot be stopped: in a shared limiter it keeps its slot until it settles or
  *   `abortGraceMs` has passed.
  *
- * The work answers with one result per item, in one of the shapes of {@link BatchResult}. One that cannot be matched without
- * guessing rejects the whole batch with `BatchShapeError`; results are never shifted to a neighbour. A list returned as it is would
- * be emitted element by element: return `of(list)` or a promise of it.
+ * The work answers with one result per item, in one of the shapes of {@link BatchResult}: as it is, as a promise, or as the last value of an
+ * Observable. One that cannot be matched without guessing rejects the whole batch with `BatchShapeError`; results are never shifted to a
+ * neighbour. It runs in the asynchronous context of whoever subscribed.
  *
  * Source: forming a batch only when it can leave is group commit (DeWitt et al., "Implementation Techniques for Main Memory Database
  * Systems", 1984); cutting up a failed batch is group testing (Dorfman, 1943).
  *
- * @param work - Makes one call. A throw is a failed call; an Observable answers with its last value.
+ * @param work - Makes one call. A throw is a failed call.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts

@@ -187,8 +187,12 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     this.#memory =
       dedupe === undefined && cache === undefined ? undefined : new LoadMemory(operator, { dedupe, cache, scheduler: config.scheduler });
     const following = new Subscription();
-    this.#stoppable = signalLoads((load) => {
-      this.#leave(load);
+    this.#stoppable = signalLoads((loads) => {
+      let left: readonly Load<T, R>[] = [];
+      this.#engine.together(() => {
+        left = loads.filter((load) => this.#leave(load));
+      });
+      return left;
     });
     this.shutdown = new Shutdown({
       operator,
@@ -395,12 +399,16 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     this.#engine.submit(item);
   }
 
-  #leave(load: Load<T, R>): void {
+  /** False for a load that was not waiting. */
+  #leave(load: Load<T, R>): boolean {
     const { item, stopping } = load;
     stopping?.remove(load);
-    if (!item?.remove(load) || !item.isEmpty) return;
-    this.#memory?.forget(item);
-    this.#engine.leave(item);
+    if (!item?.remove(load)) return false;
+    if (item.isEmpty) {
+      this.#memory?.forget(item);
+      this.#engine.leave(item);
+    }
+    return true;
   }
 
   #settled(item: Item<T, R>): void {

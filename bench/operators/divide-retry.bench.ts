@@ -92,9 +92,9 @@ function hostile(unit: string, n: number): Case {
         assertCount('by hand', sum > 0 ? n : 0, n);
       },
       'sluice FaultWatch': () => {
-        const watch = new FaultWatch();
-        watch.cut(1);
-        watch.failed(error, 2, true);
+        const watch = new FaultWatch(4);
+        watch.cut(0, 4);
+        watch.failed(error, 2, 0);
         assertCount('FaultWatch', watch.alone === 0 ? n : 0, n);
       },
     },

@@ -1,6 +1,6 @@
 import { isAmount, unusable } from './answers.js';
 import { CallbackError } from './errors.js';
-import type { Classify, ClassifyContext, Verdict } from './types.js';
+import type { Classify, ClassifyContext, ErrorClass, Verdict } from './types.js';
 
 /** What `closeWhen` is told about the open batch, before the item joins it. */
 export interface BatchState<T> {
@@ -39,17 +39,20 @@ export function weightOf<T>(operator: string, weigh: ((item: T) => number) | und
   throw unusable(operator, 'weigh', 'a finite number >= 0', weight);
 }
 
+const CLASSES: readonly ErrorClass[] = ['throttled', 'transient', 'timeout', 'tooLarge', 'itemFault', 'fatal', 'contract', 'cancelled'];
+
 /**
  * What a classifier answers, without the parts nobody can act on.
  *
- * @throws CallbackError when that has no class
+ * @throws CallbackError when that has no class, with what was to be classified as its cause
  */
 export function verdictOf(operator: string, classify: Classify, error: unknown, context: ClassifyContext): Verdict {
   const verdict: unknown = ask(operator, 'classify', classify, error, context);
   const { class: found, retryAfterMs, blame, tooLarge, unrecognised } = Object(verdict) as Partial<Verdict>;
-  if (typeof found !== 'string') throw new CallbackError(operator, 'classify', 'must return a verdict with a `class`');
+  const known = CLASSES.find((one) => one === found);
+  if (known === undefined) throw new CallbackError(operator, 'classify', `must return { class: one of ${CLASSES.join(', ')} }`, error);
   return {
-    class: found,
+    class: known,
     ...(Number.isFinite(retryAfterMs) && isAmount(retryAfterMs) && { retryAfterMs }),
     ...(Array.isArray(blame) && { blame }),
     ...(tooLarge && { tooLarge }),

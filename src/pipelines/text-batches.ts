@@ -1,4 +1,4 @@
-import { from, tap } from 'rxjs';
+import { tap } from 'rxjs';
 import type { BatcherOptions } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
 import { createLimiter, LIMITER_DEFAULTS } from '../../operators/create-limiter.js';
@@ -11,8 +11,8 @@ import { LaneTable } from '../../operators/support/lanes.js';
 import { limiterOption } from '../../operators/support/limiting/limiter-option.js';
 import { burstOption } from '../../operators/support/limiting/limiter-options.js';
 import { callback, count, flag, orDefault, positive } from '../../operators/support/options.js';
-import type { LaneOptions } from '../../operators/support/types.js';
-import { isPromise } from '../../operators/support/work.js';
+import type { BatchResult, LaneOptions } from '../../operators/support/types.js';
+import { isPromise, onlyOnce, streamOf } from '../../operators/support/work.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
 
 /** Rules that are options of a batcher as they are. */
@@ -137,12 +137,14 @@ function withFreeRefusals<R>(work: BatchWork<string, R>): BatchWork<string, R> {
     const refused = (error: unknown): void => {
       if (REFUSALS.includes(evidenceOf(error).status)) context.reconcile({ inputTokens: 0 });
     };
-    const input = work(texts, context);
+    const answer = work(texts, context);
     // A promise stays one: it keeps its permit until it is really over.
-    if (!isPromise(input)) return from(input).pipe(tap({ error: refused }));
-    return input.then(undefined, (error: unknown) => {
-      refused(error);
-      throw error;
-    });
+    if (isPromise(answer)) {
+      return onlyOnce(answer).then(undefined, (error: unknown) => {
+        refused(error);
+        throw error;
+      });
+    }
+    return streamOf<BatchResult<R>>(answer)?.pipe(tap({ error: refused })) ?? answer;
   };
 }

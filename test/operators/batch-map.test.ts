@@ -454,19 +454,31 @@ describe('the answer of the work', () => {
     expect(fulfilled(settle(['a'], () => of(['early'], ['late'])).settled)).toMatchObject([{ value: 'late' }]);
   });
 
-  it('is refused when the work returns the list itself: its elements would be emitted one by one', () => {
-    const { settled } = settle(['a', 'b'], (items) => items.map((item) => item.toUpperCase()) as never);
-    expect(rejected(settled)).toHaveLength(2);
-    expect(rejected(settled)[0]?.reason).toBeInstanceOf(BatchShapeError);
+  it('may be returned as it is, in every shape', () => {
+    expect(fulfilled(settle(['a', 'b'], (items) => items.map((item) => item.toUpperCase())).settled)).toMatchObject([
+      { value: 'A' },
+      { value: 'B' },
+    ]);
+    expect(fulfilled(settle(['a'], () => new Map([['0', 'A']])).settled)).toMatchObject([{ value: 'A' }]);
+    expect(fulfilled(settle(['a', 'b'], () => ({ failed: [0], values: ['B'] })).settled)).toMatchObject([{ input: 'b', value: 'B' }]);
   });
 
-  it('is a failure of the call when the work throws or returns nothing', () => {
+  it.each([null, undefined, 'text', 7, true, {}, new Set(['0']), new Map([['other', 'x']]), ['too', 'many'], (function* () {})()])(
+    'is refused with a BatchShapeError when the work returns %o, or an Observable of it',
+    (nonsense) => {
+      for (const answer of [nonsense, of(nonsense)]) {
+        const { settled } = settle(['a'], () => answer as never);
+        expect(rejected(settled).map(({ reason }) => reason)).toEqual([expect.any(BatchShapeError)]);
+      }
+    },
+  );
+
+  it('is a failure of the call when the work throws', () => {
     const fault = new Error('thrown');
     const thrown = settle(['a'], () => {
       throw fault;
     });
     expect(rejected(thrown.settled)).toMatchObject([{ reason: fault }]);
-    expect(rejected(settle(['a'], () => undefined as never).settled)[0]?.reason).toBeInstanceOf(TypeError);
   });
 
   it('sends an item again whose own error may pass, without the others', () => {
@@ -536,9 +548,14 @@ describe('callbacks', () => {
     });
   });
 
-  it('a classifier that throws hands the failure to the callers', () => {
+  it('a classifier that throws, or answers nonsense, is named in what the callers get', () => {
     const { settled } = settle(['a', 'b'], () => throwError(() => badRequest), { classify: fault });
-    expect(rejected(settled).map(({ reason }) => reason)).toEqual([badRequest, badRequest]);
+    const named = { code: 'FLOW_CALLBACK', callback: 'classify' };
+    expect(rejected(settled).map(({ reason }) => reason)).toMatchObject([named, named]);
+    for (const nonsense of ['transient', undefined, null, {}, { class: 'itemfault' }, { class: 'toString' }]) {
+      const answered = settle(['a'], () => throwError(() => badRequest), { classify: () => nonsense as never });
+      expect(rejected(answered.settled)).toMatchObject([{ attempts: 1, reason: { ...named, cause: badRequest } }]);
+    }
   });
 
   it('a listener that throws is ignored', () => {

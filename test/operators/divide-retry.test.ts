@@ -472,34 +472,24 @@ describe('work that fails whatever it is given', () => {
   const same = new Error('the key is missing');
 
   it.each([
-    ['parallel', 20, 15],
-    ['parallel', 100, 38],
-    ['sequential', 20, 12],
-    ['sequential', 100, 14],
+    ['parallel', 20, 5],
+    ['parallel', 100, 5],
+    ['sequential', 20, 8],
+    ['sequential', 100, 10],
   ] as const)('is found out: %s, %d items, %d calls', (strategy, size, calls) => {
     const found = broken(size, { split: { strategy } }, () => same);
     expect(found.calls).toBe(calls);
     expect(found.reasons).toEqual(Array(size).fill(same));
   });
 
-  it('is found out when every error is a new one that looks the same', () => {
-    expect(broken(100, {}, () => new Error('the key is missing')).calls).toBe(38);
-  });
-
-  it('is found out when every error has a request of its own in its message, or a time', () => {
-    let request = 0;
-    const error = (): Error => {
-      const hex = (0x9e3779b1 * ++request).toString(16).padStart(12, '0');
-      return new Error(`[12:31:${String(10 + (request % 50))}.123] no route to the model (request 1b4e28ba-2fa1-11d2-883f-${hex})`);
-    };
-    expect(broken(100, {}, error).calls).toBe(38);
-    expect(broken(100, { split: { strategy: 'sequential' } }, error).calls).toBe(14);
+  it('is found out when every error is a new one that looks the same but for the size of its call', () => {
+    expect(broken(100, {}, (items) => new Error(`${String(items.length)} rows and no connection`)).calls).toBe(5);
   });
 
   it.each<[string, (items: readonly number[]) => unknown]>([
     ['an error that names the item', () => failure({ status: 400 }, 'input[0] is empty')],
     ['a status of the item', () => badRequest],
-    ['a message of its own', (items) => new Error(`${items.join()} cannot be read`)],
+    ['a message of its own', (items) => new Error(`${items.map((item) => `row-${String(item)}`).join()} cannot be read`)],
   ])('is taken for bad items when each has %s', (_name, error) => {
     for (const strategy of ['parallel', 'sequential'] as const) {
       const { reasons } = broken(20, { split: { strategy } }, error);
@@ -510,13 +500,15 @@ describe('work that fails whatever it is given', () => {
   });
 
   it('is not what it is once something has succeeded, or an error has said what it is about', () => {
+    // One of the four parts has good items only; what is bad in the others is found item by item.
+    for (let part = 0; part < 4; part++) {
+      const good = range(20).filter((item) => item % 5 === 1 || Math.floor(item / 5) === part);
+      const bad = range(20).filter((item) => !good.includes(item));
+      const { work } = poisoned(bad, () => same);
+      expect(inputs(run(work, range(20)), 'fulfilled')).toEqual(good);
+    }
     for (const strategy of ['parallel', 'sequential'] as const) {
       for (let good = 1; good < 20; good++) {
-        const afterSuccess = poisoned(
-          range(20).filter((item) => item !== 0 && item !== good),
-          () => same,
-        );
-        expect(inputs(run(afterSuccess.work, range(20), { split: { strategy } }), 'fulfilled')).toEqual([0, good]);
         const afterRefusal = poisoned(
           range(20).filter((item) => item !== good),
           (items) => (items.includes(0) ? badRequest : same),
@@ -526,16 +518,20 @@ describe('work that fails whatever it is given', () => {
     }
   });
 
-  it('never costs a good item its result in a batch of up to eight', () => {
-    for (const strategy of ['parallel', 'sequential'] as const) {
-      for (let size = 2; size <= 8; size++) {
-        for (let good = 0; good < size; good++) {
-          const { work } = poisoned(
-            range(size).filter((item) => item !== good),
-            () => same,
-          );
-          expect(inputs(run(work, range(size), { split: { strategy } }), 'fulfilled')).toEqual([good]);
-        }
+  it('costs as many calls as there are parts, and one, when a bug in the work is no programming error', () => {
+    expect(broken(20, {}, () => new Error('x')).calls).toBe(5);
+    expect(broken(20, {}, () => new TypeError('x')).calls).toBe(1);
+    expect(broken(20, {}, () => new RangeError('x')).calls).toBe(1);
+    expect(broken(20, {}, () => new ReferenceError('x')).calls).toBe(1);
+  });
+
+  it('five bad items in a hundred cost five results when their fault is recognised, whatever is said of them', () => {
+    for (const message of ['forbidden words', 'item 3 is empty', '']) {
+      for (let seed = 0; seed < 50; seed++) {
+        const bad = range(5).map((i) => (i * 20 + seed * (7 + i)) % 100);
+        const { work } = poisoned(bad, () => failure({ status: 400 }, message));
+        const settled = run(work, range(100), { split: { maxCalls: 200 } });
+        expect(inputs(settled, 'rejected')).toEqual([...new Set(bad)].sort((a, b) => a - b));
       }
     }
   });

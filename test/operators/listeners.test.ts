@@ -24,13 +24,13 @@ describe('a listener that makes the engine run while a call ends', () => {
     expect(results.map((result) => result.status === 'fulfilled' && result.value)).toEqual([10, 20, 30]);
   });
 
-  it.each(['drain', 'close'] as const)('settles the load of that call when it says %s', async (end) => {
+  it.each(['drain', 'close'] as const)('hands out the answer that is there when it says %s', async (end) => {
     const batcher = createBatcher(tenfold, {
       onEvent: (event) => {
         if (event.type === 'attemptEnded') void batcher[end]();
       },
     });
-    expect(await soon(batcher.loadAsync(1).catch(codeOf))).toBe(end === 'drain' ? 10 : 'FLOW_CLOSED');
+    expect(await soon(batcher.loadAsync(1).catch(codeOf))).toBe(10);
     expect(await soon(batcher.drain())).not.toBe('never');
   });
 

@@ -1,19 +1,21 @@
-import type { ObservableInput } from 'rxjs';
+import { captureContext } from '#async-context';
 import { Bag } from '../../kernel/bag.js';
 import { AttemptTimeoutError, BatchShapeError } from '../errors.js';
 import type { FlushReason } from '../events.js';
 import type { Lease } from '../limiting/limiter-types.js';
 import { SpentLeases } from '../limiting/spent-leases.js';
-import type { BatchResult, CallContext, ErrorClass } from '../types.js';
+import type { BatchResult, CallContext, ErrorClass, WorkResult } from '../types.js';
+import type { WorkObserver } from '../work.js';
 import { startWork } from '../work.js';
 import type { BatchGate } from './batch-gate.js';
 import type { EngineConfig } from './batch-options.js';
 import { Context } from './context.js';
+import type { Effects } from './effects.js';
 import type { Job, Root, Search } from './job.js';
 import { Call } from './job.js';
 
-/** Sends one batch: as many results as items, in one of the shapes `BatchResult` names. */
-export type BatchWork<T, R> = (items: readonly T[], context: CallContext) => ObservableInput<BatchResult<R>>;
+/** Sends one batch: as many results as items, in one of the shapes `BatchResult` names, at once or later. */
+export type BatchWork<T, R> = (items: readonly T[], context: CallContext) => WorkResult<BatchResult<R>>;
 
 /** A batch that has its permit. */
 export interface Launch<T, R> {
@@ -45,7 +47,10 @@ export class BatchCalls<T, R> {
   readonly #config: EngineConfig<T>;
   readonly #work: BatchWork<T, R>;
   readonly #gate: BatchGate<T, R>;
+  readonly #effects: Effects;
   readonly #host: CallsHost<T, R>;
+  /** Of whoever made the engine: a batch has items of several callers, and must not run as whoever freed the slot. */
+  readonly #context = captureContext();
   readonly #calls = new Bag<Call<T, R>>();
   /** Leases of finished calls. */
   readonly #spent = new SpentLeases();
@@ -53,10 +58,11 @@ export class BatchCalls<T, R> {
   /** No attempt takes too long before this; it may be the time of one that is over. */
   #timeoutAt = Infinity;
 
-  constructor(config: EngineConfig<T>, work: BatchWork<T, R>, gate: BatchGate<T, R>, host: CallsHost<T, R>) {
+  constructor(config: EngineConfig<T>, work: BatchWork<T, R>, gate: BatchGate<T, R>, effects: Effects, host: CallsHost<T, R>) {
     this.#config = config;
     this.#work = work;
     this.#gate = gate;
+    this.#effects = effects;
     this.#host = host;
   }
 
@@ -101,29 +107,51 @@ export class BatchCalls<T, R> {
       splitDepth: depth,
       executing: this.#gate.limiter.executing,
     });
+    this.#effects.add(() => {
+      this.#start(call, laneName);
+    });
+  }
+
+  /** Calls the work, unless everybody has left meanwhile. */
+  #start(call: Call<T, R>, laneName: string): void {
+    if (call.over) {
+      call.lease.release('unused');
+      return;
+    }
+    call.sent();
+    const { jobs } = call;
+    const { operator } = this.#config;
     const context = new Context(call, laneName);
     const items = jobs.map((job) => job.input);
-    call.running = startWork(() => this.#work(items, context), {
-      done: (answer: BatchResult<R>, empty) => {
+    const observer: WorkObserver<BatchResult<R>> = {
+      done: (answer, empty) => {
         if (call.over) return;
-        if (empty) this.#host.failed(call, new BatchShapeError(operator, size, 0, 'the work completed without an answer'));
+        if (empty) this.#host.failed(call, new BatchShapeError(operator, jobs.length, 0, 'the work completed without an answer'));
         else this.#host.succeeded(call, answer);
       },
       failed: (error) => {
         if (!call.over) this.#host.failed(call, error);
       },
-    });
+    };
+    call.running = this.#context.run(
+      (work) => startWork(work, observer),
+      () => this.#work(items, context),
+    );
     // The work may have made its last member leave before it returned.
     if (call.abort.aborted) this.#letGo(call);
   }
 
-  /** The call is over; its lease goes back once its results are out, with the error that ended it. */
-  end(call: Call<T, R>, outcome: 'ok' | 'cancelled' | ErrorClass, failure?: { readonly error: unknown }): void {
+  /** The call is over. */
+  close(call: Call<T, R>): void {
     call.over = true;
     this.#calls.delete(call);
     if (this.#calls.size === 0) this.#timeoutAt = Infinity;
     if (call.attempt > 1) this.#retrying--;
-    if (!call.abort.aborted) this.#spent.push(call.lease, failure);
+  }
+
+  /** Reports a call that is over; its lease goes back once its results are out, with the error that ended it. */
+  end(call: Call<T, R>, outcome: 'ok' | 'cancelled' | ErrorClass, failure?: { readonly error: unknown }): void {
+    if (!call.isStopped) this.#spent.push(call.lease, failure);
     const { operator, onEvent } = this.#config;
     const { attempt, root, jobs } = call;
     const isTimed = outcome === 'ok' && this.#gate.isTimed;
@@ -145,6 +173,7 @@ export class BatchCalls<T, R> {
   /** Everybody has left the call. */
   abandon(call: Call<T, R>): void {
     if (call.over) return;
+    this.close(call);
     this.#stop(call);
     this.end(call, 'cancelled');
     this.#host.abandoned(call);
@@ -183,9 +212,12 @@ export class BatchCalls<T, R> {
   /** Stops listening to the call and aborts it: what the work says to that is not its answer. */
   #stop(call: Call<T, R>, error?: AttemptTimeoutError): void {
     call.over = true;
-    call.running?.cancel();
-    call.abort.abort();
-    if (call.running) this.#letGo(call, error);
+    call.isStopped = true;
+    this.#effects.add(() => {
+      call.running?.cancel();
+      call.abort.abort();
+      if (call.running) this.#letGo(call, error);
+    });
   }
 
   /** An Observable has stopped, so its slot is free; a promise goes on, and keeps it for a while. */

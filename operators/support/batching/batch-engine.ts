@@ -13,6 +13,7 @@ import { BatchQueue } from './batch-queue.js';
 import { BatchRepair } from './batch-repair.js';
 import { BatchTiming } from './batch-timing.js';
 import { Boundaries } from './boundaries.js';
+import { Effects } from './effects.js';
 import type { Call, Search } from './job.js';
 import { ACCEPTED, DONE, FLYING, Job, NEW, Root, totalWeight, WAITING } from './job.js';
 
@@ -37,7 +38,8 @@ export interface EngineHost<T, R> {
  * before), runs it, repairs what fails, and settles every accepted item exactly once.
  *
  * One loop does everything. Whatever happens while it runs (a sink that feeds the source, work that completes at once, a
- * lease granted inside a release) changes state and lets the loop come round again, so nothing recurses.
+ * lease granted inside a release) changes state and lets the loop come round again, so nothing recurses. Listeners are told, and calls
+ * started and stopped, between its steps (`Effects`), so whoever is reached may do anything.
  */
 export class BatchEngine<T, R> {
   readonly #config: EngineConfig<T>;
@@ -51,21 +53,32 @@ export class BatchEngine<T, R> {
   readonly #calls: BatchCalls<T, R>;
   readonly #repair: BatchRepair<T, R>;
   readonly #outbox: BatchOutbox<T, R>;
+  readonly #effects = new Effects();
   /** How many more items may come before anything has to be looked at. */
   #spare = 0;
   #batches = 0;
-  /** What is half done while your callbacks and listeners hear of it: they may do anything, but nothing is over before it is done. */
-  #halfDone = 0;
+  /** Items that are being accepted: your callbacks are asked about them, and may do anything, but nothing is over before they are in. */
+  #entering = 0;
   /** Calls that are over, and whose members are being seen to. */
   readonly #ending = new Set<Call<T, R>>();
   #busy = false;
   #again = false;
+  #isFinished = false;
   #over = false;
 
-  constructor(config: EngineConfig<T>, work: BatchWork<T, R>, host: EngineHost<T, R>) {
+  constructor(given: EngineConfig<T>, work: BatchWork<T, R>, host: EngineHost<T, R>) {
+    const { onEvent } = given;
+    const tell =
+      onEvent &&
+      ((event: FlowEvent) => {
+        this.#effects.add(() => {
+          onEvent(event);
+        });
+      });
+    const config = { ...given, onEvent: tell };
     this.#config = config;
     this.#host = host;
-    this.#tell = config.onEvent;
+    this.#tell = tell;
     this.#alarm = new Alarm(config.scheduler ?? asyncScheduler, () => {
       this.#run();
     });
@@ -98,7 +111,7 @@ export class BatchEngine<T, R> {
       },
     });
     this.#intake = new BatchIntake(config, this.#queue, this.#outbox, boundaries, this.#gate, host.room === undefined);
-    this.#calls = new BatchCalls(config, work, this.#gate, {
+    this.#calls = new BatchCalls(config, work, this.#gate, this.#effects, {
       now,
       laneName,
       isOver: () => this.#over,
@@ -123,7 +136,10 @@ export class BatchEngine<T, R> {
       retrying: () => this.#calls.retrying,
       pause: (pauseMs) => {
         // A pause of 0 would end one that somebody else has asked for.
-        if (pauseMs > 0) this.#gate.limiter.penalize(pauseMs);
+        if (pauseMs === 0) return;
+        this.#effects.add(() => {
+          this.#gate.limiter.penalize(pauseMs);
+        });
       },
       ended: (call, outcome, failure) => {
         this.#calls.end(call, outcome, failure);
@@ -196,7 +212,7 @@ export class BatchEngine<T, R> {
   /** The first half of `add`, in which your callbacks are asked about the item. */
   accept(job: Job<T, R>, laneName?: string, deadlineMs?: number): void {
     this.#spare = 0;
-    this.#halfDone++;
+    this.#entering++;
     this.#intake.accept(job, laneName, deadlineMs, this.#timing.burstAt ?? this.#alarm.now());
   }
 
@@ -207,8 +223,9 @@ export class BatchEngine<T, R> {
       this.#tell?.({ type: 'accepted', operator: this.#config.operator, lane: this.#laneName(job.lane), queued: this.#queue.queued });
       changes = !this.#intake.enter(job) || this.#changes(job);
     }
-    this.#halfDone--;
+    this.#entering--;
     if (changes || this.#timing.isFinishing) this.#run();
+    else if (!this.#busy && !this.#effects.isIdle) this.#step(nothing);
   }
 
   /** Moves an item that waits to a more urgent lane. */
@@ -232,6 +249,14 @@ export class BatchEngine<T, R> {
       this.#tell?.({ type: 'cancelled', operator: this.#config.operator, lane: this.#laneName(job.lane), count: 1 });
     }
     this.#run();
+    // A call that nobody waits for any more is stopped before this returns, even if results are being handed out.
+    this.#effects.run();
+  }
+
+  /** Does several things as one: nothing is sent or handed out in between. */
+  together(act: () => void): void {
+    this.#step(act);
+    this.#run();
   }
 
   /** Makes everything that waits now due, whatever its window. */
@@ -250,36 +275,45 @@ export class BatchEngine<T, R> {
   rejectAll(error: unknown): void {
     this.#spare = 0;
     this.#intake.refuseAll(error);
-    this.#gate.withdraw();
-    this.#whole(() => {
+    this.#step(() => {
       for (const call of this.#ending) this.#rejectAllOf(call, error);
       for (const call of this.#calls.all) {
         this.#rejectAllOf(call, error);
         this.#calls.abandon(call);
       }
-      const waiting = this.#queue.removeAll();
-      for (const job of waiting) job.state = DONE;
-      for (const job of waiting) this.#outbox.reject(job, error);
+      for (const job of this.#queue.removeAll()) this.#outbox.reject(job, error);
+      this.#gate.withdraw();
     });
+    this.#run();
+    this.#effects.runNow();
   }
 
   #rejectAllOf(call: Call<T, R>, error: unknown): void {
     for (const job of call.jobs) if (job.state === FLYING) this.#outbox.reject(job, error);
   }
 
-  /** Decides what becomes of the members of a call that has ended. */
+  /** Decides what becomes of the members of a call that has ended. Your callbacks are asked on the way, and may do anything. */
   #conclude(call: Call<T, R>, decide: () => void): void {
     this.#ending.add(call);
-    this.#whole(decide);
-    this.#ending.delete(call);
+    this.#step(() => {
+      this.#calls.close(call);
+      decide();
+      this.#ending.delete(call);
+    });
+    this.#run();
   }
 
-  /** Does all of it before anything that a listener does on the way can be the end. */
-  #whole(act: () => void): void {
-    this.#halfDone++;
+  /** Does something whole before anything is made of it; then the outside hears of it. */
+  #step(act: () => void): void {
+    if (this.#busy) {
+      act();
+      return;
+    }
+    this.#busy = true;
     act();
-    this.#halfDone--;
-    this.#run();
+    this.#effects.run();
+    this.#busy = false;
+    if (this.#again) this.#run();
   }
 
   /** Rejects what waits to be sent: the limiter lets nobody wait for a while. What is under way goes on, and may be sent again later. */
@@ -299,14 +333,16 @@ export class BatchEngine<T, R> {
     if (this.#over) return;
     this.#over = true;
     this.#spare = 0;
-    this.#gate.withdraw();
     this.#timing.landFrame();
     this.#alarm.clear();
+    for (const { jobs } of this.#ending) for (const job of jobs) job.state = DONE;
     for (const call of this.#calls.all) this.#calls.abandon(call);
-    this.#calls.releaseAll();
     this.#outbox.clear();
     const count = this.#queue.removeAll().length;
     if (count > 0) this.#tell?.({ type: 'cancelled', operator: this.#config.operator, lane: this.#laneName(0), count });
+    this.#gate.withdraw();
+    this.#effects.runNow();
+    this.#calls.releaseAll();
     this.#gate.close();
   }
 
@@ -333,28 +369,47 @@ export class BatchEngine<T, R> {
       this.#again = true;
       return;
     }
-    if (this.#over) return;
     this.#spare = 0;
     this.#busy = true;
-    let now;
-    do {
-      this.#deliver();
-      if (this.#isOver()) break;
-      // Whatever has happened until now is seen to in this round.
-      this.#again = false;
-      now = this.#alarm.now();
-      this.#expire(now);
-      this.#queue.wake(now);
-      this.#dispatch(now);
-      this.#host.room?.();
-    } while ((this.#again as boolean) || !this.#outbox.isIdle || this.#calls.spent > 0);
+    while (!this.#over && this.#comeRound());
     this.#busy = false;
-    if (now === undefined || this.#isOver()) return;
+    // Work that ended while everything was left.
+    if (!this.#over) return;
+    this.#effects.run();
+    this.#calls.releaseAll();
+  }
+
+  /** Does what there is to do; true when that has made more. */
+  #comeRound(): boolean {
+    // Whatever has happened until now is seen to in this round.
+    this.#again = false;
+    this.#effects.run();
+    this.#deliver();
+    if (this.#isOver()) return false;
+    const now = this.#alarm.now();
+    this.#expire(now);
+    this.#effects.run();
+    this.#queue.wake(now);
+    this.#dispatch(now);
+    if (!this.#isOver()) this.#host.room?.();
+    if (this.#hasMore() || this.#isOver()) return true;
+    // Your window is asked, and may do anything.
     this.#arm(now);
-    if (this.#timing.isFinishing && this.#queue.queued + this.#calls.size + this.#halfDone === 0) {
-      this.#tell?.({ type: 'drained', operator: this.#config.operator });
-      this.#host.finished();
-    }
+    if (this.#hasMore() || this.#isOver()) return true;
+    this.#endIfDone();
+    return this.#hasMore();
+  }
+
+  #hasMore(): boolean {
+    return this.#again || !this.#effects.isIdle || !this.#outbox.isIdle || this.#calls.spent > 0;
+  }
+
+  #endIfDone(): void {
+    if (!this.#timing.isFinishing || this.#isFinished || this.#queue.queued + this.#calls.size + this.#entering > 0) return;
+    this.#isFinished = true;
+    this.#tell?.({ type: 'drained', operator: this.#config.operator });
+    this.#effects.run();
+    if (!this.#over) this.#host.finished();
   }
 
   /** Hands out results first, then frees the slots they held: a result is never overtaken by the next call's. */
@@ -388,9 +443,12 @@ export class BatchEngine<T, R> {
 
   #dispatch(now: number): void {
     const stood = this.#gate.isWaiting;
-    while (!this.#gate.isWaiting && this.#outbox.isIdle && this.#isDue(now)) this.#gate.enlist();
+    while (!this.#over && !this.#gate.isWaiting && this.#outbox.isIdle && this.#isDue(now)) {
+      this.#gate.enlist();
+      this.#effects.run();
+    }
     // Results first: the loop comes round again.
-    if (!this.#gate.isWaiting || !this.#outbox.isIdle) return;
+    if (this.#isOver() || !this.#gate.isWaiting || !this.#outbox.isIdle) return;
     const lead = this.#lead();
     if (lead === this.#gate.lane) {
       if (stood) this.#gate.poke();
@@ -476,4 +534,8 @@ export class BatchEngine<T, R> {
   #laneName(lane: number): string {
     return this.#config.table.lanes[lane]?.name ?? '';
   }
+}
+
+function nothing(): void {
+  // only what waits for the end of a step
 }

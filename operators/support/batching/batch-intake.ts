@@ -144,11 +144,6 @@ export class BatchIntake<T, R> {
   }
 
   #add(job: Job<T, R>): void {
-    // Whoever was told of a dropped item may have ended everything.
-    if (this.#refusal) {
-      this.#outbox.reject(job, this.#refusal.error);
-      return;
-    }
     job.state = WAITING;
     job.stretch = this.#boundaries.stretch(job.lane);
     this.#queue.add(job);

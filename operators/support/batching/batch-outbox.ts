@@ -110,10 +110,15 @@ export class BatchOutbox<T, R> {
     try {
       joined = joinResults?.(whole.values);
     } catch (error) {
-      this.#settle(whole.job, true, new CallbackError(operator, 'joinResults', 'threw', error));
+      this.#settleWhole(whole.job, true, new CallbackError(operator, 'joinResults', 'threw', error));
       return;
     }
-    this.#settle(whole.job, false, joined);
+    this.#settleWhole(whole.job, false, joined);
+  }
+
+  /** `joinResults` may have given it up. */
+  #settleWhole(job: Job<T, R>, failed: boolean, outcome: unknown): void {
+    if (job.state !== DONE) this.#settle(job, failed, outcome);
   }
 
   /** The one place where an item gets its result. */

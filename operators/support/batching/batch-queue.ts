@@ -170,6 +170,7 @@ export class BatchQueue<T, R> {
     for (let group = this.#backoff.pop(); group; group = this.#backoff.pop()) jobs.push(...this.#disband(group));
     for (const group of this.#held) jobs.push(...this.#disband(group));
     this.#held.clear();
+    for (const job of jobs) job.state = DONE;
     return jobs;
   }
 

@@ -3,7 +3,8 @@ import { isWithinBudget, retryDelayMs } from '../../kernel/backoff.js';
 import type { SearchSpent, SearchStep } from '../../kernel/bad-item-search.js';
 import { BadItemSearch } from '../../kernel/bad-item-search.js';
 import { dividePlan, trustedBlame } from '../../kernel/divide-plan.js';
-import { drawnFrom, verdictOrFatal } from '../ask.js';
+import { FaultWatch } from '../../kernel/fault-watch.js';
+import { drawnFrom, verdictOf } from '../ask.js';
 import { DeadlineError, SplitBudgetError } from '../errors.js';
 import { isRetryable } from '../retry.js';
 import type { BatchResult, ErrorClass, Verdict } from '../types.js';
@@ -51,7 +52,7 @@ export class BatchRepair<T, R> {
       return;
     }
     this.#host.ended(call, 'ok');
-    call.root.watch.ruleOut();
+    call.root.watch?.ruleOut();
     const again: Job<T, R>[] = [];
     let allGood = true;
     let slowest: Verdict | undefined;
@@ -64,12 +65,13 @@ export class BatchRepair<T, R> {
         continue;
       }
       allGood = false;
-      const verdict = this.#classify(outcome.reason, 1, call.attempt);
+      const { verdict, reason } = this.#judge(outcome.reason, 1, call.attempt);
+      if (!isUnderWay(job)) continue;
       if (!isRetryable(verdict) || !this.#mayRetry(call)) {
-        this.#host.reject(job, outcome.reason);
+        this.#host.reject(job, reason);
         continue;
       }
-      job.reason = outcome.reason;
+      job.reason = reason;
       again.push(job);
       if (slowest === undefined || (verdict.retryAfterMs ?? 0) > (slowest.retryAfterMs ?? 0)) slowest = verdict;
     }
@@ -79,19 +81,19 @@ export class BatchRepair<T, R> {
   }
 
   fail(call: Call<T, R>, error: unknown): void {
-    const verdict = this.#classify(error, call.jobs.length, call.attempt);
+    const { verdict, reason } = this.#judge(error, call.jobs.length, call.attempt);
     this.#host.ended(call, verdict.class, { error });
     if (verdict.class === 'throttled' && verdict.retryAfterMs !== undefined) this.#host.pause(verdict.retryAfterMs);
     const live = call.jobs.filter((job) => job.state === FLYING);
-    for (const job of live) job.reason = error;
+    for (const job of live) job.reason = reason;
     const { split } = this.#config;
     if (live.length > 0 && isRetryable(verdict) && this.#mayRetry(call)) {
       if (this.#retry(call, live, verdict, call.search)) return;
     } else if (live.length > 0 && split && (verdict.class === 'itemFault' || verdict.class === 'tooLarge')) {
       if (this.#divide(call, live, verdict, error, split(call.root.jobs.length))) return;
     } else {
-      call.root.watch.ruleOut();
-      for (const job of live) if (job.state === FLYING) this.#host.reject(job, error);
+      call.root.watch?.ruleOut();
+      for (const job of live) if (job.state === FLYING) this.#host.reject(job, reason);
     }
     if (call.search) this.carryOn(call.search);
   }
@@ -101,9 +103,15 @@ export class BatchRepair<T, R> {
     this.#advance(search, search.plan.untold(spent(search.root)));
   }
 
-  #classify(error: unknown, size: number, attempt: number): Verdict {
+  /** What a failure is, and what its items are to be told: that `classify` failed in its turn is theirs to know as well. */
+  #judge(error: unknown, size: number, attempt: number): { readonly verdict: Verdict; readonly reason: unknown } {
     const { operator, classify, scheduler } = this.#config;
-    return verdictOrFatal(operator, classify, error, { size, attempt, aborted: false, epochMs: (scheduler ?? asyncScheduler).now() });
+    const context = { size, attempt, aborted: false, epochMs: (scheduler ?? asyncScheduler).now() };
+    try {
+      return { verdict: verdictOf(operator, classify, error, context), reason: error };
+    } catch (fault) {
+      return { verdict: { class: 'fatal' }, reason: fault };
+    }
   }
 
   #mayRetry(call: Call<T, R>): boolean {
@@ -154,9 +162,10 @@ export class BatchRepair<T, R> {
     const size = jobs.length;
     const blame = verdict.blame && positionsOf(verdict.blame, () => jobs.map((job) => job.id), size);
     const trusted = trustedBlame(blame, size);
-    if (verdict.unrecognised && trusted === undefined) root.watch.failed(error, size, rule.strategy === 'parallel' && depth === 1);
-    else root.watch.ruleOut();
-    if (root.watch.isHopeless) {
+    const watch = (root.watch ??= new FaultWatch(rule.strategy === 'parallel' ? rule.factor : undefined));
+    if (verdict.unrecognised && trusted === undefined) watch.failed(error, size, depth);
+    else watch.ruleOut();
+    if (watch.isHopeless) {
       this.#giveUp(root, live, error);
       return true;
     }
@@ -198,7 +207,7 @@ export class BatchRepair<T, R> {
     for (const job of live(plan.giveUp)) this.#host.reject(job, new SplitBudgetError(operator, rule.maxCalls, root.calls, error));
     const parts = plan.parts.map(live).filter((part) => part.length > 0);
     root.calls += parts.length;
-    if (depth === 0) root.watch.cut(parts.length);
+    root.watch?.cut(depth, parts.length);
     if (plan.blamed) root.blameRounds++;
     for (const part of parts) this.#queue.addReady(new Group(part, call.lane, root, 1, depth + 1, 'split'));
     const lane = this.#host.laneName(call.lane);
@@ -239,5 +248,10 @@ export class BatchRepair<T, R> {
 }
 
 function spent<T, R>({ calls, blameRounds, watch }: Root<T, R>): SearchSpent {
-  return { calls, blameRounds, alone: watch.alone };
+  return { calls, blameRounds, alone: watch?.alone ?? 0 };
+}
+
+/** Asked again after your callbacks: they may have made it leave. */
+function isUnderWay({ state }: Job<unknown, unknown>): boolean {
+  return state === FLYING;
 }

@@ -1,5 +1,5 @@
 import type { BadItemSearch } from '../../kernel/bad-item-search.js';
-import { FaultWatch } from '../../kernel/fault-watch.js';
+import type { FaultWatch } from '../../kernel/fault-watch.js';
 import type { OrderedPlace } from '../../kernel/reorder-buffer.js';
 import { LazySignal } from '../abort.js';
 import type { Lease } from '../limiting/limiter-types.js';
@@ -168,8 +168,8 @@ export class Job<T, R> {
     this.fault = { error };
   }
 
-  toSettled(): Settled<T, R> {
-    const { input, index, id, attempts } = this;
+  toSettled(input = this.input): Settled<T, R> {
+    const { index, id, attempts } = this;
     return this.failed
       ? { status: 'rejected', reason: this.reason, input, index, id, attempts }
       : { status: 'fulfilled', value: this.value, input, index, id, attempts };
@@ -198,9 +198,13 @@ export class Whole<T, R> {
     for (const part of parts) part.whole = this;
   }
 
-  /** A part is in this call: it is one call for the item, however many of its parts are in it. */
-  joins(call: unknown): void {
+  /** A part is in a call. */
+  joins(): void {
     this.job.state = FLYING;
+  }
+
+  /** It is one call for the item, however many of its parts are in it. */
+  sent(call: unknown): void {
     if (this.#lastCall !== call) this.job.attempts++;
     this.#lastCall = call;
   }
@@ -211,7 +215,8 @@ export class Root<T, R> {
   /** Calls spent or promised, retries aside. */
   calls = 1;
   blameRounds = 0;
-  readonly watch = new FaultWatch();
+  /** Made when its first call fails. */
+  watch: FaultWatch | undefined = undefined;
 
   constructor(
     readonly id: string,
@@ -269,6 +274,8 @@ export class Call<T, R> {
   /** Unset while the work function itself is running. */
   running: Running | undefined;
   over = false;
+  /** Ended by us, not by itself: its lease goes back as the work lets it. */
+  isStopped = false;
   /** What waits for its end. */
   search: Search<T, R> | undefined;
 
@@ -287,8 +294,15 @@ export class Call<T, R> {
     for (const job of jobs) {
       job.state = FLYING;
       job.call = this;
+      job.whole?.joins();
+    }
+  }
+
+  /** The work is called now. */
+  sent(): void {
+    for (const job of this.jobs) {
       job.attempts++;
-      job.whole?.joins(this);
+      job.whole?.sent(this);
     }
   }
 }

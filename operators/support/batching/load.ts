@@ -2,7 +2,7 @@ import type { Subscriber } from 'rxjs';
 import type { SignalGroup } from '../signal-groups.js';
 import { SignalGroups } from '../signal-groups.js';
 import type { Settled } from '../types.js';
-import { FLYING, Job } from './job.js';
+import { Job } from './job.js';
 
 /** Somebody who asked for an item, and may leave. */
 export abstract class Load<T, R> {
@@ -89,8 +89,9 @@ abstract class TellingLoad<T, R> extends Load<T, R> {
 
   abstract tell(result: Settled<T, R>): void;
 
+  /** With its own input: another caller's may have the same key. */
   settled(job: Job<T, R>): void {
-    this.tell(job.toSettled());
+    this.tell(job.toSettled(this.#input));
   }
 
   given(value: R): void {
@@ -222,19 +223,11 @@ export function isItem<T, R>(known: unknown): known is Item<T, R> {
   return known instanceof Item;
 }
 
-/** The loads that signals end. @param leave takes one out of where it waits, and of its group */
-export function signalLoads<T, R>(leave: (load: Load<T, R>) => void): SignalGroups<Load<T, R>> {
+/** The loads that signals end. @param leave takes them out of where they wait, and of their group; answers those that did wait */
+export function signalLoads<T, R>(leave: (loads: readonly Load<T, R>[]) => readonly Load<T, R>[]): SignalGroups<Load<T, R>> {
   return new SignalGroups((group, reason) => {
-    const end = (underWay: boolean): void => {
-      for (const load of group.members) {
-        if ((load.item?.state === FLYING) !== underWay) continue;
-        leave(load);
-        load.refused(reason);
-      }
-    };
-    // Those that wait first: a slot that is freed must not go to a load that leaves next.
-    end(false);
-    end(true);
+    // All of them leave before anybody is told: who is told may do anything.
+    for (const load of leave(group.members)) load.refused(reason);
   });
 }
 

@@ -60,7 +60,12 @@ function fromPartial<R>(
 ): Outcome<R>[] {
   const positions = new Set(positionsOf(failed, ids, size));
   if (positions.size !== failed.length || positions.has(-1)) {
-    throw new BatchShapeError(operator, size, values.length, 'the work reported a failed item that is unknown or named twice');
+    throw new BatchShapeError(
+      operator,
+      size,
+      values.length,
+      'the work reported a failed item that is unknown, named twice, or has an id that others in the batch have as well',
+    );
   }
   if (positions.size + values.length !== size) throw new BatchShapeError(operator, size, positions.size + values.length);
   let next = 0;
@@ -71,11 +76,13 @@ function fromPartial<R>(
   );
 }
 
-/** Positions named by index or by id; -1 for a name that is in neither. */
+/** Positions named by index or by id; -1 for a name that is in neither, and for an id that several have. */
 export function positionsOf(names: readonly (string | number)[], ids: () => readonly string[], size: number): number[] {
   return names.map((name) => {
     if (typeof name === 'number') return Number.isInteger(name) && name >= 0 && name < size ? name : -1;
-    return ids().indexOf(name);
+    const all = ids();
+    const position = all.indexOf(name);
+    return position === all.lastIndexOf(name) ? position : -1;
   });
 }
 
@@ -88,6 +95,7 @@ function isMap(answer: unknown): answer is ReadonlyMap<string, never> {
   return (
     typeof answer === 'object' &&
     answer !== null &&
+    typeof (answer as Map<string, never>).get === 'function' &&
     typeof (answer as Map<string, never>).has === 'function' &&
     typeof (answer as Map<string, never>).keys === 'function'
   );
