@@ -31,9 +31,9 @@ export interface ToNativeOptions {
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `source` is no Observable, or when the platform has no `Observable` of
  * its own (Node, Firefox and Safari today) and none was given as `observableClass`.
- * @example In a browser that has it.
+ * @example In a browser that has it. TypeScript's own types do not know these methods yet.
  * ```ts no-run
- * const names = await toNative(updates).map(({ name }) => name).take(3).toArray();
+ * const names = await (toNative(updates) as any).map(({ name }) => name).take(3).toArray();
  * ```
  * @example
  * ```ts

@@ -37,12 +37,12 @@ type Limit = (model: Model) => Model;
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is no model.
  * @example
  * ```ts
- * import { Agent, run, setTracingDisabled, Usage } from '@openai/agents';
+ * import { Agent, type AgentOutputItem, run, setTracingDisabled, Usage } from '@openai/agents';
  * import { createLimiter } from 'sluice';
  * import { limitModel } from 'sluice/openai-agents';
  *
  * setTracingDisabled(true);
- * const said = { type: 'message', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: '4' }] } as const;
+ * const said: AgentOutputItem = { type: 'message', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: '4' }] };
  * const model = { getResponse: async () => ({ usage: new Usage(), output: [said] }), async *getStreamedResponse() {} };
  *
  * const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600 });

@@ -48,10 +48,9 @@ export interface CallRecordJson {
  * ```ts
  * import { callRecordToJson } from 'sluice';
  *
- * const record = {
- *   ...{ traceId: '3f5d6c1c', spanId: '9a', name: 'approved_drug_count', lane: 'P0', model: 'gpt-4', attempt: 1, latencyMs: 2341.4 },
- *   ...{ queuedMs: 0, status: 'success', errorCode: null, promptTokens: 850, completionTokens: 120 },
- * } as const;
+ * const call = { traceId: '3f5d6c1c', spanId: '9a', name: 'approved_drug_count', lane: 'P0', model: 'gpt-4', attempt: 1 };
+ * const outcome = { latencyMs: 2341.4, queuedMs: 0, status: 'success', errorCode: null, promptTokens: 850, completionTokens: 120 } as const;
+ * const record = { ...call, ...outcome };
  * const { property, latency_ms, prompt_tokens } = callRecordToJson(record);
  * [property, latency_ms, prompt_tokens]; // => ['approved_drug_count', 2341, 850]
  * ```

@@ -1,10 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import * as rxjs from 'rxjs';
-import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
 import * as marbles from '../../marbles/index.js';
-import * as operators from '../../operators/index.js';
 import * as edge from '../../src/edge/index.js';
 import * as root from '../../src/index.js';
 import * as gpt from '../../src/tokenizers/gpt.js';
@@ -20,7 +17,7 @@ const RUN: Readonly<Record<'page' | 'comment', readonly RegExp[]>> = {
   comment: [/^ts$/, /^ts vitest$/],
 };
 
-/** Pieces of code that cannot run alone: they need a network, a browser or an SDK. They are compiled here. */
+/** Pieces of code that cannot run alone: they need a network, a browser or an SDK. They are compiled by examples-compile.test.ts, as all others are. */
 const COMPILED: Readonly<Record<'page' | 'comment', RegExp>> = { page: /^ts$/, comment: /^ts no-run$/ };
 
 /** Exported functions without an example, and why. */
@@ -74,61 +71,6 @@ function commentOf(name: string): string | undefined {
   return undefined;
 }
 
-/** What the compiler says about pieces of code in which names that nobody declares may stand for anything. */
-function problemsOf(pieces: readonly Fence[]): string[] {
-  const known = { 'sluice/operators': Object.keys(operators), rxjs: Object.keys(rxjs) };
-  const texts = new Map(pieces.map((piece, index) => [join(project, `piece-${String(index)}.ts`), withImports(piece.code, known)]));
-  const options: ts.CompilerOptions = {
-    target: ts.ScriptTarget.ES2022,
-    module: ts.ModuleKind.NodeNext,
-    moduleResolution: ts.ModuleResolutionKind.NodeNext,
-    lib: ['lib.es2023.d.ts', 'lib.dom.d.ts', 'lib.dom.asynciterable.d.ts', 'lib.esnext.disposable.d.ts'],
-    paths: { 'sluice/*': [join(project, '*/index.ts')] },
-    strict: true,
-    noEmit: true,
-    skipLibCheck: true,
-    noImplicitAny: false,
-    types: ['node'],
-  };
-  const host = ts.createCompilerHost(options);
-  const fromDisk = host.getSourceFile.bind(host);
-  host.getSourceFile = (name, version) => {
-    const text = texts.get(name);
-    return text === undefined ? fromDisk(name, version) : ts.createSourceFile(name, text, version, true);
-  };
-  const onDisk = host.fileExists.bind(host);
-  host.fileExists = (name) => texts.has(name) || onDisk(name);
-  const program = ts.createProgram([...texts.keys()], options, host);
-  return [...texts.keys()].flatMap((name, index) => {
-    const file = program.getSourceFile(name);
-    const found = [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)];
-    return found
-      .filter(({ code }) => !MAY_STAND_FOR_ANYTHING.has(code))
-      .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '))
-      .filter((problem) => !OF_THE_PLATFORM.test(problem))
-      .map((problem) => `${pieces[index]?.where ?? ''}: ${problem}`);
-  });
-}
-
-/** "Cannot find name": what a snippet leaves to its reader. */
-const MAY_STAND_FOR_ANYTHING: ReadonlySet<number> = new Set([2304, 2552, 2580, 18004]);
-
-/** The operators of the platform's own Observable, which TypeScript's DOM library does not know yet. */
-const OF_THE_PLATFORM = /^Property '(?:take|map|filter|toArray)' does not exist on type 'NativeObservable</;
-
-/** A snippet leaves its imports out; what this package and rxjs export is what it means. */
-function withImports(code: string, known: Readonly<Record<string, readonly string[]>>): string {
-  const used = new Set(code.match(/[A-Za-z_$][\w$]*/g));
-  const declared = new Set(
-    [...code.matchAll(/\b(?:const|let|function|class|import)\s+\{?\s*([\w$, ]+)/g)].flatMap(([, names = '']) => names.split(/[\s,]+/)),
-  );
-  const imports = Object.entries(known).map(([from, names]) => {
-    const wanted = names.filter((name) => used.has(name) && !declared.has(name));
-    return `import { ${wanted.join(', ')} } from '${from}';`;
-  });
-  return `${imports.join(' ')} import type { CallContext } from 'sluice/operators';\n${code}\nexport {};`;
-}
-
 describe('the code in documentation', () => {
   it('is run, or at least compiled', () => {
     const left = all.filter(({ kind, info }) => ![...RUN[kind], COMPILED[kind]].some((pattern) => pattern.test(info)));
@@ -140,15 +82,6 @@ describe('the code in documentation', () => {
     const excused = all.filter(({ kind, info }) => COMPILED[kind].test(info));
     expect(excused.filter(({ code }) => /^import /m.test(code) || code.includes('// =>')).map(({ where }) => where)).toEqual([]);
   });
-
-  it('compiles where it cannot run', () => {
-    expect(problemsOf(all.filter(({ kind, info }) => COMPILED[kind].test(info)))).toEqual([]);
-  }, 120_000);
-
-  it('would be caught naming an option that there is not', () => {
-    const piece: Fence = { where: 'here', kind: 'page', info: 'ts', code: 'source.pipe(batch({ maxItems: 3 }));' };
-    expect(problemsOf([piece])).toEqual([expect.stringContaining("'maxItems' does not exist")]);
-  }, 120_000);
 });
 
 describe('every exported function', () => {

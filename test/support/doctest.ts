@@ -97,18 +97,23 @@ export async function runExample(example: Example): Promise<Check[]> {
   return checks;
 }
 
+/** The file of the sources that `sluice` or one of its subpaths names, from the root of the project. */
+export function ownSource(name: string): string | undefined {
+  const entry = name.replace(/^sluice\/?/, '');
+  const places =
+    entry === ''
+      ? ['src/index.ts']
+      : [`${entry}/index.ts`, `src/${entry}/index.ts`, `src/${entry}.ts`, `src/adapters/${entry.replace('/', '-')}.ts`];
+  return places.find((file) => existsSync(ROOT + file));
+}
+
 /** `sluice` and its subpaths mean the sources, as the package's users mean the package. */
 const ownName: Plugin = {
   name: 'own-name',
   setup: (bundler) => {
     bundler.onResolve({ filter: /^sluice(\/|$)/ }, ({ path }) => {
-      const entry = path.replace(/^sluice\/?/, '');
-      const places =
-        entry === ''
-          ? ['src/index.ts']
-          : [`${entry}/index.ts`, `src/${entry}/index.ts`, `src/${entry}.ts`, `src/adapters/${entry.replace('/', '-')}.ts`];
-      const found = places.map((place) => ROOT + place).find((file) => existsSync(file));
-      return found === undefined ? { errors: [{ text: `no entry of this package is named ${path}` }] } : { path: found };
+      const found = ownSource(path);
+      return found === undefined ? { errors: [{ text: `no entry of this package is named ${path}` }] } : { path: ROOT + found };
     });
   },
 };

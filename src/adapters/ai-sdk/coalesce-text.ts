@@ -34,12 +34,14 @@ type Delta = Extract<Part, { readonly type: 'text-delta' | 'reasoning-delta' | '
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
+ * import { from } from 'rxjs';
+ * import { toReadableStream } from 'sluice';
  * import { coalesceText } from 'sluice/ai-sdk';
  *
  * const transform = coalesceText({ maxWaitMs: 16 })({ tools: {}, stopStream: () => undefined });
  * const deltas = ['Hel', 'lo', ' world'].map((text) => ({ type: 'text-delta', id: 't1', text }) as const);
  * const seen: unknown[] = [];
- * for await (const part of ReadableStream.from(deltas).pipeThrough(transform)) seen.push(part);
+ * for await (const part of toReadableStream(from(deltas)).pipeThrough(transform)) seen.push(part);
  * seen; // => [{ type: 'text-delta', id: 't1', text: 'Hello world' }]
  * ```
  * @see `coalesce` of `sluice/operators` for the same on an Observable of any events.

@@ -1,11 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
-import { describe, expect, it } from 'vitest';
-import { fences } from '../support/doctest.js';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { docComments, examplesInPage, examplesInSource, fences, ownSource } from '../support/doctest.js';
 
-// Examples that cannot run alone (they call your client, your button, your file) are held to the types: every option, method and import in them
-// exists and takes what it is given. What a fragment does not say stands for anything.
+// All code in the documentation is held to the types, as pasted into a strict project: every option, method and import in it exists and takes what it
+// is given. For what cannot run alone (it calls your client, your button, your file) this is the only check; what such a fragment does not say
+// stands for anything.
 
 const project = resolve(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(project, path), 'utf8');
@@ -66,7 +67,27 @@ function inTables(path: string, column: number, isCode: (span: string) => boolea
     });
 }
 
+/** Imports of the package by its name as imports of the sources. */
+const fromSources = (code: string): string =>
+  code.replaceAll(/from '(sluice(?:\/[^']*)?)'/g, (all, name: string) => {
+    const source = ownSource(name);
+    return source === undefined ? all : `from '../../${source.replace(/\.ts$/, '.js')}'`;
+  });
+
+const sources = ['operators', 'src', 'marbles'].flatMap((folder) =>
+  readdirSync(join(project, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => `${folder}/${name}`),
+);
+
 const fragments: readonly Fragment[] = [
+  ...pages.flatMap((path) => examplesInPage(path, read(path))),
+  ...sources.flatMap((path) => examplesInSource(path, read(path))),
+  ...sources.flatMap((path) =>
+    docComments(read(path)).flatMap(({ line, text }) =>
+      fences(text, 'ts no-run').map(({ code }) => ({ where: `${path}:${String(line)} no-run`, code })),
+    ),
+  ),
   ...pages.flatMap((path) => fences(read(path), 'ts').map(({ line, code }) => ({ where: `${path}:${String(line)}`, code }))),
   ...inTables('docs/guides/choosing.md', 3, () => true),
   ...readdirSync(join(project, 'docs/guides'))
@@ -74,8 +95,10 @@ const fragments: readonly Fragment[] = [
     .flatMap((name) => inTables(`docs/guides/${name}`, 2, (span) => /^(await )?(limiter|batcher)\.|^[a-z]\w+\(.*\)$/.test(span))),
 ];
 
+const WRONG: Fragment = { where: 'an option that there is not', code: 'source$.pipe(batch({ maxItems: 3 }));' };
+
 /** What is wrong with each fragment, by its place. */
-function problems(): Map<string, string[]> {
+function problemsOf(fragments: readonly Fragment[]): Map<string, string[]> {
   const options: ts.CompilerOptions = {
     strict: true,
     noImplicitAny: false,
@@ -105,7 +128,8 @@ function problems(): Map<string, string[]> {
 
   const heads = fragments.map(() => new Set<string>());
   const write = (): void => {
-    for (const [at, { code }] of fragments.entries()) texts.set(pathOf(at), `${code}\n${[...(heads[at] ?? [])].join('\n')}\nexport {};\n`);
+    for (const [at, { code }] of fragments.entries())
+      texts.set(pathOf(at), `${fromSources(code)}\n${[...(heads[at] ?? [])].join('\n')}\nexport {};\n`);
   };
   write();
   const first = compile();
@@ -150,11 +174,19 @@ function unknownNames(program: ts.Program, path: string): string[] {
   );
 }
 
-const found = problems();
+let found: ReadonlyMap<string, readonly string[]>;
 
-describe('code in the documentation that cannot run alone fits the types', () => {
+beforeAll(() => {
+  found = problemsOf([...fragments, WRONG]);
+}, 300_000);
+
+describe('code in the documentation compiles', () => {
   it('is found', () => {
-    expect(fragments.length).toBeGreaterThan(80);
+    expect(fragments.length).toBeGreaterThan(300);
+  });
+
+  it('is caught when it names an option that there is not', () => {
+    expect(found.get(WRONG.where)).toEqual([expect.stringContaining("'maxItems' does not exist")]);
   });
 
   it.each(fragments.map(({ where }) => where))('%s', (where) => {
