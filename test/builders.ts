@@ -280,6 +280,12 @@ export function policy<F = never>({ timeoutMs, retry, ...same }: PolicyRules<F> 
   return operators.policy({ ...same, retry: retry ?? false, ...(timeoutMs !== undefined && { attemptTimeoutMs: timeoutMs }) });
 }
 
+/** The rules of an adapter's calls. */
+export const callRules = <O extends object>({ timeoutMs, ...same }: O & { readonly timeoutMs?: number }) => ({
+  ...same,
+  ...(timeoutMs !== undefined && { attemptTimeoutMs: timeoutMs }),
+});
+
 // ---- limiters ---------------------------------------------------------------------------------------------------------
 
 export interface LimiterRules extends Common {

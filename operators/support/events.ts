@@ -93,6 +93,8 @@ export type FlowEvent =
       readonly totalMs: number;
     }
   | { readonly type: 'cancelled'; readonly operator: string; readonly lane: string; readonly count: number }
+  /** The answer of a call was dropped unread, and was collected: the call was given up, and its permit goes back. */
+  | { readonly type: 'abandoned'; readonly operator: string; readonly lane: string }
   | { readonly type: 'gapSkipped'; readonly operator: string; readonly lane: string; readonly missing: number; readonly held: number }
   | { readonly type: 'swallowed'; readonly operator: string; readonly lane: string }
   | { readonly type: 'hedged'; readonly operator: string; readonly lane: string; readonly attempt: number; readonly afterMs: number }

@@ -5,17 +5,17 @@ import type { PolicyCallOptions } from '../../operators/policy.js';
 import { FlowConfigError } from '../../operators/support/errors.js';
 import { lastOf } from '../../operators/support/limiting/limiter-work.js';
 import type { PolicyContext } from '../../operators/support/policing/attempt.js';
-import { inContext } from '../in-context.js';
-import type { JobRules } from './support/call-job.js';
 import { callOptionsOf } from './support/call-job.js';
-import { callPolicy } from './support/call-rules.js';
+import { heldWork } from './support/held-call.js';
 import { heldEach } from './support/held-each.js';
+import type { ConnectionRules } from './support/held-rules.js';
+import { heldRules } from './support/held-rules.js';
 import { requestTokens } from './support/token-counts.js';
 
 export type { CallRules } from './support/call-rules.js';
 
 /** What surrounds each request to a model. */
-export type ModelRules = JobRules<ModelRequest>;
+export type ModelRules = ConnectionRules<ModelRequest>;
 
 /** Gives a model its limits. */
 type Limit = (model: Model) => Model;
@@ -81,22 +81,22 @@ export function limitModelProvider(provider: ModelProvider, options: ModelRules 
 }
 
 function limits(name: string, options: ModelRules): Limit {
-  const policy = callPolicy(name, options, ['lane', 'cost']);
+  const held = heldRules(name, options, []);
   const optionsOf = callOptionsOf(name, options, tokensOf);
   const how = (request: ModelRequest): PolicyCallOptions => optionsOf(request, request.signal);
 
   return (model) => ({
     ...(model.supportsPromptModelSelection !== undefined && { supportsPromptModelSelection: model.supportsPromptModelSelection }),
     getResponse: async (request) => {
-      const respond = inContext(async ({ signal, reconcile }: PolicyContext) => {
+      const respond = heldWork(held, async ({ signal, reconcile }: PolicyContext) => {
         const response = await model.getResponse(attemptOf(request, signal));
         reconcile(response.usage);
         return response;
       });
-      return lastOf(policy(respond, how(request)));
+      return lastOf(held.policy(respond, how(request)));
     },
     getStreamedResponse: (request) =>
-      heldEach(policy, how(request), {
+      heldEach(held, how(request), {
         open: ({ signal }) => model.getStreamedResponse(attemptOf(request, signal)),
         look: (event, { reconcile }) => {
           if (event.type === 'response_done') reconcile(event.response.usage);

@@ -1,17 +1,21 @@
 import { describe, expect, it } from 'vitest';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { CallRules } from '../../src/adapters/support/call-rules.js';
-import { callPolicy } from '../../src/adapters/support/call-rules.js';
 import type { EachCall } from '../../src/adapters/support/held-each.js';
 import { heldEach } from '../../src/adapters/support/held-each.js';
+import type { ConnectionRules } from '../../src/adapters/support/held-rules.js';
+import { heldRules } from '../../src/adapters/support/held-rules.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 describe('heldEach', () => {
   expectNoUnhandledRejections();
 
-  const each = (rules: CallRules, open: EachCall<number>['open'], more: Partial<EachCall<number>> & { signal?: AbortSignal } = {}) => {
+  const each = (
+    rules: ConnectionRules<unknown>,
+    open: EachCall<number>['open'],
+    more: Partial<EachCall<number>> & { signal?: AbortSignal } = {},
+  ) => {
     const { signal, look = () => undefined } = more;
-    return heldEach(callPolicy('each', rules, []), signal ? { signal } : {}, { open, look });
+    return heldEach(heldRules('each', rules, []), signal ? { signal } : {}, { open, look });
   };
   const drained = async (values: AsyncIterable<number>): Promise<void> => {
     for await (const value of values) expect(value).toBe(1);
@@ -24,7 +28,7 @@ describe('heldEach', () => {
       await new Promise(() => undefined);
     };
     await expect(drained(each({ limiter, deadlineMs: 20 }, silent))).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
-    expect(limiter.executing).toBe(0);
+    await expect.poll(() => limiter.executing).toBe(0);
   });
 
   it('leaves no rejection behind when a source that came too late cannot be left', async () => {

@@ -219,7 +219,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
         }),
       );
       expect(kinds).toEqual(Array.from({ length: 5 }, () => 'abort'));
-      expect(limiter.executing).toBe(0);
+      await expect.poll(() => limiter.executing, soon).toBe(0);
       expect(limiter.snapshot().queued).toBe(0);
       expect(api.requests).toHaveLength(5);
       await expect.poll(() => api.aborted, soon).toBe(5);
@@ -234,7 +234,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
       await reader.read();
       expect(limiter.executing).toBe(1);
       await reader.cancel();
-      expect(limiter.executing).toBe(0);
+      await expect.poll(() => limiter.executing, soon).toBe(0);
       await expect.poll(() => api.aborted, soon).toBe(1);
     });
 
@@ -247,7 +247,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
       const middleware = [createLanguageModelMiddleware({ limiter, deadlineMs: 20 }), silent];
       const { stream } = await wrapLanguageModel({ model: compatible()('m'), middleware }).doStream({ prompt: [] });
       await expect(stream.getReader().read()).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
-      expect(limiter.executing).toBe(0);
+      await expect.poll(() => limiter.executing, soon).toBe(0);
     });
 
     it('gives its permit back when it breaks, and is not sent again', async () => {
@@ -256,7 +256,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
       const stream = streamText({ model: limitedModel({ limiter }), prompt: LONG_TEXT, ...silent });
       await stream.consumeStream();
       await expect(Promise.resolve(stream.text)).rejects.toThrow();
-      expect(limiter.executing).toBe(0);
+      await expect.poll(() => limiter.executing, soon).toBe(0);
       expect(api.requests).toHaveLength(1);
     });
   });

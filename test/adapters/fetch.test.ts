@@ -58,7 +58,7 @@ describe('createFetch', LONG, () => {
       await reader.read();
       expect(limiter.executing).toBe(1);
       await reader.cancel();
-      expect(limiter.executing).toBe(0);
+      await expect.poll(() => limiter.executing, soon).toBe(0);
       await expect.poll(() => api.aborted, soon).toBe(1);
       const next = await limited(chat(), ask('next'));
       expect(await next.json()).toMatchObject({ choices: [{ message: { role: 'assistant' } }] });
@@ -70,7 +70,7 @@ describe('createFetch', LONG, () => {
       api.fail({ cutStream: 2 });
       const response = await limited(chat(), ask(LONG_TEXT, stream));
       await expect(response.text()).rejects.toThrow(/terminated/);
-      expect(limiter.executing).toBe(0);
+      await expect.poll(() => limiter.executing, soon).toBe(0);
       expect(api.requests).toHaveLength(1);
     });
 
@@ -102,7 +102,7 @@ describe('createFetch', LONG, () => {
       const read = reader.read();
       void reader.cancel();
       expect(await read).toMatchObject({ done: true });
-      expect(limiter.executing).toBe(0);
+      await expect.poll(() => limiter.executing, soon).toBe(0);
       expect(signal?.aborted).toBe(true);
       expect(events.at(-2)).toMatchObject({ type: 'attemptEnded', outcome: 'cancelled' });
     });
@@ -174,7 +174,7 @@ describe('createFetch', LONG, () => {
     });
 
     it('ends a body that knows nothing of it, and so do the time limits', async () => {
-      const limiter = createLimiter({ concurrency: 1 });
+      const limiter = createLimiter({ concurrency: 3 });
       const silent = () => Promise.resolve(new Response(new ReadableStream()));
       const controller = new AbortController();
       const reason = new Error('the user has left');
@@ -186,7 +186,7 @@ describe('createFetch', LONG, () => {
       await expect(slow.text()).rejects.toMatchObject({ name: 'AttemptTimeoutError' });
       const late = await createFetch({ limiter, fetch: silent, deadlineMs: 10 })(chat());
       await expect(late.text()).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
-      expect(limiter.executing).toBe(0);
+      await expect.poll(() => limiter.executing, soon).toBe(0);
     });
 
     it('of null means none, also for a Request that has one', async () => {

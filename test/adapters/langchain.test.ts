@@ -515,7 +515,7 @@ describe('ChatOpenAI over createFetch', LONG, () => {
     const streamed = texts(3, 'streamed').map(read);
     expect(await Promise.all([...whole, ...streamed])).toEqual([...texts(3, 'whole'), ...texts(3, 'streamed')]);
     expect(api.maxInFlight).toBe(2);
-    expect(limiter.executing).toBe(0);
+    await expect.poll(() => limiter.executing, soon).toBe(0);
   });
 
   it('shares the limiter with embeddings', async () => {

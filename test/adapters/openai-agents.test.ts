@@ -276,7 +276,7 @@ describe('limitModel', LONG, () => {
       api.fail({ cutStream: 2 });
       const result = await runner.run(agentOf(model({ limiter })), LONG_TEXT, { stream: true });
       await expect(result.completed).rejects.toThrow('terminated');
-      expect(limiter.executing).toBe(0);
+      await expect.poll(() => limiter.executing, soon).toBe(0);
       expect(api.requests).toHaveLength(1);
     });
 
@@ -320,7 +320,7 @@ describe('limitModel', LONG, () => {
     expect(await events.next()).toMatchObject({ done: false });
     if (waitsFor === 'its reader') await expect.poll(() => limiter.executing, soon).toBe(0);
     await expect(events.next()).rejects.toMatchObject({ name: 'AttemptTimeoutError' });
-    expect(limiter.executing).toBe(0);
+    await expect.poll(() => limiter.executing, soon).toBe(0);
   });
 
   it('sends a request in the trace of its own run, whoever gave the permit back', async () => {
@@ -372,7 +372,7 @@ describe('limitModel', LONG, () => {
       expect(limiter.executing).toBe(1);
       await events.return?.();
       expect(seen).toMatchObject({ asked: 2, left: 1, signals: [{ aborted: true }] });
-      expect(limiter.executing).toBe(0);
+      await expect.poll(() => limiter.executing, soon).toBe(0);
     });
 
     it('that has ended before it began gives its permit back', async () => {

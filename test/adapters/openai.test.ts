@@ -80,14 +80,14 @@ describe('limitOpenAI', LONG, () => {
     expect(await Promise.all(texts.map(async (text) => textIn(await stream(client, text))))).toEqual(texts);
     expect(api.maxInFlight).toBe(2);
     expect(api.completed).toBe(6);
-    expect(limiter.executing).toBe(0);
+    await expect.poll(() => limiter.executing, soon).toBe(0);
   });
 
   it('has its permit back when the reader breaks out of a stream', async () => {
     const limiter = createLimiter({ concurrency: 1 });
     const client = limit({ limiter });
     for await (const text of textOf(await stream(client, LONG_TEXT))) if (text !== '') break;
-    expect(limiter.executing).toBe(0);
+    await expect.poll(() => limiter.executing, soon).toBe(0);
     await expect.poll(() => api.aborted, soon).toBe(1);
     expect((await ask(client, 'next')).choices[0]?.message.content).toBe('next');
   });
@@ -231,7 +231,7 @@ describe('limitOpenAI', LONG, () => {
     const chat = { model: 'm', messages: messages('hello world'), max_completion_tokens: 9000 };
     await textIn(await client.chat.completions.create({ ...chat, stream: true, stream_options: { include_usage: true } }));
     expect(full - limiter.snapshot().tokens).toBeLessThan(1000);
-    expect(outcomes).toEqual(['ok']);
+    await expect.poll(() => outcomes, soon).toEqual(['ok']);
   });
 
   it('has its permit back after an answer that is said to be empty, which the client does not read', async () => {

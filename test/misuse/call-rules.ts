@@ -31,5 +31,11 @@ export const jobRuleRows: readonly MisuseRow[] = [
   ...badly('cost', 'absent without a `limiter`', () => ({ tokens: 1 })),
 ];
 
+/** The same for those whose calls have a connection of their own (`ConnectionRules`). */
+export const connectionRuleRows: readonly MisuseRow[] = [
+  ...jobRuleRows,
+  ...badly('closeGraceMs', 'a number from 0 to 60000', -1, NaN, Infinity, '50', null),
+];
+
 /** The names of them, in the order in which an error lists them; the adapter's own come behind. */
 export const CALL_RULES = 'limiter, retry, breaker, classify, deadlineMs, attemptTimeoutMs, onEvent, scheduler, random';

@@ -1,11 +1,11 @@
 import { createAnthropicMiddleware } from '../../src/adapters/anthropic.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { CALL_RULES, jobRuleRows } from './call-rules.js';
+import { CALL_RULES, connectionRuleRows } from './call-rules.js';
 import { nested } from './gated-options.js';
 
 export const rows: MisuseTable = {
   operator: 'createAnthropicMiddleware',
   create: (options) => createAnthropicMiddleware(nested(options) as never),
-  rows: [...jobRuleRows, ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost)`, 2)],
+  rows: [...connectionRuleRows, ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost, closeGraceMs)`, 2)],
 };

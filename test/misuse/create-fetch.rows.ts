@@ -1,15 +1,15 @@
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { CALL_RULES, jobRuleRows } from './call-rules.js';
+import { CALL_RULES, connectionRuleRows } from './call-rules.js';
 import { nested } from './gated-options.js';
 
 export const rows: MisuseTable = {
   operator: 'createFetch',
   create: (options) => createFetch(nested(options) as never),
   rows: [
-    ...jobRuleRows,
+    ...connectionRuleRows,
     ...badly('fetch', 'a function', null, 5, {}, 'https://host'),
-    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost, fetch)`, 2),
+    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost, closeGraceMs, fetch)`, 2),
   ],
 };

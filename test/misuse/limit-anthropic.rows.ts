@@ -2,7 +2,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import { limitAnthropic } from '../../src/adapters/anthropic.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { CALL_RULES, jobRuleRows } from './call-rules.js';
+import { CALL_RULES, connectionRuleRows } from './call-rules.js';
 import { nested } from './gated-options.js';
 
 const client = new Anthropic({ apiKey: 'none' });
@@ -12,9 +12,9 @@ export const rows: MisuseTable = {
   create: (options) => limitAnthropic(client, nested(options) as never),
   calls: { client: (value) => limitAnthropic(value) },
   rows: [
-    ...jobRuleRows,
+    ...connectionRuleRows,
     ...badly('client', 'a client of @anthropic-ai/sdk', undefined, null, 5, 'anthropic', {}, Anthropic),
     ...badly('client', 'one that is not behind a limiter already', limitAnthropic(client)),
-    ...badly('fetch', `absent (known options: ${CALL_RULES}, lane, cost)`, fetch),
+    ...badly('fetch', `absent (known options: ${CALL_RULES}, lane, cost, closeGraceMs)`, fetch),
   ],
 };

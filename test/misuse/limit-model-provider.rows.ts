@@ -2,7 +2,7 @@ import { OpenAIProvider } from '@openai/agents';
 import { limitModelProvider } from '../../src/adapters/openai-agents.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { CALL_RULES, jobRuleRows } from './call-rules.js';
+import { CALL_RULES, connectionRuleRows } from './call-rules.js';
 import { nested } from './gated-options.js';
 
 const provider = new OpenAIProvider({ apiKey: 'none' });
@@ -12,8 +12,8 @@ export const rows: MisuseTable = {
   create: (options) => limitModelProvider(provider, nested(options) as never),
   calls: { provider: (value) => limitModelProvider(value) },
   rows: [
-    ...jobRuleRows,
+    ...connectionRuleRows,
     ...badly('provider', 'a model provider of @openai/agents', undefined, null, 5, 'openai', {}, OpenAIProvider),
-    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost)`, 2),
+    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost, closeGraceMs)`, 2),
   ],
 };

@@ -3,7 +3,7 @@ import OpenAI from 'openai';
 import { limitModel } from '../../src/adapters/openai-agents.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { CALL_RULES, jobRuleRows } from './call-rules.js';
+import { CALL_RULES, connectionRuleRows } from './call-rules.js';
 import { nested } from './gated-options.js';
 
 const model = new OpenAIResponsesModel(new OpenAI({ apiKey: 'none' }), 'm');
@@ -13,8 +13,8 @@ export const rows: MisuseTable = {
   create: (options) => limitModel(model, nested(options) as never),
   calls: { model: (value) => limitModel(value) },
   rows: [
-    ...jobRuleRows,
+    ...connectionRuleRows,
     ...badly('model', 'a model of @openai/agents', undefined, null, 5, 'gpt-4.1', {}, OpenAIResponsesModel),
-    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost)`, 2),
+    ...badly('maxRetries', `absent (known options: ${CALL_RULES}, lane, cost, closeGraceMs)`, 2),
   ],
 };

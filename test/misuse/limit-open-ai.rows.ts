@@ -2,7 +2,7 @@ import OpenAI from 'openai';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { jobRuleRows } from './call-rules.js';
+import { connectionRuleRows } from './call-rules.js';
 import { nested } from './gated-options.js';
 
 const client = new OpenAI({ apiKey: 'none' });
@@ -12,7 +12,7 @@ export const rows: MisuseTable = {
   create: (options) => limitOpenAI(client, nested(options) as never),
   calls: { client: (value) => limitOpenAI(value) },
   rows: [
-    ...jobRuleRows,
+    ...connectionRuleRows,
     ...badly('client', 'a client of `openai`', undefined, null, 5, 'openai', {}, OpenAI),
     ...badly('client', 'one that is not behind a limiter already', limitOpenAI(client)),
     ...badly('fetch', 'a function', null, 5, {}, 'https://host'),

@@ -30,12 +30,15 @@ export type PolicyWork<R> = (context: PolicyContext) => ObservableInput<R>;
 export interface AttemptContext extends PolicyContext {
   /** Called when the signal aborts, or would. */
   onAbort: (() => void) | undefined;
+  /** When set, it says when the permit goes back: the other side sees a connection close later than we close it. */
+  giveBack: ((release: () => void) => void) | undefined;
 }
 
 export type AttemptWork<R> = (context: AttemptContext) => ObservableInput<R>;
 
 /** One attempt: what its work is told, what it is listened to with, and how its permit goes back. */
 export class Attempt<R> extends LazySignal implements AttemptContext {
+  giveBack: AttemptContext['giveBack'];
   readonly #owner = new Subscription();
   #running: Running | undefined;
   #isSent = false;
@@ -96,7 +99,9 @@ export class Attempt<R> extends LazySignal implements AttemptContext {
   /** It has ended well. */
   end(): void {
     this.close();
-    this.lease?.release('ok');
+    this.#giveBack((lease) => {
+      lease.release('ok');
+    });
   }
 
   /** It is over; `letGo` gives its permit back. */
@@ -134,8 +139,20 @@ export class Attempt<R> extends LazySignal implements AttemptContext {
     this.#isLetGo = true;
     this.#running?.cancel();
     const settled = this.#running?.settled;
-    if (settled !== undefined) this.lease?.releaseAfter(settled, failure?.error);
-    else if (failure) this.lease?.release('error', failure.error);
-    else this.lease?.release('cancelled');
+    this.#giveBack((lease) => {
+      if (settled !== undefined) lease.releaseAfter(settled, failure?.error);
+      else if (failure) lease.release('error', failure.error);
+      else lease.release('cancelled');
+    });
+  }
+
+  #giveBack(release: (lease: Lease) => void): void {
+    const { lease, giveBack } = this;
+    if (lease === undefined) return;
+    if (giveBack === undefined) release(lease);
+    else
+      giveBack(() => {
+        release(lease);
+      });
   }
 }

@@ -2,11 +2,11 @@ import type { LanguageModelMiddleware } from 'ai';
 import type { PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
 import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
 import type { Usage } from '../../../operators/support/types.js';
-import { inContext } from '../../in-context.js';
-import type { JobRules } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
-import { callPolicy } from '../support/call-rules.js';
-import { followed, heldCall } from '../support/held-call.js';
+import { heldCall, heldWork } from '../support/held-call.js';
+import type { ConnectionRules } from '../support/held-rules.js';
+import { heldRules } from '../support/held-rules.js';
+import { readAhead } from '../support/read-ahead.js';
 import { requestTokens } from '../support/token-counts.js';
 import { dealtWith, shown } from './answers.js';
 
@@ -17,13 +17,19 @@ type ModelUsage = Awaited<ReturnType<Model['doGenerate']>>['usage'];
 export type LanguageModelParams = Parameters<Model['doGenerate']>[0];
 
 /** What surrounds each call of a model. */
-export type LanguageModelMiddlewareOptions = JobRules<LanguageModelParams>;
+export type LanguageModelMiddlewareOptions = ConnectionRules<LanguageModelParams>;
 
 const NAME = 'createLanguageModelMiddleware';
 
 /**
+ * Parts that are read ahead of the reader: a long answer as a whole. The SDK splits a stream among readers and never cancels it when they leave,
+ * so its end is found only by reading on.
+ */
+const PARTS_AHEAD = 10_000;
+
+/**
  * A middleware for `wrapLanguageModel` that makes a model keep to a limiter, whatever calls it: `generateText`, `streamText`, an agent. Each
- * attempt waits for a permit of its own, which a stream holds until it has ended, has failed or was cancelled. What fails in a way that may
+ * attempt waits for a permit of its own, which a stream holds until the server has ended it, or has seen the connection close. What fails in a way that may
  * pass (429, 5xx, a broken connection) is sent again, after the pause the server asks for. The limiter learns from the headers, and pays the
  * usage that the answer reports.
  *
@@ -32,7 +38,7 @@ const NAME = 'createLanguageModelMiddleware';
  *   whatever its `maxRetries`. With `retry: false` it is left alone, and each attempt of the SDK waits for its permit.
  *   Also with the signal's reason when it aborts (what waits has sent nothing and costs nothing; what runs is aborted at the server), or with
  *   `DeadlineError`, `AttemptTimeoutError`, `BreakerOpenError`, `OverflowError`, `ClosedError`, `CallbackError`.
- * - **Holds** one permit for each stream that is not read: read it to its end, or cancel it.
+ * - **Holds** up to 10,000 parts of each stream ahead of its reader, so that its end is noticed when the reader has left. To end it earlier, abort.
  * - **Does not try again** once a stream has begun; an `error` part in it goes to the reader.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
@@ -53,7 +59,7 @@ const NAME = 'createLanguageModelMiddleware';
  * ```
  */
 export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOptions = {}): LanguageModelMiddleware {
-  const policy = callPolicy(NAME, options, ['lane', 'cost']);
+  const held = heldRules(NAME, options, []);
   const optionsOf = callOptionsOf(NAME, options, tokensOf);
   const how = (params: LanguageModelParams): PolicyCallOptions => optionsOf(params, params.abortSignal);
   const last = <T>(call: Promise<T>): Promise<T> => (options.retry === false ? call : dealtWith(call));
@@ -61,21 +67,25 @@ export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOp
   return {
     specificationVersion: 'v4',
     wrapGenerate: async ({ params, model }) => {
-      const generate = inContext(async (attempt: PolicyContext) => {
+      const generate = heldWork(held, async (attempt: PolicyContext) => {
         const result = await shown(model.doGenerate({ ...params, abortSignal: attempt.signal }), attempt);
         attempt.reconcile(usageOf(result.usage));
         return result;
       });
-      return last(lastOf(policy(generate, how(params))));
+      return last(lastOf(held.policy(generate, how(params))));
     },
     wrapStream: async ({ params, model }) =>
       last(
-        heldCall(policy, how(params), {
+        heldCall(held, how(params), {
           open: (attempt) => shown(model.doStream({ ...params, abortSignal: attempt.signal }), attempt),
           follow: (result, over, { reconcile }) => ({
             ...result,
-            stream: followed(result.stream, over, (part) => {
-              if (part.type === 'finish') reconcile(usageOf(part.usage));
+            stream: readAhead(result.stream, over, {
+              most: PARTS_AHEAD,
+              sizeOf: () => 1,
+              look: (part) => {
+                if (part.type === 'finish') reconcile(usageOf(part.usage));
+              },
             }),
           }),
           discard: ({ stream }) => void stream.cancel().catch(() => undefined),

@@ -31,7 +31,17 @@ export interface Inner {
 const ONCE = /* @__PURE__ */ new AsyncCaller({ maxRetries: 0, onFailedAttempt: () => undefined });
 
 /** The permit is that of the batch. */
-const UNHELD: Over = { ended: () => undefined, failed: (error) => error, left: () => undefined, onFault: () => undefined };
+const UNHELD: Over = {
+  ended: () => undefined,
+  failed: (error) => error,
+  left: () => undefined,
+  abandoned: () => undefined,
+  onFault: () => undefined,
+  soon: (cut) => {
+    cut();
+  },
+  signal: undefined,
+};
 
 const globalFetch: Fetch = (input, init) => globalThis.fetch(input, init);
 

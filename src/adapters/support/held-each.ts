@@ -1,8 +1,10 @@
-import type { AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
+import type { PolicyCallOptions } from '../../../operators/policy.js';
 import { abortReason } from '../../../operators/support/abort.js';
 import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
 import type { Over } from './held-call.js';
 import { heldCall } from './held-call.js';
+import type { Held } from './held-rules.js';
+import { whenCollected } from './when-collected.js';
 
 /** A call whose answer is an iterable. */
 export interface EachCall<C> {
@@ -19,12 +21,24 @@ interface Begun<C> {
   readonly over?: Over;
 }
 
+/** What is to be ended when nobody reads any more. */
+interface UnderWay {
+  end?: (() => void) | undefined;
+}
+
 /**
  * The values of an iterable, each asked for when its reader asks. The call is made when the first one is asked for, and made again until that is
- * here. The attempt, its permit and its signal last until the iterable has ended, has failed or was left.
+ * here. The attempt, its permit and its signal last until the iterable has ended, has failed, was left or was collected.
  */
-export async function* heldEach<C>(policy: AttemptPolicy, how: PolicyCallOptions, call: EachCall<C>): AsyncGenerator<C, void, undefined> {
-  const { values, first, attempt, over } = await heldCall<Begun<C>>(policy, how, {
+export function heldEach<C>(held: Held, how: PolicyCallOptions, call: EachCall<C>): AsyncGenerator<C, void, undefined> {
+  const underWay: UnderWay = {};
+  const each = eachOf(held, how, call, underWay);
+  whenCollected(each, () => underWay.end?.());
+  return each;
+}
+
+async function* eachOf<C>(held: Held, how: PolicyCallOptions, call: EachCall<C>, underWay: UnderWay): AsyncGenerator<C, void, undefined> {
+  const { values, first, attempt, over } = await heldCall<Begun<C>>(held, how, {
     open: async (context) => {
       const iterator = call.open(context)[Symbol.asyncIterator]();
       return { values: iterator, first: await iterator.next(), attempt: context };
@@ -32,6 +46,10 @@ export async function* heldEach<C>(policy: AttemptPolicy, how: PolicyCallOptions
     follow: (begun, end) => ({ ...begun, over: end }),
     discard: (begun) => void begun.values.return?.().catch(() => undefined),
   });
+  underWay.end = () => {
+    values.return?.().catch(() => undefined);
+    over?.abandoned();
+  };
   let isLeft = true;
   const next = (): Promise<IteratorResult<C>> =>
     new Promise((resolve, reject) => {
@@ -52,6 +70,7 @@ export async function* heldEach<C>(policy: AttemptPolicy, how: PolicyCallOptions
     values.return?.().catch(() => undefined);
     throw over?.failed(error);
   } finally {
+    underWay.end = undefined;
     if (isLeft) {
       over?.left();
       await values.return?.();

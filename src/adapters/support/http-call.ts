@@ -1,10 +1,12 @@
 import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
+import { boundedText, REFUSAL_BOUNDS } from '../../pipelines/bounded-text.js';
 import { refusalOf } from '../../pipelines/provider-error.js';
-import type { JobRules } from './call-job.js';
 import { callOptionsOf } from './call-job.js';
-import { callPolicy } from './call-rules.js';
 import type { Over } from './held-call.js';
-import { followed, heldCall } from './held-call.js';
+import { closing, heldCall } from './held-call.js';
+import type { ConnectionRules } from './held-rules.js';
+import { heldRules } from './held-rules.js';
+import { readAhead } from './read-ahead.js';
 import { requestTokens, UsageReader } from './token-counts.js';
 
 /** A request as `lane` and `cost` see it. */
@@ -17,7 +19,7 @@ export interface HttpRequest {
 }
 
 /** What surrounds each HTTP request. */
-export type HttpRules = JobRules<HttpRequest>;
+export type HttpRules = ConnectionRules<HttpRequest>;
 
 /** One request to be sent, as often as it takes. */
 export interface Sending extends HttpRequest {
@@ -36,24 +38,24 @@ const MAY_RETRY = 'x-should-retry';
  * or was cancelled. A refusal (400 and above) that is not tried again, or no more, is the answer as the server gave it.
  */
 export function httpCaller(adapter: string, options: HttpRules, others: readonly string[] = []): (request: Sending) => Promise<Response> {
-  const names = ['lane', 'cost', ...others];
-  const policies = {
-    repeated: callPolicy(adapter, options, names),
-    once: callPolicy(adapter, { ...options, retry: false }, names),
+  const rules = {
+    repeated: heldRules(adapter, options, others),
+    once: heldRules(adapter, { ...options, retry: false }, others),
   };
   const optionsOf = callOptionsOf<HttpRequest>(adapter, options, (request) => (usesModel(request) ? requestTokens(request.json) : 0));
 
   return async (request) => {
     const refusals = new Map<unknown, Response>();
-    const policy = request.isRepeatable ? policies.repeated : policies.once;
+    const held = request.isRepeatable ? rules.repeated : rules.once;
     try {
-      return await heldCall<Response>(policy, optionsOf(request, request.signal), {
+      return await heldCall<Response>(held, optionsOf(request, request.signal), {
         open: async ({ signal, observe }) => {
           const response = await request.send(signal);
           observe(response);
           if (response.status < 400) return response;
-          // The status says what is to be done, also when the rest of the refusal breaks off.
-          const text = await response.text().catch(() => '');
+          // The status says what is to be done, also when the rest of the refusal breaks off or never ends.
+          const { text, isWhole } = await boundedText(response, { ...REFUSAL_BOUNDS, scheduler: held.scheduler });
+          if (!isWhole) await closing(held);
           const error = refusalOf(response, text);
           refusals.set(error, withBody(response, text));
           throw error;
@@ -93,6 +95,9 @@ export function jsonIn(body: unknown): unknown {
   }
 }
 
+/** Bytes of a body that are read ahead of its reader: most answers of a model as a whole. */
+const BYTES_AHEAD = 1_048_576;
+
 /** The response, whose permit is held until its body is over, and paid for as the body says. */
 export function followBody(response: Response, over: Over, reconcile: PolicyContext['reconcile']): Response {
   // Not every platform has bodies that are web streams, and not every client reads one that is said to be empty.
@@ -101,19 +106,31 @@ export function followBody(response: Response, over: Over, reconcile: PolicyCont
     return response;
   }
   const reader = new UsageReader();
-  const ended = (): void => {
+  const settled = (): void => {
     if (reader.usage) reconcile(reader.usage);
+  };
+  const ended = (): void => {
+    settled();
     over.ended();
   };
-  const left = (): void => {
-    if (reader.isDone) ended();
-    else over.left();
+  const soon = (cut: () => void): void => {
+    settled();
+    over.soon(cut);
   };
   return withBody(
     response,
-    followed(response.body, { ...over, ended, left }, (bytes) => {
-      reader.read(bytes);
-    }),
+    readAhead(
+      response.body,
+      { ...over, ended, soon },
+      {
+        most: BYTES_AHEAD,
+        sizeOf: (bytes) => bytes.byteLength,
+        look: (bytes) => {
+          reader.read(bytes);
+        },
+        isWhole: () => reader.isDone,
+      },
+    ),
   );
 }
 

@@ -8,6 +8,9 @@ export interface FetchOptions extends HttpRules {
   readonly fetch?: typeof fetch;
 }
 
+/** `data:`, `blob:` and the like. A URL without a scheme belongs to a page. */
+const OTHER_SCHEME = /^\s*(?!https?:)[a-z][a-z\d+.-]*:/i;
+
 /** A `fetch` under the rules of an adapter, over the one in the options, or another one. */
 export function limitedFetch(adapter: string, options: FetchOptions, other: typeof fetch | undefined): typeof fetch {
   const call = httpCaller(adapter, options, ['fetch']);
@@ -18,11 +21,14 @@ export function limitedFetch(adapter: string, options: FetchOptions, other: type
     const isWhole = given instanceof Request;
     const init: RequestInit = isWhole ? {} : (given ?? {});
     const request = isWhole ? new Request(input, given) : input instanceof Request ? input : undefined;
+    const url = request?.url ?? (input as string | URL).toString();
+    // What is no question to a server takes nothing: clients try out `fetch` with `data:,` and never read the answer.
+    if (OTHER_SCHEME.test(url)) return base(input, given);
     // With null it has none, whatever the Request says.
     const signal = init.signal === undefined ? request?.signal : init.signal;
     const body = init.body ?? (request?.body ? await textOf(request, signal) : undefined);
     const described: HttpRequest = {
-      url: request?.url ?? (input as string | URL).toString(),
+      url,
       method: init.method ?? request?.method ?? 'GET',
       headers: new Headers(init.headers ?? request?.headers),
       json: jsonIn(body),
