@@ -1,5 +1,5 @@
 import type { Evidence } from './support/error-evidence.js';
-import { evidenceOf, linksOf } from './support/error-evidence.js';
+import { evidenceOf, isBug, linksOf } from './support/error-evidence.js';
 import type { FlowError, FlowErrorCode } from './support/errors.js';
 import { isFlowError } from './support/errors.js';
 import { headerOf, parseRetryAfterMs } from './support/headers.js';
@@ -106,9 +106,6 @@ const LAST_RESORT: readonly (readonly [RegExp, ErrorClass])[] = [
   [/^(?:the internet connection appears to be offline\.$|error sending request for url )/i, 'transient'],
 ];
 
-/** What the language itself throws at a bug, and Node at arguments that are wrong. By name, because there may be other realms. */
-const BUGS: ReadonlySet<unknown> = /* @__PURE__ */ new Set(['TypeError', 'ReferenceError', 'RangeError']);
-
 /** An error made from a response by hand: `429 Too Many Requests`, `HTTP 503`, `Request failed with status code 429`. */
 const STATUS_IN_TEXT = /^(?:HTTP |(?:request failed with )?status(?: code)?:? )?([45]\d\d)\b(?! (?:items?|tokens?|characters?|bytes)\b)/i;
 
@@ -195,7 +192,7 @@ export function classifyError(error: unknown, context: ClassifyContext): Verdict
   const status = messages.map((message) => STATUS_IN_TEXT.exec(message)?.[1]).find((found) => found !== undefined);
   if (status !== undefined && byStatus(Number(status)) !== 'itemFault') return { class: byStatus(Number(status)) };
   // Last, because a failed `fetch` is a TypeError too.
-  if (links.some((link) => BUGS.has((Object(link) as Partial<Error>).name))) return { class: 'fatal' };
+  if (isBug(error)) return { class: 'fatal' };
   const verdict = itemFault(evidenceOf(error), context);
   return verdict.blame ? verdict : { ...verdict, unrecognised: true };
 }

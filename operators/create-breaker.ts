@@ -1,12 +1,13 @@
-import type { ObservableInput, SchedulerLike, Subscriber } from 'rxjs';
+import type { SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
 import type { CircuitState } from './kernel/circuit.js';
 import { Circuit } from './kernel/circuit.js';
 import { requiredSignal } from './support/abort.js';
 import { schedulerOption } from './support/alarm.js';
-import { verdictOrFatal } from './support/ask.js';
-import { BreakerOpenError, FlowConfigError } from './support/errors.js';
+import { verdictOf } from './support/ask.js';
+import { isBug } from './support/error-evidence.js';
+import { BreakerOpenError, FlowConfigError, isFlowError } from './support/errors.js';
 import type { FlowSink } from './support/events.js';
 import { listener } from './support/events.js';
 import { passLastValue } from './support/limiting/limiter-work.js';
@@ -14,7 +15,7 @@ import { checked, count, known, positive, ratio, required } from './support/opti
 import type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot } from './support/policing/breaker-types.js';
 import { StoppableWork } from './support/racing/stoppable-work.js';
 import { AbortCalls } from './support/signal-groups.js';
-import type { Classify, ErrorClass } from './support/types.js';
+import type { Classify, ErrorClass, Verdict, WorkResult } from './support/types.js';
 
 export type { CircuitState } from './kernel/circuit.js';
 export type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot } from './support/policing/breaker-types.js';
@@ -37,7 +38,7 @@ export interface BreakerOptions {
   readonly probes?: number;
   /** Sorts errors into those that count and those that do not. @defaultValue `classifyError` */
   readonly classify?: Classify;
-  /** Classes of errors that count as failures; all others count neither as failure nor as success. @defaultValue transient, timeout */
+  /** Classes of errors that count as failures; of all others none opens it. @defaultValue transient, timeout */
   readonly counts?: readonly CountedClass[];
   /** Clock; there is no timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
@@ -79,8 +80,10 @@ const COUNTABLE: readonly CountedClass[] = ['throttled', 'transient', 'timeout',
  *   failed, it opens.
  * - **Refuses** calls while it is `open`, at once and without making them. After `openMs` it is `halfOpen`: `probes` calls at a time are
  *   let through, the others refused. Success closes it. A failure opens it again for twice as long, up to `maxOpenMs`.
- * - **Counts** errors of the classes in `counts` as failures. A 429, a bad item, a wrong key or a cancelled call counts neither way, nor
- *   does a call that was under way when the circuit opened. A call that is left after its first value has succeeded.
+ * - **Counts** errors of the classes in `counts` as failures. Any other answer (a 404, a 429, a wrong key) counts neither way, but shows that
+ *   the backend is up: a probe that ends so has succeeded. What need not have come from the backend says nothing, and gives the place of
+ *   a probe to the next call: a cancelled call, an error of this package, one that nobody recognises, a bug. Nor does a call that was
+ *   under way when the circuit opened. A call that is left after its first value has succeeded.
  * - **Holds at most** ten pairs of counts, however many calls there are. It sets no timer.
  * - **Errors when** it is open (`BreakerOpenError`, which knows `retryAfterMs`); otherwise as the work does, with the same object.
  * - **On unsubscribe** the signal aborts, and a probe gives its place to the next call.
@@ -133,7 +136,7 @@ class FlowBreaker implements Breaker {
     return this.#circuit.stateAt(this.#scheduler.now());
   }
 
-  run<R>(work: (context: BreakerContext) => ObservableInput<R>): Observable<R> {
+  run<R>(work: (context: BreakerContext) => WorkResult<R>): Observable<R> {
     required(NAME, 'work', work);
     return new Observable<R>((subscriber) => {
       const now = this.#scheduler.now();
@@ -152,7 +155,7 @@ class FlowBreaker implements Breaker {
     });
   }
 
-  runAsync<R>(work: (context: BreakerContext) => ObservableInput<R>, options: BreakerCallOptions = {}): Promise<R> {
+  runAsync<R>(work: (context: BreakerContext) => WorkResult<R>, options: BreakerCallOptions = {}): Promise<R> {
     return new Promise((resolve, reject) => {
       known(NAME, options, ['signal'], 'call options');
       const { signal } = options;
@@ -190,17 +193,29 @@ class FlowBreaker implements Breaker {
 
   failed(ticket: number, error: unknown): void {
     const now = this.#scheduler.now();
-    const verdict = verdictOrFatal(NAME, this.#classify, error, { size: 1, attempt: 1, aborted: false, epochMs: now });
-    if (!this.#counts.has(verdict.class)) {
-      this.#circuit.left(ticket);
-      return;
-    }
-    this.#circuit.failed(ticket, now);
+    const found = this.#meaningOf(error, now);
+    if (found === 'down') this.#circuit.failed(ticket, now);
+    else if (found === 'up') this.#circuit.answered(ticket, now);
+    else this.#circuit.left(ticket);
     this.#tell();
   }
 
   left(ticket: number): void {
     this.#circuit.left(ticket);
+  }
+
+  /** What an error says about the backend: any answer, a refusal as well, shows that it is up. */
+  #meaningOf(error: unknown, now: number): 'down' | 'up' | 'nothing' {
+    let verdict: Verdict;
+    try {
+      verdict = verdictOf(NAME, this.#classify, error, { size: 1, attempt: 1, aborted: false, epochMs: now });
+    } catch {
+      return 'nothing';
+    }
+    if (this.#counts.has(verdict.class)) return 'down';
+    // None of these need have come from the other side.
+    if (verdict.class === 'cancelled' || verdict.unrecognised || isFlowError(error) || isBug(error)) return 'nothing';
+    return 'up';
   }
 
   /** Reports a change of state, when there was one. */
@@ -228,7 +243,7 @@ class BreakerCall<R> extends StoppableWork<R> implements BreakerContext {
     this.#to = to;
   }
 
-  next(value: R): void {
+  said(value: R): void {
     this.#hasAnswered = true;
     this.#to.next(value);
   }

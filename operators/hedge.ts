@@ -61,7 +61,11 @@ const LEAST_DELAY_MS = 50;
  * - **Completes when** the winning attempt completes. One that ends without a value has won as well.
  * - **Errors when** every attempt has failed, with the first attempt's error; at once with an error that `classify` calls `fatal`; with
  *   the winner's own error after its first value; with `CallbackError` when `delayMs` or `classify` throws or answers nonsense.
- * - **On unsubscribe** every attempt's signal aborts, waiting permits are given back and the timer is cleared.
+ * - **On unsubscribe** every attempt's signal aborts, waiting permits are given back and the timer is cleared. The signal of a promise that
+ *   has answered stays as it is: the answer may be a body that is still to be read.
+ *
+ * Promises, Observables, async iterables and streams are awaited; anything else that `attempt` returns is the answer. All attempts begin
+ * in the asynchronous context of whoever subscribed.
  *
  * An attempt that fails (`transient`, `timeout`, `itemFault`) brings the next one forward; after `throttled`, `tooLarge`, `contract` and
  * `cancelled` no more are started, but those under way may still win. When several attempts have failed, the first one's error carries

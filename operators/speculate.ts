@@ -8,6 +8,7 @@ import { stream } from './support/notifier.js';
 import { checked, count, durationMs, required } from './support/options.js';
 import type { SpeculateContext } from './support/racing/speculator.js';
 import { Speculator } from './support/racing/speculator.js';
+import type { WorkResult } from './support/types.js';
 
 export type { SpeculateContext } from './support/racing/speculator.js';
 
@@ -18,8 +19,11 @@ export interface SpeculateOptions<P, T, R> {
   readonly confirm: ObservableInput<T>;
   /** Whether the predicted call is the confirmed one, so that its result may stand for it. */
   readonly match: (predicted: P, confirmed: T) => boolean;
-  /** Makes a call, predicted or confirmed. A predicted one must have no effect that anybody can see. */
-  readonly run: (call: P | T, context: SpeculateContext) => ObservableInput<R>;
+  /**
+   * Makes a call, predicted or confirmed. A predicted one must have no effect that anybody can see. Promises, Observables, async iterables and
+   * streams are awaited; anything else is the result.
+   */
+  readonly run: (call: P | T, context: SpeculateContext) => WorkResult<R>;
   /** Longest a predicted call runs, or its result is kept, without being confirmed, in ms. @defaultValue 30000 */
   readonly ttlMs?: number;
   /** Most predicted calls at a time; one more replaces the oldest. @defaultValue 1 */

@@ -52,8 +52,9 @@ export const SWITCH_LATEST_DEFAULTS = {
  * - **Errors when** the source, a newest call or `project` errors, with that same error; when `key` throws (`CallbackError`) or there
  *   are more than `maxKeys` keys (`OverflowError`).
  * - **On unsubscribe** every call's signal aborts, then it is unsubscribed from. The same happens to a superseded call before the
- *   next one starts.
+ *   next one starts. The signal of a promise that has answered stays as it is: the answer may be a body that is still to be read.
  *
+ * A call starts in the asynchronous context of whoever sent its item. What `project` returns is read as RxJS's `from` does: a list is its items.
  * A promise cannot be unsubscribed from: pass `context.signal` to whatever makes it. One that ignores its signal runs on, and is paid
  * for, but its result is dropped.
  *

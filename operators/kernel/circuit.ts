@@ -114,6 +114,11 @@ export class Circuit {
     if (this.#succeeded >= this.#options.probes) this.reset();
   }
 
+  /** The call failed, but with an answer: counted only where an answer is all that is asked for, of a probe. */
+  answered(ticket: number, now: number): void {
+    if (this.#state === 'halfOpen') this.succeeded(ticket, now);
+  }
+
   /** The call failed in a way that counts. */
   failed(ticket: number, now: number): void {
     if (ticket <= this.#stale) return;

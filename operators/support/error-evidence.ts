@@ -58,6 +58,14 @@ export function isOverloaded(error: unknown): boolean {
   return status === undefined ? all.some(({ words }) => words.includes('overloaded_error')) : status === 503 || status === 529;
 }
 
+/** What the language itself throws at a bug, and Node at arguments that are wrong. By name, because there may be other realms. */
+const BUGS: ReadonlySet<unknown> = /* @__PURE__ */ new Set(['TypeError', 'ReferenceError', 'RangeError']);
+
+/** Whether it looks like a bug, or carries one. A failed `fetch` is a `TypeError` as well, so this is asked when nothing else is known. */
+export function isBug(error: unknown): boolean {
+  return linksOf(error).some((link) => BUGS.has(fieldsOf(link)['name']));
+}
+
 function behind(fields: Fields): unknown[] {
   const errors = fields['errors'];
   const several: unknown[] = Array.isArray(errors) ? errors : [];

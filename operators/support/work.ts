@@ -8,8 +8,8 @@ export interface WorkObserver<R> {
   /** The last value, `empty` when there was none. */
   done(value: R, empty: boolean): void;
   failed(error: unknown): void;
-  /** Every value, for work whose stream is handed on. */
-  next?(value: R): void;
+  /** Every value, for work whose stream is handed on. One that is the whole answer leaves nothing to abort, whatever is done with it. */
+  next?(value: R, isWhole: boolean): void;
 }
 
 /** Work under way. */
@@ -53,7 +53,7 @@ export function startWork<R>(
   // The work itself may have made its consumer leave.
   if (owner?.closed) return IDLE;
   if (stream === undefined) {
-    observer.next?.(answer as R);
+    observer.next?.(answer as R, true);
     observer.done(answer as R, false);
     return IDLE;
   }
@@ -141,7 +141,7 @@ class PromiseWork<R> implements Running {
     promise.then(
       (value) => {
         this.isAnswered = true;
-        this.#observer?.next?.(value);
+        this.#observer?.next?.(value, true);
         this.#observer?.done(value, false);
       },
       (error: unknown) => {
@@ -182,7 +182,7 @@ class WorkSubscriber<R> extends Subscriber<R> implements Running {
   protected override _next(value: R): void {
     this.last = value;
     this.isEmpty = false;
-    this.observer.next?.(value);
+    this.observer.next?.(value, false);
   }
 
   protected override _error(error: unknown): void {

@@ -1,4 +1,3 @@
-import type { ObservableInput, Subscription } from 'rxjs';
 import { defer, EMPTY, map, Observable, Subject } from 'rxjs';
 import type { PolicyCallOptions } from '../../operators/policy.js';
 import { settleAll } from '../../operators/settle-all.js';
@@ -13,8 +12,7 @@ import type { LimiterJob } from '../../operators/support/limiting/limiter-types.
 import { lastOf } from '../../operators/support/limiting/limiter-work.js';
 import type { AttemptContext } from '../../operators/support/policing/attempt.js';
 import { Shutdown, ShutdownHandle } from '../../operators/support/shutdown.js';
-import type { ErrorClass, Settled } from '../../operators/support/types.js';
-import { inContext } from '../in-context.js';
+import type { ErrorClass, Settled, WorkResult } from '../../operators/support/types.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import { CallStats } from '../metrics/call-stats.js';
 import type { ChatChunk, ChatCompletion, ChatRequest } from './models/chat-api.js';
@@ -138,12 +136,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     const open = client.stream;
     if (open === undefined) throw new FlowConfigError(NAME, 'stream', 'a function', open);
     return this.#make(request, options, Infinity, (call, how) => {
-      // A stream is read where it is subscribed to.
-      const read = inContext((start: () => Subscription) => start());
-      const send = (attempt: ModelAttempt): ObservableInput<C> => {
-        const chunks = openStream(client, open, request, attempt, attemptTimeoutMs, scheduler);
-        return new Observable((subscriber) => read(() => chunks.subscribe(subscriber)));
-      };
+      const send = (attempt: ModelAttempt): Observable<C> => openStream(client, open, request, attempt, attemptTimeoutMs, scheduler);
       return this.#policies.stream((context) => this.#attempt(call, send, context), how);
     });
   }
@@ -216,7 +209,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   #call(request: Q, options: ModelCallOptions, endsAt: number): Observable<P> {
     const { client, parse } = this.#config;
     return this.#make(request, options, endsAt, (call, how) => {
-      const send = inContext((attempt: ModelAttempt): ObservableInput<P> => exchange(client, parse, request, attempt));
+      const send = (attempt: ModelAttempt): WorkResult<P> => exchange(client, parse, request, attempt);
       return this.#policies.call((context, rules) => this.#attempt(call, send, context, rules), call.lane, how);
     });
   }
@@ -273,10 +266,10 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
 
   #attempt<V>(
     call: ModelCall,
-    send: (attempt: ModelAttempt) => ObservableInput<V>,
+    send: (attempt: ModelAttempt) => WorkResult<V>,
     context: AttemptContext,
     rules: AttemptRules = context,
-  ): ObservableInput<V> {
+  ): WorkResult<V> {
     call.sent++;
     call.running++;
     this.#executing++;

@@ -1,4 +1,4 @@
-import { EMPTY, firstValueFrom, map, NEVER, Observable, of, Subject, take, throwError, timer } from 'rxjs';
+import { EMPTY, firstValueFrom, map, mergeMap, NEVER, Observable, of, Subject, take, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Breaker, BreakerOptions } from '../../operators/create-breaker.js';
@@ -185,12 +185,72 @@ describe('a probe', () => {
     expect(breaker.state).toBe('closed');
   });
 
-  it('whose error counts neither way gives its place back, too', () => {
+  it.each([
+    ['404', failing(404)],
+    ['400', failing(400)],
+    ['401', failing(401)],
+    ['413', failing(413)],
+    ['429', failing(429)],
+    ['an answer that cannot be read', Object.assign(new Error('no JSON'), { name: 'AI_JSONParseError' })],
+  ])('that is refused by the backend itself has shown that it is up: %s', (_name, error) => {
     const { breaker, clock } = sensitive();
     failTimes(breaker, 1);
     clock.frame = 5_000;
-    failTimes(breaker, 1, failing(400));
+    failTimes(breaker, 1, error);
+    expect(breaker.snapshot()).toMatchObject({ state: 'closed', calls: 0 });
+  });
+
+  it('has to succeed as often as `probes` says, by refusals as well', () => {
+    const { breaker, clock } = sensitive({ probes: 2 });
+    failTimes(breaker, 1);
+    clock.frame = 5_000;
+    failTimes(breaker, 1, failing(404));
+    expect(breaker.state).toBe('halfOpen');
+    failTimes(breaker, 1, failing(404));
+    expect(breaker.state).toBe('closed');
+  });
+
+  it.each([
+    ['an abort', new DOMException('left', 'AbortError')],
+    ['what nobody recognises', new Error('who knows')],
+    ['a bug', new TypeError('x is not a function')],
+    ['an error of this package', new DeadlineError('policy', 5, 5)],
+  ])('that says nothing of the backend gives its place back: %s', (_name, error) => {
+    const { breaker, clock } = sensitive();
+    failTimes(breaker, 1);
+    clock.frame = 5_000;
+    failTimes(breaker, 1, error);
     expect(breaker.snapshot()).toMatchObject({ state: 'halfOpen', probing: 0, retryAfterMs: 0 });
+  });
+
+  it('gives its place back when the classifier throws', () => {
+    const { breaker, clock } = sensitive({
+      classify: (error) => {
+        if (error === down) return { class: 'transient' };
+        throw new Error('classifier');
+      },
+    });
+    failTimes(breaker, 1);
+    clock.frame = 5_000;
+    failTimes(breaker, 1, failing(404));
+    expect(breaker.snapshot()).toMatchObject({ state: 'halfOpen', probing: 0 });
+  });
+
+  it('lets everybody through when it ends in a 404: of fifty calls at once, the first second refused 45', () => {
+    virtualTime(({ flush }) => {
+      const breaker = createBreaker({ minCalls: 1, openMs: 100 });
+      failTimes(breaker, 1);
+      const seen: string[] = [];
+      const call = () => timer(50).pipe(mergeMap(() => throwError(() => failing(404))));
+      for (let at = 0; at < 50; at++) {
+        timer(100 + at * 10)
+          .pipe(mergeMap(() => breaker.run(call)))
+          .subscribe({ error: (error: unknown) => seen.push(error instanceof BreakerOpenError ? 'refused' : 'answered') });
+      }
+      flush();
+      // The others that come while the probe is under way.
+      expect(seen.filter((outcome) => outcome === 'refused').length).toBeLessThanOrEqual(5);
+    });
   });
 
   it('that is silent is not waited for longer than the circuit was open', () => {

@@ -1,6 +1,5 @@
 /* eslint-disable rxjs-x/no-nested-subscribe -- urgent calls are made while others are answered */
 import { getEventListeners } from 'node:events';
-import type { ObservableInput } from 'rxjs';
 import { concat, from, map, mergeMap, NEVER, Observable, of, throwError, timer, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
@@ -8,6 +7,7 @@ import { createBreaker } from '../../operators/create-breaker.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { isFlowError } from '../../operators/support/errors.js';
 import type { FlowEvent } from '../../operators/support/events.js';
+import type { WorkResult } from '../../operators/support/types.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import type { ModelCallerOptions, ModelContext } from '../../src/pipelines/create-model-caller.js';
@@ -31,7 +31,7 @@ type Options = ModelCallerOptions<string, Answer, string, string>;
 /** A caller over a script, and what it wrote down. `call` is told the request, and how often it was asked for it before. */
 function scripted(
   now: () => number,
-  call: (request: string, times: number, context: ModelContext) => ObservableInput<Answer>,
+  call: (request: string, times: number, context: ModelContext) => WorkResult<Answer>,
   options: Partial<Options> = {},
 ) {
   const log: string[] = [];

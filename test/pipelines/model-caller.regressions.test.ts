@@ -1,10 +1,10 @@
 // What a hostile reading of the model caller and the metrics has found, once each.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { ObservableInput } from 'rxjs';
 import { concat, firstValueFrom, lastValueFrom, map, mergeMap, NEVER, Observable, of, throwError, timer, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { WorkResult } from '../../operators/support/types.js';
 import { AttemptStats } from '../../src/metrics/attempt-stats.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
@@ -18,7 +18,7 @@ const failsAfter = (ms: number, error: Error): Observable<never> => timer(ms).pi
 /** A caller over a function, when it sent what, and its records in short. */
 function over(
   now: () => number,
-  call: (request: string, context: ModelContext) => ObservableInput<string>,
+  call: (request: string, context: ModelContext) => WorkResult<string>,
   options: Partial<ModelCallerOptions<string, string, string>> = {},
 ) {
   const log: string[] = [];
@@ -126,11 +126,12 @@ describe('an answer', () => {
     expect(records.map((record) => record.status)).toEqual(['success', 'success']);
   });
 
-  it('that is nothing a client can give fails with a record', async () => {
+  it('that comes at once is the answer itself, be it a text or a list', async () => {
     const records: CallRecord[] = [];
-    const models = createModelCaller({ call: (() => undefined) as never, onRecord: (record) => records.push(record) });
-    await expect(models.callAsync('a')).rejects.toThrow(TypeError);
-    expect(records).toMatchObject([{ status: 'error' }]);
+    const models = createModelCaller({ call: (request: string) => [request, request], onRecord: (record) => records.push(record) });
+    expect(await models.callAsync('a')).toEqual(['a', 'a']);
+    expect(await createModelCaller({ call: (request: string) => `${request}!` }).callAsync('a')).toBe('a!');
+    expect(records).toMatchObject([{ status: 'success' }]);
   });
 });
 

@@ -3,6 +3,7 @@ import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import { createBreaker } from '../../operators/create-breaker.js';
 import { createLimiter } from '../../operators/create-limiter.js';
+import { hedge } from '../../operators/hedge.js';
 import type { FallbackContext, Policy, PolicyContext, PolicyOptions } from '../../operators/policy.js';
 import { POLICY_DEFAULTS, policy } from '../../operators/policy.js';
 
@@ -39,6 +40,20 @@ describe('policy', () => {
     });
   });
 
+  it('takes what work returns for its value, unless it comes later', () => {
+    const careful = policy();
+    expectTypeOf(careful(() => 1)).toEqualTypeOf<Observable<number>>();
+    expectTypeOf(careful(() => ['a'])).toEqualTypeOf<Observable<string[]>>();
+    expectTypeOf(careful(() => undefined)).toEqualTypeOf<Observable<undefined>>();
+    expectTypeOf(careful(() => Promise.resolve('a'))).toEqualTypeOf<Observable<string>>();
+    expectTypeOf(careful(() => of('a'))).toEqualTypeOf<Observable<string>>();
+    expectTypeOf(createBreaker().run(() => of(1))).toEqualTypeOf<Observable<number>>();
+    expectTypeOf(createBreaker().runAsync(() => ['a'])).toEqualTypeOf<Promise<string[]>>();
+    expectTypeOf(hedge(() => 'a')).toEqualTypeOf<Observable<string>>();
+    expectTypeOf(hedge(() => Promise.resolve(1))).toEqualTypeOf<Observable<number>>();
+    expectTypeOf(policy({ fallback: () => 'none' })(() => 1)).toEqualTypeOf<Observable<number | string>>();
+  });
+
   it('takes its options, and those of a call', () => {
     const limiter = createLimiter();
     const careful = policy({ limiter, breaker: createBreaker(), job: { lane: 'p0' }, retry: { jitter: 'none' }, deadlineMs: 5000 });
@@ -50,8 +65,6 @@ describe('policy', () => {
     void policy({ timeoutMs: 5 });
     // @ts-expect-error a breaker is made by createBreaker
     void policy({ breaker: {} });
-    // @ts-expect-error work makes a stream
-    void careful(() => 1);
   });
 
   it('has readonly options and exact defaults', () => {

@@ -1,4 +1,5 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
+import { captureContext } from '#async-context';
 import { isWithinBudget, retryDelayMs } from '../../kernel/backoff.js';
 import { Alarm } from '../alarm.js';
 import { drawnFrom, verdictOrFatal } from '../ask.js';
@@ -48,6 +49,8 @@ export class AttemptLoop<R> {
   readonly #work: AttemptWork<R>;
   readonly #to: Subscriber<R>;
   readonly #alarm: Alarm;
+  /** Of whoever made the call: attempts begin in timers, and in calls of others that give a permit back. */
+  readonly #context = captureContext();
   /** The one under way, or the last one. */
   #attempt: Attempt<R> | undefined;
   #hasAnswered = false;
@@ -138,6 +141,14 @@ export class AttemptLoop<R> {
     });
     // A listener may have made the consumer leave.
     if (!attempt.isOpen()) return;
+    this.#context.run(() => {
+      this.#start(attempt);
+    }, undefined);
+    // The deadline of the whole call has a timer of its own.
+    if (attempt.isOpen() && timeoutAt < this.#deadlineAt) this.#alarm.set(timeoutAt);
+  }
+
+  #start(attempt: Attempt<R>): void {
     attempt.start(this.#work, {
       next: (value) => {
         this.#hasAnswered = true;
@@ -152,8 +163,6 @@ export class AttemptLoop<R> {
         this.#failed(attempt, error);
       },
     });
-    // The deadline of the whole call has a timer of its own.
-    if (attempt.isOpen() && timeoutAt < this.#deadlineAt) this.#alarm.set(timeoutAt);
   }
 
   /** The attempt has taken too long, or the pause is over. */

@@ -1,14 +1,16 @@
-import type { ObservableInput } from 'rxjs';
 import { Subscription } from 'rxjs';
 import { LazySignal } from '../abort.js';
 import type { Lease } from '../limiting/limiter-types.js';
-import type { ResponseLike, Usage } from '../types.js';
+import type { ResponseLike, Usage, WorkResult } from '../types.js';
 import type { Running, WorkObserver } from '../work.js';
 import { startWork } from '../work.js';
 
 /** What the work of a policy is told about its attempt. The functions may be taken out of it. */
 export interface PolicyContext {
-  /** Aborts when the attempt has timed out, the deadline has passed, or nobody wants the result any more. Made on the first look. */
+  /**
+   * Aborts when the attempt has timed out, the deadline has passed, or nobody wants the result any more; never once a promise has answered.
+   * Made on the first look.
+   */
   readonly signal: AbortSignal;
   /** 1 on the first attempt. */
   readonly attempt: number;
@@ -24,7 +26,7 @@ export interface PolicyContext {
   readonly observe: (response: ResponseLike) => void;
 }
 
-export type PolicyWork<R> = (context: PolicyContext) => ObservableInput<R>;
+export type PolicyWork<R> = (context: PolicyContext) => WorkResult<R>;
 
 /** The same for work that is part of this package. */
 export interface AttemptContext extends PolicyContext {
@@ -34,7 +36,7 @@ export interface AttemptContext extends PolicyContext {
   giveBack: ((release: () => void) => void) | undefined;
 }
 
-export type AttemptWork<R> = (context: AttemptContext) => ObservableInput<R>;
+export type AttemptWork<R> = (context: AttemptContext) => WorkResult<R>;
 
 /** One attempt: what its work is told, what it is listened to with, and how its permit goes back. */
 export class Attempt<R> extends LazySignal implements AttemptContext {
@@ -43,6 +45,8 @@ export class Attempt<R> extends LazySignal implements AttemptContext {
   #running: Running | undefined;
   #isSent = false;
   #isStarting = false;
+  /** Whoever leaves now has the whole answer. */
+  #isAnswered = false;
   #isOver = false;
   #isLetGo = false;
 
@@ -79,8 +83,10 @@ export class Attempt<R> extends LazySignal implements AttemptContext {
     this.#running = startWork(
       () => work(this),
       {
-        next: (value) => {
-          if (this.isOpen()) next(value);
+        next: (value, isWhole) => {
+          if (!this.isOpen()) return;
+          this.#isAnswered = isWhole;
+          next(value, isWhole);
         },
         done: (value, empty) => {
           if (this.isOpen()) done(value, empty);
@@ -110,9 +116,9 @@ export class Attempt<R> extends LazySignal implements AttemptContext {
     this.#running = undefined;
   }
 
-  /** Nobody waits for it any more. A promise with an answer has ended well all the same. */
+  /** Nobody waits for it any more. One that has answered has ended well all the same. */
   stop(): 'ok' | 'cancelled' {
-    if (this.#running?.isAnswered) {
+    if (this.#isAnswered) {
       this.end();
       return 'ok';
     }

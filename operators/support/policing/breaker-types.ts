@@ -1,5 +1,6 @@
-import type { Observable, ObservableInput } from 'rxjs';
+import type { Observable } from 'rxjs';
 import type { CircuitState } from '../../kernel/circuit.js';
+import type { WorkResult } from '../types.js';
 
 export interface BreakerSnapshot {
   /** `'halfOpen'` as soon as the next call would be a probe. */
@@ -25,10 +26,10 @@ export interface BreakerCallOptions {
 }
 
 export interface Breaker {
-  /** Makes the call for every subscriber, unless the circuit is open. Unsubscribing aborts the signal. */
-  run<R>(work: (context: BreakerContext) => ObservableInput<R>): Observable<R>;
+  /** Makes the call for every subscriber, unless the circuit is open. Unsubscribing aborts the signal, unless there is an answer already. */
+  run<R>(work: (context: BreakerContext) => WorkResult<R>): Observable<R>;
   /** The same as a promise of the last value; rejects with RxJS's `EmptyError` when there is none. */
-  runAsync<R>(work: (context: BreakerContext) => ObservableInput<R>, options?: BreakerCallOptions): Promise<R>;
+  runAsync<R>(work: (context: BreakerContext) => WorkResult<R>, options?: BreakerCallOptions): Promise<R>;
   /** `'halfOpen'` as soon as the next call would be a probe. */
   readonly state: CircuitState;
   snapshot(): BreakerSnapshot;

@@ -1,10 +1,11 @@
-import type { ObservableInput, Subscriber } from 'rxjs';
+import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
+import { captureContext } from '#async-context';
 import { Alarm } from '../alarm.js';
 import { verdictOrFatal } from '../ask.js';
 import { DeadlineError } from '../errors.js';
 import { StoppableWork } from '../racing/stoppable-work.js';
-import type { ErrorClass } from '../types.js';
+import type { ErrorClass, WorkResult } from '../types.js';
 import { startWork } from '../work.js';
 import type { AttemptWork } from './attempt.js';
 import type { AttemptRules } from './attempt-loop.js';
@@ -17,11 +18,11 @@ export interface FallbackContext {
   readonly class: ErrorClass;
   /** Attempts that were made; 0 when the breaker was open. */
   readonly attempts: number;
-  /** Aborts when nobody wants the result any more. Made on the first look. */
+  /** Aborts when nobody wants the result any more; never once a promise has answered. Made on the first look. */
   readonly signal: AbortSignal;
 }
 
-export type Fallback<F> = (error: unknown, context: FallbackContext) => ObservableInput<F>;
+export type Fallback<F> = (error: unknown, context: FallbackContext) => WorkResult<F>;
 
 /** What a call of a policy goes by. */
 export interface CallRules<F> extends AttemptRules {
@@ -37,6 +38,7 @@ export class PolicyCall<R, F> {
   readonly #to: Subscriber<R | F>;
   readonly #alarm: Alarm;
   readonly #startedAt: number;
+  readonly #context = captureContext();
   /** Everything before the fallback. */
   readonly #tries = new Subscription();
   #loop: AttemptLoop<R> | undefined;
@@ -117,7 +119,9 @@ export class PolicyCall<R, F> {
     this.#to.add(() => {
       instead.leave();
     });
-    instead.start(() => fallback(error, instead));
+    this.#context.run(() => {
+      instead.start(() => fallback(error, instead));
+    }, undefined);
   }
 
   #late(): DeadlineError {
@@ -170,7 +174,7 @@ class Instead<F> extends StoppableWork<F> implements FallbackContext {
     this.#to = to;
   }
 
-  next(value: F): void {
+  said(value: F): void {
     this.#to.next(value);
   }
 

@@ -1,4 +1,5 @@
-import type { ObservableInput, SchedulerLike, Subscriber } from 'rxjs';
+import type { SchedulerLike, Subscriber } from 'rxjs';
+import { captureContext } from '#async-context';
 import { Alarm } from '../alarm.js';
 import { isAmount, unusable } from '../answers.js';
 import { ask, verdictOf } from '../ask.js';
@@ -13,13 +14,13 @@ const NAME = 'hedge';
 
 /** What one attempt of a hedged call is told. */
 export interface HedgeContext {
-  /** Aborts when another attempt has won, a fatal error has ended the call, or nobody wants the result any more. */
+  /** Aborts when another attempt has won, a fatal error has ended the call, or nobody wants the result any more; not once it has answered. */
   readonly signal: AbortSignal;
   /** The attempt's own permit, with a `limiter`; it is released when the attempt ends. */
   readonly lease: Lease | undefined;
 }
 
-export type HedgeAttempt<R> = (attempt: number, context: HedgeContext) => ObservableInput<R>;
+export type HedgeAttempt<R> = (attempt: number, context: HedgeContext) => WorkResult<R>;
 
 export interface HedgeSettings<R> {
   readonly attempt: HedgeAttempt<R>;
@@ -42,6 +43,8 @@ export class Hedger<R> {
   readonly #settings: HedgeSettings<R>;
   readonly #to: Subscriber<R>;
   readonly #alarm: Alarm;
+  /** Of whoever made the call: attempts begin in timers, and in calls of others that give a permit back. */
+  readonly #context = captureContext();
   readonly #endCall: () => void;
   readonly #attempts: Attempt<R>[] = [];
   #running = 0;
@@ -78,8 +81,8 @@ export class Hedger<R> {
   stop(): void {
     this.#mayHedge = false;
     this.#alarm.clear();
-    this.#cancelAllBut(undefined);
     this.#endCall();
+    this.#cancelAllBut(undefined);
   }
 
   /** The attempt's work begins: the next one's time runs from here, not from when it joined the queue of the limiter. */
@@ -98,8 +101,9 @@ export class Hedger<R> {
   }
 
   done(attempt: Attempt<R>): void {
-    this.#commit(attempt);
+    // Over first: whoever hears of the losers may leave, and there is nothing of this one to give up.
     this.#over(attempt);
+    this.#commit(attempt);
     this.#to.complete();
   }
 
@@ -130,6 +134,8 @@ export class Hedger<R> {
       this.#to.error(thrown);
       return false;
     }
+    // Another attempt has won while the classifier was asked, or nobody waits any more.
+    if (this.#winner !== undefined || this.#to.closed) return false;
     if (verdict.class === 'fatal') {
       this.#to.error(error);
       return false;
@@ -146,25 +152,32 @@ export class Hedger<R> {
     const { limiter, job, attempt: work, maxHedges, stats, budget, onEvent } = this.#settings;
     this.#due = false;
     const index = this.#attempts.length;
-    const attempt = new Attempt<R>(this, index, index < maxHedges ? this.#delayMs() : Infinity);
+    const patienceMs = index < maxHedges ? this.#delayMs() : Infinity;
+    // The rule for the delay may have made the consumer leave.
+    if (this.#to.closed) return;
+    const attempt = new Attempt<R>(this, index, patienceMs);
     this.#mayHedge = index < maxHedges;
     const [first] = this.#attempts;
-    if (first !== undefined) {
-      if (!stats.tryHedge(budget)) {
-        this.#mayHedge = false;
-        return;
-      }
-      const now = this.#alarm.now();
-      const afterMs = now - (first.startedAt ?? now);
-      onEvent?.({ type: 'hedged', operator: NAME, lane: DEFAULT_LANE, attempt: index, afterMs });
+    if (first !== undefined && !stats.tryHedge(budget)) {
+      this.#mayHedge = false;
+      return;
     }
     this.#attempts.push(attempt);
     this.#running += 1;
-    const begin = (context: HedgeContext): ObservableInput<R> => {
+    if (first !== undefined) {
+      const now = this.#alarm.now();
+      const afterMs = now - (first.startedAt ?? now);
+      onEvent?.({ type: 'hedged', operator: NAME, lane: DEFAULT_LANE, attempt: index, afterMs });
+      // A listener may have made the consumer leave, or another attempt answer.
+      if (attempt.over) return;
+    }
+    const begin = (context: HedgeContext): WorkResult<R> => {
       this.began(attempt);
       return work(index, context);
     };
-    attempt.start(() => (limiter ? limiter.run((context) => begin(context) as WorkResult<R>, job) : begin(attempt)));
+    this.#context.run(() => {
+      attempt.start(() => (limiter ? limiter.run(begin, job) : begin(attempt)));
+    }, undefined);
   }
 
   #delayMs(): number {
@@ -182,19 +195,21 @@ export class Hedger<R> {
     const now = this.#alarm.now();
     for (const attempt of this.#attempts.slice(0, winner.index + 1)) {
       // An older attempt that is still silent would have taken at least as long: leaving it out would make the delay ever shorter.
-      if (!attempt.over && attempt.startedAt !== undefined) this.#settings.stats.record(now - attempt.startedAt);
+      if ((attempt === winner || !attempt.over) && attempt.startedAt !== undefined) this.#settings.stats.record(now - attempt.startedAt);
     }
     this.#cancelAllBut(winner);
   }
 
   #cancelAllBut(kept: Attempt<R> | undefined): void {
     const losers = this.#attempts.filter((attempt) => attempt !== kept && !attempt.over);
-    if (losers.length === 0) return;
     for (const attempt of losers) this.#over(attempt);
-    this.#settings.onEvent?.({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count: losers.length });
+    // Whoever leaves with an answer gives nothing up.
+    const count = losers.filter((attempt) => !attempt.isAnswered).length;
+    if (count > 0) this.#settings.onEvent?.({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count });
     for (const attempt of losers) attempt.cancel();
   }
 
+  /** Once for each attempt. */
   #over(attempt: Attempt<R>): void {
     attempt.over = true;
     this.#running -= 1;
@@ -233,7 +248,7 @@ class Attempt<R> extends StoppableWork<R> implements HedgeContext {
     super();
   }
 
-  next(value: R): void {
+  said(value: R): void {
     if (!this.over) this.hedger.value(this, value);
   }
 

@@ -1,10 +1,12 @@
-import type { ObservableInput, SchedulerLike, Subscriber } from 'rxjs';
+import type { SchedulerLike, Subscriber } from 'rxjs';
+import { captureContext } from '#async-context';
 import { Ring } from '../../kernel/ring.js';
 import { Alarm } from '../alarm.js';
 import { ask } from '../ask.js';
 import type { FlowSink } from '../events.js';
 import { InTurn } from '../in-turn.js';
 import { DEFAULT_LANE } from '../lanes.js';
+import type { WorkResult } from '../types.js';
 import { StoppableWork } from './stoppable-work.js';
 
 const NAME = 'speculate';
@@ -19,7 +21,7 @@ export interface SpeculateContext {
 
 export interface SpeculateSettings<P, T, R> {
   readonly match: (predicted: P, confirmed: T) => boolean;
-  readonly run: (call: P | T, context: SpeculateContext) => ObservableInput<R>;
+  readonly run: (call: P | T, context: SpeculateContext) => WorkResult<R>;
   readonly ttlMs: number;
   readonly maxInFlight: number;
   readonly maxHeld: number;
@@ -29,7 +31,7 @@ export interface SpeculateSettings<P, T, R> {
 
 /** Who hears of a run. */
 interface Owner<R> {
-  said(run: Run<R>): void;
+  toldMore(run: Run<R>): void;
   failed(run: Run<R>, error: unknown): void;
 }
 
@@ -59,13 +61,13 @@ export class Speculator<P, T, R> implements Owner<R> {
   }
 
   predict(predicted: P): void {
-    this.#do(() => {
+    this.#doHere(() => {
       if (!this.#done) this.#speculate(predicted);
     });
   }
 
   confirm(confirmed: T): void {
-    this.#do(() => {
+    this.#doHere(() => {
       this.#confirm(confirmed);
     });
   }
@@ -73,29 +75,33 @@ export class Speculator<P, T, R> implements Owner<R> {
   /** Nothing will be confirmed any more. */
   complete(): void {
     this.#do(() => {
+      const unconfirmed = [...this.#open.keys()];
       this.#done = true;
-      this.#giveUp([...this.#open.keys()]);
       this.#open.clear();
       this.#alarm.clear();
+      this.#giveUp(unconfirmed);
     });
   }
 
   stop(): void {
+    // Whoever leaves with an answer gives nothing up.
+    const running = [...this.#open.keys(), ...[...this.#confirmed].filter((run) => !run.isAnswered)];
     this.#alarm.clear();
-    this.#giveUp([...this.#open.keys(), ...this.#confirmed]);
     this.#open.clear();
     this.#confirmed.clear();
+    this.#giveUp(running);
   }
 
   /** A run has more to show than is handed on. */
-  said(run: Run<R>): void {
+  toldMore(run: Run<R>): void {
     if (this.#confirmed.has(run)) {
       this.#tell(() => {
         this.#handOn(run);
       });
     } else if (run.held.length > this.#settings.maxHeld) {
-      this.#settings.onEvent?.({ type: 'dropped', operator: NAME, lane: DEFAULT_LANE, policy: 'maxHeld' });
+      // Forgotten first: a listener may confirm the very call.
       this.#forget(run);
+      this.#settings.onEvent?.({ type: 'dropped', operator: NAME, lane: DEFAULT_LANE, policy: 'maxHeld' });
       run.cancel();
     }
   }
@@ -111,6 +117,14 @@ export class Speculator<P, T, R> implements Owner<R> {
     // A prediction that could not be run says nothing about the real call: that one is made when it is confirmed.
     this.#forget(run);
     this.#settings.onEvent?.({ type: 'swallowed', operator: NAME, lane: DEFAULT_LANE });
+  }
+
+  /** In the asynchronous context of now, also when it has to wait its turn. */
+  #doHere(command: () => void): void {
+    const context = captureContext();
+    this.#do(() => {
+      context.run(command, undefined);
+    });
   }
 
   #do(command: () => void): void {
@@ -213,16 +227,16 @@ class Run<R> extends StoppableWork<R> implements SpeculateContext {
     if (!this.isOver) super.cancel();
   }
 
-  next(value: R): void {
+  said(value: R): void {
     if (this.aborted) return;
     this.held.push(value);
-    this.owner.said(this);
+    this.owner.toldMore(this);
   }
 
   done(): void {
     if (this.aborted) return;
     this.isOver = true;
-    this.owner.said(this);
+    this.owner.toldMore(this);
   }
 
   failed(error: unknown): void {

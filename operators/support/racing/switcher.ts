@@ -1,14 +1,17 @@
 import type { ObservableInput, SchedulerLike } from 'rxjs';
 import { from, Subscriber } from 'rxjs';
+import { captureContext } from '#async-context';
 import { Ring } from '../../kernel/ring.js';
 import { Alarm } from '../alarm.js';
 import { ask } from '../ask.js';
+import type { AsyncContext } from '../async-context.js';
 import type { Handlers } from '../connect.js';
 import { OverflowError } from '../errors.js';
 import type { FlowSink } from '../events.js';
 import { DEFAULT_LANE } from '../lanes.js';
+import { report } from '../report.js';
 import type { ItemContext } from '../types.js';
-import { isPromise } from '../work.js';
+import { isPromise, onlyOnce, streamOf } from '../work.js';
 import { ItemCall } from './item-call.js';
 
 const NAME = 'switchLatest';
@@ -33,6 +36,8 @@ interface Slot<T, R> {
   old: Call<T, R> | undefined;
   /** Items of this key that have not been started. */
   pending: number;
+  /** Index of the newest item. */
+  newest: number;
 }
 
 /** An item that waits for its start. */
@@ -41,6 +46,8 @@ interface Pending<T, R> {
   readonly item: T;
   readonly index: number;
   readonly dueAt: number;
+  /** Of whoever sent it: it is started in a timer, or in a call of the consumer's. */
+  readonly context: AsyncContext;
 }
 
 /**
@@ -77,6 +84,9 @@ export class Switcher<T, R> implements Handlers<T> {
     const index = this.#index++;
     if (index === 0) this.#stopWithConsumer();
     const slot = this.#settings.key === undefined ? this.#slot : this.#slotOf(this.#settings.key, item);
+    // `key` itself may have sent a newer item.
+    if (index < slot.newest) return;
+    slot.newest = index;
     if (this.#settings.debounceMs === 0) this.#request(slot, item, index);
     else this.#postpone(slot, item, index);
   }
@@ -160,10 +170,12 @@ export class Switcher<T, R> implements Handlers<T> {
 
   #postpone(slot: Slot<T, R>, item: T, index: number): void {
     const { debounceMs, onEvent } = this.#settings;
-    if (this.#quiet.delete(slot)) onEvent?.({ type: 'dropped', operator: NAME, lane: DEFAULT_LANE, policy: 'latest' });
-    else slot.pending++;
-    this.#quiet.set(slot, { slot, item, index, dueAt: this.#alarm.now() + debounceMs });
+    const passedOver = this.#quiet.delete(slot);
+    if (!passedOver) slot.pending++;
+    this.#quiet.set(slot, { slot, item, index, dueAt: this.#alarm.now() + debounceMs, context: captureContext() });
     this.#arm();
+    // Told last: a listener may send the next item.
+    if (passedOver) onEvent?.({ type: 'dropped', operator: NAME, lane: DEFAULT_LANE, policy: 'latest' });
   }
 
   #arm(): void {
@@ -173,40 +185,41 @@ export class Switcher<T, R> implements Handlers<T> {
 
   /** Starts the items that have waited long enough by `now`. */
   #startUntil(now: number): void {
-    for (const { slot, item, index, dueAt } of this.#quiet.values()) {
+    for (const { slot, item, index, dueAt, context } of this.#quiet.values()) {
       if (dueAt > now) return;
       this.#quiet.delete(slot);
       slot.pending--;
-      this.#request(slot, item, index);
+      this.#request(slot, item, index, context);
     }
   }
 
-  #request(slot: Slot<T, R>, item: T, index: number): void {
+  #request(slot: Slot<T, R>, item: T, index: number, context?: AsyncContext): void {
     if (this.#busy) {
       slot.pending++;
-      this.#later.push({ slot, item, index, dueAt: 0 });
+      this.#later.push({ slot, item, index, dueAt: 0, context: context ?? captureContext() });
       // At once: the rest of what it emits synchronously is old already.
       if (!this.#settings.keepLast) this.#supersede(slot.current);
       return;
     }
     this.#busy = true;
-    this.#start(slot, item, index);
+    this.#start(slot, item, index, context);
     this.#finish();
   }
 
   /** A loop, so that a consumer which feeds its own source cannot overflow the stack. */
   #finish(): void {
     while (this.#later.length > 0) {
-      const { slot, item, index } = this.#later.shift() as Pending<T, R>;
+      const { slot, item, index, context } = this.#later.shift() as Pending<T, R>;
       slot.pending--;
-      this.#start(slot, item, index);
+      this.#start(slot, item, index, context);
     }
     this.#busy = false;
     this.#endWhenDone();
   }
 
-  #start(slot: Slot<T, R>, item: T, index: number): void {
-    const { project, keepLast } = this.#settings;
+  /** Without a context, in the one of now. */
+  #start(slot: Slot<T, R>, item: T, index: number, context?: AsyncContext): void {
+    const { keepLast } = this.#settings;
     const { current } = slot;
     if (keepLast && current?.hasValue === true) slot.old = current;
     else this.#supersede(current);
@@ -215,10 +228,18 @@ export class Switcher<T, R> implements Handlers<T> {
     const call = new Call<T, R>(this, slot, new ItemCall(index, slot.key));
     slot.current = call;
     this.#live++;
+    if (context === undefined) this.#follow(call, item);
+    else
+      context.run(() => {
+        this.#follow(call, item);
+      }, undefined);
+  }
+
+  #follow(call: Call<T, R>, item: T): void {
     try {
-      call.follow(project(item, call.context));
+      call.follow(this.#settings.project(item, call.context));
     } catch (error) {
-      if (call.closed) this.swallow();
+      if (call.closed || call.isSuperseded) this.swallow();
       else this.failed(call, error);
     }
   }
@@ -226,7 +247,10 @@ export class Switcher<T, R> implements Handlers<T> {
   #supersede(call: Call<T, R> | undefined): void {
     if (call === undefined) return;
     this.#remove(call);
-    this.#settings.onEvent?.({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count: 1 });
+    // Before anybody is told: what it says to that is old already.
+    call.isSuperseded = true;
+    // One that has answered is left, not given up.
+    if (!call.isAnswered) this.#settings.onEvent?.({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count: 1 });
     call.supersede();
   }
 
@@ -243,23 +267,28 @@ export class Switcher<T, R> implements Handlers<T> {
   }
 
   #endWhenDone(): void {
-    if (!this.#done || this.#live > 0) return;
+    if (!this.#done || this.#live > 0 || this.#quiet.size > 0) return;
     if (this.#failure === undefined) this.#to.complete();
     else this.#to.error(this.#failure.error);
   }
 }
 
 function emptySlot<T, R>(key: unknown): Slot<T, R> {
-  return { key, current: undefined, old: undefined, pending: 0 };
+  return { key, current: undefined, old: undefined, pending: 0, newest: -1 };
 }
 
 /**
  * One call of `project`, and the subscriber of what it returned. A subclass, because `work.ts` tears down before it tells: here the
  * result ends first and the inner stream is torn down afterwards, as `switchMap` does, and a call costs one object less.
+ *
+ * Without `#private`, and asked for itself: what subscribes may sit behind a proxy that is not the object it stands for.
  */
 class Call<T, R> extends Subscriber<R> {
   hasValue = false;
-  #superseded = false;
+  /** A promise that was fulfilled: there is nothing left to abort. */
+  isAnswered = false;
+  isSuperseded = false;
+  private readonly self = (): this => this;
 
   constructor(
     readonly owner: Switcher<T, R>,
@@ -271,16 +300,17 @@ class Call<T, R> extends Subscriber<R> {
 
   /** The signal first, so that the work ends for this reason and not for want of a listener. */
   supersede(): void {
-    this.#superseded = true;
-    this.context.abort();
+    this.isSuperseded = true;
+    if (!this.isAnswered) this.context.abort();
     this.unsubscribe();
   }
 
   /** Subscribes to what `project` returned, unless it has been superseded in the meantime. */
   follow(input: ObservableInput<R>): void {
     if (isPromise(input)) {
-      input.then(
+      onlyOnce(input).then(
         (value) => {
+          this.isAnswered = true;
           this.next(value);
           this.complete();
         },
@@ -291,22 +321,34 @@ class Call<T, R> extends Subscriber<R> {
         },
       );
     } else if (!this.closed) {
-      from(input).subscribe(this);
+      (streamOf<R>(input) ?? from(input)).subscribe(this);
+    }
+  }
+
+  /** A teardown of yours that throws must not keep the next call from being made. */
+  override unsubscribe(): void {
+    try {
+      super.unsubscribe();
+    } catch (error) {
+      report(error);
     }
   }
 
   protected override _next(value: R): void {
-    if (!this.#superseded) this.owner.emit(this, value);
+    const call = this.self();
+    if (!call.isSuperseded) call.owner.emit(call, value);
   }
 
   protected override _error(error: unknown): void {
-    if (this.#superseded) this.owner.swallow();
-    else this.owner.failed(this, error);
-    this.unsubscribe();
+    const call = this.self();
+    if (call.isSuperseded) call.owner.swallow();
+    else call.owner.failed(call, error);
+    call.unsubscribe();
   }
 
   protected override _complete(): void {
-    if (!this.#superseded) this.owner.ended(this);
-    this.unsubscribe();
+    const call = this.self();
+    if (!call.isSuperseded) call.owner.ended(call);
+    call.unsubscribe();
   }
 }

@@ -1,12 +1,12 @@
-import type { ObservableInput, SchedulerLike } from 'rxjs';
-import { from, isObservable, Observable } from 'rxjs';
+import type { SchedulerLike } from 'rxjs';
+import { isObservable, Observable } from 'rxjs';
 import { fromStream } from '../../../operators/from-stream.js';
 import { Alarm } from '../../../operators/support/alarm.js';
 import { ask } from '../../../operators/support/ask.js';
 import { connect } from '../../../operators/support/connect.js';
 import { AttemptTimeoutError } from '../../../operators/support/errors.js';
-import type { Usage } from '../../../operators/support/types.js';
-import { isPromise } from '../../../operators/support/work.js';
+import type { Usage, WorkResult } from '../../../operators/support/types.js';
+import { isPromise, onlyOnce, streamOf } from '../../../operators/support/work.js';
 import type { ModelAttempt } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
 import type { Client } from './model-options.js';
@@ -19,7 +19,7 @@ export function exchange<Q, R, C, P>(
   parse: ((answer: R, request: Q) => P) | undefined,
   request: Q,
   attempt: ModelAttempt,
-): ObservableInput<P> {
+): WorkResult<P> {
   const failed = (error: unknown): never => {
     attempt.failed(error);
     throw error;
@@ -35,14 +35,16 @@ export function exchange<Q, R, C, P>(
     attempt.done();
     return result;
   };
-  let input: ObservableInput<R>;
+  let input: WorkResult<R>;
+  let stream: Observable<R> | undefined;
   try {
     input = client.call(request, attempt);
-    if (!isPromise(input)) input = from(input);
+    if (isPromise(input)) return onlyOnce(input).then(answered, failed);
+    stream = streamOf<R>(input);
   } catch (error) {
     return failed(error);
   }
-  return isObservable(input) ? lastOf(input, answered, attempt) : Promise.resolve(input).then(answered, failed);
+  return stream === undefined ? answered(input as R) : lastOf(stream, answered, attempt);
 }
 
 function lastOf<R, P>(answers: Observable<R>, answered: (answer: R) => P, attempt: ModelAttempt): Observable<P> {

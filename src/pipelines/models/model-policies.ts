@@ -1,4 +1,4 @@
-import type { Observable, ObservableInput } from 'rxjs';
+import type { Observable } from 'rxjs';
 import type { HedgeOptions } from '../../../operators/hedge.js';
 import { hedge } from '../../../operators/hedge.js';
 import type { AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
@@ -6,7 +6,7 @@ import { policyOf } from '../../../operators/policy.js';
 import type { FlowEvent, FlowSink } from '../../../operators/support/events.js';
 import type { AttemptContext } from '../../../operators/support/policing/attempt.js';
 import { isRetryable } from '../../../operators/support/retry.js';
-import type { Classify } from '../../../operators/support/types.js';
+import type { Classify, WorkResult } from '../../../operators/support/types.js';
 import type { AttemptRules } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
 import type { CallerConfig } from './model-options.js';
@@ -15,7 +15,7 @@ import { NAME } from './name.js';
 /** What is the same for every kind of request. */
 type Config = Omit<CallerConfig<never, never, never, never>, 'client' | 'parse'>;
 /** Makes one attempt; `rules` are those of the context, unless something else is given. */
-type Send<V> = (context: AttemptContext, rules?: AttemptRules) => ObservableInput<V>;
+type Send<V> = (context: AttemptContext, rules?: AttemptRules) => WorkResult<V>;
 
 /** What surrounds the calls of one caller. */
 export class ModelPolicies {

@@ -1,10 +1,10 @@
-import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
+import type { Observable, SchedulerLike } from 'rxjs';
 import type { Breaker, BreakerOptions } from '../../../operators/create-breaker.js';
 import type { StreamLike } from '../../../operators/from-stream.js';
 import type { FlowEvent, FlowSink } from '../../../operators/support/events.js';
 import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
 import type { RetryOptions } from '../../../operators/support/retry.js';
-import type { Classify, Handle, LaneOptions, ResponseLike, Settled, Usage } from '../../../operators/support/types.js';
+import type { Classify, Handle, LaneOptions, ResponseLike, Settled, Usage, WorkResult } from '../../../operators/support/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { CallMetrics } from '../../metrics/call-stats.js';
 import type { EndpointOptions } from '../endpoint.js';
@@ -87,8 +87,8 @@ export type ModelStream<C> = Observable<C> | StreamLike<C> | PromiseLike<StreamL
 
 /** A caller over a client of yours: any SDK, `fetch`, a model in the process. */
 export interface ModelCallerOptions<Q, R, C = never, P = R> extends ModelCallerRules<Q, R, C, P> {
-  /** Sends a request. The answer is the last value. */
-  readonly call: (request: Q, context: ModelContext) => ObservableInput<R>;
+  /** Sends a request. The answer is a promise's, the last value of a stream, or what it returns otherwise. */
+  readonly call: (request: Q, context: ModelContext) => WorkResult<R>;
   /** Sends a request whose answer comes in chunks. @defaultValue none */
   readonly stream?: (request: Q, context: ModelContext) => ModelStream<C>;
   /** Which model a request is for, for records and metrics. @defaultValue 'default' */

@@ -1,0 +1,376 @@
+// Faults that use from outside has found in switchLatest, hedge, speculate, policy and createBreaker, once each.
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Observable } from 'rxjs';
+import { EMPTY, firstValueFrom, from, lastValueFrom, NEVER, of, Subject, takeUntil, throwError, toArray } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
+import type { FlowEvent } from '../builders.js';
+import { createBreaker, createLimiter, HedgeStats, hedge, policy, speculate, switchLatest } from '../builders.js';
+import { expectNoUnhandledRejections } from '../support/rejections.js';
+
+expectNoUnhandledRejections();
+
+type Work<R> = (context: { readonly signal: AbortSignal }) => R;
+
+/** A query builder: its `then` sends the request, which is never answered. */
+const lazy = (send: () => unknown) =>
+  ({
+    then: () => {
+      send();
+    },
+  }) as unknown as PromiseLike<string>;
+
+/** Every way to make one call. */
+const WAYS: readonly [name: string, run: <R>(work: Work<Promise<R> | PromiseLike<R>>) => Observable<R>][] = [
+  ['switchLatest', (work) => of(0).pipe(switchLatest((_item, context) => work(context)))],
+  ['hedge', (work) => hedge((_index, context) => work(context))],
+  ['hedge with a limiter', (work) => hedge((_index, context) => work(context), { limiter: createLimiter() })],
+  ['speculate', (work) => speculate({ predict: EMPTY, confirm: of(0), match: () => true, run: (_call, context) => work(context) })],
+  [
+    'speculate, predicted',
+    (work) => speculate({ predict: of(0), confirm: of(0), match: () => true, run: (_call, context) => work(context) }),
+  ],
+  ['policy', (work) => policy()(work)],
+  ['policy with a limiter', (work) => policy({ limiter: createLimiter() })(work)],
+  [
+    'a fallback',
+    <R>(work: Work<PromiseLike<R>>) => policy({ fallback: (_error, context) => work(context) })(() => throwError(() => new Error('no'))),
+  ],
+  ['a breaker', (work) => createBreaker().run(work)],
+];
+
+describe('whoever has the answer of a promise and leaves', () => {
+  it.each(WAYS)('leaves its signal alone, because the answer may be a body that is still read: %s', async (_name, run) => {
+    let signal: AbortSignal | undefined;
+    await firstValueFrom(
+      run((context) => {
+        ({ signal } = context);
+        return Promise.resolve('headers first');
+      }),
+    );
+    expect(signal?.aborted).toBe(false);
+  });
+
+  it('is not told of as somebody who gave the call up, by switchLatest, hedge and speculate', async () => {
+    const events: FlowEvent[] = [];
+    const onEvent = (event: FlowEvent): number => events.push(event);
+    const work = (): Promise<string> => Promise.resolve('answer');
+    await firstValueFrom(of(0).pipe(switchLatest(work, { onEvent })));
+    await firstValueFrom(hedge(work, { onEvent }));
+    await firstValueFrom(speculate({ predict: EMPTY, confirm: of(0), match: () => true, run: work, onEvent }));
+    expect(events).toEqual([]);
+  });
+
+  it.each([false, true])('nor does a newer item abort a call that has ended (keepLast %s)', async (keepLast) => {
+    const items = new Subject<number>();
+    const signals: AbortSignal[] = [];
+    const seen: number[] = [];
+    const work = (item: number, { signal }: { readonly signal: AbortSignal }): Promise<number> => {
+      signals.push(signal);
+      return Promise.resolve(item);
+    };
+    items.pipe(switchLatest(work, { keepLast })).subscribe((value) => {
+      seen.push(value);
+      // While the answer is handed on, and once more later.
+      if (value === 1) items.next(2);
+    });
+    items.next(1);
+    await delay(0);
+    items.next(3);
+    await delay(0);
+    expect([seen, signals.map(({ aborted }) => aborted)]).toEqual([
+      [1, 2, 3],
+      [false, false, false],
+    ]);
+  });
+});
+
+describe('what work returns', () => {
+  const values = [
+    ['a text', 'answer'],
+    ['a list', ['a', 'b']],
+    ['a number', 5],
+    ['nothing', undefined],
+    ['null', null],
+    ['a set', new Set([1])],
+  ] as const;
+
+  it.each(values)('is the value itself in hedge, speculate, policy and a breaker: %s', async (_name, value) => {
+    expect(await lastValueFrom(hedge(() => value).pipe(toArray()))).toEqual([value]);
+    expect(await lastValueFrom(speculate({ predict: EMPTY, confirm: of(0), match: () => true, run: () => value }).pipe(toArray()))).toEqual(
+      [value],
+    );
+    expect(await lastValueFrom(policy({ limiter: createLimiter() })(() => value).pipe(toArray()))).toEqual([value]);
+    expect(await lastValueFrom(policy({ fallback: () => value })(() => throwError(() => new Error('no'))).pipe(toArray()))).toEqual([
+      value,
+    ]);
+    expect(
+      await lastValueFrom(
+        createBreaker()
+          .run(() => value)
+          .pipe(toArray()),
+      ),
+    ).toEqual([value]);
+    expect(await createBreaker().runAsync(() => value)).toEqual(value);
+  });
+
+  it('is read as RxJS does by switchLatest', async () => {
+    expect(
+      await lastValueFrom(
+        of('ab').pipe(
+          switchLatest((text) => Array.from(text)),
+          toArray(),
+        ),
+      ),
+    ).toEqual(['a', 'b']);
+  });
+
+  it('has ended the call well, for whoever takes it and leaves at once', async () => {
+    const events: string[] = [];
+    const signals: AbortSignal[] = [];
+    const limiter = createLimiter({ concurrency: 1 });
+    limiter.onRelease(({ outcome }) => events.push(`permit ${outcome}`));
+    const careful = policy({
+      limiter,
+      onEvent: (event) => events.push('outcome' in event ? `${event.type} ${event.outcome}` : event.type),
+    });
+    await firstValueFrom(careful(({ signal }) => signals.push(signal)));
+    await firstValueFrom(hedge((_index, { signal }) => signals.push(signal), { onEvent: (event) => events.push(event.type) }));
+    await firstValueFrom(createBreaker().run(({ signal }) => signals.push(signal)));
+    expect(events).toEqual(['accepted', 'attemptStarted', 'permit ok', 'attemptEnded ok', 'settled fulfilled']);
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false, false, false]);
+  });
+});
+
+describe('a thenable that sends its request in `then`', () => {
+  it.each(WAYS)('sends it once, also when it is given up: %s', async (_name, run) => {
+    let sent = 0;
+    const leave = new Subject<void>();
+    const query = lazy(() => sent++);
+    run(() => query)
+      .pipe(takeUntil(leave))
+      .subscribe();
+    await delay(0);
+    leave.next();
+    await delay(0);
+    expect(sent).toBe(1);
+  });
+
+  it('sends it once when its attempt has timed out', async () => {
+    let sent = 0;
+    const query = lazy(() => sent++);
+    const careful = policy({ limiter: createLimiter(), timeoutMs: 1 });
+    await expect(lastValueFrom(careful(() => query))).rejects.toMatchObject({ code: 'FLOW_ATTEMPT_TIMEOUT' });
+    expect(sent).toBe(1);
+  });
+
+  it.each(WAYS)('has failed when that throws: %s', async (_name, run) => {
+    const broken = {
+      then(): never {
+        throw new Error('then');
+      },
+    };
+    await expect(lastValueFrom(run(() => broken as unknown as PromiseLike<string>))).rejects.toThrow('then');
+  });
+});
+
+describe('the asynchronous context of a call', () => {
+  const users = new AsyncLocalStorage<string>();
+  const ask = async (): Promise<string | undefined> => {
+    await delay(1);
+    return users.getStore();
+  };
+  const names = ['ann', 'bob', 'cleo'];
+  const forAll = (call: () => Promise<unknown>): Promise<unknown[]> => Promise.all(names.map((name) => users.run(name, call)));
+
+  it('is that of whoever asked, in a policy whose calls wait for their limiter', async () => {
+    const careful = policy({ limiter: createLimiter({ concurrency: 1 }) });
+    expect(await forAll(() => lastValueFrom(careful(ask)))).toEqual(names);
+  });
+
+  it('is that of whoever asked, in attempts after a pause and in the fallback', async () => {
+    const careful = policy({
+      limiter: createLimiter({ concurrency: 1 }),
+      retry: { initialMs: 1, jitter: 'none', budget: Infinity },
+      fallback: () => from(ask()),
+    });
+    const attempts: unknown[] = [];
+    const fails = (): Promise<never> => {
+      attempts.push(users.getStore());
+      return Promise.reject(Object.assign(new Error('down'), { status: 503 }));
+    };
+    expect(await forAll(() => lastValueFrom(careful(fails)))).toEqual(names);
+    expect(attempts.sort()).toEqual(names.flatMap((name) => [name, name, name]));
+  });
+
+  it('is that of whoever asked, in the second attempts of hedge', async () => {
+    const slowFirst = (index: number): Promise<unknown> => (index === 0 ? delay(20, 'slow') : ask());
+    expect(await forAll(() => lastValueFrom(hedge(slowFirst, { delayMs: 1 })))).toEqual(names);
+    const limiter = createLimiter({ concurrency: 1 });
+    expect(await forAll(() => lastValueFrom(hedge(ask, { limiter })))).toEqual(names);
+  });
+
+  it('is that of whoever sent the item, in switchLatest with debounceMs and for what is sent while a value is handed on', async () => {
+    const items = new Subject<string>();
+    const seen: unknown[] = [];
+    items.pipe(switchLatest(ask, { key: (item) => item, debounceMs: 2 })).subscribe((user) => seen.push(user));
+    for (const name of names)
+      users.run(name, () => {
+        items.next(name);
+      });
+    await delay(30);
+    expect(seen).toEqual(names);
+  });
+
+  it('is that of whoever confirmed, in speculate', () => {
+    const confirm = new Subject<string>();
+    const seen: unknown[] = [];
+    speculate({ predict: EMPTY, confirm, match: () => true, run: () => of(users.getStore()) }).subscribe((user) => {
+      seen.push(user);
+      if (seen.length === 1)
+        users.run('bob', () => {
+          confirm.next('b');
+        });
+    });
+    users.run('ann', () => {
+      confirm.next('a');
+    });
+    expect(seen).toEqual(['ann', 'bob']);
+  });
+});
+
+describe('switchLatest', () => {
+  it('starts the newest item of every key when the source completes within debounceMs, also when the first answers at once', async () => {
+    const docs = of('a', 'b', 'c').pipe(
+      switchLatest((doc) => of(`indexed ${doc}`), { key: (doc) => doc, debounceMs: 5 }),
+      toArray(),
+    );
+    expect(await firstValueFrom(docs)).toEqual(['indexed a', 'indexed b', 'indexed c']);
+  });
+
+  it('starts the item that a listener of `dropped` sends, and forgets the key', () => {
+    virtualTime(({ flush }) => {
+      const items = new Subject<string>();
+      const seen: string[] = [];
+      const onEvent = ({ type }: FlowEvent): void => {
+        if (type === 'dropped' && !seen.includes('sent')) {
+          seen.push('sent');
+          items.next('c');
+        }
+      };
+      items.pipe(switchLatest((item) => of(item), { key: () => 1, maxKeys: 1, debounceMs: 5, onEvent })).subscribe({
+        next: (value) => seen.push(value),
+        complete: () => seen.push('complete'),
+      });
+      items.next('a');
+      items.next('b');
+      flush();
+      items.complete();
+      expect(seen).toEqual(['sent', 'c', 'complete']);
+    });
+  });
+
+  it('says nothing of a call that speaks while it is told of as given up', () => {
+    const items = new Subject<number>();
+    const calls = [new Subject<string>(), new Subject<string>()];
+    const seen: string[] = [];
+    const onEvent = (): void => {
+      calls[0]?.next('old');
+      calls[0]?.complete();
+    };
+    items.pipe(switchLatest((item) => calls[item] as Subject<string>, { onEvent })).subscribe({
+      next: (value) => seen.push(value),
+      complete: () => seen.push('complete'),
+    });
+    items.next(0);
+    items.next(1);
+    items.complete();
+    calls[1]?.next('new');
+    calls[1]?.complete();
+    expect(seen).toEqual(['new', 'complete']);
+  });
+
+  it('makes the newest call when `key` sends it', () => {
+    const items = new Subject<number>();
+    const seen: number[] = [];
+    const key = (item: number): number => {
+      if (item === 1) items.next(2);
+      return 0;
+    };
+    items
+      .pipe(
+        switchLatest(
+          (item) =>
+            new Promise<number>((resolve) => {
+              seen.push(item);
+              resolve(item);
+            }),
+          { key },
+        ),
+      )
+      .subscribe();
+    items.next(1);
+    expect(seen).toEqual([2]);
+  });
+});
+
+describe('hedge', () => {
+  it('counts no attempt twice when the consumer leaves while it hears of the loser of one without a value', () => {
+    const stats = new HedgeStats();
+    const stop = new Subject<void>();
+    const ask = (index: number, { signal }: { readonly signal: AbortSignal }) => {
+      if (index > 0) return EMPTY;
+      signal.addEventListener('abort', () => {
+        stop.next();
+      });
+      return NEVER;
+    };
+    hedge(ask, { delayMs: 0, stats }).pipe(takeUntil(stop)).subscribe();
+    expect([stats.hedging, stats.calling]).toEqual([0, 0]);
+  });
+
+  it('makes no attempt for a consumer that leaves when it hears of it', () => {
+    const stats = new HedgeStats();
+    const stop = new Subject<void>();
+    const made: number[] = [];
+    const ask = (index: number) => {
+      made.push(index);
+      return NEVER;
+    };
+    hedge(ask, {
+      delayMs: 0,
+      stats,
+      onEvent: ({ type }) => {
+        if (type === 'hedged') stop.next();
+      },
+    })
+      .pipe(takeUntil(stop))
+      .subscribe();
+    expect([made, stats.hedging, stats.calling]).toEqual([[0], 0, 0]);
+  });
+});
+
+describe('speculate', () => {
+  it('runs a call anew that a listener confirms while its prediction is given up for its length', () => {
+    const predict = new Subject<number>();
+    const confirm = new Subject<number>();
+    const predicted = new Subject<string>();
+    const seen: string[] = [];
+    speculate({
+      predict,
+      confirm,
+      match: () => true,
+      run: (_call, { isSpeculative }) => (isSpeculative ? predicted : of('anew')),
+      maxHeld: 1,
+      onEvent: ({ type }) => {
+        if (type === 'dropped') confirm.next(0);
+      },
+    }).subscribe({ next: (value) => seen.push(value), complete: () => seen.push('complete') });
+    predict.next(0);
+    predicted.next('a');
+    predicted.next('b');
+    confirm.complete();
+    expect(seen).toEqual(['anew', 'complete']);
+  });
+});
