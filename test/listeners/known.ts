@@ -9,8 +9,4 @@ export const KNOWN: Partial<Record<Subject, string>> = {
   bulkheadMap: 'a listener that leaves or completes',
   concatMapBy: 'a listener that leaves or completes',
   settleAll: 'a listener that leaves',
-  switchLatest: 'listeners on `dropped`, teardowns that throw',
-  createBreaker: 'the signal of a plain value fires',
-  policy: 'the signal of a call that has failed fires',
-  hedge: 'a listener on `hedged` that leaves',
 };

@@ -1,8 +1,7 @@
 // Faults that use from outside has found in switchLatest, hedge, speculate, policy and createBreaker, once each.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Observable } from 'rxjs';
-import { EMPTY, firstValueFrom, from, lastValueFrom, NEVER, of, Subject, takeUntil, throwError, toArray } from 'rxjs';
+import { config, EMPTY, firstValueFrom, from, lastValueFrom, NEVER, Observable, of, Subject, takeUntil, throwError, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent } from '../builders.js';
@@ -315,7 +314,93 @@ describe('switchLatest', () => {
   });
 });
 
+describe('switchLatest, at its ends', () => {
+  it.each([0, 5])('calls the item whose key is being asked for when the source completes (debounceMs %s)', (debounceMs) => {
+    const items = new Subject<number>();
+    const seen: unknown[] = [];
+    const key = (item: number): number => {
+      items.complete();
+      return item;
+    };
+    items.pipe(switchLatest((item) => of(item), { key, debounceMs })).subscribe({
+      next: (value) => seen.push(value),
+      complete: () => seen.push('complete'),
+    });
+    items.next(1);
+    expect(seen).toEqual([1, 'complete']);
+  });
+
+  it('makes the next call when the teardown of the old one throws, and reports that', () => {
+    virtualTime(({ flush }) => {
+      const reported: unknown[] = [];
+      const seen: number[] = [];
+      config.onUnhandledError = (error) => reported.push(error);
+      const items = new Subject<number>();
+      const work = (item: number) =>
+        new Observable<number>((subscriber) => {
+          subscriber.next(item);
+          return () => {
+            throw new Error('teardown');
+          };
+        });
+      const result = items.pipe(switchLatest(work)).subscribe((value) => seen.push(value));
+      items.next(1);
+      items.next(2);
+      result.unsubscribe();
+      flush();
+      config.onUnhandledError = null;
+      expect([seen, reported.length]).toEqual([[1, 2], 2]);
+    });
+  });
+});
+
+describe('policy', () => {
+  it('does not abort work that has failed for a consumer that leaves while its error is classified', () => {
+    const stop = new Subject<void>();
+    const limiter = createLimiter({ concurrency: 1 });
+    let signal: AbortSignal | undefined;
+    const careful = policy({
+      limiter,
+      classify: () => {
+        stop.next();
+        return { class: 'transient' };
+      },
+    });
+    const work: Work<Observable<never>> = (context) => {
+      ({ signal } = context);
+      return throwError(() => new Error('no'));
+    };
+    careful(work).pipe(takeUntil(stop)).subscribe();
+    expect([signal?.aborted, limiter.executing]).toEqual([false, 0]);
+  });
+});
+
 describe('hedge', () => {
+  it('makes no attempt whose permit comes while it is being given up', async () => {
+    const stop = new Subject<void>();
+    const limiter = createLimiter({ concurrency: 1 });
+    const made: number[] = [];
+    let answer: ((value: string) => void) | undefined;
+    const ask = (index: number): Promise<string> => {
+      made.push(index);
+      return new Promise((resolve) => {
+        answer = resolve;
+      });
+    };
+    hedge(ask, {
+      delayMs: 0,
+      limiter,
+      onEvent: ({ type }) => {
+        if (type === 'cancelled') stop.next();
+      },
+    })
+      .pipe(takeUntil(stop))
+      .subscribe();
+    answer?.('answer');
+    await delay(0);
+    expect([made, limiter.executing, limiter.snapshot().queued]).toEqual([[0], 0, 0]);
+  });
+
   it('counts no attempt twice when the consumer leaves while it hears of the loser of one without a value', () => {
     const stats = new HedgeStats();
     const stop = new Subject<void>();

@@ -47,6 +47,8 @@ export class Attempt<R> extends LazySignal implements AttemptContext {
   #isStarting = false;
   /** Whoever leaves now has the whole answer. */
   #isAnswered = false;
+  /** Its work is over: the signal has nothing to tell it. */
+  #hasFailed = false;
   #isOver = false;
   #isLetGo = false;
 
@@ -92,14 +94,16 @@ export class Attempt<R> extends LazySignal implements AttemptContext {
           if (this.isOpen()) done(value, empty);
         },
         failed: (error) => {
-          if (this.isOpen()) failed(error);
+          if (!this.isOpen()) return;
+          this.#hasFailed = true;
+          failed(error);
         },
       },
       this.#owner,
     );
     this.#isStarting = false;
     // The work may have made its consumer leave before it returned.
-    if (this.aborted) this.letGo();
+    if (this.#isOver) this.letGo();
   }
 
   /** It has ended well. */
@@ -130,7 +134,7 @@ export class Attempt<R> extends LazySignal implements AttemptContext {
   /** The work is told to end; what it says to that is not its answer. `letGo` gives its permit back. */
   cutOff(): void {
     this.#isOver = true;
-    this.abort();
+    if (!this.#hasFailed) this.abort();
     this.#owner.unsubscribe();
   }
 

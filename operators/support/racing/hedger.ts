@@ -1,4 +1,5 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
+import { EMPTY } from 'rxjs';
 import { captureContext } from '#async-context';
 import { Alarm } from '../alarm.js';
 import { isAmount, unusable } from '../answers.js';
@@ -172,6 +173,8 @@ export class Hedger<R> {
       if (attempt.over) return;
     }
     const begin = (context: HedgeContext): WorkResult<R> => {
+      // The permit came while it was being given up.
+      if (attempt.over) return EMPTY;
       this.began(attempt);
       return work(index, context);
     };

@@ -68,6 +68,8 @@ export class Switcher<T, R> implements Handlers<T> {
   #index = 0;
   #live = 0;
   #busy = false;
+  /** Items whose key is being asked for. */
+  #asking = 0;
   #done = false;
   #failure: { readonly error: unknown } | undefined;
 
@@ -84,10 +86,14 @@ export class Switcher<T, R> implements Handlers<T> {
     const index = this.#index++;
     if (index === 0) this.#stopWithConsumer();
     const slot = this.#settings.key === undefined ? this.#slot : this.#slotOf(this.#settings.key, item);
-    // `key` itself may have sent a newer item.
-    if (index < slot.newest) return;
+    if (this.#to.closed) return;
+    // `key` itself may have sent a newer item, or ended the source.
+    if (index < slot.newest) {
+      if (!this.#busy) this.#endWhenDone();
+      return;
+    }
     slot.newest = index;
-    if (this.#settings.debounceMs === 0) this.#request(slot, item, index);
+    if (this.#settings.debounceMs === 0 || this.#done) this.#request(slot, item, index);
     else this.#postpone(slot, item, index);
   }
 
@@ -158,7 +164,13 @@ export class Switcher<T, R> implements Handlers<T> {
   }
 
   #slotOf(keyOf: (item: T) => unknown, item: T): Slot<T, R> {
-    const key = ask(NAME, 'key', keyOf, item);
+    let key: unknown;
+    this.#asking++;
+    try {
+      key = ask(NAME, 'key', keyOf, item);
+    } finally {
+      this.#asking--;
+    }
     const found = this.#slots.get(key);
     if (found !== undefined) return found;
     const { maxKeys } = this.#settings;
@@ -267,7 +279,7 @@ export class Switcher<T, R> implements Handlers<T> {
   }
 
   #endWhenDone(): void {
-    if (!this.#done || this.#live > 0 || this.#quiet.size > 0) return;
+    if (!this.#done || this.#live > 0 || this.#quiet.size > 0 || this.#asking > 0) return;
     if (this.#failure === undefined) this.#to.complete();
     else this.#to.error(this.#failure.error);
   }
