@@ -4,6 +4,7 @@ import type { BatchWork } from './support/batching/batch-engine.js';
 import { GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './support/batching/batch-options.js';
 import type { BatchStreamOptions } from './support/batching/batch-stream.js';
 import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batching/batch-stream.js';
+import { currentReader, readBy } from './support/demand.js';
 import { FlowConfigError } from './support/errors.js';
 import { known, orDefault, required } from './support/options.js';
 import type { PullSource } from './support/pull.js';
@@ -45,6 +46,9 @@ const OPTION_NAMES: readonly string[] = /* @__PURE__ */ (() => [
  *   errors or is out of range. A call that fails errors it only under `failure: 'failFast'`.
  * - **On unsubscribe** the input is closed (`return` of an iterator, `cancel` of a stream) without waiting for it, the queue and the
  *   timers are gone and every call's signal aborts once.
+ *
+ * Read value by value ({@link toAsyncIterable}, {@link toReadableStream}), also through operators in between, it pulls only while the reader
+ * has read all that was there.
  *
  * The input is opened by each subscription: a list can be read again, a generator object or a stream only once.
  *
@@ -100,8 +104,9 @@ export function batchMapFrom<T, R>(
       pull.resume();
     });
     const { engine } = stream;
+    const reader = currentReader();
     const pull = openPull(input, {
-      room: () => engine.room > 0 && !subscriber.closed,
+      room: () => engine.room > 0 && !subscriber.closed && (reader === undefined || engine.unsettled < reader.room()),
       next: (item) => {
         engine.offer(item);
       },
@@ -115,7 +120,15 @@ export function batchMapFrom<T, R>(
     subscriber.add(() => {
       pull.close();
     });
+    subscriber.add(
+      reader?.onRoom(() => {
+        pull.resume();
+      }),
+    );
     stream.listen();
-    pull.resume();
+    // What is subscribed to by those who get the first results is read by others.
+    readBy(undefined, () => {
+      pull.resume();
+    });
   });
 }

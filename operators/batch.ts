@@ -36,7 +36,11 @@ export interface BatchOptions<T> {
   readonly splitItem?: SplitItem<T>;
   /** Closes the open batch `'before'` an item or `'after'` it. @defaultValue never */
   readonly closeWhen?: CloseWhen<T>;
-  /** Closes the open batch at each of its values. Its completion is ignored, its error is the stream's. @defaultValue none */
+  /**
+   * Closes the open batch at each of its values. Its completion is ignored, its error is the stream's. Subscribed to before the source: a flush made of
+   * the source itself (`flush: source`) closes the batch before the item that it was made of, one sent after the item closes it with that item.
+   * @defaultValue none
+   */
   readonly flush?: ObservableInput<unknown>;
   /** With `maxWaitMs: 0`: `'asap'` gathers what arrives within the current frame, `'sync'` emits every item at once. @defaultValue 'asap' */
   readonly burst?: 'asap' | 'sync';

@@ -14,6 +14,7 @@ import { count, durationMs, known, required } from './support/options.js';
 import { Shutdown, ShutdownHandle } from './support/shutdown.js';
 import type { SignalGroups } from './support/signal-groups.js';
 import type { Handle, Settled } from './support/types.js';
+import { isPromise } from './support/work.js';
 
 export type { CachedLoad, LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
 
@@ -75,11 +76,12 @@ export interface Batcher<T, R> extends Handle {
   clearAll(): this;
   /**
    * Puts a value in the cache, unless one is there or under way; `clear(item).prime(item, value)` replaces it. Does nothing without a
-   * cache.
+   * cache. A promise is waited for: its value is put there then, unless the key is cleared meanwhile, and loads that come before that ask for
+   * themselves. One that rejects is forgotten.
    *
    * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for an `Error`: failures are not remembered
    */
-  prime(item: T, value: R): this;
+  prime(item: T, value: R | PromiseLike<R>): this;
   /** Sends what waits as soon as permits allow, whatever the window. */
   flush(): void;
   snapshot(): BatcherSnapshot;
@@ -297,9 +299,10 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     return this;
   }
 
-  prime(item: T, value: R): this {
+  prime(item: T, value: R | PromiseLike<R>): this {
     if (value instanceof Error) throw new FlowConfigError(this.#operator, 'value', 'a value, because failures are not remembered', value);
-    this.#memory?.prime(item, value);
+    if (isPromise(value)) this.#memory?.primeLater(item, value);
+    else this.#memory?.prime(item, value);
     return this;
   }
 

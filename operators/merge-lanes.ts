@@ -43,7 +43,7 @@ export interface MergeLanesOptions<T> {
   readonly fairness?: Fairness;
   /** Emits all that waits at each of its values. Its completion is ignored, its error is the stream's. @defaultValue none */
   readonly flush?: ObservableInput<unknown>;
-  /** Most items waiting in each lane; never a bound that lanes share. @defaultValue 1000 */
+  /** Most items waiting in each lane; never a bound that lanes share. @defaultValue Infinity */
   readonly maxQueued?: number;
   /** What happens at a lane's bound: `'error'` errors the stream, the others drop an item of that lane. @defaultValue 'error' */
   readonly overflow?: LaneOverflow;
@@ -68,7 +68,7 @@ export const MERGE_LANES_DEFAULTS = {
   hardMaxWeight: Infinity,
   oversize: 'alone',
   fairness: 'strict',
-  maxQueued: 1000,
+  maxQueued: Infinity,
   overflow: 'error',
   burst: 'asap',
   laneError: 'propagate',

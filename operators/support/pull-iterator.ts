@@ -1,6 +1,8 @@
 import type { Observable, Subscription } from 'rxjs';
 import { Ring } from '../kernel/ring.js';
 import { onAbort, requiredSignal } from './abort.js';
+import type { Demand } from './demand.js';
+import { readBy } from './demand.js';
 import { OverflowError } from './errors.js';
 import type { FlowSink } from './events.js';
 import { safeSink } from './events.js';
@@ -55,7 +57,7 @@ interface Waiter<T> {
  * One subscription, read value by value. It starts with the first `next()`. Values nobody has asked for yet wait in a bounded queue,
  * calls of `next()` that find none wait for them in order. An error is told once, to one call; all others learn that it is over.
  */
-export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, AsyncDisposable {
+export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, AsyncDisposable, Demand {
   readonly #source: Observable<T>;
   readonly #settings: PullSettings;
   readonly #queued = new Ring<T>();
@@ -66,6 +68,8 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
   #failure: { readonly error: unknown } | undefined;
   #subscription: Subscription | undefined;
   #stopListening: () => void = () => undefined;
+  /** Sources that wait for the reader. */
+  readonly #pulling = new Set<() => void>();
 
   constructor(source: Observable<T>, settings: PullSettings) {
     this.#source = source;
@@ -80,7 +84,11 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
     const { signal } = this.#settings;
     // While the source is open a listener sees to it; this is for what it left behind.
     if (signal?.aborted === true && this.#queued.length > 0) this.#leave({ error: signal.reason });
-    if (this.#queued.length > 0) return Promise.resolve({ done: false, value: this.#queued.shift() as T });
+    if (this.#queued.length > 0) {
+      const value = this.#queued.shift() as T;
+      if (this.#queued.length === 0) for (const pull of this.#pulling) pull();
+      return Promise.resolve({ done: false, value });
+    }
     return new Promise((resolve, reject) => {
       const waiter = { resolve, reject };
       if (this.#isOver) {
@@ -90,6 +98,18 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
         this.#start();
       }
     });
+  }
+
+  /** One that can wait is asked for more when all that was there has been read. */
+  room(): number {
+    return this.#queued.length === 0 ? this.#settings.maxQueued : 0;
+  }
+
+  onRoom(listener: () => void): () => void {
+    this.#pulling.add(listener);
+    return () => {
+      this.#pulling.delete(listener);
+    };
   }
 
   /** Leaves at once: what waits is dropped, and pending calls of `next()` learn that it is over. */
@@ -117,23 +137,25 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
       this.#leave({ error: signal?.reason });
     });
     if (this.#isOver) return;
-    listen(
-      this.#source,
-      {
-        next: (value) => {
-          this.#take(value);
+    readBy(this, () => {
+      listen(
+        this.#source,
+        {
+          next: (value) => {
+            this.#take(value);
+          },
+          error: (error: unknown) => {
+            this.#end({ error });
+          },
+          complete: () => {
+            this.#end(undefined);
+          },
         },
-        error: (error: unknown) => {
-          this.#end({ error });
+        (subscription) => {
+          this.#subscription = subscription;
         },
-        complete: () => {
-          this.#end(undefined);
-        },
-      },
-      (subscription) => {
-        this.#subscription = subscription;
-      },
-    );
+      );
+    });
   }
 
   #take(value: T): void {

@@ -70,6 +70,11 @@ export class BatchCalls<T, R> {
     return this.#calls.size;
   }
 
+  /** Items in them. */
+  get items(): number {
+    return this.#calls.items.reduce((sum, { live }) => sum + live, 0);
+  }
+
   /** A copy: whoever looks at them may end them. */
   get all(): readonly Call<T, R>[] {
     return [...this.#calls.items];

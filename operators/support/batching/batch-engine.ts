@@ -168,6 +168,11 @@ export class BatchEngine<T, R> {
     return this.#outbox.held;
   }
 
+  /** Accepted and not handed out. */
+  get unsettled(): number {
+    return this.#queue.queued + this.#calls.items + this.#outbox.length + this.#outbox.held;
+  }
+
   get room(): number {
     return this.#queue.room - this.#outbox.length - this.#outbox.held;
   }

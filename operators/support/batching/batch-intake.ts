@@ -1,6 +1,7 @@
 import { isAmount, unusable } from '../answers.js';
 import { ask, partsOf, weightOf, whenToClose } from '../ask.js';
 import { ItemTooHeavyError, OverflowError } from '../errors.js';
+import { LongQueue } from '../long-queue.js';
 import type { EngineConfig } from './batch-options.js';
 import type { BatchOutbox } from './batch-outbox.js';
 import type { BatchQueue } from './batch-queue.js';
@@ -25,6 +26,7 @@ export class BatchIntake<T, R> {
   readonly #loads: Loads;
   /** False for whoever pulls: that was done while there was room, and what was on its way when repairs came back is still taken. */
   readonly #isBounded: boolean;
+  readonly #long: LongQueue | undefined;
   /** Whether all items are alike: nothing is asked about them, none is too heavy, and results keep no order. */
   readonly isUniform: boolean;
   readonly #lastLane: number;
@@ -47,6 +49,7 @@ export class BatchIntake<T, R> {
     this.#boundaries = boundaries;
     this.#loads = loads;
     this.#isBounded = isBounded;
+    if (isBounded && config.maxQueued === Infinity) this.#long = new LongQueue(config.operator, config.onEvent);
     const { order, id, lane, weigh, closeWhen, itemDeadlineMs, table } = config;
     this.#lastLane = table.at(undefined);
     this.isUniform =
@@ -147,6 +150,7 @@ export class BatchIntake<T, R> {
     job.state = WAITING;
     job.stretch = this.#boundaries.stretch(job.lane);
     this.#queue.add(job);
+    this.#long?.grew(this.#queue.queued, this.#laneName(job));
   }
 
   /** Applies the overflow policy for one more item; false when the newcomer is the one to go. The host is told by the loop. */

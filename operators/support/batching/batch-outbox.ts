@@ -6,6 +6,9 @@ import type { EngineConfig } from './batch-options.js';
 import type { Job, Whole } from './job.js';
 import { DONE } from './job.js';
 
+/** Most results held back while `maxQueued` is no bound. */
+const MOST_HELD = 1000;
+
 /** Line of all items under `order: 'input'`. */
 const ONE_LINE = undefined;
 
@@ -55,7 +58,7 @@ export class BatchOutbox<T, R> {
 
   /** Whether so many results are held back that only the item they wait for may be worked on. */
   get isFull(): boolean {
-    return this.#config.order === 'input' && this.held >= this.#config.maxQueued;
+    return this.#config.order === 'input' && this.held >= (this.#config.maxQueued === Infinity ? MOST_HELD : this.#config.maxQueued);
   }
 
   /** The item that all held results wait for, under `order: 'input'`. */

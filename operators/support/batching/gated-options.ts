@@ -67,8 +67,8 @@ export interface GatedBatchOptions<T, R = never> {
   /** Makes all that waits due at each of its values. Its completion is ignored, its error fails the operator. @defaultValue none */
   readonly flush?: ObservableInput<unknown>;
   /**
-   * Results go out as calls end, in the order of acceptance, or in that order for equal keys. Those held back count towards `maxQueued`;
-   * at that bound `'input'` sends nothing but the batches of the item that is waited for.
+   * Results go out as calls end, in the order of acceptance, or in that order for equal keys. Those held back count towards `maxQueued`
+   * (1000 of them when that is Infinity); at that bound `'input'` sends nothing but the batches of the item that is waited for.
    * @defaultValue 'completion'
    */
   readonly order?: Order;
@@ -80,7 +80,7 @@ export interface GatedBatchOptions<T, R = never> {
   readonly limiter?: Limiter;
   /** @defaultValue `{ kind: 'graded', maxMs: 100 }` */
   readonly window?: Window;
-  /** Most items waiting; those in backoff count. @defaultValue 1000 */
+  /** Most items waiting; those in backoff count. Without a bound `queueLong` is told at 10,000. @defaultValue Infinity */
   readonly maxQueued?: number;
   /** What happens at the bound: `'error'` fails the operator, the others drop an item, whose caller gets an `OverflowError`. @defaultValue 'error' */
   readonly overflow?: Overflow;
@@ -124,7 +124,7 @@ export const GATED_BATCH_DEFAULTS = /* @__PURE__ */ (() =>
     order: 'completion',
     concurrency: 4,
     window: { kind: 'graded', maxMs: 100 },
-    maxQueued: 1000,
+    maxQueued: Infinity,
     overflow: 'error',
     fairness: 'strict',
     retry: { ...RETRY_DEFAULTS, budget: Infinity },

@@ -7,6 +7,7 @@ import { unusable } from '../answers.js';
 import { ask } from '../ask.js';
 import { FlowConfigError } from '../errors.js';
 import { callback, count, known, orDefault, positive, required } from '../options.js';
+import { onlyOnce } from '../work.js';
 import { Item, isItem } from './load.js';
 
 /** A cache of the batcher's own. */
@@ -86,6 +87,8 @@ export class LoadMemory<T, R> {
   /** The values, the one not asked for longest first, when there is a bound or a `ttlMs`. */
   readonly #mortal = new Chain<Mortal<R>>();
   #size = 0;
+  /** What keys were primed with, while it is not there. */
+  readonly #awaited = new Map<unknown, Promise<R>>();
   readonly #map: LoadCacheMap<R> | undefined;
   readonly #maxEntries: number;
   readonly #ttlMs: number;
@@ -152,12 +155,14 @@ export class LoadMemory<T, R> {
     const key = this.#key(item);
     const known = this.#known.get(key);
     this.#clears++;
+    this.#awaited.delete(key);
     if (known !== undefined) this.#remove(key, known);
     if (this.#map !== undefined) ask(this.#operator, 'cache.delete', (map) => map.delete(key), this.#map);
   }
 
   clearAll(): void {
     this.#clears++;
+    this.#awaited.clear();
     for (const [key, known] of this.#known) this.#remove(key, known);
     if (this.#map !== undefined) ask(this.#operator, 'cache.clear', (map) => map.clear(), this.#map);
   }
@@ -167,6 +172,25 @@ export class LoadMemory<T, R> {
     if (!this.#caches()) return;
     const key = this.#key(item);
     if (this.#find(key) === undefined) this.#keep(key, value);
+  }
+
+  /** The same when the value is there, unless the key is cleared or primed again meanwhile. */
+  primeLater(item: T, value: PromiseLike<R>): void {
+    if (!this.#caches()) return;
+    const key = this.#key(item);
+    const promise = onlyOnce(value);
+    this.#awaited.set(key, promise);
+    promise.then(
+      (found) => {
+        if (this.#ends(key, promise) && this.#find(key) === undefined) this.#keep(key, found);
+      },
+      () => this.#ends(key, promise),
+    );
+  }
+
+  /** Whether the promise is still what the key was primed with last. */
+  #ends(key: unknown, promise: Promise<R>): boolean {
+    return this.#awaited.get(key) === promise && this.#awaited.delete(key);
   }
 
   #caches(): boolean {
