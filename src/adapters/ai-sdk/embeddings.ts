@@ -4,7 +4,6 @@ import { FlowBatcher } from '../../../operators/create-batcher.js';
 import type { GatedBatchOptions } from '../../../operators/support/batching/batch-options.js';
 import { engineConfig } from '../../../operators/support/batching/batch-options.js';
 import { callback, durationMs, known, orDefault } from '../../../operators/support/options.js';
-import { inContext } from '../../in-context.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
 import { onlyLane } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
@@ -61,10 +60,9 @@ export function opener(
     const answers: Result[] = [];
     const maxSize = (await model.maxEmbeddingsPerCall) ?? Infinity;
     const oneByOne = limiter === undefined && concurrency === undefined && !(await model.supportsParallelCalls);
-    const embed = inContext((request: Params) => model.doEmbed(request));
     const batcher = new FlowBatcher<string, number[]>(
       async (values, call) => {
-        const answer = await shown(embed({ ...params, values: [...values], abortSignal: call.signal }), call);
+        const answer = await shown(model.doEmbed({ ...params, values: [...values], abortSignal: call.signal }), call);
         if (answer.usage) call.reconcile({ inputTokens: answer.usage.tokens });
         answers.push(answer);
         return answer.embeddings;

@@ -2,7 +2,6 @@ import type { UsageMetadata } from '@langchain/core/messages';
 import type { ModelRequest } from 'langchain';
 import { createMiddleware } from 'langchain';
 import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
-import { inContext } from '../../in-context.js';
 import type { JobRules } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
 import { callPolicy } from '../support/call-rules.js';
@@ -52,20 +51,18 @@ export function createModelMiddleware(options: ModelMiddlewareOptions = {}): Mid
   const optionsOf = callOptionsOf(NAME, options, tokensOf);
   return createMiddleware({
     name: 'SluiceModel',
-    wrapModelCall: (request, handler) => {
-      const call = inContext(async (model: ModelRequest['model']) => handler({ ...request, model }));
-      return lastOf(
+    wrapModelCall: (request, handler) =>
+      lastOf(
         policy(
           async (attempt) => {
-            const answer = await call(underSignal(request.model, attempt.signal, { maxRetries: 0 }));
+            const answer = await handler({ ...request, model: underSignal(request.model, attempt.signal, { maxRetries: 0 }) });
             const usage = usageOf(answer);
             if (usage) attempt.reconcile({ inputTokens: usage.input_tokens, outputTokens: usage.output_tokens });
             return answer;
           },
           optionsOf(request, request.runtime.signal),
         ),
-      );
-    },
+      ),
   });
 }
 

@@ -5,7 +5,6 @@ import { schedulerOption } from '../../../operators/support/alarm.js';
 import { limiterOption } from '../../../operators/support/limiting/limiter-option.js';
 import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
 import { count, known, oneOf, orDefault, positive } from '../../../operators/support/options.js';
-import { inContext } from '../../in-context.js';
 import { TOOL_RUNNER_DEFAULTS } from '../../pipelines/tools/runner-options.js';
 import { callOptionsOf } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
@@ -98,8 +97,8 @@ export function createToolMiddleware(options: ToolMiddlewareOptions = {}): Middl
       const policy = policies.get(name) ?? policyOf(name);
       policies.set(name, policy);
       const { signal } = runtime;
-      const call = inContext(async (own: typeof tool) => handler({ ...request, tool: own }));
-      const calls = policy(({ signal: until }) => call(tool && underSignal(tool, until)), optionsOf(name, signal));
+      const call = async (until: AbortSignal) => handler({ ...request, tool: tool && underSignal(tool, until) });
+      const calls = policy((attempt) => call(attempt.signal), optionsOf(name, signal));
       return lastOf(calls).catch((error: unknown) => {
         if (!tells || signal?.aborted || isForLangChain(error)) throw error;
         return new ToolMessage({ content: String(error), tool_call_id: toolCall.id ?? '', name: toolCall.name, status: 'error' });

@@ -1,7 +1,6 @@
 import { Observable, Subscription } from 'rxjs';
 import type { PolicyCallOptions } from '../../../operators/policy.js';
 import type { AttemptContext, AttemptWork, PolicyContext } from '../../../operators/support/policing/attempt.js';
-import { inContext } from '../../in-context.js';
 import type { Held } from './held-rules.js';
 
 /** How a call whose answer goes on after it was given comes to its end. */
@@ -39,7 +38,6 @@ export function heldCall<T>(held: Held, how: PolicyCallOptions, call: HeldCall<T
   return new Promise((resolve, reject) => {
     /** Forgotten when it is called: it holds the promise, and that the answer. */
     let settle: { readonly resolve: (answer: T) => void; readonly reject: (error: unknown) => void } | undefined = { resolve, reject };
-    const open = inContext((context: PolicyContext) => call.open(context));
     const all = new Subscription();
     let fault: { readonly error: unknown } | undefined;
     let faulty: ((error: unknown) => void) | undefined;
@@ -79,7 +77,7 @@ export function heldCall<T>(held: Held, how: PolicyCallOptions, call: HeldCall<T
           signal: how.signal,
         };
         context.giveBack = slowly(held);
-        Promise.resolve(open(context)).then(
+        Promise.resolve(call.open(context)).then(
           (answer) => {
             if (subscriber.closed) {
               call.discard(answer);
@@ -120,10 +118,9 @@ export function heldCall<T>(held: Held, how: PolicyCallOptions, call: HeldCall<T
 
 /** The same work, a promise, whose permit is kept for a moment when it is cut off. */
 export function heldWork<R>(held: Held, work: (attempt: PolicyContext) => Promise<R>): AttemptWork<R> {
-  const begin = inContext(work);
   return (attempt) => {
     attempt.giveBack = slowly(held);
-    const answer = begin(attempt);
+    const answer = work(attempt);
     const settled = (): void => {
       attempt.giveBack = undefined;
     };

@@ -1,4 +1,5 @@
 import { catchError, Observable, of, ReplaySubject, share, switchMap } from 'rxjs';
+import { captureContext } from '#async-context';
 import { createLimiter } from '../../../operators/create-limiter.js';
 import type { AttemptPolicy } from '../../../operators/policy.js';
 import { connect } from '../../../operators/support/connect.js';
@@ -8,7 +9,6 @@ import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
 import { filled } from '../../../operators/support/options.js';
 import { Shutdown, ShutdownHandle } from '../../../operators/support/shutdown.js';
 import { AbortCalls } from '../../../operators/support/signal-groups.js';
-import { inContext } from '../../in-context.js';
 import { callPolicy } from './call-rules.js';
 import type { McpLink } from './mcp-link.js';
 import { carefully } from './mcp-link.js';
@@ -85,7 +85,9 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
     const name = filled(NAME, 'name', (Object(call) as Partial<McpCall>).name);
     const request = requestOf(how, this.#config.timeouts);
     return this.#watched(how.signal, (open) => {
-      const send = inContext((signal: AbortSignal) => this.#link.call(call, { ...request, signal }));
+      // The list of tools may come in the context of another call.
+      const context = captureContext();
+      const send = (signal: AbortSignal): Promise<R> => context.run(() => this.#link.call(call, { ...request, signal }), undefined);
       return this.#known().pipe(
         // What is not known is not read-only. When the connection is gone, the call itself tells.
         catchError(() => of<Tools<T>>(new Map())),

@@ -1,3 +1,4 @@
+import { captureContext } from '#async-context';
 import { isWithinBudget, retryDelayMs } from '../../../operators/kernel/backoff.js';
 import { Alarm } from '../../../operators/support/alarm.js';
 import { drawnFrom, verdictOrFatal } from '../../../operators/support/ask.js';
@@ -7,7 +8,6 @@ import type { Lease, Place } from '../../../operators/support/limiting/limiter-t
 import type { RetryRule } from '../../../operators/support/retry.js';
 import { isRetryable } from '../../../operators/support/retry.js';
 import type { Verdict } from '../../../operators/support/types.js';
-import { inContext } from '../../in-context.js';
 import type { CheckedArguments } from './tool-arguments.js';
 import { checkArguments } from './tool-arguments.js';
 import type { AttemptOwner } from './tool-attempt.js';
@@ -47,9 +47,8 @@ export class ToolJob implements AttemptOwner {
   readonly #host: JobHost;
   readonly #setup: ToolSetup;
   readonly #call: ToolCall;
-  readonly #startInContext = inContext((attempt: ToolAttempt) => {
-    attempt.start();
-  });
+  /** Of whoever asked: an attempt begins when a permit is free, or after a pause. */
+  readonly #context = captureContext();
   readonly #index: number;
   /** Tells it from all others in events. */
   readonly #batchId: string;
@@ -177,8 +176,11 @@ export class ToolJob implements AttemptOwner {
 
   #begin(lease: Lease | undefined): void {
     this.#enter('asking');
-    this.#attempt = new ToolAttempt(this, this.#setup, this.#guarded as GuardedCall, this.attempts + 1, lease);
-    this.#startInContext(this.#attempt);
+    const attempt = new ToolAttempt(this, this.#setup, this.#guarded as GuardedCall, this.attempts + 1, lease);
+    this.#attempt = attempt;
+    this.#context.run(() => {
+      attempt.start();
+    }, undefined);
   }
 
   started(): void {

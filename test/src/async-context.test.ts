@@ -2,12 +2,13 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { lastValueFrom } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
+import { captureContext } from '#async-context';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { captureContext as nowhere } from '../../operators/support/async-context.js';
 import { createEmbeddingModelMiddleware } from '../../src/adapters/ai-sdk.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { createMcpCaller } from '../../src/adapters/mcp.js';
-import { inContext } from '../../src/in-context.js';
+
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { defineTool } from '../../src/pipelines/tools/tool-types.js';
@@ -16,34 +17,21 @@ import { expectNoUnhandledRejections } from '../support/rejections.js';
 const LONG = { timeout: 20_000 };
 const user = new AsyncLocalStorage<string>();
 
-describe('inContext', LONG, () => {
+describe('the asynchronous context', LONG, () => {
   expectNoUnhandledRejections();
 
-  it('calls in the context of its making, each time', async () => {
-    const tell = user.run('a', () => inContext((word: string) => Promise.resolve(`${word} ${String(user.getStore())}`)));
-    const told = await user.run('b', async () => [await tell('first'), await tell('second')]);
-    expect(told).toEqual(['first a', 'second a']);
-  });
-
-  it('makes a call that comes before the one before it has begun', async () => {
-    const echo = inContext((word: string) => Promise.resolve(word));
-    const told = [echo('first'), echo('second'), echo('third')];
-    expect(await Promise.all(told)).toEqual(['first', 'second', 'third']);
-    expect(await echo('fourth')).toBe('fourth');
-  });
-
-  it('fails as the function does, and may be called again', async () => {
+  it('is that of its moment, each time, for what fails as well', async () => {
+    const context = user.run('a', () => captureContext());
+    const tell = (word: string) => Promise.resolve(`${word} ${String(user.getStore())}`);
+    expect(await user.run('b', async () => [await context.run(tell, 'first'), await context.run(tell, 'second')])).toEqual([
+      'first a',
+      'second a',
+    ]);
     const failure = new Error('x');
-    let calls = 0;
-    const run = inContext(() => (++calls === 1 ? Promise.reject(failure) : Promise.resolve(calls)));
-    await expect(run(undefined)).rejects.toBe(failure);
-    expect(await run(undefined)).toBe(2);
-    const thrown = inContext(() => {
+    const fails = (): never => {
       throw failure;
-    });
-    expect(() => {
-      thrown(undefined);
-    }).toThrow(failure);
+    };
+    expect(() => context.run(fails, undefined)).toThrow(failure);
   });
 
   it('is the moment of the call where there are no such contexts', () => {
