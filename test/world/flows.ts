@@ -33,11 +33,12 @@ class Passing {
 
   read(n: number): void {
     const { world, name, sent } = this.pipe;
-    if (!sent.some((item) => item.n === n)) world.problem(`${name}: an item that was not sent`);
+    const place = sent.findIndex((item) => item.n === n);
+    if (place < 0) world.problem(`${name}: an item that was not sent`);
     if (this.#seen.has(n)) world.problem(`${name}: an item twice`);
     if (this.dropped.has(n)) world.problem(`${name}: an item that was dropped`);
-    if (this.ordered && n < this.#last) world.problem(`${name}: items out of order`);
-    this.#last = n;
+    if (this.ordered && place < this.#last) world.problem(`${name}: items out of order`);
+    this.#last = place;
     this.#seen.add(n);
   }
 
@@ -153,8 +154,9 @@ export function mergeLanesActor(world: World, supply: Supply): Pipe {
     (value) => {
       for (const { n, lane } of (value as { items: readonly Item[] }).items) {
         passing.read(n);
-        if (n < (lastOf.get(lane) ?? -1)) world.problem('mergeLanes: items of a lane out of order');
-        lastOf.set(lane, n);
+        const place = pipe.sent.findIndex((item) => item.n === n);
+        if (place < (lastOf.get(lane) ?? -1)) world.problem('mergeLanes: items of a lane out of order');
+        lastOf.set(lane, place);
       }
     },
   );

@@ -56,7 +56,7 @@ export class SharedLimiter implements Actor {
     this.#budget = new Budget(world, plan);
     this.limiter = make.createLimiter({
       concurrency: this.#width.now,
-      rates: ratesOf(plan, 1),
+      rates: [...ratesOf(plan, 1), ...(kind !== 'strict' && choose('tokens', false, true) ? [make.perMinute('tokens', 60_000)] : [])],
       scheduler: this.timers,
       random: () => 0.5,
       maxQueued: choose('limiter maxQueued', 100, 1, 2),
@@ -296,19 +296,23 @@ export class SharedLimiter implements Actor {
     if (job.state !== 'waiting') world.problem(`a job (${job.way}) gets a lease when it is ${job.state}`);
     this.#take(job);
     job.leave = () => undefined;
-    world.at('lease', this.index);
     const release = (): void => {
       if (job.state !== 'running') return;
       job.state = 'over';
       this.#giveBack(job);
       const outcome = world.choose<'ok' | 'cancelled' | 'unused' | 'error'>(`outcome ${job.n}`, 'ok', 'cancelled', 'unused', 'error');
       if (outcome === 'unused') this.#budget.refund();
+      if (world.choose(`usage ${job.n}`, false, false, true)) lease.settle({ inputTokens: 1e12 });
       lease.release(outcome);
       if (world.choose(`twice ${job.n}`, false, true)) lease.release('ok');
     };
     const ms = world.choose(`hold ${job.n}`, 5, 0, 1, 20);
-    if (ms === 0) release();
-    else world.clock.after(ms, release);
+    if (ms > 0) world.clock.after(ms, release);
+    try {
+      world.at('lease', this.index);
+    } finally {
+      if (ms === 0) release();
+    }
   }
 
   /** Work that holds a permit and asks for another, and says so. */
@@ -331,8 +335,8 @@ export class SharedLimiter implements Actor {
           world.clock.after(25, over);
         },
         error: (error: unknown) => {
-          this.#refused(inner, error);
           over();
+          this.#refused(inner, error);
         },
       });
     });

@@ -27,6 +27,8 @@ export class BatcherActor implements Actor {
   readonly #calls: Calls;
   readonly #loads: Load[] = [];
   readonly #flush = new Subject<void>();
+  /** When items have settled: a batch that has just been formed may still have one. */
+  readonly #settledAt = new Map<number, number>();
   readonly #width: Width;
   /** One signal for many loads. */
   readonly #shared = new AbortController();
@@ -58,7 +60,7 @@ export class BatcherActor implements Actor {
       world.at(`event:${type}`, this.index);
     };
     this.#width = new Width(world, choose('concurrency', 1, 2, 3), choose('changing', false, true));
-    const { options } = batchOptions(world, { onEvent, callback, timers: this.timers }, this.#width, limiter, this.#flush);
+    const { options, isFinal } = batchOptions(world, { onEvent, callback, timers: this.timers }, this.#width, limiter, this.#flush);
     const sharing = choose<'none' | 'dedupe' | 'cache'>('sharing', 'none', 'dedupe', 'cache');
     this.#dedupes = sharing !== 'none';
     this.#calls = new Calls(
@@ -66,9 +68,13 @@ export class BatcherActor implements Actor {
       {
         actor: this.index,
         over: () => this.#over(),
+        isFinal,
         limit: () => (limiter ? limiter.most : this.#width.most),
-        settled: ({ n }) => sharing === 'none' && this.#loads.some(({ item, state }) => item.n === n && state === 'settled'),
-        left: ({ n }) => sharing === 'none' && this.#loads.some(({ item, state }) => item.n === n && state === 'left'),
+        settled: ({ n }) =>
+          sharing === 'none' &&
+          this.#loads.some(({ item, state }) => item.n === n && state === 'settled') &&
+          this.#settledAt.get(n) !== world.clock.passed,
+        left: ({ n }) => sharing === 'none' && this.#loads.some(({ item, state }) => item.n === n && state !== 'waiting'),
         ...(limiter && { limiter }),
       },
       script,
@@ -119,8 +125,9 @@ export class BatcherActor implements Actor {
     void this.#batcher.drain().then(() => {
       this.#drained++;
       this.world.at('drained', this.index);
-      for (const { item, state } of this.#loads)
-        if (state === 'waiting' && this.#calls.all.some((call) => call.items.includes(item)))
+      // A promise is heard of in its own turn.
+      for (const { item, state, way } of this.#loads)
+        if (state === 'waiting' && way !== 'loadAsync' && way !== 'loadMany' && this.#calls.all.some((call) => call.items.includes(item)))
           this.world.problem('drain resolves before all has settled');
     });
   }
@@ -172,7 +179,9 @@ export class BatcherActor implements Actor {
       void this.#batcher.loadMany(items, options).then((all) => {
         if (all.length !== loads.length) world.problem(`loadMany answers ${all.length} of ${loads.length}`);
         all.forEach((settled, i) => {
-          this.#given(loads[i]!, settled);
+          world.try(() => {
+            this.#given(loads[i]!, settled);
+          });
         });
       });
     } else if (way === 'loadAsync') {
@@ -250,6 +259,7 @@ export class BatcherActor implements Actor {
     if (load.state === 'settled') this.world.problem('a load settles twice');
     if (load.state === 'left') this.world.problem('a load settles after it has left');
     load.state = 'settled';
+    this.#settledAt.set(load.item.n, this.world.clock.passed);
   }
 
   check(): void {

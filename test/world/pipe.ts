@@ -1,4 +1,4 @@
-import { concat, from, type Observable, Subject, type Subscription, takeUntil } from 'rxjs';
+import { from, merge, type Observable, Subject, type Subscription, takeUntil } from 'rxjs';
 import { Timers } from './clock.js';
 import { type Calls, type Item, isNamed, valueOf, WorkError } from './work.js';
 import type { Act, Actor, World } from './world.js';
@@ -152,7 +152,8 @@ export class Pipe implements Actor {
         yield item;
       }
     };
-    const input = first === 0 ? this.#input : concat(from({ [Symbol.iterator]: noted.bind(this) }), this.#input);
+    // Listens to the subject first: it may be sent to meanwhile.
+    const input = first === 0 ? this.#input : merge(this.#input, from({ [Symbol.iterator]: noted.bind(this) }));
     const subscription = build(input)
       .pipe(takeUntil(this.#leave))
       .subscribe({

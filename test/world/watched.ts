@@ -41,7 +41,12 @@ export async function runWatched(
     const given: Given<unknown> = { task, from: begin, shared };
     Atomics.store(numbers, 0, begin);
     return new Promise((resolve, reject) => {
-      const worker = new Worker(code, { eval: true, workerData: given, stdout: false });
+      const worker = new Worker(code, {
+        eval: true,
+        workerData: given,
+        // Thousands of small worlds: most of what is made is garbage at once.
+        resourceLimits: { maxYoungGenerationSizeMb: 64 },
+      });
       let seen = -1;
       let since = Date.now();
       const watch = setInterval(() => {

@@ -33,6 +33,8 @@ export interface Behaviour {
     | 'more';
   /** Status of the error. */
   readonly status?: number;
+  /** Names the second item. */
+  readonly blames?: boolean;
   /** Whether leaving it throws. */
   readonly badTeardown?: boolean;
 }
@@ -58,6 +60,8 @@ export interface Call {
   aborted: boolean;
   /** It has ended by itself, and its teardown has run. */
   isOver: boolean;
+  /** Somebody did something while it was made: it may be over before that is heard of. */
+  isDisturbed: boolean;
 }
 
 /** What an operator with work promises of its calls. */
@@ -72,7 +76,9 @@ export interface Rules {
   /** Items may be called again after they have settled, or beside themselves: hedges, other subscribers. */
   readonly repeats?: boolean;
   settled?(item: Item): boolean;
-  /** Its caller has left. */
+  /** Nothing is tried again after a status of 401. */
+  readonly isFinal?: boolean;
+  /** Nobody waits for it. */
   left?(item: Item): boolean;
   /** The limiter that every call has a permit of. */
   readonly limiter?: { granted(): void };
@@ -124,7 +130,7 @@ export class Calls {
     if (rules.left && items.every((item) => rules.left?.(item))) world.problem('a call is made that nobody waits for');
     rules.limiter?.granted();
     const does = this.#behave(no);
-    const call: Call = { no, items, does, outcome: 'running', aborted: false, isOver: false };
+    const call: Call = { no, items, does, outcome: 'running', aborted: false, isOver: false, isDisturbed: false };
     this.all.push(call);
     if (world.log) world.say(`call ${no} [${items.map(valueOf).join(' ')}] ${JSON.stringify(does)}`);
     signal.addEventListener('abort', () => {
@@ -134,18 +140,25 @@ export class Calls {
       if (world.log) world.say(`call ${no} is aborted`);
       world.at('abort', rules.actor);
     });
+    const { sprung } = world;
     try {
       world.at('work', rules.actor);
     } catch (error) {
       call.outcome = 'failed';
       throw error;
     }
+    call.isDisturbed = world.sprung !== sprung;
     return this.#answer(call, shape);
   }
 
   #checkItem(item: Item): void {
     const { rules } = this;
     if (rules.repeats !== true) {
+      if (
+        rules.isFinal &&
+        this.all.some((call) => call.outcome === 'failed' && !call.aborted && call.does.status === 401 && call.items.includes(item))
+      )
+        this.#world.problem('an item is called again after something final');
       if (rules.settled?.(item)) this.#world.problem('an item is called after it has settled');
       for (const call of this.all)
         if (call.outcome === 'running' && !call.aborted && call.items.some((other) => other.n === item.n && other.part === item.part))
@@ -158,7 +171,7 @@ export class Calls {
 
   #answer(call: Call, shape: (call: Call) => unknown): unknown {
     const { does } = call;
-    const fails = (): WorkError => new WorkError(does.status, call);
+    const fails = (): WorkError => new WorkError(does.status, call, does.blames ? 'input[1] is invalid' : undefined);
     const poisoned = does.does === 'ok' && call.items.some(({ poison }) => poison);
     /** Calls back with how it ends; nothing when it never does. */
     const end = (ok: (value: unknown) => void, bad: (error: unknown) => void): void => {
@@ -169,7 +182,7 @@ export class Calls {
       } else {
         // The value of an Observable is not its end.
         if (does.form !== 'observable') call.outcome = 'ok';
-        ok(does.does === 'shape' ? ['one', 'too', 'many', 'of', 'them', 'all', 'and', 'more', 'again', 'still', 'more'] : shape(call));
+        ok(shape(call));
       }
     };
     const wait = (ok: (value: unknown) => void, bad: (error: unknown) => void): (() => void) => {
@@ -216,11 +229,10 @@ export class Calls {
     return new Observable((subscriber) => {
       subscriber.add(() => {
         if (call.outcome === 'running') call.outcome = 'left';
-        try {
-          this.#world.at('teardown', this.rules.actor);
-        } finally {
-          call.isOver = call.outcome !== 'left';
-        }
+        const { sprung } = this.#world;
+        this.#world.at('teardown', this.rules.actor);
+        // Who leaves in its very teardown may be in time or not.
+        call.isOver = call.outcome !== 'left' && this.#world.sprung === sprung && !call.isDisturbed;
         if (call.does.badTeardown) throw new Planned('teardown');
       });
       // Who was left while the work was called is subscribed to and left at once.
@@ -270,8 +282,7 @@ export class Calls {
   /** A value has been handed on: a promise that made it is over, and what it brought may still be read under its signal. */
   delivered(value: unknown): void {
     for (const call of this.all)
-      if (call.outcome === 'ok' && call.does.form !== 'observable' && call.items.some((item) => valueOf(item) === value))
-        call.isOver = true;
+      if (call.outcome === 'ok' && !isStream(call) && call.items.some((item) => valueOf(item) === value)) call.isOver = true;
   }
 
   /** The work of batches. */
@@ -292,6 +303,11 @@ export class Calls {
   }
 }
 
+/** More may come after its first value. */
+function isStream({ does }: Call): boolean {
+  return does.form === 'observable' || does.form === 'iterable';
+}
+
 function hasLeft({ outcome }: Call): boolean {
   return outcome === 'left';
 }
@@ -303,7 +319,9 @@ export function isNamed(reason: unknown): boolean {
   if (isPlanned(reason)) return true;
   if (typeof reason !== 'object' || reason === null) return false;
   const { code, name } = reason as { code?: unknown; name?: unknown };
-  return (typeof code === 'string' && code.startsWith('FLOW_')) || name === 'AbortError' || reason instanceof WorkError;
+  return (
+    (typeof code === 'string' && code.startsWith('FLOW_')) || name === 'AbortError' || name === 'EmptyError' || reason instanceof WorkError
+  );
 }
 
 /** The results of a batch, in the form that the call's behaviour says. */
@@ -311,6 +329,8 @@ export function batchAnswer(call: Call): unknown {
   const { items, does } = call;
   const values = items.map(valueOf);
   switch (does.does) {
+    case 'shape':
+      return [...values, 'one too many'];
     case 'map':
       return new Map(items.map((item) => [item.id, valueOf(item)]));
     case 'partial':
