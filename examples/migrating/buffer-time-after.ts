@@ -10,7 +10,6 @@ export const embedAll = (
   texts.pipe(
     batchMap(embed, {
       maxSize: 20,
-      maxQueued: Infinity,
       window: { kind: 'fixed', ms: 50 },
       concurrency: 4,
       onSourceError: 'drain',

@@ -9,7 +9,6 @@ export interface User {
 export function createUsers(fetchUsers: BatchWork<number, User>): Batcher<number, User> {
   return createBatcher(fetchUsers, {
     maxSize: 20,
-    maxQueued: Infinity,
     concurrency: 4,
     window: { kind: 'fixed', ms: 10 },
     cache: { maxEntries: 1000, ttlMs: 60_000 },
