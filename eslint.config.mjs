@@ -56,6 +56,10 @@ export default defineConfig(
       'no-restricted-syntax': [
         'error',
         { selector: "NewExpression[callee.name='Date'][arguments.length=0]", message: 'Operators take time from their rxjs scheduler.' },
+        {
+          selector: 'ClassDeclaration[superClass.name=/Subscriber$/] > ClassBody > * > PrivateIdentifier.key',
+          message: 'A proxy (Vue) or another copy of RxJS calls this through an object that has no private members: use `private`.',
+        },
       ],
     },
   },

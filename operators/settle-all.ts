@@ -1,5 +1,5 @@
 import type { SchedulerLike } from 'rxjs';
-import { from, Observable, Subject, takeUntil } from 'rxjs';
+import { EMPTY, from, Observable, Subject, takeUntil } from 'rxjs';
 import { bulkheadMap } from './bulkhead-map.js';
 import { Alarm, schedulerOption } from './support/alarm.js';
 import { connect } from './support/connect.js';
@@ -115,6 +115,8 @@ export function settleAll<T, R>(
     const made = new Set<number>();
     const results = new Map<number, Settled<T, R>>();
     const make = (call: T, context: ItemContext): WorkResult<R> => {
+      // A guard may have made the consumer leave.
+      if (subscriber.closed) return EMPTY;
       made.add(context.index);
       return project(call, context);
     };

@@ -1,8 +1,8 @@
-import { from, mergeMap, of } from 'rxjs';
+import { Observable } from 'rxjs';
 import { ask } from './ask.js';
 import { CallbackError, GuardRefusedError } from './errors.js';
 import type { ItemContext, WorkResult } from './types.js';
-import { isPromise, onlyOnce, streamOf } from './work.js';
+import { isPromise, onlyOnce, startWork } from './work.js';
 
 /** Whether a call may be made: yes, no, or no with a reason. */
 export type Guard<T> = (call: T, context: ItemContext) => boolean | string | PromiseLike<boolean | string>;
@@ -20,18 +20,26 @@ export function guarded<T, R>(operator: string, guard: Guard<T>, project: Projec
     };
     const answer = ask(operator, 'guard', guard, call, context);
     if (!isPromise(answer)) return pass(answer);
-    // Never rejects: when the guard itself has made the consumer leave, nobody listens.
-    const next = Promise.resolve(answer).then(
-      (allowed) => () => pass(allowed),
-      (cause: unknown) => () => {
-        throw new CallbackError(operator, 'guard', 'threw', cause);
-      },
-    );
-    return from(next).pipe(
-      mergeMap((go) => {
-        const work = go();
-        return isPromise(work) ? from(onlyOnce(work)) : (streamOf<R>(work) ?? of(work as R));
-      }),
-    );
+    const asked = onlyOnce(answer);
+    // When the guard itself has made the consumer leave, nobody listens to its failure.
+    asked.catch(() => undefined);
+    return new Observable((subscriber) => {
+      asked.then(
+        (allowed) => {
+          if (subscriber.closed) return;
+          const done = (value: R, isEmpty: boolean): void => {
+            if (!isEmpty) subscriber.next(value);
+            subscriber.complete();
+          };
+          const failed = (error: unknown): void => {
+            subscriber.error(error);
+          };
+          startWork(() => pass(allowed), { done, failed }, subscriber);
+        },
+        (cause: unknown) => {
+          subscriber.error(new CallbackError(operator, 'guard', 'threw', cause));
+        },
+      );
+    });
   };
 }

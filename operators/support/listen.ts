@@ -1,5 +1,6 @@
 import type { Observer, Subscription } from 'rxjs';
 import { isObservable, Observable } from 'rxjs';
+import { connect } from './connect.js';
 import { FlowConfigError } from './errors.js';
 
 /** For the `source` of what is no operator itself. @throws FlowConfigError when it is no Observable */
@@ -14,6 +15,10 @@ export function checkSource(operator: string, source: unknown): void {
 export function listen<T>(source: Observable<T>, observer: Observer<T>, started: (subscription: Subscription) => void): void {
   new Observable<T>((subscriber) => {
     started(subscriber);
-    source.subscribe(subscriber);
+    connect(source, subscriber, {
+      next: (value) => {
+        subscriber.next(value);
+      },
+    });
   }).subscribe(observer);
 }

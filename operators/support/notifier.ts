@@ -1,11 +1,13 @@
 import type { Observable, ObservableInput } from 'rxjs';
 import { from } from 'rxjs';
 import { FlowConfigError } from './errors.js';
+import { streamOf } from './work.js';
 
 /** An option that is whatever `from` takes. @throws FlowConfigError */
 export function stream<V>(operator: string, option: string, input: ObservableInput<V>): Observable<V> {
   try {
-    return from(input);
+    // An Observable of another copy of RxJS may have another symbol than `from` looks for.
+    return streamOf<V>(input) ?? from(input);
   } catch {
     throw new FlowConfigError(operator, option, 'an Observable, promise or iterable', input);
   }

@@ -155,15 +155,19 @@ class PromiseWork<R> implements Running {
   }
 }
 
-/** Without `#private`: proxies and other copies of RxJS call it through objects of their own. */
+/**
+ * Without `#private`, and what it knows behind a function: a `Subject` inside Vue's `reactive` calls it through a proxy, which hands out every
+ * object in it as a proxy too.
+ */
 class WorkSubscriber<R> extends Subscriber<R> implements Running {
   readonly settled = undefined;
   readonly isAnswered = false;
-  private last: R | undefined;
-  private isEmpty = true;
+  private readonly heard: () => { readonly observer: WorkObserver<R>; last: R | undefined; isEmpty: boolean };
 
-  constructor(private readonly observer: WorkObserver<R>) {
+  constructor(observer: WorkObserver<R>) {
     super();
+    const heard = { observer, last: undefined, isEmpty: true };
+    this.heard = () => heard;
   }
 
   cancel(): void {
@@ -180,18 +184,20 @@ class WorkSubscriber<R> extends Subscriber<R> implements Running {
   }
 
   protected override _next(value: R): void {
-    this.last = value;
-    this.isEmpty = false;
-    this.observer.next?.(value, false);
+    const heard = this.heard();
+    heard.last = value;
+    heard.isEmpty = false;
+    heard.observer.next?.(value, false);
   }
 
   protected override _error(error: unknown): void {
     this.unsubscribe();
-    this.observer.failed(error);
+    this.heard().observer.failed(error);
   }
 
   protected override _complete(): void {
     this.unsubscribe();
-    this.observer.done(this.last as R, this.isEmpty);
+    const { observer, last, isEmpty } = this.heard();
+    observer.done(last as R, isEmpty);
   }
 }

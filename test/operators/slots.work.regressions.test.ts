@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as turn } from 'node:timers/promises';
-import { config, firstValueFrom, from, NEVER, Observable, type OperatorFunction, of, Subject } from 'rxjs';
+import { config, firstValueFrom, from, NEVER, Observable, type OperatorFunction, of, Subject, takeUntil, throwError } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { FlowEvent, Settled } from '../builders.js';
 import {
@@ -221,6 +221,19 @@ describe('an answer that its consumer takes and leaves', () => {
     expect(signals.map(({ aborted }) => aborted)).toEqual([false]);
   });
 
+  it.each([
+    ['a promise', () => Promise.reject(new Error('no'))],
+    ['a stream', () => throwError(() => new Error('no'))],
+  ])('nor has one that has failed, where the first error is the end: %s', async (_, fail) => {
+    const signals: AbortSignal[] = [];
+    const work = (item: number, { signal }: { signal: AbortSignal }): Promise<never> | Observable<never> => {
+      signals.push(signal);
+      return item === 1 ? fail() : NEVER;
+    };
+    await expect(firstValueFrom(of(2, 1).pipe(bulkheadValues(work)))).rejects.toThrow('no');
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, false]);
+  });
+
   it('still aborts the others', async () => {
     const signals: AbortSignal[] = [];
     const work = (item: number, { signal }: { signal: AbortSignal }): Promise<number> => {
@@ -280,5 +293,36 @@ describe('what waits without a `maxQueued`', () => {
     expect(seen).toEqual([]);
     blocker.complete();
     expect(seen).toHaveLength(2000);
+  });
+});
+
+describe('a guard of settleAll', () => {
+  it('that leaves keeps its call from being made', () => {
+    const leave = new Subject<void>();
+    const called: string[] = [];
+    const guard = (): boolean => {
+      leave.next();
+      return true;
+    };
+    settleAll(['a', 'b'], (call) => called.push(call), { guard })
+      .pipe(takeUntil(leave))
+      .subscribe();
+    expect(called).toEqual([]);
+  });
+
+  it('that answers later passes work whose teardown throws', async () => {
+    const work = (call: string): Observable<string> =>
+      new Observable((subscriber) => {
+        subscriber.next(call);
+        subscriber.complete();
+        return broken;
+      });
+    const results = await firstValueFrom(settleAll(['a', 'b'], work, { guard: () => Promise.resolve(true), concurrency: 1 }));
+    expect(results.map((result) => result.status === 'fulfilled' && result.value)).toEqual(['a', 'b']);
+  });
+
+  it('that answers later passes work that returns a plain value', async () => {
+    const results = await firstValueFrom(settleAll(['a'], () => 'answer', { guard: () => Promise.resolve(true) }));
+    expect(results).toMatchObject([{ status: 'fulfilled', value: 'answer' }]);
   });
 });

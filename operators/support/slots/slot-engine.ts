@@ -365,6 +365,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     slot.failure = { error };
     this.#reports?.failed(slot.index, error);
     if (!this.#config.settles) {
+      slot.hasEnded = true;
       this.#tell();
       // The consumer hears of it first; its leaving tears down the inner streams, this one included, as in `mergeMap`.
       this.#to.error(error);

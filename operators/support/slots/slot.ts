@@ -49,6 +49,7 @@ export class Slot<T, R> implements Linked<Slot<T, R>> {
   value: R | undefined = undefined;
   /** Why its work failed. */
   failure: { readonly error: unknown } | undefined = undefined;
+  hasEnded = false;
   expiresAt = Infinity;
   /** False once its work was given up: a promise may still call back, and somebody may look at the signal. */
   isReusable = true;
@@ -115,13 +116,13 @@ export class Slot<T, R> implements Linked<Slot<T, R>> {
     this.#inner?.unsubscribe();
   }
 
-  /** Gives the work up. A promise goes on, and keeps its permit for a while. */
+  /** Gives the work up. A promise goes on, and keeps its permit for a while. The signal of work that has ended by itself stays silent. */
   letGo(): void {
     const { lease, failure } = this;
     this.lease = undefined;
     this.isReusable = false;
     this.leave();
-    this.#aborter().abort();
+    if (!this.hasEnded) this.#aborter().abort();
     if (this.#promise) lease?.releaseAfter(this.#promise, failure?.error);
     else lease?.release(failure ? 'error' : 'cancelled', failure?.error);
   }
@@ -133,6 +134,7 @@ export class Slot<T, R> implements Linked<Slot<T, R>> {
     this.lease = undefined;
     this.value = undefined;
     this.failure = undefined;
+    this.hasEnded = false;
     this.#inner = undefined;
     this.#promise = undefined;
     if (!this.isReusable) return;
