@@ -19,6 +19,7 @@ const BY_OWN_CODE: Readonly<Record<FlowErrorCode, ErrorClass>> = {
   FLOW_ATTEMPT_TIMEOUT: 'timeout',
   FLOW_OVERFLOW: 'fatal',
   FLOW_CLOSED: 'fatal',
+  FLOW_CLEARED: 'cancelled',
   FLOW_SPLIT_BUDGET: 'fatal',
   FLOW_REFUSED: 'fatal',
   FLOW_SEQUENCE_GAP: 'contract',

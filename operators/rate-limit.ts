@@ -57,7 +57,8 @@ const NAME = 'rateLimit';
  * - **Completes when** the source has completed and nothing waits any more.
  * - **Errors when** the source errors (with `onSourceError: 'flush'` after what waits), there is no room under `overflow: 'error'`
  *   (`OverflowError`), an item can never be paid and the limiter does not lend (`ItemTooHeavyError`), `cost` or `onDrop` throws or answers
- *   something unusable (`CallbackError`), or the limiter is closed (`ClosedError`).
+ *   something unusable (`CallbackError`), or the limiter is closed (`ClosedError`) or
+ *   cleared (`ClearedError`).
  * - **On unsubscribe** what waits is dropped, and the place in the limiter's queue is given up. Nothing was charged for it.
  *
  * @param limiter - Made by {@link createLimiter}, and shared by whoever uses up the same limits.

@@ -38,6 +38,7 @@ export interface FlowErrors {
   readonly FLOW_ATTEMPT_TIMEOUT: AttemptTimeoutError;
   readonly FLOW_OVERFLOW: OverflowError;
   readonly FLOW_CLOSED: ClosedError | KeyStoppedError;
+  readonly FLOW_CLEARED: ClearedError;
   readonly FLOW_SPLIT_BUDGET: SplitBudgetError;
   readonly FLOW_REFUSED: GuardRefusedError;
   readonly FLOW_SEQUENCE_GAP: SequenceGapError;
@@ -133,7 +134,8 @@ export class RateLimitError extends FlowError {
     readonly limit: string,
     readonly retryAfterMs: number,
   ) {
-    super('FLOW_RATE_LIMITED', operator, `no permit under ${limit}; try again in ${String(Math.ceil(retryAfterMs))} ms`);
+    const when = retryAfterMs === Infinity ? '' : `; try again in ${String(Math.ceil(retryAfterMs))} ms`;
+    super('FLOW_RATE_LIMITED', operator, `no permit under ${limit}${when}`);
   }
 }
 
@@ -210,6 +212,14 @@ export class ClosedError extends FlowError {
   override readonly name = 'ClosedError';
   constructor(operator: string) {
     super('FLOW_CLOSED', operator, 'closed; it accepts no more work');
+  }
+}
+
+/** It waited when the queue was cleared, and was never started; `cause` is the reason that was given. */
+export class ClearedError extends FlowError {
+  override readonly name = 'ClearedError';
+  constructor(operator: string, reason?: unknown) {
+    super('FLOW_CLEARED', operator, 'taken out of the queue by `clear`; it was not started', reason);
   }
 }
 

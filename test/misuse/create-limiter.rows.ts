@@ -99,8 +99,8 @@ const withOptions =
 
 const ownRows: readonly MisuseRow[] = [
   ...badly('concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, -Infinity, 2 ** 60, '4', null, true),
-  ...badly('requestsPerMinute', 'a number > 0 or Infinity', 0, -1, NaN, -Infinity, '60', null, {}),
-  ...badly('tokensPerMinute', 'a number > 0 or Infinity', 0, -1, NaN, '90000', [], true),
+  ...badly('requestsPerMinute', 'a number >= 0 or Infinity', -1, NaN, -Infinity, '60', null, {}),
+  ...badly('tokensPerMinute', 'a number >= 0 or Infinity', -1, NaN, '90000', [], true),
   ...badly('discipline', "one of 'bucket', 'sliding'", 'window', 'Sliding', 60, true, null, {}),
   ...badly('burstSeconds', 'a number from 0.001 to 86400', 0, -1, NaN, Infinity, 100_000, '2', null),
   ...badly('headroom', 'a number from 0.01 to 1', 0, -0.5, 1.1, 90, NaN, Infinity, '0.9', null),
@@ -194,8 +194,8 @@ export const rows: MisuseTable = {
     ...badly('tryAcquire.job', 'an object', null, 5, 'urgent'),
     ...badly('LimiterJob.priority', 'absent (known options: lane, cost, signal, timeoutMs, holder)', 5),
     ...badly('LimiterLimits.concurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),
-    ...badly('LimiterLimits.requestsPerMinute', 'a number > 0 or Infinity', 0, -1, NaN, '60', null),
-    ...badly('LimiterLimits.tokensPerMinute', 'a number > 0 or Infinity', 0, -1, NaN, '60', null),
+    ...badly('LimiterLimits.requestsPerMinute', 'a number >= 0 or Infinity', -1, NaN, '60', null),
+    ...badly('LimiterLimits.tokensPerMinute', 'a number >= 0 or Infinity', -1, NaN, '60', null),
     ...badly('enlist.bidder.granted', 'a function', undefined, null, 5),
     ...badly('enlist.bidder.requests', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}),
     ...badly('enlist.bidder.refused', 'a function', undefined, null, {}),

@@ -516,7 +516,7 @@ describe('runAsync', () => {
     const { limiter } = busy({ maxQueued: 1, costAboveCapacity: 'reject', tokensPerMinute: 6000 });
     const work = () => Promise.resolve(1);
     const waiting = limiter.runAsync(work);
-    await expect(limiter.runAsync(work)).rejects.toThrow(OverflowError);
+    await expect(lastValueFrom(limiter.run(work))).rejects.toThrow(OverflowError);
     await expect(limiter.runAsync(work, { cost: { tokens: 1e6 } })).rejects.toThrow(ItemTooHeavyError);
     limiter.close();
     await expect(waiting).rejects.toThrow(ClosedError);

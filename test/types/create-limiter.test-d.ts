@@ -114,7 +114,7 @@ describe('createLimiter', () => {
     expectTypeOf<LimiterLimits>().toEqualTypeOf<Readonly<LimiterLimits>>();
     expectTypeOf<LimiterJob>().toEqualTypeOf<Readonly<LimiterJob>>();
     expectTypeOf<LimiterSnapshot>().toEqualTypeOf<Readonly<LimiterSnapshot>>();
-    expectTypeOf(LIMITER_DEFAULTS.maxQueued).toEqualTypeOf<1000>();
+    expectTypeOf(LIMITER_DEFAULTS.maxQueued).toEqualTypeOf<number>();
     expectTypeOf(LIMITER_DEFAULTS.costAboveCapacity).toEqualTypeOf<'borrow'>();
   });
 });

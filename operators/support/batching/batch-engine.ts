@@ -95,7 +95,7 @@ export class BatchEngine<T, R> {
         this.#granted(lease);
       },
       refused: (error) => {
-        if (isFlowError(error, 'FLOW_RATE_LIMITED')) this.#refuseWaiting(error);
+        if (isFlowError(error, 'FLOW_CLEARED')) this.#refuseWaiting(error);
         else this.rejectAll(error);
       },
       freed: () => {

@@ -84,6 +84,26 @@ export class FlowKeyedLimiter implements KeyedLimiter {
     return this.#find(job.key).runAsync(work, plain);
   }
 
+  pause(): void {
+    this.#root.pause();
+  }
+
+  resume(): void {
+    this.#root.resume();
+  }
+
+  clear(reason?: unknown): void {
+    this.#root.clear(reason);
+  }
+
+  whenIdle(): Promise<void> {
+    return this.#root.whenIdle();
+  }
+
+  whenQueued(options: { readonly below: number }): Promise<void> {
+    return this.#root.whenQueued(options);
+  }
+
   drain(options?: DrainOptions): Promise<Drained> {
     return this.#root.drain(options);
   }

@@ -2,6 +2,8 @@ import type { Shutdown } from '../shutdown.js';
 import type { Capacity } from './limiter-capacity.js';
 import type { Places } from './limiter-places.js';
 import type { WaitingRoom } from './limiter-queue.js';
+import type { Ticket } from './limiter-tickets.js';
+import { Waits } from './limiter-waits.js';
 
 /** The limiter itself. */
 export interface Member {
@@ -10,6 +12,8 @@ export interface Member {
   readonly isGivingUp: boolean;
   /** Nothing more is to be done now but to wait for what comes next. */
   rest(): void;
+  /** Refuses a job that is cleared away. */
+  dismiss(ticket: Ticket, error: unknown): void;
 }
 
 /** A limiter among those above and below it: one is not over before those below it are. */
@@ -20,6 +24,7 @@ export class Family {
   readonly #above: Family | undefined;
   /** Limiters below that have something waiting or running. */
   readonly #below = new Set<Family>();
+  readonly #waits = new Waits();
 
   constructor(own: Member, room: WaitingRoom, places: Places | undefined, above: Family | undefined) {
     this.#own = own;
@@ -49,6 +54,35 @@ export class Family {
     // A place here is held for a job there.
     for (const child of this.#below) jobs += child.queued - (child.#places?.size ?? 0);
     return jobs;
+  }
+
+  /** Whether somebody waits until something holds here. */
+  get isAwaited(): boolean {
+    return !this.#waits.isEmpty;
+  }
+
+  whenIdle(): Promise<void> {
+    return this.#waits.until(() => !this.isBusy);
+  }
+
+  whenQueued(below: number): Promise<void> {
+    return this.#waits.until(() => this.queued < below);
+  }
+
+  /** Those who wait until something holds, here or above, are to look again. */
+  tell(): void {
+    this.#waits.look();
+    this.#above?.tell();
+  }
+
+  /** Refuses whoever waits now, here and below; whoever is refused may ask again. */
+  clear(error: unknown): void {
+    for (const [member, ticket] of this.#waiting()) if (ticket.isWaiting) member.dismiss(ticket, error);
+  }
+
+  #waiting(): (readonly [Member, Ticket])[] {
+    const own = this.#room.all().map((ticket) => [this.#own, ticket] as const);
+    return [...own, ...[...this.#below].flatMap((child) => child.#waiting())];
   }
 
   /** Something waits or runs here, which the limiters above must know. */

@@ -1,6 +1,5 @@
 import { FlowConfigError } from '../errors.js';
 import type { ResponseLike, Usage } from '../types.js';
-import { onlyOnce } from '../work.js';
 import { NAME } from './limiter-options.js';
 import type { Lease, Outcome } from './limiter-types.js';
 
@@ -101,13 +100,16 @@ export class LimiterLease implements Lease {
     if (this.#released) return;
     this.#failure ??= error;
     this.#lessor.lingers(this);
-    onlyOnce(work).then(
-      () => {
+    const failed = (reason: unknown): void => {
+      this.release('error', reason);
+    };
+    try {
+      // Once: the `then` of a query builder sends its request.
+      work.then(() => {
         this.release();
-      },
-      (reason: unknown) => {
-        this.release('error', reason);
-      },
-    );
+      }, failed);
+    } catch (reason) {
+      failed(reason);
+    }
   }
 }

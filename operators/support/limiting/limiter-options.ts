@@ -5,7 +5,7 @@ import { FlowConfigError } from '../errors.js';
 import type { FlowSink } from '../events.js';
 import { listener } from '../events.js';
 import { LaneTable, overflow as overflowOption } from '../lanes.js';
-import { asGiven, checked, count, countFromZero, durationMs, flag, known, positive, ratio, required, words } from '../options.js';
+import { asGiven, checked, count, countFromZero, durationMs, flag, known, ratio, required, words } from '../options.js';
 import { checkedCost } from './cost.js';
 import type { ChildLimiterOptions, Cost, LimiterJob, LimiterLimits, LimiterOptions, ObserveOptions } from './limiter-types.js';
 
@@ -16,7 +16,7 @@ export const LIMITER_DEFAULTS = {
   discipline: 'bucket',
   burstSeconds: 2,
   headroom: 0.9,
-  maxQueued: 1000,
+  maxQueued: Infinity,
   overflow: 'error',
   fairness: 'strict',
   maxWaitMs: Infinity,
@@ -30,7 +30,13 @@ export const LIMITER_DEFAULTS = {
 export const NAME = 'createLimiter';
 
 /** What can be changed later on. */
-const LIMITS = { concurrency: count, requestsPerMinute: positive, tokensPerMinute: positive };
+const LIMITS = { concurrency: count, requestsPerMinute: rate, tokensPerMinute: rate };
+
+/** A number >= 0, or Infinity for "no limit". */
+function rate(operator: string, option: string, value: unknown): number {
+  if (typeof value === 'number' && value >= 0) return value;
+  throw new FlowConfigError(operator, option, 'a number >= 0 or Infinity', value);
+}
 
 /** What a child has from its parent, and the last two only from one that has declared lanes. */
 const INHERITED = ['scheduler', 'lanes', 'fairness'] as const;

@@ -44,6 +44,11 @@ export class Pauses {
     return true;
   }
 
+  /** By hand: until that is taken back. Answers whether that is a change. */
+  hold(isHeld: boolean): boolean {
+    return this.#rates.hold(isHeld);
+  }
+
   /** Lanes whose pause is over have their turns again. */
   end(): void {
     if (this.#held.isEmpty) return;

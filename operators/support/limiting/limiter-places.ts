@@ -121,6 +121,10 @@ class PlaceTicket extends Ticket implements Slotted {
     this.#all = all;
   }
 
+  override get isPlace(): boolean {
+    return true;
+  }
+
   override bid(affordable: number): number | undefined {
     this.#offer = this.#child.bid(this.wish.lane, affordable);
     if (this.#offer === undefined) {

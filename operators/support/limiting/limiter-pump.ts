@@ -20,7 +20,7 @@ import { NONE, Places } from './limiter-places.js';
 import { WaitingRoom } from './limiter-queue.js';
 import type { Spending } from './limiter-rates.js';
 import { Rates } from './limiter-rates.js';
-import type { BidderTicket, Ticket } from './limiter-tickets.js';
+import type { Admission, BidderTicket, Ticket } from './limiter-tickets.js';
 import type { Host } from './limiter-turns.js';
 import { Turns } from './limiter-turns.js';
 import type { LimiterLimits, LimiterSnapshot, Outcome } from './limiter-types.js';
@@ -41,7 +41,8 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
   readonly #turns: Turns;
   readonly #lingering = new Lingering();
   readonly #nesting: Nesting;
-  readonly #family: Family;
+  /** Itself among the limiters above and below. */
+  readonly family: Family;
   /** What it has of the limiter above, if there is one. */
   readonly #places: Places | undefined;
   /** Something was released or widened, and the watchers do not know yet. */
@@ -62,7 +63,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
       operator: NAME,
       scheduler: config.scheduler,
       stop: () => {
-        this.#family.drain();
+        this.family.drain();
         this.#checkDrained();
       },
       abort: (error) => {
@@ -74,7 +75,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
     this.listeners = new Listeners(parent?.listeners);
     this.#nesting = new Nesting(this, this.capacity, parent && parent.#nesting);
     this.#places = parent && new Places(parent, this, config);
-    this.#family = new Family(this, this.#room, this.#places, parent && parent.#family);
+    this.family = new Family(this, this.#room, this.#places, parent && parent.family);
     this.#turns = new Turns(this, this.#clock, this.#room, parent && parent.#turns);
   }
 
@@ -90,7 +91,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
   /** Whether there is nothing to remember. */
   get isIdle(): boolean {
     this.pauses.end();
-    return !this.#family.isBusy && !this.pauses.anyLane && this.#rates.isFull(this.#clock.read());
+    return !this.family.isBusy && !this.pauses.anyLane && this.#rates.isFull(this.#clock.read());
   }
 
   snapshot(): LimiterSnapshot {
@@ -99,7 +100,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
 
   /** A lease at once, or none. */
   tryGrant(wish: JobWish): LimiterLease | undefined {
-    if (this.#family.isClosed || this.capacity.tooHeavy(wish) || !this.#isNext(wish)) return undefined;
+    if (this.family.isClosed || this.capacity.tooHeavy(wish) || !this.#isNext(wish)) return undefined;
     const above = this.#places?.take(wish);
     if (above === NONE) return undefined;
     const lease = this.#charge(wish, wish.tokens, above);
@@ -119,19 +120,19 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
   }
 
   admitBidder(ticket: BidderTicket): void {
-    if (this.#family.isClosed) ticket.refused(new ClosedError(NAME));
+    if (this.family.isClosed) ticket.refused(new ClosedError(NAME));
     else this.admitPlace(ticket);
   }
 
   /** For a limiter below, which may still have to send what it has accepted before the end of this one began. */
   admitPlace(ticket: Ticket): void {
     this.#room.enter(ticket, Infinity);
-    this.#family.enter();
+    this.family.enter();
     this.pump();
   }
 
   bid(lane: number, affordable: number): Offer | undefined {
-    if (this.#family.isGivenUp) return undefined;
+    if (this.family.isGivenUp) return undefined;
     if (this.#rates.isTimed) this.#clock.read();
     this.pauses.end();
     const offer = this.#turns.next(this.#config.sharesLanes ? lane : undefined, affordable);
@@ -151,12 +152,9 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
     } else this.pump(ticket, tokens, above);
   }
 
-  /**
-   * The ticket is granted, refused, or waits; `waitMs` is the longest wait, undefined for ever. `holder` is the lease of the work
-   * that asks.
-   */
-  admitJob(ticket: Ticket, wish: JobWish, waitMs: number | undefined, holder?: LimiterLease): void {
-    const error = this.capacity.tooHeavy(wish) ?? (this.#family.isClosed ? new ClosedError(NAME) : undefined);
+  /** The ticket is granted, refused, or waits. */
+  admitJob(ticket: Ticket, wish: JobWish, { waitMs, holder, waitsForRoom }: Admission): void {
+    const error = this.capacity.tooHeavy(wish) ?? (this.family.isClosed ? new ClosedError(NAME) : undefined);
     if (error) {
       ticket.refused(error);
       return;
@@ -167,7 +165,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
       this.pump(ticket, wish.tokens, above);
       return;
     }
-    this.#queue(ticket, wish, waitMs);
+    this.#queue(ticket, wish, waitMs, waitsForRoom);
     if (holder === undefined || !ticket.isWaiting) return;
     this.#nesting.add(ticket, holder, () => {
       this.#turns.refuse(ticket, new NestedAcquireError(NAME, this.capacity.concurrency));
@@ -198,6 +196,24 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
     this.#config.onEvent?.({ type: 'throttled', operator: NAME, pauseMs });
     this.#hasFreed = true;
     this.pump();
+  }
+
+  pause(): void {
+    if (this.pauses.hold(true)) this.rest();
+  }
+
+  resume(): void {
+    if (!this.pauses.hold(false)) return;
+    this.#hasFreed = true;
+    this.pump();
+  }
+
+  dismiss(ticket: Ticket, error: unknown): void {
+    this.#room.remove(ticket);
+    this.shutdown.count('dropped');
+    this.#config.onEvent?.({ type: 'dropped', operator: NAME, lane: this.#room.lane(ticket.wish.lane).name, policy: 'clear' });
+    ticket.refused(error);
+    this.#letOthersIn();
   }
 
   /** A pause lets nobody in, so there is only the timer to set. */
@@ -301,17 +317,17 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
     return this.capacity.blockedBy(requests, tokens) === undefined;
   }
 
-  #queue(ticket: Ticket, wish: JobWish, waitMs: number | undefined): void {
+  #queue(ticket: Ticket, wish: JobWish, waitMs: number | undefined, waitsForRoom: boolean): void {
     const { lane } = wish;
     // A job that may not wait expires by itself, one that goes at once needs no place to wait.
-    if (this.#room.hasRoom(lane) || this.#room.isClosed(lane) || this.goesAtOnce(wish)) this.#enter(ticket, waitMs);
+    if (waitsForRoom || this.#room.hasRoom(lane) || this.#room.isClosed(lane) || this.goesAtOnce(wish)) this.#enter(ticket, waitMs);
     else this.#makeRoom(ticket, waitMs);
     // With all slots taken and no time that matters, one more who waits changes nothing.
     if (this.capacity.freeSlots > 0 || this.#isTimed()) this.pump();
   }
 
   #enter(ticket: Ticket, longestMs: number | undefined): void {
-    this.#family.enter();
+    this.family.enter();
     // Where nobody may wait, a job that cannot go at once has waited long enough.
     const waitMs = this.#room.isClosed(ticket.wish.lane) ? 0 : longestMs;
     this.#room.enter(ticket, waitMs === undefined ? Infinity : this.#clock.read() + waitMs);
@@ -342,7 +358,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
 
   #grantNext(): boolean {
     const ticket = this.#room.lead;
-    if (ticket === undefined || this.#family.isGivenUp) return false;
+    if (ticket === undefined || this.family.isGivenUp) return false;
     const tokens = this.#turns.bid(ticket);
     if (tokens === undefined) return true;
     const { lane, requests } = ticket.wish;
@@ -365,7 +381,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
 
   #charge({ lane, requests }: Wish, tokens: number, above: LimiterLease | undefined): LimiterLease {
     this.#room.turn(lane);
-    this.#family.enter();
+    this.family.enter();
     return this.capacity.take(this, requests, tokens, above, this.listeners.wantReleases);
   }
 
@@ -380,7 +396,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
 
   #expire(): void {
     // Everybody is being refused, for another reason.
-    if (this.#family.isGivenUp) return;
+    if (this.family.isGivenUp) return;
     if (!this.#isTimed()) return;
     for (let ticket = this.#room.expired(this.#clock.time); ticket; ticket = this.#room.expired(this.#clock.time)) {
       // Whoever comes next may want less.
@@ -399,13 +415,14 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
     }
     if (this.#room.size === 0) this.#places?.withdraw();
     this.#arm();
-    this.#family.leave();
+    this.family.leave();
+    this.family.tell();
     this.#checkDrained();
   }
 
   /** One timer, for whatever comes first: the rate, a wait that gets too long, a slot held by work that was given up. */
   #arm(): void {
-    const next = this.capacity.freeSlots > 0 && !this.#family.isGivenUp ? this.#turns.next() : undefined;
+    const next = this.capacity.freeSlots > 0 && !this.family.isGivenUp ? this.#turns.next() : undefined;
     const hasNews = this.#hasFreed && this.listeners.areWatching;
     if (next === undefined && !hasNews && !this.#mayBeStuck() && !this.#isTimed()) {
       this.#clock.clear();
@@ -429,9 +446,9 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
   #giveUp(error: unknown): void {
     this.#isGivingUp = true;
     this.shutdown.count('aborted', this.capacity.executing - this.#lingering.size);
-    this.shutdown.count('dropped', this.#family.queued);
+    this.shutdown.count('dropped', this.family.queued);
     this.#places?.withdraw();
-    this.#family.close(error);
+    this.family.close(error);
     this.#room.close(error);
     this.#lingering.expire(Infinity);
     this.endings.giveUp(error);
@@ -440,7 +457,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
   }
 
   #checkDrained(): void {
-    if (this.shutdown.isClosed && !this.#isGivingUp && !this.#family.isBusy) this.#finish();
+    if (this.shutdown.isClosed && !this.#isGivingUp && !this.family.isBusy) this.#finish();
   }
 
   #finish(): void {
@@ -454,6 +471,7 @@ export class LimiterPump implements Lessor, Parent, Child, Member, Host {
       this.#places === undefined &&
       this.#lingering.size === 0 &&
       this.#nesting.isEmpty &&
+      !this.family.isAwaited &&
       !this.listeners.areWatching &&
       !this.shutdown.isClosed
     );

@@ -1,7 +1,9 @@
 import { DeadlineHeap } from '../../kernel/deadline-heap.js';
 import { LaneQueue } from '../../kernel/lane-queue.js';
 import type { Lane } from '../lanes.js';
+import { LongQueue } from '../long-queue.js';
 import type { LimiterConfig } from './limiter-options.js';
+import { NAME } from './limiter-options.js';
 import type { Ticket } from './limiter-tickets.js';
 
 /** What levels and costs may differ by without meaning anything. */
@@ -18,7 +20,10 @@ export class WaitingRoom {
   /** Jobs with a time limit on their wait; those that left are swept out now and then. */
   readonly #expiring = new DeadlineHeap<Ticket>();
 
-  constructor({ lanes: table, maxQueued }: LimiterConfig) {
+  readonly #long: LongQueue;
+
+  constructor({ lanes: table, maxQueued, onEvent }: LimiterConfig) {
+    this.#long = new LongQueue(NAME, onEvent);
     this.#lanes = table.lanes;
     this.#maxQueued = maxQueued;
     this.#queue = new LaneQueue<Ticket>(table.fairness, 1, isWaiting);
@@ -110,9 +115,11 @@ export class WaitingRoom {
     if (!isJob(ticket)) return;
     this.#counted++;
     (this.#jobs[lane] as number)++;
-    if (until === Infinity) return;
-    this.#expiring.push(until, ticket);
-    if (this.#expiring.length > 2 * this.#counted + 32) this.#expiring.keep(isWaiting);
+    if (until !== Infinity) {
+      this.#expiring.push(until, ticket);
+      if (this.#expiring.length > 2 * this.#counted + 32) this.#expiring.keep(isWaiting);
+    }
+    this.#long.grew(this.#counted, this.lane(lane).name);
   }
 
   /** Takes the ticket out from wherever it stands. */
@@ -125,6 +132,18 @@ export class WaitingRoom {
   take(ticket: Ticket): void {
     this.#queue.shift(ticket.wish.lane);
     this.#forget(ticket);
+  }
+
+  /** Everybody but the places of limiters below, the most urgent lane first. */
+  all(): Ticket[] {
+    const all: Ticket[] = [];
+    for (const lane of this.#lanes.keys()) {
+      this.#queue.scanFresh(lane, (ticket) => {
+        if (!ticket.isPlace) all.push(ticket);
+        return true;
+      });
+    }
+    return all;
   }
 
   /** Takes out everybody, and tells them. */

@@ -29,6 +29,8 @@ export class Rates {
   #requests: Meter | undefined;
   #tokens: Meter | undefined;
   #pausedUntil = -Infinity;
+  /** Paused by hand, until somebody says otherwise. */
+  #isHeld = false;
   #limits: Required<LimiterLimits>;
   #lesson: RateLesson | undefined;
   /** Everything paid so far. */
@@ -45,7 +47,7 @@ export class Rates {
 
   /** Whether anything here depends on the time; when nothing does, nobody has to look at the clock. */
   get isTimed(): boolean {
-    return this.#requests !== undefined || this.#tokens !== undefined || this.#pausedUntil !== -Infinity;
+    return this.#requests !== undefined || this.#tokens !== undefined || this.#heldUntil !== -Infinity || this.#stopped() !== undefined;
   }
 
   get tokenCapacity(): number {
@@ -108,18 +110,20 @@ export class Rates {
     };
   }
 
-  /** What is saved up. */
+  /** What is saved up; nothing at a rate of 0. */
   requestsLeft(now: number): number {
-    return this.#requests?.level(now) ?? Infinity;
+    const left = this.#requests?.level(now) ?? Infinity;
+    return this.#limits.requestsPerMinute === 0 ? Math.min(0, left) : left;
   }
 
   tokensLeft(now: number): number {
-    return this.#tokens?.level(now) ?? Infinity;
+    const left = this.#tokens?.level(now) ?? Infinity;
+    return this.#limits.tokensPerMinute === 0 ? Math.min(0, left) : left;
   }
 
   /** The share of what can be saved up that has been spent, 0 to 1; 1 during a pause. */
   load(now: number): number {
-    return now < this.#pausedUntil ? 1 : Math.min(1, Math.max(spent(this.#requests, now), spent(this.#tokens, now)));
+    return now < this.#heldUntil || this.#stopped() ? 1 : Math.min(1, Math.max(spent(this.#requests, now), spent(this.#tokens, now)));
   }
 
   /** Whether nothing has been spent that has not come back, and nothing is paused. */
@@ -129,7 +133,7 @@ export class Rates {
 
   /** How much longer everything is paused, in ms. */
   pausedForMs(now: number): number {
-    return Math.max(0, this.#pausedUntil - now);
+    return Math.max(0, this.#heldUntil - now);
   }
 
   /** Answers whether that is longer than the pause already made. */
@@ -137,6 +141,13 @@ export class Rates {
     if (at <= this.#pausedUntil) return false;
     this.#pausedUntil = at;
     return true;
+  }
+
+  /** Answers whether that is a change. */
+  hold(isHeld: boolean): boolean {
+    const isChange = isHeld !== this.#isHeld;
+    this.#isHeld = isHeld;
+    return isChange;
   }
 
   /** Answers whether there was a pause to end. */
@@ -147,7 +158,9 @@ export class Rates {
   }
 
   blockedBy(requests: number, tokens: number, now: number): TimedLimit | undefined {
-    if (now < this.#pausedUntil) return 'pause';
+    if (now < this.#heldUntil) return 'pause';
+    const stopped = this.#stopped();
+    if (stopped) return stopped;
     if (this.#requests && !this.#requests.canPay(requests, now)) return 'requestsPerMinute';
     if (this.#tokens && !this.#tokens.canPay(tokens, now)) return 'tokensPerMinute';
     return undefined;
@@ -168,7 +181,8 @@ export class Rates {
 
   /** When nothing here stands in the way any more. */
   payableAt(requests: number, tokens: number, now: number): number {
-    return Math.max(this.#pausedUntil, this.#requests?.payableAt(requests, now) ?? now, this.#tokens?.payableAt(tokens, now) ?? now, now);
+    if (this.#stopped()) return Infinity;
+    return Math.max(this.#heldUntil, this.#requests?.payableAt(requests, now) ?? now, this.#tokens?.payableAt(tokens, now) ?? now, now);
   }
 
   pay(requests: number, tokens: number, now: number): void {
@@ -194,6 +208,17 @@ export class Rates {
     return requests > this.requestCapacity ? new ItemTooHeavyError(NAME, requests, this.requestCapacity) : undefined;
   }
 
+  get #heldUntil(): number {
+    return this.#isHeld ? Infinity : this.#pausedUntil;
+  }
+
+  /** The rate of 0, which lets nothing pass. */
+  #stopped(): TimedLimit | undefined {
+    const { requestsPerMinute, tokensPerMinute } = this.#limits;
+    if (requestsPerMinute === 0) return 'requestsPerMinute';
+    return tokensPerMinute === 0 ? 'tokensPerMinute' : undefined;
+  }
+
   #setRates(now: number): void {
     this.#requests = this.#meter('requests', this.#requests, now);
     this.#tokens = this.#meter('tokens', this.#tokens, now);
@@ -206,6 +231,8 @@ export class Rates {
 
   #capacity(perMinute: number): number {
     const { headroom, isSliding, burstSeconds } = this.#config;
+    // Nothing is too heavy for what will be another rate.
+    if (perMinute === 0) return Infinity;
     const rate = perMinute * headroom;
     // A slow rate must still be able to save up one whole request.
     return Math.max(1, isSliding ? rate : (rate / 60) * burstSeconds);
@@ -214,6 +241,8 @@ export class Rates {
   #meter(unit: RateUnit, current: Meter | undefined, now: number): Meter | undefined {
     const limit = this.#limit(unit);
     if (limit === Infinity) return undefined;
+    // Nothing passes, and what was saved up until now is kept for later.
+    if (limit === 0) return current;
     const { headroom, isSliding } = this.#config;
     const rate = this.perMinute(unit) * headroom;
     // Going slower for a while is no reason to make smaller batches.

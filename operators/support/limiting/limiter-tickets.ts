@@ -8,6 +8,16 @@ import { NAME } from './limiter-options.js';
 import type { Bidder, Lease, LeaseContext } from './limiter-types.js';
 import type { Endings } from './limiter-work.js';
 
+/** How a job comes in. */
+export interface Admission {
+  /** The longest wait; undefined for ever. */
+  readonly waitMs: number | undefined;
+  /** The lease of the work that asks. */
+  readonly holder: LimiterLease | undefined;
+  /** Whoever asks can wait, so a full queue is no reason to refuse anybody. */
+  readonly waitsForRoom: boolean;
+}
+
 /** Somebody who wants a lease. A hundred thousand of them may wait, so each kind holds what it needs and no more. */
 export abstract class Ticket {
   /** In the queue. */
@@ -16,6 +26,11 @@ export abstract class Ticket {
   declare holder?: LimiterLease;
 
   constructor(readonly wish: Wish) {}
+
+  /** Stands for a job of a limiter below. */
+  get isPlace(): boolean {
+    return false;
+  }
 
   /** Tokens wanted now, undefined to give up the place; asked when the wish leaves it open. @throws CallbackError */
   bid(_affordable: number): number | undefined {

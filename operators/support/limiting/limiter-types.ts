@@ -90,9 +90,9 @@ export interface ObserveOptions {
 export interface LimiterLimits {
   /** Most leases at a time; lowering it never takes one back. @defaultValue Infinity */
   readonly concurrency?: number;
-  /** Requests per minute. @defaultValue Infinity */
+  /** Requests per minute; with 0 nothing passes until `setLimits` says more. @defaultValue Infinity */
   readonly requestsPerMinute?: number;
-  /** Tokens per minute. @defaultValue Infinity */
+  /** Tokens per minute; with 0 nothing passes until `setLimits` says more. @defaultValue Infinity */
   readonly tokensPerMinute?: number;
 }
 
@@ -112,7 +112,7 @@ export interface ChildLimiterOptions extends LimiterLimits {
   readonly lanes?: readonly LaneOptions[];
   /** Which lane is granted next. @defaultValue 'strict' */
   readonly fairness?: Fairness;
-  /** Most jobs waiting; 0 rejects instead of waiting. @defaultValue 1000 */
+  /** Most jobs waiting; `acquireAsync` and `runAsync` wait for room. 0 rejects instead of waiting. @defaultValue Infinity */
   readonly maxQueued?: number;
   /** What happens at the bound. @defaultValue 'error' */
   readonly overflow?: Overflow;
@@ -134,7 +134,7 @@ export interface ChildLimiterOptions extends LimiterLimits {
   readonly abortGraceMs?: number;
   /** Spreads the pauses after refusals without a reason, 0 to 1. @defaultValue `Math.random` */
   readonly random?: () => number;
-  /** Told about `throttled`, `limitChanged`, `dropped` and `drained`. */
+  /** Told about `throttled`, `limitChanged`, `dropped`, `queueLong`, `usageClamped` and `drained`. */
   readonly onEvent?: FlowSink;
 }
 
@@ -188,7 +188,7 @@ export interface Limiter extends Handle {
   tryAcquire(job?: LimiterJob): Lease | undefined;
   /** Emits one lease when it is granted (at once when nothing is in the way) and completes. From `next` on it is yours to release; unsubscribing before leaves the queue. */
   acquire(job?: LimiterJob): Observable<Lease>;
-  /** The same as a promise. Aborting the job's signal rejects with an `AbortError` and costs nothing. */
+  /** The same as a promise, which waits for room in a full queue. Aborting the job's signal rejects with an `AbortError` and costs nothing. */
   acquireAsync(job?: LimiterJob): Promise<Lease>;
   /**
    * Runs the work under a lease, released when the work ends. The values are those of its Observable, async iterable or stream, or the one of its
@@ -210,6 +210,16 @@ export interface Limiter extends Handle {
    */
   penalize(pauseMs: number, lane?: string): void;
   setLimits(limits: LimiterLimits): void;
+  /** Grants nothing until `resume`, here and below. What runs goes on, and a pause that the other side asked for is another matter. */
+  pause(): void;
+  /** Ends a `pause`. */
+  resume(): void;
+  /** Refuses whoever waits, here and below, with a `ClearedError` whose `cause` is the reason. What runs goes on, and newcomers are taken. */
+  clear(reason?: unknown): void;
+  /** Resolves when nothing waits and nothing runs, here and below; at once when that is so. Nothing is closed: more may come. */
+  whenIdle(): Promise<void>;
+  /** Resolves when fewer jobs wait than this, here and below; at once when that is so. @throws FlowConfigError */
+  whenQueued(options: { readonly below: number }): Promise<void>;
   /**
    * A limiter with limits of its own, whose leases also count here. It gives a lease when both can, and holds nothing while it waits for
    * one of them. Closing this one closes it.
@@ -252,4 +262,10 @@ export interface KeyedLimiter extends Handle {
   of(key: unknown): Limiter;
   /** Keys that are in use or have something to remember. */
   readonly keys: number;
+  /** As of a limiter, for all keys together. */
+  pause(): void;
+  resume(): void;
+  clear(reason?: unknown): void;
+  whenIdle(): Promise<void>;
+  whenQueued(options: { readonly below: number }): Promise<void>;
 }

@@ -1,7 +1,8 @@
 import { Observable } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
-import { durationMs, required } from '../options.js';
+import { ClearedError } from '../errors.js';
+import { count, durationMs, known, required } from '../options.js';
 import type { Shutdown } from '../shutdown.js';
 import { ShutdownHandle } from '../shutdown.js';
 import { AbortCalls } from '../signal-groups.js';
@@ -12,6 +13,7 @@ import type { LimiterLease } from './limiter-lease.js';
 import type { JobWish, LimiterConfig, Wish } from './limiter-options.js';
 import { checkJob, checkObserved, childConfig, jobWish, limiterConfig, NAME } from './limiter-options.js';
 import { LimiterPump } from './limiter-pump.js';
+import type { Admission } from './limiter-tickets.js';
 import { BidderTicket, PromiseTicket, WorkTicket } from './limiter-tickets.js';
 import type {
   Bidder,
@@ -113,8 +115,12 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
   }
 
   acquire(job: LimiterJob = NO_JOB): Observable<Lease> {
+    return this.#acquire(job, false);
+  }
+
+  #acquire(job: LimiterJob, waitsForRoom: boolean): Observable<Lease> {
     const wish = this.#wish(job);
-    const waitMs = this.#waitMs(job);
+    const admission = this.#admission(job, waitsForRoom);
     return new Observable<Lease>((subscriber) => {
       if (job.signal?.aborted) {
         subscriber.error(job.signal.reason);
@@ -146,7 +152,7 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
           subscriber.error(signal.reason);
         });
       }
-      this.#pump.admitJob(ticket, wish, waitMs, holderOf(job));
+      this.#pump.admitJob(ticket, wish, admission);
       // What is done with the lease belongs to whoever asked, not to whoever gives the permit back.
       if (ticket.isWaiting) context = captureContext();
       return undefined;
@@ -160,17 +166,21 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
     return new Promise((resolve, reject) => {
       const wish = this.#wish(job);
       if (job.signal) {
-        this.acquire(job).subscribe({ next: resolve, error: reject });
+        this.#acquire(job, true).subscribe({ next: resolve, error: reject });
         return;
       }
-      this.#pump.admitJob(new PromiseTicket(wish, resolve, reject), wish, this.#waitMs(job), holderOf(job));
+      this.#pump.admitJob(new PromiseTicket(wish, resolve, reject), wish, this.#admission(job, true));
     });
   }
 
   run<R>(work: (context: LeaseContext) => WorkResult<R>, job: LimiterJob = NO_JOB): Observable<R> {
+    return this.#run(work, job, false);
+  }
+
+  #run<R>(work: (context: LeaseContext) => WorkResult<R>, job: LimiterJob, waitsForRoom: boolean): Observable<R> {
     required(NAME, 'work', work);
     return new Observable<R>((subscriber) => {
-      const waiting = this.acquire(job).subscribe({
+      const waiting = this.#acquire(job, waitsForRoom).subscribe({
         next: (lease) => {
           // Somebody whose work was let in at the same time may have made the consumer leave.
           if (subscriber.closed) lease.release('unused');
@@ -191,7 +201,7 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
       if (job.signal) {
         const { signal } = job;
         const giveUp: (reason: unknown) => void = reject;
-        const subscription = passLastValue(this.run(work, job), resolve, reject);
+        const subscription = passLastValue(this.#run(work, job, true), resolve, reject);
         this.#signals.stop(signal, subscription, () => {
           subscription.unsubscribe();
           giveUp(signal.reason);
@@ -199,7 +209,7 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
         return;
       }
       const ticket = new WorkTicket(wish, work, resolve, reject);
-      this.#pump.admitJob(ticket, wish, this.#waitMs(job), holderOf(job));
+      this.#pump.admitJob(ticket, wish, this.#admission(job, true));
       if (ticket.isWaiting) ticket.context = captureContext();
     });
   }
@@ -240,6 +250,27 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
     this.#pump.penalize(pauseMs, this.#laneAt(lane));
   }
 
+  pause(): void {
+    this.#pump.pause();
+  }
+
+  resume(): void {
+    this.#pump.resume();
+  }
+
+  clear(reason?: unknown): void {
+    this.#pump.family.clear(new ClearedError(NAME, reason));
+  }
+
+  whenIdle(): Promise<void> {
+    return this.#pump.family.whenIdle();
+  }
+
+  whenQueued(options: { readonly below: number }): Promise<void> {
+    known(NAME, options, ['below']);
+    return this.#pump.family.whenQueued(count(NAME, 'below', options.below));
+  }
+
   setLimits(limits: LimiterLimits): void {
     this.#pump.setLimits(limits);
   }
@@ -277,6 +308,10 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
     const { lane, cost } = job;
     const at = this.#config.lanes.at(lane);
     return cost === undefined ? (this.#plainWishes[at] as JobWish) : jobWish(at, cost);
+  }
+
+  #admission(job: LimiterJob, waitsForRoom: boolean): Admission {
+    return { waitMs: this.#waitMs(job), holder: holderOf(job), waitsForRoom };
   }
 
   /** Undefined for ever. */

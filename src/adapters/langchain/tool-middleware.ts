@@ -77,6 +77,7 @@ export function createToolMiddleware(options: ToolMiddlewareOptions = {}): Middl
     limiterOption(NAME, limiter, concurrency) ??
     createLimiter({
       concurrency: count(NAME, 'concurrency', orDefault(concurrency, d.concurrency)),
+      maxQueued: TOOL_RUNNER_DEFAULTS.maxQueued,
       scheduler: schedulerOption(NAME, 'scheduler', options.scheduler),
     });
   const policyOf = (tool: string): AttemptPolicy => {
