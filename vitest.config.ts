@@ -41,6 +41,20 @@ export default defineConfig({
         },
       },
       {
+        // The oldest that the peer ranges let in, and what Node 20 gets from npm.
+        resolve: {
+          alias: {
+            ...asyncContext('src/async-context.ts').alias,
+            '@ai-sdk/openai': 'ai-openai3',
+            '@ai-sdk/openai-compatible': 'openai-compatible2',
+            '@anthropic-ai/sdk': 'anthropic0',
+            ai: 'ai6',
+            openai: 'openai6',
+          },
+        },
+        test: { name: 'older SDKs', environment: 'node', include: ['test/adapters/{ai-sdk,anthropic,openai}.test.ts'] },
+      },
+      {
         resolve: asyncContext('src/async-context.ts'),
         test: { name: 'deep', environment: 'node', env: { SLUICE_DEEP: '1' }, include: [deepTests, ...sizedTests] },
       },

@@ -30,6 +30,14 @@ const ADAPTED = {
   'openai-agents': '@openai/agents',
 };
 
+/** What is too old for an adapter, and was taken in silence once. */
+const TOO_OLD = {
+  'ai-sdk': 'ai@5.0.277',
+  anthropic: '@anthropic-ai/sdk@0.60.0',
+  edge: 'zod@3.25.76',
+  openai: 'openai@4.104.0',
+};
+
 const optionalPeers = Object.keys(manifest.peerDependenciesMeta).filter((name) => name !== 'vitest');
 
 // What the peers do at their own import is theirs.
@@ -76,6 +84,7 @@ await inThrowAwayFolder('pack', async (folder) => {
     checkMissingPeers,
     checkEverySubpath,
     checkQuietImports,
+    checkOldPeers: () => checkOldPeers(folder),
   };
   await report(Object.entries(checks));
 });
@@ -200,6 +209,28 @@ function checkEverySubpath() {
     `for (const name of ${list}) if (Object.keys(await import(name)).length === 0) throw new Error(name + ' is empty');`,
   );
   runProgram('every.cjs', `for (const name of ${list}) if (Object.keys(require(name)).length === 0) throw new Error(name + ' is empty');`);
+}
+
+/** npm installs nothing that is too old beside the package; where it was forced to, the import says in one sentence what is wrong. */
+function checkOldPeers(folder) {
+  const [tarball] = readdirSync(folder).filter((file) => file.endsWith('.tgz'));
+  const old = join(folder, 'old');
+  for (const version of Object.values(TOO_OLD)) {
+    const refused = join(folder, 'refused');
+    assert.throws(() => install(refused, join(folder, tarball), ...pinned('rxjs'), version), /ERESOLVE/, `npm takes ${version}`);
+  }
+  install(old, '--legacy-peer-deps', join(folder, tarball), ...pinned('rxjs'), ...Object.values(TOO_OLD));
+  for (const [entry, version] of Object.entries(TOO_OLD)) {
+    const peer = version.slice(0, version.lastIndexOf('@'));
+    const range = manifest.peerDependencies[peer];
+    for (const load of [`import('sluice/${entry}')`, `Promise.resolve().then(() => require('sluice/${entry}'))`]) {
+      writeFileSync(join(old, 'old.cjs'), `${load}.then(() => console.log('it works'), (error) => console.log(error.message));`);
+      const said = run('node', ['old.cjs'], old).trim();
+      const found = entry === 'ai-sdk' || entry === 'edge' ? 'an older one' : version.slice(peer.length + 1);
+      assert.equal(said, `sluice/${entry} needs ${peer} ${range}, and found ${found}. Install it: npm install "${peer}@${range}"`);
+    }
+  }
+  return Object.values(TOO_OLD).join(', ');
 }
 
 /** Importing is all that happens: no timer, handle or listener starts, and the globals stay as they were. */

@@ -1,15 +1,19 @@
-// Nothing of it is used at run time, so that a client of another copy is as good. It is imported all the same: without it, what is
-// missing is told by its name, here and at once.
-import '@anthropic-ai/sdk';
+// Nothing else of it is used at run time, so that a client of another copy is as good. Without it, what is missing is told by its name, here
+// and at once.
 import type { Anthropic, BaseAnthropic } from '@anthropic-ai/sdk';
 import type { Middleware } from '@anthropic-ai/sdk/core/middleware';
+import { VERSION } from '@anthropic-ai/sdk/version';
 import { FlowConfigError } from '../../operators/support/errors.js';
+import { isAtLeast, needsPeer } from '../peer-version.js';
 import type { ModelCallerOptions, ModelContext } from '../pipelines/models/model-types.js';
 import type { HttpRules } from './support/http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './support/http-call.js';
 import { isLimited, markLimited } from './support/limited.js';
 import { observed } from './support/observed.js';
 import { requestTokens } from './support/token-counts.js';
+
+// Before, the client had no middleware.
+needsPeer('sluice/anthropic', '@anthropic-ai/sdk', '>=0.105.0 <2', isAtLeast(VERSION, 0, 105), VERSION);
 
 export type { CallRules } from './support/call-rules.js';
 export type { HttpRequest, HttpRules } from './support/http-call.js';

@@ -1,9 +1,10 @@
-// Nothing of it is used at run time, so that a client of another copy is as good. It is imported all the same: without it, what is
-// missing is told by its name, here and at once.
-import 'openai';
+// Nothing else of it is used at run time, so that a client of another copy is as good. Without it, what is missing is told by its name, here
+// and at once.
 import type { OpenAI } from 'openai';
+import { VERSION } from 'openai/version';
 import { FlowConfigError } from '../../operators/support/errors.js';
 import { count, filled, known } from '../../operators/support/options.js';
+import { isAtLeast, needsPeer } from '../peer-version.js';
 import type { ClientEmbedderOptions } from '../pipelines/embedder-options.js';
 import { embeddingsIn } from '../pipelines/embeddings-api.js';
 import { chatUsage } from '../pipelines/models/chat-api.js';
@@ -13,6 +14,8 @@ import { isLimited } from './support/limited.js';
 import { limitedFetch } from './support/limited-fetch.js';
 import { observed } from './support/observed.js';
 import { requestTokens } from './support/token-counts.js';
+
+needsPeer('sluice/openai', 'openai', '^6.0.0 || ^7.0.0', isAtLeast(VERSION, 6), VERSION);
 
 export type { CallRules } from './support/call-rules.js';
 export type { HttpRequest, HttpRules } from './support/http-call.js';
@@ -73,7 +76,26 @@ const ONCE = { maxRetries: 0 } as const;
 export function limitOpenAI<C extends OpenAI>(client: C, options: LimitOpenAIOptions = {}): C {
   const name = 'limitOpenAI';
   checkClient(name, client);
-  return client.withOptions({ fetch: limitedFetch(name, options, fetchOf(client)), ...ONCE });
+  const more = { ...forgotten(client), fetch: limitedFetch(name, options, fetchOf(client)), ...ONCE };
+  return client.withOptions(more);
+}
+
+/** Not in the types of the client. */
+interface Inside {
+  readonly apiVersion?: string;
+  readonly deploymentName?: string;
+  readonly _options?: { readonly apiKey?: unknown };
+}
+
+/** What clients of OpenAI 6 forget when another one is made of them: all that is Azure's, and (before 6.49) whom to ask for a key. */
+function forgotten(client: OpenAI): object {
+  const { apiVersion, deploymentName, _options } = client as unknown as Inside;
+  const apiKey = _options?.apiKey;
+  return {
+    ...(apiVersion !== undefined && { apiVersion }),
+    ...(deploymentName !== undefined && { deployment: deploymentName }),
+    ...(typeof apiKey === 'function' && { apiKey }),
+  };
 }
 
 /**

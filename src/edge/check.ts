@@ -1,4 +1,8 @@
 import * as z from 'zod';
+import { needsPeer } from '../peer-version.js';
+
+// What only version 4 has, and costs no bundle anything.
+needsPeer('sluice/edge', 'zod', '^4.0.0', (z as { readonly $brand?: symbol }).$brand !== undefined);
 
 /** What untrusted input turned out to be. `problem` names the place and what was expected there, never the input itself. */
 export type Checked<T> = { readonly value: T } | { readonly problem: string };

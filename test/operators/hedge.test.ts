@@ -158,7 +158,9 @@ describe('the errors of a hedged call', () => {
     for (const work of [() => throwError(() => failing(500)), () => Promise.reject(failing(500))]) {
       const error = await fails(work);
       expect(isFlowError(error, 'FLOW_CALLBACK')).toBe(true);
-      expect(String(error)).toBe('CallbackError: hedge: `classify` must return { class: one of throttled, transient, timeout, tooLarge, itemFault, fatal, contract, cancelled }');
+      expect(String(error)).toBe(
+        'CallbackError: hedge: `classify` must return { class: one of throttled, transient, timeout, tooLarge, itemFault, fatal, contract, cancelled }',
+      );
     }
   });
 

@@ -1,9 +1,14 @@
-import { wrapEmbeddingModel } from 'ai';
+import type { wrapEmbeddingModel } from 'ai';
+import * as ai from 'ai';
 import { requiredSignal } from '../../../operators/support/abort.js';
 import { FlowConfigError } from '../../../operators/support/errors.js';
 import type { Settled } from '../../../operators/support/types.js';
+import { needsPeer } from '../../peer-version.js';
 import type { EmbeddingRules, Model, Opened, Params } from './embeddings.js';
 import { opener } from './embeddings.js';
+
+// Version 5 has neither it nor the middleware for embeddings.
+needsPeer('sluice/ai-sdk', 'ai', '^6.0.0 || ^7.0.0', (ai as Partial<typeof ai>).wrapEmbeddingModel !== undefined);
 
 export interface EmbedSettledOptions extends EmbeddingRules, Pick<Params, 'dimensions' | 'headers' | 'providerOptions'> {
   /** A model of a provider, as `embedMany` takes it; one without `createEmbeddingModelMiddleware`, which would wait for permits again. */
@@ -53,7 +58,7 @@ export function embedSettled(options: EmbedSettledOptions): Promise<Settled<stri
     ...(providerOptions !== undefined && { providerOptions }),
   };
   // Whatever version of the specification it is of.
-  return settleAll(open(wrapEmbeddingModel({ model, middleware: [] }), params), values, signal);
+  return settleAll(open(ai.wrapEmbeddingModel({ model, middleware: [] }), params), values, signal);
 }
 
 async function settleAll(
