@@ -401,3 +401,25 @@ describe('callbacks that end the run they are asked in', () => {
     expect([granted, limiter.snapshot().executing]).toEqual([1, 0]);
   });
 });
+
+describe('a load that leaves before its batch is sent', () => {
+  it.each(['batchFormed', 'attemptStarted'] as const)('is not in it, though the listener that made it leave heard of %s', async (type) => {
+    const calls: string[][] = [];
+    const controller = new AbortController();
+    const batcher = createBatcher<string, string>(
+      (items, { weight }) => {
+        calls.push([...items, String(weight)]);
+        return items.map((item) => item.toUpperCase());
+      },
+      {
+        onEvent: (event) => {
+          if (event.type === type) controller.abort();
+        },
+      },
+    );
+    const left = batcher.loadAsync('a', { signal: controller.signal }).catch((error: unknown) => (error as Error).name);
+    const stays = batcher.loadAsync('b');
+    expect(await Promise.all([left, stays])).toEqual(['AbortError', 'B']);
+    expect(calls).toEqual([['b', '1']]);
+  });
+});

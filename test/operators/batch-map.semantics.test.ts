@@ -89,7 +89,7 @@ describe('order', () => {
     const out = virtualTime(({ flush }) => {
       const seen: number[] = [];
       const items = Array.from({ length: 40 }, (_, i) => i);
-      batchMapFrom(
+      batchMapFrom<number, number>(
         items,
         (batch: readonly number[]) => {
           calls.push(...batch);

@@ -326,9 +326,9 @@ async function batcherRun(seed: number): Promise<void> {
 describe('when everybody who is told anything does something at random', () => {
   it(`batchMap settles each item once, in ${String(RUNS)} runs`, () => {
     for (let seed = 1; seed <= RUNS; seed++) streamRun(seed);
-  });
+  }, 600_000);
 
   it(`createBatcher settles each load once, in ${String(RUNS)} runs`, async () => {
     for (let seed = 1; seed <= RUNS; seed++) await batcherRun(seed);
-  }, 60_000);
+  }, 600_000);
 });

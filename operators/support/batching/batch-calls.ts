@@ -91,42 +91,45 @@ export class BatchCalls<T, R> {
   }
 
   launch({ jobs, lane, root, attempt, depth, weight, reason, search }: Launch<T, R>, lease: Lease): void {
-    const { operator, attemptTimeoutMs, onEvent } = this.#config;
     const now = this.#host.now();
-    const size = jobs.length;
-    const laneName = this.#host.laneName(lane);
-    const call = new Call<T, R>(jobs, lane, root, attempt, depth, weight, lease, now, now + attemptTimeoutMs);
+    const call = new Call<T, R>(jobs, lane, root, attempt, depth, weight, lease, now, now + this.#config.attemptTimeoutMs);
     call.search = search;
     this.#calls.add(call);
     this.#timeoutAt = Math.min(this.#timeoutAt, call.timeoutAt);
     if (attempt > 1) this.#retrying++;
-    onEvent?.({ type: 'batchFormed', operator, lane: laneName, reason, size, weight, waitMs: now - (jobs[0] as Job<T, R>).acceptedAt });
-    onEvent?.({
-      type: 'attemptStarted',
-      operator,
-      lane: laneName,
-      batchId: root.id,
-      size,
-      weight,
-      attempt,
-      splitDepth: depth,
-      executing: this.#gate.limiter.executing,
-    });
     this.#effects.add(() => {
-      this.#start(call, laneName);
+      this.#announce(call, reason);
+      this.#effects.add(() => {
+        this.#start(call);
+      });
     });
   }
 
-  /** Calls the work, unless everybody has left meanwhile. */
-  #start(call: Call<T, R>, laneName: string): void {
+  /** Tells of a call that is about to be made, if anybody still waits for it. */
+  #announce(call: Call<T, R>, reason: FlushReason): void {
+    const { operator, onEvent } = this.#config;
+    if (call.over || onEvent === undefined) return;
+    call.forgetThoseWhoLeft();
+    call.isAnnounced = true;
+    const { jobs, root, attempt, depth, weight, startedAt } = call;
+    const lane = this.#host.laneName(call.lane);
+    const size = jobs.length;
+    onEvent({ type: 'batchFormed', operator, lane, reason, size, weight, waitMs: startedAt - (jobs[0] as Job<T, R>).acceptedAt });
+    const { executing } = this.#gate.limiter;
+    onEvent({ type: 'attemptStarted', operator, lane, batchId: root.id, size, weight, attempt, splitDepth: depth, executing });
+  }
+
+  /** Calls the work for those who have not left meanwhile. */
+  #start(call: Call<T, R>): void {
     if (call.over) {
       call.lease.release('unused');
       return;
     }
+    call.forgetThoseWhoLeft();
     call.sent();
     const { jobs } = call;
     const { operator } = this.#config;
-    const context = new Context(call, laneName);
+    const context = new Context(call, this.#host.laneName(call.lane));
     const items = jobs.map((job) => job.input);
     const observer: WorkObserver<BatchResult<R>> = {
       done: (answer, empty) => {
@@ -160,9 +163,10 @@ export class BatchCalls<T, R> {
     const { operator, onEvent } = this.#config;
     const { attempt, root, jobs } = call;
     const isTimed = outcome === 'ok' && this.#gate.isTimed;
-    if (!isTimed && onEvent === undefined) return;
+    if (!isTimed && !call.isAnnounced) return;
     const latencyMs = this.#host.now() - call.startedAt;
     if (isTimed) this.#gate.took(latencyMs);
+    if (!call.isAnnounced) return;
     onEvent?.({
       type: 'attemptEnded',
       operator,

@@ -276,16 +276,18 @@ export class Call<T, R> {
   over = false;
   /** Ended by us, not by itself: its lease goes back as the work lets it. */
   isStopped = false;
+  /** Listeners have heard of it. */
+  isAnnounced = false;
   /** What waits for its end. */
   search: Search<T, R> | undefined;
 
   constructor(
-    readonly jobs: readonly Job<T, R>[],
+    public jobs: readonly Job<T, R>[],
     readonly lane: number,
     readonly root: Root<T, R>,
     readonly attempt: number,
     readonly depth: number,
-    readonly weight: number,
+    public weight: number,
     readonly lease: Lease,
     readonly startedAt: number,
     readonly timeoutAt: number,
@@ -296,6 +298,13 @@ export class Call<T, R> {
       job.call = this;
       job.whole?.joins();
     }
+  }
+
+  /** Whoever left before the work was called is not sent. */
+  forgetThoseWhoLeft(): void {
+    if (this.live === this.jobs.length) return;
+    this.jobs = this.jobs.filter(({ state }) => state === FLYING);
+    this.weight = totalWeight(this.jobs);
   }
 
   /** The work is called now. */
