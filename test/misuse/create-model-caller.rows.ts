@@ -66,7 +66,7 @@ export const rows: MisuseTable = {
     ...badly('lanes[0]', 'an object', null, 'P0', 5),
     ...badly('lanes[0].floor', 'a number from 0 to 1', -0.1, 1.5, NaN, '0.1', null),
     ...shared(
-      ...badly('concurrency', 'absent when a `limiter` is given', 4),
+      ...badly('concurrency', 'a whole number >= 1 or Infinity', 0, 1.5, null),
       ...badly('requestsPerMinute', 'absent when a `limiter` is given', 4),
     ),
     ...shared(

@@ -423,6 +423,23 @@ describe('the presets', () => {
     expect(structuredClone(MODEL_CALLER_PRESETS)).toEqual(MODEL_CALLER_PRESETS);
   });
 
+  it('share a limiter: each takes so many of its slots, and gives them back when it is closed', () => {
+    virtualTime(({ advance, now }) => {
+      const limiter = createLimiter({ concurrency: 6 });
+      const of = () => scripted(now, () => NEVER, { ...MODEL_CALLER_PRESETS.production, limiter }).caller;
+      const [first, second] = [of(), of()];
+      for (const caller of [first, second]) for (let i = 0; i < 5; i++) caller.call('a').subscribe({ error: () => undefined });
+      advance(1);
+      expect([first.snapshot().executing, second.snapshot().executing, limiter.executing]).toEqual([4, 2, 6]);
+      first.close();
+      advance(1);
+      expect([second.snapshot().executing, limiter.executing]).toEqual([4, 4]);
+      second.close();
+      expect([limiter.executing, limiter.snapshot().queued]).toEqual([0, 0]);
+      limiter.close();
+    });
+  });
+
   it.each(Object.keys(MODEL_CALLER_PRESETS) as (keyof typeof MODEL_CALLER_PRESETS)[])('%s works after a way through JSON', async (name) => {
     const preset = JSON.parse(JSON.stringify(MODEL_CALLER_PRESETS[name])) as (typeof MODEL_CALLER_PRESETS)[typeof name];
     let calls = 0;

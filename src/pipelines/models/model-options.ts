@@ -112,7 +112,7 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
   const scheduler = schedulerOption(NAME, 'scheduler', rules.scheduler);
   const classify = required(NAME, 'classify', orDefault(rules.classify, classifyError));
   const own = { scheduler, onEvent: tell };
-  const ownLimiter = rules.limiter === undefined ? newLimiter(rules, own) : undefined;
+  const ownLimiter = rules.limiter === undefined ? newLimiter(rules, own) : shareOf(rules);
   const limiter = ownLimiter ?? sharedLimiter(rules);
   const { lanes } = limiter;
   // What is wrong with it is this caller's option, not one of the policy inside.
@@ -214,10 +214,16 @@ function newLimiter<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>, own: Own): 
 }
 
 function sharedLimiter<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>): Limiter {
-  for (const name of ['concurrency', 'requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes'] as const) {
+  for (const name of ['requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes'] as const) {
     if (rules[name] !== undefined) throw new FlowConfigError(NAME, name, 'absent when a `limiter` is given', rules[name]);
   }
   return limiterOption(NAME, rules.limiter) as Limiter;
+}
+
+/** With a `concurrency` beside the shared limiter, as the presets have one: so many of its slots, and no more. */
+function shareOf<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>): Limiter | undefined {
+  const { concurrency } = rules;
+  return concurrency === undefined ? undefined : sharedLimiter(rules).child({ concurrency: count(NAME, 'concurrency', concurrency) });
 }
 
 function breakerOf(

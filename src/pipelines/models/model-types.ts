@@ -44,7 +44,7 @@ export interface ModelHedgeOptions {
 export interface ModelCallerRules<Q, R, C, P> {
   /** Shared with everything else that calls the same account. @defaultValue one of the caller's own, with the limits below */
   readonly limiter?: Limiter;
-  /** Calls at a time. Not together with `limiter`. @defaultValue 4 */
+  /** Calls at a time; beside a `limiter`, most of its slots that these calls take. @defaultValue 4; with a `limiter`, as many as it has */
   readonly concurrency?: number;
   /** Not together with `limiter`. @defaultValue Infinity */
   readonly requestsPerMinute?: number;
