@@ -28,10 +28,13 @@ const WORK: Readonly<Record<string, readonly Behaviour[]>> = {
   'never ends': [call('never', 0)],
   'a promise that never ends': [call('never', 0, { form: 'promise' })],
   'a lazy thenable': [call('ok', 3, { form: 'thenable' })],
+  'a slow lazy thenable': [call('ok', 30, { form: 'thenable' })],
   'a `then` that throws': [call('thenThrows', 0, { form: 'thenable' }), call('ok', 3)],
   'a teardown that throws': [call('never', 0, { badTeardown: true }), call('ok', 3)],
   'a plain value': [call('ok', 0, { form: 'value' })],
   'two values': [call('more', 1)],
+  'never, then nothing': [call('never', 0), call('nothing', 0)],
+  'some fail, by name': [call('partialById', 3)],
   'nothing, then never': [call('nothing', 3), call('never', 0)],
 };
 
@@ -50,6 +53,9 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
   createBatcher: {
     ...batchOptions(),
     dedupe: { sharing: 'dedupe' },
+    'two at a time': { maxSize: 1, concurrency: 2 },
+    'loadMany, dedupe': { sharing: 'dedupe', load: 'loadMany' },
+    'one name': { ids: 'same' },
     cache: { sharing: 'cache' },
     'one signal': { 'load signal': 'shared', ...TIMED },
   },
@@ -98,6 +104,9 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
     strict: { rate: 'strict' },
     child: { levels: 'child' },
     keyed: { levels: 'keyed' },
+    promises: { way: 'run', 'job form': 'promise' },
+    thenables: { way: 'run', 'job form': 'thenable' },
+    'thenables, runAsync': { way: 'runAsync', 'job form': 'thenable', signalled: true },
     full: { 'limiter maxQueued': 1, 'limiter overflow': 'dropOldest' },
     tokens: { way: 'acquire', tokens: true, usage: true },
   },
@@ -124,6 +133,7 @@ function batchOptions(): Readonly<Record<string, Readonly<Record<string, unknown
     deadlines: { deadlines: true, splits: true, maxWeight: 2 },
     divided: { repair: 'divide', classify: 'itemFault', timeoutMs: 5 },
     drained: { onSourceError: 'drain', repair: 'both' },
+    'one name': { ids: 'same' },
   };
 }
 
@@ -143,15 +153,18 @@ export function scenarios(): Scenario[] {
   for (const subject of NAMES) {
     const works = WORKING.includes(subject) ? Object.entries(WORK) : ([['', [call('ok', 0)]]] as const);
     for (const [variant, options] of Object.entries({ plain: {}, ...OPTIONS[subject] })) {
-      for (const [workName, work] of works) {
-        if (workName === 'a plain value' && !takesValues(subject, options)) continue;
-        const name = [subject, variant, workName].filter(Boolean).join(', ');
-        all.push({ subject, name, options, work, limiter: subject === 'rateLimit' });
+      const shares = LIMITED.includes(subject) && SHARED.has(variant);
+      for (const limiter of subject === 'rateLimit' ? [true] : shares ? [false, true] : [false]) {
+        for (const [workName, work] of works) {
+          if (workName === 'a plain value' && !takesValues(subject, options)) continue;
+          const name = [subject, variant, limiter && shares ? 'shared limiter' : '', workName].filter(Boolean).join(', ');
+          all.push({ subject, name, options, work, limiter });
+        }
       }
-      if (LIMITED.includes(subject) && subject !== 'rateLimit' && (variant === 'plain' || variant === 'timed'))
-        for (const [workName, work] of works)
-          all.push({ subject, name: `${subject}, ${variant}, shared limiter, ${workName}`, options, work, limiter: true });
     }
   }
   return all;
 }
+
+/** Variants that are tried with a shared limiter as well. */
+const SHARED: ReadonlySet<string> = new Set(['plain', 'timed', 'propagate']);

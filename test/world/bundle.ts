@@ -34,9 +34,11 @@ export async function bundle(entry: string, mutation?: Mutation): Promise<string
           // Another checkout's, to see what its operators do.
           const other = process.env['SLUICE_OPERATORS'];
           if (other !== undefined)
-            bundler.onResolve({ filter: /^\.\.\/operators\// }, ({ path }) => ({
-              path: join(resolve(other), path.replace('../operators/', '').replace(/\.js$/, '.ts')),
-            }));
+            bundler.onResolve({ filter: /^\.\.\/operators\// }, ({ path, importer }) =>
+              importer.includes('node_modules')
+                ? undefined
+                : { path: join(resolve(other), path.replace('../operators/', '').replace(/\.js$/, '.ts')) },
+            );
           if (mutation)
             bundler.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
               const source = await readFile(path, 'utf8');

@@ -4,7 +4,7 @@ import { Budget, type RateKind, type RatePlan } from './budget.js';
 import { Timers } from './clock.js';
 import { Width } from './width.js';
 import { isNamed } from './work.js';
-import { type Act, type Actor, Planned, type World } from './world.js';
+import { type Act, type Actor, isPlanned, Planned, type World } from './world.js';
 
 type Way = 'run' | 'runAsync' | 'acquire' | 'acquireAsync' | 'tryAcquire' | 'nested';
 type Lease = NonNullable<ReturnType<make.Limiter['tryAcquire']>>;
@@ -155,6 +155,7 @@ export class SharedLimiter implements Actor {
     try {
       this.#begin(job, given, own);
     } catch (error) {
+      if (isPlanned(error)) throw error;
       // `run` and `acquire` tell of a closed limiter through the Observable, the call itself may not throw.
       world.problem(`a job (${way}) throws ${String(error)}`);
       job.state = 'refused';
@@ -220,7 +221,7 @@ export class SharedLimiter implements Actor {
   }
 
   /** Work under `run`: it takes a permit from its start to its end. */
-  #work(job: Job, { signal }: { readonly signal: AbortSignal }): Observable<string> | Promise<string> {
+  #work(job: Job, { signal }: { readonly signal: AbortSignal }): Observable<string> | PromiseLike<string> {
     const { world } = this;
     if (job.state !== 'waiting') world.problem(`a job (${job.way}) is run when it is ${job.state}`);
     if (signal.aborted) world.problem(`a job (${job.way}) is run with a signal that has fired`);
@@ -243,14 +244,17 @@ export class SharedLimiter implements Actor {
     }
     const ms = world.choose(`hold ${job.n}`, 5, 0, 1, 20);
     const fails = world.choose(`job fails ${job.n}`, false, false, true);
-    if (world.choose(`job promise ${job.n}`, false, true))
-      return new Promise((resolve, reject) => {
+    const form = world.choose<'observable' | 'promise' | 'thenable'>(`job form ${job.n}`, 'observable', 'promise', 'thenable');
+    if (form !== 'observable') {
+      const answer = (resolve: (value: string) => void, reject: (error: unknown) => void): void => {
         world.clock.after(ms, () => {
           over();
           if (fails) reject(new Planned('job'));
           else resolve('done');
         });
-      });
+      };
+      return form === 'promise' ? new Promise(answer) : lazily(world, answer);
+    }
     return new Observable((subscriber) => {
       const end = (): void => {
         over();
@@ -388,6 +392,19 @@ export class SharedLimiter implements Actor {
     if (this.timers.live > 0) this.world.problem(`the limiter leaves ${this.timers.live} timer(s)`);
     if (this.#drained !== this.#drains) this.world.problem('a drain of the limiter never resolves');
   }
+}
+
+/** Sends its request when it is asked, which must be once. */
+function lazily(world: World, answer: (resolve: (value: string) => void, reject: (error: unknown) => void) => void): PromiseLike<string> {
+  let asked = 0;
+  return {
+    // biome-ignore lint/suspicious/noThenProperty: that is the point
+    then: (ok: (value: string) => void, bad: (error: unknown) => void) => {
+      if (++asked > 1) world.problem('a lazy thenable is asked twice');
+      answer(ok, bad);
+      return new Promise<never>(() => undefined);
+    },
+  } as PromiseLike<string>;
 }
 
 function ratesOf({ kind, everyMs, burst, perMinute }: RatePlan, scale: number) {

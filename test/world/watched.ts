@@ -47,6 +47,7 @@ export async function runWatched(
         // Thousands of small worlds: most of what is made is garbage at once.
         resourceLimits: { maxYoungGenerationSizeMb: 64 },
       });
+      let isHung = false;
       let seen = -1;
       let since = Date.now();
       const watch = setInterval(() => {
@@ -56,6 +57,7 @@ export async function runWatched(
           since = Date.now();
         } else if (Date.now() - since > patienceMs) {
           clearInterval(watch);
+          isHung = true;
           hangs(new TextDecoder().decode(new Uint8Array(shared, 8, Atomics.load(numbers, 1)).slice()));
           void worker.terminate().then(() => {
             resolve(now + 1);
@@ -69,7 +71,7 @@ export async function runWatched(
       });
       worker.on('exit', () => {
         clearInterval(watch);
-        resolve(-1);
+        if (!isHung) resolve(-1);
       });
     });
   }
