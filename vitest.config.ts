@@ -15,6 +15,7 @@ const sizedTests = [
   'test/kernel/{divide-plan,bad-item-search}.test.ts',
   'test/simulation/simulation-*.test.ts',
   'test/simulation/promises.test.ts',
+  'test/operators/racing.random.test.ts',
 ];
 
 const browserTests = 'test/browser/**/*.test.ts';

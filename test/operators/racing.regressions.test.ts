@@ -290,26 +290,16 @@ describe('switchLatest', () => {
     expect(seen).toEqual(['new', 'complete']);
   });
 
-  it('makes the newest call when `key` sends it', () => {
+  it('takes what `key` sends as newer than the item it was asked about', async () => {
     const items = new Subject<number>();
     const seen: number[] = [];
     const key = (item: number): number => {
       if (item === 1) items.next(2);
       return 0;
     };
-    items
-      .pipe(
-        switchLatest(
-          (item) =>
-            new Promise<number>((resolve) => {
-              seen.push(item);
-              resolve(item);
-            }),
-          { key },
-        ),
-      )
-      .subscribe();
+    items.pipe(switchLatest((item) => Promise.resolve(item), { key })).subscribe((value) => seen.push(value));
     items.next(1);
+    await delay(0);
     expect(seen).toEqual([2]);
   });
 });

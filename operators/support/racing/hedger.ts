@@ -173,10 +173,9 @@ export class Hedger<R> {
       if (attempt.over) return;
     }
     const begin = (context: HedgeContext): WorkResult<R> => {
-      // The permit came while it was being given up.
-      if (attempt.over) return EMPTY;
-      this.began(attempt);
-      return work(index, context);
+      if (!attempt.over) this.began(attempt);
+      // The permit came while it was being given up, or the rule for the next delay has made the consumer leave.
+      return attempt.over ? EMPTY : work(index, context);
     };
     this.#context.run(() => {
       attempt.start(() => (limiter ? limiter.run(begin, job) : begin(attempt)));

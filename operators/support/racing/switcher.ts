@@ -36,18 +36,19 @@ interface Slot<T, R> {
   old: Call<T, R> | undefined;
   /** Items of this key that have not been started. */
   pending: number;
-  /** Index of the newest item. */
-  newest: number;
+}
+
+interface Arrived<T> {
+  readonly item: T;
+  readonly index: number;
+  /** Of whoever sent it: it is started in a timer, or in a call of the consumer's. */
+  readonly context: AsyncContext;
 }
 
 /** An item that waits for its start. */
-interface Pending<T, R> {
+interface Pending<T, R> extends Arrived<T> {
   readonly slot: Slot<T, R>;
-  readonly item: T;
-  readonly index: number;
   readonly dueAt: number;
-  /** Of whoever sent it: it is started in a timer, or in a call of the consumer's. */
-  readonly context: AsyncContext;
 }
 
 /**
@@ -64,12 +65,13 @@ export class Switcher<T, R> implements Handlers<T> {
   readonly #later = new Ring<Pending<T, R>>();
   /** Items that wait for their `debounceMs` to pass; the first is due first, because all wait equally long. */
   readonly #quiet = new Map<Slot<T, R>, Pending<T, R>>();
+  /** What `key` itself has sent: it comes after the item whose key was asked for. */
+  readonly #arrived = new Ring<Arrived<T>>();
   readonly #alarm: Alarm;
   #index = 0;
   #live = 0;
   #busy = false;
-  /** Items whose key is being asked for. */
-  #asking = 0;
+  #isAsking = false;
   #done = false;
   #failure: { readonly error: unknown } | undefined;
 
@@ -85,16 +87,15 @@ export class Switcher<T, R> implements Handlers<T> {
   next(item: T): void {
     const index = this.#index++;
     if (index === 0) this.#stopWithConsumer();
-    const slot = this.#settings.key === undefined ? this.#slot : this.#slotOf(this.#settings.key, item);
-    if (this.#to.closed) return;
-    // `key` itself may have sent a newer item, or ended the source.
-    if (index < slot.newest) {
-      if (!this.#busy) this.#endWhenDone();
+    if (this.#isAsking || this.#arrived.length > 0) {
+      this.#arrived.push({ item, index, context: captureContext() });
       return;
     }
-    slot.newest = index;
-    if (this.#settings.debounceMs === 0 || this.#done) this.#request(slot, item, index);
-    else this.#postpone(slot, item, index);
+    this.#take(item, index);
+    while (this.#arrived.length > 0) {
+      const next = this.#arrived.shift() as Arrived<T>;
+      this.#take(next.item, next.index, next.context);
+    }
   }
 
   error(error: unknown): void {
@@ -153,6 +154,7 @@ export class Switcher<T, R> implements Handlers<T> {
   #stopWithConsumer(): void {
     this.#to.add(() => {
       this.#alarm.clear();
+      this.#arrived.clear();
       this.#later.clear();
       this.#quiet.clear();
       for (const slot of [this.#slot, ...this.#slots.values()]) {
@@ -163,14 +165,18 @@ export class Switcher<T, R> implements Handlers<T> {
     });
   }
 
+  #take(item: T, index: number, context?: AsyncContext): void {
+    const slot = this.#settings.key === undefined ? this.#slot : this.#slotOf(this.#settings.key, item);
+    // `key` itself may have made the consumer leave, or have ended the source.
+    if (this.#to.closed) return;
+    if (this.#settings.debounceMs === 0 || this.#done) this.#request(slot, item, index, context);
+    else this.#postpone(slot, item, index, context);
+  }
+
   #slotOf(keyOf: (item: T) => unknown, item: T): Slot<T, R> {
-    let key: unknown;
-    this.#asking++;
-    try {
-      key = ask(NAME, 'key', keyOf, item);
-    } finally {
-      this.#asking--;
-    }
+    this.#isAsking = true;
+    const key = ask(NAME, 'key', keyOf, item);
+    this.#isAsking = false;
     const found = this.#slots.get(key);
     if (found !== undefined) return found;
     const { maxKeys } = this.#settings;
@@ -180,11 +186,11 @@ export class Switcher<T, R> implements Handlers<T> {
     return slot;
   }
 
-  #postpone(slot: Slot<T, R>, item: T, index: number): void {
+  #postpone(slot: Slot<T, R>, item: T, index: number, context = captureContext()): void {
     const { debounceMs, onEvent } = this.#settings;
     const passedOver = this.#quiet.delete(slot);
     if (!passedOver) slot.pending++;
-    this.#quiet.set(slot, { slot, item, index, dueAt: this.#alarm.now() + debounceMs, context: captureContext() });
+    this.#quiet.set(slot, { slot, item, index, dueAt: this.#alarm.now() + debounceMs, context });
     this.#arm();
     // Told last: a listener may send the next item.
     if (passedOver) onEvent?.({ type: 'dropped', operator: NAME, lane: DEFAULT_LANE, policy: 'latest' });
@@ -233,12 +239,15 @@ export class Switcher<T, R> implements Handlers<T> {
   #start(slot: Slot<T, R>, item: T, index: number, context?: AsyncContext): void {
     const { keepLast } = this.#settings;
     const { current } = slot;
+    // Whoever hears of the old call may end the last one of this key, which would be forgotten.
+    slot.pending++;
     if (keepLast && current?.hasValue === true) slot.old = current;
     else this.#supersede(current);
     // The signal of the old call may have made the consumer leave.
     if (this.#to.closed) return;
     const call = new Call<T, R>(this, slot, new ItemCall(index, slot.key));
     slot.current = call;
+    slot.pending--;
     this.#live++;
     if (context === undefined) this.#follow(call, item);
     else
@@ -279,14 +288,14 @@ export class Switcher<T, R> implements Handlers<T> {
   }
 
   #endWhenDone(): void {
-    if (!this.#done || this.#live > 0 || this.#quiet.size > 0 || this.#asking > 0) return;
+    if (!this.#done || this.#live > 0 || this.#quiet.size > 0 || this.#isAsking || this.#arrived.length > 0) return;
     if (this.#failure === undefined) this.#to.complete();
     else this.#to.error(this.#failure.error);
   }
 }
 
 function emptySlot<T, R>(key: unknown): Slot<T, R> {
-  return { key, current: undefined, old: undefined, pending: 0, newest: -1 };
+  return { key, current: undefined, old: undefined, pending: 0 };
 }
 
 /**
