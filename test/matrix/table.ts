@@ -773,8 +773,8 @@ export const matrix: Readonly<Record<string, Cells>> = {
     ),
     reenter: cell('waits in its turn: first in, first out', reenters(shapes.createLimiter)),
     million: cell('waits under `maxQueued` and `overflow`; without a bound all of it goes', async () => {
-      await overflows(shapes.createLimiter, 1000)();
-      await takesMillion(shapes.createLimiter, { maxQueued: Infinity })();
+      await overflows({ ...shapes.createLimiter, holding: { maxQueued: 1000 } }, 1000)();
+      await takesMillion(shapes.createLimiter)();
     }),
     badNumber: refused('createLimiter'),
     infinity: cell(
