@@ -4,6 +4,7 @@ import type { LoadOptions } from '../../operators/create-batcher.js';
 import { FlowBatcher } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
 import type { Drained, DrainOptions, Handle, Settled } from '../../operators/support/types.js';
+import { VectorCheck } from '../pipelines/vector-check.js';
 import type { FlowEmbeddingsOptions } from './langchain/embeddings-options.js';
 import { NAME, partsOf } from './langchain/embeddings-options.js';
 
@@ -27,7 +28,8 @@ export interface FlowEmbeddingsSnapshot {
  *   batch, and only its caller hears of it. Equal texts under way are sent once.
  * - **Sends** `embedQuery` from the first, most urgent lane, `embedDocuments` from the last one.
  * - **Errors when** the provider refuses the text (with the error as LangChain gives it, the same object), its signal aborts (with the signal's
- *   reason), the queue is full (`OverflowError`), a deadline passes (`DeadlineError`), or after `drain` and `close` (`ClosedError`).
+ *   reason), what came for it is no vector (`BatchShapeError`), the queue is full (`OverflowError`), a deadline passes (`DeadlineError`), or
+ *   after `drain` and `close` (`ClosedError`).
  * - **Holds at most** `maxQueued` texts that wait.
  * - **On abort** a waiting text leaves. A call is given up when all its texts have left; its connection is closed when `embeddings` is a
  *   function that was given the `fetch`. LangChain's own interface has no signal to pass on.
@@ -62,8 +64,10 @@ export class FlowEmbeddings extends Embeddings implements Handle {
     const { inner, batches, areQueriesAlone } = partsOf(options);
     this.#urgentLane = batches.laneNames[0] as string;
     this.#ownLimiter = batches.ownLimiter;
-    const documents = batches.charged((texts, context) => inner.of(context).embedDocuments([...texts]));
-    const question = batches.charged(async ([text], context) => [await inner.of(context).embedQuery(text as string)]);
+    const vectors = new VectorCheck(NAME);
+    const looked = (answer: number[][]) => (Array.isArray(answer) ? vectors.checked(answer) : answer) as readonly (number[] | Error)[];
+    const documents = batches.charged(async (texts, context) => looked(await inner.of(context).embedDocuments([...texts])));
+    const question = batches.charged(async ([text], context) => looked([await inner.of(context).embedQuery(text as string)]));
     this.#documents = new FlowBatcher(documents, batches.options, NAME);
     this.#queries = areQueriesAlone ? new FlowBatcher(question, { ...batches.options, maxSize: 1 }, NAME) : this.#documents;
     this.#batchers = new Set([this.#documents, this.#queries]);

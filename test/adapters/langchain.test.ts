@@ -88,6 +88,23 @@ describe('FlowEmbeddings', LONG, () => {
     );
   });
 
+  it('fails what got no vector alone: null, NaN, another length', async () => {
+    const wrong: Readonly<Record<string, unknown>> = { b: null, d: [1, NaN], f: [1, 2, 3] };
+    const of = (text: string) => (text in wrong ? wrong[text] : [1, 2]) as number[];
+    const inner = {
+      embedDocuments: (all: string[]) => Promise.resolve(all.map(of)),
+      embedQuery: (text: string) => Promise.resolve(of(text)),
+    };
+    const embeddings = new FlowEmbeddings({ embeddings: inner, retry: false });
+    const asked = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
+    const settled = await embeddings.embedSettled(asked);
+    expect(settled.map((one) => (one.status === 'fulfilled' ? one.value.length : (one.reason as Error).name))).toEqual(
+      asked.map((text) => (text in wrong ? 'BatchShapeError' : 2)),
+    );
+    await expect(embeddings.embedQuery('b')).rejects.toThrow('no vector of finite numbers');
+    expect(await embeddings.embedQuery('a')).toEqual([1, 2]);
+  });
+
   it('keeps to the tokens of a call, and refuses a text that is too long unsent', async () => {
     const embeddings = flow({ countTokens: (text) => text.length, maxTokens: 10, maxTokensPerText: 8, concurrency: 1 });
     await embeddings.embedDocuments(['aaaaa', 'bbbbb', 'ccccc']);
@@ -265,12 +282,13 @@ describe('FlowEmbeddings', LONG, () => {
 
     it('keep to the tokens per minute', async () => {
       await start({ tokensPerMinute: 6000, burstSeconds: 0.4 });
-      const embeddings = flow({ tokensPerMinute: 6000, burstSeconds: 0.4, countTokens: tokensOf, maxTokens: 10 });
+      // A little less than the server's: its clock starts later than ours.
+      const embeddings = flow({ tokensPerMinute: 6000, burstSeconds: 0.3, countTokens: tokensOf, maxTokens: 10 });
       const documents = texts(20).map((text) => text.padEnd(20, '.'));
       expect(await embeddings.embedDocuments(documents)).toEqual(documents.map((text) => vectorOf(text)));
       expect([api.tokensCharged, api.refused]).toEqual([100, 0]);
       expect(Math.max(...sizes())).toBe(2);
-      // 36 at once, the others at 90 a second.
+      // 27 at once, the others at 90 a second.
       expect(spanMs()).toBeGreaterThanOrEqual(500);
     });
 
