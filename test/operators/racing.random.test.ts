@@ -340,7 +340,7 @@ const NOTHING = {
 };
 
 async function turns(): Promise<void> {
-  for (let turn = 0; turn < 6; turn++) await Promise.resolve();
+  for (let turn = 0; turn < 8; turn++) await Promise.resolve();
 }
 
 async function run(seed: number): Promise<Record<string, unknown>> {
@@ -360,6 +360,11 @@ async function run(seed: number): Promise<Record<string, unknown>> {
     // What never ends is left.
     if (at === 120) for (const { leave } of world.consumers) leave();
     await turns();
+    // What is due now is done before the time goes on.
+    while ((world.clock.actions[0]?.delay ?? Infinity) <= at) {
+      world.clock.flush();
+      await turns();
+    }
   }
   return world.leftOvers();
 }
