@@ -1,0 +1,16 @@
+import { expect, it } from 'vitest';
+import { BUGS } from '../schedules/bugs.js';
+import { simulate } from '../schedules/simulate.js';
+
+const SEEDS = {
+  first: 1,
+  count: 4000,
+  only: ['batchMap', 'batchMapFrom', 'createBatcher', 'divideRetry', 'createLimiter'],
+  mostFailures: 1,
+  isQuiet: true,
+} as const;
+
+it.each(BUGS)('the schedules find $name', { timeout: 120_000 }, async ({ name: _, ...mutation }) => {
+  const { problems } = await simulate(SEEDS, mutation);
+  expect([...problems]).not.toEqual([]);
+});
