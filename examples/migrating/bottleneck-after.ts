@@ -3,6 +3,6 @@ import { createBatcher, createLimiter } from '../../operators/index.js';
 
 /** At most 20 calls in any second, spread out, 5 texts in each. `loadAsync` answers each caller with the vector of his text. */
 export function createEmbedder(embed: BatchWork<string, number>): Batcher<string, number> {
-  const limiter = createLimiter({ concurrency: 50, requestsPerMinute: 1200, burstSeconds: 0.05, maxQueued: Infinity });
-  return createBatcher(embed, { limiter, maxQueued: Infinity, maxSize: 5, window: { kind: 'fixed', ms: 50 } });
+  const limiter = createLimiter({ concurrency: 50, requestsPerMinute: 1200, burstSeconds: 0.05 });
+  return createBatcher(embed, { limiter, maxSize: 5, window: { kind: 'fixed', ms: 50 } });
 }

@@ -9,7 +9,6 @@ export function createQueues(ask: Ask) {
     requestsPerMinute: 1200,
     tokensPerMinute: 60_000,
     burstSeconds: 0.05,
-    maxQueued: Infinity,
     lanes: [{ name: 'chat' }, { name: 'index', floor: 0.2 }],
   });
   const through =

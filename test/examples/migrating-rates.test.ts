@@ -19,7 +19,7 @@ const measured = (startsMs: readonly number[]): number[] => [1, 1000, 60_000].ma
 /** When each of so many calls starts that are asked for at once. */
 function startsOf(calls: number, options: LimiterOptions): number[] {
   return virtualTime(({ flush, now }) => {
-    const limiter = createLimiter({ maxQueued: Infinity, ...options });
+    const limiter = createLimiter(options);
     const startsMs: number[] = [];
     for (let call = 0; call < calls; call++) {
       limiter.acquire().subscribe((lease) => {

@@ -24,6 +24,9 @@ function saysSo(guide: string, measured: Readonly<Record<string, readonly [befor
 
 const names = (count: number, prefix = 'text'): string[] => Array.from({ length: count }, (_, index) => `${prefix} ${index}`);
 
+// Minutes of virtual time for thousands of calls, on a machine that may be busy.
+vi.setConfig({ testTimeout: 60_000 });
+
 /** More than any bound that is easily forgotten: what everybody gets at once. */
 const BURST = 3000;
 

@@ -105,21 +105,22 @@ describe('a class that counts running calls', () => {
     }
   });
 
-  it('queues without a bound; here the one too many is refused', async () => {
+  it('queues without a bound and without a word; here it tells, and with a bound the one too many is refused', () => {
     const theirs = new ConcurrencyLimiter(1);
     for (const _ of numbers(5001)) void theirs.acquire();
     expect(theirs.queue).toHaveLength(5000);
-    const ours = createLimiter({ concurrency: 1 });
-    const asked = numbers(5001).map(() =>
-      ours.acquireAsync().then(
-        () => 'granted',
-        (error: unknown) => (error as Error).name,
-      ),
-    );
-    expect(ours.snapshot().queued).toBe(1000);
-    ours.close();
-    const ends = await Promise.all(asked);
-    expect(ends.filter((end) => end === 'OverflowError')).toHaveLength(4000);
+    const told: string[] = [];
+    const open = createLimiter({ concurrency: 1, onEvent: ({ type }) => told.push(type) });
+    for (const _ of numbers(10_001)) open.acquire().subscribe({ error: () => undefined });
+    expect([open.snapshot().queued, told]).toEqual([10_000, ['queueLong']]);
+    open.close();
+
+    const bounded = createLimiter({ concurrency: 1, maxQueued: 1000 });
+    const refused: string[] = [];
+    for (const _ of numbers(5001)) bounded.acquire().subscribe({ error: (error: unknown) => refused.push((error as Error).name) });
+    expect(bounded.snapshot().queued).toBe(1000);
+    expect(refused).toEqual(Array.from({ length: 4000 }, () => 'OverflowError'));
+    bounded.close();
   });
 
   it('cannot be left: a place goes to somebody who is not there any more; here it goes to the next', async () => {
