@@ -10,7 +10,7 @@ import { Item, isItem, ManyLoad, ManyResults, PromiseLoad, SettledLoad, StreamLo
 import type { Kept, LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
 import { LoadMemory } from './support/batching/load-memory.js';
 import { ClosedError, FlowConfigError } from './support/errors.js';
-import { count, durationMs, known, required } from './support/options.js';
+import { count, durationMs, known, orDefault, required } from './support/options.js';
 import { Shutdown, ShutdownHandle } from './support/shutdown.js';
 import type { SignalGroups } from './support/signal-groups.js';
 import type { Handle, Settled } from './support/types.js';
@@ -58,7 +58,7 @@ export interface Batcher<T, R> extends Handle {
   /** One request per subscription: emits the item's result and completes, or errors with its reason. Unsubscribing leaves. */
   load(item: T, options?: LoadOptions): Observable<R>;
   /**
-   * The same as a promise, sent now. A rejection nobody listens to is not reported as unhandled. With `dedupe` or `cache`, loads of equal
+   * The same as a promise, sent now, or when there is room under a finite `maxQueued` with `overflow: 'error'`. A rejection nobody listens to is not reported as unhandled. With `dedupe` or `cache`, loads of equal
    * keys without options are given the same promise while their item is under way; with a `cache` of its own, one promise afterwards as well.
    */
   loadAsync(item: T, options?: LoadOptions): Promise<R>;
@@ -103,7 +103,8 @@ export interface Batcher<T, R> extends Handle {
  *   with a {@link Settled}, which never errors.
  * - **Sends when** {@link batchMap} would, or after `flush` as soon as a permit is free.
  * - **Holds at most** `maxQueued` loads that wait and `maxSize` per call under way; with a `cache`, `maxEntries` values.
- * - **Drops** nothing in silence: a load that has to go rejects with `OverflowError`.
+ * - **Drops** nothing in silence: a load that has to go rejects with `OverflowError`. `loadAsync` and `loadMany` wait for room instead, where
+ *   `overflow` is `'error'`; their deadline runs from when they are let in.
  * - **Completes when** `drain` has been called and every load has settled; the promise of `drain` then resolves. A load completes
  *   after its value.
  * - **Errors when** the item fails, its deadline passes, its signal aborts (with the signal's reason), the queue overflows, or the
@@ -176,15 +177,20 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   /** What loads of equal keys share, if they do. */
   readonly #memory: LoadMemory<T, R> | undefined;
   readonly #stoppable: SignalGroups<Load<T, R>>;
+  /** Promised loads that wait for room, if they may. */
+  readonly #line = new Map<Load<T, R>, { readonly input: T; readonly options: LoadOptions }>();
+  readonly #maxQueued: number;
   protected override readonly shutdown: Shutdown;
   /** What rejects everything that is given up. */
   #fate: unknown;
 
-  constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>, operator = NAME) {
+  /** @param waits whether promised loads wait for room where `load` overflows */
+  constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>, operator = NAME, waits = true) {
     super();
     this.#operator = operator;
     required(operator, 'work', work);
     const config = engineConfig(operator, options, classifyError, ['dedupe', 'cache']);
+    this.#maxQueued = waits && orDefault(options.overflow, 'error') === 'error' ? config.maxQueued : Infinity;
     const { dedupe, cache } = options;
     this.#memory =
       dedupe === undefined && cache === undefined ? undefined : new LoadMemory(operator, { dedupe, cache, scheduler: config.scheduler });
@@ -204,6 +210,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
       },
       abort: (error) => {
         this.#fate = error;
+        this.#refuseLine(error);
         this.#engine.rejectAll(error);
         this.#engine.finish();
       },
@@ -221,6 +228,11 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
       failed: (error) => {
         this.shutdown.close(error);
       },
+      ...(this.#maxQueued !== Infinity && {
+        room: () => {
+          this.#admit();
+        },
+      }),
     });
     following.add(
       config.concurrency$?.subscribe({
@@ -271,12 +283,12 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   }
 
   loadAsync(item: T, options: LoadOptions = NO_OPTIONS): Promise<R> {
-    if (options === NO_OPTIONS && !this.shutdown.isClosed) {
+    if (options === NO_OPTIONS && !this.shutdown.isClosed && this.#maxQueued === Infinity) {
       return this.#memory === undefined ? this.#loadAlone(item) : this.#loadShared(this.#memory, item);
     }
     this.#check(options);
     const load = new PromiseLoad<T, R>();
-    this.#join(item, options, load);
+    this.#joinInTime(item, options, load);
     return load.promise;
   }
 
@@ -285,7 +297,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     if (!Array.isArray(given)) throw new FlowConfigError(this.#operator, 'items', 'an array', given);
     this.#check(options);
     const results = new ManyResults<T, R>(items.length);
-    for (const [at, item] of items.entries()) this.#join(item, options, new ManyLoad(results, at, item));
+    for (const [at, item] of items.entries()) this.#joinInTime(item, options, new ManyLoad(results, at, item));
     return results.promise;
   }
 
@@ -324,9 +336,44 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     if (deadlineMs !== undefined) durationMs(this.#operator, 'deadlineMs', deadlineMs);
   }
 
-  #join(input: T, options: LoadOptions, load: Load<T, R>): void {
+  /** Joins when there is room: whoever has a promise can wait. */
+  #joinInTime(input: T, options: LoadOptions, load: Load<T, R>): void {
+    const { signal } = options;
+    const isFull = this.#line.size > 0 || this.#engine.room <= 0;
+    if (this.#maxQueued === Infinity || !isFull || this.shutdown.isClosed || signal?.aborted || this.#memory?.knows(input)) {
+      this.#join(input, options, load);
+      return;
+    }
+    this.#line.set(load, { input, options });
+    if (signal) {
+      load.stopping = this.#stoppable.of(signal);
+      load.stopping.add(load);
+    }
+  }
+
+  /** Lets in, in their order, as many as there is room for. */
+  #admit(): void {
+    for (const [load, { input, options }] of this.#line) {
+      if (this.#engine.room <= 0) return;
+      this.#line.delete(load);
+      this.#join(input, options, load, true);
+    }
+  }
+
+  #refuseLine(error: unknown): void {
+    const loads = [...this.#line.keys()];
+    this.#line.clear();
+    this.shutdown.count('dropped', loads.length);
+    for (const load of loads) {
+      load.stopping?.remove(load);
+      load.refused(error);
+    }
+  }
+
+  /** @param isInTime whether it came before a drain, and is still served */
+  #join(input: T, options: LoadOptions, load: Load<T, R>, isInTime = false): void {
     const { signal, lane, deadlineMs } = options;
-    const { isClosed } = this.shutdown;
+    const isClosed = this.shutdown.isClosed && !isInTime;
     if (isClosed || signal?.aborted) {
       load.refused(isClosed ? new ClosedError(this.#operator) : signal?.reason);
       return;
@@ -335,7 +382,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     if (this.#memory) {
       let known;
       try {
-        known = this.#open(this.#memory, input, deadlineMs !== undefined);
+        known = this.#open(this.#memory, input, deadlineMs !== undefined, isInTime);
       } catch (error) {
         load.refused(error);
         return;
@@ -365,10 +412,10 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   }
 
   /** @throws what the load is refused with */
-  #open(memory: LoadMemory<T, R>, item: T, alone: boolean): Item<T, R> | Kept<R> {
+  #open(memory: LoadMemory<T, R>, item: T, alone: boolean, isInTime = false): Item<T, R> | Kept<R> {
     const known = memory.open(item, alone);
     // `dedupe`, or a cache of yours, may have ended the batcher.
-    if (!this.shutdown.isClosed) return known;
+    if (isInTime ? this.#fate === undefined : !this.shutdown.isClosed) return known;
     if (isItem<T, R>(known) && known.isEmpty) memory.forget(known);
     throw new ClosedError(this.#operator);
   }
@@ -406,6 +453,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   #leave(load: Load<T, R>): boolean {
     const { item, stopping } = load;
     stopping?.remove(load);
+    if (this.#line.delete(load)) return true;
     if (!item?.remove(load)) return false;
     if (item.isEmpty) {
       this.#memory?.forget(item);

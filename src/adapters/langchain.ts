@@ -68,8 +68,8 @@ export class FlowEmbeddings extends Embeddings implements Handle {
     const looked = (answer: number[][]) => (Array.isArray(answer) ? vectors.checked(answer) : answer) as readonly (number[] | Error)[];
     const documents = batches.charged(async (texts, context) => looked(await inner.of(context).embedDocuments([...texts])));
     const question = batches.charged(async ([text], context) => looked([await inner.of(context).embedQuery(text as string)]));
-    this.#documents = new FlowBatcher(documents, batches.options, NAME);
-    this.#queries = areQueriesAlone ? new FlowBatcher(question, { ...batches.options, maxSize: 1 }, NAME) : this.#documents;
+    this.#documents = new FlowBatcher(documents, batches.options, NAME, false);
+    this.#queries = areQueriesAlone ? new FlowBatcher(question, { ...batches.options, maxSize: 1 }, NAME, false) : this.#documents;
     this.#batchers = new Set([this.#documents, this.#queries]);
   }
 

@@ -107,7 +107,7 @@ class BatchingEmbedder implements Embedder {
     this.#stats = new FlowStats(maxSize);
     this.events = this.#events.asObservable();
     this.#ownLimiter = batches.ownLimiter;
-    this.#batcher = new FlowBatcher<string, Float32Array>(batches.charged(work), batches.options, NAME);
+    this.#batcher = new FlowBatcher<string, Float32Array>(batches.charged(work), batches.options, NAME, false);
   }
 
   embed(text: string, options: EmbedOptions = {}): Observable<Float32Array> {

@@ -8,6 +8,7 @@ import {
   batchMapFrom,
   createBatcher,
   inputOrder,
+  isFlowError,
   mergeLanes,
   toAsyncIterable,
   toReadableStream,
@@ -71,6 +72,47 @@ describe('without a bound of yours', () => {
     first.complete();
     scheduler.flush();
     expect(seen).toEqual(all);
+  });
+});
+
+describe('a promised load where there is no room', () => {
+  const echo = (items: readonly number[]) => timer(1).pipe(map(() => items));
+  const code = (error: unknown): string => (isFlowError(error) ? error.code : (error as Error).name);
+
+  it('waits for it, while `load` overflows', async () => {
+    const batcher = createBatcher(echo, { maxQueued: 2, concurrency: 1, maxSize: 2 });
+    const promised = [1, 2, 3, 4, 5, 6, 7].map((n) => batcher.loadAsync(n));
+    const many = batcher.loadMany([8, 9]);
+    expect(batcher.snapshot().queued).toBe(2);
+    expect(await lastValueFrom(batcher.load(10)).catch(code)).toBe('FLOW_OVERFLOW');
+    expect(await Promise.all(promised)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    expect((await many).map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled']);
+  });
+
+  it('is served by a drain, refused by a close, and leaves with its signal', async () => {
+    for (const end of ['drain', 'close'] as const) {
+      const batcher = createBatcher(echo, { maxQueued: 1, concurrency: 1, maxSize: 1 });
+      const controller = new AbortController();
+      const answers = [1, 2, 3].map((n) => batcher.loadAsync(n).catch(code));
+      const left = batcher.loadAsync(4, { signal: controller.signal }).catch(code);
+      controller.abort();
+      const over = batcher.drain();
+      const refused = batcher.loadAsync(5).catch(code);
+      if (end === 'close') batcher.close();
+      const closed = 'FLOW_CLOSED';
+      expect(await Promise.all(answers)).toEqual(end === 'drain' ? [1, 2, 3] : [closed, closed, closed]);
+      expect(await Promise.all([left, refused])).toEqual(['AbortError', closed]);
+      expect(await over).toEqual(end === 'drain' ? { done: 3, aborted: 0, dropped: 0 } : { done: 0, aborted: 1, dropped: 2 });
+    }
+  });
+
+  it('does not wait for what is known, and gives way under a policy that drops', async () => {
+    const cached = createBatcher(echo, { maxQueued: 1, concurrency: 1, maxSize: 1, cache: { maxEntries: 10 } });
+    cached.prime(7, 70);
+    void cached.loadAsync(1);
+    expect(await Promise.race([cached.loadAsync(2), cached.loadAsync(7)])).toBe(70);
+    const dropping = createBatcher(echo, { maxQueued: 1, overflow: 'dropOldest' });
+    expect(await Promise.all([1, 2].map((n) => dropping.loadAsync(n).catch(code)))).toEqual(['FLOW_OVERFLOW', 2]);
   });
 });
 

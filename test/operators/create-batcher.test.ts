@@ -657,7 +657,7 @@ describe('lanes', () => {
 describe('what goes wrong', () => {
   it('is the end of one load, not of the batcher', async () => {
     const { batcher } = shouting({ maxQueued: 2, maxSize: 1, concurrency: 1, burst: 'sync' });
-    const ends = Promise.allSettled(['a', 'b', 'c', 'd'].map((item) => batcher.loadAsync(item)));
+    const ends = Promise.allSettled(['a', 'b', 'c', 'd'].map((item) => firstValueFrom(batcher.load(item))));
     await vi.advanceTimersByTimeAsync(100);
     const [, , , refused] = await ends;
     expect((await ends).map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'fulfilled', 'rejected']);

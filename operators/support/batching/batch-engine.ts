@@ -31,6 +31,8 @@ export interface EngineHost<T, R> {
   overflowed?(error: unknown): void;
   /** There may be room for more. */
   room?(): void;
+  /** It takes no more than there was room for, so nothing of it is refused. */
+  readonly pulls?: boolean;
 }
 
 /**
@@ -110,7 +112,7 @@ export class BatchEngine<T, R> {
         host.failed(error);
       },
     });
-    this.#intake = new BatchIntake(config, this.#queue, this.#outbox, boundaries, this.#gate, host.room === undefined);
+    this.#intake = new BatchIntake(config, this.#queue, this.#outbox, boundaries, this.#gate, host.pulls !== true);
     this.#calls = new BatchCalls(config, work, this.#gate, this.#effects, {
       now,
       laneName,

@@ -67,7 +67,7 @@ export class BatchStream<T, R> {
       },
       failed,
       overflowed: failed,
-      ...(room && { room }),
+      ...(room && { room, pulls: true }),
     });
     to.add(() => {
       this.engine.close();

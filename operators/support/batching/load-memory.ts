@@ -133,6 +133,16 @@ export class LoadMemory<T, R> {
     return item;
   }
 
+  /** Whether a load of it needs no item of its own. */
+  knows(input: T): boolean {
+    try {
+      return this.#find(this.#key(input)) !== undefined;
+    } catch {
+      // Whoever opens it hears of that.
+      return true;
+    }
+  }
+
   /** The item has its result: remembers the value, unless the key was cleared while it was on its way. */
   settled(item: Item<T, R>): void {
     if (item.failed || !this.#caches()) {
