@@ -11,6 +11,8 @@ export interface StreamServer {
   /** As the server told it last. */
   readonly inFlight: number;
   readonly begun: number;
+  /** Whether a stream has been asked for. */
+  has(id: string): boolean;
   /** When the server saw the end of each stream, by the clock of the machine. */
   readonly ends: ReadonlyMap<string, number>;
   /** Forgets what was counted. What is under way is still. */
@@ -25,6 +27,7 @@ export function question(plan: StreamPlan): string {
 
 export async function startStreamServer(): Promise<StreamServer> {
   const child = fork(resolve(import.meta.dirname, 'stream-child.ts'), [], { execArgv: ['--import', 'tsx'] });
+  const seen = new Set<string>();
   const told = { maxInFlight: 0, inFlight: 0, begun: 0, ends: new Map<string, number>() };
   const port = await new Promise<number>((listening, failed) => {
     child.once('error', failed);
@@ -33,6 +36,7 @@ export async function startStreamServer(): Promise<StreamServer> {
         listening(message.port);
       } else if (message.type === 'begun') {
         told.begun++;
+        seen.add(message.id);
         told.maxInFlight = Math.max(told.maxInFlight, message.inFlight);
       } else {
         told.inFlight = message.inFlight;
@@ -42,6 +46,7 @@ export async function startStreamServer(): Promise<StreamServer> {
   });
   return Object.assign(told, {
     url: `http://127.0.0.1:${String(port)}`,
+    has: (id: string) => seen.has(id),
     clear: () => {
       Object.assign(told, { maxInFlight: told.inFlight, begun: 0 });
     },

@@ -41,6 +41,7 @@ const UNHELD: Over = {
     cut();
   },
   signal: undefined,
+  unread: () => undefined,
 };
 
 const globalFetch: Fetch = (input, init) => globalThis.fetch(input, init);

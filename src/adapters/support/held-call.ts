@@ -1,7 +1,10 @@
+import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
 import type { PolicyCallOptions } from '../../../operators/policy.js';
 import type { AttemptContext, AttemptWork, PolicyContext } from '../../../operators/support/policing/attempt.js';
 import type { Held } from './held-rules.js';
+import type { RelayedSignal } from './relayed-signal.js';
+import { relayedSignal } from './relayed-signal.js';
 
 /** How a call whose answer goes on after it was given comes to its end. */
 export interface Over {
@@ -17,8 +20,10 @@ export interface Over {
   onFault(listener: (error: unknown) => void): void;
   /** Calls back when an answer that has said its last word has had time enough for its end. */
   soon(cut: () => void): void;
-  /** The signal of whoever asked: it also ends the reading of what is here. */
+  /** Aborts with the signal of whoever asked. */
   readonly signal: AbortSignal | undefined;
+  /** Says whether the signal still matters after the end, to those who read what is here. */
+  unread(isUnread: boolean): void;
 }
 
 /** A call whose answer is a stream, or has one. */
@@ -30,90 +35,134 @@ export interface HeldCall<T> {
   discard(answer: T): void;
 }
 
+/** What is needed until the answer is given, and forgotten then: all of it may lead to the answer. */
+interface Asked<T> {
+  readonly call: HeldCall<T>;
+  readonly resolve: (answer: T) => void;
+  readonly reject: (error: unknown) => void;
+}
+
 /**
  * Makes the call with its retries. The promise settles with the answer; the attempt and its signal last until the stream of the answer has
  * ended, has failed or was left, its permit until its connection is free. Nothing here holds the answer: it can be collected.
  */
 export function heldCall<T>(held: Held, how: PolicyCallOptions, call: HeldCall<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    /** Forgotten when it is called: it holds the promise, and that the answer. */
-    let settle: { readonly resolve: (answer: T) => void; readonly reject: (error: unknown) => void } | undefined = { resolve, reject };
-    const all = new Subscription();
-    let fault: { readonly error: unknown } | undefined;
-    let faulty: ((error: unknown) => void) | undefined;
-    const attempt = (context: AttemptContext): Observable<void> =>
-      new Observable((subscriber) => {
-        let isGiven = false;
-        let isWhole = false;
-        const over: Over = {
-          ended: () => {
-            isWhole = true;
-            context.giveBack = undefined;
-            if (isGiven) subscriber.complete();
-          },
-          failed: (error) => {
-            subscriber.error(error);
-            return fault ? fault.error : error;
-          },
-          left: () => {
-            all.unsubscribe();
-          },
-          abandoned: () => {
-            held.abandoned(how);
-            all.unsubscribe();
-          },
-          onFault: (listener) => {
-            faulty = listener;
-            if (fault) listener(fault.error);
-          },
-          soon: (cut) => {
-            subscriber.add(
-              held.scheduler.schedule(() => {
-                cut();
-                subscriber.complete();
-              }, held.closeGraceMs),
-            );
-          },
-          signal: how.signal,
-        };
-        context.giveBack = slowly(held);
-        Promise.resolve(call.open(context)).then(
-          (answer) => {
-            if (subscriber.closed) {
-              call.discard(answer);
-              return;
-            }
-            try {
-              const given = call.follow(answer, over, context);
-              // No value: what has passed through would be held until the end.
-              subscriber.next();
-              isGiven = true;
-              settle?.resolve(given);
-              settle = undefined;
-              // There was nothing to follow.
-              if (isWhole) subscriber.complete();
-            } catch (error) {
-              subscriber.error(error);
-            }
-          },
-          (error: unknown) => {
-            // Unless it was cut off, it has answered or was never reached.
-            if (!subscriber.closed) context.giveBack = undefined;
-            subscriber.error(error);
-          },
-        );
-      });
-    all.add(
-      held.policy(attempt, how).subscribe({
-        error: (error: unknown) => {
-          fault = { error };
-          settle?.reject(error);
-          settle = undefined;
-          faulty?.(error);
-        },
-      }),
-    );
+    new Holding(held, { call, resolve, reject }).start(how);
   });
+}
+
+class Holding<T> {
+  readonly #held: Held;
+  readonly #all = new Subscription();
+  #asked: Asked<T> | undefined;
+  #lane: string | undefined;
+  #signal: RelayedSignal | undefined;
+  #fault: { readonly error: unknown } | undefined;
+  #faulty: ((error: unknown) => void) | undefined;
+  #isOver = false;
+  #isUnread = false;
+
+  constructor(held: Held, asked: Asked<T>) {
+    this.#held = held;
+    this.#asked = asked;
+  }
+
+  start({ signal, ...how }: PolicyCallOptions): void {
+    this.#lane = how.job?.lane;
+    // Another one is for the policy to refuse.
+    const own = typeof signal?.addEventListener === 'function' ? relayedSignal(signal) : undefined;
+    this.#signal = own;
+    const calling = this.#held.policy((context) => this.#attempt(context), { ...how, ...(signal && { signal: own?.signal ?? signal }) });
+    const error = (failure: unknown): void => {
+      this.#fault = { error: failure };
+      this.#asked?.reject(failure);
+      this.#asked = undefined;
+      this.#faulty?.(failure);
+    };
+    const over = calling.subscribe({ error });
+    over.add(() => {
+      this.#isOver = true;
+      this.#unlisten();
+    });
+    this.#all.add(over);
+  }
+
+  #attempt(context: AttemptContext): Observable<void> {
+    return new Observable((subscriber) => {
+      const { call } = this.#asked as Asked<T>;
+      const how = { isGiven: false, isWhole: false };
+      const over = this.#over(subscriber, context, how);
+      context.giveBack = slowly(this.#held);
+      Promise.resolve(call.open(context)).then(
+        (answer) => {
+          if (subscriber.closed) {
+            call.discard(answer);
+            return;
+          }
+          try {
+            const given = call.follow(answer, over, context);
+            // No value: what has passed through would be held until the end.
+            subscriber.next();
+            how.isGiven = true;
+            this.#asked?.resolve(given);
+            this.#asked = undefined;
+            // There was nothing to follow.
+            if (how.isWhole) subscriber.complete();
+          } catch (error) {
+            subscriber.error(error);
+          }
+        },
+        (error: unknown) => {
+          // Unless it was cut off, it has answered or was never reached.
+          if (!subscriber.closed) context.giveBack = undefined;
+          subscriber.error(error);
+        },
+      );
+    });
+  }
+
+  #over(subscriber: Subscriber<void>, context: AttemptContext, how: { readonly isGiven: boolean; isWhole: boolean }): Over {
+    const held = this.#held;
+    return {
+      ended: () => {
+        how.isWhole = true;
+        context.giveBack = undefined;
+        if (how.isGiven) subscriber.complete();
+      },
+      failed: (error) => {
+        subscriber.error(error);
+        return this.#fault ? this.#fault.error : error;
+      },
+      left: () => {
+        this.#all.unsubscribe();
+      },
+      abandoned: () => {
+        held.abandoned(this.#lane);
+        this.#all.unsubscribe();
+      },
+      onFault: (listener) => {
+        this.#faulty = listener;
+        if (this.#fault) listener(this.#fault.error);
+      },
+      soon: (cut) => {
+        const late = held.scheduler.schedule(() => {
+          cut();
+          subscriber.complete();
+        }, held.closeGraceMs);
+        subscriber.add(late);
+      },
+      signal: this.#signal?.signal,
+      unread: (isUnread) => {
+        this.#isUnread = isUnread;
+        this.#unlisten();
+      },
+    };
+  }
+
+  #unlisten(): void {
+    if (this.#isOver && !this.#isUnread) this.#signal?.stop();
+  }
 }
 
 /** The same work, a promise, whose permit is kept for a moment when it is cut off. */

@@ -1,5 +1,5 @@
 import type { SchedulerLike } from 'rxjs';
-import type { AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
+import type { AttemptPolicy } from '../../../operators/policy.js';
 import { schedulerOption } from '../../../operators/support/alarm.js';
 import { safeSink } from '../../../operators/support/events.js';
 import { DEFAULT_LANE } from '../../../operators/support/lanes.js';
@@ -26,7 +26,7 @@ export interface Held {
   readonly closeGraceMs: number;
   readonly scheduler: SchedulerLike;
   /** Tells that a call was given up because its answer was collected. */
-  abandoned(how: PolicyCallOptions): void;
+  abandoned(lane: string | undefined): void;
 }
 
 /** The same as `callPolicy`, for calls that are held. @throws FlowConfigError (`FLOW_CONFIG_INVALID`) */
@@ -37,6 +37,6 @@ export function heldRules<Q>(adapter: string, options: ConnectionRules<Q>, other
     policy,
     closeGraceMs: ratio(adapter, 'closeGraceMs', orDefault(options.closeGraceMs, CONNECTION_DEFAULTS.closeGraceMs), 0, 60_000),
     scheduler: schedulerOption(adapter, 'scheduler', options.scheduler),
-    abandoned: ({ job }) => onEvent?.({ type: 'abandoned', operator: adapter, lane: job?.lane ?? DEFAULT_LANE }),
+    abandoned: (lane = DEFAULT_LANE) => onEvent?.({ type: 'abandoned', operator: adapter, lane }),
   };
 }

@@ -146,10 +146,13 @@ class ReadAhead<C> {
 
   #ended(): void {
     this.#end = {};
+    if (this.#kept.length > 0) {
+      // An abort ends the reading of what is here, as it would without us.
+      this.#over.unread(true);
+      this.#over.signal?.addEventListener('abort', this.#aborted, { once: true });
+    }
     this.#over.ended();
-    if (this.#isDraining) return;
-    if (this.#kept.length === 0) this.#tell(this.#waiting ?? this.#idle?.deref());
-    else this.#over.signal?.addEventListener('abort', this.#aborted, { once: true });
+    if (this.#kept.length === 0 && !this.#isDraining) this.#tell(this.#waiting ?? this.#idle?.deref());
   }
 
   #failed(error: unknown): void {
@@ -195,5 +198,6 @@ class ReadAhead<C> {
     this.#size = 0;
     this.#waiting = undefined;
     this.#over.signal?.removeEventListener('abort', this.#aborted);
+    this.#over.unread(false);
   }
 }
