@@ -116,7 +116,7 @@ function* everyResultIsItsOwn(book: Book): Generator<string> {
     const calls = [...new Set(travellers.flatMap((item) => book.callsOf.get(item.n) ?? []))];
     if (!result.ok && plan.failFast) yield `item ${n} was rejected, though the first failure ends the stream`;
     if (settled) {
-      if (settled.input !== (settled.index === -1 ? own : offer).item) yield `item ${n} got the settlement of another item`;
+      if (settled.input !== own.item) yield `item ${n} got the settlement of another item`;
       if (settled.index !== -1 && settled.attempts !== calls.length)
         yield `item ${n} was in ${calls.length} calls, its settlement says ${settled.attempts}`;
       if (settled.index !== -1 && plan.named && offer.item.flaw !== 'id' && settled.id !== idOf(offer.item))
@@ -213,6 +213,8 @@ function wronglyRejected(
     case 'FLOW_CALLBACK':
       if ((reason as { callback?: string }).callback === 'window')
         return life.windowFailed?.at === settlement.at ? undefined : 'the window did not fail then';
+      if ((reason as { callback?: string }).callback === 'classify')
+        return failedNow && last.behaviour === 'classifyThrow' ? undefined : 'no classifier failed for it';
       return item.flaw !== undefined && item.flaw !== 'unknownLane' ? undefined : 'no callback failed for it';
     case 'FLOW_LANE_UNKNOWN':
       return item.flaw === 'unknownLane' ? undefined : 'its lane is known';

@@ -28,6 +28,7 @@ export async function mutate(mutation: Mutation | undefined): Promise<Operators>
     format: 'cjs',
     target: 'es2022',
     external: ['rxjs'],
+    alias: { '#async-context': join(OPERATORS, 'support/async-context.ts') },
     logLevel: 'silent',
     plugins: mutation
       ? [

@@ -28,8 +28,8 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a permit lost after a failure',
     file: CALLS,
-    from: 'if (!call.abort.aborted) this.#spent',
-    to: "if (!call.abort.aborted && outcome === 'ok') this.#spent",
+    from: 'if (!call.isStopped) this.#spent',
+    to: "if (!call.isStopped && outcome === 'ok') this.#spent",
     says: /never settled|never ended|leases/,
   },
   {
@@ -113,8 +113,8 @@ const BUGS: readonly Bug[] = [
   {
     name: 'completion before the last result',
     file: ENGINE,
-    from: 'this.#queue.queued + this.#calls.size + this.#halfDone === 0',
-    to: 'this.#queue.queued + this.#halfDone === 0',
+    from: 'this.#queue.queued + this.#calls.size + this.#entering > 0',
+    to: 'this.#queue.queued + this.#entering > 0',
     says: /completed without it/,
   },
   {
@@ -134,7 +134,7 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a pause ignored',
     file: 'support/limiting/limiter-rates.ts',
-    from: "if (now < this.#pausedUntil) return 'pause';",
+    from: "if (now < this.#heldUntil) return 'pause';",
     to: '',
     says: /was told to wait/,
   },

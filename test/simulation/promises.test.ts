@@ -58,8 +58,8 @@ describe('promises as work', () => {
     {
       name: 'a slot kept for its whole grace',
       file: 'support/limiting/limiter-lease.ts',
-      from: 'work.then(\n',
-      to: 'Promise.race<void>([]).then(\n',
+      from: 'work.then(() => {\n',
+      to: 'Promise.race<void>([]).then(() => {\n',
       says: /slots, \d are held/,
     },
   ])('finds $name', async ({ says, ...mutation }) => {
