@@ -307,7 +307,7 @@ describe('a rule of your own', () => {
       },
       '`classify` threw',
     ],
-    ['gives an error no class', { classify: () => ({}) as never }, '`classify` must return a verdict with a `class`'],
+    ['gives an error no class', { classify: () => ({}) as never }, '`classify` must return { class: one of throttled'],
   ] satisfies [string, AdaptiveLimitOptions, string][])(
     'that %s leaves the limit as it is, and the error is reported as RxJS reports those of observers',
     (_what, options, message) => {
