@@ -32,6 +32,11 @@ const calls: Readonly<Record<string, (value: never) => unknown>> = {
   'LimiterJob.cost.tokens': (value) => createLimiter().tryAcquire({ cost: { tokens: value } }),
   'DrainOptions.timeoutMs': (value) => createLimiter().drain({ timeoutMs: value }),
   'shutdownOn.signal': (value) => createLimiter().shutdownOn(value),
+  'clear.reason': (value) => {
+    createLimiter().clear(value);
+  },
+  '__type.below': (value) => createLimiter().whenQueued({ below: value }),
+  'whenQueued.options': (value) => createLimiter().whenQueued(value),
   'penalize.pauseMs': (value) => {
     createLimiter().penalize(value);
   },
@@ -205,6 +210,8 @@ export const rows: MisuseTable = {
     ...badly('ObserveOptions.at', 'absent (known options: sentAt, lane)', 5),
     ...badly('observe.options', 'an object', null, 5, 'now'),
     ...badly('penalize.pauseMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null, undefined),
+    ...badly('__type.below', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '3', undefined),
+    ...badly('whenQueued.options', 'an object', null, 5, undefined),
     ...badly('maxConcurrency', `absent (known options: ${known})`, 4),
     ...badly('queueLimit', `absent (known options: ${known})`, 4),
   ],
