@@ -13,8 +13,7 @@ const deepTests = 'test/deep/**/*.test.ts';
 /** Of these `npm test` runs a part (`test/support/deep.ts`). */
 const sizedTests = [
   'test/kernel/{divide-plan,bad-item-search}.test.ts',
-  'test/simulation/simulation-*.test.ts',
-  'test/simulation/promises.test.ts',
+  'test/listeners/listeners.test.ts',
   'test/operators/racing.random.test.ts',
 ];
 

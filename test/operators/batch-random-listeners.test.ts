@@ -3,7 +3,7 @@ import { defer, map, NEVER, of, Subject, Subscription, throwError, timer, Virtua
 import { describe, expect, it } from 'vitest';
 import type { FlowEvent, Settled } from '../builders.js';
 import { batchMap, createBatcher, createLimiter, inputOrder, natural, orderPerKey, robust } from '../builders.js';
-import { Dice } from '../simulation/dice.js';
+import { Dice } from '../world/dice.js';
 
 /**
  * Seeded runs in which whoever is told anything (listeners at every event, abort listeners, the work, callbacks, consumers) does something at

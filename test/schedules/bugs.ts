@@ -117,4 +117,52 @@ export const BUGS: readonly Bug[] = [
     from: 'untold(spent: SearchSpent): SearchStep<T> {\n    this.#rest = this.held;',
     to: 'untold(spent: SearchSpent): SearchStep<T> {',
   },
+  {
+    name: 'a permit lost after a failure',
+    file: 'support/batching/batch-calls.ts',
+    from: 'if (!call.isStopped) this.#spent',
+    to: "if (!call.isStopped && outcome === 'ok') this.#spent",
+  },
+  {
+    name: 'completion before the last result',
+    file: 'support/batching/batch-engine.ts',
+    from: 'this.#queue.queued + this.#calls.size + this.#entering > 0',
+    to: 'this.#queue.queued + this.#entering > 0',
+  },
+  {
+    name: 'a pause ignored',
+    file: 'support/limiting/limiter-rates.ts',
+    from: "if (now < this.#heldUntil) return 'pause';",
+    to: '',
+  },
+  {
+    name: 'a batch split because of a 429',
+    file: 'support/batching/batch-repair.ts',
+    from: "(verdict.class === 'itemFault' ||",
+    to: "(verdict.class === 'throttled' || verdict.class === 'itemFault' ||",
+  },
+  {
+    name: 'the neighbour of a blamed item rejected',
+    file: 'kernel/divide-plan.ts',
+    from: 'const seen = new Set(blame);',
+    to: 'const seen = new Set(blame.map((i) => (i + 1) % size));',
+  },
+  {
+    name: 'a deadline ignored',
+    file: 'support/batching/batch-intake.ts',
+    from: 'job.deadlineAt = acceptedAt + waitMs;',
+    to: '',
+  },
+  {
+    name: 'a refund forgotten',
+    file: 'support/limiting/limiter-pump.ts',
+    from: "if (outcome === 'unused')",
+    to: "if (outcome === 'never')",
+  },
+  {
+    name: 'a boundary that is crossed',
+    file: 'support/batching/batch-queue.ts',
+    from: 'if (job.stretch !== head.stretch)',
+    to: 'if (job.stretch < head.stretch)',
+  },
 ];

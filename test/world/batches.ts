@@ -24,6 +24,8 @@ export function batchOptions(world: World, puts: Puts, width: Width, limiter: Sh
     'latest',
     'dropLowest',
   );
+  const deadlineMs = choose('deadlines', false, false, true) ? choose('deadlineMs', 12, 4, 60) : Infinity;
+  const closes = choose('closes', false, false, true);
   const classify = choose<'default' | 'itemFault' | 'transient'>('classify', 'default', 'default', 'itemFault', 'transient');
   const options: make.BatcherOptions<Item> = {
     scheduler: timers,
@@ -49,17 +51,20 @@ export function batchOptions(world: World, puts: Puts, width: Width, limiter: Sh
     }),
     ...repairOf(world),
     window: windowOf(world, puts),
-    ...(choose('closes', false, false, true) && { closeWhen: callback('closeWhen', ({ n }: Item) => n % 3 === 0 && 'before') }),
-    ...(choose('deadlines', false, false, true) && { deadlineMs: callback('deadlineMs', () => choose('deadlineMs', 12, 4, 60)) }),
+    ...(closes && { closeWhen: callback('closeWhen', ({ n }: Item) => n % 3 === 0 && 'before') }),
+    ...(deadlineMs !== Infinity && { deadlineMs: callback('deadlineMs', () => deadlineMs) }),
     ...(choose('splits', false, false, true) && { oversize: splitting(world, puts) }),
     classify: callback('classify', (error, context) => (classify === 'default' ? make.classifyError(error, context) : { class: classify })),
     flush,
   };
-  return { order, options, isFinal: classify === 'default' };
+  const divides = classify === 'default' && ['divide', 'both', 'sequential'].includes(choose(...REPAIR));
+  return { order, options, isFinal: classify === 'default', divides, deadlineMs, closes, hasLanes };
 }
 
+const REPAIR = ['repair', 'none', 'retry', 'divide', 'both', 'sequential'] as const;
+
 function repairOf({ choose }: World): Pick<make.GatedOptions<Item>, 'repair'> {
-  const repair = choose<'none' | 'retry' | 'divide' | 'both' | 'sequential'>('repair', 'none', 'retry', 'divide', 'both', 'sequential');
+  const repair = choose(...REPAIR);
   const again = make.retryFailed({ initialMs: choose('pauseMs', 7, 1, 3, 50), maxAttempts: choose('attempts', 3, 2, 5), jitter: 'none' });
   switch (repair) {
     case 'none':
@@ -115,7 +120,7 @@ export function batchMapActor(
   const pipe = new Pipe(world, form, supply);
   const width = new Width(world, choose('concurrency', 1, 2, 3), choose('changing', false, true));
   const flush = new Subject<void>();
-  const { order, options: common, isFinal } = batchOptions(world, pipe, width, limiter, flush);
+  const { order, options: common, isFinal, divides, deadlineMs, closes, hasLanes } = batchOptions(world, pipe, width, limiter, flush);
   const options = { ...common, onSourceError: choose('onSourceError', 'abort', 'flush', 'drain') };
   const calls: Calls = new Calls(
     world,
@@ -123,15 +128,31 @@ export function batchMapActor(
       actor: pipe.index,
       over: () => pipe.over(),
       isFinal,
+      divides,
+      keepsWhole: isFinal && order === 'completion' && deadlineMs === Infinity,
+      formed: (items) => {
+        const places = items.map((item) => ({
+          n: item.n,
+          lane: hasLanes ? item.lane : '',
+          at: pipe.sent.findIndex(({ n }) => n === item.n),
+        }));
+        const crosses = places.some(({ n, lane, at }) => n % 3 === 0 && places.some((other) => other.lane === lane && other.at < at));
+        if (closes && crosses) world.problem(`${form}: a batch crosses a boundary`);
+      },
       limit: () => (limiter ? limiter.most : width.most),
       settled: ({ n }) => results.settled.has(n),
       ...(limiter && { limiter }),
     },
     script,
   );
-  const results = new Results(pipe, order, (item, reason) => {
-    calls.checkReason(item, reason);
-  });
+  const results = new Results(
+    pipe,
+    order,
+    (item, reason) => {
+      calls.checkReason(item, reason);
+    },
+    deadlineMs,
+  );
   pipe.calls = calls;
   pipe.onFinish = () => {
     results.finish();

@@ -67,6 +67,13 @@ export class Budget {
     }
   }
 
+  /** How the limiter's own books differ from these. */
+  differs(requests: number): boolean {
+    if (this.plan.kind !== 'bucket' || this.#scaledAt >= 0 || !this.world.clock.isSteady) return false;
+    this.#refill();
+    return Math.abs(requests - this.#level) > 0.01;
+  }
+
   /** A permit came back that was not used. */
   refund(): void {
     this.#refill();

@@ -21,6 +21,8 @@ export class Clock {
   /** Time that has passed, whatever the clock shows. */
   passed = 0;
   ranAway = false;
+  /** Nobody has set the clock or kept timers from running. */
+  isSteady = true;
   /** The most that somebody can have seen go by who looks at the clock. */
   get elapsed(): number {
     return this.passed + this.#leaps;
@@ -45,12 +47,14 @@ export class Clock {
 
   /** Sets the clock forward or back. */
   jump(ms: number): void {
+    this.isSteady = false;
     this.#shift += ms;
     this.#leaps += Math.max(0, ms);
   }
 
   /** Lets time pass in which nothing runs: what was due then is late. */
   sleep(ms: number): void {
+    this.isSteady = false;
     this.passed += ms;
   }
 

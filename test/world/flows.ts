@@ -107,7 +107,7 @@ export function mergeLanesActor(world: World, supply: Supply): Pipe {
   const lastOf = new Map<string, number>();
   pipe.put = (item) => {
     if (item.lane === 'urgent') {
-      pipe.sent.push(item);
+      pipe.accept(item);
       urgent.next(item);
     } else pipe.push(item);
   };

@@ -366,6 +366,8 @@ export class SharedLimiter implements Actor {
   }
 
   rest(): void {
+    const { requests } = this.limiter.snapshot();
+    if (this.world.actors.length === 1 && this.#budget.differs(requests)) this.world.problem('the limiter has other than what it was paid');
     if (this.limiter.executing < this.#leases)
       this.world.problem(`the limiter counts ${this.limiter.executing} leases, ${this.#leases} are out`);
   }

@@ -60,7 +60,13 @@ export class BatcherActor implements Actor {
       world.at(`event:${type}`, this.index);
     };
     this.#width = new Width(world, choose('concurrency', 1, 2, 3), choose('changing', false, true));
-    const { options, isFinal } = batchOptions(world, { onEvent, callback, timers: this.timers }, this.#width, limiter, this.#flush);
+    const { options, isFinal, divides } = batchOptions(
+      world,
+      { onEvent, callback, timers: this.timers },
+      this.#width,
+      limiter,
+      this.#flush,
+    );
     const sharing = choose<'none' | 'dedupe' | 'cache'>('sharing', 'none', 'dedupe', 'cache');
     this.#dedupes = sharing !== 'none';
     this.#calls = new Calls(
@@ -69,6 +75,7 @@ export class BatcherActor implements Actor {
         actor: this.index,
         over: () => this.#over(),
         isFinal,
+        divides,
         limit: () => (limiter ? limiter.most : this.#width.most),
         settled: ({ n }) =>
           sharing === 'none' &&

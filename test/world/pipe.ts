@@ -40,6 +40,7 @@ export class Supply {
 export class Pipe implements Actor {
   readonly timers: Timers;
   readonly sent: Item[] = [];
+  readonly sentAt = new Map<Item, number>();
   readonly acts: Partial<Record<Act, () => void>>;
   life: Life = 'open';
   /** Whether the source has ended, and how. */
@@ -119,8 +120,14 @@ export class Pipe implements Actor {
     this.put(item);
   }
 
-  push(item: Item): void {
+  /** An item is about to be handed over. */
+  accept(item: Item): void {
     this.sent.push(item);
+    this.sentAt.set(item, this.world.clock.passed);
+  }
+
+  push(item: Item): void {
+    this.accept(item);
     this.#input.next(item);
   }
 
@@ -148,7 +155,7 @@ export class Pipe implements Actor {
     for (let i = 0; i < first; i++) items.push(this.supply.next());
     const noted = function* (this: Pipe): Generator<Item> {
       for (const item of items) {
-        this.sent.push(item);
+        this.accept(item);
         yield item;
       }
     };
@@ -240,6 +247,7 @@ export class Results {
     readonly pipe: Pipe,
     readonly order: 'completion' | 'input' | 'perKey',
     readonly checkReason: (item: Item, reason: unknown) => void,
+    readonly deadlineMs = Infinity,
   ) {}
 
   readonly read = (value: unknown): void => {
@@ -258,6 +266,9 @@ export class Results {
     if (settled.status === 'rejected') this.checkReason(item, settled.reason);
     else if (settled.value !== undefined && settled.value !== valueOf(item)) world.problem(`${name}: an item gets the result of another`);
     this.#checkOrder(item, settled.index);
+    const { clock } = world;
+    if (this.order === 'completion' && clock.isSteady && clock.passed - (this.pipe.sentAt.get(item) ?? 0) > this.deadlineMs)
+      world.problem(`${name}: a result after the deadline`);
   };
 
   #checkOrder(item: Item, index: number): void {

@@ -28,7 +28,7 @@ export class Pull {
         for (;;) {
           const item = this.#waiting.shift();
           if (item !== undefined) {
-            if (pipe.life === 'open') pipe.sent.push(item);
+            if (pipe.life === 'open') pipe.accept(item);
             return { done: false, value: item };
           }
           if (this.#isClosed || pipe.source !== 'open') break;

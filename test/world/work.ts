@@ -78,6 +78,12 @@ export interface Rules {
   settled?(item: Item): boolean;
   /** Nothing is tried again after a status of 401. */
   readonly isFinal?: boolean;
+  /** Of a batch that failed because of one that is named, only that one is told of it. */
+  readonly divides?: boolean;
+  /** What failed for a reason that may pass is sent again as it was. */
+  readonly keepsWhole?: boolean;
+  /** A batch has been formed. */
+  formed?(items: readonly Item[]): void;
   /** Nobody waits for it. */
   left?(item: Item): boolean;
   /** The limiter that every call has a permit of. */
@@ -128,6 +134,8 @@ export class Calls {
     if (this.running >= rules.limit()) world.problem(`a call is made beside ${this.running}, with a limit of ${rules.limit()}`);
     for (const item of items) this.#checkItem(item);
     if (rules.left && items.every((item) => rules.left?.(item))) world.problem('a call is made that nobody waits for');
+    rules.formed?.(items);
+    if (rules.keepsWhole) this.#checkWhole(items);
     rules.limiter?.granted();
     const does = this.#behave(no);
     const call: Call = { no, items, does, outcome: 'running', aborted: false, isOver: false, isDisturbed: false };
@@ -149,6 +157,16 @@ export class Calls {
     }
     call.isDisturbed = world.sprung !== sprung;
     return this.#answer(call, shape);
+  }
+
+  #checkWhole(items: readonly Item[]): void {
+    for (const item of items) {
+      const last = this.all.findLast((call) => call.items.includes(item));
+      const mayPass = last?.does.does === 'fail' && (last.does.status === 429 || last.does.status === 503);
+      if (!mayPass || last.outcome !== 'failed' || last.aborted) continue;
+      const missing = last.items.filter((other) => !items.includes(other) && this.rules.settled?.(other) !== true);
+      if (missing.length > 0) this.#world.problem('what failed for a reason that may pass is sent again in parts');
+    }
   }
 
   #checkItem(item: Item): void {
@@ -298,6 +316,9 @@ export class Calls {
   /** A failure that an item is told of has to be its own. */
   checkReason(item: Item, reason: unknown): void {
     if (reason instanceof WorkError) {
+      const { does, items } = reason.call;
+      if (this.rules.divides && does.blames && items.length > 1 && items[1]?.n !== item.n)
+        this.#world.problem('an item is told of the failure that another was named for');
       if (!reason.call.items.some(({ n }) => n === item.n)) this.#world.problem("an item is told of another's failure");
     } else if (!isNamed(reason)) this.#world.problem(`an item is rejected with ${String(reason)}`);
   }

@@ -1,3 +1,0 @@
-import { simulateHalf } from './half.js';
-
-simulateHalf(1);
