@@ -7,7 +7,6 @@ const exempt: Readonly<Record<string, string>> = {
   'operators/support/batching/load.ts Item': 'made by the memory that asks, and never handed out',
   'operators/support/batching/load-memory.ts Kept': 'made by the memory that asks, and never handed out',
   'src/pipelines/create-model-caller.ts ParseFault': 'made by the caller that asks, and never handed out',
-  'src/adapters/support/http-call.ts ProviderError': 'made by the call that asks',
   'src/pipelines/models/model-call.ts ParseFault': 'made by the caller that asks, and never handed out',
   'src/pipelines/models/model-policies.ts ParseFault': 'made by the caller that asks, and never handed out',
   'operators/support/batching/batch-queue.ts Group': 'an entry of the queue that asks, and never handed out',
