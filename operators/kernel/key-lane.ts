@@ -25,10 +25,12 @@ export abstract class KeyLane<T> implements Linked<KeyLane<T>> {
 
   /** Number of the item that goes next; undefined when none waits. */
   abstract readonly headIndex: number | undefined;
+  /** The note that was handed in with it. Only asked while one waits. */
+  abstract readonly headNote: unknown;
   /** How soon it goes, compared with those of other keys: the lowest first. Only asked while one waits. */
   abstract readonly headRank: number;
   /** Answers what can be taken out of turn with `leave`, where that is possible. */
-  abstract push(item: T, index: number, level: number): Entry<T> | undefined;
+  abstract push(item: T, index: number, level: number, note: unknown): Entry<T> | undefined;
   /** Takes the item that goes next; only when one waits. */
   abstract shift(): T;
 
@@ -37,22 +39,24 @@ export abstract class KeyLane<T> implements Linked<KeyLane<T>> {
   }
 }
 
-/** Items and their numbers in turn, and those that came after. */
-interface Stretch<T> {
-  readonly entries: (T | number | undefined)[];
-  next: Stretch<T> | undefined;
+/** Items, their numbers and their notes in turn, and those that came after. */
+interface Stretch {
+  readonly entries: unknown[];
+  next: Stretch | undefined;
 }
 
-const SHORTEST_STRETCH = 4;
-const LONGEST_STRETCH = 1024;
+/** So many places an item takes. */
+const PLACES = 3;
+const SHORTEST_STRETCH = 2 * PLACES;
+const LONGEST_STRETCH = 512 * PLACES;
 
 /**
  * First in, first out; an item that waits costs no object. A long queue is many short arrays, each up to twice as long as the one before: one
  * that grows is copied again and again, and a large one is costly to make.
  */
 export class FifoLane<T> extends KeyLane<T> {
-  #head: Stretch<T> | undefined;
-  #tail: Stretch<T> | undefined;
+  #head: Stretch | undefined;
+  #tail: Stretch | undefined;
   /** Where the first item stands in the first stretch, and where the next one goes in the last. */
   #at = 0;
   #end = 0;
@@ -62,22 +66,28 @@ export class FifoLane<T> extends KeyLane<T> {
   }
 
   get headRank(): number {
-    return (this.#head as Stretch<T>).entries[this.#at + 1] as number;
+    return (this.#head as Stretch).entries[this.#at + 1] as number;
   }
 
-  push(item: T, index: number): undefined {
+  get headNote(): unknown {
+    return (this.#head as Stretch).entries[this.#at + 2];
+  }
+
+  push(item: T, index: number, _level: number, note: unknown): undefined {
     let tail = this.#tail;
     if (tail === undefined || this.#end === tail.entries.length) tail = this.#lengthen();
     tail.entries[this.#end++] = item;
     tail.entries[this.#end++] = index;
+    tail.entries[this.#end++] = note;
     this.length++;
   }
 
   shift(): T {
-    const { entries, next } = this.#head as Stretch<T>;
+    const { entries, next } = this.#head as Stretch;
     const item = entries[this.#at] as T;
     entries[this.#at] = undefined;
-    this.#at += 2;
+    entries[this.#at + 2] = undefined;
+    this.#at += PLACES;
     this.length--;
     if (this.#at === entries.length) {
       this.#head = next;
@@ -87,10 +97,10 @@ export class FifoLane<T> extends KeyLane<T> {
     return item;
   }
 
-  #lengthen(): Stretch<T> {
+  #lengthen(): Stretch {
     const last = this.#tail;
     const length = last ? Math.min(2 * last.entries.length, LONGEST_STRETCH) : SHORTEST_STRETCH;
-    const stretch: Stretch<T> = { entries: new Array<T | number | undefined>(length), next: undefined };
+    const stretch: Stretch = { entries: new Array<unknown>(length), next: undefined };
     if (last) last.next = stretch;
     else this.#head = stretch;
     this.#tail = stretch;
@@ -104,6 +114,7 @@ export interface Entry<T> {
   readonly item: T;
   readonly index: number;
   readonly level: number;
+  readonly note: unknown;
   readonly lane: PriorityLane<T>;
   waits: boolean;
 }
@@ -121,8 +132,12 @@ export class PriorityLane<T> extends KeyLane<T> {
     return (this.#head() as Entry<T>).level;
   }
 
-  push(item: T, index: number, level: number): Entry<T> {
-    const entry: Entry<T> = { item, index, level, lane: this, waits: true };
+  get headNote(): unknown {
+    return this.#head()?.note;
+  }
+
+  push(item: T, index: number, level: number, note: unknown): Entry<T> {
+    const entry: Entry<T> = { item, index, level, note, lane: this, waits: true };
     if (!this.#isRanked && !(Number.isInteger(level) && level < FEW_LEVELS)) this.#rank();
     this.#queue.push(level, entry);
     this.length++;

@@ -56,9 +56,9 @@ export class KeyedLanes<T> {
     return lane;
   }
 
-  /** The level counts with `'priority'` only. */
-  push(lane: KeyLane<T>, item: T, index: number, level = 0): void {
-    const entry = lane.push(item, index, level);
+  /** The level counts with `'priority'` only. A note is kept for the item, as `headNote`. */
+  push(lane: KeyLane<T>, item: T, index: number, level = 0, note?: unknown): void {
+    const entry = lane.push(item, index, level, note);
     this.#queued++;
     if (entry && this.#lowest) this.#remember(this.#lowest, entry);
     // Behind others in a line it changes nothing.

@@ -52,8 +52,6 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   readonly #reports: SlotReports | undefined;
   /** Leases of work that is over. */
   readonly #spent = new SpentLeases();
-  /** The contexts in which the waiting items were sent, by index. */
-  readonly #contexts = new Map<number, AsyncContext>();
   readonly #door = new Ring<Caller<T>>();
   #concurrency: number;
   #place: Place | undefined;
@@ -158,10 +156,9 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     const { held } = this.#out;
     const atOnce = this.#goesAtOnce(lane, held);
     if (this.#lanes.queued + held < this.#config.maxQueued || atOnce || this.#makeRoom(lane, item, index, level)) {
-      this.#lanes.push(lane, item, index, level);
       // What starts inside this very call is in its sender's context, unless a limiter or a listener can put it off.
       const waits = !atOnce || this.#busy || this.#config.limiter !== undefined || this.#reports !== undefined;
-      if (waits || context) this.#contexts.set(index, context ?? captureContext());
+      this.#lanes.push(lane, item, index, level, waits ? (context ?? captureContext()) : context);
       this.#reports?.queued(this.#lanes.queued);
     } else {
       this.#lanes.forget(lane);
@@ -215,7 +212,6 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   /** Gives up an item that waits, or came too late to. */
   #drop(item: T, index: number, error: OverflowError): void {
     this.#reports?.dropped(error.policy);
-    this.#contexts.delete(index);
     if (this.#config.settles) this.#out.reject(item, index, error, 0);
     else this.#out.pass(index, 'rejected', 0);
     if (error.policy === 'error') this.#failure ??= { error };
@@ -223,7 +219,6 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
 
   /** Rejects an item that is not even tried; an error of the output where there are no rejections. */
   #refuse(item: T, index: number, error: unknown): void {
-    this.#contexts.delete(index);
     if (this.#config.settles) this.#out.reject(item, index, error, 0);
     else this.#failure ??= { error };
   }
@@ -284,6 +279,8 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   #start(lane: KeyLane<T>, lease: Lease | undefined): void {
     const { timeoutMs } = this.#config;
     const index = lane.headIndex as number;
+    // In which it was sent, when it had to wait.
+    const context = lane.headNote as AsyncContext | undefined;
     const item = this.#lanes.take(lane);
     const slot = this.#idle.pop() ?? new Slot<T, R>(this);
     const call = slot.begin(lane, item, index, lease);
@@ -294,12 +291,10 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     this.#tell();
     // A listener may have made the consumer leave.
     if (!slot.isTaken) return;
-    const context = this.#contexts.size === 0 ? undefined : this.#contexts.get(index);
     if (context === undefined) {
       this.#perform(slot, item, call);
       return;
     }
-    this.#contexts.delete(index);
     context.run(() => {
       this.#perform(slot, item, call);
     }, undefined);
@@ -483,8 +478,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
       this.#alarm.clear();
       this.#out.clear();
       this.#door.clear();
-      this.#contexts.clear();
-      this.#reports?.left(this.#running.length + this.#lanes.queued);
+      this.#reports?.left();
       this.#lanes.clear();
       this.#spent.releaseAll();
       for (let slot = this.#running.first; slot; slot = slot.next) {

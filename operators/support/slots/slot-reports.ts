@@ -76,8 +76,9 @@ export class SlotReports {
     this.#untold.push({ type: 'settled', ...this.#about, outcome, attempts, totalMs: this.#since(this.#acceptedAt, index) });
   }
 
-  /** The consumer has left while so many items were not settled. */
-  left(count: number): void {
+  /** The consumer has left, and what is not settled never will be. */
+  left(): void {
+    const count = this.#acceptedAt.size;
     if (count > 0) this.#untold.push({ type: 'cancelled', ...this.#about, count });
   }
 
