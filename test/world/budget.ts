@@ -56,8 +56,8 @@ export class Budget {
       this.world.problem(`a permit in a pause, ${Math.round(this.#pausedUntil - clock.elapsed)} ms too early`);
     if (this.plan.kind === 'bucket') {
       this.#refill();
-      this.#level--;
-      if (this.#isChanging) this.#level = Math.max(0, this.#level);
+      // It may have been paid out of what the change has taken away since.
+      if (!this.#isChanging) this.#level--;
       if (this.#level < -0.001) this.world.problem('a permit more than the rate allows');
     } else if (this.plan.kind === 'strict') {
       this.#grants.push(clock.elapsed);

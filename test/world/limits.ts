@@ -335,8 +335,8 @@ export class SharedLimiter implements Actor {
     world.clock.after(world.choose(`nested ${job.n}`, 2, 1, 5), () => {
       job.level.limiter.acquire({ ...given, holder: lease }).subscribe({
         next: (second) => {
-          this.#hold(inner, second);
           world.clock.after(25, over);
+          this.#hold(inner, second);
         },
         error: (error: unknown) => {
           over();
