@@ -54,6 +54,10 @@ export async function runCell(cell: Cell, log?: string[]): Promise<CellReport> {
   send(1);
   await world.pass(7);
   send(1);
+  if (scenario.options['fails'] === true)
+    world.try(() => {
+      world.act(index, 'fail');
+    });
   await world.pass(9);
   for (const act of ['limits', 'flush'] as const)
     world.try(() => {

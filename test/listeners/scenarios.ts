@@ -145,6 +145,7 @@ function slotOptions(): Readonly<Record<string, Readonly<Record<string, unknown>
     ordered: { order: 'input', concurrency: 2 },
     propagate: { errors: 'propagate' },
     drained: { onSourceError: 'drain' },
+    'failing source': { fails: true, concurrency: 1 },
   };
 }
 

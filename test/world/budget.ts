@@ -31,8 +31,8 @@ export class Budget {
   scale(scale: number): void {
     this.#refill();
     this.#scale = scale;
+    // What was granted in this instant may be heard of after the change: what is too much goes when it is over.
     this.#scaledAt = this.world.clock.passed;
-    this.#level = Math.min(this.#level, this.#capacity);
   }
 
   /** What is heard of in the instant of a change may have been given before. */
@@ -83,7 +83,11 @@ export class Budget {
 
   #refill(): void {
     const { elapsed } = this.world.clock;
-    this.#level = Math.min(this.#capacity, this.#level + ((elapsed - this.#at) / this.plan.everyMs) * this.#scale);
+    if (elapsed === this.#at) return;
+    this.#level = Math.min(
+      this.#capacity,
+      Math.min(this.#level, this.#capacity) + ((elapsed - this.#at) / this.plan.everyMs) * this.#scale,
+    );
     this.#at = elapsed;
   }
 }
