@@ -1,9 +1,9 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { config, map, Observable, of, Subject, takeUntil, throwError, timer } from 'rxjs';
+import { config, from, map, merge, Observable, of, Subject, takeUntil, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent, Settled } from '../builders.js';
-import { bulkheadMap, concatMapBy, createLimiter, inputOrder, isFlowError } from '../builders.js';
+import { bulkheadMap, bulkheadValues, concatMapBy, concatValuesBy, createLimiter, inputOrder, isFlowError } from '../builders.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 type Work<T, R> = (item: T, context: { readonly signal: AbortSignal; readonly index: number }) => R;
@@ -341,5 +341,72 @@ it('bulkheadMap with `timeoutMs` hears nothing of a call that answers when it is
     const { seen } = watch(of('a').pipe(bulkheadMap(work, { timeoutMs: 5 })));
     advance(5);
     expect(seen).toEqual(['a: FLOW_ATTEMPT_TIMEOUT', 'complete']);
+  });
+});
+
+describe('a consumer that is told of an error', () => {
+  it.each(['close', 'setLimits'] as const)('starts nothing more, and ends, when it says %s to the limiter there', async (act) => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const called: number[] = [];
+    const work = (item: number): Promise<never> => {
+      called.push(item);
+      return Promise.reject(new Error('bad'));
+    };
+    for (const operator of [bulkheadValues(work, { limiter }), concatValuesBy((item: number) => item, work, { limiter })]) {
+      const source = new Subject<number>();
+      const failed = new Promise((resolve) => {
+        source.pipe(operator).subscribe({
+          error: (error: unknown) => {
+            if (act === 'close') limiter.close();
+            else limiter.setLimits({ concurrency: 5 });
+            resolve(error);
+          },
+        });
+      });
+      for (const item of [0, 1, 2]) source.next(item);
+      await failed;
+      await turn();
+    }
+    // A closed limiter takes none of the second stream's.
+    expect(called).toEqual(act === 'close' ? [0] : [0, 0, 1, 2]);
+    expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+  });
+
+  it('starts nothing more when it changes the concurrency there', () => {
+    const concurrency = new Subject<number>();
+    const called: number[] = [];
+    const inner = new Subject<never>();
+    const work = (item: number): Observable<never> => {
+      called.push(item);
+      return inner;
+    };
+    const errors: unknown[] = [];
+    from([0, 1, 2])
+      .pipe(bulkheadValues(work, { concurrency: merge(of(1), concurrency) }))
+      .subscribe({
+        error: (error: unknown) => {
+          errors.push(error);
+          concurrency.next(3);
+        },
+      });
+    inner.error(new Error('bad'));
+    expect([called, errors]).toEqual([[0], [new Error('bad')]]);
+  });
+
+  it('starts nothing more when it is a concurrency out of range', () => {
+    const concurrency = new Subject<number>();
+    const called: number[] = [];
+    const inner = new Subject<number>();
+    const codes: string[] = [];
+    from([0, 1, 2])
+      .pipe(bulkheadMap((item: number) => (called.push(item), inner), { concurrency: merge(of(1), concurrency) }))
+      .subscribe({
+        error: (error: unknown) => {
+          codes.push(codeOf(error));
+          inner.complete();
+        },
+      });
+    concurrency.next(0);
+    expect([called, codes]).toEqual([[0], ['FLOW_CONFIG_INVALID']]);
   });
 });

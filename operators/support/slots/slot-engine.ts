@@ -106,7 +106,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
 
   error(error: unknown): void {
     if (!this.#config.drains) {
-      this.#to.error(error);
+      this.fail(error);
       return;
     }
     this.#sourceFailure = { error };
@@ -239,8 +239,14 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
     this.#finished = true;
     this.#reports?.drained();
     this.#tell();
-    if (this.#sourceFailure) this.#to.error(this.#sourceFailure.error);
+    if (this.#sourceFailure) this.fail(this.#sourceFailure.error);
     else this.#to.complete();
+  }
+
+  /** The end of the output. The consumer hears of it before it is gone: whatever it does then starts nothing more. */
+  fail(error: unknown): void {
+    this.#stop();
+    this.#to.error(error);
   }
 
   #hasNews(): boolean {
@@ -251,7 +257,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   #deliver(): void {
     this.#tell();
     this.#out.handOut();
-    if (this.#failure) this.#to.error(this.#failure.error);
+    if (this.#failure) this.fail(this.#failure.error);
     this.#spent.release();
   }
 
@@ -363,7 +369,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
       slot.hasEnded = true;
       this.#tell();
       // The consumer hears of it first; its leaving tears down the inner streams, this one included, as in `mergeMap`.
-      this.#to.error(error);
+      this.fail(error);
       return;
     }
     slot.leave();
@@ -392,11 +398,14 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   }
 
   #stopKey(stopped: Map<unknown, unknown>, lane: KeyLane<T>, cause: unknown): void {
-    const { operator } = this.#config;
     stopped.set(lane.key, cause);
+    this.#refuseAll(lane, () => new KeyStoppedError(this.#config.operator, cause));
+  }
+
+  #refuseAll(lane: KeyLane<T>, errorFor: () => unknown): void {
     while (lane.length > 0) {
       const index = lane.headIndex as number;
-      this.#refuse(this.#lanes.drop(lane), index, new KeyStoppedError(operator, cause));
+      this.#refuse(this.#lanes.drop(lane), index, errorFor());
     }
     this.#lanes.forget(lane);
   }
@@ -438,7 +447,7 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   }
 
   bid(): number | undefined {
-    const lane = this.#lanes.next();
+    const lane = this.#over ? undefined : this.#lanes.next();
     if (lane && !this.#out.isHeldUp(lane.key)) return 0;
     this.#place = undefined;
     return undefined;
@@ -459,23 +468,23 @@ export class SlotEngine<T, R> implements Bidder, Handlers<T> {
   refused(error: unknown): void {
     this.#place = undefined;
     this.#enlisting = false;
-    for (const lane of this.#lanes.lanes) {
-      while (lane.length > 0) {
-        const index = lane.headIndex as number;
-        this.#refuse(this.#lanes.drop(lane), index, error);
-      }
-      this.#lanes.forget(lane);
-    }
+    if (this.#over) return;
+    for (const lane of this.#lanes.lanes) this.#refuseAll(lane, () => error);
     this.#run();
   }
 
   // ---- leaving ------------------------------------------------------------------------------------------------------
 
+  #stop(): void {
+    this.#over = true;
+    this.#place?.withdraw();
+    this.#place = undefined;
+    this.#alarm.clear();
+  }
+
   #stopWithConsumer(): void {
     this.#to.add(() => {
-      this.#over = true;
-      this.#place?.withdraw();
-      this.#alarm.clear();
+      this.#stop();
       this.#out.clear();
       this.#door.clear();
       this.#reports?.left();

@@ -11,7 +11,14 @@ export function runInSlots<T, R>(config: SlotConfig<T, R>, source: Observable<T>
   if (config.concurrency$) {
     connect(config.concurrency$, to, {
       next: (concurrency) => {
-        engine.setConcurrency(count(config.operator, 'concurrency', concurrency));
+        try {
+          engine.setConcurrency(count(config.operator, 'concurrency', concurrency));
+        } catch (error) {
+          engine.fail(error);
+        }
+      },
+      error: (error) => {
+        engine.fail(error);
       },
       // The last value stays in force.
       complete: () => undefined,
