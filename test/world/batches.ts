@@ -138,7 +138,7 @@ export function batchMapActor(
         }));
         const crosses = places.some(({ n, lane, at }) => n % 3 === 0 && places.some((other) => other.lane === lane && other.at < at));
         // An item that comes while another is asked about is accepted before it.
-        if (closes && crosses && world.sprung === 0) world.problem(`${form}: a batch crosses a boundary`);
+        if (closes && crosses && world.trapped === 0) world.problem(`${form}: a batch crosses a boundary`);
       },
       limit: () => (limiter ? limiter.most : width.most),
       settled: ({ n }) => results.settled.has(n),

@@ -16,6 +16,7 @@ export class Budget {
   #at = 0;
   #scale = 1;
   #scaledAt = -1;
+  hasChanged = false;
   #pausedUntil = 0;
   #pauseMadeAt = -1;
   readonly #grants: number[] = [];
@@ -27,12 +28,14 @@ export class Budget {
     this.#level = plan.burst;
   }
 
-  /** Requests that a minute allows under a scale. */
-  scale(scale: number): void {
+  /** Changes the rate; `isSure` says that all permits that were given have been heard of. */
+  scale(scale: number, isSure: boolean): void {
     this.#refill();
     this.#scale = scale;
-    // What was granted in this instant may be heard of after the change: what is too much goes when it is over.
-    this.#scaledAt = this.world.clock.passed;
+    this.hasChanged = true;
+    // What was granted in this instant may be heard of after the change: then what is too much goes when the instant is over.
+    if (isSure) this.#level = Math.min(this.#level, this.#capacity);
+    else this.#scaledAt = this.world.clock.passed;
   }
 
   /** What is heard of in the instant of a change may have been given before. */
@@ -69,7 +72,7 @@ export class Budget {
 
   /** How the limiter's own books differ from these. */
   differs(requests: number): boolean {
-    if (this.plan.kind !== 'bucket' || this.#scaledAt >= 0 || !this.world.clock.isSteady) return false;
+    if (this.plan.kind !== 'bucket' || this.hasChanged || !this.world.clock.isSteady) return false;
     this.#refill();
     return Math.abs(requests - this.#level) > 0.01;
   }

@@ -125,7 +125,8 @@ export class SharedLimiter implements Actor {
     const slots = this.#width.now === 1 ? 2 : 1;
     const scale = this.world.choose(`scale ${this.world.sprung}`, 1, 0.5, 2);
     this.#width.note(slots);
-    this.#budget.scale(scale);
+    const isWaiting = this.#jobs.some(({ way, state }) => way === 'acquireAsync' && state === 'waiting');
+    this.#budget.scale(scale, !this.world.isInside && !isWaiting);
     make.setLimits(this.limiter, { concurrency: slots, rates: ratesOf(this.#budget.plan, scale) });
   }
 

@@ -63,8 +63,11 @@ export class World {
   readonly problems: string[] = [];
   /** How often each place was come by. */
   readonly places = new Map<string, number>();
-  /** Traps that went off. */
+  /** What was done, by steps and by traps. */
   sprung = 0;
+  /** Traps that went off. */
+  trapped = 0;
+  #inside = 0;
   /** One line for everything that happens, when somebody wants to read it. */
   log: string[] | undefined;
   readonly #traps: readonly Trap[];
@@ -98,8 +101,19 @@ export class World {
     this.check();
     for (const trap of this.#traps) {
       if (trap.place !== place || (trap.nth === 'every' ? n >= EVERY : trap.nth !== n)) continue;
-      this.act(trap.actor ?? actor, trap.act, place);
+      this.trapped++;
+      this.#inside++;
+      try {
+        this.act(trap.actor ?? actor, trap.act, place);
+      } finally {
+        this.#inside--;
+      }
     }
+  }
+
+  /** Whether a callback of the test's is on the stack. */
+  get isInside(): boolean {
+    return this.#inside > 0;
   }
 
   act(actor: number, act: Act, place = 'step'): void {
