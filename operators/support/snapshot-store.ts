@@ -82,8 +82,13 @@ export class SnapshotStore<S> {
   }
 
   #disconnect(): void {
-    this.#connection?.unsubscribe();
     this.#pace?.stop();
+    try {
+      this.#connection?.unsubscribe();
+    } catch (error) {
+      // A teardown of the source: whoever leaves is no place to throw it at.
+      report(error);
+    }
     this.#newValue = undefined;
     this.#newError = undefined;
     // Whoever comes next asks again: a page that is shown anew after a failure must not fail before it has.

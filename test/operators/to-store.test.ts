@@ -104,6 +104,26 @@ describe('toStore, as every operator is asked', () => {
     }
   });
 
+  it('is left without a trace when the teardown of the source throws, which RxJS reports', async () => {
+    const reported = new Promise((resolve) => {
+      config.onUnhandledError = resolve;
+    });
+    try {
+      const scheduler = new TestScheduler(() => undefined);
+      const source = new Observable<number>((subscriber) => {
+        subscriber.next(1);
+        return () => {
+          throw fault;
+        };
+      });
+      watch(toStore(source, 0, { maxWaitMs: 5, scheduler })).leave();
+      expect(scheduler.actions).toHaveLength(0);
+      expect(String(await reported)).toContain(fault.message);
+    } finally {
+      config.onUnhandledError = null;
+    }
+  });
+
   it('shows what a source says inside subscribe', () => {
     const store = toStore(range(1, 1000), 0);
     const { seen } = watch(store);
