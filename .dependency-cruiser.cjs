@@ -4,6 +4,8 @@ const rxjs = '(^|/)node_modules/rxjs/';
 const zod = '(^|/)node_modules/zod/';
 const nodeBuiltin = `^(node:)?(${builtinModules.join('|')})$`;
 const entries = '^(src|operators|operators/kernel|marbles|src/edge)/index\\.ts$';
+// The package's own `imports`: it leads into dist/ once the package is built.
+const asyncContext = '^(#async-context|dist/async-context\\.js)$';
 const library = '^(operators|src|marbles)/';
 
 /** Who may import whom. `npm run check:imports` runs it, docs/architecture.md explains it. */
@@ -21,14 +23,14 @@ module.exports = {
       comment: 'What operators share may lean on rxjs and kernels, never on an operator.',
       severity: 'error',
       from: { path: '^operators/support/' },
-      to: { pathNot: ['^operators/(support|kernel)/', rxjs] },
+      to: { pathNot: ['^operators/(support|kernel)/', rxjs, asyncContext] },
     },
     {
       name: 'operators-import-rxjs-only',
       comment: 'A frontend that wants batching alone takes rxjs and nothing more: no src, no package, no Node module.',
       severity: 'error',
       from: { path: '^operators/' },
-      to: { pathNot: ['^operators/', rxjs] },
+      to: { pathNot: ['^operators/', rxjs, asyncContext] },
     },
     {
       name: 'no-inner-barrel',
