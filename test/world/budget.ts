@@ -16,7 +16,7 @@ export class Budget {
   #at = 0;
   #scale = 1;
   #scaledAt = -1;
-  hasChanged = false;
+  #hasChanged = false;
   #pausedUntil = 0;
   #pauseMadeAt = -1;
   readonly #grants: number[] = [];
@@ -32,7 +32,7 @@ export class Budget {
   scale(scale: number, isSure: boolean): void {
     this.#refill();
     this.#scale = scale;
-    this.hasChanged = true;
+    this.#hasChanged = true;
     // What was granted in this instant may be heard of after the change: then what is too much goes when the instant is over.
     if (isSure) this.#level = Math.min(this.#level, this.#capacity);
     else this.#scaledAt = this.world.clock.passed;
@@ -59,8 +59,8 @@ export class Budget {
       this.world.problem(`a permit in a pause, ${Math.round(this.#pausedUntil - clock.elapsed)} ms too early`);
     if (this.plan.kind === 'bucket') {
       this.#refill();
-      // It may have been paid out of what the change has taken away since.
-      if (!this.#isChanging) this.#level--;
+      this.#level--;
+      if (this.#isChanging) this.#level = Math.max(0, this.#level);
       if (this.#level < -0.001) this.world.problem('a permit more than the rate allows');
     } else if (this.plan.kind === 'strict') {
       this.#grants.push(clock.elapsed);
@@ -72,15 +72,16 @@ export class Budget {
 
   /** How the limiter's own books differ from these. */
   differs(requests: number): boolean {
-    if (this.plan.kind !== 'bucket' || this.hasChanged || !this.world.clock.isSteady) return false;
+    if (this.plan.kind !== 'bucket' || this.#hasChanged || !this.world.clock.isSteady) return false;
     this.#refill();
-    return Math.abs(requests - this.#level) > 0.01;
+    return Math.abs(requests - Math.min(this.#level, this.#capacity)) > 0.01;
   }
 
   /** A permit came back that was not used. */
   refund(): void {
     this.#refill();
-    this.#level = Math.min(this.#level + 1, this.#capacity);
+    // Whoever is let in by the same release pays first: what is too much goes when the instant is over.
+    this.#level++;
     this.#grants.pop();
   }
 
