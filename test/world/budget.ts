@@ -16,7 +16,8 @@ export class Budget {
   #at = 0;
   #scale = 1;
   #scaledAt = -1;
-  #hasChanged = false;
+  /** The limiter may have a little less than stands here. */
+  #isUnsure = false;
   #pausedUntil = 0;
   #pauseMadeAt = -1;
   readonly #grants: number[] = [];
@@ -32,7 +33,7 @@ export class Budget {
   scale(scale: number, isSure: boolean): void {
     this.#refill();
     this.#scale = scale;
-    this.#hasChanged = true;
+    this.#isUnsure = true;
     // What was granted in this instant may be heard of after the change: then what is too much goes when the instant is over.
     if (isSure) this.#level = Math.min(this.#level, this.#capacity);
     else this.#scaledAt = this.world.clock.passed;
@@ -72,7 +73,7 @@ export class Budget {
 
   /** How the limiter's own books differ from these. */
   differs(requests: number): boolean {
-    if (this.plan.kind !== 'bucket' || this.#hasChanged || !this.world.clock.isSteady) return false;
+    if (this.plan.kind !== 'bucket' || this.#isUnsure || !this.world.clock.isSteady) return false;
     this.#refill();
     return Math.abs(requests - Math.min(this.#level, this.#capacity)) > 0.01;
   }
@@ -80,8 +81,9 @@ export class Budget {
   /** A permit came back that was not used. */
   refund(): void {
     this.#refill();
-    // Whoever is let in by the same release pays first: what is too much goes when the instant is over.
+    // Whoever is let in by the same release may pay before or after that: what is too much goes when the instant is over.
     this.#level++;
+    if (this.#level > this.#capacity) this.#isUnsure = true;
     this.#grants.pop();
   }
 

@@ -265,7 +265,9 @@ export class Results {
     if (world.log) world.say(`settled ${valueOf(item)} ${settled.status} ${settled.status === 'rejected' ? String(settled.reason) : ''}`);
     if (settled.status === 'rejected') this.checkReason(item, settled.reason);
     else if (settled.value !== undefined && settled.value !== valueOf(item)) world.problem(`${name}: an item gets the result of another`);
-    this.#checkOrder(item, settled.index);
+    // One that is refused because its `key` threw goes out at once.
+    const isRefused = (settled.reason as { code?: unknown } | undefined)?.code === 'FLOW_CALLBACK';
+    if (!isRefused) this.#checkOrder(item, settled.index);
     const { clock } = world;
     if (this.order === 'completion' && clock.isSteady && clock.passed - (this.pipe.sentAt.get(item) ?? 0) > this.deadlineMs)
       world.problem(`${name}: a result after the deadline`);

@@ -153,6 +153,7 @@ export class Calls {
       world.at('work', rules.actor);
     } catch (error) {
       call.outcome = 'failed';
+      call.isDisturbed = true;
       throw error;
     }
     call.isDisturbed = world.sprung !== sprung;
@@ -174,7 +175,10 @@ export class Calls {
     if (rules.repeats !== true) {
       if (
         rules.isFinal &&
-        this.all.some((call) => call.outcome === 'failed' && !call.aborted && call.does.status === 401 && call.items.includes(item))
+        this.all.some(
+          (call) =>
+            call.outcome === 'failed' && !call.aborted && !call.isDisturbed && call.does.status === 401 && call.items.includes(item),
+        )
       )
         this.#world.problem('an item is called again after something final');
       if (rules.settled?.(item)) this.#world.problem('an item is called after it has settled');
