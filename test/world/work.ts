@@ -164,7 +164,7 @@ export class Calls {
     for (const item of items) {
       const last = this.all.findLast((call) => call.items.includes(item));
       const mayPass = last?.does.does === 'fail' && (last.does.status === 429 || last.does.status === 503);
-      if (!mayPass || last.outcome !== 'failed' || last.aborted) continue;
+      if (!mayPass || last.outcome !== 'failed' || last.aborted || last.isDisturbed) continue;
       const missing = last.items.filter((other) => !items.includes(other) && this.rules.settled?.(other) !== true);
       if (missing.length > 0) this.#world.problem('what failed for a reason that may pass is sent again in parts');
     }
