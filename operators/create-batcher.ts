@@ -356,6 +356,7 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     for (const [load, { input, options }] of this.#line) {
       if (this.#engine.room <= 0) return;
       this.#line.delete(load);
+      load.stopping?.remove(load);
       this.#join(input, options, load, true);
     }
   }

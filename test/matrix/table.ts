@@ -627,7 +627,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     leave: cell('aborts every call, drops what waits', leaves(shapes.batchMap)),
     reenter: cell('waits for the next batch', reenters(shapes.batchMap, { burst: 'sync' })),
     million: cell('waits under `maxQueued` and `overflow`; without a bound all of it goes', async () => {
-      await overflows(shapes.batchMap, 1000)();
+      await overflows({ ...shapes.batchMap, holding: { maxQueued: 1000 } }, 1000)();
       await takesMillion(shapes.batchMap, { maxQueued: Infinity, maxSize: 1000 })();
     }),
     inversion: cell(
@@ -735,7 +735,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     leave: cell('that load leaves; a call is aborted when all its loads have left', leaves(shapes.createBatcher)),
     reenter: cell('waits for the next batch', reenters(shapes.createBatcher, { burst: 'sync' })),
     million: cell('waits under `maxQueued` and `overflow`; a load too many rejects', async () => {
-      await overflows(shapes.createBatcher, 1000)();
+      await overflows({ ...shapes.createBatcher, holding: { maxQueued: 1000 } }, 1000)();
       await takesMillion(shapes.createBatcher, { maxQueued: Infinity, maxSize: 1000 })();
     }),
     inversion: cell(

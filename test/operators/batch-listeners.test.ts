@@ -1,4 +1,16 @@
-import { map, NEVER, Observable, of, Subject, Subscription, takeUntil, throwError, timer, VirtualTimeScheduler } from 'rxjs';
+import {
+  BehaviorSubject,
+  map,
+  NEVER,
+  Observable,
+  of,
+  Subject,
+  Subscription,
+  takeUntil,
+  throwError,
+  timer,
+  VirtualTimeScheduler,
+} from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { FlowEvent, Settled } from '../builders.js';
 import {
@@ -10,6 +22,7 @@ import {
   divideRetry,
   isFlowError,
   natural,
+  orderPerKey,
   retryFailed,
   robust,
 } from '../builders.js';
@@ -292,7 +305,88 @@ describe('the end', () => {
   });
 });
 
+describe('a consumer that is told of an error', () => {
+  it('starts nothing more, though it flushes and frees slots', () => {
+    const flush = new Subject<void>();
+    const concurrency = new BehaviorSubject(1);
+    const calls: unknown[] = [];
+    const source = new Subject<string>();
+    const errors: unknown[] = [];
+    const work = (items: readonly string[]): Observable<never> => {
+      calls.push(items);
+      return NEVER;
+    };
+    source.pipe(batchMap(work, { window: () => Infinity, flush, concurrency })).subscribe({
+      error: (error) => {
+        errors.push(error);
+        concurrency.next(4);
+        flush.next();
+      },
+    });
+    source.next('a');
+    source.error('broken');
+    expect([errors, calls]).toEqual([['broken'], []]);
+  });
+});
+
+describe('a key that sends', () => {
+  it('has what it sends accepted before its own item: results of a key are in the order of their indexes', () => {
+    const clock = new VirtualTimeScheduler();
+    const source = new Subject<string>();
+    const seen: (readonly [string, number])[] = [];
+    let again = true;
+    const key = (): string => {
+      if (again) {
+        again = false;
+        source.next('inner');
+      }
+      return 'same';
+    };
+    const options = { maxSize: 1, window: natural(), order: orderPerKey(key), scheduler: clock };
+    source.pipe(batchMap(later(clock), options)).subscribe(({ input, index }) => seen.push([input, index]));
+    source.next('outer');
+    source.complete();
+    clock.flush();
+    expect(seen).toEqual([
+      ['inner', 0],
+      ['outer', 1],
+    ]);
+  });
+});
+
 describe('loads that one signal ends', () => {
+  it('leave no listener when one that waited for room is answered by a load of its key', async () => {
+    const clock = new VirtualTimeScheduler();
+    const { signal } = new AbortController();
+    const listeners = new Set<unknown>();
+    const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)];
+    signal.addEventListener = (type: string, listener: never, how?: never) => {
+      listeners.add(listener);
+      add(type, listener, how);
+    };
+    signal.removeEventListener = (type: string, listener: never) => {
+      listeners.delete(listener);
+      remove(type, listener);
+    };
+    const options = {
+      maxSize: 1,
+      maxQueued: 1,
+      concurrency: 1,
+      dedupe: (item: string) => item,
+      cache: { maxEntries: 10 },
+      window: natural(),
+      scheduler: clock,
+    };
+    const batcher = createBatcher(later(clock), options);
+    const answers = ['a', 'b', 'c', 'd', 'c'].map((item) => batcher.loadAsync(item, { signal }));
+    for (let turn = 0; turn < 20; turn++) {
+      clock.flush();
+      await Promise.resolve();
+    }
+    expect(await Promise.all(answers)).toEqual(['a', 'b', 'c', 'd', 'c']);
+    expect(listeners.size).toBe(0);
+  });
+
   it('all leave, though the call of one was just out of time, and none is sent again', async () => {
     let now = 0;
     const scheduler = new VirtualTimeScheduler();

@@ -1,3 +1,4 @@
+import type { OrderedPlace } from '../../kernel/reorder-buffer.js';
 import { isAmount, unusable } from '../answers.js';
 import { ask, partsOf, weightOf, whenToClose } from '../ask.js';
 import { ItemTooHeavyError, OverflowError } from '../errors.js';
@@ -92,9 +93,16 @@ export class BatchIntake<T, R> {
       this.#stamp(job, now);
       return;
     }
+    // What `key` sends in its turn is accepted before the item, and has its place before it; meanwhile the item is no new one.
+    job.index = this.#accepted;
+    const place = this.#placeOf(job);
     job.index = this.#accepted++;
     job.acceptedAt = now;
-    this.#describe(job, laneName, deadlineMs);
+    if (job.fault === undefined) this.#describe(job, laneName, deadlineMs);
+    if (place) {
+      job.place = place;
+      place.item = job;
+    }
     job.state = ACCEPTED;
   }
 
@@ -177,21 +185,26 @@ export class BatchIntake<T, R> {
     return this.#config.table.lanes[lane]?.name ?? '';
   }
 
-  #describe(job: Job<T, R>, laneName: string | undefined, deadlineMs: number | undefined): void {
-    const { operator, order, key, id } = this.#config;
-    const { input } = job;
-    // In the order of acceptance, whatever the callbacks do.
-    let place = order === 'input' ? this.#outbox.enter(input) : undefined;
+  /** Its place in the order of acceptance; none for an item whose `key` fails. */
+  #placeOf(job: Job<T, R>): OrderedPlace<Job<T, R>> | undefined {
+    const { operator, order, key } = this.#config;
+    if (order === 'input') return this.#outbox.enter(job.input);
+    if (order !== 'perKey' || key === undefined) return undefined;
     try {
-      if (order === 'perKey' && key) place = this.#outbox.enter(ask(operator, 'key', key, input));
-      if (id) job.name = ask(operator, 'id', id, input);
+      return this.#outbox.enter(ask(operator, 'key', key, job.input));
+    } catch (error) {
+      job.spoil(error, this.#lastLane);
+      return undefined;
+    }
+  }
+
+  #describe(job: Job<T, R>, laneName: string | undefined, deadlineMs: number | undefined): void {
+    const { operator, id } = this.#config;
+    try {
+      if (id) job.name = ask(operator, 'id', id, job.input);
       this.#measure(job, laneName, deadlineMs);
     } catch (error) {
       job.spoil(error, this.#lastLane);
-    }
-    if (place) {
-      job.place = place;
-      place.item = job;
     }
   }
 

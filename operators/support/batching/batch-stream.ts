@@ -47,18 +47,22 @@ export class BatchStream<T, R> {
   readonly engine: BatchEngine<T, R>;
   readonly #config: StreamConfig<T>;
   readonly #to: Subscriber<Settled<T, R>>;
+  readonly #failed: (error: unknown) => void;
   #sourceError: { readonly error: unknown } | undefined;
 
   /** @param room told when there may be room for more, for whoever pulls */
   constructor(config: StreamConfig<T>, work: BatchWork<T, R>, to: Subscriber<Settled<T, R>>, room?: () => void) {
     this.#config = config;
     this.#to = to;
+    // Over before its consumer hears of the error: nothing that is done there starts anything more.
     const failed = (error: unknown): void => {
+      this.engine.close();
       to.error(error);
     };
+    this.#failed = failed;
     this.engine = new BatchEngine<T, R>(config.engine, work, {
       settled: (job) => {
-        if (job.failed && config.engine.failFast) to.error(job.reason);
+        if (job.failed && config.engine.failFast) failed(job.reason);
         else to.next(job.toSettled());
       },
       finished: () => {
@@ -79,7 +83,7 @@ export class BatchStream<T, R> {
       this.#sourceError = { error };
       this.engine.finish();
     } else {
-      this.#to.error(error);
+      this.#failed(error);
     }
   }
 
