@@ -317,15 +317,15 @@ describe('a consumer that is told of an error', () => {
       return NEVER;
     };
     source.pipe(batchMap(work, { window: () => Infinity, flush, concurrency })).subscribe({
-      error: (error) => {
+      error: (error: unknown) => {
         errors.push(error);
         concurrency.next(4);
         flush.next();
       },
     });
     source.next('a');
-    source.error('broken');
-    expect([errors, calls]).toEqual([['broken'], []]);
+    source.error(badRequest);
+    expect([errors, calls]).toEqual([[badRequest], []]);
   });
 });
 

@@ -366,6 +366,26 @@ describe('policy', () => {
 });
 
 describe('hedge', () => {
+  it('calls no attempt that waits for its permit when its consumer, told of the error, makes room', () => {
+    virtualTime(({ flush, cold }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const calls: number[] = [];
+      const attempt = (index: number): Observable<never> => {
+        calls.push(index);
+        return cold('-----#', undefined, Object.assign(new Error('no'), { status: 401 }));
+      };
+      let failures = 0;
+      hedge(attempt, { limiter, delayMs: 1 }).subscribe({
+        error: () => {
+          failures++;
+          limiter.setLimits({ concurrency: 4 });
+        },
+      });
+      flush();
+      expect([failures, calls, limiter.executing, limiter.snapshot().queued]).toEqual([1, [0], 0, 0]);
+    });
+  });
+
   it('makes no attempt whose permit comes while it is being given up', async () => {
     const stop = new Subject<void>();
     const limiter = createLimiter({ concurrency: 1 });

@@ -73,16 +73,20 @@ export class Hedger<R> {
     try {
       while (this.#due && this.#mayHedge && !this.#to.closed) this.#start();
     } catch (error) {
-      this.#to.error(error);
+      this.#end(error);
     }
     this.#busy = false;
     if (this.#running === 0 && this.#winner === undefined && !this.#to.closed) this.#fail();
   }
 
   stop(): void {
+    this.#endCall();
+    this.#giveUp();
+  }
+
+  #giveUp(): void {
     this.#mayHedge = false;
     this.#alarm.clear();
-    this.#endCall();
     this.#cancelAllBut(undefined);
   }
 
@@ -111,7 +115,7 @@ export class Hedger<R> {
   failed(attempt: Attempt<R>, error: unknown): void {
     this.#over(attempt);
     if (attempt === this.#winner) {
-      this.#to.error(error);
+      this.#end(error);
       return;
     }
     const wasSent = attempt.startedAt !== undefined;
@@ -126,19 +130,25 @@ export class Hedger<R> {
     this.run();
   }
 
+  /** Over before its consumer hears of the error: no permit that is freed there starts an attempt any more. */
+  #end(error: unknown): void {
+    this.#giveUp();
+    this.#to.error(error);
+  }
+
   /** False when the call has been ended by this error. */
   #goesOnAfter(error: unknown): boolean {
     let verdict: Verdict;
     try {
       verdict = verdictOf(NAME, this.#settings.classify, error, { size: 1, attempt: 1, aborted: false });
     } catch (thrown) {
-      this.#to.error(thrown);
+      this.#end(thrown);
       return false;
     }
     // Another attempt has won while the classifier was asked, or nobody waits any more.
     if (this.#winner !== undefined || this.#to.closed) return false;
     if (verdict.class === 'fatal') {
-      this.#to.error(error);
+      this.#end(error);
       return false;
     }
     const { retryAfterMs } = verdict;
@@ -220,7 +230,7 @@ export class Hedger<R> {
 
   #fail(): void {
     const errors = this.#attempts.flatMap(({ failure }) => (failure === undefined ? [] : [failure.error]));
-    this.#to.error(withOthers(errors));
+    this.#end(withOthers(errors));
   }
 }
 
