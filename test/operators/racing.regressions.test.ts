@@ -1,7 +1,23 @@
 // Faults that use from outside has found in switchLatest, hedge, speculate, policy and createBreaker, once each.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
-import { config, EMPTY, firstValueFrom, from, lastValueFrom, NEVER, Observable, of, Subject, takeUntil, throwError, toArray } from 'rxjs';
+import {
+  config,
+  EMPTY,
+  firstValueFrom,
+  from,
+  lastValueFrom,
+  mergeMap,
+  NEVER,
+  Observable,
+  of,
+  Subject,
+  takeUntil,
+  throwError,
+  timer,
+  toArray,
+  VirtualTimeScheduler,
+} from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent } from '../builders.js';
@@ -367,23 +383,22 @@ describe('policy', () => {
 
 describe('hedge', () => {
   it('calls no attempt that waits for its permit when its consumer, told of the error, makes room', () => {
-    virtualTime(({ flush, cold }) => {
-      const limiter = createLimiter({ concurrency: 1 });
-      const calls: number[] = [];
-      const attempt = (index: number): Observable<never> => {
-        calls.push(index);
-        return cold('-----#', undefined, Object.assign(new Error('no'), { status: 401 }));
-      };
-      let failures = 0;
-      hedge(attempt, { limiter, delayMs: 1 }).subscribe({
-        error: () => {
-          failures++;
-          limiter.setLimits({ concurrency: 4 });
-        },
-      });
-      flush();
-      expect([failures, calls, limiter.executing, limiter.snapshot().queued]).toEqual([1, [0], 0, 0]);
+    const scheduler = new VirtualTimeScheduler();
+    const limiter = createLimiter({ concurrency: 1, scheduler });
+    const calls: number[] = [];
+    const attempt = (index: number): Observable<never> => {
+      calls.push(index);
+      return timer(5, scheduler).pipe(mergeMap(() => throwError(() => Object.assign(new Error('no'), { status: 401 }))));
+    };
+    let failures = 0;
+    hedge(attempt, { limiter, delayMs: 1, scheduler }).subscribe({
+      error: () => {
+        failures++;
+        limiter.setLimits({ concurrency: 4 });
+      },
     });
+    scheduler.flush();
+    expect([failures, calls, limiter.executing, limiter.snapshot().queued]).toEqual([1, [0], 0, 0]);
   });
 
   it('makes no attempt whose permit comes while it is being given up', async () => {
