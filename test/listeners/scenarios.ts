@@ -133,6 +133,7 @@ function batchOptions(): Readonly<Record<string, Readonly<Record<string, unknown
     deadlines: { deadlines: true, splits: true, maxWeight: 2 },
     divided: { repair: 'divide', classify: 'itemFault', timeoutMs: 5 },
     drained: { onSourceError: 'drain', repair: 'both' },
+    'failing source': { fails: true, window: 'never', maxSize: 10 },
     'one name': { ids: 'same' },
   };
 }
