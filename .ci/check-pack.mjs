@@ -217,7 +217,7 @@ function checkOldPeers(folder) {
   const old = join(folder, 'old');
   for (const version of Object.values(TOO_OLD)) {
     const refused = join(folder, 'refused');
-    assert.throws(() => install(refused, join(folder, tarball), ...pinned('rxjs'), version), /ERESOLVE/, `npm takes ${version}`);
+    assert.throws(() => install(refused, join(folder, tarball), ...pinned('rxjs'), version), /ERESOLVE/);
   }
   install(old, '--legacy-peer-deps', join(folder, tarball), ...pinned('rxjs'), ...Object.values(TOO_OLD));
   for (const [entry, version] of Object.entries(TOO_OLD)) {

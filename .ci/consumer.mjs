@@ -39,8 +39,9 @@ export function install(folder, ...packages) {
   add(folder, ...packages);
 }
 
+/** Says what is wrong also below an `npm run --silent`. */
 export function add(folder, ...packages) {
-  run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', ...packages], folder);
+  run('npm', ['install', '--loglevel=error', '--prefer-offline', '--no-audit', '--no-fund', ...packages], folder);
 }
 
 /** Dependencies of this project in the versions it is developed with. */
