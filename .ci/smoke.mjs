@@ -219,9 +219,12 @@ const jobs = {
 
   async adapters({ fetch: { createFetch }, openai: { limitOpenAI }, operators: { createLimiter }, ...modules }) {
     const limiter = createLimiter({ concurrency: 1 });
-    const limited = createFetch({ limiter, fetch: async () => globalThis.Response.json({ answer: 4 }) });
+    const { readable, writable } = new globalThis.TransformStream();
+    const limited = createFetch({ limiter, fetch: async () => new globalThis.Response(readable) });
     const response = await limited('http://127.0.0.1/v1/sums', { method: 'POST', body: '{}' });
     assert.equal(limiter.executing, 1);
+    const writer = writable.getWriter();
+    writer.write(new globalThis.TextEncoder().encode('{"answer":4}')).then(() => writer.close());
     assert.deepEqual(await response.json(), { answer: 4 });
     assert.equal(limiter.executing, 0);
     assert.throws(() => limitOpenAI({}), { code: 'FLOW_CONFIG_INVALID' });

@@ -117,6 +117,6 @@ const spent: SearchSpent = { alone: 0, blameRounds: 0, calls: 1 };
 const search = new BadItemSearch<string>(0, searchLimits, () => true);
 const step: SearchStep<string> = search.succeeded(['a'], spent);
 same<readonly string[]>()(step.send);
-const watch = new FaultWatch();
-watch.failed(new Error('bad'), 2, true);
+const watch = new FaultWatch(4);
+watch.failed(new Error('bad'), 2, 0);
 same<boolean>()(watch.isHopeless);

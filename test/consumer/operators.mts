@@ -25,6 +25,7 @@ import {
   type CallContext,
   type Classify,
   type ClassifyContext,
+  ClearedError,
   ClosedError,
   CONCAT_MAP_BY_DEFAULTS,
   type ConcatMapByOptions,
@@ -58,6 +59,7 @@ import {
   type HedgeOptions,
   HedgeStats,
   hedge,
+  type FlowErrors,
   type ItemContext,
   ItemTooHeavyError,
   isFlowError,
@@ -113,6 +115,8 @@ import {
   type Verdict,
   type Window,
   type WindowContext,
+  type WorkResult,
+  type WorkValue,
 } from 'sluice/operators';
 
 interface Ticket {
@@ -317,3 +321,10 @@ export function describe(event: FlowEvent): string {
 }
 
 export { disposed };
+
+// What work returns, and what it is worth
+const texts: WorkResult<string> = Promise.resolve('text');
+same<string>()(undefined as unknown as WorkValue<typeof texts>);
+same<number>()(undefined as unknown as WorkValue<Observable<number>>);
+same<ClearedError>()(undefined as unknown as FlowErrors['FLOW_CLEARED']);
+same<ClearedError>()(new ClearedError('createLimiter'));
