@@ -19,11 +19,11 @@ module.exports = {
       to: { pathNot: '^operators/kernel/' },
     },
     {
-      name: 'support-imports-rxjs-only',
+      name: 'shell-imports-rxjs-only',
       comment: 'What operators share may lean on rxjs and kernels, never on an operator.',
       severity: 'error',
-      from: { path: '^operators/support/' },
-      to: { pathNot: ['^operators/(support|kernel)/', rxjs, asyncContext] },
+      from: { path: '^operators/(options|shell|support)/' },
+      to: { pathNot: ['^operators/(options|shell|support|kernel)/', rxjs, asyncContext] },
     },
     {
       name: 'operators-import-rxjs-only',

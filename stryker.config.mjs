@@ -1,8 +1,8 @@
-/** Mutation tests of the kernels: `npm run mutation`; of one alone: `npm run mutation -- --mutate operators/kernel/ring.ts`. */
+/** Mutation tests of the kernels: `npm run mutation`; of one alone: `npm run mutation -- --mutate operators/kernel/queues/ring.ts`. */
 export default {
   testRunner: 'vitest',
   vitest: { configFile: 'test/kernel/vitest.config.ts', related: false },
-  mutate: ['operators/kernel/*.ts', '!operators/kernel/index.ts'],
+  mutate: ['operators/kernel/*/*.ts', '!operators/kernel/index.ts'],
   // Copies what the kernels' tests read, and nothing else.
   ignorePatterns: ['**', '!operators', '!operators/kernel', '!operators/kernel/**', '!test', '!test/kernel', '!test/kernel/**'],
   coverageAnalysis: 'perTest',

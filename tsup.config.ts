@@ -5,7 +5,7 @@ const library = {
     index: 'src/index.ts',
     operators: 'operators/index.ts',
     // Who has asynchronous contexts and who has not: the package's `imports` choose.
-    'async-context': 'operators/support/async-context.ts',
+    'async-context': 'operators/shell/async-context.ts',
     'async-context-node': 'src/async-context.ts',
     kernel: 'operators/kernel/index.ts',
     marbles: 'marbles/index.ts',

@@ -59,7 +59,7 @@ export default defineConfig({
         test: { name: 'deep', environment: 'node', env: { SLUICE_DEEP: '1' }, include: [deepTests, ...sizedTests] },
       },
       {
-        resolve: asyncContext('operators/support/async-context.ts'),
+        resolve: asyncContext('operators/shell/async-context.ts'),
         // All that the tests import; one that is found on the way would be prepared then, and the page loaded anew.
         optimizeDeps: { noDiscovery: true, include: ['rxjs', 'rxjs/testing'] },
         test: {

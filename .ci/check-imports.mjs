@@ -81,12 +81,12 @@ function withGraph(text) {
 
 function drawGraph() {
   const byFolder = edges((module) => folderOf(module.source), folderOf);
-  const operator = (file) => (/^operators\/(kernel\/)?[^/]+\.ts$/.test(file) && !file.endsWith('/index.ts') ? file : undefined);
+  const operator = (file) => (/^operators\/(kernel\/[^/]+\/)?[^/]+\.ts$/.test(file) && !file.endsWith('/index.ts') ? file : undefined);
   const byOperator = edges((module) => (module.source.startsWith('operators/kernel/') ? undefined : operator(module.source)), operator);
   return [
     'Folders, an arrow reads "imports":',
     mermaid(byFolder),
-    'Operators, and the kernels and operators they build on (`operators/support`, which all of them use, is left out):',
+    'Operators, and the kernels and operators they build on (`options/`, `shell/` and `support/`, which all of them use, are left out):',
     mermaid(byOperator.map(([from, to]) => [shortName(from), shortName(to)])),
   ].join('\n\n');
 }

@@ -1,5 +1,5 @@
 import type { Subscriber } from 'rxjs';
-import { onAbort } from '../operators/support/abort.js';
+import { onAbort } from '../operators/shell/abort.js';
 
 /** One call as the other side saw it; times in ms of its scheduler. */
 export interface CallRecord<I> {

@@ -1,10 +1,10 @@
 import type { SchedulerLike } from 'rxjs';
 import { asyncScheduler, map, Observable } from 'rxjs';
-import { SlidingWindow } from '../operators/kernel/sliding-window.js';
-import { TokenBucket } from '../operators/kernel/token-bucket.js';
-import { FlowConfigError } from '../operators/support/errors.js';
-import { count, durationMs, flag, known, oneOf, orDefault, positive, ratio, required } from '../operators/support/options.js';
-import type { ResponseLike } from '../operators/support/types.js';
+import { SlidingWindow } from '../operators/kernel/limits/sliding-window.js';
+import { TokenBucket } from '../operators/kernel/limits/token-bucket.js';
+import { FlowConfigError } from '../operators/options/errors.js';
+import { count, durationMs, flag, known, oneOf, orDefault, positive, ratio, required } from '../operators/options/options.js';
+import type { ResponseLike } from '../operators/options/types.js';
 import type { CallRecord } from './call-log.js';
 import { CallLog } from './call-log.js';
 import { seededRandom } from './random.js';

@@ -1,7 +1,7 @@
 import type { OperatorFunction } from 'rxjs';
 import { concat, config, NEVER, Observable, of, Subject, take, throwError } from 'rxjs';
-import { isFlowError } from '../operators/support/errors.js';
-import type { FlowSink } from '../operators/support/events.js';
+import { isFlowError } from '../operators/options/errors.js';
+import type { FlowSink } from '../operators/options/events.js';
 import { leakCheck } from './leak-check.js';
 import type { VirtualClock } from './virtual.js';
 import { virtualTime } from './virtual.js';

@@ -1,6 +1,6 @@
 import type { VirtualTimeScheduler } from 'rxjs';
 import { Observable } from 'rxjs';
-import { connect } from '../operators/support/connect.js';
+import { connect } from '../operators/shell/connect.js';
 import { watchHost } from './host-watch.js';
 
 export interface LeakCheckOptions {

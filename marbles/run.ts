@@ -1,7 +1,7 @@
 import type { Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
-import { connect } from '../operators/support/connect.js';
+import { connect } from '../operators/shell/connect.js';
 import { endOf } from './layout.js';
 import { letterValues, parseMarbles, parseSubscription } from './parse.js';
 import { renderRuns } from './render-text.js';

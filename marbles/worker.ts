@@ -1,5 +1,5 @@
 import { asyncScheduler, Observable } from 'rxjs';
-import { FlowConfigError } from '../operators/support/errors.js';
+import { FlowConfigError } from '../operators/options/errors.js';
 import type { CallRecord } from './call-log.js';
 import { CallLog } from './call-log.js';
 import { parseMarbles } from './parse.js';

@@ -1,18 +1,18 @@
 import { Subscription } from 'rxjs';
 import { classifyError } from './classify-error.js';
-import type { LimitRange, LimitSample } from './kernel/aimd.js';
-import { Aimd } from './kernel/aimd.js';
-import { isAmount, unusable } from './support/answers.js';
-import { ask, verdictOf } from './support/ask.js';
-import { isOverloaded } from './support/error-evidence.js';
-import { FlowConfigError } from './support/errors.js';
+import type { LimitRange, LimitSample } from './kernel/limits/aimd.js';
+import { Aimd } from './kernel/limits/aimd.js';
+import { isAmount, unusable } from './options/answers.js';
+import { ask, verdictOf } from './options/ask.js';
+import { FlowConfigError } from './options/errors.js';
+import { asGiven, checked, count, oneOf, orDefault, ratio, required } from './options/options.js';
+import type { Classify } from './options/types.js';
+import { isOverloaded } from './shell/error-evidence.js';
+import { report } from './shell/report.js';
 import { requiredLimiter } from './support/limiting/limiter-option.js';
 import type { Limiter, Release } from './support/limiting/limiter-types.js';
-import { asGiven, checked, count, oneOf, orDefault, ratio, required } from './support/options.js';
-import { report } from './support/report.js';
-import type { Classify } from './support/types.js';
 
-export type { LimitSample } from './kernel/aimd.js';
+export type { LimitSample } from './kernel/limits/aimd.js';
 
 /** Classes of errors that may mean "too many calls at a time"; `'overloaded'` are the `transient` ones with status 503 or 529. */
 export type OverloadClass = 'throttled' | 'timeout' | 'overloaded' | 'transient';

@@ -1,14 +1,14 @@
 import type { MonoTypeOperatorFunction, Observer } from 'rxjs';
-import { Ring } from './kernel/ring.js';
-import { ask, weightOf } from './support/ask.js';
-import { FlowConfigError, OverflowError } from './support/errors.js';
-import type { FlowSink } from './support/events.js';
-import { DEFAULT_LANE } from './support/lanes.js';
-import { asGiven, checked, count, oneOf } from './support/options.js';
-import type { ReadyOptions, Waiting } from './support/ready-gate.js';
-import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, whenReady } from './support/ready-gate.js';
-import type { Overflow } from './support/types.js';
-import { waterMarks } from './support/water-marks.js';
+import { Ring } from './kernel/queues/ring.js';
+import { ask, weightOf } from './options/ask.js';
+import { FlowConfigError, OverflowError } from './options/errors.js';
+import type { FlowSink } from './options/events.js';
+import { DEFAULT_LANE } from './options/lanes.js';
+import { asGiven, checked, count, oneOf } from './options/options.js';
+import type { Overflow } from './options/types.js';
+import type { ReadyOptions, Waiting } from './shell/ready-gate.js';
+import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, whenReady } from './shell/ready-gate.js';
+import { waterMarks } from './shell/water-marks.js';
 
 export interface BackpressureOptions<T> extends ReadyOptions<T> {
   /** Most items waiting; 0, with `overflow` 'latest' or 'dropNewest', passes items only while the consumer is idle. @defaultValue 1000 */

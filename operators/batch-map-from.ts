@@ -1,15 +1,15 @@
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
+import { FlowConfigError } from './options/errors.js';
+import { known, orDefault, required } from './options/options.js';
+import type { Settled } from './options/types.js';
+import { currentReader, readBy } from './shell/demand.js';
+import type { PullSource } from './shell/pull.js';
+import { checkPullSource, openPull } from './shell/pull.js';
 import type { BatchWork } from './support/batching/batch-engine.js';
 import { GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './support/batching/batch-options.js';
 import type { BatchStreamOptions } from './support/batching/batch-stream.js';
 import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batching/batch-stream.js';
-import { currentReader, readBy } from './support/demand.js';
-import { FlowConfigError } from './support/errors.js';
-import { known, orDefault, required } from './support/options.js';
-import type { PullSource } from './support/pull.js';
-import { checkPullSource, openPull } from './support/pull.js';
-import type { Settled } from './support/types.js';
 
 /** `batchMap`'s options; `overflow` has no place here, because nothing is pulled that there is no room for. */
 export type BatchMapFromOptions<T, R = never> = Omit<BatchStreamOptions<T, R>, 'overflow'>;

@@ -1,13 +1,13 @@
 import type { OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
+import { required } from './options/options.js';
+import type { Settled } from './options/types.js';
+import { connect } from './shell/connect.js';
 import type { BatchWork } from './support/batching/batch-engine.js';
 import { GATED_BATCH_DEFAULTS } from './support/batching/batch-options.js';
 import type { BatchStreamOptions } from './support/batching/batch-stream.js';
 import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batching/batch-stream.js';
-import { connect } from './support/connect.js';
-import { required } from './support/options.js';
-import type { Settled } from './support/types.js';
 
 /** Options of {@link batchMap}. */
 export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;

@@ -1,20 +1,20 @@
 import type { ObservableInput, OperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
 import { from, Observable } from 'rxjs';
-import { BatchKernel } from './kernel/batch-kernel.js';
-import { Alarm, schedulerOption } from './support/alarm.js';
-import type { CloseWhen, SplitItem } from './support/ask.js';
-import { partsOf, weightOf, whenToClose } from './support/ask.js';
-import type { Handlers } from './support/connect.js';
-import { connect } from './support/connect.js';
-import { FlowConfigError, ItemTooHeavyError } from './support/errors.js';
-import type { FlowSink, FlushReason } from './support/events.js';
-import { listener } from './support/events.js';
-import { InTurn } from './support/in-turn.js';
-import { DEFAULT_LANE } from './support/lanes.js';
-import { notifier } from './support/notifier.js';
-import { callback, checked, count, durationMs, positive, required, words } from './support/options.js';
+import { BatchKernel } from './kernel/machine/batch-kernel.js';
+import type { CloseWhen, SplitItem } from './options/ask.js';
+import { partsOf, weightOf, whenToClose } from './options/ask.js';
+import { FlowConfigError, ItemTooHeavyError } from './options/errors.js';
+import type { FlowSink, FlushReason } from './options/events.js';
+import { listener } from './options/events.js';
+import { DEFAULT_LANE } from './options/lanes.js';
+import { callback, checked, count, durationMs, positive, required, words } from './options/options.js';
+import { Alarm, schedulerOption } from './shell/alarm.js';
+import type { Handlers } from './shell/connect.js';
+import { connect } from './shell/connect.js';
+import { InTurn } from './shell/in-turn.js';
+import { notifier } from './shell/notifier.js';
 
-export type { BatchState } from './support/ask.js';
+export type { BatchState } from './options/ask.js';
 
 export interface BatchOptions<T> {
   /** Most items in one batch. @defaultValue 16 */

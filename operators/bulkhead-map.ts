@@ -1,13 +1,13 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
-import { unusable } from './support/answers.js';
-import { ask } from './support/ask.js';
-import { FlowConfigError } from './support/errors.js';
-import { callback, count, ofKeys, required } from './support/options.js';
+import { unusable } from './options/answers.js';
+import { ask } from './options/ask.js';
+import { FlowConfigError } from './options/errors.js';
+import { callback, count, ofKeys, required } from './options/options.js';
+import type { ItemContext, Overflow, Settled, WorkResult } from './options/types.js';
 import type { SlotConfig, SlotOptions } from './support/slots/slot-options.js';
 import { SLOT_DEFAULTS, SLOT_OPTIONS, slotConfig } from './support/slots/slot-options.js';
 import { runInSlots } from './support/slots/slots.js';
-import type { ItemContext, Overflow, Settled, WorkResult } from './support/types.js';
 
 export interface BulkheadMapOptions<T> extends SlotOptions {
   /** Key of an item: a tool, a tenant, a host. Compared as a `Map` does. @defaultValue one key for all */

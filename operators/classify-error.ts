@@ -1,9 +1,9 @@
-import type { Evidence } from './support/error-evidence.js';
-import { evidenceOf, isBug, linksOf } from './support/error-evidence.js';
-import type { FlowError, FlowErrorCode } from './support/errors.js';
-import { isFlowError } from './support/errors.js';
-import { headerOf, parseRetryAfterMs } from './support/headers.js';
-import type { ClassifyContext, ErrorClass, Verdict } from './support/types.js';
+import type { FlowError, FlowErrorCode } from './options/errors.js';
+import { isFlowError } from './options/errors.js';
+import type { ClassifyContext, ErrorClass, Verdict } from './options/types.js';
+import type { Evidence } from './shell/error-evidence.js';
+import { evidenceOf, isBug, linksOf } from './shell/error-evidence.js';
+import { headerOf, parseRetryAfterMs } from './shell/headers.js';
 
 /** Errors of this package that reach a classifier come from a pipeline inside the work. */
 const BY_OWN_CODE: Readonly<Record<FlowErrorCode, ErrorClass>> = {

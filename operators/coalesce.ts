@@ -1,15 +1,15 @@
 import type { MonoTypeOperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
-import { schedulerOption } from './support/alarm.js';
-import { ask, weightOf } from './support/ask.js';
-import type { Handlers } from './support/connect.js';
-import { connect } from './support/connect.js';
-import type { FlowSink, FlushReason } from './support/events.js';
-import { listener } from './support/events.js';
-import { InTurn } from './support/in-turn.js';
-import { DEFAULT_LANE } from './support/lanes.js';
-import { callback, checked, count, durationMs, flag, positive, required, words } from './support/options.js';
-import { Pace } from './support/pace.js';
+import { ask, weightOf } from './options/ask.js';
+import type { FlowSink, FlushReason } from './options/events.js';
+import { listener } from './options/events.js';
+import { DEFAULT_LANE } from './options/lanes.js';
+import { callback, checked, count, durationMs, flag, positive, required, words } from './options/options.js';
+import { schedulerOption } from './shell/alarm.js';
+import type { Handlers } from './shell/connect.js';
+import { connect } from './shell/connect.js';
+import { InTurn } from './shell/in-turn.js';
+import { Pace } from './shell/pace.js';
 
 export interface CoalesceOptions<T> {
   /** Makes one item of two that stood next to each other; `first` may be a merged one already. It must not change either of them. */

@@ -1,10 +1,10 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
-import { oneOf, orDefault, required } from './support/options.js';
+import { oneOf, orDefault, required } from './options/options.js';
+import type { ItemContext, Settled, WorkResult } from './options/types.js';
 import type { SlotConfig, SlotOptions } from './support/slots/slot-options.js';
 import { SLOT_DEFAULTS, SLOT_OPTIONS, slotConfig } from './support/slots/slot-options.js';
 import { runInSlots } from './support/slots/slots.js';
-import type { ItemContext, Settled, WorkResult } from './support/types.js';
 
 export interface ConcatMapByOptions extends SlotOptions {
   /**

@@ -1,11 +1,11 @@
 import type { OperatorFunction } from 'rxjs';
-import { ask, weightOf } from './support/ask.js';
-import { OverflowError } from './support/errors.js';
-import { DEFAULT_LANE } from './support/lanes.js';
-import { checked, required, words } from './support/options.js';
-import type { ReadyOptions, Waiting } from './support/ready-gate.js';
-import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, whenReady } from './support/ready-gate.js';
-import type { Overflow } from './support/types.js';
+import { ask, weightOf } from './options/ask.js';
+import { OverflowError } from './options/errors.js';
+import { DEFAULT_LANE } from './options/lanes.js';
+import { checked, required, words } from './options/options.js';
+import type { Overflow } from './options/types.js';
+import type { ReadyOptions, Waiting } from './shell/ready-gate.js';
+import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, whenReady } from './shell/ready-gate.js';
 
 export interface ConflateWhileBusyOptions<T, A> extends ReadyOptions<T> {
   /** Makes an aggregate of its first item; also of an item that finds the consumer ready. */

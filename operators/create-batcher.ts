@@ -1,6 +1,12 @@
 import { Observable, Subscription } from 'rxjs';
 import { classifyError } from './classify-error.js';
-import { requiredSignal } from './support/abort.js';
+import { ClosedError, FlowConfigError } from './options/errors.js';
+import { count, durationMs, known, orDefault, required } from './options/options.js';
+import type { Handle, Settled } from './options/types.js';
+import { requiredSignal } from './shell/abort.js';
+import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
+import type { SignalGroups } from './shell/signal-groups.js';
+import { isPromise } from './shell/work.js';
 import type { BatchWork } from './support/batching/batch-engine.js';
 import { BatchEngine } from './support/batching/batch-engine.js';
 import type { GatedBatchOptions } from './support/batching/batch-options.js';
@@ -9,12 +15,6 @@ import type { Load } from './support/batching/load.js';
 import { Item, isItem, ManyLoad, ManyResults, PromiseLoad, SettledLoad, StreamLoad, signalLoads } from './support/batching/load.js';
 import type { Kept, LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
 import { LoadMemory } from './support/batching/load-memory.js';
-import { ClosedError, FlowConfigError } from './support/errors.js';
-import { count, durationMs, known, orDefault, required } from './support/options.js';
-import { Shutdown, ShutdownHandle } from './support/shutdown.js';
-import type { SignalGroups } from './support/signal-groups.js';
-import type { Handle, Settled } from './support/types.js';
-import { isPromise } from './support/work.js';
 
 export type { CachedLoad, LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
 

@@ -1,23 +1,23 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
-import type { CircuitState } from './kernel/circuit.js';
-import { Circuit } from './kernel/circuit.js';
-import { requiredSignal } from './support/abort.js';
-import { schedulerOption } from './support/alarm.js';
-import { verdictOf } from './support/ask.js';
-import { isBug } from './support/error-evidence.js';
-import { BreakerOpenError, FlowConfigError, isFlowError } from './support/errors.js';
-import type { FlowSink } from './support/events.js';
-import { listener } from './support/events.js';
+import type { CircuitState } from './kernel/limits/circuit.js';
+import { Circuit } from './kernel/limits/circuit.js';
+import { verdictOf } from './options/ask.js';
+import { BreakerOpenError, FlowConfigError, isFlowError } from './options/errors.js';
+import type { FlowSink } from './options/events.js';
+import { listener } from './options/events.js';
+import { checked, count, known, positive, ratio, required } from './options/options.js';
+import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
+import { requiredSignal } from './shell/abort.js';
+import { schedulerOption } from './shell/alarm.js';
+import { isBug } from './shell/error-evidence.js';
+import { AbortCalls } from './shell/signal-groups.js';
 import { passLastValue } from './support/limiting/limiter-work.js';
-import { checked, count, known, positive, ratio, required } from './support/options.js';
 import type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot } from './support/policing/breaker-types.js';
 import { StoppableWork } from './support/racing/stoppable-work.js';
-import { AbortCalls } from './support/signal-groups.js';
-import type { Classify, ErrorClass, Verdict, WorkResult } from './support/types.js';
 
-export type { CircuitState } from './kernel/circuit.js';
+export type { CircuitState } from './kernel/limits/circuit.js';
 export type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot } from './support/policing/breaker-types.js';
 
 /** A class of error that a breaker may count. A cancelled call says nothing about the backend. */

@@ -1,22 +1,22 @@
 import type { Observable, SchedulerLike } from 'rxjs';
 import { BehaviorSubject } from 'rxjs';
-import { Ring } from './kernel/ring.js';
-import { requiredSignal } from './support/abort.js';
-import { schedulerOption } from './support/alarm.js';
-import { ask } from './support/ask.js';
-import { OverflowError } from './support/errors.js';
-import type { FlowEvent, FlowSink } from './support/events.js';
-import { safeSink } from './support/events.js';
+import { Ring } from './kernel/queues/ring.js';
+import { ask } from './options/ask.js';
+import { OverflowError } from './options/errors.js';
+import type { FlowEvent, FlowSink } from './options/events.js';
+import { safeSink } from './options/events.js';
+import { DEFAULT_LANE, LaneTable } from './options/lanes.js';
+import { callback, count, known, optionNames, orDefault } from './options/options.js';
+import type { Handle, LaneOptions } from './options/types.js';
+import { requiredSignal } from './shell/abort.js';
+import { schedulerOption } from './shell/alarm.js';
+import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
+import { SignalGroups } from './shell/signal-groups.js';
+import type { WaterMarks } from './shell/water-marks.js';
+import { waterMarks } from './shell/water-marks.js';
 import { Door } from './support/intake/door.js';
 import { Offer } from './support/intake/offer.js';
 import { Readers } from './support/intake/readers.js';
-import { DEFAULT_LANE, LaneTable } from './support/lanes.js';
-import { callback, count, known, optionNames, orDefault } from './support/options.js';
-import { Shutdown, ShutdownHandle } from './support/shutdown.js';
-import { SignalGroups } from './support/signal-groups.js';
-import type { Handle, LaneOptions } from './support/types.js';
-import type { WaterMarks } from './support/water-marks.js';
-import { waterMarks } from './support/water-marks.js';
 
 export interface IntakeOptions<T> {
   /** Most items inside, let in and not taken by a consumer. @defaultValue 16 */

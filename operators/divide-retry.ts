@@ -1,14 +1,14 @@
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
-import { onAbort, requiredSignal } from './support/abort.js';
+import { FlowConfigError } from './options/errors.js';
+import { count, known, required } from './options/options.js';
+import type { Settled } from './options/types.js';
+import { onAbort, requiredSignal } from './shell/abort.js';
 import type { BatchWork } from './support/batching/batch-engine.js';
 import { BatchEngine } from './support/batching/batch-engine.js';
 import type { EngineConfig, GatedBatchOptions } from './support/batching/batch-options.js';
 import { engineConfig, GATED_BATCH_DEFAULTS } from './support/batching/batch-options.js';
-import { FlowConfigError } from './support/errors.js';
 import { laneOption } from './support/limiting/limiter-option.js';
-import { count, known, required } from './support/options.js';
-import type { Settled } from './support/types.js';
 
 const NAME = 'divideRetry';
 

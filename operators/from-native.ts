@@ -1,7 +1,7 @@
 import { isObservable, Observable } from 'rxjs';
-import { abortReason } from './support/abort.js';
-import { FlowConfigError } from './support/errors.js';
-import type { NativeObservable } from './support/native.js';
+import { FlowConfigError } from './options/errors.js';
+import { abortReason } from './shell/abort.js';
+import type { NativeObservable } from './shell/native.js';
 
 /**
  * Makes an Observable of RxJS of one of the platform (the one `element.when('click')` returns), or of anything else that has

@@ -1,8 +1,8 @@
 import { Observable } from 'rxjs';
-import { abortReason } from './support/abort.js';
-import { CallbackError } from './support/errors.js';
-import { required } from './support/options.js';
-import { show } from './support/show.js';
+import { CallbackError } from './options/errors.js';
+import { required } from './options/options.js';
+import { show } from './options/show.js';
+import { abortReason } from './shell/abort.js';
 
 /** The part of a web `ReadableStream` that is used; written out, so that no DOM types are needed. */
 export interface ReadableLike<T> {

@@ -1,17 +1,17 @@
 import type { SchedulerLike } from 'rxjs';
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
-import { schedulerOption } from './support/alarm.js';
-import { FlowConfigError } from './support/errors.js';
-import type { FlowSink } from './support/events.js';
-import { listener } from './support/events.js';
+import { FlowConfigError } from './options/errors.js';
+import type { FlowSink } from './options/events.js';
+import { listener } from './options/events.js';
+import { asGiven, checked, durationMs, positive, required } from './options/options.js';
+import type { Classify } from './options/types.js';
+import { schedulerOption } from './shell/alarm.js';
 import { jobOption, limiterOption } from './support/limiting/limiter-option.js';
 import type { Limiter, LimiterJob } from './support/limiting/limiter-types.js';
-import { asGiven, checked, durationMs, positive, required } from './support/options.js';
 import { HedgeStats } from './support/racing/hedge-stats.js';
 import type { HedgeAttempt } from './support/racing/hedger.js';
 import { Hedger } from './support/racing/hedger.js';
-import type { Classify } from './support/types.js';
 
 export { HedgeStats } from './support/racing/hedge-stats.js';
 export type { HedgeAttempt, HedgeContext } from './support/racing/hedger.js';

@@ -1,16 +1,16 @@
 import type { ObservableInput, ObservedValueOf, SchedulerLike } from 'rxjs';
 import { asapScheduler, Observable } from 'rxjs';
-import { schedulerOption } from './support/alarm.js';
+import { FlowConfigError } from './options/errors.js';
+import type { FlowSink } from './options/events.js';
+import { listener } from './options/events.js';
+import { LaneTable } from './options/lanes.js';
+import { asGiven, callback, checked, count, flag, positive, words } from './options/options.js';
+import type { Fairness, LaneOptions, Overflow } from './options/types.js';
+import { schedulerOption } from './shell/alarm.js';
+import { connect } from './shell/connect.js';
+import { notifier, stream } from './shell/notifier.js';
 import type { LaneBatch, LaneMergerConfig } from './support/batching/lane-merger.js';
 import { LaneMerger } from './support/batching/lane-merger.js';
-import { connect } from './support/connect.js';
-import { FlowConfigError } from './support/errors.js';
-import type { FlowSink } from './support/events.js';
-import { listener } from './support/events.js';
-import { LaneTable } from './support/lanes.js';
-import { notifier, stream } from './support/notifier.js';
-import { asGiven, callback, checked, count, flag, positive, words } from './support/options.js';
-import type { Fairness, LaneOptions, Overflow } from './support/types.js';
 
 export type { LaneBatch } from './support/batching/lane-merger.js';
 

@@ -1,19 +1,19 @@
 import type { MonoTypeOperatorFunction, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
-import { Ring } from './kernel/ring.js';
-import { ask } from './support/ask.js';
-import type { Handlers } from './support/connect.js';
-import { connect } from './support/connect.js';
-import { CallbackError, ItemTooHeavyError, isFlowError, OverflowError } from './support/errors.js';
-import type { FlowSink } from './support/events.js';
-import { listener } from './support/events.js';
-import { DEFAULT_LANE } from './support/lanes.js';
+import { Ring } from './kernel/queues/ring.js';
+import { ask } from './options/ask.js';
+import { CallbackError, ItemTooHeavyError, isFlowError, OverflowError } from './options/errors.js';
+import type { FlowSink } from './options/events.js';
+import { listener } from './options/events.js';
+import { DEFAULT_LANE } from './options/lanes.js';
+import { asGiven, callback, checked, countFromZero, words } from './options/options.js';
+import type { Overflow } from './options/types.js';
+import type { Handlers } from './shell/connect.js';
+import { connect } from './shell/connect.js';
+import { reportDrop } from './shell/ready-gate.js';
 import { checkedCost } from './support/limiting/cost.js';
 import { laneOption, requiredLimiter } from './support/limiting/limiter-option.js';
 import type { Bidder, Cost, Lease, Limiter, LimiterJob, Place } from './support/limiting/limiter-types.js';
-import { asGiven, callback, checked, countFromZero, words } from './support/options.js';
-import { reportDrop } from './support/ready-gate.js';
-import type { Overflow } from './support/types.js';
 
 export interface RateLimitOptions<T> {
   /** Lane of all items in the limiter. @defaultValue the limiter's last lane */

@@ -1,17 +1,17 @@
 import type { MonoTypeOperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
-import { SequenceBuffer } from './kernel/sequence-buffer.js';
-import { Alarm, schedulerOption } from './support/alarm.js';
-import { unusable } from './support/answers.js';
-import { ask } from './support/ask.js';
-import type { Handlers } from './support/connect.js';
-import { connect } from './support/connect.js';
-import { FlowConfigError, SequenceDuplicateError, SequenceGapError } from './support/errors.js';
-import type { FlowSink } from './support/events.js';
-import { listener } from './support/events.js';
-import { InTurn } from './support/in-turn.js';
-import { DEFAULT_LANE } from './support/lanes.js';
-import { checked, countFromZero, durationMs, required, words } from './support/options.js';
+import { SequenceBuffer } from './kernel/queues/sequence-buffer.js';
+import { unusable } from './options/answers.js';
+import { ask } from './options/ask.js';
+import { FlowConfigError, SequenceDuplicateError, SequenceGapError } from './options/errors.js';
+import type { FlowSink } from './options/events.js';
+import { listener } from './options/events.js';
+import { DEFAULT_LANE } from './options/lanes.js';
+import { checked, countFromZero, durationMs, required, words } from './options/options.js';
+import { Alarm, schedulerOption } from './shell/alarm.js';
+import type { Handlers } from './shell/connect.js';
+import { connect } from './shell/connect.js';
+import { InTurn } from './shell/in-turn.js';
 
 export interface ResequenceOptions<T> {
   /** The number of an item: a whole number, one more than that of the item before it. */

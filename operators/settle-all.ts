@@ -1,17 +1,17 @@
 import type { SchedulerLike } from 'rxjs';
 import { EMPTY, from, Observable, Subject, takeUntil } from 'rxjs';
 import { bulkheadMap } from './bulkhead-map.js';
-import { Alarm, schedulerOption } from './support/alarm.js';
-import { connect } from './support/connect.js';
-import { DeadlineError, FlowConfigError } from './support/errors.js';
-import type { FlowSink } from './support/events.js';
-import { listener } from './support/events.js';
-import type { Guard } from './support/guard.js';
-import { guarded } from './support/guard.js';
-import { callback, checked, count, durationMs, orDefault, required, words } from './support/options.js';
-import type { ItemContext, Settled, WorkResult, WorkValue } from './support/types.js';
+import { DeadlineError, FlowConfigError } from './options/errors.js';
+import type { FlowSink } from './options/events.js';
+import { listener } from './options/events.js';
+import { callback, checked, count, durationMs, orDefault, required, words } from './options/options.js';
+import type { ItemContext, Settled, WorkResult, WorkValue } from './options/types.js';
+import { Alarm, schedulerOption } from './shell/alarm.js';
+import { connect } from './shell/connect.js';
+import type { Guard } from './shell/guard.js';
+import { guarded } from './shell/guard.js';
 
-export type { Guard } from './support/guard.js';
+export type { Guard } from './shell/guard.js';
 
 export interface SettleAllOptions<T> {
   /** Every call gets its result, or the first failure aborts the others and is the result. @defaultValue 'settle' */

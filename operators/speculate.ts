@@ -1,14 +1,14 @@
 import type { ObservableInput, SchedulerLike } from 'rxjs';
 import { from, Observable } from 'rxjs';
-import { schedulerOption } from './support/alarm.js';
-import { connect } from './support/connect.js';
-import type { FlowSink } from './support/events.js';
-import { listener } from './support/events.js';
-import { stream } from './support/notifier.js';
-import { checked, count, durationMs, required } from './support/options.js';
+import type { FlowSink } from './options/events.js';
+import { listener } from './options/events.js';
+import { checked, count, durationMs, required } from './options/options.js';
+import type { WorkResult } from './options/types.js';
+import { schedulerOption } from './shell/alarm.js';
+import { connect } from './shell/connect.js';
+import { stream } from './shell/notifier.js';
 import type { SpeculateContext } from './support/racing/speculator.js';
 import { Speculator } from './support/racing/speculator.js';
-import type { WorkResult } from './support/types.js';
 
 export type { SpeculateContext } from './support/racing/speculator.js';
 

@@ -1,12 +1,12 @@
 import type { ObservableInput, OperatorFunction, SchedulerLike } from 'rxjs';
 import { Observable } from 'rxjs';
-import { schedulerOption } from './support/alarm.js';
-import { connect } from './support/connect.js';
-import type { FlowSink } from './support/events.js';
-import { listener } from './support/events.js';
-import { callback, checked, count, durationMs, flag, ofKeys, required, words } from './support/options.js';
+import type { FlowSink } from './options/events.js';
+import { listener } from './options/events.js';
+import { callback, checked, count, durationMs, flag, ofKeys, required, words } from './options/options.js';
+import type { ItemContext } from './options/types.js';
+import { schedulerOption } from './shell/alarm.js';
+import { connect } from './shell/connect.js';
 import { Switcher } from './support/racing/switcher.js';
-import type { ItemContext } from './support/types.js';
 
 export interface SwitchLatestOptions<T> {
   /** Switches within a key only: one newest call for each, and keys do not disturb each other. @defaultValue one for all */

@@ -1,7 +1,7 @@
 import type { Observable } from 'rxjs';
-import { checkSource } from './support/listen.js';
-import type { PullOptions } from './support/pull-iterator.js';
-import { PULL_DEFAULTS, PullIterator, readPullOptions } from './support/pull-iterator.js';
+import { checkSource } from './shell/listen.js';
+import type { PullOptions } from './shell/pull-iterator.js';
+import { PULL_DEFAULTS, PullIterator, readPullOptions } from './shell/pull-iterator.js';
 
 /** Options of {@link toAsyncIterable}. */
 export type ToAsyncIterableOptions = PullOptions;

@@ -1,10 +1,10 @@
 import type { Observable, Subscription } from 'rxjs';
-import { FlowConfigError } from './support/errors.js';
-import { checkSource, listen } from './support/listen.js';
-import type { NativeObservable, NativeObservableClass } from './support/native.js';
-import { known } from './support/options.js';
+import { FlowConfigError } from './options/errors.js';
+import { known } from './options/options.js';
+import { checkSource, listen } from './shell/listen.js';
+import type { NativeObservable, NativeObservableClass } from './shell/native.js';
 
-export type { NativeObservable, NativeObservableClass, NativeObserver, NativeSubscriber } from './support/native.js';
+export type { NativeObservable, NativeObservableClass, NativeObserver, NativeSubscriber } from './shell/native.js';
 
 export interface ToNativeOptions {
   /** The class to make it of, where the platform has none of its own. @defaultValue the platform's own `Observable` */

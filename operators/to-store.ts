@@ -1,11 +1,11 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import { schedulerOption } from './support/alarm.js';
-import type { FlowSink } from './support/events.js';
-import { safeSink } from './support/events.js';
-import { checkSource } from './support/listen.js';
-import { callback, durationMs, known, oneOf, orDefault } from './support/options.js';
-import type { PaceSettings } from './support/pace.js';
-import { SnapshotStore } from './support/snapshot-store.js';
+import type { FlowSink } from './options/events.js';
+import { safeSink } from './options/events.js';
+import { callback, durationMs, known, oneOf, orDefault } from './options/options.js';
+import { schedulerOption } from './shell/alarm.js';
+import { checkSource } from './shell/listen.js';
+import type { PaceSettings } from './shell/pace.js';
+import { SnapshotStore } from './shell/snapshot-store.js';
 
 export interface ToStoreOptions<E = never> {
   /**

@@ -1,12 +1,12 @@
 import type { OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
-import { connect } from './support/connect.js';
-import type { FlowSink } from './support/events.js';
-import { safeSink } from './support/events.js';
-import { InTurn } from './support/in-turn.js';
-import { DEFAULT_LANE } from './support/lanes.js';
-import { callback, known, oneOf } from './support/options.js';
-import type { Fulfilled, Settled } from './support/types.js';
+import type { FlowSink } from './options/events.js';
+import { safeSink } from './options/events.js';
+import { DEFAULT_LANE } from './options/lanes.js';
+import { callback, known, oneOf } from './options/options.js';
+import type { Fulfilled, Settled } from './options/types.js';
+import { connect } from './shell/connect.js';
+import { InTurn } from './shell/in-turn.js';
 
 export interface UnwrapOptions {
   /** Told of every failure that `'values'` leaves out (`dropped`). @defaultValue none */

@@ -1,7 +1,7 @@
 import type { Observable } from 'rxjs';
 import { catchError, defer, forkJoin, map, of, throwError } from 'rxjs';
 import { divideRetry } from '../../operators/divide-retry.js';
-import { FaultWatch } from '../../operators/kernel/fault-watch.js';
+import { FaultWatch } from '../../operators/kernel/repair/fault-watch.js';
 import type { Case } from '../harness.js';
 import { assertCount, numbers } from '../harness.js';
 

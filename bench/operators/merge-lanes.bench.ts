@@ -1,6 +1,6 @@
 import PQueue from 'p-queue';
 import { bufferCount, from, map, merge } from 'rxjs';
-import { LaneQueue } from '../../operators/kernel/lane-queue.js';
+import { LaneQueue } from '../../operators/kernel/queues/lane-queue.js';
 import { mergeLanes } from '../../operators/merge-lanes.js';
 import type { Case } from '../harness.js';
 import { assertCount, numbers } from '../harness.js';

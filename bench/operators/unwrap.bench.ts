@@ -1,5 +1,5 @@
 import { filter, from, map } from 'rxjs';
-import type { Fulfilled, Settled } from '../../operators/support/types.js';
+import type { Fulfilled, Settled } from '../../operators/options/types.js';
 import { unwrap } from '../../operators/unwrap.js';
 import type { Case } from '../harness.js';
 import { assertCount } from '../harness.js';

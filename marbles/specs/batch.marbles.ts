@@ -1,7 +1,7 @@
 import { merge, Subject, take, tap } from 'rxjs';
 import type { BatchOptions } from '../../operators/batch.js';
 import { batch } from '../../operators/batch.js';
-import { CallbackError, ItemTooHeavyError } from '../../operators/support/errors.js';
+import { CallbackError, ItemTooHeavyError } from '../../operators/options/errors.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');

@@ -2,8 +2,8 @@ import { map, merge, Subject, take, tap } from 'rxjs';
 import type { BulkheadMapOptions } from '../../operators/bulkhead-map.js';
 import { bulkheadMap } from '../../operators/bulkhead-map.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { CallbackError, OverflowError } from '../../operators/support/errors.js';
-import type { Settled } from '../../operators/support/types.js';
+import { CallbackError, OverflowError } from '../../operators/options/errors.js';
+import type { Settled } from '../../operators/options/types.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

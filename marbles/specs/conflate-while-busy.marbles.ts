@@ -1,7 +1,7 @@
 import { BehaviorSubject, concatMap, finalize, merge, of, Subject, take, tap } from 'rxjs';
 import type { ConflateWhileBusyOptions } from '../../operators/conflate-while-busy.js';
 import { conflateWhileBusy } from '../../operators/conflate-while-busy.js';
-import { CallbackError, ItemTooHeavyError, OverflowError } from '../../operators/support/errors.js';
+import { CallbackError, ItemTooHeavyError, OverflowError } from '../../operators/options/errors.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

@@ -1,8 +1,8 @@
 import { map, merge, mergeMap, of, Subject, tap } from 'rxjs';
 import type { DivideRetryOptions } from '../../operators/divide-retry.js';
 import { divideRetry } from '../../operators/divide-retry.js';
+import type { Settled } from '../../operators/options/types.js';
 import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
-import type { Settled } from '../../operators/support/types.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const badRequest = Object.assign(new Error('forbidden words'), { status: 400 });

@@ -1,9 +1,9 @@
 import { merge, Subject, take, tap } from 'rxjs';
 import type { LimiterOptions } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
+import { CallbackError, ItemTooHeavyError, OverflowError } from '../../operators/options/errors.js';
 import type { RateLimitOptions } from '../../operators/rate-limit.js';
 import { rateLimit } from '../../operators/rate-limit.js';
-import { CallbackError, ItemTooHeavyError, OverflowError } from '../../operators/support/errors.js';
 import type { Cost, Limiter } from '../../operators/support/limiting/limiter-types.js';
 import type { MarbleSpec } from '../spec.js';
 

@@ -1,7 +1,7 @@
 import { merge, Subject, take, tap } from 'rxjs';
+import { CallbackError, SequenceDuplicateError, SequenceGapError } from '../../operators/options/errors.js';
 import type { ResequenceOptions } from '../../operators/resequence.js';
 import { resequence } from '../../operators/resequence.js';
-import { CallbackError, SequenceDuplicateError, SequenceGapError } from '../../operators/support/errors.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

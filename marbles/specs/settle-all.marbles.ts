@@ -1,8 +1,8 @@
 import { EMPTY, expand, NEVER } from 'rxjs';
+import { DeadlineError, GuardRefusedError } from '../../operators/options/errors.js';
+import type { Settled } from '../../operators/options/types.js';
 import type { SettleAllOptions } from '../../operators/settle-all.js';
 import { settleAll } from '../../operators/settle-all.js';
-import { DeadlineError, GuardRefusedError } from '../../operators/support/errors.js';
-import type { Settled } from '../../operators/support/types.js';
 import type { MarbleSpec } from '../spec.js';
 
 const broken = new Error('the tool broke');

@@ -1,7 +1,7 @@
 import { merge, Subject, take, tap } from 'rxjs';
+import { CallbackError } from '../../operators/options/errors.js';
 import type { SpeculateOptions } from '../../operators/speculate.js';
 import { speculate } from '../../operators/speculate.js';
-import { CallbackError } from '../../operators/support/errors.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

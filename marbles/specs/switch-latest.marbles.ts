@@ -1,5 +1,5 @@
 import { EMPTY, merge, of, Subject, take, tap } from 'rxjs';
-import { CallbackError, OverflowError } from '../../operators/support/errors.js';
+import { CallbackError, OverflowError } from '../../operators/options/errors.js';
 import type { SwitchLatestOptions } from '../../operators/switch-latest.js';
 import { switchLatest } from '../../operators/switch-latest.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';

@@ -1,5 +1,5 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import type { Settled } from '../../operators/support/types.js';
+import type { Settled } from '../../operators/options/types.js';
 import { unwrap } from '../../operators/unwrap.js';
 import type { MarbleSpec } from '../spec.js';
 

@@ -1,8 +1,8 @@
 // Nothing of it is used at run time. It is imported all the same: without it, what is missing is told by its name, here and at once.
 import '@openai/agents';
 import type { Model, ModelProvider, ModelRequest } from '@openai/agents';
+import { FlowConfigError } from '../../operators/options/errors.js';
 import type { PolicyCallOptions } from '../../operators/policy.js';
-import { FlowConfigError } from '../../operators/support/errors.js';
 import { lastOf } from '../../operators/support/limiting/limiter-work.js';
 import type { PolicyContext } from '../../operators/support/policing/attempt.js';
 import { callOptionsOf } from './support/call-job.js';

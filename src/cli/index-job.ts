@@ -1,8 +1,8 @@
 import { mkdir, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { onAbort } from '../../operators/support/abort.js';
-import type { FlowEvent } from '../../operators/support/events.js';
-import type { Settled } from '../../operators/support/types.js';
+import type { FlowEvent } from '../../operators/options/events.js';
+import type { Settled } from '../../operators/options/types.js';
+import { onAbort } from '../../operators/shell/abort.js';
 import type { Questions } from '../edge/questions.js';
 import { FlowStats } from '../metrics/flow-stats.js';
 import type { Embedder, EmbedderSnapshot } from '../pipelines/create-embedder.js';

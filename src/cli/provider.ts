@@ -1,7 +1,7 @@
 import { classifyError } from '../../operators/classify-error.js';
-import { isFlowError } from '../../operators/support/errors.js';
-import type { FlowSink } from '../../operators/support/events.js';
-import type { Classify } from '../../operators/support/types.js';
+import { isFlowError } from '../../operators/options/errors.js';
+import type { FlowSink } from '../../operators/options/events.js';
+import type { Classify } from '../../operators/options/types.js';
 import { createEmbedder, type Embedder } from '../pipelines/create-embedder.js';
 import { CliError, EXIT, errorCode } from './exit.js';
 

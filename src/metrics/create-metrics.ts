@@ -1,9 +1,9 @@
 import type { SchedulerLike } from 'rxjs';
 import { Observable, Subject } from 'rxjs';
-import { Alarm, schedulerOption } from '../../operators/support/alarm.js';
-import { FlowConfigError } from '../../operators/support/errors.js';
-import type { FlowEvent, FlowSink } from '../../operators/support/events.js';
-import { checked, count, required } from '../../operators/support/options.js';
+import { FlowConfigError } from '../../operators/options/errors.js';
+import type { FlowEvent, FlowSink } from '../../operators/options/events.js';
+import { checked, count, required } from '../../operators/options/options.js';
+import { Alarm, schedulerOption } from '../../operators/shell/alarm.js';
 import type { CallRecord } from './call-record.js';
 import type { CallMetrics } from './call-stats.js';
 import { CallStats } from './call-stats.js';

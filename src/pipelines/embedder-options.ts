@@ -1,8 +1,8 @@
 import type { ObservableInput } from 'rxjs';
-import { FlowConfigError } from '../../operators/support/errors.js';
-import { known } from '../../operators/support/options.js';
-import { show } from '../../operators/support/show.js';
-import type { CallContext, LaneOptions } from '../../operators/support/types.js';
+import { FlowConfigError } from '../../operators/options/errors.js';
+import { known } from '../../operators/options/options.js';
+import { show } from '../../operators/options/show.js';
+import type { CallContext, LaneOptions } from '../../operators/options/types.js';
 import type { EndpointOptions } from './endpoint.js';
 import type { EmbedderRules } from './text-batches.js';
 import { BATCH_RULES, TEXT_RULES } from './text-batches.js';

@@ -2,17 +2,17 @@ import { tap } from 'rxjs';
 import type { BatcherOptions } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
 import { createLimiter, LIMITER_DEFAULTS } from '../../operators/create-limiter.js';
-import { schedulerOption } from '../../operators/support/alarm.js';
+import { FlowConfigError } from '../../operators/options/errors.js';
+import { LaneTable } from '../../operators/options/lanes.js';
+import { callback, count, flag, orDefault, positive } from '../../operators/options/options.js';
+import type { BatchResult, LaneOptions } from '../../operators/options/types.js';
+import { schedulerOption } from '../../operators/shell/alarm.js';
+import { evidenceOf } from '../../operators/shell/error-evidence.js';
+import { isPromise, onlyOnce, streamOf } from '../../operators/shell/work.js';
 import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
 import type { GatedBatchOptions } from '../../operators/support/batching/batch-options.js';
-import { evidenceOf } from '../../operators/support/error-evidence.js';
-import { FlowConfigError } from '../../operators/support/errors.js';
-import { LaneTable } from '../../operators/support/lanes.js';
 import { limiterOption } from '../../operators/support/limiting/limiter-option.js';
 import { burstOption } from '../../operators/support/limiting/limiter-options.js';
-import { callback, count, flag, orDefault, positive } from '../../operators/support/options.js';
-import type { BatchResult, LaneOptions } from '../../operators/support/types.js';
-import { isPromise, onlyOnce, streamOf } from '../../operators/support/work.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
 
 /** Rules that are options of a batcher as they are. */

@@ -7,7 +7,7 @@ import { lastValueFrom, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createBreaker } from '../../operators/create-breaker.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import { anthropicChat, createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
 import type { HttpRequest } from '../../src/adapters/fetch.js';
 import { createFetch } from '../../src/adapters/fetch.js';

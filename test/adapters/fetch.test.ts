@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { watchHost } from '../../marbles/host-watch.js';
 import { createBreaker } from '../../operators/create-breaker.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import type { HttpRequest } from '../../src/adapters/fetch.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { ModelApi } from '../fakes/model-api.js';

@@ -18,7 +18,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vite
 import { z } from 'zod';
 import { createBreaker } from '../../operators/create-breaker.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { ModelRules } from '../../src/adapters/openai-agents.js';
 import { limitModel, limitModelProvider } from '../../src/adapters/openai-agents.js';

@@ -4,7 +4,7 @@ import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Limiter } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError } from '../../operators/support/errors.js';
+import { isFlowError } from '../../operators/options/errors.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { LimitOpenAIOptions } from '../../src/adapters/openai.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';

@@ -1,7 +1,7 @@
 import { interval, lastValueFrom, NEVER, of, range, Subject, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { fromStream } from '../../operators/from-stream.js';
-import { isFlowError } from '../../operators/support/errors.js';
+import { isFlowError } from '../../operators/options/errors.js';
 import { toAsyncIterable } from '../../operators/to-async-iterable.js';
 import { toReadableStream } from '../../operators/to-readable-stream.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { AttemptTimeoutError, ItemTooHeavyError, SplitBudgetError } from '../../operators/support/errors.js';
+import { AttemptTimeoutError, ItemTooHeavyError, SplitBudgetError } from '../../operators/options/errors.js';
 import { explainFailure } from '../../src/cli/provider.js';
 import { ProviderError } from '../../src/pipelines/provider-error.js';
 

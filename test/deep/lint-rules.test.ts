@@ -15,6 +15,6 @@ export function act(list: number[], maybe: number[] | undefined, ring: Ring<numb
 `;
 
 it('operators keep no queue in an array: `shift` and its like are for rings', async () => {
-  const [result] = await new ESLint().lintText(code, { filePath: 'operators/kernel/bag.ts' });
+  const [result] = await new ESLint().lintText(code, { filePath: 'operators/kernel/queues/bag.ts' });
   expect(result?.messages.map(({ line, ruleId }) => [line, ruleId])).toEqual([3, 4, 5, 6].map((line) => [line, 'sluice/no-array-shift']));
 }, 120_000);

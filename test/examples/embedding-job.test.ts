@@ -9,8 +9,8 @@ import { virtualTime } from '../../marbles/virtual.js';
 import { batchMapFrom } from '../../operators/batch-map-from.js';
 import type { LimiterOptions } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
+import type { CallContext, ResponseLike } from '../../operators/options/types.js';
 import type { SplitOptions } from '../../operators/support/batching/batch-options.js';
-import type { CallContext, ResponseLike } from '../../operators/support/types.js';
 
 const texts = makeTexts();
 const bad = texts.flatMap((text, i) => (text.includes(REFUSED) ? [i] : []));

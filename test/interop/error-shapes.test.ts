@@ -34,7 +34,7 @@ import {
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { classifyError } from '../../operators/classify-error.js';
-import type { ClassifyContext, Verdict } from '../../operators/support/types.js';
+import type { ClassifyContext, Verdict } from '../../operators/options/types.js';
 import type { FailingApi, Failure } from '../fakes/failing-api.js';
 import { startFailingApi } from '../fakes/failing-api.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { SearchLimits, SearchStep } from '../../operators/kernel/bad-item-search.js';
-import { BadItemSearch } from '../../operators/kernel/bad-item-search.js';
-import { trustedBlame } from '../../operators/kernel/divide-plan.js';
+import type { SearchLimits, SearchStep } from '../../operators/kernel/repair/bad-item-search.js';
+import { BadItemSearch } from '../../operators/kernel/repair/bad-item-search.js';
+import { trustedBlame } from '../../operators/kernel/repair/divide-plan.js';
 import { sized } from '../support/deep.js';
 
 type Fate = 'done' | 'rejected' | 'inferred' | 'given up' | 'left';

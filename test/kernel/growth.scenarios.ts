@@ -1,8 +1,8 @@
-import { DeadlineHeap } from '../../operators/kernel/deadline-heap.js';
-import type { LaneFairness } from '../../operators/kernel/fairness.js';
-import { LaneQueue } from '../../operators/kernel/lane-queue.js';
-import { Ring } from '../../operators/kernel/ring.js';
-import { SlidingWindow } from '../../operators/kernel/sliding-window.js';
+import { SlidingWindow } from '../../operators/kernel/limits/sliding-window.js';
+import { DeadlineHeap } from '../../operators/kernel/queues/deadline-heap.js';
+import type { LaneFairness } from '../../operators/kernel/queues/fairness.js';
+import { LaneQueue } from '../../operators/kernel/queues/lane-queue.js';
+import { Ring } from '../../operators/kernel/queues/ring.js';
 import type { Scenario } from '../support/steps.js';
 
 const FEW = 1000;

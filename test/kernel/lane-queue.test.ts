@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { LaneFairness } from '../../operators/kernel/fairness.js';
-import { LaneQueue } from '../../operators/kernel/lane-queue.js';
+import type { LaneFairness } from '../../operators/kernel/queues/fairness.js';
+import { LaneQueue } from '../../operators/kernel/queues/lane-queue.js';
 
 interface Entry {
   readonly id: number;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { LaneSet } from '../../operators/kernel/lane-set.js';
-import { StrictFloor } from '../../operators/kernel/strict-floor.js';
+import { LaneSet } from '../../operators/kernel/queues/lane-set.js';
+import { StrictFloor } from '../../operators/kernel/queues/strict-floor.js';
 import type { Given } from './discipline-pair.js';
 import { EPSILON, expectAlike, Pair, Plain } from './discipline-pair.js';
 

@@ -4,7 +4,7 @@ import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { LimiterOptions } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { TokenBucket } from '../../operators/kernel/token-bucket.js';
+import { TokenBucket } from '../../operators/kernel/limits/token-bucket.js';
 import type { Granted } from '../support/rate-accuracy.js';
 import { bucketBoundMs, FEEDS, LIMITS, requestCosts, slidingBoundMs, worstWindow } from '../support/rate-accuracy.js';
 

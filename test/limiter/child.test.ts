@@ -6,7 +6,7 @@ import { virtualTime } from '../../marbles/virtual.js';
 import { batchMap } from '../../operators/batch-map.js';
 import type { ChildLimiterOptions, Lease, Limiter, LimiterJob } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError, NestedAcquireError } from '../../operators/support/errors.js';
+import { isFlowError, NestedAcquireError } from '../../operators/options/errors.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 /** Leases as they come, and errors by their code. */

@@ -7,9 +7,9 @@ import { virtualTime } from '../../marbles/virtual.js';
 import { batchMap } from '../../operators/batch-map.js';
 import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError, RateLimitError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
-import type { HeadersLike, ResponseLike } from '../../operators/support/types.js';
+import { isFlowError, RateLimitError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
+import type { HeadersLike, ResponseLike } from '../../operators/options/types.js';
 
 const ok = (headers: HeadersLike): ResponseLike => ({ status: 200, headers });
 const refusal = (headers: HeadersLike = {}): ResponseLike => ({ status: 429, headers });

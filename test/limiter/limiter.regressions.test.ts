@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Lease, Limiter, LimiterJob } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError } from '../../operators/support/errors.js';
-import type { Drained } from '../../operators/support/types.js';
+import { isFlowError } from '../../operators/options/errors.js';
+import type { Drained } from '../../operators/options/types.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 /** Leases as they come, and errors by their code. */

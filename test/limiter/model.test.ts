@@ -4,7 +4,7 @@ import { Subject, takeUntil } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { Lease, Limiter, Place } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError, RateLimitError } from '../../operators/support/errors.js';
+import { isFlowError, RateLimitError } from '../../operators/options/errors.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import type { Action, Setup } from './reference.js';
 import { ReferenceLimiter } from './reference.js';

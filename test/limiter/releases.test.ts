@@ -11,7 +11,7 @@ import type { Limiter, Release } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { divideRetry } from '../../operators/divide-retry.js';
 import { hedge } from '../../operators/hedge.js';
-import { AttemptTimeoutError, BatchShapeError } from '../../operators/support/errors.js';
+import { AttemptTimeoutError, BatchShapeError } from '../../operators/options/errors.js';
 
 // Whoever works under a limiter says how it went when it gives the permit back.
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { FlowConfigError, ItemTooHeavyError, RateLimitError } from '../../operators/support/errors.js';
+import { FlowConfigError, ItemTooHeavyError, RateLimitError } from '../../operators/options/errors.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 const sliding = (options: LimiterOptions): Limiter =>

@@ -5,7 +5,7 @@ import { FAKE_PROVIDER_DEFAULTS, FakeProviderError, fakeProvider } from '../../m
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import { classifyError } from '../../operators/classify-error.js';
-import { FlowConfigError } from '../../operators/support/errors.js';
+import { FlowConfigError } from '../../operators/options/errors.js';
 
 const upper = (options: Partial<FakeProviderOptions<string, string>> = {}): FakeProvider<string, string> =>
   fakeProvider({ answer: (text) => text.toUpperCase(), ...options });

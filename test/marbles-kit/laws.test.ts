@@ -17,8 +17,8 @@ import {
 import { afterEach, describe, expect, it } from 'vitest';
 import type { LawSubject } from '../../marbles/laws.js';
 import { checkLaws, LawBrokenError, laws } from '../../marbles/laws.js';
-import { connect } from '../../operators/support/connect.js';
-import { CallbackError } from '../../operators/support/errors.js';
+import { CallbackError } from '../../operators/options/errors.js';
+import { connect } from '../../operators/shell/connect.js';
 
 type Numbers = OperatorFunction<number, number>;
 

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { FlowConfigError } from '../../operators/support/errors.js';
+import { FlowConfigError } from '../../operators/options/errors.js';
 import { misuseTables, say } from '../support/misuse.js';
 
 const tables = new Map((await misuseTables('operators')).map((table) => [table.operator, table]));

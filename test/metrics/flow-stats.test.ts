@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { FlowEvent } from '../../operators/support/events.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import { FlowStats } from '../../src/metrics/flow-stats.js';
 
 const call = { operator: 'batchMap', lane: 'default', batchId: 'b0', size: 5, attempt: 1 } as const;

@@ -1,4 +1,4 @@
-import { known } from '../../operators/support/options.js';
+import { known } from '../../operators/options/options.js';
 import { unwrap } from '../../operators/unwrap.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';

@@ -8,9 +8,9 @@ import { batchMap } from '../../operators/batch-map.js';
 import { bulkheadMap } from '../../operators/bulkhead-map.js';
 import type { Limiter, Outcome } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
+import { AttemptTimeoutError, BreakerOpenError, CallbackError, RateLimitError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import { rateLimit } from '../../operators/rate-limit.js';
-import { AttemptTimeoutError, BreakerOpenError, CallbackError, RateLimitError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
 import { runOverloaded, unsettled } from '../support/overloaded-backend.js';
 
 const status = (code: number): Error => Object.assign(new Error(`status ${code}`), { status: code });

@@ -3,8 +3,8 @@ import type { SchedulerLike } from 'rxjs';
 import { asyncScheduler, queueScheduler, Subscription, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { Alarm, schedulerOption } from '../../operators/support/alarm.js';
-import { FlowConfigError } from '../../operators/support/errors.js';
+import { FlowConfigError } from '../../operators/options/errors.js';
+import { Alarm, schedulerOption } from '../../operators/shell/alarm.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 describe('Alarm', () => {

@@ -21,8 +21,8 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { BackpressureOptions } from '../../operators/backpressure.js';
 import { backpressure } from '../../operators/backpressure.js';
-import { CallbackError, isFlowError, OverflowError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import { CallbackError, isFlowError, OverflowError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 
 type Options<T> = Omit<BackpressureOptions<T>, 'ready'>;
 

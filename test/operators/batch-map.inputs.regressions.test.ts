@@ -6,9 +6,9 @@ import type { BatchMapOptions } from '../../operators/batch-map.js';
 import { batchMap } from '../../operators/batch-map.js';
 import { batchMapFrom } from '../../operators/batch-map-from.js';
 import { createBatcher } from '../../operators/create-batcher.js';
+import { FlowConfigError } from '../../operators/options/errors.js';
+import type { Settled } from '../../operators/options/types.js';
 import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
-import { FlowConfigError } from '../../operators/support/errors.js';
-import type { Settled } from '../../operators/support/types.js';
 
 const SECRET = 'sk-very-secret';
 const echo: BatchWork<string, string> = (items) => of(items);

@@ -4,7 +4,7 @@ import { batchMap } from '../../operators/batch-map.js';
 import { batchMapFrom } from '../../operators/batch-map-from.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { CallContext, Settled, Verdict } from '../../operators/support/types.js';
+import type { CallContext, Settled, Verdict } from '../../operators/options/types.js';
 
 /** Found by the simulation, each reduced to the least that shows it. */
 describe('batchMap, once broken', () => {

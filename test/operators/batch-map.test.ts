@@ -6,10 +6,10 @@ import { createWorker } from '../../marbles/worker.js';
 import type { BatchMapOptions } from '../../operators/batch-map.js';
 import { batchMap } from '../../operators/batch-map.js';
 import { createLimiter } from '../../operators/create-limiter.js';
+import { BatchShapeError, CallbackError, isFlowError, SplitBudgetError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
+import type { BatchResult, CallContext, Fulfilled, Rejected, Settled } from '../../operators/options/types.js';
 import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
-import { BatchShapeError, CallbackError, isFlowError, SplitBudgetError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
-import type { BatchResult, CallContext, Fulfilled, Rejected, Settled } from '../../operators/support/types.js';
 
 const echo = <T>(items: readonly T[]): Observable<readonly T[]> => of(items);
 const badRequest = Object.assign(new Error('forbidden words'), { status: 400 });

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { BatchOptions } from '../../operators/batch.js';
 import { batch } from '../../operators/batch.js';
-import { CallbackError, isFlowError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import { CallbackError, isFlowError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 function collect<T>(items: readonly T[], options: BatchOptions<T>) {

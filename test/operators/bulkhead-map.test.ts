@@ -14,9 +14,9 @@ import {
   FlowConfigError,
   isFlowError,
   OverflowError,
-} from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
-import type { ItemContext, Settled } from '../../operators/support/types.js';
+} from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
+import type { ItemContext, Settled } from '../../operators/options/types.js';
 
 const MANY = 100_000;
 

@@ -20,9 +20,9 @@ import {
   SequenceDuplicateError,
   SequenceGapError,
   SplitBudgetError,
-} from '../../operators/support/errors.js';
-import { parseRetryAfterMs } from '../../operators/support/headers.js';
-import type { ClassifyContext, HeadersLike, Verdict } from '../../operators/support/types.js';
+} from '../../operators/options/errors.js';
+import type { ClassifyContext, HeadersLike, Verdict } from '../../operators/options/types.js';
+import { parseRetryAfterMs } from '../../operators/shell/headers.js';
 
 const CALL: ClassifyContext = { size: 8, attempt: 1, aborted: false };
 

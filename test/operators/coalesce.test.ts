@@ -6,7 +6,7 @@ import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { CoalesceOptions } from '../../operators/coalesce.js';
 import { coalesce } from '../../operators/coalesce.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 const join = (first: string, next: string): string => first + next;

@@ -6,7 +6,7 @@ import { createWorker } from '../../marbles/worker.js';
 import type { ConcatMapByOptions } from '../../operators/concat-map-by.js';
 import { concatMapBy } from '../../operators/concat-map-by.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { FlowConfigError, KeyStoppedError, OverflowError } from '../../operators/support/errors.js';
+import { FlowConfigError, KeyStoppedError, OverflowError } from '../../operators/options/errors.js';
 
 const MANY = 100_000;
 const initial = (item: string): string => item.charAt(0);

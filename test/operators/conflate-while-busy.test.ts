@@ -3,8 +3,8 @@ import { BehaviorSubject, buffer, of, range, Subject, sample, scan, tap } from '
 import { describe, expect, it } from 'vitest';
 import type { ConflateWhileBusyOptions } from '../../operators/conflate-while-busy.js';
 import { conflateWhileBusy } from '../../operators/conflate-while-busy.js';
-import { CallbackError, isFlowError, OverflowError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import { CallbackError, isFlowError, OverflowError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 
 type Options = Partial<Omit<ConflateWhileBusyOptions<number, readonly number[]>, 'ready'>>;
 

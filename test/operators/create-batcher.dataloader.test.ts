@@ -3,7 +3,7 @@ import { NEVER } from 'rxjs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { BatcherOptions } from '../../operators/create-batcher.js';
 import { createBatcher } from '../../operators/create-batcher.js';
-import { DeadlineError } from '../../operators/support/errors.js';
+import { DeadlineError } from '../../operators/options/errors.js';
 
 type Answers = readonly unknown[];
 type BatchFn = (keys: readonly unknown[]) => Promise<Answers>;

@@ -6,9 +6,9 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { BatcherOptions, CachedLoad } from '../../operators/create-batcher.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import { createLimiter } from '../../operators/create-limiter.js';
+import { ClosedError, DeadlineError, isFlowError, OverflowError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
-import { ClosedError, DeadlineError, isFlowError, OverflowError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
 
 const badRequest = Object.assign(new Error('forbidden words'), { status: 400 });
 const overloaded = Object.assign(new Error('overloaded'), { status: 503 });

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Breaker, BreakerOptions } from '../../operators/create-breaker.js';
 import { createBreaker } from '../../operators/create-breaker.js';
-import { AttemptTimeoutError, BreakerOpenError, DeadlineError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import { AttemptTimeoutError, BreakerOpenError, DeadlineError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 

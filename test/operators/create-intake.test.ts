@@ -5,9 +5,9 @@ import { describe, expect, it } from 'vitest';
 import { batchMapFrom } from '../../operators/batch-map-from.js';
 import type { Intake, IntakeOptions, OfferOptions } from '../../operators/create-intake.js';
 import { createIntake } from '../../operators/create-intake.js';
-import { CallbackError, LaneUnknownError, OverflowError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
-import type { Settled } from '../../operators/support/types.js';
+import { CallbackError, LaneUnknownError, OverflowError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
+import type { Settled } from '../../operators/options/types.js';
 
 /** Offers and keeps what becomes of it: true, false, or the error. */
 function offered<T>(intake: Intake<T>, item: T, options?: OfferOptions) {

@@ -28,9 +28,9 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { ClosedError, ItemTooHeavyError, LaneUnknownError, OverflowError, RateLimitError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
-import type { ResponseLike } from '../../operators/support/types.js';
+import { ClosedError, ItemTooHeavyError, LaneUnknownError, OverflowError, RateLimitError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
+import type { ResponseLike } from '../../operators/options/types.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 /** Everything that happens to one `acquire`, and when. */
@@ -1417,7 +1417,7 @@ describe('two copies of the package in one process', () => {
       format: 'esm',
       platform: 'neutral',
       external: ['rxjs'],
-      alias: { '#async-context': join(root, 'operators/support/async-context.ts') },
+      alias: { '#async-context': join(root, 'operators/shell/async-context.ts') },
       logLevel: 'silent',
     });
     return (await import(/* @vite-ignore */ pathToFileURL(outfile).href)) as Copy;

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { createBatcher } from '../../operators/create-batcher.js';
 import type { Lease } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
+import { SplitBudgetError } from '../../operators/options/errors.js';
 import type { SplitOptions } from '../../operators/support/batching/batch-options.js';
-import { SplitBudgetError } from '../../operators/support/errors.js';
 
 /** The failure of one call. */
 class CallError extends Error {

@@ -6,10 +6,10 @@ import { batchMap } from '../../operators/batch-map.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import type { DivideRetryOptions } from '../../operators/divide-retry.js';
 import { divideRetry } from '../../operators/divide-retry.js';
+import { AttemptTimeoutError, CallbackError, DeadlineError, isFlowError, SplitBudgetError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
+import type { CallContext, Settled } from '../../operators/options/types.js';
 import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
-import { AttemptTimeoutError, CallbackError, DeadlineError, isFlowError, SplitBudgetError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
-import type { CallContext, Settled } from '../../operators/support/types.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 const failure = (fields: object, message = 'no'): Error => Object.assign(new Error(message), fields);

@@ -5,7 +5,7 @@ import { batchMapFrom } from '../../operators/batch-map-from.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import type { Lease } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { Fairness, LaneOptions } from '../../operators/support/types.js';
+import type { Fairness, LaneOptions } from '../../operators/options/types.js';
 
 const lanes: readonly LaneOptions[] = [
   { name: 'a', weight: 3 },

@@ -1,7 +1,7 @@
 import { defer, EMPTY, lastValueFrom, NEVER, Observable, of, Subject, take, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { fromNative } from '../../operators/from-native.js';
-import { FlowConfigError } from '../../operators/support/errors.js';
+import { FlowConfigError } from '../../operators/options/errors.js';
 import type { NativeObservable } from '../../operators/to-native.js';
 import { toNative } from '../../operators/to-native.js';
 import { PlatformObservable } from '../support/platform-observable.js';

@@ -6,7 +6,7 @@ import { config, lastValueFrom, Subject, switchMap, take, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { StreamLike } from '../../operators/from-stream.js';
 import { fromStream } from '../../operators/from-stream.js';
-import { CallbackError, FlowConfigError } from '../../operators/support/errors.js';
+import { CallbackError, FlowConfigError } from '../../operators/options/errors.js';
 
 /** Lets every promise that can settle do so. */
 async function settle(): Promise<void> {

@@ -4,8 +4,8 @@ import { batchMap } from '../../operators/batch-map.js';
 import { batchMapFrom } from '../../operators/batch-map-from.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import { createLimiter } from '../../operators/create-limiter.js';
+import { show } from '../../operators/options/show.js';
 import type { GatedBatchOptions } from '../../operators/support/batching/batch-options.js';
-import { show } from '../../operators/support/show.js';
 
 const work = (items: readonly string[]) => of(items);
 const operators = [

@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { HedgeStats, hedge } from '../../operators/hedge.js';
-import { onAbort } from '../../operators/support/abort.js';
-import { isFlowError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import { isFlowError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
+import { onAbort } from '../../operators/shell/abort.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 const failing = (status: number): Error => Object.assign(new Error(`status ${String(status)}`), { status });

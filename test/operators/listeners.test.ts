@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { batchMap } from '../../operators/batch-map.js';
 import type { CachedLoad } from '../../operators/create-batcher.js';
 import { createBatcher } from '../../operators/create-batcher.js';
-import { isFlowError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import { isFlowError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 
 /** Answers after a moment of real time, so that no call ends inside the loop that started it. */
 const tenfold = (items: readonly number[]): Observable<number[]> => timer(1).pipe(map(() => items.map((item) => 10 * item)));

@@ -15,7 +15,7 @@ import {
 import { describe, expect, it } from 'vitest';
 import type { LaneBatch, MergeLane, MergeLanesOptions } from '../../operators/merge-lanes.js';
 import { mergeLanes } from '../../operators/merge-lanes.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 interface Item {

@@ -1,7 +1,7 @@
 import { from, groupBy, mergeMap, Subject, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { mergeLanes } from '../../operators/merge-lanes.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 describe('what goes wrong elsewhere', () => {

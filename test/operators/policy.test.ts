@@ -18,10 +18,10 @@ import { virtualTime } from '../../marbles/virtual.js';
 import { createBreaker } from '../../operators/create-breaker.js';
 import type { Release } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
+import { AttemptTimeoutError, BreakerOpenError, ClosedError, DeadlineError, RateLimitError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import type { PolicyContext, PolicyOptions } from '../../operators/policy.js';
 import { policy } from '../../operators/policy.js';
-import { AttemptTimeoutError, BreakerOpenError, ClosedError, DeadlineError, RateLimitError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 

@@ -4,7 +4,7 @@ import { batchMap } from '../../operators/batch-map.js';
 import type { Batcher } from '../../operators/create-batcher.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { CallContext, Fairness, LaneOptions } from '../../operators/support/types.js';
+import type { CallContext, Fairness, LaneOptions } from '../../operators/options/types.js';
 import { Dice } from '../world/dice.js';
 
 type Lane = 'P0' | 'P1' | 'P2';

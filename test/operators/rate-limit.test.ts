@@ -6,10 +6,10 @@ import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Cost, Lease, Limiter, LimiterOptions } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
+import { CallbackError, ClosedError, ItemTooHeavyError, OverflowError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import type { RateLimitOptions } from '../../operators/rate-limit.js';
 import { RATE_LIMIT_DEFAULTS, rateLimit } from '../../operators/rate-limit.js';
-import { CallbackError, ClosedError, ItemTooHeavyError, OverflowError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
 
 /** A stream behind a limiter, and all that is seen of it. */
 function limited<T = number>(limiter: Limiter, cost?: Cost | ((item: T) => Cost), options: RateLimitOptions<T> = {}) {

@@ -6,8 +6,8 @@ import { classifyError } from '../../operators/classify-error.js';
 import { createBreaker } from '../../operators/create-breaker.js';
 import { createLimiter } from '../../operators/create-limiter.js';
 import { hedge } from '../../operators/hedge.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import { policy } from '../../operators/policy.js';
-import type { FlowEvent } from '../../operators/support/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 const busy = Object.assign(new Error('status 503'), { status: 503 });

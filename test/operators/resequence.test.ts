@@ -3,10 +3,10 @@ import { from, map, range, Subject, take } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
+import { isFlowError, SequenceDuplicateError, SequenceGapError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import type { ResequenceOptions } from '../../operators/resequence.js';
 import { resequence } from '../../operators/resequence.js';
-import { isFlowError, SequenceDuplicateError, SequenceGapError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 const sequence = (item: number): number => item;

@@ -2,10 +2,10 @@ import { lastValueFrom, NEVER, Observable, of, Subject, throwError, timer } from
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { classifyError } from '../../operators/classify-error.js';
+import { CallbackError, DeadlineError, GuardRefusedError, isFlowError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
+import type { Settled } from '../../operators/options/types.js';
 import { settleAll } from '../../operators/settle-all.js';
-import { CallbackError, DeadlineError, GuardRefusedError, isFlowError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
-import type { Settled } from '../../operators/support/types.js';
 
 /** A wait without a clock: so many turns of the promise queue. */
 async function turns(count: number): Promise<void> {

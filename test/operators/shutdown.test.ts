@@ -6,9 +6,9 @@ import type { Batcher } from '../../operators/create-batcher.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import { createIntake } from '../../operators/create-intake.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { AttemptTimeoutError, ClosedError, FlowConfigError } from '../../operators/support/errors.js';
-import type { FlowEvent, FlowSink } from '../../operators/support/events.js';
-import type { Drained, DrainOptions, Handle } from '../../operators/support/types.js';
+import { AttemptTimeoutError, ClosedError, FlowConfigError } from '../../operators/options/errors.js';
+import type { FlowEvent, FlowSink } from '../../operators/options/events.js';
+import type { Drained, DrainOptions, Handle } from '../../operators/options/types.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 
 const none: Drained = { done: 0, aborted: 0, dropped: 0 };

@@ -1,10 +1,10 @@
 import { NEVER, Observable, of, Subject, take, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { isFlowError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import type { SpeculateContext, SpeculateOptions } from '../../operators/speculate.js';
 import { speculate } from '../../operators/speculate.js';
-import { isFlowError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 /** A guess and a question match when they are equal; every run shows its context to `log`. */

@@ -1,9 +1,9 @@
 import { EMPTY, NEVER, Observable, of, range, Subject, switchMap } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { onAbort } from '../../operators/support/abort.js';
-import { isFlowError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import { isFlowError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
+import { onAbort } from '../../operators/shell/abort.js';
 import { switchLatest } from '../../operators/switch-latest.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 

@@ -1,7 +1,7 @@
 import { concat, EMPTY, NEVER, Observable, of, range, Subject, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { FlowConfigError, OverflowError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
+import { FlowConfigError, OverflowError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
 import type { ObservableIterator, ToAsyncIterableOptions } from '../../operators/to-async-iterable.js';
 import { TO_ASYNC_ITERABLE_DEFAULTS, toAsyncIterable } from '../../operators/to-async-iterable.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';

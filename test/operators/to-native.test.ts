@@ -1,6 +1,6 @@
 import { concat, defer, EMPTY, NEVER, Observable, of, Subject, throwError } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import { FlowConfigError, isFlowError } from '../../operators/support/errors.js';
+import { FlowConfigError, isFlowError } from '../../operators/options/errors.js';
 import { toNative } from '../../operators/to-native.js';
 import { PlatformObservable } from '../support/platform-observable.js';
 

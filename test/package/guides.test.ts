@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import * as exported from '../../operators/index.js';
-import * as errors from '../../operators/support/errors.js';
+import * as errors from '../../operators/options/errors.js';
 
 const project = resolve(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(project, path), 'utf8');

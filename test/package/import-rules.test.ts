@@ -15,9 +15,9 @@ afterEach(() => {
 const clean = {
   'operators/index.ts': "export { batch } from './batch.js';",
   'operators/batch.ts':
-    "import { Observable } from 'rxjs';\nimport { add } from './kernel/add.js';\nimport { count } from './support/options.js';\nexport const batch = [Observable, add, count];",
+    "import { Observable } from 'rxjs';\nimport { add } from './kernel/add.js';\nimport { count } from './options/options.js';\nexport const batch = [Observable, add, count];",
   'operators/kernel/add.ts': 'export const add = (a: number, b: number): number => a + b;',
-  'operators/support/options.ts': "import { EMPTY } from 'rxjs';\nexport const count = EMPTY;",
+  'operators/options/options.ts': "import { EMPTY } from 'rxjs';\nexport const count = EMPTY;",
   'src/index.ts': "export * from '../operators/index.js';\nexport { embed } from './pipelines/embed.js';",
   'src/pipelines/embed.ts': "import { batch } from '../../operators/batch.js';\nexport const embed = batch;",
   'src/edge/index.ts': "export { schema } from './schema.js';",
@@ -35,16 +35,16 @@ const violations = [
     'kernel-stands-alone: operators/kernel/bad.ts -> node_modules/rxjs/',
   ],
   [
-    'a kernel imports support',
+    'a kernel imports what operators share',
     'operators/kernel/low.ts',
-    "export { count } from '../support/options.js';",
-    'kernel-stands-alone: operators/kernel/low.ts -> operators/support/options.ts',
+    "export { count } from '../options/options.js';",
+    'kernel-stands-alone: operators/kernel/low.ts -> operators/options/options.ts',
   ],
   [
-    'support imports an operator',
-    'operators/support/bad.ts',
+    'the shell imports an operator',
+    'operators/shell/bad.ts',
     "export { batch } from '../batch.js';",
-    'support-imports-rxjs-only: operators/support/bad.ts -> operators/batch.ts',
+    'shell-imports-rxjs-only: operators/shell/bad.ts -> operators/batch.ts',
   ],
   [
     'an operator imports src',

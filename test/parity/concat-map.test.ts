@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { concatMap, NEVER, of, range, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { concatMapBy } from '../../operators/concat-map-by.js';
-import { isFlowError } from '../../operators/support/errors.js';
+import { isFlowError } from '../../operators/options/errors.js';
 import { anything, examples, listed } from './merging.js';
 import type { Operator } from './recording.js';
 import { logOf } from './recording.js';

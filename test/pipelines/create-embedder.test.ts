@@ -1,9 +1,9 @@
 import { firstValueFrom, lastValueFrom, NEVER, Observable, of, take, throwError, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError } from '../../operators/support/errors.js';
-import type { FlowEvent } from '../../operators/support/events.js';
-import type { Settled } from '../../operators/support/types.js';
+import { isFlowError } from '../../operators/options/errors.js';
+import type { FlowEvent } from '../../operators/options/events.js';
+import type { Settled } from '../../operators/options/types.js';
 import {
   type ClientEmbedderOptions,
   createEmbedder,

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { concat, firstValueFrom, lastValueFrom, map, mergeMap, NEVER, Observable, of, throwError, timer, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { WorkResult } from '../../operators/support/types.js';
+import type { WorkResult } from '../../operators/options/types.js';
 import { AttemptStats } from '../../src/metrics/attempt-stats.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';

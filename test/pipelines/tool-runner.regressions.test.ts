@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError } from '../../operators/support/errors.js';
+import { isFlowError } from '../../operators/options/errors.js';
 import { createBatchTool } from '../../src/edge/batch-tool.js';
 import type { ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';

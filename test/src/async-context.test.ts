@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
 import { captureContext } from '#async-context';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { captureContext as nowhere } from '../../operators/support/async-context.js';
+import { captureContext as nowhere } from '../../operators/shell/async-context.js';
 import { createEmbeddingModelMiddleware } from '../../src/adapters/ai-sdk.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { createMcpCaller } from '../../src/adapters/mcp.js';

@@ -7,8 +7,8 @@ import { batchMapFrom } from '../../operators/batch-map-from.js';
 import { bulkheadMap } from '../../operators/bulkhead-map.js';
 import type { Limiter, LimiterJob } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
+import { FlowConfigError } from '../../operators/options/errors.js';
 import { settleAll } from '../../operators/settle-all.js';
-import { FlowConfigError } from '../../operators/support/errors.js';
 import { hostTime, numbers, sleep, stateOf, turns } from './tools.js';
 
 // Three levels of limits (papers, stages, requests), as a design for a grading pipeline writes them.

@@ -12,9 +12,9 @@ import { bulkheadMap } from '../../operators/bulkhead-map.js';
 import { createBatcher } from '../../operators/create-batcher.js';
 import type { Limiter, LimiterJob } from '../../operators/create-limiter.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import { PriorityQueue } from '../../operators/kernel/priority-queue.js';
+import { PriorityQueue } from '../../operators/kernel/queues/priority-queue.js';
 import { mergeLanes } from '../../operators/merge-lanes.js';
-import { parseRetryAfterMs } from '../../operators/support/headers.js';
+import { parseRetryAfterMs } from '../../operators/shell/headers.js';
 import { deferred, elementsMoved, hostTime, numbers, repeatable, sleep, stateOf, turns } from './tools.js';
 
 // The classes and functions in this file are what others do, in as few lines as show it. Each test begins with what goes wrong there.

@@ -5,7 +5,7 @@ import { generateText, streamText, tool, wrapEmbeddingModel, wrapLanguageModel }
 import { describe, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { Settled } from '../../operators/support/types.js';
+import type { Settled } from '../../operators/options/types.js';
 import type { CallRules, EmbeddingModelMiddlewareOptions, LanguageModelMiddlewareOptions } from '../../src/adapters/ai-sdk.js';
 import { coalesceText, createEmbeddingModelMiddleware, createLanguageModelMiddleware, embedSettled } from '../../src/adapters/ai-sdk.js';
 

@@ -3,7 +3,7 @@ import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { BatchMapFromOptions } from '../../operators/batch-map-from.js';
 import { BATCH_MAP_FROM_DEFAULTS, batchMapFrom } from '../../operators/batch-map-from.js';
-import type { Settled } from '../../operators/support/types.js';
+import type { Settled } from '../../operators/options/types.js';
 
 const lengths = (items: readonly string[]) => of(items.map((item) => item.length));
 

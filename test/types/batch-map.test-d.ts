@@ -4,8 +4,8 @@ import { describe, expectTypeOf, it } from 'vitest';
 import type { BatchMapOptions } from '../../operators/batch-map.js';
 import { BATCH_MAP_DEFAULTS, batchMap } from '../../operators/batch-map.js';
 import { createLimiter } from '../../operators/create-limiter.js';
+import type { BatchResult, CallContext, Settled } from '../../operators/options/types.js';
 import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
-import type { BatchResult, CallContext, Settled } from '../../operators/support/types.js';
 
 interface Text {
   readonly id: string;

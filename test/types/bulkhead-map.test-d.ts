@@ -4,7 +4,7 @@ import { describe, expectTypeOf, it } from 'vitest';
 import type { BulkheadMapOptions } from '../../operators/bulkhead-map.js';
 import { BULKHEAD_MAP_DEFAULTS, bulkheadMap } from '../../operators/bulkhead-map.js';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { ItemContext, Settled } from '../../operators/support/types.js';
+import type { ItemContext, Settled } from '../../operators/options/types.js';
 import { toAsyncIterable } from '../../operators/to-async-iterable.js';
 
 const length = (text: string): Promise<number> => Promise.resolve(text.length);

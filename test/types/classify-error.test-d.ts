@@ -1,7 +1,7 @@
 import { describe, expectTypeOf, it } from 'vitest';
 import { classifyError } from '../../operators/classify-error.js';
-import { parseRetryAfterMs } from '../../operators/support/headers.js';
-import type { Classify, ClassifyContext, ErrorClass, Verdict } from '../../operators/support/types.js';
+import type { Classify, ClassifyContext, ErrorClass, Verdict } from '../../operators/options/types.js';
+import { parseRetryAfterMs } from '../../operators/shell/headers.js';
 
 describe('classifyError', () => {
   it('is a classifier', () => {

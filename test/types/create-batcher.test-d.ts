@@ -3,7 +3,7 @@ import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { Batcher, BatcherOptions, BatcherSnapshot, CachedLoad, LoadCacheMap } from '../../operators/create-batcher.js';
 import { createBatcher } from '../../operators/create-batcher.js';
-import type { Settled } from '../../operators/support/types.js';
+import type { Settled } from '../../operators/options/types.js';
 
 const lengths = (items: readonly string[]) => of(items.map((item) => item.length));
 

@@ -3,7 +3,7 @@ import { describe, expectTypeOf, it } from 'vitest';
 import { batchMapFrom } from '../../operators/batch-map-from.js';
 import type { Intake, IntakeOptions, IntakeSnapshot } from '../../operators/create-intake.js';
 import { createIntake } from '../../operators/create-intake.js';
-import type { Drained, Handle, Settled } from '../../operators/support/types.js';
+import type { Drained, Handle, Settled } from '../../operators/options/types.js';
 
 describe('createIntake', () => {
   it('takes items of one type and hands out the same', () => {

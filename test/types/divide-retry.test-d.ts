@@ -4,7 +4,7 @@ import { describe, expectTypeOf, it } from 'vitest';
 import { batchMap } from '../../operators/batch-map.js';
 import type { DivideRetryOptions } from '../../operators/divide-retry.js';
 import { DIVIDE_RETRY_DEFAULTS, divideRetry } from '../../operators/divide-retry.js';
-import type { Settled } from '../../operators/support/types.js';
+import type { Settled } from '../../operators/options/types.js';
 
 const lengths = (items: readonly string[]) => of(items.map((item) => item.length));
 

@@ -6,8 +6,8 @@ import type {
   FlowErrorCode,
   KeyStoppedError,
   OverflowError,
-} from '../../operators/support/errors.js';
-import { isFlowError } from '../../operators/support/errors.js';
+} from '../../operators/options/errors.js';
+import { isFlowError } from '../../operators/options/errors.js';
 
 describe('isFlowError', () => {
   it('narrows to the error of the code', () => {

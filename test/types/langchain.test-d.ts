@@ -3,7 +3,7 @@ import { OpenAIEmbeddings } from '@langchain/openai';
 import { createAgent, fakeModel, tool } from 'langchain';
 import { describe, expectTypeOf, it } from 'vitest';
 import { createLimiter } from '../../operators/create-limiter.js';
-import type { Drained, Handle, Settled } from '../../operators/support/types.js';
+import type { Drained, Handle, Settled } from '../../operators/options/types.js';
 import type { FlowEmbeddingsOptions } from '../../src/adapters/langchain.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/langchain-agents.js';

@@ -1,9 +1,9 @@
 import type { Observable } from 'rxjs';
 import { mergeAll, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
+import type { ItemContext, Settled } from '../../operators/options/types.js';
 import type { SettleAllOptions } from '../../operators/settle-all.js';
 import { SETTLE_ALL_DEFAULTS, settleAll } from '../../operators/settle-all.js';
-import type { ItemContext, Settled } from '../../operators/support/types.js';
 import { unwrap } from '../../operators/unwrap.js';
 
 describe('settleAll', () => {

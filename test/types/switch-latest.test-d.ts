@@ -1,7 +1,7 @@
 import type { Observable, OperatorFunction } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { ItemContext } from '../../operators/support/types.js';
+import type { ItemContext } from '../../operators/options/types.js';
 import type { SwitchLatestOptions } from '../../operators/switch-latest.js';
 import { SWITCH_LATEST_DEFAULTS, switchLatest } from '../../operators/switch-latest.js';
 

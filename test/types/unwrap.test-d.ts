@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import { batchMap } from '../../operators/batch-map.js';
-import type { Settled } from '../../operators/support/types.js';
+import type { Settled } from '../../operators/options/types.js';
 import { unwrap } from '../../operators/unwrap.js';
 
 const results = of('a').pipe(batchMap((texts: readonly string[]) => of(texts.map((text) => text.length))));

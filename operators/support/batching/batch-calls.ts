@@ -1,12 +1,12 @@
 import { captureContext } from '#async-context';
-import { Bag } from '../../kernel/bag.js';
-import { AttemptTimeoutError, BatchShapeError } from '../errors.js';
-import type { FlushReason } from '../events.js';
+import { Bag } from '../../kernel/queues/bag.js';
+import { AttemptTimeoutError, BatchShapeError } from '../../options/errors.js';
+import type { FlushReason } from '../../options/events.js';
+import type { BatchResult, CallContext, ErrorClass, WorkResult } from '../../options/types.js';
+import type { WorkObserver } from '../../shell/work.js';
+import { startWork } from '../../shell/work.js';
 import type { Lease } from '../limiting/limiter-types.js';
 import { SpentLeases } from '../limiting/spent-leases.js';
-import type { BatchResult, CallContext, ErrorClass, WorkResult } from '../types.js';
-import type { WorkObserver } from '../work.js';
-import { startWork } from '../work.js';
 import type { BatchGate } from './batch-gate.js';
 import type { EngineConfig } from './batch-options.js';
 import { Context } from './context.js';

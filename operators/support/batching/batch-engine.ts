@@ -1,7 +1,7 @@
 import { asyncScheduler } from 'rxjs';
-import { Alarm } from '../alarm.js';
-import { DeadlineError, isFlowError } from '../errors.js';
-import type { FlowEvent } from '../events.js';
+import { DeadlineError, isFlowError } from '../../options/errors.js';
+import type { FlowEvent } from '../../options/events.js';
+import { Alarm } from '../../shell/alarm.js';
 import type { Lease } from '../limiting/limiter-types.js';
 import type { BatchWork } from './batch-calls.js';
 import { BatchCalls } from './batch-calls.js';

@@ -1,8 +1,8 @@
-import type { OrderedPlace } from '../../kernel/reorder-buffer.js';
-import { isAmount, unusable } from '../answers.js';
-import { ask, partsOf, weightOf, whenToClose } from '../ask.js';
-import { ItemTooHeavyError, OverflowError } from '../errors.js';
-import { LongQueue } from '../long-queue.js';
+import type { OrderedPlace } from '../../kernel/queues/reorder-buffer.js';
+import { isAmount, unusable } from '../../options/answers.js';
+import { ask, partsOf, weightOf, whenToClose } from '../../options/ask.js';
+import { ItemTooHeavyError, OverflowError } from '../../options/errors.js';
+import { LongQueue } from '../../shell/long-queue.js';
 import type { EngineConfig } from './batch-options.js';
 import type { BatchOutbox } from './batch-outbox.js';
 import type { BatchQueue } from './batch-queue.js';

@@ -1,7 +1,7 @@
-import type { OrderedPlace } from '../../kernel/reorder-buffer.js';
-import { ReorderBuffer } from '../../kernel/reorder-buffer.js';
-import { Ring } from '../../kernel/ring.js';
-import { CallbackError, isFlowError } from '../errors.js';
+import type { OrderedPlace } from '../../kernel/queues/reorder-buffer.js';
+import { ReorderBuffer } from '../../kernel/queues/reorder-buffer.js';
+import { Ring } from '../../kernel/queues/ring.js';
+import { CallbackError, isFlowError } from '../../options/errors.js';
 import type { EngineConfig } from './batch-options.js';
 import type { Job, Whole } from './job.js';
 import { DONE } from './job.js';

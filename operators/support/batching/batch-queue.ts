@@ -1,8 +1,8 @@
-import { DeadlineHeap } from '../../kernel/deadline-heap.js';
-import type { FillLimits } from '../../kernel/lane-queue.js';
-import { LaneQueue } from '../../kernel/lane-queue.js';
-import type { Lane, LaneTable } from '../lanes.js';
-import type { Overflow } from '../types.js';
+import { DeadlineHeap } from '../../kernel/queues/deadline-heap.js';
+import type { FillLimits } from '../../kernel/queues/lane-queue.js';
+import { LaneQueue } from '../../kernel/queues/lane-queue.js';
+import type { Lane, LaneTable } from '../../options/lanes.js';
+import type { Overflow } from '../../options/types.js';
 import type { Job } from './job.js';
 import { DONE, Group, WAITING } from './job.js';
 

@@ -1,7 +1,7 @@
 import type { Subscriber } from 'rxjs';
-import { connect } from '../connect.js';
-import { count, oneOf, optionNames, orDefault } from '../options.js';
-import type { Classify, Settled } from '../types.js';
+import { count, oneOf, optionNames, orDefault } from '../../options/options.js';
+import type { Classify, Settled } from '../../options/types.js';
+import { connect } from '../../shell/connect.js';
 import type { BatchWork } from './batch-engine.js';
 import { BatchEngine } from './batch-engine.js';
 import type { EngineConfig, GatedBatchOptions } from './batch-options.js';

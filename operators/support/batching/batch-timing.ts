@@ -1,8 +1,8 @@
 import type { SchedulerLike, Subscription } from 'rxjs';
 import { asapScheduler, asyncScheduler } from 'rxjs';
-import { isAmount, unusable } from '../answers.js';
-import { ask } from '../ask.js';
-import type { FlushReason } from '../events.js';
+import { isAmount, unusable } from '../../options/answers.js';
+import { ask } from '../../options/ask.js';
+import type { FlushReason } from '../../options/events.js';
 import type { BatchGate } from './batch-gate.js';
 import type { EngineConfig } from './batch-options.js';
 import type { BatchQueue } from './batch-queue.js';

@@ -1,4 +1,4 @@
-import type { CallContext, ResponseLike, Usage } from '../types.js';
+import type { CallContext, ResponseLike, Usage } from '../../options/types.js';
 import type { Call } from './job.js';
 
 /** What a work function sees of its call. Getters make what is rarely asked for, as functions that may be taken out of the context. */

@@ -1,4 +1,4 @@
-import { Ring } from '../../kernel/ring.js';
+import { Ring } from '../../kernel/queues/ring.js';
 
 /**
  * What is done to the outside (listeners told, calls started and stopped) once the state of an engine is right: in order, and each

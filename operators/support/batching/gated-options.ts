@@ -1,10 +1,10 @@
 import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
-import type { CloseWhen, SplitItem } from '../ask.js';
-import type { FlowSink } from '../events.js';
+import type { CloseWhen, SplitItem } from '../../options/ask.js';
+import type { FlowSink } from '../../options/events.js';
+import type { RetryOptions } from '../../options/retry.js';
+import { RETRY_DEFAULTS } from '../../options/retry.js';
+import type { Classify, Fairness, LaneOptions, Overflow } from '../../options/types.js';
 import type { Limiter } from '../limiting/limiter-types.js';
-import type { RetryOptions } from '../retry.js';
-import { RETRY_DEFAULTS } from '../retry.js';
-import type { Classify, Fairness, LaneOptions, Overflow } from '../types.js';
 import type { Window } from './window.js';
 
 export interface SplitOptions {

@@ -1,10 +1,10 @@
-import type { BadItemSearch } from '../../kernel/bad-item-search.js';
-import type { FaultWatch } from '../../kernel/fault-watch.js';
-import type { OrderedPlace } from '../../kernel/reorder-buffer.js';
-import { LazySignal } from '../abort.js';
+import type { OrderedPlace } from '../../kernel/queues/reorder-buffer.js';
+import type { BadItemSearch } from '../../kernel/repair/bad-item-search.js';
+import type { FaultWatch } from '../../kernel/repair/fault-watch.js';
+import type { Settled } from '../../options/types.js';
+import { LazySignal } from '../../shell/abort.js';
+import type { Running } from '../../shell/work.js';
 import type { Lease } from '../limiting/limiter-types.js';
-import type { Settled } from '../types.js';
-import type { Running } from '../work.js';
 
 /** Where an item is: made, accepted but not submitted, waiting (alone or in a group), in a call, or settled (or given up). */
 export const NEW = 0;

@@ -1,11 +1,11 @@
 import type { SchedulerLike, Subscriber, Subscription } from 'rxjs';
-import { LaneQueue } from '../../kernel/lane-queue.js';
-import { Alarm } from '../alarm.js';
-import { weightOf } from '../ask.js';
-import { ItemTooHeavyError, OverflowError } from '../errors.js';
-import type { FlowSink, FlushReason } from '../events.js';
-import { InTurn } from '../in-turn.js';
-import type { Lane, LaneTable } from '../lanes.js';
+import { LaneQueue } from '../../kernel/queues/lane-queue.js';
+import { weightOf } from '../../options/ask.js';
+import { ItemTooHeavyError, OverflowError } from '../../options/errors.js';
+import type { FlowSink, FlushReason } from '../../options/events.js';
+import type { Lane, LaneTable } from '../../options/lanes.js';
+import { Alarm } from '../../shell/alarm.js';
+import { InTurn } from '../../shell/in-turn.js';
 
 /** One batch made of several lanes. */
 export interface LaneBatch<T, N extends string = string> {

@@ -1,13 +1,13 @@
 import type { SchedulerLike } from 'rxjs';
 import { asyncScheduler } from 'rxjs';
-import type { Linked } from '../../kernel/chain.js';
-import { Chain } from '../../kernel/chain.js';
-import { Alarm } from '../alarm.js';
-import { unusable } from '../answers.js';
-import { ask } from '../ask.js';
-import { FlowConfigError } from '../errors.js';
-import { callback, count, known, orDefault, positive, required } from '../options.js';
-import { onlyOnce } from '../work.js';
+import type { Linked } from '../../kernel/queues/chain.js';
+import { Chain } from '../../kernel/queues/chain.js';
+import { unusable } from '../../options/answers.js';
+import { ask } from '../../options/ask.js';
+import { FlowConfigError } from '../../options/errors.js';
+import { callback, count, known, orDefault, positive, required } from '../../options/options.js';
+import { Alarm } from '../../shell/alarm.js';
+import { onlyOnce } from '../../shell/work.js';
 import { Item, isItem } from './load.js';
 
 /** A cache of the batcher's own. */

@@ -1,7 +1,7 @@
 import type { Subscriber } from 'rxjs';
-import type { SignalGroup } from '../signal-groups.js';
-import { SignalGroups } from '../signal-groups.js';
-import type { Settled } from '../types.js';
+import type { Settled } from '../../options/types.js';
+import type { SignalGroup } from '../../shell/signal-groups.js';
+import { SignalGroups } from '../../shell/signal-groups.js';
 import { Job } from './job.js';
 
 /** Somebody who asked for an item, and may leave. */

@@ -1,5 +1,5 @@
-import { BatchShapeError, PartialFailureError } from '../errors.js';
-import type { BatchResult } from '../types.js';
+import { BatchShapeError, PartialFailureError } from '../../options/errors.js';
+import type { BatchResult } from '../../options/types.js';
 
 /** In place of a value: this position of a call has failed. Values themselves are not wrapped, there may be a million of them. */
 export class Failure {

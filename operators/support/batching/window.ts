@@ -1,5 +1,5 @@
-import { FlowConfigError } from '../errors.js';
-import { durationMs } from '../options.js';
+import { FlowConfigError } from '../../options/errors.js';
+import { durationMs } from '../../options/options.js';
 
 /** What a window function is told. */
 export interface WindowContext {

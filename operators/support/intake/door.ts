@@ -1,7 +1,7 @@
-import { Chain } from '../../kernel/chain.js';
-import type { Waiting } from '../../kernel/fairness.js';
-import { LaneSet } from '../../kernel/lane-set.js';
-import { StrictFloor } from '../../kernel/strict-floor.js';
+import { Chain } from '../../kernel/queues/chain.js';
+import type { Waiting } from '../../kernel/queues/fairness.js';
+import { LaneSet } from '../../kernel/queues/lane-set.js';
+import { StrictFloor } from '../../kernel/queues/strict-floor.js';
 import type { Offer } from './offer.js';
 
 /** Those who wait to be let in: by lane, and in a lane first come, first served. Whoever leaves is gone at once, from anywhere. */

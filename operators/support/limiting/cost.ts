@@ -1,5 +1,5 @@
-import { FlowConfigError } from '../errors.js';
-import { known } from '../options.js';
+import { FlowConfigError } from '../../options/errors.js';
+import { known } from '../../options/options.js';
 import type { Cost } from './limiter-types.js';
 
 const FIELDS = ['requests', 'tokens'] as const;

@@ -1,8 +1,8 @@
 import type { Observable } from 'rxjs';
 import { defer } from 'rxjs';
-import { FlowConfigError, OverflowError } from '../errors.js';
-import { count } from '../options.js';
-import type { Drained, DrainOptions, WorkResult } from '../types.js';
+import { FlowConfigError, OverflowError } from '../../options/errors.js';
+import { count } from '../../options/options.js';
+import type { Drained, DrainOptions, WorkResult } from '../../options/types.js';
 import { checkObject, NAME } from './limiter-options.js';
 import type {
   ChildLimiterOptions,

@@ -1,4 +1,4 @@
-import { Alarm } from '../alarm.js';
+import { Alarm } from '../../shell/alarm.js';
 
 /** The alarm clock of a limiter. Everything between one look at it and the next happens at the same time. */
 export class LimiterClock extends Alarm {

@@ -1,4 +1,4 @@
-import type { Shutdown } from '../shutdown.js';
+import type { Shutdown } from '../../shell/shutdown.js';
 import type { Capacity } from './limiter-capacity.js';
 import type { Places } from './limiter-places.js';
 import type { WaitingRoom } from './limiter-queue.js';

@@ -1,5 +1,5 @@
-import { FlowConfigError } from '../errors.js';
-import type { ResponseLike, Usage } from '../types.js';
+import { FlowConfigError } from '../../options/errors.js';
+import type { ResponseLike, Usage } from '../../options/types.js';
 import { NAME } from './limiter-options.js';
 import type { Lease, Outcome } from './limiter-types.js';
 

@@ -1,4 +1,4 @@
-import { report } from '../report.js';
+import { report } from '../../shell/report.js';
 import type { Release } from './limiter-types.js';
 
 /** Who is told when something comes free, and of every lease that comes back. What they throw is reported, and keeps no slot from being free. */

@@ -1,4 +1,4 @@
-import { FlowConfigError } from '../errors.js';
+import { FlowConfigError } from '../../options/errors.js';
 import type { Limiter, LimiterJob } from './limiter-types.js';
 
 /** The `limiter` option of an operator: one made by `createLimiter`, in place of a `concurrency`, or none. */

@@ -1,11 +1,11 @@
 import type { SchedulerLike } from 'rxjs';
-import { requiredSignal } from '../abort.js';
-import { schedulerOption } from '../alarm.js';
-import { FlowConfigError } from '../errors.js';
-import type { FlowSink } from '../events.js';
-import { listener } from '../events.js';
-import { LaneTable, overflow as overflowOption } from '../lanes.js';
-import { asGiven, checked, count, countFromZero, durationMs, flag, known, ratio, required, words } from '../options.js';
+import { FlowConfigError } from '../../options/errors.js';
+import type { FlowSink } from '../../options/events.js';
+import { listener } from '../../options/events.js';
+import { LaneTable, overflow as overflowOption } from '../../options/lanes.js';
+import { asGiven, checked, count, countFromZero, durationMs, flag, known, ratio, required, words } from '../../options/options.js';
+import { requiredSignal } from '../../shell/abort.js';
+import { schedulerOption } from '../../shell/alarm.js';
 import { checkedCost } from './cost.js';
 import type { ChildLimiterOptions, Cost, LimiterJob, LimiterLimits, LimiterOptions, ObserveOptions } from './limiter-types.js';
 

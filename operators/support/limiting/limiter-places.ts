@@ -1,5 +1,5 @@
-import type { Slotted } from '../../kernel/bag.js';
-import { Bag } from '../../kernel/bag.js';
+import type { Slotted } from '../../kernel/queues/bag.js';
+import { Bag } from '../../kernel/queues/bag.js';
 import type { LimiterLease } from './limiter-lease.js';
 import type { JobWish, LimiterConfig, Wish } from './limiter-options.js';
 import type { WaitingRoom } from './limiter-queue.js';

@@ -1,7 +1,7 @@
-import { ClosedError, NestedAcquireError, OverflowError } from '../errors.js';
-import { durationMs } from '../options.js';
-import { Shutdown } from '../shutdown.js';
-import type { ResponseLike } from '../types.js';
+import { ClosedError, NestedAcquireError, OverflowError } from '../../options/errors.js';
+import { durationMs } from '../../options/options.js';
+import type { ResponseLike } from '../../options/types.js';
+import { Shutdown } from '../../shell/shutdown.js';
 import { ALL } from './lane-times.js';
 import { Capacity } from './limiter-capacity.js';
 import { LimiterClock } from './limiter-clock.js';

@@ -1,7 +1,7 @@
-import { DeadlineHeap } from '../../kernel/deadline-heap.js';
-import { LaneQueue } from '../../kernel/lane-queue.js';
-import type { Lane } from '../lanes.js';
-import { LongQueue } from '../long-queue.js';
+import { DeadlineHeap } from '../../kernel/queues/deadline-heap.js';
+import { LaneQueue } from '../../kernel/queues/lane-queue.js';
+import type { Lane } from '../../options/lanes.js';
+import { LongQueue } from '../../shell/long-queue.js';
 import type { LimiterConfig } from './limiter-options.js';
 import { NAME } from './limiter-options.js';
 import type { Ticket } from './limiter-tickets.js';

@@ -1,7 +1,7 @@
-import type { RateLesson, RateUnit } from '../../kernel/rate-lesson.js';
-import { SlidingWindow } from '../../kernel/sliding-window.js';
-import { TokenBucket } from '../../kernel/token-bucket.js';
-import { ItemTooHeavyError } from '../errors.js';
+import type { RateLesson, RateUnit } from '../../kernel/limits/rate-lesson.js';
+import { SlidingWindow } from '../../kernel/limits/sliding-window.js';
+import { TokenBucket } from '../../kernel/limits/token-bucket.js';
+import { ItemTooHeavyError } from '../../options/errors.js';
 import type { LimiterLease } from './limiter-lease.js';
 import type { LimiterConfig } from './limiter-options.js';
 import { NAME } from './limiter-options.js';

@@ -1,7 +1,7 @@
 import type { AsyncContext } from '#async-context';
-import { isAmount, unusable } from '../answers.js';
-import { ask } from '../ask.js';
-import type { WorkResult } from '../types.js';
+import { isAmount, unusable } from '../../options/answers.js';
+import { ask } from '../../options/ask.js';
+import type { WorkResult } from '../../options/types.js';
 import type { LimiterLease } from './limiter-lease.js';
 import type { JobWish, Wish } from './limiter-options.js';
 import { NAME } from './limiter-options.js';

@@ -1,5 +1,5 @@
-import { RateLimitError } from '../errors.js';
-import type { Shutdown } from '../shutdown.js';
+import { RateLimitError } from '../../options/errors.js';
+import type { Shutdown } from '../../shell/shutdown.js';
 import type { Capacity } from './limiter-capacity.js';
 import type { LimiterClock } from './limiter-clock.js';
 import type { JobWish } from './limiter-options.js';

@@ -1,6 +1,6 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import type { FlowSink } from '../events.js';
-import type { Fairness, Handle, LaneOptions, Overflow, ResponseLike, Usage, WorkResult } from '../types.js';
+import type { FlowSink } from '../../options/events.js';
+import type { Fairness, Handle, LaneOptions, Overflow, ResponseLike, Usage, WorkResult } from '../../options/types.js';
 
 /** What a job takes from the limiter. */
 export interface Cost {

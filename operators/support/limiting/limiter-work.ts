@@ -1,11 +1,11 @@
 import type { Observable, Subscriber } from 'rxjs';
 import { EMPTY, Subscription, throwIfEmpty } from 'rxjs';
-import type { Slotted } from '../../kernel/bag.js';
-import { Bag } from '../../kernel/bag.js';
-import { LazySignal } from '../abort.js';
-import type { WorkResult } from '../types.js';
-import type { WorkObserver } from '../work.js';
-import { isPromise, onlyOnce, startWork } from '../work.js';
+import type { Slotted } from '../../kernel/queues/bag.js';
+import { Bag } from '../../kernel/queues/bag.js';
+import type { WorkResult } from '../../options/types.js';
+import { LazySignal } from '../../shell/abort.js';
+import type { WorkObserver } from '../../shell/work.js';
+import { isPromise, onlyOnce, startWork } from '../../shell/work.js';
 import type { Lease, LeaseContext } from './limiter-types.js';
 
 /** What work under a lease is told. */

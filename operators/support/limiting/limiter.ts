@@ -1,12 +1,12 @@
 import { Observable } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
-import { ClearedError } from '../errors.js';
-import { count, durationMs, known, required } from '../options.js';
-import type { Shutdown } from '../shutdown.js';
-import { ShutdownHandle } from '../shutdown.js';
-import { AbortCalls } from '../signal-groups.js';
-import type { ResponseLike, WorkResult } from '../types.js';
+import { ClearedError } from '../../options/errors.js';
+import { count, durationMs, known, required } from '../../options/options.js';
+import type { ResponseLike, WorkResult } from '../../options/types.js';
+import type { Shutdown } from '../../shell/shutdown.js';
+import { ShutdownHandle } from '../../shell/shutdown.js';
+import { AbortCalls } from '../../shell/signal-groups.js';
 import { amount } from './cost.js';
 import { FlowKeyedLimiter } from './keyed-limiter.js';
 import type { LimiterLease } from './limiter-lease.js';

@@ -1,4 +1,4 @@
-import { Ring } from '../../kernel/ring.js';
+import { Ring } from '../../kernel/queues/ring.js';
 import type { Lease } from './limiter-types.js';
 
 /** Leases of work that is over, to be given back once its results are out. */

@@ -1,14 +1,14 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
 import { captureContext } from '#async-context';
-import { isWithinBudget, retryDelayMs } from '../../kernel/backoff.js';
-import { Alarm } from '../alarm.js';
-import { drawnFrom, verdictOrFatal } from '../ask.js';
-import { AttemptTimeoutError, isFlowError } from '../errors.js';
-import type { FlowSink } from '../events.js';
+import { isWithinBudget, retryDelayMs } from '../../kernel/repair/backoff.js';
+import { drawnFrom, verdictOrFatal } from '../../options/ask.js';
+import { AttemptTimeoutError, isFlowError } from '../../options/errors.js';
+import type { FlowSink } from '../../options/events.js';
+import type { RetryRule } from '../../options/retry.js';
+import { isRetryable } from '../../options/retry.js';
+import type { Classify, ErrorClass, Verdict } from '../../options/types.js';
+import { Alarm } from '../../shell/alarm.js';
 import type { Lease, Limiter, LimiterJob } from '../limiting/limiter-types.js';
-import type { RetryRule } from '../retry.js';
-import { isRetryable } from '../retry.js';
-import type { Classify, ErrorClass, Verdict } from '../types.js';
 import type { AttemptWork } from './attempt.js';
 import { Attempt } from './attempt.js';
 

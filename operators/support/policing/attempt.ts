@@ -1,9 +1,9 @@
 import { Subscription } from 'rxjs';
-import { LazySignal } from '../abort.js';
+import type { ResponseLike, Usage, WorkResult } from '../../options/types.js';
+import { LazySignal } from '../../shell/abort.js';
+import type { Running, WorkObserver } from '../../shell/work.js';
+import { startWork } from '../../shell/work.js';
 import type { Lease } from '../limiting/limiter-types.js';
-import type { ResponseLike, Usage, WorkResult } from '../types.js';
-import type { Running, WorkObserver } from '../work.js';
-import { startWork } from '../work.js';
 
 /** What the work of a policy is told about its attempt. The functions may be taken out of it. */
 export interface PolicyContext {

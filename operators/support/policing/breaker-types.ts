@@ -1,6 +1,6 @@
 import type { Observable } from 'rxjs';
-import type { CircuitState } from '../../kernel/circuit.js';
-import type { WorkResult } from '../types.js';
+import type { CircuitState } from '../../kernel/limits/circuit.js';
+import type { WorkResult } from '../../options/types.js';
 
 export interface BreakerSnapshot {
   /** `'halfOpen'` as soon as the next call would be a probe. */

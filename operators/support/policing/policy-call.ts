@@ -1,12 +1,12 @@
 import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
 import { captureContext } from '#async-context';
-import { Alarm } from '../alarm.js';
-import { verdictOrFatal } from '../ask.js';
-import { DeadlineError } from '../errors.js';
+import { verdictOrFatal } from '../../options/ask.js';
+import { DeadlineError } from '../../options/errors.js';
+import type { ErrorClass, WorkResult } from '../../options/types.js';
+import { Alarm } from '../../shell/alarm.js';
+import { startWork } from '../../shell/work.js';
 import { StoppableWork } from '../racing/stoppable-work.js';
-import type { ErrorClass, WorkResult } from '../types.js';
-import { startWork } from '../work.js';
 import type { AttemptWork } from './attempt.js';
 import type { AttemptRules } from './attempt-loop.js';
 import { AttemptLoop } from './attempt-loop.js';

@@ -1,6 +1,6 @@
-import { isWithinBudget } from '../../kernel/backoff.js';
-import { isAmount } from '../answers.js';
-import { FlowConfigError } from '../errors.js';
+import { isWithinBudget } from '../../kernel/repair/backoff.js';
+import { isAmount } from '../../options/answers.js';
+import { FlowConfigError } from '../../options/errors.js';
 
 const SIZE = 100;
 

@@ -1,13 +1,13 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
 import { EMPTY } from 'rxjs';
 import { captureContext } from '#async-context';
-import { Alarm } from '../alarm.js';
-import { isAmount, unusable } from '../answers.js';
-import { ask, verdictOf } from '../ask.js';
-import type { FlowSink } from '../events.js';
-import { DEFAULT_LANE } from '../lanes.js';
+import { isAmount, unusable } from '../../options/answers.js';
+import { ask, verdictOf } from '../../options/ask.js';
+import type { FlowSink } from '../../options/events.js';
+import { DEFAULT_LANE } from '../../options/lanes.js';
+import type { Classify, ErrorClass, Verdict, WorkResult } from '../../options/types.js';
+import { Alarm } from '../../shell/alarm.js';
 import type { Lease, Limiter, LimiterJob } from '../limiting/limiter-types.js';
-import type { Classify, ErrorClass, Verdict, WorkResult } from '../types.js';
 import type { HedgeStats } from './hedge-stats.js';
 import { StoppableWork } from './stoppable-work.js';
 

@@ -1,5 +1,5 @@
-import { LazySignal } from '../abort.js';
-import type { ItemContext } from '../types.js';
+import type { ItemContext } from '../../options/types.js';
+import { LazySignal } from '../../shell/abort.js';
 
 /** One call for one item: what its work is told, and what aborts it. */
 export class ItemCall extends LazySignal implements ItemContext {

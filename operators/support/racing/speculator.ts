@@ -1,12 +1,12 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
 import { captureContext } from '#async-context';
-import { Ring } from '../../kernel/ring.js';
-import { Alarm } from '../alarm.js';
-import { ask } from '../ask.js';
-import type { FlowSink } from '../events.js';
-import { InTurn } from '../in-turn.js';
-import { DEFAULT_LANE } from '../lanes.js';
-import type { WorkResult } from '../types.js';
+import { Ring } from '../../kernel/queues/ring.js';
+import { ask } from '../../options/ask.js';
+import type { FlowSink } from '../../options/events.js';
+import { DEFAULT_LANE } from '../../options/lanes.js';
+import type { WorkResult } from '../../options/types.js';
+import { Alarm } from '../../shell/alarm.js';
+import { InTurn } from '../../shell/in-turn.js';
 import { StoppableWork } from './stoppable-work.js';
 
 const NAME = 'speculate';

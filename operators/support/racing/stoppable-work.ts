@@ -1,8 +1,8 @@
 import { Subscription } from 'rxjs';
-import { LazySignal } from '../abort.js';
-import type { WorkResult } from '../types.js';
-import type { WorkObserver } from '../work.js';
-import { startWork } from '../work.js';
+import type { WorkResult } from '../../options/types.js';
+import { LazySignal } from '../../shell/abort.js';
+import type { WorkObserver } from '../../shell/work.js';
+import { startWork } from '../../shell/work.js';
 
 /** One piece of work that is told by its signal when nobody wants it any more; what it says goes to `said`, `done` and `failed`. */
 export abstract class StoppableWork<R> extends LazySignal implements WorkObserver<R> {

@@ -1,17 +1,17 @@
 import type { ObservableInput, SchedulerLike } from 'rxjs';
 import { from, Subscriber } from 'rxjs';
 import { captureContext } from '#async-context';
-import { Ring } from '../../kernel/ring.js';
-import { Alarm } from '../alarm.js';
-import { ask } from '../ask.js';
-import type { AsyncContext } from '../async-context.js';
-import type { Handlers } from '../connect.js';
-import { OverflowError } from '../errors.js';
-import type { FlowSink } from '../events.js';
-import { DEFAULT_LANE } from '../lanes.js';
-import { report } from '../report.js';
-import type { ItemContext } from '../types.js';
-import { isPromise, onlyOnce, streamOf } from '../work.js';
+import { Ring } from '../../kernel/queues/ring.js';
+import { ask } from '../../options/ask.js';
+import { OverflowError } from '../../options/errors.js';
+import type { FlowSink } from '../../options/events.js';
+import { DEFAULT_LANE } from '../../options/lanes.js';
+import type { ItemContext } from '../../options/types.js';
+import { Alarm } from '../../shell/alarm.js';
+import type { AsyncContext } from '../../shell/async-context.js';
+import type { Handlers } from '../../shell/connect.js';
+import { report } from '../../shell/report.js';
+import { isPromise, onlyOnce, streamOf } from '../../shell/work.js';
 import { ItemCall } from './item-call.js';
 
 const NAME = 'switchLatest';

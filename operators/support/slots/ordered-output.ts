@@ -1,5 +1,5 @@
-import type { OrderedPlace } from '../../kernel/reorder-buffer.js';
-import { ReorderBuffer } from '../../kernel/reorder-buffer.js';
+import type { OrderedPlace } from '../../kernel/queues/reorder-buffer.js';
+import { ReorderBuffer } from '../../kernel/queues/reorder-buffer.js';
 
 /** What one item has to say, and where it stands. */
 interface Speaker<V> {

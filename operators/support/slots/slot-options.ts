@@ -1,16 +1,16 @@
 import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
 import { isObservable } from 'rxjs';
-import type { KeyFairness } from '../../kernel/keyed-lanes.js';
-import { schedulerOption } from '../alarm.js';
-import { unusable } from '../answers.js';
-import { ask } from '../ask.js';
-import { FlowConfigError } from '../errors.js';
-import type { FlowSink } from '../events.js';
-import { safeSink } from '../events.js';
+import type { KeyFairness } from '../../kernel/queues/keyed-lanes.js';
+import { unusable } from '../../options/answers.js';
+import { ask } from '../../options/ask.js';
+import { FlowConfigError } from '../../options/errors.js';
+import type { FlowSink } from '../../options/events.js';
+import { safeSink } from '../../options/events.js';
+import { callback, count, known, ofKeys, oneOf, optionNames, orDefault, positive } from '../../options/options.js';
+import type { ItemContext, Overflow, WorkResult } from '../../options/types.js';
+import { schedulerOption } from '../../shell/alarm.js';
 import { limiterOption } from '../limiting/limiter-option.js';
 import type { Limiter } from '../limiting/limiter-types.js';
-import { callback, count, known, ofKeys, oneOf, optionNames, orDefault, positive } from '../options.js';
-import type { ItemContext, Overflow, WorkResult } from '../types.js';
 
 /** Options of everything that runs one piece of work per item, in slots. */
 export interface SlotOptions {

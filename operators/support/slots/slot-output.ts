@@ -1,6 +1,6 @@
 import type { Subscriber } from 'rxjs';
-import { Ring } from '../../kernel/ring.js';
-import type { Settled } from '../types.js';
+import { Ring } from '../../kernel/queues/ring.js';
+import type { Settled } from '../../options/types.js';
 import { OrderedOutput } from './ordered-output.js';
 import type { SlotConfig } from './slot-options.js';
 import type { SlotReports } from './slot-reports.js';

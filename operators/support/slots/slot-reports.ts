@@ -1,9 +1,9 @@
-import { Ring } from '../../kernel/ring.js';
-import type { Alarm } from '../alarm.js';
-import { isFlowError } from '../errors.js';
-import type { FlowEvent, FlowSink } from '../events.js';
-import { DEFAULT_LANE } from '../lanes.js';
-import { LongQueue } from '../long-queue.js';
+import { Ring } from '../../kernel/queues/ring.js';
+import { isFlowError } from '../../options/errors.js';
+import type { FlowEvent, FlowSink } from '../../options/events.js';
+import { DEFAULT_LANE } from '../../options/lanes.js';
+import type { Alarm } from '../../shell/alarm.js';
+import { LongQueue } from '../../shell/long-queue.js';
 
 type Outcome = Extract<FlowEvent, { type: 'attemptEnded' }>['outcome'];
 

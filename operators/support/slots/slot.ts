@@ -2,12 +2,12 @@
    its closures, which can be left before its source has finished subscribing */
 import type { Observable } from 'rxjs';
 import { Subscriber } from 'rxjs';
-import type { Linked } from '../../kernel/chain.js';
-import type { KeyLane } from '../../kernel/keyed-lanes.js';
-import { LazySignal } from '../abort.js';
+import type { Linked } from '../../kernel/queues/chain.js';
+import type { KeyLane } from '../../kernel/queues/keyed-lanes.js';
+import type { ItemContext } from '../../options/types.js';
+import { LazySignal } from '../../shell/abort.js';
+import { report } from '../../shell/report.js';
 import type { Lease } from '../limiting/limiter-types.js';
-import { report } from '../report.js';
-import type { ItemContext } from '../types.js';
 
 /** Who is told what becomes of the work in a slot. */
 export interface SlotOwner<T, R> {

@@ -1,7 +1,7 @@
 import type { Observable, Subscriber } from 'rxjs';
-import { connect } from '../connect.js';
-import { count } from '../options.js';
-import type { Settled } from '../types.js';
+import { count } from '../../options/options.js';
+import type { Settled } from '../../options/types.js';
+import { connect } from '../../shell/connect.js';
 import { SlotEngine } from './slot-engine.js';
 import type { SlotConfig } from './slot-options.js';
 

@@ -2,8 +2,8 @@ import type { StreamTextTransform, TextStreamPart, ToolSet } from 'ai';
 import type { MonoTypeOperatorFunction, Observer, SchedulerLike } from 'rxjs';
 import { Subject, Subscription } from 'rxjs';
 import { coalesce } from '../../../operators/coalesce.js';
-import { schedulerOption } from '../../../operators/support/alarm.js';
-import { checked, count, durationMs } from '../../../operators/support/options.js';
+import { checked, count, durationMs } from '../../../operators/options/options.js';
+import { schedulerOption } from '../../../operators/shell/alarm.js';
 
 export interface CoalesceTextOptions {
   /** Longest a delta waits for others, in ms; 0 = to the end of the current frame, Infinity = no limit. @defaultValue 16 */

@@ -1,8 +1,8 @@
 import type { wrapEmbeddingModel } from 'ai';
 import * as ai from 'ai';
-import { requiredSignal } from '../../../operators/support/abort.js';
-import { FlowConfigError } from '../../../operators/support/errors.js';
-import type { Settled } from '../../../operators/support/types.js';
+import { FlowConfigError } from '../../../operators/options/errors.js';
+import type { Settled } from '../../../operators/options/types.js';
+import { requiredSignal } from '../../../operators/shell/abort.js';
 import { needsPeer } from '../../peer-version.js';
 import type { EmbeddingRules, Model, Opened, Params } from './embeddings.js';
 import { opener } from './embeddings.js';

@@ -1,7 +1,7 @@
 import type { EmbeddingModelMiddleware } from 'ai';
 import { classifyError } from '../../../operators/classify-error.js';
-import { verdictOrFatal } from '../../../operators/support/ask.js';
-import { oneOf, orDefault } from '../../../operators/support/options.js';
+import { verdictOrFatal } from '../../../operators/options/ask.js';
+import { oneOf, orDefault } from '../../../operators/options/options.js';
 import { CALL_RULES_DEFAULTS } from '../support/call-rules.js';
 import { dealtWith } from './answers.js';
 import type { EmbeddingRules, Result } from './embeddings.js';

@@ -1,9 +1,9 @@
 import type { EmbeddingModelMiddleware } from 'ai';
 import { classifyError } from '../../../operators/classify-error.js';
 import { FlowBatcher } from '../../../operators/create-batcher.js';
+import { callback, durationMs, known, orDefault } from '../../../operators/options/options.js';
 import type { GatedBatchOptions } from '../../../operators/support/batching/batch-options.js';
 import { engineConfig } from '../../../operators/support/batching/batch-options.js';
-import { callback, durationMs, known, orDefault } from '../../../operators/support/options.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
 import { onlyLane } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';

@@ -1,10 +1,10 @@
 import { createMiddleware, MiddlewareError, ToolInvocationError, ToolMessage } from 'langchain';
 import { createLimiter } from '../../../operators/create-limiter.js';
+import { count, known, oneOf, orDefault, positive } from '../../../operators/options/options.js';
 import type { AttemptPolicy } from '../../../operators/policy.js';
-import { schedulerOption } from '../../../operators/support/alarm.js';
+import { schedulerOption } from '../../../operators/shell/alarm.js';
 import { limiterOption } from '../../../operators/support/limiting/limiter-option.js';
 import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
-import { count, known, oneOf, orDefault, positive } from '../../../operators/support/options.js';
 import { TOOL_RUNNER_DEFAULTS } from '../../pipelines/tools/runner-options.js';
 import { callOptionsOf } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';

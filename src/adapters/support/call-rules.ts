@@ -1,6 +1,6 @@
+import { known } from '../../../operators/options/options.js';
 import type { AttemptPolicy, PolicyOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
-import { known } from '../../../operators/support/options.js';
 
 type Rule = 'limiter' | 'retry' | 'breaker' | 'classify' | 'deadlineMs' | 'attemptTimeoutMs' | 'onEvent' | 'scheduler' | 'random';
 

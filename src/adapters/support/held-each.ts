@@ -1,5 +1,5 @@
 import type { PolicyCallOptions } from '../../../operators/policy.js';
-import { abortReason } from '../../../operators/support/abort.js';
+import { abortReason } from '../../../operators/shell/abort.js';
 import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
 import type { Over } from './held-call.js';
 import { heldCall } from './held-call.js';

@@ -1,9 +1,9 @@
 import type { SchedulerLike } from 'rxjs';
+import { safeSink } from '../../../operators/options/events.js';
+import { DEFAULT_LANE } from '../../../operators/options/lanes.js';
+import { orDefault, ratio } from '../../../operators/options/options.js';
 import type { AttemptPolicy } from '../../../operators/policy.js';
-import { schedulerOption } from '../../../operators/support/alarm.js';
-import { safeSink } from '../../../operators/support/events.js';
-import { DEFAULT_LANE } from '../../../operators/support/lanes.js';
-import { orDefault, ratio } from '../../../operators/support/options.js';
+import { schedulerOption } from '../../../operators/shell/alarm.js';
 import type { JobRules } from './call-job.js';
 import { callPolicy } from './call-rules.js';
 

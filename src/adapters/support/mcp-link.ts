@@ -1,7 +1,7 @@
 import { classifyError } from '../../../operators/classify-error.js';
-import { linksOf } from '../../../operators/support/error-evidence.js';
-import { isFlowError } from '../../../operators/support/errors.js';
-import type { Classify } from '../../../operators/support/types.js';
+import { isFlowError } from '../../../operators/options/errors.js';
+import type { Classify } from '../../../operators/options/types.js';
+import { linksOf } from '../../../operators/shell/error-evidence.js';
 import type { McpCall, McpProgress, McpResult, McpTool } from './mcp-types.js';
 
 /** What every request to the client is made with, in its own words. */

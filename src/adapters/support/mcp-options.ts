@@ -1,6 +1,6 @@
-import { requiredSignal } from '../../../operators/support/abort.js';
-import { FlowConfigError } from '../../../operators/support/errors.js';
-import { callback, count, countFromZero, known, orDefault, positive } from '../../../operators/support/options.js';
+import { FlowConfigError } from '../../../operators/options/errors.js';
+import { callback, count, countFromZero, known, orDefault, positive } from '../../../operators/options/options.js';
+import { requiredSignal } from '../../../operators/shell/abort.js';
 import { onlyLane } from './call-job.js';
 import { CALL_RULES_DEFAULTS } from './call-rules.js';
 import type { McpRequest } from './mcp-link.js';

@@ -1,12 +1,12 @@
 import type { SchedulerLike } from 'rxjs';
 import { isObservable, Observable } from 'rxjs';
 import { fromStream } from '../../../operators/from-stream.js';
-import { Alarm } from '../../../operators/support/alarm.js';
-import { ask } from '../../../operators/support/ask.js';
-import { connect } from '../../../operators/support/connect.js';
-import { AttemptTimeoutError } from '../../../operators/support/errors.js';
-import type { Usage, WorkResult } from '../../../operators/support/types.js';
-import { isPromise, onlyOnce, streamOf } from '../../../operators/support/work.js';
+import { ask } from '../../../operators/options/ask.js';
+import { AttemptTimeoutError } from '../../../operators/options/errors.js';
+import type { Usage, WorkResult } from '../../../operators/options/types.js';
+import { Alarm } from '../../../operators/shell/alarm.js';
+import { connect } from '../../../operators/shell/connect.js';
+import { isPromise, onlyOnce, streamOf } from '../../../operators/shell/work.js';
 import type { ModelAttempt } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
 import type { Client } from './model-options.js';

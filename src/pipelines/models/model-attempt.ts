@@ -1,7 +1,7 @@
-import { LazySignal } from '../../../operators/support/abort.js';
-import { isAmount } from '../../../operators/support/answers.js';
+import { isAmount } from '../../../operators/options/answers.js';
+import type { ErrorClass, ResponseLike, Usage } from '../../../operators/options/types.js';
+import { LazySignal } from '../../../operators/shell/abort.js';
 import type { AttemptContext } from '../../../operators/support/policing/attempt.js';
-import type { ErrorClass, ResponseLike, Usage } from '../../../operators/support/types.js';
 import type { CallRecord, CallStatus } from '../../metrics/call-record.js';
 import type { ModelContext } from './model-types.js';
 

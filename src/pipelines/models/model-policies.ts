@@ -1,12 +1,12 @@
 import type { Observable } from 'rxjs';
 import type { HedgeOptions } from '../../../operators/hedge.js';
 import { hedge } from '../../../operators/hedge.js';
+import type { FlowEvent, FlowSink } from '../../../operators/options/events.js';
+import { isRetryable } from '../../../operators/options/retry.js';
+import type { Classify, WorkResult } from '../../../operators/options/types.js';
 import type { AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
-import type { FlowEvent, FlowSink } from '../../../operators/support/events.js';
 import type { AttemptContext } from '../../../operators/support/policing/attempt.js';
-import { isRetryable } from '../../../operators/support/retry.js';
-import type { Classify, WorkResult } from '../../../operators/support/types.js';
 import type { AttemptRules } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
 import type { CallerConfig } from './model-options.js';

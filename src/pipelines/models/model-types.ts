@@ -1,10 +1,10 @@
 import type { Observable, SchedulerLike } from 'rxjs';
 import type { Breaker, BreakerOptions } from '../../../operators/create-breaker.js';
 import type { StreamLike } from '../../../operators/from-stream.js';
-import type { FlowEvent, FlowSink } from '../../../operators/support/events.js';
+import type { FlowEvent, FlowSink } from '../../../operators/options/events.js';
+import type { RetryOptions } from '../../../operators/options/retry.js';
+import type { Classify, Handle, LaneOptions, ResponseLike, Settled, Usage, WorkResult } from '../../../operators/options/types.js';
 import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
-import type { RetryOptions } from '../../../operators/support/retry.js';
-import type { Classify, Handle, LaneOptions, ResponseLike, Settled, Usage, WorkResult } from '../../../operators/support/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { CallMetrics } from '../../metrics/call-stats.js';
 import type { EndpointOptions } from '../endpoint.js';

@@ -1,11 +1,7 @@
 import type { AdaptiveLimitOptions } from '../../../operators/adaptive-limit.js';
 import { classifyError } from '../../../operators/classify-error.js';
-import { requiredSignal } from '../../../operators/support/abort.js';
-import { schedulerOption } from '../../../operators/support/alarm.js';
-import { FlowConfigError } from '../../../operators/support/errors.js';
-import { listener } from '../../../operators/support/events.js';
-import { laneOption, limiterOption } from '../../../operators/support/limiting/limiter-option.js';
-import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
+import { FlowConfigError } from '../../../operators/options/errors.js';
+import { listener } from '../../../operators/options/events.js';
 import {
   asGiven,
   callback,
@@ -17,7 +13,11 @@ import {
   orDefault,
   positive,
   required,
-} from '../../../operators/support/options.js';
+} from '../../../operators/options/options.js';
+import { requiredSignal } from '../../../operators/shell/abort.js';
+import { schedulerOption } from '../../../operators/shell/alarm.js';
+import { laneOption, limiterOption } from '../../../operators/support/limiting/limiter-option.js';
+import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
 import type { RunToolsOptions, ToolRunnerOptions } from './runner-types.js';
 import { NAME } from './tool-setup.js';
 import type { ToolCall } from './tool-types.js';

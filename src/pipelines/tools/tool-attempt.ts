@@ -1,7 +1,7 @@
 import type { Observable } from 'rxjs';
-import { abortReason, LazySignal } from '../../../operators/support/abort.js';
-import { Alarm } from '../../../operators/support/alarm.js';
-import { AttemptTimeoutError, CallbackError, ClosedError, FlowConfigError } from '../../../operators/support/errors.js';
+import { AttemptTimeoutError, CallbackError, ClosedError, FlowConfigError } from '../../../operators/options/errors.js';
+import { abortReason, LazySignal } from '../../../operators/shell/abort.js';
+import { Alarm } from '../../../operators/shell/alarm.js';
 import type { Lease } from '../../../operators/support/limiting/limiter-types.js';
 import type { RunnerConfig, ToolSetup } from './tool-setup.js';
 import { NAME } from './tool-setup.js';

@@ -1,11 +1,11 @@
 import type { SchedulerLike } from 'rxjs';
-import { FlowConfigError } from '../../../operators/support/errors.js';
-import type { FlowSink } from '../../../operators/support/events.js';
+import { FlowConfigError } from '../../../operators/options/errors.js';
+import type { FlowSink } from '../../../operators/options/events.js';
+import { callback, count, filled, flag, known, orDefault, positive, required } from '../../../operators/options/options.js';
+import type { RetryOptions, RetryRule } from '../../../operators/options/retry.js';
+import { retryRule } from '../../../operators/options/retry.js';
+import type { Classify } from '../../../operators/options/types.js';
 import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
-import { callback, count, filled, flag, known, orDefault, positive, required } from '../../../operators/support/options.js';
-import type { RetryOptions, RetryRule } from '../../../operators/support/retry.js';
-import { retryRule } from '../../../operators/support/retry.js';
-import type { Classify } from '../../../operators/support/types.js';
 import type { Tool, ToolGuard } from './tool-types.js';
 
 /** What the runner calls itself in errors and events. */

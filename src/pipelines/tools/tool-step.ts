@@ -2,9 +2,9 @@ import type { ObservableInput } from 'rxjs';
 import { isObservable, Subscription } from 'rxjs';
 import type { ReadableLike } from '../../../operators/from-stream.js';
 import { fromStream } from '../../../operators/from-stream.js';
-import { report } from '../../../operators/support/report.js';
-import type { Running } from '../../../operators/support/work.js';
-import { isPromise, startWork } from '../../../operators/support/work.js';
+import { report } from '../../../operators/shell/report.js';
+import type { Running } from '../../../operators/shell/work.js';
+import { isPromise, startWork } from '../../../operators/shell/work.js';
 import type { ToolOutput } from './tool-types.js';
 
 /** Waits for one answer at a time: that of a schema, a guard or a tool. An answer that is no promise and no stream takes no time. */

@@ -1,5 +1,5 @@
-import type { BackoffOptions } from '../kernel/backoff.js';
-import { BACKOFF_DEFAULTS } from '../kernel/backoff.js';
+import type { BackoffOptions } from '../kernel/repair/backoff.js';
+import { BACKOFF_DEFAULTS } from '../kernel/repair/backoff.js';
 import { count, durationMs, group, known, oneOf, orDefault, positive } from './options.js';
 import type { Verdict } from './types.js';
 

@@ -1,7 +1,7 @@
 import type { Observer, Subscription } from 'rxjs';
 import { isObservable, Observable } from 'rxjs';
+import { FlowConfigError } from '../options/errors.js';
 import { connect } from './connect.js';
-import { FlowConfigError } from './errors.js';
 
 /** For the `source` of what is no operator itself. @throws FlowConfigError when it is no Observable */
 export function checkSource(operator: string, source: unknown): void {

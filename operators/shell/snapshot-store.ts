@@ -1,9 +1,9 @@
 import type { Observable, Subscription } from 'rxjs';
-import { CallbackError } from './errors.js';
-import type { FlowSink } from './events.js';
-import { DEFAULT_LANE } from './lanes.js';
+import { CallbackError } from '../options/errors.js';
+import type { FlowSink } from '../options/events.js';
+import { DEFAULT_LANE } from '../options/lanes.js';
+import { required } from '../options/options.js';
 import { listen } from './listen.js';
-import { required } from './options.js';
 import type { PaceSettings } from './pace.js';
 import { Pace } from './pace.js';
 import { report } from './report.js';

@@ -1,4 +1,4 @@
-import { Ring } from './ring.js';
+import { Ring } from '../queues/ring.js';
 
 /** A cost within this of the level is payable: sums of fractions round. */
 const EPSILON = 1e-6;

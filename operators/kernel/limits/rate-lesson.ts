@@ -1,5 +1,5 @@
-import type { BackoffOptions } from './backoff.js';
-import { backoffDelayMs } from './backoff.js';
+import type { BackoffOptions } from '../repair/backoff.js';
+import { backoffDelayMs } from '../repair/backoff.js';
 
 /** What a rate counts. */
 export type RateUnit = 'requests' | 'tokens';

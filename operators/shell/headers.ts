@@ -1,4 +1,4 @@
-import type { HeadersLike } from './types.js';
+import type { HeadersLike } from '../options/types.js';
 
 /** The year 2001. A clock that is not there yet does not count from 1970, and no date can be compared with it. */
 const FIRST_EPOCH_MS = 1e12;

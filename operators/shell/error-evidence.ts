@@ -1,4 +1,4 @@
-import type { HeadersLike } from './types.js';
+import type { HeadersLike } from '../options/types.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 

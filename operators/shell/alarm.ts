@@ -1,6 +1,6 @@
 import type { SchedulerLike, Subscription } from 'rxjs';
 import { asyncScheduler } from 'rxjs';
-import { FlowConfigError } from './errors.js';
+import { FlowConfigError } from '../options/errors.js';
 
 /** Longest delay a host timer can hold; a longer one would fire at once. */
 const LONGEST_DELAY_MS = 2_147_483_647;

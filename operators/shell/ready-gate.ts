@@ -1,15 +1,15 @@
 import type { ObservableInput, Subscriber } from 'rxjs';
 import { from, Observable } from 'rxjs';
-import { ask } from './ask.js';
+import { ask } from '../options/ask.js';
+import { FlowConfigError, ItemTooHeavyError } from '../options/errors.js';
+import type { FlowSink } from '../options/events.js';
+import { listener } from '../options/events.js';
+import { DEFAULT_LANE } from '../options/lanes.js';
+import { callback, positive, words } from '../options/options.js';
 import type { Handlers } from './connect.js';
 import { connect } from './connect.js';
-import { FlowConfigError, ItemTooHeavyError } from './errors.js';
-import type { FlowSink } from './events.js';
-import { listener } from './events.js';
 import { InTurn } from './in-turn.js';
-import { DEFAULT_LANE } from './lanes.js';
 import { stream } from './notifier.js';
-import { callback, positive, words } from './options.js';
 
 /** Options of whatever keeps things for a consumer that is busy at times. */
 export interface ReadyOptions<T> {

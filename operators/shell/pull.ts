@@ -1,4 +1,4 @@
-import { FlowConfigError } from './errors.js';
+import { FlowConfigError } from '../options/errors.js';
 
 /** What can be read piece by piece, so that nothing is read that there is no room for. */
 export type PullSource<T> = Iterable<T> | AsyncIterable<T> | ReadableStreamLike<T>;

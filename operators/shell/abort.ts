@@ -1,4 +1,4 @@
-import { FlowConfigError } from './errors.js';
+import { FlowConfigError } from '../options/errors.js';
 
 /** The reason every signal of this package aborts with: SDKs treat any other as a failure of their own. */
 export function abortReason(): DOMException {

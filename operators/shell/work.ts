@@ -1,7 +1,7 @@
 import type { ObservableInput, Observer, Subscription } from 'rxjs';
 import { from, isObservable, Observable, Subscriber } from 'rxjs';
+import type { WorkResult } from '../options/types.js';
 import { report } from './report.js';
-import type { WorkResult } from './types.js';
 
 /** Told how one piece of work went; exactly one of the two is called, once, unless the work is cancelled first. */
 export interface WorkObserver<R> {

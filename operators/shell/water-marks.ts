@@ -1,5 +1,5 @@
-import { FlowConfigError } from './errors.js';
-import { count } from './options.js';
+import { FlowConfigError } from '../options/errors.js';
+import { count } from '../options/options.js';
 
 export interface WaterMarks {
   readonly highWater: number;

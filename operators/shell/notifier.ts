@@ -1,6 +1,6 @@
 import type { Observable, ObservableInput } from 'rxjs';
 import { from } from 'rxjs';
-import { FlowConfigError } from './errors.js';
+import { FlowConfigError } from '../options/errors.js';
 import { streamOf } from './work.js';
 
 /** An option that is whatever `from` takes. @throws FlowConfigError */

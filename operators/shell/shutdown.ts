@@ -1,10 +1,10 @@
 import type { SchedulerLike } from 'rxjs';
 import { asyncScheduler, Subscription } from 'rxjs';
+import { ClosedError } from '../options/errors.js';
+import { durationMs, known, orDefault } from '../options/options.js';
+import type { Drained, DrainOptions, Handle } from '../options/types.js';
 import { onAbort, requiredSignal } from './abort.js';
 import { Alarm } from './alarm.js';
-import { ClosedError } from './errors.js';
-import { durationMs, known, orDefault } from './options.js';
-import type { Drained, DrainOptions, Handle } from './types.js';
 
 /** What a shutdown asks of the handle it belongs to. */
 export interface ShutdownHost {

@@ -1,7 +1,7 @@
 import { Observable } from 'rxjs';
-import { ask } from './ask.js';
-import { CallbackError, GuardRefusedError } from './errors.js';
-import type { ItemContext, WorkResult } from './types.js';
+import { ask } from '../options/ask.js';
+import { CallbackError, GuardRefusedError } from '../options/errors.js';
+import type { ItemContext, WorkResult } from '../options/types.js';
 import { isPromise, onlyOnce, startWork } from './work.js';
 
 /** Whether a call may be made: yes, no, or no with a reason. */

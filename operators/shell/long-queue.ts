@@ -1,4 +1,4 @@
-import type { FlowSink } from './events.js';
+import type { FlowSink } from '../options/events.js';
 
 /** So many that whoever sends them should be looked at. */
 const LONG = 10_000;

@@ -1,4 +1,4 @@
-import type { LaneFairness } from '../kernel/fairness.js';
+import type { LaneFairness } from '../kernel/queues/fairness.js';
 import { FlowConfigError, LaneUnknownError } from './errors.js';
 import { count, durationMs, flag, known, oneOf, orDefault, positive, ratio } from './options.js';
 import type { Fairness, LaneOptions, Overflow } from './types.js';

@@ -1,14 +1,14 @@
 import type { Observable, Subscription } from 'rxjs';
-import { Ring } from '../kernel/ring.js';
+import { Ring } from '../kernel/queues/ring.js';
+import { OverflowError } from '../options/errors.js';
+import type { FlowSink } from '../options/events.js';
+import { safeSink } from '../options/events.js';
+import { DEFAULT_LANE } from '../options/lanes.js';
+import { callback, count, known, oneOf, optionNames, orDefault } from '../options/options.js';
 import { onAbort, requiredSignal } from './abort.js';
 import type { Demand } from './demand.js';
 import { readBy } from './demand.js';
-import { OverflowError } from './errors.js';
-import type { FlowSink } from './events.js';
-import { safeSink } from './events.js';
-import { DEFAULT_LANE } from './lanes.js';
 import { listen } from './listen.js';
-import { callback, count, known, oneOf, optionNames, orDefault } from './options.js';
 
 const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const;
 
