@@ -1,0 +1,64 @@
+import type { ResponseLike, Usage } from './types.js';
+
+/** How the work under a permit ended. `'unused'` says that nothing was sent: what it cost is given back. */
+export type Outcome = 'ok' | 'error' | 'cancelled' | 'unused';
+
+/** The right to one call. It counts against the limits until it is released; every method may be called again without effect. */
+export interface Permit {
+  /** Most weight that was paid for; what is formed under it must not weigh more. Without it, what was bid. */
+  readonly budget?: number | undefined;
+  /** Gives it back. The error is for those who listen to releases. */
+  release(outcome?: Outcome, error?: unknown): void;
+  /** Gives it back when the promise settles, or after a grace: for work that was given up but cannot be stopped. */
+  releaseAfter(work: PromiseLike<unknown>, error?: unknown): void;
+  /** Replaces the estimated cost by the real one. */
+  settle(usage: Usage): void;
+  /** Shows the response to the call, good or bad. */
+  observe(response: ResponseLike): void;
+}
+
+/** Work that decides what to send only when its permit comes: a batch grows while it waits. */
+export interface Bidder {
+  /**
+   * Tokens wanted now, or undefined to give up the place. Asked whenever the bidder is next, with the tokens that could be spent at once
+   * (Infinity without a limit). Must not call the permits. Without it one request without tokens is wanted. One that throws or answers
+   * something else is refused with a `CallbackError`.
+   */
+  bid?(affordable: number): number | undefined;
+  /** Requests wanted, a finite number >= 0; looked at after each bid. One that has it must have it from the start. @defaultValue 1 */
+  readonly requests?: number;
+  granted(permit: Permit): void;
+  refused(error: unknown): void;
+}
+
+/** A bidder's place in the queue. */
+export interface Place {
+  /** Asks for a new bid now, because what is wanted has changed. */
+  poke(): void;
+  /** Leaves; nothing was charged. */
+  withdraw(): void;
+}
+
+/** Where calls get their permits: slots of one's own, a limiter that is shared, or a store over the network. */
+export interface Permits {
+  /** Most calls at a time. */
+  readonly concurrency: number;
+  /** Calls under way. */
+  readonly executing: number;
+  /** How busy it is, 0 to 1; 1 during a pause. */
+  readonly load: number;
+  /** Most tokens that can be granted at once without going into debt; Infinity without a limit. */
+  readonly tokenCapacity: number;
+  /** Whether a cost above that may go into debt. */
+  readonly borrows: boolean;
+  /** The declared lanes' names, undefined when none were declared. */
+  readonly lanes?: readonly string[] | undefined;
+  /** A permit now or never, and never past somebody who waits. */
+  take?(): Permit | undefined;
+  /** Queues for one; may grant before it returns. */
+  enlist(bidder: Bidder, lane?: string): Place;
+  /** Grants nothing for this long; a shorter pause never ends a longer one. */
+  penalize(pauseMs: number): void;
+  /** Calls the listener whenever something may have become free; the answer stops that. */
+  watch?(changed: () => void): () => void;
+}
