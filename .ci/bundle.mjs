@@ -1,0 +1,73 @@
+// What a bundle costs a browser, minified and gzipped, without RxJS; and what was promised.
+import { join, resolve } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { build } from 'esbuild';
+
+export const project = resolve(import.meta.dirname, '..');
+
+/** In bytes after gzip. `*` is all that the entry exports. */
+export const promises = [
+  { exports: ['batch'], target: 1_800 },
+  { exports: ['batchMap'], target: 9_000 },
+  { exports: ['batchMap', 'lanes', 'robust'], target: 14_000 },
+  { exports: ['createBatcher'], target: 10_000 },
+  { exports: ['bulkheadMap'], target: 5_000 },
+  { exports: ['createLimiter'], target: 4_500 },
+  {
+    exports: ['createLimiter', 'createAccount', 'childOf', 'keyedLimiter', 'lanes', 'perMinute', 'per', 'strict', 'fromHeaders'],
+    target: 12_000,
+  },
+  { exports: ['switchLatest'], target: 2_200 },
+  { exports: ['coalesce', 'switchLatest', 'toStore'], target: 4_500 },
+  { exports: ['*'], target: 42_000 },
+];
+
+/** Without the flag the bundler would keep every import of RxJS in the package, used or not, as if it did something. */
+const rxjsLeftOut = {
+  name: 'rxjs-left-out',
+  setup: (bundler) => {
+    bundler.onResolve({ filter: /^rxjs(\/|$)/ }, ({ path }) => ({ path, external: true, sideEffects: false }));
+  },
+};
+
+/** What names of an entry cost together: bytes, the foreign packages inside, and bytes before gzip by file. */
+export async function measure(entry, names, { alias = {} } = {}) {
+  const everything = names.includes('*');
+  return measureCode(everything ? `export * from '${entry}';` : `export { ${names.join(', ')} } from '${entry}';`, { alias });
+}
+
+export async function measureCode(code, { alias = {} } = {}) {
+  const { outputFiles, metafile } = await build({
+    stdin: { contents: code, resolveDir: project },
+    absWorkingDir: project,
+    outfile: 'bundle.js',
+    bundle: true,
+    minify: true,
+    write: false,
+    metafile: true,
+    format: 'esm',
+    target: 'es2022',
+    platform: 'browser',
+    alias,
+    plugins: [rxjsLeftOut],
+    logLevel: 'silent',
+  });
+  const [{ contents }] = outputFiles;
+  const inputs = Object.entries(metafile.outputs['bundle.js'].inputs);
+  const packages = new Set(inputs.map(([file]) => /node_modules\/((@[^/]+\/)?[^/]+)/.exec(file)?.[1]).filter((item) => item !== undefined));
+  return {
+    minBytes: contents.length,
+    gzipBytes: gzipSync(contents).length,
+    packages: [...packages],
+    parts: inputs.map(([file, { bytesInOutput }]) => [file, bytesInOutput]).filter(([, bytes]) => bytes > 0),
+  };
+}
+
+/** From the sources, as they are: no build is needed. */
+export function measureSource(names, entry = './operators/index.ts') {
+  return measure(entry, names, { alias: { '#async-context': join(project, 'operators/shell/async-context.ts') } });
+}
+
+export function number(bytes) {
+  return bytes.toLocaleString('en-US');
+}
