@@ -1,31 +1,35 @@
 import type { OperatorFunction } from 'rxjs';
 import { defer, EMPTY, map, mergeMap, NEVER, of, pipe } from 'rxjs';
-import { backpressure } from '../operators/backpressure.js';
-import { batch } from '../operators/batch.js';
-import type { BatchMapOptions } from '../operators/batch-map.js';
-import { batchMap } from '../operators/batch-map.js';
-import type { BulkheadMapOptions } from '../operators/bulkhead-map.js';
-import { bulkheadMap } from '../operators/bulkhead-map.js';
-import type { CoalesceOptions } from '../operators/coalesce.js';
-import { coalesce } from '../operators/coalesce.js';
-import type { ConcatMapByOptions } from '../operators/concat-map-by.js';
-import { concatMapBy } from '../operators/concat-map-by.js';
-import type { ConflateWhileBusyOptions } from '../operators/conflate-while-busy.js';
-import { conflateWhileBusy } from '../operators/conflate-while-busy.js';
-import type { BatcherOptions } from '../operators/create-batcher.js';
-import { createBatcher } from '../operators/create-batcher.js';
-import { createLimiter } from '../operators/create-limiter.js';
-import type { MergeLanesOptions } from '../operators/merge-lanes.js';
-import { mergeLanes } from '../operators/merge-lanes.js';
-import type { Settled } from '../operators/options/types.js';
-import type { RateLimitOptions } from '../operators/rate-limit.js';
-import { rateLimit } from '../operators/rate-limit.js';
-import type { ResequenceOptions } from '../operators/resequence.js';
-import { resequence } from '../operators/resequence.js';
-import type { BatchWork } from '../operators/support/batching/batch-engine.js';
-import type { LaneBatch } from '../operators/support/batching/lane-merger.js';
-import { switchLatest } from '../operators/switch-latest.js';
-import { unwrap } from '../operators/unwrap.js';
+import type {
+  BatcherOptions,
+  BatchMapOptions,
+  BatchWork,
+  BulkheadMapOptions,
+  CoalesceOptions,
+  ConcatMapByOptions,
+  ConflateWhileBusyOptions,
+  LaneBatch,
+  MergeLanesOptions,
+  RateLimitOptions,
+  ResequenceOptions,
+  Settled,
+} from '../test/today.js';
+import {
+  backpressure,
+  batch,
+  batchMap,
+  bulkheadMap,
+  coalesce,
+  concatMapBy,
+  conflateWhileBusy,
+  createBatcher,
+  createLimiter,
+  mergeLanes,
+  rateLimit,
+  resequence,
+  switchLatest,
+  unwrap,
+} from '../test/today.js';
 import type { LawSubject } from './laws.js';
 
 const echo: BatchWork<number, number> = (items) => of(items);

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { FlowConfigError, isFlowError } from '../operators/options/errors.js';
 import { show } from '../operators/options/show.js';
 import type { MisuseRow, MisuseTable } from './support/misuse.js';
 import { misuseTables, reported, say } from './support/misuse.js';
 import { optionLists } from './support/option-list.js';
+import { FlowConfigError, isFlowError } from './today.js';
 
 const doNothing = (): void => undefined;
 const RECORD = {};

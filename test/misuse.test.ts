@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { FlowConfigError, isFlowError } from '../operators/options/errors.js';
 import { show } from '../operators/options/show.js';
 import type { MisuseRow } from './support/misuse.js';
 import { misuseTables, reported, say } from './support/misuse.js';
+import { FlowConfigError, isFlowError } from './today.js';
 
 const tables = await misuseTables();
 

@@ -1,7 +1,6 @@
 import { BehaviorSubject, concatMap, finalize, merge, of, Subject, take, tap } from 'rxjs';
-import type { BackpressureOptions } from '../../operators/backpressure.js';
-import { backpressure } from '../../operators/backpressure.js';
-import { CallbackError, ItemTooHeavyError, OverflowError } from '../../operators/options/errors.js';
+import type { BackpressureOptions } from '../../test/today.js';
+import { backpressure, CallbackError, ItemTooHeavyError, OverflowError } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

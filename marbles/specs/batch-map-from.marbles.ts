@@ -1,8 +1,6 @@
 import { map, of, take, tap } from 'rxjs';
-import type { BatchMapFromOptions } from '../../operators/batch-map-from.js';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import type { Settled } from '../../operators/options/types.js';
-import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
+import type { BatchMapFromOptions, BatchWork, Settled } from '../../test/today.js';
+import { batchMapFrom } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');

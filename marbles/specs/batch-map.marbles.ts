@@ -1,10 +1,6 @@
 import { asyncScheduler, map, merge, NEVER, of, Subject, take, tap } from 'rxjs';
-import type { BatchMapOptions } from '../../operators/batch-map.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { FlowConfigError, ItemTooHeavyError, OverflowError } from '../../operators/options/errors.js';
-import type { BatchResult, Settled } from '../../operators/options/types.js';
-import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
+import type { BatchMapOptions, BatchResult, BatchWork, Settled } from '../../test/today.js';
+import { batchMap, createLimiter, FlowConfigError, ItemTooHeavyError, OverflowError } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');

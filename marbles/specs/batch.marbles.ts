@@ -1,7 +1,6 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import type { BatchOptions } from '../../operators/batch.js';
-import { batch } from '../../operators/batch.js';
-import { CallbackError, ItemTooHeavyError } from '../../operators/options/errors.js';
+import type { BatchOptions } from '../../test/today.js';
+import { batch, CallbackError, ItemTooHeavyError } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');

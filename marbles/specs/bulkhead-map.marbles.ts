@@ -1,9 +1,6 @@
 import { map, merge, Subject, take, tap } from 'rxjs';
-import type { BulkheadMapOptions } from '../../operators/bulkhead-map.js';
-import { bulkheadMap } from '../../operators/bulkhead-map.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { CallbackError, OverflowError } from '../../operators/options/errors.js';
-import type { Settled } from '../../operators/options/types.js';
+import type { BulkheadMapOptions, Settled } from '../../test/today.js';
+import { bulkheadMap, CallbackError, createLimiter, OverflowError } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

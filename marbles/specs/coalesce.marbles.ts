@@ -1,7 +1,6 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import type { CoalesceOptions } from '../../operators/coalesce.js';
-import { coalesce } from '../../operators/coalesce.js';
-import { CallbackError } from '../../operators/options/errors.js';
+import type { CoalesceOptions } from '../../test/today.js';
+import { CallbackError, coalesce } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');

@@ -1,8 +1,6 @@
 import { map, merge, Subject, take, tap } from 'rxjs';
-import type { ConcatMapByOptions } from '../../operators/concat-map-by.js';
-import { concatMapBy } from '../../operators/concat-map-by.js';
-import { CallbackError, OverflowError } from '../../operators/options/errors.js';
-import type { Settled } from '../../operators/options/types.js';
+import type { ConcatMapByOptions, Settled } from '../../test/today.js';
+import { CallbackError, concatMapBy, OverflowError } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

@@ -1,7 +1,6 @@
 import { BehaviorSubject, concatMap, finalize, merge, of, Subject, take, tap } from 'rxjs';
-import type { ConflateWhileBusyOptions } from '../../operators/conflate-while-busy.js';
-import { conflateWhileBusy } from '../../operators/conflate-while-busy.js';
-import { CallbackError, ItemTooHeavyError, OverflowError } from '../../operators/options/errors.js';
+import type { ConflateWhileBusyOptions } from '../../test/today.js';
+import { CallbackError, conflateWhileBusy, ItemTooHeavyError, OverflowError } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

@@ -1,10 +1,7 @@
 import type { Observable } from 'rxjs';
 import { map, merge, mergeMap, of, Subject, take, takeUntil, tap, timer } from 'rxjs';
-import type { Batcher, BatcherOptions, LoadOptions } from '../../operators/create-batcher.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { CallbackError } from '../../operators/options/errors.js';
-import type { Settled } from '../../operators/options/types.js';
-import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
+import type { Batcher, BatcherOptions, BatchWork, LoadOptions, Settled } from '../../test/today.js';
+import { CallbackError, createBatcher } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');

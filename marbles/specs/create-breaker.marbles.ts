@@ -1,7 +1,6 @@
 import { catchError, EMPTY, expand, mergeMap, of, take } from 'rxjs';
-import type { BreakerOptions } from '../../operators/create-breaker.js';
-import { createBreaker } from '../../operators/create-breaker.js';
-import { BreakerOpenError, isFlowError } from '../../operators/options/errors.js';
+import type { BreakerOptions } from '../../test/today.js';
+import { BreakerOpenError, createBreaker, isFlowError } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
 const down = Object.assign(new Error('status 503'), { status: 503 });

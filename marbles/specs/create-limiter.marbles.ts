@@ -1,7 +1,7 @@
 import type { Observable } from 'rxjs';
 import { catchError, map, merge, mergeMap, of, Subject, take, tap } from 'rxjs';
-import type { LimiterOptions } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
+import type { LimiterOptions } from '../../test/today.js';
+import { createLimiter } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the call broke');

@@ -1,8 +1,6 @@
 import { map, merge, mergeMap, of, Subject, tap } from 'rxjs';
-import type { DivideRetryOptions } from '../../operators/divide-retry.js';
-import { divideRetry } from '../../operators/divide-retry.js';
-import type { Settled } from '../../operators/options/types.js';
-import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
+import type { BatchWork, DivideRetryOptions, Settled } from '../../test/today.js';
+import { divideRetry } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const badRequest = Object.assign(new Error('forbidden words'), { status: 400 });

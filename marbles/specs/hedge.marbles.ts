@@ -1,8 +1,6 @@
 import { EMPTY, expand, take } from 'rxjs';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { HedgeOptions } from '../../operators/hedge.js';
-import { HedgeStats, hedge } from '../../operators/hedge.js';
-import { CallbackError } from '../../operators/options/errors.js';
+import type { HedgeOptions } from '../../test/today.js';
+import { CallbackError, createLimiter, HedgeStats, hedge } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
 const broken = new Error('the backend broke');

@@ -1,7 +1,6 @@
 import { map, merge, Subject, take, tap } from 'rxjs';
-import type { LaneBatch, MergeLane, MergeLanesOptions } from '../../operators/merge-lanes.js';
-import { mergeLanes } from '../../operators/merge-lanes.js';
-import { CallbackError, ItemTooHeavyError, OverflowError } from '../../operators/options/errors.js';
+import type { LaneBatch, MergeLane, MergeLanesOptions } from '../../test/today.js';
+import { CallbackError, ItemTooHeavyError, mergeLanes, OverflowError } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the lane broke');

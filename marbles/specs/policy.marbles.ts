@@ -1,9 +1,6 @@
 import { EMPTY, expand, map, mergeMap, of, take, timer } from 'rxjs';
-import { createBreaker } from '../../operators/create-breaker.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { AttemptTimeoutError, BreakerOpenError, CallbackError, DeadlineError } from '../../operators/options/errors.js';
-import type { PolicyOptions } from '../../operators/policy.js';
-import { policy } from '../../operators/policy.js';
+import type { PolicyOptions } from '../../test/today.js';
+import { AttemptTimeoutError, BreakerOpenError, CallbackError, createBreaker, createLimiter, DeadlineError, policy } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const busy = Object.assign(new Error('status 503'), { status: 503 });

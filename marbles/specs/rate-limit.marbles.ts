@@ -1,10 +1,6 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import type { LimiterOptions } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { CallbackError, ItemTooHeavyError, OverflowError } from '../../operators/options/errors.js';
-import type { RateLimitOptions } from '../../operators/rate-limit.js';
-import { rateLimit } from '../../operators/rate-limit.js';
-import type { Cost, Limiter } from '../../operators/support/limiting/limiter-types.js';
+import type { Cost, Limiter, LimiterOptions, RateLimitOptions } from '../../test/today.js';
+import { CallbackError, createLimiter, ItemTooHeavyError, OverflowError, rateLimit } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

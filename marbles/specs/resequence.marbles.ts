@@ -1,7 +1,6 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import { CallbackError, SequenceDuplicateError, SequenceGapError } from '../../operators/options/errors.js';
-import type { ResequenceOptions } from '../../operators/resequence.js';
-import { resequence } from '../../operators/resequence.js';
+import type { ResequenceOptions } from '../../test/today.js';
+import { CallbackError, resequence, SequenceDuplicateError, SequenceGapError } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

@@ -1,8 +1,6 @@
 import { EMPTY, expand, NEVER } from 'rxjs';
-import { DeadlineError, GuardRefusedError } from '../../operators/options/errors.js';
-import type { Settled } from '../../operators/options/types.js';
-import type { SettleAllOptions } from '../../operators/settle-all.js';
-import { settleAll } from '../../operators/settle-all.js';
+import type { SettleAllOptions, Settled } from '../../test/today.js';
+import { DeadlineError, GuardRefusedError, settleAll } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
 const broken = new Error('the tool broke');

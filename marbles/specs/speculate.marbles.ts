@@ -1,7 +1,6 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import { CallbackError } from '../../operators/options/errors.js';
-import type { SpeculateOptions } from '../../operators/speculate.js';
-import { speculate } from '../../operators/speculate.js';
+import type { SpeculateOptions } from '../../test/today.js';
+import { CallbackError, speculate } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

@@ -1,7 +1,6 @@
 import { EMPTY, merge, of, Subject, take, tap } from 'rxjs';
-import { CallbackError, OverflowError } from '../../operators/options/errors.js';
-import type { SwitchLatestOptions } from '../../operators/switch-latest.js';
-import { switchLatest } from '../../operators/switch-latest.js';
+import type { SwitchLatestOptions } from '../../test/today.js';
+import { CallbackError, OverflowError, switchLatest } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');

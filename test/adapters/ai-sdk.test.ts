@@ -15,7 +15,6 @@ import {
 } from 'ai';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createLimiter } from '../../operators/create-limiter.js';
 import type {
   CoalesceTextOptions,
   EmbeddingModelMiddlewareOptions,
@@ -28,6 +27,7 @@ import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { vectorOf } from '../fakes/model-api-embeddings.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
+import { createLimiter } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };

@@ -5,9 +5,6 @@ import type { ClientOptions } from '@anthropic-ai/sdk';
 import Anthropic from '@anthropic-ai/sdk';
 import { lastValueFrom, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createBreaker } from '../../operators/create-breaker.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { FlowEvent } from '../../operators/options/events.js';
 import { anthropicChat, createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
 import type { HttpRequest } from '../../src/adapters/fetch.js';
 import { createFetch } from '../../src/adapters/fetch.js';
@@ -16,6 +13,8 @@ import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
+import type { FlowEvent } from '../today.js';
+import { createBreaker, createLimiter } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };

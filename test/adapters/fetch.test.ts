@@ -2,14 +2,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { watchHost } from '../../marbles/host-watch.js';
-import { createBreaker } from '../../operators/create-breaker.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { FlowEvent } from '../../operators/options/events.js';
 import type { HttpRequest } from '../../src/adapters/fetch.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
+import type { FlowEvent } from '../today.js';
+import { createBreaker, createLimiter } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };

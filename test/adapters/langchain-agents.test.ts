@@ -5,13 +5,13 @@ import { ChatOpenAI } from '@langchain/openai';
 import { AIMessage, createAgent, fakeModel, initChatModel, providerStrategy, tool, toolRetryMiddleware, toolStrategy } from 'langchain';
 import { BadRequestError } from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createLimiter } from '../../operators/create-limiter.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { Middleware, ModelMiddlewareOptions, ToolMiddlewareOptions } from '../../src/adapters/langchain-agents.js';
 import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/langchain-agents.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
+import { createLimiter } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };

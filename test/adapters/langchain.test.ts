@@ -4,9 +4,6 @@ import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import { BadRequestError, RateLimitError } from 'openai';
 import { VirtualTimeScheduler } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { ClosedError, FlowConfigError, LaneUnknownError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { FlowEmbeddingsOptions } from '../../src/adapters/langchain.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
@@ -14,6 +11,8 @@ import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { vectorOf } from '../fakes/model-api-embeddings.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
+import type { FlowEvent } from '../today.js';
+import { ClosedError, createLimiter, FlowConfigError, LaneUnknownError } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };

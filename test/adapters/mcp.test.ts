@@ -1,10 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { lastValueFrom } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createBreaker } from '../../operators/create-breaker.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { AttemptTimeoutError, BreakerOpenError, ClosedError, DeadlineError, OverflowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { McpCaller, McpCallerOptions, McpCallOptions, McpProgress } from '../../src/adapters/mcp.js';
 import { toolsOf } from '../../src/adapters/mcp.js';
@@ -14,6 +10,16 @@ import { serveMcp } from '../fakes/mcp-http.js';
 import type { McpWorld } from '../fakes/mcp-worlds.js';
 import { inMemory, overHttp } from '../fakes/mcp-worlds.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
+import type { FlowEvent } from '../today.js';
+import {
+  AttemptTimeoutError,
+  BreakerOpenError,
+  ClosedError,
+  createBreaker,
+  createLimiter,
+  DeadlineError,
+  OverflowError,
+} from '../today.js';
 
 const POLL = { timeout: 10_000, interval: 2 };
 const SOON = { initialMs: 1, jitter: 'none' } as const;

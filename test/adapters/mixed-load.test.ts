@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { createLimiter } from '../../operators/create-limiter.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { mixedLoad } from '../support/mixed-load.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
+import { createLimiter } from '../today.js';
 
 const LIMITS = { requestsPerMinute: 3000, tokensPerMinute: 300_000 } as const;
 const DURATION_MS = 6000;

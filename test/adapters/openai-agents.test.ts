@@ -16,15 +16,14 @@ import {
 import OpenAI, { BadRequestError, InternalServerError, RateLimitError } from 'openai';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
-import { createBreaker } from '../../operators/create-breaker.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { FlowEvent } from '../../operators/options/events.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { ModelRules } from '../../src/adapters/openai-agents.js';
 import { limitModel, limitModelProvider } from '../../src/adapters/openai-agents.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
+import type { FlowEvent } from '../today.js';
+import { createBreaker, createLimiter } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };

@@ -2,9 +2,6 @@ import OpenAI, { AzureOpenAI } from 'openai';
 import type { Observable } from 'rxjs';
 import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Limiter } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError } from '../../operators/options/errors.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { LimitOpenAIOptions } from '../../src/adapters/openai.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
@@ -15,6 +12,8 @@ import type { ModelApi, ModelApiOptions } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { vectorOf } from '../fakes/model-api-embeddings.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
+import type { Limiter } from '../today.js';
+import { createLimiter, isFlowError } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };

@@ -3,11 +3,7 @@ import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
 import { checkLaws } from '../../marbles/laws.js';
 import { runSpec } from '../../marbles/run.js';
-import { batch } from '../../operators/batch.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { fromStream } from '../../operators/from-stream.js';
-import { switchLatest } from '../../operators/switch-latest.js';
-import { unwrap } from '../../operators/unwrap.js';
+import { batch, batchMap, fromStream, switchLatest, unwrap } from '../today.js';
 
 describe('the operators in the browser', () => {
   it('batch by size, and by time on the real clock', async () => {

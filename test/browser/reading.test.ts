@@ -1,9 +1,6 @@
 import { interval, lastValueFrom, NEVER, of, range, Subject, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { fromStream } from '../../operators/from-stream.js';
-import { isFlowError } from '../../operators/options/errors.js';
-import { toAsyncIterable } from '../../operators/to-async-iterable.js';
-import { toReadableStream } from '../../operators/to-readable-stream.js';
+import { fromStream, isFlowError, toAsyncIterable, toReadableStream } from '../today.js';
 
 describe('toAsyncIterable in the browser', () => {
   it('is read by for await, and left by break', async () => {

@@ -1,6 +1,6 @@
 import { animationFrameScheduler, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { toStore } from '../../operators/to-store.js';
+import { toStore } from '../today.js';
 
 const frame = () => new Promise(requestAnimationFrame);
 

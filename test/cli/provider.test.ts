@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { AttemptTimeoutError, ItemTooHeavyError, SplitBudgetError } from '../../operators/options/errors.js';
 import { explainFailure } from '../../src/cli/provider.js';
 import { ProviderError } from '../../src/pipelines/provider-error.js';
+import { AttemptTimeoutError, ItemTooHeavyError, SplitBudgetError } from '../today.js';
 
 const provider = { baseUrl: 'http://host/v1', model: 'm' };
 

@@ -6,11 +6,8 @@ import type { Provider } from '../../examples/embedding-job/provider.js';
 import { LIMITS, Rules, startProvider, vectorOf } from '../../examples/embedding-job/provider.js';
 import { countTokens, leastSeconds, makeTexts, REFUSED } from '../../examples/embedding-job/texts.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import type { LimiterOptions } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { CallContext, ResponseLike } from '../../operators/options/types.js';
-import type { SplitOptions } from '../../operators/support/batching/batch-options.js';
+import type { CallContext, LimiterOptions, ResponseLike, SplitOptions } from '../today.js';
+import { batchMapFrom, createLimiter } from '../today.js';
 
 const texts = makeTexts();
 const bad = texts.flatMap((text, i) => (text.includes(REFUSED) ? [i] : []));

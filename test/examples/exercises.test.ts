@@ -14,8 +14,8 @@ import { seededRandom } from '../../marbles/random.js';
 import { renderPage } from '../../marbles/render-text.js';
 import { runSpec } from '../../marbles/run.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { SplitOptions } from '../../operators/support/batching/batch-options.js';
 import { assertEqual, drawingOf } from '../support/marble-files.js';
+import type { SplitOptions } from '../today.js';
 
 describe('the drawings of the exercises', () => {
   it('have titles that are their own', () => {

@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import PQueue from 'p-queue';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { LimiterOptions } from '../../operators/index.js';
-import { createLimiter } from '../../operators/index.js';
 import { mostInAnyWindow } from '../support/strict-window.js';
+import type { LimiterOptions } from '../today.js';
+import { createLimiter } from '../today.js';
 
 const guide = readFileSync(new URL('../../docs/guides/migrating-from-p-queue.md', import.meta.url), 'utf8');
 

@@ -1,7 +1,7 @@
 import Bottleneck from 'bottleneck';
 import PQueue from 'p-queue';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createLimiter, isFlowError } from '../../operators/index.js';
+import { createLimiter, isFlowError } from '../today.js';
 
 // Rows of the guides that name an equal: the same is done to both, and the same has to happen.
 

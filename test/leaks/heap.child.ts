@@ -1,8 +1,8 @@
 import { of, range } from 'rxjs';
-import { concatMapBy } from '../../operators/concat-map-by.js';
 import type { Shape } from '../matrix/shape.js';
 import { echo } from '../matrix/shape.js';
 import { shapes } from '../matrix/shapes.js';
+import { concatMapBy } from '../today.js';
 import { HELD, MARKS } from './heap.js';
 
 /** Options under which items go through instead of waiting for the end of a frame that never comes in a loop. */

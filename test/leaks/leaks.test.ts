@@ -7,13 +7,12 @@ import type { Subscription } from 'rxjs';
 import { concat, NEVER, of, throwError } from 'rxjs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { createLimiter } from '../../operators/create-limiter.js';
 import type { Shape } from '../matrix/shape.js';
 import { echo, fault, never } from '../matrix/shape.js';
 import { shapes } from '../matrix/shapes.js';
 import { matrix } from '../matrix/table.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { createBatcher, createLimiter } from '../today.js';
 import { HELD, MARKS } from './heap.js';
 
 const SUBSCRIPTIONS = 10_000;

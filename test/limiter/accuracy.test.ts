@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { LimiterOptions } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
 import { TokenBucket } from '../../operators/kernel/limits/token-bucket.js';
 import type { Granted } from '../support/rate-accuracy.js';
 import { bucketBoundMs, FEEDS, LIMITS, requestCosts, slidingBoundMs, worstWindow } from '../support/rate-accuracy.js';
+import type { LimiterOptions } from '../today.js';
+import { createLimiter } from '../today.js';
 
 const MINUTE_MS = 60_000;
 const SLIDING = { discipline: 'sliding', costAboveCapacity: 'reject' } as const;

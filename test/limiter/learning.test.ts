@@ -4,12 +4,8 @@ import { describe, expect, it } from 'vitest';
 import type { FakeProvider, FakeProviderError } from '../../marbles/fake-provider.js';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMap } from '../../operators/batch-map.js';
-import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError, RateLimitError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { HeadersLike, ResponseLike } from '../../operators/options/types.js';
+import type { FlowEvent, HeadersLike, Lease, Limiter, LimiterJob, LimiterOptions, ResponseLike } from '../today.js';
+import { batchMap, createLimiter, isFlowError, RateLimitError } from '../today.js';
 
 const ok = (headers: HeadersLike): ResponseLike => ({ status: 200, headers });
 const refusal = (headers: HeadersLike = {}): ResponseLike => ({ status: 429, headers });

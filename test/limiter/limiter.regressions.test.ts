@@ -1,11 +1,9 @@
 import { config } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Lease, Limiter, LimiterJob } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError } from '../../operators/options/errors.js';
-import type { Drained } from '../../operators/options/types.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { Drained, Lease, Limiter, LimiterJob } from '../today.js';
+import { createLimiter, isFlowError } from '../today.js';
 
 /** Leases as they come, and errors by their code. */
 function asker(limiter: Limiter) {

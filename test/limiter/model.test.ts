@@ -2,10 +2,9 @@ import fc from 'fast-check';
 import type { SchedulerAction, Subscription } from 'rxjs';
 import { Subject, takeUntil } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { Lease, Limiter, Place } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError, RateLimitError } from '../../operators/options/errors.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { Lease, Limiter, Place } from '../today.js';
+import { createLimiter, isFlowError, RateLimitError } from '../today.js';
 import type { Action, Setup } from './reference.js';
 import { ReferenceLimiter } from './reference.js';
 

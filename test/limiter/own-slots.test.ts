@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { asyncScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { Lease, Place } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
 import type { GateLimiter } from '../../operators/support/batching/own-slots.js';
 import { OwnSlots } from '../../operators/support/batching/own-slots.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { Lease, Place } from '../today.js';
+import { createLimiter } from '../today.js';
 
 type Step =
   | { readonly do: 'enlist' | 'wantNothing' | 'withdraw' | 'poke' }

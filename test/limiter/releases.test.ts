@@ -2,16 +2,19 @@ import type { Observable } from 'rxjs';
 import { defer, firstValueFrom, NEVER, of, throwError, toArray } from 'rxjs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import { bulkheadMap } from '../../operators/bulkhead-map.js';
-import { concatMapBy } from '../../operators/concat-map-by.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import type { Limiter, Release } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { divideRetry } from '../../operators/divide-retry.js';
-import { hedge } from '../../operators/hedge.js';
-import { AttemptTimeoutError, BatchShapeError } from '../../operators/options/errors.js';
+import type { Limiter, Release } from '../today.js';
+import {
+  AttemptTimeoutError,
+  BatchShapeError,
+  batchMap,
+  batchMapFrom,
+  bulkheadMap,
+  concatMapBy,
+  createBatcher,
+  createLimiter,
+  divideRetry,
+  hedge,
+} from '../today.js';
 
 // Whoever works under a limiter says how it went when it gives the permit back.
 

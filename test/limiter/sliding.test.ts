@@ -2,10 +2,9 @@ import { asyncScheduler } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { FlowConfigError, ItemTooHeavyError, RateLimitError } from '../../operators/options/errors.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../today.js';
+import { createLimiter, FlowConfigError, ItemTooHeavyError, RateLimitError } from '../today.js';
 
 const sliding = (options: LimiterOptions): Limiter =>
   createLimiter({ discipline: 'sliding', costAboveCapacity: 'reject', headroom: 1, ...options });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createLimiter } from '../../operators/create-limiter.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { createLimiter } from '../today.js';
 
 const shares = fc
   .array(fc.integer({ min: 1, max: 30 }), { minLength: 1, maxLength: 5 })

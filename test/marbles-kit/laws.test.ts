@@ -17,8 +17,8 @@ import {
 import { afterEach, describe, expect, it } from 'vitest';
 import type { LawSubject } from '../../marbles/laws.js';
 import { checkLaws, LawBrokenError, laws } from '../../marbles/laws.js';
-import { CallbackError } from '../../operators/options/errors.js';
 import { connect } from '../../operators/shell/connect.js';
+import { CallbackError } from '../today.js';
 
 type Numbers = OperatorFunction<number, number>;
 

@@ -1,38 +1,38 @@
 import { catchError, concat, defer, EMPTY, finalize, forkJoin, ignoreElements, map, merge, mergeMap, NEVER, Observable, of } from 'rxjs';
-import { adaptiveLimit } from '../../operators/adaptive-limit.js';
-import { backpressure } from '../../operators/backpressure.js';
-import { batch } from '../../operators/batch.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import { bulkheadMap } from '../../operators/bulkhead-map.js';
-import { coalesce } from '../../operators/coalesce.js';
-import { concatMapBy } from '../../operators/concat-map-by.js';
-import { conflateWhileBusy } from '../../operators/conflate-while-busy.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { createBreaker } from '../../operators/create-breaker.js';
-import { createIntake } from '../../operators/create-intake.js';
-import type { LimiterOptions } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { divideRetry } from '../../operators/divide-retry.js';
-import { fromNative } from '../../operators/from-native.js';
-import { fromStream } from '../../operators/from-stream.js';
-import { hedge } from '../../operators/hedge.js';
-import { mergeLanes } from '../../operators/merge-lanes.js';
-import type { Settled } from '../../operators/options/types.js';
-import { policy } from '../../operators/policy.js';
-import { rateLimit } from '../../operators/rate-limit.js';
-import { resequence } from '../../operators/resequence.js';
-import { settleAll } from '../../operators/settle-all.js';
 import { onAbort } from '../../operators/shell/abort.js';
-import type { NativeObservable } from '../../operators/shell/native.js';
-import { speculate } from '../../operators/speculate.js';
-import { switchLatest } from '../../operators/switch-latest.js';
-import { toAsyncIterable } from '../../operators/to-async-iterable.js';
-import { toNative } from '../../operators/to-native.js';
-import { toReadableStream } from '../../operators/to-readable-stream.js';
-import { toStore } from '../../operators/to-store.js';
-import { unwrap } from '../../operators/unwrap.js';
 import { PlatformObservable } from '../support/platform-observable.js';
+import type { LimiterOptions, NativeObservable, Settled } from '../today.js';
+import {
+  adaptiveLimit,
+  backpressure,
+  batch,
+  batchMap,
+  batchMapFrom,
+  bulkheadMap,
+  coalesce,
+  concatMapBy,
+  conflateWhileBusy,
+  createBatcher,
+  createBreaker,
+  createIntake,
+  createLimiter,
+  divideRetry,
+  fromNative,
+  fromStream,
+  hedge,
+  mergeLanes,
+  policy,
+  rateLimit,
+  resequence,
+  settleAll,
+  speculate,
+  switchLatest,
+  toAsyncIterable,
+  toNative,
+  toReadableStream,
+  toStore,
+  unwrap,
+} from '../today.js';
 import type { Shape, Work } from './shape.js';
 import { Failed } from './shape.js';
 

@@ -1,20 +1,22 @@
 import { concat, config, EMPTY, map, NEVER, Observable, of, range, Subject, throwError, timer } from 'rxjs';
 import { expect } from 'vitest';
-import { adaptiveLimit } from '../../operators/adaptive-limit.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { coalesce } from '../../operators/coalesce.js';
-import { concatMapBy } from '../../operators/concat-map-by.js';
-import { conflateWhileBusy } from '../../operators/conflate-while-busy.js';
-import { createBreaker } from '../../operators/create-breaker.js';
-import { createIntake } from '../../operators/create-intake.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { divideRetry } from '../../operators/divide-retry.js';
-import { mergeLanes } from '../../operators/merge-lanes.js';
-import { policy } from '../../operators/policy.js';
-import { rateLimit } from '../../operators/rate-limit.js';
-import { settleAll } from '../../operators/settle-all.js';
-import { switchLatest } from '../../operators/switch-latest.js';
-import { toStore } from '../../operators/to-store.js';
+import {
+  adaptiveLimit,
+  batchMap,
+  coalesce,
+  concatMapBy,
+  conflateWhileBusy,
+  createBreaker,
+  createIntake,
+  createLimiter,
+  divideRetry,
+  mergeLanes,
+  policy,
+  rateLimit,
+  settleAll,
+  switchLatest,
+  toStore,
+} from '../today.js';
 import { refusesNumbers } from './numbers.js';
 import { completes, errors, leaves, on, overflows, reasonsOf, reenters, takesMillion, unlimited } from './rig.js';
 import type { Cell, Cells } from './rows.js';

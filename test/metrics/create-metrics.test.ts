@@ -1,15 +1,12 @@
 import { defer, finalize, from, map, mergeMap, of, Subject, takeUntil, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { FlowConfigError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { Limiter } from '../../operators/support/limiting/limiter-types.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { callRecordToJson } from '../../src/metrics/call-record.js';
 import type { Metrics, MetricsSnapshot } from '../../src/metrics/create-metrics.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
+import type { FlowEvent, Limiter } from '../today.js';
+import { batchMap, createLimiter, FlowConfigError } from '../today.js';
 
 const record: CallRecord = {
   traceId: '3f5d6c1c',

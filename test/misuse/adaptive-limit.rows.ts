@@ -1,5 +1,4 @@
-import { adaptiveLimit } from '../../operators/adaptive-limit.js';
-import { createLimiter } from '../../operators/create-limiter.js';
+import { adaptiveLimit, createLimiter } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

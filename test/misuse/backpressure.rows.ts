@@ -1,5 +1,5 @@
 import { NEVER } from 'rxjs';
-import { backpressure } from '../../operators/backpressure.js';
+import { backpressure } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

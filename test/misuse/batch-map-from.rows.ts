@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
+import { batchMapFrom } from '../../operators/index.js';
 import { GATED_BATCH_OPTIONS } from '../../operators/support/batching/batch-options.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';

@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { batchMap } from '../../operators/batch-map.js';
+import { batchMap } from '../../operators/index.js';
 import { GATED_BATCH_OPTIONS } from '../../operators/support/batching/batch-options.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';

@@ -1,4 +1,4 @@
-import { batch } from '../../operators/batch.js';
+import { batch } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

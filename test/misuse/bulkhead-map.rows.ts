@@ -1,6 +1,5 @@
 import { of } from 'rxjs';
-import { bulkheadMap } from '../../operators/bulkhead-map.js';
-import { createLimiter } from '../../operators/create-limiter.js';
+import { bulkheadMap, createLimiter } from '../../operators/index.js';
 import { SLOT_OPTIONS } from '../../operators/support/slots/slot-options.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';

@@ -1,4 +1,4 @@
-import { createLimiter } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/index.js';
 import type { MisuseRow } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { gatedRows } from './gated-options.js';

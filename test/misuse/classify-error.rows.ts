@@ -1,5 +1,5 @@
-import { classifyError } from '../../operators/classify-error.js';
-import type { ClassifyContext } from '../../operators/options/types.js';
+import type { ClassifyContext } from '../../operators/index.js';
+import { classifyError } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 
 const call: ClassifyContext = { size: 1, attempt: 1, aborted: false };

@@ -1,4 +1,4 @@
-import { coalesce } from '../../operators/coalesce.js';
+import { coalesce } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { concatMapBy } from '../../operators/concat-map-by.js';
+import { concatMapBy } from '../../operators/index.js';
 import { SLOT_OPTIONS } from '../../operators/support/slots/slot-options.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';

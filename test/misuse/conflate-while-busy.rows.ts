@@ -1,5 +1,5 @@
 import { NEVER } from 'rxjs';
-import { conflateWhileBusy } from '../../operators/conflate-while-busy.js';
+import { conflateWhileBusy } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

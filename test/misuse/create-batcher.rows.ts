@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { createBatcher } from '../../operators/create-batcher.js';
+import { createBatcher } from '../../operators/index.js';
 import { GATED_BATCH_OPTIONS } from '../../operators/support/batching/batch-options.js';
 import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';

@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { createBreaker } from '../../operators/create-breaker.js';
+import { createBreaker } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

@@ -1,4 +1,4 @@
-import { createIntake } from '../../operators/create-intake.js';
+import { createIntake } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

@@ -1,5 +1,5 @@
 import { Client } from '@modelcontextprotocol/client';
-import { createLimiter } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/index.js';
 import { createMcpCaller } from '../../src/adapters/mcp.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';

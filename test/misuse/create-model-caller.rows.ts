@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { createLimiter } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/index.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';

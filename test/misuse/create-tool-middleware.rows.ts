@@ -1,4 +1,4 @@
-import { createLimiter } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/index.js';
 import { createToolMiddleware } from '../../src/adapters/langchain-agents.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { createLimiter } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/index.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';

@@ -1,6 +1,5 @@
 import { of } from 'rxjs';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { divideRetry } from '../../operators/divide-retry.js';
+import { createLimiter, divideRetry } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { gatedRows, nested } from './gated-options.js';

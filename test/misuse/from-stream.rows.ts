@@ -1,4 +1,4 @@
-import { fromStream } from '../../operators/from-stream.js';
+import { fromStream } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

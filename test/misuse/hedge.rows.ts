@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { hedge } from '../../operators/hedge.js';
+import { hedge } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

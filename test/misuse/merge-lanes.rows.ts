@@ -1,5 +1,5 @@
 import { NEVER } from 'rxjs';
-import { MERGE_LANES_DEFAULTS, mergeLanes } from '../../operators/merge-lanes.js';
+import { MERGE_LANES_DEFAULTS, mergeLanes } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { fairnessRows } from './gated-options.js';

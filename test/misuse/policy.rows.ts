@@ -1,6 +1,5 @@
 import { of } from 'rxjs';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { policy } from '../../operators/policy.js';
+import { createLimiter, policy } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { gatedRows, nested } from './gated-options.js';

@@ -1,5 +1,4 @@
-import { createLimiter } from '../../operators/create-limiter.js';
-import { rateLimit } from '../../operators/rate-limit.js';
+import { createLimiter, rateLimit } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

@@ -1,4 +1,4 @@
-import { resequence } from '../../operators/resequence.js';
+import { resequence } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { settleAll } from '../../operators/settle-all.js';
+import { settleAll } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

@@ -1,6 +1,6 @@
 import { NEVER, of } from 'rxjs';
-import type { SpeculateOptions } from '../../operators/speculate.js';
-import { speculate } from '../../operators/speculate.js';
+import type { SpeculateOptions } from '../../operators/index.js';
+import { speculate } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { switchLatest } from '../../operators/switch-latest.js';
+import { switchLatest } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

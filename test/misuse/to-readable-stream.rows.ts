@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { toReadableStream } from '../../operators/to-readable-stream.js';
+import { toReadableStream } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { pullRows } from './pull-options.js';

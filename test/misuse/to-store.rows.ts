@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { toStore } from '../../operators/to-store.js';
+import { toStore } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

@@ -1,5 +1,5 @@
+import { unwrap } from '../../operators/index.js';
 import { known } from '../../operators/options/options.js';
-import { unwrap } from '../../operators/unwrap.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 

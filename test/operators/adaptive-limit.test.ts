@@ -2,16 +2,20 @@ import { config, defer, from, mergeMap, NEVER, of, throwError, timer } from 'rxj
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { AdaptiveLimitOptions, LimitSample, LimitState } from '../../operators/adaptive-limit.js';
-import { ADAPTIVE_LIMIT_DEFAULTS, adaptiveLimit } from '../../operators/adaptive-limit.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { bulkheadMap } from '../../operators/bulkhead-map.js';
-import type { Limiter, Outcome } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { AttemptTimeoutError, BreakerOpenError, CallbackError, RateLimitError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import { rateLimit } from '../../operators/rate-limit.js';
 import { runOverloaded, unsettled } from '../support/overloaded-backend.js';
+import type { AdaptiveLimitOptions, FlowEvent, Limiter, LimitSample, LimitState, Outcome } from '../today.js';
+import {
+  ADAPTIVE_LIMIT_DEFAULTS,
+  AttemptTimeoutError,
+  adaptiveLimit,
+  BreakerOpenError,
+  batchMap,
+  bulkheadMap,
+  CallbackError,
+  createLimiter,
+  RateLimitError,
+  rateLimit,
+} from '../today.js';
 
 const status = (code: number): Error => Object.assign(new Error(`status ${code}`), { status: code });
 const refused = status(429);

@@ -3,9 +3,9 @@ import type { SchedulerLike } from 'rxjs';
 import { asyncScheduler, queueScheduler, Subscription, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { FlowConfigError } from '../../operators/options/errors.js';
 import { Alarm, schedulerOption } from '../../operators/shell/alarm.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { FlowConfigError } from '../today.js';
 
 describe('Alarm', () => {
   it('rings once, at the time set last', () => {

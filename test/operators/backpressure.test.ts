@@ -19,10 +19,8 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { BackpressureOptions } from '../../operators/backpressure.js';
-import { backpressure } from '../../operators/backpressure.js';
-import { CallbackError, isFlowError, OverflowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
+import type { BackpressureOptions, FlowEvent } from '../today.js';
+import { backpressure, CallbackError, isFlowError, OverflowError } from '../today.js';
 
 type Options<T> = Omit<BackpressureOptions<T>, 'ready'>;
 

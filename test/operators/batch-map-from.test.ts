@@ -2,11 +2,8 @@ import type { Observable } from 'rxjs';
 import { map, NEVER, of, Subject, take, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { Settled } from '../../operators/options/types.js';
-import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
+import type { BatchWork, FlowEvent, Settled } from '../today.js';
+import { batchMapFrom, createLimiter } from '../today.js';
 
 /** Answers after 10 ms. */
 const slow: BatchWork<number, number> = (items) => timer(10).pipe(map(() => items));

@@ -2,10 +2,8 @@ import { concat, from, interval, map, NEVER, Observable, of, take, timer } from 
 import { describe, expect, it } from 'vitest';
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { BatchMapOptions } from '../../operators/batch-map.js';
-import { batchMap } from '../../operators/batch-map.js';
-import type { Limiter, LimiterOptions } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
+import type { BatchMapOptions, Limiter, LimiterOptions } from '../today.js';
+import { batchMap, createLimiter } from '../today.js';
 
 interface Item {
   readonly id: number;

@@ -2,13 +2,8 @@ import type { Observable } from 'rxjs';
 import { concat, NEVER, of, Subject, throwError } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { BatchMapOptions } from '../../operators/batch-map.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { FlowConfigError } from '../../operators/options/errors.js';
-import type { Settled } from '../../operators/options/types.js';
-import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
+import type { BatchMapOptions, BatchWork, Settled } from '../today.js';
+import { batchMap, batchMapFrom, createBatcher, FlowConfigError } from '../today.js';
 
 const SECRET = 'sk-very-secret';
 const echo: BatchWork<string, string> = (items) => of(items);

@@ -1,10 +1,7 @@
 import { NEVER, Observable, of, Subject, takeWhile, throwError, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { batchMap } from '../../operators/batch-map.js';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { CallContext, Settled, Verdict } from '../../operators/options/types.js';
+import type { CallContext, Settled, Verdict } from '../today.js';
+import { batchMap, batchMapFrom, createBatcher, createLimiter } from '../today.js';
 
 /** Found by the simulation, each reduced to the least that shows it. */
 describe('batchMap, once broken', () => {

@@ -2,14 +2,9 @@ import type { Observable } from 'rxjs';
 import { concat, delay, map, merge, NEVER, of, range, Subject, take, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { BatchMapOptions } from '../../operators/batch-map.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { BatchResult, Overflow } from '../../operators/options/types.js';
 import type { Order } from '../../operators/support/batching/gated-options.js';
+import type { BatchMapOptions, BatchResult, FlowEvent, Overflow } from '../today.js';
+import { batchMap, batchMapFrom, createBatcher, createLimiter } from '../today.js';
 
 /** A call per item or batch that takes as many ms as its first item says. */
 const sleep = (items: readonly number[]): Observable<readonly number[]> => timer(items[0] ?? 0).pipe(map(() => items));

@@ -3,13 +3,8 @@ import { concat, concatMap, defer, delay, EMPTY, from, map, NEVER, of, range, Su
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import type { BatchMapOptions } from '../../operators/batch-map.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { BatchShapeError, CallbackError, isFlowError, SplitBudgetError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { BatchResult, CallContext, Fulfilled, Rejected, Settled } from '../../operators/options/types.js';
-import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
+import type { BatchMapOptions, BatchResult, BatchWork, CallContext, FlowEvent, Fulfilled, Rejected, Settled } from '../today.js';
+import { BatchShapeError, batchMap, CallbackError, createLimiter, isFlowError, SplitBudgetError } from '../today.js';
 
 const echo = <T>(items: readonly T[]): Observable<readonly T[]> => of(items);
 const badRequest = Object.assign(new Error('forbidden words'), { status: 400 });

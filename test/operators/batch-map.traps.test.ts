@@ -19,9 +19,7 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { createLimiter } from '../../operators/create-limiter.js';
+import { batchMap, createBatcher, createLimiter } from '../today.js';
 
 const badRequest = Object.assign(new Error('bad request'), { status: 400 });
 

@@ -2,11 +2,9 @@ import fc from 'fast-check';
 import { asapScheduler, Observable, of, range, Subject, take } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { BatchOptions } from '../../operators/batch.js';
-import { batch } from '../../operators/batch.js';
-import { CallbackError, isFlowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { BatchOptions, FlowEvent } from '../today.js';
+import { batch, CallbackError, isFlowError } from '../today.js';
 
 function collect<T>(items: readonly T[], options: BatchOptions<T>) {
   const batches: T[][] = [];

@@ -4,19 +4,18 @@ import { concat, config, EMPTY, from, groupBy, mergeMap, NEVER, Observable, of, 
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import type { BulkheadMapOptions } from '../../operators/bulkhead-map.js';
-import { BULKHEAD_MAP_DEFAULTS, bulkheadMap } from '../../operators/bulkhead-map.js';
-import { createLimiter } from '../../operators/create-limiter.js';
+import type { BulkheadMapOptions, FlowEvent, ItemContext, Settled } from '../today.js';
 import {
   AttemptTimeoutError,
+  BULKHEAD_MAP_DEFAULTS,
+  bulkheadMap,
   CallbackError,
   ClosedError,
+  createLimiter,
   FlowConfigError,
   isFlowError,
   OverflowError,
-} from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { ItemContext, Settled } from '../../operators/options/types.js';
+} from '../today.js';
 
 const MANY = 100_000;
 

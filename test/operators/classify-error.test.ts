@@ -3,12 +3,14 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import OpenAI from 'openai';
 import { afterEach, describe, expect, it } from 'vitest';
-import { classifyError } from '../../operators/classify-error.js';
+import { parseRetryAfterMs } from '../../operators/shell/headers.js';
+import type { ClassifyContext, HeadersLike, Verdict } from '../today.js';
 import {
   AttemptTimeoutError,
   BatchShapeError,
   CallbackError,
   ClosedError,
+  classifyError,
   DeadlineError,
   FlowConfigError,
   FlowError,
@@ -20,9 +22,7 @@ import {
   SequenceDuplicateError,
   SequenceGapError,
   SplitBudgetError,
-} from '../../operators/options/errors.js';
-import type { ClassifyContext, HeadersLike, Verdict } from '../../operators/options/types.js';
-import { parseRetryAfterMs } from '../../operators/shell/headers.js';
+} from '../today.js';
 
 const CALL: ClassifyContext = { size: 8, attempt: 1, aborted: false };
 

@@ -4,10 +4,9 @@ import { TestScheduler } from 'rxjs/testing';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { CoalesceOptions } from '../../operators/coalesce.js';
-import { coalesce } from '../../operators/coalesce.js';
-import type { FlowEvent } from '../../operators/options/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { CoalesceOptions, FlowEvent } from '../today.js';
+import { coalesce } from '../today.js';
 
 const join = (first: string, next: string): string => first + next;
 

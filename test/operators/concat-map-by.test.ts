@@ -3,10 +3,8 @@ import { concat, EMPTY, NEVER, Observable, of, range, Subject, throwError } from
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import type { ConcatMapByOptions } from '../../operators/concat-map-by.js';
-import { concatMapBy } from '../../operators/concat-map-by.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { FlowConfigError, KeyStoppedError, OverflowError } from '../../operators/options/errors.js';
+import type { ConcatMapByOptions } from '../today.js';
+import { concatMapBy, createLimiter, FlowConfigError, KeyStoppedError, OverflowError } from '../today.js';
 
 const MANY = 100_000;
 const initial = (item: string): string => item.charAt(0);

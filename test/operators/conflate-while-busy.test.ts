@@ -1,10 +1,8 @@
 import fc from 'fast-check';
 import { BehaviorSubject, buffer, of, range, Subject, sample, scan, tap } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { ConflateWhileBusyOptions } from '../../operators/conflate-while-busy.js';
-import { conflateWhileBusy } from '../../operators/conflate-while-busy.js';
-import { CallbackError, isFlowError, OverflowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
+import type { ConflateWhileBusyOptions, FlowEvent } from '../today.js';
+import { CallbackError, conflateWhileBusy, isFlowError, OverflowError } from '../today.js';
 
 type Options = Partial<Omit<ConflateWhileBusyOptions<number, readonly number[]>, 'ready'>>;
 

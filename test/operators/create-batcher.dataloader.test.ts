@@ -1,9 +1,8 @@
 import DataLoader from 'dataloader';
 import { NEVER } from 'rxjs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { BatcherOptions } from '../../operators/create-batcher.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { DeadlineError } from '../../operators/options/errors.js';
+import type { BatcherOptions } from '../today.js';
+import { createBatcher, DeadlineError } from '../today.js';
 
 type Answers = readonly unknown[];
 type BatchFn = (keys: readonly unknown[]) => Promise<Answers>;

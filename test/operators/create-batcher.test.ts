@@ -3,12 +3,8 @@ import fc from 'fast-check';
 import type { Observable } from 'rxjs';
 import { asyncScheduler, firstValueFrom, map, mergeMap, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { BatcherOptions, CachedLoad } from '../../operators/create-batcher.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { ClosedError, DeadlineError, isFlowError, OverflowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
+import type { BatcherOptions, BatchWork, CachedLoad, FlowEvent } from '../today.js';
+import { ClosedError, createBatcher, createLimiter, DeadlineError, isFlowError, OverflowError } from '../today.js';
 
 const badRequest = Object.assign(new Error('forbidden words'), { status: 400 });
 const overloaded = Object.assign(new Error('overloaded'), { status: 503 });

@@ -1,12 +1,10 @@
 import { EMPTY, firstValueFrom, map, mergeMap, NEVER, Observable, of, Subject, take, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Breaker, BreakerOptions } from '../../operators/create-breaker.js';
-import { createBreaker } from '../../operators/create-breaker.js';
-import { AttemptTimeoutError, BreakerOpenError, DeadlineError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
+import type { Breaker, BreakerOptions, FlowEvent } from '../today.js';
+import { AttemptTimeoutError, BreakerOpenError, createBreaker, DeadlineError } from '../today.js';
 
 expectNoUnhandledRejections();
 

@@ -2,12 +2,8 @@ import { getEventListeners } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import type { Intake, IntakeOptions, OfferOptions } from '../../operators/create-intake.js';
-import { createIntake } from '../../operators/create-intake.js';
-import { CallbackError, LaneUnknownError, OverflowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { Settled } from '../../operators/options/types.js';
+import type { FlowEvent, Intake, IntakeOptions, OfferOptions, Settled } from '../today.js';
+import { batchMapFrom, CallbackError, createIntake, LaneUnknownError, OverflowError } from '../today.js';
 
 /** Offers and keeps what becomes of it: true, false, or the error. */
 function offered<T>(intake: Intake<T>, item: T, options?: OfferOptions) {

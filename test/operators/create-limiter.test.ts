@@ -26,12 +26,9 @@ import {
 } from 'rxjs';
 import { afterAll, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { ClosedError, ItemTooHeavyError, LaneUnknownError, OverflowError, RateLimitError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { ResponseLike } from '../../operators/options/types.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { FlowEvent, Lease, Limiter, LimiterJob, LimiterOptions, ResponseLike } from '../today.js';
+import { ClosedError, createLimiter, ItemTooHeavyError, LaneUnknownError, OverflowError, RateLimitError } from '../today.js';
 
 /** Everything that happens to one `acquire`, and when. */
 function watch(limiter: Limiter, job?: LimiterJob, now: () => number = () => 0) {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { of, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { divideRetry } from '../../operators/divide-retry.js';
+import { divideRetry } from '../today.js';
 
 const SIZE = 100;
 const refused = Object.assign(new Error('refused'), { status: 400 });

@@ -1,11 +1,8 @@
 import type { Subscription } from 'rxjs';
 import { NEVER, of, Subject, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { createBatcher } from '../../operators/create-batcher.js';
-import type { Lease } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { SplitBudgetError } from '../../operators/options/errors.js';
-import type { SplitOptions } from '../../operators/support/batching/batch-options.js';
+import type { Lease, SplitOptions } from '../today.js';
+import { createBatcher, createLimiter, SplitBudgetError } from '../today.js';
 
 /** The failure of one call. */
 class CallError extends Error {

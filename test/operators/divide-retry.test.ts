@@ -2,15 +2,18 @@ import type { SchedulerLike } from 'rxjs';
 import { asapScheduler, defer, delay, from, mergeMap, NEVER, of, queueScheduler, Subject, takeUntil, throwError, timer } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
-import { batchMap } from '../../operators/batch-map.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { DivideRetryOptions } from '../../operators/divide-retry.js';
-import { divideRetry } from '../../operators/divide-retry.js';
-import { AttemptTimeoutError, CallbackError, DeadlineError, isFlowError, SplitBudgetError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { CallContext, Settled } from '../../operators/options/types.js';
-import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { BatchWork, CallContext, DivideRetryOptions, FlowEvent, Settled } from '../today.js';
+import {
+  AttemptTimeoutError,
+  batchMap,
+  CallbackError,
+  createLimiter,
+  DeadlineError,
+  divideRetry,
+  isFlowError,
+  SplitBudgetError,
+} from '../today.js';
 
 const failure = (fields: object, message = 'no'): Error => Object.assign(new Error(message), fields);
 const badRequest = failure({ status: 400 });

@@ -1,11 +1,7 @@
 import { Observable, of, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { batchMap } from '../../operators/batch-map.js';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import type { Lease } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { Fairness, LaneOptions } from '../../operators/options/types.js';
+import type { Fairness, LaneOptions, Lease } from '../today.js';
+import { batchMap, batchMapFrom, createBatcher, createLimiter } from '../today.js';
 
 const lanes: readonly LaneOptions[] = [
   { name: 'a', weight: 3 },

@@ -4,9 +4,8 @@ import type { AddressInfo } from 'node:net';
 import type { Observable } from 'rxjs';
 import { config, lastValueFrom, Subject, switchMap, take, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { StreamLike } from '../../operators/from-stream.js';
-import { fromStream } from '../../operators/from-stream.js';
-import { CallbackError, FlowConfigError } from '../../operators/options/errors.js';
+import type { StreamLike } from '../today.js';
+import { CallbackError, FlowConfigError, fromStream } from '../today.js';
 
 /** Lets every promise that can settle do so. */
 async function settle(): Promise<void> {

@@ -1,11 +1,8 @@
 import { NEVER, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { batchMap } from '../../operators/batch-map.js';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { createLimiter } from '../../operators/create-limiter.js';
 import { show } from '../../operators/options/show.js';
-import type { GatedBatchOptions } from '../../operators/support/batching/batch-options.js';
+import type { GatedBatchOptions } from '../today.js';
+import { batchMap, batchMapFrom, createBatcher, createLimiter } from '../today.js';
 
 const work = (items: readonly string[]) => of(items);
 const operators = [

@@ -2,12 +2,10 @@ import type { Subscriber } from 'rxjs';
 import { ignoreElements, mergeMap, NEVER, Observable, of, Subject, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { HedgeStats, hedge } from '../../operators/hedge.js';
-import { isFlowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
 import { onAbort } from '../../operators/shell/abort.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { FlowEvent } from '../today.js';
+import { createLimiter, HedgeStats, hedge, isFlowError } from '../today.js';
 
 const failing = (status: number): Error => Object.assign(new Error(`status ${String(status)}`), { status });
 

@@ -1,10 +1,7 @@
 import { BehaviorSubject, EMPTY, firstValueFrom, forkJoin, from, map, NEVER, Observable, of, type Subscriber, timer, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { batchMap } from '../../operators/batch-map.js';
-import type { CachedLoad } from '../../operators/create-batcher.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { isFlowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
+import type { CachedLoad, FlowEvent } from '../today.js';
+import { batchMap, createBatcher, isFlowError } from '../today.js';
 
 /** Answers after a moment of real time, so that no call ends inside the loop that started it. */
 const tenfold = (items: readonly number[]): Observable<number[]> => timer(1).pipe(map(() => items.map((item) => 10 * item)));

@@ -13,10 +13,9 @@ import {
   VirtualTimeScheduler,
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { LaneBatch, MergeLane, MergeLanesOptions } from '../../operators/merge-lanes.js';
-import { mergeLanes } from '../../operators/merge-lanes.js';
-import type { FlowEvent } from '../../operators/options/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { FlowEvent, LaneBatch, MergeLane, MergeLanesOptions } from '../today.js';
+import { mergeLanes } from '../today.js';
 
 interface Item {
   readonly lane: number;

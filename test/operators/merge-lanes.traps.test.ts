@@ -1,8 +1,8 @@
 import { from, groupBy, mergeMap, Subject, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { mergeLanes } from '../../operators/merge-lanes.js';
-import type { FlowEvent } from '../../operators/options/events.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { FlowEvent } from '../today.js';
+import { mergeLanes } from '../today.js';
 
 describe('what goes wrong elsewhere', () => {
   it('groupBy and mergeMap(2) lose what a third group emits before its turn: no lane loses anything', () => {

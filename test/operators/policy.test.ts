@@ -15,15 +15,19 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { createBreaker } from '../../operators/create-breaker.js';
-import type { Release } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { AttemptTimeoutError, BreakerOpenError, ClosedError, DeadlineError, RateLimitError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { PolicyContext, PolicyOptions } from '../../operators/policy.js';
-import { policy } from '../../operators/policy.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
+import type { FlowEvent, PolicyContext, PolicyOptions, Release } from '../today.js';
+import {
+  AttemptTimeoutError,
+  BreakerOpenError,
+  ClosedError,
+  createBreaker,
+  createLimiter,
+  DeadlineError,
+  policy,
+  RateLimitError,
+} from '../today.js';
 
 expectNoUnhandledRejections();
 

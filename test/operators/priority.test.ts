@@ -1,10 +1,7 @@
 import { Observable, Subject, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { batchMap } from '../../operators/batch-map.js';
-import type { Batcher } from '../../operators/create-batcher.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { CallContext, Fairness, LaneOptions } from '../../operators/options/types.js';
+import type { Batcher, CallContext, Fairness, LaneOptions } from '../today.js';
+import { batchMap, createBatcher, createLimiter } from '../today.js';
 import { Dice } from '../world/dice.js';
 
 type Lane = 'P0' | 'P1' | 'P2';

@@ -4,12 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Cost, Lease, Limiter, LimiterOptions } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { CallbackError, ClosedError, ItemTooHeavyError, OverflowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { RateLimitOptions } from '../../operators/rate-limit.js';
-import { RATE_LIMIT_DEFAULTS, rateLimit } from '../../operators/rate-limit.js';
+import type { Cost, FlowEvent, Lease, Limiter, LimiterOptions, RateLimitOptions } from '../today.js';
+import { CallbackError, ClosedError, createLimiter, ItemTooHeavyError, OverflowError, RATE_LIMIT_DEFAULTS, rateLimit } from '../today.js';
 
 /** A stream behind a limiter, and all that is seen of it. */
 function limited<T = number>(limiter: Limiter, cost?: Cost | ((item: T) => Cost), options: RateLimitOptions<T> = {}) {

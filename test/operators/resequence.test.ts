@@ -3,11 +3,9 @@ import { from, map, range, Subject, take } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import { isFlowError, SequenceDuplicateError, SequenceGapError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { ResequenceOptions } from '../../operators/resequence.js';
-import { resequence } from '../../operators/resequence.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { FlowEvent, ResequenceOptions } from '../today.js';
+import { isFlowError, resequence, SequenceDuplicateError, SequenceGapError } from '../today.js';
 
 const sequence = (item: number): number => item;
 const numbers = (n: number): number[] => Array.from({ length: n }, (_, i) => i);

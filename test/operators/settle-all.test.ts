@@ -1,11 +1,8 @@
 import { lastValueFrom, NEVER, Observable, of, Subject, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { classifyError } from '../../operators/classify-error.js';
-import { CallbackError, DeadlineError, GuardRefusedError, isFlowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { Settled } from '../../operators/options/types.js';
-import { settleAll } from '../../operators/settle-all.js';
+import type { FlowEvent, Settled } from '../today.js';
+import { CallbackError, classifyError, DeadlineError, GuardRefusedError, isFlowError, settleAll } from '../today.js';
 
 /** A wait without a clock: so many turns of the promise queue. */
 async function turns(count: number): Promise<void> {

@@ -2,14 +2,9 @@ import { getEventListeners } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { firstValueFrom, map, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { Batcher } from '../../operators/create-batcher.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { createIntake } from '../../operators/create-intake.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { AttemptTimeoutError, ClosedError, FlowConfigError } from '../../operators/options/errors.js';
-import type { FlowEvent, FlowSink } from '../../operators/options/events.js';
-import type { Drained, DrainOptions, Handle } from '../../operators/options/types.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
+import type { Batcher, Drained, DrainOptions, FlowEvent, FlowSink, Handle } from '../today.js';
+import { AttemptTimeoutError, ClosedError, createBatcher, createIntake, createLimiter, FlowConfigError } from '../today.js';
 
 const none: Drained = { done: 0, aborted: 0, dropped: 0 };
 

@@ -1,11 +1,9 @@
 import { NEVER, Observable, of, Subject, take, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { isFlowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { SpeculateContext, SpeculateOptions } from '../../operators/speculate.js';
-import { speculate } from '../../operators/speculate.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { FlowEvent, SpeculateContext, SpeculateOptions } from '../today.js';
+import { isFlowError, speculate } from '../today.js';
 
 /** A guess and a question match when they are equal; every run shows its context to `log`. */
 function speculation(

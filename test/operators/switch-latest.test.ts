@@ -1,11 +1,10 @@
 import { EMPTY, NEVER, Observable, of, range, Subject, switchMap } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { isFlowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
 import { onAbort } from '../../operators/shell/abort.js';
-import { switchLatest } from '../../operators/switch-latest.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import type { FlowEvent } from '../today.js';
+import { isFlowError, switchLatest } from '../today.js';
 
 /** Calls that end when the test says so, and a log of what their signals and subscriptions see. */
 function callsOf<R>(log: string[]) {

@@ -1,10 +1,8 @@
 import { concat, EMPTY, NEVER, Observable, of, range, Subject, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { FlowConfigError, OverflowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { ObservableIterator, ToAsyncIterableOptions } from '../../operators/to-async-iterable.js';
-import { TO_ASYNC_ITERABLE_DEFAULTS, toAsyncIterable } from '../../operators/to-async-iterable.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
+import type { FlowEvent, ObservableIterator, ToAsyncIterableOptions } from '../today.js';
+import { FlowConfigError, OverflowError, TO_ASYNC_ITERABLE_DEFAULTS, toAsyncIterable } from '../today.js';
 
 expectNoUnhandledRejections();
 

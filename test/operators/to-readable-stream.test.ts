@@ -1,10 +1,8 @@
 import { concat, EMPTY, from, lastValueFrom, NEVER, Observable, of, range, Subject, throwError, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { fromStream } from '../../operators/from-stream.js';
-import { FlowConfigError, OverflowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import { toReadableStream } from '../../operators/to-readable-stream.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
+import type { FlowEvent } from '../today.js';
+import { FlowConfigError, fromStream, OverflowError, toReadableStream } from '../today.js';
 
 expectNoUnhandledRejections();
 

@@ -1,10 +1,8 @@
 import { concat, config, EMPTY, NEVER, Observable, of, range, Subject, throwError } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { CallbackError, FlowConfigError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { Store } from '../../operators/to-store.js';
-import { toStore } from '../../operators/to-store.js';
+import type { FlowEvent, Store } from '../today.js';
+import { CallbackError, FlowConfigError, toStore } from '../today.js';
 
 const fault = new Error('broken');
 

@@ -1,10 +1,8 @@
 import fc from 'fast-check';
 import { from, Observable, of, Subject, take } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { batchMap } from '../../operators/batch-map.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { Settled } from '../../operators/options/types.js';
-import { unwrap } from '../../operators/unwrap.js';
+import type { FlowEvent, Settled } from '../today.js';
+import { batchMap, unwrap } from '../today.js';
 
 const result = (index: number, isGood: boolean): Settled<number, number> => {
   const origin = { input: index, index, id: String(index), attempts: 1 };

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { EMPTY, NEVER, Observable, of, range, Subject, switchMap, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { FlowConfigError } from '../../operators/options/errors.js';
-import { switchLatest } from '../../operators/switch-latest.js';
+import { FlowConfigError, switchLatest } from '../today.js';
 import type { Example, Operator } from './recording.js';
 import { logOf } from './recording.js';
 

@@ -1,9 +1,5 @@
 import { firstValueFrom, lastValueFrom, NEVER, Observable, of, take, throwError, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { Settled } from '../../operators/options/types.js';
 import {
   type ClientEmbedderOptions,
   createEmbedder,
@@ -14,6 +10,8 @@ import {
 import { ProviderError } from '../../src/pipelines/provider-error.js';
 import { type FakeProvider, type FakeProviderOptions, startFakeProvider } from '../support/fake-provider.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
+import type { FlowEvent, Settled } from '../today.js';
+import { createLimiter, isFlowError } from '../today.js';
 
 const open: (() => void | Promise<void>)[] = [];
 afterEach(async () => {

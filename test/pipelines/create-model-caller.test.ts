@@ -3,15 +3,12 @@ import { getEventListeners } from 'node:events';
 import { concat, from, map, mergeMap, NEVER, Observable, of, throwError, timer, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { createBreaker } from '../../operators/create-breaker.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { WorkResult } from '../../operators/options/types.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import type { ModelCallerOptions, ModelContext } from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller, MODEL_CALLER_PRESETS } from '../../src/pipelines/create-model-caller.js';
+import type { FlowEvent, WorkResult } from '../today.js';
+import { createBreaker, createLimiter, isFlowError } from '../today.js';
 
 /** What a client answers, and the tokens it counted. */
 interface Answer {

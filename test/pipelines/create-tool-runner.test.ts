@@ -3,15 +3,14 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import * as z from 'zod';
 import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { isFlowError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
 import type { ToolRunner, ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { fromOpenAI, toAnthropic, toOpenAI } from '../../src/pipelines/tools/tool-formats.js';
 import type { GuardedCall, Tool, ToolFailure, ToolResult } from '../../src/pipelines/tools/tool-types.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
+import type { FlowEvent } from '../today.js';
+import { createLimiter, isFlowError } from '../today.js';
 import { after, busy, calls, said, tool } from './tool-kit.js';
 
 expectNoUnhandledRejections();

@@ -1,9 +1,8 @@
 import { mergeMap, range, throwError, timer } from 'rxjs';
 import { FakeProviderError, fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import { bulkheadMap } from '../../operators/bulkhead-map.js';
-import type { Limiter } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
+import type { Limiter } from '../today.js';
+import { bulkheadMap, createLimiter } from '../today.js';
 
 export interface BackendRun {
   /** Calls at a time, each time it changed. */

@@ -19,12 +19,8 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batch } from '../../operators/batch.js';
-import { batchMap } from '../../operators/batch-map.js';
-import type { Limiter } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { divideRetry } from '../../operators/divide-retry.js';
-import { mergeLanes } from '../../operators/merge-lanes.js';
+import type { Limiter } from '../today.js';
+import { batch, batchMap, createLimiter, divideRetry, mergeLanes } from '../today.js';
 import { numbers } from './tools.js';
 
 // Recipes for batches out of RxJS operators, done as their text says. What else goes wrong with them is in the tests of the operators.

@@ -3,11 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { bulkheadMap } from '../../operators/bulkhead-map.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { settleAll } from '../../operators/settle-all.js';
+import { batchMap, bulkheadMap, createBatcher, createLimiter, settleAll } from '../today.js';
 import { deferred, hostTime, numbers, sleep, stateOf, turns } from './tools.js';
 
 // Documents, their parts and a queue of model calls in front of them, as notes on such a pipeline write it down.

@@ -3,12 +3,8 @@ import { delay, from, map, mergeMap, of, range, take, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import { bulkheadMap } from '../../operators/bulkhead-map.js';
-import type { Limiter, LimiterJob } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { FlowConfigError } from '../../operators/options/errors.js';
-import { settleAll } from '../../operators/settle-all.js';
+import type { Limiter, LimiterJob } from '../today.js';
+import { batchMapFrom, bulkheadMap, createLimiter, FlowConfigError, settleAll } from '../today.js';
 import { hostTime, numbers, sleep, stateOf, turns } from './tools.js';
 
 // Three levels of limits (papers, stages, requests), as a design for a grading pipeline writes them.

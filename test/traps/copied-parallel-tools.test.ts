@@ -2,17 +2,10 @@ import { lastValueFrom, of, throwError, toArray } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import { adaptiveLimit } from '../../operators/adaptive-limit.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { bulkheadMap } from '../../operators/bulkhead-map.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import type { Limiter } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
 import { Aimd } from '../../operators/kernel/limits/aimd.js';
-import { FlowConfigError } from '../../operators/options/errors.js';
-import { settleAll } from '../../operators/settle-all.js';
-import { unwrap } from '../../operators/unwrap.js';
 import { runOverloaded, unsettled } from '../support/overloaded-backend.js';
+import type { Limiter } from '../today.js';
+import { adaptiveLimit, batchMap, bulkheadMap, createBatcher, createLimiter, FlowConfigError, settleAll, unwrap } from '../today.js';
 import { elementsMoved, hostTime, numbers, sleep, stateOf, turns } from './tools.js';
 
 // Parallel tool calls for an agent, as tutorials write them: one text of many, rewritten in as few lines as show what goes wrong.

@@ -3,20 +3,22 @@ import type { Observable } from 'rxjs';
 import { delay, from, lastValueFrom, mergeMap, of, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batch } from '../../operators/batch.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import { bulkheadMap } from '../../operators/bulkhead-map.js';
-import { concatMapBy } from '../../operators/concat-map-by.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { divideRetry } from '../../operators/divide-retry.js';
-import { hedge } from '../../operators/hedge.js';
-import { mergeLanes } from '../../operators/merge-lanes.js';
-import { settleAll } from '../../operators/settle-all.js';
-import { speculate } from '../../operators/speculate.js';
-import { switchLatest } from '../../operators/switch-latest.js';
-import { unwrap } from '../../operators/unwrap.js';
+import {
+  batch,
+  batchMap,
+  batchMapFrom,
+  bulkheadMap,
+  concatMapBy,
+  createBatcher,
+  createLimiter,
+  divideRetry,
+  hedge,
+  mergeLanes,
+  settleAll,
+  speculate,
+  switchLatest,
+  unwrap,
+} from '../today.js';
 import { numbers } from './tools.js';
 
 describe('a signal that lives as long as a session', () => {

@@ -4,17 +4,10 @@ import type { Subscription } from 'rxjs';
 import { concat, delay, from, interval, lastValueFrom, map, mergeMap, NEVER, of, Subject, take, throwError, timer, toArray } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { LimitRule } from '../../operators/adaptive-limit.js';
-import { adaptiveLimit } from '../../operators/adaptive-limit.js';
-import { batch } from '../../operators/batch.js';
-import { batchMap } from '../../operators/batch-map.js';
-import { bulkheadMap } from '../../operators/bulkhead-map.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import type { Limiter, LimiterJob } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
 import { PriorityQueue } from '../../operators/kernel/queues/priority-queue.js';
-import { mergeLanes } from '../../operators/merge-lanes.js';
 import { parseRetryAfterMs } from '../../operators/shell/headers.js';
+import type { Limiter, LimiterJob, LimitRule } from '../today.js';
+import { adaptiveLimit, batch, batchMap, bulkheadMap, createBatcher, createLimiter, mergeLanes } from '../today.js';
 import { deferred, elementsMoved, hostTime, numbers, repeatable, sleep, stateOf, turns } from './tools.js';
 
 // The classes and functions in this file are what others do, in as few lines as show it. Each test begins with what goes wrong there.

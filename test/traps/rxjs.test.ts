@@ -21,11 +21,8 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batch } from '../../operators/batch.js';
-import { bulkheadMap } from '../../operators/bulkhead-map.js';
-import { concatMapBy } from '../../operators/concat-map-by.js';
-import { createBatcher } from '../../operators/create-batcher.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { batch, bulkheadMap, concatMapBy, createBatcher } from '../today.js';
 import { elementsMoved, numbers, turns } from './tools.js';
 
 /** Traps of RxJS that the parity tests and the tests of the operators do not show already. */

@@ -1,8 +1,7 @@
 import type { Subscription } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { AdaptiveLimitOptions, LimitRule, LimitSample, LimitState, OverloadClass } from '../../operators/adaptive-limit.js';
-import { ADAPTIVE_LIMIT_DEFAULTS, adaptiveLimit } from '../../operators/adaptive-limit.js';
-import { createLimiter } from '../../operators/create-limiter.js';
+import type { AdaptiveLimitOptions, LimitRule, LimitSample, LimitState, OverloadClass } from '../../operators/index.js';
+import { ADAPTIVE_LIMIT_DEFAULTS, adaptiveLimit, createLimiter } from '../../operators/index.js';
 
 const limiter = createLimiter();
 

@@ -4,8 +4,8 @@ import type { EmbeddingModelMiddleware, LanguageModelMiddleware, StreamTextTrans
 import { generateText, streamText, tool, wrapEmbeddingModel, wrapLanguageModel } from 'ai';
 import { describe, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { Settled } from '../../operators/options/types.js';
+import type { Settled } from '../../operators/index.js';
+import { createLimiter } from '../../operators/index.js';
 import type { CallRules, EmbeddingModelMiddlewareOptions, LanguageModelMiddlewareOptions } from '../../src/adapters/ai-sdk.js';
 import { coalesceText, createEmbeddingModelMiddleware, createLanguageModelMiddleware, embedSettled } from '../../src/adapters/ai-sdk.js';
 

@@ -1,8 +1,8 @@
 import type { MonoTypeOperatorFunction, Observable } from 'rxjs';
 import { BehaviorSubject, NEVER, of, Subject } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { BackpressureOptions } from '../../operators/backpressure.js';
-import { BACKPRESSURE_DEFAULTS, backpressure } from '../../operators/backpressure.js';
+import type { BackpressureOptions } from '../../operators/index.js';
+import { BACKPRESSURE_DEFAULTS, backpressure } from '../../operators/index.js';
 
 describe('backpressure', () => {
   it('keeps the type of the items', () => {

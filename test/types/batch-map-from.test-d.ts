@@ -1,9 +1,8 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { BatchMapFromOptions } from '../../operators/batch-map-from.js';
-import { BATCH_MAP_FROM_DEFAULTS, batchMapFrom } from '../../operators/batch-map-from.js';
-import type { Settled } from '../../operators/options/types.js';
+import type { BatchMapFromOptions, Settled } from '../../operators/index.js';
+import { BATCH_MAP_FROM_DEFAULTS, batchMapFrom } from '../../operators/index.js';
 
 const lengths = (items: readonly string[]) => of(items.map((item) => item.length));
 

@@ -1,11 +1,8 @@
 import type { Observable, OperatorFunction } from 'rxjs';
 import { EMPTY, from, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { BatchMapOptions } from '../../operators/batch-map.js';
-import { BATCH_MAP_DEFAULTS, batchMap } from '../../operators/batch-map.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { BatchResult, CallContext, Settled } from '../../operators/options/types.js';
-import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
+import type { BatchMapOptions, BatchResult, BatchWork, CallContext, Settled } from '../../operators/index.js';
+import { BATCH_MAP_DEFAULTS, batchMap, createLimiter } from '../../operators/index.js';
 
 interface Text {
   readonly id: string;

@@ -1,8 +1,8 @@
 import type { Observable, OperatorFunction } from 'rxjs';
 import { of, Subject } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { BatchOptions } from '../../operators/batch.js';
-import { BATCH_DEFAULTS, batch } from '../../operators/batch.js';
+import type { BatchOptions } from '../../operators/index.js';
+import { BATCH_DEFAULTS, batch } from '../../operators/index.js';
 
 describe('batch', () => {
   it('makes arrays of what the source emits', () => {

@@ -1,11 +1,8 @@
 import type { Observable, OperatorFunction } from 'rxjs';
 import { from, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { BulkheadMapOptions } from '../../operators/bulkhead-map.js';
-import { BULKHEAD_MAP_DEFAULTS, bulkheadMap } from '../../operators/bulkhead-map.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { ItemContext, Settled } from '../../operators/options/types.js';
-import { toAsyncIterable } from '../../operators/to-async-iterable.js';
+import type { BulkheadMapOptions, ItemContext, Settled } from '../../operators/index.js';
+import { BULKHEAD_MAP_DEFAULTS, bulkheadMap, createLimiter, toAsyncIterable } from '../../operators/index.js';
 
 const length = (text: string): Promise<number> => Promise.resolve(text.length);
 

@@ -1,6 +1,6 @@
 import { describe, expectTypeOf, it } from 'vitest';
-import { classifyError } from '../../operators/classify-error.js';
-import type { Classify, ClassifyContext, ErrorClass, Verdict } from '../../operators/options/types.js';
+import type { Classify, ClassifyContext, ErrorClass, Verdict } from '../../operators/index.js';
+import { classifyError } from '../../operators/index.js';
 import { parseRetryAfterMs } from '../../operators/shell/headers.js';
 
 describe('classifyError', () => {

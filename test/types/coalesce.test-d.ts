@@ -1,8 +1,8 @@
 import type { MonoTypeOperatorFunction, Observable } from 'rxjs';
 import { animationFrameScheduler, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { CoalesceOptions } from '../../operators/coalesce.js';
-import { COALESCE_DEFAULTS, coalesce } from '../../operators/coalesce.js';
+import type { CoalesceOptions } from '../../operators/index.js';
+import { COALESCE_DEFAULTS, coalesce } from '../../operators/index.js';
 
 const join = (first: string, next: string): string => first + next;
 

@@ -1,9 +1,8 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { ConcatMapByOptions } from '../../operators/concat-map-by.js';
-import { CONCAT_MAP_BY_DEFAULTS, concatMapBy } from '../../operators/concat-map-by.js';
-import type { ItemContext, Settled } from '../../operators/options/types.js';
+import type { ConcatMapByOptions, ItemContext, Settled } from '../../operators/index.js';
+import { CONCAT_MAP_BY_DEFAULTS, concatMapBy } from '../../operators/index.js';
 
 const initial = (text: string): string => text.charAt(0);
 const length = (text: string): Promise<number> => Promise.resolve(text.length);

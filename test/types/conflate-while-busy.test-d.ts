@@ -1,8 +1,8 @@
 import type { Observable, OperatorFunction } from 'rxjs';
 import { NEVER, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { ConflateWhileBusyOptions } from '../../operators/conflate-while-busy.js';
-import { CONFLATE_WHILE_BUSY_DEFAULTS, conflateWhileBusy } from '../../operators/conflate-while-busy.js';
+import type { ConflateWhileBusyOptions } from '../../operators/index.js';
+import { CONFLATE_WHILE_BUSY_DEFAULTS, conflateWhileBusy } from '../../operators/index.js';
 
 const lists = {
   ready: NEVER,

@@ -1,9 +1,8 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { Batcher, BatcherOptions, BatcherSnapshot, CachedLoad, LoadCacheMap } from '../../operators/create-batcher.js';
-import { createBatcher } from '../../operators/create-batcher.js';
-import type { Settled } from '../../operators/options/types.js';
+import type { Batcher, BatcherOptions, BatcherSnapshot, CachedLoad, LoadCacheMap, Settled } from '../../operators/index.js';
+import { createBatcher } from '../../operators/index.js';
 
 const lengths = (items: readonly string[]) => of(items.map((item) => item.length));
 

@@ -1,8 +1,8 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { Breaker, BreakerOptions, BreakerSnapshot, CircuitState } from '../../operators/create-breaker.js';
-import { BREAKER_DEFAULTS, createBreaker } from '../../operators/create-breaker.js';
+import type { Breaker, BreakerOptions, BreakerSnapshot, CircuitState } from '../../operators/index.js';
+import { BREAKER_DEFAULTS, createBreaker } from '../../operators/index.js';
 
 describe('createBreaker', () => {
   it('makes what the work makes', () => {

@@ -1,8 +1,8 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { CallContext, Handle, Settled } from '../../operators/options/types.js';
+import type { CallContext, Handle, Settled } from '../../operators/index.js';
+import { createLimiter } from '../../operators/index.js';
 import type { ClientEmbedderOptions, EmbedCall, Embedder, EmbedderOptions } from '../../src/pipelines/create-embedder.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 

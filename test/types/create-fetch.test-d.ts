@@ -1,5 +1,5 @@
 import { describe, expectTypeOf, it } from 'vitest';
-import { createLimiter } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/index.js';
 import type { CallRules, FetchOptions, HttpRequest, HttpRules } from '../../src/adapters/fetch.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 

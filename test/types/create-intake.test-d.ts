@@ -1,9 +1,7 @@
 import type { Observable } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import { batchMapFrom } from '../../operators/batch-map-from.js';
-import type { Intake, IntakeOptions, IntakeSnapshot } from '../../operators/create-intake.js';
-import { createIntake } from '../../operators/create-intake.js';
-import type { Drained, Handle, Settled } from '../../operators/options/types.js';
+import type { Drained, Handle, Intake, IntakeOptions, IntakeSnapshot, Settled } from '../../operators/index.js';
+import { batchMapFrom, createIntake } from '../../operators/index.js';
 
 describe('createIntake', () => {
   it('takes items of one type and hands out the same', () => {

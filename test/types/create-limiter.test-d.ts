@@ -10,8 +10,8 @@ import type {
   LimiterOptions,
   LimiterSnapshot,
   Place,
-} from '../../operators/create-limiter.js';
-import { createLimiter, LIMITER_DEFAULTS } from '../../operators/create-limiter.js';
+} from '../../operators/index.js';
+import { createLimiter, LIMITER_DEFAULTS } from '../../operators/index.js';
 
 const limiter = createLimiter({ concurrency: 4, tokensPerMinute: 90_000, lanes: [{ name: 'p0' }, { name: 'p1', floor: 0.2 }] });
 

@@ -1,8 +1,7 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { Drained, Handle, Settled } from '../../operators/options/types.js';
+import type { Drained, FlowEvent, Handle, Settled } from '../../operators/index.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import type { MetricsSnapshot } from '../../src/metrics/create-metrics.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';

@@ -1,10 +1,8 @@
 import type { Observable } from 'rxjs';
 import { mergeMap, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import { batchMap } from '../../operators/batch-map.js';
-import type { DivideRetryOptions } from '../../operators/divide-retry.js';
-import { DIVIDE_RETRY_DEFAULTS, divideRetry } from '../../operators/divide-retry.js';
-import type { Settled } from '../../operators/options/types.js';
+import type { DivideRetryOptions, Settled } from '../../operators/index.js';
+import { batchMap, DIVIDE_RETRY_DEFAULTS, divideRetry } from '../../operators/index.js';
 
 const lengths = (items: readonly string[]) => of(items.map((item) => item.length));
 

@@ -1,13 +1,6 @@
 import { describe, expectTypeOf, it } from 'vitest';
-import type {
-  BreakerOpenError,
-  ClosedError,
-  FlowError,
-  FlowErrorCode,
-  KeyStoppedError,
-  OverflowError,
-} from '../../operators/options/errors.js';
-import { isFlowError } from '../../operators/options/errors.js';
+import type { BreakerOpenError, ClosedError, FlowError, FlowErrorCode, KeyStoppedError, OverflowError } from '../../operators/index.js';
+import { isFlowError } from '../../operators/index.js';
 
 describe('isFlowError', () => {
   it('narrows to the error of the code', () => {

@@ -1,7 +1,7 @@
 import type OpenAI from 'openai';
 import type { Observable } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import { fromStream } from '../../operators/from-stream.js';
+import { fromStream } from '../../operators/index.js';
 
 declare const numbers: AsyncIterable<number>;
 declare const letters: AsyncGenerator<'a' | 'b', string, boolean>;

@@ -1,10 +1,8 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { Lease } from '../../operators/create-limiter.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { HedgeOptions } from '../../operators/hedge.js';
-import { HEDGE_DEFAULTS, HedgeStats, hedge } from '../../operators/hedge.js';
+import type { HedgeOptions, Lease } from '../../operators/index.js';
+import { createLimiter, HEDGE_DEFAULTS, HedgeStats, hedge } from '../../operators/index.js';
 
 describe('hedge', () => {
   it('makes what the attempts make', () => {

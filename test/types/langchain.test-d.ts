@@ -2,8 +2,8 @@ import type { Embeddings, EmbeddingsInterface } from '@langchain/core/embeddings
 import { OpenAIEmbeddings } from '@langchain/openai';
 import { createAgent, fakeModel, tool } from 'langchain';
 import { describe, expectTypeOf, it } from 'vitest';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { Drained, Handle, Settled } from '../../operators/options/types.js';
+import type { Drained, Handle, Settled } from '../../operators/index.js';
+import { createLimiter } from '../../operators/index.js';
 import type { FlowEmbeddingsOptions } from '../../src/adapters/langchain.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
 import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/langchain-agents.js';

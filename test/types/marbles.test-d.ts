@@ -15,9 +15,8 @@ import {
 } from '../../marbles/index.js';
 import type { MarbleMatchers } from '../../marbles/vitest.js';
 import { marbleMatchers } from '../../marbles/vitest.js';
-import { batch } from '../../operators/batch.js';
-import type { batchMap } from '../../operators/batch-map.js';
-import { createLimiter } from '../../operators/create-limiter.js';
+import type { batchMap } from '../../operators/index.js';
+import { batch, createLimiter } from '../../operators/index.js';
 
 const build = ({ input }: SpecKit) => input('source');
 

@@ -1,8 +1,8 @@
 import type { Observable } from 'rxjs';
 import { of, Subject } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { LaneBatch, MergeLane, MergeLanesOptions } from '../../operators/merge-lanes.js';
-import { MERGE_LANES_DEFAULTS, mergeLanes } from '../../operators/merge-lanes.js';
+import type { LaneBatch, MergeLane, MergeLanesOptions } from '../../operators/index.js';
+import { MERGE_LANES_DEFAULTS, mergeLanes } from '../../operators/index.js';
 
 describe('mergeLanes', () => {
   it('knows the items and the names of its lanes', () => {

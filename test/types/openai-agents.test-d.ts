@@ -2,7 +2,7 @@ import type { Model, ModelProvider, ModelRequest } from '@openai/agents';
 import { Agent, OpenAIProvider, OpenAIResponsesModel, Runner } from '@openai/agents';
 import OpenAI from 'openai';
 import { describe, expectTypeOf, it } from 'vitest';
-import { createLimiter } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/index.js';
 import type { CallRules, ModelRules } from '../../src/adapters/openai-agents.js';
 import { limitModel, limitModelProvider } from '../../src/adapters/openai-agents.js';
 

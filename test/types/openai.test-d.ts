@@ -1,7 +1,7 @@
 import type { AzureOpenAI, OpenAI } from 'openai';
 import type { Observable } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import { createLimiter } from '../../operators/create-limiter.js';
+import { createLimiter } from '../../operators/index.js';
 import type { FetchOptions } from '../../src/adapters/fetch.js';
 import type { LimitOpenAIOptions, OpenAIChatParams, OpenAIChatRequest } from '../../src/adapters/openai.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';

@@ -1,11 +1,8 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import { createBreaker } from '../../operators/create-breaker.js';
-import { createLimiter } from '../../operators/create-limiter.js';
-import { hedge } from '../../operators/hedge.js';
-import type { FallbackContext, Policy, PolicyContext, PolicyOptions } from '../../operators/policy.js';
-import { POLICY_DEFAULTS, policy } from '../../operators/policy.js';
+import type { FallbackContext, Policy, PolicyContext, PolicyOptions } from '../../operators/index.js';
+import { createBreaker, createLimiter, hedge, POLICY_DEFAULTS, policy } from '../../operators/index.js';
 
 describe('policy', () => {
   it('makes what the work makes', () => {

@@ -1,9 +1,8 @@
 import type { MonoTypeOperatorFunction, Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import { createLimiter } from '../../operators/create-limiter.js';
-import type { RateLimitOptions } from '../../operators/rate-limit.js';
-import { RATE_LIMIT_DEFAULTS, rateLimit } from '../../operators/rate-limit.js';
+import type { RateLimitOptions } from '../../operators/index.js';
+import { createLimiter, RATE_LIMIT_DEFAULTS, rateLimit } from '../../operators/index.js';
 
 const limiter = createLimiter();
 

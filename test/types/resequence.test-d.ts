@@ -1,8 +1,8 @@
 import type { MonoTypeOperatorFunction, Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { ResequenceOptions } from '../../operators/resequence.js';
-import { RESEQUENCE_DEFAULTS, resequence } from '../../operators/resequence.js';
+import type { ResequenceOptions } from '../../operators/index.js';
+import { RESEQUENCE_DEFAULTS, resequence } from '../../operators/index.js';
 
 describe('resequence', () => {
   it('emits what the source emits, and tells `sequence` its type', () => {

@@ -1,10 +1,8 @@
 import type { Observable } from 'rxjs';
 import { mergeAll, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { ItemContext, Settled } from '../../operators/options/types.js';
-import type { SettleAllOptions } from '../../operators/settle-all.js';
-import { SETTLE_ALL_DEFAULTS, settleAll } from '../../operators/settle-all.js';
-import { unwrap } from '../../operators/unwrap.js';
+import type { ItemContext, SettleAllOptions, Settled } from '../../operators/index.js';
+import { SETTLE_ALL_DEFAULTS, settleAll, unwrap } from '../../operators/index.js';
 
 describe('settleAll', () => {
   it('makes a list of results that know their call', () => {

@@ -1,8 +1,8 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { SpeculateContext, SpeculateOptions } from '../../operators/speculate.js';
-import { SPECULATE_DEFAULTS, speculate } from '../../operators/speculate.js';
+import type { SpeculateContext, SpeculateOptions } from '../../operators/index.js';
+import { SPECULATE_DEFAULTS, speculate } from '../../operators/index.js';
 
 describe('speculate', () => {
   it('makes what the runs make', () => {

@@ -1,9 +1,8 @@
 import type { Observable, OperatorFunction } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { ItemContext } from '../../operators/options/types.js';
-import type { SwitchLatestOptions } from '../../operators/switch-latest.js';
-import { SWITCH_LATEST_DEFAULTS, switchLatest } from '../../operators/switch-latest.js';
+import type { ItemContext, SwitchLatestOptions } from '../../operators/index.js';
+import { SWITCH_LATEST_DEFAULTS, switchLatest } from '../../operators/index.js';
 
 describe('switchLatest', () => {
   it('makes what the calls make, whatever kind of stream they are', () => {

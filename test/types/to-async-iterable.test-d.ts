@@ -1,7 +1,7 @@
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { ObservableIterable, ObservableIterator, ToAsyncIterableOptions } from '../../operators/to-async-iterable.js';
-import { TO_ASYNC_ITERABLE_DEFAULTS, toAsyncIterable } from '../../operators/to-async-iterable.js';
+import type { ObservableIterable, ObservableIterator, ToAsyncIterableOptions } from '../../operators/index.js';
+import { TO_ASYNC_ITERABLE_DEFAULTS, toAsyncIterable } from '../../operators/index.js';
 
 describe('toAsyncIterable', () => {
   it('reads what the source emits', async () => {

@@ -1,7 +1,7 @@
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { ToReadableStreamOptions } from '../../operators/to-readable-stream.js';
-import { TO_READABLE_STREAM_DEFAULTS, toReadableStream } from '../../operators/to-readable-stream.js';
+import type { ToReadableStreamOptions } from '../../operators/index.js';
+import { TO_READABLE_STREAM_DEFAULTS, toReadableStream } from '../../operators/index.js';
 
 describe('toReadableStream', () => {
   it('is the stream of the platform', () => {

@@ -1,7 +1,7 @@
 import { animationFrameScheduler, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { Store, ToStoreOptions } from '../../operators/to-store.js';
-import { toStore } from '../../operators/to-store.js';
+import type { Store, ToStoreOptions } from '../../operators/index.js';
+import { toStore } from '../../operators/index.js';
 
 /** The signature of React's hook. */
 declare function useSyncExternalStore<S>(subscribe: (onChange: () => void) => () => void, get: () => S, getOnServer?: () => S): S;

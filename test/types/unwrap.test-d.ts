@@ -1,9 +1,8 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import { batchMap } from '../../operators/batch-map.js';
-import type { Settled } from '../../operators/options/types.js';
-import { unwrap } from '../../operators/unwrap.js';
+import type { Settled } from '../../operators/index.js';
+import { batchMap, unwrap } from '../../operators/index.js';
 
 const results = of('a').pipe(batchMap((texts: readonly string[]) => of(texts.map((text) => text.length))));
 

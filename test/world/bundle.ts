@@ -34,10 +34,10 @@ export async function bundle(entry: string, mutation?: Mutation): Promise<string
           // Another checkout's, to see what its operators do.
           const other = process.env['SLUICE_OPERATORS'];
           if (other !== undefined)
-            bundler.onResolve({ filter: /^\.\.\/operators\// }, ({ path, importer }) =>
+            bundler.onResolve({ filter: /^(\.\.\/)+operators\// }, ({ path, importer }) =>
               importer.includes('node_modules')
                 ? undefined
-                : { path: join(resolve(other), path.replace('../operators/', '').replace(/\.js$/, '.ts')) },
+                : { path: join(resolve(other), path.replace(/^(\.\.\/)+operators\//, '').replace(/\.js$/, '.ts')) },
             );
           if (mutation)
             bundler.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
