@@ -2,46 +2,33 @@
 // and nothing grows unseen past the table in docs/sizes.md. Build first, then:
 //   node .ci/check-bundle.mjs           compare, exit 1 when something grew by more than 2 % or is not in the table
 //   node .ci/check-bundle.mjs --write   write the table
+// What the sources cost now, without a build: `npm run size`.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { gzipSync } from 'node:zlib';
-import { build } from 'esbuild';
+import { measure, measureCode, number, project, promises } from './bundle.mjs';
 
-const project = resolve(import.meta.dirname, '..');
 const table = join(project, 'docs', 'sizes.md');
 const { values: flags } = parseArgs({ options: { write: { type: 'boolean' } } });
-
-/** What was promised, in bytes after gzip. */
-const targets = new Map([
-  ['batch', 1_500],
-  ['switchLatest', 1_200],
-  ['bulkheadMap', 2_500],
-  ['batchMap', 7_000],
-  ['all operators', 15_000],
-]);
-/** Without the flag the bundler would keep every import of RxJS in the package, used or not, as if it did something. */
-const rxjsLeftOut = {
-  name: 'rxjs-left-out',
-  setup: (bundler) => {
-    bundler.onResolve({ filter: /^rxjs(\/|$)/ }, ({ path }) => ({ path, external: true, sideEffects: false }));
-  },
-};
 /** The versions of zlib do not agree to the byte. */
 const tolerance = 1.02;
 
-const operators = Object.entries(await import(join(project, 'dist', 'operators.js')))
-  .filter(([name, value]) => typeof value === 'function' && /^[a-z]/.test(name))
-  .map(([name]) => name)
+const exported = await import(join(project, 'dist', 'operators.js'));
+const functions = Object.keys(exported)
+  .filter((name) => typeof exported[name] === 'function' && /^[a-z]/.test(name))
   .sort((a, b) => (a < b ? -1 : 1));
-const rows = await measureAll([
-  ...operators.map((name) => ({ name, code: `export { ${name} } from './dist/operators.js';` })),
-  { name: 'all operators', code: "export * from './dist/operators.js';" },
-  { name: 'root entry', code: "export * from './dist/index.js';" },
-]);
+const promised = await measureAll(
+  promises
+    .filter(({ exports }) => exports.every((name) => name === '*' || name in exported))
+    .map(({ exports, target }) => ({ name: nameOf(exports), exports, target })),
+);
+const rows = [
+  ...(await measureAll(functions.map((name) => ({ name: nameOf([name]), exports: [name] })))),
+  { name: 'root entry', ...(await measure('./dist/index.js', ['*'])) },
+];
 
 const problems = await problemsOfUnused();
-for (const { name, packages } of rows) for (const item of packages) problems.push(`${name}: the bundle contains ${item}`);
+for (const { name, packages } of [...promised, ...rows]) for (const item of packages) problems.push(`${name}: the bundle contains ${item}`);
 if (flags.write) writeFileSync(table, written());
 else problems.push(...compare(recorded()));
 for (const problem of problems) console.log(`FAIL ${problem}`);
@@ -49,83 +36,65 @@ process.exitCode = problems.length === 0 ? 0 : 1;
 
 async function measureAll(cases) {
   const measured = [];
-  for (const { name, code } of cases) measured.push({ name, ...(await measure(code)) });
+  for (const one of cases) measured.push({ ...one, ...(await measure('./dist/operators.js', one.exports)) });
   return measured;
+}
+
+function nameOf(exports) {
+  return exports.includes('*') ? 'all operators' : exports.map((name) => `\`${name}\``).join(', ');
 }
 
 /** An import that is not used costs nothing. */
 async function problemsOfUnused() {
-  const { minBytes } = await measure("import './dist/operators.js'; import './dist/index.js';");
+  const { minBytes } = await measureCode("import './dist/operators.js'; import './dist/index.js';");
   console.log(`import for nothing: ${minBytes} bytes`);
   return minBytes === 0 ? [] : [`import for nothing: ${minBytes} bytes of 0`];
 }
 
 function compare(before) {
   const found = [];
-  for (const { name, gzipBytes } of rows) {
+  const now = new Map([...promised, ...rows].map(({ name, gzipBytes }) => [name, gzipBytes]));
+  for (const [name, gzipBytes] of now) {
     const was = before.get(name);
     const limit = Math.floor((was ?? 0) * tolerance);
     if (gzipBytes <= limit) console.log(`ok   ${name}: ${gzipBytes} bytes, recorded ${was}`);
     else if (was === undefined) found.push(`${name}: not in docs/sizes.md; run \`npm run sizes\``);
     else found.push(`${name}: grew from ${was} to ${gzipBytes} bytes; make it smaller, or say why and run \`npm run sizes\``);
   }
-  const gone = [...before.keys()].filter((name) => !rows.some((row) => row.name === name));
+  const gone = [...before.keys()].filter((name) => !now.has(name));
   return [...found, ...gone.map((name) => `${name}: in docs/sizes.md, but no longer exported`)];
 }
 
-/** Bytes after gzip by name, as the table says. */
+/** Bytes after gzip by name, as the tables say. */
 function recorded() {
-  const lines = readFileSync(table, 'utf8').matchAll(/^\| (?:`(\w+)`|([a-z ]+)) \| [\d,]+ \| ([\d,]+) \|/gm);
-  return new Map([...lines].map(([, operator, name, bytes]) => [operator ?? name, Number(bytes.replaceAll(',', ''))]));
+  const lines = readFileSync(table, 'utf8').matchAll(/^\| (`[^|]+`|[a-z ]+) \| [\d,]+ \| ([\d,]+) (?:\/ [\d,]+ )?\|/gm);
+  return new Map([...lines].map(([, name, bytes]) => [name, Number(bytes.replaceAll(',', ''))]));
 }
 
 function written() {
-  const lines = rows.map(({ name, minBytes, gzipBytes }) => {
-    const target = targets.get(name);
-    const met = target === undefined ? '' : gzipBytes <= target ? 'yes' : `no, ${number(gzipBytes - target)} over`;
-    const cells = [
-      operators.includes(name) ? `\`${name}\`` : name,
-      number(minBytes),
-      number(gzipBytes),
-      target === undefined ? '' : number(target),
-      met,
-    ];
-    return `| ${cells.join(' | ')} |`;
-  });
+  const met = ({ name, minBytes, gzipBytes, target }) => {
+    const verdict = gzipBytes <= target ? 'yes' : `**no**, ${number(gzipBytes - target)} over`;
+    return `| ${name} | ${number(minBytes)} | ${number(gzipBytes)} / ${number(target)} | ${verdict} |`;
+  };
   return [
     '# What each operator costs',
     '',
-    'Generated by `npm run sizes`; do not edit. Bytes of a browser bundle with this operator alone and all it needs, made by esbuild,',
-    'without RxJS. What two operators share is counted in both rows, so the rows do not add up to "all operators". The build fails when',
-    'something is more than 2 % larger than it stands here.',
+    'Generated by `npm run sizes`; do not edit. Bytes of a browser bundle of these exports alone and all they need, made by esbuild,',
+    'without RxJS. The build fails when something is more than 2 % larger than it stands here.',
     '',
-    '| operator | minified | minified and gzipped | target | met |',
-    '| --- | --: | --: | --: | --- |',
-    ...lines,
+    '## What was promised',
+    '',
+    '| in the bundle | minified | now / target, minified and gzipped | met |',
+    '| --- | --: | --: | --- |',
+    ...promised.map(met),
+    '',
+    '## Each function',
+    '',
+    'What two of them share is counted in both rows, so the rows do not add up to "all operators".',
+    '',
+    '| operator | minified | minified and gzipped |',
+    '| --- | --: | --: |',
+    ...rows.map(({ name, minBytes, gzipBytes }) => `| ${name} | ${number(minBytes)} | ${number(gzipBytes)} |`),
     '',
   ].join('\n');
-}
-
-function number(bytes) {
-  return bytes.toLocaleString('en-US');
-}
-
-async function measure(code) {
-  const { outputFiles, metafile } = await build({
-    stdin: { contents: code, resolveDir: project },
-    absWorkingDir: project,
-    outfile: 'bundle.js',
-    bundle: true,
-    minify: true,
-    write: false,
-    metafile: true,
-    format: 'esm',
-    platform: 'browser',
-    plugins: [rxjsLeftOut],
-    logLevel: 'error',
-  });
-  const [{ contents }] = outputFiles;
-  const inputs = Object.keys(metafile.outputs['bundle.js'].inputs);
-  const packages = new Set(inputs.map((file) => /node_modules\/((@[^/]+\/)?[^/]+)/.exec(file)?.[1]).filter((item) => item !== undefined));
-  return { minBytes: contents.length, gzipBytes: gzipSync(contents).length, packages: [...packages] };
 }
