@@ -21,7 +21,25 @@ export type FlushReason =
  * What operators report through `onEvent`. Fields are counts, milliseconds and words from closed sets: never an item,
  * a key or a prompt. A listener that throws is ignored.
  */
-export type FlowEvent =
+export type FlowEvent = Happening & Stamp;
+
+/** What every event carries beside its own fields. */
+export interface Stamp {
+  /** When it happened, in ms on the operator's clock. */
+  readonly at?: number;
+  /** Who tells it: the operator's `name`, else a number that each subscription or handle has for itself. */
+  readonly instance?: string;
+  /** The call's own batch; `parentBatchId` is the one whose failed call it repeats or is a part of. */
+  readonly batchId?: string;
+  readonly parentBatchId?: string;
+  /** Number of the item, or of the first of several, in the order of acceptance. */
+  readonly seq?: number;
+  /** Numbers of all items it is about, when they are more than one and not in a row. */
+  readonly seqs?: readonly number[];
+}
+
+/** What can happen. */
+export type Happening =
   | { readonly type: 'accepted'; readonly operator: string; readonly lane: string; readonly queued: number }
   | { readonly type: 'dropped'; readonly operator: string; readonly lane: string; readonly policy: string }
   | { readonly type: 'pressure'; readonly operator: string; readonly lane: string; readonly high: boolean; readonly queued: number }
@@ -112,6 +130,35 @@ export type FlowEvent =
   | { readonly type: 'drained'; readonly operator: string };
 
 export type FlowSink = (event: FlowEvent) => void;
+
+/** An event as an operator tells it. */
+export type Note = Unsigned<FlowEvent>;
+type Unsigned<E> = E extends unknown ? Omit<E, 'operator' | 'at' | 'instance'> : never;
+
+/** What is common to the options of all that tell events. */
+export interface ListenedOptions {
+  readonly onEvent?: FlowSink | undefined;
+  /** Stands in every event as `instance`. @defaultValue a number */
+  readonly name?: string | undefined;
+}
+
+let instances = 0;
+
+/**
+ * Who tells the events of one subscription or handle: adds who and when, and swallows what the listener throws. Undefined when nobody listens. The
+ * options have been checked.
+ */
+export function teller(operator: string, { onEvent, name }: ListenedOptions, now: () => number): ((note: Note) => void) | undefined {
+  if (onEvent === undefined) return undefined;
+  const instance = name ?? String(++instances);
+  return (note) => {
+    try {
+      onEvent({ ...note, operator, instance, at: now() });
+    } catch {
+      // A listener's fault is its own.
+    }
+  };
+}
 
 /** The `onEvent` option. @throws FlowConfigError */
 export function listener(operator: string, option: string, sink: FlowSink | undefined): FlowSink | undefined {

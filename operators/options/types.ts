@@ -1,4 +1,8 @@
 import type { InteropObservable, Observable, ReadableStreamLike, Subscribable } from 'rxjs';
+import type { Overflow } from '../kernel/queues/overflow.js';
+
+export type { Overflow } from '../kernel/queues/overflow.js';
+export type { Classify, ClassifyContext, ErrorClass, Verdict } from '../kernel/repair/verdict.js';
 
 /** What became of one accepted item: its own value, or a named error. Every accepted item gets exactly one. */
 export type Settled<T, R> = Fulfilled<T, R> | Rejected<T>;
@@ -102,35 +106,6 @@ export type WorkValue<W> = W extends
   ? V
   : Awaited<W>;
 
-/** What kind of failure an error is; decides whether to retry, split, wait or give up. */
-export type ErrorClass = 'throttled' | 'transient' | 'timeout' | 'tooLarge' | 'itemFault' | 'fatal' | 'contract' | 'cancelled';
-
-/** What a classifier answers. */
-export interface Verdict {
-  readonly class: ErrorClass;
-  /** How long the other side asked us to wait. */
-  readonly retryAfterMs?: number;
-  /** Indices (in the call's order) or ids of the items at fault, when the error names them. */
-  readonly blame?: readonly (number | string)[];
-  /** Size the other side measured and its limit, in the unit of the item's weight, when a `tooLarge` error gives them. */
-  readonly tooLarge?: { readonly actual: number; readonly limit: number };
-  /** True when nothing in the error says what it is about, so that `class` is a guess. */
-  readonly unrecognised?: boolean;
-}
-
-/** What a classifier is told. */
-export interface ClassifyContext {
-  /** Items in the failed call. */
-  readonly size: number;
-  readonly attempt: number;
-  /** True when we aborted the call ourselves. */
-  readonly aborted: boolean;
-  /** The time now in ms since 1970, for a `retry-after` given as a date. @defaultValue none: such dates are ignored */
-  readonly epochMs?: number;
-}
-
-export type Classify = (error: unknown, context: ClassifyContext) => Verdict;
-
 /** One priority class. The order of the `lanes` array is the priority, most urgent first. */
 export interface LaneOptions {
   readonly name: string;
@@ -165,9 +140,6 @@ export type Fairness =
   | 'fifo'
   | { readonly kind: 'strict'; readonly floor?: number }
   | { readonly kind: 'wdrr' | 'roundRobin' | 'fifo' };
-
-/** What a bounded queue does with one item too many. */
-export type Overflow = 'error' | 'dropOldest' | 'dropNewest' | 'dropLowest' | 'latest';
 
 /** What work on a single item is told. */
 export interface ItemContext {

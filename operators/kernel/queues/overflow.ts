@@ -1,0 +1,20 @@
+import type { Queue, Waiter } from './queue.js';
+
+/** What a bounded queue does with one item too many. */
+export type Overflow = 'error' | 'dropOldest' | 'dropNewest' | 'dropLowest' | 'latest';
+
+/**
+ * Who has to go so that one more fits in a lane; nobody but the newcomer, when the answer is empty. `isLaneFull` says that the bound is that of
+ * the lane, so that nobody else makes room.
+ */
+export function losers<E extends Waiter<E>>(queue: Queue<E>, lane: number, overflow: Overflow, isLaneFull: boolean): readonly E[] {
+  const found: (E | undefined)[] = [];
+  if (overflow === 'dropOldest') found.push(queue.oldest(lane));
+  else if (overflow === 'latest') queue.each(lane, (entry) => found.push(entry) > 0);
+  else if (overflow === 'dropLowest' && !isLaneFull) {
+    let lowest = -1;
+    for (let at = queue.after(-1); at !== -1; at = queue.after(at)) lowest = at;
+    if (lowest > lane) found.push(queue.newest(lowest));
+  }
+  return found.filter((entry) => entry !== undefined);
+}

@@ -1,0 +1,96 @@
+import type { Overflow } from './overflow.js';
+
+/** What waits in a queue: an item, a batch that came back, somebody who wants a lease. It is in one queue at most, once. */
+export interface Waiter<E> {
+  /** Its neighbours in the queue; the queue's own. */
+  previous: E | undefined;
+  next: E | undefined;
+  /** Position of its lane, 0 for the most urgent. Changed only while it is in no queue. */
+  lane: number;
+  readonly weight: number;
+  /** No batch has items of two stretches of a lane. The same for all where there are no boundaries. */
+  readonly stretch: number;
+  /** Those of a lane with equal keys share one turn; read only by a queue whose rule has `keyOf`. */
+  readonly key?: unknown;
+}
+
+/** Fresh entries chosen for a batch, not taken yet. */
+export interface Plan<E> {
+  readonly entries: E[];
+  readonly weight: number;
+}
+
+/**
+ * Whose turn it is among all that wait. One is made for each machine: for batches with as many places to a turn as a batch has items, for
+ * single grants with one.
+ */
+export interface Queue<E extends Waiter<E>> {
+  /** Entries in all lanes. */
+  readonly size: number;
+  /** Entries in one lane. */
+  count(lane: number): number;
+
+  /** Adds a fresh entry at the end of its lane. */
+  push(entry: E): void;
+  /** Puts an entry that comes back ahead of everything fresh in its lane, behind what came back earlier. */
+  pushReturned(entry: E): void;
+  /** Takes an entry out from wherever it is; books no turn. */
+  remove(entry: E): void;
+
+  /** The lane whose turn it is; -1 when all are empty. The same until something happens. */
+  lead(): number;
+  /** Whether a newcomer in this lane may be served at once, past everybody who waits. */
+  goesFirst(lane: number): boolean;
+  /** Who is next in the lane. */
+  head(lane: number): E | undefined;
+  /** Whether that one came back: it travels alone. */
+  isReturned(lane: number): boolean;
+  /** Takes the head out and books one whole turn, of which it had so many places. */
+  takeHead(lane: number, taken?: number): E;
+  /** Books a turn for one that never waited. */
+  turn(lane: number, taken?: number): void;
+
+  /**
+   * Chooses fresh entries for a batch led by this lane, and by turns those of others that may ride along: its head whatever it weighs, the others
+   * while the sum is within the budget. One that does not fit ends its lane for this batch, and so does the end of a stretch.
+   */
+  plan(lane: number, places: number, budget: number): Plan<E>;
+  /** Takes what was planned last, as one turn; nothing may have happened in between. */
+  takePlanned(): void;
+
+  /** The next lane with anything fresh in it, behind this one; begin with -1, which is also the answer at the end. */
+  after(lane: number): number;
+  /** The fresh entry of the lane that came first. */
+  oldest(lane: number): E | undefined;
+  /** The fresh entry of the lane that came last. */
+  newest(lane: number): E | undefined;
+  /** Fresh entries of the lane, oldest first, until `visit` answers false. */
+  each(lane: number, visit: (entry: E) => boolean): void;
+}
+
+/** What is said of one lane. */
+export interface LaneRule {
+  readonly name: string;
+  /** Longest the lane's oldest item is held for company while a permit is free, in ms; undefined is what the operator says. */
+  readonly maxWaitMs?: number | undefined;
+  /** Most that wait in it; undefined when only the operator has a bound. */
+  readonly maxQueued?: number | undefined;
+  /** What happens at a bound; undefined is what the operator says. */
+  readonly overflow?: Overflow | undefined;
+}
+
+/** The value of a `queue` option: one line for all, or what `lanes()` makes. Shared by all subscriptions of an operator. */
+export interface QueueRule<in T> {
+  /** The lanes, most urgent first; one without a name of its own when none were declared. */
+  readonly lanes: readonly LaneRule[];
+  /** Whether they were declared: only then a limiter is asked for a place in the lane of the same name. */
+  readonly isDeclared: boolean;
+  /** Name of an item's lane; without it the last lane. */
+  readonly laneOf?: ((item: T) => string) | undefined;
+  /** Key of an item, which shares its lane fairly with the other keys. */
+  readonly keyOf?: ((item: T) => unknown) | undefined;
+  /** Position of a lane; without a name that of the last, least urgent one. -1 when nobody declared it; without declared lanes every name is the one lane. */
+  at(name: string | undefined): number;
+  /** A new, empty queue. */
+  create<E extends Waiter<E>>(places: number): Queue<E>;
+}

@@ -1,0 +1,108 @@
+import type { Classify, ErrorClass, Verdict } from './verdict.js';
+
+/** What a rule may know of an item. */
+export interface FailedJob {
+  readonly id: string;
+  readonly weight: number;
+  readonly acceptedAt: number;
+  /** When it must be settled; Infinity when nobody said. */
+  readonly deadlineAt: number;
+  /** Settled, or given up by its owner. */
+  readonly isDone: boolean;
+  /** Why it failed last. */
+  readonly reason: unknown;
+}
+
+/** The batch a call began as; its retries and parts share it. */
+export interface Origin<J> {
+  readonly id: string;
+  /** Everybody who was in its first call. */
+  readonly jobs: readonly J[];
+  /** Calls spent on it or promised by `Repair.parts`, retries aside. */
+  readonly calls: number;
+  /** What the rule that cuts it up keeps in mind; its own. */
+  note: unknown;
+}
+
+/** A call, or single items of one, that failed. */
+export interface Failure<J> {
+  readonly operator: string;
+  readonly now: number;
+  readonly error: unknown;
+  /** What the operator's classifier said of the error; asked once, whatever the number of rules. */
+  readonly verdict: Verdict;
+  /** Everybody who was in the call, in its order. */
+  readonly call: readonly J[];
+  /** Those of them that have failed and still wait for a result. */
+  readonly jobs: readonly J[];
+  /** The call succeeded and these failed alone: whatever else is true of them, they have been told apart already. */
+  readonly isPartial: boolean;
+  /** 1 for the first. */
+  readonly attempt: number;
+  /** Splits and blame rounds above the call. */
+  readonly depth: number;
+  readonly origin: Origin<J>;
+  /** The search that the call was a step of. */
+  readonly search: Search<J> | undefined;
+  /** Calls under way. */
+  readonly executing: number;
+  /** Those of them that are not a first attempt. */
+  readonly retrying: number;
+  /** Batches between two attempts. */
+  readonly waiting: number;
+  /** Ids of `call`, for blame by id. */
+  ids(): readonly string[];
+  /** A number from 0 to 1. @throws CallbackError, which then rejects the items */
+  draw(): number;
+}
+
+/** What is to be told of a repair; the operator adds who and when. */
+export type RepairNote =
+  | {
+      readonly type: 'retryScheduled';
+      readonly class: ErrorClass;
+      readonly size: number;
+      readonly attempt: number;
+      readonly delayMs: number;
+    }
+  | { readonly type: 'split'; readonly size: number; readonly parts: number; readonly depth: number }
+  | { readonly type: 'blamed'; readonly size: number; readonly blamed: number; readonly round: number };
+
+/** What is done about a failure. Whoever failed and is mentioned nowhere is rejected with the reason it failed for. */
+export interface Repair<J> {
+  /** Sent again, each as a batch of its own under its own permit, in this order; ahead of the fresh items of their lane. */
+  readonly parts?: readonly (readonly J[])[];
+  /** Attempt number of the parts. @defaultValue 1, a first attempt, which counts towards the origin's `calls` */
+  readonly attempt?: number;
+  /** Their depth. @defaultValue that of the failed call */
+  readonly depth?: number;
+  /** Pause before they are sent, in which they hold no slot. @defaultValue 0 */
+  readonly delayMs?: number;
+  /** Nobody sends anything through these permits for so long. @defaultValue not at all */
+  readonly pauseMs?: number;
+  /** Settled now, wherever they are: those of the call, held ones, and any other of the same origin that waits. */
+  readonly rejected?: readonly { readonly job: J; readonly reason: unknown }[];
+  /** The search that the parts are a step of: it is told of their end. What it held until now is let go, and must be mentioned. */
+  readonly search?: Search<J>;
+  /** What waits for a later step of the search. */
+  readonly held?: readonly J[];
+  readonly note?: RepairNote | undefined;
+}
+
+/** A search for bad items that sends one part after the other. */
+export interface Search<J> {
+  /** The call of its part has succeeded for everybody who was in it. */
+  succeeded(call: readonly J[], origin: Origin<J>): Repair<J>;
+  /** The call of its part is over, or was never made, and says nothing of its items. */
+  untold(origin: Origin<J>): Repair<J>;
+}
+
+/** The value of a `repair` option: what may be done about a failed call. Rules are asked in their order; the first that answers has decided. */
+export interface RepairRule {
+  /** Sorts errors when the operator has no `classify` of its own; the first rule that brings one decides. */
+  readonly classify?: Classify;
+  /** Undefined when it is for another rule. */
+  failed<J extends FailedJob>(failure: Failure<J>): Repair<J> | undefined;
+  /** A call has succeeded, at least for some of its items. */
+  succeeded?<J>(origin: Origin<J>): void;
+}

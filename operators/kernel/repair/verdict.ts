@@ -1,0 +1,28 @@
+/** What kind of failure an error is; decides whether to retry, split, wait or give up. */
+export type ErrorClass = 'throttled' | 'transient' | 'timeout' | 'tooLarge' | 'itemFault' | 'fatal' | 'contract' | 'cancelled';
+
+/** What a classifier answers. */
+export interface Verdict {
+  readonly class: ErrorClass;
+  /** How long the other side asked us to wait. */
+  readonly retryAfterMs?: number;
+  /** Indices (in the call's order) or ids of the items at fault, when the error names them. */
+  readonly blame?: readonly (number | string)[];
+  /** Size the other side measured and its limit, in the unit of the item's weight, when a `tooLarge` error gives them. */
+  readonly tooLarge?: { readonly actual: number; readonly limit: number };
+  /** True when nothing in the error says what it is about, so that `class` is a guess. */
+  readonly unrecognised?: boolean;
+}
+
+/** What a classifier is told. */
+export interface ClassifyContext {
+  /** Items in the failed call. */
+  readonly size: number;
+  readonly attempt: number;
+  /** True when we aborted the call ourselves. */
+  readonly aborted: boolean;
+  /** The time now in ms since 1970, for a `retry-after` given as a date. @defaultValue none: such dates are ignored */
+  readonly epochMs?: number;
+}
+
+export type Classify = (error: unknown, context: ClassifyContext) => Verdict;
