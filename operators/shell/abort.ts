@@ -11,27 +11,33 @@ export function abortReason(): DOMException {
  */
 export class LazySignal {
   /** Told of the abort before the signal is: whoever has but this to listen for needs no signal. */
-  onAbort: (() => void) | undefined;
-  #controller: AbortController | undefined;
-  #aborted = false;
+  onAbort: (() => void) | undefined = undefined;
+  private controller: AbortController | undefined = undefined;
+  private isAborted = false;
 
   get signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController();
-      if (this.#aborted) this.#controller.abort(abortReason());
+    if (this.controller === undefined) {
+      this.controller = new AbortController();
+      if (this.isAborted) this.controller.abort(abortReason());
     }
-    return this.#controller.signal;
+    return this.controller.signal;
   }
 
   get aborted(): boolean {
-    return this.#aborted;
+    return this.isAborted;
   }
 
   abort(): void {
-    if (this.#aborted) return;
-    this.#aborted = true;
+    if (this.isAborted) return;
+    this.isAborted = true;
     this.onAbort?.();
-    this.#controller?.abort(abortReason());
+    this.controller?.abort(abortReason());
+  }
+
+  /** Gives up the signal that never aborted, for a new one. */
+  protected forget(): void {
+    this.controller = undefined;
+    this.onAbort = undefined;
   }
 }
 

@@ -1,4 +1,4 @@
-import type { HeadersLike } from '../options/types.js';
+import type { HeadersLike, ResponseLike } from '../options/types.js';
 
 /** The year 2001. A clock that is not there yet does not count from 1970, and no date can be compared with it. */
 const FIRST_EPOCH_MS = 1e12;
@@ -38,6 +38,12 @@ export function parseRetryAfterMs(headers: HeadersLike, epochMs?: number): numbe
   if (waitMs !== undefined) return waitMs;
   const text = headerOf(headers, 'retry-after');
   return scaled(text, 1000) ?? untilDate(text, epochMs);
+}
+
+/** How long a response asks everybody to wait: one that is a refusal. */
+export function pauseOf(response: ResponseLike, epochMs: number): number | undefined {
+  const { status, headers } = Object(response) as ResponseLike;
+  return isRefusal(status) ? parseRetryAfterMs(headers, epochMs) : undefined;
 }
 
 function isGettable(headers: HeadersLike): headers is { get(name: string): string | null } {
