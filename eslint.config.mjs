@@ -89,6 +89,24 @@ export default defineConfig(
     },
   },
   {
+    // `test/misuse` reads lists of options until each operator's rows name them.
+    files: ['test/**/*.ts', 'marbles/specs/**/*.ts'],
+    ignores: ['test/misuse/**'],
+    rules: {
+      'no-restricted-imports': [
+        'error',
+        {
+          patterns: [
+            {
+              regex: '/operators/(?!kernel/index\\.js$)[^/]+/',
+              message: 'A test speaks to what is exported: `operators/index.ts`, or `operators/kernel/index.ts` for decisions.',
+            },
+          ],
+        },
+      ],
+    },
+  },
+  {
     files: scripts,
     languageOptions: {
       globals: Object.fromEntries(

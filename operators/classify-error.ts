@@ -1,9 +1,9 @@
+import { headerOf, parseRetryAfterMs } from './kernel/limits/headers.js';
 import type { FlowError, FlowErrorCode } from './options/errors.js';
 import { isFlowError } from './options/errors.js';
 import type { ClassifyContext, ErrorClass, Verdict } from './options/types.js';
 import type { Evidence } from './shell/error-evidence.js';
 import { evidenceOf, isBug, linksOf } from './shell/error-evidence.js';
-import { headerOf, parseRetryAfterMs } from './shell/headers.js';
 
 /** Errors of this package that reach a classifier come from a pipeline inside the work. */
 const BY_OWN_CODE: Readonly<Record<FlowErrorCode, ErrorClass>> = {

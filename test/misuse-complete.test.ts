@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { show } from '../operators/options/show.js';
 import type { MisuseRow, MisuseTable } from './support/misuse.js';
-import { misuseTables, reported, say } from './support/misuse.js';
+import { misuseTables, reported, say, show } from './support/misuse.js';
 import { optionLists } from './support/option-list.js';
 import { FlowConfigError, isFlowError } from './today.js';
 

@@ -1,6 +1,8 @@
 import type { InteropObservable, Observable, ReadableStreamLike, Subscribable } from 'rxjs';
+import type { ResponseLike } from '../kernel/limits/headers.js';
 import type { Overflow } from '../kernel/queues/overflow.js';
 
+export type { HeadersLike, ResponseLike } from '../kernel/limits/headers.js';
 export type { Overflow } from '../kernel/queues/overflow.js';
 export type { Classify, ClassifyContext, ErrorClass, Verdict } from '../kernel/repair/verdict.js';
 
@@ -36,14 +38,6 @@ export interface Usage {
   readonly inputTokens?: number;
   readonly outputTokens?: number;
 }
-
-/** What a limiter learns from: the status and headers of a response, as `fetch` and every SDK error carry them. */
-export interface ResponseLike {
-  readonly status: number;
-  readonly headers: HeadersLike;
-}
-
-export type HeadersLike = { get(name: string): string | null } | Readonly<Record<string, string | readonly string[] | undefined>>;
 
 /** What a work function is told about its call. */
 export interface CallContext {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BACKOFF_DEFAULTS, backoffDelayMs, isWithinBudget, retryDelayMs } from '../../operators/kernel/repair/backoff.js';
+import { BACKOFF_DEFAULTS, backoffDelayMs, isWithinBudget, retryDelayMs } from '../../operators/kernel/index.js';
 
 const attempt = fc.integer({ min: 1, max: 2000 });
 const random01 = fc.double({ min: 0, max: 1, noNaN: true });

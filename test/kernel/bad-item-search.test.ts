@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { SearchLimits, SearchStep } from '../../operators/kernel/repair/bad-item-search.js';
-import { BadItemSearch } from '../../operators/kernel/repair/bad-item-search.js';
-import { trustedBlame } from '../../operators/kernel/repair/divide-plan.js';
+import type { SearchLimits, SearchStep } from '../../operators/kernel/index.js';
+import { BadItemSearch, trustedBlame } from '../../operators/kernel/index.js';
 import { sized } from '../support/deep.js';
 
 type Fate = 'done' | 'rejected' | 'inferred' | 'given up' | 'left';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { Bag } from '../../operators/kernel/queues/bag.js';
+import { Bag } from '../../operators/kernel/index.js';
 
 interface Thing {
   readonly name: number;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BatchKernel } from '../../operators/kernel/machine/batch-kernel.js';
+import { BatchKernel } from '../../operators/kernel/index.js';
 
 interface Item {
   readonly id: number;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Linked } from '../../operators/kernel/queues/chain.js';
-import { Chain } from '../../operators/kernel/queues/chain.js';
+import type { Linked } from '../../operators/kernel/index.js';
+import { Chain } from '../../operators/kernel/index.js';
 
 class Member implements Linked<Member> {
   previous: Member | undefined = undefined;

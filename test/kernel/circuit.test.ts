@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { CircuitOptions } from '../../operators/kernel/limits/circuit.js';
-import { Circuit } from '../../operators/kernel/limits/circuit.js';
+import type { CircuitOptions } from '../../operators/kernel/index.js';
+import { Circuit } from '../../operators/kernel/index.js';
 
 const DEFAULTS: CircuitOptions = { failureRatio: 0.5, minCalls: 10, windowMs: 30_000, openMs: 5_000, maxOpenMs: 60_000, probes: 1 };
 const circuit = (options: Partial<CircuitOptions> = {}): Circuit => new Circuit({ ...DEFAULTS, ...options });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { DeadlineHeap } from '../../operators/kernel/queues/deadline-heap.js';
+import { DeadlineHeap } from '../../operators/kernel/index.js';
 
 interface Entry {
   readonly at: number;

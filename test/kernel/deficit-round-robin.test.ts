@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { DeficitRoundRobin } from '../../operators/kernel/queues/deficit-round-robin.js';
+import { DeficitRoundRobin } from '../../operators/kernel/index.js';
 import type { Given } from './discipline-pair.js';
 import { EPSILON, expectAlike, Pair, Plain } from './discipline-pair.js';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import type { Discipline, Filler, Waiting } from '../../operators/kernel/queues/fairness.js';
-import { LaneSet } from '../../operators/kernel/queues/lane-set.js';
+import type { Discipline, Filler, Waiting } from '../../operators/kernel/index.js';
+import { LaneSet } from '../../operators/kernel/index.js';
 
 /** Quotients of a few turns do not add up exactly. */
 export const EPSILON = 1e-9;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { DivideInput, DivideLimits } from '../../operators/kernel/repair/divide-plan.js';
-import { dividePlan } from '../../operators/kernel/repair/divide-plan.js';
+import type { DivideInput, DivideLimits } from '../../operators/kernel/index.js';
+import { dividePlan } from '../../operators/kernel/index.js';
 import { sized } from '../support/deep.js';
 
 type Blame = (call: readonly number[], bad: ReadonlySet<number>) => readonly number[] | undefined;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { FaultWatch } from '../../operators/kernel/repair/fault-watch.js';
+import { FaultWatch } from '../../operators/kernel/index.js';
 
 const same = (): Error => new Error('no connection to the database');
 

@@ -1,8 +1,5 @@
-import { SlidingWindow } from '../../operators/kernel/limits/sliding-window.js';
-import { DeadlineHeap } from '../../operators/kernel/queues/deadline-heap.js';
-import type { LaneFairness } from '../../operators/kernel/queues/fairness.js';
-import { LaneQueue } from '../../operators/kernel/queues/lane-queue.js';
-import { Ring } from '../../operators/kernel/queues/ring.js';
+import type { LaneFairness } from '../../operators/kernel/index.js';
+import { DeadlineHeap, LaneQueue, Ring, SlidingWindow } from '../../operators/kernel/index.js';
 import type { Scenario } from '../support/steps.js';
 
 const FEW = 1000;

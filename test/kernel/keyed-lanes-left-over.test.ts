@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { KeyedLanes, type KeyLane } from '../../operators/kernel/queues/keyed-lanes.js';
+import { KeyedLanes, type KeyLane } from '../../operators/kernel/index.js';
 import { countAlive } from './garbage.js';
 
 describe('KeyedLanes', () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { KeyFairness } from '../../operators/kernel/queues/keyed-lanes.js';
-import { KeyedLanes } from '../../operators/kernel/queues/keyed-lanes.js';
+import type { KeyFairness } from '../../operators/kernel/index.js';
+import { KeyedLanes } from '../../operators/kernel/index.js';
 
 type Step =
   | { readonly do: 'push'; readonly key: number; readonly level: number }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { LaneFairness } from '../../operators/kernel/queues/fairness.js';
-import { LaneQueue } from '../../operators/kernel/queues/lane-queue.js';
+import type { LaneFairness } from '../../operators/kernel/index.js';
+import { LaneQueue } from '../../operators/kernel/index.js';
 
 const LANES = 4;
 const fairnesses: readonly LaneFairness[] = [

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LaneSet } from '../../operators/kernel/queues/lane-set.js';
+import { LaneSet } from '../../operators/kernel/index.js';
 
 describe('LaneSet', () => {
   it.each([1, 31, 32, 33, 1024, 1025, 40_000])('is a sorted set of numbers below %d', (lanes) => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { PriorityQueue } from '../../operators/kernel/queues/priority-queue.js';
+import { PriorityQueue } from '../../operators/kernel/index.js';
 
 interface Entry {
   readonly level: number;

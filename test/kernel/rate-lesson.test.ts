@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { RateReport } from '../../operators/kernel/limits/rate-lesson.js';
-import { mostLeft, RateLesson } from '../../operators/kernel/limits/rate-lesson.js';
+import type { RateReport } from '../../operators/kernel/index.js';
+import { mostLeft, RateLesson } from '../../operators/kernel/index.js';
 
 const report = (fields: Partial<RateReport>): RateReport => ({
   unit: 'requests',

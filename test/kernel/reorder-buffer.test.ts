@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ReorderBuffer } from '../../operators/kernel/queues/reorder-buffer.js';
+import { ReorderBuffer } from '../../operators/kernel/index.js';
 import { countAlive } from './garbage.js';
 
 /** An item of a line, and what becomes of it. */

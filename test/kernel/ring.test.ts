@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Ring } from '../../operators/kernel/queues/ring.js';
+import { Ring } from '../../operators/kernel/index.js';
 import { heapBytes } from './garbage.js';
 
 type Step =

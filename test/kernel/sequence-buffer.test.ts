@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { SequenceBuffer } from '../../operators/kernel/queues/sequence-buffer.js';
+import { SequenceBuffer } from '../../operators/kernel/index.js';
 
 /** A buffer that is given numbers as an operator gives them, and what comes out. */
 function feed(first = 0) {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { SlidingWindow } from '../../operators/kernel/limits/sliding-window.js';
+import { SlidingWindow } from '../../operators/kernel/index.js';
 
 const MINUTE_MS = 60_000;
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LaneSet } from '../../operators/kernel/queues/lane-set.js';
-import { StrictFloor } from '../../operators/kernel/queues/strict-floor.js';
+import { LaneSet, StrictFloor } from '../../operators/kernel/index.js';
 import type { Given } from './discipline-pair.js';
 import { EPSILON, expectAlike, Pair, Plain } from './discipline-pair.js';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { TokenBucket } from '../../operators/kernel/limits/token-bucket.js';
+import { TokenBucket } from '../../operators/kernel/index.js';
 
 const rate = fc.oneof(
   fc.integer({ min: 1, max: 600 }),

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import { TokenBucket } from '../../operators/kernel/limits/token-bucket.js';
+import { TokenBucket } from '../../operators/kernel/index.js';
 import type { Granted } from '../support/rate-accuracy.js';
 import { bucketBoundMs, FEEDS, LIMITS, requestCosts, slidingBoundMs, worstWindow } from '../support/rate-accuracy.js';
 import type { LimiterOptions } from '../today.js';

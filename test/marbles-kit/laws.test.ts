@@ -1,8 +1,9 @@
-import type { OperatorFunction } from 'rxjs';
+import type { OperatorFunction, Subscriber } from 'rxjs';
 import {
   asyncScheduler,
   bufferCount,
   catchError,
+  defer,
   filter,
   identity,
   map,
@@ -17,7 +18,6 @@ import {
 import { afterEach, describe, expect, it } from 'vitest';
 import type { LawSubject } from '../../marbles/laws.js';
 import { checkLaws, LawBrokenError, laws } from '../../marbles/laws.js';
-import { connect } from '../../operators/shell/connect.js';
 import { CallbackError } from '../today.js';
 
 type Numbers = OperatorFunction<number, number>;
@@ -360,22 +360,28 @@ function aborts(seen: (signal: AbortSignal) => void, reason: unknown): Numbers {
 /** Hands items on one after the other; those that come in meanwhile wait, and may be spoilt. */
 function inTurn(spoil: (waiting: number[]) => void = () => undefined): Numbers {
   return (source) =>
-    new Observable((to) => {
+    defer(() => {
       let waiting: number[] = [];
       let busy = false;
-      connect(source, to, {
-        next: (item) => {
-          waiting.push(item);
-          if (busy) return;
-          busy = true;
-          while (waiting.length > 0) {
-            const items = waiting;
-            waiting = [];
-            if (items.length > 1) spoil(items);
-            for (const next of items) to.next(next);
-          }
-          busy = false;
-        },
-      });
+      const handOn = (to: Subscriber<number>): void => {
+        busy = true;
+        while (waiting.length > 0) {
+          const items = waiting;
+          waiting = [];
+          if (items.length > 1) spoil(items);
+          for (const next of items) to.next(next);
+        }
+        busy = false;
+      };
+      return source.pipe(
+        mergeMap(
+          (item) =>
+            new Observable<number>((to) => {
+              waiting.push(item);
+              if (!busy) handOn(to);
+              to.complete();
+            }),
+        ),
+      );
     });
 }

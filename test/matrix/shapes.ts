@@ -1,5 +1,4 @@
 import { catchError, concat, defer, EMPTY, finalize, forkJoin, ignoreElements, map, merge, mergeMap, NEVER, Observable, of } from 'rxjs';
-import { onAbort } from '../../operators/shell/abort.js';
 import { PlatformObservable } from '../support/platform-observable.js';
 import type { LimiterOptions, NativeObservable, Settled } from '../today.js';
 import {
@@ -102,10 +101,11 @@ function nativeOf<T>(input: Observable<T>): NativeObservable<T> {
   return {
     subscribe: (observer = {}, { signal } = {}) => {
       const subscription = input.subscribe(observer);
-      const stop = onAbort(signal, () => {
+      const leave = (): void => {
         subscription.unsubscribe();
-      });
-      subscription.add(stop);
+      };
+      signal?.addEventListener('abort', leave);
+      subscription.add(() => signal?.removeEventListener('abort', leave));
     },
   };
 }

@@ -1,11 +1,10 @@
 import { unwrap } from '../../operators/index.js';
-import { known } from '../../operators/options/options.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 /** `mode` is an argument of its own; the rows give it beside the options. */
-const create = (given: Readonly<Record<string, unknown>>): unknown => {
-  known('unwrap', given, Object.keys(Object(given) as object));
+const create = (given: Readonly<Record<string, unknown>> | null): unknown => {
+  if (typeof given !== 'object' || given === null) return unwrap('values', given as never);
   const { mode = 'values', ...options } = given;
   return unwrap(mode as 'values', options);
 };

@@ -2,7 +2,6 @@ import type { Observable } from 'rxjs';
 import { concat, delay, map, merge, NEVER, of, range, Subject, take, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Order } from '../../operators/support/batching/gated-options.js';
 import type { BatchMapOptions, BatchResult, FlowEvent, Overflow } from '../today.js';
 import { batchMap, batchMapFrom, createBatcher, createLimiter } from '../today.js';
 
@@ -148,7 +147,7 @@ describe('order', () => {
 });
 
 describe('overflow', () => {
-  const orders: readonly Order[] = ['completion', 'input', 'perKey'];
+  const orders: readonly NonNullable<BatchMapOptions<unknown, unknown>['order']>[] = ['completion', 'input', 'perKey'];
   const key = (item: number): number => item % 2;
   /** Every third item is urgent. Two slots, three places; the earlier an item came the longer its call takes. */
   const full = {
@@ -173,7 +172,7 @@ describe('overflow', () => {
 
   const isSorted = (items: readonly number[]): boolean => items.every((item, at) => at === 0 || item > (items[at - 1] as number));
 
-  function expectOrder(order: Order, items: readonly number[]): void {
+  function expectOrder(order: string, items: readonly number[]): void {
     if (order === 'input') expect(isSorted(items), items.join()).toBe(true);
     if (order === 'perKey') for (const one of [0, 1]) expect(isSorted(items.filter((item) => key(item) === one)), items.join()).toBe(true);
   }

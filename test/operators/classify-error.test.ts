@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import OpenAI from 'openai';
 import { afterEach, describe, expect, it } from 'vitest';
-import { parseRetryAfterMs } from '../../operators/shell/headers.js';
+import { parseRetryAfterMs } from '../../operators/kernel/index.js';
 import type { ClassifyContext, HeadersLike, Verdict } from '../today.js';
 import {
   AttemptTimeoutError,

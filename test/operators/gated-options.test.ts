@@ -1,6 +1,6 @@
 import { NEVER, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { show } from '../../operators/options/show.js';
+import { show } from '../support/misuse.js';
 import type { GatedBatchOptions } from '../today.js';
 import { batchMap, batchMapFrom, createBatcher, createLimiter } from '../today.js';
 

@@ -2,7 +2,6 @@ import type { Subscriber } from 'rxjs';
 import { ignoreElements, mergeMap, NEVER, Observable, of, Subject, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { onAbort } from '../../operators/shell/abort.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import type { FlowEvent } from '../today.js';
 import { createLimiter, HedgeStats, hedge, isFlowError } from '../today.js';
@@ -487,7 +486,11 @@ it('leaves no listener on a session signal: 10,000 calls of two attempts', () =>
   let most = 0;
   const ask = (attempt: number): Observable<number> =>
     new Observable((subscriber) => {
-      subscriber.add(onAbort(session, () => undefined));
+      const end = (): void => undefined;
+      session.addEventListener('abort', end);
+      subscriber.add(() => {
+        session.removeEventListener('abort', end);
+      });
       most = Math.max(most, listeners);
       if (attempt === 1) subscriber.next(attempt);
     });

@@ -1,7 +1,6 @@
 import { EMPTY, NEVER, Observable, of, range, Subject, switchMap } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { onAbort } from '../../operators/shell/abort.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import type { FlowEvent } from '../today.js';
 import { isFlowError, switchLatest } from '../today.js';
@@ -108,11 +107,15 @@ describe('the signal of a call', () => {
       listeners -= 1;
       remove(...args);
     };
-    const left = new Observable<never>((subscriber) =>
-      onAbort(session, () => {
+    const left = new Observable<never>((subscriber) => {
+      const end = (): void => {
         subscriber.complete();
-      }),
-    );
+      };
+      session.addEventListener('abort', end);
+      return () => {
+        session.removeEventListener('abort', end);
+      };
+    });
     let aborted = 0;
     const subscription = range(0, 10_000)
       .pipe(

@@ -3,7 +3,6 @@ import { lastValueFrom } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
 import { captureContext } from '#async-context';
-import { captureContext as nowhere } from '../../operators/shell/async-context.js';
 import { createEmbeddingModelMiddleware } from '../../src/adapters/ai-sdk.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { createMcpCaller } from '../../src/adapters/mcp.js';
@@ -31,10 +30,6 @@ describe('the asynchronous context', LONG, () => {
       throw failure;
     };
     expect(() => context.run(fails, undefined)).toThrow(failure);
-  });
-
-  it('is the moment of the call where there are no such contexts', () => {
-    expect(nowhere().run((word: string) => `${word} ${String(user.getStore())}`, 'in')).toBe('in undefined');
   });
 
   it('makes a call of a model, a stream and a tool that waited one of its own caller', async () => {

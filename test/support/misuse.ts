@@ -41,6 +41,17 @@ export function say({ create, calls }: MisuseTable, { option, value, besides }: 
   return call ? call(value as never) : create({ ...besides, [option]: value } as never);
 }
 
+/** A value as the errors of wrong options show it. */
+export function show(value: unknown): string {
+  if (typeof value === 'string') return `'${value.length > 40 ? `${value.slice(0, 40)}…` : value}' (string)`;
+  if (typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint') return `\`${String(value)}\` (${typeof value})`;
+  if (value === null || value === undefined) return `\`${String(value)}\``;
+  if (Array.isArray(value)) return `an array of ${String(value.length)}`;
+  if (typeof value === 'function') return 'a function';
+  const made: unknown = (value as { constructor?: unknown }).constructor;
+  return typeof made === 'function' ? `an object of type ${made.name}` : 'an object';
+}
+
 /** What an error calls it: `timeoutMs`, and not `LimiterJob.timeoutMs`. */
 export function reported({ calls }: MisuseTable, option: string): string {
   return calls && option in calls ? option.replace(/^\w+\./, '') : option;

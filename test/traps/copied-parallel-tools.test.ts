@@ -2,7 +2,7 @@ import { lastValueFrom, of, throwError, toArray } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import { Aimd } from '../../operators/kernel/limits/aimd.js';
+import { Aimd } from '../../operators/kernel/index.js';
 import { runOverloaded, unsettled } from '../support/overloaded-backend.js';
 import type { Limiter } from '../today.js';
 import { adaptiveLimit, batchMap, bulkheadMap, createBatcher, createLimiter, FlowConfigError, settleAll, unwrap } from '../today.js';

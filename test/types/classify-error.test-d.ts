@@ -1,7 +1,7 @@
 import { describe, expectTypeOf, it } from 'vitest';
 import type { Classify, ClassifyContext, ErrorClass, Verdict } from '../../operators/index.js';
 import { classifyError } from '../../operators/index.js';
-import { parseRetryAfterMs } from '../../operators/shell/headers.js';
+import { parseRetryAfterMs } from '../../operators/kernel/index.js';
 
 describe('classifyError', () => {
   it('is a classifier', () => {

@@ -1,8 +1,8 @@
 import type { SchedulerLike } from 'rxjs';
 import { asyncScheduler } from 'rxjs';
+import { isRefusal, parseRetryAfterMs } from '../../kernel/limits/headers.js';
 import type { ResponseLike } from '../../options/types.js';
 import { Alarm } from '../../shell/alarm.js';
-import { isRefusal, parseRetryAfterMs } from '../../shell/headers.js';
 import { Lingering } from '../limiting/limiter-lingering.js';
 import { LIMITER_DEFAULTS } from '../limiting/limiter-options.js';
 import type { Bidder, Lease, Limiter, LimiterLimits, Outcome, Place } from '../limiting/limiter-types.js';

@@ -1,8 +1,8 @@
+import { isRefusal, parseRetryAfterMs } from '../../kernel/limits/headers.js';
+import { parseRateReports } from '../../kernel/limits/rate-headers.js';
 import { mostLeft, RateLesson } from '../../kernel/limits/rate-lesson.js';
 import { drawnFrom } from '../../options/ask.js';
 import type { ResponseLike } from '../../options/types.js';
-import { isRefusal, parseRetryAfterMs } from '../../shell/headers.js';
-import { parseRateReports } from '../../shell/rate-headers.js';
 import type { LimiterConfig } from './limiter-options.js';
 import { NAME } from './limiter-options.js';
 import type { Rates, Spending } from './limiter-rates.js';

@@ -1,6 +1,6 @@
-import type { RateReport, RateUnit } from '../kernel/limits/rate-lesson.js';
-import type { HeadersLike } from '../options/types.js';
+import type { HeadersLike } from './headers.js';
 import { headerReader } from './headers.js';
+import type { RateReport, RateUnit } from './rate-lesson.js';
 
 /** Reads one header by its lower-case name. */
 type Read = (name: string) => string | undefined;

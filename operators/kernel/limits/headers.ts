@@ -1,4 +1,11 @@
-import type { HeadersLike, ResponseLike } from '../options/types.js';
+/** The headers of a response: a `Headers` object, or a record as Node and SDKs have it. */
+export type HeadersLike = { get(name: string): string | null } | Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** What a limiter learns from: the status and headers of a response, as `fetch` and every SDK error carry them. */
+export interface ResponseLike {
+  readonly status: number;
+  readonly headers: HeadersLike;
+}
 
 /** The year 2001. A clock that is not there yet does not count from 1970, and no date can be compared with it. */
 const FIRST_EPOCH_MS = 1e12;
