@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { KNOWN } from '../listeners/known.js';
-import { bundle, type Mutation } from '../world/bundle.js';
+import { bundle, type Planted } from '../world/bundle.js';
 import { NAMES, type Subject } from '../world/subjects.js';
 import { runWatched } from '../world/watched.js';
 import type { SchedulesTask, Told } from './schedules.worker.js';
@@ -16,9 +16,9 @@ export interface Outcome {
 /** Simulates so many seeds, up to the first few that fail. */
 export async function simulate(
   task: Omit<SchedulesTask, 'only'> & { readonly only?: readonly Subject[] },
-  mutation?: Mutation,
+  planted?: Planted,
 ): Promise<Outcome> {
-  const code = await bundle(join(import.meta.dirname, 'schedules.worker.ts'), mutation);
+  const code = await bundle(join(import.meta.dirname, 'schedules.worker.ts'), planted);
   const failures: string[] = [];
   const problems = new Set<string>();
   let schedules = 0;

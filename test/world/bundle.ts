@@ -1,22 +1,26 @@
 import { readFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { build } from 'esbuild';
 
 const OPERATORS = resolve(import.meta.dirname, '../../operators');
 
-/** A bug to plant: a replacement in one source file under `operators/`. */
-export interface Mutation {
+/** A bug to plant: something else in place of one function of a module, or of one method or getter of a class in it. */
+export interface Planted {
+  /** The module, from `operators/`. */
   readonly file: string;
-  readonly from: string;
-  readonly to: string;
+  /** What the module exports: `stitch`, or the method of a class, `Call.release`. */
+  readonly of: string;
+  /** Makes the wrong one of the right one. Its text goes into the bundle: it can use nothing but what it is given. */
+  readonly bug: (right: never) => unknown;
 }
 
 /**
  * The code of a worker with the operators in it, in one piece: it runs much faster than what a test runner prepares, and a bug can be planted.
  *
- * @throws Error when the text to replace is not in the file exactly once: the source has changed and the bug must be planted anew
+ * @throws Error when there is no such function any more: the bug must be planted anew
  */
-export async function bundle(entry: string, mutation?: Mutation): Promise<string> {
+export async function bundle(entry: string, planted?: Planted): Promise<string> {
+  const seen = new Set<string>();
   const { outputFiles } = await build({
     entryPoints: [entry],
     bundle: true,
@@ -39,20 +43,29 @@ export async function bundle(entry: string, mutation?: Mutation): Promise<string
                 ? undefined
                 : { path: join(resolve(other), path.replace(/^(\.\.\/)+operators\//, '').replace(/\.js$/, '.ts')) },
             );
-          if (mutation)
+          if (planted)
             bundler.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
-              const source = await readFile(path, 'utf8');
-              return { contents: path === join(OPERATORS, mutation.file) ? plant(source, mutation) : source, loader: 'ts' };
+              seen.add(path);
+              if (path !== join(OPERATORS, planted.file)) return undefined;
+              return { contents: (await readFile(path, 'utf8')) + planting(planted), loader: 'ts' };
             });
         },
       },
     ],
   });
+  if (planted && !seen.has(join(OPERATORS, planted.file))) throw new Error(`operators/${planted.file} is not in the bundle`);
   return outputFiles[0]?.text ?? '';
 }
 
-function plant(source: string, { file, from, to }: Mutation): string {
-  const times = source.split(from).length - 1;
-  if (times !== 1) throw new Error(`expected operators/${file} to contain \`${from}\` once, found it ${times} times`);
-  return source.replace(from, () => to);
+/** Goes behind the text of the module, where what it exports can be changed. It imports itself: what is not exported cannot be built. */
+function planting({ file, of, bug }: Planted): string {
+  const [name = '', member] = of.split('.');
+  const isExported = `\nimport { ${name} as planted } from './${basename(file, '.ts')}.js';\nif (planted === undefined) throw new Error('${of} is not there');\n`;
+  if (member === undefined) return `${isExported}${name} = (${String(bug)})(${name});`;
+  return `${isExported}{
+    const found = Object.getOwnPropertyDescriptor(${name}.prototype, '${member}');
+    if (found === undefined) throw new Error('${of} is not there');
+    const kind = found.get === undefined ? 'value' : 'get';
+    Object.defineProperty(${name}.prototype, '${member}', { ...found, [kind]: (${String(bug)})(found[kind]) });
+  }`;
 }
