@@ -6,17 +6,17 @@ export interface Linked<T> {
 
 /** A list in the order of adding with O(1) add and delete, linked through its members: it makes no object. */
 export class Chain<T extends Linked<T>> {
-  first: T | undefined;
+  first: T | undefined = undefined;
   length = 0;
-  #last: T | undefined;
+  private last: T | undefined = undefined;
 
   /** Adds at the end what is in no chain. */
   add(member: T): void {
-    const last = this.#last;
+    const { last } = this;
     member.previous = last;
     if (last) last.next = member;
     else this.first = member;
-    this.#last = member;
+    this.last = member;
     this.length++;
   }
 
@@ -26,7 +26,7 @@ export class Chain<T extends Linked<T>> {
     if (previous) previous.next = next;
     else this.first = next;
     if (next) next.previous = previous;
-    else this.#last = previous;
+    else this.last = previous;
     member.previous = undefined;
     member.next = undefined;
     this.length--;

@@ -1,0 +1,52 @@
+import type { Filler } from './discipline.js';
+import type { KeyedLine } from './keyed-line.js';
+import type { Line } from './line.js';
+import type { Plan, Waiter } from './queue.js';
+
+/** A batch being chosen from several lanes: what it has of each, and how far it has looked. Nothing is removed from the lanes. */
+export class BatchPlan<E extends Waiter<E>> implements Filler, Plan<E> {
+  readonly entries: E[] = [];
+  weight = 0;
+  /** How many it has of each lane. */
+  readonly taken: number[];
+  /** The stretch of each lane's first; NaN for a lane that is closed. */
+  private readonly stretches: (number | undefined)[];
+
+  constructor(
+    private readonly lines: readonly (Line<E> | KeyedLine<E>)[],
+    private readonly budget: number,
+  ) {
+    for (const line of lines) line.rewind();
+    this.taken = lines.map(() => 0);
+    this.stretches = lines.map(() => undefined);
+  }
+
+  fill(lane: number, most: number): number {
+    const line = this.lines[lane] as Line<E>;
+    let got = 0;
+    for (let entry = line.look(); got < most && entry !== undefined && this.joins(entry, lane); entry = line.look()) {
+      this.entries.push(entry);
+      this.weight += entry.weight;
+      got++;
+      line.step();
+    }
+    (this.taken[lane] as number) += got;
+    return got;
+  }
+
+  isOpen(lane: number): boolean {
+    return !Number.isNaN(this.stretches[lane]) && (this.lines[lane] as Line<E>).look() !== undefined;
+  }
+
+  given(lane: number): number {
+    return this.taken[lane] as number;
+  }
+
+  /** One that does not join closes its lane for this batch: nobody overtakes it there. A batch that is empty takes anything. */
+  private joins({ stretch, weight }: E, lane: number): boolean {
+    const isSame = stretch === (this.stretches[lane] ??= stretch);
+    const fits = this.entries.length === 0 || this.weight + weight <= this.budget;
+    if (!isSame || !fits) this.stretches[lane] = NaN;
+    return isSame && fits;
+  }
+}

@@ -1,0 +1,46 @@
+/** What a lane may claim; which of the two counts is for the discipline to know. */
+export interface LaneClaim {
+  /** Its part in proportion to the other lanes'. */
+  readonly share: number;
+  /** The part of the places that is kept for it; undefined for the discipline's default. */
+  readonly floor: number | undefined;
+}
+
+/** How lanes share turns: a value that is handed over, and makes what one queue needs. */
+export interface Fairness {
+  /**
+   * Refuses lanes it cannot serve, when they are declared.
+   *
+   * @param fail - throws the error of the option it is given
+   */
+  check?(lanes: readonly LaneClaim[], fail: (option: string, expected: string, value: unknown) => never): void;
+  /**
+   * @param places - places in one turn: 1 when turns are single grants, the batch size when they are batches
+   * @param counts - how many wait in each lane, always up to date
+   */
+  create(lanes: readonly LaneClaim[], places: number, counts: readonly number[]): Discipline;
+}
+
+/** Who goes next. It sees how many wait in each lane and is told of turns; the entries themselves are none of its business. Lane 0 is the most urgent. */
+export interface Discipline {
+  /** The lane whose turn it is, or -1 when all are empty. The same until something happens. */
+  lead(): number;
+  /** Whether a newcomer in this lane may be served at once, past everybody who waits. */
+  goesFirst(lane: number): boolean;
+  /** Shares out the places of a batch, starting with the lane whose turn it is. */
+  fill(places: number, batch: Filler): void;
+  /** A turn has ended in which each lane was given so many places, `total` in all. What was given is not waiting any more. */
+  ended(given: readonly number[], total: number): void;
+  /** The lane was empty and is not any more. */
+  filled(lane: number): void;
+}
+
+/** A batch that is being put together. */
+export interface Filler {
+  /** Takes up to so many of the lane's next entries; fewer when it runs out of them or one does not fit. */
+  fill(lane: number, most: number): number;
+  /** False when the lane has nothing more for this batch. */
+  isOpen(lane: number): boolean;
+  /** What the batch has of the lane so far. */
+  given(lane: number): number;
+}

@@ -1,0 +1,128 @@
+import type { Linked } from './chain.js';
+import { Chain } from './chain.js';
+import { Line } from './line.js';
+import type { Waiter } from './queue.js';
+
+/** What waits under one key. */
+class KeyLine<E extends Waiter<E>> extends Line<E> implements Linked<KeyLine<E>> {
+  previous: KeyLine<E> | undefined = undefined;
+  next: KeyLine<E> | undefined = undefined;
+}
+
+/**
+ * A {@link Line} that is shared fairly among keys: they go in turn, and under one key the oldest goes first. However many wait under the
+ * others, whoever is the first of its key is served within one turn of each. What came back goes ahead of them all. An empty key is forgotten.
+ */
+export class KeyedLine<E extends Waiter<E>> {
+  size = 0;
+  private readonly returned = new Line<E>();
+  private readonly cameBack = new Set<E>();
+  private readonly keys = new Map<unknown, KeyLine<E>>();
+  /** Keys under which something waits; the first of them goes next. */
+  private readonly rotation = new Chain<KeyLine<E>>();
+  /** The key a plan looks at; the others of its round, from the second round on; and those that are left for the next. */
+  private at: KeyLine<E> | undefined = undefined;
+  private round: readonly KeyLine<E>[] | undefined = undefined;
+  private inRound = 0;
+  private later: KeyLine<E>[] = [];
+
+  get first(): E | undefined {
+    return this.returned.first ?? this.rotation.first?.first;
+  }
+
+  get isReturned(): boolean {
+    return this.returned.size > 0;
+  }
+
+  get oldest(): E | undefined {
+    return this.best((line) => line.oldest, -1);
+  }
+
+  get newest(): E | undefined {
+    return this.best((line) => line.newest, 1);
+  }
+
+  push(entry: E): void {
+    this.size++;
+    let line = this.keys.get(entry.key);
+    if (line === undefined) {
+      line = new KeyLine();
+      this.keys.set(entry.key, line);
+      this.rotation.add(line);
+    }
+    line.push(entry);
+  }
+
+  pushReturned(entry: E): void {
+    this.size++;
+    this.returned.push(entry);
+    this.cameBack.add(entry);
+  }
+
+  remove(entry: E): void {
+    this.size--;
+    if (this.cameBack.delete(entry)) {
+      this.returned.remove(entry);
+      return;
+    }
+    const line = this.keys.get(entry.key) as KeyLine<E>;
+    line.remove(entry);
+    if (line.size > 0) return;
+    this.keys.delete(entry.key);
+    this.rotation.delete(line);
+  }
+
+  /** Its key goes behind the others. */
+  take(entry: E): void {
+    const line = this.cameBack.has(entry) ? undefined : this.keys.get(entry.key);
+    this.remove(entry);
+    if (line === undefined || line.size === 0) return;
+    this.rotation.delete(line);
+    this.rotation.add(line);
+  }
+
+  rewind(): void {
+    this.round = undefined;
+    this.later = [];
+    this.at = this.isReturned ? undefined : this.rotation.first;
+    this.at?.rewind();
+  }
+
+  look(): E | undefined {
+    return this.at?.look();
+  }
+
+  step(): void {
+    const line = this.at;
+    if (line === undefined) return;
+    line.step();
+    if (line.look() !== undefined) this.later.push(line);
+    // The first round goes along the chain, so that a plan only looks at the keys it takes from.
+    if (this.round === undefined && line.next !== undefined) {
+      this.at = line.next;
+      this.at.rewind();
+      return;
+    }
+    if (this.round === undefined || this.inRound === this.round.length) {
+      this.round = this.later;
+      this.later = [];
+      this.inRound = 0;
+    }
+    this.at = this.round[this.inRound++];
+  }
+
+  /** One key after the other. */
+  each(visit: (entry: E) => boolean): boolean {
+    return [...this.keys.values()].every((line) => line.each(visit));
+  }
+
+  /** Of one entry of each key the one that came first (-1) or last (1). */
+  private best(of: (line: KeyLine<E>) => E | undefined, sign: 1 | -1): E | undefined {
+    let best: E | undefined;
+    for (let line = this.rotation.first; line !== undefined; line = line.next) {
+      const entry = of(line);
+      if (best === undefined || sign * ((entry?.index ?? 0) - (best.index ?? 0)) > 0) best = entry;
+    }
+    return best;
+  }
+}

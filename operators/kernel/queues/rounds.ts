@@ -1,0 +1,105 @@
+import type { Discipline, Fairness, Filler } from './discipline.js';
+
+/** Quanta are quotients: three thirds must make a whole. */
+const EPSILON = 1e-9;
+
+/** Places in proportion to what the lanes' shares are, or one each in turn. */
+export const sharedRounds = (isWeighted: boolean): Fairness => ({
+  create: (lanes, _places, counts) => new Rounds(isWeighted ? lanes.map(({ share }) => share) : lanes.map(() => 1), counts),
+});
+
+/**
+ * Weighted deficit round robin: lanes are visited in turn, a visit is worth the lane's quantum, and what a lane takes it pays for,
+ * so lanes that all have work get places in the proportion of their shares, exactly, however long the run.
+ * The smallest share is worth one place a round, so every visit serves somebody. With equal shares it is round robin.
+ *
+ * A batch may take more of a lane than it has (work that comes back whole): the lane is then passed over until rounds have paid for it. An
+ * empty lane earns nothing: rounds that pass it only pay its debt, and what it had left is gone once the round has moved on. A lane that
+ * waits alone pays nothing, because nobody went without.
+ *
+ * Source: Shreedhar and Varghese, Efficient Fair Queueing Using Deficit Round Robin (1995).
+ */
+export class Rounds implements Discipline {
+  /** Places a round is worth. */
+  private readonly quantum: readonly number[];
+  /** Places to go in this visit; negative for a debt. */
+  private readonly deficit: number[];
+  /** The lane being visited. */
+  private at: number;
+
+  constructor(
+    shares: readonly number[],
+    private readonly counts: readonly number[],
+  ) {
+    const least = Math.min(...shares);
+    this.quantum = shares.map((share) => share / least);
+    this.deficit = shares.map(() => 0);
+    this.at = shares.length - 1;
+  }
+
+  lead(): number {
+    if (this.counts.every((count) => count === 0)) return -1;
+    while (this.counts[this.at] === 0 || (this.deficit[this.at] as number) < 1 - EPSILON) this.visit(this.next(this.at));
+    return this.at;
+  }
+
+  goesFirst(): boolean {
+    return this.counts.every((count) => count === 0);
+  }
+
+  fill(places: number, batch: Filler): void {
+    const lead = this.lead();
+    let left = places;
+    let isOpen = true;
+    for (let visits = 0; isOpen && left > 0; visits++) {
+      isOpen = false;
+      let lane = lead;
+      do {
+        if (batch.isOpen(lane)) {
+          // The lead has been visited already.
+          const most = Math.min(left, this.allowance(lane, lane === lead ? visits : visits + 1) - batch.given(lane));
+          if (most > 0) left -= batch.fill(lane, most);
+          isOpen ||= batch.isOpen(lane);
+        }
+        lane = this.next(lane);
+      } while (lane !== lead && left > 0);
+    }
+  }
+
+  ended(given: readonly number[]): void {
+    for (let lane = 0; lane < given.length; lane++) {
+      const taken = given[lane] as number;
+      if (taken > 0 && this.counts.some((count, other) => count > 0 && other !== lane)) (this.deficit[lane] as number) -= taken;
+    }
+  }
+
+  filled(lane: number): void {
+    if (lane !== this.at) this.deficit[lane] = Math.min(0, this.deficit[lane] as number);
+  }
+
+  /** The lane after this one that is not empty, the first again after the last; there must be one. */
+  private next(lane: number): number {
+    do lane = (lane + 1) % this.counts.length;
+    while (this.counts[lane] === 0);
+    return lane;
+  }
+
+  private visit(lane: number): void {
+    if (lane <= this.at) this.endRound();
+    this.at = lane;
+    // Alone it owes nobody.
+    const isAlone = this.counts.every((count, other) => count === 0 || other === lane);
+    const before = this.deficit[lane] as number;
+    this.deficit[lane] = (isAlone ? Math.max(0, before) : before) + (this.quantum[lane] as number);
+  }
+
+  private endRound(): void {
+    for (let lane = 0; lane < this.counts.length; lane++)
+      if (this.counts[lane] === 0) this.deficit[lane] = Math.min(0, (this.deficit[lane] as number) + (this.quantum[lane] as number));
+  }
+
+  /** Places the lane can pay for after so many more visits. */
+  private allowance(lane: number, visits: number): number {
+    return Math.floor((this.deficit[lane] as number) + visits * (this.quantum[lane] as number) + EPSILON);
+  }
+}

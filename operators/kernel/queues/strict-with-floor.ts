@@ -1,0 +1,92 @@
+import type { Discipline, Fairness, Filler } from './discipline.js';
+
+/** Shares are sums of fractions: ten tenths must make a whole. */
+const EPSILON = 1e-9;
+
+/** Share of the turns kept for a lower lane. */
+const FLOOR = 0.1;
+
+/** The most urgent lane first, with a floor for the others. @param floor that of a lane below the first which gives none of its own */
+export function strictWithFloor(floor?: number): Fairness {
+  const floorsOf = (lanes: Parameters<Fairness['create']>[0]): number[] => {
+    // With many lanes a tenth each would be more than there is.
+    const lower = floor ?? Math.min(FLOOR, 0.5 / Math.max(1, lanes.length - 1));
+    return lanes.map((lane, i) => lane.floor ?? (i === 0 ? 0 : lower));
+  };
+  return {
+    check: (lanes, fail) => {
+      const sum = floorsOf(lanes).reduce((total, each) => total + each, 0);
+      if (sum >= 1) fail('lanes', 'lanes whose floors add up to less than 1', sum);
+    },
+    create: (lanes, places, counts) => new StrictWithFloor(floorsOf(lanes), places, counts),
+  };
+}
+
+/**
+ * Strict priority with a floor: lane 0 is served first, but a lane with a floor that keeps being passed over saves up credit, rides along in a
+ * batch with it, and leads one when a whole turn is owed. An empty lane saves up nothing.
+ *
+ * Source: deficit round robin (Shreedhar and Varghese, 1995) under a strict order.
+ */
+export class StrictWithFloor implements Discipline {
+  private readonly credit: number[];
+  /** Lanes that are owed a turn together are owed no more than one each; a bound for those that take less than they lead. */
+  private readonly mostCredit: number;
+
+  constructor(
+    private readonly floors: readonly number[],
+    private readonly places: number,
+    private readonly counts: readonly number[],
+  ) {
+    this.credit = floors.map(() => 0);
+    this.mostCredit = places * (1 + floors.filter((floor) => floor > 0).length);
+  }
+
+  lead(): number {
+    let first = -1;
+    for (let lane = 0; lane < this.counts.length; lane++) {
+      if (this.counts[lane] === 0) continue;
+      if ((this.credit[lane] as number) >= this.places - EPSILON) return lane;
+      if (first === -1) first = lane;
+    }
+    return first;
+  }
+
+  goesFirst(lane: number): boolean {
+    for (let other = 0; other <= lane; other++) if (this.counts[other] !== 0) return false;
+    const lead = this.lead();
+    return lead === -1 || this.claim(lead) === 0;
+  }
+
+  fill(places: number, batch: Filler): void {
+    const lead = this.lead();
+    const { length } = this.counts;
+    let kept = 0;
+    for (let lane = lead + 1; lane < length; lane++) kept += this.claim(lane);
+    let left = places;
+    if (left > kept) left -= batch.fill(lead, left - kept);
+    for (let lane = 0; lane < length && left > 0; lane++) {
+      if (lane === lead || this.counts[lane] === 0) continue;
+      if (lane > lead) kept -= this.claim(lane);
+      if (left > kept) left -= batch.fill(lane, left - kept);
+    }
+  }
+
+  ended(given: readonly number[], total: number): void {
+    for (let lane = 0; lane < this.counts.length; lane++) {
+      const floor = this.floors[lane] as number;
+      if (floor === 0 || this.counts[lane] === 0) continue;
+      const change = (floor - (given[lane] as number) / total) * this.places;
+      this.credit[lane] = Math.max(0, Math.min(this.mostCredit, (this.credit[lane] as number) + change));
+    }
+  }
+
+  filled(lane: number): void {
+    this.credit[lane] = 0;
+  }
+
+  /** Places a lane may claim in a batch that a more urgent lane could fill alone; a whole turn at most. */
+  private claim(lane: number): number {
+    return Math.min(this.counts[lane] as number, this.places, Math.floor((this.credit[lane] as number) + EPSILON));
+  }
+}

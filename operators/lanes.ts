@@ -1,0 +1,152 @@
+import type { Fairness } from './kernel/queues/discipline.js';
+import { LanesQueue } from './kernel/queues/lanes-queue.js';
+import type { Overflow } from './kernel/queues/overflow.js';
+import type { QueueRule } from './kernel/queues/queue.js';
+import { sharedRounds } from './kernel/queues/rounds.js';
+import { strictWithFloor as strict } from './kernel/queues/strict-with-floor.js';
+import { FlowConfigError } from './options/errors.js';
+import { callback, count, durationMs, known, oneOf, orDefault, ratio } from './options/options.js';
+
+export type { Fairness } from './kernel/queues/discipline.js';
+
+/** One priority class. The order of the lanes is the priority, most urgent first. */
+export interface LaneOptions {
+  readonly name: string;
+  /** Longest the lane's oldest item is held for company while a permit is free, in ms. 0 = leave at once. @defaultValue the operator's window */
+  readonly maxWaitMs?: number;
+  /** Most that wait in this lane. @defaultValue the operator's `maxQueued` alone */
+  readonly maxQueued?: number;
+  /** What happens at a bound. @defaultValue the operator's `overflow` */
+  readonly overflow?: Overflow;
+  /** Part of the places (or of the grants) in proportion to the other lanes', under {@link weighted}. @defaultValue 1 */
+  readonly share?: number;
+  /** Part of the places (or of the grants) kept for this lane while higher lanes could fill them all, under {@link strictWithFloor}. @defaultValue 0 for the first lane, that of the fairness for the others */
+  readonly floor?: number;
+}
+
+export interface LanesOptions<T> {
+  /** Name of an item's lane. @defaultValue none: the last lane, or the one its caller names */
+  readonly by?: (item: T) => string;
+  /** Key of an item: those of a lane with equal keys share one turn in it, so that whoever sends much delays nobody else. @defaultValue none */
+  readonly key?: (item: T) => unknown;
+  /** How lanes share turns. @defaultValue `strictWithFloor()` */
+  readonly fairness?: Fairness;
+}
+
+const NAME = 'lanes';
+const FIELDS = ['name', 'maxWaitMs', 'maxQueued', 'overflow', 'share', 'floor'] as const satisfies readonly (keyof LaneOptions)[];
+const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'] as const satisfies readonly Overflow[];
+
+/**
+ * Lanes of different urgency, for the `queue` option of whatever makes things wait: batches, calls, a limiter. Inside a lane the
+ * order is first in, first out, or keys take turns; between lanes it is what `fairness` says.
+ *
+ * Whoever names no lane is in the last one, so that nothing becomes urgent by being forgotten. The value may be used for several operators.
+ *
+ * @param list - Most urgent first.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when a lane or an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { from, of } from 'rxjs';
+ * import { batchMap, lanes } from 'sluice/operators';
+ *
+ * const calls: string[] = [];
+ * const work = (questions: readonly string[]) => {
+ *   calls.push(questions.join(' '));
+ *   return of(questions);
+ * };
+ * const queue = lanes([{ name: 'person' }, { name: 'batch' }], { by: (text: string) => (text.endsWith('?') ? 'person' : 'batch') });
+ * from(['a', 'b', 'c', 'why?']).pipe(batchMap(work, { queue, maxSize: 2, concurrency: 1 })).subscribe();
+ * await new Promise((done) => setTimeout(done));
+ * calls; // => ['why? a', 'b c']
+ * ```
+ */
+export function lanes<T = unknown>(list: readonly LaneOptions[], options: LanesOptions<T> = {}): QueueRule<T> {
+  if (!Array.isArray(list) || list.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of at least one lane', list);
+  known(NAME, options, ['by', 'key', 'fairness']);
+  const laneOf = callback(NAME, 'by', options.by);
+  const keyOf = callback(NAME, 'key', options.key);
+  const fairness = fairnessOf(NAME, options.fairness);
+  const checked = checkedLanes(NAME, list, fairness);
+  const positions = new Map(checked.map(({ name }, i) => [name, i]));
+  return {
+    lanes: checked,
+    isDeclared: true,
+    laneOf,
+    keyOf,
+    at: (name) => (name === undefined ? checked.length - 1 : (positions.get(name) ?? -1)),
+    create: (places) => new LanesQueue(checked, fairness, places, keyOf !== undefined),
+  };
+}
+
+/**
+ * The most urgent lane first; a lower lane that keeps being passed over saves up its floor of the places, rides along in a batch with it, and leads
+ * one when a whole turn is owed. The fairness of `lanes` when none is given.
+ *
+ * @param floor - Part of the places kept for each lane below the first that says nothing itself. @defaultValue 0.1, less with more than five of them
+ */
+export function strictWithFloor(floor?: number): Fairness {
+  return strict(floor === undefined ? undefined : ratio('strictWithFloor', 'floor', floor));
+}
+
+/** Places in proportion to the lanes' `share`, exactly, in the long run: for tenants. */
+export function weighted(): Fairness {
+  return sharedRounds(true);
+}
+
+/** One place each in turn. */
+export function roundRobin(): Fairness {
+  return sharedRounds(false);
+}
+
+/** A lane, checked. */
+export interface CheckedLane {
+  readonly name: string;
+  readonly maxWaitMs: number | undefined;
+  readonly maxQueued: number | undefined;
+  readonly overflow: Overflow | undefined;
+  readonly share: number;
+  readonly floor: number | undefined;
+}
+
+/** The fairness to use. @throws FlowConfigError */
+export function fairnessOf(operator: string, fairness: Fairness | undefined): Fairness {
+  if (fairness === undefined) return strict();
+  if (typeof (fairness as Fairness | null)?.create === 'function') return fairness;
+  throw new FlowConfigError(operator, 'fairness', 'strictWithFloor(), weighted() or roundRobin()', fairness);
+}
+
+/** @throws FlowConfigError */
+export function checkedLanes(
+  operator: string,
+  list: readonly LaneOptions[],
+  fairness: Fairness,
+  extra: readonly string[] = [],
+  words: readonly Overflow[] = OVERFLOWS,
+): readonly CheckedLane[] {
+  const names = new Set<string>();
+  // Not `map`, which passes over holes.
+  const checked = Array.from(list, (lane, i) => {
+    const at = `lanes[${String(i)}]`;
+    if (typeof lane !== 'object' || (lane as unknown) === null) throw new FlowConfigError(operator, at, 'an object', lane);
+    known(operator, lane, [...FIELDS, ...extra], at, `${at}.`);
+    const { name, maxWaitMs, maxQueued, overflow, floor } = lane;
+    if (typeof name !== 'string' || name === '') throw new FlowConfigError(operator, `${at}.name`, 'a non-empty string', name);
+    if (names.has(name)) throw new FlowConfigError(operator, `${at}.name`, 'unique', name);
+    names.add(name);
+    const share = orDefault(lane.share, 1);
+    if (!(share > 0 && share < Infinity)) throw new FlowConfigError(operator, `${at}.share`, 'a finite number > 0', share);
+    return {
+      name,
+      maxWaitMs: maxWaitMs === undefined ? undefined : durationMs(operator, `${at}.maxWaitMs`, maxWaitMs),
+      maxQueued: maxQueued === undefined ? undefined : count(operator, `${at}.maxQueued`, maxQueued, 0),
+      overflow: overflow === undefined ? undefined : oneOf(operator, `${at}.overflow`, overflow, words),
+      share,
+      floor: floor === undefined ? undefined : ratio(operator, `${at}.floor`, floor),
+    };
+  });
+  fairness.check?.(checked, (option, expected, value) => {
+    throw new FlowConfigError(operator, option, expected, value);
+  });
+  return checked;
+}
