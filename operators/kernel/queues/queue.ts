@@ -12,6 +12,8 @@ export interface Waiter<E> {
   readonly stretch: number;
   /** Those of a lane with equal keys share one turn; read only by a queue whose rule has `keyOf`. */
   readonly key?: unknown;
+  /** Order of arrival; read only where keys share a lane. */
+  readonly index?: number;
 }
 
 /** Fresh entries chosen for a batch, not taken yet. */
