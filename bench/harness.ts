@@ -6,36 +6,33 @@ import type { Observable } from 'rxjs';
 /** One contestant of a case: does the whole workload once. */
 export type Contestant = () => void | Promise<void>;
 
+/** What was promised of one contestant: the most CPU time, as a ratio to another's, when everything is compiled and right after a full collection. */
+export interface Gate {
+  readonly of: string;
+  readonly to: string;
+  readonly warm: number;
+  readonly cold?: number;
+}
+
 export interface Case {
-  readonly name: string;
+  readonly title: string;
   /** Items per run. */
   readonly n: number;
-  /** The first is what the others are compared with: by hand, where somebody could do it by hand. */
   readonly contestants: Readonly<Record<string, Contestant>>;
+  readonly gates?: readonly Gate[];
 }
 
-export interface Row {
-  readonly name: string;
-  /** Median CPU nanoseconds per item. */
-  readonly nsPerItem: number;
-  /** Median of the rounds' ratios of CPU time to the first contestant's. */
-  readonly ratio: number;
-  /** Smallest and largest ratio of wall time to the first contestant's. */
-  readonly wall: readonly [least: number, most: number];
-}
-
-interface Time {
-  readonly cpuMs: number;
-  readonly wallMs: number;
+/** CPU milliseconds of one contestant by round. */
+export interface Times {
+  readonly warm: readonly number[];
+  readonly cold: readonly number[];
 }
 
 /** CPU time: on a busy machine so much of the clock's is too little to compile everything again. */
-const WARM_UP_MS = 1000;
+const WARM_UP_MS = 500;
 
 setFlagsFromString('--expose-gc');
-// Each collection ages code that did not run meanwhile; after some of them it is thrown away, and what is measured next starts cold.
-setFlagsFromString('--no-flush-bytecode');
-/** Leaves only what is in use. */
+/** A full collection: leaves only what is in use, and throws away compiled code of classes without an instance. */
 export const collectGarbage = runInNewContext('gc') as () => void;
 
 export function numbers(n: number): number[] {
@@ -48,17 +45,33 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
-/**
- * Collects the garbage first, so that nobody pays for another's. That throws away the compiled code as well when nothing of its
- * kind is alive, so each contestant is warmed up again before it is timed.
- */
-async function time(contestant: Contestant): Promise<Time> {
+/** Runs the contestants in turn, round after round, so that a machine whose speed drifts slows them all alike. The first round is not counted. */
+export async function measure({ contestants }: Pick<Case, 'contestants'>, rounds: number): Promise<Record<string, Times>> {
+  const entries = Object.entries(contestants);
+  const times = entries.map(() => ({ warm: [] as number[], cold: [] as number[] }));
+  for (let round = -1; round < rounds; round++) {
+    for (const [i, [, contestant]] of entries.entries()) {
+      const { warm, cold } = await time(contestant);
+      if (round === -1) continue;
+      times[i]!.warm.push(warm);
+      times[i]!.cold.push(cold);
+    }
+  }
+  return Object.fromEntries(entries.map(([name], i) => [name, times[i]!]));
+}
+
+/** Cold: the run that follows a full collection. Warm: one after half a second of it. */
+async function time(contestant: Contestant): Promise<{ readonly warm: number; readonly cold: number }> {
   collectGarbage();
+  const cold = await cpuMsOf(contestant);
   for (const before = process.cpuUsage(); cpuMsSince(before) < WARM_UP_MS; ) await contestant();
-  const startMs = performance.now();
+  return { warm: await cpuMsOf(contestant), cold };
+}
+
+async function cpuMsOf(contestant: Contestant): Promise<number> {
   const before = process.cpuUsage();
   await contestant();
-  return { cpuMs: cpuMsSince(before), wallMs: performance.now() - startMs };
+  return cpuMsSince(before);
 }
 
 function cpuMsSince(before: NodeJS.CpuUsage): number {
@@ -66,26 +79,9 @@ function cpuMsSince(before: NodeJS.CpuUsage): number {
   return (user + system) / 1000;
 }
 
-/** Runs the contestants in turn, round after round, so that a machine whose speed drifts slows them all alike. */
-export async function measure({ n, contestants }: Case, rounds: number): Promise<Row[]> {
-  const entries = Object.entries(contestants);
-  const times = entries.map((): Time[] => []);
-  for (let round = 0; round < rounds; round++) {
-    for (const [i, [, contestant]] of entries.entries()) {
-      times[i]!.push(await time(contestant));
-    }
-  }
-  const base = times[0]!;
-  return entries.map(([name], i) => {
-    const own = times[i]!;
-    const wall = own.map(({ wallMs }, round) => wallMs / base[round]!.wallMs);
-    return {
-      name,
-      nsPerItem: (median(own.map(({ cpuMs }) => cpuMs)) * 1e6) / n,
-      ratio: median(own.map(({ cpuMs }, round) => cpuMs / base[round]!.cpuMs)),
-      wall: [Math.min(...wall), Math.max(...wall)],
-    };
-  });
+/** Median over the rounds of the ratio within a round. */
+export function ratio(own: readonly number[], others: readonly number[]): number {
+  return median(own.map((ms, round) => ms / others[round]!));
 }
 
 /** Where the numbers are from, and what else was running there. */

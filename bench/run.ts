@@ -1,26 +1,26 @@
-// Run: npm run bench [-- name…], for example `npm run bench -- batch create-limiter growth`. Without names: everything.
-// With `--write` the table of `sdk-behaviour` also goes to the page that shows it.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+// Run: npm run bench [-- name…], for example `npm run bench -- batch growth`: every case whose name begins so. Without names: the cases and `growth`.
+// `--rounds 3` is quicker than the 7 it does. With `--write` the table of `sdk-behaviour` also goes to the page that shows it.
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
-import type { Case } from './harness.js';
-import { machine, measure, table } from './harness.js';
+import { machine, median, ratio, table } from './harness.js';
+import type { Measured } from './measure-case.js';
 
-const ROUNDS = 5;
 const BENCH = import.meta.dirname;
 const ROOT = join(BENCH, '..');
 /** Inside `node_modules`, so that packages are found from there. */
 const BUILT = join(ROOT, 'node_modules/.cache/bench');
-const SUFFIX = '.bench.ts';
-const WRITE = '--write';
-const given = process.argv.slice(2);
+const BEFORE = '44f4f3e';
 
-const operators = readdirSync(join(BENCH, 'operators'))
-  .filter((file) => file.endsWith(SUFFIX))
-  .map((file) => file.slice(0, -SUFFIX.length))
-  .sort();
-/** What is not about one operator. Only what is asked for is loaded. */
+const { values: flags, positionals: names } = parseArgs({
+  options: { write: { type: 'boolean' }, rounds: { type: 'string', default: '7' } },
+  allowPositionals: true,
+});
+
+/** What is not a contest. Only what is asked for is loaded. */
 const others: Readonly<Record<string, () => AsyncGenerator<string>>> = {
   async *growth() {
     yield* ((await load('growth.ts')) as typeof import('./growth.js')).growthTables();
@@ -37,32 +37,59 @@ const others: Readonly<Record<string, () => AsyncGenerator<string>>> = {
   async *'sdk-behaviour'() {
     const shown = await ((await load('sdk-behaviour.ts')) as typeof import('./sdk-behaviour.js')).sdkBehaviourTable(ROOT);
     yield shown;
-    if (given.includes(WRITE)) writeBetweenMarks(join(ROOT, 'docs/adapters/README.md'), shown);
+    if (flags.write) writeBetweenMarks(join(ROOT, 'docs/adapters/README.md'), shown);
   },
   async *'mixed-load'() {
     yield* ((await load('mixed-load.ts')) as typeof import('./mixed-load.js')).mixedLoadTables();
   },
 };
 
-const names = given.filter((argument) => argument !== WRITE);
-const all = [...operators, ...Object.keys(others)];
-const unknown = names.filter((name) => !all.includes(name));
-if (unknown.length > 0) throw new Error(`no benchmark named ${unknown.join(', ')}; there are ${all.join(', ')}`);
-const wanted = (name: string): boolean => names.length === 0 || names.includes(name);
+const measuring = await compile(join(BENCH, 'measure-case.ts'), 'measure-case.mjs');
+const env = { ...process.env, SLUICE_BEFORE: await buildBefore() };
+const cases = inChild() as string[];
+const isWanted = (name: string): boolean => names.some((start) => name.startsWith(start));
+const unknown = names.filter((start) => ![...cases, ...Object.keys(others)].some((name) => name.startsWith(start)));
+if (unknown.length > 0)
+  throw new Error(`nothing is called ${unknown.join(', ')}; there are ${[...cases, ...Object.keys(others)].join(', ')}`);
 
-console.log(`${machine()}; CPU time, median of ${ROUNDS} interleaved rounds\n`);
-for (const name of operators.filter(wanted)) {
+console.log(`${machine()}; CPU time, medians of ${flags.rounds} interleaved rounds\n`);
+const missed: string[] = [];
+for (const name of names.length === 0 ? cases : cases.filter(isWanted)) show(name, inChild(name, flags.rounds) as Measured);
+for (const name of names.length === 0 ? ['growth'] : Object.keys(others).filter(isWanted)) {
   console.log(`## ${name}\n`);
-  const { cases } = (await load(join('operators', name + SUFFIX))) as { readonly cases: readonly (() => Case)[] };
-  for (const make of cases) await show(make());
+  for await (const each of others[name]!()) console.log(`${each}\n`);
 }
-for (const [name, tables] of Object.entries(others)) {
-  if (!wanted(name)) continue;
-  console.log(`## ${name}\n`);
-  for await (const each of tables()) console.log(`${each}\n`);
-}
+if (missed.length > 0) console.log(`Missed:\n${missed.map((line) => `- ${line}`).join('\n')}`);
 // LangChain goes on trying for minutes what has been given up.
 process.exit();
+
+function inChild(...args: string[]): unknown {
+  return JSON.parse(execFileSync(process.execPath, [measuring, ...args], { encoding: 'utf8', env, stdio: ['ignore', 'pipe', 'inherit'] }));
+}
+
+function show(name: string, { title, n, gates, times }: Measured): void {
+  const [first] = Object.keys(times);
+  const base = times[first!]!;
+  const perItem = (ms: readonly number[]): string => ((median(ms) * 1e6) / n).toFixed(0);
+  const rows = Object.entries(times).map(([contestant, { warm, cold }]) => [
+    contestant,
+    perItem(warm),
+    ratio(warm, base.warm).toFixed(2),
+    perItem(cold),
+    ratio(cold, base.cold).toFixed(2),
+  ]);
+  const heads = ['contestant', 'ns', `to ${first}`, 'ns after a full collection', `to ${first}`];
+  console.log(`## ${name}\n\n${title}, ${n.toLocaleString('en')} items\n\n${table(heads, rows)}\n`);
+  for (const { of, to, ...limits } of gates) {
+    for (const [heat, limit] of Object.entries(limits)) {
+      const now = ratio(times[of]![heat as 'warm' | 'cold'], times[to]![heat as 'warm' | 'cold']);
+      const line = `${of} to ${to}, ${heat}: ${now.toFixed(2)} / ${limit}`;
+      console.log(`- ${line}${now > limit ? ' MISSED' : ''}`);
+      if (now > limit) missed.push(`${name}: ${line}`);
+    }
+  }
+  console.log('');
+}
 
 function writeBetweenMarks(page: string, text: string): void {
   const marked = /(<!-- generated: .+ -->\n)[\s\S]*(<!-- end of generated -->)/;
@@ -72,29 +99,43 @@ function writeBetweenMarks(page: string, text: string): void {
   writeFileSync(page, after);
 }
 
-/** Compiles as the package is compiled: what runs TypeScript directly wraps every function in a call that keeps its name. */
 async function load(file: string): Promise<unknown> {
-  const outfile = join(BUILT, basename(file).replace(/\.ts$/, '.mjs'));
+  return import(pathToFileURL(await compile(join(BENCH, file), basename(file).replace(/\.ts$/, '.mjs'))).href);
+}
+
+/** The operators as they were, out of the history; nothing when that is not there. */
+async function buildBefore(): Promise<string> {
+  const folder = join(BUILT, BEFORE);
+  if (!existsSync(folder)) {
+    try {
+      const archive = execFileSync('git', ['archive', BEFORE, 'operators'], {
+        cwd: ROOT,
+        maxBuffer: 1e8,
+        stdio: ['ignore', 'pipe', 'ignore'],
+      });
+      mkdirSync(folder, { recursive: true });
+      execFileSync('tar', ['-x', '-C', folder], { input: archive });
+    } catch {
+      console.log(`${BEFORE} is not in the history here: nothing is compared with it\n`);
+      return '';
+    }
+  }
+  return pathToFileURL(await compile(join(folder, 'operators/index.ts'), `${BEFORE}.mjs`)).href;
+}
+
+/** Compiles as the package is compiled: what runs TypeScript directly wraps every function in a call that keeps its name. */
+async function compile(entry: string, name: string): Promise<string> {
+  const outfile = join(BUILT, name);
   await build({
-    entryPoints: [join(BENCH, file)],
+    entryPoints: [entry],
     bundle: true,
     format: 'esm',
     platform: 'node',
     target: 'es2022',
     packages: 'external',
+    alias: { '#async-context': join(ROOT, 'src/async-context.ts') },
     outfile,
     logLevel: 'error',
   });
-  return import(pathToFileURL(outfile).href);
-}
-
-async function show(one: Case): Promise<void> {
-  const rows = await measure(one, ROUNDS);
-  const cells = rows.map(({ name, nsPerItem, ratio, wall: [least, most] }) => [
-    name,
-    nsPerItem.toFixed(0),
-    ratio.toFixed(2),
-    `${least.toFixed(2)} to ${most.toFixed(2)}`,
-  ]);
-  console.log(`${one.name}\n\n${table(['contestant', 'ns per item', 'CPU ratio', 'wall ratio'], cells)}\n`);
+  return outfile;
 }

@@ -191,10 +191,6 @@ describe('every operator', () => {
     expect(operators.map((name) => `test/operators/${name}.test.ts`).filter((path) => !has(path))).toEqual([]);
   });
 
-  it('has a benchmark', () => {
-    expect(operators.map((name) => `bench/operators/${name}.bench.ts`).filter((path) => !has(path))).toEqual([]);
-  });
-
   it('has a type test', () => {
     expect(operators.map((name) => `test/types/${name}.test-d.ts`).filter((path) => !has(path))).toEqual([]);
   });
