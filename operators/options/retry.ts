@@ -26,7 +26,14 @@ export interface RetryRule extends BackoffOptions {
 
 export const RETRY_DEFAULTS = /* @__PURE__ */ (() => ({ maxAttempts: 3, ...BACKOFF_DEFAULTS }) as const)();
 
-/** The `retry` option, or one like it; undefined when it is turned off. @throws FlowConfigError */
+/** The `retry` option, or one like it (`''` for the options of a value); undefined when it is turned off. @throws FlowConfigError */
+export function retryRule(operator: string, retry: RetryOptions | undefined, budget: number, option?: string): RetryRule;
+export function retryRule(
+  operator: string,
+  retry: RetryOptions | false | undefined,
+  budget: number,
+  option?: string,
+): RetryRule | undefined;
 export function retryRule(
   operator: string,
   retry: RetryOptions | false | undefined,
@@ -34,17 +41,18 @@ export function retryRule(
   option = 'retry',
 ): RetryRule | undefined {
   if (retry === false) return undefined;
-  const given: RetryOptions = group(operator, option, retry);
-  known(operator, given, ['maxAttempts', 'initialMs', 'factor', 'maxMs', 'jitter', 'budget'], option, `${option}.`);
+  const within = option && `${option}.`;
+  const given: RetryOptions = group(operator, option || 'options', retry);
+  known(operator, given, ['maxAttempts', 'initialMs', 'factor', 'maxMs', 'jitter', 'budget'], option || 'options', within);
   const d = RETRY_DEFAULTS;
-  const initialMs = durationMs(operator, `${option}.initialMs`, orDefault(given.initialMs, d.initialMs));
+  const initialMs = durationMs(operator, `${within}initialMs`, orDefault(given.initialMs, d.initialMs));
   return {
-    maxAttempts: count(operator, `${option}.maxAttempts`, orDefault(given.maxAttempts, d.maxAttempts)),
+    maxAttempts: count(operator, `${within}maxAttempts`, orDefault(given.maxAttempts, d.maxAttempts)),
     initialMs,
-    factor: positive(operator, `${option}.factor`, orDefault(given.factor, d.factor)),
-    maxMs: durationMs(operator, `${option}.maxMs`, orDefault(given.maxMs, Math.max(initialMs, d.maxMs))),
-    jitter: oneOf(operator, `${option}.jitter`, orDefault(given.jitter, d.jitter), ['full', 'equal', 'none']),
-    budget: positive(operator, `${option}.budget`, orDefault(given.budget, budget)),
+    factor: positive(operator, `${within}factor`, orDefault(given.factor, d.factor)),
+    maxMs: durationMs(operator, `${within}maxMs`, orDefault(given.maxMs, Math.max(initialMs, d.maxMs))),
+    jitter: oneOf(operator, `${within}jitter`, orDefault(given.jitter, d.jitter), ['full', 'equal', 'none']),
+    budget: positive(operator, `${within}budget`, orDefault(given.budget, budget)),
   };
 }
 

@@ -1,3 +1,5 @@
+import { trustedBlame } from './blame.js';
+
 /** What a failed batch looked like, and what has been spent on it. Indices are positions in the failed call. */
 export interface DivideInput {
   readonly size: number;
@@ -52,14 +54,6 @@ export function dividePlan(input: DivideInput, limits: DivideLimits): DividePlan
   if (input.depth >= limits.maxDepth || input.calls + parts.length > limits.maxCalls)
     return { reject, parts: [], giveUp: rest, blamed: whole };
   return { reject, parts, giveUp: [], blamed: whole };
-}
-
-/** The positions an error names, when each is in range and none is doubled. */
-export function trustedBlame(blame: readonly number[] | undefined, size: number): ReadonlySet<number> | undefined {
-  if (blame === undefined || blame.length === 0) return undefined;
-  const seen = new Set(blame);
-  if (seen.size !== blame.length) return undefined;
-  return blame.every((i) => Number.isInteger(i) && i >= 0 && i < size) ? seen : undefined;
 }
 
 function pieces(tooLarge: { readonly actual: number; readonly limit: number } | true): number {

@@ -2,7 +2,8 @@ import { asyncScheduler } from 'rxjs';
 import { isWithinBudget, retryDelayMs } from '../../kernel/repair/backoff.js';
 import type { SearchSpent, SearchStep } from '../../kernel/repair/bad-item-search.js';
 import { BadItemSearch } from '../../kernel/repair/bad-item-search.js';
-import { dividePlan, trustedBlame } from '../../kernel/repair/divide-plan.js';
+import { positionsOf, trustedBlame } from '../../kernel/repair/blame.js';
+import { dividePlan } from '../../kernel/repair/divide-plan.js';
 import { FaultWatch } from '../../kernel/repair/fault-watch.js';
 import { drawnFrom, verdictOf } from '../../options/ask.js';
 import { DeadlineError, SplitBudgetError } from '../../options/errors.js';
@@ -13,7 +14,7 @@ import type { BatchQueue } from './batch-queue.js';
 import type { Call, Job, Root, Search } from './job.js';
 import { DONE, FLYING, Group, WAITING } from './job.js';
 import type { Outcome } from './stitch.js';
-import { Failure, positionsOf, stitch } from './stitch.js';
+import { Failure, stitch } from './stitch.js';
 
 /** What a repair needs of the engine it belongs to. */
 export interface RepairHost<T, R> {

@@ -1,3 +1,4 @@
+import { positionsOf } from '../../kernel/repair/blame.js';
 import { BatchShapeError, PartialFailureError } from '../../options/errors.js';
 import type { BatchResult } from '../../options/types.js';
 
@@ -74,16 +75,6 @@ function fromPartial<R>(
     (_, i): Outcome<R> =>
       positions.has(i) ? new Failure(new PartialFailureError(operator, positions.size, values.length)) : (values[next++] as R),
   );
-}
-
-/** Positions named by index or by id; -1 for a name that is in neither, and for an id that several have. */
-export function positionsOf(names: readonly (string | number)[], ids: () => readonly string[], size: number): number[] {
-  return names.map((name) => {
-    if (typeof name === 'number') return Number.isInteger(name) && name >= 0 && name < size ? name : -1;
-    const all = ids();
-    const position = all.indexOf(name);
-    return position === all.lastIndexOf(name) ? position : -1;
-  });
 }
 
 function isSettled(entry: unknown): boolean {

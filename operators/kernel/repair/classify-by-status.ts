@@ -1,0 +1,66 @@
+import type { HeadersLike } from '../limits/headers.js';
+import { parseRetryAfterMs } from '../limits/headers.js';
+import type { Classify, ErrorClass, Verdict } from './verdict.js';
+
+/** Statuses that do not follow the rule of their hundred: another 4xx refuses the call as such, another 5xx may pass. */
+const BY_STATUS: Readonly<Record<number, ErrorClass>> = {
+  400: 'itemFault',
+  408: 'transient',
+  409: 'transient',
+  413: 'tooLarge',
+  422: 'itemFault',
+  425: 'transient',
+  429: 'throttled',
+  501: 'fatal',
+};
+
+/** This package's own errors, out of a pipeline inside the work; the others are final. */
+const BY_CODE: Readonly<Record<string, ErrorClass>> = {
+  FLOW_ITEM_TOO_HEAVY: 'itemFault',
+  FLOW_BATCH_SHAPE: 'contract',
+  FLOW_PARTIAL_FAILURE: 'itemFault',
+  FLOW_RATE_LIMITED: 'throttled',
+  FLOW_BREAKER_OPEN: 'transient',
+  FLOW_ATTEMPT_TIMEOUT: 'timeout',
+  FLOW_CLEARED: 'cancelled',
+  FLOW_SEQUENCE_GAP: 'contract',
+  FLOW_SEQUENCE_DUPLICATE: 'contract',
+  FLOW_CALLBACK: 'itemFault',
+};
+
+const BY_NAME: Readonly<Record<string, ErrorClass>> = {
+  AbortError: 'cancelled',
+  TimeoutError: 'timeout',
+  TypeError: 'fatal',
+  ReferenceError: 'fatal',
+  RangeError: 'fatal',
+};
+
+const CONNECTION = /^(?:E(?:CONN|NET|HOST|PIPE|TIMEDOUT|NOTFOUND|AI_AGAIN)|UND_ERR_(?:SOCKET|CONNECT|CLOSED|DESTROYED))/;
+
+/** A `fetch` that failed, which is a `TypeError` and no bug. */
+const FAILED_FETCH = /^(?:fetch failed|failed to fetch|load failed|networkerror |terminated$|network (?:error|request failed))/i;
+
+/**
+ * Sorts an error by its HTTP status, else by the code of its connection, else by its name; an error without any of them is guessed to be about
+ * one of the items. A fraction of `classifyError`, which also reads the bodies and words of SDKs' errors and looks behind causes.
+ */
+export const classifyByStatus: Classify = (error, { aborted, epochMs }) => {
+  const fields = Object(error) as Readonly<Record<string, unknown>>;
+  const { code, name, message, retryAfterMs } = fields;
+  const isOwn = typeof code === 'string' && code.startsWith('FLOW_');
+  if (isOwn) return { class: BY_CODE[code] ?? 'fatal', ...(typeof retryAfterMs === 'number' && { retryAfterMs }) };
+  if (aborted) return { class: 'cancelled' };
+  const response = Object(fields['response']) as typeof fields;
+  const status = fields['status'] ?? fields['statusCode'] ?? response['status'];
+  if (typeof status === 'number' && status >= 400) {
+    const verdict: Verdict = { class: BY_STATUS[status] ?? (status < 500 ? 'fatal' : 'transient') };
+    const headers = fields['headers'] ?? fields['responseHeaders'] ?? response['headers'];
+    const waitMs = parseRetryAfterMs(headers as HeadersLike, epochMs);
+    return waitMs === undefined ? verdict : { ...verdict, retryAfterMs: waitMs };
+  }
+  const causeCode = (Object(fields['cause']) as typeof fields)['code'];
+  if (CONNECTION.test(String(code ?? causeCode)) || FAILED_FETCH.test(String(message))) return { class: 'transient' };
+  const named = BY_NAME[String(name)];
+  return named === undefined ? { class: 'itemFault', unrecognised: true } : { class: named };
+};
