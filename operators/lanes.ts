@@ -1,7 +1,6 @@
 import type { Fairness } from './kernel/queues/discipline.js';
 import { LanesQueue } from './kernel/queues/lanes-queue.js';
-import type { Overflow } from './kernel/queues/overflow.js';
-import type { QueueRule } from './kernel/queues/queue.js';
+import type { Overflow, QueueRule } from './kernel/queues/queue.js';
 import { sharedRounds } from './kernel/queues/rounds.js';
 import { strictWithFloor as strict } from './kernel/queues/strict-with-floor.js';
 import { FlowConfigError } from './options/errors.js';

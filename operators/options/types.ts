@@ -1,9 +1,9 @@
 import type { InteropObservable, Observable, ReadableStreamLike, Subscribable } from 'rxjs';
 import type { ResponseLike } from '../kernel/limits/headers.js';
-import type { Overflow } from '../kernel/queues/overflow.js';
+import type { Overflow } from '../kernel/queues/queue.js';
 
 export type { HeadersLike, ResponseLike } from '../kernel/limits/headers.js';
-export type { Overflow } from '../kernel/queues/overflow.js';
+export type { Overflow } from '../kernel/queues/queue.js';
 export type { Classify, ClassifyContext, ErrorClass, Verdict } from '../kernel/repair/verdict.js';
 
 /** What became of one accepted item: its own value, or a named error. Every accepted item gets exactly one. */

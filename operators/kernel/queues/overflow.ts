@@ -1,7 +1,4 @@
-import type { Queue, Waiter } from './queue.js';
-
-/** What a bounded queue does with one item too many. */
-export type Overflow = 'error' | 'dropOldest' | 'dropNewest' | 'dropLowest' | 'latest';
+import type { Overflow, Queue, Waiter } from './queue.js';
 
 /**
  * Who has to go so that one more fits in a lane; nobody but the newcomer, when the answer is empty. `isLaneFull` says that the bound is that of

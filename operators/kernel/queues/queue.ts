@@ -1,4 +1,5 @@
-import type { Overflow } from './overflow.js';
+/** What a bounded queue does with one item too many. */
+export type Overflow = 'error' | 'dropOldest' | 'dropNewest' | 'dropLowest' | 'latest';
 
 /** What waits in a queue: an item, a batch that came back, somebody who wants a lease. It is in one queue at most, once. */
 export interface Waiter<E> {
