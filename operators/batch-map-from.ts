@@ -12,7 +12,10 @@ import type { BatchStreamOptions } from './support/batching/batch-stream.js';
 import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batching/batch-stream.js';
 
 /** `batchMap`'s options; `overflow` has no place here, because nothing is pulled that there is no room for. */
-export type BatchMapFromOptions<T, R = never> = Omit<BatchStreamOptions<T, R>, 'overflow'>;
+export interface BatchMapFromOptions<T, R = never> extends Omit<BatchStreamOptions<T, R>, 'overflow' | 'maxQueued'> {
+  /** Most items that wait: nothing is pulled that there is no room for. @defaultValue 80 */
+  readonly maxQueued?: number;
+}
 
 /** What differs from `batchMap`. */
 export const BATCH_MAP_FROM_DEFAULTS = /* @__PURE__ */ (() =>

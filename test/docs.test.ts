@@ -29,17 +29,6 @@ const drawings = new Map(
   }),
 );
 
-/** A default as one writes it in code. */
-function written(value: unknown): string {
-  if (typeof value === 'string') return `'${value}'`;
-  if (typeof value !== 'object' || value === null) return String(value);
-  if (Array.isArray(value)) return `[${value.map(written).join(', ')}]`;
-  if (Array.isArray(value)) return `[${value.map(written).join(', ')}]`;
-  return `{ ${Object.entries(value)
-    .map(([name, field]) => `${name}: ${written(field)}`)
-    .join(', ')} }`;
-}
-
 /** Every `text marbles/<operator>` block (the cover) and `text marbles/<operator> <title>` block (one example) of a text. */
 function drawn(text: string): { readonly name: string; readonly code: string }[] {
   return [...text.matchAll(/^```text marbles\/(.+)$/gm)].flatMap(([, name = '']) =>
@@ -104,16 +93,6 @@ describe.each(list('docs/operators', '.md'))('%s', (path) => {
     expect(cover?.file).toBe(drawings.has(operator) ? `marbles/diagrams/${operator}.svg` : undefined);
     if (cover) expect(existsSync(new URL(cover.file, ROOT))).toBe(true);
     for (const picture of others) await showsWhatHappens(picture);
-  });
-
-  it('lists every default', async () => {
-    const exported = (await import(`../operators/${path.replace(/^docs\/operators\/(.+)\.md$/, '$1')}.ts`)) as Record<string, unknown>;
-    const defaults = Object.entries(exported).flatMap(([name, value]) =>
-      name.endsWith('_DEFAULTS') ? Object.entries(value as object) : [],
-    );
-    for (const [option, value] of defaults) {
-      expect(page, option).toContain(`\n| \`${option}\` | \`${written(value)}\` |`);
-    }
   });
 });
 

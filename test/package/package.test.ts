@@ -1,10 +1,13 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
 import { roster } from '../../marbles/roster.js';
 import { SPEC_CASES } from '../../marbles/spec.js';
 import * as exported from '../../operators/index.js';
 import { marbleFiles } from '../support/marble-files.js';
+import { operators, values } from './files.js';
+import { nodesOf, parsed } from './sources.js';
 
 const project = resolve(import.meta.dirname, '../..');
 const headings = ['## Diagram', '## Contract', '## Defaults', '## Telemetry', '## Patterns', '## Anti-patterns'];
@@ -118,11 +121,6 @@ const withoutLaws: Readonly<Record<string, string>> = {
   'create-limiter': 'grants leases; there is no source to hold against the laws',
 };
 
-const operators = readdirSync(join(project, 'operators'))
-  .filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts') && file !== 'index.ts')
-  .map((file) => file.slice(0, -'.ts'.length))
-  .sort();
-
 function camelCase(file: string): string {
   return file.replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
@@ -195,6 +193,36 @@ describe('every operator', () => {
     expect(operators.map((name) => `test/types/${name}.test-d.ts`).filter((path) => !has(path))).toEqual([]);
   });
 });
+
+describe('every value', () => {
+  it('is on the page of values, with its options', async () => {
+    const page = read('docs/values.md');
+    const exportedOnes = new Set<unknown>(Object.values(exported));
+    const missing = await Promise.all(
+      values.map(async (name) => {
+        const own = (await import(`../../operators/${name}.ts`)) as Record<string, unknown>;
+        const functions = Object.keys(own).filter((key) => typeof own[key] === 'function' && exportedOnes.has(own[key]));
+        return functions.filter((key) => !page.includes(`\n### \`${key}\`\n`));
+      }),
+    );
+    expect(missing.flat()).toEqual([]);
+  });
+
+  it('tells what an option is and what it is without it, as its type does', () => {
+    const page = read('docs/values.md');
+    const missing = values.flatMap((name) => optionsIn(`operators/${name}.ts`).filter((option) => !page.includes(`| \`${option}\` |`)));
+    expect(missing).toEqual([]);
+  });
+});
+
+/** Names of the properties of every exported interface called `…Options`. */
+function optionsIn(path: string): string[] {
+  const { file } = parsed(path, read(path));
+  return nodesOf(file)
+    .filter(ts.isInterfaceDeclaration)
+    .filter(({ name }) => name.text.endsWith('Options'))
+    .flatMap(({ members }) => members.flatMap(({ name }) => (name ? [name.getText(file)] : [])));
+}
 
 describe('the lists of exceptions', () => {
   it('name only what exists and has no spec or law after all', () => {
