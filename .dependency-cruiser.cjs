@@ -26,6 +26,20 @@ module.exports = {
       to: { pathNot: ['^operators/(options|shell|support|kernel)/', rxjs, asyncContext] },
     },
     {
+      name: 'options-below-the-shell',
+      comment: 'Options are what shells and operators are told: they know the kernels and the types of rxjs, and start nothing.',
+      severity: 'error',
+      from: { path: '^operators/options/' },
+      to: { pathNot: ['^operators/(options|kernel)/', rxjs] },
+    },
+    {
+      name: 'shell-without-engines',
+      comment: 'What starts and ends work is below the engines that use it.',
+      severity: 'error',
+      from: { path: '^operators/shell/' },
+      to: { path: '^operators/support/' },
+    },
+    {
       name: 'operators-import-rxjs-only',
       comment: 'A frontend that wants batching alone takes rxjs and nothing more: no src, no package, no Node module.',
       severity: 'error',

@@ -18,6 +18,7 @@ const clean = {
     "import { Observable } from 'rxjs';\nimport { add } from './kernel/add.js';\nimport { count } from './options/options.js';\nexport const batch = [Observable, add, count];",
   'operators/kernel/add.ts': 'export const add = (a: number, b: number): number => a + b;',
   'operators/options/options.ts': "import { EMPTY } from 'rxjs';\nexport const count = EMPTY;",
+  'operators/shell/start.ts': "import { of } from 'rxjs';\nexport const start = of;",
   'src/index.ts': "export * from '../operators/index.js';\nexport { embed } from './pipelines/embed.js';",
   'src/pipelines/embed.ts': "import { batch } from '../../operators/batch.js';\nexport const embed = batch;",
   'src/edge/index.ts': "export { schema } from './schema.js';",
@@ -45,6 +46,12 @@ const violations = [
     'operators/shell/bad.ts',
     "export { batch } from '../batch.js';",
     'shell-imports-rxjs-only: operators/shell/bad.ts -> operators/batch.ts',
+  ],
+  [
+    'an option imports the shell',
+    'operators/options/bad.ts',
+    "export { start } from '../shell/start.js';",
+    'options-below-the-shell: operators/options/bad.ts -> operators/shell/start.ts',
   ],
   [
     'an operator imports src',
@@ -171,7 +178,7 @@ function check(files: Readonly<Record<string, string>>): { status: number | null
 describe('the import check', { timeout: 60_000 }, () => {
   it('passes a project that keeps the rules, and says how much it saw', () => {
     const { status, output } = check({ ...clean, ...props });
-    expect(output).toContain('operators: saw 5 of 5 modules');
+    expect(output).toContain('operators: saw 6 of 6 modules');
     expect(output).toContain('0 violations');
     expect(status).toBe(0);
   });
