@@ -13,7 +13,9 @@ const deepTests = 'test/deep/**/*.test.ts';
 /** Of these `npm test` runs a part (`test/support/deep.ts`). */
 const sizedTests = [
   'test/kernel/{divide-plan,bad-item-search}.test.ts',
+  'test/leaks/leaks.test.ts',
   'test/listeners/listeners.test.ts',
+  'test/matrix.test.ts',
   'test/operators/racing.random.test.ts',
 ];
 
@@ -37,7 +39,14 @@ export default defineConfig({
           environment: 'node',
           include: ['test/**/*.test.ts'],
           exclude: [...configDefaults.exclude, browserTests, deepTests],
-          typecheck: { enabled: true, include: ['test/**/*.test-d.ts'], tsconfig: './tsconfig.json' },
+        },
+      },
+      {
+        // Compiles what the type tests import, each time it runs at all.
+        test: {
+          name: 'types',
+          include: [],
+          typecheck: { enabled: true, only: true, include: ['test/types/*.test-d.ts'], tsconfig: './test/types/tsconfig.json' },
         },
       },
       {

@@ -1,5 +1,10 @@
+import { sized } from '../support/deep.js';
+
 /** When the heap is looked at: after so many items, or so many distinct keys. */
-export const MARKS = { items: [100_000, 500_000, 1_000_000], keys: [10_000, 50_000, 100_000] } as const;
+export const MARKS = {
+  items: [sized(50_000, 100_000), sized(100_000, 500_000), sized(200_000, 1_000_000)],
+  keys: [10_000, sized(20_000, 50_000), sized(40_000, 100_000)],
+};
 
 /** What is not measured, and why. */
 export const HELD: Readonly<Record<string, string>> = {

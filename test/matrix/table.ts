@@ -18,7 +18,7 @@ import {
   toStore,
 } from '../today.js';
 import { refusesNumbers } from './numbers.js';
-import { completes, errors, leaves, on, overflows, reasonsOf, reenters, takesMillion, unlimited } from './rig.js';
+import { completes, errors, leaves, MILLION, on, overflows, reasonsOf, reenters, takesMillion, unlimited } from './rig.js';
 import type { Cell, Cells } from './rows.js';
 import { cell, na } from './rows.js';
 import type { Shape, Work } from './shape.js';
@@ -213,7 +213,7 @@ const read = (operator: 'toAsyncIterable' | 'toReadableStream') => {
     million: cell('waits under `maxQueued` and `overflow`', async () => {
       await takesMillion(shape, { maxQueued: Infinity })();
       await on(async (run) => {
-        run.start(shape, range(1, 1_000_000), { maxQueued: 10 });
+        run.start(shape, range(1, MILLION), { maxQueued: 10 });
         await run.pass();
         // One has gone to the read that was waiting.
         expect([run.out.length, ...run.ends]).toMatchObject([11, { code: 'FLOW_OVERFLOW', limit: 10 }]);
@@ -367,11 +367,11 @@ export const matrix: Readonly<Record<string, Cells>> = {
       on(async (run) => {
         let most = 0;
         const ready = concat(of(false), timer(10, run.clock).pipe(map(() => true)));
-        range(1, 1_000_000)
+        range(1, MILLION)
           .pipe(conflateWhileBusy({ ready, seed: () => 1, merge: (count: number) => count + 1 }))
           .subscribe((count) => (most = count));
         await run.pass();
-        expect(most).toBe(1_000_000);
+        expect(most).toBe(MILLION);
       }),
     ),
     infinity: cell('no limit', unlimited(shapes.conflateWhileBusy, { maxWeight: Infinity })),
@@ -539,9 +539,9 @@ export const matrix: Readonly<Record<string, Cells>> = {
     million: cell(
       'the newest is shown',
       on(async (run) => {
-        run.start(shapes.toStore, range(1, 1_000_000));
+        run.start(shapes.toStore, range(1, MILLION));
         await run.pass();
-        expect(run.out.at(-1)).toBe(1_000_000);
+        expect(run.out.at(-1)).toBe(MILLION);
         run.leave();
       }),
     ),
@@ -884,11 +884,11 @@ export const matrix: Readonly<Record<string, Cells>> = {
           calls.push(items.length);
           return of(items);
         };
-        divideRetry(work, { scheduler: run.clock })(Array.from({ length: 1_000_000 }, (_, i) => i)).subscribe((all) =>
+        divideRetry(work, { scheduler: run.clock })(Array.from({ length: MILLION }, (_, i) => i)).subscribe((all) =>
           settled.push(all.length),
         );
         await run.pass();
-        expect([calls, settled]).toEqual([[1_000_000], [1_000_000]]);
+        expect([calls, settled]).toEqual([[MILLION], [MILLION]]);
       }),
     ),
     badNumber: refused('divideRetry'),
@@ -1321,9 +1321,9 @@ export const matrix: Readonly<Record<string, Cells>> = {
     million: cell(
       'a flat loop; only the last call runs to its end',
       on(async (run) => {
-        run.start(shapes.switchLatest, range(1, 1_000_000));
+        run.start(shapes.switchLatest, range(1, MILLION));
         await run.pass();
-        expect(run.out.length).toBe(1_000_000);
+        expect(run.out.length).toBe(MILLION);
         const late: number[] = [];
         range(1, 100_000)
           .pipe(switchLatest((item) => timer(10, run.clock).pipe(map(() => item))))

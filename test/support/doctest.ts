@@ -1,5 +1,7 @@
 import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Plugin } from 'esbuild';
 import { build } from 'esbuild';
 
@@ -51,6 +53,10 @@ export function docComments(source: string): { readonly line: number; readonly t
   }));
 }
 
+/** Where bundles lie while they run: what they import of `node_modules` is found from here. */
+const FOLDER = join(ROOT, 'node_modules/.cache', `doctests-${String(process.pid)}`);
+let made = 0;
+
 /** Compiles an example against the sources, runs it, and tells what each of its `// =>` lines saw. */
 export async function runExample(example: Example): Promise<Check[]> {
   const checks: Check[] = [];
@@ -72,8 +78,8 @@ export async function runExample(example: Example): Promise<Check[]> {
       sourcefile: example.where,
     },
     bundle: true,
-    // Some packages still `require` the modules of Node.
-    banner: { js: `import { createRequire } from 'node:module'; const require = createRequire(${JSON.stringify(ROOT)});` },
+    // Read by Node, once for all examples; bundled they would take most of the time.
+    packages: 'external',
     write: false,
     format: 'esm',
     platform: 'node',
@@ -85,14 +91,14 @@ export async function runExample(example: Example): Promise<Check[]> {
   Object.assign(globalThis, {
     [slot]: (line: number, actual: unknown, expected: unknown) => checks.push({ line, actual, expected }),
   });
+  const file = join(FOLDER, `${String(made++)}.mjs`);
+  await mkdir(FOLDER, { recursive: true });
+  await writeFile(file, bundle);
   try {
-    await import(/* @vite-ignore */ `data:text/javascript;base64,${Buffer.from(bundle).toString('base64')}`);
-  } catch (error) {
-    // The stack names the module by its whole text.
-    if (error instanceof Error) error.stack = error.stack?.replaceAll(/data:text\/javascript;base64,[\w+/=]+/g, example.where) ?? '';
-    throw error;
+    await import(/* @vite-ignore */ pathToFileURL(file).href);
   } finally {
     Reflect.deleteProperty(globalThis, slot);
+    await rm(FOLDER, { recursive: true, force: true });
   }
   return checks;
 }
