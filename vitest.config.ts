@@ -46,7 +46,7 @@ export default defineConfig({
         test: {
           name: 'types',
           include: [],
-          typecheck: { enabled: true, only: true, include: ['test/types/*.test-d.ts'], tsconfig: './test/types/tsconfig.json' },
+          typecheck: { enabled: true, only: true, include: ['test/types/*.test-d.ts'], tsconfig: './tsconfig.types.json' },
         },
       },
       {
