@@ -1,17 +1,16 @@
-import type { ObservableInput, OperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
-import { from, Observable } from 'rxjs';
-import { BatchKernel } from './kernel/machine/batch-kernel.js';
-import type { CloseWhen, SplitItem } from './options/ask.js';
-import { partsOf, weightOf, whenToClose } from './options/ask.js';
-import { FlowConfigError, ItemTooHeavyError } from './options/errors.js';
-import type { FlowSink, FlushReason } from './options/events.js';
-import { listener } from './options/events.js';
+import type { ObservableInput, OperatorFunction, SchedulerLike } from 'rxjs';
+import { Observable, Subscriber } from 'rxjs';
+import type { CloseWhen } from './options/ask.js';
+import { weightOf, whenToClose } from './options/ask.js';
+import { ItemTooHeavyError } from './options/errors.js';
+import type { FlowSink, FlushReason, Note } from './options/events.js';
+import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, checked, count, durationMs, positive, required, words } from './options/options.js';
+import { callback, checked, count, durationMs, positive, words } from './options/options.js';
+import type { SplitItem } from './options/oversize.js';
+import { oversizeRule } from './options/oversize.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
-import type { Handlers } from './shell/connect.js';
-import { connect } from './shell/connect.js';
-import { InTurn } from './shell/in-turn.js';
+import { attach } from './shell/connect.js';
 import { notifier } from './shell/notifier.js';
 
 export type { BatchState } from './options/ask.js';
@@ -19,21 +18,17 @@ export type { BatchState } from './options/ask.js';
 export interface BatchOptions<T> {
   /** Most items in one batch. @defaultValue 16 */
   readonly maxSize?: number;
-  /** Longest the first item of a batch waits, in ms; 0 = see `burst`, Infinity = no limit. @defaultValue 20 */
+  /** Longest the first item of a batch waits, in ms; 0 = what arrives within one frame, Infinity = no limit. @defaultValue 20 */
   readonly maxWaitMs?: number;
   /** Most total weight in one batch, in the unit `weigh` returns. @defaultValue Infinity */
   readonly maxWeight?: number;
-  /** Heaviest item that may travel alone under `oversize: 'alone'` or as a part of a split one; above it the stream errors. @defaultValue Infinity */
-  readonly hardMaxWeight?: number;
   /** Weight of one item, for example its token count: finite and >= 0. @defaultValue `() => 1` */
   readonly weigh?: (item: T) => number;
   /**
-   * What happens to an item heavier than `maxWeight`: it is emitted `'alone'`, cut by `splitItem` (`'split'`), left out (`'drop'`),
-   * or errors the stream (`'reject'` and `'error'`: a batch has no place for a rejected item). @defaultValue 'alone'
+   * What happens to an item heavier than `maxWeight`: it is emitted `'alone'`, errors the stream (`'reject'`: a batch has no place for a rejected
+   * item), or is cut by the value `splitItem({ into })`. @defaultValue 'alone'
    */
-  readonly oversize?: 'alone' | 'reject' | 'split' | 'drop' | 'error';
-  /** Cuts an item heavier than `maxWeight` into parts, in order; needed by `oversize: 'split'`. */
-  readonly splitItem?: SplitItem<T>;
+  readonly oversize?: 'alone' | 'reject' | SplitItem<T>;
   /** Closes the open batch `'before'` an item or `'after'` it. @defaultValue never */
   readonly closeWhen?: CloseWhen<T>;
   /**
@@ -42,26 +37,15 @@ export interface BatchOptions<T> {
    * @defaultValue none
    */
   readonly flush?: ObservableInput<unknown>;
-  /** With `maxWaitMs: 0`: `'asap'` gathers what arrives within the current frame, `'sync'` emits every item at once. @defaultValue 'asap' */
-  readonly burst?: 'asap' | 'sync';
   /** Whether the open batch is emitted before an error (of the source, a callback or `flush`) or dropped. @defaultValue 'flush' */
   readonly onSourceError?: 'flush' | 'abort';
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of every batch (`batchFormed`), dropped item (`dropped`) and open batch given up (`cancelled`). @defaultValue none */
+  /** Told of every batch (`batchFormed`) and of an open one given up (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
+  /** What events call this operator, as `instance`. @defaultValue a number of its own */
+  readonly name?: string;
 }
-
-/** What {@link batch} does when an option is left out. */
-export const BATCH_DEFAULTS = {
-  maxSize: 16,
-  maxWaitMs: 20,
-  maxWeight: Infinity,
-  hardMaxWeight: Infinity,
-  oversize: 'alone',
-  burst: 'asap',
-  onSourceError: 'flush',
-} as const;
 
 /**
  * Gathers items into arrays and closes each on size, weight or age, whichever comes first.
@@ -78,7 +62,7 @@ export const BATCH_DEFAULTS = {
  * - **Emits when** a batch reaches `maxSize` or `maxWeight`, its first item is `maxWaitMs` old, the next item does not fit,
  *   `closeWhen` says so or `flush` emits. Never an empty batch; later items do not prolong the wait.
  * - **Holds at most** `maxSize` items, and what the consumer itself sends into the source while it is handed a batch.
- * - **Drops** nothing, unless `oversize: 'drop'`.
+ * - **Drops** nothing.
  * - **Completes when** the source completes, after the open batch.
  * - **Errors when** the source or `flush` errors, a callback throws or returns something unusable (`CallbackError`), or an item is
  *   too heavy (`ItemTooHeavyError`); the open batch is emitted first, unless `onSourceError: 'abort'`.
@@ -109,191 +93,250 @@ export function batch<T>(options: BatchOptions<T> = {}): OperatorFunction<T, T[]
   return (source) =>
     new Observable((subscriber) => {
       const batcher = new Batcher(settings, subscriber);
-      subscriber.add(() => {
-        batcher.stop();
-      });
+      subscriber.add(batcher);
       // `flush` first: a source that emits at once may make its consumer ask for one.
-      if (settings.flush) {
-        connect(from(settings.flush), subscriber, {
-          next: () => {
-            batcher.flush();
-          },
-          error: (error) => {
-            batcher.error(error);
-          },
-          complete: () => {
-            // No more flushes; the batches go on.
-          },
-        });
+      if (settings.flush !== undefined) {
+        const next = (): void => {
+          batcher.flush();
+        };
+        const error = (failure: unknown): void => {
+          batcher.error(failure);
+        };
+        subscriber.add((settings.flush as Observable<unknown>).subscribe({ next, error }));
       }
-      connect(source, subscriber, batcher);
+      attach(source, batcher);
     });
 }
 
 type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: BatchOptions<T>) {
-  const settings = checked('batch', options, BATCH_DEFAULTS, {
+  const defaults = { maxSize: 16, maxWaitMs: 20, maxWeight: Infinity, oversize: 'alone', onSourceError: 'flush' } as const;
+  return checked('batch', options, defaults, {
     maxSize: count,
     maxWaitMs: durationMs,
     maxWeight: positive,
-    hardMaxWeight: positive,
-    oversize: words('alone', 'reject', 'split', 'drop', 'error'),
-    burst: words('asap', 'sync'),
+    oversize: oversizeRule,
     onSourceError: words('flush', 'abort'),
     weigh: callback,
-    splitItem: callback,
     closeWhen: callback,
     flush: notifier,
     scheduler: schedulerOption,
-    onEvent: listener,
+    ...listened,
   });
-  const { maxWeight, hardMaxWeight, oversize, splitItem } = settings;
-  if (hardMaxWeight < maxWeight)
-    throw new FlowConfigError('batch', 'hardMaxWeight', `a number >= \`maxWeight\` (${String(maxWeight)}) or Infinity`, hardMaxWeight);
-  if (oversize === 'split') required('batch', 'splitItem', splitItem);
-  return settings;
 }
 
-/** One subscription of `batch`. Everything that arrives while a batch is being handed out waits its turn. */
-class Batcher<T> implements Handlers<T> {
-  readonly #settings: Settings<T>;
-  readonly #to: Subscriber<T[]>;
-  readonly #kernel: BatchKernel<T>;
-  readonly #alarm: Alarm;
-  readonly #turn: InTurn;
+/**
+ * One subscription of `batch`: the subscriber of the source and its open batch in one. It is busy while it emits, and while it asks a callback: what
+ * arrives meanwhile is done afterwards, in a loop.
+ *
+ * Without `#private`, and asked for itself: RxJS 5 and 6 call it through an object made with `Object.create`. It has a tag, because Vue's
+ * `reactive` leaves alone what has one, and would hand out proxies of the batches.
+ */
+// eslint-disable-next-line rxjs-x/no-subclass -- an object less on the way of every item, and it can be left while its source subscribes
+class Batcher<T> extends Subscriber<T> {
+  private readonly self = this;
+  private readonly maxSize: number;
+  private readonly maxWeight: number;
+  /** Nothing but the size is looked at. */
+  private readonly isPlain: boolean;
+  private readonly alarm: Alarm | undefined;
+  private readonly tell: ((note: Note) => void) | undefined;
+  private items: T[] = [];
+  private weight = 0;
   /** When the open batch got its first item; unknown when no limit and no listener asks for it. */
-  #openedAt: number | undefined;
+  private openedAt: number | undefined;
+  private busy = false;
+  private later: (() => void)[] = [];
 
-  constructor(settings: Settings<T>, to: Subscriber<T[]>) {
-    this.#settings = settings;
-    this.#to = to;
-    this.#kernel = new BatchKernel(settings);
-    this.#turn = new InTurn(to);
-    this.#alarm = new Alarm(settings.scheduler, () => {
-      this.#turn.do(() => {
-        this.#close('time');
+  constructor(
+    private readonly settings: Settings<T>,
+    private readonly to: Subscriber<T[]>,
+  ) {
+    // eslint-disable-next-line @typescript-eslint/no-deprecated -- as above
+    super();
+    const { maxSize, maxWeight, maxWaitMs, weigh, closeWhen, onEvent, scheduler } = settings;
+    this.maxSize = maxSize;
+    this.maxWeight = maxWeight;
+    this.isPlain = (weigh ?? closeWhen) === undefined && maxWeight === Infinity;
+    if (maxWaitMs !== Infinity || onEvent !== undefined) {
+      const alarm = new Alarm(scheduler, () => {
+        this.turn(() => {
+          this.close('time');
+        });
       });
-    });
+      this.alarm = alarm;
+      this.tell = teller('batch', settings, () => alarm.now());
+    }
   }
 
-  next(item: T): void {
-    this.#turn.take(this.#accept, item);
-  }
-
-  error(error: unknown): void {
-    this.#turn.do(() => {
-      this.#fail(error);
-    });
-  }
-
-  complete(): void {
-    this.#turn.do(() => {
-      this.#close('complete');
-      this.#to.complete();
-    });
+  get [Symbol.toStringTag](): string {
+    return 'Batcher';
   }
 
   flush(): void {
-    this.#turn.do(() => {
-      this.#close('flush');
+    this.turn(() => {
+      this.close('flush');
     });
   }
 
   /** The consumer has left, or the stream has ended. */
-  stop(): void {
-    this.#alarm.clear();
-    const { length } = this.#kernel.take();
-    if (length > 0) this.#settings.onEvent?.({ type: 'cancelled', operator: 'batch', lane: DEFAULT_LANE, count: length });
+  override unsubscribe(): void {
+    const { alarm, items, tell } = this.self;
+    super.unsubscribe();
+    alarm?.clear();
+    const count = items.length;
+    items.length = 0;
+    if (count > 0) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
   }
 
-  readonly #accept = (item: T): void => {
-    const { weigh, closeWhen } = this.#settings;
-    try {
-      const weight = weightOf('batch', weigh, item);
-      if (closeWhen === undefined) this.#place(item, weight);
-      else this.#placeWhereItCloses(closeWhen, item, weight);
-    } catch (error) {
-      this.#fail(error);
-    }
-  };
-
-  #placeWhereItCloses(closeWhen: CloseWhen<T>, item: T, itemWeight: number): void {
-    const { items, weight } = this.#kernel;
-    const close = whenToClose('batch', closeWhen, item, { items, weight, itemWeight });
-    if (close === 'before') this.#close('closeWhen');
-    this.#place(item, itemWeight);
-    if (close === 'after') this.#close('closeWhen');
-  }
-
-  #place(item: T, weight: number): void {
-    if (weight > this.#settings.maxWeight) {
-      this.#placeOversize(item, weight);
+  protected override _next(item: T): void {
+    const { self } = this;
+    if (self.busy) {
+      self.later.push(() => {
+        self.accept(item);
+      });
       return;
     }
-    if (!this.#kernel.fits(weight)) this.#close('weight');
-    const full = this.#kernel.add(item, weight);
-    if (full !== undefined) this.#close(full);
-    else if (this.#kernel.size === 1) this.#open();
+    if (self.isPlain) {
+      const size = self.items.push(item);
+      if (size < self.maxSize && (size > 1 || self.alarm === undefined)) return;
+      self.busy = true;
+      self.grown(size);
+    } else {
+      self.busy = true;
+      self.accept(item);
+    }
+    self.free();
+    // The consumer has left: ours has stopped by itself, a source of RxJS 5 or 6 that emits while it is being subscribed to has not.
+    if (self.closed) this.unsubscribe();
   }
 
-  #placeOversize(item: T, weight: number): void {
-    const { oversize, splitItem, maxWeight, onEvent } = this.#settings;
-    if (oversize === 'alone') this.#emitAlone(item, weight);
-    else if (oversize === 'drop') onEvent?.({ type: 'dropped', operator: 'batch', lane: DEFAULT_LANE, policy: 'oversize' });
-    else if (oversize === 'split' && splitItem !== undefined) this.#placeParts(partsOf('batch', splitItem, item));
-    else throw new ItemTooHeavyError('batch', weight, maxWeight);
+  protected override _error(error: unknown): void {
+    const { self } = this;
+    self.turn(() => {
+      self.fail(error);
+    });
+  }
+
+  protected override _complete(): void {
+    const { self } = this;
+    self.turn(() => {
+      self.close('complete');
+      self.to.complete();
+    });
+  }
+
+  private turn(command: () => void): void {
+    if (this.busy) {
+      this.later.push(command);
+      return;
+    }
+    this.busy = true;
+    this.attempt(command);
+    this.free();
+  }
+
+  /** What was asked for meanwhile is done first. */
+  private free(): void {
+    while (this.later.length > 0) {
+      const commands = this.later;
+      this.later = [];
+      for (const command of commands) this.attempt(command);
+    }
+    this.busy = false;
+  }
+
+  private attempt(command: () => void): void {
+    if (this.to.closed) return;
+    try {
+      command();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  private accept(item: T): void {
+    const { weigh, closeWhen } = this.settings;
+    try {
+      const weight = weigh === undefined ? 1 : weightOf('batch', weigh, item);
+      if (closeWhen === undefined) this.place(item, weight, false);
+      else this.placeWhereItCloses(closeWhen, item, weight);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  private placeWhereItCloses(closeWhen: CloseWhen<T>, item: T, itemWeight: number): void {
+    const { items, weight } = this;
+    const end = whenToClose('batch', closeWhen, item, { items, weight, itemWeight });
+    if (end === 'before') this.close('closeWhen');
+    this.place(item, itemWeight, false);
+    if (end === 'after') this.close('closeWhen');
+  }
+
+  private place(item: T, weight: number, isPart: boolean): void {
+    const { maxWeight } = this;
+    if (weight > maxWeight) {
+      this.placeTooHeavy(item, weight, isPart);
+      return;
+    }
+    if (this.weight + weight > maxWeight) this.close('weight');
+    this.weight += weight;
+    this.grown(this.items.push(item));
   }
 
   /** Parts are never cut again: one that is still too heavy travels alone. */
-  #placeParts(parts: readonly T[]): void {
-    const { weigh, maxWeight } = this.#settings;
-    for (const part of parts) {
-      const weight = weightOf('batch', weigh, part);
-      if (weight > maxWeight) this.#emitAlone(part, weight);
-      else this.#place(part, weight);
+  private placeTooHeavy(item: T, weight: number, isPart: boolean): void {
+    const { maxWeight, weigh, oversize } = this.settings;
+    if (isPart || oversize === 'alone') {
+      this.close('weight');
+      this.emit([item], weight, 'oversize');
+    } else if (oversize === 'reject') {
+      throw new ItemTooHeavyError('batch', weight, maxWeight);
+    } else {
+      for (const part of oversize.into('batch', item)) this.place(part, weightOf('batch', weigh, part), true);
     }
   }
 
-  #emitAlone(item: T, weight: number): void {
-    if (weight > this.#settings.hardMaxWeight) throw new ItemTooHeavyError('batch', weight, this.#settings.hardMaxWeight);
-    this.#close('weight');
-    this.#emit([item], weight, 'oversize');
-  }
-
-  /** A batch got its first item and is not full: its time runs from here. */
-  #open(): void {
-    const { maxWaitMs, burst, onEvent } = this.#settings;
-    if (maxWaitMs === 0 && burst === 'sync') {
-      this.#close('time');
-      return;
+  /** There is one item more: the batch is full, or its time runs from now. */
+  private grown(size: number): void {
+    const { alarm, to } = this;
+    if (size >= this.maxSize) {
+      this.close('size');
+    } else if (this.weight >= this.maxWeight) {
+      this.close('weight');
+    } else if (size === 1 && alarm !== undefined && !to.closed) {
+      this.openedAt = alarm.now();
+      alarm.set(this.openedAt + this.settings.maxWaitMs);
     }
-    if (this.#to.closed || (maxWaitMs === Infinity && onEvent === undefined)) return;
-    this.#openedAt = this.#alarm.now();
-    this.#alarm.set(this.#openedAt + maxWaitMs);
   }
 
   /** The timer is left alone: the next batch sets it later, and when it fires early it looks again. */
-  #close(reason: FlushReason): void {
-    const { size, weight } = this.#kernel;
-    // The batch is taken before it is emitted, so re-entrant input starts a fresh one.
-    if (size > 0) this.#emit(this.#kernel.take(), weight, reason);
+  private close(reason: FlushReason): void {
+    const { items } = this;
+    const weight = this.isPlain ? items.length : this.weight;
+    if (items.length === 0) return;
+    // The batch is taken before it is emitted, so that what comes meanwhile starts a new one.
+    this.items = [];
+    this.weight = 0;
+    this.emit(items, weight, reason);
   }
 
-  #emit(items: T[], weight: number, reason: FlushReason): void {
+  private emit(items: T[], weight: number, reason: FlushReason): void {
+    const { alarm, openedAt, tell, to } = this;
     // The parts of a split item go on after the consumer has left.
-    if (this.#to.closed) return;
-    const { onEvent } = this.#settings;
-    if (onEvent !== undefined) {
-      const waitMs = this.#openedAt === undefined ? 0 : this.#alarm.now() - this.#openedAt;
-      onEvent({ type: 'batchFormed', operator: 'batch', lane: DEFAULT_LANE, reason, size: items.length, weight, waitMs });
+    if (to.closed) return;
+    this.openedAt = undefined;
+    if (tell !== undefined) {
+      const waitMs = alarm === undefined || openedAt === undefined ? 0 : alarm.now() - openedAt;
+      tell({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size: items.length, weight, waitMs });
     }
-    this.#openedAt = undefined;
-    this.#to.next(items);
+    to.next(items);
   }
 
-  #fail(error: unknown): void {
-    if (this.#settings.onSourceError === 'flush') this.#close('error');
-    this.#to.error(error);
+  private fail(error: unknown): void {
+    if (this.settings.onSourceError === 'flush') this.close('error');
+    this.to.error(error);
   }
 }

@@ -10,6 +10,7 @@ const WITHOUT_ROWS: Readonly<Record<string, string>> = {
   classifyError: 'answers at once, and keeps nothing',
   isFlowError: 'answers at once, and keeps nothing',
   show: 'answers at once, and keeps nothing',
+  splitItem: 'a value for an option',
 };
 
 const rows = Object.keys(ROWS) as Row[];

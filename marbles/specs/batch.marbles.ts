@@ -1,6 +1,6 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import type { BatchOptions } from '../../test/today.js';
-import { batch, CallbackError, ItemTooHeavyError } from '../../test/today.js';
+import type { BatchOptions } from '../../operators/index.js';
+import { batch, CallbackError, ItemTooHeavyError, splitItem } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -221,16 +221,6 @@ export const specs: readonly MarbleSpec[] = [
     synchronous: ['source'],
     build: batched({ maxWaitMs: 0 }),
   },
-  {
-    operator: 'batch',
-    title: "waits for nothing with maxWaitMs 0 and burst 'sync'",
-    label: "batch({ maxWaitMs: 0, burst: 'sync' })",
-    inputs: { source:        '(abc)--d|' },
-    expected:                '(xyz)--w|',
-    values: { x: ['a'], y: ['b'], z: ['c'], w: ['d'] },
-    synchronous: ['source'],
-    build: batched({ maxWaitMs: 0, burst: 'sync' }),
-  },
 
   // Weight. Digits weigh what they say.
   {
@@ -271,32 +261,12 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batch',
-    title: 'sends nothing alone above hardMaxWeight',
-    label: 'batch({ maxWeight: 5, hardMaxWeight: 8, weigh })',
-    inputs: { source:        '-6-9|' },
-    subscriptions: { source: '^--!' },
-    expected:                '-x-#',
-    values: { x: ['6'] },
-    error: new ItemTooHeavyError('batch', 9, 8),
-    build: batched({ maxWeight: 5, hardMaxWeight: 8, weigh }),
-  },
-  {
-    operator: 'batch',
     title: 'cuts an item that is too heavy into parts',
-    label: "batch({ maxWeight: 5, weigh, oversize: 'split', splitItem })",
+    label: "batch({ maxWeight: 5, weigh, oversize: splitItem({ into }) })",
     inputs: { source:        '-3-9-2--|' },
     expected:                '---(xyz)(w|)',
     values: { x: ['3'], y: ['4'], z: ['5'], w: ['2'] },
-    build: batched({ maxWeight: 5, weigh, oversize: 'split', splitItem: () => ['4', '5'] }),
-  },
-  {
-    operator: 'batch',
-    title: 'leaves out an item that is too heavy',
-    label: "batch({ maxWeight: 5, weigh, oversize: 'drop' })",
-    inputs: { source:        '-3-9-2--|' },
-    expected:                '-----x--|',
-    values: { x: ['3', '2'] },
-    build: batched({ maxWeight: 5, weigh, oversize: 'drop' }),
+    build: batched({ maxWeight: 5, weigh, oversize: splitItem({ into: () => ['4', '5'] }) }),
   },
   {
     operator: 'batch',
@@ -308,17 +278,6 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: ['3'] },
     error: new ItemTooHeavyError('batch', 9, 5),
     build: batched({ maxWeight: 5, weigh, oversize: 'reject' }),
-  },
-  {
-    operator: 'batch',
-    title: "errors at an item that is too heavy with oversize 'error', after the open batch",
-    label: "batch({ maxWeight: 5, weigh, oversize: 'error' })",
-    inputs: { source:        '-3-9-2--|' },
-    subscriptions: { source: '^--!' },
-    expected:                '---(x#)',
-    values: { x: ['3'] },
-    error: new ItemTooHeavyError('batch', 9, 5),
-    build: batched({ maxWeight: 5, weigh, oversize: 'error' }),
   },
 
   // Closing by hand.

@@ -34,8 +34,14 @@ export function ask<A extends unknown[], R>(operator: string, name: string, call
 /** One without a `weigh`. @throws CallbackError when it is no finite number >= 0 */
 export function weightOf<T>(operator: string, weigh: ((item: T) => number) | undefined, item: T): number {
   if (weigh === undefined) return 1;
-  const weight = ask(operator, 'weigh', weigh, item);
-  if (isAmount(weight) && weight !== Infinity) return weight;
+  let weight: number;
+  try {
+    weight = weigh(item);
+  } catch (cause) {
+    throw new CallbackError(operator, 'weigh', 'threw', cause);
+  }
+  // Not a number, Infinity and texts are none of these.
+  if (typeof weight === 'number' && weight >= 0 && weight < Infinity) return weight;
   throw unusable(operator, 'weigh', 'a finite number >= 0', weight);
 }
 

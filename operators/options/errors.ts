@@ -20,7 +20,11 @@ export class FlowError extends Error {
     this.name = new.target.name;
     this.code = code;
     this.operator = operator;
-    Object.defineProperty(this, BRAND, { value: true });
+  }
+
+  /** {@link BRAND}: no field, which tests and loggers would show. */
+  get '@@sluice/FlowError'(): true {
+    return true;
   }
 }
 

@@ -1,4 +1,4 @@
-import { callback } from './options.js';
+import { callback, filled } from './options.js';
 import type { ErrorClass } from './types.js';
 
 /** Why a batch was closed. */
@@ -164,6 +164,13 @@ export function teller(operator: string, { onEvent, name }: ListenedOptions, now
 export function listener(operator: string, option: string, sink: FlowSink | undefined): FlowSink | undefined {
   return safeSink(callback(operator, option, sink));
 }
+
+/** The checks of {@link ListenedOptions}; `teller` swallows what the listener throws. */
+export const listened = {
+  onEvent: callback<FlowSink | undefined>,
+  name: (operator: string, option: string, name: string | undefined): string | undefined =>
+    name === undefined ? name : filled(operator, option, name),
+};
 
 /** The listener with its throws swallowed: telemetry must never break the flow it watches. */
 export function safeSink(sink: FlowSink | undefined): FlowSink | undefined {

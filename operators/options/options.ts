@@ -79,13 +79,17 @@ export function known(operator: string, options: unknown, names: readonly string
   if (typeof options !== 'object' || options === null) throw new FlowConfigError(operator, what, 'an object', options);
   // Not `Object.keys`: this is on the way of every job of a limiter.
   for (const name in options) {
-    if (!names.includes(name) && Object.hasOwn(options, name)) {
-      const given = (options as Record<string, unknown>)[name];
-      const expected = `absent (known options: ${names.join(', ')})`;
-      // A misspelt `apiKey` is a secret, too.
-      if (typeof given === 'string') throw new FlowConfigError(operator, within + name, expected, undefined, 'a string');
-      throw new FlowConfigError(operator, within + name, expected, given);
-    }
+    if (names.includes(name) || !Object.hasOwn(options, name)) continue;
+    const given = (options as Record<string, unknown>)[name];
+    // A misspelt `apiKey` is a secret, too.
+    const shown = typeof given === 'string' ? 'a string' : undefined;
+    throw new FlowConfigError(
+      operator,
+      within + name,
+      `absent (known options: ${names.join(', ')})`,
+      shown === undefined ? given : undefined,
+      shown,
+    );
   }
 }
 

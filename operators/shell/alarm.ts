@@ -1,5 +1,5 @@
-import type { SchedulerLike, Subscription } from 'rxjs';
-import { asyncScheduler } from 'rxjs';
+import type { SchedulerLike } from 'rxjs';
+import { asyncScheduler, Subscription } from 'rxjs';
 import { FlowConfigError } from '../options/errors.js';
 
 /** Longest delay a host timer can hold; a longer one would fire at once. */
@@ -26,8 +26,6 @@ export class Alarm {
   #firesAt = Infinity;
   /** When to ring; Infinity when nobody waits. */
   #ringsAt = Infinity;
-  /** Counts the timers started, to notice one that was started inside `schedule`. */
-  #started = 0;
   #lastRead = -Infinity;
   /** What backward jumps of the scheduler's clock have taken away. */
   #lost = 0;
@@ -50,12 +48,9 @@ export class Alarm {
 
   /** Rings once at `at` (on `now()`) instead of whenever it was going to; Infinity is `clear()`. */
   set(at: number): void {
-    if (at === Infinity) {
-      this.clear();
-      return;
-    }
     this.#ringsAt = at;
-    if (this.#firesAt > at) this.#start(this.now());
+    if (at === Infinity) this.#stop();
+    else if (this.#firesAt > at) this.#start(this.now());
   }
 
   /** Rings at `at`, or earlier if it was going to. */
@@ -65,19 +60,18 @@ export class Alarm {
 
   /** Forgets the wanted time and leaves nothing on the scheduler. */
   clear(): void {
-    this.#ringsAt = Infinity;
-    this.#stop();
+    this.set(Infinity);
   }
 
   #start(now: number): void {
     this.#stop();
     // Whole milliseconds, rounded up: a host timer cuts the fraction off and would fire early.
     const delayMs = Math.max(0, Math.min(Math.ceil(this.#ringsAt - now - TOLERANCE_MS), LONGEST_DELAY_MS));
+    // Made first: some schedulers (`queueScheduler`) run a delay of 0 at once, and what rang may have started the next timer already.
+    const timer = new Subscription();
+    this.#timer = timer;
     this.#firesAt = now + delayMs;
-    const started = ++this.#started;
-    const timer = this.#scheduler.schedule(this.#fire, delayMs);
-    // Some schedulers (`queueScheduler`) run a delay of 0 at once, and what rang may have started the next timer already.
-    if (started === this.#started) this.#timer = timer;
+    timer.add(this.#scheduler.schedule(this.#fire, delayMs));
   }
 
   #stop(): void {
@@ -87,20 +81,22 @@ export class Alarm {
   }
 
   #fired(): void {
-    const firedAt = this.#firesAt;
+    const firesAt = this.#firesAt;
+    const ringsAt = this.#ringsAt;
     this.#timer = undefined;
     this.#firesAt = Infinity;
+    const read = this.#scheduler.now();
     // The clock was put back while the timer ran: the timer is then the better witness of the time that has passed.
-    if (this.#scheduler.now() < this.#lastRead) {
-      this.#lastRead = this.#scheduler.now();
-      this.#lost = firedAt - this.#lastRead;
+    if (read < this.#lastRead) {
+      this.#lastRead = read;
+      this.#lost = firesAt - read;
     }
     const now = this.now();
-    if (this.#ringsAt - now > TOLERANCE_MS) {
+    if (ringsAt - now > TOLERANCE_MS) {
       this.#start(now);
     } else {
       // A fraction early is on time: whoever compares `now()` with the time it asked for must not ask again for ever.
-      this.#reached = Math.max(this.#reached, this.#ringsAt);
+      this.#reached = Math.max(this.#reached, ringsAt);
       this.#ringsAt = Infinity;
       this.#onRing();
     }
@@ -109,11 +105,7 @@ export class Alarm {
 
 /** The `scheduler` option of an operator: anything with `now` and `schedule`. @defaultValue `asyncScheduler` */
 export function schedulerOption(operator: string, option: string, value: SchedulerLike = asyncScheduler): SchedulerLike {
-  if (isScheduler(value)) return value;
-  throw new FlowConfigError(operator, option, 'an rxjs scheduler', value);
-}
-
-function isScheduler(value: unknown): value is SchedulerLike {
   const { now, schedule } = Object(value) as Partial<SchedulerLike>;
-  return typeof now === 'function' && typeof schedule === 'function';
+  if (typeof now === 'function' && typeof schedule === 'function') return value;
+  throw new FlowConfigError(operator, option, 'an rxjs scheduler', value);
 }

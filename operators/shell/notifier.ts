@@ -1,13 +1,12 @@
 import type { Observable, ObservableInput } from 'rxjs';
-import { from } from 'rxjs';
+import { from, isObservable } from 'rxjs';
 import { FlowConfigError } from '../options/errors.js';
-import { streamOf } from './work.js';
 
 /** An option that is whatever `from` takes. @throws FlowConfigError */
 export function stream<V>(operator: string, option: string, input: ObservableInput<V>): Observable<V> {
   try {
     // An Observable of another copy of RxJS may have another symbol than `from` looks for.
-    return streamOf<V>(input) ?? from(input);
+    return isObservable(input) ? input : from(input);
   } catch {
     throw new FlowConfigError(operator, option, 'an Observable, promise or iterable', input);
   }

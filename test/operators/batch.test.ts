@@ -285,14 +285,12 @@ describe('events', () => {
       'oversize 1 9',
       'complete 1 1',
     ]);
-    expect(reasons(collect(['1', '9'], { maxWeight: 5, weigh, oversize: 'drop' }).events)).toEqual(['dropped', 'complete 1 1']);
     expect(reasons(collect(['1', '9'], { maxWeight: 5, weigh, oversize: 'error' }).events)).toEqual(['error 1 1']);
     expect(reasons(collect(['1', '9'], { maxWeight: 5, weigh, oversize: 'error', onSourceError: 'abort' }).events)).toEqual(['cancelled']);
     expect(reasons(collect(['1', '2'], { closeWhen: (item) => item === '1' && 'after' }).events)).toEqual([
       'closeWhen 1 1',
       'complete 1 1',
     ]);
-    expect(reasons(collect(['1'], { maxWaitMs: 0, burst: 'sync' }).events)).toEqual(['time 1 1']);
   });
 
   it('tell that an item which went alone did not wait', () => {
@@ -344,13 +342,12 @@ describe('oversize items', () => {
       fc.property(
         fc.array(item),
         fc.integer({ min: 1, max: 12 }),
-        fc.constantFrom('alone' as const, 'split' as const, 'drop' as const),
+        fc.constantFrom('alone' as const, 'split' as const),
         (weights, maxWeight, oversize) => {
           const halves = (weight: number): number[] => [Math.floor(weight / 2), Math.ceil(weight / 2)];
           const { batches, errors } = collect(weights, { maxWeight, maxSize: 4, weigh: (weight) => weight, oversize, splitItem: halves });
           const wanted = {
             alone: weights,
-            drop: weights.filter((weight) => weight <= maxWeight),
             split: weights.flatMap((weight) => (weight > maxWeight ? halves(weight) : [weight])),
           };
           expect(errors).toEqual([]);

@@ -10,7 +10,7 @@ import { operators, values } from './files.js';
 import { nodesOf, parsed } from './sources.js';
 
 const project = resolve(import.meta.dirname, '../..');
-const headings = ['## Diagram', '## Contract', '## Defaults', '## Telemetry', '## Patterns', '## Anti-patterns'];
+const headings = ['## Contract', '## Defaults', '## Diagram', '## Telemetry', '## Patterns', '## Anti-patterns'];
 
 /** Files without a marble spec, and why: everything that is a stream has one. */
 const withoutMarbles: Readonly<Record<string, string>> = {
@@ -142,10 +142,12 @@ function pageProblems(name: string): string[] {
   const found = lines.filter((line) => headings.includes(line.trimEnd())).map((line) => line.trimEnd());
   return [
     ...(title === `# ${camelCase(name)}` ? [] : [`${path}: expected the title \`# ${camelCase(name)}\``]),
-    ...(/^[^#`|<]/.test(chooser) ? [] : [`${path}: expected a line under the title that says when to choose it`]),
-    ...(found.join() === headings.join()
+    ...(/^(?:[^#`|<]|```ts doctest)/.test(chooser)
       ? []
-      : [`${path}: expected the headings ${headings.join(', ')} in this order, got ${found.join(', ')}`]),
+      : [`${path}: expected a line under the title that says when to choose it, or an example`]),
+    ...(found.toSorted().join() === headings.toSorted().join()
+      ? []
+      : [`${path}: expected the headings ${headings.join(', ')}, got ${found.join(', ')}`]),
   ];
 }
 

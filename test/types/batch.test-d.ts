@@ -2,7 +2,7 @@ import type { Observable, OperatorFunction } from 'rxjs';
 import { of, Subject } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { BatchOptions } from '../../operators/index.js';
-import { BATCH_DEFAULTS, batch } from '../../operators/index.js';
+import { batch, splitItem } from '../../operators/index.js';
 
 describe('batch', () => {
   it('makes arrays of what the source emits', () => {
@@ -34,6 +34,11 @@ describe('batch', () => {
     batch({ flush: [1, 2] });
   });
 
+  it('takes a value that cuts items', () => {
+    batch<string>({ oversize: splitItem({ into: (text: string) => [text] }) });
+    batch<string>({ oversize: splitItem({ into: (text: string) => [text], join: (sizes: readonly number[]) => sizes.length }) });
+  });
+
   it('refuses wrong options', () => {
     // @ts-expect-error a weight is a number
     batch<string>({ weigh: (text) => text });
@@ -44,12 +49,10 @@ describe('batch', () => {
     // @ts-expect-error not an option
     batch({ maxItems: 3 });
     // @ts-expect-error parts are items
-    batch<string>({ oversize: 'split', splitItem: () => [1] });
+    batch<string>({ oversize: splitItem({ into: (text: string) => [text.length] }) });
   });
 
-  it('has readonly options and exact defaults', () => {
+  it('has readonly options', () => {
     expectTypeOf<BatchOptions<number>>().toEqualTypeOf<Readonly<BatchOptions<number>>>();
-    expectTypeOf(BATCH_DEFAULTS.maxSize).toEqualTypeOf<16>();
-    expectTypeOf(BATCH_DEFAULTS.onSourceError).toEqualTypeOf<'flush'>();
   });
 });

@@ -1,0 +1,19 @@
+import { FlowConfigError } from './errors.js';
+
+/** Cuts items that are too heavy for a batch; made by `splitItem`. */
+export interface SplitItem<T> {
+  /** @throws CallbackError when there is no part */
+  into(operator: string, item: T): readonly T[];
+}
+
+/** {@link SplitItem} that also makes one result of those of the parts. */
+export interface SplitAndJoin<T, R> extends SplitItem<T> {
+  /** @throws CallbackError */
+  join(operator: string, results: readonly R[]): R;
+}
+
+/** The `oversize` option. @throws FlowConfigError */
+export function oversizeRule<O>(operator: string, option: string, value: O): O {
+  if (value === 'alone' || value === 'reject' || typeof (value as Partial<SplitItem<never>> | null)?.into === 'function') return value;
+  throw new FlowConfigError(operator, option, "'alone', 'reject' or `splitItem({ … })`", value);
+}

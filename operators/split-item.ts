@@ -1,0 +1,43 @@
+import { ask } from './options/ask.js';
+import { CallbackError } from './options/errors.js';
+import { callback, known, required } from './options/options.js';
+import type { SplitAndJoin, SplitItem } from './options/oversize.js';
+
+export interface SplitItemOptions<T, R> {
+  /** The parts of an item, in order, at least one. A part that is still too heavy travels alone. */
+  readonly into: (item: T) => readonly T[];
+  /** One result of those of the parts, in their order. Needed where items have results. */
+  readonly join?: (results: readonly R[]) => R;
+}
+
+/**
+ * An item heavier than `maxWeight` is cut into parts, which travel like items: a value for the option `oversize`.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or no function.
+ * @example
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { batch, splitItem } from 'sluice/operators';
+ *
+ * const halves = splitItem({ into: (text: string) => [text.slice(0, 3), text.slice(3)] });
+ * const seen: string[][] = [];
+ * of('ab', 'cdefg').pipe(batch({ maxWeight: 4, weigh: (text) => text.length, oversize: halves })).subscribe((texts) => seen.push(texts));
+ * seen; // => [['ab'], ['cde'], ['fg']]
+ * ```
+ */
+export function splitItem<T, R>(options: Required<SplitItemOptions<T, R>>): SplitAndJoin<T, R>;
+export function splitItem<T>(options: Pick<SplitItemOptions<T, never>, 'into'>): SplitItem<T>;
+export function splitItem<T, R>(options: SplitItemOptions<T, R>): SplitItem<T> | SplitAndJoin<T, R> {
+  const name = 'splitItem';
+  known(name, options, ['into', 'join']);
+  const into = required(name, 'into', options.into);
+  const join = callback(name, 'join', options.join);
+  return {
+    into: (operator, item) => {
+      const parts: unknown = ask(operator, name, into, item);
+      if (Array.isArray(parts) && parts.length > 0) return parts as readonly T[];
+      throw new CallbackError(operator, name, 'must return an array with at least one part');
+    },
+    ...(join && { join: (operator: string, results: readonly R[]): R => ask(operator, 'joinResults', join, results) }),
+  };
+}
