@@ -12,6 +12,8 @@ const asyncContext = (file: string) => ({ alias: { '#async-context': join(import
 const deepTests = 'test/deep/**/*.test.ts';
 /** Of these `npm test` runs a part (`test/support/deep.ts`). */
 const sizedTests = [
+  'test/adapters/mcp.test.ts',
+  'test/examples/main-job.test.ts',
   'test/kernel/{divide-plan,bad-item-search}.test.ts',
   'test/leaks/leaks.test.ts',
   'test/listeners/listeners.test.ts',

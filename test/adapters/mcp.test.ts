@@ -9,6 +9,7 @@ import type { Orders } from '../fakes/mcp-brain.js';
 import { serveMcp } from '../fakes/mcp-http.js';
 import type { McpWorld } from '../fakes/mcp-worlds.js';
 import { inMemory, overHttp } from '../fakes/mcp-worlds.js';
+import { isDeep } from '../support/deep.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 import type { FlowEvent } from '../today.js';
 import {
@@ -55,7 +56,10 @@ function countListeners(signal: AbortSignal): () => number {
   return () => add.mock.calls.length - remove.mock.calls.length;
 }
 
-describe.each(worlds)('%s', (_name, openWorld) => {
+describe.each(worlds)('%s', (name, openWorld) => {
+  /** What waits for real timers: once for each client, in `npm run test:deep` with each transport. */
+  const patient = it.runIf(isDeep || name in inMemory);
+
   let world: McpWorld;
   const callers: McpCaller[] = [];
   const open = (options: McpCallerOptions<never> = {}): McpCaller => {
@@ -220,61 +224,81 @@ describe.each(worlds)('%s', (_name, openWorld) => {
     expect([world.brain.lists, world.brain.calls.length]).toEqual([0, 0]);
   });
 
-  it("tries a real timeout again where that does no harm, else hands on the client's own error", async () => {
-    const caller = open({ retry: SOON, timeoutMs: 1000 });
-    await caller.listTools();
-    const calls = ['look', 'put', 'write'].map((tool) => calling(caller, tool, { id: tool, silentTimes: 1 }));
-    await Promise.all(calls.map(({ over }) => over));
-    const [look, put, write] = calls.map(({ kept }) => kept);
-    expect([look?.text, put?.text]).toEqual(['look look', 'put put']);
-    expect(['look', 'put', 'write'].map((id) => world.brain.seen(id).length)).toEqual([2, 2, 1]);
-    expect(write?.error).toBeInstanceOf(world.timeout);
-    expect((write?.error as Error).message).toContain('Request timed out');
-    expect(['REQUEST_TIMEOUT', -32_001]).toContain((write?.error as { code: unknown }).code);
-    await expect.poll(() => world.brain.seen('write')[0]?.aborted, POLL).toBe(true);
-  }, 20_000);
+  patient(
+    "tries a real timeout again where that does no harm, else hands on the client's own error",
+    async () => {
+      const caller = open({ retry: SOON, timeoutMs: 1000 });
+      await caller.listTools();
+      const calls = ['look', 'put', 'write'].map((tool) => calling(caller, tool, { id: tool, silentTimes: 1 }));
+      await Promise.all(calls.map(({ over }) => over));
+      const [look, put, write] = calls.map(({ kept }) => kept);
+      expect([look?.text, put?.text]).toEqual(['look look', 'put put']);
+      expect(['look', 'put', 'write'].map((id) => world.brain.seen(id).length)).toEqual([2, 2, 1]);
+      expect(write?.error).toBeInstanceOf(world.timeout);
+      expect((write?.error as Error).message).toContain('Request timed out');
+      expect(['REQUEST_TIMEOUT', -32_001]).toContain((write?.error as { code: unknown }).code);
+      await expect.poll(() => world.brain.seen('write')[0]?.aborted, POLL).toBe(true);
+    },
+    20_000,
+  );
 
-  it('makes as many attempts as it is told, and none when retries are off', async () => {
-    const caller = open({ retry: { ...SOON, maxAttempts: 4 }, timeoutMs: 200 });
-    await errorOf(caller.callToolAsync({ name: 'look', arguments: { id: 'four', silentTimes: 9 } }));
-    const once = open({ retry: false, timeoutMs: 200 });
-    await errorOf(once.callToolAsync({ name: 'look', arguments: { id: 'one', silentTimes: 9 } }));
-    await expect.poll(() => [world.brain.seen('four').length, world.brain.seen('one').length], POLL).toEqual([4, 1]);
-  }, 20_000);
+  patient(
+    'makes as many attempts as it is told, and none when retries are off',
+    async () => {
+      const caller = open({ retry: { ...SOON, maxAttempts: 4 }, timeoutMs: 200 });
+      await errorOf(caller.callToolAsync({ name: 'look', arguments: { id: 'four', silentTimes: 9 } }));
+      const once = open({ retry: false, timeoutMs: 200 });
+      await errorOf(once.callToolAsync({ name: 'look', arguments: { id: 'one', silentTimes: 9 } }));
+      await expect.poll(() => [world.brain.seen('four').length, world.brain.seen('one').length], POLL).toEqual([4, 1]);
+    },
+    20_000,
+  );
 
-  it('lets no time limit run while a call waits', async () => {
-    const caller = open({ timeoutMs: 1000, retry: false });
-    const first = calling(caller, 'write', { id: 'first', hold: true }, { timeoutMs: 15_000 });
-    const second = calling(caller, 'write', { id: 'second' });
-    await expect.poll(ids, POLL).toEqual(['first']);
-    await sleep(1300);
-    world.brain.open();
-    await Promise.all([first.over, second.over]);
-    expect([first.kept.text, second.kept.text]).toEqual(['write first', 'write second']);
-  }, 20_000);
+  patient(
+    'lets no time limit run while a call waits',
+    async () => {
+      const caller = open({ timeoutMs: 1000, retry: false });
+      const first = calling(caller, 'write', { id: 'first', hold: true }, { timeoutMs: 15_000 });
+      const second = calling(caller, 'write', { id: 'second' });
+      await expect.poll(ids, POLL).toEqual(['first']);
+      await sleep(1300);
+      world.brain.open();
+      await Promise.all([first.over, second.over]);
+      expect([first.kept.text, second.kept.text]).toEqual(['write first', 'write second']);
+    },
+    20_000,
+  );
 
-  it('keeps a slow call alive while it reports progress, whether somebody listens or not', async () => {
-    const caller = open({ timeoutMs: 1000, retry: false });
-    await caller.listTools();
-    const heard: McpProgress[] = [];
-    const slow = { steps: 9, stepMs: 150 };
-    const listened = calling(caller, 'look', { id: 'a', ...slow }, { onProgress: (progress) => heard.push(progress) });
-    const unheard = calling(caller, 'look', { id: 'b', ...slow });
-    await Promise.all([listened.over, unheard.over]);
-    expect([listened.kept.text, unheard.kept.text]).toEqual(['look a', 'look b']);
-    expect(heard.map(({ progress }) => progress)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
-  }, 20_000);
+  patient(
+    'keeps a slow call alive while it reports progress, whether somebody listens or not',
+    async () => {
+      const caller = open({ timeoutMs: 1000, retry: false });
+      await caller.listTools();
+      const heard: McpProgress[] = [];
+      const slow = { steps: 9, stepMs: 150 };
+      const listened = calling(caller, 'look', { id: 'a', ...slow }, { onProgress: (progress) => heard.push(progress) });
+      const unheard = calling(caller, 'look', { id: 'b', ...slow });
+      await Promise.all([listened.over, unheard.over]);
+      expect([listened.kept.text, unheard.kept.text]).toEqual(['look a', 'look b']);
+      expect(heard.map(({ progress }) => progress)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    },
+    20_000,
+  );
 
-  it('ends a call that reports progress for too long', async () => {
-    const caller = open({ timeoutMs: 10_000, retry: false, maxTotalTimeoutMs: 60 });
-    const error = await errorOf(caller.callToolAsync({ name: 'look', arguments: { id: 'a', steps: 100, stepMs: 40 } }));
-    expect(error).toBeInstanceOf(world.timeout);
-    expect(error.message).toContain('Maximum total timeout exceeded');
-    const strict = open({ retry: false, attemptTimeoutMs: 60 });
-    const cut = await errorOf(strict.callToolAsync({ name: 'look', arguments: { id: 'b', silentTimes: 1 } }));
-    expect(cut).toBeInstanceOf(AttemptTimeoutError);
-    await expect.poll(() => world.brain.seen('b')[0]?.aborted, POLL).toBe(true);
-  }, 20_000);
+  patient(
+    'ends a call that reports progress for too long',
+    async () => {
+      const caller = open({ timeoutMs: 10_000, retry: false, maxTotalTimeoutMs: 60 });
+      const error = await errorOf(caller.callToolAsync({ name: 'look', arguments: { id: 'a', steps: 100, stepMs: 40 } }));
+      expect(error).toBeInstanceOf(world.timeout);
+      expect(error.message).toContain('Maximum total timeout exceeded');
+      const strict = open({ retry: false, attemptTimeoutMs: 60 });
+      const cut = await errorOf(strict.callToolAsync({ name: 'look', arguments: { id: 'b', silentTimes: 1 } }));
+      expect(cut).toBeInstanceOf(AttemptTimeoutError);
+      await expect.poll(() => world.brain.seen('b')[0]?.aborted, POLL).toBe(true);
+    },
+    20_000,
+  );
 
   it("hands on the server's own error; its neighbours are none the worse", async () => {
     const caller = open({ retry: SOON });
