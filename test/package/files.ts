@@ -10,6 +10,9 @@ const files = readdirSync(join(project, 'operators'))
 
 const hasPage = (name: string): boolean => existsSync(join(project, `docs/operators/${name}.md`));
 
+/** `batchMap` is in `batch-map.ts`. */
+export const fileOf = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+
 /** Files of `operators/` that have a page of their own. */
 export const operators: readonly string[] = files.filter(hasPage);
 /** The others: values for options of operators. They share docs/values.md. */
