@@ -71,7 +71,7 @@ export type { BatchWork } from './support/batching/batch-engine.js';
 export type { GatedBatchOptions, RetryOptions, SplitOptions, Window, WindowContext } from './support/batching/batch-options.js';
 export type { SlotOptions } from './support/slots/slot-options.js';
 export type { SwitchLatestOptions } from './switch-latest.js';
-export { SWITCH_LATEST_DEFAULTS, switchLatest } from './switch-latest.js';
+export { switchLatest } from './switch-latest.js';
 export type { ObservableIterable, ObservableIterator, ToAsyncIterableOptions } from './to-async-iterable.js';
 export { TO_ASYNC_ITERABLE_DEFAULTS, toAsyncIterable } from './to-async-iterable.js';
 export type { NativeObservable, NativeObservableClass, NativeObserver, NativeSubscriber, ToNativeOptions } from './to-native.js';

@@ -3,7 +3,7 @@ import { switchLatest } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'maxKeys, keepLast, debounceMs, onSourceError, key, scheduler, onEvent';
+const known = 'errors, maxKeys, keepLast, debounceMs, onSourceError, key, scheduler, onEvent, name';
 
 export const rows: MisuseTable = {
   operator: 'switchLatest',
@@ -11,6 +11,8 @@ export const rows: MisuseTable = {
   calls: { project: (project) => switchLatest(project) },
   rows: [
     ...badly('project', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
+    ...badly('errors', "one of 'settle', 'propagate'", 'values', true, null),
+    ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('key', 'a function', 'id', 1, null, {}),
     ...badly('maxKeys', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, -Infinity, '10', null, true).map((row) => ({
       ...row,

@@ -1,6 +1,7 @@
-import { EMPTY, NEVER, Observable, of, range, Subject, switchMap } from 'rxjs';
+import { EMPTY, NEVER, Observable, of, range, Subject, switchMap, take, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import * as operators from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import type { FlowEvent } from '../today.js';
 import { isFlowError, switchLatest } from '../today.js';
@@ -561,5 +562,71 @@ describe('debounceMs', () => {
       .subscribe((value) => values.push(value));
     expect(values).toEqual(wanted);
     expect(scheduler.actions).toHaveLength(0);
+  });
+});
+
+describe("with errors: 'settle'", () => {
+  it('one call that fails does not end the next ones', () => {
+    const source = new Subject<string>();
+    const seen: unknown[] = [];
+    const failure = new Error('no');
+    const call = (item: string) => {
+      if (item === 'thrown') throw failure;
+      return item === 'failed' ? throwError(() => failure) : of(1, 2);
+    };
+    source
+      .pipe(operators.switchLatest(call, { errors: 'settle' }))
+      .subscribe({ next: (value) => seen.push(value), complete: () => seen.push('complete') });
+    for (const item of ['thrown', 'failed', 'good']) source.next(item);
+    source.complete();
+    expect(seen).toEqual([
+      { status: 'rejected', reason: failure, input: 'thrown', index: 0, id: '0', attempts: 1 },
+      { status: 'rejected', reason: failure, input: 'failed', index: 1, id: '1', attempts: 1 },
+      { status: 'fulfilled', value: 2, input: 'good', index: 2, id: '2', attempts: 1 },
+      'complete',
+    ]);
+  });
+
+  it('a superseded call has no result, and its late failure is swallowed', async () => {
+    const source = new Subject<string>();
+    const events: string[] = [];
+    const seen: unknown[] = [];
+    const { promised, ends } = callsOf<string>([]);
+    source
+      .pipe(operators.switchLatest(promised, { errors: 'settle', onEvent: ({ type }) => events.push(type) }))
+      .subscribe(({ input, status }) => seen.push([input, status]));
+    source.next('a');
+    source.next('b');
+    ends.get('a')!.reject(new Error('late'));
+    ends.get('b')!.reject(new Error('no'));
+    await settle();
+    expect(seen).toEqual([['b', 'rejected']]);
+    expect(events).toEqual(['cancelled', 'swallowed']);
+    source.next('c');
+    ends.get('c')!.resolve('found');
+    await settle();
+    expect(seen).toEqual([
+      ['b', 'rejected'],
+      ['c', 'fulfilled'],
+    ]);
+  });
+
+  it('takes an answer that is no stream as the value', () => {
+    const seen: unknown[] = [];
+    of('text')
+      .pipe(operators.switchLatest((item) => [item], { errors: 'settle' }))
+      .subscribe((settled) => seen.push(settled.status === 'fulfilled' && settled.value));
+    expect(seen).toEqual([['text']]);
+  });
+
+  it('tells nothing more to a consumer that leaves with a result', () => {
+    const seen: unknown[] = [];
+    of(1, 2, 3)
+      .pipe(
+        operators.switchLatest((item) => of(item), { errors: 'settle' }),
+        take(1),
+      )
+      .subscribe(({ input }) => seen.push(input));
+    expect(seen).toEqual([1]);
   });
 });

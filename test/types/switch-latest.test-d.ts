@@ -1,8 +1,8 @@
 import type { Observable, OperatorFunction } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { ItemContext, SwitchLatestOptions } from '../../operators/index.js';
-import { SWITCH_LATEST_DEFAULTS, switchLatest } from '../../operators/index.js';
+import type { ItemContext, Settled, SwitchLatestOptions } from '../../operators/index.js';
+import { switchLatest } from '../../operators/index.js';
 
 describe('switchLatest', () => {
   it('makes what the calls make, whatever kind of stream they are', () => {
@@ -25,6 +25,12 @@ describe('switchLatest', () => {
     );
   });
 
+  it('settles calls, whose answer may be a plain value', () => {
+    expectTypeOf(of('a').pipe(switchLatest((text) => text.length, { errors: 'settle' }))).toEqualTypeOf<
+      Observable<Settled<string, number>>
+    >();
+  });
+
   it('refuses wrong options', () => {
     // @ts-expect-error not a policy
     switchLatest(() => of(1), { onSourceError: 'ignore' });
@@ -34,8 +40,7 @@ describe('switchLatest', () => {
     switchLatest(() => 5);
   });
 
-  it('has readonly options and exact defaults', () => {
+  it('has readonly options', () => {
     expectTypeOf<SwitchLatestOptions<number>>().toEqualTypeOf<Readonly<SwitchLatestOptions<number>>>();
-    expectTypeOf(SWITCH_LATEST_DEFAULTS.maxKeys).toEqualTypeOf<1000>();
   });
 });
