@@ -1,5 +1,6 @@
 import type { OperatorFunction } from 'rxjs';
 import { defer, EMPTY, map, mergeMap, NEVER, of, pipe } from 'rxjs';
+import { batch, splitItem } from '../operators/index.js';
 import type {
   BatcherOptions,
   BatchMapOptions,
@@ -16,7 +17,6 @@ import type {
 } from '../test/today.js';
 import {
   backpressure,
-  batch,
   batchMap,
   bulkheadMap,
   coalesce,
@@ -116,7 +116,7 @@ export const roster: readonly LawSubject[] = [
     throwing: {
       weigh: (fault) => batch<number>({ weigh: fault }),
       closeWhen: (fault) => batch<number>({ closeWhen: fault }),
-      splitItem: (fault) => batch<number>({ maxWeight: 2, weigh: (item) => item, oversize: 'split', splitItem: fault }),
+      splitItem: (fault) => batch<number>({ maxWeight: 2, weigh: (item) => item, oversize: splitItem({ into: fault }) }),
     },
   } satisfies LawSubject<number[]>,
   {

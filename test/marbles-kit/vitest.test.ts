@@ -4,7 +4,7 @@ import { describe, expect, it, test } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import type { SpecKit } from '../../marbles/vitest.js';
 import { marbleMatchers } from '../../marbles/vitest.js';
-import { batch } from '../today.js';
+import { batch } from '../../operators/index.js';
 
 expect.extend(marbleMatchers);
 

@@ -1,10 +1,10 @@
 import { catchError, concat, defer, EMPTY, finalize, forkJoin, ignoreElements, map, merge, mergeMap, NEVER, Observable, of } from 'rxjs';
+import { batch } from '../../operators/index.js';
 import { PlatformObservable } from '../support/platform-observable.js';
 import type { LimiterOptions, NativeObservable, Settled } from '../today.js';
 import {
   adaptiveLimit,
   backpressure,
-  batch,
   batchMap,
   batchMapFrom,
   bulkheadMap,

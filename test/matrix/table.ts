@@ -1,5 +1,6 @@
 import { concat, config, EMPTY, map, NEVER, Observable, of, range, Subject, throwError, timer } from 'rxjs';
 import { expect } from 'vitest';
+import { splitItem } from '../../operators/index.js';
 import {
   adaptiveLimit,
   batchMap,
@@ -586,7 +587,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     oversize: cell('goes alone, is cut, or errors the stream', async () => {
       await gives(shapes.batch, { weigh, maxWeight: 2 }, [1, 2, 3], ['complete'])();
       await gives(shapes.batch, { weigh, maxWeight: 2, oversize: 'reject' }, [1, 2], ['ItemTooHeavyError'])();
-      await gives(shapes.batch, { weigh, maxWeight: 2, oversize: 'split', splitItem: () => [1, 2] }, [1, 2, 1, 2], ['complete'])();
+      await gives(shapes.batch, { weigh, maxWeight: 2, oversize: splitItem({ into: () => [1, 2] }) }, [1, 2, 1, 2], ['complete'])();
     }),
     callback: cell(
       'errors the stream, after the open batch',

@@ -2,16 +2,18 @@ import fc from 'fast-check';
 import { asapScheduler, Observable, of, range, Subject, take } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { BatchOptions, FlowEvent } from '../../operators/index.js';
+import { batch, splitItem } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import type { BatchOptions, FlowEvent } from '../today.js';
-import { batch, CallbackError, isFlowError } from '../today.js';
+import { unstamped } from '../support/events.js';
+import { CallbackError, isFlowError } from '../today.js';
 
 function collect<T>(items: readonly T[], options: BatchOptions<T>) {
   const batches: T[][] = [];
   const errors: unknown[] = [];
   const events: FlowEvent[] = [];
   of(...items)
-    .pipe(batch({ ...options, onEvent: (event) => events.push(event) }))
+    .pipe(batch({ ...options, onEvent: unstamped((event) => events.push(event)) }))
     .subscribe({ next: (made) => batches.push(made), error: (error: unknown) => errors.push(error) });
   return { batches, errors, events };
 }
@@ -221,7 +223,7 @@ describe('callbacks', () => {
     const cases: [string, BatchOptions<string>][] = [
       ['weigh', { weigh: fault }],
       ['closeWhen', { closeWhen: fault }],
-      ['splitItem', { maxWeight: 1, weigh: () => 2, oversize: 'split', splitItem: fault }],
+      ['splitItem', { maxWeight: 1, weigh: () => 2, oversize: splitItem({ into: fault }) }],
     ];
     for (const [name, options] of cases) {
       const { errors } = collect(['a'], options);
@@ -239,7 +241,7 @@ describe('callbacks', () => {
       message: 'batch: `weigh` must return a finite number >= 0, returned a string',
     });
     for (const parts of [[], 'a prompt', undefined]) {
-      const { errors } = collect(['a'], { maxWeight: 1, weigh: () => 2, oversize: 'split', splitItem: () => parts as never });
+      const { errors } = collect(['a'], { maxWeight: 1, weigh: () => 2, oversize: splitItem({ into: () => parts as never }) });
       expect(errors[0]).toMatchObject({ message: 'batch: `splitItem` must return an array with at least one part' });
     }
   });
@@ -262,9 +264,9 @@ describe('callbacks', () => {
     of(1, 2)
       .pipe(
         batch({
-          onEvent: () => {
+          onEvent: unstamped(() => {
             throw new Error('listener');
-          },
+          }),
         }),
       )
       .subscribe((items) => batches.push(items));
@@ -285,8 +287,8 @@ describe('events', () => {
       'oversize 1 9',
       'complete 1 1',
     ]);
-    expect(reasons(collect(['1', '9'], { maxWeight: 5, weigh, oversize: 'error' }).events)).toEqual(['error 1 1']);
-    expect(reasons(collect(['1', '9'], { maxWeight: 5, weigh, oversize: 'error', onSourceError: 'abort' }).events)).toEqual(['cancelled']);
+    expect(reasons(collect(['1', '9'], { maxWeight: 5, weigh, oversize: 'reject' }).events)).toEqual(['error 1 1']);
+    expect(reasons(collect(['1', '9'], { maxWeight: 5, weigh, oversize: 'reject', onSourceError: 'abort' }).events)).toEqual(['cancelled']);
     expect(reasons(collect(['1', '2'], { closeWhen: (item) => item === '1' && 'after' }).events)).toEqual([
       'closeWhen 1 1',
       'complete 1 1',
@@ -300,7 +302,7 @@ describe('events', () => {
       const onEvent = (event: FlowEvent): void => {
         if (event.type === 'batchFormed') seen.push(event.waitMs);
       };
-      source.pipe(batch({ maxWeight: 5, weigh: (item) => item, onEvent })).subscribe();
+      source.pipe(batch({ maxWeight: 5, weigh: (item) => item, onEvent: unstamped(onEvent) })).subscribe();
       source.next(1);
       advance(15);
       source.next(9);
@@ -316,7 +318,9 @@ describe('events', () => {
         const events: FlowEvent[] = [];
         const source = new Subject<number>();
         const flush = new Subject<void>();
-        const subscription = source.pipe(batch({ maxWaitMs, maxSize: 2, flush, onEvent: (event) => events.push(event) })).subscribe();
+        const subscription = source
+          .pipe(batch({ maxWaitMs, maxSize: 2, flush, onEvent: unstamped((event) => events.push(event)) }))
+          .subscribe();
         source.next(1);
         advance(15);
         flush.next();
@@ -345,7 +349,12 @@ describe('oversize items', () => {
         fc.constantFrom('alone' as const, 'split' as const),
         (weights, maxWeight, oversize) => {
           const halves = (weight: number): number[] => [Math.floor(weight / 2), Math.ceil(weight / 2)];
-          const { batches, errors } = collect(weights, { maxWeight, maxSize: 4, weigh: (weight) => weight, oversize, splitItem: halves });
+          const { batches, errors } = collect(weights, {
+            maxWeight,
+            maxSize: 4,
+            weigh: (weight) => weight,
+            oversize: oversize === 'split' ? splitItem({ into: halves }) : oversize,
+          });
           const wanted = {
             alone: weights,
             split: weights.flatMap((weight) => (weight > maxWeight ? halves(weight) : [weight])),
@@ -366,11 +375,10 @@ describe('a consumer that leaves in the middle of a split item', () => {
     const options = {
       maxWeight: 1,
       weigh: (text: string) => text.length,
-      oversize: 'split',
-      splitItem: (text: string) => Array.from(text),
+      oversize: splitItem({ into: (text: string) => Array.from(text) }),
     } as const;
     of('abc')
-      .pipe(batch({ ...options, onEvent: (event) => events.push(event) }), take(1))
+      .pipe(batch({ ...options, onEvent: unstamped((event) => events.push(event)) }), take(1))
       .subscribe((items) => seen.push(items));
     expect(seen).toEqual([['a']]);
     expect(events.map(({ type }) => type)).toEqual(['batchFormed']);

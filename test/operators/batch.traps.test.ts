@@ -18,7 +18,7 @@ import {
 } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batch } from '../today.js';
+import { batch } from '../../operators/index.js';
 
 /** What others get wrong when they gather items, shown on them where they are at hand, and that it is right here. */
 describe('traps of batching by time and size', () => {

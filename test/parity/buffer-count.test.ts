@@ -3,7 +3,7 @@ import type { OperatorFunction } from 'rxjs';
 import { bufferCount, config, EMPTY, mergeMap, NEVER, Observable, of, range, Subject, take, throwError } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
-import { batch } from '../today.js';
+import { batch } from '../../operators/index.js';
 
 type Gather = <T>(size: number) => OperatorFunction<T, T[]>;
 

@@ -19,8 +19,9 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { batch } from '../../operators/index.js';
 import type { Limiter } from '../today.js';
-import { batch, batchMap, createLimiter, divideRetry, mergeLanes } from '../today.js';
+import { batchMap, createLimiter, divideRetry, mergeLanes } from '../today.js';
 import { numbers } from './tools.js';
 
 // Recipes for batches out of RxJS operators, done as their text says. What else goes wrong with them is in the tests of the operators.

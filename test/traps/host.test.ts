@@ -3,8 +3,8 @@ import type { Observable } from 'rxjs';
 import { delay, from, lastValueFrom, mergeMap, of, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { batch } from '../../operators/index.js';
 import {
-  batch,
   batchMap,
   batchMapFrom,
   bulkheadMap,

@@ -4,9 +4,10 @@ import type { Subscription } from 'rxjs';
 import { concat, delay, from, interval, lastValueFrom, map, mergeMap, NEVER, of, Subject, take, throwError, timer, toArray } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { batch } from '../../operators/index.js';
 import { PriorityQueue, parseRetryAfterMs } from '../../operators/kernel/index.js';
 import type { Limiter, LimiterJob, LimitRule } from '../today.js';
-import { adaptiveLimit, batch, batchMap, bulkheadMap, createBatcher, createLimiter, mergeLanes } from '../today.js';
+import { adaptiveLimit, batchMap, bulkheadMap, createBatcher, createLimiter, mergeLanes } from '../today.js';
 import { deferred, elementsMoved, hostTime, numbers, repeatable, sleep, stateOf, turns } from './tools.js';
 
 // The classes and functions in this file are what others do, in as few lines as show it. Each test begins with what goes wrong there.
