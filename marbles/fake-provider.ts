@@ -138,14 +138,14 @@ const CHANCES = ['throttled', 'overloaded', 'cut', 'slow'] as const;
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown or out of range.
  * @example
  * ```ts
- * import { batchMap } from 'sluice/operators';
+ * import { batchMap, classifyError, robust } from 'sluice/operators';
  * import { fakeProvider, virtualTime } from 'sluice/marbles';
  * import { of } from 'rxjs';
  *
  * const provider = fakeProvider({ answer: (text: string) => text.length, latencyMs: { base: 40, perItem: 5 }, poisoned: ['bad'] });
  * const seen = virtualTime(({ flush, now }) => {
  *   const lines: string[] = [];
- *   of('to', 'bad', 'three').pipe(batchMap(provider.work)).subscribe(({ input, status }) => lines.push(`${input} ${status} at ${now()} ms`));
+ *   of('to', 'bad', 'three').pipe(batchMap(provider.work, { repair: robust(), classify: classifyError })).subscribe(({ input, status }) => lines.push(`${input} ${status} at ${now()} ms`));
  *   flush();
  *   return lines;
  * });

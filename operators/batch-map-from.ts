@@ -1,30 +1,20 @@
 import { Observable } from 'rxjs';
-import { classifyError } from './classify-error.js';
+import { Job } from './kernel/machine/job.js';
 import { FlowConfigError } from './options/errors.js';
-import { known, orDefault, required } from './options/options.js';
+import { required } from './options/options.js';
 import type { Settled } from './options/types.js';
+import type { BatchWork } from './shell/batch-options.js';
+import type { BatchStreamOptions } from './shell/batch-stream.js';
+import { BatchStream, STREAM_CHECKS, streamConfig } from './shell/batch-stream.js';
 import { currentReader, readBy } from './shell/demand.js';
 import type { PullSource } from './shell/pull.js';
 import { checkPullSource, openPull } from './shell/pull.js';
-import type { BatchWork } from './support/batching/batch-engine.js';
-import { GATED_BATCH_DEFAULTS, GATED_BATCH_OPTIONS } from './support/batching/batch-options.js';
-import type { BatchStreamOptions } from './support/batching/batch-stream.js';
-import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batching/batch-stream.js';
 
 /** `batchMap`'s options; `overflow` has no place here, because nothing is pulled that there is no room for. */
-export interface BatchMapFromOptions<T, R = never> extends Omit<BatchStreamOptions<T, R>, 'overflow' | 'maxQueued'> {
-  /** Most items that wait: nothing is pulled that there is no room for. @defaultValue 80 */
+export interface BatchMapFromOptions<T, R = never> extends Omit<BatchStreamOptions<T, R>, 'overflow'> {
+  /** Most items waiting: how far is read ahead of the calls. @defaultValue 80, which fills the next call of every slot */
   readonly maxQueued?: number;
 }
-
-/** What differs from `batchMap`. */
-export const BATCH_MAP_FROM_DEFAULTS = /* @__PURE__ */ (() =>
-  ({ ...GATED_BATCH_DEFAULTS, ...BATCH_STREAM_DEFAULTS, maxQueued: 80 }) as const)();
-
-const OPTION_NAMES: readonly string[] = /* @__PURE__ */ (() => [
-  ...GATED_BATCH_OPTIONS.filter((name) => name !== 'overflow'),
-  ...Object.keys(BATCH_STREAM_DEFAULTS),
-])();
 
 /**
  * Sends the items of an input that can wait through {@link batchMap}'s gate, and reads on only while there is room: a file of a
@@ -45,8 +35,7 @@ const OPTION_NAMES: readonly string[] = /* @__PURE__ */ (() => [
  * - **Drops** nothing.
  * - **Completes when** the input has ended and every item has settled; it then waits for no window.
  * - **Errors when** the input throws or rejects (the same object; `onSourceError` says what of the items read), `window` throws or
- *   answers nonsense (`CallbackError`), an item is too heavy under `oversize: 'error'`, `flush` errors, or a changing `concurrency`
- *   errors or is out of range. A call that fails errors it only under `failure: 'failFast'`.
+ *   answers nonsense (`CallbackError`), `flush` errors, or a changing `concurrency` errors or is out of range.
  * - **On unsubscribe** the input is closed (`return` of an iterator, `cancel` of a stream) without waiting for it, the queue and the
  *   timers are gone and every call's signal aborts once.
  *
@@ -85,53 +74,63 @@ export function batchMapFrom<T, R>(
 ): Observable<Settled<T, R>> {
   const operator = 'batchMapFrom';
   required(operator, 'work', work);
-  known(operator, options, OPTION_NAMES);
-  const config = streamConfig(
-    operator,
-    { ...options, maxQueued: orDefault(options.maxQueued, BATCH_MAP_FROM_DEFAULTS.maxQueued) },
-    classifyError,
-  );
-  const bounded = options.lanes?.find((lane) => lane.maxQueued !== undefined || lane.overflow !== undefined);
+  const { overflow, ...checks } = STREAM_CHECKS;
+  const config = streamConfig(operator, options as BatchStreamOptions<T, R>, checks, { maxQueued: 80 });
+  const bounded = config.queue.lanes.find((lane) => (lane.maxQueued ?? lane.overflow) !== undefined);
   if (bounded) {
     throw new FlowConfigError(
       operator,
-      'lanes',
+      'queue',
       'lanes without `maxQueued` and `overflow`: nothing is pulled that there is no room for',
       bounded.name,
     );
   }
   checkPullSource(operator, input);
-
   return new Observable((subscriber) => {
-    const stream = new BatchStream<T, R>(config, work, subscriber, () => {
-      pull.resume();
-    });
-    const { engine } = stream;
+    new PulledStream<T, R>(config, work, subscriber).open(input);
+  });
+}
+
+/** A stream that asks for its items. */
+class PulledStream<T, R> extends BatchStream<T, R> {
+  private pull: ReturnType<typeof openPull> | undefined = undefined;
+
+  open(input: PullSource<T>): void {
+    const { to, machine } = this;
     const reader = currentReader();
     const pull = openPull(input, {
-      room: () => engine.room > 0 && !subscriber.closed && (reader === undefined || engine.unsettled < reader.room()),
+      room: () => machine.room > 0 && !to.closed && (reader === undefined || this.unsettled < reader.room()),
       next: (item) => {
-        engine.offer(item);
+        this.add(new Job(item));
       },
       done: () => {
-        engine.finish();
+        this.finish();
       },
       failed: (error) => {
-        stream.sourceFailed(error);
+        this.sourceFailed(error);
       },
     });
-    subscriber.add(() => {
+    this.pull = pull;
+    to.add(() => {
       pull.close();
     });
-    subscriber.add(
+    to.add(
       reader?.onRoom(() => {
         pull.resume();
       }),
     );
-    stream.listen();
+    this.listen();
     // What is subscribed to by those who get the first results is read by others.
     readBy(undefined, () => {
       pull.resume();
     });
-  });
+  }
+
+  override get isBounded(): boolean {
+    return false;
+  }
+
+  protected override hasRoom(): void {
+    this.pull?.resume();
+  }
 }

@@ -1,23 +1,19 @@
 import type { OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
-import { classifyError } from './classify-error.js';
+import { Job } from './kernel/machine/job.js';
 import { required } from './options/options.js';
 import type { Settled } from './options/types.js';
+import type { BatchWork } from './shell/batch-options.js';
+import type { BatchStreamOptions } from './shell/batch-stream.js';
+import { BatchStream, streamConfig } from './shell/batch-stream.js';
 import { connect } from './shell/connect.js';
-import type { BatchWork } from './support/batching/batch-engine.js';
-import { GATED_BATCH_DEFAULTS } from './support/batching/batch-options.js';
-import type { BatchStreamOptions } from './support/batching/batch-stream.js';
-import { BATCH_STREAM_DEFAULTS, BatchStream, streamConfig } from './support/batching/batch-stream.js';
 
 /** Options of {@link batchMap}. */
 export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;
 
-/** What {@link batchMap} does when an option is left out. */
-export const BATCH_MAP_DEFAULTS = /* @__PURE__ */ (() => ({ ...GATED_BATCH_DEFAULTS, ...BATCH_STREAM_DEFAULTS }) as const)();
-
 /**
- * Sends items in batches through a gate. A batch goes on growing while every slot is busy and leaves when a permit is granted; what
- * fails is retried or cut up until the bad item stands alone; every item comes out once, with its own result or its own error.
+ * Sends items in batches through a gate. A batch goes on growing while every slot is busy and leaves when a permit is granted; every item comes
+ * out once, with its own result or its own error. Lanes, orders and repairs are values that are passed in.
  *
  * ```text marbles/batchMap
  * source  -a-bcd---------|
@@ -36,8 +32,8 @@ export const BATCH_MAP_DEFAULTS = /* @__PURE__ */ (() => ({ ...GATED_BATCH_DEFAU
  * - **Drops** nothing in silence: under an `overflow` other than `'error'` an item goes, and its rejection is emitted.
  * - **Completes when** the source has completed and every item has settled; it then waits for no window.
  * - **Errors when** the source errors (`onSourceError` says what of the accepted items), the queue overflows under `overflow: 'error'`
- *   (`OverflowError`) or an item is too heavy under `oversize: 'error'`, `window` throws or answers nonsense (`CallbackError`), `flush`
- *   errors, or a changing `concurrency` errors or is out of range. A call that fails errors it only under `failure: 'failFast'`.
+ *   (`OverflowError`), `window` throws or answers nonsense (`CallbackError`), `flush` errors, or a changing `concurrency` errors or is out
+ *   of range. A call that fails never does: `unwrap('first')` behind it errors at the first item that fails for good.
  * - **On unsubscribe** the queue and the timers are gone and every call's signal aborts, once, with a `DOMException` named
  *   `AbortError`, before `unsubscribe` returns. A promise cannot be stopped: in a shared limiter it keeps its slot until it settles or
  *   `abortGraceMs` has passed.
@@ -71,14 +67,14 @@ export const BATCH_MAP_DEFAULTS = /* @__PURE__ */ (() => ({ ...GATED_BATCH_DEFAU
  * @example One bad item does not cost the others their results.
  * ```ts
  * import { of } from 'rxjs';
- * import { batchMap } from 'sluice/operators';
+ * import { batchMap, divideAndConquer } from 'sluice/operators';
  *
  * const answer = (prompts: readonly string[]) => {
  *   if (prompts.includes('bad')) throw Object.assign(new Error('forbidden words'), { status: 400 });
  *   return of(prompts.map((prompt) => prompt.toUpperCase()));
  * };
  * const seen: string[] = [];
- * of('a', 'bad', 'c').pipe(batchMap(answer)).subscribe((settled) => {
+ * of('a', 'bad', 'c').pipe(batchMap(answer, { repair: divideAndConquer() })).subscribe((settled) => {
  *   seen.push(settled.status === 'fulfilled' ? settled.value : `${settled.input}: ${(settled.reason as Error).message}`);
  * });
  * seen; // => ['A', 'bad: forbidden words', 'C']
@@ -89,22 +85,21 @@ export const BATCH_MAP_DEFAULTS = /* @__PURE__ */ (() => ({ ...GATED_BATCH_DEFAU
  */
 export function batchMap<T, R>(work: BatchWork<T, R>, options: BatchMapOptions<T, NoInfer<R>> = {}): OperatorFunction<T, Settled<T, R>> {
   required('batchMap', 'work', work);
-  const config = streamConfig('batchMap', options, classifyError);
+  const config = streamConfig('batchMap', options);
   return (source) =>
     new Observable((subscriber) => {
       const stream = new BatchStream<T, R>(config, work, subscriber);
-      const { engine } = stream;
       // First: a source that emits at once may make its consumer ask for a flush.
       stream.listen();
       connect(source, subscriber, {
         next: (item) => {
-          engine.offer(item);
+          stream.add(new Job(item));
         },
         error: (error) => {
           stream.sourceFailed(error);
         },
         complete: () => {
-          engine.finish();
+          stream.finish();
         },
       });
     });

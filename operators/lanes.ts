@@ -55,9 +55,8 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'] 
  *   return of(questions);
  * };
  * const queue = lanes([{ name: 'person' }, { name: 'batch' }], { by: (text: string) => (text.endsWith('?') ? 'person' : 'batch') });
- * from(['a', 'b', 'c', 'why?']).pipe(batchMap(work, { queue, maxSize: 2, concurrency: 1 })).subscribe();
- * await new Promise((done) => setTimeout(done));
- * calls; // => ['why? a', 'b c']
+ * from(['a', 'b', 'c', 'why?']).pipe(batchMap(work, { queue, maxSize: 4, concurrency: 1 })).subscribe();
+ * calls; // => ['why? a b c']
  * ```
  */
 export function lanes<T = unknown>(list: readonly LaneOptions[], options: LanesOptions<T> = {}): QueueRule<T> {

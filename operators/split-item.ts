@@ -2,6 +2,7 @@ import { ask } from './options/ask.js';
 import { CallbackError } from './options/errors.js';
 import { callback, known, required } from './options/options.js';
 import type { SplitAndJoin, SplitItem } from './options/oversize.js';
+import { cut } from './shell/cut-item.js';
 
 export interface SplitItemOptions<T, R> {
   /** The parts of an item, in order, at least one. A part that is still too heavy travels alone. */
@@ -38,6 +39,6 @@ export function splitItem<T, R>(options: SplitItemOptions<T, R>): SplitItem<T> |
       if (Array.isArray(parts) && parts.length > 0) return parts as readonly T[];
       throw new CallbackError(operator, name, 'must return an array with at least one part');
     },
-    ...(join && { join: (operator: string, results: readonly R[]): R => ask(operator, 'joinResults', join, results) }),
+    ...(join && { join: (operator: string, results: readonly R[]): R => ask(operator, 'joinResults', join, results), cut }),
   };
 }

@@ -30,6 +30,7 @@ import type {
   WindowContext,
 } from '../operators/index.js';
 import * as operators from '../operators/index.js';
+import { gated as renamed } from './today/gated.js';
 
 export type { FlowEvent, Limiter, Settled } from '../operators/index.js';
 export {
@@ -176,7 +177,7 @@ function gated<T>({ oversize, queue, order, repair, timeoutMs, deadlineMs, ...sa
 type SourceError = Pick<BatchMapFromOptions<never>, 'onSourceError'>;
 
 export function batchMap<T, R>(work: BatchWork<T, R>, options: GatedOptions<T> & SourceError = {}): OperatorFunction<T, Settled<T, R>> {
-  return operators.batchMap(work, gated(options) as object);
+  return operators.batchMap(work, renamed(gated(options) as object));
 }
 
 export function batchMapFrom<T, R>(
@@ -184,7 +185,7 @@ export function batchMapFrom<T, R>(
   work: BatchWork<T, R>,
   options: GatedOptions<T> & SourceError = {},
 ): Observable<Settled<T, R>> {
-  return operators.batchMapFrom(input, work, gated(options) as object);
+  return operators.batchMapFrom(input, work, renamed(gated(options) as object));
 }
 
 export interface BatcherOptions<T> extends GatedOptions<T> {

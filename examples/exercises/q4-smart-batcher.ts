@@ -1,7 +1,7 @@
 import type { Observable } from 'rxjs';
 import { map, scan } from 'rxjs';
 import type { BatchWork, Settled } from '../../operators/index.js';
-import { batch, batchMap } from '../../operators/index.js';
+import { batch, batchMap, fixed } from '../../operators/index.js';
 
 export type CountTokens = (text: string) => number;
 
@@ -15,7 +15,7 @@ export const smartCalls = (
   countTokens: CountTokens,
   embed: BatchWork<string, number[]>,
 ): Observable<Settled<string, number[]>> =>
-  texts.pipe(batchMap(embed, { maxSize: 20, maxWeight: 8192, weigh: countTokens, window: { kind: 'fixed', ms: 100 }, concurrency: 4 }));
+  texts.pipe(batchMap(embed, { maxSize: 20, maxWeight: 8192, weigh: countTokens, window: fixed(100), concurrency: 4 }));
 
 interface State {
   readonly open: readonly string[];

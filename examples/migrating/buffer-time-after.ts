@@ -1,6 +1,6 @@
 import type { Observable } from 'rxjs';
 import type { BatchWork, FlowSink, Settled } from '../../operators/index.js';
-import { batchMap } from '../../operators/index.js';
+import { batchMap, fixed } from '../../operators/index.js';
 
 export const embedAll = (
   texts: Observable<string>,
@@ -10,7 +10,7 @@ export const embedAll = (
   texts.pipe(
     batchMap(embed, {
       maxSize: 20,
-      window: { kind: 'fixed', ms: 50 },
+      window: fixed(50),
       concurrency: 4,
       onSourceError: 'drain',
       ...(onEvent && { onEvent }),

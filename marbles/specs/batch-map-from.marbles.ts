@@ -87,7 +87,7 @@ export const specs: readonly MarbleSpec[] = [
     operator: 'batchMapFrom',
     title: 'waits for a call that never answers, and ends it when the consumer leaves',
     shows: 'never',
-    label: 'batchMapFrom(endless, work, { maxSize: 2, concurrency: 1, attemptTimeoutMs: Infinity })',
+    label: 'batchMapFrom(endless, work, { maxSize: 2, concurrency: 1, timeoutMs: Infinity })',
     inputs: {},
     inners: { ab:            '-' },
     subscriptions: { ab: '^ 999ms !' },
@@ -171,7 +171,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMapFrom',
     title: "reads no further while as many results as maxQueued are held back with order 'input'",
-    label: "batchMapFrom('abcde', work, { maxSize: 1, maxQueued: 2, concurrency: 2, order: 'input' })",
+    label: "batchMapFrom('abcde', work, { maxSize: 1, maxQueued: 2, concurrency: 2, order: inputOrder() })",
     inputs: {},
     inners: { a:             '-------(r|)',
               b:             '-(r|)',
@@ -185,7 +185,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMapFrom',
     title: "errors with the reason of the first item that fails for good with failure 'failFast', and reads no further",
-    label: "batchMapFrom(endless, work, { maxSize: 1, maxQueued: 1, concurrency: 2, failure: 'failFast' })",
+    label: "batchMapFrom(endless, work, { maxSize: 1, maxQueued: 1, concurrency: 2 }), unwrap('first')",
     inputs: {},
     inners: { a:             '----(r|)',
               b:             '--#' },
@@ -207,7 +207,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMapFrom',
     title: 'sends all that waits at each value of flush',
-    label: "batchMapFrom('abc', work, { maxQueued: 2, flush, window: { kind: 'fixed', ms: 50 } })",
+    label: "batchMapFrom('abc', work, { maxQueued: 2, flush, window: fixed(50) })",
     inputs: { flush:         '---f-' },
     inners: { ab:               '--(r|)',
               c:                '------(r|)' },
@@ -219,7 +219,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMapFrom',
     title: 'splits a bad batch; its parts take up room, so nothing is read ahead of them',
-    label: "batchMapFrom('abcdefgh', work, { maxSize: 4, maxQueued: 4, concurrency: 1, split: { factor: 2 } })",
+    label: "batchMapFrom('abcdefgh', work, { maxSize: 4, maxQueued: 4, concurrency: 1, repair: divideAndConquer({ factor: 2 }) })",
     inputs: {},
     inners: { abcd:          '--#',
               ab:              '--(r|)',

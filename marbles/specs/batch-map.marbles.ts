@@ -1,6 +1,6 @@
 import { asyncScheduler, map, merge, NEVER, of, Subject, take, tap } from 'rxjs';
 import type { BatchMapOptions, BatchResult, BatchWork, Settled } from '../../test/today.js';
-import { batchMap, createLimiter, FlowConfigError, ItemTooHeavyError, OverflowError } from '../../test/today.js';
+import { batchMap, createLimiter, FlowConfigError, OverflowError } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -198,7 +198,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "waits longer the busier the slots are with a 'graded' window",
-    label: "batchMap(work, { concurrency: 2, window: { kind: 'graded', maxMs: 10 } })",
+    label: "batchMap(work, { concurrency: 2, window: graded(10) })",
     inputs: { source:        '-a-b-c----------|' },
     inners: { a:              '---------------(r|)',
               bc:                    '----(r|)' },
@@ -209,7 +209,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "waits for nothing while a slot is free with a 'natural' window",
-    label: "batchMap(work, { concurrency: 2, window: { kind: 'natural' } })",
+    label: "batchMap(work, { concurrency: 2, window: natural() })",
     inputs: { source:        '-a-b-c----------|' },
     inners: { a:              '-------------(r|)',
               b:                '----(r|)',
@@ -221,7 +221,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "waits a fixed time, or until the batch is full, with a 'fixed' window",
-    label: "batchMap(work, { maxSize: 2, window: { kind: 'fixed', ms: 5 } })",
+    label: "batchMap(work, { maxSize: 2, window: fixed(5) })",
     inputs: { source:        '-a-b--c--------|' },
     inners: { ab:               '--(r|)',
               c:                       '--(r|)' },
@@ -248,17 +248,6 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '--(ABC)|',
     synchronous: ['source'],
     build: mapped(),
-  },
-  {
-    operator: 'batchMap',
-    title: "gathers nothing while idle with burst 'sync'",
-    label: "batchMap(work, { window: { kind: 'natural' }, concurrency: 1, burst: 'sync' })",
-    inputs: { source:        '(abc)|' },
-    inners: { a:             '--(r|)',
-              bc:              '----(r|)' },
-    expected:                '--A---(BC|)',
-    synchronous: ['source'],
-    build: mapped({ window: { kind: 'natural' }, concurrency: 1, burst: 'sync' }),
   },
 
   // Weight. Digits weigh what they say.
@@ -288,31 +277,8 @@ export const specs: readonly MarbleSpec[] = [
 
   {
     operator: 'batchMap',
-    title: "rejects an item that is too heavy with oversize 'drop', and goes on",
-    label: "batchMap(work, { maxWeight: 5, weigh, oversize: 'drop' })",
-    inputs: { source:        '-3-9-2--|' },
-    inners: { '3':            '----(r|)',
-              '2':                '-(r|)' },
-    expected:                '---x-32-|',
-    values: { x: '9: ItemTooHeavyError' },
-    build: mapped({ maxWeight: 5, weigh, oversize: 'drop', window: { kind: 'natural' } }),
-  },
-  {
-    operator: 'batchMap',
-    title: "errors at an item that is too heavy with oversize 'error', after its rejection, and stops the calls",
-    label: "batchMap(work, { maxWeight: 5, weigh, oversize: 'error' })",
-    inputs: { source:        '-3-9-2--|' },
-    inners: { '3':            '----(r|)' },
-    subscriptions: { source: '^--!', '3': '-^-!' },
-    expected:                '---(x#)',
-    values: { x: '9: ItemTooHeavyError' },
-    error: new ItemTooHeavyError('batchMap', 9, 5),
-    build: mapped({ maxWeight: 5, weigh, oversize: 'error' }),
-  },
-  {
-    operator: 'batchMap',
     title: "sends an item that is too heavy in parts with oversize 'split'; their results become one",
-    label: "batchMap(work, { maxWeight: 5, weigh, oversize: 'split', splitItem, joinResults })",
+    label: "batchMap(work, { maxWeight: 5, weigh, oversize: splitItem({ into, join }) })",
     inputs: { source:        '(39)--|' },
     inners: { '3':           '-(r|)',
               '4':           '--(r|)',
@@ -341,7 +307,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "holds results back for those of the items before them with order 'input'",
-    label: "batchMap(work, { maxSize: 1, order: 'input' })",
+    label: "batchMap(work, { maxSize: 1, order: inputOrder() })",
     inputs: { source:        '-abc-|' },
     inners: { a:              '-----(r|)',
               b:               '-(r|)',
@@ -354,7 +320,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "keeps the order of items with equal keys only with order 'perKey'",
-    label: "batchMap(work, { maxSize: 1, key, order: 'perKey' })",
+    label: "batchMap(work, { maxSize: 1, order: orderPerKey(key) })",
     inputs: { source:        '-abC-|' },
     inners: { a:              '-----(r|)',
               b:               '-(r|)',
@@ -364,8 +330,8 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: "errors with the reason of the first item that fails for good with failure 'failFast', and stops the others",
-    label: "batchMap(work, { maxSize: 1, failure: 'failFast' })",
+    title: "errors with the reason of the first item that fails for good behind unwrap, and stops the others",
+    label: "batchMap(work, { maxSize: 1 }), unwrap('first')",
     inputs: { source:        '-abc--|' },
     inners: { a:              '-----(r|)',
               b:               '--#',
@@ -380,7 +346,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "ends a batch before an item on closeWhen 'before', and does not wait for its window",
-    label: "batchMap(work, { closeWhen: (letter) => isCapital(letter) && 'before', window: { kind: 'fixed', ms: 50 } })",
+    label: "batchMap(work, { closeWhen: (letter) => isCapital(letter) && 'before', window: fixed(50) })",
     inputs: { source:        '-abCd-----|' },
     inners: { ab:               '--(r|)',
               Cd:                      '--(r|)' },
@@ -391,7 +357,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "ends a batch after an item on closeWhen 'after', and does not wait for its window",
-    label: "batchMap(work, { closeWhen: (letter) => isCapital(letter) && 'after', window: { kind: 'fixed', ms: 50 } })",
+    label: "batchMap(work, { closeWhen: (letter) => isCapital(letter) && 'after', window: fixed(50) })",
     inputs: { source:        '-aBcd-----|' },
     inners: { aB:              '--(r|)',
               cd:                      '--(r|)' },
@@ -414,7 +380,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'sends all that waits at each value of flush',
-    label: "batchMap(work, { flush, window: { kind: 'fixed', ms: 50 } })",
+    label: "batchMap(work, { flush, window: fixed(50) })",
     inputs: { source:        '-ab-------|',
               flush:         '----f-f----' },
     inners: { ab:                '--(r|)' },
@@ -440,7 +406,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'lets the urgent lane go first and others fill up its batch',
-    label: "batchMap(work, { lanes: [{ name: 'urgent' }, { name: 'later' }], lane, maxSize: 2, concurrency: 1 })",
+    label: "batchMap(work, { queue: lanes([{ name: 'urgent' }, { name: 'later' }], { by }), maxSize: 2, concurrency: 1 })",
     inputs: { source:        '-abcdE------------|' },
     inners: { a:              '-----(r|)',
               Eb:                  '---(r|)',
@@ -451,20 +417,8 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: 'sends the urgent lane alone with piggyback off',
-    label: "batchMap(work, { lanes: [{ name: 'urgent', piggyback: false }, { name: 'later' }], lane, maxSize: 2, concurrency: 1 })",
-    inputs: { source:        '-abcE-------------|' },
-    inners: { a:              '-----(r|)',
-              E:                   '---(r|)',
-              bc:                     '---(r|)' },
-    subscriptions: { a: '-^----!', E: '------^--!', bc: '---------^--!' },
-    expected:                '------A--E--(BC)--|',
-    build: mapped({ lanes: [{ name: 'urgent', piggyback: false }, { name: 'later' }], lane, maxSize: 2, concurrency: 1 }),
-  },
-  {
-    operator: 'batchMap',
     title: 'keeps a place for a lane with a floor, however much is urgent',
-    label: "batchMap(work, { lanes: [{ name: 'urgent' }, { name: 'later', floor: 0.5 }], lane, maxSize: 2, concurrency: 1 })",
+    label: "batchMap(work, { queue: lanes([{ name: 'urgent' }, { name: 'later', floor: 0.5 }], { by }), maxSize: 2, concurrency: 1 })",
     inputs: { source:        '(xABCDEFy|)' },
     inners: { Ax:            '--(r|)',
               BC:              '----(r|)',
@@ -477,7 +431,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'ends the window of the others when a lane that does not wait gets an item',
-    label: "batchMap(work, { lanes: [{ name: 'urgent', maxWaitMs: 0 }, { name: 'later' }], lane, window: { kind: 'fixed', ms: 9 } })",
+    label: "batchMap(work, { queue: lanes([{ name: 'urgent', maxWaitMs: 0 }, { name: 'later' }], { by }), window: fixed(9) })",
     inputs: { source:        '-a-B--c----------|' },
     inners: { Ba:               '--(r|)',
               c:                           '--(r|)' },
@@ -489,7 +443,7 @@ export const specs: readonly MarbleSpec[] = [
     operator: 'batchMap',
     title: "shares a batch out in the proportion of the lanes' weights with fairness 'wdrr'",
     label:
-      "batchMap(work, { lanes: [{ name: 'urgent', weight: 2 }, { name: 'later' }], lane, fairness: 'wdrr', maxSize: 3, concurrency: 1 })",
+      "batchMap(work, { queue: lanes([{ name: 'urgent', share: 2 }, { name: 'later' }], { by, fairness: weighted() }), maxSize: 3, concurrency: 1 })",
     lanes: { input: 'source', names: ['urgent', 'later'], of: lane },
     inputs: { source:        '-v(ABCDwxyz)-------|' },
     inners: { v:              '--(r|)',
@@ -502,7 +456,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "takes one item of each lane in turn with fairness 'roundRobin'",
-    label: "batchMap(work, { lanes: [{ name: 'urgent' }, { name: 'later' }], lane, fairness: 'roundRobin', maxSize: 3, concurrency: 1 })",
+    label: "batchMap(work, { queue: lanes([{ name: 'urgent' }, { name: 'later' }], { by, fairness: roundRobin() }), maxSize: 3, concurrency: 1 })",
     lanes: { input: 'source', names: ['urgent', 'later'], of: lane },
     inputs: { source:        '-v(ABCwxy)-----|' },
     inners: { v:              '--(r|)',
@@ -511,24 +465,12 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '---V-(AWB)(XCY)|',
     build: mapped({ lanes: [{ name: 'urgent' }, { name: 'later' }], lane, fairness: 'roundRobin', maxSize: 3, concurrency: 1 }),
   },
-  {
-    operator: 'batchMap',
-    title: "takes the oldest items of all lanes with fairness 'fifo'",
-    label: "batchMap(work, { lanes: [{ name: 'urgent' }, { name: 'later' }], lane, fairness: 'fifo', maxSize: 3, concurrency: 1 })",
-    lanes: { input: 'source', names: ['urgent', 'later'], of: lane },
-    inputs: { source:        '-v(wAxByC)-----|' },
-    inners: { v:              '--(r|)',
-              wAx:              '--(r|)',
-              ByC:                '-----(r|)' },
-    expected:                '---V-(WAX)(BYC)|',
-    build: mapped({ lanes: [{ name: 'urgent' }, { name: 'later' }], lane, fairness: 'fifo', maxSize: 3, concurrency: 1 }),
-  },
 
   // Retry.
   {
     operator: 'batchMap',
     title: 'sends a call again that failed for a reason that may pass; the pause holds no slot',
-    label: "batchMap(work, { concurrency: 1, retry: { initialMs: 7, jitter: 'none' } })",
+    label: "batchMap(work, { concurrency: 1, repair: retryFailed({ initialMs: 7, jitter: 'none' }) })",
     inputs: { source:        '(ab)c----------|' },
     inners: { ab:            '--#',
               c:                 '---(r|)',
@@ -542,7 +484,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'lets nobody send while the server asks for a pause',
-    label: "batchMap(work, { concurrency: 2, retry: { initialMs: 5, jitter: 'none' }, random: () => 0 })",
+    label: "batchMap(work, { concurrency: 2, repair: retryFailed({ initialMs: 5, jitter: 'none' }), random: () => 0 })",
     inputs: { source:        '(ab)c|' },
     inners: { ab:            '--#',
               'ab 2':        '--(r|)',
@@ -556,7 +498,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'gives up after maxAttempts, each item with the last error',
-    label: "batchMap(work, { retry: { maxAttempts: 2, initialMs: 5, jitter: 'none' } })",
+    label: "batchMap(work, { repair: retryFailed({ maxAttempts: 2, initialMs: 5, jitter: 'none' }) })",
     inputs: { source:        '(ab)------------|' },
     inners: { ab:            '--#',
               'ab 2':               '--#' },
@@ -569,8 +511,8 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: 'sends nothing twice with retry: false',
-    label: 'batchMap(work, { retry: false })',
+    title: 'sends nothing twice that is not to be repeated',
+    label: 'batchMap(work, { repair: divideAndConquer() })',
     inputs: { source:        '(ab)--|' },
     inners: { ab:            '--#' },
     expected:                '--(xy)|',
@@ -584,7 +526,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'ten prompts, one of them bad: nine results and one error in 8 calls',
-    label: 'batchMap(work)',
+    label: 'batchMap(work, { repair: divideAndConquer() })',
     inputs: { source:        '(abcdefghij)' },
     inners: { abcdefghij:    '--#',
               ab:              '--(r|)',
@@ -605,7 +547,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'halves a bad batch with split factor 2',
-    label: 'batchMap(work, { concurrency: 2, split: { factor: 2 } })',
+    label: 'batchMap(work, { concurrency: 2, repair: divideAndConquer({ factor: 2 }) })',
     inputs: { source:        '(abcd)' },
     inners: { abcd:          '--#',
               ab:              '--(r|)',
@@ -621,7 +563,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'rejects what the error names and sends the rest in one call',
-    label: 'batchMap(work)',
+    label: 'batchMap(work, { repair: divideAndConquer() })',
     inputs: { source:        '(abcd)------|' },
     inners: { abcd:          '--#',
               abd:             '---(r|)' },
@@ -635,7 +577,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'rejects what one error after the other names, a call for each',
-    label: 'batchMap(work)',
+    label: 'batchMap(work, { repair: divideAndConquer() })',
     inputs: { source:        '(abcde)-----|' },
     inners: { abcde:         '--#',
               abde:            '--#',
@@ -649,7 +591,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'splits what is left, named or not, when maxBlameRounds are spent',
-    label: 'batchMap(work, { split: { maxBlameRounds: 1 } })',
+    label: 'batchMap(work, { repair: divideAndConquer({ maxBlameRounds: 1 }) })',
     inputs: { source:        '(abcde)-----|' },
     inners: { abcde:         '--#',
               abde:            '--#',
@@ -665,7 +607,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "sends one half at a time with strategy 'sequential': the left half is good, so the right half is split without sending it",
-    label: "batchMap(work, { split: { strategy: 'sequential' } })",
+    label: "batchMap(work, { repair: divideAndConquer({ strategy: sequentialSearch() }) })",
     inputs: { source:        '(abcd)-----|' },
     inners: { abcd:          '--#',
               ab:              '--(r|)',
@@ -681,7 +623,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'splits a batch that is too large into halves of equal weight',
-    label: 'batchMap(work, { weigh })',
+    label: 'batchMap(work, { weigh, repair: divideAndConquer() })',
     inputs: { source:        '(6321)----|' },
     inners: { '6321':        '--#',
               '6':             '--(r|)',
@@ -693,8 +635,8 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: 'rejects the whole batch with split: false',
-    label: 'batchMap(work, { split: false })',
+    title: 'rejects the whole batch where nothing is divided',
+    label: 'batchMap(work, { repair: retryFailed() })',
     inputs: { source:        '(ab)--|' },
     inners: { ab:            '--#' },
     expected:                '--(xy)|',
@@ -706,7 +648,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'gives up splitting at maxCalls, and calls nobody bad',
-    label: 'batchMap(work, { split: { factor: 2, maxCalls: 4 } })',
+    label: 'batchMap(work, { repair: divideAndConquer({ factor: 2, maxCalls: 4 }) })',
     inputs: { source:        '(abcd)------|' },
     inners: { abcd:          '--#',
               ab:              '--(r|)',
@@ -722,7 +664,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'stops an attempt that takes too long and tries again',
-    label: "batchMap(work, { attemptTimeoutMs: 4, retry: { initialMs: 2, jitter: 'none' } })",
+    label: "batchMap(work, { timeoutMs: 4, repair: retryFailed({ initialMs: 2, jitter: 'none' }) })",
     inputs: { source:        '-a----------|' },
     inners: { a:              '---------(r|)',
               'a 2':                '--(r|)' },
@@ -733,7 +675,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'rejects an item whose deadline passes, waiting or under way',
-    label: 'batchMap(work, { concurrency: 1, itemDeadlineMs: 6 })',
+    label: 'batchMap(work, { concurrency: 1, deadlineMs: 6 })',
     inputs: { source:        '-a-b---------c-|' },
     inners: { a:              '---------(r|)',
               b:                   '---------(r|)',
@@ -746,7 +688,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'lets a call go on for the others when the deadline of one member passes',
-    label: 'batchMap(work, { itemDeadlineMs: (item) => (item === "a" ? 3 : 99) })',
+    label: 'batchMap(work, { deadlineMs: (item) => (item === "a" ? 3 : 99) })',
     inputs: { source:        '(ab)--|' },
     inners: { ab:            '------(r|)' },
     subscriptions: { ab: '^-----!' },
@@ -758,7 +700,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'does not pause past a deadline: what cannot be in time is rejected at once',
-    label: "batchMap(work, { itemDeadlineMs: 10, retry: { initialMs: 20, jitter: 'none' } })",
+    label: "batchMap(work, { deadlineMs: 10, repair: retryFailed({ initialMs: 20, jitter: 'none' }) })",
     inputs: { source:        '-a----|' },
     inners: { a:              '--#' },
     expected:                '---x--|',
@@ -816,7 +758,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: "lets an urgent item take the place of the least urgent with overflow 'dropLowest'",
-    label: "batchMap(work, { concurrency: 1, maxQueued: 2, overflow: 'dropLowest', lanes: [{ name: 'urgent' }, { name: 'later' }], lane })",
+    label: "batchMap(work, { concurrency: 1, maxQueued: 2, overflow: 'dropLowest', queue: lanes([{ name: 'urgent' }, { name: 'later' }], { by }) })",
     inputs: { source:        '-abcD---------|' },
     inners: { a:              '------(r|)',
               Db:                   '--(r|)' },
@@ -920,7 +862,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'goes on for ever with a call that never answers and no time limit',
-    label: 'batchMap(work, { attemptTimeoutMs: Infinity })',
+    label: 'batchMap(work, { timeoutMs: Infinity })',
     inputs: { source:        '-a-|' },
     subscriptions: { source: '^--!' },
     expected:                '-',

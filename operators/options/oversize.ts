@@ -1,3 +1,4 @@
+import type { Job } from '../kernel/machine/job.js';
 import { FlowConfigError } from './errors.js';
 
 /** Cuts items that are too heavy for a batch; made by `splitItem`. */
@@ -10,6 +11,18 @@ export interface SplitItem<T> {
 export interface SplitAndJoin<T, R> extends SplitItem<T> {
   /** @throws CallbackError */
   join(operator: string, results: readonly R[]): R;
+  /**
+   * Puts jobs of their own for the parts of an item into its job.
+   *
+   * @throws CallbackError, ItemTooHeavyError
+   */
+  cut(operator: string, job: Job<T, R>, rules: PartRules<T>, heaviest: number): void;
+}
+
+/** What is asked about a part as about an item. */
+export interface PartRules<T> {
+  readonly weigh?: ((item: T) => number) | undefined;
+  readonly id?: ((item: T) => string) | undefined;
 }
 
 /** The `oversize` option. @throws FlowConfigError */

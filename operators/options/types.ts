@@ -56,7 +56,7 @@ export interface CallContext {
   /** When this attempt times out, on the operator's scheduler; Infinity when it does not. */
   readonly deadlineAt: number;
   /** Replaces the estimated token cost by the real one. */
-  reconcile(usage: Usage): void;
+  settle(usage: Usage): void;
   /**
    * Shows the limiter the response to the call, good or bad: it pauses when that is asked for, and keeps to the rates it reports. Without a
    * `limiter` there are no rates, only pauses.

@@ -26,6 +26,7 @@ export class Slots implements Permits, Permit, Place {
   private bidder: Bidder | undefined = undefined;
   private isGranting = false;
   private again = false;
+  private isClosed = false;
   /** Until when those keep their slot whose promise was given up. */
   private readonly lingering = new Set<{ readonly until: number }>();
 
@@ -115,6 +116,8 @@ export class Slots implements Permits, Permit, Place {
   }
 
   releaseAfter(work: PromiseLike<unknown>): void {
+    // Nobody waits any more.
+    if (this.isClosed) return;
     if (this.abortGraceMs === 0) {
       this.release('error');
       return;
@@ -130,6 +133,7 @@ export class Slots implements Permits, Permit, Place {
 
   /** Keeps no timer any more. */
   close(): void {
+    this.isClosed = true;
     this.bidder = undefined;
     this.lingering.clear();
     this.alarm.clear();

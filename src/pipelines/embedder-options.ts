@@ -19,7 +19,7 @@ export interface EmbedderOptions extends EndpointOptions, EmbedderRules {
 
 /**
  * Sends texts and answers their vectors: as many, in the order of the texts. The last value is the answer. Give `context.signal` to the
- * client, and tell `context.reconcile` and `context.observe` what its answer says about tokens and limits. An `Error` in place of a vector
+ * client, and tell `context.settle` and `context.observe` what its answer says about tokens and limits. An `Error` in place of a vector
  * is that of its text alone.
  */
 export type EmbedCall = (texts: readonly string[], context: CallContext) => ObservableInput<readonly (ArrayLike<number> | Error)[]>;

@@ -29,10 +29,10 @@ export async function requestEmbeddings(
  * What the answer of an OpenAI-compatible `/embeddings` says: in the order of the texts, and what they have cost. Whether they are vectors
  * the embedder looks at itself.
  */
-export function embeddingsIn(answer: unknown, context: Pick<CallContext, 'reconcile'>): ArrayLike<number>[] {
+export function embeddingsIn(answer: unknown, context: Pick<CallContext, 'settle'>): ArrayLike<number>[] {
   const { data, usage } = Object(answer) as { data?: unknown; usage?: { total_tokens?: unknown; prompt_tokens?: unknown } };
   const tokens = usage?.total_tokens ?? usage?.prompt_tokens;
-  if (typeof tokens === 'number') context.reconcile({ inputTokens: tokens });
+  if (typeof tokens === 'number') context.settle({ inputTokens: tokens });
   return inOrder(data);
 }
 

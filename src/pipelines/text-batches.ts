@@ -135,7 +135,7 @@ function givenBatchRules(rules: EmbedderRules): Pick<EmbedderRules, (typeof BATC
 function withFreeRefusals<R>(work: BatchWork<string, R>): BatchWork<string, R> {
   return (texts, context) => {
     const refused = (error: unknown): void => {
-      if (REFUSALS.includes(evidenceOf(error).status)) context.reconcile({ inputTokens: 0 });
+      if (REFUSALS.includes(evidenceOf(error).status)) context.settle({ inputTokens: 0 });
     };
     const answer = work(texts, context);
     // A promise stays one: it keeps its permit until it is really over.

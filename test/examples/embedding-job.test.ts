@@ -76,8 +76,8 @@ function inVirtualTime({ limiter, split, refusalsAreFree = false }: Run) {
         const call = new Subscription(() => open--);
         call.add(
           asyncScheduler.schedule(() => {
-            if (status === 200) context.reconcile({ inputTokens: tokens });
-            else if (status === 400 && refusalsAreFree) context.reconcile({ inputTokens: 0 });
+            if (status === 200) context.settle({ inputTokens: tokens });
+            else if (status === 400 && refusalsAreFree) context.settle({ inputTokens: 0 });
             if (status === 200) {
               subscriber.next(items.map(countTokens));
               subscriber.complete();

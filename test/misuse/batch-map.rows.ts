@@ -1,22 +1,21 @@
 import { of } from 'rxjs';
 import { batchMap } from '../../operators/index.js';
-import { GATED_BATCH_OPTIONS } from '../../operators/support/batching/batch-options.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { gatedRows, nested, overflowRows, streamRows } from './gated-options.js';
+import { BATCH_OPTIONS, batchRows, overflowRows, streamRows } from './batch-options.js';
 
-const known = [...GATED_BATCH_OPTIONS, 'failure', 'onSourceError'].join(', ');
+const known = [...BATCH_OPTIONS, 'onSourceError'].join(', ');
 
 export const rows: MisuseTable = {
   operator: 'batchMap',
-  create: (options) => batchMap((items: readonly string[]) => of(items), nested(options) as never),
+  create: (options) => batchMap((items: readonly string[]) => of(items), options),
   calls: { work: (work) => batchMap(work) },
   rows: [
     ...badly('work', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
-    ...gatedRows,
+    ...batchRows,
     ...overflowRows,
     ...streamRows,
     ...badly('maxItems', `absent (known options: ${known})`, 16),
-    ...badly('dedupe', `absent (known options: ${known})`, () => 'key'),
+    ...badly('retry', `absent (known options: ${known})`, false, {}),
   ],
 };

@@ -162,7 +162,8 @@ describe('batchMap, once broken', () => {
     batchMapFrom(numbers(), () => NEVER, {
       scheduler,
       weigh: (n) => (n < 5 ? 1 : 2),
-      hardMaxWeight: 1,
+      maxWeight: 1,
+      oversize: 'reject',
       maxQueued: 5,
       concurrency: 1,
       attemptTimeoutMs: Infinity,

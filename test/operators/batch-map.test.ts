@@ -259,7 +259,7 @@ describe('the signal', () => {
 
 describe('what the work is told', () => {
   it('is the call: attempt, depth, batch, lane, weight and deadline', () => {
-    const told: Omit<CallContext, 'signal' | 'reconcile' | 'observe'>[] = [];
+    const told: Omit<CallContext, 'signal' | 'settle' | 'observe'>[] = [];
     const work: BatchWork<string, string> = (items, { attempt, splitDepth, batchId, lane, weight, deadlineAt }) => {
       told.push({ attempt, splitDepth, batchId, lane, weight, deadlineAt });
       if (splitDepth === 0) return throwError(() => (attempt === 1 ? overloaded : badRequest));
@@ -285,7 +285,7 @@ describe('what the work is told', () => {
       const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 10 });
       const work: BatchWork<string, string> = (items, context) => {
         expect(limiter.snapshot().tokens).toBe(10_000 - 500);
-        context.reconcile({ inputTokens: 100, outputTokens: 150 });
+        context.settle({ inputTokens: 100, outputTokens: 150 });
         expect(limiter.snapshot().tokens).toBe(10_000 - 250);
         context.observe({ status: 429, headers: { 'retry-after': '2' } });
         return of(items);
@@ -498,9 +498,9 @@ describe('callbacks', () => {
     throw cause;
   };
 
-  it.each(['weigh', 'lane', 'id', 'itemDeadlineMs'] as const)('what `%s` throws is the cause of the rejection of that item', (name) => {
+  it.each(['weigh', 'lane', 'id', 'deadlineMs'] as const)('what `%s` throws is the cause of the rejection of that item', (name) => {
     const { settled, completed } = settle(['a', 'b'], echo, {
-      [name]: (item: string) => (item === 'a' ? fault() : name === 'lane' ? 'x' : 1),
+      [name === 'deadlineMs' ? 'itemDeadlineMs' : name]: (item: string) => (item === 'a' ? fault() : name === 'lane' ? 'default' : 1),
     });
     expect(rejected(settled)).toMatchObject([{ input: 'a', index: 0, attempts: 0, reason: { callback: name, cause } }]);
     expect(rejected(settled)[0]?.reason).toBeInstanceOf(CallbackError);
@@ -515,7 +515,7 @@ describe('callbacks', () => {
 
   it.each([NaN, -1])('a deadline of %o rejects the item', (ms) => {
     const { settled } = settle(['a', 'b'], echo, { itemDeadlineMs: (item) => (item === 'a' ? ms : 10) });
-    expect(rejected(settled)).toMatchObject([{ input: 'a', reason: { code: 'FLOW_CALLBACK', callback: 'itemDeadlineMs' } }]);
+    expect(rejected(settled)).toMatchObject([{ input: 'a', reason: { code: 'FLOW_CALLBACK', callback: 'deadlineMs' } }]);
   });
 
   it('an unknown lane rejects the item, and names the known ones', () => {

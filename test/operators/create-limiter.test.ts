@@ -1431,7 +1431,7 @@ describe('two copies of the package in one process', () => {
       from([1, 2, 3]).pipe(
         one.batchMap((items: readonly number[]) => Promise.resolve(items.map((item) => item * 2)), {
           limiter,
-          lanes: [{ name: 'p0' }],
+          queue: one.lanes([{ name: 'p0' }]),
           maxSize: 2,
         }),
         toArray(),
@@ -1448,7 +1448,7 @@ describe('two copies of the package in one process', () => {
       other.isFlowError(closed, 'FLOW_CLOSED'),
       one.isFlowError(closed, 'FLOW_OVERFLOW'),
     ]).toEqual([true, true, false]);
-    const rejected = await lastValueFrom(of(1).pipe(one.batchMap(() => of([0]), { limiter, lanes: [{ name: 'p0' }] })));
+    const rejected = await lastValueFrom(of(1).pipe(one.batchMap(() => of([0]), { limiter, queue: one.lanes([{ name: 'p0' }]) })));
     expect(one.isFlowError((rejected as { reason: unknown }).reason, 'FLOW_CLOSED')).toBe(true);
   });
 });

@@ -1,18 +1,30 @@
 import { NEVER, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import type { BatcherOptions, GateOptions } from '../../operators/index.js';
+import {
+  batchMap,
+  batchMapFrom,
+  createBatcher,
+  createLimiter,
+  divideAndConquer,
+  fixed,
+  graded,
+  inputOrder,
+  lanes,
+  natural,
+  oneByOne,
+  orderPerKey,
+  retryFailed,
+  robust,
+  splitItem,
+} from '../../operators/index.js';
 import { show } from '../support/misuse.js';
-import type { GatedBatchOptions } from '../today.js';
-import { batchMap, batchMapFrom, createBatcher, createLimiter } from '../today.js';
 
 const work = (items: readonly string[]) => of(items);
-const operators = [
-  { operator: 'batchMap', create: (options: object) => batchMap(work, options) },
-  { operator: 'batchMapFrom', create: (options: object) => batchMapFrom(['a'], work, options) },
-  { operator: 'createBatcher', create: (options: object) => createBatcher(work, options) },
-];
+const operators = [{ operator: 'createBatcher', create: (options: object) => createBatcher(work, options) }];
 
 /** What looks odd and has a meaning. */
-const accepted: readonly GatedBatchOptions<string, string>[] = [
+const acceptedByLoads: readonly BatcherOptions<string, string>[] = [
   { maxSize: Infinity },
   { maxWeight: 1.5 },
   { maxWeight: Infinity },
@@ -49,14 +61,73 @@ const accepted: readonly GatedBatchOptions<string, string>[] = [
   { itemDeadlineMs: () => 5 },
 ];
 
-describe.each(operators)('$operator', ({ operator, create }) => {
+const accepted: readonly GateOptions<string, string>[] = [
+  { maxSize: Infinity },
+  { maxWeight: 1.5 },
+  { maxWeight: Infinity },
+  { oversize: splitItem({ into: (text: string) => Array.from(text), join: (results: readonly string[]) => results.join('') }) },
+  { order: inputOrder() },
+  { order: orderPerKey((text: string) => text[0]) },
+  { closeWhen: () => 'after' },
+  { flush: [1] },
+  { concurrency: Infinity },
+  { concurrency: of(1) },
+  { window: natural() },
+  { window: fixed(0) },
+  { window: fixed(1.5) },
+  { window: fixed(Infinity) },
+  { window: graded(Infinity) },
+  { maxQueued: Infinity },
+  { queue: lanes([{ name: 'only' }]) },
+  { queue: lanes([{ name: 'a', maxWaitMs: 0, floor: 0 }]) },
+  { repair: [] },
+  { repair: [robust(), [], oneByOne()] },
+  { repair: retryFailed({ initialMs: 0, maxMs: 0, factor: 0.5, budget: 0.1, maxAttempts: Infinity }) },
+  { repair: divideAndConquer({ factor: Infinity, maxDepth: 0, maxBlameRounds: 0, maxCalls: 1 }) },
+  { repair: oneByOne() },
+  { timeoutMs: 0.5 },
+  { timeoutMs: Infinity },
+  { deadlineMs: 0 },
+  { deadlineMs: Infinity },
+  { deadlineMs: () => 5 },
+  { name: 'embeddings' },
+];
+
+describe.each(['batchMap', 'batchMapFrom'] as const)('%s', (operator) => {
+  const create = (options: object): unknown => (operator === 'batchMap' ? batchMap(work, options) : batchMapFrom(['a'], work, options));
+
   it.each(accepted.map((options) => ({ options, title: Object.entries(options).map(([name, value]) => `${name}: ${show(value)}`) })))(
     'accepts $title',
     ({ options }) => {
-      const { overflow: _overflow, ...rest } = options;
-      expect(create(operator === 'batchMapFrom' ? rest : options)).toBeDefined();
+      expect(create(options)).toBeDefined();
     },
   );
+
+  it('takes undefined for what is left out', () => {
+    for (const [name] of accepted.flatMap((options) => Object.entries(options))) expect(create({ [name]: undefined })).toBeDefined();
+  });
+
+  it('refuses a lane that the shared limiter does not have', () => {
+    const limiter = createLimiter({ lanes: [{ name: 'urgent' }, { name: 'later' }] });
+    expect(() => create({ limiter, queue: lanes([{ name: 'urgent' }, { name: 'soon' }]) })).toThrow(
+      `${operator}: expected \`queue\` to be lanes the limiter has (urgent,later), got 'soon'`,
+    );
+    expect(create({ limiter, queue: lanes([{ name: 'later' }]) })).toBeDefined();
+  });
+
+  it('shows no more of a wrong value than its beginning', () => {
+    const key = `sk-${'0123456789'.repeat(10)}`;
+    expect(() => create({ overflow: key, queue: key })).toThrow(/got (a string|'sk-.{37}…')/);
+    expect(() => create({ limiter: { key } })).toThrow(/got an object of type Object$/);
+  });
+});
+
+describe.each(operators)('$operator', ({ operator, create }) => {
+  it.each(
+    acceptedByLoads.map((options) => ({ options, title: Object.entries(options).map(([name, value]) => `${name}: ${show(value)}`) })),
+  )('accepts $title', ({ options }) => {
+    expect(create(options)).toBeDefined();
+  });
 
   it('names a misspelt field of a group', () => {
     expect(() => create({ retry: { maxTries: 3 } })).toThrow(`${operator}: expected \`retry.maxTries\` to be absent`);
@@ -85,19 +156,20 @@ describe.each(operators)('$operator', ({ operator, create }) => {
 });
 
 describe('the bound of a lane', () => {
-  const lanes = [
+  const list = [
     { name: 'never queued', maxQueued: 0 },
     { name: 'a', maxQueued: Infinity, overflow: 'latest' as const },
   ];
+  const queue = lanes(list);
 
   it('may be nothing or everything', () => {
-    expect(batchMap(work, { lanes })).toBeDefined();
-    expect(createBatcher(work, { lanes })).toBeDefined();
+    expect(batchMap(work, { queue })).toBeDefined();
+    expect(createBatcher(work, { lanes: list })).toBeDefined();
   });
 
   it('has no place where nothing is pulled that there is no room for', () => {
-    expect(() => batchMapFrom(['a'], work, { lanes })).toThrow(
-      'batchMapFrom: expected `lanes` to be lanes without `maxQueued` and `overflow`',
+    expect(() => batchMapFrom(['a'], work, { queue })).toThrow(
+      'batchMapFrom: expected `queue` to be lanes without `maxQueued` and `overflow`',
     );
   });
 });

@@ -324,7 +324,7 @@ describe('a client of your own', () => {
     const made = over(
       (input, context) => {
         expect([context.signal.aborted, context.attempt, context.lane]).toEqual([false, 1, 'default']);
-        context.reconcile({ inputTokens: 3 });
+        context.settle({ inputTokens: 3 });
         return lengths(input, context);
       },
       { limiter, lanes: [{ name: 'default' }], countTokens: () => 50 },

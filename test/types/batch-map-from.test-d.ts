@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { BatchMapFromOptions, Settled } from '../../operators/index.js';
-import { BATCH_MAP_FROM_DEFAULTS, batchMapFrom } from '../../operators/index.js';
+import { batchMapFrom, splitItem } from '../../operators/index.js';
 
 const lengths = (items: readonly string[]) => of(items.map((item) => item.length));
 
@@ -36,13 +36,12 @@ describe('batchMapFrom', () => {
     // @ts-expect-error not a way to fail
     void batchMapFrom(['a'], lengths, { onSourceError: 'ignore' });
     // @ts-expect-error results of another kind are joined
-    void batchMapFrom(['a'], lengths, { oversize: 'split', splitItem: (text) => Array.from(text), joinResults: () => 'three' });
+    void batchMapFrom(['a'], lengths, { oversize: splitItem({ into: (text: string) => Array.from(text), join: () => 'three' }) });
     // @ts-expect-error work for other items
     void batchMapFrom([1, 2], lengths);
   });
 
-  it('has readonly options and exact defaults', () => {
+  it('has readonly options', () => {
     expectTypeOf<BatchMapFromOptions<number>>().toEqualTypeOf<Readonly<BatchMapFromOptions<number>>>();
-    expectTypeOf(BATCH_MAP_FROM_DEFAULTS.maxQueued).toEqualTypeOf<80>();
   });
 });

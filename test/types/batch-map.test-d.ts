@@ -2,7 +2,18 @@ import type { Observable, OperatorFunction } from 'rxjs';
 import { EMPTY, from, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { BatchMapOptions, BatchResult, BatchWork, CallContext, Settled } from '../../operators/index.js';
-import { BATCH_MAP_DEFAULTS, batchMap, createLimiter } from '../../operators/index.js';
+import {
+  batchMap,
+  createLimiter,
+  divideAndConquer,
+  fixed,
+  inputOrder,
+  lanes,
+  orderPerKey,
+  retryFailed,
+  robust,
+  splitItem,
+} from '../../operators/index.js';
 
 interface Text {
   readonly id: string;
@@ -55,9 +66,10 @@ describe('batchMap', () => {
         expectTypeOf(item).toEqualTypeOf<Text>();
         return item.words;
       },
-      lane: ({ id }) => id,
+      queue: lanes([{ name: 'only' }], { by: (item: Text) => item.id, key: (item: Text) => item.words }),
+      order: orderPerKey((item: Text) => item.id),
       id: ({ id }) => id,
-      itemDeadlineMs: ({ words }) => words * 10,
+      deadlineMs: ({ words }) => words * 10,
       window: ({ executing, concurrency, queued, queuedWeight, oldestMs }) => executing + concurrency + queued + queuedWeight + oldestMs,
       classify: (error, { size, attempt }) => {
         expectTypeOf(error).toEqualTypeOf<unknown>();
@@ -73,6 +85,17 @@ describe('batchMap', () => {
     batchMap((items: readonly string[]) => of(items), { limiter: createLimiter() });
   });
 
+  it('takes values for what not everybody needs', () => {
+    const work: BatchWork<string, string> = (items) => of(items);
+    batchMap(work, { order: inputOrder(), window: fixed(50), queue: lanes([{ name: 'a' }]) });
+    batchMap(work, { repair: retryFailed({ maxAttempts: 5 }) });
+    batchMap(work, { repair: [retryFailed(), [divideAndConquer()]] });
+    batchMap(work, { repair: robust() });
+    batchMap(work, {
+      oversize: splitItem({ into: (text: string) => Array.from(text), join: (parts: readonly string[]) => parts.join('') }),
+    });
+  });
+
   it('refuses wrong options and work', () => {
     const work: BatchWork<string, string> = (items) => of(items);
     // @ts-expect-error a weight is a number
@@ -80,35 +103,33 @@ describe('batchMap', () => {
     // @ts-expect-error not a policy
     batchMap(work, { overflow: 'block' });
     // @ts-expect-error parts are items
-    batchMap(work, { oversize: 'split', splitItem: (text: string) => [text.length], joinResults: (results) => results.join() });
+    batchMap(work, { oversize: splitItem({ into: (count: number) => [count], join: (parts: readonly string[]) => parts.join('') }) });
     // @ts-expect-error results of another kind are joined
-    batchMap(work, { oversize: 'split', splitItem: (text: string) => Array.from(text), joinResults: (results) => results.length });
+    batchMap(work, { oversize: splitItem({ into: (text: string) => Array.from(text), join: (parts: readonly string[]) => parts.length }) });
     // @ts-expect-error not an order
-    batchMap(work, { order: 'random' });
-    // @ts-expect-error not a way to fail
-    batchMap(work, { failure: 'throw' });
+    batchMap(work, { order: 'input' });
+    // @ts-expect-error a key of other items
+    batchMap(work, { order: orderPerKey((count: number) => count) });
     // @ts-expect-error closes where it says, or not
     batchMap(work, { closeWhen: () => true });
     // @ts-expect-error not an option
     batchMap(work, { maxItems: 3 });
     // @ts-expect-error a window of a kind nobody knows
-    batchMap(work, { window: { kind: 'adaptive' } });
+    batchMap(work, { window: { kind: 'natural' } });
     // @ts-expect-error a fixed window needs its ms
-    batchMap(work, { window: { kind: 'fixed' } });
-    // @ts-expect-error `true` is not how to turn it on
-    batchMap(work, { retry: true });
+    batchMap(work, { window: fixed() });
+    // @ts-expect-error `true` is no repair
+    batchMap(work, { repair: true });
     // @ts-expect-error not a class of errors
     batchMap(work, { classify: () => ({ class: 'retry' }) });
     // @ts-expect-error a lane has a name
-    batchMap(work, { lanes: [{ floor: 0.1 }] });
+    batchMap(work, { queue: lanes([{ floor: 0.1 }]) });
     // @ts-expect-error one answer for the batch, not a number
     batchMap<string, number>(() => of(5));
   });
 
-  it('has readonly options and exact defaults', () => {
+  it('has readonly options', () => {
     expectTypeOf<BatchMapOptions<number>>().toEqualTypeOf<Readonly<BatchMapOptions<number>>>();
-    expectTypeOf(BATCH_MAP_DEFAULTS.maxSize).toEqualTypeOf<20>();
-    expectTypeOf(BATCH_MAP_DEFAULTS.window).toEqualTypeOf<{ readonly kind: 'graded'; readonly maxMs: 100 }>();
     expectTypeOf<readonly number[]>().toExtend<BatchResult<number>>();
   });
 });

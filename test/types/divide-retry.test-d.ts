@@ -19,9 +19,7 @@ describe('divideRetry', () => {
 
   it('is a projection for mergeMap and work for batchMap', () => {
     expectTypeOf(of(['a']).pipe(mergeMap(divideRetry(lengths)))).toEqualTypeOf<Observable<Settled<string, number>[]>>();
-    expectTypeOf(of('a').pipe(batchMap<string, number>(divideRetry(lengths), { split: false }))).toEqualTypeOf<
-      Observable<Settled<string, number>>
-    >();
+    expectTypeOf(of('a').pipe(batchMap<string, number>(divideRetry(lengths)))).toEqualTypeOf<Observable<Settled<string, number>>>();
   });
 
   it('infers items for its callbacks', () => {

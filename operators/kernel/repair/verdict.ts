@@ -26,3 +26,8 @@ export interface ClassifyContext {
 }
 
 export type Classify = (error: unknown, context: ClassifyContext) => Verdict;
+
+/** Whether an error may be gone at another try. */
+export function mayPass({ class: found }: Verdict): boolean {
+  return found === 'throttled' || found === 'transient' || found === 'timeout';
+}

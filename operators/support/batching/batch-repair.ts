@@ -1,4 +1,5 @@
 import { asyncScheduler } from 'rxjs';
+import { ItemFailure } from '../../kernel/machine/job.js';
 import { isWithinBudget, retryDelayMs } from '../../kernel/repair/backoff.js';
 import type { SearchSpent, SearchStep } from '../../kernel/repair/bad-item-search.js';
 import { BadItemSearch } from '../../kernel/repair/bad-item-search.js';
@@ -9,12 +10,12 @@ import { drawnFrom, verdictOf } from '../../options/ask.js';
 import { DeadlineError, SplitBudgetError } from '../../options/errors.js';
 import { isRetryable } from '../../options/retry.js';
 import type { BatchResult, ErrorClass, Verdict } from '../../options/types.js';
+import type { Outcome } from '../../shell/stitch.js';
+import { stitch } from '../../shell/stitch.js';
 import type { EngineConfig, SplitRule } from './batch-options.js';
 import type { BatchQueue } from './batch-queue.js';
 import type { Call, Job, Root, Search } from './job.js';
 import { DONE, FLYING, Group, WAITING } from './job.js';
-import type { Outcome } from './stitch.js';
-import { Failure, stitch } from './stitch.js';
 
 /** What a repair needs of the engine it belongs to. */
 export interface RepairHost<T, R> {
@@ -61,7 +62,7 @@ export class BatchRepair<T, R> {
       const job = call.jobs[i] as Job<T, R>;
       if (job.state !== FLYING) continue;
       const outcome = outcomes[i] as Outcome<R>;
-      if (!(outcome instanceof Failure)) {
+      if (!(outcome instanceof ItemFailure)) {
         this.#host.fulfil(job, outcome);
         continue;
       }

@@ -26,7 +26,7 @@ export class Context implements CallContext {
     return this.#call.abort.signal;
   }
 
-  get reconcile(): (usage: Usage) => void {
+  get settle(): (usage: Usage) => void {
     const { lease } = this.#call;
     return (usage) => {
       lease.settle(usage);

@@ -63,7 +63,7 @@ export function opener(
     const batcher = new FlowBatcher<string, number[]>(
       async (values, call) => {
         const answer = await shown(model.doEmbed({ ...params, values: [...values], abortSignal: call.signal }), call);
-        if (answer.usage) call.reconcile({ inputTokens: answer.usage.tokens });
+        if (answer.usage) call.settle({ inputTokens: answer.usage.tokens });
         answers.push(answer);
         return answer.embeddings;
       },

@@ -75,7 +75,7 @@ function fetchOf(base: Fetch, context: CallContext): Fetch {
     const response = await base(input, { ...init, signal: own ? AbortSignal.any([context.signal, own]) : context.signal });
     context.observe(response);
     return followBody(response, UNHELD, (usage) => {
-      context.reconcile(usage);
+      context.settle(usage);
     });
   };
 }

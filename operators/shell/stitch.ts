@@ -1,14 +1,10 @@
-import { positionsOf } from '../../kernel/repair/blame.js';
-import { BatchShapeError, PartialFailureError } from '../../options/errors.js';
-import type { BatchResult } from '../../options/types.js';
-
-/** In place of a value: this position of a call has failed. Values themselves are not wrapped, there may be a million of them. */
-export class Failure {
-  constructor(readonly reason: unknown) {}
-}
+import { ItemFailure } from '../kernel/machine/job.js';
+import { positionsOf } from '../kernel/repair/blame.js';
+import { BatchShapeError, PartialFailureError } from '../options/errors.js';
+import type { BatchResult } from '../options/types.js';
 
 /** What became of one position of a call. */
-export type Outcome<R> = R | Failure;
+export type Outcome<R> = R | ItemFailure;
 
 /**
  * Matches a worker's answer to the items it was given, in their order.
@@ -31,11 +27,11 @@ function fromList<R>(operator: string, list: readonly unknown[], size: number): 
   if (list.length !== size) throw new BatchShapeError(operator, size, list.length);
   if (size > 0 && list.every(isSettled)) {
     return (list as readonly PromiseSettledResult<R>[]).map((result) =>
-      result.status === 'fulfilled' ? result.value : new Failure(result.reason),
+      result.status === 'fulfilled' ? result.value : new ItemFailure(result.reason),
     );
   }
   return list.some((entry) => entry instanceof Error)
-    ? Array.from(list, (entry) => (entry instanceof Error ? new Failure(entry) : (entry as R)))
+    ? Array.from(list, (entry) => (entry instanceof Error ? new ItemFailure(entry) : (entry as R)))
     : (list as readonly R[]);
 }
 
@@ -49,7 +45,7 @@ function fromMap<R>(operator: string, map: ReadonlyMap<string, R>, ids: readonly
   return ids.map((id) =>
     map.has(id)
       ? (map.get(id) as R)
-      : new Failure(new BatchShapeError(operator, size, map.size, 'the work answered without a result for this item')),
+      : new ItemFailure(new BatchShapeError(operator, size, map.size, 'the work answered without a result for this item')),
   );
 }
 
@@ -73,7 +69,7 @@ function fromPartial<R>(
   return Array.from(
     { length: size },
     (_, i): Outcome<R> =>
-      positions.has(i) ? new Failure(new PartialFailureError(operator, positions.size, values.length)) : (values[next++] as R),
+      positions.has(i) ? new ItemFailure(new PartialFailureError(operator, positions.size, values.length)) : (values[next++] as R),
   );
 }
 

@@ -1,0 +1,11 @@
+import type { ReorderBuffer } from './reorder-buffer.js';
+
+/** The value of an `order` option: in which order results go out. Without one they do as calls end. */
+export interface Order<in T> {
+  /** Results of equal keys keep the order of their items; without it all do. */
+  readonly keyOf?: ((item: T) => unknown) | undefined;
+  /** Whether the item that all results wait for is the only one worked on once too many are held back. */
+  readonly gates: boolean;
+  /** Holds back what is ready until its turn has come, and then hands it to `out`, which must not call it. */
+  lines<E>(out: (entry: E) => void): ReorderBuffer<E>;
+}

@@ -1,0 +1,40 @@
+import type { Order } from './kernel/queues/order.js';
+import { ReorderBuffer } from './kernel/queues/reorder-buffer.js';
+import { required } from './options/options.js';
+
+export type { Order } from './kernel/queues/order.js';
+
+function lines<E>(out: (entry: E) => void): ReorderBuffer<E> {
+  return new ReorderBuffer(out);
+}
+
+/**
+ * Results go out in the order of their items, rejected ones in their places. Those held back count towards `maxQueued` (1000 of them while that is
+ * Infinity); at that bound only the item that all wait for is worked on.
+ *
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { batchMap, inputOrder } from 'sluice/operators';
+ *
+ * const double = (items: readonly number[]) => of(items.map((item) => item * 2));
+ * const values: number[] = [];
+ * of(1, 2, 3).pipe(batchMap(double, { maxSize: 1, order: inputOrder() })).subscribe((settled) => {
+ *   if (settled.status === 'fulfilled') values.push(settled.value);
+ * });
+ * values; // => [2, 4, 6]
+ * ```
+ */
+export function inputOrder(): Order<unknown> {
+  return { gates: true, lines };
+}
+
+/**
+ * Results whose items have the same key go out in the order of these; others do not wait. Orders the output only: for one call at a time per key
+ * take `concatMapBy`.
+ *
+ * @param key - Compared as a `Map` does. One that throws rejects its item.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when the key is no function.
+ */
+export function orderPerKey<T>(key: (item: T) => unknown): Order<T> {
+  return { keyOf: required('orderPerKey', 'key', key), gates: false, lines };
+}

@@ -1,0 +1,182 @@
+import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
+import { asapScheduler, isObservable } from 'rxjs';
+import { FIFO } from '../kernel/queues/fifo.js';
+import type { Order } from '../kernel/queues/order.js';
+import type { Overflow, QueueRule } from '../kernel/queues/queue.js';
+import type { RepairRule } from '../kernel/repair/rule.js';
+import type { Classify } from '../kernel/repair/verdict.js';
+import type { CloseWhen } from '../options/ask.js';
+import { FlowConfigError } from '../options/errors.js';
+import type { FlowSink } from '../options/events.js';
+import type { Check, Checked } from '../options/options.js';
+import { callback, checked, count, durationMs, filled, positive, required, words } from '../options/options.js';
+import type { SplitAndJoin } from '../options/oversize.js';
+import type { Permits } from '../options/permits.js';
+import type { BatchResult, CallContext, WorkResult } from '../options/types.js';
+import { schedulerOption } from './alarm.js';
+import { notifier } from './notifier.js';
+
+/** Sends one batch: as many results as items, in one of the shapes `BatchResult` names, at once or later. */
+export type BatchWork<T, R> = (items: readonly T[], context: CallContext) => WorkResult<BatchResult<R>>;
+
+/** What a window function is told. */
+export interface WindowContext {
+  /** Permits handed out, this operator's and others'. */
+  readonly executing: number;
+  /** Most permits at a time. */
+  readonly concurrency: number;
+  /** How busy the slots or the limiter are, 0 to 1: the share in use of its slots or of its rate, whichever is the scarcer. */
+  readonly load: number;
+  readonly queued: number;
+  readonly queuedWeight: number;
+  /** Age of the oldest waiting item, in ms. */
+  readonly oldestMs: number;
+}
+
+/** How long, in ms, a batch that is not full is held for company while a permit is free. Asked again whenever anything happens. */
+export type Window = (context: WindowContext) => number;
+
+/** A repair, or several, which are asked in their order; a list in it counts as what is in it. */
+export type Repairs = RepairRule | readonly (RepairRule | readonly RepairRule[])[];
+
+/** Options of all that form batches behind a gate. */
+export interface GateOptions<T, R = never> {
+  /** Most items in one call. @defaultValue 20 */
+  readonly maxSize?: number;
+  /** Most weight in one call, in the unit `weigh` returns. With a limiter no more than it can ever grant at once. @defaultValue 8192 */
+  readonly maxWeight?: number;
+  /** Weight of one item, for example its tokens; with a limiter it is the call's token cost. @defaultValue `() => 1`, and no token cost */
+  readonly weigh?: (item: T) => number;
+  /**
+   * An item heavier than `maxWeight` travels `'alone'`, is rejected with `ItemTooHeavyError` (`'reject'`), or is cut into parts that travel like
+   * items by a {@link splitItem}. @defaultValue 'alone'
+   */
+  readonly oversize?: 'alone' | 'reject' | SplitAndJoin<T, R>;
+  /**
+   * Ends a batch `'before'` an item or `'after'` it: what waits in front of the boundary is due, and no batch crosses it. Counts within a
+   * lane. @defaultValue never
+   */
+  readonly closeWhen?: CloseWhen<T>;
+  /** Makes all that waits due at each of its values. Its completion is ignored, its error fails the operator. @defaultValue none */
+  readonly flush?: ObservableInput<unknown>;
+  /** Lanes of different urgency, with {@link lanes}. @defaultValue one line for all */
+  readonly queue?: QueueRule<T>;
+  /** Most items waiting; those between two attempts count. Without a bound `queueLong` is told at 10,000. @defaultValue Infinity */
+  readonly maxQueued?: number;
+  /** What happens at the bound: `'error'` fails the operator, the others drop an item, whose caller gets an `OverflowError`. @defaultValue 'error' */
+  readonly overflow?: Overflow;
+  /** In which order results go out: {@link inputOrder} or {@link orderPerKey}. @defaultValue as calls end */
+  readonly order?: Order<T>;
+  /** How long a batch that is not full is held while a permit is free: {@link natural}, {@link fixed}, {@link graded}, or a function. @defaultValue `graded(100)` */
+  readonly window?: Window;
+  /** Calls at a time; an Observable changes it while running. Not together with `limiter`. @defaultValue 4 */
+  readonly concurrency?: number | Observable<number>;
+  /** A limiter shared with others, or any other source of permits. */
+  readonly limiter?: Permits;
+  /** Name of an item, for results by id and for blame by id. @defaultValue its index as text */
+  readonly id?: (item: T) => string;
+  /** What is done about a call that fails: {@link retryFailed}, {@link divideAndConquer}, {@link oneByOne}, {@link robust}. @defaultValue nothing, its items are rejected */
+  readonly repair?: Repairs;
+  /** Sorts errors for `repair`. @defaultValue by status, as the repairs bring it */
+  readonly classify?: Classify;
+  /** Longest single call, in ms; its signal aborts and it counts as `timeout`. @defaultValue 30000 */
+  readonly timeoutMs?: number;
+  /** Longest time from acceptance to result, in ms; waiting and pauses included. @defaultValue Infinity */
+  readonly deadlineMs?: number | ((item: T) => number);
+  readonly onEvent?: FlowSink;
+  /** Stands in every event as `instance`. @defaultValue a number */
+  readonly name?: string;
+  /** Clock and timers. @defaultValue `asyncScheduler` */
+  readonly scheduler?: SchedulerLike;
+  /** Source of jitter, 0 to 1. @defaultValue `Math.random` */
+  readonly random?: () => number;
+}
+
+const DEFAULTS = {
+  ...{ maxSize: 20, maxWeight: 8192, oversize: 'alone', queue: FIFO, maxQueued: Infinity, overflow: 'error' },
+  ...{ window: ({ load }: WindowContext) => (load === 0 ? 0 : 100 * load), timeoutMs: 30_000, deadlineMs: Infinity, random: Math.random },
+} as const;
+
+const MOST_CALLS = 4;
+
+/** How each option is checked. Whoever has more options, or fewer, says so of a copy. */
+export const BATCH_CHECKS = {
+  maxSize: count,
+  maxWeight: positive,
+  weigh: callback,
+  oversize: value('cut', "'alone', 'reject' or splitItem({ into, join })", 'alone', 'reject'),
+  closeWhen: callback,
+  flush: notifier,
+  queue: value('create', 'lanes([…])'),
+  maxQueued: count,
+  overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
+  order: value('lines', 'inputOrder() or orderPerKey(key)', undefined),
+  window: required,
+  concurrency: (operator: string, option: string, given: number | Observable<number> | undefined) =>
+    given === undefined || isObservable(given) ? given : count(operator, option, given),
+  limiter: value('enlist', 'a limiter made by createLimiter', undefined),
+  id: callback,
+  repair: rules,
+  classify: callback,
+  timeoutMs: positive,
+  deadlineMs: (operator: string, option: string, given: number | (() => number)) =>
+    typeof given === 'function' ? given : durationMs(operator, option, given),
+  onEvent: callback,
+  name: (operator: string, option: string, given: string | undefined) => (given === undefined ? given : filled(operator, option, given)),
+  scheduler: schedulerOption,
+  random: required,
+} satisfies { readonly [K in keyof GateOptions<never>]-?: Check };
+
+/** One of some words, or a value with this method. */
+function value<V>(method: string, expected: string, ...others: readonly unknown[]): (operator: string, option: string, given: V) => V {
+  return (operator, option, given) => {
+    if (others.includes(given) || typeof (Object(given) as Record<string, unknown>)[method] === 'function') return given;
+    throw new FlowConfigError(operator, option, expected, given);
+  };
+}
+
+function rules(operator: string, option: string, given: Repairs = []): readonly RepairRule[] {
+  const all = [given].flat(2) as readonly RepairRule[];
+  const wrong = all.find((rule) => typeof (Object(rule) as Partial<RepairRule>).failed !== 'function');
+  if (wrong === undefined && !all.includes(undefined as never)) return all;
+  throw new FlowConfigError(operator, option, 'a repair such as retryFailed() or robust(), or a list of them', wrong);
+}
+
+type Given<T> = Checked<GateOptions<T>, typeof DEFAULTS>;
+
+/** The options, checked and with their defaults. */
+export interface BatchConfig<T> extends Omit<Given<T>, 'repair' | 'flush' | 'concurrency'> {
+  readonly operator: string;
+  readonly repair: readonly RepairRule[];
+  readonly flush: Observable<unknown> | undefined;
+  /** Calls at a time; to begin with, when it changes. */
+  readonly concurrency: number;
+  readonly concurrency$: Observable<number> | undefined;
+  /** Where a frame ends: what comes until then travels together. */
+  readonly frames: SchedulerLike;
+}
+
+/** @throws FlowConfigError naming the operator and the option */
+export function batchConfig<T, R>(
+  operator: string,
+  options: GateOptions<T, R>,
+  checks: Readonly<Record<string, Check>> = BATCH_CHECKS,
+  defaults: object = {},
+): BatchConfig<T> {
+  const all = checked(operator, options, { ...DEFAULTS, ...defaults }, checks as never) as unknown as Given<T> &
+    Pick<BatchConfig<T>, 'repair' | 'flush'>;
+  const { concurrency = MOST_CALLS, limiter, queue } = all;
+  if (limiter && all.concurrency !== undefined) {
+    throw new FlowConfigError(operator, 'concurrency', 'absent when a `limiter` is given', concurrency);
+  }
+  const missing = queue.isDeclared && queue.lanes.find(({ name }) => limiter?.lanes?.includes(name) === false);
+  if (missing) throw new FlowConfigError(operator, 'queue', `lanes the limiter has (${String(limiter?.lanes)})`, missing.name);
+  const isChanging = isObservable(concurrency);
+  return {
+    ...all,
+    operator,
+    concurrency: isChanging ? MOST_CALLS : concurrency,
+    concurrency$: isChanging ? concurrency : undefined,
+    frames: options.scheduler ?? asapScheduler,
+  };
+}

@@ -1,0 +1,104 @@
+import type { Subscriber } from 'rxjs';
+import type { Job } from '../kernel/machine/job.js';
+import { count, words } from '../options/options.js';
+import type { Settled } from '../options/types.js';
+import type { BatchConfig, BatchWork, GateOptions } from './batch-options.js';
+import { BATCH_CHECKS, batchConfig } from './batch-options.js';
+import { BatchShell } from './batch-shell.js';
+import { connect } from './connect.js';
+
+/** Options of the batching operators whose results are one stream. */
+export interface BatchStreamOptions<T, R = never> extends GateOptions<T, R> {
+  /**
+   * What a source error does: `'abort'` stops everything and errors at once, `'drain'` settles what was accepted first,
+   * `'flush'` does the same without waiting for batches to fill (which ends up the same here, where draining never waits for company).
+   * @defaultValue 'abort'
+   */
+  readonly onSourceError?: 'abort' | 'drain' | 'flush';
+}
+
+export const STREAM_CHECKS = { ...BATCH_CHECKS, onSourceError: words('abort', 'drain', 'flush') };
+
+/** The options, checked. */
+export interface StreamConfig<T> extends BatchConfig<T> {
+  readonly onSourceError: 'abort' | 'drain' | 'flush';
+}
+
+/** @throws FlowConfigError naming the operator and the option */
+export function streamConfig<T, R>(
+  operator: string,
+  options: BatchStreamOptions<T, R>,
+  checks: object = STREAM_CHECKS,
+  defaults: object = {},
+): StreamConfig<T> {
+  return batchConfig(operator, options, checks as never, { onSourceError: 'abort', ...defaults }) as StreamConfig<T>;
+}
+
+/** What became of an item. */
+export function settledOf<T, R>({ failed, outcome, input, index, id, attempts }: Job<T, R>): Settled<T, R> {
+  return failed
+    ? { status: 'rejected', reason: outcome, input, index, id, attempts }
+    : { status: 'fulfilled', value: outcome as R, input, index, id, attempts };
+}
+
+/** One subscription: its results go to one stream. */
+export class BatchStream<T, R> extends BatchShell<T, R> {
+  private sourceError: { readonly error: unknown } | undefined = undefined;
+
+  constructor(
+    protected override readonly config: StreamConfig<T>,
+    work: BatchWork<T, R>,
+    protected readonly to: Subscriber<Settled<T, R>>,
+  ) {
+    super(config, work);
+    to.add(() => {
+      this.close();
+    });
+  }
+
+  sourceFailed(error: unknown): void {
+    if (this.config.onSourceError === 'abort') this.failed(error);
+    else {
+      this.sourceError = { error };
+      this.finish();
+    }
+  }
+
+  /** Follows the options that are streams. */
+  listen(): void {
+    const { operator, concurrency$, flush } = this.config;
+    // What has completed changes nothing any more: the last value stays in force.
+    const complete = (): void => undefined;
+    if (concurrency$) {
+      const next = (concurrency: number): void => {
+        this.setConcurrency(count(operator, 'concurrency', concurrency));
+      };
+      connect(concurrency$, this.to, { next, complete });
+    }
+    if (flush) {
+      const next = (): void => {
+        this.flush();
+      };
+      connect(flush, this.to, { next, complete });
+    }
+  }
+
+  protected override settled(job: Job<T, R>): void {
+    this.to.next(settledOf(job));
+  }
+
+  protected override finished(): void {
+    if (this.sourceError) this.to.error(this.sourceError.error);
+    else this.to.complete();
+  }
+
+  /** Over before its consumer hears of the error: nothing that is done there starts anything more. */
+  protected override failed(error: unknown): void {
+    this.close();
+    this.to.error(error);
+  }
+
+  protected override overflowed(error: unknown): void {
+    this.failed(error);
+  }
+}
