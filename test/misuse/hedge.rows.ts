@@ -3,7 +3,7 @@ import { hedge } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'maxHedges, budget, delayMs, stats, limiter, job, classify, scheduler, onEvent';
+const known = 'maxHedges, budget, delayMs, stats, limiter, job, classify, scheduler, onEvent, name';
 
 export const rows: MisuseTable = {
   operator: 'hedge',
@@ -21,6 +21,7 @@ export const rows: MisuseTable = {
     ...badly('classify', 'a function', 'fatal', null, {}),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
     ...badly('onEvent', 'a function', console, 'log', null),
+    ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('delay', `absent (known options: ${known})`, 5),
   ],
 };

@@ -4,7 +4,7 @@ import { speculate } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'predict, confirm, match, run, ttlMs, maxInFlight, maxHeld, scheduler, onEvent';
+const known = 'predict, confirm, match, run, ttlMs, maxInFlight, maxHeld, scheduler, onEvent, name';
 const good: SpeculateOptions<number, number, number> = { predict: NEVER, confirm: NEVER, match: () => true, run: () => of(1) };
 const stream = 'an Observable, promise or iterable';
 
@@ -22,6 +22,7 @@ export const rows: MisuseTable = {
     ...badly('maxHeld', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '1000', null),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
     ...badly('onEvent', 'a function', console, 'log', null),
+    ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('ttl', `absent (known options: ${known})`, 5),
   ],
 };

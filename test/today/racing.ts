@@ -1,5 +1,5 @@
 /** Calls that race, and the rules of one call. */
-import type { ObservableInput, OperatorFunction } from 'rxjs';
+import type { Observable, ObservableInput, OperatorFunction } from 'rxjs';
 import * as operators from '../../operators/index.js';
 import { unstamped } from './events.js';
 
@@ -12,7 +12,7 @@ export type {
   SpeculateContext,
   SpeculateOptions,
 } from '../../operators/index.js';
-export { createBreaker, HedgeStats, hedge, policy, speculate } from '../../operators/index.js';
+export { createBreaker, HedgeStats, policy } from '../../operators/index.js';
 
 export type SwitchLatestOptions<T> = Omit<operators.SwitchLatestOptions<T>, 'errors'>;
 export function switchLatest<T, R>(
@@ -20,4 +20,12 @@ export function switchLatest<T, R>(
   options: SwitchLatestOptions<T> = {},
 ): OperatorFunction<T, R> {
   return operators.switchLatest(project, unstamped(options));
+}
+
+export function hedge<R>(attempt: operators.HedgeAttempt<R>, options: operators.HedgeOptions = {}): Observable<R> {
+  return operators.hedge(attempt, unstamped(options));
+}
+
+export function speculate<T, R, P = T>(options: operators.SpeculateOptions<P, T, R>): Observable<R> {
+  return operators.speculate(unstamped(options));
 }
