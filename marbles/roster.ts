@@ -1,6 +1,6 @@
 import type { OperatorFunction } from 'rxjs';
 import { defer, EMPTY, map, mergeMap, NEVER, of, pipe } from 'rxjs';
-import { batch, splitItem } from '../operators/index.js';
+import { batch, splitItem, switchLatest } from '../operators/index.js';
 import type {
   BatcherOptions,
   BatchMapOptions,
@@ -27,7 +27,6 @@ import {
   mergeLanes,
   rateLimit,
   resequence,
-  switchLatest,
   unwrap,
 } from '../test/today.js';
 import type { LawSubject } from './laws.js';

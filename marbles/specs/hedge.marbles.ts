@@ -1,6 +1,7 @@
 import { EMPTY, expand, take } from 'rxjs';
-import type { HedgeOptions } from '../../test/today.js';
-import { CallbackError, createLimiter, HedgeStats, hedge } from '../../test/today.js';
+import type { HedgeOptions } from '../../operators/index.js';
+import { HedgeStats, hedge } from '../../operators/index.js';
+import { CallbackError, createLimiter } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
 const broken = new Error('the backend broke');

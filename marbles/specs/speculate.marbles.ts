@@ -1,6 +1,7 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import type { SpeculateOptions } from '../../test/today.js';
-import { CallbackError, speculate } from '../../test/today.js';
+import type { SpeculateOptions } from '../../operators/index.js';
+import { speculate } from '../../operators/index.js';
+import { CallbackError } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -10,13 +11,7 @@ type Options = Partial<SpeculateOptions<string, string, string>>;
 
 /** Every call is the inner stream of its name; a prediction and a call match when they are the same letter. */
 const speculated = (options: Options = {}): MarbleSpec['build'] => ({ input, inner }) =>
-  speculate({
-    predict: input('predict'),
-    confirm: input('confirm'),
-    match: (predicted, confirmed) => predicted === confirmed,
-    run: (call) => inner(call),
-    ...options,
-  });
+  speculate({ predict: input('predict'), confirm: input('confirm'), match: (predicted, confirmed) => predicted === confirmed, run: (call) => inner(call), ...options });
 
 const label = 'speculate({ predict, confirm, match, run })';
 const spec = (given: Omit<MarbleSpec, 'operator'>): MarbleSpec => ({ operator: 'speculate', ...given });
@@ -214,12 +209,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '---(123)',
     build: ({ input, inner }) => {
       const loop = new Subject<string>();
-      return speculate({
-        predict: input('predict'),
-        confirm: merge(input('confirm'), loop),
-        match: (predicted: string, confirmed: string) => predicted === confirmed,
-        run: (call) => inner(call),
-      }).pipe(tap((value) => { if (value === '1') loop.next('b'); }));
+      return speculate({ predict: input('predict'), confirm: merge(input('confirm'), loop), match: (predicted: string, confirmed: string) => predicted === confirmed, run: (call) => inner(call) }).pipe(tap((value) => { if (value === '1') loop.next('b'); }));
     },
   }),
 ];

@@ -1,13 +1,14 @@
 import { EMPTY, merge, of, Subject, take, tap } from 'rxjs';
-import type { SwitchLatestOptions } from '../../test/today.js';
-import { CallbackError, OverflowError, switchLatest } from '../../test/today.js';
+import type { SwitchLatestOptions } from '../../operators/index.js';
+import { switchLatest } from '../../operators/index.js';
+import { CallbackError, OverflowError } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');
 const badTool = new Error('the tool broke');
 
 /** Every item calls the inner stream named after it. */
-const called = (options?: SwitchLatestOptions<string>): MarbleSpec['build'] => ({ input, inner }) =>
+const called = (options?: Omit<SwitchLatestOptions<string>, 'errors'>): MarbleSpec['build'] => ({ input, inner }) =>
   input('source').pipe(switchLatest((item) => inner(item), options));
 
 /** The key of 'A' and 'a' is 'a'. */

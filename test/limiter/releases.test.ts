@@ -2,6 +2,7 @@ import type { Observable } from 'rxjs';
 import { defer, firstValueFrom, NEVER, of, throwError, toArray } from 'rxjs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { hedge } from '../../operators/index.js';
 import type { Limiter, Release } from '../today.js';
 import {
   AttemptTimeoutError,
@@ -13,7 +14,6 @@ import {
   createBatcher,
   createLimiter,
   divideRetry,
-  hedge,
 } from '../today.js';
 
 // Whoever works under a limiter says how it went when it gives the permit back.

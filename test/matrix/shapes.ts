@@ -1,5 +1,5 @@
 import { catchError, concat, defer, EMPTY, finalize, forkJoin, ignoreElements, map, merge, mergeMap, NEVER, Observable, of } from 'rxjs';
-import { batch } from '../../operators/index.js';
+import { batch, hedge, speculate, switchLatest } from '../../operators/index.js';
 import { PlatformObservable } from '../support/platform-observable.js';
 import type { LimiterOptions, NativeObservable, Settled } from '../today.js';
 import {
@@ -18,14 +18,11 @@ import {
   divideRetry,
   fromNative,
   fromStream,
-  hedge,
   mergeLanes,
   policy,
   rateLimit,
   resequence,
   settleAll,
-  speculate,
-  switchLatest,
   toAsyncIterable,
   toNative,
   toReadableStream,

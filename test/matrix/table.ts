@@ -1,6 +1,6 @@
 import { concat, config, EMPTY, map, NEVER, Observable, of, range, Subject, throwError, timer } from 'rxjs';
 import { expect } from 'vitest';
-import { splitItem } from '../../operators/index.js';
+import { splitItem, switchLatest } from '../../operators/index.js';
 import {
   adaptiveLimit,
   batchMap,
@@ -15,7 +15,6 @@ import {
   policy,
   rateLimit,
   settleAll,
-  switchLatest,
   toStore,
 } from '../today.js';
 import { refusesNumbers } from './numbers.js';

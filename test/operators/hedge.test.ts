@@ -2,9 +2,11 @@ import type { Subscriber } from 'rxjs';
 import { ignoreElements, mergeMap, NEVER, Observable, of, Subject, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { HedgeStats, hedge } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { unstamped } from '../support/events.js';
 import type { FlowEvent } from '../today.js';
-import { createLimiter, HedgeStats, hedge, isFlowError } from '../today.js';
+import { createLimiter, isFlowError } from '../today.js';
 
 const failing = (status: number): Error => Object.assign(new Error(`status ${String(status)}`), { status });
 
@@ -264,7 +266,10 @@ describe('the losers', () => {
   it('and winners are reported', () => {
     virtualTime(({ flush }) => {
       const events: FlowEvent[] = [];
-      hedge((attempt) => (attempt === 1 ? of('answer') : NEVER), { delayMs: 5, onEvent: (event) => events.push(event) }).subscribe();
+      hedge((attempt) => (attempt === 1 ? of('answer') : NEVER), {
+        delayMs: 5,
+        onEvent: unstamped((event) => events.push(event)),
+      }).subscribe();
       flush();
       expect(events).toEqual([
         { type: 'hedged', operator: 'hedge', lane: 'default', attempt: 1, afterMs: 5 },
@@ -432,7 +437,7 @@ describe('with a limiter', () => {
     const limiter = createLimiter();
     limiter.close();
     const events: FlowEvent[] = [];
-    watch(hedge(() => of(1), { limiter, classify: () => ({ class: 'transient' }), onEvent: (event) => events.push(event) }));
+    watch(hedge(() => of(1), { limiter, classify: () => ({ class: 'transient' }), onEvent: unstamped((event) => events.push(event)) }));
     expect(events).toEqual([{ type: 'hedged', operator: 'hedge', lane: 'default', attempt: 1, afterMs: 0 }]);
   });
 

@@ -1,9 +1,12 @@
 import { NEVER, Observable, of, Subject, take, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { SpeculateContext, SpeculateOptions } from '../../operators/index.js';
+import { speculate } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import type { FlowEvent, SpeculateContext, SpeculateOptions } from '../today.js';
-import { isFlowError, speculate } from '../today.js';
+import { unstamped } from '../support/events.js';
+import type { FlowEvent } from '../today.js';
+import { isFlowError } from '../today.js';
 
 /** A guess and a question match when they are equal; every run shows its context to `log`. */
 function speculation(
@@ -19,7 +22,7 @@ function speculation(
     confirm: questions,
     match: (guess: number, question: number) => guess === question,
     run,
-    onEvent: (event) => events.push(event),
+    onEvent: unstamped((event) => events.push(event)),
     ...options,
   }).subscribe({
     next: (value) => log.push(String(value)),

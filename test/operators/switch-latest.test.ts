@@ -2,9 +2,11 @@ import { EMPTY, NEVER, Observable, of, range, Subject, switchMap, take, throwErr
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import * as operators from '../../operators/index.js';
+import { switchLatest } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { unstamped } from '../support/events.js';
 import type { FlowEvent } from '../today.js';
-import { isFlowError, switchLatest } from '../today.js';
+import { isFlowError } from '../today.js';
 
 /** Calls that end when the test says so, and a log of what their signals and subscriptions see. */
 function callsOf<R>(log: string[]) {
@@ -172,7 +174,7 @@ describe('promises', () => {
     const calls = callsOf<string>([]);
     const source = new Subject<string>();
     source
-      .pipe(switchLatest(calls.promised, { onEvent: (event) => events.push(event) }))
+      .pipe(switchLatest(calls.promised, { onEvent: unstamped((event) => events.push(event)) }))
       .subscribe({ error: (error: unknown) => errors.push(error) });
     source.next('a');
     source.next('b');
@@ -225,7 +227,7 @@ describe('a call that is given up', () => {
                 subscriber.error(new DOMException('stopped', 'AbortError'));
               });
             }),
-          { onEvent: ({ type }) => events.push(type) },
+          { onEvent: unstamped(({ type }) => events.push(type)) },
         ),
       )
       .subscribe({ next: () => errors.push('a value'), error: (error: unknown) => errors.push(error) });
@@ -335,7 +337,7 @@ it('reports what a project throws after it has superseded itself, and goes on', 
           source.next('b');
           throw new Error('too late');
         },
-        { onEvent: ({ type }) => log.push(type) },
+        { onEvent: unstamped(({ type }) => log.push(type)) },
       ),
     )
     .subscribe({ error: () => log.push('error'), complete: () => log.push('complete') });
@@ -540,7 +542,7 @@ describe('debounceMs', () => {
             made.push(item);
             return EMPTY;
           },
-          { debounceMs: 20, scheduler, onEvent: ({ type }) => events.push(type) },
+          { debounceMs: 20, scheduler, onEvent: unstamped(({ type }) => events.push(type)) },
         ),
       )
       .subscribe();

@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { EMPTY, NEVER, Observable, of, range, Subject, switchMap, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { FlowConfigError, switchLatest } from '../today.js';
+import { switchLatest } from '../../operators/index.js';
+import { unstamped } from '../support/events.js';
+import { FlowConfigError } from '../today.js';
 import type { Example, Operator } from './recording.js';
 import { logOf } from './recording.js';
 
@@ -212,7 +214,7 @@ describe('where switchLatest differs from switchMap on purpose', () => {
     const source = new Subject<string>();
     const late = (item: string): Promise<string> => (item === 'a' ? Promise.reject(fault) : new Promise(() => undefined));
     source
-      .pipe(switchLatest(late, { onEvent: ({ type }) => events.push(type) }))
+      .pipe(switchLatest(late, { onEvent: unstamped(({ type }) => events.push(type)) }))
       .subscribe({ error: (error: unknown) => errors.push(error) });
     source.pipe(switchMap(late)).subscribe({ error: (error: unknown) => errors.push(error) });
     source.next('a');

@@ -3,7 +3,7 @@ import type { Observable } from 'rxjs';
 import { delay, from, lastValueFrom, mergeMap, of, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batch } from '../../operators/index.js';
+import { batch, hedge, speculate, switchLatest } from '../../operators/index.js';
 import {
   batchMap,
   batchMapFrom,
@@ -12,11 +12,8 @@ import {
   createBatcher,
   createLimiter,
   divideRetry,
-  hedge,
   mergeLanes,
   settleAll,
-  speculate,
-  switchLatest,
   unwrap,
 } from '../today.js';
 import { numbers } from './tools.js';
