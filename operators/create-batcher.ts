@@ -1,42 +1,39 @@
+import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
-import { classifyError } from './classify-error.js';
+import type { Job } from './kernel/machine/job.js';
 import { ClosedError, FlowConfigError } from './options/errors.js';
-import { count, durationMs, known, orDefault, required } from './options/options.js';
+import { callback, count, durationMs, known, orDefault, positive, required } from './options/options.js';
 import type { Handle, Settled } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
+import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
+import { BATCH_CHECKS, batchConfig } from './shell/batch-options.js';
+import { BatchShell, DONE, NEW } from './shell/batch-shell.js';
+import type { Kept, LoadCacheOptions } from './shell/load-memory.js';
+import { LoadMemory } from './shell/load-memory.js';
+import { Item, isItem, Load, promisedLoad, settledLoad, signalLoads } from './shell/loads.js';
 import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
 import type { SignalGroups } from './shell/signal-groups.js';
 import { isPromise } from './shell/work.js';
-import type { BatchWork } from './support/batching/batch-engine.js';
-import { BatchEngine } from './support/batching/batch-engine.js';
-import type { GatedBatchOptions } from './support/batching/batch-options.js';
-import { engineConfig } from './support/batching/batch-options.js';
-import type { Load } from './support/batching/load.js';
-import { Item, isItem, ManyLoad, ManyResults, PromiseLoad, SettledLoad, StreamLoad, signalLoads } from './support/batching/load.js';
-import type { Kept, LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
-import { LoadMemory } from './support/batching/load-memory.js';
 
-export type { CachedLoad, LoadCacheMap, LoadCacheOptions } from './support/batching/load-memory.js';
+export type { LoadCacheOptions } from './shell/load-memory.js';
 
-export interface BatcherOptions<T, R = never> extends GatedBatchOptions<T, R> {
+/** Options of {@link createBatcher}. */
+export interface BatcherOptions<T, R = never> extends GateOptions<T, R> {
   /**
    * Loads of equal keys, compared as a `Map` does, share one item while it is under way.
    * @defaultValue none, every load is its own item; with a `cache` the item itself, so that objects are compared by identity
    */
   readonly dedupe?: (item: T) => unknown;
-  /**
-   * Remembers values for later loads of equal keys: so many of them, or in a map of yours. Failures are not remembered.
-   * @defaultValue none, nothing is remembered after the answer
-   */
-  readonly cache?: LoadCacheOptions | LoadCacheMap<R>;
+  /** Remembers so many values for later loads of equal keys. Failures are not remembered. @defaultValue none, nothing is remembered after the answer */
+  readonly cache?: LoadCacheOptions;
 }
 
 export interface LoadOptions {
-  /** One of the declared lanes. @defaultValue what the `lane` option says, else the last lane */
+  /** One of the declared lanes. @defaultValue what the queue's `by` says, else the last lane */
   readonly lane?: string;
   /** Leaves when it aborts; the call is aborted when all its members have left. */
   readonly signal?: AbortSignal;
-  /** Longest time to the result, in ms. @defaultValue the `itemDeadlineMs` option */
+  /** Longest time to the result, in ms. @defaultValue the `deadlineMs` option */
   readonly deadlineMs?: number;
 }
 
@@ -50,7 +47,7 @@ export interface BatcherSnapshot {
   readonly heldBy: 'slot' | 'rate' | 'window';
   /** Loads that have their answer and wait for earlier ones, under an `order` other than `'completion'`. */
   readonly heldBack: number;
-  /** Values the `cache` keeps, with those past their time that nobody has asked for since; 0 for a map of yours. */
+  /** Values the `cache` keeps, with those past their time that nobody has asked for since. */
   readonly cached: number;
 }
 
@@ -59,7 +56,7 @@ export interface Batcher<T, R> extends Handle {
   load(item: T, options?: LoadOptions): Observable<R>;
   /**
    * The same as a promise, sent now, or when there is room under a finite `maxQueued` with `overflow: 'error'`. A rejection nobody listens to is not reported as unhandled. With `dedupe` or `cache`, loads of equal
-   * keys without options are given the same promise while their item is under way; with a `cache` of its own, one promise afterwards as well.
+   * keys without options are given the same promise while their item is under way; with a `cache` afterwards as well.
    */
   loadAsync(item: T, options?: LoadOptions): Promise<R>;
   /** The same as `load`, but never errors: emits what became of the item. Its `index` is -1 when no item was needed, or none accepted. */
@@ -170,308 +167,380 @@ const NAME = 'createBatcher';
 const NO_OPTIONS: LoadOptions = {};
 const LOAD_OPTION_NAMES = ['lane', 'signal', 'deadlineMs'] as const;
 
+const CHECKS = {
+  ...BATCH_CHECKS,
+  dedupe: callback,
+  cache: (operator: string, option: string, cache: LoadCacheOptions | undefined) => {
+    if (cache === undefined) return undefined;
+    known(operator, cache, ['maxEntries', 'ttlMs'], option, `${option}.`);
+    const maxEntries = count(operator, `${option}.maxEntries`, cache.maxEntries);
+    return { maxEntries, ttlMs: positive(operator, `${option}.ttlMs`, orDefault(cache.ttlMs, Infinity)) };
+  },
+};
+
+/** The options, checked. */
+interface BatcherConfig<T> extends BatchConfig<T> {
+  readonly dedupe: ((item: T) => unknown) | undefined;
+  readonly cache: LoadCacheOptions | undefined;
+}
+
+/** Its items are loads. */
+class LoadShell<T, R> extends BatchShell<T, R> {
+  constructor(
+    config: BatchConfig<T>,
+    work: BatchWork<T, R>,
+    private readonly owner: {
+      settled(item: Item<T, R>): void;
+      finished(): void;
+      failed(error: unknown): void;
+      admit(): void;
+    },
+  ) {
+    super(config, work);
+  }
+
+  protected settled(job: Job<T, R>): void {
+    // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- all that is settled here was made here
+    this.owner.settled(job as Item<T, R>);
+  }
+
+  protected finished(): void {
+    this.owner.finished();
+  }
+
+  protected failed(error: unknown): void {
+    this.owner.failed(error);
+  }
+
+  protected override hasRoom(): void {
+    this.owner.admit();
+  }
+
+  /** Does several things as one: nothing is sent or handed out in between. */
+  together(change: () => void): void {
+    this.step(change);
+    this.run();
+  }
+
+  /** @throws LaneUnknownError */
+  checkLane(name: string): void {
+    this.laneAt(name);
+  }
+
+  /** Moves what waits of an item to a more urgent lane. */
+  hurry(item: Item<T, R>, lane: string): void {
+    this.machine.hurry(item, this.laneAt(lane));
+    this.run();
+  }
+
+  /** Gives an item up: it is not settled any more, unless it is just being accepted. A call is stopped when its last member has left. */
+  leave(item: Item<T, R>): void {
+    if (item.state === DONE || item.state === NEW) return;
+    this.machine.leave(item);
+    this.run();
+    // Before this returns, even if results are being handed out.
+    this.performNow();
+  }
+}
+
 /** What {@link createBatcher} makes; whoever builds on it gives it its own name, which is in its errors and events. */
 export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
-  readonly #operator: string;
-  readonly #engine: BatchEngine<T, R>;
-  /** What loads of equal keys share, if they do. */
-  readonly #memory: LoadMemory<T, R> | undefined;
-  readonly #stoppable: SignalGroups<Load<T, R>>;
-  /** Promised loads that wait for room, if they may. */
-  readonly #line = new Map<Load<T, R>, { readonly input: T; readonly options: LoadOptions }>();
-  readonly #maxQueued: number;
   protected override readonly shutdown: Shutdown;
+  private readonly operator: string;
+  private readonly shell: LoadShell<T, R>;
+  /** What loads of equal keys share, if they do. */
+  private readonly memory: LoadMemory<T, R> | undefined;
+  private readonly stoppable: SignalGroups<Load<T, R>>;
+  /** Promised loads that wait for room, if they may. */
+  private readonly line = new Map<Load<T, R>, { readonly input: T; readonly options: LoadOptions }>();
+  /** The bound at which they wait. */
+  private readonly waitsAt: number;
   /** What rejects everything that is given up. */
-  #fate: unknown;
+  private fate: unknown = undefined;
 
   /** @param waits whether promised loads wait for room where `load` overflows */
   constructor(work: BatchWork<T, R>, options: BatcherOptions<T, R>, operator = NAME, waits = true) {
     super();
-    this.#operator = operator;
+    this.operator = operator;
     required(operator, 'work', work);
-    const config = engineConfig(operator, options, classifyError, ['dedupe', 'cache']);
-    this.#maxQueued = waits && orDefault(options.overflow, 'error') === 'error' ? config.maxQueued : Infinity;
-    const { dedupe, cache } = options;
-    this.#memory =
-      dedupe === undefined && cache === undefined ? undefined : new LoadMemory(operator, { dedupe, cache, scheduler: config.scheduler });
+    const config = batchConfig(operator, options, CHECKS) as BatcherConfig<T>;
+    const { dedupe, cache, scheduler } = config;
+    this.waitsAt = waits && config.overflow === 'error' ? config.maxQueued : Infinity;
+    this.memory = (dedupe ?? cache) === undefined ? undefined : new LoadMemory(operator, dedupe, cache, scheduler);
     const following = new Subscription();
-    this.#stoppable = signalLoads((loads) => {
+    this.stoppable = signalLoads((loads) => {
       let left: readonly Load<T, R>[] = [];
-      this.#engine.together(() => {
-        left = loads.filter((load) => this.#leave(load));
+      this.shell.together(() => {
+        left = loads.filter((load) => this.leave(load));
       });
       return left;
     });
     this.shutdown = new Shutdown({
       operator,
-      scheduler: config.scheduler,
+      scheduler,
       stop: () => {
-        this.#engine.finish();
+        this.shell.finish();
       },
       abort: (error) => {
-        this.#fate = error;
-        this.#refuseLine(error);
-        this.#engine.rejectAll(error);
-        this.#engine.finish();
+        this.fate = error;
+        this.refuseLine(error);
+        this.shell.rejectAll(error);
+        this.shell.finish();
       },
     });
-    this.#engine = new BatchEngine<T, R>(config, work, {
-      settled: (job) => {
-        // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- all that is settled here was made here
-        this.#settled(job as Item<T, R>);
+    const fail = (error: unknown): void => {
+      this.shutdown.close(error);
+    };
+    this.shell = new LoadShell<T, R>(config, work, {
+      settled: (item) => {
+        this.settled(item);
       },
       finished: () => {
         following.unsubscribe();
-        this.#engine.close();
+        this.shell.close();
         this.shutdown.finish();
       },
-      failed: (error) => {
-        this.shutdown.close(error);
+      failed: fail,
+      admit: () => {
+        this.admit();
       },
-      ...(this.#maxQueued !== Infinity && {
-        room: () => {
-          this.#admit();
-        },
-      }),
     });
     following.add(
       config.concurrency$?.subscribe({
         next: (concurrency) => {
           try {
-            this.#engine.setConcurrency(count(operator, 'concurrency', concurrency));
+            this.shell.setConcurrency(count(operator, 'concurrency', concurrency));
           } catch (error) {
-            this.shutdown.close(error);
+            fail(error);
           }
         },
-        error: (error: unknown) => {
-          this.shutdown.close(error);
-        },
+        error: fail,
       }),
     );
     following.add(
-      config.flush$?.subscribe({
+      config.flush?.subscribe({
         next: () => {
-          this.#engine.flush();
+          this.shell.flush();
         },
-        error: (error: unknown) => {
-          this.shutdown.close(error);
-        },
+        error: fail,
       }),
     );
   }
 
   load(item: T, options: LoadOptions = NO_OPTIONS): Observable<R> {
-    this.#check(options);
-    return new Observable((subscriber) => {
-      const load = new StreamLoad<T, R>(subscriber);
-      subscriber.add(() => {
-        this.#leave(load);
-      });
-      this.#join(item, options, load);
+    return this.streamed(item, options, (to) => (failed, outcome) => {
+      if (failed) to.error(outcome);
+      else {
+        to.next(outcome as R);
+        to.complete();
+      }
     });
   }
 
   loadSettled(item: T, options: LoadOptions = NO_OPTIONS): Observable<Settled<T, R>> {
-    this.#check(options);
-    return new Observable((subscriber) => {
-      const load = new SettledLoad<T, R>(subscriber, item);
-      subscriber.add(() => {
-        this.#leave(load);
-      });
-      this.#join(item, options, load);
+    return this.streamed(item, options, (to) => (failed, outcome, from) => {
+      to.next(settledLoad(item, failed, outcome, from));
+      to.complete();
     });
   }
 
   loadAsync(item: T, options: LoadOptions = NO_OPTIONS): Promise<R> {
-    if (options === NO_OPTIONS && !this.shutdown.isClosed && this.#maxQueued === Infinity) {
-      return this.#memory === undefined ? this.#loadAlone(item) : this.#loadShared(this.#memory, item);
+    if (options === NO_OPTIONS && !this.shutdown.isClosed && this.waitsAt === Infinity) {
+      return this.memory === undefined ? this.loadAlone(item) : this.loadShared(this.memory, item);
     }
-    this.#check(options);
-    const load = new PromiseLoad<T, R>();
-    this.#joinInTime(item, options, load);
-    return load.promise;
+    this.check(options);
+    const { load, promise } = promisedLoad<T, R>();
+    this.joinInTime(item, options, load);
+    return promise;
   }
 
   loadMany(items: readonly T[], options: LoadOptions = NO_OPTIONS): Promise<Settled<T, R>[]> {
     const given: unknown = items;
-    if (!Array.isArray(given)) throw new FlowConfigError(this.#operator, 'items', 'an array', given);
-    this.#check(options);
-    const results = new ManyResults<T, R>(items.length);
-    for (const [at, item] of items.entries()) this.#joinInTime(item, options, new ManyLoad(results, at, item));
-    return results.promise;
+    if (!Array.isArray(given)) throw new FlowConfigError(this.operator, 'items', 'an array', given);
+    this.check(options);
+    const results = new Array<Settled<T, R>>(items.length);
+    let missing = items.length;
+    return new Promise((resolve) => {
+      if (missing === 0) resolve(results);
+      for (const [at, item] of items.entries()) {
+        const load = new Load<T, R>((failed, outcome, from) => {
+          results[at] = settledLoad(item, failed, outcome, from);
+          if (--missing === 0) resolve(results);
+        });
+        this.joinInTime(item, options, load);
+      }
+    });
   }
 
   clear(item: T): this {
-    this.#memory?.clear(item);
+    this.memory?.clear(item);
     return this;
   }
 
   clearAll(): this {
-    this.#memory?.clearAll();
+    this.memory?.clearAll();
     return this;
   }
 
   prime(item: T, value: R | PromiseLike<R>): this {
-    if (value instanceof Error) throw new FlowConfigError(this.#operator, 'value', 'a value, because failures are not remembered', value);
-    if (isPromise(value)) this.#memory?.primeLater(item, value);
-    else this.#memory?.prime(item, value);
+    if (value instanceof Error) throw new FlowConfigError(this.operator, 'value', 'a value, because failures are not remembered', value);
+    if (isPromise(value)) this.memory?.primeLater(item, value);
+    else this.memory?.prime(item, value);
     return this;
   }
 
   flush(): void {
-    this.#engine.flush();
+    this.shell.flush();
   }
 
   snapshot(): BatcherSnapshot {
-    const { queued, executing, heldBy, heldBack } = this.#engine;
-    return { queued, executing, heldBy, heldBack, cached: this.#memory?.size ?? 0 };
+    const { machine, heldBy } = this.shell;
+    const { queued, calls, heldBack } = machine;
+    return { queued, executing: calls.length, heldBy, heldBack, cached: this.memory?.size ?? 0 };
   }
 
-  #check(options: LoadOptions): void {
+  private streamed<V>(
+    item: T,
+    options: LoadOptions,
+    told: (to: Subscriber<V>) => ConstructorParameters<typeof Load<T, R>>[0],
+  ): Observable<V> {
+    this.check(options);
+    return new Observable((subscriber) => {
+      const load = new Load<T, R>(told(subscriber));
+      subscriber.add(() => {
+        this.leave(load);
+      });
+      this.join(item, options, load);
+    });
+  }
+
+  private check(options: LoadOptions): void {
     if (options === NO_OPTIONS) return;
-    known(this.#operator, options, LOAD_OPTION_NAMES, 'load options');
+    known(this.operator, options, LOAD_OPTION_NAMES, 'load options');
     const { lane, signal, deadlineMs } = options;
-    if (signal !== undefined) requiredSignal(this.#operator, 'signal', signal);
-    if (lane !== undefined) this.#engine.checkLane(lane);
-    if (deadlineMs !== undefined) durationMs(this.#operator, 'deadlineMs', deadlineMs);
+    if (signal !== undefined) requiredSignal(this.operator, 'signal', signal);
+    if (lane !== undefined) this.shell.checkLane(lane);
+    if (deadlineMs !== undefined) durationMs(this.operator, 'deadlineMs', deadlineMs);
   }
 
   /** Joins when there is room: whoever has a promise can wait. */
-  #joinInTime(input: T, options: LoadOptions, load: Load<T, R>): void {
+  private joinInTime(input: T, options: LoadOptions, load: Load<T, R>): void {
     const { signal } = options;
-    const isFull = this.#line.size > 0 || this.#engine.room <= 0;
-    if (this.#maxQueued === Infinity || !isFull || this.shutdown.isClosed || signal?.aborted || this.#memory?.knows(input)) {
-      this.#join(input, options, load);
+    const isFull = this.waitsAt !== Infinity && (this.line.size > 0 || this.shell.machine.room <= 0);
+    if (!isFull || this.shutdown.isClosed || signal?.aborted || this.memory?.knows(input)) {
+      this.join(input, options, load);
       return;
     }
-    this.#line.set(load, { input, options });
-    if (signal) {
-      load.stopping = this.#stoppable.of(signal);
-      load.stopping.add(load);
-    }
+    this.line.set(load, { input, options });
+    if (signal) load.stopWith(this.stoppable.of(signal));
   }
 
   /** Lets in, in their order, as many as there is room for. */
-  #admit(): void {
-    for (const [load, { input, options }] of this.#line) {
-      if (this.#engine.room <= 0) return;
-      this.#line.delete(load);
-      load.stopping?.remove(load);
-      this.#join(input, options, load, true);
+  private admit(): void {
+    for (const [load, { input, options }] of this.line) {
+      if (this.shell.machine.room <= 0) return;
+      this.line.delete(load);
+      load.stay();
+      this.join(input, options, load, true);
     }
   }
 
-  #refuseLine(error: unknown): void {
-    const loads = [...this.#line.keys()];
-    this.#line.clear();
+  private refuseLine(error: unknown): void {
+    const loads = [...this.line.keys()];
+    this.line.clear();
     this.shutdown.count('dropped', loads.length);
-    for (const load of loads) {
-      load.stopping?.remove(load);
-      load.refused(error);
-    }
+    for (const load of loads) load.end(true, error);
   }
 
   /** @param isInTime whether it came before a drain, and is still served */
-  #join(input: T, options: LoadOptions, load: Load<T, R>, isInTime = false): void {
+  private join(input: T, options: LoadOptions, load: Load<T, R>, isInTime = false): void {
     const { signal, lane, deadlineMs } = options;
     const isClosed = this.shutdown.isClosed && !isInTime;
     if (isClosed || signal?.aborted) {
-      load.refused(isClosed ? new ClosedError(this.#operator) : signal?.reason);
+      load.end(true, isClosed ? new ClosedError(this.operator) : signal?.reason);
       return;
     }
-    let item: Item<T, R>;
-    if (this.#memory) {
-      let known;
-      try {
-        known = this.#open(this.#memory, input, deadlineMs !== undefined, isInTime);
-      } catch (error) {
-        load.refused(error);
-        return;
-      }
-      if (!isItem<T, R>(known)) {
-        load.given(known.value);
-        return;
-      }
-      item = known;
-    } else {
-      item = new Item(input, undefined, 0);
+    let item: Item<T, R> | Kept<R>;
+    try {
+      item = this.memory ? this.open(this.memory, input, deadlineMs !== undefined, isInTime) : new Item<T, R>(input, undefined);
+    } catch (error) {
+      load.end(true, error);
+      return;
     }
-    load.item = item;
-    item.add(load);
+    if (!isItem<T, R>(item)) {
+      load.end(false, item.value);
+      return;
+    }
+    item.join(load);
     // `dedupe` may have aborted it, and no listener hears of that any more.
     if (signal?.aborted) {
-      this.#leave(load);
-      load.refused(signal.reason);
+      this.leave(load);
+      load.end(true, signal.reason);
       return;
     }
-    if (signal) {
-      load.stopping = this.#stoppable.of(signal);
-      load.stopping.add(load);
-    }
-    if (item.index === -1) this.#send(item, lane, deadlineMs);
-    else if (lane !== undefined) this.#engine.hurry(item, lane);
+    if (signal) load.stopWith(this.stoppable.of(signal));
+    if (item.index === -1) this.send(item, lane, deadlineMs);
+    else if (lane !== undefined) this.shell.hurry(item, lane);
   }
 
   /** @throws what the load is refused with */
-  #open(memory: LoadMemory<T, R>, item: T, alone: boolean, isInTime = false): Item<T, R> | Kept<R> {
-    const known = memory.open(item, alone);
-    // `dedupe`, or a cache of yours, may have ended the batcher.
-    if (isInTime ? this.#fate === undefined : !this.shutdown.isClosed) return known;
-    if (isItem<T, R>(known) && known.isEmpty) memory.forget(known);
-    throw new ClosedError(this.#operator);
+  private open(memory: LoadMemory<T, R>, item: T, alone: boolean, isInTime = false): Item<T, R> | Kept<R> {
+    const found = memory.open(item, alone);
+    // `dedupe` may have ended the batcher.
+    if (isInTime ? this.fate === undefined : !this.shutdown.isClosed) return found;
+    if (isItem<T, R>(found) && found.isEmpty) memory.forget(found);
+    throw new ClosedError(this.operator);
   }
 
-  #loadAlone(input: T): Promise<R> {
-    const item = new Item<T, R>(input, undefined, 0);
+  private loadAlone(input: T): Promise<R> {
+    const item = new Item<T, R>(input, undefined);
     const promise = item.promise();
-    this.#engine.add(item);
+    this.shell.add(item);
     return promise;
   }
 
   /** Loads that cannot leave need no promise of their own. */
-  #loadShared(memory: LoadMemory<T, R>, item: T): Promise<R> {
-    let known;
+  private loadShared(memory: LoadMemory<T, R>, input: T): Promise<R> {
+    let found;
     try {
-      known = this.#open(memory, item, false);
+      found = this.open(memory, input, false);
     } catch (error) {
-      const load = new PromiseLoad<T, R>();
-      load.refused(error);
-      return load.promise;
+      const { load, promise } = promisedLoad<T, R>();
+      load.end(true, error);
+      return promise;
     }
-    const promise = known.promise();
-    if (isItem<T, R>(known) && known.index === -1) this.#engine.add(known);
+    const promise = found.promise();
+    if (isItem<T, R>(found) && found.index === -1) this.shell.add(found);
     return promise;
   }
 
-  #send(item: Item<T, R>, lane?: string, deadlineMs?: number): void {
-    this.#engine.accept(item, lane, deadlineMs);
+  private send(item: Item<T, R>, lane?: string, deadlineMs?: number): void {
+    this.shell.accept(item, lane, deadlineMs);
     // Your callbacks have run, and may have made the only load leave.
-    if (item.isEmpty) this.#engine.leave(item);
-    this.#engine.submit(item);
+    if (item.isEmpty) this.shell.leave(item);
+    this.shell.submit(item);
   }
 
   /** False for a load that was not waiting. */
-  #leave(load: Load<T, R>): boolean {
-    const { item, stopping } = load;
-    stopping?.remove(load);
-    if (this.#line.delete(load)) return true;
-    if (!item?.remove(load)) return false;
+  private leave(load: Load<T, R>): boolean {
+    const { item } = load;
+    load.stay();
+    if (this.line.delete(load)) return true;
+    if (!item?.part(load)) return false;
     if (item.isEmpty) {
-      this.#memory?.forget(item);
-      this.#engine.leave(item);
+      this.memory?.forget(item);
+      this.shell.leave(item);
     }
     return true;
   }
 
-  #settled(item: Item<T, R>): void {
+  private settled(item: Item<T, R>): void {
     // Whoever left while the answer waited for earlier ones is not counted either.
-    if (this.shutdown.isClosed && !item.isEmpty)
-      this.shutdown.count(this.#isGivenUp(item) ? (item.attempts > 0 ? 'aborted' : 'dropped') : 'done');
-    this.#memory?.settled(item);
-    item.settle();
-  }
-
-  #isGivenUp({ failed, reason }: Item<T, R>): boolean {
-    return failed && this.#fate !== undefined && reason === this.#fate;
+    if (this.shutdown.isClosed && !item.isEmpty) {
+      const isGivenUp = item.failed && this.fate !== undefined && item.reason === this.fate;
+      this.shutdown.count(isGivenUp ? (item.attempts > 0 ? 'aborted' : 'dropped') : 'done');
+    }
+    this.memory?.settled(item);
+    item.tellAll();
   }
 }

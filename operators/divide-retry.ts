@@ -1,35 +1,34 @@
+import type { Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
-import { classifyError } from './classify-error.js';
+import { Job } from './kernel/machine/job.js';
+import { FIFO } from './kernel/queues/fifo.js';
 import { FlowConfigError } from './options/errors.js';
-import { count, known, required } from './options/options.js';
+import { count, filled, known, required } from './options/options.js';
 import type { Settled } from './options/types.js';
+import { divideAndConquer } from './repair.js';
 import { onAbort, requiredSignal } from './shell/abort.js';
-import type { BatchWork } from './support/batching/batch-engine.js';
-import { BatchEngine } from './support/batching/batch-engine.js';
-import type { EngineConfig, GatedBatchOptions } from './support/batching/batch-options.js';
-import { engineConfig, GATED_BATCH_DEFAULTS } from './support/batching/batch-options.js';
-import { laneOption } from './support/limiting/limiter-option.js';
+import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
+import { batchConfig } from './shell/batch-options.js';
+import { BatchShell } from './shell/batch-shell.js';
+import { settledOf } from './shell/batch-stream.js';
 
 const NAME = 'divideRetry';
 
-type Shared =
-  | 'limiter'
-  | 'weigh'
-  | 'id'
-  | 'classify'
-  | 'retry'
-  | 'split'
-  | 'attemptTimeoutMs'
-  | 'itemDeadlineMs'
-  | 'onEvent'
-  | 'scheduler'
-  | 'random';
+type Shared = 'limiter' | 'weigh' | 'id' | 'classify' | 'timeoutMs' | 'deadlineMs' | 'onEvent' | 'name' | 'scheduler' | 'random';
 
-export interface DivideRetryOptions<T> extends Pick<GatedBatchOptions<T>, Shared> {
+const OPTIONS: readonly (keyof DivideRetryOptions<unknown>)[] = [
+  ...(['concurrency', 'limiter', 'lane', 'weigh', 'id', 'repair', 'classify', 'timeoutMs', 'deadlineMs'] as const),
+  ...(['onEvent', 'name', 'scheduler', 'random'] as const),
+];
+
+/** Options of {@link divideRetry}. */
+export interface DivideRetryOptions<T> extends Pick<GateOptions<T>, Shared> {
   /** Calls at a time for one list of items. Not together with `limiter`. @defaultValue 4 */
   readonly concurrency?: number;
   /** Lane of all its calls in the limiter. @defaultValue the limiter's last lane */
   readonly lane?: string;
+  /** What is done about a call that fails. @defaultValue `divideAndConquer()` */
+  readonly repair?: GateOptions<T>['repair'];
 }
 
 /** What one run may be told; a number, as `mergeMap` passes along, tells nothing. */
@@ -38,29 +37,8 @@ export interface DivideRetryContext {
   readonly signal?: AbortSignal;
 }
 
-export const DIVIDE_RETRY_DEFAULTS = /* @__PURE__ */ (() => {
-  const { concurrency, retry, split, attemptTimeoutMs, itemDeadlineMs } = GATED_BATCH_DEFAULTS;
-  return { concurrency, retry, split, attemptTimeoutMs, itemDeadlineMs } as const;
-})();
-
-const OPTIONS = [
-  'limiter',
-  'concurrency',
-  'lane',
-  'weigh',
-  'id',
-  'classify',
-  'retry',
-  'split',
-  'attemptTimeoutMs',
-  'itemDeadlineMs',
-  'onEvent',
-  'scheduler',
-  'random',
-] as const satisfies readonly (keyof DivideRetryOptions<unknown>)[];
-
 /**
- * Makes work on a list survive its bad items: the list is sent in one call, what fails is retried or cut up until the bad item stands
+ * Makes work on a list survive its bad items: the list is sent in one call, what fails is cut up until the bad item stands
  * alone, and every item comes back with its own result or its own error.
  *
  * ```text marbles/divideRetry
@@ -87,7 +65,7 @@ const OPTIONS = [
  * - **Errors when** `signal` aborts, with its reason. A call that fails never errors the result.
  * - **On unsubscribe** every call's signal aborts, once, with a `DOMException` named `AbortError`; nothing is sent any more.
  *
- * Work that answers at once makes a result at once. Work that fails whatever it is given is found out: see `split` of {@link batchMap}.
+ * Work that answers at once makes a result at once. Work that fails whatever it is given is found out: see {@link divideAndConquer}.
  *
  * Source: group testing (Dorfman, 1943), with the difference that a good item must be part of one call that succeeds.
  *
@@ -112,7 +90,7 @@ const OPTIONS = [
  * seen; // => ['A', 'bad: forbidden words', 'C']
  * calls; // => ['a bad c', 'a', 'bad', 'c']
  * ```
- * @see {@link batchMap} when batches are yet to be formed: there the option `split` does the same, each part under its own permit.
+ * @see {@link batchMap} when batches are yet to be formed: there `repair: divideAndConquer()` does the same, each part under its own permit.
  */
 export function divideRetry<T, R>(
   work: BatchWork<T, R>,
@@ -125,22 +103,7 @@ export function divideRetry<T, R>(
     if (!Array.isArray(items)) throw new FlowConfigError(NAME, 'items', 'an array', items);
     const signal = signalOf(context);
     return new Observable((subscriber) => {
-      const settled: Settled<T, R>[] = [];
-      const engine = new BatchEngine<T, R>(config, work, {
-        settled: (job) => {
-          settled[job.index] = job.toSettled();
-        },
-        finished: () => {
-          subscriber.next(settled);
-          subscriber.complete();
-        },
-        failed: (error) => {
-          subscriber.error(error);
-        },
-      });
-      subscriber.add(() => {
-        engine.close();
-      });
+      const run = new DivideShell<T, R>(config, work, subscriber);
       subscriber.add(
         onAbort(signal, () => {
           subscriber.error(signal?.reason);
@@ -149,11 +112,40 @@ export function divideRetry<T, R>(
       // A copy: the list may change, and a callback may leave, while the items are taken in.
       for (const item of [...(items as readonly T[])]) {
         if (subscriber.closed) return;
-        engine.offer(item);
+        run.add(new Job<T, R>(item));
       }
-      engine.finish();
+      run.finish();
     });
   };
+}
+
+/** One list of items, and what becomes of them. */
+class DivideShell<T, R> extends BatchShell<T, R> {
+  private readonly results: Settled<T, R>[] = [];
+
+  constructor(
+    config: BatchConfig<T>,
+    work: BatchWork<T, R>,
+    private readonly to: Subscriber<Settled<T, R>[]>,
+  ) {
+    super(config, work);
+    to.add(() => {
+      this.close();
+    });
+  }
+
+  protected settled(job: Job<T, R>): void {
+    this.results[job.index] = settledOf(job);
+  }
+
+  protected finished(): void {
+    this.to.next(this.results);
+    this.to.complete();
+  }
+
+  protected failed(error: unknown): void {
+    this.to.error(error);
+  }
 }
 
 function signalOf(context: DivideRetryContext | number | undefined): AbortSignal | undefined {
@@ -163,24 +155,20 @@ function signalOf(context: DivideRetryContext | number | undefined): AbortSignal
   return signal === undefined ? undefined : requiredSignal(NAME, 'signal', signal);
 }
 
-function divideConfig<T>(options: DivideRetryOptions<T>): EngineConfig<T> {
+function divideConfig<T>(options: DivideRetryOptions<T>): BatchConfig<T> {
   known(NAME, options, OPTIONS);
-  const { lane, limiter, concurrency, ...rest } = options;
-  laneOption(NAME, lane, limiter);
-  return engineConfig(
-    NAME,
-    {
-      ...rest,
-      ...(concurrency !== undefined && { concurrency: count(NAME, 'concurrency', concurrency) }),
-      ...(limiter !== undefined && { limiter }),
-      ...(lane !== undefined && { lanes: [{ name: lane }] }),
-      // The batch is what was given: nothing leaves before all of it is there, so nothing looks for what is due before that either.
-      maxSize: Infinity,
-      maxWeight: Infinity,
-      maxQueued: Infinity,
-      window: () => Infinity,
-      burst: 'asap',
-    },
-    classifyError,
-  );
+  const { lane, concurrency, ...rest } = options;
+  if (lane !== undefined) filled(NAME, 'lane', lane);
+  const given = {
+    repair: divideAndConquer(),
+    ...rest,
+    ...(concurrency !== undefined && { concurrency: count(NAME, 'concurrency', concurrency) }),
+  };
+  const config = batchConfig<T, never>(NAME, given as GateOptions<T>);
+  const lanes = config.limiter?.lanes;
+  if (lane !== undefined && lanes?.includes(lane) === false)
+    throw new FlowConfigError(NAME, 'lane', `a lane the limiter has (${lanes.join()})`, lane);
+  // The batch is what was given: nothing leaves before all of it is there, so nothing looks for what is due before that either.
+  const whole = { maxSize: Infinity, maxWeight: Infinity, maxQueued: Infinity, window: () => Infinity };
+  return { ...config, ...whole, ...(lane !== undefined && { queue: { ...FIFO, lanes: [{ name: lane }], isDeclared: true } }) };
 }

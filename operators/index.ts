@@ -21,8 +21,6 @@ export type {
   Batcher,
   BatcherOptions,
   BatcherSnapshot,
-  CachedLoad,
-  LoadCacheMap,
   LoadCacheOptions,
   LoadOptions,
 } from './create-batcher.js';
@@ -42,7 +40,7 @@ export { createIntake, INTAKE_DEFAULTS } from './create-intake.js';
 export type * from './create-limiter.js';
 export { createLimiter, LIMITER_DEFAULTS } from './create-limiter.js';
 export type { DivideRetryContext, DivideRetryOptions } from './divide-retry.js';
-export { DIVIDE_RETRY_DEFAULTS, divideRetry } from './divide-retry.js';
+export { divideRetry } from './divide-retry.js';
 export { fromNative } from './from-native.js';
 export type { ReadableLike, ReaderLike, StreamLike } from './from-stream.js';
 export { fromStream } from './from-stream.js';
@@ -51,7 +49,7 @@ export { HedgeStats, hedge } from './hedge.js';
 export type { LanesOptions } from './lanes.js';
 export { lanes, roundRobin, strictWithFloor, weighted } from './lanes.js';
 export type { LaneBatch, LaneOverflow, MergeLane, MergeLanesOptions } from './merge-lanes.js';
-export { MERGE_LANES_DEFAULTS, mergeLanes } from './merge-lanes.js';
+export { mergeLanes } from './merge-lanes.js';
 export type { CloseWhen } from './options/ask.js';
 export * from './options/errors.js';
 export type { FlowEvent, FlowSink, FlushReason } from './options/events.js';
@@ -64,7 +62,8 @@ export type { Fallback, FallbackContext, Policy, PolicyCallOptions, PolicyContex
 export { POLICY_DEFAULTS, policy } from './policy.js';
 export type { RateLimitOptions } from './rate-limit.js';
 export { RATE_LIMIT_DEFAULTS, rateLimit } from './rate-limit.js';
-export * from './repair.js';
+export type { DivideOptions, DivideStrategy, RepairRule, RetryOptions, RobustOptions } from './repair.js';
+export { divideAndConquer, oneByOne, retryFailed, robust, sequentialSearch } from './repair.js';
 export type { ResequenceOptions } from './resequence.js';
 export { RESEQUENCE_DEFAULTS, resequence } from './resequence.js';
 export type { Guard, SettleAllOptions } from './settle-all.js';

@@ -4,7 +4,7 @@ import type { Overflow, QueueRule } from './kernel/queues/queue.js';
 import { sharedRounds } from './kernel/queues/rounds.js';
 import { strictWithFloor as strict } from './kernel/queues/strict-with-floor.js';
 import { FlowConfigError } from './options/errors.js';
-import { callback, count, durationMs, known, oneOf, orDefault, ratio } from './options/options.js';
+import { callback, count, durationMs, flag, known, oneOf, orDefault, ratio } from './options/options.js';
 
 export type { Fairness } from './kernel/queues/discipline.js';
 
@@ -21,6 +21,8 @@ export interface LaneOptions {
   readonly share?: number;
   /** Part of the places (or of the grants) kept for this lane while higher lanes could fill them all, under {@link strictWithFloor}. @defaultValue 0 for the first lane, that of the fairness for the others */
   readonly floor?: number;
+  /** Whether other lanes may fill up a batch that this lane leads. @defaultValue true */
+  readonly piggyback?: boolean;
 }
 
 export interface LanesOptions<T> {
@@ -33,7 +35,15 @@ export interface LanesOptions<T> {
 }
 
 const NAME = 'lanes';
-const FIELDS = ['name', 'maxWaitMs', 'maxQueued', 'overflow', 'share', 'floor'] as const satisfies readonly (keyof LaneOptions)[];
+const FIELDS = [
+  'name',
+  'maxWaitMs',
+  'maxQueued',
+  'overflow',
+  'share',
+  'floor',
+  'piggyback',
+] as const satisfies readonly (keyof LaneOptions)[];
 const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'] as const satisfies readonly Overflow[];
 
 /**
@@ -64,7 +74,7 @@ export function lanes<T = unknown>(list: readonly LaneOptions[], options: LanesO
   known(NAME, options, ['by', 'key', 'fairness']);
   const laneOf = callback(NAME, 'by', options.by);
   const keyOf = callback(NAME, 'key', options.key);
-  const fairness = fairnessOf(NAME, options.fairness);
+  const fairness = fairnessOf(NAME, 'fairness', options.fairness);
   const checked = checkedLanes(NAME, list, fairness);
   const positions = new Map(checked.map(({ name }, i) => [name, i]));
   return {
@@ -105,13 +115,14 @@ export interface CheckedLane {
   readonly overflow: Overflow | undefined;
   readonly share: number;
   readonly floor: number | undefined;
+  readonly piggyback: boolean;
 }
 
 /** The fairness to use. @throws FlowConfigError */
-export function fairnessOf(operator: string, fairness: Fairness | undefined): Fairness {
+export function fairnessOf(operator: string, option: string, fairness: Fairness | undefined): Fairness {
   if (fairness === undefined) return strict();
   if (typeof (fairness as Fairness | null)?.create === 'function') return fairness;
-  throw new FlowConfigError(operator, 'fairness', 'strictWithFloor(), weighted() or roundRobin()', fairness);
+  throw new FlowConfigError(operator, option, 'strictWithFloor(), weighted() or roundRobin()', fairness);
 }
 
 /** @throws FlowConfigError */
@@ -121,6 +132,7 @@ export function checkedLanes(
   fairness: Fairness,
   extra: readonly string[] = [],
   words: readonly Overflow[] = OVERFLOWS,
+  leastQueued = 0,
 ): readonly CheckedLane[] {
   const names = new Set<string>();
   // Not `map`, which passes over holes.
@@ -133,14 +145,16 @@ export function checkedLanes(
     if (names.has(name)) throw new FlowConfigError(operator, `${at}.name`, 'unique', name);
     names.add(name);
     const share = orDefault(lane.share, 1);
-    if (!(share > 0 && share < Infinity)) throw new FlowConfigError(operator, `${at}.share`, 'a finite number > 0', share);
+    if (!(typeof share === 'number' && share > 0 && share < Infinity))
+      throw new FlowConfigError(operator, `${at}.share`, 'a finite number > 0', share);
     return {
       name,
       maxWaitMs: maxWaitMs === undefined ? undefined : durationMs(operator, `${at}.maxWaitMs`, maxWaitMs),
-      maxQueued: maxQueued === undefined ? undefined : count(operator, `${at}.maxQueued`, maxQueued, 0),
+      maxQueued: maxQueued === undefined ? undefined : count(operator, `${at}.maxQueued`, maxQueued, leastQueued),
       overflow: overflow === undefined ? undefined : oneOf(operator, `${at}.overflow`, overflow, words),
       share,
       floor: floor === undefined ? undefined : ratio(operator, `${at}.floor`, floor),
+      piggyback: flag(operator, `${at}.piggyback`, orDefault(lane.piggyback, true)),
     };
   });
   fairness.check?.(checked, (option, expected, value) => {

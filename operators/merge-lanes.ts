@@ -1,18 +1,19 @@
 import type { ObservableInput, ObservedValueOf, SchedulerLike } from 'rxjs';
 import { asapScheduler, Observable } from 'rxjs';
+import type { Fairness } from './kernel/queues/discipline.js';
+import type { Overflow } from './kernel/queues/queue.js';
+import type { LaneOptions } from './lanes.js';
+import { checkedLanes, fairnessOf } from './lanes.js';
 import { FlowConfigError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
-import { listener } from './options/events.js';
-import { LaneTable } from './options/lanes.js';
-import { asGiven, callback, checked, count, flag, positive, words } from './options/options.js';
-import type { Fairness, LaneOptions, Overflow } from './options/types.js';
+import { callback, checked, count, filled, flag, positive, words } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
 import { connect } from './shell/connect.js';
+import type { LaneBatch, LaneMergerConfig } from './shell/lane-merger.js';
+import { LaneMerger } from './shell/lane-merger.js';
 import { notifier, stream } from './shell/notifier.js';
-import type { LaneBatch, LaneMergerConfig } from './support/batching/lane-merger.js';
-import { LaneMerger } from './support/batching/lane-merger.js';
 
-export type { LaneBatch } from './support/batching/lane-merger.js';
+export type { LaneBatch } from './shell/lane-merger.js';
 
 /** A lane and where its items come from. */
 export interface MergeLane<T, N extends string = string> extends Omit<LaneOptions, 'name' | 'overflow'> {
@@ -33,13 +34,11 @@ export interface MergeLanesOptions<T> {
   readonly maxSize?: number;
   /** Most total weight in one batch, in the unit `weigh` returns. @defaultValue Infinity */
   readonly maxWeight?: number;
-  /** Heaviest item that may travel alone under `oversize: 'alone'`; above it the stream errors. @defaultValue Infinity */
-  readonly hardMaxWeight?: number;
   /** Weight of one item, for example its token count: finite and >= 0. @defaultValue `() => 1` */
   readonly weigh?: (item: T) => number;
-  /** An item heavier than `maxWeight` is emitted `'alone'`, left out (`'drop'`), or errors the stream (`'reject'` and `'error'`). @defaultValue 'alone' */
-  readonly oversize?: 'alone' | 'reject' | 'drop' | 'error';
-  /** Which lane leads a batch that is full, and in which order lanes fill it up. @defaultValue 'strict' */
+  /** An item heavier than `maxWeight` is emitted `'alone'`, or errors the stream (`'reject'`: a batch has no place for it). @defaultValue 'alone' */
+  readonly oversize?: 'alone' | 'reject';
+  /** Which lane leads a batch that is full, and in which order lanes fill it up. @defaultValue `strictWithFloor()` */
   readonly fairness?: Fairness;
   /** Emits all that waits at each of its values. Its completion is ignored, its error is the stream's. @defaultValue none */
   readonly flush?: ObservableInput<unknown>;
@@ -47,8 +46,6 @@ export interface MergeLanesOptions<T> {
   readonly maxQueued?: number;
   /** What happens at a lane's bound: `'error'` errors the stream, the others drop an item of that lane. @defaultValue 'error' */
   readonly overflow?: LaneOverflow;
-  /** For lanes that do not wait: `'asap'` gathers what arrives within the current frame, `'sync'` emits every item at once. @defaultValue 'asap' */
-  readonly burst?: 'asap' | 'sync';
   /** The error of one lane errors the stream, or ends that lane alone and is reported as `swallowed`. @defaultValue 'propagate' */
   readonly laneError?: 'propagate' | 'isolate';
   /** Completes with the first lane that does, instead of the last. @defaultValue false */
@@ -59,18 +56,16 @@ export interface MergeLanesOptions<T> {
   readonly scheduler?: SchedulerLike;
   /** Told of every batch (`batchFormed`), dropped item (`dropped`), isolated error (`swallowed`) and lane given up (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
+  /** Stands in every event as `instance`. @defaultValue a number */
+  readonly name?: string;
 }
 
-/** What {@link mergeLanes} does when an option is left out. */
-export const MERGE_LANES_DEFAULTS = {
+const DEFAULTS = {
   maxSize: 16,
   maxWeight: Infinity,
-  hardMaxWeight: Infinity,
   oversize: 'alone',
-  fairness: 'strict',
   maxQueued: Infinity,
   overflow: 'error',
-  burst: 'asap',
   laneError: 'propagate',
   eagerComplete: false,
   onSourceError: 'flush',
@@ -173,36 +168,34 @@ export function mergeLanes<const L extends readonly MergeLane<any>[]>(
 
 type ItemOf<L extends readonly MergeLane<unknown>[]> = ObservedValueOf<L[number]['source']>;
 
-function readOptions<T>(lanes: readonly MergeLane<unknown>[], options: MergeLanesOptions<T>): LaneMergerConfig<T> {
-  const { maxQueued, overflow, fairness, laneError, ...settings } = checked(NAME, options, MERGE_LANES_DEFAULTS, {
+function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanesOptions<T>): LaneMergerConfig<T> {
+  const { maxQueued, overflow, ...settings } = checked(NAME, options, DEFAULTS, {
     maxSize: count,
     maxWeight: positive,
-    hardMaxWeight: positive,
-    oversize: words('alone', 'reject', 'drop', 'error'),
-    fairness: asGiven,
+    oversize: words('alone', 'reject'),
+    fairness: fairnessOf,
     maxQueued: count,
     overflow: words(...OVERFLOWS),
-    burst: words('asap', 'sync'),
     laneError: words('propagate', 'isolate'),
     eagerComplete: flag,
     onSourceError: words('flush', 'abort'),
     weigh: callback,
     flush: notifier,
     scheduler: schedulerOption,
-    onEvent: listener,
+    onEvent: callback,
+    name: filledIfGiven,
   });
-  // Without lanes a table would make one of its own.
-  if (!Array.isArray(lanes)) throw new FlowConfigError(NAME, 'lanes', 'a list of at least one lane', lanes);
-  const { maxWeight, hardMaxWeight } = settings;
-  if (hardMaxWeight < maxWeight)
-    throw new FlowConfigError(NAME, 'hardMaxWeight', `a number >= \`maxWeight\` (${String(maxWeight)}) or Infinity`, hardMaxWeight);
-  const table = new LaneTable(NAME, lanes, { maxQueued, overflow, fairness, leastQueued: 1, overflows: OVERFLOWS, extra: ['source'] });
-  return {
-    ...settings,
-    operator: NAME,
-    table,
-    waitsMs: table.lanes.map(({ maxWaitMs }, i) => maxWaitMs ?? WAITS_MS[i] ?? WAITS_MS[2]),
-    isolates: laneError === 'isolate',
-    frameScheduler: options.scheduler ?? asapScheduler,
-  };
+  if (!Array.isArray(list) || list.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of at least one lane', list);
+  const fairness = fairnessOf(NAME, 'fairness', options.fairness);
+  const lanes = checkedLanes(NAME, list, fairness, ['source'], OVERFLOWS, 1).map((lane, i) => ({
+    ...lane,
+    waitMs: lane.maxWaitMs ?? WAITS_MS[i] ?? WAITS_MS[2],
+    maxQueued: lane.maxQueued ?? maxQueued,
+    overflow: lane.overflow ?? overflow,
+  }));
+  return { ...settings, operator: NAME, lanes, fairness, frames: options.scheduler ?? asapScheduler };
+}
+
+function filledIfGiven(operator: string, option: string, text: string | undefined): string | undefined {
+  return text === undefined ? undefined : filled(operator, option, text);
 }

@@ -65,6 +65,9 @@ export interface DivideOptions {
   readonly strategy?: DivideStrategy;
 }
 
+/** @internal */
+export const DIVIDE_OPTIONS: readonly (keyof DivideOptions)[] = ['factor', 'maxCalls', 'maxDepth', 'maxBlameRounds', 'strategy'];
+
 /** How the bad items of a batch are looked for, if not in all its parts at once. */
 export interface DivideStrategy {
   search<J extends FailedJob>(depth: number, limits: Omit<SearchLimits, 'confirm'>): DivideSearch<J>;
@@ -93,11 +96,11 @@ export interface DivideNote {
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  */
 export function divideAndConquer(options: DivideOptions = {}): RepairRule {
-  known(DIVIDE, options, ['factor', 'maxCalls', 'maxDepth', 'maxBlameRounds', 'strategy']);
+  known(DIVIDE, options, DIVIDE_OPTIONS);
   const { strategy } = options;
   if (strategy !== undefined && options.factor !== undefined)
     throw new FlowConfigError(DIVIDE, 'factor', 'absent beside `strategy`', options.factor);
-  if (strategy !== undefined && typeof (strategy as DivideStrategy | null)?.search !== 'function')
+  if (strategy !== undefined && (typeof strategy !== 'object' || typeof (strategy as DivideStrategy | null)?.search !== 'function'))
     throw new FlowConfigError(DIVIDE, 'strategy', 'sequentialSearch()', strategy);
   const factor = count(DIVIDE, 'factor', orDefault(options.factor, 4), 2);
   const maxDepth = countFromZero(DIVIDE, 'maxDepth', orDefault(options.maxDepth, 16));
@@ -147,9 +150,9 @@ export function oneByOne(): RepairRule {
  * Sends one part after the other, and no part whole that is known to hold a bad item: about log2(n) + 1 calls for each bad item, the fewest there
  * are, in as many rounds. For callers who pay by the call and can wait.
  *
- * @param confirm - Whether an item that only inference calls bad is sent alone before it is rejected. @defaultValue false
+ * @param confirm - Whether an item that only inference calls bad is sent alone before it is rejected. @defaultValue true
  */
-export function sequentialSearch({ confirm = false }: { readonly confirm?: boolean } = {}): DivideStrategy {
+export function sequentialSearch({ confirm = true }: { readonly confirm?: boolean } = {}): DivideStrategy {
   flag('sequentialSearch', 'confirm', confirm);
   return { search: (depth, limits) => new SequentialSearch(depth, { ...limits, confirm }) };
 }

@@ -193,7 +193,7 @@ export interface BatcherOptions<T> extends GatedOptions<T> {
   readonly cache?: { readonly maxEntries?: number; readonly ttlMs?: number };
 }
 export function createBatcher<T, R>(work: BatchWork<T, R>, options: BatcherOptions<T> = {}): Batcher<T, R> {
-  return operators.createBatcher(work, gated(options) as object);
+  return operators.createBatcher(work, renamed(gated(options) as object));
 }
 
 export interface DivideOptions<T> extends Common, Pick<GatedOptions<T>, 'repair' | 'classify' | 'id' | 'limiter' | 'timeoutMs' | 'weigh'> {
@@ -205,7 +205,9 @@ export function divideRetry<T, R>(
   work: BatchWork<T, R>,
   options: DivideOptions<T> = {},
 ): (items: readonly T[]) => Observable<Settled<T, R>[]> {
-  return operators.divideRetry(work, gated({ repair: divideAndConquer(), ...options }) as object as DivideRetryOptions<T>);
+  const { lane, ...same } = options;
+  const given = renamed(gated({ repair: divideAndConquer(), ...same }) as object);
+  return operators.divideRetry(work, { ...given, ...(lane !== undefined && { lane }) } as object as DivideRetryOptions<T>);
 }
 
 export interface BulkheadOptions<T> extends Omit<BulkheadMapOptions<T>, 'order' | 'key' | 'errors' | 'fairness'> {

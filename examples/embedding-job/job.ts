@@ -1,5 +1,5 @@
 import type { Embedder } from '../../src/index.js';
-import { createEmbedder, createLimiter } from '../../src/index.js';
+import { createEmbedder, createLimiter, divideAndConquer, retryFailed, sequentialSearch } from '../../src/index.js';
 
 /** What became of every text, by its position. */
 export interface Outcome {
@@ -20,7 +20,8 @@ export async function embedAll(baseUrl: string, texts: Iterable<string>): Promis
 export async function embedAllInFewCalls(baseUrl: string, texts: Iterable<string>, burstSeconds = 1): Promise<Outcome> {
   const limiter = createLimiter({ ...rates, burstSeconds, headroom: 1 });
   // This provider takes no tokens for what it refuses.
-  await using embedder = createEmbedder({ baseUrl, ...requests, limiter, split: { strategy: 'sequential' }, refusalsAreFree: true });
+  const repair = [retryFailed(), divideAndConquer({ strategy: sequentialSearch() })];
+  await using embedder = createEmbedder({ baseUrl, ...requests, limiter, repair, refusalsAreFree: true });
   return await outcome(embedder, texts);
 }
 

@@ -1,11 +1,11 @@
 import type { Observable } from 'rxjs';
 import { catchError, from, of, switchMap } from 'rxjs';
-import type { Batcher, BatchWork, SplitOptions } from '../../operators/index.js';
-import { createBatcher } from '../../operators/index.js';
+import type { Batcher, BatchWork, DivideOptions } from '../../operators/index.js';
+import { classifyError, createBatcher, divideAndConquer } from '../../operators/index.js';
 
 /** Ten users share a call, and each is answered for himself. A call that a prompt spoils is cut up until that prompt stands alone. */
-export const shareCalls = (callModel: BatchWork<string, string>, split: SplitOptions | false = {}): Batcher<string, string> =>
-  createBatcher(callModel, { maxSize: 10, split });
+export const shareCalls = (callModel: BatchWork<string, string>, divide: DivideOptions = {}): Batcher<string, string> =>
+  createBatcher(callModel, { maxSize: 10, repair: divideAndConquer(divide), classify: classifyError });
 
 /** Halving by hand, with `switchMap`: the second half ends the first. */
 export const halvesWithSwitchMap = (

@@ -1,6 +1,6 @@
 import type { Observable } from 'rxjs';
 import type { BatchWork, FlowSink, Settled } from '../../operators/index.js';
-import { batchMap, fixed } from '../../operators/index.js';
+import { batchMap, fixed, robust } from '../../operators/index.js';
 
 export const embedAll = (
   texts: Observable<string>,
@@ -12,6 +12,7 @@ export const embedAll = (
       maxSize: 20,
       window: fixed(50),
       concurrency: 4,
+      repair: robust(),
       onSourceError: 'drain',
       ...(onEvent && { onEvent }),
     }),

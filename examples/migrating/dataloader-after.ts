@@ -1,5 +1,5 @@
 import type { Batcher, BatchWork } from '../../operators/index.js';
-import { createBatcher } from '../../operators/index.js';
+import { createBatcher, fixed, robust } from '../../operators/index.js';
 
 export interface User {
   readonly id: number;
@@ -10,7 +10,8 @@ export function createUsers(fetchUsers: BatchWork<number, User>): Batcher<number
   return createBatcher(fetchUsers, {
     maxSize: 20,
     concurrency: 4,
-    window: { kind: 'fixed', ms: 10 },
+    window: fixed(10),
+    repair: robust(),
     cache: { maxEntries: 1000, ttlMs: 60_000 },
   });
 }

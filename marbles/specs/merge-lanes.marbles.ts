@@ -259,17 +259,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'mergeLanes',
-    title: 'takes the oldest of all lanes under fifo',
-    label: "mergeLanes([high, low], { maxSize: 4, fairness: 'fifo' }) with maxWaitMs 50 and 50",
-    inputs: { high:          '--A-B',
-              low:           '-a-b-' },
-    expected:                '----x',
-    values: { x: 'aAbB by low: size' },
-    build: merged({ high: { maxWaitMs: 50 }, low: {} }, { maxSize: 4, fairness: 'fifo' }),
-  },
-  {
-    operator: 'mergeLanes',
-    title: "gathers one frame with burst 'asap'",
+    title: 'gathers one frame',
     label: 'mergeLanes([high, low])',
     inputs: { high:          '(ABC)---D|',
               low:           'a--------|' },
@@ -277,17 +267,6 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'ABCa by high: urgent', y: 'D by high: urgent' },
     synchronous: ['high', 'low'],
     build: merged({ high: {}, low: {} }),
-  },
-  {
-    operator: 'mergeLanes',
-    title: "waits for nothing with burst 'sync'",
-    label: "mergeLanes([high, low], { burst: 'sync' })",
-    inputs: { high:          '(ABC)---D|',
-              low:           'a--------|' },
-    expected:                '(xyz)---w|',
-    values: { x: 'A by high: urgent', y: 'B by high: urgent', z: 'C by high: urgent', w: 'Da by high: urgent' },
-    synchronous: ['high', 'low'],
-    build: merged({ high: {}, low: {} }, { burst: 'sync' }),
   },
 
   // Weight. Digits weigh what they say.
@@ -332,16 +311,6 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: '2 by high: error' },
     error: new ItemTooHeavyError('mergeLanes', 9, 5),
     build: merged({ high: { maxWaitMs: 50 }, low: {} }, { maxWeight: 5, weigh, oversize: 'reject' }),
-  },
-  {
-    operator: 'mergeLanes',
-    title: "leaves out an item that is too heavy with oversize 'drop'",
-    label: "mergeLanes([high, low], { maxWeight: 5, weigh, oversize: 'drop' })",
-    inputs: { high:          '-2-------|',
-              low:           '---9-1---|' },
-    expected:                '---------(x|)',
-    values: { x: '21 by high: complete' },
-    build: merged({ high: { maxWaitMs: 50 }, low: {} }, { maxWeight: 5, weigh, oversize: 'drop' }),
   },
 
   // Bounds, each of its own lane.

@@ -1,5 +1,5 @@
 import { isAmount, unusable } from './answers.js';
-import { CallbackError } from './errors.js';
+import { CallbackError, isFlowError } from './errors.js';
 import type { Classify, ClassifyContext, ErrorClass, Verdict } from './types.js';
 
 /** What `closeWhen` is told about the open batch, before the item joins it. */
@@ -31,14 +31,18 @@ export function ask<A extends unknown[], R>(operator: string, name: string, call
   }
 }
 
-/** One without a `weigh`. @throws CallbackError when it is no finite number >= 0 */
+/**
+ * One without a `weigh`, which may refuse an item as too heavy.
+ *
+ * @throws CallbackError when it is no finite number >= 0; ItemTooHeavyError when `weigh` does
+ */
 export function weightOf<T>(operator: string, weigh: ((item: T) => number) | undefined, item: T): number {
   if (weigh === undefined) return 1;
   let weight: number;
   try {
     weight = weigh(item);
   } catch (cause) {
-    throw new CallbackError(operator, 'weigh', 'threw', cause);
+    throw isFlowError(cause, 'FLOW_ITEM_TOO_HEAVY') ? cause : new CallbackError(operator, 'weigh', 'threw', cause);
   }
   // Not a number, Infinity and texts are none of these.
   if (typeof weight === 'number' && weight >= 0 && weight < Infinity) return weight;

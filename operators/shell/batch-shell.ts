@@ -327,6 +327,12 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     this.own?.close();
   }
 
+  /** What keeps the waiting items from leaving now. */
+  get heldBy(): 'slot' | 'rate' | 'window' {
+    if (this.place === undefined) return 'window';
+    return this.permits.executing >= this.permits.concurrency ? 'slot' : 'rate';
+  }
+
   /** Accepted and not handed out. */
   get unsettled(): number {
     const { machine } = this;

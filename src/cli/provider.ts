@@ -2,6 +2,7 @@ import { classifyError } from '../../operators/classify-error.js';
 import { isFlowError } from '../../operators/options/errors.js';
 import type { FlowSink } from '../../operators/options/events.js';
 import type { Classify } from '../../operators/options/types.js';
+import { robust } from '../../operators/repair.js';
 import { createEmbedder, type Embedder } from '../pipelines/create-embedder.js';
 import { CliError, EXIT, errorCode } from './exit.js';
 
@@ -30,7 +31,7 @@ export function openEmbedder(options: ProviderOptions, onEvent: FlowSink): Embed
     concurrency: options.concurrency,
     requestsPerMinute: options.requestsPerMinute,
     tokensPerMinute: options.tokensPerMinute,
-    retry: { maxAttempts: MAX_ATTEMPTS },
+    repair: robust({ retry: { maxAttempts: MAX_ATTEMPTS } }),
     classify: (error, context) => classify(error, context, answered),
     onEvent: (event) => {
       if (event.type === 'attemptEnded' && event.outcome === 'ok') answered = true;

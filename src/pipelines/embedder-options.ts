@@ -1,8 +1,10 @@
 import type { ObservableInput } from 'rxjs';
+import { lanes } from '../../operators/lanes.js';
 import { FlowConfigError } from '../../operators/options/errors.js';
 import { known } from '../../operators/options/options.js';
 import { show } from '../../operators/options/show.js';
-import type { CallContext, LaneOptions } from '../../operators/options/types.js';
+import type { CallContext } from '../../operators/options/types.js';
+import { graded } from '../../operators/windows.js';
 import type { EndpointOptions } from './endpoint.js';
 import type { EmbedderRules } from './text-batches.js';
 import { BATCH_RULES, TEXT_RULES } from './text-batches.js';
@@ -30,17 +32,17 @@ export interface ClientEmbedderOptions extends EmbedderRules, Partial<Record<key
   readonly call: EmbedCall;
 }
 
-export const EMBEDDER_DEFAULTS = {
+export const EMBEDDER_DEFAULTS = /* @__PURE__ */ (() => ({
   maxSize: 2048,
   maxTokens: 250_000,
   maxTokensPerText: 8191,
   concurrency: 4,
   maxQueued: 10_000,
   refusalsAreFree: false,
-  window: { kind: 'graded', maxMs: 50 },
+  window: graded(50),
   // A question must not wait for a thousand background texts to be embedded beside it.
-  lanes: [{ name: 'P0', maxWaitMs: 0, piggyback: false }, { name: 'P1', maxWaitMs: 20 }, { name: 'P2' }] as readonly LaneOptions[],
-} as const;
+  queue: lanes([{ name: 'P0', maxWaitMs: 0, piggyback: false }, { name: 'P1', maxWaitMs: 20 }, { name: 'P2' }]),
+}))();
 
 const ENDPOINT: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'fetch', 'dimensions'];
 

@@ -1,25 +1,25 @@
 import { tap } from 'rxjs';
+import { classifyError } from '../../operators/classify-error.js';
 import type { BatcherOptions } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
 import { createLimiter, LIMITER_DEFAULTS } from '../../operators/create-limiter.js';
-import { FlowConfigError } from '../../operators/options/errors.js';
-import { LaneTable } from '../../operators/options/lanes.js';
+import { FlowConfigError, ItemTooHeavyError } from '../../operators/options/errors.js';
 import { callback, count, flag, orDefault, positive } from '../../operators/options/options.js';
-import type { BatchResult, LaneOptions } from '../../operators/options/types.js';
+import type { BatchResult } from '../../operators/options/types.js';
+import { robust } from '../../operators/repair.js';
 import { schedulerOption } from '../../operators/shell/alarm.js';
+import type { BatchWork, GateOptions } from '../../operators/shell/batch-options.js';
 import { evidenceOf } from '../../operators/shell/error-evidence.js';
 import { isPromise, onlyOnce, streamOf } from '../../operators/shell/work.js';
-import type { BatchWork } from '../../operators/support/batching/batch-engine.js';
-import type { GatedBatchOptions } from '../../operators/support/batching/batch-options.js';
 import { limiterOption } from '../../operators/support/limiting/limiter-option.js';
 import { burstOption } from '../../operators/support/limiting/limiter-options.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
 
 /** Rules that are options of a batcher as they are. */
 export const BATCH_RULES = [
-  ...['limiter', 'window', 'maxQueued', 'overflow', 'lanes', 'classify', 'retry', 'split'],
-  ...['attemptTimeoutMs', 'itemDeadlineMs', 'onEvent', 'scheduler', 'random'],
-] as const satisfies readonly (keyof GatedBatchOptions<string>)[];
+  ...['limiter', 'window', 'maxQueued', 'overflow', 'queue', 'repair', 'classify'],
+  ...['timeoutMs', 'deadlineMs', 'onEvent', 'name', 'scheduler', 'random'],
+] as const satisfies readonly (keyof GateOptions<string>)[];
 
 /** Rules about tokens, and about the limiter that is made when none is given. */
 export const TEXT_RULES = [
@@ -34,7 +34,9 @@ const LIMITS = ['concurrency', 'requestsPerMinute', 'tokensPerMinute', 'burstSec
 const REFUSALS: readonly (number | undefined)[] = [400, 413, 422];
 
 /** What is the same for every client. */
-export interface EmbedderRules extends Pick<GatedBatchOptions<string>, 'maxSize' | (typeof BATCH_RULES)[number]> {
+export interface EmbedderRules extends Pick<GateOptions<string>, 'maxSize' | Exclude<(typeof BATCH_RULES)[number], 'limiter'>> {
+  /** A limiter shared with others. @defaultValue one of its own, made of the rules below */
+  readonly limiter?: Limiter;
   /** Most tokens in one call, as `countTokens` counts. @defaultValue 250000 */
   readonly maxTokens?: number;
   /** Most tokens in one text; a longer one is rejected unsent. @defaultValue 8191 */
@@ -56,7 +58,7 @@ export interface EmbedderRules extends Pick<GatedBatchOptions<string>, 'maxSize'
   readonly refusalsAreFree?: boolean;
 }
 
-type Defaulted = 'maxSize' | 'maxTokens' | 'maxTokensPerText' | 'concurrency' | 'maxQueued' | 'refusalsAreFree' | 'window' | 'lanes';
+type Defaulted = 'maxSize' | 'maxTokens' | 'maxTokensPerText' | 'concurrency' | 'maxQueued' | 'refusalsAreFree' | 'window' | 'queue';
 
 /** What holds for a rule that was left out. */
 export type TextDefaults = Required<Pick<EmbedderRules, Defaulted>>;
@@ -64,7 +66,7 @@ export type TextDefaults = Required<Pick<EmbedderRules, Defaulted>>;
 /** How texts travel together. */
 export interface TextBatches {
   /** For the batcher. */
-  readonly options: BatcherOptions<string> & Required<Pick<BatcherOptions<string>, 'maxSize' | 'maxQueued' | 'limiter'>>;
+  readonly options: BatcherOptions<string> & { readonly maxSize: number; readonly maxQueued: number; readonly limiter: Limiter };
   /** The most urgent first. */
   readonly laneNames: readonly string[];
   /** The limiter, when none was given: whoever uses it closes it at the end. */
@@ -81,27 +83,40 @@ export interface TextBatches {
 export function textBatches(operator: string, rules: EmbedderRules, defaults: TextDefaults): TextBatches {
   const maxSize = count(operator, 'maxSize', orDefault(rules.maxSize, defaults.maxSize));
   const maxQueued = count(operator, 'maxQueued', orDefault(rules.maxQueued, defaults.maxQueued));
-  const lanes: readonly LaneOptions[] = orDefault(rules.lanes, defaults.lanes);
-  const table = new LaneTable(operator, lanes, { maxQueued, overflow: 'error', fairness: 'strict' });
+  const queue = orDefault(rules.queue, defaults.queue);
+  if (!Array.isArray((queue as Partial<typeof queue> | null)?.lanes)) throw new FlowConfigError(operator, 'queue', 'lanes([…])', queue);
+  const laneNames = queue.lanes.map(({ name }) => name);
   const given = sharedLimiter(operator, rules);
-  const ownLimiter = given ? undefined : newLimiter(operator, rules, defaults.concurrency, table);
+  const ownLimiter = given ? undefined : newLimiter(operator, rules, defaults.concurrency, laneNames);
   const refusalsAreFree = flag(operator, 'refusalsAreFree', orDefault(rules.refusalsAreFree, defaults.refusalsAreFree));
   return {
     options: {
       window: defaults.window,
+      repair: robust(),
+      classify: classifyError,
       ...givenBatchRules(rules),
       maxSize,
       maxQueued,
-      lanes,
+      queue,
       limiter: given ?? (ownLimiter as Limiter),
-      weigh: callback(operator, 'countTokens', rules.countTokens) ?? createTokenEstimator(),
+      weigh: counter(operator, rules, defaults.maxTokensPerText),
       maxWeight: positive(operator, 'maxTokens', orDefault(rules.maxTokens, defaults.maxTokens)),
-      hardMaxWeight: positive(operator, 'maxTokensPerText', orDefault(rules.maxTokensPerText, defaults.maxTokensPerText)),
       dedupe: (text) => text,
     },
-    laneNames: table.names,
+    laneNames,
     ownLimiter,
     charged: (work) => (refusalsAreFree ? withFreeRefusals(work) : work),
+  };
+}
+
+/** Tokens of a text; a text with too many is refused. */
+function counter(operator: string, rules: EmbedderRules, most: number): (text: string) => number {
+  const countTokens = callback(operator, 'countTokens', rules.countTokens) ?? createTokenEstimator();
+  const limit = positive(operator, 'maxTokensPerText', orDefault(rules.maxTokensPerText, most));
+  return (text) => {
+    const tokens = countTokens(text);
+    if (tokens > limit) throw new ItemTooHeavyError(operator, tokens, limit);
+    return tokens;
   };
 }
 
@@ -114,7 +129,7 @@ function sharedLimiter(operator: string, rules: EmbedderRules): Limiter | undefi
 }
 
 /** Checked here, so that an error names the operator and not the limiter. */
-function newLimiter(operator: string, rules: EmbedderRules, concurrency: number, { lanes }: LaneTable): Limiter {
+function newLimiter(operator: string, rules: EmbedderRules, concurrency: number, laneNames: readonly string[]): Limiter {
   const d = LIMITER_DEFAULTS;
   const onEvent = callback(operator, 'onEvent', rules.onEvent);
   return createLimiter({
@@ -122,7 +137,7 @@ function newLimiter(operator: string, rules: EmbedderRules, concurrency: number,
     requestsPerMinute: positive(operator, 'requestsPerMinute', orDefault(rules.requestsPerMinute, d.requestsPerMinute)),
     tokensPerMinute: positive(operator, 'tokensPerMinute', orDefault(rules.tokensPerMinute, d.tokensPerMinute)),
     burstSeconds: burstOption(operator, 'burstSeconds', orDefault(rules.burstSeconds, d.burstSeconds)),
-    lanes: lanes.map(({ name, floor }) => ({ name, floor })),
+    lanes: laneNames.map((name) => ({ name })),
     scheduler: schedulerOption(operator, 'scheduler', rules.scheduler),
     ...(onEvent && { onEvent }),
   });

@@ -4,6 +4,7 @@ import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import { BadRequestError, RateLimitError } from 'openai';
 import { VirtualTimeScheduler } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { divideAndConquer, fixed, graded, lanes, natural, robust } from '../../operators/index.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { FlowEmbeddingsOptions } from '../../src/adapters/langchain.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
@@ -17,6 +18,7 @@ import { ClosedError, createLimiter, FlowConfigError, LaneUnknownError } from '.
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
 const retry = { initialMs: 1, jitter: 'none' } as const;
+const repair = robust({ retry });
 /** Many chunks, 20 ms apart. */
 const LONG_TEXT = 'word '.repeat(60);
 
@@ -41,7 +43,7 @@ type Fields = ConstructorParameters<typeof OpenAIEmbeddings>[0];
 const openai = (fields: Fields = {}, fetch?: typeof globalThis.fetch): OpenAIEmbeddings =>
   new OpenAIEmbeddings({ apiKey: 'k', model: 'm', configuration: { baseURL: api.baseUrl, ...(fetch && { fetch }) }, ...fields });
 const flow = (options: Partial<FlowEmbeddingsOptions> = {}): FlowEmbeddings =>
-  new FlowEmbeddings({ embeddings: openai(), retry, window: { kind: 'natural' }, ...options });
+  new FlowEmbeddings({ embeddings: openai(), repair, window: natural(), ...options });
 const sizes = (): number[] => api.requests.map(({ body }) => (body as { input: unknown[] }).input.length);
 /** Timers that are set. */
 const pending = ({ actions }: VirtualTimeScheduler): number => actions.filter(({ closed }) => !closed).length;
@@ -94,7 +96,7 @@ describe('FlowEmbeddings', LONG, () => {
       embedDocuments: (all: string[]) => Promise.resolve(all.map(of)),
       embedQuery: (text: string) => Promise.resolve(of(text)),
     };
-    const embeddings = new FlowEmbeddings({ embeddings: inner, retry: false });
+    const embeddings = new FlowEmbeddings({ embeddings: inner, repair: divideAndConquer() });
     const asked = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
     const settled = await embeddings.embedSettled(asked);
     expect(settled.map((one) => (one.status === 'fulfilled' ? one.value.length : (one.reason as Error).name))).toEqual(
@@ -160,9 +162,9 @@ describe('FlowEmbeddings', LONG, () => {
     });
 
     it('travel in the lane they are told to, and in no other', async () => {
-      const lanes = [{ name: 'live' }, { name: 'batch' }];
+      const names = [{ name: 'live' }, { name: 'batch' }];
       const seen: FlowEvent[] = [];
-      const embeddings = flow({ lanes, onEvent: (event) => seen.push(event) });
+      const embeddings = flow({ queue: lanes(names), onEvent: (event) => seen.push(event) });
       await embeddings.embedQuery('a');
       await embeddings.embedQuery('b', { lane: 'batch' });
       await embeddings.embedDocuments(['c']);
@@ -204,7 +206,7 @@ describe('FlowEmbeddings', LONG, () => {
       const limiter = createLimiter({ concurrency: 4 });
       const failure = { status: 503, message: 'overloaded' };
       api.fail(failure, failure, failure, failure, failure, failure);
-      const embeddings = flow({ embeddings: openai({ maxRetries: 6 }), limiter, retry: { ...retry, maxAttempts: 3 } });
+      const embeddings = flow({ embeddings: openai({ maxRetries: 6 }), limiter, repair: robust({ retry: { ...retry, maxAttempts: 3 } }) });
       await expect(embeddings.embedDocuments(['a'])).rejects.toMatchObject({ status: 503 });
       expect(api.requests).toHaveLength(3);
       expect(limiter.executing).toBe(0);
@@ -221,7 +223,7 @@ describe('FlowEmbeddings', LONG, () => {
 
     it('end with the error of OpenAI', async () => {
       api.fail({ status: 429, headers: { 'retry-after-ms': '1' }, message: 'Too many of them.' });
-      const failed = flow({ retry: false }).embedQuery('once');
+      const failed = flow({ repair: divideAndConquer() }).embedQuery('once');
       await expect(failed).rejects.toBeInstanceOf(RateLimitError);
       await expect(failed).rejects.toMatchObject({ message: expect.stringContaining('Too many of them.') as string });
       expect(api.requests).toHaveLength(1);
@@ -230,7 +232,7 @@ describe('FlowEmbeddings', LONG, () => {
     it('end with an error that says what it is, for a text that is too long for the model', async () => {
       const tooLong = { status: 400, message: "This model's maximum context length is 8192 tokens.", code: 'context_length_exceeded' };
       api.fail(tooLong);
-      await expect(flow({ retry: false, split: false }).embedQuery('long')).rejects.toMatchObject({ name: 'ContextOverflowError' });
+      await expect(flow({ repair: [] }).embedQuery('long')).rejects.toMatchObject({ name: 'ContextOverflowError' });
       expect(api.requests).toHaveLength(1);
     });
   });
@@ -334,7 +336,7 @@ describe('FlowEmbeddings', LONG, () => {
         requestsPerMinute: 60,
         tokensPerMinute: 6000,
         concurrency: 1,
-        window: { kind: 'graded', maxMs: 0 },
+        window: graded(0),
         scheduler,
       });
       const vectors = embeddings.embedDocuments(['a', 'b']);
@@ -371,7 +373,7 @@ describe('FlowEmbeddings', LONG, () => {
       ['a question', true, 600],
     ])('of %s, with `refusalsAreFree` %s, leaves %i of 600 tokens', async (what, refusalsAreFree, left) => {
       const limiter = createLimiter({ tokensPerMinute: 6, burstSeconds: 6000, headroom: 1, learn: false });
-      const embeddings = flow({ limiter, lanes: [{ name: 'all' }], countTokens: () => 10, refusalsAreFree });
+      const embeddings = flow({ limiter, queue: lanes([{ name: 'all' }]), countTokens: () => 10, refusalsAreFree });
       const refused = what === 'documents' ? embeddings.embedDocuments(['POISON']) : embeddings.embedQuery('POISON');
       await expect(refused).rejects.toBeInstanceOf(BadRequestError);
       expect(Math.round(limiter.snapshot().tokens)).toBe(left);
@@ -429,7 +431,7 @@ describe('FlowEmbeddings', LONG, () => {
 
   describe('an end', () => {
     it('by drain answers what was accepted and takes nothing new', async () => {
-      const embeddings = flow({ window: { kind: 'fixed', ms: 60_000 }, lanes: [{ name: 'all' }] });
+      const embeddings = flow({ window: fixed(60_000), queue: lanes([{ name: 'all' }]) });
       const accepted = embeddings.embedDocuments(['a', 'b']);
       expect(await embeddings.drain()).toEqual({ done: 2, aborted: 0, dropped: 0 });
       expect(await accepted).toEqual([vectorOf('a'), vectorOf('b')]);
@@ -438,7 +440,7 @@ describe('FlowEmbeddings', LONG, () => {
     });
 
     it('by close gives up what waits', async () => {
-      const embeddings = flow({ window: { kind: 'fixed', ms: 60_000 }, lanes: [{ name: 'all' }] });
+      const embeddings = flow({ window: fixed(60_000), queue: lanes([{ name: 'all' }]) });
       const given = embeddings.embedSettled(['a']);
       embeddings.close();
       expect(await given).toMatchObject([{ status: 'rejected', reason: { code: 'FLOW_CLOSED' } }]);
@@ -461,7 +463,7 @@ describe('FlowEmbeddings', LONG, () => {
     });
 
     it('need not come for what waits to be sent', async () => {
-      const embeddings = flow({ window: { kind: 'fixed', ms: 60_000 }, lanes: [{ name: 'all' }] });
+      const embeddings = flow({ window: fixed(60_000), queue: lanes([{ name: 'all' }]) });
       const waiting = embeddings.embedDocuments(['a']);
       await expect.poll(() => embeddings.snapshot().queued, soon).toBe(1);
       embeddings.flush();

@@ -2,6 +2,7 @@ import OpenAI, { AzureOpenAI } from 'openai';
 import type { Observable } from 'rxjs';
 import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { robust } from '../../operators/index.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { LimitOpenAIOptions } from '../../src/adapters/openai.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
@@ -486,7 +487,7 @@ describe('openAIEmbeddings', LONG, () => {
   expectNoUnhandledRejections();
 
   const embedder = (limiter: Limiter, server = api) =>
-    createEmbedder({ ...openAIEmbeddings(clientOf(server), { model: 'm' }), limiter, retry, refusalsAreFree: true });
+    createEmbedder({ ...openAIEmbeddings(clientOf(server), { model: 'm' }), limiter, repair: robust({ retry }), refusalsAreFree: true });
   const rounded = (text: string, dimensions?: number) => Float32Array.from(vectorOf(text, dimensions));
   const texts = Array.from({ length: 16 }, (_, i) => `text number ${String(i)}`);
   const sent = (server = api) => server.requests.map(({ body }) => (body as { input: string[] }).input);
@@ -526,7 +527,7 @@ describe('openAIEmbeddings', LONG, () => {
         return Promise.resolve(Response.json(answer));
       },
     });
-    const made = createEmbedder({ ...openAIEmbeddings(client, { model: 'm' }), retry });
+    const made = createEmbedder({ ...openAIEmbeddings(client, { model: 'm' }), repair: robust({ retry }) });
     const settled = await Promise.allSettled(['a', 'b'].map((text) => made.embedAsync(text)));
     expect(settled.map((result) => isFlowError(reasonOf(result), 'FLOW_BATCH_SHAPE'))).toEqual([true, true]);
     expect(calls).toBe(1);

@@ -1,28 +1,30 @@
 import { of } from 'rxjs';
-import { createBatcher } from '../../operators/index.js';
-import { GATED_BATCH_OPTIONS } from '../../operators/support/batching/batch-options.js';
-import type { MisuseRow, MisuseTable } from '../support/misuse.js';
+import { createBatcher, lanes } from '../../operators/index.js';
+import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { gatedRows, nested, overflowRows } from './gated-options.js';
+import { BATCH_OPTIONS, batchRows, overflowRows } from './batch-options.js';
 
-const known = [...GATED_BATCH_OPTIONS, 'dedupe', 'cache'].join(', ');
+const known = [...BATCH_OPTIONS, 'dedupe', 'cache'].join(', ');
 
-const batcher = () => createBatcher((items: readonly string[]) => of(items), { lanes: [{ name: 'only' }] });
+const batcher = () => createBatcher((items: readonly string[]) => of(items), { queue: lanes([{ name: 'only' }]) });
 
-/** The rows, with other options they need to reach the check. */
-function besides(others: Readonly<Record<string, unknown>>, rows: readonly MisuseRow[]): MisuseRow[] {
-  return rows.map((row) => ({ ...row, besides: others }));
-}
-
-/** The methods of a map but one. */
-function without(name: string): Record<string, unknown> {
-  const methods = ['set', 'delete', 'clear'].filter((method) => method !== name);
-  return Object.fromEntries(methods.map((method) => [`cache.${method}`, () => undefined]));
-}
+/** Options, and those of the cache under dotted names. */
+const create = (options: Readonly<Record<string, unknown>>): unknown => {
+  const given: Record<string, unknown> = { ...options };
+  for (const [name, value] of Object.entries(Object(options) as typeof options)) {
+    if (!name.startsWith('cache.')) continue;
+    delete given[name];
+    given['cache'] = { maxEntries: 1, [name.slice('cache.'.length)]: value };
+  }
+  return createBatcher(
+    (items: readonly string[]) => of(items),
+    (typeof options === 'object' && options !== null ? given : options) as never,
+  );
+};
 
 export const rows: MisuseTable = {
   operator: 'createBatcher',
-  create: (options) => createBatcher((items: readonly string[]) => of(items), nested(options) as never),
+  create,
   calls: {
     work: (work) => createBatcher(work),
     'LoadOptions.lane': (lane) => batcher().load('a', { lane }),
@@ -39,28 +41,14 @@ export const rows: MisuseTable = {
     ...badly('loadMany.items', 'an array', NaN, 0, 'text', null, undefined, {}),
     ...badly('DrainOptions.timeoutMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, '5', null, {}),
     ...badly('shutdownOn.signal', 'an AbortSignal', undefined, NaN, 0, 'text', null, {}, () => undefined),
-    ...gatedRows,
+    ...batchRows,
     ...overflowRows,
     ...badly('dedupe', 'a function', true, 'id', NaN, 0, 1.5, Infinity, null, {}),
-    ...badly(
-      'cache',
-      '{ maxEntries, ttlMs } or an object with get, set, delete and clear',
-      NaN,
-      0,
-      -1,
-      1.5,
-      Infinity,
-      'on',
-      true,
-      false,
-      null,
-    ),
+    ...badly('cache', 'an object', NaN, 0, -1, 1.5, Infinity, 'on', true, false, null),
     ...badly('cache.maxEntries', 'a whole number >= 1 or Infinity', NaN, 0, -1, 1.5, -Infinity, 2 ** 60, '100', null, true, {}, undefined),
-    ...besides({ 'cache.maxEntries': 1 }, badly('cache.ttlMs', 'a number > 0 or Infinity', NaN, 0, -1, -Infinity, '1000', null, true, {})),
-    ...['set', 'delete', 'clear'].flatMap((name) =>
-      besides({ 'cache.get': () => undefined, ...without(name) }, badly(`cache.${name}`, 'a function', undefined, null, 5, {})),
-    ),
+    ...badly('cache.ttlMs', 'a number > 0 or Infinity', NaN, 0, -1, -Infinity, '1000', null, true, {}),
+    ...badly('cache.get', 'absent (known options: maxEntries, ttlMs)', () => undefined),
     ...badly('onSourceError', `absent (known options: ${known})`, 'abort'),
-    ...badly('failure', `absent (known options: ${known})`, 'failFast'),
+    ...badly('retry', `absent (known options: ${known})`, false),
   ],
 };

@@ -11,7 +11,7 @@ export const TEXT_RULES =
   'maxTokens, maxTokensPerText, countTokens, concurrency, requestsPerMinute, tokensPerMinute, burstSeconds, refusalsAreFree';
 /** Rules of the batches, likewise. */
 export const BATCH_RULES =
-  'limiter, window, maxQueued, overflow, lanes, classify, retry, split, attemptTimeoutMs, itemDeadlineMs, onEvent, scheduler, random';
+  'limiter, window, maxQueued, overflow, queue, repair, classify, timeoutMs, deadlineMs, onEvent, name, scheduler, random';
 
 /** The same beside a shared limiter. */
 const shared = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { limiter: createLimiter() } }));

@@ -1,8 +1,8 @@
 import { createLimiter } from '../../operators/index.js';
 import type { MisuseRow } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
+import { batchRows } from './batch-options.js';
 import { callRuleRows } from './call-rules.js';
-import { gatedRows } from './gated-options.js';
 
 /** As an error lists them. */
 export const EMBEDDING_RULES =
@@ -13,7 +13,9 @@ const lanes = createLimiter({ lanes: [{ name: 'a' }, { name: 'b' }] });
 /** Bad values of what both ways to embed through the AI SDK share. Dotted names are for `nested`. */
 export const embeddingRows: readonly MisuseRow[] = [
   ...callRuleRows.filter(({ option }) => option !== 'breaker'),
-  ...gatedRows.filter(({ option }) => /^(concurrency|split)\b/.test(option)),
+  ...batchRows.filter(({ option }) => option === 'concurrency'),
+  ...badly('split', 'an object or false', true, NaN, 0, -1, 1.5, Infinity, 'no', null),
+  ...badly('split.parts', 'absent (known options: factor, maxCalls, maxDepth, maxBlameRounds, strategy)', 3),
   ...badly('lane', 'a non-empty string', NaN, 0, '', null, {}, () => 'a'),
   ...badly('lane', 'absent without a `limiter`', 'a'),
   { option: 'lane', value: 'other', expected: 'a lane the limiter has (a,b)', besides: { limiter: lanes } },

@@ -2,8 +2,8 @@ import { FakeEmbeddings } from '@langchain/core/utils/testing';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
+import { batchRows, overflowRows } from './batch-options.js';
 import { BATCH_RULES, embedderRows, TEXT_RULES } from './embedder-rules.js';
-import { gatedRows, nested, overflowRows } from './gated-options.js';
 
 const BATCHES = BATCH_RULES.split(', ');
 const KNOWN = `embeddings, fetch, queries, maxSize, ${TEXT_RULES}, ${BATCH_RULES}`;
@@ -11,10 +11,8 @@ const EMBEDDINGS = 'LangChain embeddings, or a function that makes some';
 
 const make = (options: object = {}): FlowEmbeddings => new FlowEmbeddings({ embeddings: new FakeEmbeddings(), ...options });
 /** With embeddings, unless it is about those. */
-const create = (options: unknown): unknown => {
-  const given = nested(options);
-  return typeof given === 'object' && given !== null ? make(given) : new FlowEmbeddings(given as never);
-};
+const create = (options: unknown): unknown =>
+  typeof options === 'object' && options !== null ? make(options) : new FlowEmbeddings(options as never);
 /** With embeddings that are made around a `fetch`. */
 const around = { besides: { embeddings: () => new FakeEmbeddings() } };
 
@@ -32,7 +30,7 @@ export const rows: MisuseTable = {
     ...badly('queries', "one of 'together', 'alone'", 'apart', '', 0, null, true, {}),
     ...embedderRows,
     ...badly('maxSize', 'at most 512, the `batchSize` of the embeddings', 513, Infinity),
-    ...gatedRows.filter(({ option }) => BATCHES.includes(option.split(/[.[]/)[0] as string)),
+    ...batchRows.filter(({ option }) => BATCHES.includes(option)),
     ...overflowRows,
     ...badly('maxRetries', `absent (known options: ${KNOWN})`, 2),
     ...badly('drain.drain options', 'an object', null, 5, 'now'),

@@ -1,15 +1,15 @@
 import { NEVER } from 'rxjs';
-import { MERGE_LANES_DEFAULTS, mergeLanes } from '../../operators/index.js';
+import { mergeLanes } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { fairnessRows } from './gated-options.js';
 
 const COUNT = 'a whole number >= 1 or Infinity';
 const DURATION = 'a number of milliseconds >= 0 or Infinity';
 const POSITIVE = 'a number > 0 or Infinity';
 const FUNCTION = 'a function';
 const OVERFLOW = "one of 'error', 'dropOldest', 'dropNewest', 'latest'";
-const known = [...Object.keys(MERGE_LANES_DEFAULTS), 'weigh', 'flush', 'scheduler', 'onEvent'].join(', ');
+const known =
+  'maxSize, maxWeight, oversize, fairness, maxQueued, overflow, laneError, eagerComplete, onSourceError, weigh, flush, scheduler, onEvent, name';
 
 const badCounts = [NaN, 0, -1, 1.5, -Infinity, 2 ** 60, '4', null, true, {}];
 const badSizes = [NaN, 0, -1, -Infinity, '8', null, true, {}];
@@ -26,10 +26,8 @@ const create = (options: Readonly<Record<string, unknown>>): unknown => {
   if (typeof options !== 'object' || (options as unknown) === null) return mergeLanes(lanes as never, options);
   for (const [path, value] of Object.entries(options)) {
     const [, at, field] = /^lanes\[(\d)\](?:\.(.+))?$/.exec(path) ?? [];
-    const [group = '', part] = path.split('.');
     if (path === 'lanes') given = value;
     else if (at !== undefined) lanes[Number(at)] = field === undefined ? value : { ...(lanes[Number(at)] as object), [field]: value };
-    else if (part !== undefined) rest[group] = { kind: 'strict', [part]: value };
     else rest[path] = value;
   }
   return mergeLanes(given as never, rest);
@@ -48,25 +46,22 @@ export const rows: MisuseTable = {
     ...badly('lanes[0].maxQueued', COUNT, ...badCounts),
     ...badly('lanes[0].overflow', OVERFLOW, 'dropLowest', 'block', 0, null, {}),
     ...badly('lanes[0].floor', 'a number from 0 to 1', NaN, -1, 1.5, Infinity, '0.1', null, {}),
-    ...badly('lanes[0].weight', POSITIVE, NaN, 0, -1, '1', null, {}),
-    ...badly('lanes[0].weight', 'a finite number > 0', Infinity),
+    ...badly('lanes[0].share', 'a finite number > 0', NaN, 0, -1, Infinity, '1', null, {}),
     ...badly('lanes[0].piggyback', 'true or false', NaN, 0, 1, 'no', null, {}),
     ...badly('maxSize', COUNT, ...badCounts),
     ...badly('maxWeight', POSITIVE, ...badSizes),
-    ...badly('hardMaxWeight', POSITIVE, ...badSizes),
-    { option: 'hardMaxWeight', value: 10, expected: 'a number >= `maxWeight` (20) or Infinity', besides: { maxWeight: 20 } },
     ...badly('weigh', FUNCTION, NaN, 0, 1.5, Infinity, 'length', null, {}),
-    ...badly('oversize', "one of 'alone', 'reject', 'drop', 'error'", 'split', ...badWords),
-    ...fairnessRows,
+    ...badly('oversize', "one of 'alone', 'reject'", 'drop', ...badWords),
+    ...badly('fairness', 'strictWithFloor(), weighted() or roundRobin()', 'strict', NaN, 0, 1.5, true, null, {}, () => undefined),
     ...badly('flush', 'an Observable, promise or iterable', NaN, 0, -1, 1.5, Infinity, true, null, {}, () => NEVER),
     ...badly('maxQueued', COUNT, ...badCounts),
     ...badly('overflow', OVERFLOW, 'dropLowest', ...badWords),
-    ...badly('burst', "one of 'asap', 'sync'", ...badWords),
     ...badly('laneError', "one of 'propagate', 'isolate'", ...badWords),
     ...badly('eagerComplete', 'true or false', NaN, 0, 1, 'yes', null, {}),
     ...badly('onSourceError', "one of 'flush', 'abort'", 'drain', ...badWords),
     ...badly('scheduler', 'an rxjs scheduler', NaN, 0, 'async', null, {}, { now: () => 0 }),
     ...badly('onEvent', FUNCTION, NaN, 0, 'log', null, console),
+    ...badly('name', 'a non-empty string', '', 5, null, {}),
     ...badly('maxWaitMs', `absent (known options: ${known})`, 50),
   ],
 };

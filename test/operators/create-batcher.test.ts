@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { Observable } from 'rxjs';
 import { asyncScheduler, firstValueFrom, map, mergeMap, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { BatcherOptions, BatchWork, CachedLoad, FlowEvent } from '../today.js';
+import type { BatcherOptions, BatchWork, FlowEvent } from '../today.js';
 import { ClosedError, createBatcher, createLimiter, DeadlineError, isFlowError, OverflowError } from '../today.js';
 
 const badRequest = Object.assign(new Error('forbidden words'), { status: 400 });
@@ -555,48 +555,6 @@ describe('cache', () => {
     expect(await Promise.all(loads)).toEqual(['BUSY', 'A', 'B', 'B']);
     expect(sent()).toEqual(['busy', 'b', 'a']);
     expect(() => batcher.loadAsync('a', { lane: 'typo' })).toThrow('createBatcher: lane `typo` is not one of `urgent`, `later`');
-  });
-
-  describe('that is a map of yours', () => {
-    it('holds objects with the value, and may be shared by batchers', async () => {
-      const cache = new Map<string, CachedLoad<string>>();
-      const { batcher, sent } = shouting({ cache });
-      await asked(batcher.loadAsync('a'));
-      expect([...cache].map(([key, { value }]) => [key, value])).toEqual([['a', 'A']]);
-      cache.set('b', { value: 'yours' });
-      const other = shouting({ cache });
-      expect(await other.batcher.loadMany(['a', 'b'])).toMatchObject([{ value: 'A' }, { value: 'yours' }]);
-      expect(await batcher.loadAsync('b')).toBe('yours');
-      expect([sent(), other.sent(), batcher.snapshot().cached]).toEqual([['a'], [], 0]);
-    });
-
-    it('rejects the load alone when its get throws or answers something else', async () => {
-      const cause = new Error('broken');
-      const get = vi.fn((): CachedLoad<string> | undefined => {
-        throw cause;
-      });
-      const { batcher } = shouting({ cache: { get, set: () => undefined, delete: () => undefined, clear: () => undefined } });
-      await expect(batcher.loadAsync('a')).rejects.toMatchObject({ code: 'FLOW_CALLBACK', callback: 'cache.get', cause });
-      for (const answer of ['A', null, {}, 5]) {
-        get.mockReturnValueOnce(answer as never);
-        await expect(batcher.loadAsync('a')).rejects.toThrow(
-          'createBatcher: `cache.get` must return undefined or what `cache.set` was given',
-        );
-      }
-      get.mockReturnValue(undefined);
-      expect(await asked(batcher.loadAsync('a'))).toBe('A');
-    });
-
-    it('does not cost anybody the answer when its set throws', async () => {
-      const broken = (): never => {
-        throw new Error('full');
-      };
-      const { batcher } = shouting({ cache: { get: () => undefined, set: broken, delete: broken, clear: broken } });
-      expect(await asked(batcher.loadAsync('a'))).toBe('A');
-      expect(batcher.snapshot()).toMatchObject({ queued: 0, executing: 0 });
-      expect(() => batcher.clear('a')).toThrow('createBatcher: `cache.delete` threw');
-      expect(() => batcher.clearAll()).toThrow('createBatcher: `cache.clear` threw');
-    });
   });
 });
 

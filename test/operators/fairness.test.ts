@@ -66,7 +66,7 @@ describe.each(expected)('under fairness %o', (fairness, order) => {
     const seen: string[] = [];
     const echo = (batch: readonly string[]) => of(batch);
     await batchMapFrom(items, echo, { lanes, lane, fairness: inBatches }).forEach((settled) => seen.push(settled.input));
-    const batcher = createBatcher(echo, { lanes, lane, fairness });
+    const batcher = createBatcher(echo, { lanes, lane, fairness: inBatches });
     seen.push(...(await Promise.all(items.map((item) => batcher.loadAsync(item)))));
     expect(seen).toHaveLength(32);
   });

@@ -1,6 +1,6 @@
 import { NEVER, of } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { BatcherOptions, GateOptions } from '../../operators/index.js';
+import type { GateOptions } from '../../operators/index.js';
 import {
   batchMap,
   batchMapFrom,
@@ -16,51 +16,15 @@ import {
   orderPerKey,
   retryFailed,
   robust,
+  sequentialSearch,
   splitItem,
+  strictWithFloor,
 } from '../../operators/index.js';
 import { show } from '../support/misuse.js';
 
 const work = (items: readonly string[]) => of(items);
-const operators = [{ operator: 'createBatcher', create: (options: object) => createBatcher(work, options) }];
 
 /** What looks odd and has a meaning. */
-const acceptedByLoads: readonly BatcherOptions<string, string>[] = [
-  { maxSize: Infinity },
-  { maxWeight: 1.5 },
-  { maxWeight: Infinity },
-  { hardMaxWeight: 0.5 },
-  { hardMaxWeight: Infinity },
-  { oversize: 'split', splitItem: (text) => Array.from(text), joinResults: (results) => results.join('') },
-  { splitItem: (text) => Array.from(text) },
-  { order: 'input' },
-  { order: 'perKey', key: (text) => text[0] },
-  { key: (text) => text[0] },
-  { closeWhen: () => 'after' },
-  { flush: [1] },
-  { concurrency: Infinity },
-  { concurrency: of(1) },
-  { window: { kind: 'fixed', ms: 0 } },
-  { window: { kind: 'fixed', ms: 1.5 } },
-  { window: { kind: 'fixed', ms: Infinity } },
-  { window: { kind: 'graded', maxMs: Infinity } },
-  { maxQueued: Infinity },
-  { overflow: undefined as never },
-  { lanes: [{ name: 'only' }] },
-  { lanes: [{ name: 'a', maxWaitMs: 0, floor: 0 }] },
-  { lanes: [{ name: 'a', maxWaitMs: Infinity, floor: 0.99, piggyback: false }] },
-  { retry: false },
-  { retry: {} },
-  { retry: { initialMs: 0, maxMs: 0, factor: 0.5, budget: 0.1, maxAttempts: Infinity } },
-  { split: false },
-  { split: {} },
-  { split: { factor: Infinity, maxDepth: 0, maxBlameRounds: 0, maxCalls: 1 } },
-  { attemptTimeoutMs: 0.5 },
-  { attemptTimeoutMs: Infinity },
-  { itemDeadlineMs: 0 },
-  { itemDeadlineMs: Infinity },
-  { itemDeadlineMs: () => 5 },
-];
-
 const accepted: readonly GateOptions<string, string>[] = [
   { maxSize: Infinity },
   { maxWeight: 1.5 },
@@ -93,9 +57,13 @@ const accepted: readonly GateOptions<string, string>[] = [
   { name: 'embeddings' },
 ];
 
-describe.each(['batchMap', 'batchMapFrom'] as const)('%s', (operator) => {
-  const create = (options: object): unknown => (operator === 'batchMap' ? batchMap(work, options) : batchMapFrom(['a'], work, options));
+const forms: Readonly<Record<string, (options: object) => unknown>> = {
+  batchMap: (options) => batchMap(work, options),
+  batchMapFrom: (options) => batchMapFrom(['a'], work, options),
+  createBatcher: (options) => createBatcher(work, options),
+};
 
+describe.each(Object.entries(forms))('%s', (operator, create) => {
   it.each(accepted.map((options) => ({ options, title: Object.entries(options).map(([name, value]) => `${name}: ${show(value)}`) })))(
     'accepts $title',
     ({ options }) => {
@@ -122,36 +90,46 @@ describe.each(['batchMap', 'batchMapFrom'] as const)('%s', (operator) => {
   });
 });
 
-describe.each(operators)('$operator', ({ operator, create }) => {
-  it.each(
-    acceptedByLoads.map((options) => ({ options, title: Object.entries(options).map(([name, value]) => `${name}: ${show(value)}`) })),
-  )('accepts $title', ({ options }) => {
-    expect(create(options)).toBeDefined();
-  });
-
-  it('names a misspelt field of a group', () => {
-    expect(() => create({ retry: { maxTries: 3 } })).toThrow(`${operator}: expected \`retry.maxTries\` to be absent`);
-    expect(() => create({ split: { parts: 3 } })).toThrow(`${operator}: expected \`split.parts\` to be absent`);
-    expect(() => create({ lanes: [{ name: 'a', flor: 0.1 }] })).toThrow(`${operator}: expected \`lanes[0].flor\` to be absent`);
-  });
-
-  it('refuses floors that leave the first lane nothing', () => {
-    const lanes = [{ name: 'a' }, { name: 'b', floor: 0.5 }, { name: 'c', floor: 0.5 }];
-    expect(() => create({ lanes })).toThrow(`${operator}: expected \`lanes\` to be lanes whose floors add up to less than 1, got \`1\``);
-  });
-
-  it('refuses a lane that the shared limiter does not have', () => {
-    const limiter = createLimiter({ lanes: [{ name: 'urgent' }, { name: 'later' }] });
-    expect(() => create({ limiter, lanes: [{ name: 'urgent' }, { name: 'soon' }] })).toThrow(
-      `${operator}: expected \`lanes\` to be lanes the limiter has (urgent,later), got 'soon'`,
-    );
-    expect(create({ limiter, lanes: [{ name: 'later' }] })).toBeDefined();
-  });
-
-  it('shows no more of a wrong value than its beginning', () => {
-    const key = `sk-${'0123456789'.repeat(10)}`;
-    expect(() => create({ burst: key })).toThrow(/got 'sk-.{37}…'/);
-    expect(() => create({ limiter: { key } })).toThrow(/got an object of type Object$/);
+describe('a value', () => {
+  it.each<[() => unknown, string]>([
+    [() => lanes([]), 'lanes: expected `lanes` to be a list of at least one lane'],
+    [() => lanes([null as never]), 'lanes: expected `lanes[0]` to be an object, got `null`'],
+    [() => lanes([{ name: '' }]), 'lanes: expected `lanes[0].name` to be a non-empty string'],
+    [() => lanes([{ name: 'a' }, { name: 'a' }]), 'lanes: expected `lanes[1].name` to be unique'],
+    [() => lanes([{ name: 'a', flor: 0.1 } as never]), 'lanes: expected `lanes[0].flor` to be absent'],
+    [() => lanes([{ name: 'a', maxWaitMs: -1 }]), 'lanes: expected `lanes[0].maxWaitMs` to be a number of milliseconds >= 0'],
+    [() => lanes([{ name: 'a', maxQueued: 1.5 }]), 'lanes: expected `lanes[0].maxQueued` to be a whole number >= 0'],
+    [() => lanes([{ name: 'a', overflow: 'block' as never }]), 'lanes: expected `lanes[0].overflow` to be one of'],
+    [() => lanes([{ name: 'a', share: Infinity }]), 'lanes: expected `lanes[0].share` to be a finite number > 0'],
+    [() => lanes([{ name: 'a', floor: 2 }]), 'lanes: expected `lanes[0].floor` to be a number from 0 to 1'],
+    [() => lanes([{ name: 'a', piggyback: 0 as never }]), 'lanes: expected `lanes[0].piggyback` to be true or false'],
+    [
+      () => lanes([{ name: 'a' }, { name: 'b', floor: 0.5 }, { name: 'c', floor: 0.5 }]),
+      'lanes: expected `lanes` to be lanes whose floors add up to less than 1, got `1`',
+    ],
+    [() => lanes([{ name: 'a' }], { by: 'a' as never }), 'lanes: expected `by` to be a function'],
+    [() => lanes([{ name: 'a' }], { key: 5 as never }), 'lanes: expected `key` to be a function'],
+    [() => lanes([{ name: 'a' }], { fairness: 'strict' as never }), 'lanes: expected `fairness` to be strictWithFloor()'],
+    [() => lanes([{ name: 'a' }], { order: 1 } as never), 'lanes: expected `order` to be absent'],
+    [() => strictWithFloor(1.5), 'strictWithFloor: expected `floor` to be a number from 0 to 1'],
+    [() => retryFailed({ maxTries: 3 } as never), 'retryFailed: expected `maxTries` to be absent'],
+    [() => retryFailed({ maxAttempts: 0 }), 'retryFailed: expected `maxAttempts` to be a whole number >= 1'],
+    [() => retryFailed({ jitter: 'some' as never }), 'retryFailed: expected `jitter` to be one of'],
+    [() => divideAndConquer({ parts: 3 } as never), 'divideAndConquer: expected `parts` to be absent'],
+    [() => divideAndConquer({ factor: 1 }), 'divideAndConquer: expected `factor` to be a whole number >= 2'],
+    [() => divideAndConquer({ maxCalls: 0 }), 'divideAndConquer: expected `maxCalls` to be a whole number >= 1'],
+    [() => divideAndConquer({ maxDepth: -1 }), 'divideAndConquer: expected `maxDepth` to be a whole number >= 0'],
+    [() => divideAndConquer({ maxBlameRounds: NaN }), 'divideAndConquer: expected `maxBlameRounds` to be a whole number >= 0'],
+    [() => divideAndConquer({ strategy: 'sequential' as never }), 'divideAndConquer: expected `strategy` to be sequentialSearch()'],
+    [
+      () => divideAndConquer({ strategy: sequentialSearch(), factor: 2 }),
+      'divideAndConquer: expected `factor` to be absent beside `strategy`',
+    ],
+    [() => sequentialSearch({ confirm: 1 as never }), 'sequentialSearch: expected `confirm` to be true or false'],
+    [() => robust({ split: {} } as never), 'robust: expected `split` to be absent'],
+    [() => robust({ divide: { factor: 0 } }), 'divideAndConquer: expected `factor` to be a whole number >= 2'],
+  ])('that is wrong is refused where it is made: %s', (make, message) => {
+    expect(make).toThrow(message);
   });
 });
 
@@ -164,7 +142,7 @@ describe('the bound of a lane', () => {
 
   it('may be nothing or everything', () => {
     expect(batchMap(work, { queue })).toBeDefined();
-    expect(createBatcher(work, { lanes: list })).toBeDefined();
+    expect(createBatcher(work, { queue })).toBeDefined();
   });
 
   it('has no place where nothing is pulled that there is no room for', () => {

@@ -77,16 +77,14 @@ describe('mergeLanes', () => {
           steps: fc.array(step, { maxLength: 80 }),
           maxSize: fc.constantFrom(1, 3, 16, Infinity),
           maxWeight: fc.constantFrom(1, 10, Infinity),
-          fairness: fc.constantFrom('strict' as const, 'wdrr' as const, 'roundRobin' as const, 'fifo' as const),
-          burst: fc.constantFrom('asap' as const, 'sync' as const),
+          fairness: fc.constantFrom('strict' as const, 'wdrr' as const, 'roundRobin' as const),
         }),
-        ({ lanes, steps, maxSize, maxWeight, fairness, burst }) => {
+        ({ lanes, steps, maxSize, maxWeight, fairness }) => {
           const flush = new Subject<void>();
           const { push, advance, batches, at, sources, scheduler, ended } = world(lanes, {
             maxSize,
             maxWeight,
             fairness,
-            burst,
             flush,
             weigh: ({ weight }) => weight,
           });
@@ -147,7 +145,7 @@ describe('mergeLanes', () => {
   it('does not recurse when its consumer feeds it, a hundred thousand times', () => {
     const loop = new Subject<number>();
     const seen: number[] = [];
-    mergeLanes([{ name: 'loop', source: loop }], { burst: 'sync' }).subscribe(({ items: [n = 0] }) => {
+    mergeLanes([{ name: 'loop', source: loop }], { scheduler: queueScheduler }).subscribe(({ items: [n = 0] }) => {
       seen.push(n);
       if (n < 100_000) loop.next(n + 1);
     });
@@ -306,14 +304,6 @@ describe('mergeLanes', () => {
     expect(batches).toEqual([]);
     expect(scheduler.actions).toHaveLength(0);
     expect(sources.some(({ observed }) => observed)).toBe(false);
-  });
-
-  it('lets the lane whose turn it is trigger the batch when several are due', () => {
-    const { push, advance, batches } = world([{ maxWaitMs: 10 }, { maxWaitMs: 10 }], { fairness: 'fifo' });
-    push(1);
-    push(0);
-    advance(10);
-    expect(batches.map(({ lane, lanes }) => [lane, lanes])).toEqual([['l1', ['l1', 'l0']]]);
   });
 
   it('gives the next turn to the lane that did not have the last one', () => {

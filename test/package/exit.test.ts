@@ -33,11 +33,11 @@ afterAll(() => {
 
 /** Handles as programs have them. A call takes no time, so whatever keeps the process alive is ours. */
 const HANDLES = `
-  const batcher = createBatcher(async (items) => items, { window: { kind: 'fixed', ms: 600 } });
+  const batcher = createBatcher(async (items) => items, { window: () => 600 });
   const limiter = createLimiter({ requestsPerMinute: 300, burstSeconds: 0.2, headroom: 1 });
   const intake = createIntake({ maxQueued: 1 });
   const fetch = async () => Response.json({ data: [{ index: 0, embedding: [1] }] });
-  const embedder = createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch, window: { kind: 'fixed', ms: 600 } });
+  const embedder = createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch, window: () => 600 });
   const echo = { name: 'echo', description: 'Echo.', parameters: { safeParse: (data) => ({ success: true, data }) }, execute: async (input) => input };
   const runner = createToolRunner({ tools: [echo] });
   const models = createModelCaller({ call: async (text) => text, attemptTimeoutMs: 60_000, deadlineMs: 60_000 });

@@ -1,5 +1,6 @@
 import { firstValueFrom, lastValueFrom, NEVER, Observable, of, take, throwError, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
+import { divideAndConquer, lanes, robust } from '../../operators/index.js';
 import {
   type ClientEmbedderOptions,
   createEmbedder,
@@ -26,7 +27,7 @@ async function provider(options: FakeProviderOptions = {}): Promise<FakeProvider
 
 /** An embedder whose retries do not wait. */
 function embedder(baseUrl: string, options: Partial<EmbedderOptions> = {}): Embedder {
-  const made = createEmbedder({ baseUrl, model: 'm', retry: { initialMs: 1, maxAttempts: 4 }, ...options });
+  const made = createEmbedder({ baseUrl, model: 'm', repair: robust({ retry: { initialMs: 1, maxAttempts: 4 } }), ...options });
   open.push(() => {
     made.close();
   });
@@ -40,7 +41,7 @@ function scripted(
 ): Embedder {
   return embedder('http://127.0.0.1:9/v1/', {
     fetch: async (_url, init = {}) => answer(JSON.parse(init.body as string) as { input: string[] }, init),
-    retry: false,
+    repair: divideAndConquer(),
     ...options,
   });
 }
@@ -265,8 +266,8 @@ describe('createEmbedder', () => {
     ['maxQueued', [0, -1, NaN, null]],
     ['countTokens', [5, null, 'length']],
     ['fetch', [5, null]],
-    ['lanes', [null, [], 'P0']],
-    ['attemptTimeoutMs', [0, -1, NaN, null]],
+    ['queue', [null, [], 'P0']],
+    ['timeoutMs', [0, -1, NaN, null]],
   ])('names the option `%s` when it is unusable', (option, values) => {
     for (const value of values) {
       const options = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', [option]: value } as never;
@@ -290,7 +291,7 @@ describe('a client of your own', () => {
   expectNoUnhandledRejections();
 
   const over = (call: EmbedCall, options: Partial<ClientEmbedderOptions> = {}): Embedder => {
-    const made = createEmbedder({ call, retry: { initialMs: 1 }, ...options });
+    const made = createEmbedder({ call, repair: robust({ retry: { initialMs: 1 } }), ...options });
     open.push(() => {
       made.close();
     });
@@ -327,7 +328,7 @@ describe('a client of your own', () => {
         context.settle({ inputTokens: 3 });
         return lengths(input, context);
       },
-      { limiter, lanes: [{ name: 'default' }], countTokens: () => 50 },
+      { limiter, queue: lanes([{ name: 'default' }]), countTokens: () => 50 },
     );
     await made.embedAsync('a');
     expect(Math.round(limiter.snapshot().tokens)).toBe(97);
@@ -386,7 +387,7 @@ describe('a client of your own', () => {
   it('that answers a promise keeps its permit until that is settled', async () => {
     let answer: (vectors: number[][]) => void = () => undefined;
     const limiter = createLimiter({ concurrency: 1 });
-    const made = over(() => new Promise<number[][]>((resolve) => (answer = resolve)), { limiter, lanes: [{ name: 'default' }] });
+    const made = over(() => new Promise<number[][]>((resolve) => (answer = resolve)), { limiter, queue: lanes([{ name: 'default' }]) });
     const leaving = made.embed('a').subscribe();
     await expect.poll(() => limiter.executing).toBe(1);
     leaving.unsubscribe();
@@ -400,7 +401,13 @@ describe('a client of your own', () => {
     ['a promise', (error: Error) => Promise.reject(error)],
   ])('pays nothing for a refusal when that is free: %s', async (_name, failed) => {
     const limiter = createLimiter({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60 });
-    const options = { limiter, countTokens: () => 10, refusalsAreFree: true, retry: false, lanes: [{ name: 'default' }] } as const;
+    const options = {
+      limiter,
+      countTokens: () => 10,
+      refusalsAreFree: true,
+      repair: divideAndConquer(),
+      queue: lanes([{ name: 'default' }]),
+    } as const;
     const refusal = (statusCode: number) => Object.assign(new Error('refused'), { statusCode });
     await expect(over(() => failed(refusal(422)), options).embedAsync('a')).rejects.toThrow('refused');
     expect(Math.round(limiter.snapshot().tokens)).toBe(100);
@@ -504,8 +511,6 @@ describe('what createEmbedder is given', () => {
     [{ apiKey: 5 }, /^createEmbedder: expected `apiKey` to be a string, got `5`/],
     [{ headers: 'a: b' }, /^createEmbedder: expected `headers` to be an object, got /],
     [{ headers: null }, /^createEmbedder: expected `headers` to be an object, got `null`/],
-    [{ lanes: [null] }, /^createEmbedder: expected `lanes\[0\]` to be an object, got `null`/],
-    [{ lanes: [{ name: 'a', flor: 1 }] }, /^createEmbedder: expected `lanes\[0\].flor` to be absent/],
   ])('is refused by name: %o', (options, message) => {
     expect(() => createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', ...(options as object) })).toThrow(message);
   });
@@ -518,7 +523,7 @@ describe('what is no vector', () => {
     const answer = embeddings.map((embedding, index) => ({ index, embedding }));
     const overHttp = scripted(() => Response.json({ data: answer }), { maxSize: 100 });
     const isText = embeddings.some((one) => typeof one === 'string');
-    const overClient = createEmbedder({ call: () => Promise.resolve(embeddings as number[][]), retry: false });
+    const overClient = createEmbedder({ call: () => Promise.resolve(embeddings as number[][]), repair: divideAndConquer() });
     open.push(() => {
       overClient.close();
     });
@@ -557,7 +562,7 @@ describe('what is no vector', () => {
         ],
       });
     };
-    const results = await all(scripted(answer, { retry: { initialMs: 1 } }), texts(2));
+    const results = await all(scripted(answer, { repair: robust({ retry: { initialMs: 1 } }) }), texts(2));
     expect([seen(results), calls]).toEqual([[[1], 'BatchShapeError'], 1]);
   });
 

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
+import { robust } from '../../operators/index.js';
 import { boundedText } from '../../src/pipelines/bounded-text.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
@@ -68,7 +69,7 @@ function caller(baseUrl: string) {
 describe.each(['createModelCaller', 'createEmbedder'] as const)('%s over a server that means harm', (name) => {
   const ask = async (baseUrl: string): Promise<ProviderError> => {
     if (name === 'createModelCaller') return (await caller(baseUrl).ask()) as ProviderError;
-    const embedder = createEmbedder({ baseUrl, model: 'm', retry: { initialMs: 1, maxAttempts: 3 } });
+    const embedder = createEmbedder({ baseUrl, model: 'm', repair: robust({ retry: { initialMs: 1, maxAttempts: 3 } }) });
     open.push(() => {
       embedder.close();
     });

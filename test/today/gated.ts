@@ -36,6 +36,7 @@ export interface LaneOptions {
   readonly overflow?: Overflow;
   readonly floor?: number;
   readonly weight?: number;
+  readonly piggyback?: boolean;
 }
 
 export type Fairness =
@@ -87,7 +88,7 @@ export interface GatedBatchOptions<T, R = never> {
   readonly attemptTimeoutMs?: number;
   readonly itemDeadlineMs?: number | ((item: T) => number);
   /** Gone: a burst always ends with its frame, which a scheduler that runs a delay of 0 at once makes that of one item. */
-  readonly burst?: 'asap' | 'sync';
+  readonly burst?: 'asap' | 'sync' | 'tick';
   readonly onEvent?: FlowSink;
   readonly scheduler?: SchedulerLike;
   readonly random?: () => number;
@@ -126,6 +127,8 @@ export function gated<T, R>(given: GatedBatchOptions<T, R>): GateOptions<T, R> {
   return {
     ...same,
     ...(burst === 'sync' && { scheduler: atOnce(same.scheduler ?? asyncScheduler) }),
+    // Its frames end with the turn of the event loop.
+    ...(burst === 'tick' && { scheduler: same.scheduler ?? asyncScheduler }),
     ...(oversize !== undefined && { oversize: oversize === 'split' ? (splitItem({ into, join } as never) as never) : oversize }),
     ...(order === 'input' && { order: inputOrder() }),
     ...(order === 'perKey' && { order: orderPerKey(key as (item: T) => unknown) }),
@@ -140,16 +143,22 @@ export function gated<T, R>(given: GatedBatchOptions<T, R>): GateOptions<T, R> {
 }
 
 export function queueOf<T>(
-  list: readonly LaneOptions[] = [{ name: 'default' }],
+  list: readonly LaneOptions[] | undefined,
   fairness: Fairness | undefined,
   by: ((item: T) => string) | undefined,
 ) {
-  const kind = typeof fairness === 'object' ? fairness.kind : (fairness ?? 'strict');
-  const floor = typeof fairness === 'object' && 'floor' in fairness ? fairness.floor : undefined;
-  return lanesOf<T>(
-    list.map(({ weight, ...lane }) => ({ ...lane, ...(weight !== undefined && { share: weight }) })),
-    { fairness: kind === 'strict' ? strictWithFloor(floor) : kind === 'wdrr' ? weighted() : roundRobin(), ...(by && { by }) },
-  );
+  const shares = (list ?? [{ name: 'default' }]).map(({ weight, ...lane }) => ({
+    ...lane,
+    ...(weight !== undefined && { share: weight }),
+  }));
+  const queue = lanesOf<T>(shares, { fairness: fairnessOf(fairness), ...(by && { by }) });
+  // Without declared lanes every name was the one lane.
+  return list === undefined ? { ...queue, isDeclared: false, at: () => 0 } : queue;
+}
+
+export function fairnessOf(fairness: Fairness = 'strict') {
+  const { kind, floor } = (typeof fairness === 'object' ? fairness : { kind: fairness }) as { kind: string; floor?: number };
+  return kind === 'strict' ? strictWithFloor(floor) : kind === 'wdrr' ? weighted() : roundRobin();
 }
 
 export function windowOf(window: Window): (context: WindowContext) => number {

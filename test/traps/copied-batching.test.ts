@@ -11,6 +11,7 @@ import {
   merge,
   mergeMap,
   of,
+  queueScheduler,
   Subject,
   scan,
   take,
@@ -67,7 +68,7 @@ describe('an urgent item that leaves at once and takes others along', () => {
         { name: 'high', source: high },
         { name: 'low', source: low },
       ],
-      { maxSize: 4, burst: 'sync' },
+      { maxSize: 4, scheduler: queueScheduler },
     ).subscribe(({ items }) => ours.push(items));
     // Three wait; one more would be a batch.
     for (const item of ['L1', 'L2', 'L3']) low.next(item);

@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { mergeMap, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { DivideRetryOptions, Settled } from '../../operators/index.js';
-import { batchMap, DIVIDE_RETRY_DEFAULTS, divideRetry } from '../../operators/index.js';
+import { batchMap, divideAndConquer, divideRetry, retryFailed } from '../../operators/index.js';
 
 const lengths = (items: readonly string[]) => of(items.map((item) => item.length));
 
@@ -32,19 +32,23 @@ describe('divideRetry', () => {
     });
   });
 
+  it('takes one repair or a list', () => {
+    divideRetry(lengths, { repair: divideAndConquer({ factor: 2 }) });
+    divideRetry(lengths, { repair: [retryFailed(), divideAndConquer()] });
+  });
+
   it('refuses options that have no place here', () => {
     // @ts-expect-error the batch is what was given
     divideRetry(lengths, { maxSize: 4 });
     // @ts-expect-error one lane for all calls
     divideRetry(lengths, { lane: (item: string) => item });
-    // @ts-expect-error there is no third strategy
-    divideRetry(lengths, { split: { strategy: 'random' } });
+    // @ts-expect-error not a repair
+    divideRetry(lengths, { repair: 'divide' });
     // @ts-expect-error a number, not an Observable
     divideRetry(lengths, { concurrency: of(4) });
   });
 
-  it('has readonly options and exact defaults', () => {
+  it('has readonly options', () => {
     expectTypeOf<DivideRetryOptions<number>>().toEqualTypeOf<Readonly<DivideRetryOptions<number>>>();
-    expectTypeOf(DIVIDE_RETRY_DEFAULTS.split.factor).toEqualTypeOf<4>();
   });
 });

@@ -1,9 +1,11 @@
-/** What a lane may claim; which of the two counts is for the discipline to know. */
+/** What a lane may claim; which of share and floor counts is for the discipline to know. */
 export interface LaneClaim {
   /** Its part in proportion to the other lanes'. */
   readonly share: number;
   /** The part of the places that is kept for it; undefined for the discipline's default. */
   readonly floor: number | undefined;
+  /** False when no other lane may fill up a batch that it leads. @defaultValue true */
+  readonly piggyback?: boolean | undefined;
 }
 
 /** How lanes share turns: a value that is handed over, and makes what one queue needs. */

@@ -22,7 +22,12 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
    * @param places - places in one turn: 1 when turns are single grants, the batch size when they are batches
    * @param isKeyed - whether the keys of a lane share it
    */
-  constructor(lanes: readonly LaneClaim[], fairness: Fairness, places: number, isKeyed: boolean) {
+  constructor(
+    private readonly lanes: readonly LaneClaim[],
+    fairness: Fairness,
+    places: number,
+    isKeyed: boolean,
+  ) {
     this.lines = lanes.map(() => (isKeyed ? new KeyedLine<E>() : new Line<E>()));
     this.counts = lanes.map(() => 0);
     this.alone = lanes.map(() => 0);
@@ -82,7 +87,7 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   plan(lane: number, places: number, budget: number): Plan<E> {
     const plan = new BatchPlan(this.lines, budget);
     this.planned = plan;
-    const isAlone = this.counts[lane] === this.size;
+    const isAlone = this.counts[lane] === this.size || this.lanes[lane]?.piggyback === false;
     const got = plan.fill(lane, isAlone ? places : 1);
     if (!isAlone && places > got) this.discipline.fill(places - got, plan);
     return plan;

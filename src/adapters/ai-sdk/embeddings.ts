@@ -1,9 +1,14 @@
 import type { EmbeddingModelMiddleware } from 'ai';
 import { classifyError } from '../../../operators/classify-error.js';
 import { FlowBatcher } from '../../../operators/create-batcher.js';
-import { callback, durationMs, known, orDefault } from '../../../operators/options/options.js';
-import type { GatedBatchOptions } from '../../../operators/support/batching/batch-options.js';
-import { engineConfig } from '../../../operators/support/batching/batch-options.js';
+import { lanes } from '../../../operators/lanes.js';
+import { callback, durationMs, group, known, orDefault, positive } from '../../../operators/options/options.js';
+import { retryRule } from '../../../operators/options/retry.js';
+import type { DivideOptions } from '../../../operators/repair.js';
+import { DIVIDE_OPTIONS, divideAndConquer, retryFailed } from '../../../operators/repair.js';
+import type { GateOptions } from '../../../operators/shell/batch-options.js';
+import { batchConfig } from '../../../operators/shell/batch-options.js';
+import { natural } from '../../../operators/windows.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
 import { onlyLane } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
@@ -15,7 +20,9 @@ export type Params = Parameters<Model['doEmbed']>[0];
 export type Result = Awaited<ReturnType<Model['doEmbed']>>;
 
 /** What surrounds each request for embeddings. */
-export interface EmbeddingRules extends Omit<CallRules, 'breaker'>, Pick<GatedBatchOptions<string>, 'split'> {
+export interface EmbeddingRules extends Omit<CallRules, 'breaker'> {
+  /** How the bad values of a request that failed are found; false: they are not. @defaultValue those of `divideAndConquer` */
+  readonly split?: DivideOptions | false;
   /** Lane of the limiter. @defaultValue the last, least urgent one */
   readonly lane?: string;
   /** Requests at a time for one list of values. Not together with `limiter`. @defaultValue 4, and 1 for a model that supports no parallel calls */
@@ -25,8 +32,11 @@ export interface EmbeddingRules extends Omit<CallRules, 'breaker'>, Pick<GatedBa
 }
 
 /** Rules that are options of a batcher as they are. */
-const SHARED = ['limiter', 'concurrency', 'retry', 'split', 'classify', 'onEvent', 'scheduler', 'random'] as const;
-const RULES: readonly string[] = [...SHARED, 'lane', 'countTokens', 'deadlineMs', 'attemptTimeoutMs'];
+const SHARED = ['limiter', 'concurrency', 'classify', 'onEvent', 'scheduler', 'random'] as const;
+const RULES: readonly string[] = [
+  ...['limiter', 'concurrency', 'retry', 'split', 'classify', 'onEvent', 'scheduler', 'random'],
+  ...['lane', 'countTokens', 'deadlineMs', 'attemptTimeoutMs'],
+];
 
 export interface Opened {
   readonly batcher: FlowBatcher<string, number[]>;
@@ -43,18 +53,23 @@ export function opener(
   known(name, rules, [...RULES, ...own]);
   const { limiter, lane, concurrency, countTokens } = rules;
   onlyLane(name, lane, limiter);
-  const options: GatedBatchOptions<string> = {
-    ...(Object.fromEntries(SHARED.map((rule) => [rule, rules[rule] as unknown])) as Pick<EmbeddingRules, (typeof SHARED)[number]>),
+  const { retry, split } = rules;
+  retryRule(name, retry, Infinity);
+  if (split !== undefined && split !== false) known(name, group(name, 'split', split), DIVIDE_OPTIONS, 'split', 'split.');
+  const options: GateOptions<string> = {
+    classify: classifyError,
+    ...(Object.fromEntries(SHARED.flatMap((rule) => (rules[rule] === undefined ? [] : [[rule, rules[rule] as unknown]]))) as object),
+    repair: [retry === false ? [] : retryFailed(retry), split === false ? [] : divideAndConquer(split)],
     weigh: callback(name, 'countTokens', countTokens) ?? createTokenEstimator(),
-    itemDeadlineMs: durationMs(name, 'deadlineMs', orDefault(rules.deadlineMs, Infinity)),
-    attemptTimeoutMs: orDefault(rules.attemptTimeoutMs, CALL_RULES_DEFAULTS.attemptTimeoutMs),
-    ...(lane !== undefined && { lanes: [{ name: lane }] }),
+    deadlineMs: durationMs(name, 'deadlineMs', orDefault(rules.deadlineMs, Infinity)),
+    timeoutMs: positive(name, 'attemptTimeoutMs', orDefault(rules.attemptTimeoutMs, CALL_RULES_DEFAULTS.attemptTimeoutMs)),
+    ...(lane !== undefined && { queue: lanes([{ name: lane }]) }),
     // All values are here already: nothing is gained by waiting, nor by refusing some.
-    window: { kind: 'natural' },
+    window: natural(),
     maxQueued: Infinity,
     maxWeight: Infinity,
   };
-  engineConfig(name, options, classifyError);
+  batchConfig(name, options);
 
   return async (model, params) => {
     const answers: Result[] = [];

@@ -1,0 +1,179 @@
+import type { SchedulerLike } from 'rxjs';
+import type { Linked } from '../kernel/queues/chain.js';
+import { Chain } from '../kernel/queues/chain.js';
+import { ask } from '../options/ask.js';
+import { Alarm } from './alarm.js';
+import { Item, isItem } from './loads.js';
+import { onlyOnce } from './work.js';
+
+/** A cache of values. */
+export interface LoadCacheOptions {
+  /** Most values kept. One more pushes out the one that was not asked for longest. Infinity for a batcher that lives no longer than a request. */
+  readonly maxEntries: number;
+  /** How long a value is good, in ms from when it was stored; no timer runs. @defaultValue Infinity */
+  readonly ttlMs?: number;
+}
+
+/** A value that is kept, with the promise that everybody is given. */
+export class Kept<R> implements Linked<Kept<R>> {
+  previous: Kept<R> | undefined = undefined;
+  next: Kept<R> | undefined = undefined;
+
+  constructor(
+    readonly key: unknown,
+    readonly value: R,
+    private shown: Promise<R> | undefined,
+    readonly expiresAt: number,
+  ) {}
+
+  promise(): Promise<R> {
+    return (this.shown ??= Promise.resolve(this.value));
+  }
+}
+
+/** The key of an item that nobody joins, and how often something had been cleared when it was made. */
+class OwnKey {
+  constructor(
+    readonly key: unknown,
+    readonly clears: number,
+  ) {}
+}
+
+/**
+ * What is known of keys: items under way, which loads of equal keys share, and the values of those that are done, up to a bound.
+ * Failures are not remembered.
+ */
+export class LoadMemory<T, R> {
+  private readonly known = new Map<unknown, Item<T, R> | Kept<R>>();
+  /** The values, the one not asked for longest first. */
+  private readonly values = new Chain<Kept<R>>();
+  /** What keys were primed with, while it is not there. */
+  private readonly awaited = new Map<unknown, Promise<R>>();
+  /** Tells the time, also when the scheduler's clock jumps back. It is never set. */
+  private readonly clock: Alarm;
+  private readonly ttlMs: number;
+  /** How often something was cleared: an item made before that may hold what was meant. */
+  private clears = 0;
+
+  /** @param cache - checked */
+  constructor(
+    private readonly operator: string,
+    private readonly dedupe: ((item: T) => unknown) | undefined,
+    private readonly cache: LoadCacheOptions | undefined,
+    scheduler: SchedulerLike,
+  ) {
+    this.clock = new Alarm(scheduler, () => undefined);
+    this.ttlMs = cache?.ttlMs ?? Infinity;
+  }
+
+  /** Values kept. */
+  get size(): number {
+    return this.values.length;
+  }
+
+  /**
+   * What to wait for, or what is there already. Who has a deadline of its own is given what is there, but waits for nobody else's item,
+   * nor anybody for its.
+   *
+   * @throws CallbackError when `dedupe` does
+   */
+  open(input: T, alone: boolean): Item<T, R> | Kept<R> {
+    const key = this.key(input);
+    const found = this.find(key);
+    if (found !== undefined && !(alone && isItem(found))) return found;
+    if (alone) return new Item<T, R>(input, new OwnKey(key, this.clears));
+    const item = new Item<T, R>(input, key);
+    this.known.set(key, item);
+    return item;
+  }
+
+  /** Whether a load of it needs no item of its own. */
+  knows(input: T): boolean {
+    try {
+      return this.find(this.key(input)) !== undefined;
+    } catch {
+      // Whoever opens it hears of that.
+      return true;
+    }
+  }
+
+  /** The item has its result: remembers the value, unless the key was cleared while it was on its way. */
+  settled(item: Item<T, R>): void {
+    const { loadKey, failed, value } = item;
+    if (failed || this.cache === undefined) this.forget(item);
+    else if (loadKey instanceof OwnKey) {
+      if (loadKey.clears === this.clears && !this.known.has(loadKey.key)) this.keep(loadKey.key, value);
+    } else if (this.known.get(loadKey) === item) this.keep(loadKey, value, item.promised);
+  }
+
+  /** Nobody waits for the item any more. */
+  forget(item: Item<T, R>): void {
+    if (this.known.get(item.loadKey) === item) this.known.delete(item.loadKey);
+  }
+
+  /** What is under way for the item is for those who wait for it, and its value is forgotten. */
+  clear(item: T): void {
+    const key = this.key(item);
+    this.clears++;
+    this.awaited.delete(key);
+    this.drop(this.known.get(key));
+    this.known.delete(key);
+  }
+
+  clearAll(): void {
+    this.clears++;
+    this.awaited.clear();
+    for (const found of this.known.values()) this.drop(found);
+    this.known.clear();
+  }
+
+  /** Gives a key that nothing is known of a value. */
+  prime(item: T, value: R): void {
+    if (this.cache === undefined) return;
+    const key = this.key(item);
+    if (this.find(key) === undefined) this.keep(key, value);
+  }
+
+  /** The same when the value is there, unless the key is cleared or primed again meanwhile. */
+  primeLater(item: T, value: PromiseLike<R>): void {
+    if (this.cache === undefined) return;
+    const key = this.key(item);
+    const promise = onlyOnce(value);
+    const isLast = (): boolean => this.awaited.get(key) === promise && this.awaited.delete(key);
+    this.awaited.set(key, promise);
+    promise.then((found) => {
+      if (isLast() && this.find(key) === undefined) this.keep(key, found);
+    }, isLast);
+  }
+
+  private key(item: T): unknown {
+    return this.dedupe === undefined ? item : ask(this.operator, 'dedupe', this.dedupe, item);
+  }
+
+  private find(key: unknown): Item<T, R> | Kept<R> | undefined {
+    const found = this.known.get(key);
+    if (found === undefined || isItem<T, R>(found)) return found;
+    this.values.delete(found);
+    if (found.expiresAt !== Infinity && found.expiresAt <= this.clock.now()) {
+      this.known.delete(key);
+      return undefined;
+    }
+    // Asked for just now: it is kept longest.
+    this.values.add(found);
+    return found;
+  }
+
+  private keep(key: unknown, value: R, shown?: Promise<R>): void {
+    const kept = new Kept(key, value, shown, this.ttlMs === Infinity ? Infinity : this.clock.now() + this.ttlMs);
+    this.known.set(key, kept);
+    this.values.add(kept);
+    const { first, length } = this.values;
+    if (first === undefined || length <= (this.cache?.maxEntries ?? 0)) return;
+    this.values.delete(first);
+    this.known.delete(first.key);
+  }
+
+  private drop(found: Item<T, R> | Kept<R> | undefined): void {
+    if (found !== undefined && !isItem<T, R>(found)) this.values.delete(found);
+  }
+}
