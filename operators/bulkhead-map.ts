@@ -2,35 +2,20 @@ import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
-import { FlowConfigError } from './options/errors.js';
-import { callback, count, ofKeys, required } from './options/options.js';
-import type { ItemContext, Overflow, Settled, WorkResult } from './options/types.js';
-import type { SlotConfig, SlotOptions } from './support/slots/slot-options.js';
-import { SLOT_DEFAULTS, SLOT_OPTIONS, slotConfig } from './support/slots/slot-options.js';
-import { runInSlots } from './support/slots/slots.js';
+import { callback, count, known, ofKeys, required } from './options/options.js';
+import type { ItemContext, Settled, WorkResult } from './options/types.js';
+import type { ItemOptions } from './shell/item-options.js';
+import { ITEM_OPTIONS, itemConfig } from './shell/item-options.js';
+import { runItems } from './shell/item-shell.js';
 
-export interface BulkheadMapOptions<T> extends SlotOptions {
+export interface BulkheadMapOptions<T> extends ItemOptions<T> {
   /** Key of an item: a tool, a tenant, a host. Compared as a `Map` does. @defaultValue one key for all */
   readonly key?: (item: T) => unknown;
-  /** Most inner streams of one key at a time: the same for all, by name of the key, or your own rule. @defaultValue `perKeyDefault` */
+  /**
+   * Most inner streams of one key at a time: the same for all, by name of the key (those without a name have no limit), or your own rule.
+   * @defaultValue Infinity
+   */
   readonly perKey?: number | Readonly<Record<string, number>> | ((key: unknown) => number);
-  /** The limit of a key that `perKey` does not name. Needs a `key`; not beside a number or a function. @defaultValue Infinity */
-  readonly perKeyDefault?: number;
-  /**
-   * What happens at `maxQueued`: `'error'` fails the output, the others drop an item, whose caller gets an `OverflowError`. `'latest'`
-   * leaves only the newest of its key waiting; `'dropLowest'` is for `fairness` by priority, which in turn has no `'dropOldest'` and
-   * no `'latest'`.
-   * @defaultValue 'error'
-   */
-  readonly overflow?: Overflow;
-  /** Results go out as inner streams have them, in the order of the items, or in that order for equal keys. @defaultValue 'completion' */
-  readonly order?: 'completion' | 'input' | 'perKey';
-  /**
-   * Which of the waiting items goes next, among those whose key has room: keys in turn, the oldest item, or the most urgent one
-   * (`priority` answers 0 for the most urgent; equals go in turn by key).
-   * @defaultValue 'roundRobin'
-   */
-  readonly fairness?: 'roundRobin' | 'fifo' | { readonly kind: 'priority'; readonly priority: (item: T) => number };
   /**
    * `'settle'` hands on one {@link Settled} per item, with the last value of its inner stream; `'propagate'` hands on every value, and
    * the first error ends the output.
@@ -39,11 +24,7 @@ export interface BulkheadMapOptions<T> extends SlotOptions {
   readonly errors?: 'settle' | 'propagate';
 }
 
-/** What {@link bulkheadMap} does when an option is left out. */
-export const BULKHEAD_MAP_DEFAULTS = /* @__PURE__ */ (() => ({ ...SLOT_DEFAULTS, perKeyDefault: Infinity }) as const)();
-
 const NAME = 'bulkheadMap';
-const OPTION_NAMES = /* @__PURE__ */ SLOT_OPTIONS.concat('key', 'perKey', 'perKeyDefault');
 
 /**
  * Runs one piece of work per item, so many at a time, and so many at a time for each key: a key that is full never blocks another.
@@ -118,48 +99,30 @@ export function bulkheadMap<T, R>(
   project: (item: T, context: ItemContext) => WorkResult<R> | ObservableInput<R>,
   options: BulkheadMapOptions<T> = {},
 ): OperatorFunction<T, R | Settled<T, R>> {
-  const shared = slotConfig<T>(NAME, options, OPTION_NAMES, {
-    orders: ['completion', 'input', 'perKey'],
-    priorities: true,
-    alwaysKeyed: false,
-  });
-  const key = shared.order === 'perKey' ? required(NAME, 'key', options.key) : callback(NAME, 'key', options.key);
-  const config: SlotConfig<T, R> = {
-    ...shared,
-    operator: NAME,
+  known(NAME, options, [...ITEM_OPTIONS, 'key', 'perKey']);
+  const { key, perKey } = options;
+  const config = itemConfig<T, R>(NAME, options, {
     project: required(NAME, 'project', project),
-    key,
-    limitOf: limits(options),
-    onError: 'continue',
-  };
+    key: callback(NAME, 'key', key),
+    limitOf: limits(ofKeys(NAME, 'perKey', perKey, key !== undefined, Infinity)),
+  });
   return (source) =>
     new Observable((subscriber) => {
-      runInSlots(config, source, subscriber);
+      runItems(config, source, subscriber);
     });
 }
 
 /** How many items of a key may be under way. */
-function limits<T>(options: BulkheadMapOptions<T>): (key: unknown) => number {
-  const keyed = options.key !== undefined;
-  const perKey = ofKeys(NAME, 'perKey', options.perKey, keyed, undefined);
-  const perKeyDefault = ofKeys(NAME, 'perKeyDefault', options.perKeyDefault, keyed, BULKHEAD_MAP_DEFAULTS.perKeyDefault);
-  const others = count(NAME, 'perKeyDefault', perKeyDefault);
-  if (perKey === undefined) return () => others;
-  if (!isRecord(perKey)) {
-    if (options.perKeyDefault !== undefined)
-      throw new FlowConfigError(NAME, 'perKeyDefault', 'absent unless `perKey` names keys', options.perKeyDefault);
-    if (typeof perKey === 'function') return (key) => limitFrom(perKey, key);
+function limits(perKey: NonNullable<BulkheadMapOptions<never>['perKey']>): (key: unknown) => number {
+  if (typeof perKey === 'function') return (key) => limitFrom(perKey, key);
+  // An array or a `Map` is no limits by name.
+  if (Object.prototype.toString.call(perKey) !== '[object Object]') {
     const same = count(NAME, 'perKey', perKey);
     return () => same;
   }
   const byName = new Map<unknown, number>(Object.entries(perKey).map(([name, limit]) => [name, count(NAME, `perKey.${name}`, limit)]));
   // A number is the name that a record makes of it.
-  return (key) => byName.get(typeof key === 'number' ? String(key) : key) ?? others;
-}
-
-/** Not an array or a `Map`: their entries are no limits by name. */
-function isRecord<V>(value: number | Readonly<Record<string, V>> | ((key: unknown) => V)): value is Readonly<Record<string, V>> {
-  return Object.prototype.toString.call(value) === '[object Object]';
+  return (key) => byName.get(typeof key === 'number' ? String(key) : key) ?? Infinity;
 }
 
 function limitFrom(perKey: (key: unknown) => number, key: unknown): number {

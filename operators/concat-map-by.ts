@@ -1,41 +1,32 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
-import { oneOf, orDefault, required } from './options/options.js';
-import type { ItemContext, Settled, WorkResult } from './options/types.js';
-import type { SlotConfig, SlotOptions } from './support/slots/slot-options.js';
-import { SLOT_DEFAULTS, SLOT_OPTIONS, slotConfig } from './support/slots/slot-options.js';
-import { runInSlots } from './support/slots/slots.js';
+import { FlowConfigError, KeyStoppedError } from './options/errors.js';
+import { flag, known, required } from './options/options.js';
+import type { ItemContext, Overflow, Settled, WorkResult } from './options/types.js';
+import type { ItemOptions, KeyFairness } from './shell/item-options.js';
+import { ITEM_OPTIONS, itemConfig } from './shell/item-options.js';
+import { runItems } from './shell/item-shell.js';
 
-export interface ConcatMapByOptions extends SlotOptions {
+export interface ConcatMapByOptions<T> extends ItemOptions<T> {
   /**
-   * What happens at `maxQueued`: `'error'` fails the output, the others drop an item, whose caller gets an `OverflowError`; `'latest'`
-   * leaves only the newest of its key waiting.
+   * What happens at `maxQueued`: `'error'` fails the output, the others drop an item, whose caller gets an `OverflowError`; `'latest'` leaves only
+   * the newest of its key waiting.
    * @defaultValue 'error'
    */
-  readonly overflow?: 'error' | 'dropOldest' | 'dropNewest' | 'latest';
-  /** Results go out as inner streams have them, which keeps the order within a key, or in the order of the items. @defaultValue 'completion' */
-  readonly order?: 'completion' | 'input';
-  /** Which key goes next, among those with nothing under way: keys in turn, or the one whose item is oldest. @defaultValue 'roundRobin' */
-  readonly fairness?: 'roundRobin' | 'fifo';
+  readonly overflow?: Exclude<Overflow, 'dropLowest'>;
+  /** Which key goes next, among those with nothing under way: with `oldestFirst()` the one whose item is oldest. @defaultValue keys in turn */
+  readonly fairness?: KeyFairness<NoInfer<T>> & { readonly levelOf?: undefined };
+  /** With `errors: 'settle'`: a failed item ends its key, and all other items of it reject with `KeyStoppedError`, unstarted. @defaultValue false */
+  readonly stopKey?: boolean;
   /**
    * `'settle'` hands on one {@link Settled} per item, with the last value of its inner stream; `'propagate'` hands on every value, and
    * the first error ends the output.
    * @defaultValue 'settle'
    */
   readonly errors?: 'settle' | 'propagate';
-  /**
-   * What a failed item means: its key goes on with the next; all other items of its key reject with `KeyStoppedError` unstarted; or its
-   * rejection is the last thing before the same error ends the output. With `errors: 'propagate'` only `'error'` is possible.
-   * @defaultValue 'continue', with `errors: 'propagate'` 'error'
-   */
-  readonly onError?: 'continue' | 'stopKey' | 'error';
 }
 
-/** What {@link concatMapBy} does when an option is left out. */
-export const CONCAT_MAP_BY_DEFAULTS = /* @__PURE__ */ (() => ({ ...SLOT_DEFAULTS, onError: 'continue' }) as const)();
-
 const NAME = 'concatMapBy';
-const OPTION_NAMES = /* @__PURE__ */ SLOT_OPTIONS.concat('onError');
 
 /**
  * Runs the items of a key one after the other, and keys beside each other: conversations, files, accounts.
@@ -90,32 +81,32 @@ const OPTION_NAMES = /* @__PURE__ */ SLOT_OPTIONS.concat('onError');
 export function concatMapBy<T, R>(
   key: (item: T) => unknown,
   project: (item: T, context: ItemContext) => ObservableInput<R>,
-  options: ConcatMapByOptions & { readonly errors: 'propagate'; readonly onError?: 'error' },
+  options: ConcatMapByOptions<T> & { readonly errors: 'propagate'; readonly stopKey?: false },
 ): OperatorFunction<T, R>;
 export function concatMapBy<T, R>(
   key: (item: T) => unknown,
   project: (item: T, context: ItemContext) => WorkResult<R>,
-  options?: ConcatMapByOptions & { readonly errors?: 'settle' },
+  options?: ConcatMapByOptions<T> & { readonly errors?: 'settle' },
 ): OperatorFunction<T, Settled<T, R>>;
 export function concatMapBy<T, R>(
   key: (item: T) => unknown,
   project: (item: T, context: ItemContext) => WorkResult<R> | ObservableInput<R>,
-  options: ConcatMapByOptions = {},
+  options: ConcatMapByOptions<T> = {},
 ): OperatorFunction<T, R | Settled<T, R>> {
-  const shared = slotConfig<T>(NAME, options, OPTION_NAMES, { orders: ['completion', 'input'], priorities: false, alwaysKeyed: true });
-  const config: SlotConfig<T, R> = {
-    ...shared,
-    operator: NAME,
+  known(NAME, options, [...ITEM_OPTIONS, 'stopKey']);
+  const { stopKey = false } = options;
+  const config = itemConfig<T, R>(NAME, options, {
     project: required(NAME, 'project', project),
     key: required(NAME, 'key', key),
     limitOf: one,
-    onError: shared.settles
-      ? oneOf(NAME, 'onError', orDefault(options.onError, CONCAT_MAP_BY_DEFAULTS.onError), ['continue', 'stopKey', 'error'])
-      : oneOf(NAME, 'onError', orDefault(options.onError, 'error'), ['error']),
-  };
+    stopped: flag(NAME, 'stopKey', stopKey) ? (cause) => new KeyStoppedError(NAME, cause) : undefined,
+  });
+  if (config.fairness?.levelOf)
+    throw new FlowConfigError(NAME, 'fairness', 'one that keeps the order of a key: oldestFirst()', options.fairness);
+  if (config.stopped && !config.settles) throw new FlowConfigError(NAME, 'stopKey', "absent with `errors: 'propagate'`", true);
   return (source) =>
     new Observable((subscriber) => {
-      runInSlots(config, source, subscriber);
+      runItems(config, source, subscriber);
     });
 }
 

@@ -1,4 +1,5 @@
 import type { Order } from './kernel/queues/order.js';
+import { OrderedValues } from './kernel/queues/ordered-values.js';
 import { ReorderBuffer } from './kernel/queues/reorder-buffer.js';
 import { required } from './options/options.js';
 
@@ -8,10 +9,15 @@ function lines<E>(out: (entry: E) => void): ReorderBuffer<E> {
   return new ReorderBuffer(out);
 }
 
+function values<V>(out: (value: V) => void): OrderedValues<V> {
+  return new OrderedValues(out);
+}
+
 /**
  * Results go out in the order of their items, rejected ones in their places. Those held back count towards `maxQueued` (1000 of them while that is
  * Infinity); at that bound only the item that all wait for is worked on.
  *
+ * @example
  * ```ts
  * import { of } from 'rxjs';
  * import { batchMap, inputOrder } from 'sluice/operators';
@@ -25,7 +31,7 @@ function lines<E>(out: (entry: E) => void): ReorderBuffer<E> {
  * ```
  */
 export function inputOrder(): Order<unknown> {
-  return { gates: true, lines };
+  return { gates: true, lines, values };
 }
 
 /**
@@ -34,7 +40,17 @@ export function inputOrder(): Order<unknown> {
  *
  * @param key - Compared as a `Map` does. One that throws rejects its item.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when the key is no function.
+ * @example
+ * ```ts
+ * import { delay, of } from 'rxjs';
+ * import { bulkheadMap, orderPerKey } from 'sluice/operators';
+ *
+ * const seen: string[] = [];
+ * const run = (item: string) => (item === 'a1' ? of(item).pipe(delay(1)) : of(item));
+ * await of('a1', 'a2', 'b1').pipe(bulkheadMap(run, { order: orderPerKey((item) => item[0]) })).forEach(({ input }) => seen.push(input));
+ * seen; // => ['b1', 'a1', 'a2']
+ * ```
  */
 export function orderPerKey<T>(key: (item: T) => unknown): Order<T> {
-  return { keyOf: required('orderPerKey', 'key', key), gates: false, lines };
+  return { keyOf: required('orderPerKey', 'key', key), gates: false, lines, values };
 }

@@ -8,9 +8,7 @@ import type {
   Batcher,
   BatchMapFromOptions,
   BatchWork,
-  BulkheadMapOptions,
   Classify,
-  ConcatMapByOptions,
   Cost,
   DivideRetryOptions,
   FlowSink,
@@ -24,13 +22,14 @@ import type {
   PolicyOptions,
   PullSource,
   RetryOptions,
-  SettleAllOptions,
   Settled,
   SplitOptions,
   WindowContext,
 } from '../operators/index.js';
 import * as operators from '../operators/index.js';
 import { gated as renamed } from './today/gated.js';
+import type { BulkheadMapOptions, ConcatMapByOptions, SettleAllOptions } from './today/items.js';
+import * as today from './today/items.js';
 
 export type { FlowEvent, Limiter, Settled } from '../operators/index.js';
 export {
@@ -225,14 +224,14 @@ export function bulkheadMap<T, R>(
   project: (item: T, context: operators.ItemContext) => operators.WorkResult<R>,
   options: BulkheadOptions<T> = {},
 ): OperatorFunction<T, Settled<T, R>> {
-  return operators.bulkheadMap(project as never, slotted(options) as object) as OperatorFunction<T, Settled<T, R>>;
+  return today.bulkheadMap(project as never, slotted(options) as object) as OperatorFunction<T, Settled<T, R>>;
 }
 /** The same with `errors: 'propagate'`. */
 export function bulkheadValues<T, R>(
   project: (item: T, context: operators.ItemContext) => operators.WorkResult<R>,
   options: BulkheadOptions<T> = {},
 ): OperatorFunction<T, R> {
-  return operators.bulkheadMap(project as never, { ...slotted(options), errors: 'propagate' }) as OperatorFunction<T, R>;
+  return today.bulkheadMap(project as never, { ...slotted(options), errors: 'propagate' }) as OperatorFunction<T, R>;
 }
 
 export interface ConcatOptions extends Omit<ConcatMapByOptions, 'order' | 'errors'> {
@@ -243,7 +242,7 @@ export function concatMapBy<T, R>(
   project: (item: T, context: operators.ItemContext) => operators.WorkResult<R>,
   options: ConcatOptions = {},
 ): OperatorFunction<T, Settled<T, R>> {
-  return operators.concatMapBy(key, project as never, { ...options, ...(options.order as object) } as object) as OperatorFunction<
+  return today.concatMapBy(key, project as never, { ...options, ...(options.order as object) } as object) as OperatorFunction<
     T,
     Settled<T, R>
   >;
@@ -255,7 +254,7 @@ export function concatValuesBy<T, R>(
   options: ConcatOptions = {},
 ): OperatorFunction<T, R> {
   const given = { ...options, ...(options.order as object), errors: 'propagate' } as object;
-  return operators.concatMapBy(key, project as never, given as never) as unknown as OperatorFunction<T, R>;
+  return today.concatMapBy(key, project as never, given as never) as unknown as OperatorFunction<T, R>;
 }
 
 export interface SettleOptions<T> extends Omit<SettleAllOptions<T>, 'mode' | 'totalTimeoutMs'> {
@@ -267,7 +266,7 @@ export function settleAll<T, R>(
   project: (item: T, context: operators.ItemContext) => operators.WorkResult<R>,
   { errors, deadlineMs, ...same }: SettleOptions<T> = {},
 ): Observable<Settled<T, R>[]> {
-  return operators.settleAll(calls, project as never, {
+  return today.settleAll(calls, project as never, {
     ...same,
     ...(errors && { mode: errors === 'settle' ? 'settle' : 'all' }),
     ...(deadlineMs !== undefined && { totalTimeoutMs: deadlineMs }),

@@ -1,6 +1,6 @@
 import { map, merge, Subject, take, tap } from 'rxjs';
-import type { BulkheadMapOptions, Settled } from '../../test/today.js';
-import { bulkheadMap, CallbackError, createLimiter, OverflowError } from '../../test/today.js';
+import type { BulkheadMapOptions, Settled } from '../../operators/index.js';
+import { bulkheadMap, byPriority, CallbackError, createLimiter, inputOrder, OverflowError, oldestFirst, orderPerKey } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -34,7 +34,7 @@ const TOOLS: Readonly<Record<string, string>> = { i: 'ImageGen', j: 'ImageGen', 
 const tool = (call: string): string => TOOLS[call] ?? 'WebSearch';
 
 /** Digits are as urgent as they say, 0 first. */
-const byDigit = { kind: 'priority', priority: Number } as const;
+const byDigit = byPriority<string>(Number);
 
 export const specs: readonly MarbleSpec[] = [
   {
@@ -277,14 +277,14 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'bulkheadMap',
-    title: 'gives a key that perKey does not name the default',
-    label: 'bulkheadMap(project, { key, perKey: { capital: 1 }, perKeyDefault: 2 })',
+    title: 'gives each key the limit that perKey answers',
+    label: "bulkheadMap(project, { key, perKey: (key) => key === 'capital' ? 1 : 2 })",
     inputs: { source:        '(abcAB|)' },
     inners: { a:             '---(v|)', b: '---(w|)', c: '-----(x|)', A: '--(y|)', B: '-(z|)' },
     subscriptions: { a: '^--!', b: '^--!', c: '---^----!', A: '^-!', B: '--^!' },
     expected:                '--y(vwz)(x|)',
     synchronous: ['source'],
-    build: mapped({ key, perKey: { capital: 1 }, perKeyDefault: 2 }),
+    build: mapped({ key, perKey: (name) => (name === 'capital' ? 1 : 2) }),
   },
 
   // Whose turn it is.
@@ -300,18 +300,18 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'bulkheadMap',
-    title: "gives slots to the oldest item with fairness 'fifo'",
-    label: "bulkheadMap(project, { concurrency: 1, key, fairness: 'fifo' })",
+    title: "gives slots to the oldest item with oldestFirst()",
+    label: "bulkheadMap(project, { concurrency: 1, key, fairness: oldestFirst() })",
     inputs: { source:        '(abcA|)' },
     inners: { a:             '-(w|)', b: '-(x|)', c: '-(y|)', A: '-(z|)' },
     expected:                '-wxy(z|)',
     synchronous: ['source'],
-    build: mapped({ concurrency: 1, key, fairness: 'fifo' }),
+    build: mapped({ concurrency: 1, key, fairness: oldestFirst() }),
   },
   {
     operator: 'bulkheadMap',
     title: 'gives slots to the most urgent item',
-    label: "bulkheadMap(project, { concurrency: 1, fairness: { kind: 'priority', priority } })",
+    label: "bulkheadMap(project, { concurrency: 1, fairness: byPriority(priority) })",
     inputs: { source:        '(2210|)' },
     inners: { 2: '-(x|)', 1: '-(y|)', 0: '-(z|)' },
     expected:                '-xzy(x|)',
@@ -322,30 +322,30 @@ export const specs: readonly MarbleSpec[] = [
   // In which order.
   {
     operator: 'bulkheadMap',
-    title: "holds results back for those before them with order 'input'",
-    label: "bulkheadMap(project, { order: 'input' })",
+    title: "holds results back for those before them with inputOrder()",
+    label: "bulkheadMap(project, { order: inputOrder() })",
     inputs: { source:        '-ab-|' },
     inners: { a:              '-----(x|)', b: '-(y|)' },
     expected:                '------(xy|)',
-    build: mapped({ order: 'input' }),
+    build: mapped({ order: inputOrder() }),
   },
   {
     operator: 'bulkheadMap',
-    title: "hands on the values of the first in line at once with order 'input' and errors 'propagate'",
-    label: "bulkheadMap(project, { order: 'input', errors: 'propagate' })",
+    title: "hands on the values of the first in line at once with inputOrder() and errors 'propagate'",
+    label: "bulkheadMap(project, { order: inputOrder(), errors: 'propagate' })",
     inputs: { source:        '-ab-|' },
     inners: { a:              '-u-v-|', b: '-x--y----z|' },
     expected:                '--u-v-(xy)-z|',
-    build: passed({ order: 'input' }),
+    build: passed({ order: inputOrder() }),
   },
   {
     operator: 'bulkheadMap',
-    title: "keeps the order within a key only with order 'perKey'",
-    label: "bulkheadMap(project, { key, order: 'perKey' })",
+    title: "keeps the order within a key only with orderPerKey()",
+    label: "bulkheadMap(project, { order: orderPerKey(key) })",
     inputs: { source:        '-abA|' },
     inners: { a:              '------(x|)', b: '-(y|)', A: '-(z|)' },
     expected:                '----z--(xy|)',
-    build: mapped({ key, order: 'perKey' }),
+    build: mapped({ order: orderPerKey(key) }),
   },
 
   // Bounds.
@@ -373,13 +373,13 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'bulkheadMap',
-    title: "rejects the newcomer with overflow 'dropNewest', in its place with order 'input'",
-    label: "bulkheadMap(project, { concurrency: 1, maxQueued: 1, overflow: 'dropNewest', order: 'input' })",
+    title: "rejects the newcomer with overflow 'dropNewest', in its place with inputOrder()",
+    label: "bulkheadMap(project, { concurrency: 1, maxQueued: 1, overflow: 'dropNewest', order: inputOrder() })",
     inputs: { source:        '-abc-|' },
     inners: { a:              '-----(x|)', b: '-(y|)', c: '-(z|)' },
     expected:                '------x(ye|)',
     values: { e: 'c: OverflowError' },
-    build: mapped({ concurrency: 1, maxQueued: 1, overflow: 'dropNewest', order: 'input' }),
+    build: mapped({ concurrency: 1, maxQueued: 1, overflow: 'dropNewest', order: inputOrder() }),
   },
   {
     operator: 'bulkheadMap',
@@ -394,7 +394,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'bulkheadMap',
     title: "rejects the least urgent item with overflow 'dropLowest'",
-    label: "bulkheadMap(project, { concurrency: 1, maxQueued: 2, overflow: 'dropLowest', fairness })",
+    label: "bulkheadMap(project, { concurrency: 1, maxQueued: 2, overflow: 'dropLowest', fairness: byPriority(priority) })",
     inputs: { source:        '-5921-|' },
     inners: { 5:              '-----(x|)', 9: '-(y|)', 2: '-(y|)', 1: '-(z|)' },
     expected:                '----e-xz(y|)',

@@ -1,6 +1,6 @@
 import { map, merge, Subject, take, tap } from 'rxjs';
-import type { ConcatMapByOptions, Settled } from '../../test/today.js';
-import { CallbackError, concatMapBy, OverflowError } from '../../test/today.js';
+import type { ConcatMapByOptions, Settled } from '../../operators/index.js';
+import { CallbackError, concatMapBy, inputOrder, OverflowError, oldestFirst } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -17,7 +17,7 @@ const key = (letter: string): string => (letter === letter.toLowerCase() ? 'smal
 
 /** The row of an inner stream is named after its item. */
 const mapped =
-  (options?: ConcatMapByOptions & { readonly errors?: 'settle' }, keyOf: (letter: string) => unknown = key): MarbleSpec['build'] =>
+  (options?: ConcatMapByOptions<string> & { readonly errors?: 'settle' }, keyOf: (letter: string) => unknown = key): MarbleSpec['build'] =>
   ({ input, inner }) =>
     input('source').pipe(
       concatMapBy(keyOf, (item: string) => inner(item), options),
@@ -190,27 +190,15 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'concatMapBy',
-    title: "rejects the rest of a key with onError 'stopKey'",
-    label: "concatMapBy(key, project, { onError: 'stopKey' })",
+    title: "rejects the rest of a key with stopKey",
+    label: "concatMapBy(key, project, { stopKey: true })",
     inputs: { source:        '-abA-----c-|' },
     inners: { a:              '--#', b: '--(y|)', A: '----(z|)', c: '-(y|)' },
     subscriptions: { a:      '-^-!', b: [], A: '---^---!', c: [] },
     expected:                '---(ef)z-g-|',
     values: { e: 'a: the source broke', f: 'b: KeyStoppedError', g: 'c: KeyStoppedError' },
     error: fault,
-    build: mapped({ onError: 'stopKey' }),
-  },
-  {
-    operator: 'concatMapBy',
-    title: "errors after the first rejection with onError 'error'",
-    label: "concatMapBy(key, project, { onError: 'error' })",
-    inputs: { source:        '-aB-----|' },
-    inners: { a:              '--#', B: '----(z|)' },
-    subscriptions: { source: '^--!', a: '-^-!', B: '--^!' },
-    expected:                '---(e#)',
-    values: { e: 'a: the source broke' },
-    error: fault,
-    build: mapped({ onError: 'error' }),
+    build: mapped({ stopKey: true }),
   },
   {
     operator: 'concatMapBy',
@@ -235,22 +223,22 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'concatMapBy',
-    title: "starts the oldest item with fairness 'fifo'",
-    label: "concatMapBy(key, project, { concurrency: 1, fairness: 'fifo' })",
+    title: "starts the oldest item with oldestFirst()",
+    label: "concatMapBy(key, project, { concurrency: 1, fairness: oldestFirst() })",
     inputs: { source:        '(abA|)' },
     inners: { a:             '-(x|)', b: '-(y|)', A: '-(z|)' },
     expected:                '-xy(z|)',
     synchronous: ['source'],
-    build: mapped({ concurrency: 1, fairness: 'fifo' }),
+    build: mapped({ concurrency: 1, fairness: oldestFirst() }),
   },
   {
     operator: 'concatMapBy',
-    title: "hands results out in the order of the items with order 'input'",
-    label: "concatMapBy(key, project, { order: 'input' })",
+    title: "hands results out in the order of the items with inputOrder()",
+    label: "concatMapBy(key, project, { order: inputOrder() })",
     inputs: { source:        '-aB-|' },
     inners: { a:              '-----(x|)', B: '-(y|)' },
     expected:                '------(xy|)',
-    build: mapped({ order: 'input' }),
+    build: mapped({ order: inputOrder() }),
   },
   {
     operator: 'concatMapBy',

@@ -1,6 +1,6 @@
 import { EMPTY, expand, NEVER } from 'rxjs';
-import type { SettleAllOptions, Settled } from '../../test/today.js';
-import { DeadlineError, GuardRefusedError, settleAll } from '../../test/today.js';
+import type { SettleAllOptions, Settled } from '../../operators/index.js';
+import { DeadlineError, GuardRefusedError, settleAll } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const broken = new Error('the tool broke');
@@ -38,9 +38,9 @@ export const specs: readonly MarbleSpec[] = [
     build: settled({ concurrency: 2 }),
   }),
   spec({
-    title: "stops everything at the first failure with mode 'all'",
+    title: "stops everything at the first failure with errors 'propagate'",
     shows: 'error',
-    label: "settleAll([a, b, c], call, { mode: 'all', concurrency: 2 })",
+    label: "settleAll([a, b, c], call, { errors: 'propagate', concurrency: 2 })",
     inners: { a:             '-----(1|)',
               b:             '--#',
               c:             '----(3|)' },
@@ -49,15 +49,15 @@ export const specs: readonly MarbleSpec[] = [
                      c:      [] },
     expected:                '--#',
     error: broken,
-    build: settled({ mode: 'all', concurrency: 2 }),
+    build: settled({ errors: 'propagate', concurrency: 2 }),
   }),
   spec({
-    title: "has all results with mode 'all' when none has failed",
-    label: "settleAll([a, b], call, { mode: 'all' })",
+    title: "has all results with errors 'propagate' when none has failed",
+    label: "settleAll([a, b], call, { errors: 'propagate' })",
     inners: { a:             '---(1|)', b: '-(2|)' },
     expected:                '---(r|)',
     values: { r: [value(0, '1'), value(1, '2')] },
-    build: settled({ mode: 'all' }, ['a', 'b']),
+    build: settled({ errors: 'propagate' }, ['a', 'b']),
   }),
   spec({
     title: 'has an empty list for no calls',
@@ -87,8 +87,8 @@ export const specs: readonly MarbleSpec[] = [
     build: settled({}, ['a', 'b']),
   }),
   spec({
-    title: 'cuts short what is not settled after totalTimeoutMs',
-    label: 'settleAll([a, b, c], call, { concurrency: 2, totalTimeoutMs: 5 })',
+    title: 'cuts short what is not settled after deadlineMs',
+    label: 'settleAll([a, b, c], call, { concurrency: 2, deadlineMs: 5 })',
     inners: { a:             '--(1|)',
               b:             '--------(2|)',
               c:             '  ------(3|)' },
@@ -97,25 +97,25 @@ export const specs: readonly MarbleSpec[] = [
                      c:      '--^--!' },
     expected:                '-----(r|)',
     values: { r: [value(0, '1'), failure(1, new DeadlineError('settleAll', 5, 5)), failure(2, new DeadlineError('settleAll', 5, 5))] },
-    build: settled({ concurrency: 2, totalTimeoutMs: 5 }),
+    build: settled({ concurrency: 2, deadlineMs: 5 }),
   }),
   spec({
-    title: 'tells which calls were not even made by totalTimeoutMs',
-    label: 'settleAll([a, b], call, { concurrency: 1, totalTimeoutMs: 5 })',
+    title: 'tells which calls were not even made by deadlineMs',
+    label: 'settleAll([a, b], call, { concurrency: 1, deadlineMs: 5 })',
     inners: { a:             '-', b: '(2|)' },
     subscriptions: { a:      '^----!', b: [] },
     expected:                '-----(r|)',
     values: { r: [failure(0, new DeadlineError('settleAll', 5, 5)), failure(1, new DeadlineError('settleAll', 5, 5), 0)] },
-    build: settled({ concurrency: 1, totalTimeoutMs: 5 }, ['a', 'b']),
+    build: settled({ concurrency: 1, deadlineMs: 5 }, ['a', 'b']),
   }),
   spec({
-    title: "errors after totalTimeoutMs with mode 'all'",
-    label: "settleAll([a, b], call, { mode: 'all', totalTimeoutMs: 5 })",
+    title: "errors after deadlineMs with errors 'propagate'",
+    label: "settleAll([a, b], call, { errors: 'propagate', deadlineMs: 5 })",
     inners: { a:             '--(1|)', b: '-' },
     subscriptions: { b:      '^----!' },
     expected:                '-----#',
     error: new DeadlineError('settleAll', 5, 5),
-    build: settled({ mode: 'all', totalTimeoutMs: 5 }, ['a', 'b']),
+    build: settled({ errors: 'propagate', deadlineMs: 5 }, ['a', 'b']),
   }),
   spec({
     title: 'does not make a call that the guard refuses',
@@ -157,10 +157,10 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'clears its timer when the consumer leaves',
-    label: 'settleAll([a], call, { totalTimeoutMs: 50 })',
+    label: 'settleAll([a], call, { deadlineMs: 50 })',
     expected:                '---',
     unsub:                   '^--!',
-    build: () => settleAll(['a'], () => NEVER, { totalTimeoutMs: 50 }),
+    build: () => settleAll(['a'], () => NEVER, { deadlineMs: 50 }),
   }),
   spec({
     title: 'is subscribed to once more from inside its own results, and makes all calls again',

@@ -8,14 +8,7 @@ import { ACCEPTED, DONE, Job, NEW } from '../kernel/machine/job.js';
 import type { Overflow } from '../kernel/queues/queue.js';
 import { isAmount, unusable } from '../options/answers.js';
 import { ask, drawnFrom, verdictOf, weightOf, whenToClose } from '../options/ask.js';
-import {
-  AttemptTimeoutError,
-  DeadlineError,
-  ItemTooHeavyError,
-  isFlowError,
-  LaneUnknownError,
-  OverflowError,
-} from '../options/errors.js';
+import { AttemptTimeoutError, DeadlineError, ItemTooHeavyError, isFlowError, LaneUnknownError, OverflowError } from '../options/errors.js';
 import { teller } from '../options/events.js';
 import type { SplitAndJoin } from '../options/oversize.js';
 import type { Bidder, Permit, Permits, Place } from '../options/permits.js';

@@ -8,14 +8,22 @@ import { report } from './report.js';
 import type { Reading } from './work.js';
 import { isPromise, onlyOnce, streamOf } from './work.js';
 
+/** Not begun. */
 const NEW = 0;
+/** Its work is being called: whether it is a promise is not known. */
+const CALLING = 1;
 /** Its work has been called, and nobody has heard of an end. */
-const OPEN = 1;
+const OPEN = 2;
 /** Its work has ended by itself, well or badly. */
-const DONE = 2;
-const FAILED = 3;
-/** Given up, or left: nobody listens to it any more. */
-const STOPPED = 4;
+const DONE = 3;
+const FAILED = 4;
+/** Given up, or left: nobody listens to it any more. Before it was begun, while its work was being called, and after that. */
+const UNSENT = 5;
+const STOPPED_CALLING = 6;
+const STOPPED = 7;
+
+/** What has been said by work that has said nothing. */
+const NOTHING = {};
 
 /**
  * One piece of work: started, listened to, given up, and its permit given back. The one place where that is done: engines extend it.
@@ -30,19 +38,14 @@ export abstract class Call<R> extends LazySignal {
   permit: Permit | undefined = undefined;
   /** When set, it says when the permit goes back: the other side of a connection sees that it was closed later than we close it. */
   giveBack: ((release: () => void) => void) | undefined = undefined;
-  private state: typeof NEW | typeof OPEN | typeof DONE | typeof FAILED | typeof STOPPED = NEW;
-  /** Whether the work was ever called, and whether it has returned since. */
-  private wasCalled = false;
-  private isCalling = false;
-  /** The last value of a stream, and why the work has failed. */
-  private last: R | undefined = undefined;
-  private isEmpty = true;
-  private failure: unknown = undefined;
+  private state = NEW;
+  /** The last value, or why the work has failed. */
+  private last: unknown = NOTHING;
   private ear: Subscriber<R> | undefined = undefined;
-  /** As long as it is not settled. */
+  /** Of work under a permit, as long as it is not settled. */
   private promise: Promise<unknown> | undefined = undefined;
-  /** A release that waits for the work to return: only then it is known whether it is a promise. */
-  private due: { readonly outcome: Outcome; readonly error: unknown } | undefined = undefined;
+  /** A release that waits for the work to return. */
+  private due: (() => void) | undefined = undefined;
   /** Made once for all promises and streams of this object. */
   private resolved: ((value: R) => void) | undefined = undefined;
   private rejected: ((error: unknown) => void) | undefined = undefined;
@@ -65,17 +68,17 @@ export abstract class Call<R> extends LazySignal {
   /** It has failed after it was given up. */
   failedUnheard?(error: unknown): void;
 
-  /** Every value; a whole one is the entire answer. This one keeps the last for `done`; one that hands them on need not. */
-  said(value: R, _isWhole: boolean): void {
-    this.last = value;
-    this.isEmpty = false;
+  /** Every value; a whole one is the entire answer, and `done` has it. This one keeps the last for `done`; one that hands them on need not. */
+  said(value: R, isWhole: boolean): void {
+    if (!isWhole) this.last = value;
   }
 
   /** Its stream has completed. Torn down before that is told; an own one may tell first, it is torn down in any case. */
   completed(): void {
     this.leave();
+    const { last } = this;
     // A teardown may have given it up.
-    if (this.hasEnded) this.done(this.last as R, this.isEmpty);
+    if (this.hasEnded) this.done((last === NOTHING ? undefined : last) as R, last === NOTHING);
   }
 
   /** Its stream has failed; the same. */
@@ -96,23 +99,23 @@ export abstract class Call<R> extends LazySignal {
 
   /** Whether its work was ever called. */
   get isSent(): boolean {
-    return this.wasCalled;
+    return this.state !== NEW && this.state !== UNSENT;
   }
 
   /** Starts it, in the context of whoever asked for it; not when it was given up before. */
   begin(context?: AsyncContext): void {
     if (this.state !== NEW) return;
-    this.state = OPEN;
-    this.wasCalled = true;
+    this.state = CALLING;
     if (context) context.run(perform, this);
     else this.perform();
   }
 
   /** Gives it up: its signal aborts and it is listened to no more, in this order; what it says to that is not its answer. */
   stop(): void {
-    const isOpen = this.state === OPEN;
-    this.state = STOPPED;
-    if (isOpen) this.abort();
+    const { state } = this;
+    if (state >= UNSENT) return;
+    this.state = state === NEW ? UNSENT : state === CALLING ? STOPPED_CALLING : STOPPED;
+    if (state === CALLING || state === OPEN) this.abort();
     this.leave();
   }
 
@@ -121,7 +124,7 @@ export abstract class Call<R> extends LazySignal {
     const { state } = this;
     this.stop();
     if (state === DONE) this.release();
-    else if (state === FAILED) this.release('error', this.failure);
+    else if (state === FAILED) this.release('error', this.last);
     else this.release(outcome, error);
   }
 
@@ -130,14 +133,17 @@ export abstract class Call<R> extends LazySignal {
    * others at once, and that of work which was never called as unused.
    */
   release(outcome: Outcome = 'ok', error?: unknown): void {
-    const { permit, giveBack } = this;
+    const { permit, giveBack, state } = this;
     if (permit === undefined) return;
-    if (this.isCalling) {
-      this.due ??= { outcome, error };
+    if (state === CALLING || state === STOPPED_CALLING) {
+      this.due ??= () => {
+        this.release(outcome, error);
+      };
       return;
     }
     this.permit = undefined;
-    if (giveBack === undefined || !this.wasCalled) this.free(permit, outcome, error);
+    if (!this.isSent) permit.release('unused');
+    else if (giveBack === undefined) this.free(permit, outcome, error);
     else
       giveBack(() => {
         this.free(permit, outcome, error);
@@ -146,12 +152,9 @@ export abstract class Call<R> extends LazySignal {
 
   /** Makes it ready for the next piece of work; false for one that was given up, which may still be heard of. */
   renew(): boolean {
-    if (this.state === STOPPED) return false;
+    if (this.state >= UNSENT) return false;
     this.state = NEW;
-    this.wasCalled = false;
-    this.last = undefined;
-    this.isEmpty = true;
-    this.failure = undefined;
+    this.last = NOTHING;
     this.ear = undefined;
     this.forget();
     return true;
@@ -160,24 +163,27 @@ export abstract class Call<R> extends LazySignal {
   /** Part of `begin`. */
   perform(): void {
     let stream: Observable<R> | undefined;
+    let promise: Promise<R> | undefined;
     let answer: unknown;
-    this.isCalling = true;
     try {
       answer = this.work();
-      if (isPromise(answer)) this.promise = onlyOnce(answer);
-      else {
+      if (isPromise(answer)) {
+        promise = onlyOnce(answer) as Promise<R>;
+      } else {
         stream = streamOf<R>(answer);
         if (stream === undefined && this.reading === 'input') stream = from(answer as ObservableInput<R>);
       }
     } catch (error) {
-      this.hasReturned();
+      this.returned();
       this.ended(error);
       return;
     }
-    this.hasReturned();
-    if (this.promise) {
-      // Also one that was given up meanwhile: nobody else listens to its failure.
-      this.promise.then((this.resolved ??= this.whenResolved()) as (value: unknown) => void, (this.rejected ??= this.whenRejected()));
+    // Not for every promise: an old object that points to a young one is looked at in every collection.
+    if (promise && this.permit) this.promise = promise;
+    this.returned();
+    if (promise) {
+      // Also to one that was given up meanwhile: nobody else listens to its failure.
+      promise.then((this.resolved ??= this.whenResolved()), (this.rejected ??= this.whenRejected()));
     } else if (this.state !== OPEN) return;
     else if (stream) this.listen(stream);
     else this.answered(answer as R);
@@ -197,11 +203,7 @@ export abstract class Call<R> extends LazySignal {
 
   /** Called by a stream that this listens to. */
   streamFailed(error: unknown): void {
-    if (this.state === OPEN) {
-      this.state = FAILED;
-      this.failure = error;
-      this.broken(error);
-    } else this.failedUnheard?.(error);
+    if (this.hasFailed(error)) this.broken(error);
   }
 
   /** Stops listening to a stream, which is torn down. */
@@ -219,7 +221,6 @@ export abstract class Call<R> extends LazySignal {
     }
   }
 
-  /** Functions are made once for all promises of this object. */
   private whenResolved(): (value: R) => void {
     return (value) => {
       this.promise = undefined;
@@ -243,23 +244,27 @@ export abstract class Call<R> extends LazySignal {
   }
 
   private ended(error: unknown): void {
-    if (this.state === OPEN) {
-      this.state = FAILED;
-      this.failure = error;
-      this.failed(error);
-    } else this.failedUnheard?.(error);
+    if (this.hasFailed(error)) this.failed(error);
   }
 
-  private hasReturned(): void {
+  private hasFailed(error: unknown): boolean {
+    const isHeard = this.state === OPEN;
+    if (isHeard) {
+      this.state = FAILED;
+      this.last = error;
+    } else this.failedUnheard?.(error);
+    return isHeard;
+  }
+
+  private returned(): void {
     const { due } = this;
-    this.isCalling = false;
+    this.state = this.state === CALLING ? OPEN : STOPPED;
     this.due = undefined;
-    if (due) this.release(due.outcome, due.error);
+    due?.();
   }
 
   private free(permit: Permit, outcome: Outcome, error: unknown): void {
-    if (!this.wasCalled) permit.release('unused');
-    else if (this.promise) permit.releaseAfter(this.promise, error);
+    if (this.promise) permit.releaseAfter(this.promise, error);
     else permit.release(outcome, error);
   }
 }

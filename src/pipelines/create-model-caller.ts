@@ -154,8 +154,8 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
       const endsAt = this.now() + totalTimeoutMs;
       const calls = Object.entries<Q>(requests);
       return settleAll(calls, ([name, request]) => this.#call(request, { ...how, traceId, name: name === '' ? 'call' : name }, endsAt), {
-        mode,
-        totalTimeoutMs,
+        errors: mode === 'all' ? 'propagate' : mode,
+        deadlineMs: totalTimeoutMs,
         scheduler,
         // The limiter knows how many.
         concurrency: Infinity,

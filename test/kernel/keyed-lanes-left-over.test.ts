@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { KeyedLanes, type KeyLane } from '../../operators/kernel/index.js';
+import type { KeyLane } from '../../operators/kernel/index.js';
 import { countAlive } from './garbage.js';
+import { NamedLanes } from './named-lanes.js';
 
 describe('KeyedLanes', () => {
   it('serves a hundred keys that always have work in turn, each once a round', () => {
-    const lanes = new KeyedLanes<number>('roundRobin');
+    const lanes = new NamedLanes<number>('roundRobin');
     const keys = Array.from({ length: 100 }, (_, key) => key);
     for (const key of keys) {
       const lane = lanes.open(key, Infinity);
@@ -15,17 +16,17 @@ describe('KeyedLanes', () => {
   });
 
   it('numbers what goes next in a key, whatever the gaps between the numbers', () => {
-    const lanes = new KeyedLanes<number>('fifo');
+    const lanes = new NamedLanes<number>('fifo');
     const lane = lanes.open('a', Infinity);
     const numbers = [3, 4, 5, 9, 10, 12];
     for (const number of numbers) lanes.push(lane, number, number);
-    const out = numbers.map(() => [lane.headIndex, lanes.drop(lane)]);
+    const out = numbers.map(() => [lane.headIndex, lanes.dropFirst(lane)]);
     expect(out).toEqual(numbers.map((number) => [number, number]));
-    expect([lane.headIndex, lane.length]).toEqual([undefined, 0]);
+    expect(lane.length).toBe(0);
   });
 
   it('serves the oldest item first under fifo, whatever its key, and names the first of equally long keys', () => {
-    const lanes = new KeyedLanes<string>('fifo');
+    const lanes = new NamedLanes<string>('fifo');
     const [a, b] = [lanes.open('a', Infinity), lanes.open('b', Infinity)];
     for (const [index, lane] of [a, a, b, b].entries()) lanes.push(lane, `${String(lane.key)}${index}`, index);
     expect(lanes.longest()).toBe(a);
@@ -33,13 +34,13 @@ describe('KeyedLanes', () => {
   });
 
   it('drops nobody for being the least urgent unless it was asked to', () => {
-    const lanes = new KeyedLanes<string>('priority');
+    const lanes = new NamedLanes<string>('priority');
     lanes.push(lanes.open('a', 1), 'item', 0, 9);
-    expect([lanes.dropLowest(0), lanes.queued]).toEqual([undefined, 1]);
+    expect([lanes.takeLowest(0), lanes.queued]).toEqual([undefined, 1]);
   });
 
   it.each(['roundRobin', 'fifo', 'priority'] as const)('is empty after clear, and forgets whose turn it was: %s', (fairness) => {
-    const lanes = new KeyedLanes<string>(fairness);
+    const lanes = new NamedLanes<string>(fairness);
     lanes.push(lanes.open('a', 1), 'old', 0);
     lanes.clear();
     expect([lanes.queued, lanes.size, lanes.next(), lanes.find('a'), lanes.longest()]).toEqual([0, 0, undefined, undefined, undefined]);
@@ -52,12 +53,12 @@ describe('KeyedLanes', () => {
   it.each(['roundRobin', 'fifo', 'priority'] as const)(
     'holds on to few keys it has forgotten, while nobody asks for the next: %s',
     async (fairness) => {
-      const lanes = new KeyedLanes<string>(fairness);
+      const lanes = new NamedLanes<string>(fairness);
       const visit = (): WeakRef<object> => {
         const key = {};
         const lane = lanes.open(key, 1);
         lanes.push(lane, 'item', 0);
-        lanes.drop(lane);
+        lanes.dropFirst(lane);
         lanes.forget(lane);
         return new WeakRef(key);
       };
@@ -68,7 +69,7 @@ describe('KeyedLanes', () => {
   );
 
   it('holds on to few of the items it has handed out, and to those that wait, until the least urgent is dropped', async () => {
-    const lanes = new KeyedLanes<object>('priority', true);
+    const lanes = new NamedLanes<object>('priority', true);
     const lane = lanes.open('a', 1);
     const waiting = {};
     lanes.push(lane, waiting, 0, 9);
@@ -81,13 +82,13 @@ describe('KeyedLanes', () => {
     };
     const served = Array.from({ length: 1000 }, serve);
     expect(await countAlive(served)).toBeLessThan(40);
-    expect(lanes.dropLowest(8)?.item).toBe(waiting);
+    expect(lanes.takeLowest(8)?.item).toBe(waiting);
     lanes.forget(lane);
     expect([lanes.queued, lanes.size]).toEqual([0, 0]);
   });
 
   it('drops the least urgent on a flat stack, however many have been taken meanwhile', () => {
-    const lanes = new KeyedLanes<number>('priority', true);
+    const lanes = new NamedLanes<number>('priority', true);
     const [free, full] = [lanes.open('free', Infinity), lanes.open('full', 1)];
     lanes.push(full, -1, 0, 1);
     lanes.take(full);
@@ -95,21 +96,21 @@ describe('KeyedLanes', () => {
     const taken = 100_000;
     for (let i = 0; i < taken; i++) lanes.push(free, i, i + 2, 2);
     for (let i = 0; i < taken; i++) lanes.take(lanes.next() as KeyLane<number>);
-    expect(lanes.dropLowest(0)?.item).toBe(-2);
+    expect(lanes.takeLowest(0)?.item).toBe(-2);
     expect([lanes.queued, lanes.next()]).toEqual([0, undefined]);
   });
 
   it('drops nothing that was there before it was cleared', () => {
-    const lanes = new KeyedLanes<string>('priority', true);
+    const lanes = new NamedLanes<string>('priority', true);
     lanes.push(lanes.open('a', 1), 'old', 0, 9);
     lanes.clear();
-    expect([lanes.dropLowest(0), lanes.queued]).toEqual([undefined, 0]);
+    expect([lanes.takeLowest(0), lanes.queued]).toEqual([undefined, 0]);
     lanes.push(lanes.open('a', 1), 'new', 1, 3);
-    expect([lanes.dropLowest(0)?.item, lanes.queued]).toEqual(['new', 0]);
+    expect([lanes.takeLowest(0)?.item, lanes.queued]).toEqual(['new', 0]);
   });
 
   it('serves keys of one level in turn, however often more urgent items of one of them went between', () => {
-    const lanes = new KeyedLanes<string>('priority');
+    const lanes = new NamedLanes<string>('priority');
     const [a, b] = [lanes.open('A', Infinity), lanes.open('B', Infinity)];
     let index = 0;
     const push = (lane: KeyLane<string>, level: number): void => {
@@ -128,32 +129,32 @@ describe('KeyedLanes', () => {
   });
 
   it('keeps the turns of keys of one level while it clears away those nobody waits for', () => {
-    const lanes = new KeyedLanes<string>('priority');
+    const lanes = new NamedLanes<string>('priority');
     const idle = lanes.open('idle', Infinity);
     const keys = ['C', 'A', 'B'];
     for (const key of ['A', 'B', 'C']) lanes.open(key, Infinity);
     for (const [index, key] of keys.entries()) lanes.push(lanes.find(key) as KeyLane<string>, key, index, 5);
     for (let i = 0; i < 1000; i++) {
       lanes.push(idle, 'idle', i + 3, 2000 - i);
-      lanes.drop(idle);
+      lanes.dropFirst(idle);
     }
     expect(keys.map(() => lanes.take(lanes.next() as KeyLane<string>))).toEqual(keys);
   });
 
   it('does not hand out what was dropped from a key that has something under way', () => {
-    const lanes = new KeyedLanes<string>('priority', true);
+    const lanes = new NamedLanes<string>('priority', true);
     const lane = lanes.open('a', 2);
     lanes.push(lane, 'running', 0, 0);
     lanes.take(lane);
     lanes.push(lane, 'dropped', 1, 3);
-    expect(lanes.dropLowest(0)?.item).toBe('dropped');
-    expect([lane.headIndex, lanes.next(), lanes.size]).toEqual([undefined, undefined, 1]);
+    expect(lanes.takeLowest(0)?.item).toBe('dropped');
+    expect([lane.length, lanes.next(), lanes.size]).toEqual([0, undefined, 1]);
     lanes.push(lane, 'later', 2, 5);
     expect([lane.headIndex, lanes.take(lanes.next() as KeyLane<string>)]).toEqual([2, 'later']);
   });
 
   it('does not give a key a second turn when something of it ends while it waits for its turn', () => {
-    const lanes = new KeyedLanes<string>('roundRobin');
+    const lanes = new NamedLanes<string>('roundRobin');
     const [a, b] = [lanes.open('a', 1), lanes.open('b', 3)];
     for (let i = 0; i < 3; i++) lanes.push(b, `b${i}`, i);
     lanes.take(b);
@@ -167,7 +168,7 @@ describe('KeyedLanes', () => {
   });
 
   it('hands out what waited longer than a thousand others in its order, again and again', () => {
-    const lanes = new KeyedLanes<number>('fifo');
+    const lanes = new NamedLanes<number>('fifo');
     const lane = lanes.open('a', Infinity);
     let [pushed, taken] = [0, 0];
     for (const [more, less] of [
@@ -185,11 +186,11 @@ describe('KeyedLanes', () => {
         expect(lanes.take(lane)).toBe(taken++);
       }
     }
-    expect([lanes.queued, lane.headIndex, taken]).toEqual([0, undefined, pushed]);
+    expect([lanes.queued, lane.length, taken]).toEqual([0, 0, pushed]);
   });
 
   it('lets a key keep its turn when more of the same level comes', () => {
-    const lanes = new KeyedLanes<string>('priority');
+    const lanes = new NamedLanes<string>('priority');
     const [a, b] = [lanes.open('a', Infinity), lanes.open('b', Infinity)];
     for (const [index, lane] of [a, b, a].entries()) lanes.push(lane, String(lane.key), index, 5);
     expect([0, 1, 2].map(() => lanes.take(lanes.next() as KeyLane<string>))).toEqual(['a', 'b', 'a']);

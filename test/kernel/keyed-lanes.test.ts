@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { KeyFairness } from '../../operators/kernel/index.js';
-import { KeyedLanes } from '../../operators/kernel/index.js';
+import type { TurnsName } from './named-lanes.js';
+import { NamedLanes } from './named-lanes.js';
 
 type Step =
   | { readonly do: 'push'; readonly key: number; readonly level: number }
@@ -35,7 +35,7 @@ class Model {
   waiting: Waiting[] = [];
   readonly running = new Map<number, number>();
 
-  constructor(readonly fairness: KeyFairness) {}
+  constructor(readonly fairness: TurnsName) {}
 
   get size(): number {
     return new Set([...this.running.keys(), ...this.waiting.map((item) => item.key)]).size;
@@ -66,8 +66,8 @@ class Model {
   }
 }
 
-function run(fairness: KeyFairness, steps: readonly Step[]): void {
-  const lanes = new KeyedLanes<number>(fairness, fairness === 'priority');
+function run(fairness: TurnsName, steps: readonly Step[]): void {
+  const lanes = new NamedLanes<number>(fairness, fairness === 'priority');
   const model = new Model(fairness);
   let pushed = 0;
   for (const each of steps) {
@@ -88,7 +88,7 @@ function run(fairness: KeyFairness, steps: readonly Step[]): void {
         const index = lane.headIndex;
         expect(candidates.map((item) => item.index)).toContain(index);
         expect(lanes.take(lane)).toBe(index);
-        model.remove(index!);
+        model.remove(index);
         model.count(lane.key as number, 1);
         break;
       }
@@ -103,14 +103,14 @@ function run(fairness: KeyFairness, steps: readonly Step[]): void {
       case 'drop': {
         const lane = lanes.find(each.key);
         if (lane === undefined || lane.length === 0) break;
-        const index = lane.headIndex!;
-        expect(lanes.drop(lane)).toBe(index);
+        const index = lane.headIndex;
+        expect(lanes.dropFirst(lane)).toBe(index);
         lanes.forget(lane);
         model.remove(index);
         break;
       }
       case 'dropLowest': {
-        const dropped = lanes.dropLowest(each.level);
+        const dropped = lanes.takeLowest(each.level);
         const lowest = Math.max(...model.waiting.map((item) => item.level));
         if (fairness !== 'priority' || lowest <= each.level || model.waiting.length === 0) {
           expect(dropped).toBeUndefined();
@@ -139,7 +139,7 @@ describe('KeyedLanes', () => {
   });
 
   it('gives turns to keys one after the other', () => {
-    const lanes = new KeyedLanes<string>('roundRobin');
+    const lanes = new NamedLanes<string>('roundRobin');
     for (const [index, item] of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1'].entries()) {
       const of = item.charAt(0);
       lanes.push(lanes.find(of) ?? lanes.open(of, Infinity), item, index);
@@ -150,7 +150,7 @@ describe('KeyedLanes', () => {
   });
 
   it('lets urgent items of a key pass one that waits, again and again', () => {
-    const lanes = new KeyedLanes<number>('priority');
+    const lanes = new NamedLanes<number>('priority');
     const lane = lanes.open('key', 1);
     lanes.push(lane, -1, 0, 9);
     for (let i = 1; i <= 10_000; i++) {
@@ -163,7 +163,7 @@ describe('KeyedLanes', () => {
   });
 
   it('keeps an idle lane that is to stay', () => {
-    const lanes = new KeyedLanes<number>('roundRobin');
+    const lanes = new NamedLanes<number>('roundRobin');
     const lane = lanes.open(undefined, 1);
     lane.stays = true;
     lanes.push(lane, 1, 0);
@@ -171,7 +171,6 @@ describe('KeyedLanes', () => {
     lanes.end(lane);
     expect(lanes.size).toBe(1);
     lanes.clear();
-    expect([...lanes.lanes]).toEqual([]);
-    expect(lanes.next()).toBeUndefined();
+    expect([lanes.size, lanes.next()]).toEqual([0, undefined]);
   });
 });

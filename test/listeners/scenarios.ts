@@ -143,6 +143,7 @@ function slotOptions(): Readonly<Record<string, Readonly<Record<string, unknown>
     timed: TIMED,
     full: { maxQueued: 1, overflow: 'dropOldest' },
     'full, latest': { maxQueued: 1, overflow: 'latest' },
+    'too late': { concurrency: 1, deadlineMs: 3 },
     ordered: { order: 'input', concurrency: 2 },
     propagate: { errors: 'propagate' },
     drained: { onSourceError: 'drain' },

@@ -1256,7 +1256,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
       }),
     ),
     stuck: cell(
-      'aborted at `totalTimeoutMs`, and rejected in the list',
+      'aborted at `deadlineMs`, and rejected in the list',
       gives(shapes.settleAll, { totalTimeoutMs: 100 }, [2, 3], ['DeadlineError', 'complete'], firstHangs()),
     ),
     inversion: noPriorities,

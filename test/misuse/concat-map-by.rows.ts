@@ -1,11 +1,10 @@
 import { of } from 'rxjs';
-import { concatMapBy } from '../../operators/index.js';
-import { SLOT_OPTIONS } from '../../operators/support/slots/slot-options.js';
+import { byPriority, concatMapBy } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { slotRows } from './slot-rows.js';
+import { ITEM_OPTIONS, itemRows } from './item-rows.js';
 
-const known = [...SLOT_OPTIONS, 'onError'].join(', ');
+const OVERFLOW = "one of 'error', 'dropOldest', 'dropNewest', 'latest'";
 
 export const rows: MisuseTable = {
   operator: 'concatMapBy',
@@ -22,24 +21,11 @@ export const rows: MisuseTable = {
   rows: [
     ...badly('key', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
     ...badly('project', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
-    ...slotRows(),
-    ...badly(
-      'overflow',
-      "one of 'error', 'dropOldest', 'dropNewest', 'latest'",
-      'block',
-      'dropLowest',
-      NaN,
-      0,
-      -1,
-      Infinity,
-      true,
-      null,
-      {},
-    ),
-    ...badly('order', "one of 'completion', 'input'", 'perKey', NaN, 0, true, null, {}),
-    ...badly('fairness', "one of 'roundRobin', 'fifo'", 'lifo', NaN, 0, -1, null, {}, { kind: 'priority', priority: () => 0 }),
-    ...badly('onError', "one of 'continue', 'stopKey', 'error'", 'stop', NaN, 0, true, null, {}),
-    ...badly('onError', "one of 'error'", 'continue', 'stopKey').map((row) => ({ ...row, besides: { errors: 'propagate' } })),
-    ...badly('perKey', `absent (known options: ${known})`, 2),
+    ...itemRows(),
+    ...badly('overflow', OVERFLOW, 'block', 'dropLowest', NaN, 0, -1, Infinity, true, null, {}),
+    { option: 'fairness', value: byPriority(() => 0), expected: 'one that keeps the order of a key: oldestFirst()' },
+    ...badly('stopKey', 'true or false', 'stop', NaN, 0, null, {}),
+    { option: 'stopKey', value: true, expected: "absent with `errors: 'propagate'`", besides: { errors: 'propagate' } },
+    ...badly('perKey', `absent (known options: ${ITEM_OPTIONS}, stopKey)`, 2),
   ],
 };

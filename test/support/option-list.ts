@@ -4,6 +4,9 @@ import ts from 'typescript';
 const root = resolve(import.meta.dirname, '../..');
 const operators = join(root, 'operators');
 
+/** What a maker of values returns is for an option to take: its methods are called by the engine. */
+const VALUES: ReadonlySet<string> = new Set(['KeyFairness', 'Order']);
+
 /**
  * What can be said to each function that `operators/index.ts` exports, read from its types: `maxSize`, `retry.factor`, `lanes[0].floor` for
  * its options, the names of its other parameters, and for the methods of what it returns `LimiterJob.timeoutMs` (fields of an object, by
@@ -57,7 +60,8 @@ class Reader {
   /** What the methods of a handle take, and those of the handles that they return. */
   #handle(type: ts.Type, seen = new Set<ts.Symbol>()): string[] {
     const { symbol } = type as { symbol?: ts.Symbol };
-    if (symbol === undefined || !this.#isOurs(symbol) || seen.has(symbol)) return [];
+    const isValue = this.#members(type).some(({ symbol: made }) => VALUES.has(made.name));
+    if (isValue || symbol === undefined || !this.#isOurs(symbol) || seen.has(symbol)) return [];
     seen.add(symbol);
     const methods = type.getProperties().map((method) => [method.name, this.#typeOf(method)] as const);
     return [...methods, ['call', type] as const].flatMap(([name, callable]) =>
@@ -68,6 +72,11 @@ class Reader {
           ...this.#returned(signature.getReturnType()).flatMap((returned) => this.#handle(returned, seen)),
         ]),
     );
+  }
+
+  /** Members of an intersection. */
+  #members(type: ts.Type): readonly { readonly symbol: ts.Symbol }[] {
+    return (type.isIntersection() ? type.types : [type]).filter((member) => (member as { symbol?: ts.Symbol }).symbol !== undefined);
   }
 
   #argument(method: string, parameter: ts.Symbol): string[] {

@@ -2,7 +2,7 @@ import type { Observable, OperatorFunction } from 'rxjs';
 import { from, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { BulkheadMapOptions, ItemContext, Settled } from '../../operators/index.js';
-import { BULKHEAD_MAP_DEFAULTS, bulkheadMap, createLimiter, toAsyncIterable } from '../../operators/index.js';
+import { bulkheadMap, byPriority, createLimiter, inputOrder, oldestFirst, orderPerKey, toAsyncIterable } from '../../operators/index.js';
 
 const length = (text: string): Promise<number> => Promise.resolve(text.length);
 
@@ -45,7 +45,14 @@ describe('bulkheadMap', () => {
             expectTypeOf(item).toEqualTypeOf<{ tool: string; rank: number }>();
             return item.tool;
           },
-          fairness: { kind: 'priority', priority: (item) => item.rank },
+          fairness: byPriority((item) => {
+            expectTypeOf(item).toEqualTypeOf<{ tool: string; rank: number }>();
+            return item.rank;
+          }),
+          order: orderPerKey((item) => {
+            expectTypeOf(item).toEqualTypeOf<{ tool: string; rank: number }>();
+            return item.tool;
+          }),
         },
       ),
     );
@@ -54,32 +61,33 @@ describe('bulkheadMap', () => {
 
   it('takes every shape of perKey, concurrency and limiter', () => {
     bulkheadMap(length, { key: (text) => text, perKey: 2 });
-    bulkheadMap(length, { key: (text) => text, perKey: { search: 5 }, perKeyDefault: 1 });
+    bulkheadMap(length, { key: (text) => text, perKey: { search: 5 } });
     bulkheadMap(length, { key: (text) => text, perKey: (key) => (key === 'search' ? 5 : 1) });
     bulkheadMap(length, { concurrency: of(1, 2) });
     bulkheadMap(length, { limiter: createLimiter() });
+    bulkheadMap(length, { fairness: oldestFirst(), order: inputOrder(), deadlineMs: 5, name: 'lengths' });
   });
 
   it('refuses wrong options', () => {
     // @ts-expect-error not a policy
     bulkheadMap(length, { overflow: 'block' });
     // @ts-expect-error not an order
-    bulkheadMap(length, { order: 'output' });
+    bulkheadMap(length, { order: 'input' });
+    // @ts-expect-error not a fairness
+    bulkheadMap(length, { fairness: 'fifo' });
     // @ts-expect-error not an option
     bulkheadMap(length, { maxItems: 3 });
     // @ts-expect-error a limit is a number
     bulkheadMap(length, { key: (text) => text, perKey: { search: '5' } });
     // @ts-expect-error a priority is a number
-    bulkheadMap(length, { fairness: { kind: 'priority', priority: (text) => text } });
+    bulkheadMap(length, { fairness: byPriority((text: string) => text) });
     // @ts-expect-error one or the other: the result has one type
     bulkheadMap(length, { errors: 'settle' as 'settle' | 'propagate' });
     // @ts-expect-error nothing to hand on
     bulkheadMap((text: string) => text.length, { errors: 'propagate' });
   });
 
-  it('has readonly options and exact defaults', () => {
+  it('has readonly options', () => {
     expectTypeOf<BulkheadMapOptions<number>>().toEqualTypeOf<Readonly<BulkheadMapOptions<number>>>();
-    expectTypeOf(BULKHEAD_MAP_DEFAULTS.concurrency).toEqualTypeOf<10>();
-    expectTypeOf(BULKHEAD_MAP_DEFAULTS.errors).toEqualTypeOf<'settle'>();
   });
 });

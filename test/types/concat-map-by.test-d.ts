@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { ConcatMapByOptions, ItemContext, Settled } from '../../operators/index.js';
-import { CONCAT_MAP_BY_DEFAULTS, concatMapBy } from '../../operators/index.js';
+import { byPriority, concatMapBy, inputOrder, oldestFirst } from '../../operators/index.js';
 
 const initial = (text: string): string => text.charAt(0);
 const length = (text: string): Promise<number> => Promise.resolve(text.length);
@@ -10,12 +10,12 @@ const length = (text: string): Promise<number> => Promise.resolve(text.length);
 describe('concatMapBy', () => {
   it('settles every item when nothing is said', () => {
     expectTypeOf(of('a').pipe(concatMapBy(initial, length))).toEqualTypeOf<Observable<Settled<string, number>>>();
-    expectTypeOf(of('a').pipe(concatMapBy(initial, length, { onError: 'stopKey' }))).toEqualTypeOf<Observable<Settled<string, number>>>();
+    expectTypeOf(of('a').pipe(concatMapBy(initial, length, { stopKey: true }))).toEqualTypeOf<Observable<Settled<string, number>>>();
   });
 
   it("hands on values with errors 'propagate'", () => {
     expectTypeOf(of('a').pipe(concatMapBy(initial, length, { errors: 'propagate' }))).toEqualTypeOf<Observable<number>>();
-    concatMapBy(initial, length, { errors: 'propagate', onError: 'error' });
+    concatMapBy(initial, length, { errors: 'propagate', order: inputOrder(), fairness: oldestFirst() });
   });
 
   it('tells key and project the type of the item', () => {
@@ -37,19 +37,18 @@ describe('concatMapBy', () => {
 
   it('refuses wrong options', () => {
     // @ts-expect-error an error that is handed on ends the output
-    concatMapBy(initial, length, { errors: 'propagate', onError: 'continue' });
-    // @ts-expect-error the order within a key is always kept
-    concatMapBy(initial, length, { order: 'perKey' });
+    concatMapBy(initial, length, { errors: 'propagate', stopKey: true });
+    // @ts-expect-error nothing is less urgent
+    concatMapBy(initial, length, { overflow: 'dropLowest' });
     // @ts-expect-error priorities would break the order within a key
-    concatMapBy(initial, length, { fairness: { kind: 'priority', priority: () => 0 } });
+    concatMapBy(initial, length, { fairness: byPriority(() => 0) });
     // @ts-expect-error a key has one at a time
     concatMapBy(initial, length, { perKey: 2 });
     // @ts-expect-error project is missing
     concatMapBy(initial);
   });
 
-  it('has readonly options and exact defaults', () => {
-    expectTypeOf<ConcatMapByOptions>().toEqualTypeOf<Readonly<ConcatMapByOptions>>();
-    expectTypeOf(CONCAT_MAP_BY_DEFAULTS.onError).toEqualTypeOf<'continue'>();
+  it('has readonly options', () => {
+    expectTypeOf<ConcatMapByOptions<number>>().toEqualTypeOf<Readonly<ConcatMapByOptions<number>>>();
   });
 });

@@ -53,6 +53,7 @@ export function slotsActor(
     maxQueued: choose('maxQueued', 100, 0, 1, 2),
     ...(keyed && { maxKeys: choose('maxKeys', Infinity, Infinity, 1, 2) }),
     timeoutMs: choose('timeoutMs', 1000, 5, 20),
+    deadlineMs: choose('deadlineMs', 1000, 1000, 8),
     onSourceError: choose<'abort' | 'flush' | 'drain'>('onSourceError', 'abort', 'flush', 'drain'),
     ...(order === 'input' && { order: make.inputOrder() }),
   };

@@ -31,4 +31,11 @@ export class Chain<T extends Linked<T>> {
     member.next = undefined;
     this.length--;
   }
+
+  /** Forgets its members; they are not to be used again. */
+  clear(): void {
+    this.first = undefined;
+    this.last = undefined;
+    this.length = 0;
+  }
 }

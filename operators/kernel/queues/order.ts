@@ -1,3 +1,4 @@
+import type { OrderedValues } from './ordered-values.js';
 import type { ReorderBuffer } from './reorder-buffer.js';
 
 /** The value of an `order` option: in which order results go out. Without one they do as calls end. */
@@ -8,4 +9,6 @@ export interface Order<in T> {
   readonly gates: boolean;
   /** Holds back what is ready until its turn has come, and then hands it to `out`, which must not call it. */
   lines<E>(out: (entry: E) => void): ReorderBuffer<E>;
+  /** The same for items that say more than one thing. */
+  values<V>(out: (value: V) => void): OrderedValues<V>;
 }

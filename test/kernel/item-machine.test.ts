@@ -1,0 +1,262 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ItemRules, KeyLane, Overflow } from '../../operators/kernel/index.js';
+import { ItemMachine } from '../../operators/kernel/index.js';
+import type { TurnsName } from './named-lanes.js';
+import { turnsOf } from './named-lanes.js';
+
+interface Item {
+  readonly index: number;
+  readonly key: number | undefined;
+  readonly level: number;
+  readonly at: number;
+}
+
+type Step =
+  | { readonly do: 'send'; readonly key: number; readonly level: number; readonly held: number }
+  | { readonly do: 'start' | 'refuseAll' | 'clear' }
+  | { readonly do: 'end' | 'stop'; readonly pick: number }
+  | { readonly do: 'concurrency' | 'pass'; readonly by: number };
+
+interface Plan {
+  readonly turns: TurnsName;
+  readonly isKeyed: boolean;
+  readonly perKey: number;
+  readonly concurrency: number;
+  readonly maxKeys: number;
+  readonly maxQueued: number;
+  readonly overflow: Overflow;
+  readonly deadlineMs: number;
+}
+
+const plan: fc.Arbitrary<Plan> = fc.record({
+  turns: fc.constantFrom('roundRobin', 'fifo', 'priority'),
+  isKeyed: fc.boolean(),
+  perKey: fc.constantFrom(1, 2, Infinity),
+  concurrency: fc.constantFrom(1, 2, 3, Infinity),
+  maxKeys: fc.constantFrom(1, 2, Infinity),
+  maxQueued: fc.constantFrom(0, 1, 3, Infinity),
+  overflow: fc.constantFrom('error', 'dropOldest', 'dropNewest', 'latest', 'dropLowest'),
+  deadlineMs: fc.constantFrom(3, Infinity),
+});
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('send' as const),
+      key: fc.nat({ max: 3 }),
+      level: fc.nat({ max: 3 }),
+      held: fc.constantFrom(0, 0, 1, 4),
+    }),
+  },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant('start' as const) }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('end' as const), pick: fc.nat({ max: 9 }) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('pass' as const), by: fc.nat({ max: 2 }) }) },
+  fc.record({ do: fc.constant('stop' as const), pick: fc.nat({ max: 9 }) }),
+  fc.record({ do: fc.constant('concurrency' as const), by: fc.integer({ min: 1, max: 3 }) }),
+  fc.record({ do: fc.constantFrom('refuseAll' as const, 'clear' as const) }),
+);
+
+/** The same by hand: lists, searched. */
+class Model {
+  waiting: Item[] = [];
+  running: Item[] = [];
+  readonly stopped = new Set<unknown>();
+  concurrency: number;
+
+  constructor(readonly plan: Plan) {
+    this.concurrency = plan.concurrency;
+  }
+
+  ofKey(items: readonly Item[], key: unknown): Item[] {
+    return items.filter((item) => item.key === key);
+  }
+
+  get keys(): Set<unknown> {
+    return new Set([...this.waiting, ...this.running].map(({ key }) => key));
+  }
+
+  /** All that may go next. */
+  candidates(): Item[] {
+    if (this.running.length >= this.concurrency) return [];
+    const { turns, perKey, isKeyed } = this.plan;
+    const rank = (item: Item): number => (turns === 'priority' ? item.level : 0);
+    const heads = [...new Set(this.waiting.map(({ key }) => key))]
+      .filter((key) => !isKeyed || this.ofKey(this.running, key).length < perKey)
+      .map((key) => this.ofKey(this.waiting, key).reduce((first, item) => (rank(item) < rank(first) ? item : first)));
+    if (turns === 'fifo') return heads.filter((item) => heads.every(({ index }) => item.index <= index));
+    const best = Math.min(...heads.map(rank));
+    return heads.filter((item) => rank(item) === best);
+  }
+
+  isNext(key: unknown, held: number): boolean {
+    const { isKeyed, perKey, maxQueued } = this.plan;
+    if (held > 0 && held >= maxQueued) return false;
+    if (isKeyed && this.ofKey(this.running, key).length + this.ofKey(this.waiting, key).length >= perKey) return false;
+    const ahead = this.candidates().length > 0 ? this.waiting.length : 0;
+    return ahead < this.concurrency - this.running.length;
+  }
+
+  /** Who goes for one more of this key; undefined when it is the newcomer. Of equally long keys any may give way. */
+  losers(key: unknown, level: number): Item[][] {
+    const { overflow, turns } = this.plan;
+    if (overflow === 'dropLowest') {
+      const lowest = Math.max(...this.waiting.map((item) => item.level));
+      const last = this.waiting.findLast((item) => item.level === lowest);
+      return turns === 'priority' && last && lowest > level ? [[last]] : [];
+    }
+    if (overflow !== 'dropOldest' && overflow !== 'latest') return [];
+    const own = this.ofKey(this.waiting, key);
+    const first = (items: readonly Item[]): Item =>
+      items.reduce((found, item) => (turns === 'priority' && item.level < found.level ? item : found));
+    if (own.length > 0) return [overflow === 'latest' ? own : [first(own)]];
+    const lines = [...new Set(this.waiting.map((item) => item.key))].map((each) => this.ofKey(this.waiting, each));
+    const longest = Math.max(0, ...lines.map((line) => line.length));
+    return lines.filter((line) => line.length === longest).map((line) => [first(line)]);
+  }
+
+  leave(indexes: readonly number[]): void {
+    this.waiting = this.waiting.filter(({ index }) => !indexes.includes(index));
+  }
+}
+
+function play(given: Plan, steps: readonly Step[]): void {
+  const rules: ItemRules<Item> = { ...given, turns: turnsOf(given.turns, given.overflow === 'dropLowest') };
+  const machine = new ItemMachine(rules);
+  const model = new Model(given);
+  const lanes = new Map<Item, KeyLane<Item>>();
+  let index = 0;
+  let now = 0;
+  const lost = (): number[] => machine.lost.splice(0).map((each) => (expect(each.item.index).toBe(each.index), each.index));
+  for (const each of steps) {
+    switch (each.do) {
+      case 'send': {
+        const key = given.isKeyed ? each.key : undefined;
+        const lane = machine.find(key);
+        const refusal = machine.judge(key, lane, each.level, each.held, machine.free);
+        const isKnown = !given.isKeyed || model.keys.has(key);
+        const dropped = lost();
+        if (model.stopped.has(key)) {
+          expect([refusal, dropped]).toEqual(['stopped', []]);
+          break;
+        }
+        if (!isKnown && model.keys.size + model.stopped.size >= given.maxKeys) {
+          expect([refusal, dropped]).toEqual(['maxKeys', []]);
+          break;
+        }
+        const isNext = model.isNext(key, each.held);
+        expect(machine.isNext).toBe(isNext);
+        if (!isNext && model.waiting.length + each.held >= given.maxQueued) {
+          const losers = model.losers(key, each.level).map((items) => items.map((item) => item.index));
+          if (losers.length === 0) {
+            expect([refusal, dropped]).toEqual(['maxQueued', []]);
+            break;
+          }
+          expect(losers.map((indexes) => [...indexes].sort((a, b) => a - b))).toContainEqual([...dropped].sort((a, b) => a - b));
+          model.leave(dropped);
+        } else {
+          expect(dropped).toEqual([]);
+        }
+        expect(refusal).toBeUndefined();
+        const item = { index: index++, key, level: each.level, at: now };
+        const own = lane ?? machine.open(key, given.perKey);
+        machine.accept(own, item, item.index, each.level, `note ${item.index}`);
+        lanes.set(item, own);
+        if (given.deadlineMs !== Infinity) machine.arrived(item.index, now);
+        model.waiting.push(item);
+        break;
+      }
+      case 'start': {
+        const lane = machine.next();
+        const candidates = model.candidates();
+        expect(lane === undefined).toBe(candidates.length === 0);
+        if (lane === undefined) break;
+        expect(lane.headNote).toBe(`note ${lane.headIndex}`);
+        const item = machine.start(lane);
+        expect(candidates).toContain(item);
+        model.leave([item.index]);
+        model.running.push(item);
+        break;
+      }
+      case 'end':
+      case 'stop': {
+        const item = model.running[each.pick % Math.max(1, model.running.length)];
+        if (item === undefined) break;
+        model.running = model.running.filter((other) => other !== item);
+        machine.end(lanes.get(item)!);
+        if (each.do === 'end' || !given.isKeyed) break;
+        machine.stop(lanes.get(item)!, `stopped by ${item.index}`);
+        const own = model.ofKey(model.waiting, item.key).map((other) => other.index);
+        expect(lost()).toEqual(own);
+        model.leave(own);
+        model.stopped.add(item.key);
+        expect(machine.whyStopped(item.key)).toBe(`stopped by ${item.index}`);
+        break;
+      }
+      case 'concurrency':
+        model.concurrency = machine.concurrency = each.by;
+        break;
+      case 'pass': {
+        now += each.by;
+        const isDue = machine.deadlineAt <= now;
+        const late = (item: Item): boolean => item.at + given.deadlineMs <= now;
+        if (![...model.waiting, ...model.running].some(late)) {
+          if (given.deadlineMs === Infinity) expect(isDue).toBe(false);
+          break;
+        }
+        expect(isDue).toBe(true);
+        const below = machine.expire(now);
+        expect(lost().sort((a, b) => a - b)).toEqual(model.waiting.filter(late).map((item) => item.index));
+        for (const item of model.running) expect(item.index < below).toBe(late(item));
+        model.waiting = model.waiting.filter((item) => !late(item));
+        // Those under way are given up by whoever runs them.
+        for (const item of model.running.filter(late)) machine.end(lanes.get(item)!);
+        model.running = model.running.filter((item) => !late(item));
+        break;
+      }
+      case 'refuseAll':
+        machine.refuseAll();
+        expect(lost().sort((a, b) => a - b)).toEqual(model.waiting.map((item) => item.index));
+        model.waiting = [];
+        break;
+      case 'clear':
+        machine.clear();
+        expect([machine.next(), machine.queued]).toEqual([undefined, 0]);
+        return;
+    }
+    expect([machine.queued, machine.running]).toEqual([model.waiting.length, model.running.length]);
+    expect(machine.isEmpty).toBe(model.waiting.length + model.running.length === 0);
+    expect(machine.free).toBe(model.concurrency - model.running.length);
+    if (given.isKeyed) for (let key = 0; key < 4; key++) expect(machine.find(key) !== undefined).toBe(model.keys.has(key));
+    const oldest = Math.min(...[...model.waiting, ...model.running].map(({ at }) => at));
+    // It may look again for one that is over already, but never too late.
+    expect(machine.deadlineAt).toBeLessThanOrEqual(oldest + given.deadlineMs);
+  }
+}
+
+describe('ItemMachine', () => {
+  it('does what searched lists do', () => {
+    fc.assert(fc.property(plan, fc.array(step, { maxLength: 60 }), play), { numRuns: 3000 });
+  });
+
+  it('asks for no time when nothing is here', () => {
+    const machine = new ItemMachine<string>({
+      turns: turnsOf('roundRobin'),
+      isKeyed: false,
+      concurrency: 1,
+      maxKeys: Infinity,
+      maxQueued: Infinity,
+      overflow: 'error',
+      deadlineMs: 5,
+    });
+    const lane = machine.find(undefined)!;
+    machine.accept(lane, 'a', 0, 0, undefined);
+    machine.arrived(0, 10);
+    machine.arrived(1, 10);
+    expect(machine.deadlineAt).toBe(15);
+    machine.end((machine.start(lane), lane));
+    expect(machine.deadlineAt).toBe(Infinity);
+    expect([machine.expire(14), machine.expire(15)]).toEqual([0, 2]);
+  });
+});
