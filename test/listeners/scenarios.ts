@@ -43,7 +43,6 @@ const TIMED = { timeoutMs: 5 };
 /** Options that make an operator come by all its events, beside the plain ones. */
 const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<string, unknown>>>>>> = {
   batch: {
-    dropping: { maxWeight: 2, oversize: 'drop', weight: 3 },
     time: { maxSize: 10 },
     weight: { maxWeight: 2 },
     late: { maxWaitMs: 0 },

@@ -1,4 +1,4 @@
-/* eslint-disable @typescript-eslint/no-explicit-any, @typescript-eslint/no-unsafe-return, @typescript-eslint/no-unsafe-assignment, @typescript-eslint/no-unsafe-member-access, @typescript-eslint/no-unsafe-argument -- a bug takes the place of whatever is there */
+/* eslint-disable @typescript-eslint/no-explicit-any, @typescript-eslint/no-unsafe-return, @typescript-eslint/no-unsafe-assignment, @typescript-eslint/no-unsafe-call, @typescript-eslint/no-unsafe-member-access, @typescript-eslint/no-unsafe-argument -- a bug takes the place of whatever is there */
 import type { Planted } from '../world/bundle.js';
 import type { Subject } from '../world/subjects.js';
 
@@ -19,14 +19,139 @@ const bug = (name: string, file: string, of: string, wrong: Wrong, only?: readon
   ...(only && { only }),
 });
 
+const MACHINE = 'kernel/machine/batch-machine.ts';
+const SHELL = 'shell/batch-shell.ts';
+const CALL = 'shell/call.ts';
+const SEARCH = 'kernel/repair/bad-item-search.ts';
+const nothing: Wrong = () => () => undefined;
+
 /** Bugs that the schedules must find. One whose function is not there any more has to be planted anew. */
 export const BUGS: readonly Bug[] = [
-  bug('a forgotten abort', 'shell/abort.ts', 'LazySignal.abort', () => () => undefined),
+  bug(
+    'an item settled twice',
+    MACHINE,
+    'BatchMachine.settle',
+    (settle) =>
+      function (job, ...given) {
+        settle.call(this, job, ...given);
+        if (!job.more?.place) this.results.push(job);
+      },
+  ),
+  bug('results shifted by one', 'shell/stitch.ts', 'stitch', (stitch) => (...given) => {
+    const right = stitch(...given);
+    return [...right.slice(1), ...right.slice(0, 1)];
+  }),
+  bug('a forgotten abort', 'shell/abort.ts', 'LazySignal.abort', nothing),
   bug("a listener left on a user's signal", 'shell/abort.ts', 'onAbort', (listen) => (signal, listener) => {
     listen(signal, listener);
     return () => undefined;
   }),
+  bug('a timer left after unsubscribing', 'shell/alarm.ts', 'Alarm.clear', nothing),
   bug('a retry of a fatal error', 'options/retry.ts', 'isRetryable', () => (verdict) => verdict.class !== 'itemFault'),
+  bug(
+    'an item dropped on re-entrancy',
+    SHELL,
+    'BatchShell.submit',
+    (submit) =>
+      function (job) {
+        if (this.isBusy) this.entering--;
+        else submit.call(this, job);
+      },
+  ),
+  bug(
+    'a batch lost after its backoff',
+    MACHINE,
+    'BatchMachine.ready',
+    (ready) =>
+      function (batch) {
+        if (batch.attempt === 1) ready.call(this, batch);
+      },
+  ),
+  bug(
+    'an item lost when its batch is cut up',
+    MACHINE,
+    'BatchMachine.regroup',
+    (regroup) =>
+      function (batch, jobs, ...given) {
+        const again = regroup.call(this, batch, jobs, ...given);
+        if (jobs.length > 1) again.jobs = jobs.slice(1);
+        return again;
+      },
+  ),
+  bug('an order of results that is not kept', MACHINE, 'BatchMachine.place', nothing),
+  bug('a boundary that is crossed', MACHINE, 'BatchMachine.close', nothing),
+  bug(
+    'parts that go on after their item was rejected',
+    MACHINE,
+    'BatchMachine.clearOrphans',
+    () =>
+      function () {
+        this.orphans.length = 0;
+      },
+  ),
+  bug(
+    'a call that nobody waits for goes on',
+    MACHINE,
+    'BatchMachine.abandon',
+    () =>
+      function (batch) {
+        this.over(batch);
+        this.untold(batch);
+      },
+  ),
+  bug(
+    'a deadline ignored',
+    SHELL,
+    'BatchShell.measure',
+    (measure) =>
+      function (job, ...given) {
+        measure.call(this, job, ...given);
+        if (job.more) job.more.deadlineAt = Infinity;
+      },
+  ),
+  bug(
+    'completion before the last result',
+    SHELL,
+    'BatchShell.endIfDone',
+    () =>
+      function () {
+        if (!this.machine.isFinishing || this.isFinished || this.machine.queued > 0) return;
+        this.isFinished = true;
+        this.finished();
+      },
+  ),
+  bug(
+    'a permit lost after a failure',
+    'shell/batch-call.ts',
+    'BatchCall.giveUpPermit',
+    (giveUp) =>
+      function () {
+        if (!this.fault) giveUp.call(this);
+      },
+  ),
+  bug(
+    'a permit given back twice',
+    CALL,
+    'Call.free',
+    (free) =>
+      function (...given) {
+        free.call(this, ...given);
+        free.call(this, ...given);
+      },
+  ),
+  bug('a stream that is listened to after it was left', CALL, 'Call.leave', nothing),
+  bug(
+    'one slot too many',
+    'shell/slots.ts',
+    'Slots.take',
+    (take) =>
+      function () {
+        this.most++;
+        const permit = take.call(this);
+        this.most--;
+        return permit;
+      },
+  ),
   bug(
     'savings kept when the rate falls',
     'kernel/limits/token-bucket.ts',
@@ -36,10 +161,10 @@ export const BUGS: readonly Bug[] = [
         resize.call(this, perMinute, Math.max(capacity, this.capacity), now);
       },
   ),
-  bug('results held back for an item that has left', 'kernel/queues/reorder-buffer.ts', 'ReorderBuffer.leave', () => () => undefined),
+  bug('results held back for an item that has left', 'kernel/queues/reorder-buffer.ts', 'ReorderBuffer.leave', nothing),
   bug(
     'the half that was sent taken for the one that was not',
-    'kernel/repair/bad-item-search.ts',
+    SEARCH,
     'BadItemSearch.succeeded',
     (succeeded) =>
       function (call, spent) {
@@ -49,14 +174,14 @@ export const BUGS: readonly Bug[] = [
   ),
   bug(
     'what a search has put aside forgotten',
-    'kernel/repair/bad-item-search.ts',
+    SEARCH,
     'BadItemSearch.untold',
     (untold) =>
       function (spent) {
         return { ...untold.call(this, spent), send: [] };
       },
   ),
-  bug('the neighbour of a blamed item rejected', 'kernel/repair/divide-plan.ts', 'trustedBlame', (trusted) => (blame, size) => {
+  bug('the neighbour of a blamed item rejected', 'kernel/repair/blame.ts', 'trustedBlame', (trusted) => (blame, size) => {
     const right = trusted(blame, size);
     return right && new Set([...right].map((i: number) => (i + 1) % size));
   }),

@@ -62,6 +62,8 @@ export interface Call {
   isOver: boolean;
   /** Somebody did something while it was made: it may be over before that is heard of. */
   isDisturbed: boolean;
+  /** Its Observable has been subscribed to, and has not ended. */
+  isSubscribed: boolean;
 }
 
 /** What an operator with work promises of its calls. */
@@ -103,6 +105,10 @@ export class Calls {
     this.#world = world;
     this.rules = rules;
     this.#behave = behave;
+    world.atEnd.push(() => {
+      const kept = this.all.filter(({ isSubscribed, outcome }) => isSubscribed && outcome === 'running').length;
+      if (kept > 0) world.problem(`${kept} stream(s) are still listened to`);
+    });
   }
 
   /** Calls that take up a place now. */
@@ -138,7 +144,7 @@ export class Calls {
     if (rules.keepsWhole) this.#checkWhole(items);
     rules.limiter?.granted();
     const does = this.#behave(no);
-    const call: Call = { no, items, does, outcome: 'running', aborted: false, isOver: false, isDisturbed: false };
+    const call: Call = { no, items, does, outcome: 'running', aborted: false, isOver: false, isDisturbed: false, isSubscribed: false };
     this.all.push(call);
     if (world.log) world.say(`call ${no} [${items.map(valueOf).join(' ')}] ${JSON.stringify(does)}`);
     signal.addEventListener('abort', () => {
@@ -249,6 +255,7 @@ export class Calls {
 
   #observable(call: Call, wait: Wait): Observable<unknown> {
     return new Observable((subscriber) => {
+      call.isSubscribed = true;
       subscriber.add(() => {
         if (call.outcome === 'running') call.outcome = 'left';
         const { sprung } = this.#world;

@@ -175,6 +175,9 @@ export class World {
     }
   }
 
+  /** What has to be looked at when all is over. */
+  readonly atEnd: (() => void)[] = [];
+
   /** Lets everything come to its end, and looks at what is left. */
   async finish(): Promise<void> {
     for (const isLast of [false, true]) {
@@ -193,6 +196,7 @@ export class World {
       await this.pass(Infinity);
     }
     for (const actor of this.actors) actor.finish();
+    for (const check of this.atEnd) check();
     if (this.clock.ranAway) this.problem('ran away');
   }
 
