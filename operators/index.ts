@@ -76,7 +76,6 @@ export type { SpeculateContext, SpeculateOptions } from './speculate.js';
 export { speculate } from './speculate.js';
 export type { SplitItemOptions } from './split-item.js';
 export { splitItem } from './split-item.js';
-export type { GatedBatchOptions, SplitOptions } from './support/batching/batch-options.js';
 export type { SwitchLatestOptions } from './switch-latest.js';
 export { switchLatest } from './switch-latest.js';
 export type { ObservableIterable, ObservableIterator, ToAsyncIterableOptions } from './to-async-iterable.js';

@@ -12,7 +12,6 @@ import type {
   Cost,
   DivideRetryOptions,
   FlowSink,
-  GatedBatchOptions,
   LaneOptions,
   Limiter,
   LimiterJob,
@@ -23,10 +22,10 @@ import type {
   PullSource,
   RetryOptions,
   Settled,
-  SplitOptions,
   WindowContext,
 } from '../operators/index.js';
 import * as operators from '../operators/index.js';
+import type { GatedBatchOptions, SplitOptions } from './today/gated.js';
 import { gated as renamed } from './today/gated.js';
 import type { BulkheadMapOptions, ConcatMapByOptions, SettleAllOptions } from './today/items.js';
 import * as today from './today/items.js';
