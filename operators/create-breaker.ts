@@ -1,41 +1,38 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
+import { failureShare, probeShare } from './breaker-rules.js';
 import { classifyError } from './classify-error.js';
-import type { CircuitState } from './kernel/limits/circuit.js';
+import type { CircuitState, CloseRule, OpenRule } from './kernel/limits/circuit.js';
 import { Circuit } from './kernel/limits/circuit.js';
 import { verdictOf } from './options/ask.js';
+import type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot, BreakerState } from './options/breaker.js';
 import { BreakerOpenError, FlowConfigError, isFlowError } from './options/errors.js';
-import type { FlowSink } from './options/events.js';
-import { listener } from './options/events.js';
-import { checked, count, known, positive, ratio, required } from './options/options.js';
+import type { FlowSink, Note } from './options/events.js';
+import { listened, teller } from './options/events.js';
+import { checked, known, positive, required } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
+import { Call } from './shell/call.js';
 import { isBug } from './shell/error-evidence.js';
 import { AbortCalls } from './shell/signal-groups.js';
 import { passLastValue } from './support/limiting/limiter-work.js';
-import type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot } from './support/policing/breaker-types.js';
-import { StoppableWork } from './support/racing/stoppable-work.js';
 
 export type { CircuitState } from './kernel/limits/circuit.js';
-export type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot } from './support/policing/breaker-types.js';
+export type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot, BreakerState } from './options/breaker.js';
 
 /** A class of error that a breaker may count. A cancelled call says nothing about the backend. */
 export type CountedClass = Exclude<ErrorClass, 'cancelled'>;
 
 export interface BreakerOptions {
-  /** Share of failed calls at which it opens, 0 to 1. @defaultValue 0.5 */
-  readonly failureRatio?: number;
-  /** Calls that must have ended within `windowMs` before it may open. @defaultValue 10 */
-  readonly minCalls?: number;
-  /** How far back results count, in ms; they are forgotten a tenth of it at a time. @defaultValue 30000 */
-  readonly windowMs?: number;
-  /** How long it stays open at first, in ms; doubled by every probe that fails. @defaultValue 5000 */
+  /** When it opens: `failureShare({ … })` or `failuresInARow(5)`. @defaultValue `failureShare()`: half of at least 10 calls within 30 s */
+  readonly opens?: OpenRule;
+  /** When it closes again: `probeShare({ … })`. @defaultValue `probeShare()`: one probe that succeeds */
+  readonly closes?: CloseRule;
+  /** How long it stays open at first, in ms; doubled whenever its probes fail. @defaultValue 5000 */
   readonly openMs?: number;
   /** The longest it stays open, in ms. @defaultValue 60000, or `openMs` when that is longer */
   readonly maxOpenMs?: number;
-  /** Calls let through at a time to probe the backend; so many must succeed before it closes. @defaultValue 1 */
-  readonly probes?: number;
   /** Sorts errors into those that count and those that do not. @defaultValue `classifyError` */
   readonly classify?: Classify;
   /** Classes of errors that count as failures; of all others none opens it. @defaultValue transient, timeout */
@@ -44,21 +41,16 @@ export interface BreakerOptions {
   readonly scheduler?: SchedulerLike;
   /** Told of every change of state (`breakerChanged`). @defaultValue none */
   readonly onEvent?: FlowSink;
+  /** What events call it, as `instance`. @defaultValue a number of its own */
+  readonly name?: string;
+  /** What `save` of a breaker with the same rules has returned: goes on from there, for example after a restart. @defaultValue none */
+  readonly state?: BreakerState;
 }
-
-/** What {@link createBreaker} does when an option is left out. */
-export const BREAKER_DEFAULTS = {
-  failureRatio: 0.5,
-  minCalls: 10,
-  windowMs: 30_000,
-  openMs: 5_000,
-  maxOpenMs: 60_000,
-  probes: 1,
-  counts: ['transient', 'timeout'],
-} as const satisfies BreakerOptions;
 
 const NAME = 'createBreaker';
 
+/** Longest default of `maxOpenMs`. */
+const LONGEST_MS = 60_000;
 const COUNTABLE: readonly CountedClass[] = ['throttled', 'transient', 'timeout', 'tooLarge', 'itemFault', 'fatal', 'contract'];
 
 /**
@@ -67,7 +59,7 @@ const COUNTABLE: readonly CountedClass[] = ['throttled', 'transient', 'timeout',
  *
  * ```text marbles/createBreaker
  * source  a-b-c-d---e----f---|
- *         mergeMap(breaker.run(call)), { minCalls: 2, openMs: 5 }; r = refused, x = failed
+ *         mergeMap(breaker.run(call)), { opens: failuresInARow(2), openMs: 5 }; r = refused, x = failed
  * a       #
  * b         #
  * e                 -(E|)
@@ -76,10 +68,10 @@ const COUNTABLE: readonly CountedClass[] = ['throttled', 'transient', 'timeout',
  *         # = Error: status 503
  * ```
  *
- * - **Lets through** every call while it is `closed`. When, of at least `minCalls` calls within `windowMs`, the share `failureRatio` has
- *   failed, it opens.
- * - **Refuses** calls while it is `open`, at once and without making them. After `openMs` it is `halfOpen`: `probes` calls at a time are
- *   let through, the others refused. Success closes it. A failure opens it again for twice as long, up to `maxOpenMs`.
+ * - **Lets through** every call while it is `closed`. It opens when the rule `opens` is met: half of at least 10 calls within
+ *   30 s have failed, or what you say.
+ * - **Refuses** calls while it is `open`, at once and without making them. After `openMs` it is `halfOpen`: one call at a time, or as many
+ *   as `closes` says, are let through, the others refused. Success closes it. A failure opens it again for twice as long, up to `maxOpenMs`.
  * - **Counts** errors of the classes in `counts` as failures. Any other answer (a 404, a 429, a wrong key) counts neither way, but shows that
  *   the backend is up: a probe that ends so has succeeded. What need not have come from the backend says nothing, and gives the place of
  *   a probe to the next call: a cancelled call, an error of this package, one that nobody recognises, a bug. Nor does a call that was
@@ -94,9 +86,9 @@ const COUNTABLE: readonly CountedClass[] = ['throttled', 'transient', 'timeout',
  * @example
  * ```ts
  * import { throwError } from 'rxjs';
- * import { createBreaker } from 'sluice/operators';
+ * import { createBreaker, failuresInARow } from 'sluice/operators';
  *
- * const breaker = createBreaker({ minCalls: 2 });
+ * const breaker = createBreaker({ opens: failuresInARow(2) });
  * const down = () => throwError(() => ({ status: 503 }));
  * breaker.run(down).subscribe({ error: () => undefined });
  * breaker.state; // => 'closed'
@@ -117,19 +109,23 @@ class FlowBreaker implements Breaker {
   readonly #counts: ReadonlySet<ErrorClass>;
   readonly #classify: Classify;
   readonly #scheduler: SchedulerLike;
-  readonly #onEvent: FlowSink | undefined;
+  readonly #tellEvent: ((note: Note) => void) | undefined;
   #toldState: CircuitState = 'closed';
   #toldOpenMs = 0;
   /** What ends calls, by their signals. */
   readonly #signals = new AbortCalls();
 
   constructor(options: BreakerOptions) {
-    const { counts, classify, scheduler, onEvent, ...circuit } = readOptions(options);
-    this.#circuit = new Circuit(circuit);
+    const settings = readOptions(options);
+    const { counts, classify, scheduler, state } = settings;
+    this.#circuit = new Circuit(settings);
     this.#counts = new Set(counts);
     this.#classify = classify;
     this.#scheduler = scheduler;
-    this.#onEvent = onEvent;
+    this.#tellEvent = teller(NAME, settings, () => scheduler.now());
+    if (state) this.#circuit.restore(state, scheduler.now());
+    this.#toldState = this.#circuit.state;
+    this.#toldOpenMs = this.#circuit.openForMs;
   }
 
   get state(): CircuitState {
@@ -146,12 +142,12 @@ class FlowBreaker implements Breaker {
         return;
       }
       this.#tell();
-      const call = new BreakerCall<R>(this, ticket, subscriber);
+      const call = new BreakerCall<R>(this, ticket, work, subscriber);
       subscriber.add(() => {
-        call.leave();
+        call.quit();
       });
       // A listener may have made the consumer leave.
-      if (!subscriber.closed) call.start(() => work(call));
+      if (!subscriber.closed) call.begin();
     });
   }
 
@@ -174,6 +170,10 @@ class FlowBreaker implements Breaker {
     const now = this.#scheduler.now();
     const circuit = this.#circuit;
     return { state: circuit.stateAt(now), ...circuit.counts(now), probing: circuit.probing, retryAfterMs: circuit.retryAfterMs(now) };
+  }
+
+  save(): BreakerState {
+    return this.#circuit.save(this.#scheduler.now());
   }
 
   trip(): void {
@@ -224,80 +224,87 @@ class FlowBreaker implements Breaker {
     if (state === this.#toldState && openMs === this.#toldOpenMs) return;
     this.#toldState = state;
     this.#toldOpenMs = openMs;
-    this.#onEvent?.({ type: 'breakerChanged', operator: NAME, state, openMs });
+    this.#tellEvent?.({ type: 'breakerChanged', state, openMs });
   }
 }
 
 /** One call that was let through: what its work is told, and what hears of its end. */
-class BreakerCall<R> extends StoppableWork<R> implements BreakerContext {
-  readonly #breaker: FlowBreaker;
-  readonly #ticket: number;
-  readonly #to: Subscriber<R>;
-  #hasAnswered = false;
-  #isOver = false;
+class BreakerCall<R> extends Call<R> implements BreakerContext {
+  private hasAnswered = false;
+  private isOver = false;
 
-  constructor(breaker: FlowBreaker, ticket: number, to: Subscriber<R>) {
+  constructor(
+    private readonly breaker: FlowBreaker,
+    private readonly ticket: number,
+    private readonly given: (context: BreakerContext) => WorkResult<R>,
+    private readonly to: Subscriber<R>,
+  ) {
     super();
-    this.#breaker = breaker;
-    this.#ticket = ticket;
-    this.#to = to;
   }
 
-  said(value: R): void {
-    this.#hasAnswered = true;
-    this.#to.next(value);
+  work(): WorkResult<R> {
+    return this.given(this);
+  }
+
+  override said(value: R): void {
+    this.hasAnswered = true;
+    this.to.next(value);
   }
 
   done(): void {
-    this.#isOver = true;
-    this.#breaker.succeeded(this.#ticket);
-    this.#to.complete();
+    this.isOver = true;
+    this.breaker.succeeded(this.ticket);
+    this.to.complete();
   }
 
   failed(error: unknown): void {
-    this.#isOver = true;
-    this.#breaker.failed(this.#ticket, error);
-    this.#to.error(error);
+    this.isOver = true;
+    this.breaker.failed(this.ticket, error);
+    this.to.error(error);
   }
 
   /** Its consumer has left, or it is over. One that took the first value and had enough has got its answer. */
-  leave(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    if (this.#hasAnswered) this.#breaker.succeeded(this.#ticket);
-    else this.#breaker.left(this.#ticket);
-    this.cancel();
+  quit(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    if (this.hasAnswered) this.breaker.succeeded(this.ticket);
+    else this.breaker.left(this.ticket);
+    this.stop();
   }
 }
 
 function readOptions(options: BreakerOptions) {
-  const { maxOpenMs: longestMs, ...defaults } = BREAKER_DEFAULTS;
-  const read = checked(
-    NAME,
-    options,
-    { ...defaults, classify: classifyError },
-    {
-      failureRatio: ratio,
-      minCalls: count,
-      windowMs: positive,
-      openMs: positive,
-      maxOpenMs: (operator, option, value: number | undefined) => (value === undefined ? value : positive(operator, option, value)),
-      probes: finiteCount,
-      classify: required,
-      counts: countedClasses,
-      scheduler: schedulerOption,
-      onEvent: listener,
-    },
-  );
-  const { openMs, maxOpenMs = Math.max(openMs, longestMs) } = read;
+  const defaults = { openMs: 5_000, counts: ['transient', 'timeout'], classify: classifyError } as const;
+  const read = checked(NAME, options, defaults, {
+    opens: (operator, option, rule: OpenRule | null | undefined) =>
+      madeBy(operator, option, rule === undefined ? failureShare() : rule, 'start', '`failureShare({ … })` or `failuresInARow(n)`'),
+    closes: (operator, option, rule: CloseRule | null | undefined) =>
+      madeBy(operator, option, rule === undefined ? probeShare() : rule, 'verdict', '`probeShare({ … })`'),
+    openMs: positive,
+    maxOpenMs: (operator, option, value: number | undefined) => (value === undefined ? value : positive(operator, option, value)),
+    classify: required,
+    counts: countedClasses,
+    state: savedState,
+    scheduler: schedulerOption,
+    ...listened,
+  });
+  const { openMs, maxOpenMs = Math.max(openMs, LONGEST_MS) } = read;
   if (maxOpenMs < openMs) throw new FlowConfigError(NAME, 'maxOpenMs', `at least \`openMs\` (${String(openMs)})`, maxOpenMs);
-  return { ...read, maxOpenMs };
+  return { ...read, opens: read.opens as OpenRule, closes: read.closes as CloseRule, maxOpenMs };
 }
 
-/** With no bound it would never close: so many must succeed. */
-function finiteCount(operator: string, option: string, value: unknown): number {
-  if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number;
-  throw new FlowConfigError(operator, option, 'a whole number >= 1', value);
+/** A value made by one of our functions, known by a method. */
+function madeBy<V>(operator: string, option: string, rule: V, method: string, expected: string): V {
+  if (typeof (Object(rule) as Record<string, unknown>)[method] === 'function') return rule;
+  throw new FlowConfigError(operator, option, expected, rule);
+}
+
+function savedState(operator: string, option: string, saved: BreakerState | null | undefined): BreakerState | undefined {
+  if (saved === undefined) return undefined;
+  const { state, openMs, leftMs, counted } = Object(saved) as Partial<BreakerState>;
+  const numbers: readonly unknown[] = [openMs, leftMs, ...(Array.isArray(counted) ? (counted as readonly unknown[]) : [undefined])];
+  if (typeof state === 'string' && numbers.every((each) => typeof each === 'number')) return saved as BreakerState;
+  throw new FlowConfigError(operator, option, 'what `save()` of a breaker has returned', saved);
 }
 
 function countedClasses(operator: string, option: string, value: readonly CountedClass[]): readonly CountedClass[] {

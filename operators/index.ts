@@ -8,6 +8,8 @@ export type { BatchMapOptions } from './batch-map.js';
 export { batchMap } from './batch-map.js';
 export type { BatchMapFromOptions } from './batch-map-from.js';
 export { batchMapFrom } from './batch-map-from.js';
+export type { CloseRule, FailureShareOptions, OpenRule, ProbeShareOptions } from './breaker-rules.js';
+export { failureShare, failuresInARow, probeShare } from './breaker-rules.js';
 export type { BulkheadMapOptions } from './bulkhead-map.js';
 export { bulkheadMap } from './bulkhead-map.js';
 export { classifyError } from './classify-error.js';
@@ -31,10 +33,11 @@ export type {
   BreakerContext,
   BreakerOptions,
   BreakerSnapshot,
+  BreakerState,
   CircuitState,
   CountedClass,
 } from './create-breaker.js';
-export { BREAKER_DEFAULTS, createBreaker } from './create-breaker.js';
+export { createBreaker } from './create-breaker.js';
 export type { Intake, IntakeOptions, IntakeSnapshot, OfferOptions } from './create-intake.js';
 export { createIntake, INTAKE_DEFAULTS } from './create-intake.js';
 export type * from './create-limiter.js';
@@ -60,7 +63,7 @@ export type * from './options/types.js';
 export type { Order } from './orders.js';
 export { inputOrder, orderPerKey } from './orders.js';
 export type { Fallback, FallbackContext, Policy, PolicyCallOptions, PolicyContext, PolicyOptions, PolicyWork } from './policy.js';
-export { POLICY_DEFAULTS, policy } from './policy.js';
+export { policy } from './policy.js';
 export type { RateLimitOptions } from './rate-limit.js';
 export { RATE_LIMIT_DEFAULTS, rateLimit } from './rate-limit.js';
 export type { DivideOptions, DivideStrategy, RepairRule, RetryOptions, RobustOptions } from './repair.js';

@@ -1,27 +1,25 @@
 import type { SchedulerLike } from 'rxjs';
 import { Observable } from 'rxjs';
 import { classifyError } from './classify-error.js';
+import type { RepairRule } from './kernel/repair/rule.js';
+import type { Breaker } from './options/breaker.js';
 import { FlowConfigError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
-import { listener } from './options/events.js';
+import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { asGiven, callback, checked, durationMs, flag, known, positive, required } from './options/options.js';
-import type { RetryOptions } from './options/retry.js';
-import { RETRY_DEFAULTS, retryRule } from './options/retry.js';
 import type { Classify } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
+import type { AttemptWork, PolicyLoad, PolicyWork } from './shell/attempt-loop.js';
+import type { Fallback } from './shell/policy-call.js';
+import { PolicyCall } from './shell/policy-call.js';
 import { AbortCalls } from './shell/signal-groups.js';
 import { jobOption, limiterOption } from './support/limiting/limiter-option.js';
 import type { Limiter, LimiterJob } from './support/limiting/limiter-types.js';
-import type { AttemptWork, PolicyWork } from './support/policing/attempt.js';
-import type { PolicyLoad } from './support/policing/attempt-loop.js';
-import type { Breaker } from './support/policing/breaker-types.js';
-import type { Fallback } from './support/policing/policy-call.js';
-import { PolicyCall } from './support/policing/policy-call.js';
 
-export type { PolicyContext, PolicyWork } from './support/policing/attempt.js';
-export type { Fallback, FallbackContext } from './support/policing/policy-call.js';
+export type { AttemptContext, AttemptWork, PolicyContext, PolicyWork } from './shell/attempt-loop.js';
+export type { Fallback, FallbackContext } from './shell/policy-call.js';
 
 export interface PolicyOptions<F = never> {
   /**
@@ -33,20 +31,22 @@ export interface PolicyOptions<F = never> {
   readonly deadlineMs?: number;
   /** Refuses calls while the backend is down. Sees a call as a whole: one outcome, however many attempts it took. @defaultValue none */
   readonly breaker?: Breaker;
-  /** When and how often a failed attempt is made again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter, a budget of 0.2 */
-  readonly retry?: RetryOptions | false;
+  /** When and how often a failed attempt is made again: the value `retryFailed({ … })`; give it a `budget`. @defaultValue none, and then never */
+  readonly retry?: RepairRule;
   /** Every attempt takes a permit of its own. @defaultValue none */
   readonly limiter?: Limiter;
   /** What each attempt takes from the `limiter`. @defaultValue one request in the last lane */
   readonly job?: LimiterJob;
   /** Longest single attempt from its permit to its end, in ms; its signal aborts and it counts as `timeout`. @defaultValue 30000 */
-  readonly attemptTimeoutMs?: number;
+  readonly timeoutMs?: number;
   /** Whether an attempt that timed out may be made again: it may have had its effect. @defaultValue true */
   readonly idempotent?: boolean;
   /** Sorts errors into those worth another try and those that are not. @defaultValue `classifyError` */
   readonly classify?: Classify;
   /** Told of attempts, retries and results. @defaultValue none */
   readonly onEvent?: FlowSink;
+  /** What events call it, as `instance`. @defaultValue a number of its own */
+  readonly name?: string;
   /** Clock and timers. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
   /** Source of jitter, 0 to 1. @defaultValue `Math.random` */
@@ -69,15 +69,6 @@ export type Policy<F = never> = <R>(work: PolicyWork<R>, call?: PolicyCallOption
 /** The same for work that is part of this package. */
 export type AttemptPolicy<F = never> = <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number) => Observable<R | F>;
 
-/** What {@link policy} does when an option is left out. */
-export const POLICY_DEFAULTS = /* @__PURE__ */ (() =>
-  ({
-    deadlineMs: Infinity,
-    retry: { ...RETRY_DEFAULTS, budget: 0.2 },
-    attemptTimeoutMs: 30_000,
-    idempotent: true,
-  }) as const)();
-
 const NAME = 'policy';
 
 /**
@@ -85,7 +76,7 @@ const NAME = 'policy';
  * fallback > deadline > breaker > retry > limiter > attempt timeout > work.
  *
  * ```text marbles/policy
- *         policy({ retry: { initialMs: 2, jitter: 'none' } })(call)
+ *         policy({ retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)
  * first   -#
  * second     -#
  * third           -(c|)
@@ -94,10 +85,10 @@ const NAME = 'policy';
  * ```
  *
  * - **Emits when** the work does: values are handed on as they come.
- * - **Tries again** what failed as `throttled`, `transient` or `timeout`, until `maxAttempts` (the first included) are used up. Never what was
- *   cancelled, what has shown its first value already, or, with `idempotent: false`, what has timed out.
+ * - **Tries again** with `retryFailed()` what failed as `throttled`, `transient` or `timeout`, until `maxAttempts` (the first included) are used up.
+ *   Never what was cancelled, what has shown its first value already, or, with `idempotent: false`, what has timed out.
  * - **Waits** between attempts without a slot or a permit; every attempt takes a fresh one. A wait the other side asked for (`retry-after`)
- *   pauses the limiter for everybody. All calls of one policy share the retry budget: at a time at most 3 of them, or 20 %, try again.
+ *   pauses the limiter for everybody. All calls of one policy share the retry budget: with `budget: 0.2` at a time at most 3 of them, or 20 %, try again.
  * - **Holds at most** nothing; what waits for a permit waits in the limiter.
  * - **Completes when** the work does.
  * - **Errors when** there are no more attempts, with the last error as the same object; when the breaker is open (`BreakerOpenError`); at
@@ -113,9 +104,9 @@ const NAME = 'policy';
  * @example
  * ```ts
  * import { of, throwError } from 'rxjs';
- * import { policy } from 'sluice/operators';
+ * import { policy, retryFailed } from 'sluice/operators';
  *
- * const careful = policy({ retry: { initialMs: 0 }, fallback: () => of('from the cache') });
+ * const careful = policy({ retry: retryFailed({ initialMs: 0 }), fallback: () => of('from the cache') });
  * const seen: string[] = [];
  * careful(() => of('answer')).subscribe((answer) => seen.push(answer));
  * careful(() => throwError(() => ({ status: 401 }))).subscribe((answer) => seen.push(answer));
@@ -155,24 +146,29 @@ function readOptions<F>(operator: string, options: PolicyOptions<F>) {
   const read = checked(
     operator,
     options,
-    { ...POLICY_DEFAULTS, retry: undefined, classify: classifyError, random: Math.random },
+    { deadlineMs: Infinity, timeoutMs: 30_000, idempotent: true, classify: classifyError, random: Math.random },
     {
       fallback: callback,
       deadlineMs: durationMs,
       breaker: isBreaker,
-      retry: asGiven,
+      retry: isRule,
       limiter: (_operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
       job: asGiven,
-      attemptTimeoutMs: positive,
+      timeoutMs: positive,
       idempotent: flag,
       classify: required,
-      onEvent: listener,
+      ...listened,
       scheduler: schedulerOption,
       random: required,
     },
   );
   jobOption(operator, read.job, read.limiter);
-  return { ...read, retry: retryRule(operator, options.retry, POLICY_DEFAULTS.retry.budget) };
+  return { ...read, tell: teller(operator, read, () => read.scheduler.now()) };
+}
+
+function isRule(operator: string, option: string, rule: RepairRule | null | undefined): RepairRule | undefined {
+  if (rule === undefined || typeof rule?.failed === 'function') return rule;
+  throw new FlowConfigError(operator, option, '`retryFailed({ … })`', rule);
 }
 
 function isBreaker(operator: string, option: string, breaker: Breaker | null | undefined): Breaker | undefined {

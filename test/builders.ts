@@ -272,13 +272,12 @@ export function settleAll<T, R>(
   });
 }
 
-export interface PolicyRules<F> extends Omit<PolicyOptions<F>, 'attemptTimeoutMs' | 'retry'> {
-  readonly timeoutMs?: number;
+export interface PolicyRules<F> extends Omit<PolicyOptions<F>, 'retry'> {
   /** None by default. */
   readonly retry?: RetryOptions;
 }
-export function policy<F = never>({ timeoutMs, retry, ...same }: PolicyRules<F> = {}): Policy<F> {
-  return operators.policy({ ...same, retry: retry ?? false, ...(timeoutMs !== undefined && { attemptTimeoutMs: timeoutMs }) });
+export function policy<F = never>({ retry, ...same }: PolicyRules<F> = {}): Policy<F> {
+  return operators.policy({ ...same, ...(retry && { retry: operators.retryFailed({ budget: 0.2, ...retry }) }) });
 }
 
 /** The rules of an adapter's calls. */

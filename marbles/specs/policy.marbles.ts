@@ -19,7 +19,7 @@ const spec = (given: Omit<MarbleSpec, 'operator' | 'inputs'>): MarbleSpec => ({ 
 export const specs: readonly MarbleSpec[] = [
   spec({
     title: 'tries again after a pause that doubles',
-    label: "policy({ retry: { initialMs: 2, jitter: 'none' } })(call)",
+    label: "policy({ retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)",
     inners: { first:         '-#',
               second:           '-#',
               third:                 '-(c|)' },
@@ -34,7 +34,7 @@ export const specs: readonly MarbleSpec[] = [
   spec({
     title: 'gives up after three attempts, with the last error',
     shows: 'error',
-    label: "policy({ retry: { initialMs: 2, jitter: 'none' } })(call)",
+    label: "policy({ retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)",
     inners: { first:         '-#', second: '-#', third: '-#' },
     subscriptions: { first:  '^!', second: '---^!', third: '--------^!' },
     expected:                '---------#',
@@ -61,7 +61,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'cuts off an attempt that takes too long, and tries again',
-    label: "policy({ attemptTimeoutMs: 4, retry: { initialMs: 2, jitter: 'none' } })(call)",
+    label: "policy({ timeoutMs: 4, retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)",
     inners: { first:         '-',
               second:              '--(b|)' },
     subscriptions: { first:  '^---!',
@@ -71,7 +71,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'does not repeat what may have had its effect',
-    label: 'policy({ attemptTimeoutMs: 4, idempotent: false })(call)',
+    label: 'policy({ timeoutMs: 4, idempotent: false })(call)',
     inners: { first:         '-', second: '(b|)' },
     subscriptions: { first:  '^---!', second: [] },
     expected:                '----#',
@@ -89,7 +89,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'gives up at once when the next pause goes beyond the deadline',
-    label: "policy({ deadlineMs: 6, retry: { initialMs: 9, jitter: 'none' } })(call)",
+    label: "policy({ deadlineMs: 6, retry: retryFailed({ initialMs: 9, jitter: 'none' }) })(call)",
     inners: { first:         '-#', second: '(b|)' },
     subscriptions: { second: [] },
     expected:                '-(l|)',
@@ -119,7 +119,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'answers with the fallback when everything else has failed',
-    label: 'policy({ retry: false, fallback })(call)',
+    label: 'policy({ fallback })(call)',
     inners: { first:         '-#', instead: '-f-g|' },
     expected:                '--f-g|',
     subscriptions: { instead: '-^---!' },
@@ -171,7 +171,7 @@ export const specs: readonly MarbleSpec[] = [
   spec({
     title: 'waits for work that never ends, when it may take for ever',
     shows: 'never',
-    label: 'policy({ attemptTimeoutMs: Infinity })(call)',
+    label: 'policy({ timeoutMs: Infinity })(call)',
     inners: { first:         '-' },
     subscriptions: { first:  '^ 99s !' },
     expected:                '-',
@@ -190,7 +190,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'makes no further attempt when the consumer leaves during a pause',
-    label: "policy({ retry: { initialMs: 4, jitter: 'none' } })(call)",
+    label: "policy({ retry: retryFailed({ initialMs: 4, jitter: 'none' }) })(call)",
     inners: { first:         '-#', second: '(b|)' },
     subscriptions: { first:  '^!', second: [] },
     expected:                '----',

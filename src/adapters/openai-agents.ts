@@ -2,9 +2,8 @@
 import '@openai/agents';
 import type { Model, ModelProvider, ModelRequest } from '@openai/agents';
 import { FlowConfigError } from '../../operators/options/errors.js';
-import type { PolicyCallOptions } from '../../operators/policy.js';
+import type { PolicyCallOptions, PolicyContext } from '../../operators/policy.js';
 import { lastOf } from '../../operators/support/limiting/limiter-work.js';
-import type { PolicyContext } from '../../operators/support/policing/attempt.js';
 import { callOptionsOf } from './support/call-job.js';
 import { heldWork } from './support/held-call.js';
 import { heldEach } from './support/held-each.js';
@@ -88,9 +87,9 @@ function limits(name: string, options: ModelRules): Limit {
   return (model) => ({
     ...(model.supportsPromptModelSelection !== undefined && { supportsPromptModelSelection: model.supportsPromptModelSelection }),
     getResponse: async (request) => {
-      const respond = heldWork(held, async ({ signal, reconcile }: PolicyContext) => {
+      const respond = heldWork(held, async ({ signal, settle }: PolicyContext) => {
         const response = await model.getResponse(attemptOf(request, signal));
-        reconcile(response.usage);
+        settle(response.usage);
         return response;
       });
       return lastOf(held.policy(respond, how(request)));
@@ -98,8 +97,8 @@ function limits(name: string, options: ModelRules): Limit {
     getStreamedResponse: (request) =>
       heldEach(held, how(request), {
         open: ({ signal }) => model.getStreamedResponse(attemptOf(request, signal)),
-        look: (event, { reconcile }) => {
-          if (event.type === 'response_done') reconcile(event.response.usage);
+        look: (event, { settle }) => {
+          if (event.type === 'response_done') settle(event.response.usage);
         },
       }),
     getRetryAdvice: async (failed) => {

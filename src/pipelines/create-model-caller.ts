@@ -5,14 +5,13 @@ import { ClosedError, FlowConfigError } from '../../operators/options/errors.js'
 import type { FlowEvent } from '../../operators/options/events.js';
 import { listener } from '../../operators/options/events.js';
 import type { ErrorClass, Settled, WorkResult } from '../../operators/options/types.js';
-import type { PolicyCallOptions } from '../../operators/policy.js';
+import type { AttemptContext, PolicyCallOptions } from '../../operators/policy.js';
 import { settleAll } from '../../operators/settle-all.js';
 import { Alarm } from '../../operators/shell/alarm.js';
 import { connect } from '../../operators/shell/connect.js';
 import { Shutdown, ShutdownHandle } from '../../operators/shell/shutdown.js';
 import type { LimiterJob } from '../../operators/support/limiting/limiter-types.js';
 import { lastOf } from '../../operators/support/limiting/limiter-work.js';
-import type { AttemptContext } from '../../operators/support/policing/attempt.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import { CallStats } from '../metrics/call-stats.js';
 import type { ChatChunk, ChatCompletion, ChatRequest } from './models/chat-api.js';

@@ -1,10 +1,19 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { CircuitOptions } from '../../operators/kernel/index.js';
-import { Circuit } from '../../operators/kernel/index.js';
+import { Circuit, FailureShare, FailuresInARow, ProbeShare } from '../../operators/kernel/index.js';
 
-const DEFAULTS: CircuitOptions = { failureRatio: 0.5, minCalls: 10, windowMs: 30_000, openMs: 5_000, maxOpenMs: 60_000, probes: 1 };
-const circuit = (options: Partial<CircuitOptions> = {}): Circuit => new Circuit({ ...DEFAULTS, ...options });
+interface Settings extends Pick<CircuitOptions, 'openMs' | 'maxOpenMs'> {
+  readonly failureRatio: number;
+  readonly minCalls: number;
+  readonly windowMs: number;
+  readonly probes: number;
+}
+const DEFAULTS: Settings = { failureRatio: 0.5, minCalls: 10, windowMs: 30_000, openMs: 5_000, maxOpenMs: 60_000, probes: 1 };
+const circuit = (options: Partial<Settings> = {}): Circuit => {
+  const { failureRatio, minCalls, windowMs, probes, ...same } = { ...DEFAULTS, ...options };
+  return new Circuit({ ...same, opens: new FailureShare(failureRatio, minCalls, windowMs), closes: new ProbeShare(probes, 1) });
+};
 
 /** Makes a call that takes no time. */
 function call(on: Circuit, now: number, outcome: 'ok' | 'failed' | 'left'): boolean {
@@ -159,7 +168,7 @@ describe('an open circuit', () => {
 });
 
 describe('a half-open circuit', () => {
-  const halfOpen = (options: Partial<CircuitOptions> = {}): Circuit => {
+  const halfOpen = (options: Partial<Settings> = {}): Circuit => {
     const it = circuit(options);
     fail(it, 10);
     return it;
@@ -285,7 +294,7 @@ describe('any circuit', () => {
   it('lets through what its state allows, and counts no more than it let through', () => {
     fc.assert(
       fc.property(options, steps, (settings, list) => {
-        const it = new Circuit(settings);
+        const it = circuit(settings);
         const open: number[] = [];
         let now = 1000;
         let entered = 0;
@@ -353,5 +362,120 @@ describe('any circuit', () => {
       }),
       { numRuns: 2000 },
     );
+  });
+});
+
+describe('a circuit that counts failures in a row', () => {
+  const inARow = (): Circuit => new Circuit({ openMs: 100, maxOpenMs: 1000, opens: new FailuresInARow(3), closes: new ProbeShare(1, 1) });
+
+  it('opens with the last of them, however long that took', () => {
+    const it = inARow();
+    fail(it, 2);
+    call(it, 1e9, 'failed');
+    expect(it.state).toBe('open');
+  });
+
+  it('begins anew after a success, and after it was closed', () => {
+    const it = inARow();
+    fail(it, 2);
+    call(it, 0, 'ok');
+    fail(it, 2);
+    expect([it.state, it.counts(0)]).toEqual(['closed', { calls: 2, failures: 2 }]);
+    fail(it, 1);
+    call(it, 100, 'ok');
+    fail(it, 2, 100);
+    expect(it.state).toBe('closed');
+  });
+});
+
+describe('a circuit that closes with a share of its probes', () => {
+  const halfOpen = (probes: number, share: number): Circuit => {
+    const it = new Circuit({ openMs: 100, maxOpenMs: 1000, opens: new FailuresInARow(1), closes: new ProbeShare(probes, share) });
+    fail(it, 1);
+    return it;
+  };
+
+  it('closes when enough have succeeded, whatever else has failed', () => {
+    const it = halfOpen(5, 0.6);
+    fail(it, 2, 100);
+    for (let n = 0; n < 2; n++) call(it, 100, 'ok');
+    expect(it.state).toBe('halfOpen');
+    call(it, 100, 'ok');
+    expect(it.state).toBe('closed');
+  });
+
+  it('opens again, for longer, as soon as that cannot be any more', () => {
+    const it = halfOpen(5, 0.6);
+    fail(it, 2, 100);
+    expect(it.state).toBe('halfOpen');
+    fail(it, 1, 100);
+    expect([it.state, it.openForMs]).toEqual(['open', 200]);
+  });
+
+  it('asks for one success at least', () => {
+    const it = halfOpen(2, 0);
+    expect(it.state).toBe('open');
+    call(it, 100, 'ok');
+    expect(it.state).toBe('closed');
+  });
+});
+
+describe('a saved circuit', () => {
+  const again = (saved: Circuit, now: number, options: Partial<Settings> = {}): Circuit => {
+    const it = circuit(options);
+    it.restore(JSON.parse(JSON.stringify(saved.save(now))) as ReturnType<Circuit['save']>, now);
+    return it;
+  };
+
+  it('goes on counting where it was', () => {
+    const before = circuit();
+    for (let n = 0; n < 5; n++) call(before, n * 1000, 'ok');
+    for (let n = 5; n < 9; n++) call(before, n * 1000, 'failed');
+    const after = again(before, 9000);
+    expect(after.counts(9000)).toEqual({ calls: 9, failures: 4 });
+    call(after, 9000, 'failed');
+    expect(after.state).toBe('open');
+  });
+
+  it('forgets what is too old at the same time as it would have', () => {
+    const step = fc.record({ waitMs: fc.nat(700), ok: fc.boolean() });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 30 }), fc.array(fc.nat(700), { minLength: 1, maxLength: 10 }), (steps, looks) => {
+        const before = circuit({ windowMs: 1000, minCalls: Infinity });
+        let now = 0;
+        for (const { waitMs, ok } of steps) {
+          now += waitMs;
+          call(before, now, ok ? 'ok' : 'failed');
+        }
+        const after = again(before, now, { windowMs: 1000, minCalls: Infinity });
+        for (const waitMs of looks) {
+          now += waitMs;
+          expect(after.counts(now)).toEqual(before.counts(now));
+        }
+      }),
+    );
+  });
+
+  it('is open for as long as it would have been, and longer the next time', () => {
+    const before = circuit({ minCalls: 1 });
+    fail(before, 1);
+    call(before, 5000, 'failed');
+    const after = again(before, 7000, { minCalls: 1 });
+    expect([after.state, after.retryAfterMs(7000)]).toEqual(['open', 8000]);
+    call(after, 15_000, 'failed');
+    expect(after.openForMs).toBe(20_000);
+  });
+
+  it('stays open that was opened by hand, and probes anew that was half open', () => {
+    const tripped = circuit();
+    tripped.trip();
+    expect(again(tripped, 0).retryAfterMs(1e9)).toBe(Infinity);
+    const probing = circuit({ minCalls: 1 });
+    fail(probing, 1);
+    probing.enter(5000);
+    const after = again(probing, 5000, { minCalls: 1 });
+    expect([after.stateAt(5000), after.probing]).toEqual(['halfOpen', 0]);
+    call(after, 5000, 'ok');
+    expect(after.state).toBe('closed');
   });
 });

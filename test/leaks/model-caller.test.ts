@@ -1,6 +1,7 @@
 import { concat, NEVER, of, throwError } from 'rxjs';
 import { expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
+import { failureShare } from '../../operators/index.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
@@ -23,7 +24,7 @@ it('thousands of model calls and streams that completed, failed, were hedged, or
     concurrency: 3,
     maxQueued: Infinity,
     hedge: { delayMs: 5, budget: Infinity },
-    breaker: { minCalls: Infinity },
+    breaker: { opens: failureShare({ minCalls: Infinity }) },
     deadlineMs: 60_000,
     scheduler: clock,
     onEvent: metrics.sink,

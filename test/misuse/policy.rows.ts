@@ -2,15 +2,14 @@ import { of } from 'rxjs';
 import { createLimiter, policy } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { gatedRows, nested } from './gated-options.js';
 
-const known = 'fallback, deadlineMs, breaker, retry, limiter, job, attemptTimeoutMs, idempotent, classify, onEvent, scheduler, random';
+const known = 'fallback, deadlineMs, breaker, retry, limiter, job, timeoutMs, idempotent, classify, onEvent, name, scheduler, random';
 
 const work = () => of(1);
 
 export const rows: MisuseTable = {
   operator: 'policy',
-  create: (options) => policy(nested(options) as never),
+  create: (options) => policy(options),
   calls: {
     'call.work': (value) => policy()(value),
     'call.call': (value) => policy()(work, value),
@@ -23,11 +22,12 @@ export const rows: MisuseTable = {
     ...badly('fallback', 'a function', 'cache', 5, null, {}, of(1)),
     ...badly('deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, -Infinity, '1000', null),
     ...badly('breaker', 'a breaker made by createBreaker', {}, 5, null, 'shared', { run: work }),
-    ...gatedRows.filter(({ option }) => option.split('.')[0] === 'retry'),
+    ...badly('retry', '`retryFailed({ … })`', 5, null, 'often', {}, false, { maxAttempts: 3 }),
+    ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('limiter', 'a limiter made by createLimiter', {}, 4, null, 'shared'),
     ...badly('job', 'an object', 5, null, 'p0'),
     ...badly('job', 'absent without a `limiter`', {}, { lane: 'p0' }),
-    ...badly('attemptTimeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '1000', null),
+    ...badly('timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '1000', null),
     ...badly('idempotent', 'true or false', 0, 1, 'no', null),
     ...badly('classify', 'a function', 'fatal', null, {}),
     ...badly('onEvent', 'a function', console, 'log', null),
@@ -39,6 +39,6 @@ export const rows: MisuseTable = {
     ...badly('PolicyCallOptions.signal', 'an AbortSignal', NaN, 0, 'text', null, {}, () => undefined),
     ...badly('PolicyCallOptions.idempotent', 'true or false', 0, 'no', null),
     ...badly('PolicyCallOptions.job', 'an object', 5, null, 'p0'),
-    ...badly('timeoutMs', `absent (known options: ${known})`, 5),
+    ...badly('attemptTimeoutMs', `absent (known options: ${known})`, 5),
   ],
 };

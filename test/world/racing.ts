@@ -1,4 +1,5 @@
 import { of, Subject } from 'rxjs';
+import { failureShare, probeShare } from '../../operators/index.js';
 import * as make from '../builders.js';
 import type { Script } from './batches.js';
 import type { SharedLimiter } from './limits.js';
@@ -140,9 +141,9 @@ function makeBreaker(shots: Shots) {
   const breaker = make.createBreaker({
     scheduler: shots.timers,
     onEvent: shots.onEvent,
-    minCalls: world.choose('minCalls', 2, 1, 3),
+    opens: failureShare({ minCalls: world.choose('minCalls', 2, 1, 3) }),
     openMs: 15,
-    probes: world.choose('probes', 1, 2),
+    closes: probeShare({ probes: world.choose('probes', 1, 2) }),
     classify: shots.callback('classify', make.classifyError),
   });
   let trips = 0;

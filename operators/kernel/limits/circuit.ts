@@ -1,17 +1,47 @@
-/** When a circuit opens, and for how long. */
+/** When a closed circuit opens; the value of an option. */
+export interface OpenRule {
+  /** What one circuit counts by it. */
+  start(): OpenCount;
+}
+
+/** Results of one circuit while it is closed. */
+export interface OpenCount {
+  /** Counts one; true when the circuit is to open. */
+  add(at: number, hasFailed: boolean): boolean;
+  /** Those that count now, and the failures among them. */
+  counts(at: number): { readonly calls: number; readonly failures: number };
+  clear(): void;
+  /** Plain numbers, for a later `restore`. */
+  save(at: number): readonly number[];
+  restore(saved: readonly number[], at: number): void;
+}
+
+/** When a half-open circuit closes or opens again; the value of an option. */
+export interface CloseRule {
+  /** Calls let through at a time. */
+  readonly probes: number;
+  /** What so many results of probes mean; undefined when more are needed. */
+  verdict(succeeded: number, failed: number): 'closed' | 'open' | undefined;
+}
+
+/** A circuit in plain data. */
+export interface CircuitSaved {
+  readonly state: CircuitState;
+  /** How long the present or the next opening lasts, in ms. */
+  readonly openMs: number;
+  /** How much of it is left, in ms; -1 when it was opened by hand. */
+  readonly leftMs: number;
+  readonly counted: readonly number[];
+}
+
+/** When a circuit opens and closes, and for how long. */
 export interface CircuitOptions {
-  /** Share of failures at which it opens, 0 to 1. */
-  readonly failureRatio: number;
-  /** Calls in the window below which it never opens. */
-  readonly minCalls: number;
-  /** How far back results count, in ms. */
-  readonly windowMs: number;
+  readonly opens: OpenRule;
+  readonly closes: CloseRule;
   /** How long it is open at first, in ms; doubled by every probe that fails. */
   readonly openMs: number;
   /** The longest it is open, in ms. */
   readonly maxOpenMs: number;
-  /** Calls let through at a time while it is half open; so many must succeed to close it. */
-  readonly probes: number;
 }
 
 export type CircuitState = 'closed' | 'open' | 'halfOpen';
@@ -31,7 +61,7 @@ const PARTS = 10;
  */
 export class Circuit {
   readonly #options: CircuitOptions;
-  readonly #window: CallWindow;
+  readonly #count: OpenCount;
   #state: CircuitState = 'closed';
   /** How long the present opening lasts, or the next one will. */
   #openMs: number;
@@ -44,13 +74,14 @@ export class Circuit {
   #overdue = 0;
   #probing = 0;
   #succeeded = 0;
+  #failed = 0;
   #lastRead = -Infinity;
   /** What backward jumps of the clock have taken away. */
   #lost = 0;
 
   constructor(options: CircuitOptions) {
     this.#options = options;
-    this.#window = new CallWindow(options.windowMs);
+    this.#count = options.opens.start();
     this.#openMs = options.openMs;
   }
 
@@ -81,10 +112,9 @@ export class Circuit {
     return Math.max(0, this.#until - this.#time(now));
   }
 
-  /** Results in the window, and the failures among them. */
+  /** Results that count, and the failures among them. */
   counts(now: number): { readonly calls: number; readonly failures: number } {
-    this.#window.moveTo(this.#time(now));
-    return { calls: this.#window.calls, failures: this.#window.failures };
+    return this.#count.counts(this.#time(now));
   }
 
   /** A ticket for a call, or undefined when it is not to be made. */
@@ -106,12 +136,12 @@ export class Circuit {
     if (ticket <= this.#stale) return;
     const at = this.#time(now);
     if (this.#state === 'closed') {
-      this.#window.add(at, false);
+      if (this.#count.add(at, false)) this.#open(at);
       return;
     }
     this.left(ticket);
     this.#succeeded += 1;
-    if (this.#succeeded >= this.#options.probes) this.reset();
+    this.#judge(at);
   }
 
   /** The call failed, but with an answer: counted only where an answer is all that is asked for, of a probe. */
@@ -123,15 +153,13 @@ export class Circuit {
   failed(ticket: number, now: number): void {
     if (ticket <= this.#stale) return;
     const at = this.#time(now);
-    const { failureRatio, minCalls, maxOpenMs } = this.#options;
     if (this.#state === 'closed') {
-      this.#window.add(at, true);
-      const { calls, failures } = this.#window;
-      if (calls >= minCalls && failures / calls >= failureRatio) this.#open(at);
+      if (this.#count.add(at, true)) this.#open(at);
       return;
     }
-    this.#openMs = Math.min(2 * this.#openMs, maxOpenMs);
-    this.#open(at);
+    this.left(ticket);
+    this.#failed += 1;
+    this.#judge(at);
   }
 
   /** The call ended in a way that says nothing, or was given up. */
@@ -147,8 +175,34 @@ export class Circuit {
   /** Closes it, as if nothing had ever failed. */
   reset(): void {
     this.#openMs = this.#options.openMs;
-    this.#window.clear();
+    this.#count.clear();
     this.#become('closed');
+  }
+
+  /** All of it but the calls under way. */
+  save(now: number): CircuitSaved {
+    const at = this.#time(now);
+    const leftMs = this.#until === Infinity ? -1 : Math.max(0, this.#until - at);
+    return { state: this.#state, openMs: this.#openMs, leftMs: this.#state === 'open' ? leftMs : 0, counted: this.#count.save(at) };
+  }
+
+  /** Goes on where another one was saved. Probes that were under way then are made anew. */
+  restore({ state, openMs, leftMs, counted }: CircuitSaved, now: number): void {
+    const at = this.#time(now);
+    this.#count.restore(counted, at);
+    this.#openMs = openMs;
+    this.#until = leftMs < 0 ? Infinity : at + leftMs;
+    this.#become(state === 'closed' ? 'closed' : 'open');
+  }
+
+  /** What the probes have shown so far. */
+  #judge(at: number): void {
+    const { closes, maxOpenMs } = this.#options;
+    const verdict = closes.verdict(this.#succeeded, this.#failed);
+    if (verdict === 'closed') this.reset();
+    if (verdict !== 'open') return;
+    this.#openMs = Math.min(2 * this.#openMs, maxOpenMs);
+    this.#open(at);
   }
 
   #open(at: number): void {
@@ -165,7 +219,7 @@ export class Circuit {
   }
 
   #hasPlace(): boolean {
-    return this.#state === 'halfOpen' && this.#probing < this.#options.probes;
+    return this.#state === 'halfOpen' && this.#probing < this.#options.closes.probes;
   }
 
   #become(state: CircuitState): void {
@@ -173,12 +227,64 @@ export class Circuit {
     this.#stale = this.#tickets;
     this.#probing = 0;
     this.#succeeded = 0;
+    this.#failed = 0;
   }
 
   #time(read: number): number {
     if (read < this.#lastRead) this.#lost += this.#lastRead - read;
     this.#lastRead = read;
     return read + this.#lost;
+  }
+}
+
+/** Opens when a share of the calls in a window has failed, and there were enough of them. */
+export class FailureShare implements OpenRule {
+  constructor(
+    readonly share: number,
+    readonly minCalls: number,
+    readonly windowMs: number,
+  ) {}
+
+  start(): OpenCount {
+    return new CallWindow(this);
+  }
+}
+
+/** Opens when so many calls one after the other have failed. */
+export class FailuresInARow implements OpenRule {
+  constructor(readonly failures: number) {}
+
+  start(): OpenCount {
+    const { failures: most } = this;
+    let failures = 0;
+    return {
+      add: (_at, hasFailed) => {
+        failures = hasFailed ? failures + 1 : 0;
+        return failures >= most;
+      },
+      counts: () => ({ calls: failures, failures }),
+      clear: () => {
+        failures = 0;
+      },
+      save: () => [failures],
+      restore: ([saved = 0]) => {
+        failures = saved;
+      },
+    };
+  }
+}
+
+/** Closes when a share of so many probes has succeeded, and opens again as soon as that cannot be any more. */
+export class ProbeShare implements CloseRule {
+  constructor(
+    readonly probes: number,
+    readonly share: number,
+  ) {}
+
+  verdict(succeeded: number, failed: number): 'closed' | 'open' | undefined {
+    const needed = Math.max(1, Math.ceil(this.probes * this.share));
+    if (succeeded >= needed) return 'closed';
+    return failed > this.probes - needed ? 'open' : undefined;
   }
 }
 
@@ -189,32 +295,61 @@ interface Part {
 }
 
 /** How many calls ended lately, and how many of them badly. */
-class CallWindow {
+class CallWindow implements OpenCount {
+  readonly #rule: FailureShare;
   readonly #partMs: number;
   /** In a circle: behind the present one comes the oldest. */
   readonly #parts: readonly Part[] = Array.from({ length: PARTS }, () => ({ calls: 0, failures: 0 }));
   #present = 0;
   /** When the present part began. */
   #since = 0;
-  calls = 0;
-  failures = 0;
+  #calls = 0;
+  #failures = 0;
 
-  constructor(windowMs: number) {
-    this.#partMs = windowMs / PARTS;
+  constructor(rule: FailureShare) {
+    this.#rule = rule;
+    this.#partMs = rule.windowMs / PARTS;
   }
 
-  add(at: number, hasFailed: boolean): void {
-    this.moveTo(at);
+  add(at: number, hasFailed: boolean): boolean {
+    this.#moveTo(at);
     const part = this.#parts[this.#present] as Part;
     part.calls += 1;
-    this.calls += 1;
-    if (!hasFailed) return;
-    part.failures += 1;
-    this.failures += 1;
+    this.#calls += 1;
+    if (hasFailed) {
+      part.failures += 1;
+      this.#failures += 1;
+    }
+    const { share, minCalls } = this.#rule;
+    return hasFailed && this.#calls >= minCalls && this.#failures / this.#calls >= share;
+  }
+
+  counts(at: number): { readonly calls: number; readonly failures: number } {
+    this.#moveTo(at);
+    return { calls: this.#calls, failures: this.#failures };
+  }
+
+  /** How old the present part is, then calls and failures of each part, the present one first. */
+  save(at: number): readonly number[] {
+    this.#moveTo(at);
+    const parts = this.#parts.map((_, ago) => this.#parts[(this.#present + PARTS - ago) % PARTS] as Part);
+    return [at - this.#since, ...parts.flatMap(({ calls, failures }) => [calls, failures])];
+  }
+
+  restore([age = 0, ...counted]: readonly number[], at: number): void {
+    this.clear();
+    this.#since = at - age;
+    for (let ago = 0; ago < PARTS; ago++) {
+      const part = this.#parts[(this.#present + PARTS - ago) % PARTS] as Part;
+      part.calls = counted[2 * ago] ?? 0;
+      part.failures = counted[2 * ago + 1] ?? 0;
+      this.#calls += part.calls;
+      this.#failures += part.failures;
+    }
   }
 
   /** Forgets the parts that are too old. */
-  moveTo(at: number): void {
+  #moveTo(at: number): void {
     const steps = Math.min(PARTS, Math.floor((at - this.#since) / this.#partMs));
     if (!(steps > 0)) return;
     this.#drop(steps);
@@ -231,8 +366,8 @@ class CallWindow {
     for (let dropped = 0; dropped < parts; dropped++) {
       this.#present = (this.#present + 1) % PARTS;
       const part = this.#parts[this.#present] as Part;
-      this.calls -= part.calls;
-      this.failures -= part.failures;
+      this.#calls -= part.calls;
+      this.#failures -= part.failures;
       part.calls = 0;
       part.failures = 0;
     }

@@ -69,7 +69,7 @@ export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOp
     wrapGenerate: async ({ params, model }) => {
       const generate = heldWork(held, async (attempt: PolicyContext) => {
         const result = await shown(model.doGenerate({ ...params, abortSignal: attempt.signal }), attempt);
-        attempt.reconcile(usageOf(result.usage));
+        attempt.settle(usageOf(result.usage));
         return result;
       });
       return last(lastOf(held.policy(generate, how(params))));
@@ -78,13 +78,13 @@ export function createLanguageModelMiddleware(options: LanguageModelMiddlewareOp
       last(
         heldCall(held, how(params), {
           open: (attempt) => shown(model.doStream({ ...params, abortSignal: attempt.signal }), attempt),
-          follow: (result, over, { reconcile }) => ({
+          follow: (result, over, { settle }) => ({
             ...result,
             stream: readAhead(result.stream, over, {
               most: PARTS_AHEAD,
               sizeOf: () => 1,
               look: (part) => {
-                if (part.type === 'finish') reconcile(usageOf(part.usage));
+                if (part.type === 'finish') settle(usageOf(part.usage));
               },
             }),
           }),

@@ -57,7 +57,7 @@ export function createModelMiddleware(options: ModelMiddlewareOptions = {}): Mid
           async (attempt) => {
             const answer = await handler({ ...request, model: underSignal(request.model, attempt.signal, { maxRetries: 0 }) });
             const usage = usageOf(answer);
-            if (usage) attempt.reconcile({ inputTokens: usage.input_tokens, outputTokens: usage.output_tokens });
+            if (usage) attempt.settle({ inputTokens: usage.input_tokens, outputTokens: usage.output_tokens });
             return answer;
           },
           optionsOf(request, request.runtime.signal),

@@ -1,16 +1,22 @@
-import { known } from '../../../operators/options/options.js';
+import { known, orDefault, positive } from '../../../operators/options/options.js';
+import type { RetryOptions } from '../../../operators/options/retry.js';
 import type { AttemptPolicy, PolicyOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
+import { retryOf } from '../../retry.js';
 
-type Rule = 'limiter' | 'retry' | 'breaker' | 'classify' | 'deadlineMs' | 'attemptTimeoutMs' | 'onEvent' | 'scheduler' | 'random';
+type Same = 'limiter' | 'breaker' | 'classify' | 'deadlineMs' | 'onEvent' | 'scheduler' | 'random';
 
 /** What surrounds every call of an adapter. All attempts are ours: the client's own retries are off, or do not add to them. */
-export interface CallRules extends Pick<PolicyOptions, Exclude<Rule, 'attemptTimeoutMs'>> {
+export interface CallRules extends Pick<PolicyOptions, Same> {
+  /** When and how often a failed attempt is made again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter, a budget of 0.2 */
+  readonly retry?: RetryOptions | false;
   /** Longest single attempt from its permit to its end, in ms; a stream's end, too. @defaultValue Infinity: the client has a time limit of its own */
   readonly attemptTimeoutMs?: number;
 }
 
-const RULES: readonly Rule[] = [
+const SAME: readonly Same[] = ['limiter', 'breaker', 'classify', 'deadlineMs', 'onEvent', 'scheduler', 'random'];
+
+const RULES: readonly (keyof CallRules)[] = [
   'limiter',
   'retry',
   'breaker',
@@ -33,7 +39,11 @@ export const CALL_RULES_DEFAULTS = { attemptTimeoutMs: Infinity } as const;
  */
 export function callPolicy(adapter: string, options: CallRules, others: readonly string[]): AttemptPolicy {
   known(adapter, options, [...RULES, ...others]);
-  const rules: Partial<Record<Rule, unknown>> = { ...CALL_RULES_DEFAULTS };
-  for (const name of RULES) if (options[name] !== undefined) rules[name] = options[name];
+  const retry = retryOf(adapter, options.retry);
+  const rules: Partial<Record<keyof PolicyOptions, unknown>> = {
+    timeoutMs: positive(adapter, 'attemptTimeoutMs', orDefault(options.attemptTimeoutMs, CALL_RULES_DEFAULTS.attemptTimeoutMs)),
+    ...(retry && { retry }),
+  };
+  for (const name of SAME) if (options[name] !== undefined) rules[name] = options[name];
   return policyOf(adapter, rules as PolicyOptions);
 }

@@ -1,7 +1,6 @@
 import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
-import type { PolicyCallOptions } from '../../../operators/policy.js';
-import type { AttemptContext, AttemptWork, PolicyContext } from '../../../operators/support/policing/attempt.js';
+import type { AttemptContext, AttemptWork, PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
 import type { Held } from './held-rules.js';
 import type { RelayedSignal } from './relayed-signal.js';
 import { relayedSignal } from './relayed-signal.js';

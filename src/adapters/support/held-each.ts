@@ -1,6 +1,5 @@
-import type { PolicyCallOptions } from '../../../operators/policy.js';
+import type { PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
 import { abortReason } from '../../../operators/shell/abort.js';
-import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
 import type { Over } from './held-call.js';
 import { heldCall } from './held-call.js';
 import type { Held } from './held-rules.js';

@@ -1,4 +1,4 @@
-import type { PolicyContext } from '../../../operators/support/policing/attempt.js';
+import type { PolicyContext } from '../../../operators/policy.js';
 import { boundedText, REFUSAL_BOUNDS } from '../../pipelines/bounded-text.js';
 import { refusalOf } from '../../pipelines/provider-error.js';
 import { callOptionsOf } from './call-job.js';
@@ -60,7 +60,7 @@ export function httpCaller(adapter: string, options: HttpRules, others: readonly
           refusals.set(error, withBody(response, text));
           throw error;
         },
-        follow: (response, over, { reconcile }) => followBody(response, over, usesModel(request) ? reconcile : () => undefined),
+        follow: (response, over, { settle }) => followBody(response, over, usesModel(request) ? settle : () => undefined),
         discard: (response) => void response.body?.cancel().catch(() => undefined),
       });
     } catch (error) {
@@ -99,7 +99,7 @@ export function jsonIn(body: unknown): unknown {
 const BYTES_AHEAD = 1_048_576;
 
 /** The response, whose permit is held until its body is over, and paid for as the body says. */
-export function followBody(response: Response, over: Over, reconcile: PolicyContext['reconcile']): Response {
+export function followBody(response: Response, over: Over, settle: PolicyContext['settle']): Response {
   // Not every platform has bodies that are web streams, and not every client reads one that is said to be empty.
   if (typeof response.body?.getReader !== 'function' || response.headers.get('content-length') === '0') {
     over.ended();
@@ -107,7 +107,7 @@ export function followBody(response: Response, over: Over, reconcile: PolicyCont
   }
   const reader = new UsageReader();
   const settled = (): void => {
-    if (reader.usage) reconcile(reader.usage);
+    if (reader.usage) settle(reader.usage);
   };
   const ended = (): void => {
     settled();

@@ -1,7 +1,7 @@
 import { isAmount } from '../../../operators/options/answers.js';
 import type { ErrorClass, ResponseLike, Usage } from '../../../operators/options/types.js';
+import type { AttemptContext } from '../../../operators/policy.js';
 import { LazySignal } from '../../../operators/shell/abort.js';
-import type { AttemptContext } from '../../../operators/support/policing/attempt.js';
 import type { CallRecord, CallStatus } from '../../metrics/call-record.js';
 import type { ModelContext } from './model-types.js';
 
@@ -14,7 +14,7 @@ export interface AttemptEnd {
 }
 
 /** What one attempt has of the policy it runs under. */
-export type AttemptRules = Pick<AttemptContext, 'deadlineAt' | 'queuedMs' | 'reconcile' | 'observe'>;
+export type AttemptRules = Pick<AttemptContext, 'deadlineAt' | 'queuedMs' | 'settle' | 'observe'>;
 
 /** The call that the attempt is made for: what is written down about it, and who wants to know of its end. */
 export interface AttemptHost {
@@ -76,7 +76,7 @@ export class ModelAttempt extends LazySignal implements ModelContext {
   readonly reconcile = ({ inputTokens, outputTokens }: Usage): void => {
     if (isTokens(inputTokens)) this.#usage.inputTokens = inputTokens;
     if (isTokens(outputTokens)) this.#usage.outputTokens = outputTokens;
-    this.#rules.reconcile(this.#usage);
+    this.#rules.settle(this.#usage);
   };
 
   readonly observe = (response: ResponseLike): void => {

@@ -10,14 +10,13 @@ import type { FlowSink } from '../../../operators/options/events.js';
 import { DEFAULT_LANE, LaneTable } from '../../../operators/options/lanes.js';
 import { callback, count, durationMs, known, oneOf, orDefault, positive, required } from '../../../operators/options/options.js';
 import type { RetryOptions } from '../../../operators/options/retry.js';
-import { retryRule } from '../../../operators/options/retry.js';
 import type { Classify, LaneOptions, Usage } from '../../../operators/options/types.js';
-import { POLICY_DEFAULTS } from '../../../operators/policy.js';
 import { requiredSignal } from '../../../operators/shell/abort.js';
 import { schedulerOption } from '../../../operators/shell/alarm.js';
 import { limiterOption } from '../../../operators/support/limiting/limiter-option.js';
 import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
+import { retryOf } from '../../retry.js';
 import { endpointOf } from '../endpoint.js';
 import { chatUsage, estimateChat, requestChat, streamChat } from './chat-api.js';
 import type {
@@ -116,7 +115,7 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
   const limiter = ownLimiter ?? sharedLimiter(rules);
   const { lanes } = limiter;
   // What is wrong with it is this caller's option, not one of the policy inside.
-  retryRule(NAME, rules.retry, POLICY_DEFAULTS.retry.budget);
+  retryOf(NAME, rules.retry);
   return {
     client: {
       ...client,

@@ -4,9 +4,9 @@ import { hedge } from '../../../operators/hedge.js';
 import type { FlowEvent, FlowSink } from '../../../operators/options/events.js';
 import { isRetryable } from '../../../operators/options/retry.js';
 import type { Classify, WorkResult } from '../../../operators/options/types.js';
-import type { AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
+import type { AttemptContext, AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
-import type { AttemptContext } from '../../../operators/support/policing/attempt.js';
+import { retryOf } from '../../retry.js';
 import type { AttemptRules } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
 import type { CallerConfig } from './model-options.js';
@@ -36,16 +36,17 @@ export class ModelPolicies {
     this.#now = now;
     const { scheduler, random, limiter, attemptTimeoutMs, retry, deadlineMs, breaker } = config;
     const attempts = { classify: this.#classify, scheduler, random };
-    const calls = { ...attempts, ...(retry !== undefined && { retry }), deadlineMs, ...(breaker && { breaker }), onEvent: this.#relay };
-    this.#calls = policyOf(NAME, { ...calls, limiter, attemptTimeoutMs });
-    this.#streams = policyOf(NAME, { ...calls, limiter, attemptTimeoutMs: Infinity });
-    this.#attempts = policyOf(NAME, { ...attempts, retry: false, attemptTimeoutMs });
+    const rule = retryOf(NAME, retry);
+    const calls = { ...attempts, ...(rule && { retry: rule }), deadlineMs, ...(breaker && { breaker }), onEvent: this.#relay };
+    this.#calls = policyOf(NAME, { ...calls, limiter, timeoutMs: attemptTimeoutMs });
+    this.#streams = policyOf(NAME, { ...calls, limiter, timeoutMs: Infinity });
+    this.#attempts = policyOf(NAME, { ...attempts, timeoutMs: attemptTimeoutMs });
     this.#hedgeOptions = { ...config.hedge?.options, limiter, classify: this.#classifyHedged, scheduler };
     for (const lane of config.hedge?.lanes ?? []) {
       const onEvent = (event: FlowEvent): void => {
         this.#relay('lane' in event ? { ...event, lane } : event);
       };
-      this.#hedged.set(lane, policyOf(NAME, { ...calls, attemptTimeoutMs: Infinity, onEvent }));
+      this.#hedged.set(lane, policyOf(NAME, { ...calls, timeoutMs: Infinity, onEvent }));
     }
   }
 
@@ -77,7 +78,7 @@ export class ModelPolicies {
           send(inner, {
             deadlineAt: Math.min(inner.deadlineAt, outer.deadlineAt),
             queuedMs,
-            reconcile: (usage) => lease?.settle(usage),
+            settle: (usage) => lease?.settle(usage),
             observe: (response) => lease?.observe(response),
           }),
         );

@@ -1,11 +1,15 @@
 import type { Observable } from 'rxjs';
-import type { CircuitState } from '../../kernel/limits/circuit.js';
-import type { WorkResult } from '../../options/types.js';
+import type { CircuitSaved, CircuitState } from '../kernel/limits/circuit.js';
+
+import type { WorkResult } from './types.js';
+
+/** All that a breaker knows, but its calls under way: plain data, which can be stored as JSON. */
+export type BreakerState = CircuitSaved;
 
 export interface BreakerSnapshot {
   /** `'halfOpen'` as soon as the next call would be a probe. */
   readonly state: CircuitState;
-  /** Calls within `windowMs` that count, as success or as failure. */
+  /** Calls that count, as success or as failure. */
   readonly calls: number;
   readonly failures: number;
   /** Probes under way that are waited for. */
@@ -33,6 +37,8 @@ export interface Breaker {
   /** `'halfOpen'` as soon as the next call would be a probe. */
   readonly state: CircuitState;
   snapshot(): BreakerSnapshot;
+  /** For the option `state` of another breaker with the same rules. */
+  save(): BreakerState;
   /** Opens it by hand, until `reset`: for a backend that is known to be down. */
   trip(): void;
   /** Closes it by hand, and forgets every failure. */

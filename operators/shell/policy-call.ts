@@ -1,16 +1,14 @@
 import type { Subscriber } from 'rxjs';
-import { Observable, Subscription } from 'rxjs';
+import { Observable } from 'rxjs';
 import { captureContext } from '#async-context';
-import { verdictOrFatal } from '../../options/ask.js';
-import { DeadlineError } from '../../options/errors.js';
-import type { ErrorClass, WorkResult } from '../../options/types.js';
-import { Alarm } from '../../shell/alarm.js';
-import { startWork } from '../../shell/work.js';
-import { StoppableWork } from '../racing/stoppable-work.js';
-import type { AttemptWork } from './attempt.js';
-import type { AttemptRules } from './attempt-loop.js';
+import { verdictOrFatal } from '../options/ask.js';
+import type { Breaker } from '../options/breaker.js';
+import { DeadlineError } from '../options/errors.js';
+import type { ErrorClass, WorkResult } from '../options/types.js';
+import { Alarm } from './alarm.js';
+import type { AttemptRules, AttemptWork } from './attempt-loop.js';
 import { AttemptLoop } from './attempt-loop.js';
-import type { Breaker } from './breaker-types.js';
+import { Call } from './call.js';
 
 /** What a fallback is told about the failure. */
 export interface FallbackContext {
@@ -40,7 +38,7 @@ export class PolicyCall<R, F> {
   readonly #startedAt: number;
   readonly #context = captureContext();
   /** Everything before the fallback. */
-  readonly #tries = new Subscription();
+  #tries: Tries<R> | undefined;
   #loop: AttemptLoop<R> | undefined;
   #hasAnswered = false;
   #isOver = false;
@@ -50,7 +48,7 @@ export class PolicyCall<R, F> {
     this.#work = work;
     this.#to = to;
     this.#alarm = new Alarm(rules.scheduler, () => {
-      this.#tries.unsubscribe();
+      this.#tries?.stop();
       // Whoever hears of the abort may have made the consumer leave.
       if (!this.#isOver) this.#fail(this.#late());
     });
@@ -58,12 +56,14 @@ export class PolicyCall<R, F> {
   }
 
   start(): void {
-    const { load, breaker, deadlineMs, onEvent, operator, lane } = this.#rules;
+    const { load, breaker, deadlineMs, tell, lane } = this.#rules;
     load.active += 1;
-    onEvent?.({ type: 'accepted', operator, lane, queued: load.active - load.executing });
+    tell?.({ type: 'accepted', lane, queued: load.active - load.executing });
     this.#to.add(() => {
       this.#leave();
     });
+    // A listener may have made the consumer leave.
+    if (this.#isOver) return;
     const deadlineAt = this.#startedAt + deadlineMs;
     const attempts = new Observable<R>((subscriber) => {
       const loop = new AttemptLoop<R>(this.#rules, deadlineAt, this.#work, subscriber);
@@ -73,24 +73,23 @@ export class PolicyCall<R, F> {
       });
       loop.next();
     });
-    startWork<R>(
-      () => (breaker ? breaker.run(() => attempts) : attempts),
-      {
-        next: (value) => {
-          this.#hasAnswered = true;
-          this.#to.next(value);
-        },
-        done: () => {
-          this.#settled('fulfilled');
-          this.#to.complete();
-        },
-        failed: (error) => {
-          this.#fail(this.#loop?.isOutOfTime ? this.#late() : error);
-        },
-      },
-      this.#tries,
-    );
-    if (!this.#isOver) this.#alarm.set(deadlineAt);
+    this.#tries = new Tries(this, () => (breaker ? breaker.run(() => attempts) : attempts));
+    this.#tries.begin();
+    if (!(this.#isOver as boolean)) this.#alarm.set(deadlineAt);
+  }
+
+  said(value: R): void {
+    this.#hasAnswered = true;
+    this.#to.next(value);
+  }
+
+  done(): void {
+    this.#settled('fulfilled');
+    this.#to.complete();
+  }
+
+  failed(error: unknown): void {
+    this.#fail(this.#loop?.isOutOfTime ? this.#late() : error);
   }
 
   #fail(error: unknown): void {
@@ -115,13 +114,11 @@ export class PolicyCall<R, F> {
     // The fallback may need the permit, and whoever gets it may make the consumer leave.
     this.#loop?.giveBack();
     if (this.#to.closed as boolean) return;
-    const instead = new Instead<F>(verdict.class, attempts, this.#to);
+    const instead = new Instead<F>(fallback, error, verdict.class, attempts, this.#to);
     this.#to.add(() => {
-      instead.leave();
+      instead.stop();
     });
-    this.#context.run(() => {
-      instead.start(() => fallback(error, instead));
-    }, undefined);
+    instead.begin(this.#context);
   }
 
   #late(): DeadlineError {
@@ -132,13 +129,12 @@ export class PolicyCall<R, F> {
   #leave(): void {
     if (this.#isOver) return;
     this.#end();
-    this.#tries.unsubscribe();
+    this.#tries?.stop();
     if (this.#loop?.hasSucceeded) {
       this.#tell('fulfilled');
       return;
     }
-    const { onEvent, operator, lane } = this.#rules;
-    onEvent?.({ type: 'cancelled', operator, lane, count: 1 });
+    this.#rules.tell?.({ type: 'cancelled', lane: this.#rules.lane, count: 1 });
   }
 
   #settled(outcome: 'fulfilled' | 'rejected'): void {
@@ -147,10 +143,10 @@ export class PolicyCall<R, F> {
   }
 
   #tell(outcome: 'fulfilled' | 'rejected'): void {
-    const { onEvent, operator, lane } = this.#rules;
-    if (onEvent === undefined) return;
+    const { tell, lane } = this.#rules;
+    if (tell === undefined) return;
     const totalMs = this.#alarm.now() - this.#startedAt;
-    onEvent({ type: 'settled', operator, lane, outcome, attempts: this.#loop?.count ?? 0, totalMs });
+    tell({ type: 'settled', lane, outcome, attempts: this.#loop?.count ?? 0, totalMs });
   }
 
   #end(): void {
@@ -160,35 +156,60 @@ export class PolicyCall<R, F> {
   }
 }
 
-/** The fallback: its values are the result. */
-class Instead<F> extends StoppableWork<F> implements FallbackContext {
-  readonly class: ErrorClass;
-  readonly attempts: number;
-  readonly #to: Subscriber<F>;
-  #isOver = false;
-
-  constructor(failed: ErrorClass, attempts: number, to: Subscriber<F>) {
+/** Everything before the fallback. */
+class Tries<R> extends Call<R> {
+  constructor(
+    private readonly owner: PolicyCall<R, unknown>,
+    private readonly attempts: () => Observable<R>,
+  ) {
     super();
-    this.class = failed;
-    this.attempts = attempts;
-    this.#to = to;
   }
 
-  said(value: F): void {
-    this.#to.next(value);
+  work(): Observable<R> {
+    return this.attempts();
+  }
+
+  override said(value: R): void {
+    this.owner.said(value);
   }
 
   done(): void {
-    this.#isOver = true;
-    this.#to.complete();
+    this.owner.done();
   }
 
   failed(error: unknown): void {
-    this.#isOver = true;
-    this.#to.error(error);
+    this.owner.failed(error);
+  }
+}
+
+/** The fallback: its values are the result. */
+class Instead<F> extends Call<F> implements FallbackContext {
+  readonly class: ErrorClass;
+
+  constructor(
+    private readonly fallback: Fallback<F>,
+    private readonly error: unknown,
+    found: ErrorClass,
+    readonly attempts: number,
+    private readonly to: Subscriber<F>,
+  ) {
+    super();
+    this.class = found;
   }
 
-  leave(): void {
-    if (!this.#isOver) this.cancel();
+  work(): WorkResult<F> {
+    return this.fallback(this.error, this);
+  }
+
+  override said(value: F): void {
+    this.to.next(value);
+  }
+
+  done(): void {
+    this.to.complete();
+  }
+
+  failed(error: unknown): void {
+    this.to.error(error);
   }
 }

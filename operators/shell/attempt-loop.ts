@@ -1,0 +1,340 @@
+import type { SchedulerLike, Subscriber } from 'rxjs';
+import { captureContext } from '#async-context';
+import type { Failure, Repair, RepairRule } from '../kernel/repair/rule.js';
+import { drawnFrom, verdictOrFatal } from '../options/ask.js';
+import { AttemptTimeoutError, isFlowError } from '../options/errors.js';
+import type { Note } from '../options/events.js';
+import { isRetryable } from '../options/retry.js';
+import type { Classify, ErrorClass, ResponseLike, Usage, Verdict, WorkResult } from '../options/types.js';
+import type { Lease, Limiter, LimiterJob } from '../support/limiting/limiter-types.js';
+import { Alarm } from './alarm.js';
+import { Call } from './call.js';
+
+/** What the work of a policy is told about its attempt. The functions may be taken out of it. */
+export interface PolicyContext {
+  /**
+   * Aborts when the attempt has timed out, the deadline has passed, or nobody wants the result any more; never once a promise has answered.
+   * Made on the first look.
+   */
+  readonly signal: AbortSignal;
+  /** 1 on the first attempt. */
+  readonly attempt: number;
+  /** When this attempt is cut off, on the policy's scheduler; Infinity when it is not. */
+  readonly deadlineAt: number;
+  /** How long it has waited for its permit, in ms. */
+  readonly queuedMs: number;
+  /** The attempt's own permit, with a `limiter`; it is released when the attempt ends. */
+  readonly lease: Lease | undefined;
+  /** Replaces the estimated token cost by the real one. */
+  readonly settle: (usage: Usage) => void;
+  /** Lets the limiter read `retry-after` from a response. */
+  readonly observe: (response: ResponseLike) => void;
+}
+
+export type PolicyWork<R> = (context: PolicyContext) => WorkResult<R>;
+
+/** The same for work that is part of this package. */
+export interface AttemptContext extends PolicyContext {
+  /** Called when the signal aborts, or would. */
+  onAbort: (() => void) | undefined;
+  /** When set, it says when the permit goes back: the other side sees a connection close later than we close it. */
+  giveBack: ((release: () => void) => void) | undefined;
+}
+
+export type AttemptWork<R> = (context: AttemptContext) => WorkResult<R>;
+
+/** What all calls of one policy have under way, for the retry budget. */
+export interface PolicyLoad {
+  calls: number;
+  active: number;
+  retrying: number;
+  executing: number;
+}
+
+/** What the attempts of a call go by. */
+export interface AttemptRules {
+  readonly operator: string;
+  readonly retry: RepairRule | undefined;
+  readonly limiter: Limiter | undefined;
+  readonly job: LimiterJob | undefined;
+  readonly timeoutMs: number;
+  readonly idempotent: boolean;
+  readonly classify: Classify;
+  readonly scheduler: SchedulerLike;
+  readonly random: () => number;
+  readonly tell: ((note: Note) => void) | undefined;
+  readonly load: PolicyLoad;
+  /** Names the call and its lane in events. */
+  readonly id: string;
+  readonly lane: string;
+}
+
+/**
+ * The attempts of one call, one after the other: each waits for a permit, is cut off after its time and gives its permit back before the
+ * next is even thought of. A pause holds nothing.
+ */
+export class AttemptLoop<R> {
+  readonly #rules: AttemptRules;
+  /** When the whole call is cut off; Infinity when it is not. */
+  readonly #deadlineAt: number;
+  readonly #work: AttemptWork<R>;
+  readonly #to: Subscriber<R>;
+  readonly #alarm: Alarm;
+  /** Of whoever made the call: attempts begin in timers, and in calls of others that give a permit back. */
+  readonly #context = captureContext();
+  /** The one under way, or the last one. */
+  #attempt: Attempt<R> | undefined;
+  #hasAnswered = false;
+  #isRetry = false;
+  /** When the permit of the next attempt was asked for. */
+  #askedAt = 0;
+  /** Attempts begun, refused ones included. */
+  count = 0;
+  /** What the last attempt failed with. */
+  failure: unknown;
+  /** It was left by a consumer that has the whole answer. */
+  hasSucceeded = false;
+  /** It gave up because the next pause would have gone beyond the deadline. */
+  isOutOfTime = false;
+
+  constructor(rules: AttemptRules, deadlineAt: number, work: AttemptWork<R>, to: Subscriber<R>) {
+    this.#rules = rules;
+    this.#deadlineAt = deadlineAt;
+    this.#work = work;
+    this.#to = to;
+    this.#alarm = new Alarm(rules.scheduler, () => {
+      this.#rang();
+    });
+  }
+
+  /** Asks for a permit and makes the next attempt. */
+  next(): void {
+    const { limiter, job } = this.#rules;
+    this.count += 1;
+    this.#askedAt = this.#alarm.now();
+    if (limiter === undefined) {
+      this.#begin(undefined);
+      return;
+    }
+    try {
+      const waiting = limiter.acquire(job).subscribe({
+        next: (lease) => {
+          this.#begin(lease);
+        },
+        error: (error: unknown) => {
+          this.#refused(error);
+        },
+      });
+      this.#to.add(waiting);
+    } catch (error) {
+      // The limiter does not take such a job.
+      this.#to.error(error);
+    }
+  }
+
+  stop(): void {
+    this.#alarm.clear();
+    this.#endRetry();
+    const attempt = this.#attempt;
+    if (attempt === undefined || attempt.isOver) return;
+    const outcome = attempt.isAnswered ? 'ok' : 'cancelled';
+    attempt.isOver = true;
+    attempt.stop();
+    attempt.release(outcome);
+    this.hasSucceeded = outcome === 'ok';
+    this.#ended(attempt, outcome);
+  }
+
+  /** Gives the permit of the last attempt back, if it still has it, for somebody who takes over. */
+  giveBack(): void {
+    this.#attempt?.release('error', this.failure);
+  }
+
+  #begin(lease: Lease | undefined): void {
+    if (this.#to.closed) {
+      lease?.release('unused');
+      return;
+    }
+    const { timeoutMs, tell, lane, load, id } = this.#rules;
+    const now = this.#alarm.now();
+    const timeoutAt = now + timeoutMs;
+    const attempt = new Attempt<R>(this, this.count, now, Math.min(timeoutAt, this.#deadlineAt), now - this.#askedAt, lease);
+    this.#attempt = attempt;
+    load.executing += 1;
+    const { executing } = load;
+    tell?.({ type: 'attemptStarted', lane, batchId: id, size: 1, weight: 1, attempt: this.count, splitDepth: 0, executing });
+    // A listener may have made the consumer leave.
+    if (attempt.isOver) return;
+    attempt.begin(this.#context);
+    // The deadline of the whole call has a timer of its own.
+    if (!(attempt.isOver as boolean) && timeoutAt < this.#deadlineAt) this.#alarm.set(timeoutAt);
+  }
+
+  /** Called by an attempt. */
+  make(attempt: Attempt<R>): WorkResult<R> {
+    return this.#work(attempt);
+  }
+
+  /** Called by an attempt. */
+  said(value: R): void {
+    this.#hasAnswered = true;
+    this.#to.next(value);
+  }
+
+  /** Called by an attempt. */
+  done(attempt: Attempt<R>): void {
+    attempt.isOver = true;
+    attempt.release('ok');
+    this.#ended(attempt, 'ok');
+    this.#to.complete();
+  }
+
+  /** The attempt has taken too long, or the pause is over. */
+  #rang(): void {
+    const attempt = this.#attempt;
+    if (attempt === undefined || attempt.isOver) {
+      this.next();
+      return;
+    }
+    this.failed(attempt, new AttemptTimeoutError(this.#rules.operator, this.#rules.timeoutMs));
+  }
+
+  /** Tells of the error before the permit goes back: whoever gives up other calls for it is not to see them begin first. */
+  failed(attempt: Attempt<R>, error: unknown): void {
+    const verdict = this.#judge(error);
+    // Whoever was asked, or heard of the pause, may have made the consumer leave.
+    if (attempt.isOver) return;
+    attempt.isOver = true;
+    // One that has failed by itself has stopped.
+    if (!attempt.hasEnded) attempt.stop();
+    this.#ended(attempt, verdict.class);
+    if (!this.#to.closed) this.#goOn(error, verdict);
+    attempt.release('error', error);
+  }
+
+  /** What is to be thought of an attempt's error. A wait that was asked for concerns everybody: it begins before the permit goes back. */
+  #judge(error: unknown): Verdict {
+    const verdict = this.#classify(error);
+    // Another limiter or breaker inside the work speaks for itself, not for the backend.
+    if (verdict.retryAfterMs && isRetryable(verdict) && !isFlowError(error)) this.#rules.limiter?.penalize(verdict.retryAfterMs);
+    return verdict;
+  }
+
+  /** The limiter gave no permit: nothing was sent, so nothing is learnt about the backend. */
+  #refused(error: unknown): void {
+    this.#goOn(error, this.#classify(error));
+  }
+
+  /** Tries again after a pause, or gives up. */
+  #goOn(error: unknown, verdict: Verdict): void {
+    const { lane, tell, load } = this.#rules;
+    this.failure = error;
+    this.#endRetry();
+    let repair: Repair<unknown> | undefined;
+    try {
+      repair = this.#repairOf(error, verdict);
+    } catch (fault) {
+      this.#to.error(fault);
+      return;
+    }
+    // Asking for the class or a number may have made the consumer leave.
+    if (this.#to.closed) return;
+    if (repair?.parts?.length !== 1) {
+      this.isOutOfTime = repair?.rejected !== undefined && repair.rejected.length > 0;
+      this.#to.error(error);
+      return;
+    }
+    const { delayMs = 0 } = repair;
+    const retryAt = this.#alarm.now() + delayMs;
+    this.#isRetry = true;
+    load.retrying += 1;
+    tell?.({ type: 'retryScheduled', lane, class: verdict.class, size: 1, attempt: this.count + 1, delayMs });
+    if (!(this.#to.closed as boolean)) this.#alarm.set(retryAt);
+  }
+
+  /** What the rule says of a call that carries one item. */
+  #repairOf(error: unknown, verdict: Verdict): Repair<unknown> | undefined {
+    const { operator, idempotent, random, retry, load, id } = this.#rules;
+    // What has timed out may have had its effect.
+    if (retry === undefined || this.#hasAnswered || (verdict.class === 'timeout' && !idempotent)) return undefined;
+    const now = this.#alarm.now();
+    const job = { id, weight: 1, acceptedAt: now, deadlineAt: this.#deadlineAt, isDone: false, reason: error };
+    const jobs = [job];
+    const failure: Failure<typeof job> = {
+      ...{ operator, now, error, verdict, call: jobs, jobs, isPartial: false, attempt: this.count, depth: 0, search: undefined },
+      origin: { id, jobs, calls: this.count, note: undefined },
+      ...{ executing: load.active, retrying: load.retrying, waiting: 0 },
+      ids: () => [id],
+      draw: () => drawnFrom(operator, random),
+    };
+    return retry.failed(failure);
+  }
+
+  #classify(error: unknown): Verdict {
+    const { operator, classify, scheduler } = this.#rules;
+    return verdictOrFatal(operator, classify, error, { size: 1, attempt: this.count, aborted: false, epochMs: scheduler.now() });
+  }
+
+  #endRetry(): void {
+    if (!this.#isRetry) return;
+    this.#isRetry = false;
+    this.#rules.load.retrying -= 1;
+  }
+
+  #ended(attempt: Attempt<R>, outcome: 'ok' | 'cancelled' | ErrorClass): void {
+    const { lane, load, id, tell } = this.#rules;
+    load.executing -= 1;
+    if (tell === undefined) return;
+    const latencyMs = this.#alarm.now() - attempt.startedAt;
+    tell({ type: 'attemptEnded', lane, batchId: id, size: 1, attempt: attempt.attempt, outcome, latencyMs });
+  }
+}
+
+/** One attempt: what its work is told, and what hears of it. */
+class Attempt<R> extends Call<R> implements AttemptContext {
+  /** Ended, stopped or cut off, for the loop. */
+  isOver = false;
+  /** Whoever leaves now has the whole answer. */
+  isAnswered = false;
+
+  constructor(
+    private readonly loop: AttemptLoop<R>,
+    readonly attempt: number,
+    readonly startedAt: number,
+    readonly deadlineAt: number,
+    readonly queuedMs: number,
+    readonly lease: Lease | undefined,
+  ) {
+    super();
+    this.permit = lease;
+  }
+
+  get settle(): (usage: Usage) => void {
+    return (usage) => {
+      this.lease?.settle(usage);
+    };
+  }
+
+  get observe(): (response: ResponseLike) => void {
+    return (response) => {
+      this.lease?.observe(response);
+    };
+  }
+
+  work(): WorkResult<R> {
+    return this.loop.make(this);
+  }
+
+  override said(value: R, isWhole: boolean): void {
+    this.isAnswered = isWhole;
+    if (!this.isOver) this.loop.said(value);
+  }
+
+  done(): void {
+    if (!this.isOver) this.loop.done(this);
+  }
+
+  failed(error: unknown): void {
+    if (!this.isOver) this.loop.failed(this, error);
+  }
+}

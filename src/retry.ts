@@ -1,0 +1,13 @@
+import type { RetryOptions } from '../operators/options/retry.js';
+import { retryRule } from '../operators/options/retry.js';
+import type { RepairRule } from '../operators/repair.js';
+import { retryFailed } from '../operators/repair.js';
+
+/** Retries at a time as a share of the calls under way: a backend that is down must not be asked three times as often. */
+const BUDGET = 0.2;
+
+/** The `retry` option of whatever makes calls, as the value that `policy` takes; undefined when it is turned off. @throws FlowConfigError */
+export function retryOf(operator: string, retry: RetryOptions | false | undefined): RepairRule | undefined {
+  const rule = retryRule(operator, retry, BUDGET);
+  return rule && retryFailed(rule);
+}
