@@ -29,7 +29,7 @@ export interface Times {
 }
 
 /** CPU time: on a busy machine so much of the clock's is too little to compile everything again. */
-const WARM_UP_MS = 500;
+const WARM_UP_MS = 1000;
 
 setFlagsFromString('--expose-gc');
 /** A full collection: leaves only what is in use, and throws away compiled code of classes without an instance. */

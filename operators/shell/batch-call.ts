@@ -54,9 +54,13 @@ export class BatchCall<T, R> extends Call<BatchResult<R>> {
     this.caller.ended(this, undefined, { error });
   }
 
-  /** Its results are out. */
+  /**
+   * Its results are out. It forgets its batch: with it, the items of every call that is over were still there at the next collection of the young,
+   * and V8 then made their lists old from the start, which cost four times the CPU from the first full collection on.
+   */
   giveUpPermit(): void {
     this.release(this.fault ? 'error' : 'ok', this.fault?.error);
+    (this as { batch: unknown }).batch = undefined;
   }
 
   context(lane: string): CallContext {
