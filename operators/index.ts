@@ -66,7 +66,7 @@ export type { Fallback, FallbackContext, Policy, PolicyCallOptions, PolicyContex
 export { policy } from './policy.js';
 export type { RateLimitOptions } from './rate-limit.js';
 export { RATE_LIMIT_DEFAULTS, rateLimit } from './rate-limit.js';
-export type { DivideOptions, DivideStrategy, RepairRule, RetryOptions, RobustOptions } from './repair.js';
+export type { DivideOptions, DivideStrategy, RepairRule, RetryOptions, RobustOptions, SequentialSearchOptions } from './repair.js';
 export { divideAndConquer, oneByOne, retryFailed, robust, sequentialSearch } from './repair.js';
 export type { ResequenceOptions } from './resequence.js';
 export { RESEQUENCE_DEFAULTS, resequence } from './resequence.js';

@@ -52,7 +52,7 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'] 
  *
  * Whoever names no lane is in the last one, so that nothing becomes urgent by being forgotten. The value may be used for several operators.
  *
- * @param list - Most urgent first.
+ * @param lanes - Most urgent first.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when a lane or an option is unknown or out of range.
  * @example
  * ```ts
@@ -69,13 +69,13 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'] 
  * calls; // => ['why? a b c']
  * ```
  */
-export function lanes<T = unknown>(list: readonly LaneOptions[], options: LanesOptions<T> = {}): QueueRule<T> {
-  if (!Array.isArray(list) || list.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of at least one lane', list);
+export function lanes<T = unknown>(lanes: readonly LaneOptions[], options: LanesOptions<T> = {}): QueueRule<T> {
+  if (!Array.isArray(lanes) || lanes.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of at least one lane', lanes);
   known(NAME, options, ['by', 'key', 'fairness']);
   const laneOf = callback(NAME, 'by', options.by);
   const keyOf = callback(NAME, 'key', options.key);
   const fairness = fairnessOf(NAME, 'fairness', options.fairness);
-  const checked = checkedLanes(NAME, list, fairness);
+  const checked = checkedLanes(NAME, lanes, fairness);
   const positions = new Map(checked.map(({ name }, i) => [name, i]));
   return {
     lanes: checked,

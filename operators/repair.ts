@@ -146,14 +146,18 @@ export function oneByOne(): RepairRule {
   return divideAndConquer({ factor: Infinity });
 }
 
+export interface SequentialSearchOptions {
+  /** Whether an item that only inference calls bad is sent alone before it is rejected. @defaultValue true */
+  readonly confirm?: boolean;
+}
+
 /**
  * Sends one part after the other, and no part whole that is known to hold a bad item: about log2(n) + 1 calls for each bad item, the fewest there
  * are, in as many rounds. For callers who pay by the call and can wait.
- *
- * @param confirm - Whether an item that only inference calls bad is sent alone before it is rejected. @defaultValue true
  */
-export function sequentialSearch({ confirm = true }: { readonly confirm?: boolean } = {}): DivideStrategy {
-  flag('sequentialSearch', 'confirm', confirm);
+export function sequentialSearch(options: SequentialSearchOptions = {}): DivideStrategy {
+  known('sequentialSearch', options, ['confirm']);
+  const confirm = flag('sequentialSearch', 'confirm', orDefault(options.confirm, true));
   return { search: (depth, limits) => new SequentialSearch(depth, { ...limits, confirm }) };
 }
 

@@ -31,6 +31,7 @@ const RIGHT: Readonly<Record<string, (value: unknown) => boolean>> = {
   'a non-empty string': (value) => typeof value === 'string',
   'an object': (value) => typeof value === 'object' && value !== null,
   'an array': (value) => Array.isArray(value),
+  'a repair such as retryFailed() or robust(), or a list of them': (value) => Array.isArray(value),
   'an object or false': (value) => typeof value === 'object' && value !== null,
   'an Observable, promise or iterable': (value) => typeof value === 'string' || Array.isArray(value),
   'an Iterable, an AsyncIterable or a ReadableStream': (value) => typeof value === 'string' || Array.isArray(value),
@@ -43,7 +44,7 @@ function isRight(expected: string, value: unknown): boolean {
 
 /** Options that also take what their error does not name, in favour of a sentence that can be read. */
 const ALSO: Readonly<Record<string, readonly unknown[]>> = {
-  itemDeadlineMs: [doNothing],
+  ...Object.fromEntries(['batchMap', 'batchMapFrom', 'createBatcher', 'divideRetry'].map((name) => [`${name}.deadlineMs`, [doNothing]])),
   delayMs: [doNothing],
   perKey: [doNothing, RECORD],
   'fairness.priority': [doNothing],
@@ -118,7 +119,8 @@ const FREE: Readonly<Record<string, string>> = {
 };
 
 const tables = new Map((await misuseTables()).map((table) => [table.operator, table]));
-const lists = [...optionLists()].map(([operator, options]) => ({ operator, options }));
+// `robust` says nothing of its own: its groups are what is said to others.
+const lists = [...optionLists()].flatMap(([operator, options]) => (operator === 'robust' ? [] : [{ operator, options }]));
 
 /** Throws what is wrong with how the value is taken. */
 function problem(table: MisuseTable, option: string, value: unknown): string | undefined {
@@ -126,7 +128,7 @@ function problem(table: MisuseTable, option: string, value: unknown): string | u
   const besides = table.rows.find((row) => row.option === option)?.besides;
   const name = reported(table, option);
   const what = `\`${option}\`: ${show(value)}`;
-  const also = ALSO[option]?.includes(value) ?? false;
+  const also = (ALSO[`${operator}.${option}`] ?? ALSO[option])?.includes(value) ?? false;
   try {
     say(table, { option, value, ...(besides && { besides }) });
   } catch (error) {

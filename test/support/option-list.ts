@@ -5,7 +5,17 @@ const root = resolve(import.meta.dirname, '../..');
 const operators = join(root, 'operators');
 
 /** What a maker of values returns is for an option to take: its methods are called by the engine. */
-const VALUES: ReadonlySet<string> = new Set(['KeyFairness', 'Order']);
+const VALUES: ReadonlySet<string> = new Set([
+  'DivideStrategy',
+  'Fairness',
+  'KeyFairness',
+  'Order',
+  'QueueRule',
+  'RepairRule',
+  'SplitAndJoin',
+  'SplitItem',
+  'Window',
+]);
 
 /**
  * What can be said to each function that `operators/index.ts` exports, read from its types: `maxSize`, `retry.factor`, `lanes[0].floor` for
@@ -60,7 +70,7 @@ class Reader {
   /** What the methods of a handle take, and those of the handles that they return. */
   #handle(type: ts.Type, seen = new Set<ts.Symbol>()): string[] {
     const { symbol } = type as { symbol?: ts.Symbol };
-    const isValue = this.#members(type).some(({ symbol: made }) => VALUES.has(made.name));
+    const isValue = this.#members(type).some(({ symbol: made }) => VALUES.has(made.name)) || VALUES.has(type.aliasSymbol?.name ?? '');
     if (isValue || symbol === undefined || !this.#isOurs(symbol) || seen.has(symbol)) return [];
     seen.add(symbol);
     const methods = type.getProperties().map((method) => [method.name, this.#typeOf(method)] as const);
@@ -118,7 +128,9 @@ class Reader {
 
   /** An object of ours that only has data: options, and not a limiter or an error. */
   #isRecord(type: ts.Type): boolean {
-    if (type.isClass() || type.getCallSignatures().length > 0) return false;
+    const { symbol } = type as { symbol?: ts.Symbol };
+    // One of a class with type parameters is no class.
+    if ((symbol !== undefined && symbol.flags & ts.SymbolFlags.Class) || type.getCallSignatures().length > 0) return false;
     const fields = type.getProperties();
     return fields.length > 0 && fields.every((field) => this.#isOurs(field) && !(field.flags & ts.SymbolFlags.Method));
   }

@@ -1,0 +1,20 @@
+import { retryFailed } from '../../operators/index.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+
+const DURATION = 'a number of milliseconds >= 0 or Infinity';
+const POSITIVE = 'a number > 0 or Infinity';
+
+export const rows: MisuseTable = {
+  operator: 'retryFailed',
+  create: (options: never) => retryFailed(options),
+  rows: [
+    ...badly('maxAttempts', 'a whole number >= 1 or Infinity', NaN, 0, -1, 1.5, '3', null, {}),
+    ...badly('initialMs', DURATION, NaN, -1, '200', null, {}),
+    ...badly('factor', POSITIVE, NaN, 0, -1, '2', null, {}),
+    ...badly('maxMs', DURATION, NaN, -1, '200', null, {}),
+    ...badly('jitter', "one of 'full', 'equal', 'none'", 'some', true, 0, NaN, null, {}),
+    ...badly('budget', POSITIVE, NaN, 0, -1, '0.2', null, {}),
+    ...badly('maxTries', 'absent (known options: maxAttempts, initialMs, factor, maxMs, jitter, budget)', 3),
+  ],
+};
