@@ -1,5 +1,5 @@
 import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
-import { asyncScheduler, Subscription } from 'rxjs';
+import { asyncScheduler } from 'rxjs';
 import type {
   Classify,
   CloseWhen,
@@ -27,6 +27,7 @@ import {
   strictWithFloor,
   weighted,
 } from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
 
 /** A lane, as options of today have it. */
 export interface LaneOptions {
@@ -92,18 +93,6 @@ export interface GatedBatchOptions<T, R = never> {
   readonly onEvent?: FlowSink;
   readonly scheduler?: SchedulerLike;
   readonly random?: () => number;
-}
-
-/** Does at once what has no delay. */
-export function atOnce(scheduler: SchedulerLike): SchedulerLike {
-  return {
-    now: () => scheduler.now(),
-    schedule: (work: (state?: never) => void, delay = 0, state?: unknown) => {
-      if (delay > 0) return scheduler.schedule(work as never, delay, state);
-      work.call(undefined, state as never);
-      return Subscription.EMPTY;
-    },
-  };
 }
 
 /** Options under their new names. What is left out keeps the default of today: everything is repaired. */
