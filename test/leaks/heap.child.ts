@@ -1,14 +1,14 @@
-import { of, range } from 'rxjs';
+import { of, queueScheduler, range } from 'rxjs';
+import { concatMapBy } from '../../operators/index.js';
 import type { Shape } from '../matrix/shape.js';
 import { echo } from '../matrix/shape.js';
 import { shapes } from '../matrix/shapes.js';
-import { concatMapBy } from '../today.js';
 import { HELD, MARKS } from './heap.js';
 
 /** Options under which items go through instead of waiting for the end of a frame that never comes in a loop. */
 const GOES_ON: Readonly<Record<string, object>> = {
-  batchMap: { burst: 'sync' },
-  createBatcher: { burst: 'sync', maxQueued: Infinity },
+  batchMap: { scheduler: queueScheduler },
+  createBatcher: { scheduler: queueScheduler, maxQueued: Infinity },
   toAsyncIterable: { maxQueued: Infinity },
   toReadableStream: { maxQueued: Infinity },
 };
@@ -19,7 +19,7 @@ const keyed: Readonly<Record<string, { readonly shape: Shape; readonly options?:
   'concatMapBy, a key for each': {
     shape: { run: (input) => input.pipe(concatMapBy(keyOf, (item) => of([item]), { errors: 'propagate' })) },
   },
-  'createBatcher, a key for each': { shape: shapes.createBatcher, options: { dedupe: keyOf, burst: 'sync' } },
+  'createBatcher, a key for each': { shape: shapes.createBatcher, options: { dedupe: keyOf, scheduler: queueScheduler } },
   'switchLatest, a key for each': { shape: shapes.switchLatest, options: { key: keyOf } },
 };
 

@@ -7,13 +7,15 @@ import type { Subscription } from 'rxjs';
 import { concat, NEVER, of, throwError } from 'rxjs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
+import { createBatcher } from '../../operators/index.js';
 import type { Shape } from '../matrix/shape.js';
 import { echo, fault, never } from '../matrix/shape.js';
 import { shapes } from '../matrix/shapes.js';
 import { matrix } from '../matrix/table.js';
+import { atOnce } from '../support/at-once.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
-import { createBatcher, createLimiter } from '../today.js';
+import { createLimiter } from '../today.js';
 import { HELD, MARKS } from './heap.js';
 
 const SUBSCRIPTIONS = sized(2000, 10_000);
@@ -79,7 +81,7 @@ describe('thousands of subscriptions', () => {
   it('and a signal that lives on: it has no listener left', { timeout: 60_000 }, async () => {
     const clock = new CountingScheduler();
     const { signal } = new AbortController();
-    const batcher = createBatcher((items: readonly number[]) => of(items), { scheduler: clock, burst: 'sync' });
+    const batcher = createBatcher((items: readonly number[]) => of(items), { scheduler: atOnce(clock) });
     const limiter = createLimiter({ concurrency: 1, scheduler: clock });
     const leaks = leakCheck({ scheduler: clock, holders: { batcher, limiter } });
     try {

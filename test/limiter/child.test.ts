@@ -3,9 +3,10 @@ import type { Subscription } from 'rxjs';
 import { defer, mergeMap, NEVER, of, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { batchMap } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import type { ChildLimiterOptions, Lease, Limiter, LimiterJob } from '../today.js';
-import { batchMap, createLimiter, isFlowError, NestedAcquireError } from '../today.js';
+import { createLimiter, isFlowError, NestedAcquireError } from '../today.js';
 
 /** Leases as they come, and errors by their code. */
 function asker(limiter: Limiter) {

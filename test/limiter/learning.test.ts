@@ -4,8 +4,9 @@ import { describe, expect, it } from 'vitest';
 import type { FakeProvider, FakeProviderError } from '../../marbles/fake-provider.js';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
+import { batchMap } from '../../operators/index.js';
 import type { FlowEvent, HeadersLike, Lease, Limiter, LimiterJob, LimiterOptions, ResponseLike } from '../today.js';
-import { batchMap, createLimiter, isFlowError, RateLimitError } from '../today.js';
+import { createLimiter, isFlowError, RateLimitError } from '../today.js';
 
 const ok = (headers: HeadersLike): ResponseLike => ({ status: 200, headers });
 const refusal = (headers: HeadersLike = {}): ResponseLike => ({ status: 429, headers });

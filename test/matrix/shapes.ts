@@ -1,28 +1,33 @@
 import { catchError, concat, defer, EMPTY, finalize, forkJoin, ignoreElements, map, merge, mergeMap, NEVER, Observable, of } from 'rxjs';
-import { batch, hedge, speculate, switchLatest } from '../../operators/index.js';
+import {
+  batch,
+  batchMap,
+  batchMapFrom,
+  bulkheadMap,
+  concatMapBy,
+  createBatcher,
+  divideRetry,
+  hedge,
+  settleAll,
+  speculate,
+  switchLatest,
+} from '../../operators/index.js';
 import { PlatformObservable } from '../support/platform-observable.js';
 import type { LimiterOptions, NativeObservable, Settled } from '../today.js';
 import {
   adaptiveLimit,
   backpressure,
-  batchMap,
-  batchMapFrom,
-  bulkheadMap,
   coalesce,
-  concatMapBy,
   conflateWhileBusy,
-  createBatcher,
   createBreaker,
   createIntake,
   createLimiter,
-  divideRetry,
   fromNative,
   fromStream,
   mergeLanes,
   policy,
   rateLimit,
   resequence,
-  settleAll,
   toAsyncIterable,
   toNative,
   toReadableStream,

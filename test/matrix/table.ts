@@ -1,20 +1,16 @@
 import { concat, config, EMPTY, map, NEVER, Observable, of, range, Subject, throwError, timer } from 'rxjs';
 import { expect } from 'vitest';
-import { splitItem, switchLatest } from '../../operators/index.js';
+import { batchMap, byPriority, concatMapBy, divideRetry, lanes, settleAll, splitItem, switchLatest } from '../../operators/index.js';
 import {
   adaptiveLimit,
-  batchMap,
   coalesce,
-  concatMapBy,
   conflateWhileBusy,
   createBreaker,
   createIntake,
   createLimiter,
-  divideRetry,
   mergeLanes,
   policy,
   rateLimit,
-  settleAll,
   toStore,
 } from '../today.js';
 import { refusesNumbers } from './numbers.js';
@@ -86,14 +82,12 @@ const gated = (operator: 'batchMap' | 'batchMapFrom' | 'createBatcher') => {
   const shape = shapes[operator];
   return {
     badNumber: refused(operator),
-    infinity: cell('no limit', unlimited(shape, { ...INFINITE, maxQueued: Infinity, concurrency: Infinity, attemptTimeoutMs: Infinity })),
+    infinity: cell('no limit', unlimited(shape, { ...INFINITE, maxQueued: Infinity, concurrency: Infinity, timeoutMs: Infinity })),
     oversize: cell('travels alone, is cut, or is rejected', async () => {
       await gives(shape, { weigh, maxWeight: 2 }, [1, 2, 3], ['complete'])();
       await gives(shape, { weigh, maxWeight: 2, oversize: 'reject' }, [1, 2], ['ItemTooHeavyError', 'complete'])();
       const halves = {
-        oversize: 'split',
-        splitItem: (item: number) => [1, item - 1],
-        joinResults: (parts: readonly number[]) => parts[0]! + parts[1]!,
+        oversize: splitItem({ into: (item: number) => [1, item - 1], join: (parts: readonly number[]) => parts[0]! + parts[1]! }),
       };
       await gives(shape, { weigh, maxWeight: 2, ...halves }, [1, 2, 3], ['complete'])();
     }),
@@ -101,16 +95,10 @@ const gated = (operator: 'batchMap' | 'batchMapFrom' | 'createBatcher') => {
       'rejects that item; the others go on',
       gives(shape, { weigh: (item: number) => (item === 2 ? broken(item) : 1) }, [1, 3], ['CallbackError', 'complete']),
     ),
-    emptyKey: cell('an empty lane is passed over', gives(shape, { lanes: LANES, lane: () => 'low' }, [1, 2, 3], ['complete'])),
+    emptyKey: cell('an empty lane is passed over', gives(shape, { queue: lanes(LANES, { by: () => 'low' }) }, [1, 2, 3], ['complete'])),
     stuck: cell(
-      'the call ends at `attemptTimeoutMs`, and its slot is free again',
-      gives(
-        shape,
-        { maxSize: 1, concurrency: 1, attemptTimeoutMs: 100, retry: false, split: false },
-        [2, 3],
-        ['AttemptTimeoutError', 'complete'],
-        firstHangs(),
-      ),
+      'the call ends at `timeoutMs`, and its slot is free again',
+      gives(shape, { maxSize: 1, concurrency: 1, timeoutMs: 100 }, [2, 3], ['AttemptTimeoutError', 'complete'], firstHangs()),
     ),
   } as const;
 };
@@ -626,7 +614,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
       })();
     }),
     leave: cell('aborts every call, drops what waits', leaves(shapes.batchMap)),
-    reenter: cell('waits for the next batch', reenters(shapes.batchMap, { burst: 'sync' })),
+    reenter: cell('waits for the next batch', reenters(shapes.batchMap, { maxSize: 1 })),
     million: cell('waits under `maxQueued` and `overflow`; without a bound all of it goes', async () => {
       await overflows({ ...shapes.batchMap, holding: { maxQueued: 1000 } }, 1000)();
       await takesMillion(shapes.batchMap, { maxQueued: Infinity, maxSize: 1000 })();
@@ -641,7 +629,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
             calls.push([...items]);
             return timer(10, run.clock).pipe(map(() => items));
           };
-          const options = { lanes: LANES, lane: laneOf, concurrency: 1, maxSize: 1, scheduler: run.clock, burst: 'sync' } as const;
+          const options = { queue: lanes(LANES, { by: laneOf }), concurrency: 1, maxSize: 1, scheduler: run.clock };
           const subscription = source.pipe(batchMap(work, options)).subscribe();
           for (const item of [10, 11, 12, 1]) source.next(item);
           await run.pass();
@@ -665,7 +653,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     inversion: cell(
       'the urgent lane leads the next batch of what was pulled',
       on(async (run) => {
-        run.start(shapes.batchMapFrom, of(10, 11, 12, 1), { lanes: LANES, lane: laneOf, concurrency: 1, maxSize: 1 }, run.late);
+        run.start(shapes.batchMapFrom, of(10, 11, 12, 1), { queue: lanes(LANES, { by: laneOf }), concurrency: 1, maxSize: 1 }, run.late);
         await run.pass();
         expect(run.out).toEqual([10, 1, 11, 12]);
       }),
@@ -690,7 +678,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     inversion: cell(
       'the most urgent item that waits goes next (`fairness`); keys keep their own slots',
       on(async (run) => {
-        const fairness = { kind: 'priority', priority: (item: number) => (item < 10 ? 0 : 1) };
+        const fairness = byPriority((item: number) => (item < 10 ? 0 : 1));
         run.start(shapes.bulkheadMap, of(10, 11, 12, 1), { concurrency: 1, fairness }, run.late);
         await run.pass();
         expect(run.out).toEqual([10, 1, 11, 12]);
@@ -734,7 +722,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     complete: cell('`drain` waits until every load has settled', completes(shapes.createBatcher)),
     sourceError: noSource,
     leave: cell('that load leaves; a call is aborted when all its loads have left', leaves(shapes.createBatcher)),
-    reenter: cell('waits for the next batch', reenters(shapes.createBatcher, { burst: 'sync' })),
+    reenter: cell('waits for the next batch', reenters(shapes.createBatcher, { maxSize: 1 })),
     million: cell('waits under `maxQueued` and `overflow`; a load too many rejects', async () => {
       await overflows({ ...shapes.createBatcher, holding: { maxQueued: 1000 } }, 1000)();
       await takesMillion(shapes.createBatcher, { maxQueued: Infinity, maxSize: 1000 })();
@@ -742,12 +730,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     inversion: cell(
       'the urgent lane leads the next batch',
       on(async (run) => {
-        run.start(
-          shapes.createBatcher,
-          of(10, 11, 12, 1),
-          { lanes: LANES, lane: laneOf, concurrency: 1, maxSize: 1, burst: 'sync' },
-          run.late,
-        );
+        run.start(shapes.createBatcher, of(10, 11, 12, 1), { queue: lanes(LANES, { by: laneOf }), concurrency: 1, maxSize: 1 }, run.late);
         await run.pass();
         expect(run.out).toEqual([10, 1, 11, 12]);
       }),
@@ -891,10 +874,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
       }),
     ),
     badNumber: refused('divideRetry'),
-    infinity: cell(
-      'no limit',
-      unlimited(shapes.divideRetry, { concurrency: Infinity, attemptTimeoutMs: Infinity, itemDeadlineMs: Infinity }),
-    ),
+    infinity: cell('no limit', unlimited(shapes.divideRetry, { concurrency: Infinity, timeoutMs: Infinity, deadlineMs: Infinity })),
     oversize: na('the list is what was given; a limiter it is too heavy for cuts it'),
     callback: cell(
       'rejects that item; the others go on',
@@ -909,10 +889,10 @@ export const matrix: Readonly<Record<string, Cells>> = {
       }),
     ),
     stuck: cell(
-      'the call ends at `attemptTimeoutMs`',
+      'the call ends at `timeoutMs`',
       gives(
         shapes.divideRetry,
-        { attemptTimeoutMs: 100, retry: false, split: false },
+        { timeoutMs: 100 },
         [],
         ['AttemptTimeoutError', 'AttemptTimeoutError', 'AttemptTimeoutError', 'complete'],
         never,
@@ -1234,7 +1214,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     reenter: noSource,
     million: cell('a flat loop, `concurrency` at a time', takesMillion(shapes.settleAll)),
     badNumber: refused('settleAll'),
-    infinity: cell('no limit', unlimited(shapes.settleAll, { concurrency: Infinity, totalTimeoutMs: Infinity })),
+    infinity: cell('no limit', unlimited(shapes.settleAll, { concurrency: Infinity, deadlineMs: Infinity })),
     oversize: noWeights,
     callback: cell(
       'a `guard` that throws rejects that call; the others go on',
@@ -1257,7 +1237,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     ),
     stuck: cell(
       'aborted at `deadlineMs`, and rejected in the list',
-      gives(shapes.settleAll, { totalTimeoutMs: 100 }, [2, 3], ['DeadlineError', 'complete'], firstHangs()),
+      gives(shapes.settleAll, { deadlineMs: 100 }, [2, 3], ['DeadlineError', 'complete'], firstHangs()),
     ),
     inversion: noPriorities,
     aborted: cell(
@@ -1271,7 +1251,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
             calls.push(item);
             return item === 2 ? throwError(() => fault) : NEVER;
           },
-          { mode: 'all', scheduler: run.clock },
+          { errors: 'propagate', scheduler: run.clock },
         ).subscribe({ error: (error: unknown) => ends.push(error) });
         await run.pass();
         expect([calls, ends]).toEqual([[1, 2], [fault]]);

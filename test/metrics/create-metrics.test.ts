@@ -1,12 +1,14 @@
 import { defer, finalize, from, map, mergeMap, of, Subject, takeUntil, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { batchMap } from '../../operators/index.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { callRecordToJson } from '../../src/metrics/call-record.js';
 import type { Metrics, MetricsSnapshot } from '../../src/metrics/create-metrics.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
+import { unstamped } from '../support/events.js';
 import type { FlowEvent, Limiter } from '../today.js';
-import { batchMap, createLimiter, FlowConfigError } from '../today.js';
+import { createLimiter, FlowConfigError } from '../today.js';
 
 const record: CallRecord = {
   traceId: '3f5d6c1c',
@@ -181,11 +183,11 @@ describe('what events add up to', () => {
         }).pipe(finalize(() => running--));
       for (let index = 0; index < 3; index++) {
         from([1, 2])
-          .pipe(batchMap(work, { maxSize: 1, onEvent: metrics.sink, ...slots(limiter) }), takeUntil(timer(50 + 100 * index)))
+          .pipe(batchMap(work, { maxSize: 1, onEvent: unstamped(metrics.sink), ...slots(limiter) }), takeUntil(timer(50 + 100 * index)))
           .subscribe();
       }
       timer(1000)
-        .pipe(mergeMap(() => of(1).pipe(batchMap(work, { maxSize: 1, onEvent: metrics.sink, ...slots(limiter) }))))
+        .pipe(mergeMap(() => of(1).pipe(batchMap(work, { maxSize: 1, onEvent: unstamped(metrics.sink), ...slots(limiter) }))))
         .subscribe();
       flush();
       expect([peak, metrics.snapshot().flow.peakExecuting, metrics.snapshot().operators['batchMap']?.peakExecuting]).toEqual([3, 3, 3]);

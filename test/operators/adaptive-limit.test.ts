@@ -2,6 +2,7 @@ import { config, defer, from, mergeMap, NEVER, of, throwError, timer } from 'rxj
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
+import { batchMap, bulkheadMap } from '../../operators/index.js';
 import { runOverloaded, unsettled } from '../support/overloaded-backend.js';
 import type { AdaptiveLimitOptions, FlowEvent, Limiter, LimitSample, LimitState, Outcome } from '../today.js';
 import {
@@ -9,8 +10,6 @@ import {
   AttemptTimeoutError,
   adaptiveLimit,
   BreakerOpenError,
-  batchMap,
-  bulkheadMap,
   CallbackError,
   createLimiter,
   RateLimitError,
@@ -233,8 +232,8 @@ describe('a dropped call', () => {
     const never = () => NEVER;
     const refuse = () => timer(10).pipe(mergeMap(() => throwError(() => refused)));
     const uses: readonly ((limiter: Limiter) => { subscribe(observer: { error: () => void }): unknown })[] = [
-      (limiter) => of(1).pipe(batchMap(refuse, { limiter, retry: false })),
-      (limiter) => of(1).pipe(batchMap(never, { limiter, retry: false, attemptTimeoutMs: 10 })),
+      (limiter) => of(1).pipe(batchMap(refuse, { limiter })),
+      (limiter) => of(1).pipe(batchMap(never, { limiter, timeoutMs: 10 })),
       (limiter) => of(1).pipe(bulkheadMap(refuse, { limiter })),
       (limiter) => of(1).pipe(bulkheadMap(never, { limiter, timeoutMs: 10 })),
       (limiter) => of(1).pipe(bulkheadMap(refuse, { limiter, errors: 'propagate' })),

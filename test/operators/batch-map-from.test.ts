@@ -2,8 +2,11 @@ import type { Observable } from 'rxjs';
 import { map, NEVER, of, Subject, take, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { batchMapFrom, classifyError, divideAndConquer, fixed, lanes, natural, retryFailed } from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
+import { unstamped } from '../support/events.js';
 import type { BatchWork, FlowEvent, Settled } from '../today.js';
-import { batchMapFrom, createLimiter } from '../today.js';
+import { createLimiter } from '../today.js';
 
 /** Answers after 10 ms. */
 const slow: BatchWork<number, number> = (items) => timer(10).pipe(map(() => items));
@@ -83,7 +86,7 @@ describe.each(KINDS)('%s', (kind) => {
           sent.push(...items);
           return slow(items, context);
         },
-        { maxSize: 8 },
+        { maxSize: 8, repair: [retryFailed(), divideAndConquer()], classify: classifyError },
       ),
     );
     await vi.advanceTimersByTimeAsync(2000);
@@ -96,7 +99,16 @@ describe.each(KINDS)('%s', (kind) => {
 
   it('is read no further than the calls under way and maxQueued', async () => {
     const input = inputs(1000);
-    const seen = watch(batchMapFrom(input[kind](), never, { maxSize: 5, concurrency: 2, maxQueued: 7, window: { kind: 'fixed', ms: 50 } }));
+    const seen = watch(
+      batchMapFrom(input[kind](), never, {
+        maxSize: 5,
+        concurrency: 2,
+        maxQueued: 7,
+        window: fixed(50),
+        repair: [retryFailed(), divideAndConquer()],
+        classify: classifyError,
+      }),
+    );
     await vi.advanceTimersByTimeAsync(1000);
     expect(input.log.read).toBe(2 * 5 + 7);
     seen.subscription.unsubscribe();
@@ -110,7 +122,16 @@ describe.each(KINDS)('%s', (kind) => {
       if (event.type === 'accepted') most = Math.max(most, ++waiting);
       if (event.type === 'attemptStarted') waiting -= event.size;
     };
-    const seen = watch(batchMapFrom(input[kind](), slow, { maxSize: 5, concurrency: 2, maxQueued: 7, onEvent: events }));
+    const seen = watch(
+      batchMapFrom(input[kind](), slow, {
+        maxSize: 5,
+        concurrency: 2,
+        maxQueued: 7,
+        onEvent: unstamped(events),
+        repair: [retryFailed(), divideAndConquer()],
+        classify: classifyError,
+      }),
+    );
     await vi.advanceTimersByTimeAsync(5000);
     expect(seen.settled).toHaveLength(200);
     expect(most).toBeLessThanOrEqual(7);
@@ -119,7 +140,16 @@ describe.each(KINDS)('%s', (kind) => {
 
   it('is closed when the consumer leaves', async () => {
     const input = inputs(1000);
-    const seen = watch(batchMapFrom(input[kind](), never, { maxSize: 5, concurrency: 2, maxQueued: 7, window: { kind: 'fixed', ms: 50 } }));
+    const seen = watch(
+      batchMapFrom(input[kind](), never, {
+        maxSize: 5,
+        concurrency: 2,
+        maxQueued: 7,
+        window: fixed(50),
+        repair: [retryFailed(), divideAndConquer()],
+        classify: classifyError,
+      }),
+    );
     await vi.advanceTimersByTimeAsync(100);
     seen.subscription.unsubscribe();
     await vi.advanceTimersByTimeAsync(0);
@@ -130,7 +160,11 @@ describe.each(KINDS)('%s', (kind) => {
 
   it('is closed when the consumer has enough', async () => {
     const input = inputs(Infinity);
-    const seen = watch(batchMapFrom(input[kind](), echo, { maxSize: 4 }).pipe(take(10)));
+    const seen = watch(
+      batchMapFrom(input[kind](), echo, { maxSize: 4, repair: [retryFailed(), divideAndConquer()], classify: classifyError }).pipe(
+        take(10),
+      ),
+    );
     await vi.advanceTimersByTimeAsync(1000);
     expect(seen.settled.map(({ input: item }) => item)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     expect(seen.completed()).toBe(true);
@@ -140,7 +174,7 @@ describe.each(KINDS)('%s', (kind) => {
 
   it('is opened by the first subscription, not before', async () => {
     const input = inputs(10);
-    const result = batchMapFrom(input[kind](), echo);
+    const result = batchMapFrom(input[kind](), echo, { repair: [retryFailed(), divideAndConquer()], classify: classifyError });
     await vi.advanceTimersByTimeAsync(10);
     expect(input.log.read).toBe(0);
     watch(result);
@@ -158,7 +192,15 @@ describe.each(KINDS)('%s', (kind) => {
           return items;
         }),
       );
-    const seen = watch(batchMapFrom(input[kind](), work, { maxSize: 10, maxQueued: 10, concurrency: 2 }));
+    const seen = watch(
+      batchMapFrom(input[kind](), work, {
+        maxSize: 10,
+        maxQueued: 10,
+        concurrency: 2,
+        repair: [retryFailed(), divideAndConquer()],
+        classify: classifyError,
+      }),
+    );
     await vi.advanceTimersByTimeAsync(5000);
     expect(seen.settled.filter(({ status }) => status === 'rejected')).toMatchObject([{ input: 13, reason: bad }]);
     expect(seen.settled).toHaveLength(40);
@@ -180,7 +222,9 @@ describe('an input that fails', () => {
       signals.push(signal);
       return NEVER;
     };
-    const seen = watch(batchMapFrom(breaking(), work, { maxSize: 1 }));
+    const seen = watch(
+      batchMapFrom(breaking(), work, { maxSize: 1, repair: [retryFailed(), divideAndConquer()], classify: classifyError }),
+    );
     expect(seen.errors).toEqual([fault]);
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
   });
@@ -192,7 +236,7 @@ describe('an input that fails', () => {
       throw fault;
     }
     const error = await new Promise((done) => {
-      batchMapFrom(breaking(), echo).subscribe({ error: done });
+      batchMapFrom(breaking(), echo, { repair: [retryFailed(), divideAndConquer()], classify: classifyError }).subscribe({ error: done });
     });
     expect(error).toBe(fault);
   });
@@ -204,7 +248,7 @@ describe('an input that fails', () => {
       },
     });
     const error = await new Promise((done) => {
-      batchMapFrom(broken, echo).subscribe({ error: done });
+      batchMapFrom(broken, echo, { repair: [retryFailed(), divideAndConquer()], classify: classifyError }).subscribe({ error: done });
     });
     expect(error).toBe(fault);
   });
@@ -213,7 +257,7 @@ describe('an input that fails', () => {
     const taken = new ReadableStream<number>();
     taken.getReader();
     const error = await new Promise((done) => {
-      batchMapFrom(taken, echo).subscribe({ error: done });
+      batchMapFrom(taken, echo, { repair: [retryFailed(), divideAndConquer()], classify: classifyError }).subscribe({ error: done });
     });
     expect(error).toBeInstanceOf(TypeError);
   });
@@ -230,7 +274,7 @@ describe('an input that fails', () => {
         return: () => Promise.reject(fault),
       }),
     };
-    const seen = watch(batchMapFrom(input, echo));
+    const seen = watch(batchMapFrom(input, echo, { repair: [retryFailed(), divideAndConquer()], classify: classifyError }));
     seen.subscription.unsubscribe();
     await new Promise((done) => setImmediate(done));
     process.off('unhandledRejection', listen);
@@ -242,8 +286,8 @@ describe('an input that fails', () => {
 describe('an Iterable', () => {
   it('can be subscribed to again, a generator only once', () => {
     virtualTime(({ flush }) => {
-      const again = batchMapFrom([1, 2], echo);
-      const once = batchMapFrom(inputs(2).Iterable(), echo);
+      const again = batchMapFrom([1, 2], echo, { repair: [retryFailed(), divideAndConquer()], classify: classifyError });
+      const once = batchMapFrom(inputs(2).Iterable(), echo, { repair: [retryFailed(), divideAndConquer()], classify: classifyError });
       const counts = [again, again, once, once].map((result) => {
         const seen = watch(result);
         flush();
@@ -256,7 +300,15 @@ describe('an Iterable', () => {
 
   it('of 100,000 items with work that ends at once needs no deep stack', () => {
     virtualTime(({ flush }) => {
-      const seen = watch(batchMapFrom(inputs(1e5).Iterable(), echo, { maxSize: 1, concurrency: 1, burst: 'sync' }));
+      const seen = watch(
+        batchMapFrom(inputs(1e5).Iterable(), echo, {
+          maxSize: 1,
+          concurrency: 1,
+          scheduler: atOnce(),
+          repair: [retryFailed(), divideAndConquer()],
+          classify: classifyError,
+        }),
+      );
       flush();
       expect(seen.settled).toHaveLength(1e5);
       expect(seen.settled.every(({ index, input }) => index === input)).toBe(true);
@@ -265,7 +317,15 @@ describe('an Iterable', () => {
 
   it('is not needed in full by an endless one: take(10) reads at most one batch more', () => {
     const input = inputs(Infinity);
-    const seen = watch(batchMapFrom(input.Iterable(), echo, { maxSize: 4, burst: 'sync', window: { kind: 'natural' } }).pipe(take(10)));
+    const seen = watch(
+      batchMapFrom(input.Iterable(), echo, {
+        maxSize: 4,
+        scheduler: atOnce(),
+        window: natural(),
+        repair: [retryFailed(), divideAndConquer()],
+        classify: classifyError,
+      }).pipe(take(10)),
+    );
     expect(seen.settled).toHaveLength(10);
     expect(input.log).toEqual({ read: 10, closed: 1 });
   });
@@ -273,9 +333,10 @@ describe('an Iterable', () => {
   it('may be text, whose characters are the items', () => {
     virtualTime(({ flush }) => {
       const seen: unknown[] = [];
-      batchMapFrom('héllo', (items: readonly string[]) => of(items.map((item) => item.toUpperCase()))).subscribe((settled) =>
-        seen.push(settled.status === 'fulfilled' && settled.value),
-      );
+      batchMapFrom('héllo', (items: readonly string[]) => of(items.map((item) => item.toUpperCase())), {
+        repair: [retryFailed(), divideAndConquer()],
+        classify: classifyError,
+      }).subscribe((settled) => seen.push(settled.status === 'fulfilled' && settled.value));
       flush();
       expect(seen).toEqual(['H', 'É', 'L', 'L', 'O']);
     });
@@ -288,7 +349,15 @@ describe('the gate', () => {
       const limiter = createLimiter({ concurrency: 1 });
       const lease = limiter.tryAcquire();
       const input = inputs(100);
-      const seen = watch(batchMapFrom(input.Iterable(), slow, { limiter, maxSize: 5, maxQueued: 15 }));
+      const seen = watch(
+        batchMapFrom(input.Iterable(), slow, {
+          limiter,
+          maxSize: 5,
+          maxQueued: 15,
+          repair: [retryFailed(), divideAndConquer()],
+          classify: classifyError,
+        }),
+      );
       advance(1000);
       expect(input.log.read).toBe(15);
       lease?.release();
@@ -301,7 +370,15 @@ describe('the gate', () => {
     virtualTime(({ advance, flush }) => {
       const concurrency = new Subject<number>();
       const input = inputs(1000);
-      const seen = watch(batchMapFrom(input.Iterable(), never, { concurrency, maxSize: 5, maxQueued: 10 }));
+      const seen = watch(
+        batchMapFrom(input.Iterable(), never, {
+          concurrency,
+          maxSize: 5,
+          maxQueued: 10,
+          repair: [retryFailed(), divideAndConquer()],
+          classify: classifyError,
+        }),
+      );
       advance(200);
       expect(input.log.read).toBe(4 * 5 + 10);
       concurrency.next(6);
@@ -317,7 +394,15 @@ describe('the gate', () => {
     virtualTime(({ flush }) => {
       const limiter = createLimiter();
       limiter.close();
-      const seen = watch(batchMapFrom([1, 2, 3], echo, { limiter, burst: 'sync', maxSize: 1 }));
+      const seen = watch(
+        batchMapFrom([1, 2, 3], echo, {
+          limiter,
+          scheduler: atOnce(),
+          maxSize: 1,
+          repair: [retryFailed(), divideAndConquer()],
+          classify: classifyError,
+        }),
+      );
       flush();
       expect(seen.settled.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
       expect(seen.completed()).toBe(true);
@@ -335,10 +420,11 @@ describe('lanes', () => {
       };
       watch(
         batchMapFrom([1, 2, 3, 100, 4], work, {
-          lanes: [{ name: 'urgent' }, { name: 'normal' }],
-          lane: (item) => (item >= 100 ? 'urgent' : 'normal'),
+          queue: lanes([{ name: 'urgent' }, { name: 'normal' }], { by: (item) => (item >= 100 ? 'urgent' : 'normal') }),
           maxSize: 1,
           concurrency: 1,
+          repair: [retryFailed(), divideAndConquer()],
+          classify: classifyError,
         }),
       );
       flush();

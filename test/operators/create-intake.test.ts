@@ -2,8 +2,10 @@ import { getEventListeners } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { batchMapFrom, natural } from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
 import type { FlowEvent, Intake, IntakeOptions, OfferOptions, Settled } from '../today.js';
-import { batchMapFrom, CallbackError, createIntake, LaneUnknownError, OverflowError } from '../today.js';
+import { CallbackError, createIntake, LaneUnknownError, OverflowError } from '../today.js';
 
 /** Offers and keeps what becomes of it: true, false, or the error. */
 function offered<T>(intake: Intake<T>, item: T, options?: OfferOptions) {
@@ -318,7 +320,7 @@ describe('read by batchMapFrom', () => {
       expect(items).toHaveLength(1);
       return answer;
     };
-    batchMapFrom(intake, work, { maxSize: 1, concurrency: 1, maxQueued: 1, window: { kind: 'natural' }, burst: 'sync' }).subscribe({
+    batchMapFrom(intake, work, { maxSize: 1, concurrency: 1, maxQueued: 1, window: natural(), scheduler: atOnce() }).subscribe({
       next: (settled) => results.push(settled),
       complete: () => (completed = true),
     });

@@ -1,7 +1,9 @@
 import { BehaviorSubject, EMPTY, firstValueFrom, forkJoin, from, map, NEVER, Observable, of, type Subscriber, timer, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { batchMap, classifyError, createBatcher, natural, retryFailed } from '../../operators/index.js';
+import { unstamped } from '../support/events.js';
 import type { FlowEvent } from '../today.js';
-import { batchMap, createBatcher, isFlowError } from '../today.js';
+import { isFlowError } from '../today.js';
 
 /** Answers after a moment of real time, so that no call ends inside the loop that started it. */
 const tenfold = (items: readonly number[]): Observable<number[]> => timer(1).pipe(map(() => items.map((item) => 10 * item)));
@@ -17,15 +19,15 @@ describe('a listener that makes the engine run while a call ends', () => {
     const onEvent = (event: FlowEvent): void => {
       if (event.type === type) concurrency.next(concurrency.value + 1);
     };
-    const results = await firstValueFrom(from([1, 2, 3]).pipe(batchMap(tenfold, { concurrency, onEvent }), toArray()));
+    const results = await firstValueFrom(from([1, 2, 3]).pipe(batchMap(tenfold, { concurrency, onEvent: unstamped(onEvent) }), toArray()));
     expect(results.map((result) => result.status === 'fulfilled' && result.value)).toEqual([10, 20, 30]);
   });
 
   it.each(['drain', 'close'] as const)('hands out the answer that is there when it says %s', async (end) => {
     const batcher = createBatcher(tenfold, {
-      onEvent: (event) => {
+      onEvent: unstamped((event) => {
         if (event.type === 'attemptEnded') void batcher[end]();
-      },
+      }),
     });
     expect(await soon(batcher.loadAsync(1).catch(codeOf))).toBe(10);
     expect(await soon(batcher.drain())).not.toBe('never');
@@ -42,10 +44,11 @@ describe('a listener that makes the engine run while a call ends', () => {
           }),
         ),
       {
-        retry: { initialMs: 20, jitter: 'none' },
-        onEvent: (event) => {
+        onEvent: unstamped((event) => {
           if (event.type === 'attemptEnded') batcher.close();
-        },
+        }),
+        repair: retryFailed({ initialMs: 20, jitter: 'none' }),
+        classify: classifyError,
       },
     );
     expect(await soon(batcher.loadAsync(1).catch(codeOf))).toBe('FLOW_CLOSED');
@@ -67,7 +70,7 @@ describe('a listener that makes the engine run while everything is given up', ()
     const onEvent = counted(() => {
       concurrency.next(1);
     });
-    const batcher = createBatcher<number, number>(never, { concurrency, maxSize: 1, onEvent });
+    const batcher = createBatcher<number, number>(never, { concurrency, maxSize: 1, onEvent: unstamped(onEvent) });
     const loads = [1, 2, 3, 4].map((item) => soon(batcher.loadAsync(item).catch(codeOf)));
     await batcher.drain({ timeoutMs: 20 });
     expect(await Promise.all(loads)).not.toContain('never');
@@ -78,7 +81,7 @@ describe('a listener that makes the engine run while everything is given up', ()
     const onEvent = counted((settled) => {
       if (settled === moment) last.unsubscribe();
     });
-    const batcher = createBatcher<number, number>(never, { concurrency, maxSize: 1, onEvent });
+    const batcher = createBatcher<number, number>(never, { concurrency, maxSize: 1, onEvent: unstamped(onEvent) });
     const first = [1, 2].map((item) => batcher.loadAsync(item).catch(codeOf));
     const last = batcher.load(3).subscribe({ error: () => undefined });
     await Promise.resolve();
@@ -95,7 +98,7 @@ it('a pipeline that is unsubscribed starts no call that its next load would leav
     calls.push(items);
     return NEVER;
   };
-  const batcher = createBatcher<number, number>(work, { concurrency: 1, maxSize: 10, window: { kind: 'natural' } });
+  const batcher = createBatcher<number, number>(work, { concurrency: 1, maxSize: 10, window: natural() });
   const all = forkJoin(Array.from({ length: 100 }, (_, item) => batcher.load(item))).subscribe();
   await Promise.resolve();
   const started = calls.length;

@@ -2,9 +2,10 @@ import fc from 'fast-check';
 import type { OperatorFunction } from 'rxjs';
 import { BehaviorSubject, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { batchMap, bulkheadMap, classifyError, retryFailed } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import type { Limiter, Settled } from '../today.js';
-import { batchMap, bulkheadMap, createLimiter } from '../today.js';
+import { createLimiter } from '../today.js';
 
 type Step =
   | { readonly do: 'send'; readonly count: number }
@@ -78,10 +79,10 @@ const operators = {
     batchMap((items: readonly number[]) => start(items), {
       ...('limiter' in slots ? { limiter: slots.limiter } : { concurrency: slots.changes }),
       maxSize: 2,
-      retry: { maxAttempts: 2, jitter: 'none', initialMs: 10 },
-      split: false,
       random: () => 0.5,
       scheduler,
+      repair: retryFailed({ maxAttempts: 2, jitter: 'none', initialMs: 10 }),
+      classify: classifyError,
     }),
   bulkheadMap: (start: Start, slots: Slots, scheduler: CountingScheduler): OperatorFunction<number, Settled<number, unknown>> =>
     bulkheadMap((item: number) => start([item]), {

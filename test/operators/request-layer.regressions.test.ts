@@ -1,10 +1,10 @@
 import { config, firstValueFrom, mergeMap, NEVER, Observable, of, Subject, takeUntil, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { hedge } from '../../operators/index.js';
+import { batchMap, hedge } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import type { FlowEvent } from '../today.js';
-import { batchMap, classifyError, createBreaker, createLimiter, policy } from '../today.js';
+import { classifyError, createBreaker, createLimiter, policy } from '../today.js';
 
 const busy = Object.assign(new Error('status 503'), { status: 503 });
 const refused = Object.assign(new Error('status 429'), { status: 429, headers: { 'retry-after': '10' } });

@@ -1,8 +1,10 @@
 import { lastValueFrom, NEVER, Observable, of, Subject, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { settleAll } from '../../operators/index.js';
+import { unstamped } from '../support/events.js';
 import type { FlowEvent, Settled } from '../today.js';
-import { CallbackError, classifyError, DeadlineError, GuardRefusedError, isFlowError, settleAll } from '../today.js';
+import { CallbackError, classifyError, DeadlineError, GuardRefusedError, isFlowError } from '../today.js';
 
 /** A wait without a clock: so many turns of the promise queue. */
 async function turns(count: number): Promise<void> {
@@ -101,7 +103,7 @@ describe("mode 'all'", () => {
     const stock = work();
     await expect(Promise.all([0, 1, 2].map((i) => stock.call(i, new AbortController())))).rejects.toBe(fault);
     const ours = work();
-    await expect(lastValueFrom(settleAll([0, 1, 2], ours.call, { mode: 'all' }))).rejects.toBe(fault);
+    await expect(lastValueFrom(settleAll([0, 1, 2], ours.call, { errors: 'propagate' }))).rejects.toBe(fault);
     await turns(100);
     expect(stock.seen).toEqual({ aborted: 0, done: 2 });
     expect(ours.seen).toEqual({ aborted: 2, done: 0 });
@@ -117,7 +119,7 @@ describe("mode 'all'", () => {
         made.push(i);
         return i === 1 ? throwError(() => fault) : of(i);
       },
-      { mode: 'all', concurrency: 1 },
+      { errors: 'propagate', concurrency: 1 },
     ).subscribe({ error: (error: unknown) => errors.push(error) });
     expect(made).toEqual([0, 1]);
     expect(errors).toEqual([fault]);
@@ -181,7 +183,7 @@ describe('a list of functions', () => {
 
   it('takes the same options', async () => {
     const fault = new Error('second');
-    await expect(lastValueFrom(settleAll([() => NEVER, () => Promise.reject(fault)], { mode: 'all' }))).rejects.toBe(fault);
+    await expect(lastValueFrom(settleAll([() => NEVER, () => Promise.reject(fault)], { errors: 'propagate' }))).rejects.toBe(fault);
   });
 
   it('may be empty', async () => {
@@ -313,10 +315,9 @@ describe('the guard', () => {
     let made = 0;
     const attempts: (number | undefined)[] = [];
     virtualTime(({ flush }) => {
-      settleAll(['a'], () => of(++made), {
-        totalTimeoutMs: 5,
-        guard: () => new Promise<boolean>((resolve) => (allow = resolve)),
-      }).subscribe(([result]) => attempts.push(result?.attempts));
+      settleAll(['a'], () => of(++made), { deadlineMs: 5, guard: () => new Promise<boolean>((resolve) => (allow = resolve)) }).subscribe(
+        ([result]) => attempts.push(result?.attempts),
+      );
       flush();
     });
     allow(true);
@@ -326,7 +327,7 @@ describe('the guard', () => {
 
   it("ends everything with mode 'all'", () => {
     const errors: unknown[] = [];
-    settleAll(['a', 'b'], () => NEVER, { mode: 'all', guard: (call) => call !== 'b' }).subscribe({
+    settleAll(['a', 'b'], () => NEVER, { errors: 'propagate', guard: (call) => call !== 'b' }).subscribe({
       error: (error: unknown) => errors.push(error),
     });
     expect(errors.map((error) => isFlowError(error, 'FLOW_REFUSED'))).toEqual([true]);
@@ -343,7 +344,7 @@ describe('totalTimeoutMs', () => {
           signal.addEventListener('abort', () => log.push(`abort ${call}`));
           return NEVER;
         },
-        { totalTimeoutMs: 5 },
+        { deadlineMs: 5 },
       ).subscribe((results) =>
         log.push(...results.map((result) => String(result.status === 'rejected' && (result.reason as Error).message))),
       );
@@ -361,7 +362,7 @@ describe('totalTimeoutMs', () => {
     const lists: unknown[] = [];
     let answer: (value: string) => void = () => undefined;
     await new Promise<void>((resolve) => {
-      settleAll(['a'], () => new Promise<string>((done) => (answer = done)), { totalTimeoutMs: 1 }).subscribe({
+      settleAll(['a'], () => new Promise<string>((done) => (answer = done)), { deadlineMs: 1 }).subscribe({
         next: (results) => lists.push(statuses(results)),
         complete: resolve,
       });
@@ -410,7 +411,7 @@ it('aborts every call once when the consumer leaves: 10,000 calls, none of them 
 
 it('reports the calls under its own name', () => {
   const events: FlowEvent[] = [];
-  settleAll([1, 2], (call) => of(call), { onEvent: (event) => events.push(event) }).subscribe();
+  settleAll([1, 2], (call) => of(call), { onEvent: unstamped((event) => events.push(event)) }).subscribe();
   expect(events.length).toBeGreaterThan(0);
   expect(new Set(events.map(({ operator }) => operator))).toEqual(new Set(['settleAll']));
 });

@@ -1,9 +1,9 @@
 import type { SchedulerLike } from 'rxjs';
 import { of, queueScheduler, Subject, Subscription, VirtualTimeScheduler } from 'rxjs';
 import { expect, it } from 'vitest';
-import { batch } from '../../operators/index.js';
+import { batch, batchMap, fixed } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import { batchMap, createLimiter } from '../today.js';
+import { createLimiter } from '../today.js';
 
 // Every timer of the package is of one kind; how it keeps time when the clock does not is in `batch.test.ts`.
 
@@ -65,7 +65,7 @@ it('leaves nothing on such a scheduler when it was set again while it rang', () 
   };
   const source = new Subject<number>();
   const subscription = source
-    .pipe(batchMap(() => new Subject<number[]>(), { scheduler: immediate, attemptTimeoutMs: 50, window: { kind: 'fixed', ms: 0 } }))
+    .pipe(batchMap(() => new Subject<number[]>(), { scheduler: immediate, timeoutMs: 50, window: fixed(0) }))
     .subscribe();
   source.next(1);
   source.next(2);

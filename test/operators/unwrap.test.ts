@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import { from, Observable, of, Subject, take } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { batchMap } from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
 import type { FlowEvent, Settled } from '../today.js';
-import { batchMap, unwrap } from '../today.js';
+import { unwrap } from '../today.js';
 
 const result = (index: number, isGood: boolean): Settled<number, number> => {
   const origin = { input: index, index, id: String(index), attempts: 1 };
@@ -62,7 +64,7 @@ describe('unwrap', () => {
               if (text === 'bad') subscriber.error(Object.assign(new Error('bad'), { status: 401 }));
             });
           },
-          { maxSize: 1, burst: 'sync' },
+          { maxSize: 1, scheduler: atOnce() },
         ),
         unwrap('first'),
       ),

@@ -1,8 +1,9 @@
 import { mergeMap, range, throwError, timer } from 'rxjs';
 import { FakeProviderError, fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
+import { bulkheadMap } from '../../operators/index.js';
 import type { Limiter } from '../today.js';
-import { bulkheadMap, createLimiter } from '../today.js';
+import { createLimiter } from '../today.js';
 
 export interface BackendRun {
   /** Calls at a time, each time it changed. */

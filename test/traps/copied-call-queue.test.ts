@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import { batchMap, bulkheadMap, createBatcher, createLimiter, settleAll } from '../today.js';
+import { batchMap, bulkheadMap, createBatcher, settleAll } from '../../operators/index.js';
+import { createLimiter } from '../today.js';
 import { deferred, hostTime, numbers, sleep, stateOf, turns } from './tools.js';
 
 // Documents, their parts and a queue of model calls in front of them, as notes on such a pipeline write it down.
@@ -109,7 +110,7 @@ describe('waiting for the first failure', () => {
       expect(spent).toBe(3);
 
       spent = 0;
-      await expect(lastValueFrom(settleAll(numbers(4), call, { mode: 'all' }))).rejects.toBe(fault);
+      await expect(lastValueFrom(settleAll(numbers(4), call, { errors: 'propagate' }))).rejects.toBe(fault);
       await pass(10);
       expect(spent).toBe(0);
     });
@@ -194,7 +195,7 @@ describe('more calls at a time', () => {
       const provider = fakeProvider({ answer: (text: string) => text, requestsPerMinute: 600, burstSeconds: 1, latencyMs: 20, scheduler });
       const statuses: string[] = [];
       from(numbers(100).map((i) => `text ${i}`))
-        .pipe(batchMap(provider.work, { maxSize: 1, limiter, retry: false }))
+        .pipe(batchMap(provider.work, { maxSize: 1, limiter }))
         .subscribe(({ status }) => statuses.push(status));
       flush();
       return { refused: provider.refused, fulfilled: statuses.filter((status) => status === 'fulfilled').length };

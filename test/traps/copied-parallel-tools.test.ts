@@ -2,10 +2,11 @@ import { lastValueFrom, of, throwError, toArray } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
+import { batchMap, bulkheadMap, classifyError, createBatcher, retryFailed, settleAll } from '../../operators/index.js';
 import { Aimd } from '../../operators/kernel/index.js';
 import { runOverloaded, unsettled } from '../support/overloaded-backend.js';
 import type { Limiter } from '../today.js';
-import { adaptiveLimit, batchMap, bulkheadMap, createBatcher, createLimiter, FlowConfigError, settleAll, unwrap } from '../today.js';
+import { adaptiveLimit, createLimiter, FlowConfigError, unwrap } from '../today.js';
 import { elementsMoved, hostTime, numbers, sleep, stateOf, turns } from './tools.js';
 
 // Parallel tool calls for an agent, as tutorials write them: one text of many, rewritten in as few lines as show what goes wrong.
@@ -205,10 +206,10 @@ describe('a race between a call and a timer', () => {
       expect(vi.getTimerCount()).toBe(1);
     });
     await hostTime(async () => {
-      const batcher = createBatcher((items: readonly string[]) => Promise.resolve(items), { attemptTimeoutMs: 30_000 });
+      const batcher = createBatcher((items: readonly string[]) => Promise.resolve(items), { timeoutMs: 30_000 });
       await batcher.loadAsync('a');
       await lastValueFrom(of('b').pipe(bulkheadMap((item) => Promise.resolve(item), { timeoutMs: 30_000 })));
-      await lastValueFrom(settleAll(['c'], (item) => Promise.resolve(item), { totalTimeoutMs: 30_000 }));
+      await lastValueFrom(settleAll(['c'], (item) => Promise.resolve(item), { deadlineMs: 30_000 }));
       expect(vi.getTimerCount()).toBe(0);
     });
   });
@@ -295,7 +296,7 @@ describe('a loop that tries again', () => {
                 at.push(now());
                 return throwError(() => overloaded);
               },
-              { retry: { maxAttempts: 4, initialMs: 1000 }, random },
+              { random, repair: retryFailed({ maxAttempts: 4, initialMs: 1000 }), classify: classifyError },
             ),
           )
           .subscribe();
@@ -326,7 +327,7 @@ describe('a loop that tries again', () => {
 
   it('throws null when told never to try; here 0 is refused where it is written', async () => {
     await expect(withRetry(() => Promise.resolve('answer'), 0)).rejects.toBeNull();
-    expect(() => batchMap(() => of([]), { retry: { maxAttempts: 0 } })).toThrow(FlowConfigError);
+    expect(() => batchMap(() => of([]), { repair: retryFailed({ maxAttempts: 0 }), classify: classifyError })).toThrow(FlowConfigError);
   });
 });
 

@@ -3,19 +3,20 @@ import type { Observable } from 'rxjs';
 import { delay, from, lastValueFrom, mergeMap, of, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batch, hedge, speculate, switchLatest } from '../../operators/index.js';
 import {
+  batch,
   batchMap,
   batchMapFrom,
   bulkheadMap,
   concatMapBy,
   createBatcher,
-  createLimiter,
   divideRetry,
-  mergeLanes,
+  hedge,
   settleAll,
-  unwrap,
-} from '../today.js';
+  speculate,
+  switchLatest,
+} from '../../operators/index.js';
+import { createLimiter, mergeLanes, unwrap } from '../today.js';
 import { numbers } from './tools.js';
 
 describe('a signal that lives as long as a session', () => {

@@ -4,10 +4,10 @@ import type { Subscription } from 'rxjs';
 import { concat, delay, from, interval, lastValueFrom, map, mergeMap, NEVER, of, Subject, take, throwError, timer, toArray } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batch } from '../../operators/index.js';
+import { batch, batchMap, bulkheadMap, classifyError, createBatcher, divideAndConquer, fixed, retryFailed } from '../../operators/index.js';
 import { PriorityQueue, parseRetryAfterMs } from '../../operators/kernel/index.js';
 import type { Limiter, LimiterJob, LimitRule } from '../today.js';
-import { adaptiveLimit, batchMap, bulkheadMap, createBatcher, createLimiter, mergeLanes } from '../today.js';
+import { adaptiveLimit, createLimiter, mergeLanes } from '../today.js';
 import { deferred, elementsMoved, hostTime, numbers, repeatable, sleep, stateOf, turns } from './tools.js';
 
 // The classes and functions in this file are what others do, in as few lines as show it. Each test begins with what goes wrong there.
@@ -81,7 +81,9 @@ describe('a timed batch whose consumer is not ready', () => {
         return of(items).pipe(delay(40));
       };
       const source = concat(from(arrivals).pipe(mergeMap(([at, item]) => timer(at).pipe(map(() => item)))), NEVER);
-      source.pipe(batchMap(work, { concurrency: 1, window: { kind: 'fixed', ms: 10 } })).subscribe();
+      source
+        .pipe(batchMap(work, { concurrency: 1, window: fixed(10), repair: [retryFailed(), divideAndConquer()], classify: classifyError }))
+        .subscribe();
       flush();
       return log;
     });
@@ -146,7 +148,9 @@ describe('an item too heavy for a batch', () => {
       };
       const subscriptions = [
         source.pipe(batch({ ...options, maxWaitMs: Infinity })).subscribe((items) => ours.push(items)),
-        source.pipe(batchMap(work, { ...options, window: { kind: 'fixed', ms: 1000 } })).subscribe(),
+        source
+          .pipe(batchMap(work, { ...options, window: fixed(1000), repair: [retryFailed(), divideAndConquer()], classify: classifyError }))
+          .subscribe(),
       ];
       for (const weight of [1, 2, 9]) source.next(weight);
       advance(0);
@@ -277,7 +281,7 @@ describe('a batcher with a list and an event', () => {
               seen.batchMap.push(...items);
               return of(items);
             },
-            { maxSize: 2 },
+            { maxSize: 2, repair: [retryFailed(), divideAndConquer()], classify: classifyError },
           ),
         )
         .subscribe();
@@ -472,8 +476,6 @@ describe('an answer that lacks one item', () => {
 
     const ours = createBatcher((keys: readonly string[]) => Promise.resolve(new Map(without(keys).map((key) => [key, key]))), {
       id: (key) => key,
-      retry: false,
-      split: false,
     });
     const kept = await Promise.allSettled(['a', 'gone', 'b'].map((key) => ours.loadAsync(key)));
     expect(kept.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
@@ -537,7 +539,11 @@ describe('a loop that serves batches', () => {
     expect(await stateOf(theirs.load('good').promise)).toBe('pending');
     expect(theirs.diedOf).toBe('no size');
 
-    const ours = createBatcher((items: readonly string[]) => Promise.resolve(items), { weigh: sizeOf });
+    const ours = createBatcher((items: readonly string[]) => Promise.resolve(items), {
+      weigh: sizeOf,
+      repair: [retryFailed(), divideAndConquer()],
+      classify: classifyError,
+    });
     await expect(ours.loadAsync('bad')).rejects.toMatchObject({ code: 'FLOW_CALLBACK' });
     await expect(ours.loadAsync('good')).resolves.toBe('good');
   });
@@ -555,7 +561,10 @@ describe('a loop that serves batches', () => {
     expect(await stateOf(theirs.load('later').promise)).toBe('pending');
 
     const sent = deferred<readonly string[]>();
-    const ours = createBatcher((items: readonly string[]) => (items.length === 2 ? sent.promise : Promise.resolve(items)));
+    const ours = createBatcher((items: readonly string[]) => (items.length === 2 ? sent.promise : Promise.resolve(items)), {
+      repair: [retryFailed(), divideAndConquer()],
+      classify: classifyError,
+    });
     const leave = new AbortController();
     const leaving = ours.loadAsync('left', { signal: leave.signal });
     const staying = ours.loadAsync('stays');
@@ -580,7 +589,10 @@ describe('a loop that serves batches', () => {
       expect(polls).toBeGreaterThan(99);
     });
     await hostTime(async (pass) => {
-      const batcher = createBatcher((items: readonly string[]) => Promise.resolve(items));
+      const batcher = createBatcher((items: readonly string[]) => Promise.resolve(items), {
+        repair: [retryFailed(), divideAndConquer()],
+        classify: classifyError,
+      });
       const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 600 });
       await batcher.loadAsync('once');
       (await limiter.acquireAsync()).release();
@@ -604,7 +616,9 @@ describe('a loop that serves batches', () => {
           batchMap((items: readonly number[]) => of(items).pipe(delay(callMs(items.length))), {
             maxSize: 10,
             concurrency: 1,
-            itemDeadlineMs: 50,
+            deadlineMs: 50,
+            repair: [retryFailed(), divideAndConquer()],
+            classify: classifyError,
           }),
         )
         .subscribe(({ input, status }) => status === 'fulfilled' && seen.push(input));
@@ -645,7 +659,7 @@ describe('a worker whose caller has waited long enough', () => {
           signal.addEventListener('abort', () => (aborted = true));
           return slow().then(() => items);
         },
-        { limiter, maxSize: 1, attemptTimeoutMs: 10, retry: false },
+        { limiter, maxSize: 1, timeoutMs: 10, repair: divideAndConquer(), classify: classifyError },
       );
       const first = batcher.loadAsync('slow').catch((error: unknown) => (error as Error).name);
       const second = batcher.loadAsync('next');
@@ -753,7 +767,7 @@ describe('a client that keeps to a rate', () => {
               at.push(now());
               return attempt === 1 ? throwError(() => refusal) : of(items);
             },
-            { random: () => 0.5 },
+            { random: () => 0.5, repair: [retryFailed(), divideAndConquer()], classify: classifyError },
           ),
         )
         .subscribe();
@@ -781,7 +795,9 @@ describe('a client that keeps to a rate', () => {
     expect(calls).toBe(5);
     calls = 0;
     virtualTime(({ flush }) => {
-      of('a', 'b').pipe(batchMap(call)).subscribe();
+      of('a', 'b')
+        .pipe(batchMap(call, { repair: [retryFailed(), divideAndConquer()], classify: classifyError }))
+        .subscribe();
       flush();
     });
     expect(calls).toBe(1);
@@ -889,7 +905,7 @@ describe('a list embedded in several calls', () => {
     expect(paid).toBe(6);
     const results = await lastValueFrom(
       from(numbers(9)).pipe(
-        batchMap(call, { maxSize: 3 }),
+        batchMap(call, { maxSize: 3, repair: [retryFailed(), divideAndConquer()], classify: classifyError }),
         map(({ status }) => status),
         toArray(),
       ),

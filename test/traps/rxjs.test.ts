@@ -21,9 +21,8 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batch } from '../../operators/index.js';
+import { batch, bulkheadMap, concatMapBy, createBatcher } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import { bulkheadMap, concatMapBy, createBatcher } from '../today.js';
 import { elementsMoved, numbers, turns } from './tools.js';
 
 /** Traps of RxJS that the parity tests and the tests of the operators do not show already. */
