@@ -5,6 +5,7 @@ import type { Observable } from 'rxjs';
 import { bufferCount, from, of } from 'rxjs';
 import { batch as chunk } from 'streaming-iterables';
 import * as sluice from '../operators/index.js';
+import { lanes } from '../operators/lanes.js';
 import { batchBySize, batchByWeight, loader, mapInLanes, mapList, pool, priorityPool, SizeOrTime, slots } from './by-hand.js';
 import type { Case, Contestant, Gate } from './harness.js';
 import { assertCount, countValues, numbers } from './harness.js';
@@ -303,7 +304,7 @@ function limiterCases(): Record<string, Case> {
 }
 
 function tenPriorities(): PermitQueue {
-  return sluice.createLimiter({ concurrency: 10, lanes: LEVELS });
+  return sluice.createLimiter({ concurrency: 10, queue: lanes(LEVELS) });
 }
 
 const LEVELS_OF_JOBS = LEVELS.map(({ name }) => ({ lane: name }));

@@ -1,9 +1,9 @@
 import Bottleneck from 'bottleneck';
 import PQueue from 'p-queue';
-import type { LimiterOptions } from '../operators/create-limiter.js';
 import { createLimiter } from '../operators/create-limiter.js';
 import { SlidingWindow } from '../operators/kernel/limits/sliding-window.js';
 import { TokenBucket } from '../operators/kernel/limits/token-bucket.js';
+import { perMinute, strict } from '../operators/rates.js';
 import type { Granted } from '../test/support/rate-accuracy.js';
 import { FEEDS, LIMITS, requestCosts, slidingBoundMs, worstWindow } from '../test/support/rate-accuracy.js';
 import { FakeClock } from './fake-clock.js';
@@ -14,8 +14,13 @@ const MINUTE_MS = 60_000;
 /** Asks for one request to be let go, and is told by a call of `send`. */
 type Ask = (tokens: number, send: () => void) => void;
 
-const ours = (options: LimiterOptions): Ask => {
-  const limiter = createLimiter({ ...LIMITS, ...options });
+const amounts = { requests: LIMITS.requestsPerMinute, tokens: LIMITS.tokensPerMinute };
+
+const ours = (how: 'bucket' | 'sliding', options: { readonly headroom?: number } = {}): Ask => {
+  const rates = Object.entries(amounts).map(([unit, amount]) =>
+    how === 'bucket' ? perMinute(unit, amount) : strict({ unit, amount, windowMs: MINUTE_MS }),
+  );
+  const limiter = createLimiter({ rates, ...options });
   return (tokens, send) => {
     limiter.acquire({ cost: { tokens } }).subscribe((lease) => {
       send();
@@ -23,7 +28,6 @@ const ours = (options: LimiterOptions): Ask => {
     });
   };
 };
-const SLIDING = { discipline: 'sliding', costAboveCapacity: 'reject' } as const;
 
 const reservoir = (perMinute: number): Bottleneck =>
   new Bottleneck({ reservoir: perMinute, reservoirRefreshAmount: perMinute, reservoirRefreshInterval: MINUTE_MS });
@@ -36,10 +40,10 @@ const queue = (strict: boolean): Ask => {
 };
 
 const contestants: Readonly<Record<string, () => Ask>> = {
-  "sluice 'bucket', defaults": () => ours({}),
-  "sluice 'sliding', defaults": () => ours(SLIDING),
-  "sluice 'bucket', headroom 1": () => ours({ headroom: 1 }),
-  "sluice 'sliding', headroom 1": () => ours({ ...SLIDING, headroom: 1 }),
+  "sluice 'bucket', defaults": () => ours('bucket'),
+  "sluice 'sliding', defaults": () => ours('sliding'),
+  "sluice 'bucket', headroom 1": () => ours('bucket', { headroom: 1 }),
+  "sluice 'sliding', headroom 1": () => ours('sliding', { headroom: 1 }),
   'bottleneck, two reservoirs': () => {
     const requests = reservoir(LIMITS.requestsPerMinute);
     const tokens = reservoir(LIMITS.tokensPerMinute);

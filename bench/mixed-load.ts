@@ -1,5 +1,5 @@
-import { createLimiter, LIMITER_DEFAULTS } from '../operators/create-limiter.js';
-import type { LimiterOptions } from '../operators/support/limiting/limiter-types.js';
+import type { AccountOptions } from '../operators/create-account.js';
+import { createAccount } from '../operators/create-account.js';
 import type { ModelApi, ModelApiOptions } from '../test/fakes/model-api.js';
 import { startModelApi } from '../test/fakes/model-api.js';
 import type { MixedLoad } from '../test/support/mixed-load.js';
@@ -20,7 +20,7 @@ const latencyMs = (): number => LATENCY_MS.least + Math.random() * (LATENCY_MS.m
 type Charges = NonNullable<ModelApiOptions['charges']>;
 
 /** None: each SDK is left to itself. */
-type Contestants = Readonly<Record<string, LimiterOptions | undefined>>;
+type Contestants = Readonly<Record<string, AccountOptions | undefined>>;
 
 const contestants: Readonly<Record<Charges, Contestants>> = {
   reported: {
@@ -43,13 +43,13 @@ interface Result extends MixedLoad {
   readonly atEnd: Pick<ModelApi, 'completed' | 'refused' | 'tokensCharged'> & { readonly requests: number };
 }
 
-async function run(charges: Charges, options: LimiterOptions | undefined): Promise<Result> {
+async function run(charges: Charges, options: AccountOptions | undefined): Promise<Result> {
   const api = await startModelApi({ ...LIMITS, charges, burstSeconds: SERVER_BURST_SECONDS, latencyMs });
   let atEnd: Result['atEnd'] | undefined;
   const load = await mixedLoad(
     {
       baseUrl: api.baseUrl,
-      ...(options && { limiter: createLimiter({ ...LIMITS, ...options }) }),
+      ...(options && { limiter: createAccount({ ...LIMITS, ...options }) }),
       durationMs: DURATION_MS,
       concurrency: CONCURRENCY,
       // Alone, some go on trying for another minute.
@@ -61,7 +61,7 @@ async function run(charges: Charges, options: LimiterOptions | undefined): Promi
     },
   );
   await api.stop();
-  const { headroom, burstSeconds } = { ...LIMITER_DEFAULTS, ...options };
+  const { headroom, burstSeconds } = { headroom: 0.9, burstSeconds: 2, ...options };
   return { ...load, burstSeconds: options ? headroom * burstSeconds : SERVER_BURST_SECONDS, atEnd: atEnd! };
 }
 

@@ -1,5 +1,6 @@
 import PQueue from 'p-queue';
 import { createLimiter } from '../operators/create-limiter.js';
+import { lanes } from '../operators/lanes.js';
 import { createModelCaller } from '../src/pipelines/create-model-caller.js';
 import { priorityPool } from './by-hand.js';
 import { assertCount, numbers, table } from './harness.js';
@@ -25,7 +26,7 @@ const contestants: Readonly<Record<string, () => Contestant>> = {
     return { urgent: () => run(undefined, 0), flood: () => run(undefined, 1) };
   },
   'sluice runAsync': () => {
-    const limiter = createLimiter({ concurrency: CONCURRENCY, maxQueued: Infinity, lanes: LANES });
+    const limiter = createLimiter({ concurrency: CONCURRENCY, queue: lanes(LANES) });
     return { urgent: () => limiter.runAsync(serve, { lane: 'P0' }), flood: () => limiter.runAsync(serve, { lane: 'P2' }) };
   },
   'sluice createModelCaller': () => {

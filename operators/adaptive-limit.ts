@@ -5,12 +5,12 @@ import { Aimd } from './kernel/limits/aimd.js';
 import { isAmount, unusable } from './options/answers.js';
 import { ask, verdictOf } from './options/ask.js';
 import { FlowConfigError } from './options/errors.js';
+import type { Limiter, Release } from './options/limiter.js';
+import { requiredLimiter } from './options/limiter-option.js';
 import { asGiven, checked, count, oneOf, orDefault, ratio, required } from './options/options.js';
 import type { Classify } from './options/types.js';
 import { isOverloaded } from './shell/error-evidence.js';
 import { report } from './shell/report.js';
-import { requiredLimiter } from './support/limiting/limiter-option.js';
-import type { Limiter, Release } from './support/limiting/limiter-types.js';
 
 export type { LimitSample } from './kernel/limits/aimd.js';
 

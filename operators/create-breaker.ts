@@ -15,8 +15,8 @@ import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
 import { Call } from './shell/call.js';
 import { isBug } from './shell/error-evidence.js';
+import { passLastValue } from './shell/last-value.js';
 import { AbortCalls } from './shell/signal-groups.js';
-import { passLastValue } from './support/limiting/limiter-work.js';
 
 export type { CircuitState } from './kernel/limits/circuit.js';
 export type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot, BreakerState } from './options/breaker.js';

@@ -9,12 +9,12 @@ import { FlowConfigError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
+import type { Lease, Limiter, LimiterJob } from './options/limiter.js';
+import { jobOption, limiterOption } from './options/limiter-option.js';
 import { asGiven, checked, durationMs, positive, required } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import { Call } from './shell/call.js';
-import { jobOption, limiterOption } from './support/limiting/limiter-option.js';
-import type { Lease, Limiter, LimiterJob } from './support/limiting/limiter-types.js';
 
 const NAME = 'hedge';
 

@@ -12,6 +12,7 @@ export type { CloseRule, FailureShareOptions, OpenRule, ProbeShareOptions } from
 export { failureShare, failuresInARow, probeShare } from './breaker-rules.js';
 export type { BulkheadMapOptions } from './bulkhead-map.js';
 export { bulkheadMap } from './bulkhead-map.js';
+export { childOf } from './child-of.js';
 export { classifyError } from './classify-error.js';
 export type { CoalesceOptions } from './coalesce.js';
 export { COALESCE_DEFAULTS, coalesce } from './coalesce.js';
@@ -19,6 +20,8 @@ export type { ConcatMapByOptions } from './concat-map-by.js';
 export { concatMapBy } from './concat-map-by.js';
 export type { ConflateWhileBusyOptions } from './conflate-while-busy.js';
 export { CONFLATE_WHILE_BUSY_DEFAULTS, conflateWhileBusy } from './conflate-while-busy.js';
+export type { AccountOptions } from './create-account.js';
+export { createAccount } from './create-account.js';
 export type {
   Batcher,
   BatcherOptions,
@@ -40,16 +43,20 @@ export type {
 export { createBreaker } from './create-breaker.js';
 export type { Intake, IntakeOptions, IntakeSnapshot, OfferOptions } from './create-intake.js';
 export { createIntake, INTAKE_DEFAULTS } from './create-intake.js';
-export type * from './create-limiter.js';
-export { createLimiter, LIMITER_DEFAULTS } from './create-limiter.js';
+export { createLimiter } from './create-limiter.js';
 export type { DivideRetryContext, DivideRetryOptions } from './divide-retry.js';
 export { divideRetry } from './divide-retry.js';
+export type { FromHeadersOptions } from './from-headers.js';
+export { fromHeaders } from './from-headers.js';
 export { fromNative } from './from-native.js';
 export type { ReadableLike, ReaderLike, StreamLike } from './from-stream.js';
 export { fromStream } from './from-stream.js';
 export type { HedgeAttempt, HedgeContext, HedgeOptions } from './hedge.js';
 export { HedgeStats, hedge } from './hedge.js';
+export { heldBy } from './held-by.js';
 export { byPriority, oldestFirst } from './key-fairness.js';
+export type { KeyedJob, KeyedLimiter, KeyedLimiterOptions } from './keyed-limiter.js';
+export { keyedLimiter } from './keyed-limiter.js';
 export type { LanesOptions } from './lanes.js';
 export { lanes, roundRobin, strictWithFloor, weighted } from './lanes.js';
 export type { LaneBatch, LaneOverflow, MergeLane, MergeLanesOptions } from './merge-lanes.js';
@@ -57,6 +64,7 @@ export { mergeLanes } from './merge-lanes.js';
 export type { CloseWhen } from './options/ask.js';
 export * from './options/errors.js';
 export type { FlowEvent, FlowSink, FlushReason } from './options/events.js';
+export type * from './options/limiter.js';
 export type { PartRules, SplitAndJoin, SplitItem } from './options/oversize.js';
 export type { Permits } from './options/permits.js';
 export type * from './options/types.js';
@@ -66,6 +74,8 @@ export type { Fallback, FallbackContext, Policy, PolicyCallOptions, PolicyContex
 export { policy } from './policy.js';
 export type { RateLimitOptions } from './rate-limit.js';
 export { RATE_LIMIT_DEFAULTS, rateLimit } from './rate-limit.js';
+export type { Quota, RateOptions } from './rates.js';
+export { per, perMinute, strict } from './rates.js';
 export type { DivideOptions, DivideStrategy, RepairRule, RetryOptions, RobustOptions, SequentialSearchOptions } from './repair.js';
 export { divideAndConquer, oneByOne, retryFailed, robust, sequentialSearch } from './repair.js';
 export type { ResequenceOptions } from './resequence.js';

@@ -7,6 +7,8 @@ import { FlowConfigError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
+import type { Limiter, LimiterJob } from './options/limiter.js';
+import { jobOption, limiterOption } from './options/limiter-option.js';
 import { asGiven, callback, checked, durationMs, flag, known, positive, required } from './options/options.js';
 import type { Classify } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
@@ -15,8 +17,6 @@ import type { AttemptWork, PolicyLoad, PolicyWork } from './shell/attempt-loop.j
 import type { Fallback } from './shell/policy-call.js';
 import { PolicyCall } from './shell/policy-call.js';
 import { AbortCalls } from './shell/signal-groups.js';
-import { jobOption, limiterOption } from './support/limiting/limiter-option.js';
-import type { Limiter, LimiterJob } from './support/limiting/limiter-types.js';
 
 export type { AttemptContext, AttemptWork, PolicyContext, PolicyWork } from './shell/attempt-loop.js';
 export type { Fallback, FallbackContext } from './shell/policy-call.js';

@@ -1,19 +1,23 @@
 import type { MonoTypeOperatorFunction, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
+import type { Charge } from './kernel/limits/limit.js';
+import { ONE_REQUEST } from './kernel/limits/limit.js';
 import { Ring } from './kernel/queues/ring.js';
 import { ask } from './options/ask.js';
-import { CallbackError, ItemTooHeavyError, isFlowError, OverflowError } from './options/errors.js';
+import { CallbackError, FlowConfigError, ItemTooHeavyError, isFlowError, OverflowError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { listener } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
+import type { Cost, Lease, Limiter, LimiterJob } from './options/limiter.js';
+import { laneOption, requiredLimiter } from './options/limiter-option.js';
 import { asGiven, callback, checked, countFromZero, words } from './options/options.js';
+import type { Bidder, Place } from './options/permits.js';
 import type { Overflow } from './options/types.js';
 import type { Handlers } from './shell/connect.js';
 import { connect } from './shell/connect.js';
+import type { FlowLimiter } from './shell/limiter/limiter.js';
+import { chargeOf } from './shell/limiter/settings.js';
 import { reportDrop } from './shell/ready-gate.js';
-import { checkedCost } from './support/limiting/cost.js';
-import { laneOption, requiredLimiter } from './support/limiting/limiter-option.js';
-import type { Bidder, Cost, Lease, Limiter, LimiterJob, Place } from './support/limiting/limiter-types.js';
 
 export interface RateLimitOptions<T> {
   /** Lane of all items in the limiter. @defaultValue the limiter's last lane */
@@ -46,7 +50,7 @@ const NAME = 'rateLimit';
  *
  * ```text marbles/rateLimit
  * source  -abc-------d--|
- *         limiter = createLimiter({ requestsPerMinute: 15000, burstSeconds: 0.004 }), rateLimit(limiter)
+ *         limiter = createLimiter({ rates: [perMinute('requests', 15000, { burst: 1 })] }), rateLimit(limiter)
  * result  -a---b---c---d|
  * ```
  *
@@ -67,9 +71,9 @@ const NAME = 'rateLimit';
  * @example
  * ```ts
  * import { of } from 'rxjs';
- * import { createLimiter, rateLimit } from 'sluice/operators';
+ * import { createLimiter, perMinute, rateLimit } from 'sluice/operators';
  *
- * const limiter = createLimiter({ tokensPerMinute: 6000, burstSeconds: 1, headroom: 1 });
+ * const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
  * const seen: string[] = [];
  * const subscription = of('to be', 'or not to be', 'that')
  *   .pipe(rateLimit(limiter, (text) => ({ tokens: 10 * text.length })))
@@ -111,9 +115,19 @@ function readSettings<T>(limiter: Limiter, cost: Cost | ((item: T) => Cost), opt
   requiredLimiter(NAME, limiter);
   const lane = laneOption(NAME, settings.lane, limiter);
   if (typeof cost === 'function') return { ...settings, operator: NAME, limiter, lane, cost, job: undefined };
-  const fixed = checkedCost(NAME, cost);
-  const job: LimiterJob = lane === undefined ? { cost: fixed } : { lane, cost: fixed };
-  return { ...settings, operator: NAME, limiter, lane, cost: fixed, job };
+  const charge = chargeIn(limiter, cost);
+  return { ...settings, operator: NAME, limiter, lane, cost: charge, job: jobOf(charge, lane) };
+}
+
+/** @throws FlowConfigError */
+function chargeIn(limiter: Limiter, cost: Cost): Charge {
+  if (cost === undefined) throw new FlowConfigError(NAME, 'cost', 'an object', cost);
+  return chargeOf(NAME, cost, (unit) => (limiter as FlowLimiter).counts(unit), '');
+}
+
+function jobOf({ slots, requests, tokens, others }: Charge, lane: string | undefined): LimiterJob {
+  const cost = { ...others, slots, requests, tokens };
+  return lane === undefined ? { cost } : { lane, cost };
 }
 
 /** What waits in one subscription, and its place in the limiter's queue. */
@@ -127,7 +141,7 @@ class Queue<T> implements Handlers<T>, Bidder {
   /** An item is being handed on, or about to be: what comes in meanwhile waits. */
   #isBusy = false;
   /** What the oldest item costs, once it was asked for. */
-  #cost: Required<Cost> | undefined;
+  #cost: Charge | undefined;
   /** How the source has ended. */
   #end: (() => void) | undefined;
 
@@ -179,6 +193,11 @@ class Queue<T> implements Handlers<T>, Bidder {
 
   get requests(): number {
     return this.#cost === undefined ? 1 : this.#cost.requests;
+  }
+
+  get units(): Readonly<Record<string, number>> | undefined {
+    const { slots, others } = this.#cost ?? ONE_REQUEST;
+    return others || slots !== 1 ? { ...others, slots } : undefined;
   }
 
   /** @throws CallbackError, ItemTooHeavyError */
@@ -285,24 +304,27 @@ class Queue<T> implements Handlers<T>, Bidder {
   #job(): LimiterJob | undefined {
     const { job, lane } = this.#settings;
     if (job !== undefined) return job;
-    const cost = this.#price();
-    return lane === undefined ? { cost } : { lane, cost };
+    return jobOf(this.#price(), lane);
   }
 
   /** What the oldest item costs. @throws CallbackError */
-  #price(): Required<Cost> {
-    const { cost } = this.#settings;
-    this.#cost ??= typeof cost === 'function' ? askedCost(cost, this.#queued.peek() as T) : cost;
+  #price(): Charge {
+    const { cost, limiter } = this.#settings;
+    this.#cost ??= typeof cost === 'function' ? askedCost(limiter, cost, this.#queued.peek() as T) : cost;
     return this.#cost;
   }
 }
 
 /** @throws CallbackError */
-function askedCost<T>(cost: (item: T) => Cost, item: T): Required<Cost> {
+function askedCost<T>(limiter: Limiter, cost: (item: T) => Cost, item: T): Charge {
   const answer = ask(NAME, 'cost', cost, item);
   try {
-    return checkedCost(NAME, answer);
+    return chargeIn(limiter, answer);
   } catch {
-    throw new CallbackError(NAME, 'cost', 'must return `requests` and `tokens`, each left out or a finite number >= 0');
+    throw new CallbackError(
+      NAME,
+      'cost',
+      'must return `requests`, `tokens` and units that the limiter counts, each left out or a finite number >= 0',
+    );
   }
 }

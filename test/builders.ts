@@ -9,13 +9,9 @@ import type {
   BatchMapFromOptions,
   BatchWork,
   Classify,
-  Cost,
   DivideRetryOptions,
   FlowSink,
   LaneOptions,
-  Limiter,
-  LimiterJob,
-  LimiterOptions,
   Overflow,
   Policy,
   PolicyOptions,
@@ -29,8 +25,10 @@ import type { GatedBatchOptions, SplitOptions } from './today/gated.js';
 import { gated as renamed } from './today/gated.js';
 import type { BulkheadMapOptions, ConcatMapByOptions, SettleAllOptions } from './today/items.js';
 import * as today from './today/items.js';
+import type { Cost, Limiter, LimiterJob, LimiterOptions } from './today/limiter.js';
+import { createLimiter as limiterOf } from './today/limiter.js';
 
-export type { FlowEvent, Limiter, Settled } from '../operators/index.js';
+export type { FlowEvent, Settled } from '../operators/index.js';
 export {
   adaptiveLimit,
   backpressure,
@@ -56,6 +54,7 @@ export {
   toStore,
   unwrap,
 } from '../operators/index.js';
+export type { Limiter } from './today/limiter.js';
 
 // ---- values -----------------------------------------------------------------------------------------------------------
 
@@ -307,7 +306,7 @@ function limits({ rates = [], queue, headroom = 1, learn, ...same }: LimiterRule
     ...(queue && { lanes: queue.lanes, ...(queue.fairness && { fairness: queue.fairness }) }),
   }) as LimiterOptions;
 }
-export const createLimiter = (rules: LimiterRules = {}): Limiter => operators.createLimiter(limits(rules));
+export const createLimiter = (rules: LimiterRules = {}): Limiter => limiterOf(limits(rules));
 export const childOf = (limiter: Limiter, rules: LimiterRules = {}): Limiter => limiter.child(limits(rules));
 export const keyedLimiter = (limiter: Limiter, rules: LimiterRules & { readonly maxKeys?: number } = {}): ReturnType<Limiter['keyed']> =>
   limiter.keyed({ ...limits(rules), ...(rules.maxKeys !== undefined && { maxKeys: rules.maxKeys }) });

@@ -1,4 +1,4 @@
-import type { Limiter } from '../../operators/support/limiting/limiter-types.js';
+import type { Limiter } from '../../operators/options/limiter.js';
 import type { Refusal } from '../../test/fakes/failing-api.js';
 
 /** How many chunks a stream has. */

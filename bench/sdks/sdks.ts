@@ -10,7 +10,7 @@ import type { LanguageModel } from 'ai';
 import { generateText, streamText, wrapLanguageModel } from 'ai';
 import { createAgent } from 'langchain';
 import OpenAI from 'openai';
-import type { Limiter } from '../../operators/support/limiting/limiter-types.js';
+import type { Limiter } from '../../operators/options/limiter.js';
 import { createLanguageModelMiddleware } from '../../src/adapters/ai-sdk.js';
 import { limitAnthropic } from '../../src/adapters/anthropic.js';
 import { createFetch } from '../../src/adapters/fetch.js';

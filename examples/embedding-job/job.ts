@@ -1,5 +1,5 @@
 import type { Embedder } from '../../src/index.js';
-import { createEmbedder, createLimiter, divideAndConquer, retryFailed, sequentialSearch } from '../../src/index.js';
+import { createAccount, createEmbedder, divideAndConquer, retryFailed, sequentialSearch } from '../../src/index.js';
 
 /** What became of every text, by its position. */
 export interface Outcome {
@@ -18,7 +18,7 @@ export async function embedAll(baseUrl: string, texts: Iterable<string>): Promis
 
 /** All of the rates, and bad texts found in as few calls as possible; the limiter may be shared with others of the same account. */
 export async function embedAllInFewCalls(baseUrl: string, texts: Iterable<string>, burstSeconds = 1): Promise<Outcome> {
-  const limiter = createLimiter({ ...rates, burstSeconds, headroom: 1 });
+  const limiter = createAccount({ ...rates, burstSeconds, headroom: 1 });
   // This provider takes no tokens for what it refuses.
   const repair = [retryFailed(), divideAndConquer({ strategy: sequentialSearch() })];
   await using embedder = createEmbedder({ baseUrl, ...requests, limiter, repair, refusalsAreFree: true });

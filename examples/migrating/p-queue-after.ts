@@ -1,10 +1,10 @@
-import { createLimiter } from '../../operators/index.js';
+import { createAccount } from '../../operators/index.js';
 
 type Ask = (prompt: string, signal?: AbortSignal) => Promise<string>;
 
 /** One limiter for the account: at most 20 calls and 1000 tokens in any second, spread out, and chat goes first. */
 export function createQueues(ask: Ask) {
-  const account = createLimiter({
+  const account = createAccount({
     concurrency: 8,
     requestsPerMinute: 1200,
     tokensPerMinute: 60_000,

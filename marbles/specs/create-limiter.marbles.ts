@@ -52,7 +52,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createLimiter',
     title: 'holds no slot while it waits for the rate',
-    label: 'limiter = createLimiter({ requestsPerMinute: 6000, burstSeconds: 0.01 }), mergeMap(call => limiter.run(call))',
+    label: "limiter = createLimiter({ rates: [perMinute('requests', 6000, { burst: 1 })] }), mergeMap(call => limiter.run(call))",
     inputs: { source:        '(abc)------------------------|' },
     inners: { a:             '--(r|)', b: '--(r|)', c: '--(r|)' },
     subscriptions: { a:      '^-!',
@@ -64,7 +64,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createLimiter',
     title: 'lets nobody past the one whose turn it is, however little they want',
-    label: 'limiter = createLimiter({ tokensPerMinute: 60000, burstSeconds: 0.01 }), mergeMap(call => limiter.run(call))',
+    label: "limiter = createLimiter({ rates: [perMinute('tokens', 60000, { burst: 10 })] }), mergeMap(call => limiter.run(call))",
     inputs: { source:        '981----------------------|' },
     inners: { 9:             '(r|)', 8: '(r|)', 1: '(r|)' },
     subscriptions: { 9:      '(^!)',
@@ -76,7 +76,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createLimiter',
     title: 'lets the urgent lane go first',
-    label: "limiter = createLimiter({ concurrency: 1, lanes: [{ name: 'urgent' }, { name: 'later' }] }), capitals are urgent",
+    label: "limiter = createLimiter({ concurrency: 1, queue: lanes([{ name: 'urgent' }, { name: 'later' }]) }), capitals are urgent",
     inputs: { source:        'abC------------|' },
     inners: { a:             '----(r|)', b: '---(r|)', C: '--(r|)' },
     subscriptions: { a:      '^---!',
@@ -102,7 +102,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createLimiter',
     title: 'refuses a call that waits too long',
-    label: 'limiter = createLimiter({ concurrency: 1, maxWaitMs: 4 }), mergeMap(call => limiter.run(call))',
+    label: 'limiter = createLimiter({ concurrency: 1 }), mergeMap(call => limiter.run(call, { deadlineMs: 4 }))',
     inputs: { source:        'a-b----------|' },
     inners: { a:             '--------(r|)', b: '-' },
     subscriptions: { a:      '^-------!', b: [] },

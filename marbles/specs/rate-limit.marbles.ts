@@ -1,5 +1,5 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import type { Cost, Limiter, LimiterOptions, RateLimitOptions } from '../../test/today.js';
+import type { Limiter, LimiterOptions, RateLimitOptions } from '../../test/today.js';
 import { CallbackError, createLimiter, ItemTooHeavyError, OverflowError, rateLimit } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
@@ -13,7 +13,7 @@ const slow = (options?: LimiterOptions): Limiter =>
 const metered = (options?: LimiterOptions): Limiter => createLimiter({ tokensPerMinute: 60_000, burstSeconds: 0.01, headroom: 1, ...options });
 
 /** Digits cost as many tokens as they say. */
-const tokens = (digit: string): Cost => ({ tokens: Number(digit) });
+const tokens = (digit: string): { readonly tokens: number } => ({ tokens: Number(digit) });
 
 /** One request in four frames, shared with nobody. */
 const alone =
@@ -26,8 +26,8 @@ const byTokens =
   ({ input }) =>
     input('source').pipe(rateLimit(metered(options), tokens, settings));
 
-const SLOW = 'limiter = createLimiter({ requestsPerMinute: 15000, burstSeconds: 0.004 })';
-const METERED = 'limiter = createLimiter({ tokensPerMinute: 60000, burstSeconds: 0.01 })';
+const SLOW = "limiter = createLimiter({ rates: [perMinute('requests', 15000, { burst: 1 })] })";
+const METERED = "limiter = createLimiter({ rates: [perMinute('tokens', 60000, { burst: 10 })] })";
 
 export const specs: readonly MarbleSpec[] = [
   {

@@ -27,6 +27,8 @@ export interface Bidder {
   bid?(affordable: number): number | undefined;
   /** Requests wanted, a finite number >= 0; looked at after each bid. One that has it must have it from the start. @defaultValue 1 */
   readonly requests?: number;
+  /** Amounts wanted of other units than these two, `slots` among them; the same. @defaultValue one slot */
+  readonly units?: Readonly<Record<string, number>> | undefined;
   granted(permit: Permit): void;
   refused(error: unknown): void;
 }

@@ -4,9 +4,9 @@ import type { Failure, Repair, RepairRule } from '../kernel/repair/rule.js';
 import { drawnFrom, verdictOrFatal } from '../options/ask.js';
 import { AttemptTimeoutError, isFlowError } from '../options/errors.js';
 import type { Note } from '../options/events.js';
+import type { Lease, Limiter, LimiterJob } from '../options/limiter.js';
 import { isRetryable } from '../options/retry.js';
 import type { Classify, ErrorClass, ResponseLike, Usage, Verdict, WorkResult } from '../options/types.js';
-import type { Lease, Limiter, LimiterJob } from '../support/limiting/limiter-types.js';
 import { Alarm } from './alarm.js';
 import { Call } from './call.js';
 

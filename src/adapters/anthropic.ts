@@ -56,10 +56,10 @@ const SENT_BEFORE = 'x-stainless-retry-count';
  * @example
  * ```ts
  * import Anthropic from '@anthropic-ai/sdk';
- * import { createLimiter } from 'sluice';
+ * import { createAccount } from 'sluice';
  * import { createAnthropicMiddleware } from 'sluice/anthropic';
  *
- * const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600 });
+ * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600 });
  * const answer = { content: [{ type: 'text', text: '4' }], usage: { input_tokens: 9, output_tokens: 1 } };
  * const client = new Anthropic({
  *   apiKey: 'secret',
@@ -83,10 +83,10 @@ export function createAnthropicMiddleware(options: HttpRules = {}): Middleware {
  * @example
  * ```ts
  * import Anthropic from '@anthropic-ai/sdk';
- * import { createLimiter } from 'sluice';
+ * import { createAccount } from 'sluice';
  * import { limitAnthropic } from 'sluice/anthropic';
  *
- * const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600 });
+ * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600 });
  * const client = limitAnthropic(new Anthropic({ apiKey: 'secret' }), { limiter });
  * client.maxRetries; // => 0
  * ```

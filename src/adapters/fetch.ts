@@ -23,10 +23,10 @@ export type { FetchOptions } from './support/limited-fetch.js';
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
  * ```ts
- * import { createLimiter } from 'sluice';
+ * import { createAccount } from 'sluice';
  * import { createFetch } from 'sluice/fetch';
  *
- * const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600 });
+ * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600 });
  * const limited = createFetch({ limiter, fetch: async () => Response.json({ answer: 4 }) });
  *
  * const response = await limited('https://host/v1/sums', { method: 'POST', body: '{"sum":"2 + 2"}' });

@@ -3,7 +3,7 @@ import '@openai/agents';
 import type { Model, ModelProvider, ModelRequest } from '@openai/agents';
 import { FlowConfigError } from '../../operators/options/errors.js';
 import type { PolicyCallOptions, PolicyContext } from '../../operators/policy.js';
-import { lastOf } from '../../operators/support/limiting/limiter-work.js';
+import { lastOf } from '../../operators/shell/last-value.js';
 import { callOptionsOf } from './support/call-job.js';
 import { heldWork } from './support/held-call.js';
 import { heldEach } from './support/held-each.js';
@@ -37,14 +37,14 @@ type Limit = (model: Model) => Model;
  * @example
  * ```ts
  * import { Agent, type AgentOutputItem, run, setTracingDisabled, Usage } from '@openai/agents';
- * import { createLimiter } from 'sluice';
+ * import { createAccount } from 'sluice';
  * import { limitModel } from 'sluice/openai-agents';
  *
  * setTracingDisabled(true);
  * const said: AgentOutputItem = { type: 'message', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: '4' }] };
  * const model = { getResponse: async () => ({ usage: new Usage(), output: [said] }), async *getStreamedResponse() {} };
  *
- * const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600 });
+ * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600 });
  * const agent = new Agent({ name: 'Adder', model: limitModel(model, { limiter }) });
  * const { finalOutput } = await run(agent, '2 + 2?');
  * finalOutput; // => '4'
@@ -63,10 +63,10 @@ export function limitModel(model: Model, options: ModelRules = {}): Model {
  * @example
  * ```ts
  * import { OpenAIProvider, Runner } from '@openai/agents';
- * import { createLimiter } from 'sluice';
+ * import { createAccount } from 'sluice';
  * import { limitModelProvider } from 'sluice/openai-agents';
  *
- * const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600 });
+ * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600 });
  * const provider = new OpenAIProvider({ apiKey: 'secret' });
  * const runner = new Runner({ modelProvider: limitModelProvider(provider, { limiter }), tracingDisabled: true });
  * typeof runner.run; // => 'function'

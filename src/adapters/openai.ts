@@ -62,12 +62,12 @@ const ONCE = { maxRetries: 0 } as const;
  * @example
  * ```ts
  * import OpenAI from 'openai';
- * import { createLimiter } from 'sluice';
+ * import { createAccount } from 'sluice';
  * import { limitOpenAI } from 'sluice/openai';
  *
  * const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'four' }, finish_reason: 'stop' }] };
  * const client = new OpenAI({ apiKey: 'secret', fetch: async () => Response.json(answer) });
- * const limiter = createLimiter({ concurrency: 8, requestsPerMinute: 500, tokensPerMinute: 200_000 });
+ * const limiter = createAccount({ concurrency: 8, requestsPerMinute: 500, tokensPerMinute: 200_000 });
  * const limited = limitOpenAI(client, { limiter });
  * const { choices } = await limited.chat.completions.create({ model: 'small', messages: [{ role: 'user', content: '2 + 2?' }] });
  * choices[0]?.message.content; // => 'four'

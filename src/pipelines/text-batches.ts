@@ -1,18 +1,17 @@
 import { tap } from 'rxjs';
 import { classifyError } from '../../operators/classify-error.js';
+import { createAccount } from '../../operators/create-account.js';
 import type { BatcherOptions } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
-import { createLimiter, LIMITER_DEFAULTS } from '../../operators/create-limiter.js';
 import { FlowConfigError, ItemTooHeavyError } from '../../operators/options/errors.js';
-import { callback, count, flag, orDefault, positive } from '../../operators/options/options.js';
+import { limiterOption } from '../../operators/options/limiter-option.js';
+import { callback, count, flag, orDefault, positive, ratio } from '../../operators/options/options.js';
 import type { BatchResult } from '../../operators/options/types.js';
 import { robust } from '../../operators/repair.js';
 import { schedulerOption } from '../../operators/shell/alarm.js';
 import type { BatchWork, GateOptions } from '../../operators/shell/batch-options.js';
 import { evidenceOf } from '../../operators/shell/error-evidence.js';
 import { isPromise, onlyOnce, streamOf } from '../../operators/shell/work.js';
-import { limiterOption } from '../../operators/support/limiting/limiter-option.js';
-import { burstOption } from '../../operators/support/limiting/limiter-options.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
 
 /** Rules that are options of a batcher as they are. */
@@ -130,13 +129,12 @@ function sharedLimiter(operator: string, rules: EmbedderRules): Limiter | undefi
 
 /** Checked here, so that an error names the operator and not the limiter. */
 function newLimiter(operator: string, rules: EmbedderRules, concurrency: number, laneNames: readonly string[]): Limiter {
-  const d = LIMITER_DEFAULTS;
   const onEvent = callback(operator, 'onEvent', rules.onEvent);
-  return createLimiter({
+  return createAccount({
     concurrency: count(operator, 'concurrency', orDefault(rules.concurrency, concurrency)),
-    requestsPerMinute: positive(operator, 'requestsPerMinute', orDefault(rules.requestsPerMinute, d.requestsPerMinute)),
-    tokensPerMinute: positive(operator, 'tokensPerMinute', orDefault(rules.tokensPerMinute, d.tokensPerMinute)),
-    burstSeconds: burstOption(operator, 'burstSeconds', orDefault(rules.burstSeconds, d.burstSeconds)),
+    requestsPerMinute: positive(operator, 'requestsPerMinute', orDefault(rules.requestsPerMinute, Infinity)),
+    tokensPerMinute: positive(operator, 'tokensPerMinute', orDefault(rules.tokensPerMinute, Infinity)),
+    burstSeconds: ratio(operator, 'burstSeconds', orDefault(rules.burstSeconds, 2), 0.001, 86_400),
     lanes: laneNames.map((name) => ({ name })),
     scheduler: schedulerOption(operator, 'scheduler', rules.scheduler),
     ...(onEvent && { onEvent }),

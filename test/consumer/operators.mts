@@ -52,16 +52,17 @@ import {
   type GatedBatchOptions,
   type Guard,
   GuardRefusedError,
-  HEDGE_DEFAULTS,
   type HeadersLike,
   type HedgeAttempt,
   type HedgeContext,
   type HedgeOptions,
+  fromHeaders,
   HedgeStats,
   hedge,
   type FlowErrors,
   type ItemContext,
   ItemTooHeavyError,
+  perMinute,
   isFlowError,
   KeyStoppedError,
   type LaneBatch,
@@ -70,7 +71,6 @@ import {
   LaneUnknownError,
   type Lease,
   type LeaseContext,
-  LIMITER_DEFAULTS,
   type Limiter,
   type LimiterJob,
   type LimiterLimits,
@@ -201,11 +201,11 @@ same<Promise<number>>()(batcher.loadAsync({ id: '1', text: 'a', urgent: true }))
 same<BatcherSnapshot>()(batcher.snapshot());
 
 // createLimiter
-const limits: LimiterLimits = { requestsPerMinute: 500, tokensPerMinute: 100_000 };
-const limiterOptions: LimiterOptions = { ...limits, concurrency: 4, lanes, burstSeconds: LIMITER_DEFAULTS.burstSeconds };
+const limits: LimiterLimits = { rates: [perMinute('requests', 500), perMinute('tokens', 100_000, { burst: 4000 })] };
+const limiterOptions: LimiterOptions = { ...limits, concurrency: 4, learn: fromHeaders() };
 const limiter: Limiter = createLimiter(limiterOptions);
 const cost: Cost = { requests: 1, tokens: 200 };
-const job: LimiterJob = { lane: 'urgent', cost, timeoutMs: 1000 };
+const job: LimiterJob = { lane: 'urgent', cost, deadlineMs: 1000 };
 same<Observable<Lease>>()(limiter.acquire(job));
 same<Lease | undefined>()(limiter.tryAcquire());
 same<Observable<number>>()(limiter.run(({ lease, signal }: LeaseContext) => {
@@ -248,7 +248,7 @@ async function* words(): AsyncGenerator<string> {
 // hedge
 const attempt: HedgeAttempt<string> = (index: number, { lease, signal }: HedgeContext) => of(`${index} ${String(lease)} ${String(signal.aborted)}`);
 const stats = new HedgeStats();
-const hedging: HedgeOptions = { stats, delayMs: () => stats.p95Ms, maxHedges: HEDGE_DEFAULTS.maxHedges, limiter, job };
+const hedging: HedgeOptions = { stats, delayMs: () => stats.p95Ms, limiter, job };
 same<Observable<string>>()(hedge(attempt, hedging));
 
 // mergeLanes

@@ -263,8 +263,7 @@ describe('a child of a limiter', () => {
 
   it.each([
     ['scheduler', createLimiter(), { scheduler: new CountingScheduler() }],
-    ['lanes', createLimiter({ lanes: [{ name: 'P0' }] }), { lanes: [{ name: 'P1' }] }],
-    ['fairness', createLimiter({ lanes: [{ name: 'P0' }] }), { fairness: 'fifo' as const }],
+    ['queue', createLimiter({ lanes: [{ name: 'P0' }] }), { lanes: [{ name: 'P1' }] }],
   ])('refuses `%s`, which is that of its parent', (option, parent, options) => {
     expect(() => parent.child(options as ChildLimiterOptions)).toThrow(
       `expected \`${option}\` to be absent: a child has that of its parent`,
@@ -420,7 +419,7 @@ describe('work that asks for a second permit of the limiter it runs under', () =
   });
 
   it('names a holder that is none', () => {
-    expect(() => createLimiter().acquire({ holder: {} as Lease })).toThrow('expected `holder` to be a lease of a limiter');
+    expect(() => createLimiter().acquire({ holder: {} as Lease })).toThrow('heldBy: expected `lease` to be a lease of a limiter');
   });
 });
 

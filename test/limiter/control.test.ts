@@ -1,3 +1,4 @@
+import type { Observable } from 'rxjs';
 import { of, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
@@ -6,11 +7,11 @@ import { batchMap, childOf, createLimiter, isFlowError, job, keyedLimiter, lanes
 import type { Lease } from '../today.js';
 
 /** Asks, and writes down what comes of it. */
-function asker(limiter: Pick<Limiter, 'acquire'>, now: () => number = () => 0) {
+function asker(limiter: { acquire(job: never): Observable<Lease> }, now: () => number = () => 0) {
   const leases: Lease[] = [];
   const log: string[] = [];
   const ask = (name: string, wish: Job & { readonly key?: unknown } = {}) =>
-    limiter.acquire(job(wish)).subscribe({
+    limiter.acquire(job(wish) as never).subscribe({
       next: (lease) => {
         leases.push(lease);
         log.push(now() === 0 ? name : `${name} at ${String(now())}`);

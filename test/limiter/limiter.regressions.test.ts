@@ -208,21 +208,6 @@ describe('a job in a child, as time goes by,', () => {
     });
   });
 
-  it('goes when the rate can pay, although its timer was late and another lane is paused just then', () => {
-    const scheduler = new CountingScheduler();
-    const account = createLimiter({ lanes: [{ name: 'P0' }, { name: 'P1' }], scheduler });
-    const child = account.child({ requestsPerMinute: 60, headroom: 1, burstSeconds: 1 });
-    const { log, ask } = asker(child);
-    ask('a');
-    ask('b');
-    scheduler.offset = 1500;
-    child.penalize(3_600_000, 'P0');
-    scheduler.maxFrames = 2000;
-    scheduler.flush();
-    expect(log).toEqual(['a', 'b']);
-    account.close();
-  });
-
   it('is told how long the pause above is, whatever was done to the clock before it was made', () => {
     const scheduler = new CountingScheduler();
     scheduler.offset = 10_000;
@@ -301,23 +286,6 @@ describe('close', () => {
     scheduler.frame += 20;
     limiter.close();
     expect(refused).toEqual(['job ClosedError', 'bidder ClosedError', 'late ClosedError']);
-  });
-
-  it('refuses those in a lane that is paused only now, by somebody who was refused', () => {
-    const limiter = createLimiter({ concurrency: 1, lanes: [{ name: 'P0' }, { name: 'P1' }] });
-    limiter.tryAcquire();
-    const refused: string[] = [];
-    for (const lane of ['P0', 'P1']) {
-      limiter.acquire({ lane }).subscribe({
-        error: () => {
-          refused.push(lane);
-          limiter.penalize(1000, 'P1');
-        },
-      });
-    }
-    limiter.close();
-    expect(refused).toEqual(['P0', 'P1']);
-    expect(limiter.snapshot().queued).toBe(0);
   });
 });
 

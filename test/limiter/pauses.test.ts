@@ -209,19 +209,6 @@ describe('penalize(0)', () => {
     });
   });
 
-  it('of a lane ends that lane’s pause alone', () => {
-    virtualTime(({ now, pending }) => {
-      const limiter = wide({ queue: lanes([{ name: 'chat' }, { name: 'batch' }]) });
-      limiter.penalize(1e9, 'chat');
-      limiter.penalize(1e9, 'batch');
-      const jobs = [ask(limiter, now, { lane: 'chat' }), ask(limiter, now, { lane: 'batch' })];
-      limiter.penalize(0, 'chat');
-      expect(jobs.map(({ seen }) => seen)).toEqual([['lease at 0'], []]);
-      limiter.penalize(0, 'batch');
-      expect([jobs[1]?.seen, pending()]).toEqual([['lease at 0'], 0]);
-    });
-  });
-
   it('of an account lets its children go on, and that of a child not the account', () => {
     virtualTime(({ now }) => {
       const account = wide();

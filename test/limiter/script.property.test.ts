@@ -149,7 +149,7 @@ class Script {
         this.#open[action.which]?.lease.settle({ inputTokens: action.tokens });
         break;
       case 'penalize':
-        limiter.penalize(action.ms, action.lane === undefined ? undefined : LANES[action.lane]);
+        limiter.penalize(action.ms);
         break;
       case 'observe':
         this.#open[action.which]?.lease.observe({
@@ -185,7 +185,6 @@ class Script {
     for (const limiter of this.limiters) {
       limiter.resume();
       limiter.penalize(0);
-      for (const lane of LANES) limiter.penalize(0, lane);
       limiter.setLimits({ concurrency: 4, requestsPerMinute: 60_000, tokensPerMinute: 6e6 });
     }
     for (let round = 0; round < 400; round++) {

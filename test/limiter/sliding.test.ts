@@ -25,28 +25,6 @@ function watch(limiter: Limiter, now: () => number) {
 const tokens = (cost: number): LimiterJob => ({ cost: { tokens: cost } });
 
 describe("createLimiter with discipline: 'sliding'", () => {
-  it('says what it needs, and what it does not take', () => {
-    const caught = (options: LimiterOptions): unknown => {
-      try {
-        return createLimiter(options);
-      } catch (error) {
-        return error;
-      }
-    };
-    const borrows = caught({ discipline: 'sliding', tokensPerMinute: 1000 });
-    expect(borrows).toBeInstanceOf(FlowConfigError);
-    expect((borrows as Error).message).toBe(
-      "createLimiter: expected `costAboveCapacity` to be 'reject' with `discipline: 'sliding'`, got 'borrow' (string)",
-    );
-    const saves = caught({ discipline: 'sliding', costAboveCapacity: 'reject', burstSeconds: 2 });
-    expect(saves).toBeInstanceOf(FlowConfigError);
-    expect((saves as Error).message).toBe(
-      "createLimiter: expected `burstSeconds` to be absent with `discipline: 'sliding'`, got `2` (number)",
-    );
-    expect(createLimiter({ discipline: 'bucket', burstSeconds: 5 }).borrows).toBe(true);
-    expect(sliding({}).borrows).toBe(false);
-  });
-
   it('lets a minute of requests go at once, and the next when each of them is a minute old', () => {
     virtualTime(({ advance, flush, now }) => {
       const limiter = sliding({ requestsPerMinute: 3 });

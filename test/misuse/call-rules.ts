@@ -1,4 +1,4 @@
-import { createLimiter } from '../../operators/index.js';
+import { createLimiter, lanes } from '../../operators/index.js';
 import type { MisuseRow } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { gatedRows } from './gated-options.js';
@@ -16,7 +16,7 @@ export const callRuleRows: readonly MisuseRow[] = [
   ...badly('random', 'a function', 0.5, null, {}),
 ];
 
-const limiter = createLimiter({ lanes: [{ name: 'P0' }, { name: 'P1' }] });
+const limiter = createLimiter({ queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });
 const withLimiter = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { limiter } }));
 
 /** The same for those that make jobs of requests (`JobRules`). */

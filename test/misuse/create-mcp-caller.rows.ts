@@ -1,5 +1,5 @@
 import { Client } from '@modelcontextprotocol/client';
-import { createLimiter } from '../../operators/index.js';
+import { createLimiter, lanes } from '../../operators/index.js';
 import { createMcpCaller } from '../../src/adapters/mcp.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
@@ -7,7 +7,7 @@ import { CALL_RULES, callRuleRows } from './call-rules.js';
 import { nested } from './gated-options.js';
 
 const client = (): Client => new Client({ name: 'test', version: '1' });
-const limiter = createLimiter({ lanes: [{ name: 'P0' }, { name: 'P1' }] });
+const limiter = createLimiter({ queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });
 const own = 'tools, readConcurrency, writeConcurrency, maxQueued, lane, timeoutMs, maxTotalTimeoutMs';
 const call = (options: unknown): unknown => createMcpCaller(client()).callTool({ name: 'look' }, options as never);
 

@@ -1,4 +1,4 @@
-import { createLimiter } from '../../operators/index.js';
+import { createLimiter, lanes } from '../../operators/index.js';
 import { createToolMiddleware } from '../../src/adapters/langchain-agents.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
@@ -6,7 +6,7 @@ import { nested } from './gated-options.js';
 
 const COUNT = 'a whole number >= 1 or Infinity';
 const POSITIVE = 'a number > 0 or Infinity';
-const limiter = createLimiter({ lanes: [{ name: 'P0' }, { name: 'P1' }] });
+const limiter = createLimiter({ queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });
 const withLimiter = { besides: { limiter } };
 
 export const rows: MisuseTable = {

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { createLimiter } from '../../operators/index.js';
+import { createLimiter, lanes } from '../../operators/index.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
@@ -20,7 +20,7 @@ const positive = 'a number > 0 or Infinity';
 const count = 'a whole number >= 1 or Infinity';
 const notPositive = [NaN, 0, -1, -Infinity, '1000', null, true, {}];
 const notCount = [NaN, 0, -1, 1.5, -Infinity, '4', null, true, {}];
-const limiter = createLimiter({ lanes: [{ name: 'now' }, { name: 'later' }] });
+const limiter = createLimiter({ queue: lanes([{ name: 'now' }, { name: 'later' }]) });
 
 export const rows: MisuseTable = {
   operator: 'createToolRunner',

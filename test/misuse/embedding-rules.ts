@@ -1,4 +1,4 @@
-import { createLimiter } from '../../operators/index.js';
+import { createLimiter, lanes as lanesOf } from '../../operators/index.js';
 import type { MisuseRow } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { batchRows } from './batch-options.js';
@@ -8,7 +8,7 @@ import { callRuleRows } from './call-rules.js';
 export const EMBEDDING_RULES =
   'limiter, concurrency, retry, split, classify, onEvent, scheduler, random, lane, countTokens, deadlineMs, attemptTimeoutMs';
 
-const lanes = createLimiter({ lanes: [{ name: 'a' }, { name: 'b' }] });
+const lanes = createLimiter({ queue: lanesOf([{ name: 'a' }, { name: 'b' }]) });
 
 /** Bad values of what both ways to embed through the AI SDK share. Dotted names are for `nested`. */
 export const embeddingRows: readonly MisuseRow[] = [

@@ -1,9 +1,9 @@
-import { createLimiter, rateLimit } from '../../operators/index.js';
+import { createLimiter, lanes, rateLimit } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const known = 'lane, maxQueued, overflow, onDrop, onSourceError, onEvent';
-const limiter = createLimiter({ lanes: [{ name: 'p0' }, { name: 'p1' }] });
+const limiter = createLimiter({ queue: lanes([{ name: 'p0' }, { name: 'p1' }]) });
 
 export const rows: MisuseTable = {
   operator: 'rateLimit',
@@ -13,14 +13,14 @@ export const rows: MisuseTable = {
     cost: (value) => rateLimit(limiter, value),
     requests: (value) => rateLimit(limiter, { requests: value }),
     tokens: (value) => rateLimit(limiter, { tokens: value }),
-    token: (value) => rateLimit(limiter, { token: value } as never),
+    token: (value) => rateLimit(limiter, { token: value }),
   },
   rows: [
     ...badly('limiter', 'a limiter made by createLimiter', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, [], () => limiter),
     ...badly('cost', 'an object', NaN, 0, -1, 1.5, Infinity, 'text', null, true),
     ...badly('requests', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
     ...badly('tokens', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
-    ...badly('token', 'absent (known options: requests, tokens)', 5),
+    ...badly('token', 'absent: slots, requests, tokens, or a unit that a rate counts', 5),
     ...badly('lane', 'a non-empty string', '', 5, null, {}),
     ...badly('lane', 'a lane the limiter has (p0,p1)', 'p2'),
     ...badly('maxQueued', 'a whole number >= 0 or Infinity', -1, 0.5, NaN, -Infinity, '5', null),

@@ -26,6 +26,7 @@ import {
 } from 'rxjs';
 import { afterAll, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { lanes } from '../../operators/lanes.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import type { FlowEvent, Lease, Limiter, LimiterJob, LimiterOptions, ResponseLike } from '../today.js';
 import { ClosedError, createLimiter, ItemTooHeavyError, LaneUnknownError, OverflowError, RateLimitError } from '../today.js';
@@ -503,7 +504,7 @@ describe('runAsync', () => {
     const work = () => Promise.resolve(1);
     await expect(limiter.runAsync(work, { lane: 'b' })).rejects.toThrow(LaneUnknownError);
     await expect(limiter.runAsync(work, { timeoutMs: -1 })).rejects.toThrow(
-      'createLimiter: expected `timeoutMs` to be a number of milliseconds',
+      'createLimiter: expected `deadlineMs` to be a number of milliseconds',
     );
     await expect(limiter.runAsync(5 as never)).rejects.toThrow('createLimiter: expected `work` to be a function, got `5` (number)');
     expect(limiter.snapshot()).toMatchObject({ queued: 0, executing: 0 });
@@ -1425,7 +1426,7 @@ describe('two copies of the package in one process', () => {
     const [one, other] = await Promise.all([copy('one'), copy('other')]);
     expect(one.createLimiter).not.toBe(other.createLimiter);
 
-    const limiter = other.createLimiter({ concurrency: 1, lanes: [{ name: 'p0' }] });
+    const limiter = other.createLimiter({ concurrency: 1, queue: lanes([{ name: 'p0' }]) });
     const held = limiter.tryAcquire()!;
     const results = lastValueFrom(
       from([1, 2, 3]).pipe(

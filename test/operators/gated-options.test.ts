@@ -76,7 +76,7 @@ describe.each(Object.entries(forms))('%s', (operator, create) => {
   });
 
   it('refuses a lane that the shared limiter does not have', () => {
-    const limiter = createLimiter({ lanes: [{ name: 'urgent' }, { name: 'later' }] });
+    const limiter = createLimiter({ queue: lanes([{ name: 'urgent' }, { name: 'later' }]) });
     expect(() => create({ limiter, queue: lanes([{ name: 'urgent' }, { name: 'soon' }]) })).toThrow(
       `${operator}: expected \`queue\` to be lanes the limiter has (urgent,later), got 'soon'`,
     );

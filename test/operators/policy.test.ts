@@ -15,6 +15,7 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import { heldBy } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 import type { FlowEvent, PolicyContext, PolicyOptions, Release } from '../today.js';
@@ -456,7 +457,7 @@ describe('with a limiter', () => {
     virtualTime(({ flush }) => {
       const limiter = createLimiter({ concurrency: 1 });
       const careful = policy({ limiter, retry: steady });
-      const outer = watch(limiter.run(({ lease }) => careful(() => of('inside'), { job: { holder: lease } })));
+      const outer = watch(limiter.run(({ lease }) => careful(() => of('inside'), { job: { holder: heldBy(lease) } })));
       flush();
       expect(outer.ends).toMatchObject([{ code: 'FLOW_NESTED_ACQUIRE' }]);
     });

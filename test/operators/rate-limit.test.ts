@@ -4,7 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Cost, FlowEvent, Lease, Limiter, LimiterOptions, RateLimitOptions } from '../today.js';
+import type { Cost } from '../../operators/index.js';
+import type { FlowEvent, Lease, Limiter, LimiterOptions, RateLimitOptions } from '../today.js';
 import { CallbackError, ClosedError, createLimiter, ItemTooHeavyError, OverflowError, RATE_LIMIT_DEFAULTS, rateLimit } from '../today.js';
 
 /** A stream behind a limiter, and all that is seen of it. */
@@ -181,7 +182,11 @@ describe('the cost', () => {
       },
       '`cost` threw',
     ],
-    ['is no object', () => 5, '`cost` must return `requests` and `tokens`, each left out or a finite number >= 0'],
+    [
+      'is no object',
+      () => 5,
+      '`cost` must return `requests`, `tokens` and units that the limiter counts, each left out or a finite number >= 0',
+    ],
     ['is nothing', () => undefined, '`cost` must return'],
     ['is not a number', () => ({ tokens: NaN }), '`cost` must return'],
     ['is negative', () => ({ requests: -1 }), '`cost` must return'],

@@ -4,11 +4,11 @@ import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import { embedMany, generateText, wrapEmbeddingModel, wrapLanguageModel } from 'ai';
 import OpenAI from 'openai';
 import { seededRandom } from '../../marbles/random.js';
+import type { Limiter } from '../../operators/index.js';
 import { createEmbeddingModelMiddleware, createLanguageModelMiddleware } from '../../src/adapters/ai-sdk.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
-import type { Limiter } from '../today.js';
 
 /** One call of an SDK: how many answers it is to give, and a promise of them. */
 interface Call {

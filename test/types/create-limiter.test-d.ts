@@ -1,19 +1,27 @@
 import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type {
-  Lease,
-  LeaseContext,
-  Limiter,
-  LimiterJob,
-  LimiterLimits,
-  LimiterOptions,
-  LimiterSnapshot,
-  Place,
+import type { Lease, LeaseContext, Limiter, LimiterJob, LimiterLimits, LimiterOptions, LimiterSnapshot } from '../../operators/index.js';
+import {
+  childOf,
+  createAccount,
+  createLimiter,
+  fromHeaders,
+  heldBy,
+  keyedLimiter,
+  lanes,
+  per,
+  perMinute,
+  strict,
 } from '../../operators/index.js';
-import { createLimiter, LIMITER_DEFAULTS } from '../../operators/index.js';
+import type { Place } from '../../operators/permits.js';
 
-const limiter = createLimiter({ concurrency: 4, tokensPerMinute: 90_000, lanes: [{ name: 'p0' }, { name: 'p1', floor: 0.2 }] });
+const limiter = createLimiter({
+  concurrency: 4,
+  rates: [perMinute('tokens', 90_000), per({ unit: 'images', amount: 5, windowMs: 1000, burst: 5 })],
+  queue: lanes([{ name: 'p0' }, { name: 'p1', floor: 0.2 }], { key: ({ key }: LimiterJob) => key }),
+  learn: fromHeaders(),
+});
 
 describe('createLimiter', () => {
   it('makes a limiter, with or without options', () => {
@@ -24,7 +32,9 @@ describe('createLimiter', () => {
 
   it('hands out leases now, later and as a promise', () => {
     expectTypeOf(limiter.tryAcquire()).toEqualTypeOf<Lease | undefined>();
-    expectTypeOf(limiter.acquire({ lane: 'p0', cost: { tokens: 5 }, timeoutMs: 100 })).toEqualTypeOf<Observable<Lease>>();
+    expectTypeOf(limiter.acquire({ lane: 'p0', cost: { tokens: 5, images: 1, slots: 2 }, deadlineMs: 100 })).toEqualTypeOf<
+      Observable<Lease>
+    >();
     expectTypeOf(limiter.acquireAsync({ signal: new AbortController().signal })).toEqualTypeOf<Promise<Lease>>();
   });
 
@@ -51,7 +61,7 @@ describe('createLimiter', () => {
           expectTypeOf(context).toEqualTypeOf<LeaseContext>();
           return Promise.resolve({ text: 'a' });
         },
-        { lane: 'p0', cost: { tokens: 5 }, timeoutMs: 100 },
+        { id: 1, lane: 'p0', key: 'tenant', cost: { tokens: 5 }, deadlineMs: 100 },
       ),
     ).toEqualTypeOf<Promise<{ text: string }>>();
     // @ts-expect-error work is a function
@@ -65,7 +75,7 @@ describe('createLimiter', () => {
   it('takes what fetch and the SDKs carry as a response', () => {
     limiter.observe(new Response());
     limiter.observe({ status: 429, headers: { 'retry-after': '3', 'x-many': ['a', 'b'] } });
-    limiter.observe(new Response(), { sentAt: 5, lane: 'urgent' });
+    limiter.observe(new Response(), { sentAt: 5 });
     limiter.tryAcquire()?.observe(new Response());
     // @ts-expect-error a response has a status
     limiter.observe({ headers: {} });
@@ -90,31 +100,49 @@ describe('createLimiter', () => {
   });
 
   it('refuses wrong options and jobs', () => {
-    createLimiter({ discipline: 'sliding', costAboveCapacity: 'reject', requestsPerMinute: 60 });
-    // @ts-expect-error not a discipline
-    createLimiter({ discipline: 'window' });
+    createLimiter({ rates: [strict({ unit: 'requests', amount: 60, windowMs: 1000 })] });
+    // @ts-expect-error a value
+    createLimiter({ rates: [{ unit: 'requests', amount: 60 }] });
+    // @ts-expect-error a value
+    createLimiter({ learn: true });
     // @ts-expect-error not a policy of a queue that does not block
     createLimiter({ overflow: 'block' });
     // @ts-expect-error not an option
     createLimiter({ maxConcurrency: 4 });
     // @ts-expect-error lanes have names
-    createLimiter({ lanes: [{ floor: 0.1 }] });
-    // @ts-expect-error what does not fit is borrowed or rejected
-    createLimiter({ costAboveCapacity: 'wait' });
+    createLimiter({ queue: lanes([{ floor: 0.1 }]) });
+    // @ts-expect-error a lease is not its holder
+    limiter.tryAcquire({ holder: limiter.tryAcquire()! });
     // @ts-expect-error a cost is an object
     limiter.tryAcquire({ cost: 5 });
     // @ts-expect-error not a limit that can change
-    limiter.setLimits({ burstSeconds: 5 });
+    limiter.setLimits({ headroom: 0.5 });
     // @ts-expect-error not an outcome
     limiter.tryAcquire()?.release('done');
   });
 
-  it('has readonly options and exact defaults', () => {
+  it('has readonly options', () => {
     expectTypeOf<LimiterOptions>().toEqualTypeOf<Readonly<LimiterOptions>>();
     expectTypeOf<LimiterLimits>().toEqualTypeOf<Readonly<LimiterLimits>>();
     expectTypeOf<LimiterJob>().toEqualTypeOf<Readonly<LimiterJob>>();
     expectTypeOf<LimiterSnapshot>().toEqualTypeOf<Readonly<LimiterSnapshot>>();
-    expectTypeOf(LIMITER_DEFAULTS.maxQueued).toEqualTypeOf<number>();
-    expectTypeOf(LIMITER_DEFAULTS.costAboveCapacity).toEqualTypeOf<'borrow'>();
+  });
+
+  it('has limiters below, and one for each key', () => {
+    expectTypeOf(childOf(limiter, { concurrency: 1 })).toEqualTypeOf<Limiter>();
+    expectTypeOf(createAccount({ requestsPerMinute: 60, lanes: ['now', { name: 'later', floor: 0 }] })).toEqualTypeOf<Limiter>();
+    const keyed = keyedLimiter(limiter, { concurrency: 1 });
+    expectTypeOf(keyed.of('a')).toEqualTypeOf<Limiter>();
+    // @ts-expect-error of which key
+    keyed.tryAcquire({});
+    // @ts-expect-error a child has the clock of the limiter above
+    childOf(limiter, { scheduler: undefined });
+    void limiter.run(({ lease }) => limiter.run(() => of(1), { holder: heldBy(lease) }));
+  });
+
+  it('wraps a function, with its arguments and its answer', () => {
+    const ask = limiter.wrap((question: string, times: number) => Promise.resolve(question.length * times));
+    expectTypeOf(ask).toEqualTypeOf<(question: string, times: number) => Promise<number>>();
+    expectTypeOf(limiter.pass({ cost: { tokens: 5 } })).toEqualTypeOf<Promise<void>>();
   });
 });

@@ -38,8 +38,6 @@ describe('rateLimit', () => {
     rateLimit();
     // @ts-expect-error options of a limiter are no limiter
     rateLimit({ requestsPerMinute: 60 });
-    // @ts-expect-error not a part of a cost
-    rateLimit(limiter, { token: 5 });
     // @ts-expect-error a cost says of what
     rateLimit(limiter, () => 5);
     // @ts-expect-error items of a stream are not told apart by lanes

@@ -107,7 +107,10 @@ export class SharedLimiter implements Actor {
     if (shape === 'child') return [root, { limiter: make.childOf(this.limiter, { concurrency: 1 }), extra: {}, most: () => 1, held: 0 }];
     if (shape === 'keyed') {
       const keyed = make.keyedLimiter(this.limiter, { concurrency: 1 });
-      return [root, ...['a', 'b'].map((key): Level => ({ limiter: keyed, extra: { key }, most: () => 1, held: 0 }))];
+      return [
+        root,
+        ...['a', 'b'].map((key): Level => ({ limiter: keyed as unknown as make.Limiter, extra: { key }, most: () => 1, held: 0 })),
+      ];
     }
     return [root];
   }

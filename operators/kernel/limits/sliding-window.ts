@@ -1,4 +1,5 @@
 import { Ring } from '../queues/ring.js';
+import type { Meter } from './limit.js';
 
 /** A cost within this of the level is payable: sums of fractions round. */
 const EPSILON = 1e-6;
@@ -15,58 +16,58 @@ interface Entry {
  *
  * Keeps an entry for each time something was paid, so with a clock of whole milliseconds 60,000 a minute at most.
  */
-export class SlidingWindow {
-  #windowMs: number;
-  #capacity: number;
-  #at: number;
+export class SlidingWindow implements Meter {
+  private span: number;
+  private most: number;
+  private at: number;
   /** By time, all of them inside the window. */
-  readonly #log = new Ring<Entry>();
-  #used = 0;
+  private readonly log = new Ring<Entry>();
+  private used = 0;
   /** Entries that have left since they were last added up. */
-  #gone = 0;
+  private gone = 0;
   /** How many of the oldest entries the last answer waited for, and their sum: the next answer is near. */
-  #reach = 0;
-  #reachSum = 0;
+  private reach = 0;
+  private reachSum = 0;
   /** The clock was set back from here, so that times up to here may mean two moments. */
-  #blindUntil = -Infinity;
+  private blindUntil = -Infinity;
 
   /** Starts empty. The window is as long as `perMinute` takes to bring in the `capacity`: a minute when they are the same. */
   constructor(perMinute: number, capacity: number, now: number) {
-    this.#windowMs = windowMs(perMinute, capacity);
-    this.#capacity = capacity;
-    this.#at = now;
+    this.span = windowMs(perMinute, capacity);
+    this.most = capacity;
+    this.at = now;
   }
 
   get capacity(): number {
-    return this.#capacity;
+    return this.most;
   }
 
   /** What may still be paid; negative in debt. */
   level(now: number): number {
-    this.#catchUp(now);
-    return this.#capacity - this.#used;
+    this.catchUp(now);
+    return this.most - this.used;
   }
 
   /** True when the cost can be paid; one above the capacity when the window is empty, one of 0 when there is no debt. */
   canPay(cost: number, now: number): boolean {
-    return this.#missing(cost, now) <= EPSILON;
+    return this.missing(cost, now) <= EPSILON;
   }
 
   /** When the cost can be paid if nobody else pays before; `now` when it can be already. */
   payableAt(cost: number, now: number): number {
-    const missing = this.#missing(cost, now);
-    return missing <= EPSILON ? now : this.#leavesAt(missing - EPSILON / 2);
+    const missing = this.missing(cost, now);
+    return missing <= EPSILON ? now : this.leavesAt(missing - EPSILON / 2);
   }
 
   /** Pays without asking; the level may become negative. */
   pay(cost: number, now: number): void {
-    this.#catchUp(now);
-    const newest = this.#log.length - 1;
+    this.catchUp(now);
+    const newest = this.log.length - 1;
     // An entry of 0 is made as well: it may be corrected.
-    if (this.#log.at(newest)?.at !== now) {
-      this.#log.push({ at: now, cost });
-      this.#used += cost;
-    } else this.#change(newest, cost);
+    if (this.log.at(newest)?.at !== now) {
+      this.log.push({ at: now, cost });
+      this.used += cost;
+    } else this.change(newest, cost);
   }
 
   /**
@@ -74,92 +75,107 @@ export class SlidingWindow {
    * nothing is known to have been paid nothing is given back, and what is to be paid more counts from now.
    */
   correct(delta: number, paidAt: number, now: number): void {
-    this.#catchUp(now);
-    if (paidAt + this.#windowMs <= now) return;
-    const index = this.#find(paidAt);
-    if (index !== -1) this.#change(index, delta);
+    this.catchUp(now);
+    if (paidAt + this.span <= now) return;
+    const index = this.find(paidAt);
+    if (index !== -1) this.change(index, delta);
     else if (delta > 0) this.pay(delta, now);
   }
 
   /** Changes rate and capacity; what was paid stays paid. */
   resize(perMinute: number, capacity: number, now: number): void {
-    this.#catchUp(now);
-    this.#windowMs = windowMs(perMinute, capacity);
-    this.#capacity = capacity;
-    this.#forget(now);
+    this.catchUp(now);
+    this.span = windowMs(perMinute, capacity);
+    this.most = capacity;
+    this.forget(now);
   }
 
-  #change(index: number, delta: number): void {
-    const entry = this.#log.at(index) as Entry;
+  save(now: number): readonly number[] {
+    this.catchUp(now);
+    return Array.from({ length: this.log.length }, (_, i) => this.log.at(i) as Entry).flatMap(({ at, cost }) => [now - at, cost]);
+  }
+
+  /** Goes on from what was saved so long ago: pairs of age and cost, the oldest first. */
+  load(saved: readonly number[], elapsedMs: number, now: number): void {
+    this.log.clear();
+    for (let i = 0; i + 1 < saved.length; i += 2)
+      this.log.push({ at: now - (saved[i] as number) - Math.max(0, elapsedMs), cost: saved[i + 1] as number });
+    this.at = now;
+    this.addUp();
+    this.forget(now);
+  }
+
+  private change(index: number, delta: number): void {
+    const entry = this.log.at(index) as Entry;
     const change = Math.max(delta, -entry.cost);
     entry.cost += change;
-    this.#used += change;
-    if (index < this.#reach) this.#reachSum += change;
+    this.used += change;
+    if (index < this.reach) this.reachSum += change;
   }
 
   /** What has to leave before the cost can be paid; 0 or less when it can be. */
-  #missing(cost: number, now: number): number {
-    return Math.min(cost, this.#capacity) - this.level(now);
+  private missing(cost: number, now: number): number {
+    return Math.min(cost, this.most) - this.level(now);
   }
 
   /** When so much has left. */
-  #leavesAt(amount: number): number {
-    const log = this.#log;
-    while (this.#reachSum < amount && this.#reach < log.length) {
-      this.#reachSum += (log.at(this.#reach) as Entry).cost;
-      this.#reach++;
+  private leavesAt(amount: number): number {
+    const log = this.log;
+    while (this.reachSum < amount && this.reach < log.length) {
+      this.reachSum += (log.at(this.reach) as Entry).cost;
+      this.reach++;
     }
-    let last = log.at(this.#reach - 1) as Entry;
-    while (this.#reach > 1 && this.#reachSum - last.cost >= amount) {
-      this.#reachSum -= last.cost;
-      this.#reach--;
-      last = log.at(this.#reach - 1) as Entry;
+    let last = log.at(this.reach - 1) as Entry;
+    while (this.reach > 1 && this.reachSum - last.cost >= amount) {
+      this.reachSum -= last.cost;
+      this.reach--;
+      last = log.at(this.reach - 1) as Entry;
     }
-    return last.at + this.#windowMs;
+    return last.at + this.span;
   }
 
   /** The place of the entry that was paid then; -1 when there is none, or when it cannot be told. */
-  #find(paidAt: number): number {
-    if (paidAt <= this.#blindUntil) return -1;
+  private find(paidAt: number): number {
+    if (paidAt <= this.blindUntil) return -1;
     let low = 0;
-    let high = this.#log.length;
+    let high = this.log.length;
     while (low < high) {
       const middle = (low + high) >> 1;
-      if ((this.#log.at(middle) as Entry).at < paidAt) low = middle + 1;
+      if ((this.log.at(middle) as Entry).at < paidAt) low = middle + 1;
       else high = middle;
     }
-    return this.#log.at(low)?.at === paidAt ? low : -1;
+    return this.log.at(low)?.at === paidAt ? low : -1;
   }
 
-  #catchUp(now: number): void {
-    if (now < this.#at) this.#setBack(this.#at - now);
-    this.#at = now;
-    this.#forget(now);
+  private catchUp(now: number): void {
+    if (now < this.at) this.setBack(this.at - now);
+    this.at = now;
+    this.forget(now);
   }
 
   /** The entries go back with the clock, so that each of them has as long to stay as before. */
-  #setBack(byMs: number): void {
-    this.#blindUntil = Math.max(this.#blindUntil, this.#at);
-    for (let i = 0; i < this.#log.length; i++) (this.#log.at(i) as Entry).at -= byMs;
+  private setBack(byMs: number): void {
+    this.blindUntil = Math.max(this.blindUntil, this.at);
+    for (let i = 0; i < this.log.length; i++) (this.log.at(i) as Entry).at -= byMs;
   }
 
-  #forget(now: number): void {
-    for (let oldest = this.#log.peek(); oldest && oldest.at + this.#windowMs <= now; oldest = this.#log.peek()) {
-      this.#log.shift();
-      this.#used -= oldest.cost;
-      this.#gone++;
-      if (this.#reach === 0) continue;
-      this.#reach--;
-      this.#reachSum -= oldest.cost;
+  private forget(now: number): void {
+    for (let oldest = this.log.peek(); oldest && oldest.at + this.span <= now; oldest = this.log.peek()) {
+      this.log.shift();
+      this.used -= oldest.cost;
+      this.gone++;
+      if (this.reach === 0) continue;
+      this.reach--;
+      this.reachSum -= oldest.cost;
     }
-    if (this.#gone > this.#log.length) this.#addUp();
+    if (this.gone > this.log.length) this.addUp();
   }
 
   /** Adding and taking away fractions for days would drift. */
-  #addUp(): void {
-    this.#used = 0;
-    for (let i = 0; i < this.#log.length; i++) this.#used += (this.#log.at(i) as Entry).cost;
-    this.#gone = this.#reach = this.#reachSum = 0;
+  private addUp(): void {
+    this.used = 0;
+    for (let i = 0; i < this.log.length; i++) this.used += (this.log.at(i) as Entry).cost;
+    this.gone = this.reach = this.reachSum = 0;
   }
 }
 

@@ -1,3 +1,5 @@
+import type { Meter } from './limit.js';
+
 /** A cost within this of the level is payable: refills are sums of fractions. */
 const EPSILON = 1e-6;
 
@@ -10,45 +12,45 @@ const EARLY_MS = 0.001;
  *
  * Source: token bucket / leaky bucket as a meter (ITU-T I.371); debt as in GCRA's virtual scheduling.
  */
-export class TokenBucket {
-  #perMs: number;
-  #capacity: number;
-  #level: number;
-  #at: number;
+export class TokenBucket implements Meter {
+  private perMs: number;
+  private most: number;
+  private saved: number;
+  private at: number;
 
   /** Starts full. `perMinute` is the refill rate, `capacity` the most that can be saved up. */
   constructor(perMinute: number, capacity: number, now: number) {
-    this.#perMs = perMinute / 60_000;
-    this.#capacity = capacity;
-    this.#level = capacity;
-    this.#at = now;
+    this.perMs = perMinute / 60_000;
+    this.most = capacity;
+    this.saved = capacity;
+    this.at = now;
   }
 
   get capacity(): number {
-    return this.#capacity;
+    return this.most;
   }
 
   /** What is saved up; negative in debt. */
   level(now: number): number {
-    this.#refill(now);
-    return this.#level;
+    this.refill(now);
+    return this.saved;
   }
 
   /** True when the cost can be paid; one above the capacity when the bucket is full, one of 0 when there is no debt. */
   canPay(cost: number, now: number): boolean {
-    return this.#missing(cost, now) <= 0;
+    return this.missing(cost, now) <= 0;
   }
 
   /** When the cost can be paid if nobody else pays before; `now` when it can be already. */
   payableAt(cost: number, now: number): number {
-    const missing = this.#missing(cost, now);
-    return missing <= 0 ? now : now + missing / this.#perMs;
+    const missing = this.missing(cost, now);
+    return missing <= 0 ? now : now + missing / this.perMs;
   }
 
   /** Pays without asking; the level may become negative. A negative cost is a refund, which never lifts the level above the capacity. */
   pay(cost: number, now: number): void {
-    this.#refill(now);
-    this.#level = Math.min(this.#capacity, this.#level - cost);
+    this.refill(now);
+    this.saved = Math.min(this.most, this.saved - cost);
   }
 
   /** Changes what was paid earlier. When that was makes no difference here: what is given back now lifts the level now. */
@@ -58,21 +60,31 @@ export class TokenBucket {
 
   /** Changes rate and capacity; what is saved up beyond the new capacity is lost, debt stays. */
   resize(perMinute: number, capacity: number, now: number): void {
-    this.#refill(now);
-    this.#perMs = perMinute / 60_000;
-    this.#capacity = capacity;
-    this.#level = Math.min(this.#level, capacity);
+    this.refill(now);
+    this.perMs = perMinute / 60_000;
+    this.most = capacity;
+    this.saved = Math.min(this.saved, capacity);
+  }
+
+  save(now: number): readonly number[] {
+    return [this.level(now)];
+  }
+
+  /** Goes on from what was saved so long ago. */
+  load([level = this.most]: readonly number[], elapsedMs: number, now: number): void {
+    this.saved = Math.min(this.most, level + Math.max(0, elapsedMs) * this.perMs);
+    this.at = now;
   }
 
   /** What has to come in before the cost can be paid; 0 or less when it can be. */
-  #missing(cost: number, now: number): number {
-    const missing = Math.min(cost, this.#capacity) - this.level(now);
-    return missing <= Math.max(EPSILON, this.#perMs * EARLY_MS) ? 0 : missing;
+  private missing(cost: number, now: number): number {
+    const missing = Math.min(cost, this.most) - this.level(now);
+    return missing <= Math.max(EPSILON, this.perMs * EARLY_MS) ? 0 : missing;
   }
 
-  #refill(now: number): void {
+  private refill(now: number): void {
     // A clock that went backwards starts a new span: never a negative refill.
-    if (now > this.#at) this.#level = Math.min(this.#capacity, this.#level + (now - this.#at) * this.#perMs);
-    this.#at = now;
+    if (now > this.at) this.saved = Math.min(this.most, this.saved + (now - this.at) * this.perMs);
+    this.at = now;
   }
 }

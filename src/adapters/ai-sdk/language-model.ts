@@ -1,7 +1,7 @@
 import type { LanguageModelMiddleware } from 'ai';
 import type { Usage } from '../../../operators/options/types.js';
 import type { PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
-import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
+import { lastOf } from '../../../operators/shell/last-value.js';
 import { callOptionsOf } from '../support/call-job.js';
 import { heldCall, heldWork } from '../support/held-call.js';
 import type { ConnectionRules } from '../support/held-rules.js';
@@ -46,12 +46,12 @@ const PARTS_AHEAD = 10_000;
  * ```ts
  * import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
  * import { generateText, wrapLanguageModel } from 'ai';
- * import { createLimiter } from 'sluice';
+ * import { createAccount } from 'sluice';
  * import { createLanguageModelMiddleware } from 'sluice/ai-sdk';
  *
  * const answer = { choices: [{ message: { role: 'assistant', content: 'four' }, finish_reason: 'stop' }] };
  * const provider = createOpenAICompatible({ name: 'p', baseURL: 'http://host/v1', fetch: async () => Response.json(answer) });
- * const limiter = createLimiter({ concurrency: 2, tokensPerMinute: 200_000 });
+ * const limiter = createAccount({ concurrency: 2, tokensPerMinute: 200_000 });
  *
  * const model = wrapLanguageModel({ model: provider('m'), middleware: createLanguageModelMiddleware({ limiter }) });
  * const { text } = await generateText({ model, prompt: '2 + 2?' });

@@ -1,7 +1,7 @@
 import type { UsageMetadata } from '@langchain/core/messages';
 import type { ModelRequest } from 'langchain';
 import { createMiddleware } from 'langchain';
-import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
+import { lastOf } from '../../../operators/shell/last-value.js';
 import type { JobRules } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
 import { callPolicy } from '../support/call-rules.js';
@@ -36,10 +36,10 @@ const NAME = 'createModelMiddleware';
  * @example
  * ```ts
  * import { AIMessage, createAgent, fakeModel } from 'langchain';
- * import { createLimiter } from 'sluice';
+ * import { createAccount } from 'sluice';
  * import { createModelMiddleware } from 'sluice/langchain/agents';
  *
- * const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600 });
+ * const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600 });
  * const model = fakeModel().respond(new AIMessage('4'));
  * const agent = createAgent({ model, tools: [], middleware: [createModelMiddleware({ limiter })] });
  * const { messages } = await agent.invoke({ messages: [{ role: 'user', content: '2 + 2?' }] });

@@ -1,10 +1,11 @@
 import { createMiddleware, MiddlewareError, ToolInvocationError, ToolMessage } from 'langchain';
+import { childOf } from '../../../operators/child-of.js';
 import { createLimiter } from '../../../operators/create-limiter.js';
+import { limiterOption } from '../../../operators/options/limiter-option.js';
 import { count, known, oneOf, orDefault, positive } from '../../../operators/options/options.js';
 import type { AttemptPolicy } from '../../../operators/policy.js';
 import { schedulerOption } from '../../../operators/shell/alarm.js';
-import { limiterOption } from '../../../operators/support/limiting/limiter-option.js';
-import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
+import { lastOf } from '../../../operators/shell/last-value.js';
 import { TOOL_RUNNER_DEFAULTS } from '../../pipelines/tools/runner-options.js';
 import { callOptionsOf } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';
@@ -82,7 +83,7 @@ export function createToolMiddleware(options: ToolMiddlewareOptions = {}): Middl
     });
   const policyOf = (tool: string): AttemptPolicy => {
     const slots = slotsOf(tool);
-    const own = slots === Infinity ? all : all.child({ concurrency: slots });
+    const own = slots === Infinity ? all : childOf(all, { concurrency: slots });
     return callPolicy(NAME, { ...rules, limiter: own, retry: false, attemptTimeoutMs: timeoutOf(tool) }, []);
   };
   // Only to look at the options: what is wrong with them is no matter of the first call.

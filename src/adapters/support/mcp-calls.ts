@@ -1,14 +1,15 @@
 import { catchError, Observable, of, ReplaySubject, share, switchMap } from 'rxjs';
 import { captureContext } from '#async-context';
+import { childOf } from '../../../operators/child-of.js';
 import { createLimiter } from '../../../operators/create-limiter.js';
 import { ClosedError, OverflowError } from '../../../operators/options/errors.js';
+import type { Limiter, LimiterJob } from '../../../operators/options/limiter.js';
 import { filled } from '../../../operators/options/options.js';
 import type { AttemptPolicy } from '../../../operators/policy.js';
 import { connect } from '../../../operators/shell/connect.js';
+import { lastOf } from '../../../operators/shell/last-value.js';
 import { Shutdown, ShutdownHandle } from '../../../operators/shell/shutdown.js';
 import { AbortCalls } from '../../../operators/shell/signal-groups.js';
-import type { Limiter, LimiterJob } from '../../../operators/support/limiting/limiter-types.js';
-import { lastOf } from '../../../operators/support/limiting/limiter-work.js';
 import { callPolicy } from './call-rules.js';
 import type { McpLink } from './mcp-link.js';
 import { carefully } from './mcp-link.js';
@@ -49,7 +50,7 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
     const config = callerOptions(options, timeoutMs);
     const { tools, lane, maxQueued, readConcurrency, writeConcurrency } = config;
     const limiterOf = (concurrency: number): Limiter =>
-      limiter ? limiter.child({ concurrency, maxQueued }) : createLimiter({ concurrency, maxQueued, ...(scheduler && { scheduler }) });
+      limiter ? childOf(limiter, { concurrency, maxQueued }) : createLimiter({ concurrency, maxQueued, ...(scheduler && { scheduler }) });
     const policyOf = (under: Limiter, rules: Partial<McpCallerOptions> = {}): AttemptPolicy =>
       callPolicy(NAME, { ...options, ...rules, limiter: under }, OWN);
     this.#link = link;

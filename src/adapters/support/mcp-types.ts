@@ -1,6 +1,6 @@
 import type { Observable } from 'rxjs';
+import type { LimiterSnapshot } from '../../../operators/options/limiter.js';
 import type { Handle } from '../../../operators/options/types.js';
-import type { LimiterSnapshot } from '../../../operators/support/limiting/limiter-types.js';
 import type { CallRules } from './call-rules.js';
 
 /** What a server says about a tool, as both majors of the client type it. Only hints: believe them of servers that you trust. */

@@ -1,20 +1,22 @@
 import type { SchedulerLike } from 'rxjs';
+import { childOf } from '../../../operators/child-of.js';
 import { classifyError } from '../../../operators/classify-error.js';
+import { createAccount } from '../../../operators/create-account.js';
 import type { Breaker } from '../../../operators/create-breaker.js';
 import { createBreaker } from '../../../operators/create-breaker.js';
-import { createLimiter } from '../../../operators/create-limiter.js';
+import { fromHeaders } from '../../../operators/from-headers.js';
 import type { HedgeOptions } from '../../../operators/hedge.js';
 import { HedgeStats } from '../../../operators/hedge.js';
 import { FlowConfigError } from '../../../operators/options/errors.js';
 import type { FlowSink } from '../../../operators/options/events.js';
 import { DEFAULT_LANE, LaneTable } from '../../../operators/options/lanes.js';
+import type { Limiter } from '../../../operators/options/limiter.js';
+import { limiterOption } from '../../../operators/options/limiter-option.js';
 import { callback, count, durationMs, known, oneOf, orDefault, positive, required } from '../../../operators/options/options.js';
 import type { RetryOptions } from '../../../operators/options/retry.js';
 import type { Classify, LaneOptions, Usage } from '../../../operators/options/types.js';
 import { requiredSignal } from '../../../operators/shell/abort.js';
 import { schedulerOption } from '../../../operators/shell/alarm.js';
-import { limiterOption } from '../../../operators/support/limiting/limiter-option.js';
-import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import { retryOf } from '../../retry.js';
 import { endpointOf } from '../endpoint.js';
@@ -202,12 +204,17 @@ function newLimiter<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>, own: Own): 
   const lanes: readonly LaneOptions[] = orDefault(rules.lanes, d.lanes);
   // The same for lanes.
   new LaneTable(NAME, lanes, { maxQueued, overflow: 'error', fairness: 'strict' });
-  return createLimiter({
+  return createAccount({
     concurrency: count(NAME, 'concurrency', orDefault(rules.concurrency, d.concurrency)),
     requestsPerMinute: positive(NAME, 'requestsPerMinute', orDefault(rules.requestsPerMinute, d.requestsPerMinute)),
     tokensPerMinute: positive(NAME, 'tokensPerMinute', orDefault(rules.tokensPerMinute, d.tokensPerMinute)),
     maxQueued,
-    lanes,
+    lanes: lanes.map(({ name, maxQueued: most, overflow, floor }) => ({
+      name,
+      ...(most !== undefined && { maxQueued: most }),
+      ...(overflow && { overflow }),
+      ...(floor !== undefined && { floor }),
+    })),
     ...own,
   });
 }
@@ -222,7 +229,9 @@ function sharedLimiter<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>): Limiter
 /** With a `concurrency` beside the shared limiter, as the presets have one: so many of its slots, and no more. */
 function shareOf<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>): Limiter | undefined {
   const { concurrency } = rules;
-  return concurrency === undefined ? undefined : sharedLimiter(rules).child({ concurrency: count(NAME, 'concurrency', concurrency) });
+  return concurrency === undefined
+    ? undefined
+    : childOf(sharedLimiter(rules), { concurrency: count(NAME, 'concurrency', concurrency), learn: fromHeaders() });
 }
 
 function breakerOf(

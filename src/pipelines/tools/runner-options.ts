@@ -2,6 +2,8 @@ import type { AdaptiveLimitOptions } from '../../../operators/adaptive-limit.js'
 import { classifyError } from '../../../operators/classify-error.js';
 import { FlowConfigError } from '../../../operators/options/errors.js';
 import { listener } from '../../../operators/options/events.js';
+import type { Limiter } from '../../../operators/options/limiter.js';
+import { laneOption, limiterOption } from '../../../operators/options/limiter-option.js';
 import {
   asGiven,
   callback,
@@ -16,8 +18,6 @@ import {
 } from '../../../operators/options/options.js';
 import { requiredSignal } from '../../../operators/shell/abort.js';
 import { schedulerOption } from '../../../operators/shell/alarm.js';
-import { laneOption, limiterOption } from '../../../operators/support/limiting/limiter-option.js';
-import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
 import type { RunToolsOptions, ToolRunnerOptions } from './runner-types.js';
 import { NAME } from './tool-setup.js';
 import type { ToolCall } from './tool-types.js';

@@ -1,8 +1,8 @@
 import type { Observable } from 'rxjs';
 import { AttemptTimeoutError, CallbackError, ClosedError, FlowConfigError } from '../../../operators/options/errors.js';
+import type { Lease } from '../../../operators/options/limiter.js';
 import { abortReason, LazySignal } from '../../../operators/shell/abort.js';
 import { Alarm } from '../../../operators/shell/alarm.js';
-import type { Lease } from '../../../operators/support/limiting/limiter-types.js';
 import type { RunnerConfig, ToolSetup } from './tool-setup.js';
 import { NAME } from './tool-setup.js';
 import { Step } from './tool-step.js';

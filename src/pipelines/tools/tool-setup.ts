@@ -1,11 +1,12 @@
 import type { SchedulerLike } from 'rxjs';
+import { childOf } from '../../../operators/child-of.js';
 import { FlowConfigError } from '../../../operators/options/errors.js';
 import type { FlowSink } from '../../../operators/options/events.js';
+import type { Limiter } from '../../../operators/options/limiter.js';
 import { callback, count, filled, flag, known, orDefault, positive, required } from '../../../operators/options/options.js';
 import type { RetryOptions, RetryRule } from '../../../operators/options/retry.js';
 import { retryRule } from '../../../operators/options/retry.js';
 import type { Classify } from '../../../operators/options/types.js';
-import type { Limiter } from '../../../operators/support/limiting/limiter-types.js';
 import type { Tool, ToolGuard } from './tool-types.js';
 
 /** What the runner calls itself in errors and events. */
@@ -91,7 +92,7 @@ function toolSetup(at: string, tool: Tool, defaults: ToolDefaults): ToolSetup {
   }
   return {
     tool,
-    limiter: runsTools ? undefined : defaults.limiter.child({ concurrency, abortGraceMs: defaults.abortGraceMs }),
+    limiter: runsTools ? undefined : childOf(defaults.limiter, { concurrency, abortGraceMs: defaults.abortGraceMs }),
     timeoutMs: positive(NAME, `${at}.timeoutMs`, orDefault(tool.timeoutMs, defaults.timeoutMs)),
     retry: retryRule(
       NAME,

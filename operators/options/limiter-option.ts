@@ -1,5 +1,5 @@
-import { FlowConfigError } from '../../options/errors.js';
-import type { Limiter, LimiterJob } from './limiter-types.js';
+import { FlowConfigError } from './errors.js';
+import type { Limiter, LimiterJob } from './limiter.js';
 
 /** The `limiter` option of an operator: one made by `createLimiter`, in place of a `concurrency`, or none. */
 export function limiterOption(operator: string, limiter: Limiter | undefined, concurrency?: unknown): Limiter | undefined {

@@ -1,0 +1,78 @@
+import { createLimiter } from './create-limiter.js';
+import { fromHeaders } from './from-headers.js';
+import type { LaneOptions } from './lanes.js';
+import { lanes } from './lanes.js';
+import { FlowConfigError } from './options/errors.js';
+import type { Limiter, LimiterOptions, RateRule } from './options/limiter.js';
+import { flag, known, orDefault, ratio } from './options/options.js';
+import { perMinute } from './rates.js';
+
+/** What an account allows, as plain data. */
+export interface AccountOptions extends Omit<LimiterOptions, 'rates' | 'queue' | 'learn'> {
+  /** Requests per minute; with 0 nothing passes. @defaultValue Infinity, or what responses report */
+  readonly requestsPerMinute?: number;
+  /** Tokens per minute, of what is sent and of what comes back; with 0 nothing passes. @defaultValue Infinity, or what responses report */
+  readonly tokensPerMinute?: number;
+  /** Seconds of rate that may be saved up and spent at once, 0.001 to 86400. @defaultValue 2 */
+  readonly burstSeconds?: number;
+  /** Names of lanes, or what `lanes` takes, most urgent first. @defaultValue ['P0', 'P1', 'P2'] */
+  readonly lanes?: readonly (string | LaneOptions)[];
+  /** Whether responses set the rates; with `false` they only make the pauses they ask for. @defaultValue true */
+  readonly learn?: boolean;
+}
+
+const NAME = 'createAccount';
+const OWN = ['requestsPerMinute', 'tokensPerMinute', 'burstSeconds', 'lanes', 'learn'] as const;
+const COMMON = [
+  'concurrency',
+  'headroom',
+  'maxQueued',
+  'overflow',
+  'refunds',
+  'abortGraceMs',
+  'restore',
+  'random',
+  'onEvent',
+  'name',
+  'scheduler',
+] as const;
+const LANES = ['P0', 'P1', 'P2'];
+
+/**
+ * A limiter with everything in it, for one account at a provider: slots, requests and tokens per minute, lanes P0 (somebody waits), P1 and P2,
+ * and rates learned from the headers of responses. What pipelines make from plain data.
+ *
+ * It is `createLimiter` with values: take that one for other windows, other units, or a smaller bundle.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { createAccount } from 'sluice/operators';
+ *
+ * const account = createAccount({ concurrency: 8, requestsPerMinute: 600, tokensPerMinute: 200_000 });
+ * const answer = await account.runAsync(() => Promise.resolve('hello'), { lane: 'P0', cost: { tokens: 12 } });
+ * answer; // => 'hello'
+ * ```
+ */
+export function createAccount(options: AccountOptions = {}): Limiter {
+  known(NAME, options, [...OWN, ...COMMON]);
+  const { requestsPerMinute, tokensPerMinute, burstSeconds = 2, lanes: given = LANES, learn = true, ...common } = options;
+  if (!Array.isArray(given)) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes', given);
+  const burstMs = 1000 * ratio(NAME, 'burstSeconds', burstSeconds, 0.001, 86_400);
+  const rate = (unit: 'requests' | 'tokens', amount: number | undefined): RateRule => ({
+    ...perMinute(unit, rateOption(`${unit}PerMinute`, orDefault(amount, Infinity))),
+    burstMs,
+  });
+  return createLimiter({
+    ...common,
+    rates: [rate('requests', requestsPerMinute), rate('tokens', tokensPerMinute)],
+    queue: lanes((given as readonly (string | LaneOptions)[]).map((lane) => (typeof lane === 'string' ? { name: lane } : lane))),
+    learn: fromHeaders({ rates: flag(NAME, 'learn', learn) }),
+  });
+}
+
+/** A number >= 0, or Infinity for "no limit". */
+function rateOption(option: string, value: unknown): number {
+  if (typeof value === 'number' && value >= 0) return value;
+  throw new FlowConfigError(NAME, option, 'a number >= 0 or Infinity', value);
+}

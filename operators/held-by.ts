@@ -1,0 +1,34 @@
+import { FlowConfigError } from './options/errors.js';
+import type { Lease, LeaseHolder } from './options/limiter.js';
+import type { Lease as OwnLease } from './shell/limiter/lease.js';
+import { askedBy, nest } from './shell/limiter/nesting.js';
+import type { Pump } from './shell/limiter/pump.js';
+import type { Ticket } from './shell/limiter/ticket.js';
+
+/**
+ * Says that work which holds this lease asks for another one, as `holder` of a job. With all slots held by work that waits in this way nobody
+ * would ever be served: the newest such job is refused with `NestedAcquireError` (`FLOW_NESTED_ACQUIRE`).
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when it is no lease of a limiter.
+ * @example
+ * ```ts
+ * import { createLimiter, heldBy, isFlowError } from 'sluice/operators';
+ *
+ * const limiter = createLimiter({ concurrency: 1 });
+ * const outer = limiter.runAsync(({ lease }) => limiter.runAsync(() => 'never', { holder: heldBy(lease) }));
+ * const error = await outer.catch((thrown: unknown) => thrown);
+ * isFlowError(error, 'FLOW_NESTED_ACQUIRE'); // => true
+ * ```
+ */
+export function heldBy(lease: Lease): LeaseHolder {
+  // One of another copy of this package is as good.
+  if (!('pump' in Object(lease))) throw new FlowConfigError('heldBy', 'lease', 'a lease of a limiter', lease);
+  return {
+    granted: (inner: OwnLease) => {
+      askedBy(inner, lease as OwnLease);
+    },
+    waits: (pump: Pump, ticket: Ticket) => {
+      nest(pump, ticket, lease as OwnLease);
+    },
+  } as LeaseHolder;
+}

@@ -1,0 +1,53 @@
+/** What a job takes from a limiter. Amounts are finite and >= 0. */
+export interface Charge {
+  /** Calls at a time that it counts for. */
+  readonly slots: number;
+  readonly requests: number;
+  readonly tokens: number;
+  /** Of units of your own. */
+  readonly others?: Readonly<Record<string, number>> | undefined;
+}
+
+/** What most jobs take. */
+export const ONE_REQUEST: Charge = { slots: 1, requests: 1, tokens: 0 };
+
+export function amountOf(unit: string, charge: Charge): number {
+  if (unit === 'requests') return charge.requests;
+  return unit === 'tokens' ? charge.tokens : (charge.others?.[unit] ?? 0);
+}
+
+/** How a rate is counted: what may still be spent, and when more will be there. */
+export interface Meter {
+  /** Most that can be saved up. */
+  readonly capacity: number;
+  /** What may be spent now; negative in debt. */
+  level(now: number): number;
+  canPay(cost: number, now: number): boolean;
+  /** When the cost can be paid if nobody else pays before; `now` when it can be already. */
+  payableAt(cost: number, now: number): number;
+  /** Pays without asking. A negative cost is a refund. */
+  pay(cost: number, now: number): void;
+  /** Changes what was paid then. */
+  correct(delta: number, paidAt: number, now: number): void;
+  resize(perMinute: number, capacity: number, now: number): void;
+  /** What {@link load} needs to go on from here another time. */
+  save(now: number): readonly number[];
+  load(saved: readonly number[], elapsedMs: number, now: number): void;
+}
+
+/** An amount of something per window, and how it is counted. */
+export interface RateSpec {
+  /** `'requests'`, `'tokens'`, or a unit of your own that jobs name in their `cost`. */
+  readonly unit: string;
+  /** Most in one window, >= 0; Infinity for no limit but a learned one. */
+  readonly amount: number;
+  readonly windowMs: number;
+  /** Most that can be saved up and spent at once; undefined for what comes in within `burstMs`. Neither says anything of a strict rate. */
+  readonly burst?: number | undefined;
+  readonly burstMs: number;
+  /** Whether the amount is never exceeded in any window, so that a whole window's worth may be spent at once. */
+  readonly isStrict: boolean;
+  /** Whether a job that costs more than can be saved up may go into debt. */
+  readonly borrows: boolean;
+  meter(perMinute: number, capacity: number, now: number): Meter;
+}

@@ -1,0 +1,177 @@
+import type { Charge, Meter, RateSpec } from './limit.js';
+import { amountOf } from './limit.js';
+
+const MINUTE_MS = 60_000;
+
+/** More tokens than any model takes and gives in one call. */
+const MOST_TOKENS = 10_000_000;
+
+/** One rate of a limiter: what it allows by its rule, by what was learned and by the share in use, and what was spent of it. */
+export class Rate {
+  rule: RateSpec;
+  private readonly headroom: number;
+  private meter: Meter | undefined;
+  /** What was learned, per minute. */
+  private learned = Infinity;
+  private share = 1;
+
+  constructor(rule: RateSpec, headroom: number, now: number) {
+    this.rule = rule;
+    this.headroom = headroom;
+    this.resize(now);
+  }
+
+  get unit(): string {
+    return this.rule.unit;
+  }
+
+  /** What errors call it. */
+  get name(): string {
+    const { unit, windowMs } = this.rule;
+    return windowMs === MINUTE_MS ? `${unit}PerMinute` : `${unit} per ${String(windowMs)} ms`;
+  }
+
+  /** Whether there is anything to keep to. */
+  get isLimited(): boolean {
+    return this.limit < Infinity;
+  }
+
+  /** A rate of 0 lets nothing pass, whatever it costs. */
+  get isStopped(): boolean {
+    return this.rule.amount === 0;
+  }
+
+  /** Most in one window, before the headroom: as configured, or as learned where that is less. */
+  get amount(): number {
+    return this.limit;
+  }
+
+  /** What a job costs of it. */
+  costOf(charge: Charge): number {
+    return amountOf(this.rule.unit, charge);
+  }
+
+  /** The rate in force, before the headroom. */
+  get perMinute(): number {
+    return this.scaled(this.limit) * this.share;
+  }
+
+  /** Most that can be paid at once: what a job must not exceed where nothing is borrowed, else what can be saved up. */
+  get capacity(): number {
+    const { borrows, amount } = this.rule;
+    if (borrows) return this.meter?.capacity ?? Infinity;
+    // What was learned makes no job too heavy, and nothing is too heavy for what will be another rate.
+    return amount === 0 || amount === Infinity ? Infinity : this.room(amount);
+  }
+
+  level(now: number): number {
+    const level = this.meter?.level(now) ?? Infinity;
+    return this.isStopped ? Math.min(0, level) : level;
+  }
+
+  /** The part of what can be saved up that has been spent; above 1 in debt. */
+  load(now: number): number {
+    if (this.isStopped) return 1;
+    return this.meter ? 1 - this.meter.level(now) / this.meter.capacity : 0;
+  }
+
+  canPay(charge: Charge, now: number): boolean {
+    return !this.isStopped && this.meter?.canPay(this.costOf(charge), now) !== false;
+  }
+
+  payableAt(charge: Charge, now: number): number {
+    if (this.isStopped) return Infinity;
+    return this.meter?.payableAt(this.costOf(charge), now) ?? now;
+  }
+
+  isTooHeavy(charge: Charge): boolean {
+    return !this.rule.borrows && this.costOf(charge) > this.capacity;
+  }
+
+  take(charge: Charge, now: number): void {
+    this.meter?.pay(this.costOf(charge), now);
+  }
+
+  /** Changes what was paid then. */
+  correct(delta: number, paidAt: number, now: number): void {
+    this.meter?.correct(delta, paidAt, now);
+  }
+
+  /**
+   * What a usage costs of a job that has paid so much: the same, but for a number that no model can have and no minute of this rate pays.
+   * That is an error of whoever reports it, and costs what can be saved up.
+   */
+  worth(reported: number, paid: number): number {
+    if (this.meter === undefined || reported <= Math.max(MOST_TOKENS, this.scaled(this.limit))) return reported;
+    return Math.max(paid, this.meter.capacity);
+  }
+
+  /** Another amount of the same unit and window. */
+  change(rule: RateSpec, now: number): void {
+    this.rule = rule;
+    this.resize(now);
+  }
+
+  /** Keeps to a learned rate, as far as the rule allows, and to a share of it. */
+  adopt(perMinute: number, share: number, now: number): void {
+    this.learned = perMinute;
+    this.share = share;
+    this.resize(now);
+  }
+
+  /** What comes in within so many ms; 0 where there is no limit. */
+  comesIn(spanMs: number): number {
+    const { perMinute } = this;
+    return perMinute === Infinity ? 0 : (perMinute * this.headroom * spanMs) / MINUTE_MS;
+  }
+
+  /** Takes away what is saved up beyond so much. */
+  lower(most: number, now: number): void {
+    const excess = this.meter ? this.meter.level(now) - most : 0;
+    if (excess > 0) this.meter?.pay(excess, now);
+  }
+
+  /** After a pause of so many ms nothing is to be saved up: whoever was refused is not to come back with everything at once. */
+  empty(pauseMs: number, now: number): void {
+    // A window saves nothing up, and would keep what is taken from it.
+    if (!this.rule.isStrict) this.lower(-this.comesIn(pauseMs), now);
+  }
+
+  save(now: number): readonly number[] {
+    return this.meter?.save(now) ?? [];
+  }
+
+  restore(saved: readonly number[], elapsedMs: number, now: number): void {
+    this.meter?.load(saved, elapsedMs, now);
+  }
+
+  private get limit(): number {
+    const { amount, windowMs } = this.rule;
+    return Math.min(amount, (this.learned * windowMs) / MINUTE_MS);
+  }
+
+  private scaled(amount: number): number {
+    return (amount / this.rule.windowMs) * MINUTE_MS;
+  }
+
+  /** Most that can be saved up under a limit. */
+  private room(limit: number): number {
+    const { isStrict, burst, burstMs, amount, windowMs } = this.rule;
+    // A slow rate must still be able to save up one whole request.
+    if (isStrict) return Math.max(1, limit * this.headroom);
+    if (burst === undefined) return Math.max(1, (limit * this.headroom * burstMs) / windowMs);
+    return Math.max(1, amount === Infinity ? burst : (burst * limit) / amount);
+  }
+
+  private resize(now: number): void {
+    const { limit } = this;
+    if (limit === Infinity) this.meter = undefined;
+    // Nothing passes, and what was saved up until now is kept for later.
+    if (limit === Infinity || limit === 0) return;
+    const perMinute = this.perMinute * this.headroom;
+    // Going slower for a while is no reason to make smaller batches.
+    const room = this.room(limit);
+    if (this.meter === undefined) this.meter = this.rule.meter(perMinute, room, now);
+    else this.meter.resize(perMinute, room, now);
+  }
+}

@@ -1,0 +1,223 @@
+import type { Observable } from 'rxjs';
+import { defer } from 'rxjs';
+import { limiterBelow } from './child-of.js';
+import { FlowConfigError, OverflowError } from './options/errors.js';
+import type { ChildLimiterOptions, Lease, LeasedWork, Limiter, LimiterJob, LimiterOptions } from './options/limiter.js';
+import { count, known } from './options/options.js';
+import type { Drained, DrainOptions, Handle } from './options/types.js';
+import { onAbort, requiredSignal } from './shell/abort.js';
+import { FlowLimiter } from './shell/limiter/limiter.js';
+import { Pump } from './shell/limiter/pump.js';
+import { limiterSettings, NAME } from './shell/limiter/settings.js';
+
+export interface KeyedLimiterOptions extends ChildLimiterOptions {
+  /** Most keys at a time that are in use or have something to remember; a job of one more is refused. @defaultValue 10000 */
+  readonly maxKeys?: number;
+}
+
+/** A job of a keyed limiter: whose limits it takes from. */
+export interface KeyedJob extends LimiterJob {
+  /** Compared as a `Map` compares its keys. */
+  readonly key: unknown;
+}
+
+/** Limiters of the same kind, one for each key. */
+export interface KeyedLimiter extends Handle {
+  tryAcquire(job: KeyedJob): Lease | undefined;
+  acquire(job: KeyedJob): Observable<Lease>;
+  acquireAsync(job: KeyedJob): Promise<Lease>;
+  run<R>(work: LeasedWork<R>, job: KeyedJob): Observable<R>;
+  runAsync<R>(work: LeasedWork<R>, job: KeyedJob): Promise<R>;
+  /** The limiter of a key, for whatever takes a `limiter`. It is not forgotten any more. */
+  of(key: unknown): Limiter;
+  /** Keys that are in use or have something to remember. */
+  readonly keys: number;
+  /** As of a limiter, for all keys together. */
+  pause(): void;
+  resume(): void;
+  clear(reason?: unknown): void;
+  whenIdle(): Promise<void>;
+  whenQueued(options: { readonly below: number }): Promise<void>;
+}
+
+/** Idle keys are not looked for before there are so many: a search costs more than they do. */
+const FEW = 64;
+
+/**
+ * A limiter for each `key` of a job, made when its first job comes and forgotten when it has nothing left to remember: so many calls at a time
+ * per tool, a rate per tenant. Under a limiter they are children of it; without one they share nothing but their end.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { createLimiter, keyedLimiter } from 'sluice/operators';
+ *
+ * const account = createLimiter({ concurrency: 8 });
+ * const tools = keyedLimiter(account, { concurrency: 1 });
+ * const lease = tools.tryAcquire({ key: 'search' });
+ * tools.tryAcquire({ key: 'search' }); // => undefined
+ * tools.tryAcquire({ key: 'fetch' })?.release();
+ * account.executing; // => 1
+ * lease?.release();
+ * ```
+ */
+export function keyedLimiter(limiter: Limiter, options?: KeyedLimiterOptions): KeyedLimiter;
+export function keyedLimiter(options: KeyedLimiterOptions & LimiterOptions): KeyedLimiter;
+export function keyedLimiter(first: Limiter | (KeyedLimiterOptions & LimiterOptions), options: KeyedLimiterOptions = {}): KeyedLimiter {
+  const isBelow = 'enlist' in Object(first);
+  const given: KeyedLimiterOptions & LimiterOptions = isBelow ? options : (first as KeyedLimiterOptions);
+  if (typeof given !== 'object' || (given as unknown) === null) throw new FlowConfigError(NAME, 'options', 'an object', given);
+  const { maxKeys = 10_000, ...limits } = given;
+  const make = isBelow ? () => limiterBelow(first as Limiter, limits) : () => new FlowLimiter(new Pump(limiterSettings(limits)));
+  return new FlowKeyedLimiter(make, count(NAME, 'maxKeys', maxKeys));
+}
+
+class FlowKeyedLimiter implements KeyedLimiter {
+  private readonly make: () => FlowLimiter;
+  private readonly maxKeys: number;
+  /** Of no key: what is wrong with the options is no matter of the first job, and what is wrong with a job none of its key. */
+  private readonly model: FlowLimiter;
+  private readonly limiters = new Map<unknown, FlowLimiter>();
+  /** Keys whose limiter was handed out. */
+  private readonly kept = new Set<unknown>();
+  /** With so many keys, idle ones are looked for again. */
+  private sweepAt = FEW;
+  private isPaused = false;
+  private isClosed = false;
+  private drained: Promise<Drained> | undefined = undefined;
+
+  constructor(make: () => FlowLimiter, maxKeys: number) {
+    this.make = make;
+    this.maxKeys = maxKeys;
+    this.model = make();
+  }
+
+  get keys(): number {
+    this.sweep();
+    return this.limiters.size;
+  }
+
+  of(key: unknown): Limiter {
+    const limiter = this.find(key);
+    this.kept.add(key);
+    return limiter;
+  }
+
+  tryAcquire(job: KeyedJob): Lease | undefined {
+    this.check(job);
+    return this.find(job.key).tryAcquire(job);
+  }
+
+  acquire(job: KeyedJob): Observable<Lease> {
+    this.check(job);
+    return defer(() => this.find(job.key).acquire(job));
+  }
+
+  async acquireAsync(job: KeyedJob): Promise<Lease> {
+    this.check(job);
+    return this.find(job.key).acquireAsync(job);
+  }
+
+  run<R>(work: LeasedWork<R>, job: KeyedJob): Observable<R> {
+    this.check(job);
+    return defer(() => this.find(job.key).run(work, job));
+  }
+
+  async runAsync<R>(work: LeasedWork<R>, job: KeyedJob): Promise<R> {
+    this.check(job);
+    return this.find(job.key).runAsync(work, job);
+  }
+
+  pause(): void {
+    this.isPaused = true;
+    for (const limiter of this.limiters.values()) limiter.pause();
+  }
+
+  resume(): void {
+    this.isPaused = false;
+    for (const limiter of this.limiters.values()) limiter.resume();
+  }
+
+  clear(reason?: unknown): void {
+    for (const limiter of [...this.limiters.values()]) limiter.clear(reason);
+  }
+
+  async whenIdle(): Promise<void> {
+    for (let busy = this.busy(); busy.length > 0; busy = this.busy()) await Promise.all(busy.map((limiter) => limiter.whenIdle()));
+  }
+
+  async whenQueued(options: { readonly below: number }): Promise<void> {
+    const below = checkedBelow(options);
+    while (this.busy().reduce((sum, { pump }) => sum + pump.queued, 0) >= below) {
+      const waiting = this.busy().filter(({ pump }) => pump.queued > 0);
+      await Promise.race(waiting.map((limiter) => limiter.whenQueued({ below: limiter.pump.queued })));
+    }
+  }
+
+  drain(options?: DrainOptions): Promise<Drained> {
+    this.isClosed = true;
+    const all = [this.model, ...this.limiters.values()].map((limiter) => limiter.drain(options));
+    this.drained ??= Promise.all(all).then(summed);
+    return this.drained;
+  }
+
+  close(): void {
+    this.isClosed = true;
+    for (const limiter of [...this.limiters.values()]) limiter.close();
+  }
+
+  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
+    onAbort(requiredSignal(NAME, 'signal', signal), () => {
+      void this.drain(options);
+    });
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.drain();
+  }
+
+  private busy(): FlowLimiter[] {
+    return [...this.limiters.values()].filter(({ pump }) => pump.isBusy);
+  }
+
+  private find(key: unknown): FlowLimiter {
+    const known = this.limiters.get(key);
+    if (known) return known;
+    if (this.limiters.size >= Math.min(this.sweepAt, this.maxKeys)) this.sweep();
+    if (this.limiters.size >= this.maxKeys) throw new OverflowError(NAME, this.maxKeys, 'error', 'maxKeys');
+    const limiter = this.make();
+    if (this.isPaused) limiter.pause();
+    if (this.isClosed) limiter.close();
+    this.limiters.set(key, limiter);
+    return limiter;
+  }
+
+  /** Forgets the keys whose limiter is as it was made. */
+  private sweep(): void {
+    for (const [key, limiter] of this.limiters) if (limiter.pump.isIdle && !this.kept.has(key)) this.limiters.delete(key);
+    this.sweepAt = Math.max(FEW, 2 * this.limiters.size);
+  }
+
+  /** @throws FlowConfigError */
+  private check(job: KeyedJob): void {
+    if (typeof job !== 'object' || (job as unknown) === null || !('key' in job))
+      throw new FlowConfigError(NAME, 'job', 'an object with a `key`', job);
+    this.model.check(job);
+  }
+}
+
+function checkedBelow(options: { readonly below: number }): number {
+  known(NAME, options, ['below']);
+  return count(NAME, 'below', options.below);
+}
+
+function summed(all: readonly Drained[]): Drained {
+  const sum = { done: 0, aborted: 0, dropped: 0 };
+  for (const { done, aborted, dropped } of all) {
+    sum.done += done;
+    sum.aborted += aborted;
+    sum.dropped += dropped;
+  }
+  return sum;
+}

@@ -1,0 +1,243 @@
+import type { Observable, SchedulerLike } from 'rxjs';
+import type { RateSpec } from '../kernel/limits/limit.js';
+import type { Overflow, QueueRule } from '../kernel/queues/queue.js';
+import type { FlowSink } from './events.js';
+import type { Outcome, Permit, Permits } from './permits.js';
+import type { Handle, ResponseLike, WorkResult } from './types.js';
+
+export type { Outcome } from './permits.js';
+
+/** What a job takes from the limiter: slots, requests, tokens, and whatever units of your own its rates count. Finite numbers >= 0. */
+export interface Cost {
+  /** Of the calls at a time. More than there are is all of them. @defaultValue 1 */
+  readonly slots?: number;
+  /** @defaultValue 1 */
+  readonly requests?: number;
+  /** @defaultValue 0 */
+  readonly tokens?: number;
+  /** Another unit that a rate of the limiter, or of one above it, counts. @defaultValue 0 */
+  readonly [unit: string]: number | undefined;
+}
+
+export interface LimiterJob {
+  /** A name to find it by while it waits: `move`, `remove`. No two that wait may have the same. @defaultValue none */
+  readonly id?: string | number;
+  /** One of the declared lanes. @defaultValue the last, least urgent one */
+  readonly lane?: string;
+  /** Whose it is, for lanes that are shared fairly by key: `lanes([...], { key: ({ key }) => key })`. @defaultValue none */
+  readonly key?: unknown;
+  readonly cost?: Cost;
+  /** Leaves the queue when it aborts; a lease already handed over is not touched. */
+  readonly signal?: AbortSignal;
+  /** Longest wait for the permit, in ms; then it is refused with `RateLimitError`. @defaultValue Infinity */
+  readonly deadlineMs?: number;
+  /**
+   * `heldBy(lease)`: the permit of the work that asks. When everything that holds a slot waits in this way for another one, or for work that
+   * does, nobody would ever be served: such a job is refused with `NestedAcquireError` instead. @defaultValue none
+   */
+  readonly holder?: LeaseHolder;
+}
+
+/** One permit that was given back. Times are the limiter's own clock, in ms. */
+export interface Release {
+  readonly outcome: Outcome;
+  /** What the work failed with, when whoever released the permit said so. */
+  readonly error: unknown;
+  readonly grantedAt: number;
+  readonly releasedAt: number;
+  /** Slots in use just before this one came back. */
+  readonly executing: number;
+}
+
+/**
+ * A permit. It counts against the limits until `release`; every method may be called again without effect. `settle` replaces the estimated token
+ * cost by the real one, and the rate may go into debt: a number that no model can have (above 10,000,000, and above what a minute pays) costs what
+ * can be saved up, and is told as `usageClamped`. Without numbers the estimate stands, and without `refunds` a lower one says nothing.
+ */
+export type Lease = Permit;
+
+/** One rate at one moment. */
+export interface RateSnapshot {
+  readonly unit: string;
+  readonly windowMs: number;
+  /** Most in one window: the configured or the learned amount, whichever is lower, before the headroom. */
+  readonly amount: number;
+  /** What could be spent at once; negative in debt. */
+  readonly left: number;
+}
+
+/** Numbers of one moment. What a child says of its limits is the tightest, here and above; `rates` are its own. */
+export interface LimiterSnapshot {
+  /** Most slots in use at a time. */
+  readonly concurrency: number;
+  /** Slots in use: of leases handed out and not released. */
+  readonly executing: number;
+  /** Waiting, for whatever reason. */
+  readonly queued: number;
+  /** Of those: waiting for a rate, or for the end of a pause, so that a free slot would not help. */
+  readonly heldByRate: number;
+  /** Of those: waiting for nothing but a slot. What can be paid now is reckoned in the order of the lanes. */
+  readonly heldBySlot: number;
+  /** Requests that could be sent at once; Infinity without a limit, negative in debt. */
+  readonly requests: number;
+  /** Tokens that could be spent at once; Infinity without a limit, negative in debt. */
+  readonly tokens: number;
+  /** How much longer everything is paused, in ms; Infinity after `pause`. */
+  readonly pausedForMs: number;
+  /** The rate in force, before the headroom: the configured or the learned one, whichever is lower. Infinity without. */
+  readonly requestsPerMinute: number;
+  /** The same for tokens. */
+  readonly tokensPerMinute: number;
+  readonly rates: readonly RateSnapshot[];
+}
+
+/** What is known about a response besides itself. */
+export interface ObserveOptions {
+  /** When its request was sent, in ms on the limiter's clock. @defaultValue no earlier than any other request */
+  readonly sentAt?: number;
+}
+
+/** An amount of something per window, and how it is counted. A value: made by `perMinute`, `per` or `strict`. */
+export interface RateRule extends RateSpec {
+  /** The limiter's own. */
+  join(rates: object | undefined, pump: object): object;
+}
+
+/** What can be changed while the limiter runs. */
+export interface LimiterLimits {
+  /** Most slots in use at a time; lowering it never takes one back. @defaultValue Infinity */
+  readonly concurrency?: number;
+  /**
+   * Rates, of which a job must be able to pay all. In `setLimits` each takes the place of the one with its unit and window, and is a new one
+   * when there is none; an amount of 0 lets nothing pass, one of Infinity everything. @defaultValue none
+   */
+  readonly rates?: readonly RateRule[];
+}
+
+/** What a limiter remembers between two processes: what was spent, not who waits or runs. Plain data. */
+export interface SavedLimits {
+  /** When it was saved, on the scheduler's clock. */
+  readonly at: number;
+  readonly pausedForMs: number;
+  readonly rates: readonly { readonly unit: string; readonly windowMs: number; readonly spent: readonly number[] }[];
+}
+
+/** What a limiter learns from responses: made by `fromHeaders`. */
+export interface LearnRule {
+  /** The limiter's own. */
+  join(rates: object | undefined, pump: object): object;
+}
+
+/** Whose work asks for a lease: made by `heldBy`. */
+export interface LeaseHolder {
+  /** The limiter's own. */
+  readonly granted: unknown;
+}
+
+/** Of a limiter under another one. The clock is that of the one above, and so are the lanes, when it has declared any. */
+export interface ChildLimiterOptions extends LimiterLimits {
+  /** Share of the rates that is used, so that a provider which counts differently still never refuses, 0.01 to 1. @defaultValue 0.9 */
+  readonly headroom?: number;
+  /** In which order they are served who wait: one line, or `lanes([...])`. @defaultValue first come, first served */
+  readonly queue?: QueueRule<LimiterJob>;
+  /** Most jobs waiting; `acquireAsync` and `runAsync` wait for room. 0 rejects instead of waiting. @defaultValue Infinity */
+  readonly maxQueued?: number;
+  /** What happens at the bound. @defaultValue 'error' */
+  readonly overflow?: Overflow;
+  /** What is learned from the responses given to `observe`: `fromHeaders()`. @defaultValue nothing */
+  readonly learn?: LearnRule;
+  /**
+   * Whether tokens that a job pays for and does not use come back when it settles. Say `false` where the provider counts what a request allows
+   * (`max_tokens`), whatever its answer needs. @defaultValue true
+   */
+  readonly refunds?: boolean;
+  /** How long an aborted promise may keep its slot, in ms. @defaultValue 1000 */
+  readonly abortGraceMs?: number;
+  /** Where it goes on: what `save` has answered, maybe in another process. @defaultValue with nothing spent */
+  readonly restore?: SavedLimits;
+  /** Spreads the pauses after refusals without a reason, 0 to 1. @defaultValue `Math.random` */
+  readonly random?: () => number;
+  /** Told about `throttled`, `limitChanged`, `dropped`, `queueLong`, `usageClamped` and `drained`. @defaultValue none */
+  readonly onEvent?: FlowSink;
+  /** What events call it. @defaultValue a number */
+  readonly name?: string;
+}
+
+export interface LimiterOptions extends ChildLimiterOptions {
+  /** Clock and timer. @defaultValue `asyncScheduler` */
+  readonly scheduler?: SchedulerLike;
+}
+
+/** What work under a lease is told. */
+export interface LeaseContext {
+  /** Aborts when nobody wants the result any more. Made on the first look. */
+  readonly signal: AbortSignal;
+  readonly lease: Lease;
+}
+
+/** Work under a lease. */
+export type LeasedWork<R> = (context: LeaseContext) => WorkResult<R>;
+
+export interface Limiter extends Permits, Handle {
+  /** Grants at once or not at all; undefined when a limit, or somebody who waits, is in the way. */
+  tryAcquire(job?: LimiterJob): Lease | undefined;
+  /** Emits one lease when it is granted (at once when nothing is in the way) and completes. From `next` on it is yours to release; unsubscribing before leaves the queue. */
+  acquire(job?: LimiterJob): Observable<Lease>;
+  /** The same as a promise, which waits for room in a full queue. Aborting the job's signal rejects with its reason and costs nothing. */
+  acquireAsync(job?: LimiterJob): Promise<Lease>;
+  /**
+   * Resolves when a job that needs no slot may go: its requests and tokens are paid, and there is nothing to give back. For whoever only wants
+   * to be spaced out.
+   */
+  pass(job?: LimiterJob): Promise<void>;
+  /**
+   * Runs the work under a lease, released when the work ends. The values are those of its Observable, async iterable or stream, or the one of its
+   * promise; anything else that it returns is the value. Unsubscribing aborts the signal.
+   */
+  run<R>(work: LeasedWork<R>, job?: LimiterJob): Observable<R>;
+  /**
+   * The same as a promise of the last value, or of the only one; rejects with RxJS's `EmptyError` when an Observable has none. Nobody can unsubscribe from a
+   * promise: aborting the job's signal gives up the work as well as the wait.
+   */
+  runAsync<R>(work: LeasedWork<R>, job?: LimiterJob): Promise<R>;
+  /** The function, each call of it under a lease; `this` is handed on. A call costs no function of its own. */
+  wrap<A extends unknown[], R>(
+    work: (...args: A) => WorkResult<R>,
+    job?: Omit<LimiterJob, 'id' | 'signal' | 'holder'>,
+  ): (...args: A) => Promise<R>;
+  /** Puts a waiting job at the end of another lane; false when none with this id waits. @throws LaneUnknownError */
+  move(id: string | number, lane: string): boolean;
+  /** Takes a waiting job out, which is refused with `ClearedError`; false when none with this id waits. */
+  remove(id: string | number, reason?: unknown): boolean;
+  /** Learns from a response whose lease is not at hand; `lease.observe` knows more. Without effect unless the limiter learns. */
+  observe(response: ResponseLike, options?: ObserveOptions): void;
+  /** Grants nothing for this long; a shorter pause never ends a longer one, and 0 ends it. */
+  penalize(pauseMs: number): void;
+  /** Grants nothing until `resume`, here and below. What runs goes on. */
+  pause(): void;
+  resume(): void;
+  /** Changes limits, of slots and of rates; what is left out stays. Never takes a lease back. */
+  setLimits(limits: LimiterLimits): void;
+  /** Refuses whoever waits, here and below, with `ClearedError`. What runs goes on, and newcomers are taken. */
+  clear(reason?: unknown): void;
+  /** Resolves when nothing waits and nothing runs, here and below. */
+  whenIdle(): Promise<void>;
+  /** Resolves when fewer jobs wait than `below`, here and below. */
+  whenQueued(options: { readonly below: number }): Promise<void>;
+  snapshot(): LimiterSnapshot;
+  /** What was spent, for `restore`. */
+  save(): SavedLimits;
+  /** Most requests that can be saved up and granted without going into debt; Infinity without a limit. */
+  readonly requestCapacity: number;
+  /** The declared lanes' names, undefined when none were declared. */
+  readonly lanes: readonly string[] | undefined;
+  /** Tells the listener of every permit that is given back, before the next is granted; the returned function stops that. */
+  onRelease(listener: (release: Release) => void): () => void;
+  /** Calls the listener whenever something may have become free, after those who wait have been served; the returned function stops that. */
+  watch(listener: () => void): () => void;
+  /**
+   * Takes no new jobs, refuses the waiting ones and ends the work of `run` and `runAsync` with `ClosedError`, its signal aborted. A lease
+   * of your own stays valid until you release it.
+   */
+  close(): void;
+}
