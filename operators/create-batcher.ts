@@ -1,13 +1,14 @@
 import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
 import type { Job } from './kernel/machine/job.js';
+import { DONE, NEW } from './kernel/machine/job.js';
 import { ClosedError, FlowConfigError } from './options/errors.js';
 import { callback, count, durationMs, known, orDefault, positive, required } from './options/options.js';
 import type { Handle, Settled } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
 import { BATCH_CHECKS, batchConfig } from './shell/batch-options.js';
-import { BatchShell, DONE, NEW } from './shell/batch-shell.js';
+import { BatchShell } from './shell/batch-shell.js';
 import type { Kept, LoadCacheOptions } from './shell/load-memory.js';
 import { LoadMemory } from './shell/load-memory.js';
 import { Item, isItem, Load, promisedLoad, settledLoad, signalLoads } from './shell/loads.js';

@@ -4,6 +4,7 @@ import { BadItemSearch } from './kernel/repair/bad-item-search.js';
 import { positionsOf, trustedBlame } from './kernel/repair/blame.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { dividePlan } from './kernel/repair/divide-plan.js';
+import { mend } from './kernel/repair/mending.js';
 import type { FailedJob, Failure, Origin, Repair, RepairRule, Search } from './kernel/repair/rule.js';
 import { SameFault } from './kernel/repair/same-fault.js';
 import { DeadlineError, FlowConfigError, SplitBudgetError } from './options/errors.js';
@@ -27,6 +28,7 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
   const rule = retryRule(RETRY, options, Infinity, '');
   return {
     classify: classifyByStatus,
+    mend,
     failed: (failure) => {
       const { operator, verdict, attempt, now, executing, retrying, waiting } = failure;
       if (!isRetryable(verdict) || attempt >= rule.maxAttempts) return undefined;
@@ -116,6 +118,7 @@ export function divideAndConquer(options: DivideOptions = {}): RepairRule {
   };
   return {
     classify: classifyByStatus,
+    mend,
     succeeded: (origin) => {
       // Most batches never fail, and need no note.
       if (origin.note === undefined) origin.note = true;

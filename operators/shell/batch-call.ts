@@ -1,57 +1,109 @@
-import type { Batch } from '../kernel/machine/job.js';
+import type { AsyncContext } from '#async-context';
+import type { BatchMachine, Judgement } from '../kernel/machine/batch-machine.js';
+import type { Batch, ItemFailure, Job } from '../kernel/machine/job.js';
 import { BatchShapeError } from '../options/errors.js';
-import type { FlushReason } from '../options/events.js';
-import type { Permit } from '../options/permits.js';
-import type { BatchResult, CallContext, ResponseLike, Usage, WorkResult } from '../options/types.js';
+import type { FlushReason, Note } from '../options/events.js';
+import type { Permit, Permits } from '../options/permits.js';
+import type { BatchResult, CallContext, ErrorClass, ResponseLike, Usage, WorkResult } from '../options/types.js';
+import type { BatchConfig, BatchWork } from './batch-options.js';
 import { Call } from './call.js';
+import { stitch } from './stitch.js';
 
 /** What a call needs of whoever makes it. */
 export interface BatchCaller<T, R> {
   readonly operator: string;
-  begin(call: BatchCall<T, R>): void;
-  send(call: BatchCall<T, R>): WorkResult<BatchResult<R>>;
-  ended(call: BatchCall<T, R>, answer: BatchResult<R> | undefined, failure: { readonly error: unknown } | undefined): void;
+  readonly config: BatchConfig<T>;
+  readonly machine: BatchMachine<T, R>;
+  readonly permits: Permits;
+  readonly context: AsyncContext;
+  readonly work: BatchWork<T, R>;
+  readonly say: ((note: Note) => void) | undefined;
+  act(run: () => void): void;
+  judge(error: unknown, size: number, attempt: number): Judgement;
+  ended(call: BatchCall<T, R>, answer: BatchResult<R> | undefined, fault: { readonly error: unknown } | undefined): void;
+  spend(call: BatchCall<T, R>): void;
 }
 
 /** One call of the work, for a batch that has its permit. It is an act of its shell: first it begins; once it is to stop, it stops. */
 export class BatchCall<T, R> extends Call<BatchResult<R>> {
   isStopping = false;
-  /** Listeners have heard of it. */
-  isAnnounced = false;
   /** Why it has failed, or was stopped. */
   fault: { readonly error: unknown } | undefined = undefined;
+  /** Listeners have heard of it. */
+  private isAnnounced = false;
 
   /** @param reason why the batch was closed; undefined when nobody listens */
   constructor(
     private readonly caller: BatchCaller<T, R>,
     readonly batch: Batch<T, R>,
     permit: Permit,
-    readonly reason: FlushReason | undefined,
+    private readonly reason: FlushReason | undefined,
   ) {
     super();
     this.permit = permit;
   }
 
   run(): void {
-    if (this.isStopping) this.cancel(this.fault ? 'error' : 'cancelled', this.fault?.error);
+    const { batch, caller, reason } = this;
+    if (this.isStopping) {
+      this.cancel(this.fault ? 'error' : 'cancelled', this.fault?.error);
+      return;
+    }
+    if (reason && batch.slot !== -1) this.announce(reason);
     // Everybody has left before it was made.
-    else if (this.batch.slot === -1) this.release('unused');
-    else this.caller.begin(this);
+    if (batch.slot === -1) {
+      this.release('unused');
+      return;
+    }
+    caller.machine.sent(batch);
+    this.begin(caller.context);
   }
 
   work(): WorkResult<BatchResult<R>> {
-    return this.caller.send(this);
+    const { work, machine } = this.caller;
+    const { batch } = this;
+    return work(
+      batch.jobs.map(({ input }) => input),
+      new Context(this, batch, machine.laneName(batch.lane)),
+    );
   }
 
   done(answer: BatchResult<R>, isEmpty: boolean): void {
     const { operator } = this.caller;
     const size = this.batch.jobs.length;
-    const failure = isEmpty ? { error: new BatchShapeError(operator, size, 0, 'the work completed without an answer') } : undefined;
-    this.caller.ended(this, answer, failure);
+    this.caller.ended(
+      this,
+      answer,
+      isEmpty ? { error: new BatchShapeError(operator, size, 0, 'the work completed without an answer') } : undefined,
+    );
   }
 
   failed(error: unknown): void {
     this.caller.ended(this, undefined, { error });
+  }
+
+  /** Decides what becomes of its items. Callbacks are asked on the way, and may do anything. */
+  conclude(answer: BatchResult<R> | undefined, fault: { readonly error: unknown } | undefined): void {
+    const { batch, caller } = this;
+    const { machine, operator, config } = caller;
+    const { jobs, attempt } = batch;
+    let outcomes: readonly (R | ItemFailure)[] | undefined;
+    if (fault === undefined) {
+      try {
+        outcomes = stitch(operator, answer as BatchResult<R>, () => jobs.map(({ id }) => id), jobs.length);
+      } catch (error) {
+        fault = { error };
+      }
+    }
+    const judged = fault && config.repair.length > 0 ? caller.judge(fault.error, jobs.length, attempt) : undefined;
+    this.tellEnd(fault ? (judged?.verdict.class ?? 'failed') : 'ok');
+    // One that was stopped gives its permit back as the work lets it.
+    if (this.fault === undefined) {
+      this.fault = fault;
+      caller.spend(this);
+    }
+    if (outcomes) machine.succeeded(batch, outcomes);
+    else machine.failed(batch, judged ? judged.reason : fault?.error, judged?.verdict);
   }
 
   /**
@@ -63,8 +115,31 @@ export class BatchCall<T, R> extends Call<BatchResult<R>> {
     (this as { batch: unknown }).batch = undefined;
   }
 
-  context(lane: string): CallContext {
-    return new Context(this, this.batch as Batch<never, never>, lane);
+  tellEnd(outcome: 'ok' | 'cancelled' | 'failed' | ErrorClass): void {
+    const { say, machine } = this.caller;
+    if (!this.isAnnounced || say === undefined) return;
+    const { jobs, attempt, startedAt } = this.batch;
+    const note = { type: 'attemptEnded', ...this.ids, size: jobs.length, attempt, outcome, latencyMs: machine.now - startedAt } as const;
+    this.caller.act(() => {
+      say(note);
+    });
+  }
+
+  private get ids(): { readonly lane: string; readonly batchId: string; readonly parentBatchId?: string } {
+    const { lane, id: batchId, parentId } = this.batch;
+    return { lane: this.caller.machine.laneName(lane), batchId, ...(parentId !== undefined && { parentBatchId: parentId }) };
+  }
+
+  /** Tells of it before it is made; a listener may do anything. */
+  private announce(reason: FlushReason): void {
+    const { batch, ids } = this;
+    const { say, permits } = this.caller;
+    batch.tidy();
+    const { jobs, attempt, depth: splitDepth, weight, startedAt } = batch;
+    const about = { ...ids, size: jobs.length, weight, seqs: jobs.map(({ index }) => index) };
+    this.isAnnounced = true;
+    say?.({ type: 'batchFormed', ...about, reason, waitMs: startedAt - (jobs[0] as Job<T, R>).acceptedAt });
+    say?.({ type: 'attemptStarted', ...about, attempt, splitDepth, executing: permits.executing });
   }
 }
 

@@ -94,7 +94,7 @@ export interface GateOptions<T, R = never> {
 
 const DEFAULTS = {
   ...{ maxSize: 20, maxWeight: 8192, oversize: 'alone', queue: FIFO, maxQueued: Infinity, overflow: 'error' },
-  ...{ window: ({ load }: WindowContext) => (load === 0 ? 0 : 100 * load), timeoutMs: 30_000, deadlineMs: Infinity, random: Math.random },
+  ...{ timeoutMs: 30_000, deadlineMs: Infinity, random: Math.random },
 } as const;
 
 const MOST_CALLS = 4;
@@ -111,7 +111,7 @@ export const BATCH_CHECKS = {
   maxQueued: count,
   overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
   order: value('lines', 'inputOrder() or orderPerKey(key)', undefined),
-  window: required,
+  window: callback,
   concurrency: (operator: string, option: string, given: number | Observable<number> | undefined) =>
     given === undefined || isObservable(given) ? given : count(operator, option, given),
   limiter: value('enlist', 'a limiter made by createLimiter', undefined),

@@ -46,7 +46,7 @@ export class BatchStream<T, R> extends BatchShell<T, R> {
   private sourceError: { readonly error: unknown } | undefined = undefined;
 
   constructor(
-    protected override readonly config: StreamConfig<T>,
+    override readonly config: StreamConfig<T>,
     work: BatchWork<T, R>,
     protected readonly to: Subscriber<Settled<T, R>>,
   ) {

@@ -19,18 +19,21 @@ const bug = (name: string, file: string, of: string, wrong: Wrong, only?: readon
   ...(only && { only }),
 });
 
+const RESULTS = 'kernel/machine/batch-results.ts';
+const WAITING = 'kernel/machine/batch-waiting.ts';
 const MACHINE = 'kernel/machine/batch-machine.ts';
+const MENDING = 'kernel/repair/mending.ts';
+const INTAKE = 'shell/batch-intake.ts';
 const SHELL = 'shell/batch-shell.ts';
 const CALL = 'shell/call.ts';
-const SEARCH = 'kernel/repair/bad-item-search.ts';
 const nothing: Wrong = () => () => undefined;
 
 /** Bugs that the schedules must find. One whose function is not there any more has to be planted anew. */
 export const BUGS: readonly Bug[] = [
   bug(
     'an item settled twice',
-    MACHINE,
-    'BatchMachine.settle',
+    RESULTS,
+    'BatchResults.settle',
     (settle) =>
       function (job, ...given) {
         settle.call(this, job, ...given);
@@ -50,8 +53,8 @@ export const BUGS: readonly Bug[] = [
   bug('a retry of a fatal error', 'options/retry.ts', 'isRetryable', () => (verdict) => verdict.class !== 'itemFault'),
   bug(
     'an item dropped on re-entrancy',
-    SHELL,
-    'BatchShell.submit',
+    INTAKE,
+    'BatchIntake.submit',
     (submit) =>
       function (job) {
         if (this.isBusy) this.entering--;
@@ -60,8 +63,8 @@ export const BUGS: readonly Bug[] = [
   ),
   bug(
     'a batch lost after its backoff',
-    MACHINE,
-    'BatchMachine.ready',
+    MENDING,
+    'Mending.ready',
     (ready) =>
       function (batch) {
         if (batch.attempt === 1) ready.call(this, batch);
@@ -69,8 +72,8 @@ export const BUGS: readonly Bug[] = [
   ),
   bug(
     'an item lost when its batch is cut up',
-    MACHINE,
-    'BatchMachine.regroup',
+    MENDING,
+    'Mending.regroup',
     (regroup) =>
       function (batch, jobs, ...given) {
         const again = regroup.call(this, batch, jobs, ...given);
@@ -78,8 +81,8 @@ export const BUGS: readonly Bug[] = [
         return again;
       },
   ),
-  bug('an order of results that is not kept', MACHINE, 'BatchMachine.place', nothing),
-  bug('a boundary that is crossed', MACHINE, 'BatchMachine.close', nothing),
+  bug('an order of results that is not kept', RESULTS, 'BatchResults.place', nothing),
+  bug('a boundary that is crossed', WAITING, 'BatchWaiting.close', nothing),
   bug(
     'parts that go on after their item was rejected',
     MACHINE,
@@ -96,13 +99,13 @@ export const BUGS: readonly Bug[] = [
     () =>
       function (batch) {
         this.over(batch);
-        this.untold(batch);
+        this.mending?.untold(batch);
       },
   ),
   bug(
     'a deadline ignored',
-    SHELL,
-    'BatchShell.measure',
+    INTAKE,
+    'BatchIntake.measure',
     (measure) =>
       function (job, ...given) {
         measure.call(this, job, ...given);
@@ -162,25 +165,7 @@ export const BUGS: readonly Bug[] = [
       },
   ),
   bug('results held back for an item that has left', 'kernel/queues/reorder-buffer.ts', 'ReorderBuffer.leave', nothing),
-  bug(
-    'the half that was sent taken for the one that was not',
-    SEARCH,
-    'BadItemSearch.succeeded',
-    (succeeded) =>
-      function (call, spent) {
-        const step = succeeded.call(this, call, spent);
-        return { ...step, send: call.length > 1 ? call : step.send };
-      },
-  ),
-  bug(
-    'what a search has put aside forgotten',
-    SEARCH,
-    'BadItemSearch.untold',
-    (untold) =>
-      function (spent) {
-        return { ...untold.call(this, spent), send: [] };
-      },
-  ),
+  bug('what a search has put aside forgotten', MENDING, 'Mending.untold', nothing),
   bug('the neighbour of a blamed item rejected', 'kernel/repair/blame.ts', 'trustedBlame', (trusted) => (blame, size) => {
     const right = trusted(blame, size);
     return right && new Set([...right].map((i: number) => (i + 1) % size));

@@ -101,6 +101,8 @@ export interface Search<J> {
 export interface RepairRule {
   /** Sorts errors when the operator has no `classify` of its own; the first rule that brings one decides. */
   readonly classify?: Classify;
+  /** Does what rules decide, so that whoever repairs nothing need not carry it. One of your own takes it from another: `{ ...retryFailed(), failed }`. */
+  readonly mend: (machine: never, rules: readonly RepairRule[]) => unknown;
   /** Undefined when it is for another rule. */
   failed<J extends FailedJob>(failure: Failure<J>): Repair<J> | undefined;
   /** A call has succeeded, at least for some of its items. */
