@@ -1,8 +1,10 @@
+import type { Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { ask } from '../options/ask.js';
 import { CallbackError, GuardRefusedError } from '../options/errors.js';
 import type { ItemContext, WorkResult } from '../options/types.js';
-import { isPromise, onlyOnce, startWork } from './work.js';
+import { Call } from './call.js';
+import { isPromise, onlyOnce } from './work.js';
 
 /** Whether a call may be made: yes, no, or no with a reason. */
 export type Guard<T> = (call: T, context: ItemContext) => boolean | string | PromiseLike<boolean | string>;
@@ -26,15 +28,7 @@ export function guarded<T, R>(operator: string, guard: Guard<T>, project: Projec
     return new Observable((subscriber) => {
       asked.then(
         (allowed) => {
-          if (subscriber.closed) return;
-          const done = (value: R, isEmpty: boolean): void => {
-            if (!isEmpty) subscriber.next(value);
-            subscriber.complete();
-          };
-          const failed = (error: unknown): void => {
-            subscriber.error(error);
-          };
-          startWork(() => pass(allowed), { done, failed }, subscriber);
+          if (!subscriber.closed) new Passing(() => pass(allowed), subscriber).begin();
         },
         (cause: unknown) => {
           subscriber.error(new CallbackError(operator, 'guard', 'threw', cause));
@@ -42,4 +36,32 @@ export function guarded<T, R>(operator: string, guard: Guard<T>, project: Projec
       );
     });
   };
+}
+
+/** A call whose guard has answered later. */
+class Passing<R> extends Call<R> {
+  private readonly pass: () => WorkResult<R>;
+  private readonly to: Subscriber<R>;
+
+  constructor(pass: () => WorkResult<R>, to: Subscriber<R>) {
+    super();
+    this.pass = pass;
+    this.to = to;
+    to.add(() => {
+      this.stop();
+    });
+  }
+
+  work(): WorkResult<R> {
+    return this.pass();
+  }
+
+  done(value: R, isEmpty: boolean): void {
+    if (!isEmpty) this.to.next(value);
+    this.to.complete();
+  }
+
+  failed(error: unknown): void {
+    this.to.error(error);
+  }
 }
