@@ -7,7 +7,7 @@ import { DEFAULT_LANE } from './options/lanes.js';
 import { asGiven, checked, count, oneOf } from './options/options.js';
 import type { Overflow } from './options/types.js';
 import type { ReadyOptions, Waiting } from './shell/ready-gate.js';
-import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, whenReady } from './shell/ready-gate.js';
+import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, tellerOf, whenReady } from './shell/ready-gate.js';
 import { waterMarks } from './shell/water-marks.js';
 
 export interface BackpressureOptions<T> extends ReadyOptions<T> {
@@ -29,9 +29,6 @@ export interface BackpressureOptions<T> extends ReadyOptions<T> {
   /** Told of pressure (`pressure`), dropped items (`dropped`) and of those that waited when the stream was left (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
 }
-
-/** What {@link backpressure} does when an option is left out. */
-export const BACKPRESSURE_DEFAULTS = /* @__PURE__ */ (() => ({ maxQueued: 1000, overflow: 'error', ...READY_DEFAULTS }) as const)();
 
 const NAME = 'backpressure';
 const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const;
@@ -78,13 +75,13 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const;
  */
 export function backpressure<T>(options: BackpressureOptions<T>): MonoTypeOperatorFunction<T> {
   const settings = readOptions(options);
-  return (source) => whenReady(source, settings, () => new Queue(settings));
+  return (source) => whenReady(source, settings, () => new Queue(tellerOf(settings)));
 }
 
-type Settings<T> = ReturnType<typeof readOptions<T>>;
+type Settings<T> = ReturnType<typeof tellerOf<ReturnType<typeof readOptions<T>>>>;
 
 function readOptions<T>(options: BackpressureOptions<T>) {
-  const settings = checked(NAME, options, BACKPRESSURE_DEFAULTS, {
+  const settings = checked(NAME, options, { maxQueued: 1000, overflow: 'error', ...READY_DEFAULTS } as const, {
     ...READY_CHECKS,
     maxQueued: countFromZero,
     overflow: policy,
@@ -157,14 +154,14 @@ class Queue<T> implements Waiting<T, T> {
 
   /** Tells when the pressure has become high, or low again: by number, and in the same proportions by weight. */
   changed(): void {
-    const { highWater, lowWater, maxWeight, onEvent, pressure } = this.#settings;
+    const { highWater, lowWater, maxWeight, tell, pressure } = this.#settings;
     const queued = this.#queued.length;
     const swings = this.#isHigh
       ? queued <= lowWater && this.#weight <= maxWeight * 0.5
       : queued >= highWater || this.#weight >= maxWeight * 0.8;
     if (!swings) return;
     this.#isHigh = !this.#isHigh;
-    onEvent?.({ type: 'pressure', operator: NAME, lane: DEFAULT_LANE, high: this.#isHigh, queued });
+    tell?.({ type: 'pressure', lane: DEFAULT_LANE, high: this.#isHigh, queued });
     // A listener that sends in items may have turned it back.
     if (this.#isHigh === this.#isToldHigh) return;
     this.#isToldHigh = this.#isHigh;
@@ -178,7 +175,7 @@ class Queue<T> implements Waiting<T, T> {
     const count = this.#queued.length;
     this.#queued.clear();
     this.#weight = 0;
-    if (count > 0) this.#settings.onEvent?.({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count });
+    if (count > 0) this.#settings.tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
     try {
       this.changed();
     } catch {

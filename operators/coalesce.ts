@@ -1,8 +1,8 @@
 import type { MonoTypeOperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { ask, weightOf } from './options/ask.js';
-import type { FlowSink, FlushReason } from './options/events.js';
-import { listener } from './options/events.js';
+import type { FlowSink, FlushReason, Note } from './options/events.js';
+import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, count, durationMs, flag, positive, required, words } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
@@ -39,17 +39,9 @@ export interface CoalesceOptions<T> {
   readonly scheduler?: SchedulerLike;
   /** Told of every item that was merged or waited (`batchFormed`), and of items given up (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
+  /** What events call it, as `instance`. @defaultValue a number of its own */
+  readonly name?: string;
 }
-
-/** What {@link coalesce} does when an option is left out. */
-export const COALESCE_DEFAULTS = {
-  pace: 'time',
-  maxWaitMs: 16,
-  maxSize: 1000,
-  maxWeight: Infinity,
-  leading: false,
-  onSourceError: 'flush',
-} as const;
 
 /** Default of `maxWaitMs` beside frames: above the time between two of them even on a slow screen, or the time would always be first. */
 const FRAME_WAIT_MS = 100;
@@ -119,7 +111,8 @@ export function coalesce<T>(options: CoalesceOptions<T>): MonoTypeOperatorFuncti
 type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: CoalesceOptions<T>) {
-  const settings = checked('coalesce', options, COALESCE_DEFAULTS, {
+  const defaults = { pace: 'time', maxWaitMs: 16, maxSize: 1000, maxWeight: Infinity, leading: false, onSourceError: 'flush' } as const;
+  const settings = checked('coalesce', options, defaults, {
     pace: words('time', 'frame'),
     maxWaitMs: durationMs,
     maxSize: count,
@@ -131,7 +124,7 @@ function readOptions<T>(options: CoalesceOptions<T>) {
     passThrough: callback,
     weigh: callback,
     scheduler: schedulerOption,
-    onEvent: listener,
+    ...listened,
   });
   const isFramed = options.maxWaitMs === undefined && settings.pace === 'frame';
   return isFramed ? { ...settings, maxWaitMs: FRAME_WAIT_MS } : settings;
@@ -143,6 +136,7 @@ class Coalescer<T> implements Handlers<T> {
   readonly #to: Subscriber<T>;
   readonly #turn: InTurn;
   readonly #pace: Pace;
+  readonly #tell: ((note: Note) => void) | undefined;
   /** What waits; only when `#size` > 0. */
   #pending: T | undefined;
   /** How many items were merged into it, and their weight. */
@@ -159,6 +153,7 @@ class Coalescer<T> implements Handlers<T> {
         this.#flush('time');
       });
     });
+    this.#tell = teller('coalesce', settings, () => this.#pace.now());
   }
 
   next(item: T): void {
@@ -181,7 +176,7 @@ class Coalescer<T> implements Handlers<T> {
   /** The consumer has left, or the stream has ended. */
   stop(): void {
     this.#pace.stop();
-    if (this.#size > 0) this.#settings.onEvent?.({ type: 'cancelled', operator: 'coalesce', lane: DEFAULT_LANE, count: this.#size });
+    if (this.#size > 0) this.#tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: this.#size });
     this.#clear();
   }
 
@@ -210,9 +205,9 @@ class Coalescer<T> implements Handlers<T> {
   }
 
   #place(item: T, weight: number): void {
-    const { merge, maxSize, maxWeight, onEvent } = this.#settings;
+    const { merge, maxSize, maxWeight } = this.#settings;
     const isFirst = this.#size === 0;
-    if (isFirst && onEvent !== undefined) this.#since = this.#pace.now();
+    if (isFirst && this.#tell !== undefined) this.#since = this.#pace.now();
     this.#pending = isFirst ? item : ask('coalesce', 'merge', merge, this.#pending as T, item);
     this.#size++;
     this.#weight += weight;
@@ -229,13 +224,13 @@ class Coalescer<T> implements Handlers<T> {
 
   #flush(reason: FlushReason): void {
     if (this.#size === 0 || this.#to.closed) return;
-    const { leading, onEvent } = this.#settings;
+    const { leading } = this.#settings;
     const item = this.#pending as T;
     // The next one leads only after a pause. Before the listener, which may leave and stop it.
     if (leading) this.#pace.arm();
-    if (onEvent !== undefined) {
+    if (this.#tell !== undefined) {
       const waitMs = this.#pace.now() - this.#since;
-      onEvent({ type: 'batchFormed', operator: 'coalesce', lane: DEFAULT_LANE, reason, size: this.#size, weight: this.#weight, waitMs });
+      this.#tell({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size: this.#size, weight: this.#weight, waitMs });
     }
     // State first: what the consumer sends meanwhile comes behind it.
     this.#clear();

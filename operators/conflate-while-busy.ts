@@ -5,7 +5,7 @@ import { DEFAULT_LANE } from './options/lanes.js';
 import { checked, required, words } from './options/options.js';
 import type { Overflow } from './options/types.js';
 import type { ReadyOptions, Waiting } from './shell/ready-gate.js';
-import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, whenReady } from './shell/ready-gate.js';
+import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, tellerOf, whenReady } from './shell/ready-gate.js';
 
 export interface ConflateWhileBusyOptions<T, A> extends ReadyOptions<T> {
   /** Makes an aggregate of its first item; also of an item that finds the consumer ready. */
@@ -23,9 +23,6 @@ export interface ConflateWhileBusyOptions<T, A> extends ReadyOptions<T> {
    */
   readonly onDrop?: (...dropped: [aggregate: A, policy: 'dropOldest'] | [item: T, policy: 'dropNewest' | 'oversize']) => void;
 }
-
-/** What {@link conflateWhileBusy} does when an option is left out. */
-export const CONFLATE_WHILE_BUSY_DEFAULTS = /* @__PURE__ */ (() => ({ overflow: 'error', ...READY_DEFAULTS }) as const)();
 
 const NAME = 'conflateWhileBusy';
 
@@ -75,13 +72,13 @@ const NAME = 'conflateWhileBusy';
  */
 export function conflateWhileBusy<T, A>(options: ConflateWhileBusyOptions<T, A>): OperatorFunction<T, A> {
   const settings = readOptions(options);
-  return (source) => whenReady(source, settings, () => new Pending(settings));
+  return (source) => whenReady(source, settings, () => new Pending(tellerOf(settings)));
 }
 
-type Settings<T, A> = ReturnType<typeof readOptions<T, A>>;
+type Settings<T, A> = ReturnType<typeof tellerOf<ReturnType<typeof readOptions<T, A>>>>;
 
 function readOptions<T, A>(options: ConflateWhileBusyOptions<T, A>) {
-  const settings = checked(NAME, options, CONFLATE_WHILE_BUSY_DEFAULTS, {
+  const settings = checked(NAME, options, { overflow: 'error', ...READY_DEFAULTS } as const, {
     ...READY_CHECKS,
     seed: required,
     merge: required,
@@ -142,7 +139,7 @@ class Pending<T, A> implements Waiting<T, A> {
   clear(): void {
     const count = this.#pending?.items;
     this.#pending = undefined;
-    if (count !== undefined) this.#settings.onEvent?.({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count });
+    if (count !== undefined) this.#settings.tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
   }
 
   #begin(item: T, weight: number): void {

@@ -1,12 +1,12 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import { BehaviorSubject } from 'rxjs';
+import { asyncScheduler, BehaviorSubject } from 'rxjs';
 import { Ring } from './kernel/queues/ring.js';
 import { ask } from './options/ask.js';
 import { OverflowError } from './options/errors.js';
-import type { FlowEvent, FlowSink } from './options/events.js';
-import { safeSink } from './options/events.js';
+import type { FlowSink, Note } from './options/events.js';
+import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE, LaneTable } from './options/lanes.js';
-import { callback, count, known, optionNames, orDefault } from './options/options.js';
+import { callback, count, known, orDefault } from './options/options.js';
 import type { Handle, LaneOptions } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
@@ -36,6 +36,8 @@ export interface IntakeOptions<T> {
   readonly lane?: (item: T) => string;
   /** Told of items let in (`accepted`), refused (`dropped`) and withdrawn or given up (`cancelled`), of `pressure`, and of the end (`drained`). @defaultValue none */
   readonly onEvent?: FlowSink;
+  /** What events call it, as `instance`. @defaultValue a number of its own */
+  readonly name?: string;
   /** Clock and timer of `drain({ timeoutMs })`. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
 }
@@ -71,11 +73,18 @@ export interface Intake<T> extends Handle, AsyncIterable<T> {
   snapshot(): IntakeSnapshot;
 }
 
-/** What {@link createIntake} does when an option is left out. */
-export const INTAKE_DEFAULTS = { maxQueued: 16, maxWaiting: 10_000 } as const;
-
 const NAME = 'createIntake';
-const OPTION_NAMES = /* @__PURE__ */ optionNames(INTAKE_DEFAULTS, 'highWater', 'lowWater', 'lanes', 'lane', 'onEvent', 'scheduler');
+const OPTION_NAMES: readonly string[] = [
+  'maxQueued',
+  'maxWaiting',
+  'highWater',
+  'lowWater',
+  'lanes',
+  'lane',
+  'onEvent',
+  'scheduler',
+  'name',
+];
 const OFFER_OPTION_NAMES = ['lane', 'signal'] as const;
 const NO_OPTIONS: OfferOptions = {};
 
@@ -129,7 +138,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   readonly #marks: WaterMarks;
   readonly #table: LaneTable;
   readonly #lane: ((item: T) => string) | undefined;
-  readonly #onEvent: FlowSink | undefined;
+  readonly #teller: ((note: Note) => void) | undefined;
   protected override readonly shutdown: Shutdown;
   readonly #queue = new Ring<T>();
   readonly #door: Door<T>;
@@ -141,8 +150,8 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
 
   constructor(options: IntakeOptions<T>) {
     super();
-    const maxWaiting = count(NAME, 'maxWaiting', orDefault(options.maxWaiting, INTAKE_DEFAULTS.maxWaiting), 0);
-    this.#maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, INTAKE_DEFAULTS.maxQueued));
+    const maxWaiting = count(NAME, 'maxWaiting', orDefault(options.maxWaiting, 10_000), 0);
+    this.#maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, 16));
     this.#maxWaiting = maxWaiting;
     this.#marks = waterMarks(NAME, options, this.#maxQueued);
     this.#table = new LaneTable(NAME, options.lanes, {
@@ -153,7 +162,10 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     });
     this.#door = new Door(this.#table.lanes.map(({ floor }) => floor));
     this.#lane = callback(NAME, 'lane', options.lane);
-    this.#onEvent = safeSink(callback(NAME, 'onEvent', options.onEvent));
+    listened.onEvent(NAME, 'onEvent', options.onEvent);
+    listened.name(NAME, 'name', options.name);
+    const { scheduler = asyncScheduler } = options;
+    this.#teller = teller(NAME, options, () => scheduler.now());
     this.ready$ = this.#ready.asObservable();
     this.#stoppable = new SignalGroups(({ members }, reason) => {
       this.#withdraw(members, reason);
@@ -186,7 +198,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     if (this.#enter(item, at)) return Promise.resolve(true);
     const bound = this.#full(at);
     if (bound !== undefined) {
-      this.#tell({ type: 'dropped', operator: NAME, lane: this.#laneName(at), policy: 'error' });
+      this.#tell({ type: 'dropped', lane: this.#laneName(at), policy: 'error' });
       return refused(new OverflowError(NAME, this.#bound(at, bound), 'error', bound));
     }
     const offer = new Offer(item, at);
@@ -234,7 +246,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
       this.#queue.push(item);
       this.#gauge();
     }
-    this.#tell({ type: 'accepted', operator: NAME, lane: this.#laneName(lane), queued: this.#queue.length });
+    this.#tell({ type: 'accepted', lane: this.#laneName(lane), queued: this.#queue.length });
     return true;
   }
 
@@ -269,7 +281,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
       this.#door.delete(offer);
       offer.refuse(reason);
     }
-    for (const { lane } of offers) this.#tell({ type: 'cancelled', operator: NAME, lane: this.#laneName(lane), count: 1 });
+    for (const { lane } of offers) this.#tell({ type: 'cancelled', lane: this.#laneName(lane), count: 1 });
   }
 
   /** Nobody comes in any more. */
@@ -283,12 +295,12 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     this.#queue.clear();
     this.shutdown.count('dropped', length);
     // Inside there is one queue: lanes matter at the door.
-    if (length > 0) this.#tell({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count: length });
+    if (length > 0) this.#tell({ type: 'cancelled', lane: DEFAULT_LANE, count: length });
   }
 
   #end(): void {
     this.#readers.end();
-    if (this.shutdown.finish()) this.#tell({ type: 'drained', operator: NAME });
+    if (this.shutdown.finish()) this.#tell({ type: 'drained' });
   }
 
   /** One level at a time, so that everybody hears them in the same order, whatever a listener offers or takes. */
@@ -299,7 +311,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     if (this.#isTelling) return;
     this.#isTelling = true;
     while (this.#ready.value !== this.#isReady && !this.shutdown.isClosed) {
-      this.#tell({ type: 'pressure', operator: NAME, lane: DEFAULT_LANE, high: !this.#isReady, queued: this.#queue.length });
+      this.#tell({ type: 'pressure', lane: DEFAULT_LANE, high: !this.#isReady, queued: this.#queue.length });
       this.#ready.next(this.#isReady);
     }
     this.#isTelling = false;
@@ -309,8 +321,8 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     return this.#table.lanes[lane]?.name ?? '';
   }
 
-  #tell(event: FlowEvent): void {
-    this.#onEvent?.(event);
+  #tell(note: Note): void {
+    this.#teller?.(note);
   }
 }
 

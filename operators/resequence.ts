@@ -4,8 +4,8 @@ import { SequenceBuffer } from './kernel/queues/sequence-buffer.js';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
 import { FlowConfigError, SequenceDuplicateError, SequenceGapError } from './options/errors.js';
-import type { FlowSink } from './options/events.js';
-import { listener } from './options/events.js';
+import type { FlowSink, Note } from './options/events.js';
+import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { checked, countFromZero, durationMs, required, words } from './options/options.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
@@ -32,17 +32,9 @@ export interface ResequenceOptions<T> {
   readonly scheduler?: SchedulerLike;
   /** Told of dropped items (`dropped`), gaps passed over (`gapSkipped`) and items given up (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
+  /** What events call it, as `instance`. @defaultValue a number of its own */
+  readonly name?: string;
 }
-
-/** What {@link resequence} does when an option is left out. */
-export const RESEQUENCE_DEFAULTS = {
-  first: 0,
-  maxQueued: 1000,
-  maxGapWaitMs: Infinity,
-  onGap: 'error',
-  onDuplicate: 'drop',
-  onSourceError: 'abort',
-} as const;
 
 /**
  * Puts numbered items back in order: each waits until all before it have come, within bounds.
@@ -88,7 +80,8 @@ export function resequence<T>(options: ResequenceOptions<T>): MonoTypeOperatorFu
 type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: ResequenceOptions<T>) {
-  return checked('resequence', options, RESEQUENCE_DEFAULTS, {
+  const waits = { maxQueued: 1000, maxGapWaitMs: Infinity };
+  return checked('resequence', options, { first: 0, ...waits, onGap: 'error', onDuplicate: 'drop', onSourceError: 'abort' } as const, {
     first: wholeNumber,
     maxQueued: countFromZero,
     maxGapWaitMs: durationMs,
@@ -97,7 +90,7 @@ function readOptions<T>(options: ResequenceOptions<T>) {
     onSourceError: words('flush', 'abort'),
     sequence: required,
     scheduler: schedulerOption,
-    onEvent: listener,
+    ...listened,
   });
 }
 
@@ -112,6 +105,7 @@ class Resequencer<T> implements Handlers<T> {
   readonly #to: Subscriber<T>;
   readonly #turn: InTurn;
   readonly #alarm: Alarm;
+  readonly #tell: ((note: Note) => void) | undefined;
   readonly #buffer: SequenceBuffer<T>;
 
   constructor(settings: Settings<T>, to: Subscriber<T>) {
@@ -124,6 +118,7 @@ class Resequencer<T> implements Handlers<T> {
         this.#giveUpOverdue();
       });
     });
+    this.#tell = teller('resequence', settings, () => this.#alarm.now());
   }
 
   next(item: T): void {
@@ -147,7 +142,7 @@ class Resequencer<T> implements Handlers<T> {
   stop(): void {
     this.#alarm.clear();
     const { held } = this.#buffer;
-    if (held > 0) this.#settings.onEvent?.({ type: 'cancelled', operator: 'resequence', lane: DEFAULT_LANE, count: held });
+    if (held > 0) this.#tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: held });
     this.#buffer.clear();
   }
 
@@ -179,9 +174,8 @@ class Resequencer<T> implements Handlers<T> {
   }
 
   #drop(number: number, policy: 'duplicate' | 'late'): void {
-    const { onDuplicate, onEvent } = this.#settings;
-    if (policy === 'duplicate' && onDuplicate === 'error') throw new SequenceDuplicateError('resequence', number);
-    onEvent?.({ type: 'dropped', operator: 'resequence', lane: DEFAULT_LANE, policy });
+    if (policy === 'duplicate' && this.#settings.onDuplicate === 'error') throw new SequenceDuplicateError('resequence', number);
+    this.#tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy });
   }
 
   /** Emits whatever has nothing missing before it. A consumer that leaves empties the buffer. */
@@ -198,7 +192,7 @@ class Resequencer<T> implements Handlers<T> {
         this.#to.error(new SequenceGapError('resequence', next, missing, held));
         return;
       }
-      this.#settings.onEvent?.({ type: 'gapSkipped', operator: 'resequence', lane: DEFAULT_LANE, missing, held });
+      this.#tell?.({ type: 'gapSkipped', lane: DEFAULT_LANE, missing, held });
       this.#buffer.skip();
       this.#handOut();
     }

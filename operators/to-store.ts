@@ -1,6 +1,6 @@
 import type { Observable, SchedulerLike } from 'rxjs';
 import type { FlowSink } from './options/events.js';
-import { safeSink } from './options/events.js';
+import { listened } from './options/events.js';
 import { callback, durationMs, known, oneOf, orDefault } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
 import { checkSource } from './shell/listen.js';
@@ -21,6 +21,8 @@ export interface ToStoreOptions<E = never> {
   readonly onError?: (error: unknown) => E;
   /** Told of values that were replaced before they were shown (`dropped`). @defaultValue none */
   readonly onEvent?: FlowSink;
+  /** What events call it, as `instance`. @defaultValue a number of its own */
+  readonly name?: string;
 }
 
 /** What `useSyncExternalStore` of React takes; its functions can be passed on without their object. */
@@ -83,11 +85,12 @@ export interface Store<S> {
 export function toStore<T, S = T, E = never>(source: Observable<T>, initial: S, options: ToStoreOptions<E> = {}): Store<T | S | E> {
   const name = 'toStore';
   checkSource(name, source);
-  known(name, options, ['pace', 'maxWaitMs', 'scheduler', 'onError', 'onEvent']);
+  known(name, options, ['pace', 'maxWaitMs', 'scheduler', 'onError', 'onEvent', 'name']);
   return new SnapshotStore<T | S | E>(source, initial, {
     pace: readPace(name, options),
     onError: callback(name, 'onError', options.onError),
-    onEvent: safeSink(callback(name, 'onEvent', options.onEvent)),
+    onEvent: listened.onEvent(name, 'onEvent', options.onEvent),
+    name: listened.name(name, 'name', options.name),
   });
 }
 

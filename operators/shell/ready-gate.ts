@@ -1,9 +1,9 @@
 import type { ObservableInput, Subscriber } from 'rxjs';
-import { from, Observable } from 'rxjs';
+import { asyncScheduler, from, Observable } from 'rxjs';
 import { ask } from '../options/ask.js';
 import { FlowConfigError, ItemTooHeavyError } from '../options/errors.js';
-import type { FlowSink } from '../options/events.js';
-import { listener } from '../options/events.js';
+import type { FlowSink, ListenedOptions, Note } from '../options/events.js';
+import { listened, teller } from '../options/events.js';
 import { DEFAULT_LANE } from '../options/lanes.js';
 import { callback, positive, words } from '../options/options.js';
 import type { Handlers } from './connect.js';
@@ -29,6 +29,8 @@ export interface ReadyOptions<T> {
   readonly onSourceError?: 'flush' | 'abort';
   /** Told of what is dropped (`dropped`) and of what waited when the stream was left (`cancelled`). @defaultValue none */
   readonly onEvent?: FlowSink;
+  /** What events call it, as `instance`. @defaultValue a number of its own */
+  readonly name?: string;
 }
 
 export const READY_DEFAULTS = { maxWeight: Infinity, onSourceError: 'abort' } as const;
@@ -40,7 +42,7 @@ export const READY_CHECKS = {
   weigh: callback,
   onSourceError: /* @__PURE__ */ words('flush', 'abort'),
   onDrop: callback,
-  onEvent: listener,
+  ...listened,
 };
 
 function levels(operator: string, option: string, ready: ObservableInput<boolean>): Observable<boolean> {
@@ -52,12 +54,23 @@ function levels(operator: string, option: string, ready: ObservableInput<boolean
 interface DropSettings {
   readonly operator: string;
   readonly onDrop: ((...dropped: never) => void) | undefined;
-  readonly onEvent: FlowSink | undefined;
+  readonly tell?: ((note: Note) => void) | undefined;
+  /** In place of `tell`. */
+  readonly onEvent?: FlowSink | undefined;
+}
+
+/** Who tells the events of one subscription. There is no clock but that of RxJS. */
+export function tellerOf<S extends ListenedOptions & { readonly operator: string }>(settings: S): S & Pick<DropSettings, 'tell'> {
+  return { ...settings, tell: teller(settings.operator, settings, () => asyncScheduler.now()) };
 }
 
 /** Reports what is given up for want of room, and how many items that is. @throws CallbackError when `onDrop` throws */
-export function reportDrop({ operator, onDrop, onEvent }: DropSettings, dropped: unknown, policy: string, items = 1): void {
-  for (let n = 0; n < items; n++) onEvent?.({ type: 'dropped', operator, lane: DEFAULT_LANE, policy });
+export function reportDrop({ operator, onDrop, tell, onEvent }: DropSettings, dropped: unknown, policy: string, items = 1): void {
+  const note = { type: 'dropped', lane: DEFAULT_LANE, policy } as const;
+  for (let n = 0; n < items; n++) {
+    if (tell) tell(note);
+    else onEvent?.({ ...note, operator });
+  }
   if (onDrop) ask(operator, 'onDrop', onDrop as (...args: unknown[]) => void, dropped, policy);
 }
 

@@ -1,6 +1,8 @@
 import type { Observable, Subscription } from 'rxjs';
+import { asyncScheduler } from 'rxjs';
 import { CallbackError } from '../options/errors.js';
-import type { FlowSink } from '../options/events.js';
+import type { FlowSink, Note } from '../options/events.js';
+import { teller } from '../options/events.js';
 import { DEFAULT_LANE } from '../options/lanes.js';
 import { required } from '../options/options.js';
 import { listen } from './listen.js';
@@ -13,6 +15,7 @@ export interface StoreSettings<S> {
   readonly pace: PaceSettings | undefined;
   readonly onError: ((error: unknown) => S) | undefined;
   readonly onEvent: FlowSink | undefined;
+  readonly name: string | undefined;
 }
 
 /** A snapshot of a source that changes only together with a call of every listener. Its functions need no `this`. */
@@ -20,6 +23,7 @@ export class SnapshotStore<S> {
   readonly #source: Observable<S>;
   readonly #settings: StoreSettings<S>;
   readonly #pace: Pace | undefined;
+  readonly #tellEvent: ((note: Note) => void) | undefined;
   /** In objects of their own, so that one function can listen twice. */
   readonly #listeners = new Set<{ readonly call: () => void }>();
   #connection: Subscription | undefined;
@@ -38,6 +42,7 @@ export class SnapshotStore<S> {
     this.#source = source;
     this.#snapshot = initial;
     this.#settings = settings;
+    this.#tellEvent = teller('toStore', settings, () => this.#pace?.now() ?? asyncScheduler.now());
     this.getServerSnapshot = () => initial;
     if (settings.pace) {
       this.#pace = new Pace(settings.pace, () => {
@@ -96,10 +101,9 @@ export class SnapshotStore<S> {
   }
 
   #take(value: S): void {
-    const { onEvent } = this.#settings;
     const isFirst = this.#newValue === undefined;
     this.#newValue = { value };
-    if (!isFirst) onEvent?.({ type: 'dropped', operator: 'toStore', lane: DEFAULT_LANE, policy: 'latest' });
+    if (!isFirst) this.#tellEvent?.({ type: 'dropped', lane: DEFAULT_LANE, policy: 'latest' });
     if (this.#pace === undefined) this.#show();
     else if (isFirst) this.#pace.arm();
   }

@@ -3,7 +3,7 @@ import { backpressure } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'ready, maxWeight, weigh, onSourceError, onDrop, onEvent, maxQueued, overflow, highWater, lowWater, pressure';
+const known = 'ready, maxWeight, weigh, onSourceError, onDrop, onEvent, name, maxQueued, overflow, highWater, lowWater, pressure';
 
 const zero = "a whole number >= 1 or Infinity (0 with `overflow` 'latest' or 'dropNewest')";
 
@@ -35,6 +35,7 @@ const bad: MisuseTable['rows'] = [
   ...badly('onDrop', 'a function', console, 'log', null, NaN),
   ...badly('onSourceError', "one of 'flush', 'abort'", 'drain', false, null),
   ...badly('onEvent', 'a function', console, 'log', null),
+  ...badly('name', 'a non-empty string', '', 5, null),
   ...badly('capacity', `absent (known options: ${known})`, 16),
 ];
 

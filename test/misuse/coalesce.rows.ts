@@ -2,7 +2,8 @@ import { coalesce } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'pace, maxWaitMs, maxSize, maxWeight, leading, onSourceError, merge, compatible, passThrough, weigh, scheduler, onEvent';
+const known =
+  'pace, maxWaitMs, maxSize, maxWeight, leading, onSourceError, merge, compatible, passThrough, weigh, scheduler, onEvent, name';
 
 /** Every row but those of `merge` needs one to reach its check. */
 const create = (given: Readonly<Record<string, unknown>> | null): unknown =>
@@ -24,6 +25,7 @@ export const rows: MisuseTable = {
     ...badly('onSourceError', "one of 'flush', 'abort'", 'drain', false, null, 0),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }, 'async'),
     ...badly('onEvent', 'a function', console, 'log', null, 1),
+    ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('ms', `absent (known options: ${known})`, 16),
   ],
 };

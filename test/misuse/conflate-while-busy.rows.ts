@@ -3,7 +3,7 @@ import { conflateWhileBusy } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'ready, maxWeight, weigh, onSourceError, onDrop, onEvent, seed, merge, overflow';
+const known = 'ready, maxWeight, weigh, onSourceError, onDrop, onEvent, name, seed, merge, overflow';
 
 const bad: MisuseTable['rows'] = [
   ...badly('ready', 'an Observable, promise or iterable of booleans', 'yes', ''),
@@ -16,6 +16,7 @@ const bad: MisuseTable['rows'] = [
   ...badly('onDrop', 'a function', console, 'log', null, NaN),
   ...badly('onSourceError', "one of 'flush', 'abort'", 'drain', false, null),
   ...badly('onEvent', 'a function', console, 'log', null),
+  ...badly('name', 'a non-empty string', '', 5, null),
   ...badly('maxQueued', `absent (known options: ${known})`, 1),
 ];
 

@@ -2,7 +2,7 @@ import { createIntake } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'maxQueued, maxWaiting, highWater, lowWater, lanes, lane, onEvent, scheduler';
+const known = 'maxQueued, maxWaiting, highWater, lowWater, lanes, lane, onEvent, scheduler, name';
 
 /** What is said in a call, not when the intake is made. */
 const calls: Readonly<Record<string, (value: never) => unknown>> = {
@@ -48,6 +48,7 @@ export const rows: MisuseTable = {
     ...badly('lanes[0].piggyback', 'true or false', 0, 1, 'no', null, {}),
     ...badly('lane', 'a function', 'p0', 0, null, {}),
     ...badly('onEvent', 'a function', console, 'log', null),
+    ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
     ...badly('capacity', `absent (known options: ${known})`, 4),
     ...badly('offer.offer options', 'an object', null, 5, 'urgent'),

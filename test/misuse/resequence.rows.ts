@@ -2,7 +2,7 @@ import { resequence } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'first, maxQueued, maxGapWaitMs, onGap, onDuplicate, onSourceError, sequence, scheduler, onEvent';
+const known = 'first, maxQueued, maxGapWaitMs, onGap, onDuplicate, onSourceError, sequence, scheduler, onEvent, name';
 
 /** Every row but those of `sequence` needs one to reach its check. */
 const create = (given: Readonly<Record<string, unknown>> | null): unknown =>
@@ -21,6 +21,7 @@ export const rows: MisuseTable = {
     ...badly('onSourceError', "one of 'flush', 'abort'", 'drain', false, null, 0),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }, 'async'),
     ...badly('onEvent', 'a function', console, 'log', null, 1),
+    ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('start', `absent (known options: ${known})`, 0),
   ],
 };

@@ -3,7 +3,7 @@ import { toStore } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'pace, maxWaitMs, scheduler, onError, onEvent';
+const known = 'pace, maxWaitMs, scheduler, onError, onEvent, name';
 
 export const rows: MisuseTable = {
   operator: 'toStore',
@@ -16,6 +16,7 @@ export const rows: MisuseTable = {
     ...badly('scheduler', 'an rxjs scheduler', NaN, 0, -1, 1.5, Infinity, 'async', null, {}, { now: () => 0 }),
     ...badly('onError', 'a function', NaN, 0, -1, 1.5, Infinity, 'log', null, {}),
     ...badly('onEvent', 'a function', NaN, 0, -1, 1.5, Infinity, 'log', null, console),
+    ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('listener', `absent (known options: ${known})`, 0),
   ],
 };

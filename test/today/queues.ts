@@ -1,4 +1,7 @@
-/** Queues and batches of streams, without work. */
+/** Queues of streams, without work. */
+import type { MonoTypeOperatorFunction, Observable, OperatorFunction } from 'rxjs';
+import * as operators from '../../operators/index.js';
+import { unstamped } from './events.js';
 
 export type {
   BackpressureOptions,
@@ -10,4 +13,21 @@ export type {
   ResequenceOptions,
   Store,
 } from '../../operators/index.js';
-export { backpressure, coalesce, conflateWhileBusy, createIntake, resequence, toStore } from '../../operators/index.js';
+
+export const backpressure = <T>(options: operators.BackpressureOptions<T>): MonoTypeOperatorFunction<T> =>
+  operators.backpressure(given(options));
+export const coalesce = <T>(options: operators.CoalesceOptions<T>): MonoTypeOperatorFunction<T> => operators.coalesce(given(options));
+export const conflateWhileBusy = <T, A>(options: operators.ConflateWhileBusyOptions<T, A>): OperatorFunction<T, A> =>
+  operators.conflateWhileBusy(given(options));
+export const createIntake = <T>(options: operators.IntakeOptions<T> = {}): operators.Intake<T> => operators.createIntake(given(options));
+export const resequence = <T>(options: operators.ResequenceOptions<T>): MonoTypeOperatorFunction<T> => operators.resequence(given(options));
+export const toStore = <T, S = T, E = never>(
+  source: Observable<T>,
+  initial: S,
+  options: operators.ToStoreOptions<E> = {},
+): operators.Store<T | S | E> => operators.toStore(source, initial, given(options));
+
+/** Whatever is no object is refused as it is. */
+function given<O extends object>(options: O): O {
+  return typeof options === 'object' && (options as unknown) !== null ? unstamped(options) : options;
+}
