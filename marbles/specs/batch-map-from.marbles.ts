@@ -1,6 +1,6 @@
 import { map, of, take, tap } from 'rxjs';
-import type { BatchMapFromOptions, BatchWork, Settled } from '../../test/today.js';
-import { batchMapFrom } from '../../test/today.js';
+import type { BatchMapFromOptions, BatchWork, Settled } from '../../operators/index.js';
+import { batchMapFrom, classifyError, divideAndConquer, fixed, inputOrder, unwrap } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -93,7 +93,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { ab: '^ 999ms !' },
     expected:                '-',
     unsub:                   '^ 999ms !',
-    build: mapped({ [Symbol.iterator]: endless }, { maxSize: 2, concurrency: 1, attemptTimeoutMs: Infinity }),
+    build: mapped({ [Symbol.iterator]: endless }, { maxSize: 2, concurrency: 1, timeoutMs: Infinity }),
   },
   {
     operator: 'batchMapFrom',
@@ -180,11 +180,11 @@ export const specs: readonly MarbleSpec[] = [
               e:                    '-----(r|)' },
     subscriptions: { a: '^------!', b: '^!', c: '-^!', d: '-------^----!', e: '-------^----!' },
     expected:                '-------(ABC)(DE|)',
-    build: mapped('abcde', { maxSize: 1, maxQueued: 2, concurrency: 2, order: 'input' }),
+    build: mapped('abcde', { maxSize: 1, maxQueued: 2, concurrency: 2, order: inputOrder() }),
   },
   {
     operator: 'batchMapFrom',
-    title: "errors with the reason of the first item that fails for good with failure 'failFast', and reads no further",
+    title: "errors with the reason of the first item that fails for good behind unwrap, and reads no further",
     label: "batchMapFrom(endless, work, { maxSize: 1, maxQueued: 1, concurrency: 2 }), unwrap('first')",
     inputs: {},
     inners: { a:             '----(r|)',
@@ -192,7 +192,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { a: '^-!', b: '^-!' },
     expected:                '--#',
     error: badRequest,
-    build: mapped({ [Symbol.iterator]: endless }, { maxSize: 1, maxQueued: 1, concurrency: 2, failure: 'failFast' }),
+    build: (kit) => batchMapFrom({ [Symbol.iterator]: endless }, work(kit), { maxSize: 1, maxQueued: 1, concurrency: 2 }).pipe(unwrap('first')),
   },
   {
     operator: 'batchMapFrom',
@@ -214,7 +214,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { flush:  '^--------!', ab: '---^-!', c: '---^-----!' },
     expected:                '-----(AB)(C|)',
     build: (kit) =>
-      batchMapFrom('abc', work(kit), { maxQueued: 2, flush: kit.input('flush'), window: { kind: 'fixed', ms: 50 } }).pipe(map(shown)),
+      batchMapFrom('abc', work(kit), { maxQueued: 2, flush: kit.input('flush'), window: fixed(50) }).pipe(map(shown)),
   },
   {
     operator: 'batchMapFrom',
@@ -231,7 +231,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '----(AB)----C-x-(EFGH|)',
     values: { x: 'd: forbidden words' },
     error: badRequest,
-    build: mapped('abcdefgh', { maxSize: 4, maxQueued: 4, concurrency: 1, split: { factor: 2 } }),
+    build: mapped('abcdefgh', { maxSize: 4, maxQueued: 4, concurrency: 1, repair: divideAndConquer({ factor: 2 }) }),
   },
   {
     operator: 'batchMapFrom',

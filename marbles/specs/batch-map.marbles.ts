@@ -1,6 +1,7 @@
 import { asyncScheduler, map, merge, NEVER, of, Subject, take, tap } from 'rxjs';
-import type { BatchMapOptions, BatchResult, BatchWork, Settled } from '../../test/today.js';
-import { batchMap, createLimiter, FlowConfigError, OverflowError } from '../../test/today.js';
+import type { BatchMapOptions, BatchResult, BatchWork, Settled } from '../../operators/index.js';
+import { batchMap, classifyError, divideAndConquer, fixed, graded, inputOrder, lanes, natural, orderPerKey, retryFailed, roundRobin, sequentialSearch, splitItem, unwrap, weighted } from '../../operators/index.js';
+import { createLimiter, FlowConfigError, OverflowError } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -45,7 +46,7 @@ const isCapital = (letter: string): boolean => letter !== letter.toLowerCase();
 const key = isCapital;
 
 /** What is too heavy is cut into a 4 and a 5, and their results are put together. */
-const inParts = { oversize: 'split', splitItem: () => ['4', '5'], joinResults: (results: readonly string[]) => results.join('+') } as const;
+const inParts = { oversize: splitItem({ into: () => ['4', '5'], join: (results: readonly string[]) => results.join('+') }) };
 
 /** Capitals are urgent. */
 const lane = (letter: string): string => (isCapital(letter) ? 'urgent' : 'later');
@@ -127,7 +128,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { source: '^----!', a: '-^---!', b: '---^-!' },
     expected:                '-----#',
     error: fault,
-    build: mapped({ window: { kind: 'natural' } }),
+    build: mapped({ window: natural() }),
   },
   {
     operator: 'batchMap',
@@ -204,7 +205,7 @@ export const specs: readonly MarbleSpec[] = [
               bc:                    '----(r|)' },
     subscriptions: { a: '-^--------------!', bc: '--------^---!' },
     expected:                '------------(BC)(A|)',
-    build: mapped({ concurrency: 2, window: { kind: 'graded', maxMs: 10 } }),
+    build: mapped({ concurrency: 2, window: graded(10) }),
   },
   {
     operator: 'batchMap',
@@ -216,7 +217,7 @@ export const specs: readonly MarbleSpec[] = [
               c:                    '----(r|)' },
     subscriptions: { a: '-^------------!', b: '---^---!', c: '-------^---!' },
     expected:                '-------B---C--A-|',
-    build: mapped({ concurrency: 2, window: { kind: 'natural' } }),
+    build: mapped({ concurrency: 2, window: natural() }),
   },
   {
     operator: 'batchMap',
@@ -227,7 +228,7 @@ export const specs: readonly MarbleSpec[] = [
               c:                       '--(r|)' },
     subscriptions: { ab: '---^-!', c: '-----------^-!' },
     expected:                '-----(AB)----C-|',
-    build: mapped({ maxSize: 2, window: { kind: 'fixed', ms: 5 } }),
+    build: mapped({ maxSize: 2, window: fixed(5) }),
   },
   {
     operator: 'batchMap',
@@ -315,7 +316,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '------(ABx|)',
     values: { x: 'c: forbidden words' },
     error: badRequest,
-    build: mapped({ maxSize: 1, order: 'input' }),
+    build: mapped({ maxSize: 1, order: inputOrder() }),
   },
   {
     operator: 'batchMap',
@@ -326,7 +327,7 @@ export const specs: readonly MarbleSpec[] = [
               b:               '-(r|)',
               C:                '-(r|)' },
     expected:                '----C-(AB|)',
-    build: mapped({ maxSize: 1, key, order: 'perKey' }),
+    build: mapped({ maxSize: 1, order: orderPerKey(key) }),
   },
   {
     operator: 'batchMap',
@@ -339,7 +340,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { source: '^---!', a: '-^--!', b: '--^-!', c: '---^!' },
     expected:                '----#',
     error: badRequest,
-    build: mapped({ maxSize: 1, failure: 'failFast' }),
+    build: (kit) => kit.input('source').pipe(batchMap(work(kit), { maxSize: 1 }), unwrap('first')),
   },
 
   // Where batches end.
@@ -352,7 +353,7 @@ export const specs: readonly MarbleSpec[] = [
               Cd:                      '--(r|)' },
     subscriptions: { ab: '---^-!', Cd: '----------^-!' },
     expected:                '-----(AB)---(CD|)',
-    build: mapped({ closeWhen: (letter) => isCapital(letter) && 'before', window: { kind: 'fixed', ms: 50 } }),
+    build: mapped({ closeWhen: (letter) => isCapital(letter) && 'before', window: fixed(50) }),
   },
   {
     operator: 'batchMap',
@@ -363,7 +364,7 @@ export const specs: readonly MarbleSpec[] = [
               cd:                      '--(r|)' },
     subscriptions: { aB: '--^-!', cd: '----------^-!' },
     expected:                '----(AB)----(CD|)',
-    build: mapped({ closeWhen: (letter) => isCapital(letter) && 'after', window: { kind: 'fixed', ms: 50 } }),
+    build: mapped({ closeWhen: (letter) => isCapital(letter) && 'after', window: fixed(50) }),
   },
   {
     operator: 'batchMap',
@@ -387,7 +388,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { flush:  '^---------!', ab: '----^-!' },
     expected:                '------(AB)|',
     build: (kit) =>
-      kit.input('source').pipe(batchMap(work(kit), { flush: kit.input('flush'), window: { kind: 'fixed', ms: 50 } }), map(shown)),
+      kit.input('source').pipe(batchMap(work(kit), { flush: kit.input('flush'), window: fixed(50) }), map(shown)),
   },
   {
     operator: 'batchMap',
@@ -413,7 +414,7 @@ export const specs: readonly MarbleSpec[] = [
               cd:                     '----(r|)' },
     subscriptions: { a: '-^----!', Eb: '------^--!', cd: '---------^---!' },
     expected:                '------A--(EB)(CD)-|',
-    build: mapped({ lanes: [{ name: 'urgent' }, { name: 'later' }], lane, maxSize: 2, concurrency: 1 }),
+    build: mapped({ queue: lanes([{ name: 'urgent' }, { name: 'later' }], { by: lane }), maxSize: 2, concurrency: 1 }),
   },
   {
     operator: 'batchMap',
@@ -426,7 +427,7 @@ export const specs: readonly MarbleSpec[] = [
               EF:                      '----(r|)' },
     expected:                '--(AX)(BC)(DY)(EF|)',
     synchronous: ['source'],
-    build: mapped({ lanes: [{ name: 'urgent' }, { name: 'later', floor: 0.5 }], lane, maxSize: 2, concurrency: 1 }),
+    build: mapped({ queue: lanes([{ name: 'urgent' }, { name: 'later', floor: 0.5 }], { by: lane }), maxSize: 2, concurrency: 1 }),
   },
   {
     operator: 'batchMap',
@@ -437,7 +438,7 @@ export const specs: readonly MarbleSpec[] = [
               c:                           '--(r|)' },
     subscriptions: { Ba: '---^-!', c: '---------------^-!' },
     expected:                '-----(BA)--------(C|)',
-    build: mapped({ lanes: [{ name: 'urgent', maxWaitMs: 0 }, { name: 'later' }], lane, window: { kind: 'fixed', ms: 9 } }),
+    build: mapped({ queue: lanes([{ name: 'urgent', maxWaitMs: 0 }, { name: 'later' }], { by: lane }), window: fixed(9) }),
   },
   {
     operator: 'batchMap',
@@ -451,7 +452,7 @@ export const specs: readonly MarbleSpec[] = [
               CDx:                '-----(r|)',
               yz:                      '-----(r|)' },
     expected:                '---V-(ABW)(CDX)(YZ)|',
-    build: mapped({ lanes: [{ name: 'urgent', weight: 2 }, { name: 'later' }], lane, fairness: 'wdrr', maxSize: 3, concurrency: 1 }),
+    build: mapped({ queue: lanes([{ name: 'urgent', share: 2 }, { name: 'later' }], { by: lane, fairness: weighted() }), maxSize: 3, concurrency: 1 }),
   },
   {
     operator: 'batchMap',
@@ -463,7 +464,7 @@ export const specs: readonly MarbleSpec[] = [
               AwB:              '--(r|)',
               xCy:                '-----(r|)' },
     expected:                '---V-(AWB)(XCY)|',
-    build: mapped({ lanes: [{ name: 'urgent' }, { name: 'later' }], lane, fairness: 'roundRobin', maxSize: 3, concurrency: 1 }),
+    build: mapped({ queue: lanes([{ name: 'urgent' }, { name: 'later' }], { by: lane, fairness: roundRobin() }), maxSize: 3, concurrency: 1 }),
   },
 
   // Retry.
@@ -479,7 +480,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '-------C---(AB)|',
     error: overloaded,
     synchronous: ['source'],
-    build: mapped({ concurrency: 1, retry: { initialMs: 7, jitter: 'none' } }),
+    build: mapped({ concurrency: 1, repair: retryFailed({ initialMs: 7, jitter: 'none' }) }),
   },
   {
     operator: 'batchMap',
@@ -493,7 +494,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '24ms (AB)(C|)',
     error: throttled,
     synchronous: ['source'],
-    build: mapped({ concurrency: 2, retry: { initialMs: 5, jitter: 'none' }, random: () => 0 }),
+    build: mapped({ concurrency: 2, random: () => 0, repair: retryFailed({ initialMs: 5, jitter: 'none' }) }),
   },
   {
     operator: 'batchMap',
@@ -507,7 +508,7 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'a: overloaded', y: 'b: overloaded' },
     error: overloaded,
     synchronous: ['source'],
-    build: mapped({ retry: { maxAttempts: 2, initialMs: 5, jitter: 'none' } }),
+    build: mapped({ repair: retryFailed({ maxAttempts: 2, initialMs: 5, jitter: 'none' }) }),
   },
   {
     operator: 'batchMap',
@@ -519,7 +520,7 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'a: overloaded', y: 'b: overloaded' },
     error: overloaded,
     synchronous: ['source'],
-    build: mapped({ retry: false }),
+    build: mapped({ repair: divideAndConquer() }),
   },
 
   // Divide and conquer.
@@ -542,7 +543,7 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'd: forbidden words' },
     error: badRequest,
     synchronous: ['source'],
-    build: mapped(),
+    build: mapped({ repair: divideAndConquer() }),
   },
   {
     operator: 'batchMap',
@@ -558,12 +559,12 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'c: forbidden words' },
     error: badRequest,
     synchronous: ['source'],
-    build: mapped({ concurrency: 2, split: { factor: 2 } }),
+    build: mapped({ concurrency: 2, repair: divideAndConquer({ factor: 2 }) }),
   },
   {
     operator: 'batchMap',
     title: 'rejects what the error names and sends the rest in one call',
-    label: 'batchMap(work, { repair: divideAndConquer() })',
+    label: 'batchMap(work, { repair: divideAndConquer(), classify: classifyError })',
     inputs: { source:        '(abcd)------|' },
     inners: { abcd:          '--#',
               abd:             '---(r|)' },
@@ -572,12 +573,12 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'c: input[2] is invalid' },
     error: badInput,
     synchronous: ['source'],
-    build: mapped(),
+    build: mapped({ repair: divideAndConquer(), classify: classifyError }),
   },
   {
     operator: 'batchMap',
     title: 'rejects what one error after the other names, a call for each',
-    label: 'batchMap(work, { repair: divideAndConquer() })',
+    label: 'batchMap(work, { repair: divideAndConquer(), classify: classifyError })',
     inputs: { source:        '(abcde)-----|' },
     inners: { abcde:         '--#',
               abde:            '--#',
@@ -586,12 +587,12 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'c: input[2] is invalid', y: 'd: input[2] is invalid' },
     error: badInput,
     synchronous: ['source'],
-    build: mapped(),
+    build: mapped({ repair: divideAndConquer(), classify: classifyError }),
   },
   {
     operator: 'batchMap',
     title: 'splits what is left, named or not, when maxBlameRounds are spent',
-    label: 'batchMap(work, { repair: divideAndConquer({ maxBlameRounds: 1 }) })',
+    label: 'batchMap(work, { repair: divideAndConquer({ maxBlameRounds: 1 }), classify: classifyError })',
     inputs: { source:        '(abcde)-----|' },
     inners: { abcde:         '--#',
               abde:            '--#',
@@ -602,12 +603,12 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'c: input[2] is invalid', y: 'd: input[2] is invalid' },
     error: badInput,
     synchronous: ['source'],
-    build: mapped({ split: { maxBlameRounds: 1 } }),
+    build: mapped({ repair: divideAndConquer({ maxBlameRounds: 1 }), classify: classifyError }),
   },
   {
     operator: 'batchMap',
     title: "sends one half at a time with strategy 'sequential': the left half is good, so the right half is split without sending it",
-    label: "batchMap(work, { repair: divideAndConquer({ strategy: sequentialSearch() }) })",
+    label: "batchMap(work, { repair: divideAndConquer({ strategy: sequentialSearch({ confirm: true }) }) })",
     inputs: { source:        '(abcd)-----|' },
     inners: { abcd:          '--#',
               ab:              '--(r|)',
@@ -618,12 +619,12 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'c: forbidden words' },
     error: badRequest,
     synchronous: ['source'],
-    build: mapped({ split: { strategy: 'sequential' } }),
+    build: mapped({ repair: divideAndConquer({ strategy: sequentialSearch({ confirm: true }) }) }),
   },
   {
     operator: 'batchMap',
     title: 'splits a batch that is too large into halves of equal weight',
-    label: 'batchMap(work, { weigh, repair: divideAndConquer() })',
+    label: 'batchMap(work, { weigh, repair: divideAndConquer(), classify: classifyError })',
     inputs: { source:        '(6321)----|' },
     inners: { '6321':        '--#',
               '6':             '--(r|)',
@@ -631,7 +632,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '----(6321)|',
     error: tooLarge,
     synchronous: ['source'],
-    build: mapped({ weigh }),
+    build: mapped({ weigh, repair: divideAndConquer(), classify: classifyError }),
   },
   {
     operator: 'batchMap',
@@ -643,7 +644,7 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'a: forbidden words', y: 'b: forbidden words' },
     error: badRequest,
     synchronous: ['source'],
-    build: mapped({ split: false }),
+    build: mapped({ repair: retryFailed() }),
   },
   {
     operator: 'batchMap',
@@ -657,7 +658,7 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'c: SplitBudgetError', y: 'd: SplitBudgetError' },
     error: badRequest,
     synchronous: ['source'],
-    build: mapped({ split: { factor: 2, maxCalls: 4 } }),
+    build: mapped({ repair: divideAndConquer({ factor: 2, maxCalls: 4 }) }),
   },
 
   // Time limits.
@@ -670,7 +671,7 @@ export const specs: readonly MarbleSpec[] = [
               'a 2':                '--(r|)' },
     subscriptions: { a: '-^---!', 'a 2': '-------^-!' },
     expected:                '---------A--|',
-    build: mapped({ attemptTimeoutMs: 4, retry: { initialMs: 2, jitter: 'none' } }),
+    build: mapped({ timeoutMs: 4, repair: retryFailed({ initialMs: 2, jitter: 'none' }) }),
   },
   {
     operator: 'batchMap',
@@ -683,7 +684,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { a: '-^-----!', b: '-------^-!', c: '-------------^-!' },
     expected:                '-------x-y-----(C|)',
     values: { x: 'a: DeadlineError', y: 'b: DeadlineError' },
-    build: mapped({ concurrency: 1, itemDeadlineMs: 6 }),
+    build: mapped({ concurrency: 1, deadlineMs: 6 }),
   },
   {
     operator: 'batchMap',
@@ -695,7 +696,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '---x--(B|)',
     values: { x: 'a: DeadlineError' },
     synchronous: ['source'],
-    build: mapped({ itemDeadlineMs: (item) => (item === 'a' ? 3 : 99) }),
+    build: mapped({ deadlineMs: (item) => (item === 'a' ? 3 : 99) }),
   },
   {
     operator: 'batchMap',
@@ -706,7 +707,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '---x--|',
     values: { x: 'a: DeadlineError' },
     error: overloaded,
-    build: mapped({ itemDeadlineMs: 10, retry: { initialMs: 20, jitter: 'none' } }),
+    build: mapped({ deadlineMs: 10, repair: retryFailed({ initialMs: 20, jitter: 'none' }) }),
   },
 
   // A full queue. One slot, two places, and a call under way.
@@ -764,7 +765,7 @@ export const specs: readonly MarbleSpec[] = [
               Db:                   '--(r|)' },
     expected:                '----x--A-(DB)-|',
     values: { x: 'c: OverflowError' },
-    build: mapped({ concurrency: 1, maxQueued: 2, overflow: 'dropLowest', lanes: [{ name: 'urgent' }, { name: 'later' }], lane }),
+    build: mapped({ concurrency: 1, maxQueued: 2, overflow: 'dropLowest', queue: lanes([{ name: 'urgent' }, { name: 'later' }], { by: lane }) }),
   },
 
   // Whose result is whose.
@@ -856,7 +857,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '---A---------(BCD)|',
     build: (kit) => {
       const limiter = createLimiter({ requestsPerMinute: 6000, burstSeconds: 0.01, headroom: 1, scheduler: asyncScheduler });
-      return kit.input('source').pipe(batchMap(work(kit), { limiter, window: { kind: 'natural' } }), map(shown));
+      return kit.input('source').pipe(batchMap(work(kit), { limiter, window: natural() }), map(shown));
     },
   },
   {
@@ -867,6 +868,6 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { source: '^--!' },
     expected:                '-',
     unsub:                   '^ 99999ms !',
-    build: ({ input }) => input('source').pipe(batchMap(() => NEVER, { attemptTimeoutMs: Infinity })),
+    build: ({ input }) => input('source').pipe(batchMap(() => NEVER, { timeoutMs: Infinity })),
   },
 ];

@@ -1,7 +1,8 @@
 import type { Observable } from 'rxjs';
 import { map, merge, mergeMap, of, Subject, take, takeUntil, tap, timer } from 'rxjs';
-import type { Batcher, BatcherOptions, BatchWork, LoadOptions, Settled } from '../../test/today.js';
-import { CallbackError, createBatcher } from '../../test/today.js';
+import type { Batcher, BatcherOptions, BatchWork, LoadOptions, Settled } from '../../operators/index.js';
+import { createBatcher, divideAndConquer, fixed, inputOrder, lanes, natural, splitItem } from '../../operators/index.js';
+import { CallbackError } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -94,14 +95,14 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'gathers the loads of one frame and cuts them by size',
-    label: "mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { maxSize: 2, window: { kind: 'natural' } })",
+    label: "mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { maxSize: 2, window: natural() })",
     inputs: { source:        '(abc)|' },
     inners: { ab:            '--(r|)',
               c:             '------(r|)' },
     subscriptions: { ab: '^-!', c: '^-----!' },
     expected:                '--(AB)(C|)',
     synchronous: ['source'],
-    build: loaded({ maxSize: 2, window: { kind: 'natural' } }),
+    build: loaded({ maxSize: 2, window: natural() }),
   },
   {
     operator: 'createBatcher',
@@ -182,7 +183,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'splits a call that one of ten prompts spoils: nine answers, one error, 8 calls',
-    label: 'mergeMap((item) => batcher.loadSettled(item))',
+    label: 'mergeMap((item) => batcher.loadSettled(item)), batcher = createBatcher(work, { repair: divideAndConquer() })',
     inputs: { source:        '(abcdefghij)' },
     inners: { abcdefghij:    '--#',
               ab:              '--(r|)',
@@ -196,7 +197,7 @@ export const specs: readonly MarbleSpec[] = [
     values: { x: 'd: forbidden words' },
     error: badRequest,
     synchronous: ['source'],
-    build: settled(),
+    build: settled({ repair: divideAndConquer() }),
   },
 
   // Loads of the same thing.
@@ -213,12 +214,12 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'sends every load on its own without dedupe',
-    label: "mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { window: { kind: 'natural' } })",
+    label: "mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { window: natural() })",
     inputs: { source:        '-a-a------|' },
     inners: { a:              '---(r|)' },
     subscriptions: { a: ['-^--!', '---^--!'] },
     expected:                '----A-A---|',
-    build: loaded({ window: { kind: 'natural' } }),
+    build: loaded({ window: natural() }),
   },
   {
     operator: 'createBatcher',
@@ -247,7 +248,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { a: '-^----!', c: '------^-!', b: '--------^---!' },
     expected:                '------A-(CC)(B|)',
     build: loaded(
-      { lanes: [{ name: 'urgent' }, { name: 'later' }], dedupe: (item) => item.toLowerCase(), maxSize: 1, concurrency: 1 },
+      { queue: lanes([{ name: 'urgent' }, { name: 'later' }]), dedupe: (item) => item.toLowerCase(), maxSize: 1, concurrency: 1 },
       (batcher, item) => batcher.load(item, { lane: item === item.toLowerCase() ? 'later' : 'urgent' }),
     ),
   },
@@ -289,13 +290,13 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'after clear answers those who wait and asks anew for those who come',
-    label: "batcher.clear('a') at c, batcher = createBatcher(work, { cache: { maxEntries: 100 }, window: { kind: 'natural' } })",
+    label: "batcher.clear('a') at c, batcher = createBatcher(work, { cache: { maxEntries: 100 }, window: natural() })",
     inputs: { told:          '--c--------|',
               source:        '-a-a----a--|' },
     inners: { a:              '---(r|)' },
     subscriptions: { a: ['-^--!', '---^--!'] },
     expected:                '----A-A-A--|',
-    build: told((batcher) => batcher.clear('a'), { cache: { maxEntries: 100 }, window: { kind: 'natural' } }),
+    build: told((batcher) => batcher.clear('a'), { cache: { maxEntries: 100 }, window: natural() }),
   },
 
   // Time, and the end.
@@ -313,25 +314,25 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: 'does not wait for the window after a flush',
-    label: "batcher.flush() at f, batcher = createBatcher(work, { window: { kind: 'fixed', ms: 50 } })",
+    label: "batcher.flush() at f, batcher = createBatcher(work, { window: fixed(50) })",
     inputs: { told:          '----f-----|',
               source:        '-ab-------|' },
     inners: { ab:                '--(r|)' },
     subscriptions: { ab: '----^-!' },
     expected:                '------(AB)|',
-    build: told((batcher) => { batcher.flush(); }, { window: { kind: 'fixed', ms: 50 } }),
+    build: told((batcher) => { batcher.flush(); }, { window: fixed(50) }),
   },
   {
     operator: 'createBatcher',
     title: 'takes no more loads after drain, answers those it has, and does not wait for the window',
-    label: "batcher.drain() at d, batcher = createBatcher(work, { window: { kind: 'fixed', ms: 50 } })",
+    label: "batcher.drain() at d, batcher = createBatcher(work, { window: fixed(50) })",
     inputs: { told:          '----d-----|',
               source:        '-ab--c----|' },
     inners: { ab:                '--(r|)' },
     subscriptions: { ab: '----^-!' },
     expected:                '-----x(AB)|',
     values: { x: 'c: ClosedError' },
-    build: told((batcher) => batcher.drain(), { window: { kind: 'fixed', ms: 50 } }),
+    build: told((batcher) => batcher.drain(), { window: fixed(50) }),
   },
   {
     operator: 'createBatcher',
@@ -362,23 +363,23 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: "answers in the order of the loads with order 'input'",
-    label: "mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { maxSize: 1, order: 'input' })",
+    label: "mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { maxSize: 1, order: inputOrder() })",
     inputs: { source:        '-ab-------|' },
     inners: { a:              '-----(r|)',
               b:               '-(r|)' },
     expected:                '------(AB)|',
-    build: loaded({ maxSize: 1, order: 'input' }),
+    build: loaded({ maxSize: 1, order: inputOrder() }),
   },
   {
     operator: 'createBatcher',
     title: "ends a call before a load on closeWhen 'before', and does not wait for its window",
-    label: "batcher = createBatcher(work, { closeWhen: (letter) => isCapital(letter) && 'before', window: { kind: 'fixed', ms: 5 } })",
+    label: "batcher = createBatcher(work, { closeWhen: (letter) => isCapital(letter) && 'before', window: fixed(5) })",
     inputs: { source:        '-abCd---------|' },
     inners: { ab:               '--(r|)',
               Cd:                    '--(r|)' },
     subscriptions: { ab: '---^-!', Cd: '--------^-!' },
     expected:                '-----(AB)-(CD)|',
-    build: loaded({ closeWhen: (letter) => letter !== letter.toLowerCase() && 'before', window: { kind: 'fixed', ms: 5 } }),
+    build: loaded({ closeWhen: (letter) => letter !== letter.toLowerCase() && 'before', window: fixed(5) }),
   },
   {
     operator: 'createBatcher',
@@ -389,12 +390,6 @@ export const specs: readonly MarbleSpec[] = [
               '5':            '---(r|)' },
     expected:                '----z---|',
     values: { z: '4+5' },
-    build: loaded({
-      maxWeight: 5,
-      weigh: Number,
-      oversize: 'split',
-      splitItem: () => ['4', '5'],
-      joinResults: (results: readonly string[]) => results.join('+'),
-    }),
+    build: loaded({ maxWeight: 5, weigh: Number, oversize: splitItem({ into: () => ['4', '5'], join: (results: readonly string[]) => results.join('+') }) }),
   },
 ];

@@ -1,6 +1,6 @@
 import { map, merge, mergeMap, of, Subject, tap } from 'rxjs';
-import type { BatchWork, DivideRetryOptions, Settled } from '../../test/today.js';
-import { divideRetry } from '../../test/today.js';
+import type { BatchWork, DivideRetryOptions, Settled } from '../../operators/index.js';
+import { classifyError, divideAndConquer, divideRetry, retryFailed, sequentialSearch } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const badRequest = Object.assign(new Error('forbidden words'), { status: 400 });
@@ -52,7 +52,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'divideRetry',
     title: 'sends one half at a time, what it has put aside in one piece, and never what must fail',
-    label: "divideRetry(work, { split: { strategy: 'sequential' } })([...'abcdefgh'])",
+    label: "divideRetry(work, { repair: divideAndConquer({ strategy: sequentialSearch({ confirm: true }) }) })([...'abcdefgh'])",
     inputs: {},
     inners: { abcdefgh: '--#',
               abcd:       '--#',
@@ -62,31 +62,31 @@ export const specs: readonly MarbleSpec[] = [
     expected:           '----------(R|)',
     values: { R: 'ABcDEFGH' },
     error: badRequest,
-    build: divided('abcdefgh', { split: { strategy: 'sequential' } }),
+    build: divided('abcdefgh', { repair: divideAndConquer({ strategy: sequentialSearch({ confirm: true }) }) }),
   },
   {
     operator: 'divideRetry',
     title: 'rejects what the error names and sends the rest in one piece',
-    label: "divideRetry(work)([...'abcdefgh'])",
+    label: "divideRetry(work, { classify: classifyError })([...'abcdefgh'])",
     inputs: {},
     inners: { abcdefgh: '--#',
               abdefgh:    '--(r|)' },
     expected:           '----(R|)',
     values: { R: 'ABcDEFGH' },
     error: named,
-    build: divided('abcdefgh'),
+    build: divided('abcdefgh', { classify: classifyError }),
   },
   {
     operator: 'divideRetry',
     title: 'repeats a call as it was when the other side is overloaded',
-    label: "divideRetry(work, { retry: { initialMs: 3, jitter: 'none' } })([...'ab'])",
+    label: "divideRetry(work, { repair: retryFailed({ initialMs: 3, jitter: 'none' }) })([...'ab'])",
     inputs: {},
     inners: { ab:    '--#',
               'ab 2':     '--(r|)' },
     expected:        '-------(R|)',
     values: { R: 'AB' },
     error: overloaded,
-    build: divided('ab', { retry: { initialMs: 3, jitter: 'none' } }),
+    build: divided('ab', { repair: retryFailed({ initialMs: 3, jitter: 'none' }) }),
   },
   {
     operator: 'divideRetry',
@@ -102,7 +102,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'divideRetry',
     title: 'takes no more slots than it has',
-    label: "divideRetry(work, { concurrency: 1, split: { factor: 2 } })([...'ab'])",
+    label: "divideRetry(work, { concurrency: 1, repair: divideAndConquer({ factor: 2 }) })([...'ab'])",
     inputs: {},
     inners: { ab: '-#',
               a:   '--(r|)',
@@ -110,7 +110,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:     '----(R|)',
     values: { R: 'Ab' },
     error: badRequest,
-    build: divided('ab', { concurrency: 1, split: { factor: 2 } }),
+    build: divided('ab', { concurrency: 1, repair: divideAndConquer({ factor: 2 }) }),
   },
   {
     operator: 'divideRetry',
@@ -146,23 +146,23 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'divideRetry',
     title: 'waits for work that never ends for as long as the attempt may take',
-    label: "divideRetry(work, { attemptTimeoutMs: 3, retry: false })([...'ab'])",
+    label: "divideRetry(work, { timeoutMs: 3 })([...'ab'])",
     inputs: {},
     inners: { ab: '-' },
     subscriptions: { ab: '^--!' },
     expected:     '---(R|)',
     values: { R: 'ab' },
-    build: divided('ab', { attemptTimeoutMs: 3, retry: false }),
+    build: divided('ab', { timeoutMs: 3 }),
   },
   {
     operator: 'divideRetry',
     title: 'never answers when the work never does and nothing bounds it',
     shows: 'never',
-    label: "divideRetry(work, { attemptTimeoutMs: Infinity })([...'ab'])",
+    label: "divideRetry(work, { timeoutMs: Infinity })([...'ab'])",
     inputs: {},
     inners: { ab: '-' },
     expected:     '-',
-    build: divided('ab', { attemptTimeoutMs: Infinity }),
+    build: divided('ab', { timeoutMs: Infinity }),
   },
   {
     operator: 'divideRetry',
