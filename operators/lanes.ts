@@ -92,17 +92,53 @@ export function lanes<T = unknown>(lanes: readonly LaneOptions[], options: Lanes
  * one when a whole turn is owed. The fairness of `lanes` when none is given.
  *
  * @param floor - Part of the places kept for each lane below the first that says nothing itself. @defaultValue 0.1, less with more than five of them
+ * @example
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { mergeLanes, strictWithFloor } from 'sluice/operators';
+ *
+ * const seen: string[] = [];
+ * const two = [{ name: 'urgent', source: of('A', 'A', 'A', 'A') }, { name: 'later', source: of('b') }];
+ * mergeLanes(two, { maxSize: 4, fairness: strictWithFloor(0.25) }).subscribe(({ items }) => seen.push(items.join('')));
+ * seen; // => ['AAAA', 'b']
+ * ```
  */
 export function strictWithFloor(floor?: number): Fairness {
   return strict(floor === undefined ? undefined : ratio('strictWithFloor', 'floor', floor));
 }
 
-/** Places in proportion to the lanes' `share`, exactly, in the long run: for tenants. */
+/**
+ * Places in proportion to the lanes' `share`, exactly, in the long run: for tenants.
+ *
+ * @example
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { mergeLanes, weighted } from 'sluice/operators';
+ *
+ * const seen: string[] = [];
+ * const tenants = [{ name: 'gold', source: of('G', 'G', 'G', 'G'), share: 3, maxWaitMs: 50 }, { name: 'free', source: of('f', 'f', 'f', 'f') }];
+ * mergeLanes(tenants, { maxSize: 8, fairness: weighted() }).subscribe(({ items }) => seen.push(items.join('')));
+ * seen; // => ['GGGfGfff']
+ * ```
+ */
 export function weighted(): Fairness {
   return sharedRounds(true);
 }
 
-/** One place each in turn. */
+/**
+ * One place each in turn.
+ *
+ * @example
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { mergeLanes, roundRobin } from 'sluice/operators';
+ *
+ * const seen: string[] = [];
+ * const two = [{ name: 'a', source: of('a', 'a'), maxWaitMs: 50 }, { name: 'b', source: of('b', 'b') }];
+ * mergeLanes(two, { maxSize: 4, fairness: roundRobin() }).subscribe(({ items }) => seen.push(items.join('')));
+ * seen; // => ['abab']
+ * ```
+ */
 export function roundRobin(): Fairness {
   return sharedRounds(false);
 }

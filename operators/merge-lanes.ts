@@ -95,7 +95,7 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const satis
  *   empty batch. The batch starts with the oldest item of the lane that triggered it; the rest is filled by `fairness`, first in, first
  *   out inside a lane. An item that does not fit closes its lane for this batch; others may still fill it up.
  * - **Holds at most** `maxQueued` items of each lane, and what the consumer itself sends into a lane while it is handed a batch.
- * - **Drops** nothing, unless a lane's `overflow` or `oversize: 'drop'` says so.
+ * - **Drops** nothing, unless a lane's `overflow` says so.
  * - **Completes when** all lanes have completed (with `eagerComplete` the first), after what still waits.
  * - **Errors when** a lane errors (unless `laneError: 'isolate'`) or `flush` does, `weigh` throws or returns something unusable
  *   (`CallbackError`), an item is too heavy (`ItemTooHeavyError`), or a lane overflows (`OverflowError`); what waits is emitted first,
@@ -119,7 +119,7 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const satis
  * ]).subscribe(({ items }) => seen.push(items));
  * seen; // => [['question', 'report', 'backup']]
  * ```
- * @see {@link batchMap} with `lanes` when the batches are calls with a limit on how many run at once: there an urgent item goes before
+ * @see {@link batchMap} with `queue: lanes([…])` when the batches are calls with a limit on how many run at once: there an urgent item goes before
  *   everything that has not been sent. {@link batch} when all items are alike.
  */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- a lane of whatever items; which, is inferred

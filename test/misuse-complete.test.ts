@@ -56,10 +56,6 @@ const ALSO: Readonly<Record<string, readonly unknown[]>> = {
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'createLimiter.runAsync.work': 'rejects with what `run` throws',
   'createBreaker.runAsync.work': 'rejects with what `run` throws',
-  'splitItem.into.operator': 'called by operators',
-  'splitItem.into.item': 'called by operators',
-  'splitItem.join.operator': 'called by operators',
-  'splitItem.join.results': 'called by operators',
   'createBreaker.BreakerCallOptions.signal': 'as above',
   'toNative.subscribe.observer': 'the class of the platform looks at it',
   'toNative.__type.signal': 'as above',

@@ -384,7 +384,7 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'createBatcher',
     title: "sends a load that is too heavy in parts with oversize 'split', and answers with one result",
-    label: "batcher = createBatcher(work, { maxWeight: 5, weigh, oversize: 'split', splitItem, joinResults })",
+    label: "batcher = createBatcher(work, { maxWeight: 5, weigh, oversize: splitItem({ into, join }) })",
     inputs: { source:        '-9------|' },
     inners: { '4':            '--(r|)',
               '5':            '---(r|)' },

@@ -249,8 +249,8 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'mergeLanes',
-    title: 'takes from the lanes by weight under wdrr',
-    label: "mergeLanes([gold, free], { maxSize: 8, fairness: 'wdrr' }) with weight 3 and 1",
+    title: 'takes from the lanes by their shares',
+    label: "mergeLanes([gold, free], { maxSize: 8, fairness: weighted() }) with share 3 and 1",
     inputs: { gold:          '(ABCDEF)--|',
               free:          '(abcdef)--|' },
     expected:                'x---------(y|)',
