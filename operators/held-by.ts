@@ -23,12 +23,13 @@ import type { Ticket } from './shell/limiter/ticket.js';
 export function heldBy(lease: Lease): LeaseHolder {
   // One of another copy of this package is as good.
   if (!('pump' in Object(lease))) throw new FlowConfigError('heldBy', 'lease', 'a lease of a limiter', lease);
+  const held = lease as unknown as OwnLease;
   return {
     granted: (inner: OwnLease) => {
-      askedBy(inner, lease as OwnLease);
+      askedBy(inner, held);
     },
     waits: (pump: Pump, ticket: Ticket) => {
-      nest(pump, ticket, lease as OwnLease);
+      nest(pump, ticket, held);
     },
   } as LeaseHolder;
 }

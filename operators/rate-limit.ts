@@ -121,8 +121,8 @@ function readSettings<T>(limiter: Limiter, cost: Cost | ((item: T) => Cost), opt
 
 /** @throws FlowConfigError */
 function chargeIn(limiter: Limiter, cost: Cost): Charge {
-  if (cost === undefined) throw new FlowConfigError(NAME, 'cost', 'an object', cost);
-  return chargeOf(NAME, cost, (unit) => (limiter as FlowLimiter).counts(unit), '');
+  if ((cost as unknown) === undefined) throw new FlowConfigError(NAME, 'cost', 'an object', cost);
+  return chargeOf(NAME, cost, (unit) => (limiter as unknown as FlowLimiter).counts(unit), '');
 }
 
 function jobOf({ slots, requests, tokens, others }: Charge, lane: string | undefined): LimiterJob {

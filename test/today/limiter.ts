@@ -1,9 +1,8 @@
-/* eslint-disable @typescript-eslint/no-deprecated -- names of before */
+/* eslint-disable @typescript-eslint/unbound-method, @typescript-eslint/no-unnecessary-condition -- methods are called on their limiter, and tests hand in nonsense */
 /** Limiters and what drives or asks them. */
 import type { Observable } from 'rxjs';
 import type {
   Fairness,
-  FlowEvent,
   FlowSink,
   LaneOptions,
   Lease,
@@ -92,7 +91,7 @@ export function createLimiter(options: LimiterOptions = {}): Limiter {
 export function unstamped(sink: FlowSink): FlowSink {
   return (event) => {
     const { at: _at, instance: _instance, ...rest } = event;
-    sink(rest as FlowEvent);
+    sink(rest);
   };
 }
 
@@ -100,17 +99,16 @@ function translated(options: LimiterOptions): NewOptions {
   const {
     requestsPerMinute,
     tokensPerMinute,
-    burstSeconds,
-    discipline,
+    burstSeconds: _burstSeconds,
+    discipline: _discipline,
     lanes,
     fairness,
     maxWaitMs: _maxWaitMs,
-    costAboveCapacity,
+    costAboveCapacity: _costAboveCapacity,
     learn = true,
     onEvent,
     ...same
   } = options;
-  void [burstSeconds, discipline, costAboveCapacity];
   return {
     ...same,
     ...(typeof onEvent === 'function' && { onEvent: unstamped(onEvent) }),
@@ -181,9 +179,9 @@ function asBefore(limiter: NewLimiter, options: ChildLimiterOptions): Limiter {
       return Object.assign(keyed, {
         ...asked<KeyedJob>(keyed as unknown as Asked<NewJob>, below.maxWaitMs),
         of: (key: unknown) => asBefore(of(key), below),
-      }) as unknown as KeyedLimiter;
+      });
     },
-  }) as unknown as Limiter;
+  });
 }
 
 function asked<J extends LimiterJob>(limiter: Asked<NewJob>, maxWaitMs: number | undefined): Asked<J> {

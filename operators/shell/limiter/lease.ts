@@ -32,7 +32,9 @@ export class Lease implements Permit {
   settle({ inputTokens, outputTokens }: Usage): void {
     if (inputTokens === undefined && outputTokens === undefined) return;
     const tokens = (inputTokens ?? 0) + (outputTokens ?? 0);
-    for (let lease: Lease | undefined = this; lease && tokens >= 0; lease = lease.above) lease.pump.settled(lease, tokens);
+    if (!(tokens >= 0)) return;
+    this.pump.settled(this, tokens);
+    for (let { above } = this; above; above = above.above) above.pump.settled(above, tokens);
   }
 
   release(outcome: Outcome = 'ok', error?: unknown): void {

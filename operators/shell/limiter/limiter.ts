@@ -3,7 +3,7 @@ import { Observable } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
-import { ClearedError, FlowConfigError, LaneUnknownError } from '../../options/errors.js';
+import { ClearedError, ClosedError, FlowConfigError, LaneUnknownError } from '../../options/errors.js';
 import type {
   LeasedWork,
   Limiter,
@@ -22,6 +22,7 @@ import type { Shutdown } from '../shutdown.js';
 import { ShutdownHandle } from '../shutdown.js';
 import { AbortCalls } from '../signal-groups.js';
 import type { Lease } from './lease.js';
+import { clear, snapshotOf } from './overview.js';
 import type { Pump } from './pump.js';
 import { amountOption, chargeOf, checkJob, checkLimits, NAME } from './settings.js';
 import type { Holder, Ticket } from './ticket.js';
@@ -166,7 +167,8 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
     if (requests !== undefined) amountOption(NAME, 'bidder.requests', requests);
     const { pump } = this;
     const ticket = new BidderTicket(this.at(lane), bidder);
-    pump.admitBidder(ticket);
+    if (pump.isClosed) ticket.refused(new ClosedError(NAME));
+    else pump.admitPlace(ticket);
     return {
       poke: () => {
         if (ticket.isWaiting) pump.pump();
@@ -195,7 +197,7 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
   }
 
   onRelease(listener: (release: Release) => void): () => void {
-    return this.pump.onRelease(required(NAME, 'listener', listener));
+    return this.pump.audience.onRelease(required(NAME, 'listener', listener));
   }
 
   observe(response: ResponseLike, options: ObserveOptions = {}): void {
@@ -218,17 +220,17 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
   }
 
   clear(reason?: unknown): void {
-    this.pump.clear(new ClearedError(NAME, reason));
+    clear(this.pump, new ClearedError(NAME, reason));
   }
 
   whenIdle(): Promise<void> {
-    return this.pump.until(() => !this.pump.isBusy);
+    return this.pump.audience.until(() => !this.pump.isBusy);
   }
 
   whenQueued(options: { readonly below: number }): Promise<void> {
     known(NAME, options, ['below']);
     const below = count(NAME, 'below', options.below);
-    return this.pump.until(() => this.pump.queued < below);
+    return this.pump.audience.until(() => this.pump.queued < below);
   }
 
   setLimits(limits: LimiterLimits): void {
@@ -236,7 +238,7 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
   }
 
   snapshot(): LimiterSnapshot {
-    return this.pump.snapshot();
+    return snapshotOf(this.pump);
   }
 
   save(): SavedLimits {

@@ -2,9 +2,10 @@ import type { Charge } from '../../kernel/limits/limit.js';
 import { ONE_REQUEST } from '../../kernel/limits/limit.js';
 import type { Slotted } from '../../kernel/queues/bag.js';
 import { Bag } from '../../kernel/queues/bag.js';
+import type { Above } from './above.js';
+import { NONE } from './above.js';
 import type { Lease } from './lease.js';
-import type { Above, Pump } from './pump.js';
-import { NONE } from './pump.js';
+import type { Pump } from './pump.js';
 import { Ticket } from './ticket.js';
 import type { WaitingRoom } from './waiting-room.js';
 

@@ -1,13 +1,12 @@
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ClosedError, RateLimitError } from '../../options/errors.js';
-import type { Note } from '../../options/events.js';
-import { teller } from '../../options/events.js';
-import type { LimiterLimits, LimiterSnapshot, Release } from '../../options/limiter.js';
 import type { Outcome } from '../../options/permits.js';
 import type { ResponseLike } from '../../options/types.js';
-import { Alarm } from '../alarm.js';
-import { report } from '../report.js';
 import { Shutdown } from '../shutdown.js';
+import type { Above } from './above.js';
+import { NONE } from './above.js';
+import { Audience } from './audience.js';
+import { Capacity } from './capacity.js';
 import { Lease } from './lease.js';
 import type { Nesting } from './nesting.js';
 import type { Rates } from './rates.js';
@@ -16,49 +15,19 @@ import { NAME } from './settings.js';
 import type { Ticket } from './ticket.js';
 import { WaitingRoom } from './waiting-room.js';
 
-/** The limiter above has to be waited for. */
-export const NONE = 'none';
-
-/** What a limiter has of the one above it: leases when they are free, or else places in its queue. */
-export interface Above {
-  readonly pump: Pump;
-  /** Places taken. */
-  readonly size: number;
-  /** A lease at once, or none. */
-  take(charge: Charge, lane: number): Lease | typeof NONE;
-  /** Whether there would be one. */
-  goesAtOnce(charge: Charge, lane: number): boolean;
-  /** Whether the limiter above will ask when it has something for this lane. */
-  has(lane: number): boolean;
-  /** Sees to it that there are places for as many as wait and could go here. They may be granted before this returns. */
-  seek(room: WaitingRoom, most: number): void;
-  withdraw(): void;
-  /** Something waits or runs below, which the limiters above must know. */
-  enter(): void;
-  /** Nothing waits or runs below any more. */
-  leave(): void;
-}
-
 /**
  * Grants leases to those who wait: one loop, one timer, and a clock that is only looked at when something depends on the time. Nobody is granted
  * anything from inside a grant: calls made there only enqueue, and the loop comes round again.
  */
-export class Pump {
-  readonly settings: LimiterSettings;
+export class Pump extends Capacity<Pump> {
   readonly shutdown: Shutdown;
   readonly room: WaitingRoom;
-  readonly tell: ((note: Note) => void) | undefined;
-  /** Slots there are, those in use, and leases handed out and not released. */
-  concurrency: number;
-  executing = 0;
+  /** Handed out and not released. */
   leases = 0;
-  /** When the clock was last looked at; everything until the next time happens then. */
-  time = 0;
-  /** What depends on the time; made when there is such a limit. */
-  rates: Rates | undefined = undefined;
   above: Above | undefined = undefined;
   /** Limiters below that have something waiting or running. */
   below: Set<Pump> | undefined = undefined;
+  readonly audience = new Audience();
   nesting: Nesting | undefined = undefined;
   /** Everything is being given up: what a refused job releases must not be granted to the next. */
   isGivingUp = false;
@@ -66,25 +35,15 @@ export class Pump {
   onGiveUp: ((error: unknown) => void) | undefined = undefined;
   /** Something has changed since the loop last went round. */
   again = false;
-  private alarm: Alarm | undefined = undefined;
-  private pausedUntil = -Infinity;
-  /** Paused by hand, until somebody says otherwise. */
-  private isHeld = false;
   /** Slots held by work that was given up but is not over, and until when. */
   private readonly lingering = new Map<Lease, number>();
-  /** Who waits until something holds: that nothing runs, or that the queue is short. */
-  private waits: { readonly holds: () => boolean; readonly resolve: () => void }[] = [];
-  private readonly watchers = new Set<() => void>();
-  private readonly listeners = new Set<(release: Release) => void>();
   /** Something was released or widened, and the watchers do not know yet. */
   private hasFreed = false;
   private isPumping = false;
 
   constructor(settings: LimiterSettings) {
+    super(settings);
     const { scheduler, rates, learn, restore } = settings;
-    this.settings = settings;
-    this.concurrency = settings.concurrency;
-    this.tell = teller(NAME, settings, () => this.read());
     this.room = new WaitingRoom(settings, this.tell);
     for (const rule of rates) this.rates = rule.join(this.rates, this) as Rates;
     if (learn) this.rates = learn.join(this.rates, this) as Rates;
@@ -94,7 +53,7 @@ export class Pump {
       scheduler,
       stop: () => {
         for (const child of [...(this.below ?? [])]) void child.shutdown.drain();
-        this.checkDrained();
+        if (this.shutdown.isClosed && !this.isGivingUp && !this.isBusy) this.finish();
       },
       abort: (error) => {
         this.giveUp(error);
@@ -103,11 +62,6 @@ export class Pump {
   }
 
   // ---- what there is --------------------------------------------------------------------------------------------------
-
-  read(): number {
-    this.time = this.clock.now();
-    return this.time;
-  }
 
   /** Whether the end has begun, here or above. */
   get isClosed(): boolean {
@@ -130,56 +84,6 @@ export class Pump {
     // A place here is held for a job there.
     for (const child of this.below ?? []) jobs += child.queued - (child.above?.size ?? 0);
     return jobs;
-  }
-
-  get freeSlots(): number {
-    return this.concurrency - this.executing;
-  }
-
-  /** What takes more slots than there are takes all of them. */
-  hasSlots({ slots }: Charge): boolean {
-    return this.executing + slots <= this.concurrency || slots === 0 || this.executing === 0;
-  }
-
-  /** The least of what all limiters say, here and above. */
-  least(of: (pump: Pump) => number): number {
-    const own = of(this);
-    return this.above ? Math.min(own, this.above.pump.least(of)) : own;
-  }
-
-  get load(): number {
-    const slots = this.concurrency === Infinity ? 0 : Math.min(1, this.executing / this.concurrency);
-    const isPaused = this.pausedForMs > 0;
-    return Math.max(isPaused ? 1 : slots, this.rates?.load() ?? 0, this.above?.pump.load ?? 0);
-  }
-
-  /** How much longer everything is paused here, in ms. */
-  get pausedForMs(): number {
-    return this.heldUntil === -Infinity ? 0 : Math.max(0, this.heldUntil - this.read());
-  }
-
-  snapshot(): LimiterSnapshot {
-    const queued = this.room.size;
-    const left = (unit: string): number => this.least(({ rates }) => rates?.left(unit) ?? Infinity);
-    const inForce = (unit: string): number => this.least(({ rates }) => rates?.perMinute(unit) ?? Infinity);
-    const [requests, tokens] = [left('requests'), left('tokens')];
-    const pausedForMs = -this.least((pump) => -pump.pausedForMs);
-    const isFull = this.least(({ freeSlots }) => freeSlots) <= 0;
-    // How many would go at once if there were slots, here and above. Nobody goes in a pause, whatever it costs.
-    const heldBySlot = isFull && pausedForMs === 0 ? this.room.payable(requests, tokens) : 0;
-    return {
-      concurrency: this.least(({ concurrency }) => concurrency),
-      executing: this.executing,
-      queued,
-      heldByRate: queued - heldBySlot,
-      heldBySlot,
-      requests,
-      tokens,
-      pausedForMs: Math.max(0, pausedForMs),
-      requestsPerMinute: inForce('requests'),
-      tokensPerMinute: inForce('tokens'),
-      rates: this.rates?.snapshots() ?? [],
-    };
   }
 
   // ---- who asks -------------------------------------------------------------------------------------------------------
@@ -206,12 +110,7 @@ export class Pump {
     return this.isNext(charge, lane) && this.above?.goesAtOnce(charge, lane) !== false;
   }
 
-  admitBidder(ticket: Ticket): void {
-    if (this.isClosed) ticket.refused(new ClosedError(NAME));
-    else this.admitPlace(ticket);
-  }
-
-  /** For a limiter below as well, which may still have to send what it has accepted before the end of this one began. */
+  /** For a bidder, and for a limiter below, which may still have to send what it has accepted before the end of this one began. */
   admitPlace(ticket: Ticket): void {
     this.room.enter(ticket, Infinity);
     this.above?.enter();
@@ -254,7 +153,8 @@ export class Pump {
   /** Takes it out of the queue, and tells it why. */
   refuse(ticket: Ticket, error: unknown): void {
     this.room.remove(ticket);
-    this.refused(ticket, error);
+    this.shutdown.count('done');
+    ticket.refused(error);
     this.letOthersIn();
   }
 
@@ -267,35 +167,12 @@ export class Pump {
     this.letOthersIn();
   }
 
-  /** Refuses whoever waits now, here and below; whoever is refused may ask again. */
-  clear(error: unknown): void {
-    for (const [pump, ticket] of this.everybody()) if (ticket.isWaiting) pump.dismiss(ticket, error);
-  }
-
-  until(holds: () => boolean): Promise<void> {
-    if (holds()) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.waits.push({ holds, resolve });
-    });
-  }
-
   watch(listener: () => void): () => void {
-    // Each call is a listener of its own; what comes free above is news here.
-    const own = (): void => {
-      listener();
-    };
-    const stop = this.above?.pump.watch(listener);
-    this.watchers.add(own);
+    // What comes free above is news here.
+    const [stop, stopAbove] = [this.audience.watch(listener), this.above?.pump.watch(listener)];
     return () => {
-      this.watchers.delete(own);
-      stop?.();
-    };
-  }
-
-  onRelease(listener: (release: Release) => void): () => void {
-    this.listeners.add(listener);
-    return () => {
-      this.listeners.delete(listener);
+      stop();
+      stopAbove?.();
     };
   }
 
@@ -324,47 +201,9 @@ export class Pump {
 
   // ---- what is changed ------------------------------------------------------------------------------------------------
 
-  setLimits({ concurrency = this.concurrency, rates = [] }: LimiterLimits): void {
-    this.concurrency = concurrency;
-    for (const rule of rates) this.rates = rule.join(this.rates, this) as Rates;
-    this.tell?.({ type: 'limitChanged', concurrency });
-    this.widened();
-  }
-
-  penalize(pauseMs: number): void {
-    if (pauseMs > 0) {
-      const until = this.read() + pauseMs;
-      if (until <= this.pausedUntil) return;
-      this.pausedUntil = until;
-      this.tell?.({ type: 'throttled', pauseMs });
-      // A pause lets nobody in, so there is only the timer to set.
-      this.rest();
-      return;
-    }
-    const wasPaused = this.pausedUntil !== -Infinity && this.read() < this.pausedUntil;
-    this.pausedUntil = -Infinity;
-    if (!wasPaused) return;
-    this.rates?.resumed();
-    this.tell?.({ type: 'throttled', pauseMs });
-    this.widened();
-  }
-
-  /** By hand, until that is taken back. */
-  hold(isHeld: boolean): void {
-    if (this.isHeld === isHeld) return;
-    this.isHeld = isHeld;
-    if (isHeld) this.rest();
-    else this.widened();
-  }
-
   /** Whether everything that was spent has come back, and no pause is under way but one by hand. */
   get isIdle(): boolean {
-    return !this.isBusy && (this.rates?.load() ?? 0) <= 0 && (this.pausedUntil === -Infinity || this.read() >= this.pausedUntil);
-  }
-
-  /** How long the pause is to last yet that was asked for. */
-  get saysToWaitMs(): number {
-    return Math.max(0, this.pausedUntil - this.read());
+    return !this.isBusy && (this.rates?.load() ?? 0) <= 0 && this.saysToWaitMs === 0;
   }
 
   /** A response to the request under this lease, or to one of which nothing is known but maybe when it was sent. */
@@ -385,10 +224,9 @@ export class Pump {
   // ---- what leases report ---------------------------------------------------------------------------------------------
 
   freed(lease: Lease, outcome: Outcome, error: unknown): void {
-    if (this.listeners.size > 0) {
+    if (this.audience.wantsReleases) {
       const { executing } = this;
-      const release = { outcome, error, grantedAt: lease.grantedAt, releasedAt: this.read(), executing };
-      for (const listener of [...this.listeners]) safely(listener, release);
+      this.audience.released({ outcome, error, grantedAt: lease.grantedAt, releasedAt: this.read(), executing });
     }
     const isGivenUp = this.lingering.size > 0 && this.lingering.delete(lease);
     if (!isGivenUp && !this.isGivingUp && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
@@ -449,7 +287,7 @@ export class Pump {
       this.hasFreed = false;
       this.rest();
     }
-    if (hasFreed && this.watchers.size > 0) for (const watcher of [...this.watchers]) safely(watcher, undefined);
+    if (hasFreed && this.audience.wantsNews) this.audience.freed();
   }
 
   private grantNext(): boolean {
@@ -481,7 +319,7 @@ export class Pump {
     this.executing += charge.slots;
     this.above?.enter();
     // Whoever listens to releases is told when the lease was granted, even if nothing here depends on the time.
-    if (this.listeners.size > 0 && !this.isTimed) this.read();
+    if (this.audience.wantsReleases && !this.isTimed) this.read();
     const lease = new Lease(this, charge, this.time, above);
     this.rates?.take(lease);
     return lease;
@@ -492,22 +330,6 @@ export class Pump {
     if (!this.room.goesFirst(lane)) return false;
     if (this.isTimed) this.read();
     return this.blockedBy(charge) === undefined;
-  }
-
-  /** What stands in the way of a job, here. */
-  private blockedBy(charge: Charge): string | undefined {
-    if (!this.hasSlots(charge)) return 'concurrency';
-    return this.time < this.heldUntil ? 'pause' : this.rates?.blockedBy(charge);
-  }
-
-  /** When nothing but a slot stands in the way here any more. */
-  private payableAt(charge: Charge): number {
-    return Math.max(this.heldUntil, this.rates?.payableAt(charge) ?? this.time);
-  }
-
-  /** The error for a job that can never be paid, here or above. */
-  private tooHeavy(charge: Charge): Error | undefined {
-    return this.rates?.tooHeavy(charge) ?? this.above?.pump.tooHeavy(charge);
   }
 
   /** The one whose turn it is, in any lane or in this one, when it has said what it wants. */
@@ -534,7 +356,10 @@ export class Pump {
       // If the limiter above asked, what follows from that is not to happen in its midst.
       if (!this.isPumping) this.clock.setBy(this.time);
     }
-    if (failure) this.refused(ticket, failure.error);
+    if (failure) {
+      this.shutdown.count('done');
+      ticket.refused(failure.error);
+    }
     return false;
   }
 
@@ -579,11 +404,6 @@ export class Pump {
     return { limit: this.blockedBy(next) ?? above?.limit, waitMs: Math.max(waitMs, above?.waitMs ?? 0) };
   }
 
-  private refused(ticket: Ticket, error: unknown): void {
-    this.shutdown.count('done');
-    ticket.refused(error);
-  }
-
   // ---- what comes next ------------------------------------------------------------------------------------------------
 
   /** Grants what can be granted at the end of the frame: whoever leaves is often the first of many, who are not to start calls meanwhile. */
@@ -602,8 +422,9 @@ export class Pump {
     if (this.room.size === 0) this.above?.withdraw();
     this.arm();
     if (!this.isBusy) this.above?.leave();
-    for (let pump: Pump | undefined = this; pump; pump = pump.above?.pump) pump.look();
-    this.checkDrained();
+    this.audience.look();
+    for (let { above } = this; above; { above } = above.pump) above.pump.audience.look();
+    if (this.shutdown.isClosed && !this.isGivingUp && !this.isBusy) this.finish();
   }
 
   /** While all slots are held by work that waits for another one, here or above, one of those jobs is refused: it would wait for ever. */
@@ -612,7 +433,7 @@ export class Pump {
     this.above?.pump.refuseStuck();
   }
 
-  private widened(): void {
+  protected widened(): void {
     this.hasFreed = true;
     this.pump();
   }
@@ -620,7 +441,7 @@ export class Pump {
   /** One timer, for whatever comes first: a rate, a wait that gets too long, a slot held by work that was given up. */
   private arm(): void {
     const next = this.mayGrant() && !this.isGivenUp ? this.next() : undefined;
-    const hasNews = this.hasFreed && this.watchers.size > 0;
+    const hasNews = this.hasFreed && this.audience.wantsNews;
     // Something has changed since it was looked whether those who hold all the slots wait for each other.
     const mayBeStuck = this.again && this.nesting?.isEmpty === false;
     if (next === undefined && !hasNews && !mayBeStuck && !this.dependsOnTime()) {
@@ -643,15 +464,6 @@ export class Pump {
     return this.room.size > 0 && (this.freeSlots > 0 || this.room.slotless > 0);
   }
 
-  private look(): void {
-    if (this.waits.length === 0) return;
-    this.waits = this.waits.filter(({ holds, resolve }) => {
-      if (!holds()) return true;
-      resolve();
-      return false;
-    });
-  }
-
   private giveUp(error: unknown): void {
     this.isGivingUp = true;
     this.shutdown.count('aborted', this.leases - this.lingering.size);
@@ -665,42 +477,13 @@ export class Pump {
     this.finish();
   }
 
-  private checkDrained(): void {
-    if (this.shutdown.isClosed && !this.isGivingUp && !this.isBusy) this.finish();
-  }
-
   private finish(): void {
     if (this.shutdown.finish()) this.tell?.({ type: 'drained' });
-  }
-
-  private everybody(): (readonly [Pump, Ticket])[] {
-    const own = this.room.all().map((ticket) => [this, ticket] as const);
-    return [...own, ...[...(this.below ?? [])].flatMap((child) => child.everybody())];
-  }
-
-  private get clock(): Alarm {
-    return (this.alarm ??= new Alarm(this.settings.scheduler, () => {
-      this.pump();
-    }));
-  }
-
-  private get heldUntil(): number {
-    return this.isHeld ? Infinity : this.pausedUntil;
-  }
-
-  /** Whether a grant depends on the time; when nothing does, nobody has to look at the clock. */
-  private get isTimed(): boolean {
-    return this.rates?.isLimited === true || this.pausedUntil !== -Infinity || this.isHeld;
   }
 
   /** Whether what is to be done depends on the time. */
   private dependsOnTime(): boolean {
     return this.lingering.size > 0 || (this.room.size > 0 && (this.isTimed || this.room.isTimed));
-  }
-
-  /** Goes on with a pause that was saved so long ago. */
-  private resume(pausedForMs: number, elapsedMs = 0): void {
-    if (pausedForMs > elapsedMs) this.pausedUntil = this.read() + pausedForMs - elapsedMs;
   }
 
   /** Nobody waits, listens or is to be told anything: nothing follows from a slot that comes free. */
@@ -710,18 +493,8 @@ export class Pump {
       this.above === undefined &&
       this.lingering.size === 0 &&
       this.nesting?.isEmpty !== false &&
-      this.waits.length === 0 &&
-      this.watchers.size === 0 &&
+      this.audience.isEmpty &&
       !this.shutdown.isClosed
     );
-  }
-}
-
-/** What they throw is reported, and keeps no slot from being free. */
-function safely<A>(listener: (about: A) => void, about: A): void {
-  try {
-    listener(about);
-  } catch (error) {
-    report(error);
   }
 }

@@ -64,7 +64,7 @@ export function limiterSettings(options: LimiterOptions): LimiterSettings {
         value && made(operator, option, value, 'rates', 'what `save` has answered'),
       random: required,
       onEvent: callback,
-      name: (operator, option, value) => (value === undefined ? value : filled(operator, option, value)),
+      name: (operator, option, value: string | undefined) => (value === undefined ? undefined : filled(operator, option, value)),
       scheduler: schedulerOption,
     }),
     sharesLanes: false,
