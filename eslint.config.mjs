@@ -89,9 +89,7 @@ export default defineConfig(
     },
   },
   {
-    // `test/misuse` reads lists of options until each operator's rows name them.
     files: ['test/**/*.ts', 'marbles/specs/**/*.ts'],
-    ignores: ['test/misuse/**'],
     rules: {
       'no-restricted-imports': [
         'error',

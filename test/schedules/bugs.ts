@@ -26,6 +26,10 @@ const MENDING = 'kernel/repair/mending.ts';
 const INTAKE = 'shell/batch-intake.ts';
 const SHELL = 'shell/batch-shell.ts';
 const CALL = 'shell/call.ts';
+const PUMP = 'shell/limiter/pump.ts';
+const ITEMS = 'kernel/machine/item-machine.ts';
+const LIMITED: readonly Subject[] = ['createLimiter', 'rateLimit', 'batchMap', 'policy'];
+const BY_ITEM: readonly Subject[] = ['bulkheadMap', 'concatMapBy'];
 const nothing: Wrong = () => () => undefined;
 
 /** Bugs that the schedules must find. One whose function is not there any more has to be planted anew. */
@@ -170,4 +174,28 @@ export const BUGS: readonly Bug[] = [
     const right = trusted(blame, size);
     return right && new Set([...right].map((i: number) => (i + 1) % size));
   }),
+  bug(
+    'one permit too many',
+    PUMP,
+    'Pump.hasSlots',
+    (hasSlots) =>
+      function (charge) {
+        return hasSlots.call(this, charge) || this.executing === this.concurrency;
+      },
+    LIMITED,
+  ),
+  bug('a refund forgotten', 'shell/limiter/rates.ts', 'Rates.refund', nothing, LIMITED),
+  bug('a pause ignored', PUMP, 'Pump.penalize', nothing, LIMITED),
+  bug('a call that waits and has left is granted', PUMP, 'Pump.leave', nothing, LIMITED),
+  bug('a lane of a key that is never left', ITEMS, 'ItemMachine.end', nothing, BY_ITEM),
+  bug(
+    'more calls of a key than it may have',
+    ITEMS,
+    'ItemMachine.open',
+    (open) =>
+      function (key) {
+        return open.call(this, key, Infinity);
+      },
+    BY_ITEM,
+  ),
 ];
