@@ -54,6 +54,12 @@ export { fromStream } from './from-stream.js';
 export type { HedgeAttempt, HedgeContext, HedgeOptions } from './hedge.js';
 export { HedgeStats, hedge } from './hedge.js';
 export { heldBy } from './held-by.js';
+export type { OrderedValues } from './kernel/queues/ordered-values.js';
+export type { LaneRule, Plan, Queue, QueueRule, Waiter } from './kernel/queues/queue.js';
+export type { OrderedPlace, ReorderBuffer } from './kernel/queues/reorder-buffer.js';
+export type { BackoffOptions } from './kernel/repair/backoff.js';
+export type { SearchLimits, SearchSpent, SearchStep } from './kernel/repair/bad-item-search.js';
+export type { FailedJob, Failure, Origin, Repair, RepairNote, Search } from './kernel/repair/rule.js';
 export { byPriority, oldestFirst } from './key-fairness.js';
 export type { KeyedJob, KeyedLimiter, KeyedLimiterOptions } from './keyed-limiter.js';
 export { keyedLimiter } from './keyed-limiter.js';
@@ -63,10 +69,10 @@ export type { LaneBatch, LaneOverflow, MergeLane, MergeLanesOptions } from './me
 export { mergeLanes } from './merge-lanes.js';
 export type { CloseWhen } from './options/ask.js';
 export * from './options/errors.js';
-export type { FlowEvent, FlowSink, FlushReason } from './options/events.js';
+export type { FlowEvent, FlowSink, FlushReason, Happening, Stamp } from './options/events.js';
 export type * from './options/limiter.js';
 export type { PartRules, SplitAndJoin, SplitItem } from './options/oversize.js';
-export type { Permits } from './options/permits.js';
+export type { Bidder, Permit, Permits, Place } from './options/permits.js';
 export type * from './options/types.js';
 export type { Order } from './orders.js';
 export { inputOrder, orderPerKey } from './orders.js';
@@ -76,13 +82,23 @@ export type { RateLimitOptions } from './rate-limit.js';
 export { RATE_LIMIT_DEFAULTS, rateLimit } from './rate-limit.js';
 export type { Quota, RateOptions } from './rates.js';
 export { per, perMinute, strict } from './rates.js';
-export type { DivideOptions, DivideStrategy, RepairRule, RetryOptions, RobustOptions, SequentialSearchOptions } from './repair.js';
+export type {
+  DivideNote,
+  DivideOptions,
+  DivideSearch,
+  DivideStrategy,
+  RepairRule,
+  RetryOptions,
+  RobustOptions,
+  SequentialSearchOptions,
+} from './repair.js';
 export { divideAndConquer, oneByOne, retryFailed, robust, sequentialSearch } from './repair.js';
 export type { ResequenceOptions } from './resequence.js';
 export { resequence } from './resequence.js';
 export type { Guard, SettleAllOptions } from './settle-all.js';
 export { settleAll } from './settle-all.js';
 export type { BatchWork, GateOptions, Repairs, Window, WindowContext } from './shell/batch-options.js';
+export type { BatchStreamOptions } from './shell/batch-stream.js';
 export type { ItemOptions, KeyFairness } from './shell/item-options.js';
 export type { PullSource, ReadableStreamLike } from './shell/pull.js';
 export type { SpeculateContext, SpeculateOptions } from './speculate.js';

@@ -1,4 +1,3 @@
-import type { Job } from '../kernel/machine/job.js';
 import { FlowConfigError } from './errors.js';
 
 /** Cuts items that are too heavy for a batch; made by `splitItem`. */
@@ -16,7 +15,7 @@ export interface SplitAndJoin<T, R> extends SplitItem<T> {
    *
    * @throws CallbackError, ItemTooHeavyError
    */
-  cut(operator: string, job: Job<T, R>, rules: PartRules<T>, heaviest: number): void;
+  cut(operator: string, job: never, rules: PartRules<T>, heaviest: number): void;
 }
 
 /** What is asked about a part as about an item. */

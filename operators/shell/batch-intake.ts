@@ -205,7 +205,8 @@ export abstract class BatchIntake<T, R> {
     if (queue.keyOf) job.extras.key = ask(operator, 'key', queue.keyOf, input);
     if (waitMs !== Infinity) job.extras.deadlineAt = acceptedAt + waitMs;
     const heaviest = this.look();
-    if (weight > machine.aim && typeof oversize === 'object') (oversize as SplitAndJoin<T, R>).cut(operator, job, this.config, heaviest);
+    if (weight > machine.aim && typeof oversize === 'object')
+      (oversize as SplitAndJoin<T, R>).cut(operator, job as never, this.config, heaviest);
     else if (weight > heaviest) throw new ItemTooHeavyError(operator, weight, heaviest);
     else if (weight > maxWeight && oversize === 'reject') throw new ItemTooHeavyError(operator, weight, Math.min(maxWeight, heaviest));
     if (closeWhen) job.extras.closes = whenToClose(operator, closeWhen, input, openBatch(machine, job));

@@ -149,7 +149,7 @@ describe.each([
   it('settles each item once that nobody has given up, and keeps nothing', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
-        const driver = new Driver(rules(given as Partial<BatchRules<number>>));
+        const driver = new Driver(rules(given));
         run(driver, steps);
         const wanted = driver.accepted.filter((job) => !driver.left.has(job));
         expect(new Set(driver.out).size).toBe(driver.out.length);
