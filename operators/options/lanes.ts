@@ -1,4 +1,3 @@
-import type { LaneFairness } from '../kernel/queues/fairness.js';
 import { FlowConfigError, LaneUnknownError } from './errors.js';
 import { count, durationMs, flag, known, oneOf, orDefault, positive, ratio } from './options.js';
 import type { Fairness, LaneOptions, Overflow } from './types.js';
@@ -94,13 +93,6 @@ export class LaneTable {
   /** The same lanes for another queue, which has bounds of its own where the lanes say nothing. */
   withBounds(bounds: Pick<LaneDefaults, 'maxQueued' | 'overflow'>): LaneTable {
     return new LaneTable(this.#operator, this.#given, { ...this.#defaults, ...bounds });
-  }
-
-  /** What a queue of these lanes has to know. */
-  get fairness(): LaneFairness {
-    if (this.#kind === 'strict') return { kind: 'strict', floors: this.lanes.map(({ floor }) => floor) };
-    if (this.#kind === 'wdrr') return { kind: 'wdrr', weights: this.lanes.map(({ weight }) => weight) };
-    return { kind: this.#kind, lanes: this.lanes.length };
   }
 
   /**

@@ -1,32 +1,41 @@
-import type { LaneFairness } from '../../operators/kernel/index.js';
-import { DeadlineHeap, LaneQueue, Ring, SlidingWindow } from '../../operators/kernel/index.js';
+import type { Fairness } from '../../operators/kernel/index.js';
+import { DeadlineHeap, LanesQueue, Ring, SlidingWindow, sharedRounds, strictWithFloor } from '../../operators/kernel/index.js';
 import type { Scenario } from '../support/steps.js';
 
 const FEW = 1000;
 const MANY = 100_000;
 export const ITEMS = { few: FEW, many: MANY } as const;
 
-const FAIRNESS: Readonly<Record<LaneFairness['kind'], (lanes: number) => LaneFairness>> = {
-  strict: (lanes) => ({ kind: 'strict', floors: Array.from({ length: lanes }, (_, lane) => (lane === 0 ? 0 : 0.8 / lanes)) }),
-  wdrr: (lanes) => ({ kind: 'wdrr', weights: new Array<number>(lanes).fill(1) }),
-  roundRobin: (lanes) => ({ kind: 'roundRobin', lanes }),
-  fifo: (lanes) => ({ kind: 'fifo', lanes }),
+const FAIRNESS: Readonly<Record<'strict' | 'weighted' | 'roundRobin', Fairness>> = {
+  strict: strictWithFloor(),
+  weighted: sharedRounds(true),
+  roundRobin: sharedRounds(false),
 };
-export const KINDS = Object.keys(FAIRNESS) as LaneFairness['kind'][];
+export const KINDS = Object.keys(FAIRNESS) as (keyof typeof FAIRNESS)[];
 
-const always = (): boolean => true;
+class Entry {
+  previous: Entry | undefined = undefined;
+  next: Entry | undefined = undefined;
+  readonly weight = 1;
+  readonly stretch = 0;
 
-/** One in, one out, while `waiting` wait in so many lanes. */
-function grants(fairness: LaneFairness, lanes: number, waiting: number, turns: number): Scenario {
+  constructor(
+    readonly lane: number,
+    readonly key: number,
+  ) {}
+}
+
+const claims = (lanes: number) => Array.from({ length: lanes }, () => ({ share: 1, floor: undefined }));
+
+/** One in, one out, while `waiting` wait in ten lanes, each shared by so many keys. */
+function grants(fairness: Fairness, keys: number, waiting: number, turns: number): Scenario {
   return () => {
-    const queue = new LaneQueue<number>(fairness, 1, always);
-    for (let n = 0; n < waiting; n++) queue.push(n % lanes, n);
+    const queue = new LanesQueue<Entry>(claims(10), fairness, 1, true);
+    for (let n = 0; n < waiting; n++) queue.push(new Entry(n % 10, n % keys));
     return () => {
       for (let n = 0; n < turns; n++) {
-        const lane = queue.lead();
-        queue.shift(lane);
-        queue.turn(lane);
-        queue.push(n % lanes, n);
+        const entry = queue.takeHead(queue.lead());
+        queue.push(entry);
       }
     };
   };
@@ -35,13 +44,10 @@ function grants(fairness: LaneFairness, lanes: number, waiting: number, turns: n
 /** Fills lanes of mixed priority, then empties them. */
 function drained(items: number): Scenario {
   return () => {
-    const queue = new LaneQueue<number>({ kind: 'strict', floors: new Array<number>(100).fill(0) }, 1, always);
+    const queue = new LanesQueue<Entry>(claims(10), strictWithFloor(0), 1, false);
     return () => {
-      for (let n = 0; n < items; n++) queue.push((n * 7919) % 100, n);
-      for (let lane = queue.lead(); lane !== -1; lane = queue.lead()) {
-        queue.shift(lane);
-        queue.turn(lane);
-      }
+      for (let n = 0; n < items; n++) queue.push(new Entry((n * 7919) % 10, 0));
+      for (let lane = queue.lead(); lane !== -1; lane = queue.lead()) queue.takeHead(lane);
     };
   };
 }
@@ -94,8 +100,8 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   'drained, many': drained(MANY),
   ...Object.fromEntries(
     KINDS.flatMap((kind) => [
-      [`${kind}, few lanes`, grants(FAIRNESS[kind](10), 10, MANY, MANY)],
-      [`${kind}, many lanes`, grants(FAIRNESS[kind](MANY), MANY, MANY, MANY)],
+      [`${kind}, few keys`, grants(FAIRNESS[kind], 10, MANY, MANY)],
+      [`${kind}, many keys`, grants(FAIRNESS[kind], MANY, MANY, MANY)],
     ]),
   ),
 };

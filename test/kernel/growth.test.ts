@@ -3,10 +3,10 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { stepsOf } from '../support/steps.js';
 import { ITEMS, KINDS } from './growth.scenarios.js';
 
-/** A hundred times as many items, or ten thousand times as many lanes: whatever walks them all takes far more steps for each. */
+/** A hundred times as many items, or ten thousand times as many keys: whatever walks them all takes far more steps for each. */
 describe('steps for each item', () => {
   let steps: Readonly<Record<string, number>>;
-  const perItem = (name: string): number => steps[name]! / (name.includes('few') && !name.includes('lanes') ? ITEMS.few : ITEMS.many);
+  const perItem = (name: string): number => steps[name]! / (name.includes('few') && !name.includes('keys') ? ITEMS.few : ITEMS.many);
 
   beforeAll(async () => {
     steps = await stepsOf(join(import.meta.dirname, 'growth.scenarios.ts'));
@@ -33,8 +33,8 @@ describe('steps for each item', () => {
     expect(perItem('drained, many')).toBeLessThan(2 * perItem('drained, few'));
   });
 
-  it.each(KINDS)('a grant under %s: about as many with 100,000 lanes as with ten', (kind) => {
-    expect(perItem(`${kind}, few lanes`)).toBeGreaterThan(0);
-    expect(perItem(`${kind}, many lanes`)).toBeLessThan(6 * perItem(`${kind}, few lanes`));
+  it.each(KINDS)('a grant under %s: about as many with 100,000 keys as with ten', (kind) => {
+    expect(perItem(`${kind}, few keys`)).toBeGreaterThan(0);
+    expect(perItem(`${kind}, many keys`)).toBeLessThan(6 * perItem(`${kind}, few keys`));
   });
 });

@@ -5,7 +5,7 @@ import { concat, delay, from, interval, lastValueFrom, map, mergeMap, NEVER, of,
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { batch, batchMap, bulkheadMap, classifyError, createBatcher, divideAndConquer, fixed, retryFailed } from '../../operators/index.js';
-import { PriorityQueue, parseRetryAfterMs } from '../../operators/kernel/index.js';
+import { DeadlineHeap, parseRetryAfterMs } from '../../operators/kernel/index.js';
 import type { Limiter, LimiterJob, LimitRule } from '../today.js';
 import { adaptiveLimit, createLimiter, mergeLanes } from '../today.js';
 import { deferred, elementsMoved, hostTime, numbers, repeatable, sleep, stateOf, turns } from './tools.js';
@@ -338,9 +338,9 @@ describe('a priority queue', () => {
     });
     const order: number[] = [];
     const ours = elementsMoved(() => {
-      const queue = new PriorityQueue<number>(2000);
+      const queue = new DeadlineHeap<number>();
       for (const i of numbers(2000)) queue.push(i, 1999 - i);
-      while (queue.size > 0) order.push(queue.shift()!);
+      while (queue.length > 0) order.push(queue.pop()!);
     });
     expect(theirs).toBeGreaterThan(1_900_000);
     expect(ours).toBe(0);

@@ -1,20 +1,19 @@
 import { Chain } from '../../kernel/queues/chain.js';
-import type { Waiting } from '../../kernel/queues/fairness.js';
-import { LaneSet } from '../../kernel/queues/lane-set.js';
-import { StrictFloor } from '../../kernel/queues/strict-floor.js';
+import { StrictWithFloor } from '../../kernel/queues/strict-with-floor.js';
 import type { Offer } from './offer.js';
 
 /** Those who wait to be let in: by lane, and in a lane first come, first served. Whoever leaves is gone at once, from anywhere. */
-export class Door<T> implements Waiting {
-  readonly nonEmpty: LaneSet;
+export class Door<T> {
   readonly #lanes: readonly Chain<Offer<T>>[];
-  readonly #order: StrictFloor;
+  /** How many wait in each lane. */
+  readonly #counts: number[];
+  readonly #order: StrictWithFloor;
   #size = 0;
 
   constructor(floors: readonly number[]) {
-    this.nonEmpty = new LaneSet(floors.length);
     this.#lanes = floors.map(() => new Chain<Offer<T>>());
-    this.#order = new StrictFloor(floors, 1, this);
+    this.#counts = floors.map(() => 0);
+    this.#order = new StrictWithFloor(floors, 1, this.#counts);
   }
 
   get size(): number {
@@ -22,25 +21,21 @@ export class Door<T> implements Waiting {
   }
 
   count(lane: number): number {
-    return this.#lane(lane).length;
+    return this.#counts[lane] as number;
   }
 
   add(offer: Offer<T>): void {
     const { lane } = offer;
     this.#size++;
     this.#lane(lane).add(offer);
-    if (this.count(lane) > 1) return;
-    this.nonEmpty.add(lane);
-    this.#order.filled(lane);
+    if ((this.#counts[lane] as number)++ === 0) this.#order.filled(lane);
   }
 
   delete(offer: Offer<T>): void {
     const { lane } = offer;
     this.#size--;
     this.#lane(lane).delete(offer);
-    if (this.count(lane) > 0) return;
-    this.nonEmpty.delete(lane);
-    this.#order.emptied(lane);
+    (this.#counts[lane] as number)--;
   }
 
   /** Takes out the one whose turn it is. */
@@ -50,10 +45,11 @@ export class Door<T> implements Waiting {
     const offer = this.#lane(lane).first as Offer<T>;
     this.delete(offer);
     // A lane alone passes nobody over.
-    if (this.#size > 0) {
-      this.#order.debit(lane, 1, 1);
-      this.#order.turn();
-    }
+    if (this.#size > 0)
+      this.#order.ended(
+        this.#counts.map((_, each) => (each === lane ? 1 : 0)),
+        1,
+      );
     return offer;
   }
 
