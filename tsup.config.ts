@@ -8,6 +8,7 @@ const library = {
     'async-context': 'operators/shell/async-context.ts',
     'async-context-node': 'src/async-context.ts',
     kernel: 'operators/kernel/index.ts',
+    permits: 'operators/permits.ts',
     marbles: 'marbles/index.ts',
     'marbles-vitest': 'marbles/vitest.ts',
     edge: 'src/edge/index.ts',
