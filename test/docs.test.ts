@@ -19,8 +19,6 @@ const list = (folder: string, end: string): string[] =>
 
 const CONTRACT = ['Emits when', 'Holds at most', 'Completes when', 'Errors when', 'On unsubscribe'];
 const HEADINGS = ['Contract', 'Defaults', 'Telemetry', 'Diagram', 'Patterns', 'Anti-patterns'];
-/** Pages that do not begin with an example yet have their drawings first. */
-const OLD_HEADINGS = ['Diagram', 'Contract', 'Defaults', 'Telemetry', 'Patterns', 'Anti-patterns'];
 
 // Whether the specs hold is the matter of test/marbles.test.ts.
 const allSpecs = [...(await marbleFiles()).flatMap(({ specs }) => specs), ...exercises];
@@ -81,8 +79,7 @@ describe.each(list('docs/operators', '.md'))('%s', (path) => {
   });
 
   it('has the same sections as every operator page', () => {
-    const wanted = /^# \w+\n\n```/.test(page) ? HEADINGS : OLD_HEADINGS;
-    expect([...page.matchAll(/^## (.+)$/gm)].map(([, heading]) => heading)).toEqual(wanted);
+    expect([...page.matchAll(/^## (.+)$/gm)].map(([, heading]) => heading)).toEqual(HEADINGS);
   });
 
   it('shows drawings of what really happens', () => {
