@@ -47,7 +47,6 @@ export class LaneTable {
   readonly #given: readonly LaneOptions[] | undefined;
   readonly #defaults: LaneDefaults;
   readonly #index = new Map<string, number>();
-  readonly #kind: (typeof KINDS)[number];
   /** False when there is only the one lane nobody asked for. */
   readonly isDeclared: boolean;
 
@@ -59,7 +58,6 @@ export class LaneTable {
       throw new FlowConfigError(operator, 'lanes', 'a list of at least one lane', lanes);
     const declared: readonly LaneOptions[] = lanes ?? [{ name: DEFAULT_LANE }];
     const { kind, floor: lowerFloor } = fairnessRule(operator, defaults.fairness);
-    this.#kind = kind;
     // With many lanes a tenth each would be more than there is.
     const floor = orDefault(lowerFloor, Math.min(FLOOR, 0.5 / Math.max(1, declared.length - 1)));
     // Not `map`, which passes over holes.
