@@ -9,11 +9,11 @@ const known = [...BATCH_OPTIONS, 'dedupe', 'cache'].join(', ');
 const batcher = () => createBatcher((items: readonly string[]) => of(items), { queue: lanes([{ name: 'only' }]) });
 
 /** Options, and those of the cache under dotted names. */
-const create = (options: Readonly<Record<string, unknown>>): unknown => {
+const create = (options: Readonly<Record<string, unknown>> | null): unknown => {
   const given: Record<string, unknown> = { ...options };
-  for (const [name, value] of Object.entries(Object(options) as typeof options)) {
+  for (const [name, value] of Object.entries(Object(options) as object)) {
     if (!name.startsWith('cache.')) continue;
-    delete given[name];
+    Reflect.deleteProperty(given, name);
     given['cache'] = { maxEntries: 1, [name.slice('cache.'.length)]: value };
   }
   return createBatcher(

@@ -26,7 +26,7 @@ const calls: Readonly<Record<string, (value: never) => unknown>> = {
   'KeyedLimiterOptions.maxKeys': (value) => keyedLimiter(createLimiter(), { maxKeys: value }),
   'KeyedJob.job': (value) => keyedLimiter(createLimiter()).acquire(value),
   'LimiterJob.cost': (value) => createLimiter().tryAcquire({ cost: value }),
-  'LimiterJob.cost.token': (value) => createLimiter().tryAcquire({ cost: { token: value } as never }),
+  'LimiterJob.cost.token': (value) => createLimiter().tryAcquire({ cost: { token: value } }),
   'LimiterJob.cost.requests': (value) => createLimiter().acquire({ cost: { requests: value } }),
   'LimiterJob.cost.tokens': (value) => createLimiter().tryAcquire({ cost: { tokens: value } }),
   'DrainOptions.timeoutMs': (value) => createLimiter().drain({ timeoutMs: value }),

@@ -10,7 +10,7 @@ const KNOWN = ['concurrency', 'limiter', 'lane', ...SHARED.slice(1)].join(', ');
 
 export const rows: MisuseTable = {
   operator: 'divideRetry',
-  create: (options) => divideRetry((items: readonly string[]) => of(items), options as never),
+  create: (options) => divideRetry((items: readonly string[]) => of(items), options),
   calls: {
     work: (work) => divideRetry(work),
     'call.items': (items) => divideRetry(() => of([]))(items),

@@ -26,6 +26,7 @@ const MENDING = 'kernel/repair/mending.ts';
 const INTAKE = 'shell/batch-intake.ts';
 const SHELL = 'shell/batch-shell.ts';
 const CALL = 'shell/call.ts';
+const CAPACITY = 'shell/limiter/capacity.ts';
 const PUMP = 'shell/limiter/pump.ts';
 const ITEMS = 'kernel/machine/item-machine.ts';
 const LIMITED: readonly Subject[] = ['createLimiter', 'rateLimit', 'batchMap', 'policy'];
@@ -176,8 +177,8 @@ export const BUGS: readonly Bug[] = [
   }),
   bug(
     'one permit too many',
-    PUMP,
-    'Pump.hasSlots',
+    CAPACITY,
+    'Capacity.hasSlots',
     (hasSlots) =>
       function (charge) {
         return hasSlots.call(this, charge) || this.executing === this.concurrency;
@@ -185,7 +186,7 @@ export const BUGS: readonly Bug[] = [
     LIMITED,
   ),
   bug('a refund forgotten', 'shell/limiter/rates.ts', 'Rates.refund', nothing, LIMITED),
-  bug('a pause ignored', PUMP, 'Pump.penalize', nothing, LIMITED),
+  bug('a pause ignored', CAPACITY, 'Capacity.penalize', nothing, LIMITED),
   bug('a call that waits and has left is granted', PUMP, 'Pump.leave', nothing, LIMITED),
   bug('a lane of a key that is never left', ITEMS, 'ItemMachine.end', nothing, BY_ITEM),
   bug(
