@@ -11,7 +11,7 @@ const batcher = () => createBatcher((items: readonly string[]) => of(items), { q
 /** Options, and those of the cache under dotted names. */
 const create = (options: Readonly<Record<string, unknown>> | null): unknown => {
   const given: Record<string, unknown> = { ...options };
-  for (const [name, value] of Object.entries(Object(options) as object)) {
+  for (const [name, value] of Object.entries(Object(options) as Record<string, unknown>)) {
     if (!name.startsWith('cache.')) continue;
     Reflect.deleteProperty(given, name);
     given['cache'] = { maxEntries: 1, [name.slice('cache.'.length)]: value };
