@@ -41,7 +41,7 @@ export interface Trace extends Omit<Journey, 'set'> {
 
 const journeys: readonly Journey[] = [
   {
-    title: 'one item through batchMap, with slots of its own',
+    title: 'One item through `batchMap`',
     mostCalls: 180,
     mostFiles: 12,
     set: ({ batchMap }) => {
@@ -56,7 +56,7 @@ const journeys: readonly Journey[] = [
     },
   },
   {
-    title: 'one acquire that waits for a slot, and gives it back',
+    title: 'One permit that is waited for',
     mostCalls: 50,
     mostFiles: 8,
     set: ({ createLimiter }) => {
