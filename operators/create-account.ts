@@ -36,7 +36,7 @@ const COMMON = [
   'name',
   'scheduler',
 ] as const;
-const LANES = ['P0', 'P1', 'P2'];
+const LANES: readonly string[] = ['P0', 'P1', 'P2'];
 
 /**
  * A limiter with everything in it, for one account at a provider: slots, requests and tokens per minute, lanes P0 (somebody waits), P1 and P2,

@@ -6,8 +6,7 @@ import type { LearnRule, RateRule } from './options/limiter.js';
 import { flag, known } from './options/options.js';
 import type { ResponseLike } from './options/types.js';
 import { perMinute } from './rates.js';
-import type { Pump } from './shell/limiter/pump.js';
-import type { Learner } from './shell/limiter/rates.js';
+import type { Learner, RatedLimiter } from './shell/limiter/rates.js';
 import { Rates } from './shell/limiter/rates.js';
 import { NAME } from './shell/limiter/settings.js';
 
@@ -42,8 +41,8 @@ export function fromHeaders(options: FromHeadersOptions = {}): LearnRule {
   flag('fromHeaders', 'rates', rates);
   return {
     join: (known, pump) => {
-      const all = (known as Rates | undefined) ?? new Rates(pump as Pump);
-      all.learner = new HeaderLearner(all, pump as Pump, rates);
+      const all = (known as Rates | undefined) ?? new Rates(pump as RatedLimiter);
+      all.learner = new HeaderLearner(all, pump as RatedLimiter, rates);
       return all;
     },
   };
@@ -54,7 +53,7 @@ type Paid = Readonly<Record<(typeof UNITS)[number], number>>;
 
 class HeaderLearner implements Learner {
   private readonly rates: Rates;
-  private readonly pump: Pump;
+  private readonly pump: RatedLimiter;
   private readonly setsRates: boolean;
   /** Made when there is something to learn. */
   private lesson: RateLesson | undefined = undefined;
@@ -62,7 +61,7 @@ class HeaderLearner implements Learner {
   private paidSoFar: Paid = { requests: 0, tokens: 0 };
   private paidSince = Infinity;
 
-  constructor(rates: Rates, pump: Pump, setsRates: boolean) {
+  constructor(rates: Rates, pump: RatedLimiter, setsRates: boolean) {
     this.rates = rates;
     this.pump = pump;
     this.setsRates = setsRates;

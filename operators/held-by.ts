@@ -2,8 +2,7 @@ import { FlowConfigError } from './options/errors.js';
 import type { Lease, LeaseHolder } from './options/limiter.js';
 import type { Lease as OwnLease } from './shell/limiter/lease.js';
 import { askedBy, nest } from './shell/limiter/nesting.js';
-import type { Pump } from './shell/limiter/pump.js';
-import type { Ticket } from './shell/limiter/ticket.js';
+import type { NestingLimiter, Ticket } from './shell/limiter/ticket.js';
 
 /**
  * Says that work which holds this lease asks for another one, as `holder` of a job. With all slots held by work that waits in this way nobody
@@ -28,7 +27,7 @@ export function heldBy(lease: Lease): LeaseHolder {
     granted: (inner: OwnLease) => {
       askedBy(inner, held);
     },
-    waits: (pump: Pump, ticket: Ticket) => {
+    waits: (pump: NestingLimiter, ticket: Ticket) => {
       nest(pump, ticket, held);
     },
   } as LeaseHolder;

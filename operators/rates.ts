@@ -4,7 +4,7 @@ import { TokenBucket } from './kernel/limits/token-bucket.js';
 import { FlowConfigError } from './options/errors.js';
 import type { RateRule } from './options/limiter.js';
 import { filled, flag, known, positive } from './options/options.js';
-import type { Pump } from './shell/limiter/pump.js';
+import type { RatedLimiter } from './shell/limiter/rates.js';
 import { Rates } from './shell/limiter/rates.js';
 
 /** A rate, and how it saves up. */
@@ -106,7 +106,7 @@ function rule(spec: RateSpec): RateRule {
   return {
     ...spec,
     join(this: RateRule, known: object | undefined, pump: object): Rates {
-      const rates = (known as Rates | undefined) ?? new Rates(pump as Pump);
+      const rates = (known as Rates | undefined) ?? new Rates(pump as RatedLimiter);
       rates.set(this);
       return rates;
     },

@@ -12,7 +12,7 @@ const bundle = join(folder, 'sluice.mjs');
 
 beforeAll(async () => {
   const contents = [
-    ...['create-batcher', 'create-intake', 'create-limiter'].map((name) => `export * from './operators/${name}.js';`),
+    ...['create-batcher', 'create-intake', 'create-limiter', 'rates'].map((name) => `export * from './operators/${name}.js';`),
     "export * from './src/pipelines/create-embedder.js';",
     "export * from './src/pipelines/create-model-caller.js';",
     "export * from './src/pipelines/create-tool-runner.js';",
@@ -34,7 +34,7 @@ afterAll(() => {
 /** Handles as programs have them. A call takes no time, so whatever keeps the process alive is ours. */
 const HANDLES = `
   const batcher = createBatcher(async (items) => items, { window: () => 600 });
-  const limiter = createLimiter({ requestsPerMinute: 300, burstSeconds: 0.2, headroom: 1 });
+  const limiter = createLimiter({ rates: [perMinute('requests', 300, { burst: 1 })], headroom: 1 });
   const intake = createIntake({ maxQueued: 1 });
   const fetch = async () => Response.json({ data: [{ index: 0, embedding: [1] }] });
   const embedder = createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch, window: () => 600 });
@@ -47,7 +47,7 @@ const HANDLES = `
 /** Runs a program to its end; answers what it printed, and how long it lived after its last line had run. */
 async function run(program: string): Promise<{ readonly said: string[]; readonly livedMs: number }> {
   const source = `
-    import { createBatcher, createEmbedder, createIntake, createLimiter, createModelCaller, createToolRunner } from ${JSON.stringify(bundle)};
+    import { createBatcher, createEmbedder, createIntake, createLimiter, createModelCaller, createToolRunner, perMinute } from ${JSON.stringify(bundle)};
     ${HANDLES}
     ${program}
     const startedAt = performance.now();

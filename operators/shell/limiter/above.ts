@@ -1,13 +1,12 @@
 import type { Charge } from '../../kernel/limits/limit.js';
 import type { Lease } from './lease.js';
-import type { Pump } from './pump.js';
 import type { WaitingRoom } from './waiting-room.js';
 
 /** The limiter above has to be waited for. */
 export const NONE = 'none';
 
 /** What a limiter has of the one above it: leases when they are free, or else places in its queue. */
-export interface Above {
+export interface Above<Pump> {
   readonly pump: Pump;
   /** Places taken. */
   readonly size: number;

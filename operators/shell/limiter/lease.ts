@@ -2,8 +2,16 @@ import type { Charge } from '../../kernel/limits/limit.js';
 import { FlowConfigError } from '../../options/errors.js';
 import type { Outcome, Permit } from '../../options/permits.js';
 import type { ResponseLike, Usage } from '../../options/types.js';
-import type { Pump } from './pump.js';
 import { NAME } from './settings.js';
+
+/** What a lease reports to: the limiter that gave it. */
+export interface Lessor {
+  settled(lease: Lease, tokens: number): void;
+  freed(lease: Lease, outcome: Outcome, error: unknown): void;
+  observe(response: ResponseLike, lease: Lease): void;
+  /** The work was given up, and is not over. */
+  lingers(lease: Lease): void;
+}
 
 export class Lease implements Permit {
   readonly charge: Charge;
@@ -13,7 +21,7 @@ export class Lease implements Permit {
   isReleased = false;
   /** Of whoever learns from responses. */
   mark: unknown = undefined;
-  readonly pump: Pump;
+  readonly pump: Lessor;
   /** Of the limiter above; settled and released together with this one. */
   readonly above: Lease | undefined;
   /** The lease of the work that asked for this one. */
@@ -21,7 +29,7 @@ export class Lease implements Permit {
   /** Why the work was given up. */
   declare private failure?: unknown;
 
-  constructor(pump: Pump, charge: Charge, grantedAt: number, above: Lease | undefined) {
+  constructor(pump: Lessor, charge: Charge, grantedAt: number, above: Lease | undefined) {
     this.pump = pump;
     this.charge = charge;
     this.tokens = charge.tokens;

@@ -1,8 +1,7 @@
 import { NestedAcquireError } from '../../options/errors.js';
 import type { Lease } from './lease.js';
-import type { Pump } from './pump.js';
 import { NAME } from './settings.js';
-import type { Ticket } from './ticket.js';
+import type { NestedJobs, NestingLimiter, Ticket } from './ticket.js';
 
 /** A job that waits, and how to refuse it there. */
 interface NestedJob {
@@ -13,14 +12,14 @@ interface NestedJob {
 }
 
 /** Jobs that wait, here or in a limiter below, while the work that asked for them holds a lease of this limiter. */
-export class Nesting {
-  private readonly pump: Pump;
+export class Nesting implements NestedJobs {
+  private readonly pump: NestingLimiter;
   /** Those that the work under one lease has asked for, the newest last. */
   private readonly asked = new Map<Lease, NestedJob[]>();
   private order = 0;
   private sweepAt = 64;
 
-  constructor(pump: Pump) {
+  constructor(pump: NestingLimiter) {
     this.pump = pump;
   }
 
@@ -71,7 +70,7 @@ export class Nesting {
 }
 
 /** Notes that the work which holds this lease waits for another one, here and in the limiters above. */
-export function nest(pump: Pump, ticket: Ticket, holder: Lease): void {
+export function nest(pump: NestingLimiter, ticket: Ticket, holder: Lease): void {
   const refuse = (): void => {
     pump.refuse(
       ticket,
@@ -81,7 +80,7 @@ export function nest(pump: Pump, ticket: Ticket, holder: Lease): void {
       ),
     );
   };
-  for (let at: Pump | undefined = pump; at; at = at.above?.pump) (at.nesting ??= new Nesting(at)).add(ticket, holder, refuse);
+  for (let at: NestingLimiter | undefined = pump; at; at = at.above?.pump) (at.nesting ??= new Nesting(at)).add(ticket, holder, refuse);
   pump.refuseStuck();
 }
 
@@ -91,14 +90,14 @@ export function askedBy(lease: Lease, holder: Lease): void {
 }
 
 /** The lease that a limiter gave for this one: itself, or one of those above. */
-function leaseOf(lease: Lease | undefined, pump: Pump): Lease | undefined {
+function leaseOf(lease: Lease | undefined, pump: NestingLimiter): Lease | undefined {
   let at = lease;
   while (at && at.pump !== pump) at = at.above;
   return at;
 }
 
 /** The lease of the limiter that is held by the work that asked for this one, or by whoever asked for that, and so on. */
-function outer(lease: Lease, pump: Pump): Lease | undefined {
+function outer(lease: Lease, pump: NestingLimiter): Lease | undefined {
   const { holder } = lease;
   return holder && (leaseOf(holder, pump) ?? outer(holder, pump));
 }

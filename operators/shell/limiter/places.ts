@@ -19,7 +19,7 @@ const MOST = 32;
  * What a limiter has of the one above it: leases when they are free, or else places in its queue. A place holds nothing: what goes is decided
  * when the turn comes, and only if the limits of the one below let it go then. So a permit is taken of both or of none.
  */
-export class Places implements Above {
+export class Places implements Above<Pump> {
   readonly pump: Pump;
   private readonly child: Pump;
   private readonly sharesLanes: boolean;

@@ -8,11 +8,10 @@ import { NONE } from './above.js';
 import { Audience } from './audience.js';
 import { Capacity } from './capacity.js';
 import { Lease } from './lease.js';
-import type { Nesting } from './nesting.js';
 import type { Rates } from './rates.js';
 import type { LimiterSettings } from './settings.js';
 import { NAME } from './settings.js';
-import type { Ticket } from './ticket.js';
+import type { NestedJobs, Ticket } from './ticket.js';
 import { WaitingRoom } from './waiting-room.js';
 
 /**
@@ -24,11 +23,11 @@ export class Pump extends Capacity<Pump> {
   readonly room: WaitingRoom;
   /** Handed out and not released. */
   leases = 0;
-  above: Above | undefined = undefined;
+  above: Above<Pump> | undefined = undefined;
   /** Limiters below that have something waiting or running. */
   below: Set<Pump> | undefined = undefined;
   readonly audience = new Audience();
-  nesting: Nesting | undefined = undefined;
+  nesting: NestedJobs | undefined = undefined;
   /** Everything is being given up: what a refused job releases must not be granted to the next. */
   isGivingUp = false;
   /** Ends the work under leases. */

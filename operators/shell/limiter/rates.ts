@@ -1,11 +1,22 @@
 import type { Charge, RateSpec } from '../../kernel/limits/limit.js';
 import { Rate } from '../../kernel/limits/rate.js';
 import { ItemTooHeavyError } from '../../options/errors.js';
+import type { Note } from '../../options/events.js';
 import type { RateSnapshot, SavedLimits } from '../../options/limiter.js';
 import type { ResponseLike } from '../../options/types.js';
 import type { Lease } from './lease.js';
-import type { Pump } from './pump.js';
+import type { LimiterSettings } from './settings.js';
 import { NAME } from './settings.js';
+
+/** What rates have to know of the limiter that keeps to them. */
+export interface RatedLimiter {
+  readonly settings: LimiterSettings;
+  readonly tell: ((note: Note) => void) | undefined;
+  /** When the clock was last looked at. */
+  readonly time: number;
+  /** Looks at the clock. */
+  read(): number;
+}
 
 /** Reads the responses to a limiter's requests. */
 export interface Learner {
@@ -22,12 +33,12 @@ export interface Learner {
 /** The rates of one limiter, and what it learns about them. */
 export class Rates {
   learner: Learner | undefined = undefined;
-  private readonly pump: Pump;
+  private readonly pump: RatedLimiter;
   private readonly all: Rate[] = [];
   /** Those of them that there is anything to keep to. */
   private limited: readonly Rate[] = [];
 
-  constructor(pump: Pump) {
+  constructor(pump: RatedLimiter) {
     this.pump = pump;
   }
 

@@ -6,14 +6,33 @@ import type { Waiter } from '../../kernel/queues/queue.js';
 import { isAmount, unusable } from '../../options/answers.js';
 import { ask } from '../../options/ask.js';
 import type { Bidder } from '../../options/permits.js';
-import type { Lease } from './lease.js';
-import type { Pump } from './pump.js';
+import type { Lease, Lessor } from './lease.js';
 import { NAME } from './settings.js';
+
+/** Jobs that wait while the work that asked for them holds a lease. */
+export interface NestedJobs {
+  readonly isEmpty: boolean;
+  add(ticket: Ticket, holder: Lease, refuse: () => void): void;
+  released(held: Lease): void;
+  refuseStuck(): void;
+}
+
+/** What has to be known of a limiter whose jobs may wait for each other. */
+export interface NestingLimiter extends Lessor {
+  readonly above: { readonly pump: NestingLimiter } | undefined;
+  /** Handed out and not released. */
+  readonly leases: number;
+  nesting: NestedJobs | undefined;
+  hasSlots(charge: Charge): boolean;
+  least(of: (limiter: { readonly concurrency: number }) => number): number;
+  refuse(ticket: Ticket, error: unknown): void;
+  refuseStuck(): void;
+}
 
 /** What is done about the work that asks, when it holds a lease itself. */
 export interface Holder {
   granted(lease: Lease): void;
-  waits(pump: Pump, ticket: Ticket): void;
+  waits(pump: NestingLimiter, ticket: Ticket): void;
 }
 
 /** Somebody who wants a lease. A hundred thousand of them may wait, so each kind holds what it needs and no more. */
