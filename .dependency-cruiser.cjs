@@ -49,6 +49,19 @@ module.exports = {
       to: { pathNot: ['^operators/', rxjs, asyncContext] },
     },
     {
+      name: 'src-imports-public-files',
+      comment: 'What src needs of the inside of operators has a public home: operators/toolkit.ts, operators/types.ts, operators/errors.ts.',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { path: '^operators/(kernel|shell|options|support)/' },
+    },
+    {
+      name: 'homes-for-src-only',
+      severity: 'error',
+      from: { path: '^operators/' },
+      to: { path: '^operators/(toolkit|types|errors)\\.ts$' },
+    },
+    {
       name: 'no-inner-barrel',
       comment: 'Import the file that defines a name, not an index.ts: barrels are for users, and make cycles.',
       severity: 'error',

@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import type { AsyncContext } from '../operators/shell/async-context.js';
+import type { AsyncContext } from '../operators/types.js';
 
 /** A resource costs 40 ns; `AsyncLocalStorage.snapshot()` costs 7,000 on Node 20. */
 class NodeContext extends AsyncResource implements AsyncContext {

@@ -1,7 +1,7 @@
-import type { RetryOptions } from '../operators/options/retry.js';
-import { retryRule } from '../operators/options/retry.js';
 import type { RepairRule } from '../operators/repair.js';
 import { retryFailed } from '../operators/repair.js';
+import { retryRule } from '../operators/toolkit.js';
+import type { RetryOptions } from '../operators/types.js';
 
 /** Retries at a time as a share of the calls under way: a backend that is down must not be asked three times as often. */
 const BUDGET = 0.2;

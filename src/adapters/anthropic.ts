@@ -3,7 +3,7 @@
 import type { Anthropic, BaseAnthropic } from '@anthropic-ai/sdk';
 import type { Middleware } from '@anthropic-ai/sdk/core/middleware';
 import { VERSION } from '@anthropic-ai/sdk/version';
-import { FlowConfigError } from '../../operators/options/errors.js';
+import { FlowConfigError } from '../../operators/errors.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
 import type { ModelCallerOptions, ModelContext } from '../pipelines/models/model-types.js';
 import type { HttpRules } from './support/http-call.js';

@@ -3,7 +3,7 @@ import { firstValueFrom, forkJoin } from 'rxjs';
 import type { LoadOptions } from '../../operators/create-batcher.js';
 import { FlowBatcher } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
-import type { Drained, DrainOptions, Handle, Settled } from '../../operators/options/types.js';
+import type { Drained, DrainOptions, Handle, Settled } from '../../operators/types.js';
 import { VectorCheck } from '../pipelines/vector-check.js';
 import type { FlowEmbeddingsOptions } from './langchain/embeddings-options.js';
 import { NAME, partsOf } from './langchain/embeddings-options.js';

@@ -1,9 +1,9 @@
 // Nothing of it is used at run time. It is imported all the same: without it, what is missing is told by its name, here and at once.
 import '@openai/agents';
 import type { Model, ModelProvider, ModelRequest } from '@openai/agents';
-import { FlowConfigError } from '../../operators/options/errors.js';
+import { FlowConfigError } from '../../operators/errors.js';
 import type { PolicyCallOptions, PolicyContext } from '../../operators/policy.js';
-import { lastOf } from '../../operators/shell/last-value.js';
+import { lastOf } from '../../operators/toolkit.js';
 import { callOptionsOf } from './support/call-job.js';
 import { heldWork } from './support/held-call.js';
 import { heldEach } from './support/held-each.js';

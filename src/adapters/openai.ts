@@ -2,8 +2,8 @@
 // and at once.
 import type { OpenAI } from 'openai';
 import { VERSION } from 'openai/version';
-import { FlowConfigError } from '../../operators/options/errors.js';
-import { count, filled, known } from '../../operators/options/options.js';
+import { FlowConfigError } from '../../operators/errors.js';
+import { count, filled, known } from '../../operators/toolkit.js';
 import { isAtLeast, needsPeer } from '../peer-version.js';
 import type { ClientEmbedderOptions } from '../pipelines/embedder-options.js';
 import { embeddingsIn } from '../pipelines/embeddings-api.js';

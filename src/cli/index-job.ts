@@ -1,8 +1,7 @@
 import { mkdir, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import type { FlowEvent } from '../../operators/options/events.js';
-import type { Settled } from '../../operators/options/types.js';
-import { onAbort } from '../../operators/shell/abort.js';
+import { onAbort } from '../../operators/toolkit.js';
+import type { FlowEvent, Settled } from '../../operators/types.js';
 import type { Questions } from '../edge/questions.js';
 import { FlowStats } from '../metrics/flow-stats.js';
 import type { Embedder, EmbedderSnapshot } from '../pipelines/create-embedder.js';

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
-import { isFlowError } from '../../operators/options/errors.js';
+import { isFlowError } from '../../operators/errors.js';
 import { CliError, EXIT } from './exit.js';
 import { indexCommand } from './index-command.js';
 import { ownPackage } from './package-root.js';

@@ -1,8 +1,7 @@
 import { classifyError } from '../../operators/classify-error.js';
-import { isFlowError } from '../../operators/options/errors.js';
-import type { FlowSink } from '../../operators/options/events.js';
-import type { Classify } from '../../operators/options/types.js';
+import { isFlowError } from '../../operators/errors.js';
 import { robust } from '../../operators/repair.js';
+import type { Classify, FlowSink } from '../../operators/types.js';
 import { createEmbedder, type Embedder } from '../pipelines/create-embedder.js';
 import { CliError, EXIT, errorCode } from './exit.js';
 

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { checked, filled, positive } from '../../operators/options/options.js';
+import { checked, filled, positive } from '../../operators/toolkit.js';
 import type { Tool, ToolResult, ToolRun } from '../pipelines/tools/tool-types.js';
 
 /** Most calls in one batch. */

@@ -1,9 +1,8 @@
 import type { SchedulerLike } from 'rxjs';
 import { Observable, Subject } from 'rxjs';
-import { FlowConfigError } from '../../operators/options/errors.js';
-import type { FlowEvent, FlowSink } from '../../operators/options/events.js';
-import { checked, count, required } from '../../operators/options/options.js';
-import { Alarm, schedulerOption } from '../../operators/shell/alarm.js';
+import { FlowConfigError } from '../../operators/errors.js';
+import { Alarm, checked, count, required, schedulerOption } from '../../operators/toolkit.js';
+import type { FlowEvent, FlowSink } from '../../operators/types.js';
 import type { CallRecord } from './call-record.js';
 import type { CallMetrics } from './call-stats.js';
 import { CallStats } from './call-stats.js';

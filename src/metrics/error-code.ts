@@ -1,6 +1,6 @@
-import { isFlowError } from '../../operators/options/errors.js';
-import type { ErrorClass } from '../../operators/options/types.js';
-import { evidenceOf, linksOf } from '../../operators/shell/error-evidence.js';
+import { isFlowError } from '../../operators/errors.js';
+import { evidenceOf, linksOf } from '../../operators/toolkit.js';
+import type { ErrorClass } from '../../operators/types.js';
 
 /** Codes of the platform, as Node and its `fetch` spell them. What a provider calls its errors is up to the provider, so it is no code. */
 const PLATFORM_CODE = /^(?:E[A-Z]{3,20}(?:_[A-Z]{1,20})?|UND_ERR_[A-Z_]{1,40}|ERR_[A-Z0-9_]{1,40})$/;

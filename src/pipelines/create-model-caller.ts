@@ -1,17 +1,21 @@
 import { defer, EMPTY, map, Observable, Subject } from 'rxjs';
-import { isAmount, unusable } from '../../operators/options/answers.js';
-import { ask, drawnFrom, verdictOrFatal } from '../../operators/options/ask.js';
-import { ClosedError, FlowConfigError } from '../../operators/options/errors.js';
-import type { FlowEvent } from '../../operators/options/events.js';
-import { listener } from '../../operators/options/events.js';
-import type { LimiterJob } from '../../operators/options/limiter.js';
-import type { ErrorClass, Settled, WorkResult } from '../../operators/options/types.js';
+import { ClosedError, FlowConfigError } from '../../operators/errors.js';
 import type { AttemptContext, PolicyCallOptions } from '../../operators/policy.js';
 import { settleAll } from '../../operators/settle-all.js';
-import { Alarm } from '../../operators/shell/alarm.js';
-import { connect } from '../../operators/shell/connect.js';
-import { lastOf } from '../../operators/shell/last-value.js';
-import { Shutdown, ShutdownHandle } from '../../operators/shell/shutdown.js';
+import {
+  Alarm,
+  ask,
+  connect,
+  drawnFrom,
+  isAmount,
+  lastOf,
+  listener,
+  Shutdown,
+  ShutdownHandle,
+  unusable,
+  verdictOrFatal,
+} from '../../operators/toolkit.js';
+import type { ErrorClass, FlowEvent, LimiterJob, Settled, WorkResult } from '../../operators/types.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import { CallStats } from '../metrics/call-stats.js';
 import type { ChatChunk, ChatCompletion, ChatRequest } from './models/chat-api.js';

@@ -1,9 +1,8 @@
 import type { ObservableInput } from 'rxjs';
+import { FlowConfigError } from '../../operators/errors.js';
 import { lanes } from '../../operators/lanes.js';
-import { FlowConfigError } from '../../operators/options/errors.js';
-import { known } from '../../operators/options/options.js';
-import { show } from '../../operators/options/show.js';
-import type { CallContext } from '../../operators/options/types.js';
+import { known, show } from '../../operators/toolkit.js';
+import type { CallContext } from '../../operators/types.js';
 import { graded } from '../../operators/windows.js';
 import type { EndpointOptions } from './endpoint.js';
 import type { EmbedderRules } from './text-batches.js';

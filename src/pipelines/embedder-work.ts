@@ -1,8 +1,7 @@
 import { from, map } from 'rxjs';
-import { BatchShapeError } from '../../operators/options/errors.js';
-import { count, required } from '../../operators/options/options.js';
-import type { BatchWork } from '../../operators/shell/batch-options.js';
-import { isPromise } from '../../operators/shell/work.js';
+import { BatchShapeError } from '../../operators/errors.js';
+import { count, isPromise, required } from '../../operators/toolkit.js';
+import type { BatchWork } from '../../operators/types.js';
 import type { ClientEmbedderOptions, EmbedCall, EmbedderOptions } from './embedder-options.js';
 import { isOverClient, NAME } from './embedder-options.js';
 import { requestEmbeddings } from './embeddings-api.js';

@@ -1,5 +1,5 @@
-import { BatchShapeError } from '../../operators/options/errors.js';
-import type { CallContext } from '../../operators/options/types.js';
+import { BatchShapeError } from '../../operators/errors.js';
+import type { CallContext } from '../../operators/types.js';
 import { boundedJson } from './bounded-text.js';
 import { NAME } from './embedder-options.js';
 import type { Endpoint } from './endpoint.js';

@@ -1,6 +1,6 @@
-import { FlowConfigError } from '../../operators/options/errors.js';
-import { callback } from '../../operators/options/options.js';
-import type { ResponseLike } from '../../operators/options/types.js';
+import { FlowConfigError } from '../../operators/errors.js';
+import { callback } from '../../operators/toolkit.js';
+import type { ResponseLike } from '../../operators/types.js';
 import { boundedText, REFUSAL_BOUNDS } from './bounded-text.js';
 import { refusalOf } from './provider-error.js';
 

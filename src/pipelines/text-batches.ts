@@ -3,15 +3,23 @@ import { classifyError } from '../../operators/classify-error.js';
 import { createAccount } from '../../operators/create-account.js';
 import type { BatcherOptions } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
-import { FlowConfigError, ItemTooHeavyError } from '../../operators/options/errors.js';
-import { limiterOption } from '../../operators/options/limiter-option.js';
-import { callback, count, flag, orDefault, positive, ratio } from '../../operators/options/options.js';
-import type { BatchResult } from '../../operators/options/types.js';
+import { FlowConfigError, ItemTooHeavyError } from '../../operators/errors.js';
 import { robust } from '../../operators/repair.js';
-import { schedulerOption } from '../../operators/shell/alarm.js';
-import type { BatchWork, GateOptions } from '../../operators/shell/batch-options.js';
-import { evidenceOf } from '../../operators/shell/error-evidence.js';
-import { isPromise, onlyOnce, streamOf } from '../../operators/shell/work.js';
+import {
+  callback,
+  count,
+  evidenceOf,
+  flag,
+  isPromise,
+  limiterOption,
+  onlyOnce,
+  orDefault,
+  positive,
+  ratio,
+  schedulerOption,
+  streamOf,
+} from '../../operators/toolkit.js';
+import type { BatchResult, BatchWork, GateOptions } from '../../operators/types.js';
 import { createTokenEstimator } from '../tokenizers/estimate.js';
 
 /** Rules that are options of a batcher as they are. */

@@ -1,5 +1,5 @@
-import { FlowConfigError } from '../../operators/options/errors.js';
-import { known } from '../../operators/options/options.js';
+import { FlowConfigError } from '../../operators/errors.js';
+import { known } from '../../operators/toolkit.js';
 
 export interface TokenEstimatorOptions {
   /** What every estimate is multiplied by, so that few texts cost more than estimated; finite and > 0. @defaultValue 1.15 */

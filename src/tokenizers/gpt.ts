@@ -1,5 +1,5 @@
-import { FlowError } from '../../operators/options/errors.js';
-import { known, oneOf } from '../../operators/options/options.js';
+import { FlowError } from '../../operators/errors.js';
+import { known, oneOf } from '../../operators/toolkit.js';
 
 export interface GptTokenCounterOptions {
   /** `'o200k_base'`: GPT-4o and later; `'cl100k_base'`: GPT-4, GPT-3.5 and the embedding models of both generations. @defaultValue 'o200k_base' */

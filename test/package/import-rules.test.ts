@@ -84,6 +84,12 @@ const violations = [
     'no-inner-barrel: operators/barrel.ts -> operators/index.ts',
   ],
   [
+    'src imports the inside of operators',
+    'src/deep.ts',
+    "export { count } from '../operators/options/options.js';",
+    'src-imports-public-files: src/deep.ts -> operators/options/options.ts',
+  ],
+  [
     'src imports the barrel',
     'src/pipelines/barrel.ts',
     "export { batch } from '../../operators/index.js';",

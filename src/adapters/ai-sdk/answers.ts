@@ -1,5 +1,5 @@
 import { APICallError } from 'ai';
-import type { ResponseLike } from '../../../operators/options/types.js';
+import type { ResponseLike } from '../../../operators/types.js';
 
 interface Answer {
   readonly response?: { readonly headers?: Readonly<Record<string, string>> };

@@ -2,8 +2,7 @@ import type { StreamTextTransform, TextStreamPart, ToolSet } from 'ai';
 import type { MonoTypeOperatorFunction, Observer, SchedulerLike } from 'rxjs';
 import { Subject, Subscription } from 'rxjs';
 import { coalesce } from '../../../operators/coalesce.js';
-import { checked, count, durationMs } from '../../../operators/options/options.js';
-import { schedulerOption } from '../../../operators/shell/alarm.js';
+import { checked, count, durationMs, schedulerOption } from '../../../operators/toolkit.js';
 
 export interface CoalesceTextOptions {
   /** Longest a delta waits for others, in ms; 0 = to the end of the current frame, Infinity = no limit. @defaultValue 16 */

@@ -1,8 +1,8 @@
 import type { wrapEmbeddingModel } from 'ai';
 import * as ai from 'ai';
-import { FlowConfigError } from '../../../operators/options/errors.js';
-import type { Settled } from '../../../operators/options/types.js';
-import { requiredSignal } from '../../../operators/shell/abort.js';
+import { FlowConfigError } from '../../../operators/errors.js';
+import { requiredSignal } from '../../../operators/toolkit.js';
+import type { Settled } from '../../../operators/types.js';
 import { needsPeer } from '../../peer-version.js';
 import type { EmbeddingRules, Model, Opened, Params } from './embeddings.js';
 import { opener } from './embeddings.js';

@@ -1,7 +1,6 @@
 import type { EmbeddingModelMiddleware } from 'ai';
 import { classifyError } from '../../../operators/classify-error.js';
-import { verdictOrFatal } from '../../../operators/options/ask.js';
-import { oneOf, orDefault } from '../../../operators/options/options.js';
+import { oneOf, orDefault, verdictOrFatal } from '../../../operators/toolkit.js';
 import { CALL_RULES_DEFAULTS } from '../support/call-rules.js';
 import { dealtWith } from './answers.js';
 import type { EmbeddingRules, Result } from './embeddings.js';

@@ -1,7 +1,7 @@
 import type { LanguageModelMiddleware } from 'ai';
-import type { Usage } from '../../../operators/options/types.js';
 import type { PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
-import { lastOf } from '../../../operators/shell/last-value.js';
+import { lastOf } from '../../../operators/toolkit.js';
+import type { Usage } from '../../../operators/types.js';
 import { callOptionsOf } from '../support/call-job.js';
 import { heldCall, heldWork } from '../support/held-call.js';
 import type { ConnectionRules } from '../support/held-rules.js';

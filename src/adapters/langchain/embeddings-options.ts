@@ -1,5 +1,5 @@
-import { FlowConfigError } from '../../../operators/options/errors.js';
-import { known, oneOf, orDefault } from '../../../operators/options/options.js';
+import { FlowConfigError } from '../../../operators/errors.js';
+import { known, oneOf, orDefault } from '../../../operators/toolkit.js';
 import { EMBEDDER_DEFAULTS } from '../../pipelines/embedder-options.js';
 import type { EmbedderRules, TextBatches } from '../../pipelines/text-batches.js';
 import { BATCH_RULES, TEXT_RULES, textBatches } from '../../pipelines/text-batches.js';

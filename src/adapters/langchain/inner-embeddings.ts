@@ -1,9 +1,8 @@
 import type { EmbeddingsInterface } from '@langchain/core/embeddings';
 import { AsyncCaller } from '@langchain/core/utils/async_caller';
-import { ask } from '../../../operators/options/ask.js';
-import { FlowConfigError } from '../../../operators/options/errors.js';
-import { orDefault, required } from '../../../operators/options/options.js';
-import type { CallContext } from '../../../operators/options/types.js';
+import { FlowConfigError } from '../../../operators/errors.js';
+import { ask, orDefault, required } from '../../../operators/toolkit.js';
+import type { CallContext } from '../../../operators/types.js';
 import type { Over } from '../support/held-call.js';
 import { followBody } from '../support/http-call.js';
 

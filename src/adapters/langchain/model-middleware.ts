@@ -1,7 +1,7 @@
 import type { UsageMetadata } from '@langchain/core/messages';
 import type { ModelRequest } from 'langchain';
 import { createMiddleware } from 'langchain';
-import { lastOf } from '../../../operators/shell/last-value.js';
+import { lastOf } from '../../../operators/toolkit.js';
 import type { JobRules } from '../support/call-job.js';
 import { callOptionsOf } from '../support/call-job.js';
 import { callPolicy } from '../support/call-rules.js';

@@ -1,11 +1,8 @@
 import { createMiddleware, MiddlewareError, ToolInvocationError, ToolMessage } from 'langchain';
 import { childOf } from '../../../operators/child-of.js';
 import { createLimiter } from '../../../operators/create-limiter.js';
-import { limiterOption } from '../../../operators/options/limiter-option.js';
-import { count, known, oneOf, orDefault, positive } from '../../../operators/options/options.js';
 import type { AttemptPolicy } from '../../../operators/policy.js';
-import { schedulerOption } from '../../../operators/shell/alarm.js';
-import { lastOf } from '../../../operators/shell/last-value.js';
+import { count, known, lastOf, limiterOption, oneOf, orDefault, positive, schedulerOption } from '../../../operators/toolkit.js';
 import { TOOL_RUNNER_DEFAULTS } from '../../pipelines/tools/runner-options.js';
 import { callOptionsOf } from '../support/call-job.js';
 import type { CallRules } from '../support/call-rules.js';

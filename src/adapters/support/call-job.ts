@@ -1,9 +1,7 @@
-import { ask } from '../../../operators/options/ask.js';
-import { FlowConfigError } from '../../../operators/options/errors.js';
-import type { Cost, Limiter, LimiterJob } from '../../../operators/options/limiter.js';
-import { laneOption } from '../../../operators/options/limiter-option.js';
-import { callback } from '../../../operators/options/options.js';
+import { FlowConfigError } from '../../../operators/errors.js';
 import type { PolicyCallOptions } from '../../../operators/policy.js';
+import { ask, callback, laneOption } from '../../../operators/toolkit.js';
+import type { Cost, Limiter, LimiterJob } from '../../../operators/types.js';
 import type { CallRules } from './call-rules.js';
 
 /** What a call takes from the limiter. */

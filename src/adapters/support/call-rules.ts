@@ -1,7 +1,7 @@
-import { known, orDefault, positive } from '../../../operators/options/options.js';
-import type { RetryOptions } from '../../../operators/options/retry.js';
 import type { AttemptPolicy, PolicyOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
+import { known, orDefault, positive } from '../../../operators/toolkit.js';
+import type { RetryOptions } from '../../../operators/types.js';
 import { retryOf } from '../../retry.js';
 
 type Same = 'limiter' | 'breaker' | 'classify' | 'deadlineMs' | 'onEvent' | 'scheduler' | 'random';

@@ -1,5 +1,5 @@
 import type { PolicyCallOptions, PolicyContext } from '../../../operators/policy.js';
-import { abortReason } from '../../../operators/shell/abort.js';
+import { abortReason } from '../../../operators/toolkit.js';
 import type { Over } from './held-call.js';
 import { heldCall } from './held-call.js';
 import type { Held } from './held-rules.js';

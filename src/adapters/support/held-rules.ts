@@ -1,9 +1,6 @@
 import type { SchedulerLike } from 'rxjs';
-import { safeSink } from '../../../operators/options/events.js';
-import { DEFAULT_LANE } from '../../../operators/options/lanes.js';
-import { orDefault, ratio } from '../../../operators/options/options.js';
 import type { AttemptPolicy } from '../../../operators/policy.js';
-import { schedulerOption } from '../../../operators/shell/alarm.js';
+import { DEFAULT_LANE, orDefault, ratio, safeSink, schedulerOption } from '../../../operators/toolkit.js';
 import type { JobRules } from './call-job.js';
 import { callPolicy } from './call-rules.js';
 

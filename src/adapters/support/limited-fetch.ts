@@ -1,4 +1,4 @@
-import { orDefault, required } from '../../../operators/options/options.js';
+import { orDefault, required } from '../../../operators/toolkit.js';
 import type { HttpRequest, HttpRules } from './http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './http-call.js';
 import { markLimited } from './limited.js';

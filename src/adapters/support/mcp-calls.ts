@@ -2,14 +2,10 @@ import { catchError, Observable, of, ReplaySubject, share, switchMap } from 'rxj
 import { captureContext } from '#async-context';
 import { childOf } from '../../../operators/child-of.js';
 import { createLimiter } from '../../../operators/create-limiter.js';
-import { ClosedError, OverflowError } from '../../../operators/options/errors.js';
-import type { Limiter, LimiterJob } from '../../../operators/options/limiter.js';
-import { filled } from '../../../operators/options/options.js';
+import { ClosedError, OverflowError } from '../../../operators/errors.js';
 import type { AttemptPolicy } from '../../../operators/policy.js';
-import { connect } from '../../../operators/shell/connect.js';
-import { lastOf } from '../../../operators/shell/last-value.js';
-import { Shutdown, ShutdownHandle } from '../../../operators/shell/shutdown.js';
-import { AbortCalls } from '../../../operators/shell/signal-groups.js';
+import { AbortCalls, connect, filled, lastOf, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
+import type { Limiter, LimiterJob } from '../../../operators/types.js';
 import { callPolicy } from './call-rules.js';
 import type { McpLink } from './mcp-link.js';
 import { carefully } from './mcp-link.js';

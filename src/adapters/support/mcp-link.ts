@@ -1,7 +1,7 @@
 import { classifyError } from '../../../operators/classify-error.js';
-import { isFlowError } from '../../../operators/options/errors.js';
-import type { Classify } from '../../../operators/options/types.js';
-import { linksOf } from '../../../operators/shell/error-evidence.js';
+import { isFlowError } from '../../../operators/errors.js';
+import { linksOf } from '../../../operators/toolkit.js';
+import type { Classify } from '../../../operators/types.js';
 import type { McpCall, McpProgress, McpResult, McpTool } from './mcp-types.js';
 
 /** What every request to the client is made with, in its own words. */

@@ -1,6 +1,5 @@
-import { FlowConfigError } from '../../../operators/options/errors.js';
-import { callback, count, countFromZero, known, orDefault, positive } from '../../../operators/options/options.js';
-import { requiredSignal } from '../../../operators/shell/abort.js';
+import { FlowConfigError } from '../../../operators/errors.js';
+import { callback, count, countFromZero, known, orDefault, positive, requiredSignal } from '../../../operators/toolkit.js';
 import { onlyLane } from './call-job.js';
 import { CALL_RULES_DEFAULTS } from './call-rules.js';
 import type { McpRequest } from './mcp-link.js';

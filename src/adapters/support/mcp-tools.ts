@@ -1,5 +1,5 @@
 import { map } from 'rxjs';
-import { filled, known } from '../../../operators/options/options.js';
+import { filled, known } from '../../../operators/toolkit.js';
 import type { SchemaAnswer, Tool } from '../../pipelines/tools/tool-types.js';
 import type { McpCaller, McpResult, McpTool } from './mcp-types.js';
 

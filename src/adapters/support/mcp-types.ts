@@ -1,6 +1,5 @@
 import type { Observable } from 'rxjs';
-import type { LimiterSnapshot } from '../../../operators/options/limiter.js';
-import type { Handle } from '../../../operators/options/types.js';
+import type { Handle, LimiterSnapshot } from '../../../operators/types.js';
 import type { CallRules } from './call-rules.js';
 
 /** What a server says about a tool, as both majors of the client type it. Only hints: believe them of servers that you trust. */

@@ -1,4 +1,4 @@
-import type { ResponseLike } from '../../../operators/options/types.js';
+import type { ResponseLike } from '../../../operators/types.js';
 
 /** What the clients of OpenAI and Anthropic answer at once: the answer to come, and the response it will be read from. */
 export interface Sent<T> extends PromiseLike<T> {

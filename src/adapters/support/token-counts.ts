@@ -1,4 +1,4 @@
-import type { Usage } from '../../../operators/options/types.js';
+import type { Usage } from '../../../operators/types.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
 
 /** Google's: of a chat, of one text and of many to embed, and what a chat begins with. */

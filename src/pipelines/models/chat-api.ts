@@ -1,5 +1,5 @@
-import { FlowConfigError } from '../../../operators/options/errors.js';
-import type { Usage } from '../../../operators/options/types.js';
+import { FlowConfigError } from '../../../operators/errors.js';
+import type { Usage } from '../../../operators/types.js';
 import { createTokenEstimator } from '../../tokenizers/estimate.js';
 import { boundedJson } from '../bounded-text.js';
 import type { Endpoint, RequestContext } from '../endpoint.js';

@@ -1,12 +1,9 @@
 import type { SchedulerLike } from 'rxjs';
 import { isObservable, Observable } from 'rxjs';
+import { AttemptTimeoutError } from '../../../operators/errors.js';
 import { fromStream } from '../../../operators/from-stream.js';
-import { ask } from '../../../operators/options/ask.js';
-import { AttemptTimeoutError } from '../../../operators/options/errors.js';
-import type { Usage, WorkResult } from '../../../operators/options/types.js';
-import { Alarm } from '../../../operators/shell/alarm.js';
-import { connect } from '../../../operators/shell/connect.js';
-import { isPromise, onlyOnce, streamOf } from '../../../operators/shell/work.js';
+import { Alarm, ask, connect, isPromise, onlyOnce, streamOf } from '../../../operators/toolkit.js';
+import type { Usage, WorkResult } from '../../../operators/types.js';
 import type { ModelAttempt } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
 import type { Client } from './model-options.js';

@@ -1,7 +1,6 @@
-import { isAmount } from '../../../operators/options/answers.js';
-import type { ErrorClass, ResponseLike, Usage } from '../../../operators/options/types.js';
 import type { AttemptContext } from '../../../operators/policy.js';
-import { LazySignal } from '../../../operators/shell/abort.js';
+import { isAmount, LazySignal } from '../../../operators/toolkit.js';
+import type { ErrorClass, ResponseLike, Usage } from '../../../operators/types.js';
 import type { CallRecord, CallStatus } from '../../metrics/call-record.js';
 import type { ModelContext } from './model-types.js';
 

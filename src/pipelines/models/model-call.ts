@@ -1,4 +1,4 @@
-import type { ErrorClass } from '../../../operators/options/types.js';
+import type { ErrorClass } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import { errorCodeOf, PARSE_FAILED } from '../../metrics/error-code.js';
 import type { AttemptEnd, AttemptHost } from './model-attempt.js';

@@ -4,19 +4,26 @@ import { classifyError } from '../../../operators/classify-error.js';
 import { createAccount } from '../../../operators/create-account.js';
 import type { Breaker } from '../../../operators/create-breaker.js';
 import { createBreaker } from '../../../operators/create-breaker.js';
+import { FlowConfigError } from '../../../operators/errors.js';
 import { fromHeaders } from '../../../operators/from-headers.js';
 import type { HedgeOptions } from '../../../operators/hedge.js';
 import { HedgeStats } from '../../../operators/hedge.js';
-import { FlowConfigError } from '../../../operators/options/errors.js';
-import type { FlowSink } from '../../../operators/options/events.js';
-import { DEFAULT_LANE, LaneTable } from '../../../operators/options/lanes.js';
-import type { Limiter } from '../../../operators/options/limiter.js';
-import { limiterOption } from '../../../operators/options/limiter-option.js';
-import { callback, count, durationMs, known, oneOf, orDefault, positive, required } from '../../../operators/options/options.js';
-import type { RetryOptions } from '../../../operators/options/retry.js';
-import type { Classify, LaneOptions, Usage } from '../../../operators/options/types.js';
-import { requiredSignal } from '../../../operators/shell/abort.js';
-import { schedulerOption } from '../../../operators/shell/alarm.js';
+import {
+  callback,
+  count,
+  DEFAULT_LANE,
+  durationMs,
+  known,
+  LaneTable,
+  limiterOption,
+  oneOf,
+  orDefault,
+  positive,
+  required,
+  requiredSignal,
+  schedulerOption,
+} from '../../../operators/toolkit.js';
+import type { Classify, FlowSink, LaneOptions, Limiter, RetryOptions, Usage } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import { retryOf } from '../../retry.js';
 import { endpointOf } from '../endpoint.js';

@@ -1,11 +1,10 @@
 import type { Observable } from 'rxjs';
 import type { HedgeOptions } from '../../../operators/hedge.js';
 import { hedge } from '../../../operators/hedge.js';
-import type { FlowEvent, FlowSink } from '../../../operators/options/events.js';
-import { isRetryable } from '../../../operators/options/retry.js';
-import type { Classify, WorkResult } from '../../../operators/options/types.js';
 import type { AttemptContext, AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
+import { isRetryable } from '../../../operators/toolkit.js';
+import type { Classify, FlowEvent, FlowSink, WorkResult } from '../../../operators/types.js';
 import { retryOf } from '../../retry.js';
 import type { AttemptRules } from './model-attempt.js';
 import { ParseFault } from './model-call.js';

@@ -1,10 +1,19 @@
 import type { Observable, SchedulerLike } from 'rxjs';
 import type { Breaker, BreakerOptions } from '../../../operators/create-breaker.js';
 import type { StreamLike } from '../../../operators/from-stream.js';
-import type { FlowEvent, FlowSink } from '../../../operators/options/events.js';
-import type { Limiter } from '../../../operators/options/limiter.js';
-import type { RetryOptions } from '../../../operators/options/retry.js';
-import type { Classify, Handle, LaneOptions, ResponseLike, Settled, Usage, WorkResult } from '../../../operators/options/types.js';
+import type {
+  Classify,
+  FlowEvent,
+  FlowSink,
+  Handle,
+  LaneOptions,
+  Limiter,
+  ResponseLike,
+  RetryOptions,
+  Settled,
+  Usage,
+  WorkResult,
+} from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { CallMetrics } from '../../metrics/call-stats.js';
 import type { EndpointOptions } from '../endpoint.js';

@@ -1,9 +1,6 @@
 import type { AdaptiveLimitOptions } from '../../../operators/adaptive-limit.js';
 import { classifyError } from '../../../operators/classify-error.js';
-import { FlowConfigError } from '../../../operators/options/errors.js';
-import { listener } from '../../../operators/options/events.js';
-import type { Limiter } from '../../../operators/options/limiter.js';
-import { laneOption, limiterOption } from '../../../operators/options/limiter-option.js';
+import { FlowConfigError } from '../../../operators/errors.js';
 import {
   asGiven,
   callback,
@@ -12,12 +9,16 @@ import {
   countFromZero,
   durationMs,
   known,
+  laneOption,
+  limiterOption,
+  listener,
   orDefault,
   positive,
   required,
-} from '../../../operators/options/options.js';
-import { requiredSignal } from '../../../operators/shell/abort.js';
-import { schedulerOption } from '../../../operators/shell/alarm.js';
+  requiredSignal,
+  schedulerOption,
+} from '../../../operators/toolkit.js';
+import type { Limiter } from '../../../operators/types.js';
 import type { RunToolsOptions, ToolRunnerOptions } from './runner-types.js';
 import { NAME } from './tool-setup.js';
 import type { ToolCall } from './tool-types.js';

@@ -1,9 +1,6 @@
 import type { Observable, OperatorFunction, SchedulerLike } from 'rxjs';
 import type { AdaptiveLimitOptions } from '../../../operators/adaptive-limit.js';
-import type { FlowEvent, FlowSink } from '../../../operators/options/events.js';
-import type { Limiter } from '../../../operators/options/limiter.js';
-import type { RetryOptions } from '../../../operators/options/retry.js';
-import type { Classify, Handle } from '../../../operators/options/types.js';
+import type { Classify, FlowEvent, FlowSink, Handle, Limiter, RetryOptions } from '../../../operators/types.js';
 import type { Tool, ToolCall, ToolGuard, ToolResult, ToolRun } from './tool-types.js';
 
 export interface ToolRunnerOptions {

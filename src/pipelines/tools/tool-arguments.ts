@@ -1,4 +1,4 @@
-import { isPromise } from '../../../operators/shell/work.js';
+import { isPromise } from '../../../operators/toolkit.js';
 import type { SchemaAnswer, ToolIssue, ToolSchema } from './tool-types.js';
 
 /** What became of the arguments of a call. */

@@ -1,8 +1,7 @@
 import type { Observable } from 'rxjs';
-import { AttemptTimeoutError, CallbackError, ClosedError, FlowConfigError } from '../../../operators/options/errors.js';
-import type { Lease } from '../../../operators/options/limiter.js';
-import { abortReason, LazySignal } from '../../../operators/shell/abort.js';
-import { Alarm } from '../../../operators/shell/alarm.js';
+import { AttemptTimeoutError, CallbackError, ClosedError, FlowConfigError } from '../../../operators/errors.js';
+import { Alarm, abortReason, LazySignal } from '../../../operators/toolkit.js';
+import type { Lease } from '../../../operators/types.js';
 import type { RunnerConfig, ToolSetup } from './tool-setup.js';
 import { NAME } from './tool-setup.js';
 import { Step } from './tool-step.js';

@@ -1,14 +1,7 @@
 import { captureContext } from '#async-context';
-import { isWithinBudget, retryDelayMs } from '../../../operators/kernel/repair/backoff.js';
-import { drawnFrom, verdictOrFatal } from '../../../operators/options/ask.js';
-import { AttemptTimeoutError, CallbackError, isFlowError, OverflowError } from '../../../operators/options/errors.js';
-import type { FlowEvent } from '../../../operators/options/events.js';
-import type { Lease } from '../../../operators/options/limiter.js';
-import type { Place } from '../../../operators/options/permits.js';
-import type { RetryRule } from '../../../operators/options/retry.js';
-import { isRetryable } from '../../../operators/options/retry.js';
-import type { Verdict } from '../../../operators/options/types.js';
-import { Alarm } from '../../../operators/shell/alarm.js';
+import { AttemptTimeoutError, CallbackError, isFlowError, OverflowError } from '../../../operators/errors.js';
+import { Alarm, drawnFrom, isRetryable, isWithinBudget, retryDelayMs, verdictOrFatal } from '../../../operators/toolkit.js';
+import type { FlowEvent, Lease, Place, RetryRule, Verdict } from '../../../operators/types.js';
 import type { CheckedArguments } from './tool-arguments.js';
 import { checkArguments } from './tool-arguments.js';
 import type { AttemptOwner } from './tool-attempt.js';

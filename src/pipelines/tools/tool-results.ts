@@ -1,5 +1,5 @@
-import { CallbackError } from '../../../operators/options/errors.js';
-import { isPromise } from '../../../operators/shell/work.js';
+import { CallbackError } from '../../../operators/errors.js';
+import { isPromise } from '../../../operators/toolkit.js';
 import { NAME } from './tool-setup.js';
 import type { ToolCall, ToolError, ToolFailure, ToolResult, ToolRun, ToolSuccess } from './tool-types.js';
 

@@ -1,5 +1,5 @@
-import { ClosedError } from '../../../operators/options/errors.js';
-import { DEFAULT_LANE } from '../../../operators/options/lanes.js';
+import { ClosedError } from '../../../operators/errors.js';
+import { DEFAULT_LANE } from '../../../operators/toolkit.js';
 import type { JobHost } from './tool-job.js';
 import { ToolJob } from './tool-job.js';
 import { failed } from './tool-results.js';

@@ -1,12 +1,8 @@
 import type { SchedulerLike } from 'rxjs';
 import { childOf } from '../../../operators/child-of.js';
-import { FlowConfigError } from '../../../operators/options/errors.js';
-import type { FlowSink } from '../../../operators/options/events.js';
-import type { Limiter } from '../../../operators/options/limiter.js';
-import { callback, count, filled, flag, known, orDefault, positive, required } from '../../../operators/options/options.js';
-import type { RetryOptions, RetryRule } from '../../../operators/options/retry.js';
-import { retryRule } from '../../../operators/options/retry.js';
-import type { Classify } from '../../../operators/options/types.js';
+import { FlowConfigError } from '../../../operators/errors.js';
+import { callback, count, filled, flag, known, orDefault, positive, required, retryRule } from '../../../operators/toolkit.js';
+import type { Classify, FlowSink, Limiter, RetryOptions, RetryRule } from '../../../operators/types.js';
 import type { Tool, ToolGuard } from './tool-types.js';
 
 /** What the runner calls itself in errors and events. */

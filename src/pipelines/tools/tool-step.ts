@@ -2,9 +2,8 @@ import type { ObservableInput } from 'rxjs';
 import { isObservable, Subscription } from 'rxjs';
 import type { ReadableLike } from '../../../operators/from-stream.js';
 import { fromStream } from '../../../operators/from-stream.js';
-import { report } from '../../../operators/shell/report.js';
-import type { Running } from '../../../operators/shell/work.js';
-import { isPromise, startWork } from '../../../operators/shell/work.js';
+import { isPromise, report, startWork } from '../../../operators/toolkit.js';
+import type { Running } from '../../../operators/types.js';
 import type { ToolOutput } from './tool-types.js';
 
 /** Waits for one answer at a time: that of a schema, a guard or a tool. An answer that is no promise and no stream takes no time. */

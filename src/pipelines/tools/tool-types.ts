@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import type { RetryOptions } from '../../../operators/options/retry.js';
+import type { RetryOptions } from '../../../operators/types.js';
 
 /** One thing that is wrong with the arguments of a call. */
 export interface ToolIssue {

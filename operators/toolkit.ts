@@ -1,0 +1,38 @@
+/** What operators are made with, for the pipelines and adapters of this package: checks, clocks, ways to start and end work. */
+
+export { isWithinBudget, retryDelayMs } from './kernel/repair/backoff.js';
+export { isAmount, unusable } from './options/answers.js';
+export { ask, drawnFrom, verdictOrFatal } from './options/ask.js';
+export { listener, safeSink } from './options/events.js';
+export { DEFAULT_LANE, LaneTable } from './options/lanes.js';
+export { laneOption, limiterOption } from './options/limiter-option.js';
+export {
+  asGiven,
+  callback,
+  checked,
+  count,
+  countFromZero,
+  durationMs,
+  filled,
+  flag,
+  group,
+  known,
+  oneOf,
+  orDefault,
+  positive,
+  ratio,
+  required,
+} from './options/options.js';
+export { isRetryable, retryRule } from './options/retry.js';
+export { show } from './options/show.js';
+export { abortReason, LazySignal, onAbort, requiredSignal } from './shell/abort.js';
+export { Alarm, schedulerOption } from './shell/alarm.js';
+export { batchConfig } from './shell/batch-options.js';
+export { connect } from './shell/connect.js';
+export { evidenceOf, linksOf } from './shell/error-evidence.js';
+export { lastOf } from './shell/last-value.js';
+export { checkPullSource, openPull } from './shell/pull.js';
+export { report } from './shell/report.js';
+export { Shutdown, ShutdownHandle } from './shell/shutdown.js';
+export { AbortCalls } from './shell/signal-groups.js';
+export { isPromise, onlyOnce, startWork, streamOf } from './shell/work.js';

@@ -1,0 +1,25 @@
+/** The types that the pipelines and adapters of this package share with its operators. */
+
+export type { FlowEvent, FlowSink } from './options/events.js';
+export type { Cost, Lease, Limiter, LimiterJob, LimiterSnapshot } from './options/limiter.js';
+export type { Place } from './options/permits.js';
+export type { RetryOptions, RetryRule } from './options/retry.js';
+export type {
+  BatchResult,
+  CallContext,
+  Classify,
+  Drained,
+  DrainOptions,
+  ErrorClass,
+  Handle,
+  LaneOptions,
+  ResponseLike,
+  Settled,
+  Usage,
+  Verdict,
+  WorkResult,
+} from './options/types.js';
+export type { AsyncContext } from './shell/async-context.js';
+export type { BatchWork, GateOptions } from './shell/batch-options.js';
+export type { PullSource } from './shell/pull.js';
+export type { Running } from './shell/work.js';
