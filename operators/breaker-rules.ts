@@ -18,6 +18,13 @@ export interface FailureShareOptions {
  * A breaker opens when a share of the calls has failed lately: a value for the option `opens`, and its default.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { createBreaker, failureShare } from 'sluice/operators';
+ *
+ * const breaker = createBreaker({ opens: failureShare({ share: 0.5, minCalls: 20 }) });
+ * breaker.state; // => 'closed'
+ * ```
  */
 export function failureShare(options: FailureShareOptions = {}): OpenRule {
   const defaults = { share: 0.5, minCalls: 10, windowMs: 30_000 };
@@ -29,6 +36,13 @@ export function failureShare(options: FailureShareOptions = {}): OpenRule {
  * A breaker opens when so many calls one after the other have failed, however long that took: a value for the option `opens`.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `failures` is out of range.
+ * @example
+ * ```ts
+ * import { createBreaker, failuresInARow } from 'sluice/operators';
+ *
+ * const breaker = createBreaker({ opens: failuresInARow(5) });
+ * breaker.state; // => 'closed'
+ * ```
  */
 export function failuresInARow(failures: number): OpenRule {
   return new FailuresInARow(finiteCount('failuresInARow', 'failures', failures));
@@ -46,6 +60,13 @@ export interface ProbeShareOptions {
  * `closes`, and its default.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { createBreaker, probeShare } from 'sluice/operators';
+ *
+ * const breaker = createBreaker({ closes: probeShare({ probes: 4, share: 0.75 }) });
+ * breaker.state; // => 'closed'
+ * ```
  */
 export function probeShare(options: ProbeShareOptions = {}): CloseRule {
   const { probes, share } = checked('probeShare', options, { probes: 1, share: 1 }, { probes: finiteCount, share: ratio });

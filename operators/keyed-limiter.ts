@@ -65,7 +65,7 @@ export function keyedLimiter(limiter: Limiter, options?: KeyedLimiterOptions): K
 export function keyedLimiter(options: KeyedLimiterOptions & LimiterOptions): KeyedLimiter;
 export function keyedLimiter(first: Limiter | (KeyedLimiterOptions & LimiterOptions), options: KeyedLimiterOptions = {}): KeyedLimiter {
   const isBelow = 'enlist' in Object(first);
-  const given: KeyedLimiterOptions & LimiterOptions = isBelow ? options : (first);
+  const given: KeyedLimiterOptions & LimiterOptions = isBelow ? options : first;
   if (typeof given !== 'object' || (given as unknown) === null) throw new FlowConfigError(NAME, 'options', 'an object', given);
   const { maxKeys = 10_000, ...limits } = given;
   const make = isBelow ? () => limiterBelow(first as Limiter, limits) : () => new FlowLimiter(new Pump(limiterSettings(limits)));

@@ -23,6 +23,19 @@ const DIVIDE = 'divideAndConquer';
  * 429 makes everybody behind the same limiter wait. Items whose deadline would pass meanwhile are rejected with `DeadlineError` at once.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { from } from 'rxjs';
+ * import { batchMap, retryFailed } from 'sluice/operators';
+ *
+ * let calls = 0;
+ * const work = async (texts: readonly string[]) => {
+ *   if (++calls === 1) throw Object.assign(new Error('busy'), { status: 503 });
+ *   return texts;
+ * };
+ * await from(['a', 'b']).pipe(batchMap(work, { repair: retryFailed({ initialMs: 1 }) })).forEach(() => undefined);
+ * calls; // => 2
+ * ```
  */
 export function retryFailed(options: RetryOptions = {}): RepairRule {
   const rule = retryRule(RETRY, options, Infinity, '');
@@ -96,6 +109,24 @@ export interface DivideNote {
  * Source: group testing (Dorfman, 1943), with the difference that a good item must be part of one call that succeeds.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { from } from 'rxjs';
+ * import { batchMap, divideAndConquer } from 'sluice/operators';
+ *
+ * let calls = 0;
+ * const work = async (texts: readonly string[]) => {
+ *   calls++;
+ *   if (texts.includes('bad')) throw Object.assign(new Error('refused'), { status: 400 });
+ *   return texts;
+ * };
+ * const seen: string[] = [];
+ * await from(['a', 'bad', 'c', 'd']).pipe(batchMap(work, { repair: divideAndConquer() })).forEach(({ input, status }) => {
+ *   if (status === 'rejected') seen.push(input);
+ * });
+ * seen; // => ['bad']
+ * calls; // => 5
+ * ```
  */
 export function divideAndConquer(options: DivideOptions = {}): RepairRule {
   known(DIVIDE, options, DIVIDE_OPTIONS);
@@ -144,7 +175,28 @@ export function divideAndConquer(options: DivideOptions = {}): RepairRule {
   };
 }
 
-/** Sends every item of a failed batch alone. For batches of which many items may be bad, and work that may be done twice. */
+/**
+ * Sends every item of a failed batch alone. For batches of which many items may be bad, and work that may be done twice.
+ *
+ * @example
+ * ```ts
+ * import { from } from 'rxjs';
+ * import { batchMap, oneByOne } from 'sluice/operators';
+ *
+ * let calls = 0;
+ * const work = async (texts: readonly string[]) => {
+ *   calls++;
+ *   if (texts.includes('bad')) throw Object.assign(new Error('refused'), { status: 400 });
+ *   return texts;
+ * };
+ * const seen: string[] = [];
+ * await from(['a', 'bad', 'c', 'd']).pipe(batchMap(work, { repair: oneByOne() })).forEach(({ input, status }) => {
+ *   if (status === 'rejected') seen.push(input);
+ * });
+ * seen; // => ['bad']
+ * calls; // => 5
+ * ```
+ */
 export function oneByOne(): RepairRule {
   return divideAndConquer({ factor: Infinity });
 }
@@ -157,6 +209,23 @@ export interface SequentialSearchOptions {
 /**
  * Sends one part after the other, and no part whole that is known to hold a bad item: about log2(n) + 1 calls for each bad item, the fewest there
  * are, in as many rounds. For callers who pay by the call and can wait.
+ * @example
+ * ```ts
+ * import { from } from 'rxjs';
+ * import { batchMap, divideAndConquer, sequentialSearch } from 'sluice/operators';
+ *
+ * let calls = 0;
+ * const work = async (texts: readonly string[]) => {
+ *   calls++;
+ *   if (texts.includes('bad')) throw Object.assign(new Error('refused'), { status: 400 });
+ *   return texts;
+ * };
+ * const seen: string[] = [];
+ * await from(['a', 'bad', 'c', 'd']).pipe(batchMap(work, { repair: divideAndConquer({ strategy: sequentialSearch() }) })).forEach(({ input, status }) => {
+ *   if (status === 'rejected') seen.push(input);
+ * });
+ * seen; // => ['bad']
+ * ```
  */
 export function sequentialSearch(options: SequentialSearchOptions = {}): DivideStrategy {
   known('sequentialSearch', options, ['confirm']);
@@ -171,7 +240,23 @@ export interface RobustOptions {
   readonly divide?: DivideOptions;
 }
 
-/** What most calls over a network want: {@link retryFailed}, then {@link divideAndConquer}. Errors are sorted by their status; pass `classifyError` as `classify` to have SDKs' errors read in full. */
+/**
+ * What most calls over a network want: {@link retryFailed}, then {@link divideAndConquer}. Errors are sorted by their status; pass `classifyError` as `classify` to have SDKs' errors read in full.
+ *
+ * @example
+ * ```ts
+ * import { from } from 'rxjs';
+ * import { batchMap, robust } from 'sluice/operators';
+ *
+ * let calls = 0;
+ * const work = async (texts: readonly string[]) => {
+ *   if (++calls === 1) throw Object.assign(new Error('busy'), { status: 503 });
+ *   return texts;
+ * };
+ * await from(['a', 'b']).pipe(batchMap(work, { repair: robust({ retry: { initialMs: 1 } }) })).forEach(() => undefined);
+ * calls; // => 2
+ * ```
+ */
 export function robust(options: RobustOptions = {}): readonly RepairRule[] {
   known('robust', options, ['retry', 'divide']);
   return [retryFailed(options.retry), divideAndConquer(options.divide)];

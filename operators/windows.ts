@@ -3,7 +3,23 @@ import type { Window } from './shell/batch-options.js';
 
 export type { Window, WindowContext } from './shell/batch-options.js';
 
-/** A batch that is not full leaves at once when a permit is free. */
+/**
+ * A batch that is not full leaves at once when a permit is free.
+ *
+ * @example
+ * ```ts
+ * import { from } from 'rxjs';
+ * import { batchMap, natural } from 'sluice/operators';
+ *
+ * const sizes: number[] = [];
+ * const work = async (items: readonly number[]) => {
+ *   sizes.push(items.length);
+ *   return items;
+ * };
+ * await from([1, 2, 3]).pipe(batchMap(work, { maxSize: 2, window: natural() })).forEach(() => undefined);
+ * sizes; // => [2, 1]
+ * ```
+ */
 export function natural(): Window {
   return () => 0;
 }
@@ -12,6 +28,19 @@ export function natural(): Window {
  * A batch that is not full is held for company for so long, counted from its oldest item.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for anything but a number of milliseconds.
+ * @example
+ * ```ts
+ * import { from } from 'rxjs';
+ * import { batchMap, fixed } from 'sluice/operators';
+ *
+ * const sizes: number[] = [];
+ * const work = async (items: readonly number[]) => {
+ *   sizes.push(items.length);
+ *   return items;
+ * };
+ * await from([1, 2, 3]).pipe(batchMap(work, { maxSize: 2, window: fixed(5) })).forEach(() => undefined);
+ * sizes; // => [2, 1]
+ * ```
  */
 export function fixed(ms: number): Window {
   const heldMs = durationMs('fixed', 'ms', ms);
@@ -23,6 +52,19 @@ export function fixed(ms: number): Window {
  * when all is. The default, with 100 ms.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for anything but a number of milliseconds.
+ * @example
+ * ```ts
+ * import { from } from 'rxjs';
+ * import { batchMap, graded } from 'sluice/operators';
+ *
+ * const sizes: number[] = [];
+ * const work = async (items: readonly number[]) => {
+ *   sizes.push(items.length);
+ *   return items;
+ * };
+ * await from([1, 2, 3]).pipe(batchMap(work, { maxSize: 2, window: graded(5) })).forEach(() => undefined);
+ * sizes; // => [2, 1]
+ * ```
  */
 export function graded(maxMs: number): Window {
   const mostMs = durationMs('graded', 'maxMs', maxMs);
