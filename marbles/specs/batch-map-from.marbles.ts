@@ -1,6 +1,6 @@
 import { map, of, take, tap } from 'rxjs';
 import type { BatchMapFromOptions, BatchWork, Settled } from '../../operators/index.js';
-import { batchMapFrom, classifyError, divideAndConquer, fixed, inputOrder, unwrap } from '../../operators/index.js';
+import { batchMapFrom, divideAndConquer, fixed, inputOrder, unwrap } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');

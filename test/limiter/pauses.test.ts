@@ -2,7 +2,7 @@ import { mergeMap, of, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Job, Limiter, LimiterRules } from '../builders.js';
-import { childOf, createLimiter, isFlowError, job, lanes, policy } from '../builders.js';
+import { childOf, createLimiter, isFlowError, job, policy } from '../builders.js';
 import type { Lease } from '../today.js';
 
 const refusal = (headers: Record<string, string> = {}) => ({ status: 429, headers });

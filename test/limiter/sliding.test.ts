@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../today.js';
-import { createLimiter, FlowConfigError, ItemTooHeavyError, RateLimitError } from '../today.js';
+import { createLimiter, ItemTooHeavyError, RateLimitError } from '../today.js';
 
 const sliding = (options: LimiterOptions): Limiter =>
   createLimiter({ discipline: 'sliding', costAboveCapacity: 'reject', headroom: 1, ...options });

@@ -1,4 +1,4 @@
-import { BehaviorSubject, firstValueFrom, forkJoin, from, map, NEVER, Observable, of, type Subscriber, timer, toArray } from 'rxjs';
+import { BehaviorSubject, firstValueFrom, forkJoin, from, map, NEVER, Observable, of, timer, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { batchMap, classifyError, createBatcher, natural, retryFailed } from '../../operators/index.js';
 import { unstamped } from '../support/events.js';

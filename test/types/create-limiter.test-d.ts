@@ -101,9 +101,9 @@ describe('createLimiter', () => {
 
   it('refuses wrong options and jobs', () => {
     createLimiter({ rates: [strict({ unit: 'requests', amount: 60, windowMs: 1000 })] });
-    // @ts-expect-error a value
+    // @ts-expect-error only a value that was made for it
     createLimiter({ rates: [{ unit: 'requests', amount: 60 }] });
-    // @ts-expect-error a value
+    // @ts-expect-error only a value that was made for it
     createLimiter({ learn: true });
     // @ts-expect-error not a policy of a queue that does not block
     createLimiter({ overflow: 'block' });
