@@ -1,18 +1,19 @@
 import { readFileSync } from 'node:fs';
 import { of, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { divideRetry } from '../today.js';
+import { type DivideStrategy, divideAndConquer, divideRetry, sequentialSearch } from '../../operators/index.js';
 
 const SIZE = 100;
 const refused = Object.assign(new Error('refused'), { status: 400 });
 
-const strategies = {
-  "`'parallel'`": { strategy: 'parallel' },
-  "`'sequential'`": { strategy: 'sequential' },
-  "`'sequential'` with `confirm: false`": { strategy: 'sequential', confirm: false },
-} as const;
+/** By the name that the page has for them. */
+const strategies: Record<string, { strategy?: DivideStrategy }> = {
+  none: {},
+  '`sequentialSearch()`': { strategy: sequentialSearch() },
+  '`sequentialSearch({ confirm: false })`': { strategy: sequentialSearch({ confirm: false }) },
+};
 
-function callsFor(bad: ReadonlySet<number>, split: (typeof strategies)[keyof typeof strategies]): number {
+function callsFor(bad: ReadonlySet<number>, options: { strategy?: DivideStrategy }): number {
   let calls = 0;
   const work = (items: readonly number[]) => {
     calls++;
@@ -20,7 +21,7 @@ function callsFor(bad: ReadonlySet<number>, split: (typeof strategies)[keyof typ
   };
   const rejected: number[] = [];
   const all = Array.from({ length: SIZE }, (_, item) => item);
-  divideRetry(work, { split })(all).subscribe((results) => {
+  divideRetry(work, { repair: divideAndConquer(options) })(all).subscribe((results) => {
     for (const { status, input } of results) if (status === 'rejected') rejected.push(input);
   });
   expect(rejected).toEqual([...bad].sort((a, b) => a - b));
@@ -44,13 +45,14 @@ function onThePage(strategy: string): number[] {
   const page = readFileSync(new URL('../../docs/operators/divide-retry.md', import.meta.url), 'utf8');
   expect(page).toContain('calls for 1, 2, 5 bad among 100');
   const row = page.split('\n').find((line) => line.startsWith(`| ${strategy} |`));
+  expect(row, `a row for ${strategy}`).toBeDefined();
   return row?.split('|')[3]?.split(',').map(Number) ?? [];
 }
 
-describe.each(Object.entries(strategies))('the calls of %s', (name, split) => {
+describe.each(Object.entries(strategies))('the calls of a division with strategy %s', (name, options) => {
   it.each([1, 2, 5])('for %d bad items among 100 are those on the page', (count) => {
     const bads = placements(count);
-    const mean = bads.reduce((sum, bad) => sum + callsFor(bad, split), 0) / bads.length;
+    const mean = bads.reduce((sum, bad) => sum + callsFor(bad, options), 0) / bads.length;
     expect(Math.abs(mean - (onThePage(name)[[1, 2, 5].indexOf(count)] ?? NaN))).toBeLessThan(count === 1 ? 0.05 : 0.25);
   });
 });
