@@ -62,9 +62,10 @@ function functionsOf(entry: object): string[] {
   return Object.entries(entry).flatMap(([name, value]) => (typeof value === 'function' && /^[a-z]/.test(name) ? [name] : []));
 }
 
-/** The doc comment right before the first declaration of an exported function. */
+/** The doc comment right before the declaration of an exported function. No function of the kernel is exported, though one may be named alike. */
 function commentOf(name: string): string | undefined {
-  for (const { file } of sources) {
+  for (const { path, file } of sources) {
+    if (path.startsWith('operators/kernel/')) continue;
     const declared = file.text.search(new RegExp(`^export (?:async )?function ${name}\\b`, 'm'));
     if (declared !== -1) return docComments(file.text).findLast(({ end }) => end < declared)?.text ?? '';
   }
