@@ -63,9 +63,31 @@ export async function measureCode(code, { alias = {} } = {}) {
   };
 }
 
-/** From the sources, as they are: no build is needed. */
-export function measureSource(names, entry = './operators/index.ts') {
-  return measure(entry, names, { alias: { '#async-context': join(project, 'operators/shell/async-context.ts') } });
+/** From the sources, without a build. One file first, as in the package: what a file does when it is loaded is in every bundle then, if a bundler cannot see that it is pure. */
+export async function measureSource(names, entry = './operators/index.ts') {
+  const alias = { '#async-context': join(project, 'operators/shell/async-context.ts') };
+  const { outputFiles } = await build({
+    entryPoints: [entry],
+    absWorkingDir: project,
+    bundle: true,
+    write: false,
+    format: 'esm',
+    target: 'es2022',
+    platform: 'neutral',
+    packages: 'external',
+    alias,
+    logLevel: 'silent',
+  });
+  if (entry !== './operators/index.ts' || names.includes('*')) return measure(entry, names, { alias });
+  const exportsAll = /export \{[^}]*\};\s*$/;
+  const text = outputFiles[0].text;
+  const exported = new Set([...(exportsAll.exec(text)?.[0] ?? '').matchAll(/(?:\w+ as )?(\w+)(?=[,\s}])/g)].map(([, name]) => name));
+  const missing = names.filter((name) => !exported.has(name));
+  if (missing.length > 0) throw new Error(`no ${missing.join(', ')}`);
+  const locals = names.map((name) => new RegExp(`(\\w+) as ${name}\\b`).exec(exportsAll.exec(text)[0])?.[1] ?? name);
+  const { parts } = await measure(entry, names, { alias });
+  const list = names.map((name, i) => (locals[i] === name ? name : `${locals[i]} as ${name}`)).join(', ');
+  return { ...(await measureCode(text.replace(exportsAll, `export { ${list} };`), { alias })), parts };
 }
 
 export function number(bytes) {

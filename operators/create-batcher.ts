@@ -168,7 +168,7 @@ const NAME = 'createBatcher';
 const NO_OPTIONS: LoadOptions = {};
 const LOAD_OPTION_NAMES = ['lane', 'signal', 'deadlineMs'] as const;
 
-const CHECKS = {
+const CHECKS = /* @__PURE__ */ (() => ({
   ...BATCH_CHECKS,
   dedupe: callback,
   cache: (operator: string, option: string, cache: LoadCacheOptions | undefined) => {
@@ -177,7 +177,7 @@ const CHECKS = {
     const maxEntries = count(operator, `${option}.maxEntries`, cache.maxEntries);
     return { maxEntries, ttlMs: positive(operator, `${option}.ttlMs`, orDefault(cache.ttlMs, Infinity)) };
   },
-};
+}))();
 
 /** The options, checked. */
 interface BatcherConfig<T> extends BatchConfig<T> {

@@ -92,40 +92,42 @@ export interface GateOptions<T, R = never> {
   readonly random?: () => number;
 }
 
-const DEFAULTS = {
-  ...{ maxSize: 20, maxWeight: 8192, oversize: 'alone', queue: FIFO, maxQueued: Infinity, overflow: 'error' },
-  ...{ timeoutMs: 30_000, deadlineMs: Infinity, random: Math.random },
-} as const;
+const DEFAULTS = /* @__PURE__ */ (() =>
+  ({
+    ...{ maxSize: 20, maxWeight: 8192, oversize: 'alone', queue: FIFO, maxQueued: Infinity, overflow: 'error' },
+    ...{ timeoutMs: 30_000, deadlineMs: Infinity, random: Math.random },
+  }) as const)();
 
 const MOST_CALLS = 4;
 
 /** How each option is checked. Whoever has more options, or fewer, says so of a copy. */
-export const BATCH_CHECKS = {
-  maxSize: count,
-  maxWeight: positive,
-  weigh: callback,
-  oversize: value('cut', "'alone', 'reject' or splitItem({ into, join })", 'alone', 'reject'),
-  closeWhen: callback,
-  flush: notifier,
-  queue: value('create', 'lanes([…])'),
-  maxQueued: count,
-  overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
-  order: value('lines', 'inputOrder() or orderPerKey(key)', undefined),
-  window: callback,
-  concurrency: (operator: string, option: string, given: number | Observable<number> | undefined) =>
-    given === undefined || isObservable(given) ? given : count(operator, option, given),
-  limiter: value('enlist', 'a limiter made by createLimiter', undefined),
-  id: callback,
-  repair: rules,
-  classify: callback,
-  timeoutMs: positive,
-  deadlineMs: (operator: string, option: string, given: number | (() => number)) =>
-    typeof given === 'function' ? given : durationMs(operator, option, given),
-  onEvent: callback,
-  name: (operator: string, option: string, given: string | undefined) => (given === undefined ? given : filled(operator, option, given)),
-  scheduler: schedulerOption,
-  random: required,
-} satisfies { readonly [K in keyof GateOptions<never>]-?: Check };
+export const BATCH_CHECKS = /* @__PURE__ */ (() =>
+  ({
+    maxSize: count,
+    maxWeight: positive,
+    weigh: callback,
+    oversize: value('cut', "'alone', 'reject' or splitItem({ into, join })", 'alone', 'reject'),
+    closeWhen: callback,
+    flush: notifier,
+    queue: value('create', 'lanes([…])'),
+    maxQueued: count,
+    overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
+    order: value('lines', 'inputOrder() or orderPerKey(key)', undefined),
+    window: callback,
+    concurrency: (operator: string, option: string, given: number | Observable<number> | undefined) =>
+      given === undefined || isObservable(given) ? given : count(operator, option, given),
+    limiter: value('enlist', 'a limiter made by createLimiter', undefined),
+    id: callback,
+    repair: rules,
+    classify: callback,
+    timeoutMs: positive,
+    deadlineMs: (operator: string, option: string, given: number | (() => number)) =>
+      typeof given === 'function' ? given : durationMs(operator, option, given),
+    onEvent: callback,
+    name: (operator: string, option: string, given: string | undefined) => (given === undefined ? given : filled(operator, option, given)),
+    scheduler: schedulerOption,
+    random: required,
+  }) satisfies { readonly [K in keyof GateOptions<never>]-?: Check })();
 
 /** One of some words, or a value with this method. */
 function value<V>(method: string, expected: string, ...others: readonly unknown[]): (operator: string, option: string, given: V) => V {

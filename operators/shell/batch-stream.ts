@@ -17,7 +17,7 @@ export interface BatchStreamOptions<T, R = never> extends GateOptions<T, R> {
   readonly onSourceError?: 'abort' | 'drain' | 'flush';
 }
 
-export const STREAM_CHECKS = { ...BATCH_CHECKS, onSourceError: words('abort', 'drain', 'flush') };
+export const STREAM_CHECKS = /* @__PURE__ */ (() => ({ ...BATCH_CHECKS, onSourceError: words('abort', 'drain', 'flush') }))();
 
 /** The options, checked. */
 export interface StreamConfig<T> extends BatchConfig<T> {

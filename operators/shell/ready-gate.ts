@@ -36,14 +36,14 @@ export interface ReadyOptions<T> {
 export const READY_DEFAULTS = { maxWeight: Infinity, onSourceError: 'abort' } as const;
 
 /** The checks of these options, and of `onDrop`. */
-export const READY_CHECKS = {
+export const READY_CHECKS = /* @__PURE__ */ (() => ({
   ready: levels,
   maxWeight: positive,
   weigh: callback,
   onSourceError: /* @__PURE__ */ words('flush', 'abort'),
   onDrop: callback,
   ...listened,
-};
+}))();
 
 function levels(operator: string, option: string, ready: ObservableInput<boolean>): Observable<boolean> {
   // A text is an iterable too, but not one of levels.

@@ -96,7 +96,7 @@ interface Foreign<R> {
   readonly '@@observable'?: () => Foreign<R>;
 }
 
-const OBSERVABLE = (Symbol as { readonly observable?: symbol }).observable ?? '@@observable';
+const OBSERVABLE = /* @__PURE__ */ (() => (Symbol as { readonly observable?: symbol }).observable ?? '@@observable')();
 
 /** What comes later, as an Observable: one of any RxJS, what says that it is one, async iterables and web streams. Undefined for all else. */
 export function streamOf<R>(answer: unknown): Observable<R> | undefined {
