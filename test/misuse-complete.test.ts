@@ -31,6 +31,7 @@ const RIGHT: Readonly<Record<string, (value: unknown) => boolean>> = {
   'a non-empty string': (value) => typeof value === 'string',
   'an object': (value) => typeof value === 'object' && value !== null,
   'an array': (value) => Array.isArray(value),
+  'a list of rates': (value) => Array.isArray(value),
   'a repair such as retryFailed() or robust(), or a list of them': (value) => Array.isArray(value),
   'an object or false': (value) => typeof value === 'object' && value !== null,
   'an Observable, promise or iterable': (value) => typeof value === 'string' || Array.isArray(value),
@@ -54,6 +55,21 @@ const ALSO: Readonly<Record<string, readonly unknown[]>> = {
 
 /** What is refused in another way, and how. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
+  'createLimiter.restore.at': 'refused as a whole: `restore`',
+  'createLimiter.restore.pausedForMs': 'as above',
+  'createLimiter.restore.rates': 'as above',
+  'createLimiter.restore.rates[0]': 'as above',
+  'createLimiter.restore.rates[0].unit': 'as above',
+  'createLimiter.restore.rates[0].windowMs': 'as above',
+  'createLimiter.restore.rates[0].spent': 'as above',
+  'createLimiter.LimiterJob.holder.granted': 'refused as a whole: `holder`',
+  'createLimiter.__type.deadlineMs': 'the job of what `wrap` makes, which is a `LimiterJob`',
+  'createLimiter.__type.lane': 'as above',
+  'createLimiter.__type.key': 'as above',
+  'createLimiter.__type.cost': 'as above',
+  'createLimiter.__type.cost.slots': 'as above',
+  'createLimiter.__type.cost.requests': 'as above',
+  'createLimiter.__type.cost.tokens': 'as above',
   'createLimiter.runAsync.work': 'rejects with what `run` throws',
   'createBreaker.runAsync.work': 'rejects with what `run` throws',
   'createBreaker.BreakerCallOptions.signal': 'as above',
@@ -122,8 +138,12 @@ const FREE: Readonly<Record<string, string>> = {
   'createLimiter.Usage.outputTokens': 'as above',
   'createLimiter.release.error': 'whatever the work failed with, undefined for nothing',
   'createLimiter.releaseAfter.error': 'as above',
-  'createLimiter.KeyedJob.key': 'every value is a key',
-  'createLimiter.of.key': 'as above',
+  'createLimiter.LimiterJob.key': 'every value is a key',
+  'createLimiter.LimiterJob.id': 'every value is an id',
+  'createLimiter.move.id': 'as above',
+  'createLimiter.remove.id': 'as above',
+  'createLimiter.remove.reason': 'whatever is the reason, undefined for none',
+  'createLimiter.call.args': 'the arguments of what was wrapped',
   'createLimiter.clear.reason': 'whatever is the reason, undefined for none',
   'createLimiter.release.outcome': 'every other word frees the slot as well',
   'createLimiter.ResponseLike.status': 'what a provider answers is not ours to refuse: what is no status says nothing',
@@ -131,8 +151,14 @@ const FREE: Readonly<Record<string, string>> = {
 };
 
 const tables = new Map((await misuseTables()).map((table) => [table.operator, table]));
-// `robust` says nothing of its own: its groups are what is said to others.
-const lists = [...optionLists()].flatMap(([operator, options]) => (operator === 'robust' ? [] : [{ operator, options }]));
+/** What `createLimiter` checks for an account; children and keyed limiters are said with it, under its name. */
+const ofLimiters = new Set(optionLists().get('createLimiter'));
+/** `robust` says nothing of its own either: its groups are what is said to others. */
+const WITH_OTHERS = ['robust', 'childOf', 'keyedLimiter'];
+const lists = [...optionLists()].flatMap(([operator, options]) => {
+  if (WITH_OTHERS.includes(operator)) return [];
+  return [{ operator, options: operator === 'createAccount' ? options.filter((option) => !ofLimiters.has(option)) : options }];
+});
 
 /** Throws what is wrong with how the value is taken. */
 function problem(table: MisuseTable, option: string, value: unknown): string | undefined {

@@ -27,6 +27,7 @@ const calls: Readonly<Record<string, (value: never) => unknown>> = {
   'KeyedJob.job': (value) => keyedLimiter(createLimiter()).acquire(value),
   'LimiterJob.cost': (value) => createLimiter().tryAcquire({ cost: value }),
   'LimiterJob.cost.token': (value) => createLimiter().tryAcquire({ cost: { token: value } }),
+  'LimiterJob.cost.slots': (value) => createLimiter().tryAcquire({ cost: { slots: value } }),
   'LimiterJob.cost.requests': (value) => createLimiter().acquire({ cost: { requests: value } }),
   'LimiterJob.cost.tokens': (value) => createLimiter().tryAcquire({ cost: { tokens: value } }),
   'DrainOptions.timeoutMs': (value) => createLimiter().drain({ timeoutMs: value }),
@@ -122,6 +123,7 @@ const jobRows: readonly MisuseRow[] = [
   ...badly('LimiterJob.cost', 'an object', null, 5, 'much'),
   ...badly('LimiterJob.cost.token', 'absent: slots, requests, tokens, or a unit that a rate counts', 5),
   ...badly('LimiterJob.deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
+  ...badly('LimiterJob.cost.slots', 'a finite number >= 0', -1, NaN, Infinity, '1', null),
   ...badly('LimiterJob.cost.requests', 'a finite number >= 0', -1, NaN, Infinity, '1', null),
   ...badly('LimiterJob.cost.tokens', 'a finite number >= 0', -0.5, NaN, Infinity, '800', null),
 ];

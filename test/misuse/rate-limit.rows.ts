@@ -11,6 +11,7 @@ export const rows: MisuseTable = {
   calls: {
     limiter: (value) => rateLimit(value),
     cost: (value) => rateLimit(limiter, value),
+    slots: (value) => rateLimit(limiter, { slots: value }),
     requests: (value) => rateLimit(limiter, { requests: value }),
     tokens: (value) => rateLimit(limiter, { tokens: value }),
     token: (value) => rateLimit(limiter, { token: value }),
@@ -18,6 +19,7 @@ export const rows: MisuseTable = {
   rows: [
     ...badly('limiter', 'a limiter made by createLimiter', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, [], () => limiter),
     ...badly('cost', 'an object', NaN, 0, -1, 1.5, Infinity, 'text', null, true),
+    ...badly('slots', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
     ...badly('requests', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
     ...badly('tokens', 'a finite number >= 0', NaN, -1, Infinity, '1', null, {}, true),
     ...badly('token', 'absent: slots, requests, tokens, or a unit that a rate counts', 5),

@@ -318,7 +318,7 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
   /** @throws FlowConfigError or LaneUnknownError */
   private laneOf(job: LimiterJob): number {
     if (job !== NO_JOB) checkJob(job);
-    return this.at(job.lane ?? this.pump.settings.queue.laneOf?.(job));
+    return this.at(job.lane === undefined ? this.pump.settings.queue.laneOf?.(job) : job.lane);
   }
 
   private at(name: string | undefined): number {

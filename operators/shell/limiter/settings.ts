@@ -57,11 +57,12 @@ export function limiterSettings(options: LimiterOptions): LimiterSettings {
       queue: (operator, option, value: QueueRule<LimiterJob>) => made(operator, option, value, 'create', 'a queue made by lanes'),
       maxQueued: countFromZero,
       overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
-      learn: (operator, option, value: LearnRule | undefined) => value && made(operator, option, value, 'join', 'made by fromHeaders'),
+      learn: (operator, option, value: LearnRule | undefined) =>
+        value === undefined ? value : made(operator, option, value, 'join', 'made by fromHeaders'),
       refunds: flag,
       abortGraceMs: durationMs,
       restore: (operator, option, value: SavedLimits | undefined) =>
-        value && made(operator, option, value, 'rates', 'what `save` has answered'),
+        value === undefined ? value : made(operator, option, value, 'rates', 'what `save` has answered'),
       random: required,
       onEvent: callback,
       name: (operator, option, value: string | undefined) => (value === undefined ? undefined : filled(operator, option, value)),
@@ -114,7 +115,7 @@ export function amountOption(operator: string, option: string, value: unknown): 
 
 /** A value that has what is asked of it. */
 function made<V>(operator: string, option: string, value: V, member: string, expected: string): V {
-  if ((Object(value) as Record<string, unknown>)[member] !== undefined) return value;
+  if (!Array.isArray(value) && (Object(value) as Record<string, unknown>)[member] !== undefined) return value;
   throw new FlowConfigError(operator, option, expected, value);
 }
 

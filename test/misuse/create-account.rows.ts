@@ -1,0 +1,14 @@
+import { createAccount } from '../../operators/index.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+
+export const rows: MisuseTable = {
+  operator: 'createAccount',
+  create: (options) => createAccount(options),
+  rows: [
+    ...badly('requestsPerMinute', 'a number >= 0 or Infinity', -1, NaN, '60', null),
+    ...badly('tokensPerMinute', 'a number >= 0 or Infinity', -1, NaN, '60', null),
+    ...badly('burstSeconds', 'a number from 0.001 to 86400', 0, -1, NaN, Infinity, '2', null),
+    ...badly('lanes', 'a list of names or lanes', 'P0', 5, null, {}),
+  ],
+};
