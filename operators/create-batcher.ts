@@ -1,16 +1,14 @@
 import type { Subscriber } from 'rxjs';
 import { Observable, Subscription } from 'rxjs';
-import type { Job } from './kernel/machine/job.js';
-import { DONE, NEW } from './kernel/machine/job.js';
 import { ClosedError, FlowConfigError } from './options/errors.js';
 import { callback, count, durationMs, known, orDefault, positive, required } from './options/options.js';
 import type { Handle, Settled } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
 import { BATCH_CHECKS, batchConfig } from './shell/batch-options.js';
-import { BatchShell } from './shell/batch-shell.js';
 import type { Kept, LoadCacheOptions } from './shell/load-memory.js';
 import { LoadMemory } from './shell/load-memory.js';
+import { LoadShell } from './shell/load-shell.js';
 import { Item, isItem, Load, promisedLoad, settledLoad, signalLoads } from './shell/loads.js';
 import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
 import type { SignalGroups } from './shell/signal-groups.js';
@@ -183,65 +181,6 @@ const CHECKS = /* @__PURE__ */ (() => ({
 interface BatcherConfig<T> extends BatchConfig<T> {
   readonly dedupe: ((item: T) => unknown) | undefined;
   readonly cache: LoadCacheOptions | undefined;
-}
-
-/** Its items are loads. */
-class LoadShell<T, R> extends BatchShell<T, R> {
-  constructor(
-    config: BatchConfig<T>,
-    work: BatchWork<T, R>,
-    private readonly owner: {
-      settled(item: Item<T, R>): void;
-      finished(): void;
-      failed(error: unknown): void;
-      admit(): void;
-    },
-  ) {
-    super(config, work);
-  }
-
-  protected settled(job: Job<T, R>): void {
-    // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- all that is settled here was made here
-    this.owner.settled(job as Item<T, R>);
-  }
-
-  protected finished(): void {
-    this.owner.finished();
-  }
-
-  protected failed(error: unknown): void {
-    this.owner.failed(error);
-  }
-
-  protected override hasRoom(): void {
-    this.owner.admit();
-  }
-
-  /** Does several things as one: nothing is sent or handed out in between. */
-  together(change: () => void): void {
-    this.step(change);
-    this.run();
-  }
-
-  /** @throws LaneUnknownError */
-  checkLane(name: string): void {
-    this.laneAt(name);
-  }
-
-  /** Moves what waits of an item to a more urgent lane. */
-  hurry(item: Item<T, R>, lane: string): void {
-    this.machine.hurry(item, this.laneAt(lane));
-    this.run();
-  }
-
-  /** Gives an item up: it is not settled any more, unless it is just being accepted. A call is stopped when its last member has left. */
-  leave(item: Item<T, R>): void {
-    if (item.state === DONE || item.state === NEW) return;
-    this.machine.leave(item);
-    this.run();
-    // Before this returns, even if results are being handed out.
-    this.performNow();
-  }
 }
 
 /** What {@link createBatcher} makes; whoever builds on it gives it its own name, which is in its errors and events. */

@@ -1,0 +1,68 @@
+import type { Job } from '../kernel/machine/job.js';
+import { DONE, NEW } from '../kernel/machine/job.js';
+import type { BatchConfig, BatchWork } from './batch-options.js';
+import { BatchShell } from './batch-shell.js';
+import type { Item } from './loads.js';
+
+/** What a shell tells whoever owns its loads. */
+export interface LoadOwner<T, R> {
+  settled(item: Item<T, R>): void;
+  finished(): void;
+  failed(error: unknown): void;
+  /** There may be room for more. */
+  admit(): void;
+}
+
+/** A batch shell whose items are loads, which may leave. */
+export class LoadShell<T, R> extends BatchShell<T, R> {
+  constructor(
+    config: BatchConfig<T>,
+    work: BatchWork<T, R>,
+    private readonly owner: LoadOwner<T, R>,
+  ) {
+    super(config, work);
+  }
+
+  protected settled(job: Job<T, R>): void {
+    // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- all that is settled here was made here
+    this.owner.settled(job as Item<T, R>);
+  }
+
+  protected finished(): void {
+    this.owner.finished();
+  }
+
+  protected failed(error: unknown): void {
+    this.owner.failed(error);
+  }
+
+  protected override hasRoom(): void {
+    this.owner.admit();
+  }
+
+  /** Does several things as one: nothing is sent or handed out in between. */
+  together(change: () => void): void {
+    this.step(change);
+    this.run();
+  }
+
+  /** @throws LaneUnknownError */
+  checkLane(name: string): void {
+    this.laneAt(name);
+  }
+
+  /** Moves what waits of an item to a more urgent lane. */
+  hurry(item: Item<T, R>, lane: string): void {
+    this.machine.hurry(item, this.laneAt(lane));
+    this.run();
+  }
+
+  /** Gives an item up: it is not settled any more, unless it is just being accepted. A call is stopped when its last member has left. */
+  leave(item: Item<T, R>): void {
+    if (item.state === DONE || item.state === NEW) return;
+    this.machine.leave(item);
+    this.run();
+    // Before this returns, even if results are being handed out.
+    this.performNow();
+  }
+}
