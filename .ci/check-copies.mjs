@@ -58,7 +58,7 @@ async function errors({ maker, user, rxjs: { lastValueFrom, of, throwError } }) 
     verdict(new user.operators.FlowConfigError('batch', 'maxSize', 'more', 0)),
   );
   const reason = new OverflowError('inner', 1, 'error');
-  const settled = await lastValueFrom(of('item').pipe(batchMap(() => throwError(() => reason), { retry: false, split: false })));
+  const settled = await lastValueFrom(of('item').pipe(batchMap(() => throwError(() => reason))));
   assert.equal(settled.reason, reason);
 }
 

@@ -9,12 +9,12 @@ const jobs = {
     assert.deepEqual(batches, [numbers(4), [4, 5, 6, 7], [8, 9]]);
   },
 
-  async batchMap({ rxjs: { from, lastValueFrom, toArray }, operators: { batchMap } }) {
+  async batchMap({ rxjs: { from, lastValueFrom, toArray }, operators: { batchMap, inputOrder, robust } }) {
     const double = async (items) => {
       if (items.includes(13)) throw Object.assign(new Error('one of them is bad'), { status: 400 });
       return items.map((item) => item * 2);
     };
-    const options = { maxSize: 8, order: 'input', retry: { initialMs: 1 }, weigh: () => 1 };
+    const options = { maxSize: 8, order: inputOrder(), repair: robust({ retry: { initialMs: 1 } }), weigh: () => 1 };
     const settled = await lastValueFrom(from(numbers(40)).pipe(batchMap(double, options), toArray()));
     assert.equal(settled.length, 40);
     assert.deepEqual(indexesOf(settled, 'rejected'), [13]);
@@ -24,13 +24,13 @@ const jobs = {
     );
   },
 
-  async batchMapFrom({ rxjs: { lastValueFrom, toArray }, operators: { batchMapFrom, unwrap } }) {
-    const pulled = batchMapFrom(new ReadableStream({ start: fill(20) }), async (items) => items.map(String), { order: 'input' });
+  async batchMapFrom({ rxjs: { lastValueFrom, toArray }, operators: { batchMapFrom, inputOrder, unwrap } }) {
+    const pulled = batchMapFrom(new ReadableStream({ start: fill(20) }), async (items) => items.map(String), { order: inputOrder() });
     assert.deepEqual(await lastValueFrom(pulled.pipe(unwrap('all'))), numbers(20).map(String));
     assert.equal((await lastValueFrom(pulledFrom(batchMapFrom).pipe(toArray()))).length, 5);
   },
 
-  async bulkheadMap({ rxjs: { from, lastValueFrom, toArray }, operators: { bulkheadMap } }) {
+  async bulkheadMap({ rxjs: { from, lastValueFrom, toArray }, operators: { bulkheadMap, inputOrder } }) {
     let most = 0;
     let running = 0;
     const work = async (item) => {
@@ -40,7 +40,7 @@ const jobs = {
       running -= 1;
       return item;
     };
-    const options = { key: (item) => item % 3, perKey: 1, concurrency: 2, order: 'input', errors: 'propagate' };
+    const options = { key: (item) => item % 3, perKey: 1, concurrency: 2, order: inputOrder(), errors: 'propagate' };
     assert.deepEqual(await lastValueFrom(from(numbers(12)).pipe(bulkheadMap(work, options), toArray())), numbers(12));
     assert.equal(most, 2);
   },
@@ -76,12 +76,13 @@ const jobs = {
     await assert.rejects(batcher.loadAsync('c'), (error) => isFlowError(error, 'FLOW_CLOSED'));
   },
 
-  async createLimiter({ rxjs: { from, lastValueFrom, toArray }, operators: { createLimiter, batchMap } }) {
-    const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 60_000, lanes: [{ name: 'high' }, { name: 'low' }] });
+  async createLimiter({ rxjs: { from, lastValueFrom, toArray }, operators: { createLimiter, batchMap, lanes, perMinute } }) {
+    const rates = [perMinute('requests', 60_000)];
+    const limiter = createLimiter({ concurrency: 2, rates, queue: lanes([{ name: 'high' }, { name: 'low' }]) });
     const held = limiter.tryAcquire({ lane: 'low' });
     const answers = await lastValueFrom(
       from(numbers(6)).pipe(
-        batchMap(async (items) => items, { limiter, maxSize: 1, lanes: [{ name: 'high' }], lane: () => 'high' }),
+        batchMap(async (items) => items, { limiter, maxSize: 1, queue: lanes([{ name: 'high' }], { by: () => 'high' }) }),
         toArray(),
       ),
     );
@@ -93,12 +94,12 @@ const jobs = {
     assert.equal(limiter.snapshot().executing, 0);
   },
 
-  async divideRetry({ rxjs: { lastValueFrom }, operators: { divideRetry } }) {
+  async divideRetry({ rxjs: { lastValueFrom }, operators: { divideRetry, robust } }) {
     const work = async (items) => {
       if (items.some((item) => item === 5 || item === 11)) throw Object.assign(new Error('bad item'), { status: 422 });
       return items;
     };
-    const settled = await lastValueFrom(divideRetry(work, { retry: { initialMs: 1 } })(numbers(16)));
+    const settled = await lastValueFrom(divideRetry(work, { repair: robust({ retry: { initialMs: 1 } }) })(numbers(16)));
     assert.deepEqual(indexesOf(settled, 'rejected'), [5, 11]);
   },
 
@@ -117,8 +118,8 @@ const jobs = {
     assert.equal(aborted, 1);
   },
 
-  createBreaker({ rxjs: { of, throwError }, operators: { createBreaker, BreakerOpenError } }) {
-    const breaker = createBreaker({ minCalls: 1 });
+  createBreaker({ rxjs: { of, throwError }, operators: { createBreaker, BreakerOpenError, failureShare } }) {
+    const breaker = createBreaker({ opens: failureShare({ minCalls: 1 }) });
     const ends = [];
     for (const work of [() => throwError(() => ({ status: 503 })), () => of('never')])
       breaker.run(work).subscribe({ next: (value) => ends.push(value), error: (error) => ends.push(error) });
@@ -126,9 +127,9 @@ const jobs = {
     assert.ok(ends[1] instanceof BreakerOpenError);
   },
 
-  async policy({ rxjs: { lastValueFrom }, operators: { policy, createLimiter } }) {
+  async policy({ rxjs: { lastValueFrom }, operators: { policy, createLimiter, retryFailed } }) {
     const limiter = createLimiter({ concurrency: 1 });
-    const careful = policy({ limiter, retry: { initialMs: 1 } });
+    const careful = policy({ limiter, retry: retryFailed({ initialMs: 1 }) });
     const answer = careful(({ attempt }) => (attempt < 3 ? Promise.reject({ status: 503 }) : Promise.resolve(`attempt ${attempt}`)));
     assert.equal(await lastValueFrom(answer), 'attempt 3');
     assert.equal(limiter.executing, 0);

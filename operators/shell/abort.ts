@@ -11,7 +11,7 @@ export function abortReason(): DOMException {
  */
 export class LazySignal {
   /** Told of the abort before the signal is: whoever has but this to listen for needs no signal. */
-  onAbort: (() => void) | undefined = undefined;
+  whenAborted: (() => void) | undefined = undefined;
   private controller: AbortController | undefined = undefined;
   private isAborted = false;
 
@@ -30,14 +30,14 @@ export class LazySignal {
   abort(): void {
     if (this.isAborted) return;
     this.isAborted = true;
-    this.onAbort?.();
+    this.whenAborted?.();
     this.controller?.abort(abortReason());
   }
 
   /** Gives up the signal that never aborted, for a new one. */
   protected forget(): void {
     this.controller = undefined;
-    this.onAbort = undefined;
+    this.whenAborted = undefined;
   }
 }
 

@@ -36,7 +36,7 @@ export type PolicyWork<R> = (context: PolicyContext) => WorkResult<R>;
 /** The same for work that is part of this package. */
 export interface AttemptContext extends PolicyContext {
   /** Called when the signal aborts, or would. */
-  onAbort: (() => void) | undefined;
+  whenAborted: (() => void) | undefined;
   /** When set, it says when the permit goes back: the other side sees a connection close later than we close it. */
   giveBack: ((release: () => void) => void) | undefined;
 }

@@ -49,7 +49,7 @@ export class ModelAttempt extends LazySignal implements ModelContext {
     this.#host = host;
     this.#rules = rules;
     this.#startedAt = host.now();
-    context.onAbort = () => {
+    context.whenAborted = () => {
       this.#end(this.#host.judgeStop(this.deadlineAt));
       this.abort();
     };
