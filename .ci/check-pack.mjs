@@ -212,7 +212,10 @@ function checkEverySubpath() {
     'every.mjs',
     `for (const name of ${list}) if ((${isWrong})(name, await import(name))) throw new Error(name + ' is empty, or is not');`,
   );
-  runProgram('every.cjs', `for (const name of ${list}) if ((${isWrong})(name, require(name))) throw new Error(name + ' is empty, or is not');`);
+  runProgram(
+    'every.cjs',
+    `for (const name of ${list}) if ((${isWrong})(name, require(name))) throw new Error(name + ' is empty, or is not');`,
+  );
 }
 
 /** npm installs nothing that is too old beside the package; where it was forced to, the import says in one sentence what is wrong. */

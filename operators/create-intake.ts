@@ -158,7 +158,6 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
       maxQueued: maxWaiting,
       overflow: 'error',
       overflows: ['error'],
-      fairness: 'strict',
     });
     this.#door = new Door(this.#table.lanes.map(({ floor }) => floor));
     this.#lane = callback(NAME, 'lane', options.lane);

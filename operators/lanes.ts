@@ -5,25 +5,10 @@ import { sharedRounds } from './kernel/queues/rounds.js';
 import { strictWithFloor as strict } from './kernel/queues/strict-with-floor.js';
 import { FlowConfigError } from './options/errors.js';
 import { callback, count, durationMs, flag, known, oneOf, orDefault, ratio } from './options/options.js';
+import type { LaneOptions } from './options/types.js';
 
 export type { Fairness } from './kernel/queues/discipline.js';
-
-/** One priority class. The order of the lanes is the priority, most urgent first. */
-export interface LaneOptions {
-  readonly name: string;
-  /** Longest the lane's oldest item is held for company while a permit is free, in ms. 0 = leave at once. @defaultValue the operator's window */
-  readonly maxWaitMs?: number;
-  /** Most that wait in this lane. @defaultValue the operator's `maxQueued` alone */
-  readonly maxQueued?: number;
-  /** What happens at a bound. @defaultValue the operator's `overflow` */
-  readonly overflow?: Overflow;
-  /** Part of the places (or of the grants) in proportion to the other lanes', under {@link weighted}. @defaultValue 1 */
-  readonly share?: number;
-  /** Part of the places (or of the grants) kept for this lane while higher lanes could fill them all, under {@link strictWithFloor}. @defaultValue 0 for the first lane, that of the fairness for the others */
-  readonly floor?: number;
-  /** Whether other lanes may fill up a batch that this lane leads. @defaultValue true */
-  readonly piggyback?: boolean;
-}
+export type { LaneOptions } from './options/types.js';
 
 export interface LanesOptions<T> {
   /** Name of an item's lane. @defaultValue none: the last lane, or the one its caller names */

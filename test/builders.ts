@@ -11,7 +11,6 @@ import type {
   Classify,
   DivideRetryOptions,
   FlowSink,
-  LaneOptions,
   Overflow,
   Policy,
   PolicyOptions,
@@ -21,7 +20,7 @@ import type {
   WindowContext,
 } from '../operators/index.js';
 import * as operators from '../operators/index.js';
-import type { GatedBatchOptions, SplitOptions } from './today/gated.js';
+import type { GatedBatchOptions, LaneOptions, SplitOptions } from './today/gated.js';
 import { gated as renamed } from './today/gated.js';
 import type { BulkheadMapOptions, ConcatMapByOptions, SettleAllOptions } from './today/items.js';
 import * as today from './today/items.js';

@@ -1,10 +1,9 @@
 import { FlowConfigError, LaneUnknownError } from './errors.js';
 import { count, durationMs, flag, known, oneOf, orDefault, positive, ratio } from './options.js';
-import type { Fairness, LaneOptions, Overflow } from './types.js';
+import type { LaneOptions, Overflow } from './types.js';
 
 const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'] as const satisfies readonly Overflow[];
-const FIELDS = ['name', 'maxWaitMs', 'maxQueued', 'overflow', 'floor', 'weight', 'piggyback'] as const;
-const KINDS = ['strict', 'wdrr', 'roundRobin', 'fifo'] as const;
+const FIELDS = ['name', 'maxWaitMs', 'maxQueued', 'overflow', 'share', 'floor', 'piggyback'] as const;
 
 /** Share of the turns kept for a lower lane. */
 const FLOOR = 0.1;
@@ -19,7 +18,6 @@ export interface Lane {
   readonly maxQueued: number;
   readonly overflow: Overflow;
   readonly floor: number;
-  readonly weight: number;
   readonly piggyback: boolean;
 }
 
@@ -31,7 +29,6 @@ export function overflow(operator: string, option: string, value: unknown, words
 export interface LaneDefaults {
   readonly maxQueued: number;
   readonly overflow: Overflow;
-  readonly fairness: Fairness;
   /** Smallest `maxQueued` of a lane. @defaultValue 0 */
   readonly leastQueued?: number;
   /** Overflow policies a lane may have. @defaultValue all */
@@ -44,22 +41,18 @@ export interface LaneDefaults {
 export class LaneTable {
   readonly lanes: readonly Lane[];
   readonly #operator: string;
-  readonly #given: readonly LaneOptions[] | undefined;
-  readonly #defaults: LaneDefaults;
   readonly #index = new Map<string, number>();
   /** False when there is only the one lane nobody asked for. */
   readonly isDeclared: boolean;
 
   constructor(operator: string, lanes: readonly LaneOptions[] | undefined, defaults: LaneDefaults) {
     this.#operator = operator;
-    this.#defaults = defaults;
     this.isDeclared = lanes !== undefined;
     if (lanes !== undefined && (!Array.isArray(lanes) || lanes.length === 0))
       throw new FlowConfigError(operator, 'lanes', 'a list of at least one lane', lanes);
     const declared: readonly LaneOptions[] = lanes ?? [{ name: DEFAULT_LANE }];
-    const { kind, floor: lowerFloor } = fairnessRule(operator, defaults.fairness);
     // With many lanes a tenth each would be more than there is.
-    const floor = orDefault(lowerFloor, Math.min(FLOOR, 0.5 / Math.max(1, declared.length - 1)));
+    const floor = Math.min(FLOOR, 0.5 / Math.max(1, declared.length - 1));
     // Not `map`, which passes over holes.
     this.lanes = Array.from(declared, (lane, i) => {
       const at = `lanes[${String(i)}]`;
@@ -69,28 +62,22 @@ export class LaneTable {
         throw new FlowConfigError(operator, `${at}.name`, 'a non-empty string', lane.name);
       if (this.#index.has(lane.name)) throw new FlowConfigError(operator, `${at}.name`, 'unique', lane.name);
       this.#index.set(lane.name, i);
+      checkedShare(operator, `${at}.share`, lane.share);
       return {
         name: lane.name,
         maxWaitMs: lane.maxWaitMs === undefined ? undefined : durationMs(operator, `${at}.maxWaitMs`, lane.maxWaitMs),
         maxQueued: count(operator, `${at}.maxQueued`, orDefault(lane.maxQueued, defaults.maxQueued), defaults.leastQueued ?? 0),
         overflow: overflow(operator, `${at}.overflow`, orDefault(lane.overflow, defaults.overflow), defaults.overflows),
         floor: ratio(operator, `${at}.floor`, orDefault(lane.floor, i === 0 ? 0 : floor)),
-        weight: laneWeight(operator, `${at}.weight`, lane.weight),
         piggyback: flag(operator, `${at}.piggyback`, orDefault(lane.piggyback, true)),
       };
     });
-    this.#given = lanes && declared.map((lane) => ({ ...lane }));
     const floors = this.lanes.reduce((sum, lane) => sum + lane.floor, 0);
-    if (kind === 'strict' && floors >= 1) throw new FlowConfigError(operator, 'lanes', 'lanes whose floors add up to less than 1', floors);
+    if (floors >= 1) throw new FlowConfigError(operator, 'lanes', 'lanes whose floors add up to less than 1', floors);
   }
 
   get names(): readonly string[] {
     return this.lanes.map((lane) => lane.name);
-  }
-
-  /** The same lanes for another queue, which has bounds of its own where the lanes say nothing. */
-  withBounds(bounds: Pick<LaneDefaults, 'maxQueued' | 'overflow'>): LaneTable {
-    return new LaneTable(this.#operator, this.#given, { ...this.#defaults, ...bounds });
   }
 
   /**
@@ -108,16 +95,7 @@ export class LaneTable {
   }
 }
 
-function fairnessRule(operator: string, fairness: Fairness): { readonly kind: (typeof KINDS)[number]; readonly floor?: number } {
-  if (typeof fairness !== 'object' || (fairness as unknown) === null) return { kind: oneOf(operator, 'fairness', fairness, KINDS) };
-  const kind = oneOf(operator, 'fairness.kind', fairness.kind, KINDS);
-  known(operator, fairness, kind === 'strict' ? ['kind', 'floor'] : ['kind'], 'fairness', 'fairness.');
-  const { floor } = fairness as { readonly floor?: unknown };
-  return floor === undefined ? { kind } : { kind, floor: ratio(operator, 'fairness.floor', floor) };
-}
-
-function laneWeight(operator: string, option: string, weight: unknown): number {
-  const checked = positive(operator, option, orDefault(weight, 1));
-  if (checked !== Infinity) return checked;
-  throw new FlowConfigError(operator, option, 'a finite number > 0', weight);
+function checkedShare(operator: string, option: string, share: unknown): void {
+  if (positive(operator, option, orDefault(share, 1)) === Infinity)
+    throw new FlowConfigError(operator, option, 'a finite number > 0', share);
 }

@@ -3,6 +3,7 @@ import type { ResponseLike } from '../kernel/limits/headers.js';
 import type { Overflow } from '../kernel/queues/queue.js';
 
 export type { HeadersLike, ResponseLike } from '../kernel/limits/headers.js';
+export type { Fairness } from '../kernel/queues/discipline.js';
 export type { Overflow } from '../kernel/queues/queue.js';
 export type { Classify, ClassifyContext, ErrorClass, Verdict } from '../kernel/repair/verdict.js';
 
@@ -100,40 +101,22 @@ export type WorkValue<W> = W extends
   ? V
   : Awaited<W>;
 
-/** One priority class. The order of the `lanes` array is the priority, most urgent first. */
+/** One priority class. The order of the lanes is the priority, most urgent first. */
 export interface LaneOptions {
   readonly name: string;
   /** Longest the lane's oldest item is held for company while a permit is free, in ms. 0 = leave at once. @defaultValue the operator's window */
   readonly maxWaitMs?: number;
-  /** Most items waiting in this lane. @defaultValue the operator's `maxQueued` */
+  /** Most that wait in this lane. @defaultValue the operator's `maxQueued` alone */
   readonly maxQueued?: number;
-  /** What happens at the bound. @defaultValue the operator's `overflow` */
+  /** What happens at a bound. @defaultValue the operator's `overflow` */
   readonly overflow?: Overflow;
-  /**
-   * Share of the batch (or of the grants) kept for this lane while higher lanes could fill it all, under `fairness: 'strict'`.
-   * @defaultValue 0.1, 0 for the first lane
-   */
+  /** Part of the places (or of the grants) in proportion to the other lanes', under `weighted()`. @defaultValue 1 */
+  readonly share?: number;
+  /** Part of the places (or of the grants) kept for this lane while higher lanes could fill them all, under `strictWithFloor()`. @defaultValue 0 for the first lane, that of the fairness for the others */
   readonly floor?: number;
-  /** Share of the places (or of the grants) in proportion to the other lanes' weights, under `fairness: 'wdrr'`. @defaultValue 1 */
-  readonly weight?: number;
-  /** Whether lower lanes may fill up a batch that this lane leads. @defaultValue true */
+  /** Whether other lanes may fill up a batch that this lane leads. @defaultValue true */
   readonly piggyback?: boolean;
 }
-
-/**
- * Which lane goes next, as a word or with settings:
- * - `'strict'`: the most urgent one that is not empty, but for the floors; `floor` is that of lanes which give none of their own;
- * - `'wdrr'`: places in the proportion of the lanes' weights (weighted deficit round robin), for tenants;
- * - `'roundRobin'`: one place each in turn;
- * - `'fifo'`: the oldest item, whatever its lane.
- */
-export type Fairness =
-  | 'strict'
-  | 'wdrr'
-  | 'roundRobin'
-  | 'fifo'
-  | { readonly kind: 'strict'; readonly floor?: number }
-  | { readonly kind: 'wdrr' | 'roundRobin' | 'fifo' };
 
 /** What work on a single item is told. */
 export interface ItemContext {

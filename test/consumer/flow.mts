@@ -1,11 +1,7 @@
 import { type Observable, of, Subject } from 'rxjs';
 import {
-  BACKPRESSURE_DEFAULTS,
   type BackpressureOptions,
   backpressure,
-  type CachedLoad,
-  COALESCE_DEFAULTS,
-  CONFLATE_WHILE_BUSY_DEFAULTS,
   type CoalesceOptions,
   type ConflateWhileBusyOptions,
   coalesce,
@@ -16,12 +12,10 @@ import {
   type DrainOptions,
   fromNative,
   type Handle,
-  INTAKE_DEFAULTS,
   type Intake,
   type IntakeOptions,
   type IntakeSnapshot,
   isFlowError,
-  type LoadCacheMap,
   type LoadCacheOptions,
   type NativeObservable,
   type NativeObservableClass,
@@ -30,7 +24,6 @@ import {
   type ObservableIterable,
   type ObservableIterator,
   type OfferOptions,
-  RESEQUENCE_DEFAULTS,
   type ResequenceOptions,
   resequence,
   SequenceDuplicateError,
@@ -61,7 +54,7 @@ const ready = new Subject<boolean>();
 // Between a source and a consumer that is slower
 const pressing: BackpressureOptions<Token> = {
   ready,
-  overflow: BACKPRESSURE_DEFAULTS.overflow,
+  overflow: 'dropOldest',
   onDrop: (item, policy) => console.warn(item.text, policy),
   pressure: ready,
 };
@@ -70,12 +63,12 @@ const conflating: ConflateWhileBusyOptions<Token, string[]> = {
   ready,
   seed: ({ text }) => [text],
   merge: (texts, { text }) => [...texts, text],
-  overflow: CONFLATE_WHILE_BUSY_DEFAULTS.overflow,
+  overflow: 'dropOldest',
 };
 same<Observable<string[]>>()(tokens.pipe(conflateWhileBusy(conflating)));
-const coalescing: CoalesceOptions<Token> = { merge, pace: COALESCE_DEFAULTS.pace, compatible: (pending, next) => pending.at < next.at };
+const coalescing: CoalesceOptions<Token> = { merge, pace: 'time', compatible: (pending, next) => pending.at < next.at };
 same<Observable<Token>>()(tokens.pipe(coalesce(coalescing)));
-const sequencing: ResequenceOptions<Token> = { sequence: ({ at }) => at, onGap: RESEQUENCE_DEFAULTS.onGap };
+const sequencing: ResequenceOptions<Token> = { sequence: ({ at }) => at, onGap: 'skip' };
 same<Observable<Token>>()(tokens.pipe(resequence(sequencing)));
 
 export function explain(error: unknown): string {
@@ -85,7 +78,7 @@ export function explain(error: unknown): string {
 }
 
 // Producers that can wait
-const intakeOptions: IntakeOptions<Token> = { maxQueued: INTAKE_DEFAULTS.maxQueued, lanes: [{ name: 'a' }], lane: () => 'a' };
+const intakeOptions: IntakeOptions<Token> = { maxQueued: 10, lanes: [{ name: 'a' }], lane: () => 'a' };
 const intake: Intake<Token> = createIntake(intakeOptions);
 const offering: OfferOptions = { lane: 'a', signal: new AbortController().signal };
 same<Promise<boolean>>()(intake.offer({ at: 0, text: 'a' }, offering));
@@ -96,12 +89,10 @@ same<Promise<Drained>>()(handle.drain(draining));
 same<Intake<Token>>()(intake.shutdownOn(new AbortController().signal, draining));
 
 // The cache of a batcher
-const entries = new Map<unknown, CachedLoad<number>>();
-const cache: LoadCacheMap<number> = entries;
 const bounded: LoadCacheOptions = { maxEntries: 100, ttlMs: 1000 };
 const lengths = (items: readonly string[]) => of(items.map(({ length }) => length));
-same<Promise<Settled<string, number>[]>>()(createBatcher(lengths, { cache }).loadMany(['a']));
-same<number>()(createBatcher(lengths, { cache: bounded }).prime('a', 1).snapshot().cached);
+same<Promise<Settled<string, number>[]>>()(createBatcher(lengths, { dedupe: (item) => item }).loadMany(['a']));
+same<number>()(createBatcher(lengths, { dedupe: (item) => item, cache: bounded }).prime('a', 1).snapshot().cached);
 
 // To and from what the platform has
 const iterating: ToAsyncIterableOptions = { maxQueued: TO_ASYNC_ITERABLE_DEFAULTS.maxQueued };

@@ -1,37 +1,87 @@
 import {
   Aimd,
+  BACKOFF_DEFAULTS,
   BadItemSearch,
   Bag,
-  BatchKernel,
+  type BackoffOptions,
+  Batch,
+  type BatchHost,
+  BatchMachine,
+  type BatchNote,
+  type BatchRules,
+  backoffDelayMs,
+  Chain,
   Circuit,
   type CircuitOptions,
+  type CircuitSaved,
   type CircuitState,
-  type BackoffOptions,
-  backoffDelayMs,
+  type Classify,
+  type ClassifyContext,
+  type CloseRule,
+  classifyByStatus,
   DeadlineHeap,
+  type Discipline,
   type DivideInput,
   type DivideLimits,
   type DividePlan,
   dividePlan,
-  FaultWatch,
-  type FillLimits,
+  type ErrorClass,
+  type FailedJob,
+  type Failure,
+  FailureShare,
+  FailuresInARow,
+  type Fairness,
+  FIFO,
+  FifoLane,
+  type Filler,
+  type HeadersLike,
+  ItemFailure,
+  ItemMachine,
+  type ItemRules,
+  isWithinBudget,
+  Job,
+  type Judgement,
   KeyedLanes,
-  type KeyFairness,
   type KeyLane,
-  type LaneFairness,
-  LaneQueue,
-  LaneSet,
+  type LaneClaim,
+  type LaneRule,
+  LanesQueue,
   type LimitRange,
   type LimitSample,
+  Line,
+  type Linked,
+  type Lost,
+  losers,
+  MostUrgentFirst,
+  mend,
   mostLeft,
+  type OpenCount,
+  type OpenRule,
+  type Order,
   type OrderedPlace,
-  PriorityQueue,
+  type Origin,
+  type Overflow,
+  OldestFirst,
+  type Plan,
+  ProbeShare,
+  parseRateReports,
+  parseRetryAfterMs,
+  positionsOf,
+  type Queue,
+  type QueueRule,
   RateLesson,
   type RateReport,
   type RateUnit,
+  type Refusal,
   ReorderBuffer,
+  type Repair,
+  type RepairNote,
+  type RepairRule,
   Ring,
+  Rotation,
   retryDelayMs,
+  SameFault,
+  type Search,
   type SearchLimits,
   type SearchSpent,
   type SearchStep,
@@ -39,15 +89,26 @@ import {
   type SequenceWait,
   SlidingWindow,
   type Slotted,
+  sharedRounds,
+  strictWithFloor,
   TokenBucket,
+  type Turns,
   trustedBlame,
+  type Verdict,
+  type Waiter,
 } from 'sluice/operators/kernel';
 
 // Decisions about a backend
-const circuitOptions: CircuitOptions = { failureRatio: 0.5, minCalls: 10, windowMs: 30_000, openMs: 5000, maxOpenMs: 60_000, probes: 1 };
+const opens: OpenRule = new FailureShare(0.5, 10, 30_000);
+const closes: CloseRule = new ProbeShare(1, 1);
+const count: OpenCount = new FailuresInARow(5).start();
+same<boolean>()(count.add(0, true));
+const circuitOptions: CircuitOptions = { opens, closes, openMs: 5000, maxOpenMs: 60_000 };
 const circuit = new Circuit(circuitOptions);
 same<number | undefined>()(circuit.enter(0));
-same<CircuitState>()(circuit.state);
+same<CircuitState>()(circuit.stateAt(0));
+const saved: CircuitSaved = circuit.save(0);
+circuit.restore(saved, 10);
 
 const range: LimitRange = { initial: 4, min: 1, max: 64 };
 const sample: LimitSample = { startedAt: 0, endedAt: 100, inFlight: 4, outcome: 'ok' };
@@ -63,34 +124,86 @@ same<readonly (Slotted & { readonly name: string })[]>()(bag.items);
 const heap = new DeadlineHeap<string>();
 heap.push(10, 'later');
 same<number>()(heap.peekAt());
-const queue = new PriorityQueue<string>(3);
-queue.push(0, 'urgent');
-same<string | undefined>()(queue.peek());
 const buffer = new ReorderBuffer<string>((item) => ring.push(item));
 const place: OrderedPlace<string> = buffer.enter('key');
 buffer.leave(place);
-
+export const linked = <T extends Linked<T>>(members: readonly T[]): Chain<T> => {
+  const chain = new Chain<T>();
+  for (const member of members) chain.add(member);
+  return chain;
+};
 const sequence = new SequenceBuffer<string>(0);
 sequence.hold(2, 'early', 0);
 same<SequenceWait | undefined>()(sequence.oldest);
 
-// Lanes
-const fairness: LaneFairness = { kind: 'wdrr', weights: [2, 1] };
-const lanes = new LaneQueue<string>(fairness, 10, () => true);
-const limits: FillLimits = { places: 10, rides: true };
-const ask = (item: string, lane: number): boolean => item.length > lane;
-lanes.plan(0, limits, ask);
-const set: LaneSet = lanes.nonEmpty;
-same<number>()(set.first());
-same<boolean>()(new LaneSet(2).has(1));
-const keyFairness: KeyFairness = 'roundRobin';
-const keyed = new KeyedLanes<string>(keyFairness);
+// Queues
+interface Entry extends Waiter<Entry> {
+  readonly name: string;
+}
+const claims: readonly LaneClaim[] = [
+  { share: 2, floor: undefined },
+  { share: 1, floor: 0.1 },
+];
+const fairness: Fairness = sharedRounds(true);
+const discipline: Discipline = strictWithFloor(0.1).create(claims, 8, [0, 0]);
+const filler: Filler = { fill: (_lane, most) => most, isOpen: () => true, given: () => 0 };
+discipline.fill(8, filler);
+const queue: Queue<Entry> = new LanesQueue<Entry>(claims, fairness, 8, false);
+same<Plan<Entry>>()(queue.plan(0, 8, Infinity));
+const overflow: Overflow = 'dropOldest';
+same<readonly Entry[]>()(losers(queue, 0, overflow, true));
+const line = new Line<Entry>();
+same<Entry | undefined>()(line.look());
+const rule: QueueRule<unknown> = FIFO;
+const laneRule: LaneRule | undefined = rule.lanes[0];
+export const order = (given: Order<string>): ReorderBuffer<string> => given.lines(() => laneRule?.name);
+
+// Keys that take turns
+const turns: Turns<string> = new Rotation<string>();
+const keyed = new KeyedLanes<string>(turns);
 const lane: KeyLane<string> = keyed.open('customer', 1);
 keyed.push(lane, 'item', 0);
+const lost: Lost<string>[] = [];
+keyed.takeBelow(1, lost);
+same<FifoLane<string>>()(new FifoLane<string>('customer', 1));
+export const ranked: readonly Turns<string>[] = [new OldestFirst<string>(), new MostUrgentFirst<string>(true)];
 
-// Batches, limits and delays
-const batches = new BatchKernel<string>({ maxSize: 2, maxWeight: 10 });
-same<'size' | 'weight' | undefined>()(batches.add('a', 1));
+// Machines
+const items: ItemRules<string> = { turns, concurrency: 2, isKeyed: true, maxKeys: 10, maxQueued: 100, overflow, deadlineMs: Infinity };
+const machine = new ItemMachine<string>(items);
+same<Refusal>()(machine.judge('customer', machine.find('customer'), 0, 0, 0));
+const batchRules: BatchRules<string> = {
+  maxSize: 2,
+  maxWeight: 10,
+  maxQueued: 100,
+  overflow,
+  queue: FIFO,
+  order: undefined,
+  repair: [],
+  timeoutMs: 1000,
+};
+const verdict: Verdict = { class: 'fatal' };
+const notes: BatchNote[] = [];
+const host: BatchHost<string, number> = {
+  operator: 'mine',
+  tell: (note) => notes.push(note),
+  isBounded: true,
+  judge: (reason): Judgement => ({ verdict, reason }),
+  draw: () => 0.5,
+  deadlineError: () => new Error('late'),
+  overflowError: () => new Error('full'),
+  pause: () => undefined,
+  stop: () => undefined,
+};
+const batches = new BatchMachine<string, number>(batchRules, host);
+const job = new Job<string, number>('item');
+same<Batch<string, number>>()(batches.take(0, Infinity));
+export const failed = (batch: Batch<string, number>): void => {
+  batches.succeeded(batch, [1, new ItemFailure(new Error('bad'))]);
+};
+export const isBatch = (value: unknown): boolean => value instanceof Batch || value === job;
+
+// Limits and delays
 const bucket = new TokenBucket(60, 10, 0);
 const unit: RateUnit = 'tokens';
 const told: RateReport = { unit, limit: 60, remaining: 5, resetMs: 1000, windowMs: undefined };
@@ -103,20 +216,37 @@ const minute = new SlidingWindow(60, 60, 0);
 minute.pay(1, 0);
 minute.correct(1, 0, 10);
 same<number>()(minute.payableAt(60, 10));
-const backoff: BackoffOptions = { initialMs: 10, factor: 2, maxMs: 100, jitter: 'full' };
+const backoff: BackoffOptions = { ...BACKOFF_DEFAULTS, initialMs: 10, jitter: 'full' };
 same<number>()(backoffDelayMs(1, backoff, 0.5) + retryDelayMs(1, undefined, backoff, 0.5));
+same<boolean>()(isWithinBudget(1, 10, 0.2));
+const headers: HeadersLike = { 'retry-after': '1' };
+same<number | undefined>()(parseRetryAfterMs(headers));
+same<RateReport[]>()(parseRateReports(headers));
+
+// Repairs
+const context: ClassifyContext = { aborted: false, attempt: 1, size: 2 };
+const classify: Classify = classifyByStatus;
+const kind: ErrorClass = classify(new Error('no'), context).class;
+export const again: RepairRule = {
+  classify,
+  mend,
+  failed: <J extends FailedJob>({ jobs, verdict: { class: found } }: Failure<J>): Repair<J> | undefined =>
+    found === kind ? { parts: [jobs] } : undefined,
+};
+export const noted = ({ note }: Repair<FailedJob>): RepairNote | undefined => note;
+export const over = (search: Search<FailedJob>, origin: Origin<FailedJob>): Repair<FailedJob> => search.untold(origin);
 
 // Divide and conquer
 const divideLimits: DivideLimits = { factor: 4, maxBlameRounds: 3, maxCalls: 100, maxDepth: 16 };
 const input: DivideInput = { blameRounds: 0, calls: 1, depth: 0, size: 4, weights: [1, 1, 1, 1] };
 const plan: DividePlan = dividePlan(input, divideLimits);
 same<readonly (readonly number[])[]>()(plan.parts);
-same<ReadonlySet<number> | undefined>()(trustedBlame([1], 4));
+same<ReadonlySet<number> | undefined>()(trustedBlame(positionsOf(['1'], () => ['0', '1'], 2), 4));
 const searchLimits: SearchLimits = { confirm: true, maxBlameRounds: 3, maxCalls: 100, maxDepth: 16 };
 const spent: SearchSpent = { alone: 0, blameRounds: 0, calls: 1 };
 const search = new BadItemSearch<string>(0, searchLimits, () => true);
 const step: SearchStep<string> = search.succeeded(['a'], spent);
 same<readonly string[]>()(step.send);
-const watch = new FaultWatch(4);
-watch.failed(new Error('bad'), 2, 0);
-same<boolean>()(watch.isHopeless);
+const fault = new SameFault(4);
+fault.failed(new Error('bad'), 2, 0);
+same<boolean>()(fault.isHopeless);

@@ -1,14 +1,27 @@
 import { type MonoTypeOperatorFunction, type Observable, of, type Subscription } from 'rxjs';
 import {
   ADAPTIVE_LIMIT_DEFAULTS,
+  type AccountOptions,
   type AdaptiveLimitOptions,
   adaptiveLimit,
   type ChildLimiterOptions,
   type Cost,
+  childOf,
+  createAccount,
   createLimiter,
+  type FromHeadersOptions,
+  fromHeaders,
+  heldBy,
   type KeyedJob,
   type KeyedLimiter,
   type KeyedLimiterOptions,
+  keyedLimiter,
+  type Lease,
+  type LeaseContext,
+  type LeasedWork,
+  type LeaseHolder,
+  type LearnRule,
+  lanes,
   type Limiter,
   type LimitRule,
   type LimitSample,
@@ -16,17 +29,25 @@ import {
   NestedAcquireError,
   type Outcome,
   type OverloadClass,
+  type Quota,
+  per,
+  perMinute,
   RATE_LIMIT_DEFAULTS,
   type RateLimitOptions,
-  rateLimit,
+  type RateOptions,
+  type RateRule,
+  type RateSnapshot,
   type Release,
+  rateLimit,
+  type SavedLimits,
+  strict,
 } from 'sluice/operators';
 
 interface Text {
   readonly tokens: number;
 }
 
-const limiter = createLimiter({ lanes: [{ name: 'chat' }] });
+const limiter = createLimiter({ queue: lanes([{ name: 'chat' }]) });
 
 // A limit that finds itself
 const rule: LimitRule = (sample: LimitSample, { limit, max }: LimitState) => (sample.outcome === 'ok' ? Math.min(max, limit + 1) : limit / 2);
@@ -49,15 +70,38 @@ same<Observable<Text>>()(of({ tokens: 5 } as Text).pipe(rateLimit(limiter, ({ to
 const account: Limiter = createLimiter({ concurrency: 4 });
 const small: ChildLimiterOptions = { concurrency: 1 };
 const perKey: KeyedLimiterOptions = { ...small, maxKeys: 100 };
-const model: Limiter = account.child(small);
-const tools: KeyedLimiter = account.keyed(perKey);
+const model: Limiter = childOf(account, small);
+const tools: KeyedLimiter = keyedLimiter(account, perKey);
 const job: KeyedJob = { key: 'search' };
 const outcomes: Outcome[] = [];
 const stopListening = account.onRelease((release: Release) => outcomes.push(release.outcome));
 tools.tryAcquire(job)?.release();
-model.run(({ lease }) => model.run(() => [1], { holder: lease })).subscribe({
+model.run(({ lease }) => model.run(() => [1], { holder: heldBy(lease) })).subscribe({
   error: (error: unknown) => {
     if (error instanceof NestedAcquireError) console.log(error.concurrency);
   },
 });
 stopListening();
+
+// Rates, what is learned, and what is kept between processes
+const quota: Quota = { unit: 'embeddings', amount: 100, windowMs: 1000 };
+const saving: RateOptions = { burst: 10, borrow: false };
+const rates: readonly RateRule[] = [per({ ...quota, ...saving }), strict(quota), perMinute('requests', 500, saving)];
+const learning: FromHeadersOptions = { rates: false };
+const learn: LearnRule = fromHeaders(learning);
+const rated = createLimiter({ rates, learn });
+same<readonly RateSnapshot[]>()(rated.snapshot().rates);
+const saved: SavedLimits = rated.save();
+createLimiter({ rates, restore: saved });
+const paying: AccountOptions = { requestsPerMinute: 500, tokensPerMinute: 100_000, lanes: ['chat', 'jobs'] };
+same<Limiter>()(createAccount(paying));
+const leased: LeasedWork<string> = ({ lease }: LeaseContext) => {
+  same<Lease>()(lease);
+  return Promise.resolve('done');
+};
+same<Promise<string>>()(rated.runAsync(leased));
+const lease = rated.tryAcquire();
+const holder: LeaseHolder | undefined = lease && heldBy(lease);
+same<Promise<void>>()(rated.pass({ ...(holder && { holder }), cost: { slots: 0, embeddings: 2 } }));
+// @ts-expect-error -- a lease is no holder
+rated.tryAcquire({ holder: lease });

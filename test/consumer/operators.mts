@@ -1,9 +1,6 @@
 import { from, map, type Observable, type OperatorFunction, of, Subject } from 'rxjs';
 import {
   AttemptTimeoutError,
-  BATCH_DEFAULTS,
-  BATCH_MAP_DEFAULTS,
-  BATCH_MAP_FROM_DEFAULTS,
   type Batcher,
   type BatcherOptions,
   type BatcherSnapshot,
@@ -14,8 +11,6 @@ import {
   BatchShapeError,
   type BatchState,
   type BatchWork,
-  type Bidder,
-  BULKHEAD_MAP_DEFAULTS,
   type BulkheadMapOptions,
   batch,
   batchMap,
@@ -27,7 +22,6 @@ import {
   type ClassifyContext,
   ClearedError,
   ClosedError,
-  CONCAT_MAP_BY_DEFAULTS,
   type ConcatMapByOptions,
   type Cost,
   classifyError,
@@ -35,9 +29,9 @@ import {
   createBatcher,
   createLimiter,
   DeadlineError,
-  DIVIDE_RETRY_DEFAULTS,
   type DivideRetryContext,
   type DivideRetryOptions,
+  divideAndConquer,
   divideRetry,
   type ErrorClass,
   type Fairness,
@@ -48,23 +42,25 @@ import {
   type FlowSink,
   type FlushReason,
   type Fulfilled,
+  fromHeaders,
   fromStream,
-  type GatedBatchOptions,
+  type GateOptions,
   type Guard,
   GuardRefusedError,
   type HeadersLike,
   type HedgeAttempt,
   type HedgeContext,
   type HedgeOptions,
-  fromHeaders,
   HedgeStats,
   hedge,
   type FlowErrors,
   type ItemContext,
+  type ItemOptions,
   ItemTooHeavyError,
   perMinute,
   isFlowError,
   KeyStoppedError,
+  lanes,
   type LaneBatch,
   type LaneOptions,
   type LaneOverflow,
@@ -78,14 +74,13 @@ import {
   type LimiterSnapshot,
   type ObserveOptions,
   type LoadOptions,
-  MERGE_LANES_DEFAULTS,
   type MergeLane,
   type MergeLanesOptions,
   mergeLanes,
   type Overflow,
   OverflowError,
+  orderPerKey,
   PartialFailureError,
-  type Place,
   type PullSource,
   RateLimitError,
   type ReadableLike,
@@ -93,18 +88,14 @@ import {
   type ReaderLike,
   type Rejected,
   type ResponseLike,
-  type RetryOptions,
-  SETTLE_ALL_DEFAULTS,
+  robust,
   type Settled,
   type SettleAllOptions,
-  type SlotOptions,
-  SPECULATE_DEFAULTS,
   type SpeculateContext,
   type SpeculateOptions,
   SplitBudgetError,
-  type SplitOptions,
   type StreamLike,
-  SWITCH_LATEST_DEFAULTS,
+  strictWithFloor,
   type SwitchLatestOptions,
   settleAll,
   speculate,
@@ -115,6 +106,7 @@ import {
   type Verdict,
   type Window,
   type WindowContext,
+  weighted,
   type WorkResult,
   type WorkValue,
 } from 'sluice/operators';
@@ -128,15 +120,14 @@ interface Ticket {
 const tickets: Observable<Ticket> = of({ id: '1', text: 'refund', urgent: true }, { id: '2', text: 'hello', urgent: false });
 const events: FlowEvent[] = [];
 const sink: FlowSink = (event) => events.push(event);
-const lanes: readonly LaneOptions[] = [{ name: 'urgent', maxWaitMs: 10 }, { name: 'rest' }];
-const retry: RetryOptions = { maxAttempts: 2, jitter: 'none' };
-const split: SplitOptions = { factor: 2, strategy: 'sequential' };
-const fairness: Fairness = { kind: 'strict', floor: 0.1 };
+const classes: readonly LaneOptions[] = [{ name: 'urgent', maxWaitMs: 10 }, { name: 'rest' }];
+const fairness: Fairness = strictWithFloor(0.1);
+const queue = lanes(classes, { by: ({ urgent }: Ticket) => (urgent ? 'urgent' : 'rest'), fairness });
 const overflow: Overflow = 'dropLowest';
 
 // batch
 const batchOptions: BatchOptions<Ticket> = {
-  maxSize: BATCH_DEFAULTS.maxSize,
+  maxSize: 16,
   weigh: ({ text }) => text.length,
   closeWhen: ({ urgent }, state: BatchState<Ticket>) => urgent && state.items.length > 1 && 'after',
   flush: new Subject<void>(),
@@ -148,52 +139,48 @@ batch({ maxSize: '16' });
 
 // batchMap
 const lengths: BatchWork<Ticket, number> = (items, context: CallContext) => {
-  context.reconcile({ inputTokens: context.weight } satisfies Usage);
+  context.settle({ inputTokens: context.weight } satisfies Usage);
   return Promise.resolve(items.map(({ text }) => text.length));
 };
 const windowOf: Window = ({ queued, concurrency }: WindowContext) => queued / concurrency;
 const batchMapOptions: BatchMapOptions<Ticket, number> = {
-  ...BATCH_MAP_DEFAULTS,
-  lanes,
-  lane: ({ urgent }) => (urgent ? 'urgent' : 'rest'),
+  queue,
   window: windowOf,
-  retry,
-  split,
-  fairness,
+  repair: robust(),
   overflow,
   onEvent: sink,
 };
 same<Observable<Settled<Ticket, number>>>()(tickets.pipe(batchMap(lengths, batchMapOptions)));
 same<Observable<Settled<Ticket, string>>>()(tickets.pipe(batchMap((items) => of(items.map(({ text }) => text)))));
-const gated: GatedBatchOptions<Ticket, number> = { concurrency: of(1, 2), maxQueued: 10 };
+const gated: GateOptions<Ticket, number> = { concurrency: of(1, 2), maxQueued: 10 };
 const measured: OperatorFunction<Ticket, Settled<Ticket, number>> = batchMap(lengths, gated);
 same<Observable<Settled<Ticket, number>>>()(tickets.pipe(measured));
 const partly: BatchResult<number> = { failed: ['2'], values: [1] };
 const byId: BatchResult<number> = new Map([['1', 6]]);
 batchMap((_items: readonly Ticket[]) => of(partly, byId));
-// @ts-expect-error -- not a kind of window
-batchMap(lengths, { window: { kind: 'sometimes' } });
+// @ts-expect-error -- not a window
+batchMap(lengths, { window: 'sometimes' });
 
 // batchMapFrom
 const pulled: PullSource<Ticket> = [{ id: '3', text: 'hi', urgent: false }];
 const stream: ReadableStreamLike<Ticket> = new ReadableStream<Ticket>();
-const fromOptions: BatchMapFromOptions<Ticket, number> = { maxQueued: BATCH_MAP_FROM_DEFAULTS.maxQueued };
+const fromOptions: BatchMapFromOptions<Ticket, number> = { maxQueued: 100 };
 same<Observable<Settled<Ticket, number>>>()(batchMapFrom(pulled, lengths, fromOptions));
 same<Observable<Settled<Ticket, number>>>()(batchMapFrom(stream, lengths));
 
 // bulkheadMap and concatMapBy
 const ask = ({ text }: Ticket, { signal, key, index }: ItemContext) =>
   Promise.resolve(`${text} ${String(key)} ${index} ${String(signal.aborted)}`);
-const slots: SlotOptions = { concurrency: BULKHEAD_MAP_DEFAULTS.concurrency, timeoutMs: 1000 };
-const bulkheads = { ...slots, key: ({ id }: Ticket) => id, perKey: { 1: 2 }, order: 'perKey' } satisfies BulkheadMapOptions<Ticket>;
+const slots: ItemOptions<Ticket> = { concurrency: 10, timeoutMs: 1000, order: orderPerKey(({ id }) => id) };
+const bulkheads = { ...slots, key: ({ id }: Ticket) => id, perKey: { 1: 2 } } satisfies BulkheadMapOptions<Ticket>;
 same<Observable<Settled<Ticket, string>>>()(tickets.pipe(bulkheadMap(ask, bulkheads)));
 same<Observable<string>>()(tickets.pipe(bulkheadMap(ask, { ...bulkheads, errors: 'propagate' })));
-const byCustomer = { onError: 'stopKey', concurrency: CONCAT_MAP_BY_DEFAULTS.concurrency } satisfies ConcatMapByOptions;
+const byCustomer = { stopKey: true, concurrency: 4 } satisfies ConcatMapByOptions<Ticket>;
 same<Observable<Settled<Ticket, string>>>()(tickets.pipe(concatMapBy(({ id }) => id, ask, byCustomer)));
 same<Observable<string>>()(tickets.pipe(concatMapBy(({ id }) => id, ask, { errors: 'propagate' })));
 
 // createBatcher
-const batcherOptions: BatcherOptions<Ticket, number> = { dedupe: ({ id }) => id, lanes };
+const batcherOptions: BatcherOptions<Ticket, number> = { dedupe: ({ id }) => id, queue };
 const batcher: Batcher<Ticket, number> = createBatcher(lengths, batcherOptions);
 const load: LoadOptions = { lane: 'urgent', deadlineMs: 100, signal: new AbortController().signal };
 same<Observable<number>>()(batcher.load({ id: '1', text: 'a', urgent: true }, load));
@@ -213,13 +200,11 @@ same<Observable<number>>()(limiter.run(({ lease, signal }: LeaseContext) => {
   return of(1);
 }));
 same<LimiterSnapshot>()(limiter.snapshot());
-const bidder: Bidder = { granted: (lease) => lease.release('unused'), refused: (error) => console.error(error) };
-same<Place>()(limiter.enlist(bidder, 'urgent'));
 const headers: HeadersLike = { 'retry-after': '1' };
 const response: ResponseLike = { status: 429, headers };
 limiter.observe(response);
 limiter.observe(new Response());
-const observed: ObserveOptions = { sentAt: 5, lane: 'urgent' };
+const observed: ObserveOptions = { sentAt: 5 };
 limiter.observe(response, observed);
 limiter.tryAcquire()?.observe(response);
 async function disposed(): Promise<void> {
@@ -229,7 +214,7 @@ async function disposed(): Promise<void> {
 
 // classifyError and divideRetry
 const classify: Classify = (error: unknown, context: ClassifyContext): Verdict => ({ ...classifyError(error, context), class: 'transient' });
-const dividing: DivideRetryOptions<Ticket> = { concurrency: DIVIDE_RETRY_DEFAULTS.concurrency, classify, limiter };
+const dividing: DivideRetryOptions<Ticket> = { repair: divideAndConquer(), classify, limiter };
 const divided = divideRetry(lengths, dividing);
 const dividingContext: DivideRetryContext = { signal: new AbortController().signal };
 same<Observable<Settled<Ticket, number>[]>>()(divided([], dividingContext));
@@ -254,7 +239,7 @@ same<Observable<string>>()(hedge(attempt, hedging));
 // mergeLanes
 const chat: MergeLane<string, 'chat'> = { name: 'chat', source: ['hello'], maxWaitMs: 5 };
 const laneOverflow: LaneOverflow = 'dropOldest';
-const merging: MergeLanesOptions<string | number> = { maxSize: MERGE_LANES_DEFAULTS.maxSize, overflow: laneOverflow, fairness: 'wdrr' };
+const merging: MergeLanesOptions<string | number> = { maxSize: 16, overflow: laneOverflow, fairness: weighted() };
 const merged = mergeLanes([chat, { name: 'jobs', source: of(1, 2) }], merging);
 same<Observable<LaneBatch<string | number, 'chat' | 'jobs'>>>()(merged);
 same<Observable<FlushReason>>()(merged.pipe(map(({ reason }) => reason)));
@@ -262,7 +247,7 @@ same<Observable<FlushReason>>()(merged.pipe(map(({ reason }) => reason)));
 // settleAll
 const waiting: readonly Ticket[] = [{ id: '1', text: 'a', urgent: true }];
 const guard: Guard<Ticket> = ({ urgent }) => urgent || 'only urgent ones';
-const settling: SettleAllOptions<Ticket> = { guard, mode: 'all', concurrency: SETTLE_ALL_DEFAULTS.concurrency };
+const settling: SettleAllOptions<Ticket> = { guard, errors: 'propagate', concurrency: 4 };
 same<Observable<Settled<Ticket, string>[]>>()(settleAll(waiting, ask, settling));
 settleAll([({ signal }: ItemContext) => of(signal.aborted)]);
 
@@ -272,12 +257,12 @@ const speculating: SpeculateOptions<string, Ticket, number> = {
   confirm: tickets,
   match: (predicted, { text }) => predicted === text,
   run: (call: string | Ticket, { isSpeculative }: SpeculateContext) => of(isSpeculative && typeof call === 'string' ? 1 : 0),
-  ttlMs: SPECULATE_DEFAULTS.ttlMs,
+  ttlMs: 1000,
 };
 same<Observable<number>>()(speculate(speculating));
 
 // switchLatest
-const switching: SwitchLatestOptions<Ticket> = { key: ({ id }) => id, maxKeys: SWITCH_LATEST_DEFAULTS.maxKeys, debounceMs: 10 };
+const switching = { key: ({ id }: Ticket) => id, maxKeys: 10, debounceMs: 10 } satisfies SwitchLatestOptions<Ticket>;
 same<Observable<string>>()(tickets.pipe(switchLatest(ask, switching)));
 
 // unwrap

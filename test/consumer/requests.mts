@@ -1,36 +1,49 @@
 import { type Observable, of } from 'rxjs';
 import {
-  BREAKER_DEFAULTS,
   type Breaker,
   type BreakerCallOptions,
   type BreakerContext,
   BreakerOpenError,
   type BreakerOptions,
   type BreakerSnapshot,
+  type BreakerState,
   type CircuitState,
+  type CloseRule,
   type CountedClass,
   createBreaker,
   createLimiter,
+  type FailureShareOptions,
   type Fallback,
   type FallbackContext,
-  POLICY_DEFAULTS,
+  failureShare,
+  failuresInARow,
+  type OpenRule,
   type Policy,
   type PolicyCallOptions,
   type PolicyContext,
   type PolicyOptions,
   type PolicyWork,
+  type ProbeShareOptions,
   policy,
+  probeShare,
+  retryFailed,
 } from 'sluice/operators';
 
 // createBreaker
 const counts: readonly CountedClass[] = ['transient', 'fatal'];
-const breakerOptions: BreakerOptions = { minCalls: BREAKER_DEFAULTS.minCalls, counts };
+const shares: FailureShareOptions = { share: 0.5, minCalls: 20 };
+const probing: ProbeShareOptions = { probes: 2, share: 0.5 };
+const opens: OpenRule = failureShare(shares);
+const closes: CloseRule = probeShare(probing);
+const breakerOptions: BreakerOptions = { opens, closes, counts };
 const breaker: Breaker = createBreaker(breakerOptions);
 same<Observable<boolean>>()(breaker.run(({ signal }: BreakerContext) => of(signal.aborted)));
 const callOptions: BreakerCallOptions = { signal: new AbortController().signal };
 same<Promise<number>>()(breaker.runAsync(() => Promise.resolve(1), callOptions));
 same<CircuitState>()(breaker.state);
 same<BreakerSnapshot>()(breaker.snapshot());
+same<BreakerState>()(breaker.save());
+createBreaker({ opens: failuresInARow(5), state: breaker.save() });
 export const waitMs = (error: unknown): number => (error instanceof BreakerOpenError ? error.retryAfterMs : 0);
 // @ts-expect-error -- a cancelled call never counts
 createBreaker({ counts: ['cancelled'] });
@@ -41,12 +54,12 @@ const policyOptions: PolicyOptions<string> = {
   fallback,
   breaker,
   limiter: createLimiter(),
-  retry: POLICY_DEFAULTS.retry,
+  retry: retryFailed(),
   deadlineMs: 60_000,
 };
 const careful: Policy<string> = policy(policyOptions);
-const work: PolicyWork<number> = ({ attempt, deadlineAt, lease, reconcile, observe }: PolicyContext) => {
-  reconcile({ outputTokens: 5 });
+const work: PolicyWork<number> = ({ attempt, deadlineAt, lease, settle, observe }: PolicyContext) => {
+  settle({ outputTokens: 5 });
   observe({ status: 200, headers: {} });
   lease?.settle({});
   return Promise.resolve(attempt + deadlineAt);

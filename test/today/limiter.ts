@@ -2,9 +2,7 @@
 /** Limiters and what drives or asks them. */
 import type { Observable } from 'rxjs';
 import type {
-  Fairness,
   FlowSink,
-  LaneOptions,
   Lease,
   LeaseContext,
   LimiterJob as NewJob,
@@ -16,6 +14,11 @@ import type {
 } from '../../operators/index.js';
 import * as operators from '../../operators/index.js';
 import { lanes as lanesOf, roundRobin, strictWithFloor, weighted } from '../../operators/lanes.js';
+import type { LaneOptions, Fairness as SharedFairness } from './gated.js';
+
+export type { LaneOptions } from './gated.js';
+/** How lanes of a limiter share its grants. */
+export type Fairness = SharedFairness | 'fifo' | { readonly kind: 'fifo' };
 
 export type {
   AdaptiveLimitOptions,

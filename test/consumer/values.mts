@@ -1,0 +1,141 @@
+import { type Observable, of } from 'rxjs';
+import {
+  type BackoffOptions,
+  type BatchStreamOptions,
+  batchMap,
+  bulkheadMap,
+  byPriority,
+  type CloseWhen,
+  concatMapBy,
+  type DivideNote,
+  type DivideOptions,
+  type DivideSearch,
+  type DivideStrategy,
+  divideAndConquer,
+  type FailedJob,
+  type Failure,
+  type FlowEvent,
+  fixed,
+  graded,
+  type Happening,
+  type ItemContext,
+  inputOrder,
+  type KeyFairness,
+  type LaneRule,
+  type LanesOptions,
+  lanes,
+  natural,
+  type Order,
+  type OrderedPlace,
+  type OrderedValues,
+  type Origin,
+  oldestFirst,
+  oneByOne,
+  orderPerKey,
+  type PartRules,
+  type Bidder,
+  type Permit,
+  type Permits,
+  type Place,
+  type Plan,
+  type Queue,
+  type QueueRule,
+  type ReorderBuffer,
+  type Repair,
+  type RepairNote,
+  type RepairRule,
+  type Repairs,
+  type RetryOptions,
+  type RobustOptions,
+  retryFailed,
+  robust,
+  roundRobin,
+  type Search,
+  type SearchLimits,
+  type SearchSpent,
+  type SearchStep,
+  type SequentialSearchOptions,
+  type Settled,
+  type SplitAndJoin,
+  type SplitItem,
+  type SplitItemOptions,
+  type Stamp,
+  sequentialSearch,
+  splitItem,
+  type Waiter,
+} from 'sluice/operators';
+
+interface Ticket {
+  readonly id: string;
+  readonly text: string;
+  readonly customer: string;
+}
+
+const tickets: Observable<Ticket> = of({ id: '1', text: 'refund', customer: 'a' });
+const lengths = (items: readonly Ticket[]): Promise<number[]> => Promise.resolve(items.map(({ text }) => text.length));
+const ask = ({ text }: Ticket, { index }: ItemContext): Promise<string> => Promise.resolve(`${text} ${index}`);
+
+// Queues
+const sharing: LanesOptions<Ticket> = { by: ({ customer }) => customer, key: ({ id }) => id, fairness: roundRobin() };
+const queue: QueueRule<Ticket> = lanes([{ name: 'a' }, { name: 'b' }], sharing);
+same<readonly LaneRule[]>()(queue.lanes);
+interface Entry extends Waiter<Entry> {
+  readonly text: string;
+}
+export const waiting = (made: Queue<Entry>): Plan<Entry> => made.plan(0, 8, Infinity);
+
+// Repairs
+const backoff: BackoffOptions = { initialMs: 100, factor: 2, maxMs: 1000, jitter: 'full' };
+const retry: RetryOptions = { maxAttempts: 3, ...backoff };
+const searching: SequentialSearchOptions = { confirm: false };
+const strategy: DivideStrategy = sequentialSearch(searching);
+const divide: DivideOptions = { strategy, maxCalls: 100 };
+const sturdy: RobustOptions = { retry, divide };
+const given = retryFailed(retry);
+const onlyOnce: RepairRule = {
+  ...given,
+  failed: <J extends FailedJob>(failure: Failure<J>): Repair<J> | undefined => (failure.attempt > 1 ? undefined : given.failed(failure)),
+};
+const repair: Repairs = [onlyOnce, divideAndConquer(divide), robust(sturdy), oneByOne()];
+export const noted = (made: Repair<FailedJob>): RepairNote | undefined => made.note;
+export const spent = (search: Search<FailedJob>, origin: Origin<FailedJob>): Repair<FailedJob> => search.untold(origin);
+export const divided = (search: DivideSearch<FailedJob>, failure: Failure<FailedJob>, note: DivideNote): Repair<FailedJob> =>
+  search.failed(failure, undefined, note);
+export const bounds: SearchLimits & SearchSpent = { confirm: true, maxBlameRounds: 3, maxCalls: 100, maxDepth: 16, alone: 0, blameRounds: 0, calls: 1 };
+export const next = (step: SearchStep<string>): readonly string[] => step.send;
+
+// Orders, windows, boundaries and items that are too heavy
+const order: Order<Ticket> = orderPerKey(({ customer }) => customer);
+export const held = (ordered: Order<Ticket>, out: (entry: string) => void): readonly [ReorderBuffer<string>, OrderedValues<string>] => [
+  ordered.lines(out),
+  ordered.values(out),
+];
+export const left = (buffer: ReorderBuffer<string>, place: OrderedPlace<string>): void => {
+  buffer.leave(place);
+};
+const closeWhen: CloseWhen<Ticket> = ({ text }, { items }) => text === '' && items.length > 1 && 'before';
+const halving: Required<SplitItemOptions<Ticket, number>> = {
+  into: (ticket) => [ticket, ticket],
+  join: (results) => results.reduce((sum, value) => sum + value, 0),
+};
+const oversize: SplitAndJoin<Ticket, number> = splitItem(halving);
+same<SplitItem<Ticket>>()(splitItem({ into: (ticket: Ticket) => [ticket] }));
+export const weighing: PartRules<Ticket> = { weigh: ({ text }) => text.length };
+const options: BatchStreamOptions<Ticket, number> = { queue, repair, order, closeWhen, oversize, window: graded(50), onSourceError: 'drain' };
+same<Observable<Settled<Ticket, number>>>()(tickets.pipe(batchMap(lengths, options)));
+batchMap(lengths, { window: fixed(5), order: inputOrder() });
+batchMap(lengths, { window: natural() });
+// @ts-expect-error -- an order is a value, not a word
+batchMap(lengths, { order: 'input' });
+
+// Which key goes next
+const urgent: KeyFairness<Ticket> = byPriority(({ text }) => text.length);
+same<Observable<Settled<Ticket, string>>>()(tickets.pipe(bulkheadMap(ask, { key: ({ id }) => id, fairness: urgent, overflow: 'dropLowest' })));
+tickets.pipe(concatMapBy(({ id }) => id, ask, { fairness: oldestFirst() }));
+
+// Events
+export const stamp = (event: FlowEvent): Stamp & Happening => event;
+
+// Where calls get their permits
+export const enlisted = (permits: Permits, bidder: Bidder): Place => permits.enlist(bidder);
+export const taken = (permits: Permits): Permit | undefined => permits.take?.();
