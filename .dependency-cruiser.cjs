@@ -50,7 +50,8 @@ module.exports = {
     },
     {
       name: 'src-imports-public-files',
-      comment: 'What src needs of the inside of operators has a public home: operators/toolkit.ts, operators/types.ts, operators/errors.ts.',
+      comment:
+        'What src needs of the inside of operators has a public home: operators/toolkit.ts, operators/types.ts, operators/errors.ts.',
       severity: 'error',
       from: { path: '^src/' },
       to: { path: '^operators/(kernel|shell|options|support)/' },
