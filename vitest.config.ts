@@ -22,6 +22,8 @@ const sizedTests = [
 ];
 
 const browserTests = 'test/browser/**/*.test.ts';
+/** Whole pages with frameworks, against a server; they drive a Chromium of their own. */
+const webTests = 'test/web/**/*.test.ts';
 
 export default defineConfig({
   test: {
@@ -40,7 +42,7 @@ export default defineConfig({
           name: 'node',
           environment: 'node',
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, browserTests, deepTests],
+          exclude: [...configDefaults.exclude, browserTests, webTests, deepTests],
         },
       },
       {
@@ -68,6 +70,10 @@ export default defineConfig({
       {
         resolve: asyncContext('src/async-context.ts'),
         test: { name: 'deep', environment: 'node', env: { SLUICE_DEEP: '1' }, include: [deepTests, ...sizedTests] },
+      },
+      {
+        // One file at a time: frames that are late because of a neighbour say nothing.
+        test: { name: 'web', environment: 'node', include: [webTests], fileParallelism: false, testTimeout: 60_000 },
       },
       {
         resolve: asyncContext('operators/shell/async-context.ts'),

@@ -1,0 +1,99 @@
+import { execFileSync } from 'node:child_process';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { resolve } from 'node:path';
+import type { Browser, BrowserContext, CDPSession, Page } from 'playwright-core';
+import { chromium } from 'playwright-core';
+import type { BundleOptions } from './bundle.js';
+import { bundlePage } from './bundle.js';
+
+export interface WebPage {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  readonly devtools: CDPSession;
+  /** Errors of the console, and what nobody caught; of all documents the page has shown. */
+  readonly errors: readonly string[];
+}
+
+export interface Web {
+  /**
+   * Opens a file of `pages/` in a tab and a profile of its own, and waits until it has run. What it finds in `location.search` is `query`.
+   * The tab is closed with `close`, or by the test.
+   */
+  open(file: string, query?: Readonly<Record<string, string | number>>, options?: BundleOptions): Promise<WebPage>;
+  close(): Promise<void>;
+}
+
+/** The path of a Chromium; installs one if it has to and may. */
+export function findChromium(): string {
+  const script = resolve(import.meta.dirname, '../../../.ci/chromium.mjs');
+  return execFileSync(process.execPath, [script], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] }).trim();
+}
+
+/** A Chromium without a window, and a server of pages on 127.0.0.1. */
+export async function startWeb(): Promise<Web> {
+  const bundles = new Map<string, Promise<string>>();
+  const server = createServer((request, response) => {
+    const { pathname } = new URL(request.url ?? '/', 'http://localhost');
+    const bundle = bundles.get(pathname.slice(1));
+    if (bundle === undefined) {
+      response.writeHead(200, { 'content-type': 'text/html' }).end(html(pathname));
+      return;
+    }
+    void bundle.then((code) => response.writeHead(200, { 'content-type': 'text/javascript' }).end(code));
+  });
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  const { port } = server.address() as AddressInfo;
+  const browser = await chromium.launch({
+    executablePath: findChromium(),
+    timeout: 60_000,
+    args: ['--disable-gpu', '--js-flags=--expose-gc', '--enable-precise-memory-info'],
+  });
+
+  return {
+    open: async (file, query = {}, options = {}) => {
+      const name = `${options.mode ?? 'production'}/${file}.js`;
+      if (!bundles.has(name)) bundles.set(name, bundlePage(file, options));
+      await bundles.get(name);
+      const opened = await openPage(browser);
+      const search = new URLSearchParams(Object.entries(query).map(([key, value]) => [key, String(value)]));
+      await opened.page.goto(`http://127.0.0.1:${port}/page/${name}?${search.toString()}`, { waitUntil: 'load' });
+      return opened;
+    },
+    close: async () => {
+      await browser.close();
+      await new Promise<void>((closed) => {
+        server.close(() => {
+          closed();
+        });
+        server.closeAllConnections();
+      });
+    },
+  };
+}
+
+async function openPage(browser: Browser): Promise<WebPage> {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  const errors: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error') errors.push(message.text());
+  });
+  page.on('pageerror', (error) => errors.push(String(error)));
+  return { page, context, devtools: await context.newCDPSession(page), errors };
+}
+
+/** `/page/<bundle>` shows that bundle. */
+function html(pathname: string): string {
+  return `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><div id="root"></div>
+<script type="module" src="${pathname.replace(/^\/page/, '')}"></script>`;
+}
+
+/** Waits until `ask` says yes; fails with what it was waiting for. */
+export async function until(what: string, ask: () => boolean | Promise<boolean>, limitMs = 10_000): Promise<void> {
+  const end = performance.now() + limitMs;
+  while (!(await ask())) {
+    if (performance.now() > end) throw new Error(`not within ${limitMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
