@@ -1,8 +1,8 @@
 import type { StreamTextTransform, TextStreamPart, ToolSet } from 'ai';
 import type { MonoTypeOperatorFunction, Observer, SchedulerLike } from 'rxjs';
 import { Subject, Subscription } from 'rxjs';
-import { coalesce } from '../../../operators/coalesce.js';
 import { checked, count, durationMs, schedulerOption } from '../../../operators/toolkit.js';
+import { coalesceDeltas } from '../support/coalesce-deltas.js';
 
 export interface CoalesceTextOptions {
   /** Longest a delta waits for others, in ms; 0 = to the end of the current frame, Infinity = no limit. @defaultValue 16 */
@@ -51,16 +51,17 @@ export function coalesceText<TOOLS extends ToolSet>(options: CoalesceTextOptions
     maxChars: count,
     scheduler: schedulerOption,
   });
-  const merging = coalesce<TextStreamPart<TOOLS>>({
-    merge: (first, next) => joined(first as Delta, next as Delta),
-    compatible: (pending, next) => pending.type === next.type && (pending as Delta).id === (next as Delta).id,
-    passThrough: (part) => !isDelta(part) || part.providerMetadata !== undefined,
-    weigh: (part) => textOf(part as Delta).length,
-    maxWeight: maxChars,
-    maxSize: Infinity,
-    maxWaitMs,
-    scheduler,
-  });
+  const merging = coalesceDeltas<TextStreamPart<TOOLS>>(
+    'coalesceText',
+    { maxWaitMs, maxChars, scheduler },
+    {
+      key: (part) => (isDelta(part) && part.providerMetadata === undefined ? `${part.type} ${part.id}` : undefined),
+      text: (part) => textOf(part as Delta),
+      join: (first, next) => joined(first as Delta, next as Delta),
+      // All parts keep their order.
+      isFixed: () => true,
+    },
+  );
   return () => {
     const { readable, writable } = new TransformStream<TextStreamPart<TOOLS>, TextStreamPart<TOOLS>>();
     return { writable, readable: through(readable, merging) };
