@@ -16,7 +16,7 @@ const rule: DeltaRule<Part> = {
   key: ({ id }) => (id === 0 ? undefined : String(id)),
   text: ({ text }) => text,
   join: (first, next) => ({ ...first, text: first.text + next.text }),
-  isFixed: ({ id }) => id % 2 === 0,
+  beside: (waiting, next) => waiting.id % 2 === 1 && next.id % 2 === 1,
 };
 const deltas = (options: DeltaOptions = {}) => coalesceDeltas('flowing', options, rule);
 

@@ -59,7 +59,7 @@ export function coalesceText<TOOLS extends ToolSet>(options: CoalesceTextOptions
       text: (part) => textOf(part as Delta),
       join: (first, next) => joined(first as Delta, next as Delta),
       // All parts keep their order.
-      isFixed: () => true,
+      beside: () => false,
     },
   );
   return () => {

@@ -1,5 +1,5 @@
 import type { MonoTypeOperatorFunction, SchedulerLike } from 'rxjs';
-import { Observable } from 'rxjs';
+import { map, Observable } from 'rxjs';
 import { coalesce } from '../../../operators/coalesce.js';
 import { callback, checked, connect, count, durationMs, filled, oneOf, schedulerOption } from '../../../operators/toolkit.js';
 import type { FlowSink } from '../../../operators/types.js';
@@ -31,8 +31,8 @@ export interface DeltaRule<E> {
   readonly text: (event: E) => string;
   /** One delta of two with the same key; changes neither. */
   readonly join: (first: E, next: E) => E;
-  /** True when a delta may not change places with those of other keys: it waits beside its own neighbours only. @defaultValue never */
-  readonly isFixed?: (event: E) => boolean;
+  /** Whether `next` may wait beside a delta of another text, and so be merged into what stands before that one. @defaultValue always */
+  readonly beside?: (waiting: E, next: E) => boolean;
 }
 
 /** The options of `coalesceDeltas` as they are checked, for an adapter that has more of its own. */
@@ -52,50 +52,50 @@ export const deltaChecks = {
  * @param operator - whose options they are, in errors
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  */
-export function coalesceDeltas<E extends object>(
+export function coalesceDeltas<E>(
   operator: string,
   options: DeltaOptions,
-  { key, text, join, isFixed = () => false }: DeltaRule<E>,
+  { key, text, join, beside = () => true }: DeltaRule<E>,
 ): MonoTypeOperatorFunction<E> {
-  const { pace, maxWaitMs, maxChars, scheduler, onEvent, name } = checked(operator, options, DELTA_DEFAULTS, deltaChecks);
-  const mayWaitBeside = (waiting: E | Several<E>, next: E): boolean => {
-    if (waiting instanceof Several) return !isFixed(next);
-    return key(waiting) === key(next) || !(isFixed(waiting) || isFixed(next));
-  };
-  const merging = coalesce<E | Several<E>>({
-    merge: (waiting, next) => merged(waiting, next as E, key, join),
-    compatible: (waiting, next) => mayWaitBeside(waiting, next as E),
-    passThrough: (event) => key(event as E) === undefined,
-    weigh: (event) => text(event as E).length,
-    pace,
+  const { maxWaitMs, maxChars, onEvent, name, ...rest } = checked(operator, options, DELTA_DEFAULTS, deltaChecks);
+  const merged = (waiting: Delta<E>, next: Delta<E>): Delta<E> =>
+    waiting.key === next.key ? { ...waiting, event: join(waiting.event, next.event) } : waiting;
+  const belongs = (waiting: Delta<E>, next: Delta<E>): boolean => waiting.key === next.key || beside(waiting.event, next.event);
+  const merging = coalesce<Delta<E>>({
+    merge: (first, next) => {
+      const { others } = first;
+      const isThere = first.key === next.key || others.some(({ key }) => key === next.key);
+      return { ...merged(first, next), others: isThere ? others.map((delta) => merged(delta, next)) : [...others, next] };
+    },
+    compatible: (first, next) => belongs(first, next) && first.others.every((delta) => belongs(delta, next)),
+    passThrough: (delta) => delta.key === undefined,
+    weigh: (delta) => text(delta.event).length,
     maxSize: Infinity,
     maxWeight: maxChars,
-    scheduler,
+    ...rest,
     ...(maxWaitMs !== undefined && { maxWaitMs }),
     ...(onEvent !== undefined && { onEvent }),
     ...(name !== undefined && { name }),
   });
   return (source) =>
     new Observable((subscriber) => {
-      connect(source.pipe(merging as unknown as MonoTypeOperatorFunction<E>), subscriber, {
-        next: (event: E | Several<E>) => {
-          if (event instanceof Several) for (const each of event.events) subscriber.next(each);
-          else subscriber.next(event);
+      const keyed = source.pipe(map((event): Delta<E> => ({ key: key(event), event, others: NONE })));
+      connect(keyed.pipe(merging), subscriber, {
+        next: ({ event, others }) => {
+          subscriber.next(event);
+          for (const delta of others) subscriber.next(delta.event);
         },
       });
     });
 }
 
-/** Deltas of different texts that wait side by side: one for each, in the order of their first pieces. */
-class Several<E> {
-  constructor(readonly events: readonly E[]) {}
-}
+const NONE: readonly never[] = [];
 
-function merged<E>(waiting: E | Several<E>, next: E, key: DeltaRule<E>['key'], join: DeltaRule<E>['join']): E | Several<E> {
-  const at = key(next);
-  if (!(waiting instanceof Several)) return key(waiting) === at ? join(waiting, next) : new Several([waiting, next]);
-  const place = waiting.events.findIndex((event) => key(event) === at);
-  return new Several(
-    place === -1 ? [...waiting.events, next] : waiting.events.map((event, index) => (index === place ? join(event, next) : event)),
-  );
+/** What waits, or passes. */
+interface Delta<E> {
+  /** Asked for once. */
+  readonly key: string | undefined;
+  readonly event: E;
+  /** Of other texts that wait beside it, in the order of their first pieces. */
+  readonly others: readonly Delta<E>[];
 }
