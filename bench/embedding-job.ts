@@ -7,8 +7,6 @@ import { LIMITS, startProvider, vectorOf } from '../examples/embedding-job/provi
 import { countTokens, leastSeconds, makeTexts, REFUSED } from '../examples/embedding-job/texts.js';
 import { median, table } from './harness.js';
 
-const ROUNDS = 3;
-
 type Vector = ArrayLike<number>;
 
 /** Embeds what it can: the vectors by the position of their text. */
@@ -158,7 +156,7 @@ async function run(contestant: Contestant, texts: readonly string[]): Promise<Re
 }
 
 /** The same job by each contestant, in turn, round after round. */
-export async function embeddingJobTable(): Promise<string> {
+export async function embeddingJobTable(rounds: number): Promise<string> {
   const texts = makeTexts();
   const tokens = texts.reduce((sum, text) => sum + countTokens(text), 0);
   const leastMs = 1000 * leastSeconds(tokens, LIMITS);
@@ -166,7 +164,7 @@ export async function embeddingJobTable(): Promise<string> {
   // Compiles what all of them need.
   for (const [, contestant] of entries) await run(contestant, texts.slice(0, 200));
   const results = entries.map((): Result[] => []);
-  for (let round = 0; round < ROUNDS; round++) {
+  for (let round = 0; round < rounds; round++) {
     for (const [i, [, contestant]] of entries.entries()) results[i]!.push(await run(contestant, texts));
   }
   const rows = entries.map(([name], i) => {
@@ -181,6 +179,6 @@ export async function embeddingJobTable(): Promise<string> {
       median(of('lost')).toFixed(0),
     ];
   });
-  const head = `${texts.length.toLocaleString('en')} texts, ${tokens.toLocaleString('en')} tokens, 10 refused; bound ${(leastMs / 1000).toFixed(2)} s; medians of ${String(ROUNDS)} rounds`;
+  const head = `${texts.length.toLocaleString('en')} texts, ${tokens.toLocaleString('en')} tokens, 10 refused; bound ${(leastMs / 1000).toFixed(2)} s; medians of ${String(rounds)} rounds`;
   return `${head}\n\n${table(['contestant', 'wall / bound', 'least to most', 'calls', '429', 'good texts lost'], rows)}`;
 }

@@ -32,7 +32,7 @@ const others: Readonly<Record<string, () => AsyncGenerator<string>>> = {
     yield ((await load('priority.ts')) as typeof import('./priority.js')).priorityTable();
   },
   async *'embedding-job'() {
-    yield ((await load('embedding-job.ts')) as typeof import('./embedding-job.js')).embeddingJobTable();
+    yield ((await load('embedding-job.ts')) as typeof import('./embedding-job.js')).embeddingJobTable(Number(flags.rounds));
   },
   async *'sdk-behaviour'() {
     const shown = await ((await load('sdk-behaviour.ts')) as typeof import('./sdk-behaviour.js')).sdkBehaviourTable(ROOT);

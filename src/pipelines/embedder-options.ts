@@ -37,7 +37,6 @@ export const EMBEDDER_DEFAULTS = /* @__PURE__ */ (() => ({
   maxTokensPerText: 8191,
   concurrency: 4,
   maxQueued: 10_000,
-  refusalsAreFree: false,
   window: graded(50),
   // A question must not wait for a thousand background texts to be embedded beside it.
   queue: lanes([{ name: 'P0', maxWaitMs: 0, piggyback: false }, { name: 'P1', maxWaitMs: 20 }, { name: 'P2' }]),

@@ -4,7 +4,7 @@ import { createAccount } from '../../operators/create-account.js';
 import type { BatcherOptions } from '../../operators/create-batcher.js';
 import type { Limiter } from '../../operators/create-limiter.js';
 import { FlowConfigError, ItemTooHeavyError } from '../../operators/errors.js';
-import { robust } from '../../operators/repair.js';
+import { divideAndConquer, retryFailed, sequentialSearch } from '../../operators/repair.js';
 import {
   callback,
   count,
@@ -60,12 +60,12 @@ export interface EmbedderRules extends Pick<GateOptions<string>, 'maxSize' | Exc
   readonly burstSeconds?: number;
   /**
    * Whether a request that the provider refuses as invalid (400, 413, 422) costs no tokens there. Then they can be spent again at once.
-   * @defaultValue false
+   * @defaultValue true until the first 429, and false from then on
    */
   readonly refusalsAreFree?: boolean;
 }
 
-type Defaulted = 'maxSize' | 'maxTokens' | 'maxTokensPerText' | 'concurrency' | 'maxQueued' | 'refusalsAreFree' | 'window' | 'queue';
+type Defaulted = 'maxSize' | 'maxTokens' | 'maxTokensPerText' | 'concurrency' | 'maxQueued' | 'window' | 'queue';
 
 /** What holds for a rule that was left out. */
 export type TextDefaults = Required<Pick<EmbedderRules, Defaulted>>;
@@ -95,11 +95,11 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
   const laneNames = queue.lanes.map(({ name }) => name);
   const given = sharedLimiter(operator, rules);
   const ownLimiter = given ? undefined : newLimiter(operator, rules, defaults.concurrency, laneNames);
-  const refusalsAreFree = flag(operator, 'refusalsAreFree', orDefault(rules.refusalsAreFree, defaults.refusalsAreFree));
+  const areFree = rules.refusalsAreFree === undefined ? undefined : flag(operator, 'refusalsAreFree', rules.refusalsAreFree);
   return {
     options: {
       window: defaults.window,
-      repair: robust(),
+      repair: [retryFailed(), divideAndConquer({ strategy: sequentialSearch() })],
       classify: classifyError,
       ...givenBatchRules(rules),
       maxSize,
@@ -112,7 +112,7 @@ export function textBatches(operator: string, rules: EmbedderRules, defaults: Te
     },
     laneNames,
     ownLimiter,
-    charged: (work) => (refusalsAreFree ? withFreeRefusals(work) : work),
+    charged: (work) => (areFree === false ? work : withFreeRefusals(work, areFree)),
   };
 }
 
@@ -153,10 +153,14 @@ function givenBatchRules(rules: EmbedderRules): Pick<EmbedderRules, (typeof BATC
   return Object.fromEntries(BATCH_RULES.flatMap((name) => (rules[name] === undefined ? [] : [[name, rules[name]]])));
 }
 
-function withFreeRefusals<R>(work: BatchWork<string, R>): BatchWork<string, R> {
+/** Not told whether they are, takes them to be free until a 429 says that more has been spent than was counted. */
+function withFreeRefusals<R>(work: BatchWork<string, R>, areFree: true | undefined): BatchWork<string, R> {
+  let isThrottled = false;
   return (texts, context) => {
     const refused = (error: unknown): void => {
-      if (REFUSALS.includes(evidenceOf(error).status)) context.settle({ inputTokens: 0 });
+      const { status } = evidenceOf(error);
+      if (status === 429) isThrottled = true;
+      if (REFUSALS.includes(status) && (areFree || !isThrottled)) context.settle({ inputTokens: 0 });
     };
     const answer = work(texts, context);
     // A promise stays one: it keeps its permit until it is really over.

@@ -350,7 +350,8 @@ describe('sluice index, interrupted', () => {
   });
 
   it('lets one run at a time write an index', async () => {
-    await serve({ delayMs: 300 });
+    // Longer than the second takes to start on a busy machine.
+    await serve({ delayMs: 3000 });
     writeDocuments(50);
     const first = cli.start(indexArgs(), { cwd });
     await expect.poll(() => provider.calls.length, { timeout: 20_000 }).toBeGreaterThan(0);

@@ -451,6 +451,20 @@ describe('what the provider allows', () => {
     expect(Math.round(limiter.snapshot().tokens)).toBe(left);
     limiter.close();
   });
+
+  it('takes refused requests to be free until the first 429', async () => {
+    const limiter = createLimiter({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60 });
+    const answers = [400, 429, 422];
+    const answer = () => new Response('no', { status: answers.shift() ?? 400, headers: { 'retry-after-ms': '1' } });
+    const made = scripted(answer, { limiter, repair: [], countTokens: () => 10 });
+    const left: number[] = [];
+    for (const text of ['a', 'b', 'c']) {
+      await expect(made.embedAsync(text)).rejects.toBeInstanceOf(ProviderError);
+      left.push(Math.round(limiter.snapshot().tokens));
+    }
+    expect(left).toEqual([100, 90, 80]);
+    limiter.close();
+  });
 });
 
 describe('an empty text', () => {
