@@ -36,13 +36,21 @@ export type {
   ModelStream,
 } from './pipelines/create-model-caller.js';
 export { createModelCaller, MODEL_CALLER_DEFAULTS, MODEL_CALLER_PRESETS } from './pipelines/create-model-caller.js';
-export type { RunToolsOptions, ToolLoad, ToolRunner, ToolRunnerOptions, ToolRunnerSnapshot } from './pipelines/create-tool-runner.js';
+export type {
+  RunToolsArguments,
+  RunToolsOptions,
+  ToolLoad,
+  ToolRunner,
+  ToolRunnerOptions,
+  ToolRunnerSnapshot,
+} from './pipelines/create-tool-runner.js';
 export { createToolRunner, TOOL_RUNNER_DEFAULTS } from './pipelines/create-tool-runner.js';
 export type { EndpointOptions } from './pipelines/endpoint.js';
 export { ProviderError } from './pipelines/provider-error.js';
 export type { OpenAIToolCall } from './pipelines/tools/tool-formats.js';
 export { fromOpenAI, toAnthropic, toOpenAI } from './pipelines/tools/tool-formats.js';
 export type {
+  AnyTool,
   GuardContext,
   GuardedCall,
   SchemaAnswer,

@@ -1,41 +1,49 @@
+import { map } from 'rxjs';
 import * as z from 'zod';
-import { checked, filled, positive } from '../../operators/toolkit.js';
-import type { Tool, ToolResult, ToolRun } from '../pipelines/tools/tool-types.js';
+import { FlowConfigError } from '../../operators/errors.js';
+import { checked, count, filled, positive } from '../../operators/toolkit.js';
+import { failed, runOf } from '../pipelines/tools/tool-results.js';
+import type { Tool, ToolCall, ToolFailure, ToolResult, ToolRun } from '../pipelines/tools/tool-types.js';
 
-/** Most calls in one batch. */
-const MOST_CALLS = 10;
+export const BATCH_TOOL_DEFAULTS = {
+  name: 'batch',
+  /** Of a batch with the other defaults. */
+  description: /* @__PURE__ */ describe(10, []),
+  maxCalls: 10,
+  disallow: [] as readonly string[],
+  timeoutMs: Infinity,
+} as const;
 
-/** What a model says to call several tools at once. */
-export const batchToolSchema = /* @__PURE__ */ (() =>
-  z.object({
-    tool_calls: z
-      .array(
-        z.object({
-          tool: z.string().min(1).describe('Name of the tool'),
-          parameters: z.record(z.string(), z.unknown()).describe('Arguments of the tool'),
-        }),
-      )
-      .min(1)
-      .max(MOST_CALLS)
-      .describe('Calls that do not depend on each other'),
-  }))();
+/** What a model says to call several tools at once, at most ten of them. */
+export const batchToolSchema = /* @__PURE__ */ (() => schemaOf(BATCH_TOOL_DEFAULTS.maxCalls))();
+
+function schemaOf(maxCalls: number) {
+  const calls = z
+    .array(
+      z.object({
+        tool: z.string().min(1).describe('Name of the tool'),
+        parameters: z.record(z.string(), z.unknown()).describe('Arguments of the tool'),
+      }),
+    )
+    .min(1);
+  const bounded = maxCalls === Infinity ? calls : calls.max(maxCalls);
+  return z.object({ tool_calls: bounded.describe('Calls that do not depend on each other') });
+}
 
 export type BatchToolInput = z.infer<typeof batchToolSchema>;
 
 export interface BatchToolOptions {
   /** @defaultValue 'batch' */
   readonly name?: string;
-  /** What the model reads about it. @defaultValue a description of what it does and when to use it */
+  /** What the model reads about it. @defaultValue a description of what it does, when to use it, and what may not be in it */
   readonly description?: string;
+  /** Most calls in one batch: a longer one is refused as a whole. @defaultValue 10 */
+  readonly maxCalls?: number;
+  /** Names of tools that may not be called in a batch: such a call is answered with `permission_denied`, and the others are made. @defaultValue none */
+  readonly disallow?: readonly string[];
   /** Longest time for all calls of a batch, in ms. @defaultValue Infinity: each call has its own limit */
   readonly timeoutMs?: number;
 }
-
-export const BATCH_TOOL_DEFAULTS = {
-  name: 'batch',
-  description: `Makes up to ${String(MOST_CALLS)} tool calls side by side. Use it for calls that do not need each other's results, such as reading several files. Every call has its own result; one that fails does not stop the others. It cannot call itself.`,
-  timeoutMs: Infinity,
-} as const;
 
 /**
  * A tool with which a model makes several calls in one, for models that make one call at a time. Its calls run in the same runner: under
@@ -62,18 +70,59 @@ export const BATCH_TOOL_DEFAULTS = {
  * ```
  */
 export function createBatchTool(options: BatchToolOptions = {}): Tool<BatchToolInput, ToolRun> {
+  const { maxCalls, disallow, ...given } = checked(NAME, options, BATCH_TOOL_DEFAULTS, {
+    name: filled,
+    description: filled,
+    maxCalls: count,
+    disallow: names,
+    timeoutMs: positive,
+  });
   return {
-    ...checked('createBatchTool', options, BATCH_TOOL_DEFAULTS, { name: filled, description: filled, timeoutMs: positive }),
-    parameters: batchToolSchema,
+    ...given,
+    description: options.description ?? describe(maxCalls, disallow),
+    parameters: schemaOf(maxCalls),
     runsTools: true,
-    execute: ({ tool_calls }, { id, run }) =>
-      run(tool_calls.map(({ tool, parameters }, i) => ({ id: `${id}.${String(i + 1)}`, name: tool, input: parameters }))),
+    execute: ({ tool_calls }, { id, run }) => {
+      const calls = tool_calls.map(({ tool, parameters }, i) => ({ id: `${id}.${String(i + 1)}`, name: tool, input: parameters }));
+      const made = calls.filter(({ name }) => !disallow.includes(name));
+      return run(made).pipe(map((ran) => (made.length === calls.length ? ran : withRefused(calls, ran))));
+    },
     format: ({ results, summary: { total, successful, failed, durationMs } }) =>
       [
         `${String(total)} calls in ${String(Math.round(durationMs))} ms: ${String(successful)} ok, ${String(failed)} failed`,
         ...results.map(section),
       ].join('\n\n'),
   };
+}
+
+const NAME = 'createBatchTool';
+
+function names(operator: string, option: string, value: readonly string[]): readonly string[] {
+  if (Array.isArray(value) && value.every((name) => typeof name === 'string' && name !== '')) return value as readonly string[];
+  throw new FlowConfigError(operator, option, 'an array of non-empty strings', value);
+}
+
+function describe(maxCalls: number, disallow: readonly string[]): string {
+  const upTo = maxCalls === Infinity ? 'several' : `up to ${String(maxCalls)}`;
+  const not = ['itself', ...disallow.map((name) => `\`${name}\``)].join(', ');
+  return `Makes ${upTo} tool calls side by side. Use it for calls that do not need each other's results, such as reading several files. Every call has its own result; one that fails does not stop the others. It cannot call ${not}.`;
+}
+
+/** Every call at its place: those that were made, and those that may not be in a batch. */
+function withRefused(calls: readonly ToolCall[], { results, summary }: ToolRun): ToolRun {
+  let next = 0;
+  const all = calls.map((call, index): ToolResult => {
+    const result = results[next];
+    if (result?.tool_use_id !== call.id) return refusal(call, index);
+    next++;
+    return { ...result, index };
+  });
+  return runOf(all, summary.durationMs);
+}
+
+function refusal(call: ToolCall, index: number): ToolFailure {
+  const message = `\`${call.name}\` cannot be called in a batch; call it directly`;
+  return failed({ call, index, attempts: 0, durationMs: 0 }, { code: 'permission_denied', message });
 }
 
 function section({ index, name, tool_use_id: id, is_error, content }: ToolResult): string {

@@ -2,7 +2,14 @@ import { FlowToolRunner } from './tools/flow-tool-runner.js';
 import type { ToolRunner, ToolRunnerOptions } from './tools/runner-types.js';
 
 export { TOOL_RUNNER_DEFAULTS } from './tools/runner-options.js';
-export type { RunToolsOptions, ToolLoad, ToolRunner, ToolRunnerOptions, ToolRunnerSnapshot } from './tools/runner-types.js';
+export type {
+  RunToolsArguments,
+  RunToolsOptions,
+  ToolLoad,
+  ToolRunner,
+  ToolRunnerOptions,
+  ToolRunnerSnapshot,
+} from './tools/runner-types.js';
 
 /**
  * Tool calls in, tool results out: what a model asks for is checked, allowed, limited, timed, tried again where that does no harm, and
@@ -43,6 +50,6 @@ export type { RunToolsOptions, ToolLoad, ToolRunner, ToolRunnerOptions, ToolRunn
  * summary.failed; // => 2
  * ```
  */
-export function createToolRunner(options: ToolRunnerOptions): ToolRunner {
+export function createToolRunner<X = unknown>(options: ToolRunnerOptions<X>): ToolRunner<X> {
   return new FlowToolRunner(options);
 }

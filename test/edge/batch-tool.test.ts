@@ -100,6 +100,56 @@ describe('the batch tool', () => {
     expect(inner(result).results.map(said)).toEqual(['nested_batch', 'nested_batch', 'text of a']);
   });
 
+  it('takes as many calls as you say, and tells the model', async () => {
+    const small = createBatchTool({ maxCalls: 2 });
+    const tools = [read, small];
+    expect(small.description).toContain('up to 2 tool calls');
+    expect(z.toJSONSchema(small.parameters as z.ZodType)).toMatchObject({ properties: { tool_calls: { maxItems: 2 } } });
+    expect(said(await batched(reads('a', 'b', 'c'), { tools }))).toBe('invalid_arguments');
+    expect(inner(await batched(reads('a', 'b'), { tools })).summary.successful).toBe(2);
+    const any = createBatchTool({ maxCalls: Infinity });
+    expect(inner(await batched(reads(...numbers(40).map(String)), { tools: [read, any], concurrency: 50 })).summary.successful).toBe(40);
+  });
+
+  it('answers what may not be in a batch, makes the others, and has every result at the place of its call', async () => {
+    const write = tool('write', () => 'written');
+    const batch = createBatchTool({ disallow: ['write', 'pay'] });
+    expect(batch.description).toMatch(/It cannot call itself, `write`, `pay`\.$/);
+    const of = (name: string) => ({ tool: name, parameters: { path: name } });
+    const result = await batched([of('write'), of('read'), of('pay'), of('read')], { tools: [read, write, batch] });
+    const run = inner(result);
+    expect(run.results.map(said)).toEqual(['permission_denied', 'text of read', 'permission_denied', 'text of read']);
+    expect(run.results.map(({ index, tool_use_id }) => [index, tool_use_id])).toEqual([
+      [0, 'b.1'],
+      [1, 'b.2'],
+      [2, 'b.3'],
+      [3, 'b.4'],
+    ]);
+    expect(run.summary).toMatchObject({ total: 4, successful: 2, failed: 2 });
+    expect(run.results[0]).toMatchObject({ error: { message: '`write` cannot be called in a batch; call it directly' }, attempts: 0 });
+    expect(inner(await batched([of('pay')], { tools: [read, batch] })).results.map(said)).toEqual(['permission_denied']);
+  });
+
+  it.each<[string, unknown, string]>([
+    ['maxCalls', 0, 'a whole number >= 1 or Infinity'],
+    ['maxCalls', 1.5, 'a whole number >= 1 or Infinity'],
+    ['disallow', 'write', 'an array of non-empty strings'],
+    ['disallow', [''], 'an array of non-empty strings'],
+    ['description', '', 'a non-empty string'],
+    ['most', 5, 'absent'],
+  ])('refuses %s: %j', (option, value, expected) => {
+    expect(() => createBatchTool({ [option]: value })).toThrow(`createBatchTool: expected \`${option}\` to be ${expected}`);
+  });
+
+  it('hands on the context of the run', async () => {
+    const seen: unknown[] = [];
+    const look = tool('look', (_args, { context }) => seen.push(context));
+    const runner = createToolRunner({ tools: [look, createBatchTool()] });
+    const tool_calls = [1, 2].map(() => ({ tool: 'look', parameters: {} }));
+    await runner.runAll([{ id: 'b', name: 'batch', input: { tool_calls } }], { context: 'mine' });
+    expect(seen).toEqual(['mine', 'mine']);
+  });
+
   it('keeps long texts whole', async () => {
     const long = tool('long', () => 'x'.repeat(100_000));
     const calls = [1, 2].map(() => ({ tool: 'long', parameters: {} }));

@@ -6,7 +6,7 @@ import { badly } from '../support/misuse.js';
 
 const known =
   'tools, concurrency, adaptive, limiter, lane, perTool, guard, timeoutMs, retry, classify, maxQueued, maxResultChars, abortGraceMs, onEvent, scheduler, random';
-const fields = 'name, description, parameters, execute, format, concurrency, timeoutMs, readOnly, idempotent, retry, runsTools';
+const fields = 'name, description, parameters, execute, format, concurrency, timeoutMs, readOnly, idempotent, retry, classify, runsTools';
 
 const tool = { name: 'read', description: 'Reads.', parameters: z.unknown(), execute: () => 'text' };
 const call = { id: 'a', name: 'read', input: {} };
@@ -37,6 +37,7 @@ export const rows: MisuseTable = {
         'timeoutMs',
         'readOnly',
         'idempotent',
+        'classify',
         'runsTools',
         'timeout',
       ].map((field) => [`tools[0].${field}`, ofTool(field)]),
@@ -47,6 +48,17 @@ export const rows: MisuseTable = {
     'options.perTool.raed': (limit: never) => createToolRunner({ tools: [tool], perTool: { raed: limit } }),
     'options.retry.maxAttempts': (maxAttempts: never) => createToolRunner({ tools: [tool], retry: { maxAttempts } }),
     'own.tools[0].retry.maxAttempts': (maxAttempts: never) => createToolRunner({ tools: [{ ...tool, retry: { maxAttempts } }] }),
+    'alone.tools[0].classify': ofTool('classify'),
+    'once.tools[0].classify': (classify: never) => createToolRunner({ tools: [{ ...tool, retry: false, classify }] }),
+    'addTools.tools': (tools: never) => {
+      createToolRunner({ tools: [tool] }).addTools(tools);
+    },
+    'addTools.tools[0].name': (name: never) => {
+      createToolRunner({ tools: [tool] }).addTools([{ ...tool, name }]);
+    },
+    'removeTools.names': (names: never) => {
+      createToolRunner({ tools: [tool] }).removeTools(names);
+    },
     'batch.tools[0].concurrency': (concurrency: never) => createToolRunner({ tools: [{ ...tool, runsTools: true, concurrency }] }),
     'run.calls': (calls: never) => createToolRunner({ tools: [tool] }).run(calls),
     'runAll.calls': (calls: never) => createToolRunner({ tools: [tool] }).runAll(calls),
@@ -69,6 +81,13 @@ export const rows: MisuseTable = {
     ...badly('tools[0].parameters', 'a schema with `safeParse` or `~standard`', null, undefined, 5, {}, { type: 'object' }),
     ...badly('tools[0].execute', 'a function', null, undefined, 5, 'run', {}),
     ...badly('tools[0].format', 'a function', null, 5, 'json', {}),
+    ...badly('tools[0].classify', 'a function', null, 5, 'fatal', {}),
+    ...badly('alone.tools[0].classify', 'absent without a `retry` of the tool', () => ({ class: 'fatal' })),
+    ...badly('once.tools[0].classify', 'absent without a `retry` of the tool', () => ({ class: 'fatal' })),
+    ...badly('addTools.tools', 'an array', null, undefined, 5, tool),
+    ...badly('addTools.tools[0].name', 'a name that no other tool has', 'read'),
+    ...badly('addTools.tools[0].name', 'a non-empty string', '', null),
+    ...badly('removeTools.names', 'an array of strings', null, undefined, 'read', [5]),
     ...badly('tools[0].concurrency', count, ...notCount),
     ...badly('tools[0].timeoutMs', positive, ...notPositive),
     ...['readOnly', 'idempotent', 'runsTools'].flatMap((field) => badly(`tools[0].${field}`, 'true or false', null, 0, 1, 'yes', {})),
@@ -111,7 +130,7 @@ export const rows: MisuseTable = {
     ...badly('mapCalls.run options', 'an object', null, 5, 'fast'),
     ...badly('run.signal', 'an AbortSignal', null, 5, {}, new AbortController()),
     ...badly('run.totalTimeoutMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '10', null, true),
-    ...badly('run.timeoutMs', 'absent (known options: signal, totalTimeoutMs)', 5),
+    ...badly('run.timeoutMs', 'absent (known options: context, signal, totalTimeoutMs)', 5),
     ...badly('drain.timeoutMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, '5', null),
     ...badly('shutdownOn.signal', 'an AbortSignal', undefined, null, 5, {}),
   ],

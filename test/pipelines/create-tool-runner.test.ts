@@ -935,6 +935,146 @@ describe('a tool that makes calls', () => {
   });
 });
 
+describe('a context', () => {
+  it('reaches the guard and the tool as it is, in every attempt and in each of the three ways to run', async () => {
+    const context = { user: 'ada' };
+    const seen: unknown[] = [];
+    let attempts = 0;
+    const flaky = tool(
+      'flaky',
+      (_args, given) => {
+        seen.push(given.context);
+        if (attempts++ === 0) throw busy();
+        return 'ok';
+      },
+      { readOnly: true, retry: { maxAttempts: 2, initialMs: 1 } },
+    );
+    const made = runner({ tools: [flaky], guard: (_call, given) => seen.push(given.context) > 0 });
+    const asked = calls(1, 'flaky');
+    await made.runAll(asked, { context });
+    expect(seen).toHaveLength(4);
+    await new Promise((resolve) =>
+      made.run(asked, { context }).subscribe({
+        complete: () => {
+          resolve(undefined);
+        },
+      }),
+    );
+    await new Promise((resolve) =>
+      from(asked)
+        .pipe(made.mapCalls({ context }))
+        .subscribe({
+          complete: () => {
+            resolve(undefined);
+          },
+        }),
+    );
+    expect(seen).toHaveLength(8);
+    expect(seen.every((one) => one === context)).toBe(true);
+  });
+
+  it('is that of its own run, side by side, and undefined without one', async () => {
+    const who = tool('who', (_args, { context }) => String(context));
+    const made = runner({ tools: [who] });
+    const runs = await Promise.all([undefined, 'ada', 'bob'].map((context) => made.runAll(calls(1, 'who'), { context })));
+    expect(runs.map(({ results }) => said(results[0]))).toEqual(['undefined', 'ada', 'bob']);
+  });
+});
+
+describe('tools that come and go', () => {
+  it('can be called from when they are added until they are removed', async () => {
+    const made = runner();
+    const late = tool('late', () => 'here');
+    const asked = calls(1, 'late');
+    const before = made.tools;
+    expect(said((await made.runAll(asked)).results[0])).toBe('unknown_tool');
+    made.addTools([late]);
+    expect([made.tools.map(({ name }) => name), before.map(({ name }) => name)]).toEqual([['echo', 'late'], ['echo']]);
+    expect(said((await made.runAll(asked)).results[0])).toBe('here');
+    made.removeTools(['late', 'late', 'never there']);
+    const { results } = await made.runAll(asked);
+    expect(results[0]).toMatchObject({ error: { code: 'unknown_tool', available: ['echo'] } });
+    made.addTools([tool('late', () => 'again')]);
+    expect(said((await made.runAll(asked)).results[0])).toBe('again');
+  });
+
+  it('are added all or none', () => {
+    const made = runner();
+    expect(() => {
+      made.addTools([tool('a', () => 1), tool('echo', () => 1)]);
+    }).toThrow('a name that no other tool has');
+    expect(made.tools.map(({ name }) => name)).toEqual(['echo']);
+    made.close();
+    expect(() => {
+      made.addTools([tool('a', () => 1)]);
+    }).toThrow(expect.objectContaining({ code: 'FLOW_CLOSED' }) as Error);
+  });
+
+  it('are gone for new calls at once, while what was accepted is made, under its own limits, and counted', () => {
+    virtualTime(({ advance, flush, pending }) => {
+      const slow = tool('slow', (ms) => after(ms as number, 'old'), { concurrency: 1 });
+      const made = runner({ tools: [slow] });
+      const seen: string[] = [];
+      const say = (result: ToolResult): void => void seen.push(`${result.tool_use_id} ${said(result)}`);
+      made.run(calls(2, 'slow', () => 10)).subscribe(say);
+      made.removeTools(['slow']);
+      expect(made.snapshot()).toMatchObject({ open: 2, executing: 1, queued: 1, tools: { slow: { executing: 1, queued: 1 } } });
+      made.run([{ id: 'no', name: 'slow', input: 1 }]).subscribe(say);
+      made.addTools([tool('slow', () => after(5, 'new'))]);
+      made.run([{ id: 'yes', name: 'slow', input: 1 }]).subscribe(say);
+      expect(made.snapshot().tools['slow']).toMatchObject({ executing: 2, queued: 1 });
+      advance(12);
+      expect(made.snapshot().tools['slow']).toMatchObject({ executing: 1, queued: 0 });
+      flush();
+      expect(seen).toEqual(['no unknown_tool', 'yes new', 'slow-0 old', 'slow-1 old']);
+      expect([made.snapshot().open, pending()]).toEqual([0, 0]);
+    });
+  });
+
+  it('share the limits of all, and leave nothing in a limiter that others share', async () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const made = createToolRunner({ tools: [], limiter });
+    for (let i = 0; i < 100; i++) {
+      made.addTools([tool('t', () => i)]);
+      expect(said((await made.runAll(calls(1, 't'))).results[0])).toBe(String(i));
+      made.removeTools(['t']);
+    }
+    expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+    await made.drain();
+  });
+
+  it('try again while they go: a second attempt of an accepted call is made', () => {
+    virtualTime(({ flush }) => {
+      let attempts = 0;
+      const flaky = tool('flaky', () => (attempts++ === 0 ? throwError(() => busy()) : of('ok')), { idempotent: true });
+      const made = runner({ tools: [flaky], random: () => 0.5 });
+      const seen: string[] = [];
+      made.run(calls(1, 'flaky')).subscribe((result) => seen.push(said(result)));
+      made.removeTools(['flaky']);
+      flush();
+      expect(seen).toEqual(['ok']);
+    });
+  });
+});
+
+describe('a tool that sorts its own failures', () => {
+  it('is tried again by its own rule, and the others by that of the runner', async () => {
+    const odd = new Error('come back');
+    const made: Record<string, number> = {};
+    const count =
+      (name: string): Tool['execute'] =>
+      () => {
+        made[name] = (made[name] ?? 0) + 1;
+        throw odd;
+      };
+    const retry = { maxAttempts: 2, initialMs: 1 };
+    const own = tool('own', count('own'), { retry, classify: () => ({ class: 'transient' }) });
+    const shared = tool('shared', count('shared'), { retry });
+    await runner({ tools: [own, shared], classify: () => ({ class: 'fatal' }) }).runAll([...calls(1, 'own'), ...calls(1, 'shared')]);
+    expect(made).toEqual({ own: 2, shared: 1 });
+  });
+});
+
 describe('the handle', () => {
   it('counts what waits, and for what, and what runs', () => {
     virtualTime(({ advance, flush }) => {

@@ -259,7 +259,7 @@ describe('options', () => {
   it('of the batch tool are checked where it is made, and have defaults when they are undefined', () => {
     const given = { name: undefined, timeoutMs: undefined } as never;
     expect(createBatchTool(given)).toMatchObject({ name: 'batch', timeoutMs: Infinity });
-    expect(() => createBatchTool({ maxCalls: 3 } as never)).toThrow('createBatchTool: expected `maxCalls` to be absent');
+    expect(() => createBatchTool({ mostCalls: 3 } as never)).toThrow('createBatchTool: expected `mostCalls` to be absent');
     expect(() => createBatchTool({ timeoutMs: 0 })).toThrow('createBatchTool: expected `timeoutMs`');
   });
 });

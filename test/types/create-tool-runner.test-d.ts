@@ -8,7 +8,7 @@ import { createBatchTool } from '../../src/edge/batch-tool.js';
 import type { ToolRunner, ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { fromOpenAI } from '../../src/pipelines/tools/tool-formats.js';
-import type { Tool, ToolCall, ToolErrorCode, ToolResult, ToolRun } from '../../src/pipelines/tools/tool-types.js';
+import type { Tool, ToolCall, ToolContext, ToolErrorCode, ToolResult, ToolRun } from '../../src/pipelines/tools/tool-types.js';
 import { defineTool } from '../../src/pipelines/tools/tool-types.js';
 
 const read = defineTool({
@@ -112,6 +112,60 @@ describe('createToolRunner', () => {
 
   it('has readonly options', () => {
     expectTypeOf<ToolRunnerOptions>().toEqualTypeOf<Readonly<ToolRunnerOptions>>();
+  });
+});
+
+describe('a context', () => {
+  const parameters = z.object({ n: z.number() });
+  const about = { description: 'a', parameters };
+  interface User {
+    readonly user: string;
+  }
+  interface Db {
+    readonly db: number;
+  }
+  const plain = defineTool({ name: 'plain', ...about, execute: ({ n }) => n });
+  const ofUser = defineTool({ name: 'user', ...about, execute: ({ n }, { context }: ToolContext<User>) => context.user + String(n) });
+  const ofDb = defineTool({ name: 'db', ...about, execute: ({ n }, { context }: ToolContext<Db>) => context.db + n });
+
+  it('is what the tools need, and then every run has to have it', () => {
+    const runner = createToolRunner({ tools: [plain, ofUser] });
+    expectTypeOf(runner).toEqualTypeOf<ToolRunner<User>>();
+    void runner.runAll([], { context: { user: 'a' } });
+    // @ts-expect-error there is no context
+    void runner.runAll([]);
+    // @ts-expect-error there is none in the options
+    void runner.run([], {});
+    // @ts-expect-error another context
+    runner.mapCalls({ context: { user: 1 } });
+  });
+
+  it('is what the guard needs', () => {
+    const runner = createToolRunner({ tools: [plain], guard: (_call, { context }: { readonly context: User }) => context.user === 'a' });
+    expectTypeOf(runner).toEqualTypeOf<ToolRunner<User>>();
+  });
+
+  it('is named where several tools need different ones', () => {
+    const runner = createToolRunner<User & Db>({ tools: [plain, ofUser, ofDb], guard: (_call, { context }) => context.db > 0 });
+    void runner.runAll([], { context: { user: 'a', db: 1 } });
+    // @ts-expect-error one is missing
+    void runner.runAll([], { context: { user: 'a' } });
+    // @ts-expect-error neither is all of it
+    createToolRunner({ tools: [ofUser, ofDb] });
+  });
+
+  it('is anything where nobody looks at it', () => {
+    void createToolRunner({ tools: [plain] }).runAll([], { context: 5 });
+    createToolRunner({ tools: [{ name: 'a', ...about, execute: (_args, { context }) => expectTypeOf(context).toBeUnknown() }] });
+  });
+
+  it('keeps a tool that needs one out of a runner without', () => {
+    // @ts-expect-error needs a user
+    const tools: Tool[] = [ofUser];
+    // @ts-expect-error needs a user
+    createToolRunner({ tools: [plain] }).addTools([ofUser]);
+    createToolRunner({ tools: [plain, ofUser] }).addTools([plain, ofUser]);
+    expectTypeOf(tools).toEqualTypeOf<Tool[]>();
   });
 });
 

@@ -2,28 +2,28 @@ import type { OperatorFunction, Subscription } from 'rxjs';
 import { defer, from, map, Observable, Subject, toArray } from 'rxjs';
 import { adaptiveLimit } from '../../../operators/adaptive-limit.js';
 import { createLimiter } from '../../../operators/create-limiter.js';
-import { DeadlineError } from '../../../operators/errors.js';
+import { ClosedError, DeadlineError, FlowConfigError } from '../../../operators/errors.js';
 import { AbortCalls, Alarm, connect, DEFAULT_LANE, onAbort, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
 import type { FlowEvent, FlowSink, Limiter } from '../../../operators/types.js';
+import type { AnyRunnerOptions } from './runner-options.js';
 import { checkedCall, checkedCalls, readOptions, runOptions } from './runner-options.js';
-import type { RunToolsOptions, ToolLoad, ToolRunner, ToolRunnerOptions, ToolRunnerSnapshot } from './runner-types.js';
+import type { RunToolsArguments, RunToolsOptions, ToolLoad, ToolRunner, ToolRunnerSnapshot } from './runner-types.js';
 import type { Phase, ToolJob } from './tool-job.js';
 import { runOf } from './tool-results.js';
 import type { SessionHost, SessionKind } from './tool-session.js';
 import { ToolSession } from './tool-session.js';
-import type { RunnerConfig, ToolSetup } from './tool-setup.js';
-import { NAME, toolSetups } from './tool-setup.js';
-import type { Tool, ToolCall, ToolResult, ToolRun } from './tool-types.js';
+import type { RunnerConfig, ToolDefaults, ToolSetup } from './tool-setup.js';
+import { NAME, toolSetups, withTools } from './tool-setup.js';
+import type { AnyTool, ToolCall, ToolResult, ToolRun } from './tool-types.js';
 
-const NO_OPTIONS: RunToolsOptions = {};
 const FROM_OUTSIDE: SessionKind = { inside: false, reusesIds: false };
 const FROM_STREAM: SessionKind = { inside: false, reusesIds: true };
 const FROM_INSIDE: SessionKind = { inside: true, reusesIds: false };
 
 /** The calls of all requests, the limits they share, and the end of all. */
 export class FlowToolRunner extends ShutdownHandle implements ToolRunner, SessionHost {
-  readonly tools: readonly Tool[];
-  readonly setups: ReadonlyMap<string, ToolSetup>;
+  tools: readonly AnyTool[] = [];
+  setups: ReadonlyMap<string, ToolSetup>;
   readonly config: RunnerConfig;
   readonly events: Observable<FlowEvent>;
   readonly counts: Record<Phase, number> = { idle: 0, queued: 0, asking: 0, executing: 0, backingOff: 0, over: 0 };
@@ -34,6 +34,9 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   readonly #ownsLimiter: boolean;
   readonly #adapting: Subscription | undefined;
   protected override readonly shutdown: Shutdown;
+  readonly #defaults: ToolDefaults;
+  /** Taken away while calls of them were under way. */
+  readonly #leaving = new Set<ToolSetup>();
   readonly #open = new Set<ToolJob>();
   /** What ends requests, by their signals. */
   readonly #signals = new AbortCalls((stopAll) => {
@@ -44,10 +47,10 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   #isGivingUp = false;
   #ids = 0;
 
-  constructor(options: ToolRunnerOptions) {
+  constructor(options: AnyRunnerOptions) {
     super();
-    const { tools, perTool, limiter, adaptive, onEvent, retry, abortGraceMs, concurrency, ...config } = readOptions(options);
-    const { scheduler, classify, timeoutMs } = config;
+    const { tools, perTool, limiter, adaptive, onEvent, retry, classify, abortGraceMs, concurrency, ...config } = readOptions(options);
+    const { scheduler, timeoutMs } = config;
     this.#clock = new Alarm(scheduler, () => undefined);
     this.events = this.#events.asObservable();
     const tell = (event: FlowEvent): void => {
@@ -57,9 +60,10 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     this.config = { ...config, tell };
     this.#ownsLimiter = limiter === undefined;
     this.#limiter = limiter ?? createLimiter({ concurrency, abortGraceMs, scheduler, onEvent: onlyChanges(tell) });
-    this.setups = toolSetups(tools, { perTool, timeoutMs, retry, abortGraceMs, limiter: this.#limiter });
+    this.#defaults = { perTool, timeoutMs, retry, classify, abortGraceMs, limiter: this.#limiter };
+    this.setups = toolSetups(tools, this.#defaults);
+    this.#listTools();
     this.#adapting = adaptive && adaptiveLimit(this.#limiter, { classify, ...adaptive });
-    this.tools = Object.freeze([...tools]);
     this.shutdown = new Shutdown({
       operator: NAME,
       scheduler,
@@ -76,30 +80,52 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     });
   }
 
-  run(calls: readonly ToolCall[], options: RunToolsOptions = NO_OPTIONS): Observable<ToolResult> {
+  run(calls: readonly ToolCall[], ...[options]: RunToolsArguments<unknown>): Observable<ToolResult> {
     return this.#results(from(checkedCalls(calls)), options, FROM_OUTSIDE);
   }
 
-  runAll(calls: readonly ToolCall[], options: RunToolsOptions = NO_OPTIONS): Promise<ToolRun> {
-    const run = this.#together(this.run(calls, options));
+  runAll(calls: readonly ToolCall[], ...options: RunToolsArguments<unknown>): Promise<ToolRun> {
+    const run = this.#together(this.run(calls, ...options));
     return new Promise((resolve, reject) => {
       run.subscribe({ next: resolve, error: reject });
     });
   }
 
-  mapCalls(options: RunToolsOptions = NO_OPTIONS): OperatorFunction<ToolCall, ToolResult> {
+  mapCalls(...[options]: RunToolsArguments<unknown>): OperatorFunction<ToolCall, ToolResult> {
     runOptions(options);
     return (source) => this.#results(source.pipe(map((call) => checkedCall(call, 'call'))), options, FROM_STREAM);
+  }
+
+  addTools(tools: readonly AnyTool[]): void {
+    if (this.shutdown.isClosed) throw new ClosedError(NAME);
+    this.setups = withTools(this.setups, tools, this.#defaults);
+    this.#listTools();
+  }
+
+  removeTools(names: readonly string[]): void {
+    if (!Array.isArray(names) || !names.every((name) => typeof name === 'string'))
+      throw new FlowConfigError(NAME, 'names', 'an array of strings', names);
+    const kept = new Map(this.setups);
+    for (const name of names as readonly string[]) {
+      const setup = kept.get(name);
+      if (setup === undefined) continue;
+      kept.delete(name);
+      this.#leaving.add(setup);
+    }
+    this.setups = kept;
+    this.#listTools();
+    for (const setup of this.#leaving) this.#checkGone(setup);
   }
 
   snapshot(): ToolRunnerSnapshot {
     const { executing, concurrency } = this.#limiter.snapshot();
     const tools: Record<string, ToolLoad> = {};
     const all = { queued: 0, heldByRate: 0, heldBySlot: 0, executing: 0 };
-    for (const [name, { limiter }] of this.setups) {
+    for (const { tool, limiter } of [...this.setups.values(), ...this.#leaving]) {
       if (limiter === undefined) continue;
       const load = loadOf(limiter, executing >= concurrency);
-      tools[name] = load;
+      const { [tool.name]: before } = tools;
+      tools[tool.name] = before ? sumOf(before, load) : load;
       all.queued += load.queued;
       all.heldByRate += load.heldByRate;
       all.heldBySlot += load.heldBySlot;
@@ -128,6 +154,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
 
   ended(job: ToolJob, result: ToolResult | undefined): void {
     this.#open.delete(job);
+    if (this.#leaving.has(job.setup)) this.#checkGone(job.setup);
     if (result === undefined) return;
     this.#tellSettled(result, result.name);
     // What its own caller gave up is in none of the numbers.
@@ -169,8 +196,20 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     this.#events.complete();
   }
 
-  readonly runInside = (calls: readonly ToolCall[], signal: AbortSignal): Observable<ToolRun> =>
-    this.#together(this.#results(from(checkedCalls(calls)), NO_OPTIONS, FROM_INSIDE, signal));
+  readonly runInside = (calls: readonly ToolCall[], signal: AbortSignal, context: unknown): Observable<ToolRun> =>
+    this.#together(this.#results(from(checkedCalls(calls)), { context }, FROM_INSIDE, signal));
+
+  #listTools(): void {
+    this.tools = Object.freeze([...this.setups.values()].map(({ tool }) => tool));
+  }
+
+  /** A tool that was taken away is forgotten with its last call. */
+  #checkGone(setup: ToolSetup): void {
+    for (const job of this.#open) if (job.setup === setup) return;
+    this.#leaving.delete(setup);
+    // What was given up and goes on all the same keeps its slot for as long as it may.
+    void setup.limiter?.drain();
+  }
 
   #tellSettled({ is_error, attempts, durationMs: totalMs }: ToolResult, lane: string): void {
     const outcome = is_error ? 'rejected' : 'fulfilled';
@@ -178,11 +217,16 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
   }
 
   /** Makes the calls of a source. With `lifeline` its abort is an error, and not the result of every call. */
-  #results(source: Observable<ToolCall>, options: RunToolsOptions, kind: SessionKind, lifeline?: AbortSignal): Observable<ToolResult> {
-    const { signal, totalTimeoutMs } = runOptions(options);
+  #results(
+    source: Observable<ToolCall>,
+    options: RunToolsOptions | undefined,
+    kind: SessionKind,
+    lifeline?: AbortSignal,
+  ): Observable<ToolResult> {
+    const { signal, totalTimeoutMs, context } = runOptions(options);
     return new Observable((subscriber) => {
       let hasAll = false;
-      const session = new ToolSession(this, kind, (result) => {
+      const session = new ToolSession(this, kind, context, (result) => {
         subscriber.next(result);
         if (hasAll && session.size === 0) subscriber.complete();
       });
@@ -236,6 +280,15 @@ function loadOf(limiter: Limiter, isFull: boolean): ToolLoad {
   const { queued, heldBySlot: ownSlot, executing, concurrency, pausedForMs } = limiter.snapshot();
   const heldBySlot = isFull && executing < concurrency && pausedForMs === 0 ? queued : ownSlot;
   return { queued, heldByRate: queued - heldBySlot, heldBySlot, executing };
+}
+
+function sumOf(a: ToolLoad, b: ToolLoad): ToolLoad {
+  return {
+    queued: a.queued + b.queued,
+    heldByRate: a.heldByRate + b.heldByRate,
+    heldBySlot: a.heldBySlot + b.heldBySlot,
+    executing: a.executing + b.executing,
+  };
 }
 
 /** Of what the runner's own limiter says; the rest the runner says itself. */

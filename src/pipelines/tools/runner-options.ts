@@ -31,12 +31,15 @@ export const TOOL_RUNNER_DEFAULTS = {
   abortGraceMs: 1000,
 } as const;
 
-const RUN_OPTIONS = ['signal', 'totalTimeoutMs'] as const;
-export function runOptions(options: RunToolsOptions) {
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- whichever context: it is handed on as it is
+export type AnyRunnerOptions = ToolRunnerOptions<any>;
+
+const RUN_OPTIONS = ['context', 'signal', 'totalTimeoutMs'] as const;
+export function runOptions(options: RunToolsOptions = {}) {
   known(NAME, options, RUN_OPTIONS, 'run options');
-  const { signal } = options;
+  const { context, signal } = options;
   if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
-  return { signal, totalTimeoutMs: durationMs(NAME, 'totalTimeoutMs', orDefault(options.totalTimeoutMs, Infinity)) };
+  return { context, signal, totalTimeoutMs: durationMs(NAME, 'totalTimeoutMs', orDefault(options.totalTimeoutMs, Infinity)) };
 }
 
 export function checkedCalls(calls: readonly ToolCall[]): readonly ToolCall[] {
@@ -52,8 +55,8 @@ export function checkedCall(call: ToolCall, at: string): ToolCall {
   return { id, name, input };
 }
 
-export function readOptions(options: ToolRunnerOptions) {
-  const { limiter, concurrency, adaptive } = Object(options) as ToolRunnerOptions;
+export function readOptions(options: AnyRunnerOptions) {
+  const { limiter, concurrency, adaptive } = Object(options) as AnyRunnerOptions;
   const defaults = { ...TOOL_RUNNER_DEFAULTS, perTool: {}, classify: classifyError, random: Math.random };
   const given = checked(NAME, options, defaults, {
     tools: asGiven,

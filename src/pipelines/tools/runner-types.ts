@@ -3,9 +3,10 @@ import type { AdaptiveLimitOptions } from '../../../operators/adaptive-limit.js'
 import type { Classify, FlowEvent, FlowSink, Handle, Limiter, RetryOptions } from '../../../operators/types.js';
 import type { Tool, ToolCall, ToolGuard, ToolResult, ToolRun } from './tool-types.js';
 
-export interface ToolRunnerOptions {
+/** `X` is the `context` that calls are made with. */
+export interface ToolRunnerOptions<X = unknown> {
   /** What a model may call. */
-  readonly tools: readonly Tool[];
+  readonly tools: readonly Tool<unknown, unknown, X>[];
   /** Most calls at a time, over all tools. Not together with `limiter` or `adaptive`. @defaultValue 5 */
   readonly concurrency?: number;
   /**
@@ -23,7 +24,7 @@ export interface ToolRunnerOptions {
    * Asked before every attempt, with its slot in hand: true lets it go, everything else refuses it, and a refusal is never tried again. It sees
    * the checked, frozen arguments the tool gets. @defaultValue none: every call goes
    */
-  readonly guard?: ToolGuard;
+  readonly guard?: ToolGuard<X>;
   /** Longest attempt of a call, from its slot to its result, the guard included, in ms; its signal aborts. @defaultValue 30000 */
   readonly timeoutMs?: number;
   /** How calls of tools that are `idempotent` or `readOnly` are tried again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter */
@@ -44,12 +45,19 @@ export interface ToolRunnerOptions {
 }
 
 /** How some calls are to be made. */
-export interface RunToolsOptions {
+export interface RunToolsOptions<X = unknown> {
+  /** Handed as it is to the guard and to the tools of these calls: who asks, in which workspace. @defaultValue undefined */
+  readonly context?: X;
   /** Gives up what is not over when it aborts: those calls have the error `cancelled`. */
   readonly signal?: AbortSignal;
   /** Longest time for all of them, waiting included, in ms; what is not over then has the error `timeout`. @defaultValue Infinity */
   readonly totalTimeoutMs?: number;
 }
+
+/** The options of a run, which may be left out where no tool and no guard needs a `context`. */
+export type RunToolsArguments<X> = undefined extends X
+  ? [options?: RunToolsOptions<X>]
+  : [options: RunToolsOptions<X> & { readonly context: X }];
 
 /** Calls of one tool at one moment. */
 export interface ToolLoad {
@@ -72,20 +80,33 @@ export interface ToolRunnerSnapshot extends ToolLoad {
   readonly tools: Readonly<Record<string, ToolLoad>>;
 }
 
-export interface ToolRunner extends Handle {
+export interface ToolRunner<X = unknown> extends Handle {
   /**
    * Makes the calls and emits each result when it is there; completes when all are. Every call gets exactly one result, failures included: it
    * never errors. Unsubscribing gives up the rest for nobody.
    *
    * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `calls` is no list of calls, or an option is unknown or out of range
    */
-  run(calls: readonly ToolCall[], options?: RunToolsOptions): Observable<ToolResult>;
+  run(calls: readonly ToolCall[], ...options: RunToolsArguments<X>): Observable<ToolResult>;
   /** The same as a promise of all results in the order of the calls, and of their summary. Never rejects. */
-  runAll(calls: readonly ToolCall[], options?: RunToolsOptions): Promise<ToolRun>;
+  runAll(calls: readonly ToolCall[], ...options: RunToolsArguments<X>): Promise<ToolRun>;
   /** The same as an operator, for calls that come as a stream; errors when its source does, or when something in it is no call. */
-  mapCalls(options?: RunToolsOptions): OperatorFunction<ToolCall, ToolResult>;
-  /** What a model may call: make its tool definitions of these. */
-  readonly tools: readonly Tool[];
+  mapCalls(...options: RunToolsArguments<X>): OperatorFunction<ToolCall, ToolResult>;
+  /** What a model may call now: make its tool definitions of these. A new list whenever tools come or go. */
+  readonly tools: readonly Tool<unknown, unknown, X>[];
+  /**
+   * Lets models call more tools, from the next call on. All of them or, when one cannot be used, none.
+   *
+   * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when a tool cannot be used, or its name is taken; ClosedError (`FLOW_CLOSED`) after `close` or `drain`
+   */
+  addTools(tools: readonly Tool<unknown, unknown, X>[]): void;
+  /**
+   * Takes tools away by their names: calls from now on have the error `unknown_tool`, those that were accepted are made. Names that no tool has
+   * are passed over, so that removing twice does no harm.
+   *
+   * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when `names` is no list of texts
+   */
+  removeTools(names: readonly string[]): void;
   snapshot(): ToolRunnerSnapshot;
   /** Everything that is told through `onEvent`, too. Completes when the runner has drained or was closed. */
   readonly events: Observable<FlowEvent>;

@@ -5,11 +5,13 @@ import type { Lease } from '../../../operators/types.js';
 import type { RunnerConfig, ToolSetup } from './tool-setup.js';
 import { NAME } from './tool-setup.js';
 import { Step } from './tool-step.js';
-import type { GuardContext, GuardedCall, Tool, ToolCall, ToolContext, ToolRun } from './tool-types.js';
+import type { AnyTool, GuardContext, GuardedCall, ToolCall, ToolContext, ToolRun } from './tool-types.js';
 
 /** Who is told how an attempt goes. One of the last four is called, once, unless it is given up. The slot is freed afterwards. */
 export interface AttemptOwner {
   readonly config: RunnerConfig;
+  /** What the calls of its run were given. */
+  readonly given: unknown;
   /** The guard has said yes; the tool starts now. */
   started(): void;
   succeeded(value: unknown): void;
@@ -20,7 +22,7 @@ export interface AttemptOwner {
   /** Frees the slot of what was given up, now or when others have been given up, too. */
   free(release: () => void): void;
   /** Makes calls for a tool that makes calls. */
-  runInside(calls: readonly ToolCall[], signal: AbortSignal): Observable<ToolRun>;
+  runInside(calls: readonly ToolCall[], signal: AbortSignal, given: unknown): Observable<ToolRun>;
 }
 
 /** One attempt with its slot in hand: asks the guard, and with its yes starts the tool with the very arguments the guard has seen. */
@@ -57,7 +59,7 @@ export class ToolAttempt {
       return;
     }
     this.#step.follow<boolean | string>(
-      () => guard(this.#call, new AskContext(this.#signal, this.#number, this.#setup.tool)),
+      () => guard(this.#call, new AskContext(this.#signal, this.#number, this.#setup.tool, this.#owner.given)),
       (answer) => {
         if (answer === true) this.#execute();
         else this.#refuse(typeof answer === 'string' && answer !== '' ? answer : undefined, undefined);
@@ -91,11 +93,12 @@ export class ToolAttempt {
     // Whoever was told of the start may have given the call up.
     if (this.#isOver) return;
     const { tool } = this.#setup;
-    const context: ToolContext = new CallContext(this.#signal, this.#call.id, this.#number, (calls) => {
+    const { given } = this.#owner;
+    const context: ToolContext = new CallContext(this.#signal, this.#call.id, this.#number, given, (calls) => {
       // It would hold a slot that its calls may need.
       if (tool.runsTools !== true) throw new FlowConfigError(NAME, 'runsTools', 'true for a tool that makes calls', tool.runsTools);
       if (this.#isOver) throw new ClosedError(NAME);
-      return this.#owner.runInside(calls, context.signal);
+      return this.#owner.runInside(calls, context.signal, given);
     });
     this.#step.follow<unknown>(
       () => tool.execute(this.#call.input, context),
@@ -150,7 +153,8 @@ class AskContext implements GuardContext {
   constructor(
     signal: LazySignal,
     readonly attempt: number,
-    readonly tool: Tool,
+    readonly tool: AnyTool,
+    readonly context: unknown,
   ) {
     this.#signal = signal;
   }
@@ -167,6 +171,7 @@ class CallContext implements ToolContext {
     signal: LazySignal,
     readonly id: string,
     readonly attempt: number,
+    readonly context: unknown,
     readonly run: ToolContext['run'],
   ) {
     this.#signal = signal;

@@ -38,8 +38,9 @@ export class ToolJob implements AttemptOwner {
   phase: Phase = 'idle';
   /** How often the tool was started. */
   attempts = 0;
+  readonly setup: ToolSetup;
+  readonly given: unknown;
   readonly #host: JobHost;
-  readonly #setup: ToolSetup;
   readonly #call: ToolCall;
   /** Of whoever asked: an attempt begins when a permit is free, or after a pause. */
   readonly #context = captureContext();
@@ -56,9 +57,11 @@ export class ToolJob implements AttemptOwner {
   /** Ends the pause before the next attempt, or the check of the arguments. */
   #alarm: Alarm | undefined;
 
-  constructor(host: JobHost, setup: ToolSetup, call: ToolCall, index: number, settled: (result: ToolResult) => void) {
+  /** @param given - the `context` of its run */
+  constructor(host: JobHost, setup: ToolSetup, call: ToolCall, index: number, given: unknown, settled: (result: ToolResult) => void) {
     this.#host = host;
-    this.#setup = setup;
+    this.setup = setup;
+    this.given = given;
     this.#call = call;
     this.#index = index;
     this.#batchId = host.nextId();
@@ -81,7 +84,7 @@ export class ToolJob implements AttemptOwner {
 
   start(): void {
     this.#step.follow<CheckedArguments>(
-      () => checkArguments(this.#setup.tool.parameters, this.#call.input),
+      () => checkArguments(this.setup.tool.parameters, this.#call.input),
       (checked) => {
         this.#alarm?.clear();
         if ('issues' in checked) {
@@ -132,7 +135,7 @@ export class ToolJob implements AttemptOwner {
   // ---- waiting for a slot -------------------------------------------------------------------------------------------
 
   #wait(): void {
-    const { limiter } = this.#setup;
+    const { limiter } = this.setup;
     this.#enter('queued');
     if (limiter === undefined) {
       this.#begin(undefined);
@@ -170,7 +173,7 @@ export class ToolJob implements AttemptOwner {
 
   #begin(lease: Lease | undefined): void {
     this.#enter('asking');
-    const attempt = new ToolAttempt(this, this.#setup, this.#guarded as GuardedCall, this.attempts + 1, lease);
+    const attempt = new ToolAttempt(this, this.setup, this.#guarded as GuardedCall, this.attempts + 1, lease);
     this.#attempt = attempt;
     this.#context.run(() => {
       attempt.start();
@@ -197,7 +200,7 @@ export class ToolJob implements AttemptOwner {
   succeeded(value: unknown): void {
     this.#enter('idle');
     this.#tellEnd('ok');
-    const { tool } = this.#setup;
+    const { tool } = this.setup;
     let text: string;
     try {
       text = tool.format ? written(tool.format(value)) : textOf(value);
@@ -220,7 +223,8 @@ export class ToolJob implements AttemptOwner {
   failed(error: unknown): void {
     // The signal of an attempt that took too long may have told somebody who then gave the call up.
     if (this.phase === 'over') return;
-    const { classify, scheduler } = this.config;
+    const { scheduler } = this.config;
+    const { classify } = this.setup;
     const context = { size: 1, attempt: this.attempts, aborted: false, epochMs: scheduler.now() };
     const verdict = verdictOrFatal(NAME, classify, error, context);
     this.#enter('idle');
@@ -231,7 +235,7 @@ export class ToolJob implements AttemptOwner {
     if (pauseMs !== undefined) this.#pause(pauseMs);
     if (delayMs !== undefined) this.#backOff(verdict, delayMs);
     else if (isFlowError(error, 'FLOW_ATTEMPT_TIMEOUT') && error.operator === NAME) {
-      this.#fail({ code: 'timeout', message: `the tool took longer than ${String(this.#setup.timeoutMs)} ms` }, error);
+      this.#fail({ code: 'timeout', message: `the tool took longer than ${String(this.setup.timeoutMs)} ms` }, error);
     } else this.#fail({ code: 'failed', message: messageOf(error) }, error);
   }
 
@@ -239,7 +243,7 @@ export class ToolJob implements AttemptOwner {
 
   /** How long to wait before the next attempt; undefined when there is none. */
   #delayMs(verdict: Verdict): number | undefined {
-    const { retry } = this.#setup;
+    const { retry } = this.setup;
     if (retry === undefined || !isRetryable(verdict) || this.attempts >= retry.maxAttempts || !this.#mayRetry(retry)) return undefined;
     try {
       return retryDelayMs(this.attempts, verdict.retryAfterMs, retry, drawnFrom(NAME, this.config.random));
@@ -256,7 +260,7 @@ export class ToolJob implements AttemptOwner {
 
   #pause(pauseMs: number): void {
     // A pause of 0 would end one that somebody else has asked for.
-    if (pauseMs > 0) this.#setup.limiter?.penalize(pauseMs);
+    if (pauseMs > 0) this.setup.limiter?.penalize(pauseMs);
     this.config.tell({ type: 'throttled', operator: NAME, pauseMs });
   }
 

@@ -30,6 +30,7 @@ export interface SessionKind {
 export class ToolSession {
   readonly #host: SessionHost;
   readonly #kind: SessionKind;
+  readonly #given: unknown;
   readonly #emit: (result: ToolResult) => void;
   readonly #open = new Set<ToolJob>();
   readonly #ids = new Set<string>();
@@ -38,9 +39,11 @@ export class ToolSession {
   /** Why it takes no more calls. */
   #end: { readonly error: ToolError; readonly cause: unknown } | undefined;
 
-  constructor(host: SessionHost, kind: SessionKind, emit: (result: ToolResult) => void) {
+  /** @param given - the `context` of its calls */
+  constructor(host: SessionHost, kind: SessionKind, given: unknown, emit: (result: ToolResult) => void) {
     this.#host = host;
     this.#kind = kind;
+    this.#given = given;
     this.#emit = emit;
   }
 
@@ -66,7 +69,7 @@ export class ToolSession {
       return;
     }
     this.#ids.add(call.id);
-    const job = new ToolJob(this.#host, setup, call, index, (result) => {
+    const job = new ToolJob(this.#host, setup, call, index, this.#given, (result) => {
       this.#open.delete(job);
       if (this.#kind.reusesIds) this.#ids.delete(call.id);
       this.#emit(result);

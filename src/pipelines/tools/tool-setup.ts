@@ -3,28 +3,29 @@ import { childOf } from '../../../operators/child-of.js';
 import { FlowConfigError } from '../../../operators/errors.js';
 import { callback, count, filled, flag, known, orDefault, positive, required, retryRule } from '../../../operators/toolkit.js';
 import type { Classify, FlowSink, Limiter, RetryOptions, RetryRule } from '../../../operators/types.js';
-import type { Tool, ToolGuard } from './tool-types.js';
+import type { AnyTool, ToolGuard } from './tool-types.js';
 
 /** What the runner calls itself in errors and events. */
 export const NAME = 'createToolRunner';
 
 /** A tool with everything its calls need. */
 export interface ToolSetup {
-  readonly tool: Tool;
+  readonly tool: AnyTool;
   /** Gives its slots; undefined for a tool that takes none. */
   readonly limiter: Limiter | undefined;
   readonly timeoutMs: number;
   readonly retry: RetryRule | undefined;
+  readonly classify: Classify;
 }
 
 /** What is the same for all tools. */
 export interface RunnerConfig {
-  readonly guard: ToolGuard | undefined;
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the context of a run, which nobody here looks into
+  readonly guard: ToolGuard<any> | undefined;
   /** Lane of a shared limiter. */
   readonly lane: string | undefined;
   /** Longest attempt, and longest wait for a guard. */
   readonly timeoutMs: number;
-  readonly classify: Classify;
   readonly maxQueued: number;
   readonly maxResultChars: number;
   readonly tell: FlowSink;
@@ -39,32 +40,43 @@ export interface ToolDefaults {
   readonly retry: RetryOptions | false | undefined;
   readonly limiter: Limiter;
   readonly abortGraceMs: number;
+  readonly classify: Classify;
 }
 
 const TOOL_OPTIONS: readonly string[] = [
   ...['name', 'description', 'parameters', 'execute', 'format', 'concurrency', 'timeoutMs'],
-  ...['readOnly', 'idempotent', 'retry', 'runsTools'],
+  ...['readOnly', 'idempotent', 'retry', 'classify', 'runsTools'],
 ];
 
-/** The tools by their names. @throws FlowConfigError for what cannot be used */
-export function toolSetups(tools: readonly Tool[], defaults: ToolDefaults): ReadonlyMap<string, ToolSetup> {
-  if (!Array.isArray(tools)) throw new FlowConfigError(NAME, 'tools', 'an array', tools);
+/** The tools a runner begins with, by their names. @throws FlowConfigError for what cannot be used */
+export function toolSetups(tools: readonly AnyTool[], defaults: ToolDefaults): ReadonlyMap<string, ToolSetup> {
   // Also looked at when no tool has a use for it.
   retryRule(NAME, defaults.retry, Infinity);
-  const setups = new Map<string, ToolSetup>();
-  for (const [i, tool] of (tools as readonly Tool[]).entries()) {
-    const at = `tools[${String(i)}]`;
-    const setup = toolSetup(at, tool, defaults);
-    if (setups.has(tool.name)) throw new FlowConfigError(NAME, `${at}.name`, 'a name that no other tool has', tool.name);
-    setups.set(tool.name, setup);
-  }
+  const setups = withTools(new Map(), tools, defaults);
   for (const name of Object.keys(defaults.perTool)) {
     if (!setups.has(name)) throw new FlowConfigError(NAME, `perTool.${name}`, 'absent: there is no such tool', defaults.perTool[name]);
   }
   return setups;
 }
 
-function toolSetup(at: string, tool: Tool, defaults: ToolDefaults): ToolSetup {
+/** Those there are, and more. @throws FlowConfigError for what cannot be used */
+export function withTools(
+  setups: ReadonlyMap<string, ToolSetup>,
+  tools: readonly AnyTool[],
+  defaults: ToolDefaults,
+): ReadonlyMap<string, ToolSetup> {
+  if (!Array.isArray(tools)) throw new FlowConfigError(NAME, 'tools', 'an array', tools);
+  const all = new Map(setups);
+  for (const [i, tool] of (tools as readonly AnyTool[]).entries()) {
+    const at = `tools[${String(i)}]`;
+    const setup = toolSetup(at, tool, defaults);
+    if (all.has(tool.name)) throw new FlowConfigError(NAME, `${at}.name`, 'a name that no other tool has', tool.name);
+    all.set(tool.name, setup);
+  }
+  return all;
+}
+
+function toolSetup(at: string, tool: AnyTool, defaults: ToolDefaults): ToolSetup {
   known(NAME, tool, TOOL_OPTIONS, at, `${at}.`);
   const { name, description, parameters } = tool;
   const { execute, format } = tool as { readonly execute: unknown; readonly format?: unknown };
@@ -78,6 +90,9 @@ function toolSetup(at: string, tool: Tool, defaults: ToolDefaults): ToolSetup {
   const readOnly = flag(NAME, `${at}.readOnly`, orDefault(tool.readOnly, false));
   const idempotent = flag(NAME, `${at}.idempotent`, orDefault(tool.idempotent, readOnly));
   const runsTools = flag(NAME, `${at}.runsTools`, orDefault(tool.runsTools, false));
+  const classify = callback(NAME, `${at}.classify`, tool.classify);
+  if (classify !== undefined && (tool.retry === undefined || tool.retry === false))
+    throw new FlowConfigError(NAME, `${at}.classify`, 'absent without a `retry` of the tool', classify);
   const own = count(NAME, `${at}.concurrency`, orDefault(tool.concurrency, Infinity));
   // Checked where it was read; a tool may have the name of something that every object has.
   const isLimited = Object.hasOwn(defaults.perTool, name);
@@ -96,5 +111,6 @@ function toolSetup(at: string, tool: Tool, defaults: ToolDefaults): ToolSetup {
       Infinity,
       tool.retry === undefined ? 'retry' : `${at}.retry`,
     ),
+    classify: classify ?? defaults.classify,
   };
 }

@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import type { RetryOptions } from '../../../operators/types.js';
+import type { Classify, RetryOptions } from '../../../operators/types.js';
 
 /** One thing that is wrong with the arguments of a call. */
 export interface ToolIssue {
@@ -34,23 +34,27 @@ export type ToolSchema<A> =
 /** What a tool may answer: a value, or something that has one later. The last value counts. A text or a list is a value. */
 export type ToolOutput<R> = R | PromiseLike<R> | Observable<R> | AsyncIterable<R>;
 
-/** What a tool is told about its call. */
-export interface ToolContext {
+/** What a tool is told about its call. `X` is the `context` it needs. */
+export interface ToolContext<X = unknown> {
   /** Id of the call. A tool with effects can send it along, so that the other side knows a second attempt. */
   readonly id: string;
   /** 1 on the first attempt. */
   readonly attempt: number;
   /** Aborts when the attempt has timed out or nobody wants the result any more. Made on the first look. */
   readonly signal: AbortSignal;
+  /** What `run`, `runAll` or `mapCalls` was given as `context`: who asks, in which workspace. As it is, and the same for every attempt. */
+  readonly context: X;
   /**
    * Makes other calls in the same runner, under the same limits and the same guard, and emits their results once all are over. Only for a
-   * tool with `runsTools`; such a tool cannot be called in this way itself. Errors when the signal aborts.
+   * tool with `runsTools`; such a tool cannot be called in this way itself. They have the same `context`. Errors when the signal aborts.
    */
   readonly run: (calls: readonly ToolCall[]) => Observable<ToolRun>;
 }
 
-/** A tool a model may call. `defineTool` infers its types. */
-export interface Tool<A = unknown, R = unknown> {
+declare const needs: unique symbol;
+
+/** A tool a model may call. `defineTool` infers its types: `A` of its arguments, `R` of its answer, `X` of the `context` its calls need. */
+export interface Tool<A = unknown, R = unknown, in X = unknown> {
   /** What the model calls it. */
   readonly name: string;
   /** What the model reads about it. */
@@ -58,7 +62,7 @@ export interface Tool<A = unknown, R = unknown> {
   /** Checks the arguments before anything else looks at them. */
   readonly parameters: ToolSchema<A>;
   /** Does the work. A throw, a rejection or an error is a failed call. The arguments are frozen. */
-  execute(args: A, context: ToolContext): ToolOutput<R>;
+  execute(args: A, context: ToolContext<X>): ToolOutput<R>;
   /** Makes the text for the model of what `execute` answered. @defaultValue a text as it is, everything else as JSON */
   format?(value: R): string;
   /** Most calls of this tool at a time. @defaultValue Infinity: only the runner's `concurrency` counts */
@@ -71,9 +75,17 @@ export interface Tool<A = unknown, R = unknown> {
   readonly idempotent?: boolean;
   /** How this tool is tried again, whatever `idempotent` says. @defaultValue the runner's `retry` for an idempotent tool, else false */
   readonly retry?: RetryOptions | false;
+  /** Tells the failures of this tool that may pass from others; only together with its own `retry`. @defaultValue the runner's `classify` */
+  readonly classify?: Classify;
   /** Its work is to make other calls with `context.run`. It takes no slot, because those need them. @defaultValue false */
   readonly runsTools?: boolean;
+  /** Only in types, never there: a tool that needs a context must not get into a runner without one, and a method alone would let it. */
+  readonly [needs]?: (context: X) => void;
 }
+
+/** A tool of whatever types. */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- whichever context it needs: its runner has seen to that
+export type AnyTool = Tool<unknown, unknown, any>;
 
 /** What a model asks for, as Anthropic's `tool_use` blocks have it. */
 export interface ToolCall {
@@ -91,17 +103,19 @@ export interface GuardedCall {
   readonly input: unknown;
 }
 
-/** What a guard is told besides. */
-export interface GuardContext {
+/** What a guard is told besides. `X` is the `context` of the call. */
+export interface GuardContext<X = unknown> {
   /** The attempt that is to start: 1 on the first. */
   readonly attempt: number;
   /** Aborts when the call is given up while the guard still thinks. Made on the first look. */
   readonly signal: AbortSignal;
-  readonly tool: Tool;
+  readonly tool: AnyTool;
+  /** What `run`, `runAll` or `mapCalls` was given as `context`. */
+  readonly context: X;
 }
 
 /** Whether a call may be made: yes, no, or no with a reason that the model is told. Nothing but true lets it go. */
-export type ToolGuard = (call: GuardedCall, context: GuardContext) => ToolOutput<boolean | string>;
+export type ToolGuard<X = unknown> = (call: GuardedCall, context: GuardContext<X>) => ToolOutput<boolean | string>;
 
 /** Why a call failed; what to switch on. */
 export type ToolErrorCode =
@@ -196,6 +210,6 @@ export interface ToolRun {
  * add.execute.length; // => 1
  * ```
  */
-export function defineTool<A, R>(tool: Tool<A, R>): Tool<A, R> {
+export function defineTool<A, R, X = unknown>(tool: Tool<A, R, X>): Tool<A, R, X> {
   return tool;
 }
