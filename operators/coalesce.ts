@@ -9,7 +9,7 @@ import { schedulerOption } from './shell/alarm.js';
 import type { Handlers } from './shell/connect.js';
 import { connect } from './shell/connect.js';
 import { InTurn } from './shell/in-turn.js';
-import { Pace } from './shell/pace.js';
+import { FRAME_WAIT_MS, Pace } from './shell/pace.js';
 
 export interface CoalesceOptions<T> {
   /** Makes one item of two that stood next to each other; `first` may be a merged one already. It must not change either of them. */
@@ -42,9 +42,6 @@ export interface CoalesceOptions<T> {
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
 }
-
-/** Default of `maxWaitMs` beside frames: above the time between two of them even on a slow screen, or the time would always be first. */
-const FRAME_WAIT_MS = 100;
 
 /**
  * Merges items that stand next to each other, so that a stream of small ones (the tokens of a model) reaches its consumer in larger ones, at a

@@ -113,7 +113,7 @@ export type { NativeObservable, NativeObservableClass, NativeObserver, NativeSub
 export { toNative } from './to-native.js';
 export type { ToReadableStreamOptions } from './to-readable-stream.js';
 export { TO_READABLE_STREAM_DEFAULTS, toReadableStream } from './to-readable-stream.js';
-export type { Store, ToStoreOptions } from './to-store.js';
+export type { Store, StoreStatus, ToStoreOptions } from './to-store.js';
 export { toStore } from './to-store.js';
 export type { UnwrapOptions } from './unwrap.js';
 export { unwrap } from './unwrap.js';

@@ -1,11 +1,16 @@
 import type { Observable, SchedulerLike } from 'rxjs';
 import type { FlowSink } from './options/events.js';
 import { listened } from './options/events.js';
-import { callback, durationMs, known, oneOf, orDefault } from './options/options.js';
+import { callback, checked, durationMs, words } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
 import { checkSource } from './shell/listen.js';
-import type { PaceSettings } from './shell/pace.js';
-import { SnapshotStore } from './shell/snapshot-store.js';
+import { FRAME_WAIT_MS } from './shell/pace.js';
+import type { Store } from './shell/snapshot-store.js';
+import { snapshotStore } from './shell/snapshot-store.js';
+
+export type { Store, StoreStatus } from './shell/snapshot-store.js';
+
+const NAME = 'toStore';
 
 export interface ToStoreOptions<E = never> {
   /**
@@ -15,24 +20,24 @@ export interface ToStoreOptions<E = never> {
   readonly pace?: 'time' | 'frame';
   /** Longest a new value waits, in ms; values that come meanwhile replace it. @defaultValue 0, with `pace: 'frame'` 100 */
   readonly maxWaitMs?: number;
-  /** Clock and timer of `maxWaitMs`. @defaultValue `asyncScheduler` */
+  /**
+   * How long the source is kept after the last listener has left, in ms: who comes back within it finds the run and the snapshot as they were. 0 = it
+   * is left at once, Infinity = it is never left. @defaultValue 0
+   */
+  readonly keepAliveMs?: number;
+  /** Clock and timer of `maxWaitMs` and `keepAliveMs`. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Makes a snapshot of the source's error. @defaultValue none: `getSnapshot` throws the error */
+  /**
+   * What becomes of an error of the source: with `'settle'` it is `status` and `error`, and the last snapshot stays; with `'propagate'` `getSnapshot`
+   * throws it as well, for an error boundary to show. @defaultValue 'settle'
+   */
+  readonly errors?: 'settle' | 'propagate';
+  /** Makes the snapshot of the source's error. @defaultValue none */
   readonly onError?: (error: unknown) => E;
   /** Told of values that were replaced before they were shown (`dropped`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
-}
-
-/** What `useSyncExternalStore` of React takes; its functions can be passed on without their object. */
-export interface Store<S> {
-  /** Calls `listener` after every change of the snapshot; the returned function stops that. */
-  readonly subscribe: (listener: () => void) => () => void;
-  /** The newest value that was shown; the same object until the listeners are told of another. */
-  readonly getSnapshot: () => S;
-  /** The initial value. */
-  readonly getServerSnapshot: () => S;
 }
 
 /**
@@ -49,15 +54,16 @@ export interface Store<S> {
  *   every listener is called. What waits is shown before the end of the source, whatever end it is.
  * - **Holds at most** two values: the snapshot, and the newest one that is not shown yet.
  * - **Drops** values that are replaced before they were shown, and reports them.
- * - **Completes when** the source completes: the last snapshot stays.
- * - **Errors when** the source errors: listeners are called, and `getSnapshot` throws that same error, for the next error boundary to
- *   show; with `onError` its result is the snapshot instead. A listener that throws stops no other; its error is reported as RxJS
- *   reports those of its observers.
- * - **On unsubscribe** of the last listener the source is left, a value not shown yet is dropped, and the timer is cleared. The snapshot
- *   stays; an error is forgotten.
+ * - **Completes when** the source completes: `status` is `'completed'`, listeners are called, the last snapshot stays.
+ * - **Errors when** the source errors: `status` is `'failed'`, `error` is that same error, listeners are called, the last snapshot stays; with
+ *   `onError` its result is the snapshot, with `errors: 'propagate'` `getSnapshot` throws the error. A listener that throws stops no other; its
+ *   error is reported as RxJS reports those of its observers.
+ * - **On unsubscribe** of the last listener, and after `keepAliveMs` without a new one, the source is left. The snapshot stays, a value that was not shown
+ *   yet is shown to the next listener, an error is forgotten.
  *
- * The first listener subscribes to the source, and so does the first one after all had left. Values that listeners themselves send
- * into the source are shown after all listeners were called.
+ * The first listener subscribes to the source, and so does the first one after it was left. Values that listeners themselves send
+ * into the source are shown after all listeners were called. Stages that are paced by frames share them: what `coalesce` lets go in a frame is shown
+ * in that frame, and a store is shown at most once in a frame, and at its end.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `source` is no Observable or an option is unknown or out of range.
  * @example
@@ -83,26 +89,18 @@ export interface Store<S> {
  * @see {@link toAsyncIterable} when every value counts.
  */
 export function toStore<T, S = T, E = never>(source: Observable<T>, initial: S, options: ToStoreOptions<E> = {}): Store<T | S | E> {
-  const name = 'toStore';
-  checkSource(name, source);
-  known(name, options, ['pace', 'maxWaitMs', 'scheduler', 'onError', 'onEvent', 'name']);
-  return new SnapshotStore<T | S | E>(source, initial, {
-    pace: readPace(name, options),
-    onError: callback(name, 'onError', options.onError),
-    onEvent: listened.onEvent(name, 'onEvent', options.onEvent),
-    name: listened.name(name, 'name', options.name),
+  checkSource(NAME, source);
+  const defaults = { pace: 'time', maxWaitMs: 0, keepAliveMs: 0, errors: 'settle' } as const;
+  const settings = checked(NAME, options, defaults, {
+    pace: words('time', 'frame'),
+    maxWaitMs: durationMs,
+    keepAliveMs: durationMs,
+    scheduler: schedulerOption,
+    errors: words('settle', 'propagate'),
+    onError: callback,
+    ...listened,
   });
-}
-
-/** How long a hidden tab, which has no frames, may lag behind. */
-const FRAME_WAIT_MS = 100;
-
-/** Undefined means at once. */
-function readPace(name: string, { pace, maxWaitMs, scheduler }: ToStoreOptions<unknown>): PaceSettings | undefined {
-  if (pace === undefined && maxWaitMs === undefined && scheduler === undefined) return undefined;
-  return {
-    pace: oneOf(name, 'pace', orDefault(pace, 'time'), ['time', 'frame']),
-    maxWaitMs: durationMs(name, 'maxWaitMs', orDefault(maxWaitMs, pace === 'frame' ? FRAME_WAIT_MS : 0)),
-    scheduler: schedulerOption(name, 'scheduler', scheduler),
-  };
+  const { pace, maxWaitMs = pace === 'frame' ? FRAME_WAIT_MS : 0, scheduler } = options;
+  const isPaced = pace !== undefined || options.maxWaitMs !== undefined || scheduler !== undefined;
+  return snapshotStore<T | S | E>(source, initial, { ...settings, maxWaitMs, isPaced });
 }

@@ -9,27 +9,51 @@ export interface PaceSettings {
   readonly scheduler: SchedulerLike;
 }
 
+/** Default of `maxWaitMs` beside frames: above the time between two of them even on a slow screen, or the time would always be first. */
+export const FRAME_WAIT_MS = 100;
+
+/** All that wait for a frame, so that what one lets go in it is taken by the next one in the same frame. */
+const waiting = new Set<Pace>();
+
+/** How many frames there were. */
+let frames = 0;
+
 /**
  * Rings once for each `arm`: after `maxWaitMs`, or with the next animation frame when that is sooner. Where no frames come (Node, a
  * worker, a tab nobody sees) the time rings alone, so nobody has to know which of these it is.
+ *
+ * One frame serves all: those that hand items on first, with those that are armed by that, then those that come last and show. Each is served once in
+ * a frame, and never in the one it was made in, so that no circle can close. Each asks for frames of its own all the same, and needs no other.
  */
 export class Pace {
   readonly #alarm: Alarm;
   readonly #onRing: () => void;
   readonly #maxWaitMs: number;
+  readonly #isLast: boolean;
   #hasFrames: boolean;
-  /** The frame that was asked for; one that is late rings for whoever waits by then. */
+  /** The frame that was asked for, while armed. */
   #frame: Subscription | undefined;
+  /** The frame it was served in. */
+  #served = frames;
   #isArmed = false;
 
-  /** `onRing` must not throw. */
-  constructor({ pace, maxWaitMs, scheduler }: PaceSettings, onRing: () => void) {
+  /** `onRing` must not throw. One that comes last is served when all others have been. */
+  constructor({ pace, maxWaitMs, scheduler }: PaceSettings, onRing: () => void, isLast = false) {
     this.#alarm = new Alarm(scheduler, () => {
       this.#ring();
     });
     this.#onRing = onRing;
     this.#maxWaitMs = maxWaitMs;
+    this.#isLast = isLast;
     this.#hasFrames = pace === 'frame';
+  }
+
+  static #serve(): void {
+    const frame = ++frames;
+    for (const isLast of [false, true]) {
+      // It grows meanwhile.
+      for (const pace of waiting) if (pace.#isLast === isLast) pace.#serveIn(frame);
+    }
   }
 
   /** True from `arm` until it rings. */
@@ -45,12 +69,15 @@ export class Pace {
   arm(): void {
     this.#isArmed = true;
     this.#alarm.set(this.#alarm.now() + this.#maxWaitMs);
-    if (this.#hasFrames && this.#frame === undefined) this.#askForFrame();
+    if (!this.#hasFrames) return;
+    waiting.add(this);
+    if (this.#frame === undefined) this.#askForFrame();
   }
 
   stop(): void {
     this.#isArmed = false;
     this.#alarm.clear();
+    waiting.delete(this);
     this.#frame?.unsubscribe();
     this.#frame = undefined;
   }
@@ -61,8 +88,7 @@ export class Pace {
       .subscribe({
         next: () => {
           this.#frame = undefined;
-          this.#alarm.clear();
-          this.#ring();
+          Pace.#serve();
         },
         // The host has no frames.
         error: () => {
@@ -73,9 +99,15 @@ export class Pace {
     if (!frame.closed) this.#frame = frame;
   }
 
+  #serveIn(frame: number): void {
+    if (this.#served === frame) return;
+    this.#served = frame;
+    this.#ring();
+  }
+
   #ring(): void {
     if (!this.#isArmed) return;
-    this.#isArmed = false;
+    this.stop();
     this.#onRing();
   }
 }

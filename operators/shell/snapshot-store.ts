@@ -1,157 +1,195 @@
-import type { Observable, Subscription } from 'rxjs';
-import { asyncScheduler } from 'rxjs';
+import type { Observable } from 'rxjs';
+import { Subscription } from 'rxjs';
 import { CallbackError } from '../options/errors.js';
-import type { FlowSink, Note } from '../options/events.js';
+import type { ListenedOptions } from '../options/events.js';
 import { teller } from '../options/events.js';
 import { DEFAULT_LANE } from '../options/lanes.js';
-import { required } from '../options/options.js';
+import { callback, required } from '../options/options.js';
+import { Alarm } from './alarm.js';
 import { listen } from './listen.js';
 import type { PaceSettings } from './pace.js';
 import { Pace } from './pace.js';
 import { report } from './report.js';
 
-export interface StoreSettings<S> {
-  /** Undefined: every value is shown at once. */
-  readonly pace: PaceSettings | undefined;
-  readonly onError: ((error: unknown) => S) | undefined;
-  readonly onEvent: FlowSink | undefined;
-  readonly name: string | undefined;
+/**
+ * What became of the source: nobody listens to it (`'idle'`), somebody does or did until `keepAliveMs` ago (`'live'`), it has completed, or it
+ * has failed.
+ */
+export type StoreStatus = 'idle' | 'live' | 'completed' | 'failed';
+
+/**
+ * A snapshot for a user interface, in the shape that `useSyncExternalStore` of React takes; its functions can be passed on without their object.
+ */
+export interface Store<S> {
+  /** Calls `listener` after every change of the snapshot or the status; the returned function stops that. */
+  readonly subscribe: (listener: () => void) => () => void;
+  /** The newest value that was shown; the same object until the listeners are told of another. */
+  readonly getSnapshot: () => S;
+  /** The initial value. */
+  readonly getServerSnapshot: () => S;
+  /** What became of the source; changes only when the listeners are told, and when the first one comes or the last one leaves. */
+  readonly status: StoreStatus;
+  /** Why it failed; undefined unless `status` is `'failed'`. */
+  readonly error: unknown;
+  /**
+   * A part of this store, as a store: its listeners are called when `of` makes something else of the snapshot, as `isEqual` says (`Object.is`
+   * by default), or the status changes. What is equal stays the same object. `of` must be pure; where it throws, `getSnapshot` does.
+   */
+  readonly select: <P>(of: (snapshot: S) => P, isEqual?: (one: P, other: P) => boolean) => Store<P>;
 }
 
-/** A snapshot of a source that changes only together with a call of every listener. Its functions need no `this`. */
-export class SnapshotStore<S> {
-  readonly #source: Observable<S>;
-  readonly #settings: StoreSettings<S>;
-  readonly #pace: Pace | undefined;
-  readonly #tellEvent: ((note: Note) => void) | undefined;
+export interface StoreSettings<S> extends ListenedOptions, PaceSettings {
+  /** If not, every value is shown at once. */
+  readonly isPaced: boolean;
+  readonly keepAliveMs: number;
+  readonly errors: 'settle' | 'propagate';
+  readonly onError: ((error: unknown) => S) | undefined;
+}
+
+/** A snapshot of a source that changes only together with a call of every listener. */
+export function snapshotStore<S>(source: Observable<S>, initial: S, settings: StoreSettings<S>): Store<S> {
+  const { keepAliveMs, onError, errors } = settings;
   /** In objects of their own, so that one function can listen twice. */
-  readonly #listeners = new Set<{ readonly call: () => void }>();
-  #connection: Subscription | undefined;
-  #snapshot: S;
-  /** Thrown instead of the snapshot. */
-  #failure: { readonly error: unknown } | undefined;
-  /** What has come and was not shown yet. */
-  #newValue: { readonly value: S } | undefined;
-  #newError: { readonly error: unknown } | undefined;
-  #isDue = false;
-  #isTelling = false;
+  const listeners = new Set<{ readonly call: () => void }>();
+  const alarm = new Alarm(settings.scheduler, leave);
+  const pace = settings.isPaced ? new Pace(settings, show, true) : undefined;
+  const tell = teller('toStore', settings, () => alarm.now());
+  let connection: Subscription | undefined;
+  let snapshot = initial;
+  let status: StoreStatus = 'idle';
+  /** Of a failed source; `getSnapshot` may have to throw it. */
+  let failure: unknown;
+  let isThrown = false;
+  /** What has come and was not shown yet: the newest value, and the end. */
+  let value: { readonly of: S } | undefined;
+  let end: { readonly error: unknown } | 'completed' | undefined;
+  let isDue = false;
+  let isTelling = false;
 
-  readonly getServerSnapshot: () => S;
-
-  constructor(source: Observable<S>, initial: S, settings: StoreSettings<S>) {
-    this.#source = source;
-    this.#snapshot = initial;
-    this.#settings = settings;
-    this.#tellEvent = teller('toStore', settings, () => this.#pace?.now() ?? asyncScheduler.now());
-    this.getServerSnapshot = () => initial;
-    if (settings.pace) {
-      this.#pace = new Pace(settings.pace, () => {
-        this.#show();
-      });
-    }
-  }
-
-  readonly getSnapshot = (): S => {
-    if (this.#failure !== undefined) throw this.#failure.error;
-    return this.#snapshot;
+  const store: Store<S> = {
+    subscribe: (listener) => {
+      const entry = { call: required('toStore', 'listener', listener) };
+      listeners.add(entry);
+      alarm.clear();
+      if (connection === undefined) connect();
+      return () => {
+        if (!listeners.delete(entry) || listeners.size > 0) return;
+        if (keepAliveMs === 0) leave();
+        else alarm.set(alarm.now() + keepAliveMs);
+      };
+    },
+    getSnapshot: () => {
+      if (isThrown) throw failure;
+      return snapshot;
+    },
+    getServerSnapshot: () => initial,
+    get status() {
+      return status;
+    },
+    get error() {
+      return failure;
+    },
+    select: (of, isEqual) => selected(store, of, isEqual),
   };
+  return store;
 
-  readonly subscribe = (listener: () => void): (() => void) => {
-    const entry = { call: required('toStore', 'listener', listener) };
-    this.#listeners.add(entry);
-    if (this.#listeners.size === 1) this.#connect();
-    return () => {
-      if (this.#listeners.delete(entry) && this.#listeners.size === 0) this.#disconnect();
+  function connect(): void {
+    const link = new Subscription();
+    connection = link;
+    status = 'live';
+    // What came when nobody was there to be shown.
+    if (value) show();
+    // That may have made its listener leave.
+    if (link.closed) return;
+    const observer = {
+      next: take,
+      error: (error: unknown) => {
+        finish({ error });
+      },
+      complete: () => {
+        finish('completed');
+      },
     };
-  };
-
-  #connect(): void {
-    listen(
-      this.#source,
-      {
-        next: (value) => {
-          this.#take(value);
-        },
-        error: (error: unknown) => {
-          this.#newError = { error };
-          this.#finish();
-        },
-        complete: () => {
-          this.#finish();
-        },
-      },
-      (subscription) => {
-        this.#connection = subscription;
-      },
-    );
+    listen(source, observer, (subscription) => {
+      link.add(subscription);
+    });
   }
 
-  #disconnect(): void {
-    this.#pace?.stop();
+  /** Nobody listens any more, and nobody came back. */
+  function leave(): void {
+    const left = connection;
+    connection = undefined;
+    pace?.stop();
+    end = undefined;
+    failure = undefined;
+    isThrown = false;
+    // Whoever comes next asks again: a page that is shown anew after a failure must not fail before it has.
+    if (status !== 'completed') status = 'idle';
     try {
-      this.#connection?.unsubscribe();
+      left?.unsubscribe();
     } catch (error) {
       // A teardown of the source: whoever leaves is no place to throw it at.
       report(error);
     }
-    this.#newValue = undefined;
-    this.#newError = undefined;
-    // Whoever comes next asks again: a page that is shown anew after a failure must not fail before it has.
-    this.#failure = undefined;
   }
 
-  #take(value: S): void {
-    const isFirst = this.#newValue === undefined;
-    this.#newValue = { value };
-    if (!isFirst) this.#tellEvent?.({ type: 'dropped', lane: DEFAULT_LANE, policy: 'latest' });
-    if (this.#pace === undefined) this.#show();
-    else if (isFirst) this.#pace.arm();
+  function take(next: S): void {
+    const isFirst = value === undefined;
+    value = { of: next };
+    if (!isFirst) tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy: 'latest' });
+    if (pace === undefined) show();
+    else if (isFirst) pace.arm();
   }
 
-  #finish(): void {
-    this.#pace?.stop();
-    this.#show();
+  function finish(how: { readonly error: unknown } | 'completed'): void {
+    end = how;
+    pace?.stop();
+    show();
   }
 
   /** Shows what has come; what listeners bring about meanwhile is shown afterwards, in a loop. */
-  #show(): void {
-    this.#isDue = true;
-    if (this.#isTelling) return;
-    this.#isTelling = true;
-    while (this.#isDue) {
-      this.#isDue = false;
-      this.#showValue();
-      this.#showError();
+  function show(): void {
+    isDue = true;
+    if (isTelling) return;
+    isTelling = true;
+    while (isDue) {
+      isDue = false;
+      if (value) {
+        snapshot = value.of;
+        value = undefined;
+        // An error is told by itself, after the last value was seen.
+        if (end === 'completed') showEnd();
+        else isDue = end !== undefined;
+        callListeners();
+      } else if (end) {
+        showEnd();
+        callListeners();
+      }
     }
-    this.#isTelling = false;
+    isTelling = false;
   }
 
-  #showValue(): void {
-    if (this.#newValue === undefined) return;
-    this.#snapshot = this.#newValue.value;
-    this.#newValue = undefined;
-    this.#tell();
-  }
-
-  #showError(): void {
-    // A value that came while the last one was shown goes first.
-    if (this.#newError === undefined || this.#newValue !== undefined) return;
-    const { error } = this.#newError;
-    this.#newError = undefined;
-    const { onError } = this.#settings;
-    try {
-      if (onError) this.#snapshot = onError(error);
-      else this.#failure = { error };
-    } catch (thrown) {
-      this.#failure = { error: new CallbackError('toStore', 'onError', 'threw', thrown) };
+  function showEnd(): void {
+    if (end === 'completed') {
+      status = end;
+    } else if (end) {
+      status = 'failed';
+      failure = end.error;
+      try {
+        if (onError) snapshot = onError(failure);
+        else isThrown = errors === 'propagate';
+      } catch (thrown) {
+        failure = new CallbackError('toStore', 'onError', 'threw', thrown);
+        isThrown = errors === 'propagate';
+      }
     }
-    this.#tell();
+    end = undefined;
   }
 
-  #tell(): void {
-    for (const entry of [...this.#listeners]) {
+  function callListeners(): void {
+    for (const entry of [...listeners]) {
       // One of those before may have taken it away.
-      if (!this.#listeners.has(entry)) continue;
+      if (!listeners.has(entry)) continue;
       try {
         entry.call();
       } catch (error) {
@@ -159,4 +197,54 @@ export class SnapshotStore<S> {
       }
     }
   }
+}
+
+/** What `select` makes. */
+function selected<S, P>(
+  store: Store<S>,
+  of: (snapshot: S) => P,
+  isEqual: ((one: P, other: P) => boolean) | undefined = Object.is,
+): Store<P> {
+  required('toStore', 'of', of);
+  callback('toStore', 'isEqual', isEqual);
+  let seen: { readonly snapshot: S; readonly part: P } | undefined;
+  let server: { readonly part: P } | undefined;
+  const getSnapshot = (): P => {
+    const snapshot = store.getSnapshot();
+    if (!seen || !Object.is(seen.snapshot, snapshot)) {
+      const part = of(snapshot);
+      seen = { snapshot, part: seen && isEqual(seen.part, part) ? seen.part : part };
+    }
+    return seen.part;
+  };
+  /** What a listener could see. */
+  const look = (): { readonly status: StoreStatus; readonly part: unknown } => {
+    const { status } = store;
+    try {
+      return { status, part: getSnapshot() };
+    } catch (error) {
+      return { status, part: error };
+    }
+  };
+  const self: Store<P> = {
+    subscribe: (listener) => {
+      required('toStore', 'listener', listener);
+      let last = look();
+      return store.subscribe(() => {
+        const { status, part } = last;
+        last = look();
+        if (status !== last.status || !Object.is(part, last.part)) listener();
+      });
+    },
+    getSnapshot,
+    getServerSnapshot: () => (server ??= { part: of(store.getServerSnapshot()) }).part,
+    get status() {
+      return store.status;
+    },
+    get error() {
+      return store.error;
+    },
+    select: (next, areEqual) => selected(self, next, areEqual),
+  };
+  return self;
 }

@@ -1,6 +1,17 @@
 import { concat, config, EMPTY, map, NEVER, Observable, of, range, Subject, throwError, timer } from 'rxjs';
 import { expect } from 'vitest';
-import { batchMap, byPriority, concatMapBy, divideRetry, lanes, settleAll, splitItem, switchLatest } from '../../operators/index.js';
+import {
+  batchMap,
+  byPriority,
+  concatMapBy,
+  divideRetry,
+  isFlowError,
+  lanes,
+  settleAll,
+  splitItem,
+  switchLatest,
+  toStore,
+} from '../../operators/index.js';
 import {
   adaptiveLimit,
   coalesce,
@@ -11,7 +22,6 @@ import {
   mergeLanes,
   policy,
   rateLimit,
-  toStore,
 } from '../today.js';
 import { refusesNumbers } from './numbers.js';
 import { completes, errors, leaves, MILLION, on, overflows, reasonsOf, reenters, takesMillion, unlimited } from './rig.js';
@@ -497,17 +507,16 @@ export const matrix: Readonly<Record<string, Cells>> = {
       }),
     ),
     sourceError: cell(
-      '`getSnapshot` throws the same error; with `onError` its result is the snapshot',
+      "`status` is `failed` and `error` the same error; with `errors: 'propagate'` `getSnapshot` throws it; with `onError` its result is the snapshot",
       on(async (run) => {
-        const store = toStore(
-          throwError(() => fault),
-          0,
-          { scheduler: run.clock },
-        );
-        const stop = store.subscribe(() => undefined);
+        const failing = throwError(() => fault);
+        const store = toStore(failing, 0, { scheduler: run.clock });
+        const throwing = toStore(failing, 0, { errors: 'propagate', scheduler: run.clock });
+        const leave = [store, throwing].map(({ subscribe }) => subscribe(() => undefined));
         await run.pass();
-        expect(() => store.getSnapshot()).toThrow(fault);
-        stop();
+        expect([store.status, store.error, store.getSnapshot()]).toEqual(['failed', fault, 0]);
+        expect(() => throwing.getSnapshot()).toThrow(fault);
+        for (const stop of leave) stop();
       }),
     ),
     leave: cell('the source is left with the last listener', leavesSource(shapes.toStore)),
@@ -544,15 +553,16 @@ export const matrix: Readonly<Record<string, Cells>> = {
       }),
     ),
     callback: cell(
-      'a throw of `onError` is what `getSnapshot` throws',
+      "a throw of `onError` is `error`; with `errors: 'propagate'` `getSnapshot` throws it",
       on(async (run) => {
         const store = toStore(
           throwError(() => fault),
           0,
-          { onError: () => broken(1), scheduler: run.clock },
+          { errors: 'propagate', onError: () => broken(1), scheduler: run.clock },
         );
         const stop = store.subscribe(() => undefined);
         await run.pass();
+        expect(isFlowError(store.error, 'FLOW_CALLBACK')).toBe(true);
         expect(() => store.getSnapshot()).toThrow();
         stop();
       }),

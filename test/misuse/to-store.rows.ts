@@ -3,16 +3,25 @@ import { toStore } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'pace, maxWaitMs, scheduler, onError, onEvent, name';
+const known = 'pace, maxWaitMs, keepAliveMs, scheduler, errors, onError, onEvent, name';
 
 export const rows: MisuseTable = {
   operator: 'toStore',
   create: (options) => toStore(of(1), 0, options),
-  calls: { source: (source) => toStore(source, 0), initial: (initial) => toStore(of(1), initial) },
+  calls: {
+    source: (source) => toStore(source, 0),
+    initial: (initial) => toStore(of(1), initial),
+    'select.of': (part) => toStore(of(1), 0).select(part),
+    'select.isEqual': (isEqual) => toStore(of(1), 0).select((n) => n, isEqual),
+  },
   rows: [
     ...badly('source', 'an Observable', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, [], () => of(1)),
+    ...badly('select.of', 'a function', undefined, NaN, 0, -1, 1.5, Infinity, 'id', null, {}),
+    ...badly('select.isEqual', 'a function', NaN, 0, -1, 1.5, Infinity, 'id', null, {}),
     ...badly('pace', "one of 'time', 'frame'", 'sync', '', NaN, 0, -1, 1.5, Infinity, null, {}),
     ...badly('maxWaitMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '10', null, {}),
+    ...badly('keepAliveMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '10', null, {}),
+    ...badly('errors', "one of 'settle', 'propagate'", 'throw', '', NaN, 0, -1, Infinity, null, {}),
     ...badly('scheduler', 'an rxjs scheduler', NaN, 0, -1, 1.5, Infinity, 'async', null, {}, { now: () => 0 }),
     ...badly('onError', 'a function', NaN, 0, -1, 1.5, Infinity, 'log', null, {}),
     ...badly('onEvent', 'a function', NaN, 0, -1, 1.5, Infinity, 'log', null, console),

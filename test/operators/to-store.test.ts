@@ -45,12 +45,13 @@ describe('toStore, as every operator is asked', () => {
 
   it('shows the only value', () => {
     const store = toStore(of('a'), '');
-    expect(watch(store).seen).toEqual(['a']);
-    expect(store.getSnapshot()).toBe('a');
+    // The second call tells of the end.
+    expect(watch(store).seen).toEqual(['a', 'a']);
+    expect([store.getSnapshot(), store.status]).toEqual(['a', 'completed']);
   });
 
   it('shows all values in order', () => {
-    expect(watch(toStore(of(1, 2, 3), 0)).seen).toEqual([1, 2, 3]);
+    expect(watch(toStore(concat(of(1, 2, 3), NEVER), 0)).seen).toEqual([1, 2, 3]);
   });
 
   it('tells its listeners of an error, which getSnapshot throws as the same object', () => {
@@ -125,7 +126,7 @@ describe('toStore, as every operator is asked', () => {
   it('shows what a source says inside subscribe', () => {
     const store = toStore(range(1, 1000), 0);
     const { seen } = watch(store);
-    expect([seen.length, store.getSnapshot()]).toEqual([1000, 1000]);
+    expect([seen.length, new Set(seen).size, store.getSnapshot()]).toEqual([1001, 1000, 1000]);
   });
 
   it('shows what a listener sends into the source after all listeners were called', () => {
@@ -330,7 +331,7 @@ describe('a store with a pace', () => {
     });
   });
 
-  it('drops what waits, and its timer, with the last listener', () => {
+  it('shows nothing more, and has no timer, after the last listener has left', () => {
     virtually((scheduler) => {
       const source = new Subject<string>();
       const store = toStore(source, '', { maxWaitMs: 1000 });
@@ -384,6 +385,8 @@ describe('a store with a pace', () => {
         [3, 'b'],
         [13, 'c'],
         [308, 'd'],
+        // The end.
+        [359, 'd'],
       ]);
     });
   });

@@ -10,6 +10,8 @@ const exempt: Readonly<Record<string, string>> = {
     'handed over from one line to the next: a function made for each promise would cost a fifth of a load',
   'operators/shell/loads.ts rejectLast': 'as above',
   'operators/shell/demand.ts reader': 'set while one subscribes on behalf of a reader, and put back before that returns',
+  'operators/shell/pace.ts waiting': 'whoever waits for a frame is in it until it rings or is stopped; two copies only share no frame',
+  'operators/shell/pace.ts frames': 'tells one frame from the next, for the set above',
   'src/adapters/support/when-collected.ts registry': 'made on first use, and only told what to call: callers share nothing by it',
   'src/tokenizers/gpt.ts PLAIN_TEXT': 'the tokenizer wants a `Set`, and only reads it',
 };

@@ -25,7 +25,12 @@ export const toStore = <T, S = T, E = never>(
   source: Observable<T>,
   initial: S,
   options: operators.ToStoreOptions<E> = {},
-): operators.Store<T | S | E> => operators.toStore(source, initial, given(options));
+): operators.Store<T | S | E> => operators.toStore(source, initial, throwing(given(options)));
+
+/** Where `getSnapshot` throws was the default. */
+function throwing<O extends object>(options: O): O {
+  return typeof options === 'object' && (options as unknown) !== null ? { errors: 'propagate', ...options } : options;
+}
 
 /** Whatever is no object is refused as it is. */
 function given<O extends object>(options: O): O {

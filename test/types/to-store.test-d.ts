@@ -1,6 +1,6 @@
 import { animationFrameScheduler, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
-import type { Store, ToStoreOptions } from '../../operators/index.js';
+import type { Store, StoreStatus, ToStoreOptions } from '../../operators/index.js';
 import { toStore } from '../../operators/index.js';
 
 /** The signature of React's hook. */
@@ -21,6 +21,20 @@ describe('toStore', () => {
   it('is taken by React', () => {
     const { subscribe, getSnapshot, getServerSnapshot } = toStore(of(1), 0);
     expectTypeOf(useSyncExternalStore<number>).toBeCallableWith(subscribe, getSnapshot, getServerSnapshot);
+  });
+
+  it('has a status, and parts that are stores', () => {
+    const store = toStore(of({ id: 1 }), null);
+    expectTypeOf(store.status).toEqualTypeOf<StoreStatus>();
+    expectTypeOf(store.error).toBeUnknown();
+    expectTypeOf(store.select((one) => one?.id)).toEqualTypeOf<Store<number | undefined>>();
+    const equal = store.select(
+      (one) => ({ ...one }),
+      (one, other) => one.id === other.id,
+    );
+    expectTypeOf(equal).toEqualTypeOf<Store<{ id?: number }>>();
+    // @ts-expect-error not a part
+    void store.select('id');
   });
 
   it('refuses wrong arguments', () => {
