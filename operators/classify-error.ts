@@ -24,6 +24,8 @@ const BY_OWN_CODE: Readonly<Record<FlowErrorCode, ErrorClass>> = {
   FLOW_REFUSED: 'fatal',
   FLOW_SEQUENCE_GAP: 'contract',
   FLOW_SEQUENCE_DUPLICATE: 'contract',
+  // Another answer may be whole.
+  FLOW_TOOL_CALL_UNFINISHED: 'transient',
   FLOW_CALLBACK: 'itemFault',
 };
 

@@ -47,8 +47,8 @@ export type {
 export { createToolRunner, TOOL_RUNNER_DEFAULTS } from './pipelines/create-tool-runner.js';
 export type { EndpointOptions } from './pipelines/endpoint.js';
 export { ProviderError } from './pipelines/provider-error.js';
-export type { OpenAIToolCall } from './pipelines/tools/tool-formats.js';
-export { fromOpenAI, toAnthropic, toOpenAI } from './pipelines/tools/tool-formats.js';
+export type { OpenAIToolCall, ToolProtocol, ToolResultMessages, ToToolResultsOptions } from './pipelines/tools/tool-formats.js';
+export { fromOpenAI, toAnthropic, toOpenAI, toToolResults } from './pipelines/tools/tool-formats.js';
 export type {
   AnyTool,
   GuardContext,
@@ -70,5 +70,7 @@ export type {
   ToolSummary,
 } from './pipelines/tools/tool-types.js';
 export { defineTool } from './pipelines/tools/tool-types.js';
+export type { AssembleToolCallsOptions } from './streams/assemble-tool-calls.js';
+export { assembleToolCalls } from './streams/assemble-tool-calls.js';
 export type { TokenEstimatorOptions } from './tokenizers/estimate.js';
 export { createTokenEstimator, estimateTokens } from './tokenizers/estimate.js';

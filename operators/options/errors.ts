@@ -47,6 +47,7 @@ export interface FlowErrors {
   readonly FLOW_REFUSED: GuardRefusedError;
   readonly FLOW_SEQUENCE_GAP: SequenceGapError;
   readonly FLOW_SEQUENCE_DUPLICATE: SequenceDuplicateError;
+  readonly FLOW_TOOL_CALL_UNFINISHED: UnfinishedToolCallError;
   readonly FLOW_CALLBACK: CallbackError;
 }
 
@@ -288,6 +289,18 @@ export class SequenceDuplicateError extends FlowError {
     readonly sequence: number,
   ) {
     super('FLOW_SEQUENCE_DUPLICATE', operator, `number ${String(sequence)} came a second time`);
+  }
+}
+
+/** A stream of a model ended, or its answer was cut off, within tool calls: what is there of their arguments cannot be used. */
+export class UnfinishedToolCallError extends FlowError {
+  override readonly name = 'UnfinishedToolCallError';
+  constructor(
+    operator: string,
+    /** Of the calls that were not finished, as the model gave them. */
+    readonly ids: readonly string[],
+  ) {
+    super('FLOW_TOOL_CALL_UNFINISHED', operator, `the stream ended within ${ids.map((id) => `\`${id}\``).join(', ')}`);
   }
 }
 

@@ -27,6 +27,7 @@ import {
   type ResequenceOptions,
   resequence,
   SequenceDuplicateError,
+  UnfinishedToolCallError,
   SequenceGapError,
   type Settled,
   type Store,
@@ -74,6 +75,7 @@ same<Observable<Token>>()(tokens.pipe(resequence(sequencing)));
 export function explain(error: unknown): string {
   if (error instanceof SequenceGapError) return `${error.missingCount} missing from ${error.missing}, ${error.held} held`;
   if (error instanceof SequenceDuplicateError) return String(error.sequence);
+  if (error instanceof UnfinishedToolCallError) return error.ids.join();
   return isFlowError(error, 'FLOW_SEQUENCE_GAP') ? error.operator : 'another';
 }
 

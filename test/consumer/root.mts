@@ -1,5 +1,7 @@
 import { type Observable, of } from 'rxjs';
 import {
+  type AssembleToolCallsOptions,
+  assembleToolCalls,
   batch,
   type AttemptMetrics,
   type CallMetrics,
@@ -79,8 +81,12 @@ import {
   type ToolSchema,
   type ToolSuccess,
   type ToolSummary,
+  type ToolProtocol,
+  type ToolResultMessages,
+  type ToToolResultsOptions,
   toAnthropic,
   toOpenAI,
+  toToolResults,
 } from 'sluice';
 import { type Settled as OperatorSettled, batch as sameBatch } from 'sluice/operators';
 
@@ -135,6 +141,11 @@ export const told = (result: ToolSuccess | ToolFailure, run: ToolRun): unknown[]
   const issue: ToolIssue | undefined = error?.issues?.[0];
   return [summary.total, code, issue?.path, toolLoad.queued, toAnthropic(result).content, toOpenAI(result).content];
 };
+const assembling: AssembleToolCallsOptions = { maxArgumentChars: 1000 };
+same<Observable<ToolCall>>()(of({ choices: [] }).pipe(assembleToolCalls(assembling)));
+const custom: ToToolResultsOptions = { customTools: ['shell'] };
+same<ToolResultMessages['responses'][]>()(toToolResults([], 'responses', custom));
+export const answers = (results: ToolResult[], protocol: ToolProtocol) => toToolResults(results, protocol);
 export const schema: ToolSchema<string> = { '~standard': { validate: (input: unknown): SchemaAnswer<string> => ({ value: String(input) }) } };
 export const inside = (context: ToolContext): Observable<ToolRun> => context.run([]);
 

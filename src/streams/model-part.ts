@@ -1,0 +1,35 @@
+import type { ToolCall } from '../pipelines/tools/tool-types.js';
+
+/** What the stream of a model says, whatever protocol it has. */
+export type ModelPart =
+  /** A piece of the answer. */
+  | { readonly type: 'text'; readonly text: string }
+  /** A piece of what the model thinks before it answers. */
+  | { readonly type: 'reasoning'; readonly text: string }
+  /** A call that is whole. */
+  | { readonly type: 'toolCall'; readonly call: ToolCall }
+  /** Totals, not differences; the last one of each counts. */
+  | { readonly type: 'usage'; readonly inputTokens?: number; readonly outputTokens?: number }
+  /** Why the model ended, in the words of its protocol. */
+  | { readonly type: 'stop'; readonly reason: string };
+
+const TYPES: ReadonlySet<unknown> = new Set<ModelPart['type']>(['text', 'reasoning', 'toolCall', 'usage', 'stop']);
+
+export function isModelPart(event: { readonly type?: unknown }): event is ModelPart {
+  return TYPES.has(event.type);
+}
+
+/** One part, or none for a text with nothing in it. */
+export function textPart(type: 'text' | 'reasoning', text: unknown): readonly ModelPart[] {
+  return typeof text === 'string' && text !== '' ? [{ type, text }] : NOTHING;
+}
+
+export function usagePart(inputTokens: unknown, outputTokens: unknown): readonly ModelPart[] {
+  const input = typeof inputTokens === 'number' ? { inputTokens } : {};
+  const output = typeof outputTokens === 'number' ? { outputTokens } : {};
+  const counted = { ...input, ...output };
+  return Object.keys(counted).length > 0 ? [{ type: 'usage', ...counted }] : NOTHING;
+}
+
+/** Shared, so that an event that says nothing costs nothing. */
+export const NOTHING: readonly never[] = [];

@@ -1,0 +1,53 @@
+import type { UnfinishedToolCallError } from '../../operators/errors.js';
+import { lateError } from '../pipelines/provider-error.js';
+import type { ModelPart } from './model-part.js';
+import { isModelPart, NOTHING, textPart } from './model-part.js';
+import { OpenCalls } from './open-calls.js';
+import { readAgui } from './read-ag-ui.js';
+import { readAnthropic } from './read-anthropic.js';
+import { readChat } from './read-chat.js';
+import { readResponses } from './read-responses.js';
+
+/** Longest arguments, of all calls that are open at a time, in characters. */
+export const MAX_ARGUMENT_CHARS = 1_000_000;
+
+/**
+ * Reads the events of one answer of a model, in any of four protocols: chunks of chat completions, events of the Responses API, of Anthropic's
+ * messages, and of AG-UI. Which one it is, each event says itself. A string is a piece of text, a {@link ModelPart} is itself, and whatever is
+ * none of these says nothing.
+ */
+export class ModelReader {
+  readonly #calls: OpenCalls;
+
+  constructor(operator: string, maxArgumentChars = MAX_ARGUMENT_CHARS) {
+    this.#calls = new OpenCalls(operator, maxArgumentChars);
+  }
+
+  /**
+   * What this event adds to what was said before.
+   *
+   * @throws ProviderError when the event says that the model has failed; ItemTooHeavyError when the arguments of the open calls are too long
+   */
+  push(event: unknown): readonly ModelPart[] {
+    if (typeof event === 'string') return textPart('text', event);
+    if (typeof event !== 'object' || event === null) return NOTHING;
+    const { type, choices, error } = event as { readonly type?: unknown; readonly choices?: unknown; readonly error?: unknown };
+    if (Array.isArray(choices)) return readChat(event, this.#calls);
+    if (type === 'error' || (type === undefined && error)) throw lateError(error ?? event);
+    if (typeof type !== 'string') return NOTHING;
+    if (isModelPart(event)) return [event];
+    const typed = event as { readonly type: string };
+    if (type.startsWith('response.')) return readResponses(typed, this.#calls);
+    return /^[A-Z]/.test(type) ? readAgui(typed, this.#calls) : readAnthropic(typed, this.#calls);
+  }
+
+  /** The stream has ended: calls that are whole, though nobody has said so. */
+  end(): readonly ModelPart[] {
+    return this.#calls.finishWhole(({ hasNoEnd }) => hasNoEnd);
+  }
+
+  /** After the end: that there are calls which can never be whole, with their ids. */
+  unfinished(): UnfinishedToolCallError | undefined {
+    return this.#calls.unfinished();
+  }
+}

@@ -1,0 +1,99 @@
+import { ItemTooHeavyError, UnfinishedToolCallError } from '../../operators/errors.js';
+import { inputOf } from '../pipelines/tools/tool-formats.js';
+import type { ModelPart } from './model-part.js';
+import { NOTHING } from './model-part.js';
+
+/** A tool call whose arguments are still coming. */
+export interface OpenCall {
+  /** What the protocol calls it while it streams; several may have the same one after another. */
+  readonly place: number | string;
+  /** Empty until it is known, as the name. */
+  id: string;
+  name: string;
+  /** The pieces of its arguments so far, as one text. */
+  text: string;
+  /** A tool that takes a text, not JSON. */
+  isText: boolean;
+  /** The protocol will not say when it is whole. */
+  hasNoEnd: boolean;
+}
+
+/** The tool calls of one stream that are not whole yet, in the order in which they were begun. */
+export class OpenCalls {
+  readonly #operator: string;
+  readonly #maxChars: number;
+  #open: OpenCall[] = [];
+  #chars = 0;
+
+  constructor(operator: string, maxChars: number) {
+    this.#operator = operator;
+    this.#maxChars = maxChars;
+  }
+
+  get all(): readonly OpenCall[] {
+    return this.#open;
+  }
+
+  /** The newest at that place. */
+  at(place: number | string | undefined): OpenCall | undefined {
+    return this.#open.findLast((call) => call.place === place);
+  }
+
+  begin(place: number | string, id = '', name = ''): OpenCall {
+    const call: OpenCall = { place, id, name, text: '', isText: false, hasNoEnd: false };
+    this.#open.push(call);
+    return call;
+  }
+
+  /** @throws ItemTooHeavyError when the arguments of the open calls are longer than allowed */
+  add(call: OpenCall, piece: unknown): void {
+    if (typeof piece !== 'string') return;
+    call.text += piece;
+    this.#chars += piece.length;
+    if (this.#chars > this.#maxChars) throw new ItemTooHeavyError(this.#operator, this.#chars, this.#maxChars);
+  }
+
+  replace(call: OpenCall, text: string): void {
+    this.#chars -= call.text.length;
+    call.text = '';
+    this.add(call, text);
+  }
+
+  /** The protocol says that the call is whole, so what it has is what the model wanted, JSON or not. */
+  finish(call: OpenCall): readonly ModelPart[] {
+    if (call.id === '' || call.name === '') return NOTHING;
+    this.#open = this.#open.filter((other) => other !== call);
+    this.#chars -= call.text.length;
+    const { id, name, text, isText } = call;
+    return [{ type: 'toolCall', call: { id, name, input: isText ? text : inputOf(text) } }];
+  }
+
+  /** Those whose arguments are an object that is closed: nothing can follow. */
+  finishWhole(among: (call: OpenCall) => boolean = () => true): readonly ModelPart[] {
+    return this.#finishAll((call) => among(call) && isWhole(call));
+  }
+
+  /** The model has ended by itself, or was cut off: then only what is whole beyond doubt is a call. */
+  finishAll(isCut: boolean): readonly ModelPart[] {
+    return isCut ? this.finishWhole() : this.#finishAll(() => true);
+  }
+
+  #finishAll(which: (call: OpenCall) => boolean): readonly ModelPart[] {
+    return this.#open.length === 0 ? NOTHING : this.#open.filter(which).flatMap((call) => this.finish(call));
+  }
+
+  /** What can never be whole now. */
+  unfinished(): UnfinishedToolCallError | undefined {
+    return this.#open.length === 0
+      ? undefined
+      : new UnfinishedToolCallError(
+          this.#operator,
+          this.#open.map(({ id }) => id),
+        );
+  }
+}
+
+function isWhole({ text, isText }: OpenCall): boolean {
+  // Looked at often, parsed seldom.
+  return !isText && text.trimEnd().endsWith('}') && typeof inputOf(text) === 'object';
+}

@@ -1,0 +1,70 @@
+import { lateError } from '../pipelines/provider-error.js';
+import type { ModelPart } from './model-part.js';
+import { NOTHING, textPart } from './model-part.js';
+import type { OpenCall, OpenCalls } from './open-calls.js';
+
+/** What is read of an AG-UI event. */
+interface AguiEvent {
+  readonly type: string;
+  readonly toolCallId?: string | null;
+  readonly toolCallName?: string | null;
+  readonly delta?: unknown;
+  readonly message?: unknown;
+  readonly code?: unknown;
+  readonly outcome?: { readonly type?: unknown } | null;
+}
+
+/** A call without an end of its own: it is open until something else comes. */
+const isOfChunks = (call: OpenCall): boolean => call.hasNoEnd;
+
+export function readAgui(event: AguiEvent, calls: OpenCalls): readonly ModelPart[] {
+  const id = event.toolCallId ?? '';
+  switch (event.type) {
+    case 'TOOL_CALL_CHUNK':
+      return chunk(event, calls);
+    case 'TOOL_CALL_START':
+      calls.begin(id, id, event.toolCallName ?? '');
+      return NOTHING;
+    case 'TOOL_CALL_ARGS': {
+      const call = calls.at(id);
+      if (call) calls.add(call, event.delta);
+      return NOTHING;
+    }
+    case 'TOOL_CALL_END': {
+      const call = calls.at(id);
+      return call ? calls.finish(call) : NOTHING;
+    }
+    case 'TEXT_MESSAGE_CONTENT':
+    case 'TEXT_MESSAGE_CHUNK':
+      return [...calls.finishWhole(isOfChunks), ...textPart('text', event.delta)];
+    case 'REASONING_MESSAGE_CONTENT':
+    case 'REASONING_MESSAGE_CHUNK':
+    case 'THINKING_TEXT_MESSAGE_CONTENT':
+      return [...calls.finishWhole(isOfChunks), ...textPart('reasoning', event.delta)];
+    case 'RUN_FINISHED': {
+      const reason = event.outcome?.type;
+      const isCut = reason === 'cancelled';
+      return [...finishChunks(isCut, calls), { type: 'stop', reason: typeof reason === 'string' ? reason : 'success' }];
+    }
+    case 'RUN_ERROR':
+      throw lateError({ message: event.message, code: event.code });
+    default:
+      return calls.finishWhole(isOfChunks);
+  }
+}
+
+/** The first one of a call names it; one without an id goes on with the last. */
+function chunk({ toolCallId, toolCallName, delta }: AguiEvent, calls: OpenCalls): readonly ModelPart[] {
+  const known = toolCallId ? calls.at(toolCallId) : calls.all.findLast(isOfChunks);
+  const call = known ?? (toolCallId && toolCallName ? calls.begin(toolCallId, toolCallId, toolCallName) : undefined);
+  // Of a call that was whole already: nothing but space can follow.
+  if (call === undefined) return NOTHING;
+  if (known === undefined) call.hasNoEnd = true;
+  calls.add(call, delta);
+  return calls.finishWhole((other) => isOfChunks(other) && other !== call);
+}
+
+/** The run has ended, and with it the calls that have no end of their own. */
+function finishChunks(isCut: boolean, calls: OpenCalls): readonly ModelPart[] {
+  return isCut ? calls.finishWhole(isOfChunks) : calls.all.filter(isOfChunks).flatMap((call) => calls.finish(call));
+}

@@ -1,0 +1,93 @@
+import { lateError } from '../pipelines/provider-error.js';
+import type { ModelPart } from './model-part.js';
+import { NOTHING, textPart, usagePart } from './model-part.js';
+import type { OpenCall, OpenCalls } from './open-calls.js';
+
+/** What is read of an event of the Responses API. */
+interface ResponsesEvent {
+  readonly type: string;
+  readonly output_index?: number;
+  readonly delta?: unknown;
+  readonly arguments?: unknown;
+  readonly input?: unknown;
+  readonly item?: Item | null;
+  readonly response?: {
+    readonly error?: unknown;
+    readonly incomplete_details?: { readonly reason?: unknown } | null;
+    readonly usage?: { readonly input_tokens?: unknown; readonly output_tokens?: unknown } | null;
+  } | null;
+}
+
+interface Item {
+  readonly type?: string;
+  readonly call_id?: string;
+  readonly name?: string;
+  readonly status?: string;
+  readonly arguments?: unknown;
+  readonly input?: unknown;
+}
+
+const CALLS: ReadonlySet<unknown> = new Set(['function_call', 'custom_tool_call']);
+
+export function readResponses(event: ResponsesEvent, calls: OpenCalls): readonly ModelPart[] {
+  const { response, item, delta, output_index: place = 0 } = event;
+  switch (event.type) {
+    case 'response.output_text.delta':
+    case 'response.refusal.delta':
+      return textPart('text', delta);
+    case 'response.reasoning_text.delta':
+    case 'response.reasoning_summary_text.delta':
+      return textPart('reasoning', delta);
+    case 'response.output_item.added':
+      if (isCall(item)) begin(place, item, calls);
+      return NOTHING;
+    case 'response.function_call_arguments.delta':
+    case 'response.custom_tool_call_input.delta': {
+      const call = calls.at(place);
+      if (call) calls.add(call, delta);
+      return NOTHING;
+    }
+    case 'response.function_call_arguments.done':
+    case 'response.custom_tool_call_input.done': {
+      const call = calls.at(place);
+      if (call) settle(call, event, calls);
+      return NOTHING;
+    }
+    case 'response.output_item.done': {
+      if (!isCall(item)) return NOTHING;
+      const call = calls.at(place) ?? begin(place, item, calls);
+      settle(call, item, calls);
+      return item.status === 'incomplete' ? NOTHING : calls.finish(call);
+    }
+    case 'response.completed':
+      return [...calls.finishAll(false), ...usageOf(event), { type: 'stop', reason: 'completed' }];
+    case 'response.incomplete': {
+      const reason = response?.incomplete_details?.reason;
+      return [...calls.finishWhole(), ...usageOf(event), { type: 'stop', reason: typeof reason === 'string' ? reason : 'incomplete' }];
+    }
+    case 'response.failed':
+      throw lateError(response?.error ?? 'the response has failed');
+    default:
+      return NOTHING;
+  }
+}
+
+function isCall(item: Item | null | undefined): item is Item {
+  return CALLS.has(item?.type);
+}
+
+function begin(place: number, { type, call_id, name }: Item, calls: OpenCalls): OpenCall {
+  const call = calls.begin(place, call_id, name);
+  call.isText = type === 'custom_tool_call';
+  return call;
+}
+
+/** The whole text, as it is said once more at the end, beats its pieces. */
+function settle(call: OpenCall, said: Pick<Item, 'arguments' | 'input'>, calls: OpenCalls): void {
+  const text = said.arguments ?? said.input;
+  if (typeof text === 'string') calls.replace(call, text);
+}
+
+function usageOf({ response }: ResponsesEvent): readonly ModelPart[] {
+  return usagePart(response?.usage?.input_tokens, response?.usage?.output_tokens);
+}
