@@ -78,7 +78,7 @@ export default defineConfig({
       {
         resolve: asyncContext('operators/shell/async-context.ts'),
         // All that the tests import; one that is found on the way would be prepared then, and the page loaded anew.
-        optimizeDeps: { noDiscovery: true, include: ['rxjs', 'rxjs/testing'] },
+        optimizeDeps: { noDiscovery: true, include: ['react', 'react-dom/client', 'rxjs', 'rxjs/testing'] },
         test: {
           name: 'browser',
           include: [browserTests],

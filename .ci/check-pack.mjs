@@ -28,6 +28,7 @@ const ADAPTED = {
   'mcp/v1': '@modelcontextprotocol/sdk',
   openai: 'openai',
   'openai-agents': '@openai/agents',
+  react: 'react',
 };
 
 /** What is too old for an adapter, and was taken in silence once. */

@@ -97,7 +97,7 @@ describe.each(list('docs/operators', '.md'))('%s', (path) => {
   });
 });
 
-describe.each([...list('docs/guides', '.md'), 'docs/exercises.md'])('%s', (path) => {
+describe.each([...list('docs/guides', '.md'), 'docs/exercises.md', 'docs/frontends.md', 'docs/react.md'])('%s', (path) => {
   const page = read(path);
 
   it('shows drawings and pictures of what really happens', async () => {
@@ -106,10 +106,23 @@ describe.each([...list('docs/guides', '.md'), 'docs/exercises.md'])('%s', (path)
   });
 
   it('shows files of examples/ as they stand there, with imports as a user writes them', () => {
-    for (const [, file = ''] of page.matchAll(/^```ts (examples\/.+)$/gm)) {
-      const asUsed = read(file).replaceAll(/'(?:\.\.\/)+(operators|marbles)\/index\.js'/g, "'sluice/$1'");
-      expect(fences(page, `ts ${file}`).map(({ code }) => `${code}\n`)).toEqual([asUsed]);
+    for (const [, file = ''] of page.matchAll(/^```tsx? (examples\/.+)$/gm)) {
+      const asUsed = read(file).replaceAll(
+        /'(?:\.\.\/)+(operators|marbles|src\/frontend)\/(index|react)\.js'/g,
+        (_all, folder: string, name: string) => `'sluice/${name === 'index' ? folder : name}'`,
+      );
+      const info = `${file.split('.').at(-1)!} ${file}`;
+      expect(fences(page, info).map(({ code }) => `${code}\n`)).toEqual([asUsed]);
     }
+  });
+});
+
+describe.each(list('examples/frontends', '.ts'))('%s', (file) => {
+  it('has at most ten lines', () => {
+    const own = read(file)
+      .split('\n')
+      .filter((line) => line !== '' && !line.startsWith('import ') && !line.startsWith('/**'));
+    expect(own.length).toBeLessThanOrEqual(10);
   });
 });
 

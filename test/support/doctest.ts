@@ -109,7 +109,11 @@ export function ownSource(name: string): string | undefined {
   const places =
     entry === ''
       ? ['src/index.ts']
-      : [`${entry}/index.ts`, `src/${entry}/index.ts`, `src/${entry}.ts`, `src/adapters/${entry.replace('/', '-')}.ts`];
+      : [
+          `${entry}/index.ts`,
+          `src/${entry}/index.ts`,
+          ...['', 'adapters/', 'frontend/'].map((folder) => `src/${folder}${entry.replace('/', '-')}.ts`),
+        ];
   return places.find((file) => existsSync(ROOT + file));
 }
 

@@ -1,0 +1,184 @@
+import { useMemo, useState } from 'react';
+import type { Observable } from 'rxjs';
+import type { ToStoreOptions } from '../../operators/to-store.js';
+import { toStore } from '../../operators/to-store.js';
+import { oneOf, orDefault } from '../../operators/toolkit.js';
+import type { FlowStore, Reader } from './react-readers.js';
+import { useAtOnce, useTransitions } from './react-readers.js';
+
+export type { FlowStore } from './react-readers.js';
+
+export interface FlowValueOptions {
+  /**
+   * How a change reaches the page. `'sync'` renders it at once, and all components of a page show the same snapshot at all times.
+   * `'concurrent'` renders it as a transition: it interrupts nobody's typing and restarts no navigation that is under way; what is mounted meanwhile
+   * may be ahead of the others until the transition ends. Read once, when the component is mounted. @defaultValue 'sync'
+   */
+  readonly updates?: 'sync' | 'concurrent';
+}
+
+export interface UseFlowOptions<E = never> extends ToStoreOptions<E>, FlowValueOptions {}
+
+/** How long {@link useFlow} keeps its source after the component has left: React's strict mode leaves and comes back within a moment. */
+export const USE_FLOW_DEFAULTS = { keepAliveMs: 50 } as const;
+
+/**
+ * The snapshot of a store, or what `select` makes of it. The component renders anew when that is another value; what `select` throws goes to the next
+ * error boundary. `select` may be written inline.
+ *
+ * @param isEqual Whether two selected values count as the same, and the older stays. @defaultValue `Object.is`
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at the first render, when `updates` is none of its words.
+ * @example
+ * ```ts
+ * import { createElement } from 'react';
+ * import { renderToString } from 'react-dom/server';
+ * import { NEVER } from 'rxjs';
+ * import { toStore } from 'sluice/operators';
+ * import { useFlowValue } from 'sluice/react';
+ *
+ * const store = toStore(NEVER, { text: 'Hello', calls: 2 }, { pace: 'frame' });
+ * const Text = () => createElement('p', null, useFlowValue(store, ({ text }) => text));
+ * renderToString(createElement(Text)); // => '<p>Hello</p>'
+ * ```
+ * @see {@link useFlow} when the store belongs to one component.
+ */
+export function useFlowValue<S, R = S>(
+  store: FlowStore<S>,
+  select: (snapshot: S) => R = asItIs,
+  isEqual: (a: R, b: R) => boolean = Object.is,
+  options: FlowValueOptions = {},
+): R {
+  const [read] = useState(() => readers[oneOf('useFlowValue', 'updates', orDefault(options.updates, 'sync'), ['sync', 'concurrent'])]);
+  return read(store, select, isEqual);
+}
+
+/**
+ * The newest value of a source of this component's own: subscribed to when it is mounted, left, and so aborted, when it goes. `source` is
+ * called when the component is made, and has to make a cold stream: components that are never mounted (Suspense, strict mode) subscribe to nothing. Give
+ * the component another `key` for another source.
+ *
+ * @param options Those of `toStore`, and `updates`; `keepAliveMs` is 50 by default.
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at the first render, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { createElement } from 'react';
+ * import { renderToString } from 'react-dom/server';
+ * import { interval } from 'rxjs';
+ * import { useFlow } from 'sluice/react';
+ *
+ * const Clock = () => createElement('p', null, useFlow(() => interval(1000), 0, { pace: 'frame' }));
+ * renderToString(createElement(Clock)); // => '<p>0</p>'
+ * ```
+ * @see {@link useFlowValue} for a store that several components read, or that outlives them.
+ */
+export function useFlow<T, S = T, E = never>(source: () => Observable<T>, initial: S, options: UseFlowOptions<E> = {}): T | S | E {
+  const [store] = useState(() => {
+    const { updates: _, ...own } = options;
+    return toStore<T, S, E>(source(), initial, { ...USE_FLOW_DEFAULTS, ...own });
+  });
+  return useFlowValue(store, undefined, undefined, options);
+}
+
+/** What {@link useFlowStats} reads of the result of `createMetrics`. */
+export interface FlowStatsSource<M> {
+  snapshot(): M;
+  readonly metrics$: { subscribe(next: (metrics: M) => void): { unsubscribe(): void } };
+}
+
+/**
+ * The numbers of `createMetrics`, for a dashboard: at once, and after each change, at most one every `intervalMs` of the metrics.
+ *
+ * @example
+ * ```ts
+ * import { createElement } from 'react';
+ * import { renderToString } from 'react-dom/server';
+ * import { createMetrics } from 'sluice';
+ * import { useFlowStats } from 'sluice/react';
+ *
+ * const metrics = createMetrics({ intervalMs: 500 });
+ * const Queue = () => createElement('p', null, `waiting: ${useFlowStats(metrics).queued}`);
+ * renderToString(createElement(Queue)); // => '<p>waiting: 0</p>'
+ * ```
+ */
+export function useFlowStats<M>(metrics: FlowStatsSource<M>): M {
+  const store = useMemo(() => {
+    let shown: M | undefined;
+    const getSnapshot = (): M => (shown ??= metrics.snapshot());
+    const subscribe = (listener: () => void): (() => void) => {
+      const subscription = metrics.metrics$.subscribe((next) => {
+        shown = next;
+        listener();
+      });
+      return () => {
+        subscription.unsubscribe();
+      };
+    };
+    return { subscribe, getSnapshot, getServerSnapshot: getSnapshot };
+  }, [metrics]);
+  return useFlowValue(store);
+}
+
+/** What {@link useAgentTurn} uses of the result of `createAgentTurn`. */
+export interface AgentTurns<I, V extends AgentTurnView> {
+  ask(intent: I, options: { readonly key: string }): { subscribe(): unknown };
+  stop(key: string): void;
+  store(key: string): FlowStore<V>;
+}
+
+/** What a view says of its turn. */
+export interface AgentTurnView {
+  readonly status: string;
+  readonly error?: unknown;
+}
+
+export interface AgentTurn<I, V extends AgentTurnView> {
+  /** The conversation, and the turn under way. */
+  readonly view: V;
+  /** What became of the last turn: `view.status`. */
+  readonly status: V['status'];
+  /** Why it failed: `view.error`. */
+  readonly error: V['error'];
+  /** Starts a turn, and gives up the one before. The same function at every render. */
+  readonly ask: (intent: I) => void;
+  /** Ends the turn under way, at the model too. The same function at every render. */
+  readonly stop: () => void;
+}
+
+/**
+ * One conversation of `createAgentTurn`: what it looks like, and how to go on with it. A turn that nobody watches is given up: when the last component
+ * of its key has left the page, for longer than the store of the turns keeps it.
+ *
+ * @param key Which conversation. @defaultValue 'default'
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at the first render, when `updates` is none of its words.
+ * @example
+ * ```ts no-run
+ * import { createElement as h } from 'react';
+ * import { useAgentTurn } from 'sluice/react';
+ *
+ * const { status, ask, stop } = useAgentTurn(turns, 'chat-1');
+ * const button = status === 'running' ? h('button', { onClick: stop }, 'Stop') : h('button', { onClick: () => ask('And why?') }, 'Ask');
+ * ```
+ */
+export function useAgentTurn<I, V extends AgentTurnView>(
+  turns: AgentTurns<I, V>,
+  key = 'default',
+  options?: FlowValueOptions,
+): AgentTurn<I, V> {
+  const { store, ...actions } = useMemo(
+    () => ({
+      store: turns.store(key),
+      // The store owns what it shows: a turn is left with the last component that watches, not with the one that asked.
+      ask: (intent: I): void => void turns.ask(intent, { key }).subscribe(),
+      stop: (): void => {
+        turns.stop(key);
+      },
+    }),
+    [turns, key],
+  );
+  const view = useFlowValue(store, undefined, undefined, options);
+  return { view, status: view.status, error: view.error, ...actions };
+}
+
+const asItIs = (snapshot: unknown): never => snapshot as never;
+
+const readers: Readonly<Record<'sync' | 'concurrent', Reader>> = { sync: useAtOnce, concurrent: useTransitions };

@@ -1,0 +1,40 @@
+import { NEVER, of } from 'rxjs';
+import { createMetrics, type MetricsSnapshot, toStore } from 'sluice';
+import {
+  type AgentTurn,
+  type AgentTurns,
+  type AgentTurnView,
+  type FlowStatsSource,
+  type FlowStore,
+  type FlowValueOptions,
+  USE_FLOW_DEFAULTS,
+  useAgentTurn,
+  useFlow,
+  type UseFlowOptions,
+  useFlowStats,
+  useFlowValue,
+} from 'sluice/react';
+
+const store: FlowStore<{ readonly text: string }> = toStore(NEVER, { text: '' });
+const options: FlowValueOptions = { updates: 'concurrent' };
+const flow: UseFlowOptions<Error> = { ...options, ...USE_FLOW_DEFAULTS, pace: 'frame', onError: (error) => error as Error };
+const source: FlowStatsSource<MetricsSnapshot> = createMetrics();
+
+interface View extends AgentTurnView {
+  readonly status: 'idle' | 'running';
+  readonly text: string;
+}
+declare const turns: AgentTurns<string, View>;
+
+/** Hooks run in components. */
+export function Component(): void {
+  same<{ readonly text: string }>()(useFlowValue(store));
+  same<number>()(useFlowValue(store, ({ text }) => text.length, (a, b) => a === b, options));
+  same<number | string | Error>()(useFlow<number, string, Error>(() => of(1), 'none', flow));
+  same<MetricsSnapshot>()(useFlowStats(source));
+  const turn: AgentTurn<string, View> = useAgentTurn(turns, 'chat', options);
+  turn.ask('why?');
+  turn.stop();
+  same<'idle' | 'running'>()(turn.status);
+  same<View>()(turn.view);
+}
