@@ -51,6 +51,8 @@ export { fromHeaders } from './from-headers.js';
 export { fromNative } from './from-native.js';
 export type { ReadableLike, ReaderLike, StreamLike } from './from-stream.js';
 export { fromStream } from './from-stream.js';
+export type { SubscribableLike, SubscribableObserver } from './from-subscribable.js';
+export { fromSubscribable } from './from-subscribable.js';
 export type { HedgeAttempt, HedgeContext, HedgeOptions } from './hedge.js';
 export { HedgeStats, hedge } from './hedge.js';
 export { heldBy } from './held-by.js';

@@ -7,6 +7,7 @@ import {
   concatMapBy,
   createBatcher,
   divideRetry,
+  fromSubscribable,
   hedge,
   settleAll,
   speculate,
@@ -188,6 +189,7 @@ export const shapes = {
     },
   },
   fromNative: { run: (input) => fromNative(nativeOf(input)).pipe(alone) },
+  fromSubscribable: { run: (input) => fromSubscribable(() => input).pipe(alone) },
   rateLimit: {
     run: (input, options) => {
       const { clock, rest } = onClock(options);

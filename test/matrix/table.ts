@@ -5,6 +5,7 @@ import {
   byPriority,
   concatMapBy,
   divideRetry,
+  fromSubscribable,
   isFlowError,
   lanes,
   settleAll,
@@ -461,6 +462,21 @@ export const matrix: Readonly<Record<string, Cells>> = {
     timers: cell('no timer, listener or subscription is left', completes(shapes.createIntake)),
   },
   fromNative: native(shapes.fromNative),
+  fromSubscribable: {
+    ...native(shapes.fromSubscribable),
+    callback: cell(
+      'a throw of the factory errors the result, as the same object',
+      on(async (run) => {
+        const errors: unknown[] = [];
+        const factory = (): never => {
+          throw fault;
+        };
+        fromSubscribable(factory).subscribe({ error: (error: unknown) => errors.push(error) });
+        await run.pass(0);
+        expect(errors).toEqual([fault]);
+      }),
+    ),
+  },
   resequence: {
     ...plain,
     complete: cell('emits what waits if it may skip the missing, then completes', async () => {
