@@ -118,8 +118,8 @@ const jobs = {
     assert.equal(aborted, 1);
   },
 
-  createBreaker({ rxjs: { of, throwError }, operators: { createBreaker, BreakerOpenError, failureShare } }) {
-    const breaker = createBreaker({ opens: failureShare({ minCalls: 1 }) });
+  createBreaker({ rxjs: { of, throwError }, operators: { createBreaker, BreakerOpenError } }) {
+    const breaker = createBreaker({ opens: { minCalls: 1 } });
     const ends = [];
     for (const work of [() => throwError(() => ({ status: 503 })), () => of('never')])
       breaker.run(work).subscribe({ next: (value) => ends.push(value), error: (error) => ends.push(error) });

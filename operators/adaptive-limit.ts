@@ -45,8 +45,7 @@ export interface AdaptiveLimitOptions {
   readonly classify?: Classify;
 }
 
-/** What {@link adaptiveLimit} does when an option is left out. */
-export const ADAPTIVE_LIMIT_DEFAULTS = {
+const DEFAULTS = {
   algorithm: 'aimd',
   initial: 4,
   min: 1,
@@ -129,7 +128,7 @@ function outcomeOf({ outcome, error }: Release, { dropOn, classify }: Drops): Li
 }
 
 function readOptions(options: AdaptiveLimitOptions) {
-  const { initial: usual, backoffRatio: usualRatio, ...defaults } = ADAPTIVE_LIMIT_DEFAULTS;
+  const { initial: usual, backoffRatio: usualRatio, ...defaults } = DEFAULTS;
   const { algorithm, initial, min, max, backoffRatio, ...drops } = checked(
     NAME,
     options,

@@ -1,4 +1,4 @@
-import type { MonoTypeOperatorFunction, Observer } from 'rxjs';
+import type { MonoTypeOperatorFunction, ObservableInput, Observer } from 'rxjs';
 import { Ring } from './kernel/queues/ring.js';
 import { ask, weightOf } from './options/ask.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
@@ -6,11 +6,27 @@ import type { FlowSink } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { asGiven, checked, count, oneOf } from './options/options.js';
 import type { Overflow } from './options/types.js';
-import type { ReadyOptions, Waiting } from './shell/ready-gate.js';
+import type { Waiting } from './shell/ready-gate.js';
 import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, tellerOf, whenReady } from './shell/ready-gate.js';
 import { waterMarks } from './shell/water-marks.js';
 
-export interface BackpressureOptions<T> extends ReadyOptions<T> {
+export interface BackpressureOptions<T> {
+  /**
+   * Whether the consumer takes items as they come: a level, busy until the first value. Looked at after every item that is handed on.
+   * Its completion keeps the last level, its error is the stream's.
+   */
+  readonly ready: ObservableInput<boolean>;
+  /** Most total weight waiting, in the unit `weigh` returns. @defaultValue Infinity */
+  readonly maxWeight?: number;
+  /** Weight of one item, finite and >= 0; asked only of items that have to wait. @defaultValue `() => 1` */
+  readonly weigh?: (item: T) => number;
+  /**
+   * What an error of the source does to what waits: `'flush'` hands it on as the consumer gets ready and errors then, `'abort'` drops it
+   * and errors at once. @defaultValue 'abort'
+   */
+  readonly onSourceError?: 'flush' | 'abort';
+  /** What events call it, as `instance`. @defaultValue a number of its own */
+  readonly name?: string;
   /** Most items waiting; 0, with `overflow` 'latest' or 'dropNewest', passes items only while the consumer is idle. @defaultValue 1000 */
   readonly maxQueued?: number;
   /**

@@ -1,6 +1,6 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
-import { FlowConfigError, KeyStoppedError } from './options/errors.js';
+import { ClosedError, FlowConfigError } from './options/errors.js';
 import { flag, known, required } from './options/options.js';
 import type { ItemContext, Overflow, Settled, WorkResult } from './options/types.js';
 import type { ItemOptions, KeyFairness } from './shell/item-options.js';
@@ -16,7 +16,7 @@ export interface ConcatMapByOptions<T> extends ItemOptions<T> {
   readonly overflow?: Exclude<Overflow, 'dropLowest'>;
   /** Which key goes next, among those with nothing under way: with `oldestFirst()` the one whose item is oldest. @defaultValue keys in turn */
   readonly fairness?: KeyFairness<NoInfer<T>> & { readonly levelOf?: undefined };
-  /** With `errors: 'settle'`: a failed item ends its key, and all other items of it reject with `KeyStoppedError`, unstarted. @defaultValue false */
+  /** With `errors: 'settle'`: a failed item ends its key, and all other items of it reject with `ClosedError`, unstarted. @defaultValue false */
   readonly stopKey?: boolean;
   /**
    * `'settle'` hands on one {@link Settled} per item, with the last value of its inner stream; `'propagate'` hands on every value, and
@@ -99,7 +99,9 @@ export function concatMapBy<T, R>(
     project: required(NAME, 'project', project),
     key: required(NAME, 'key', key),
     limitOf: one,
-    stopped: flag(NAME, 'stopKey', stopKey) ? (cause) => new KeyStoppedError(NAME, cause) : undefined,
+    stopped: flag(NAME, 'stopKey', stopKey)
+      ? (cause) => new ClosedError(NAME, cause, 'not started, because an earlier item of its key failed')
+      : undefined,
   });
   if (config.fairness?.levelOf)
     throw new FlowConfigError(NAME, 'fairness', 'one that keeps the order of a key: oldestFirst()', options.fairness);

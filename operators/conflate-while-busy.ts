@@ -1,13 +1,15 @@
 import type { OperatorFunction } from 'rxjs';
+import type { BackpressureOptions } from './backpressure.js';
 import { ask, weightOf } from './options/ask.js';
 import { OverflowError } from './options/errors.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { checked, required, words } from './options/options.js';
 import type { Overflow } from './options/types.js';
-import type { ReadyOptions, Waiting } from './shell/ready-gate.js';
+import type { Waiting } from './shell/ready-gate.js';
 import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, tellerOf, whenReady } from './shell/ready-gate.js';
 
-export interface ConflateWhileBusyOptions<T, A> extends ReadyOptions<T> {
+export interface ConflateWhileBusyOptions<T, A>
+  extends Pick<BackpressureOptions<T>, 'ready' | 'maxWeight' | 'weigh' | 'onSourceError' | 'onEvent' | 'name'> {
   /** Makes an aggregate of its first item; also of an item that finds the consumer ready. */
   readonly seed: (item: T) => A;
   /** Makes one aggregate of an aggregate and the next item. */

@@ -1,15 +1,14 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
-import { failureShare, probeShare } from './breaker-rules.js';
-import { classifyError } from './classify-error.js';
-import type { CircuitState, CloseRule, OpenRule } from './kernel/limits/circuit.js';
+import type { CircuitState } from './kernel/limits/circuit.js';
 import { Circuit } from './kernel/limits/circuit.js';
+import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { verdictOf } from './options/ask.js';
 import type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot, BreakerState } from './options/breaker.js';
 import { BreakerOpenError, FlowConfigError, isFlowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
 import { listened, teller } from './options/events.js';
-import { checked, known, positive, required } from './options/options.js';
+import { asGiven, checked, count, known, orDefault, positive, ratio, required } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
@@ -24,16 +23,36 @@ export type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot, Brea
 /** A class of error that a breaker may count. A cancelled call says nothing about the backend. */
 export type CountedClass = Exclude<ErrorClass, 'cancelled'>;
 
+/** When a breaker opens. With `inARow` alone, only for that. */
+export interface OpenRule {
+  /** Share of failed calls at which it opens, 0 to 1. @defaultValue 0.5 */
+  readonly share?: number;
+  /** Calls that must have ended within `windowMs` before it may open for their share. @defaultValue 10 */
+  readonly minCalls?: number;
+  /** How far back results count for it, in ms; they are forgotten a tenth of it at a time. @defaultValue 30000 */
+  readonly windowMs?: number;
+  /** Calls one after the other that have failed, however long that took, at which it opens too. @defaultValue Infinity */
+  readonly inARow?: number;
+}
+
+/** When a breaker that is half open closes; it opens again as soon as that cannot be any more. */
+export interface CloseRule {
+  /** Calls let through at a time to probe the backend. @defaultValue 1 */
+  readonly probes?: number;
+  /** Share of them that must succeed, 0 to 1; at least one must. @defaultValue 1 */
+  readonly share?: number;
+}
+
 export interface BreakerOptions {
-  /** When it opens: `failureShare({ … })` or `failuresInARow(5)`. @defaultValue `failureShare()`: half of at least 10 calls within 30 s */
+  /** When it opens. @defaultValue half of at least 10 calls within 30 s have failed */
   readonly opens?: OpenRule;
-  /** When it closes again: `probeShare({ … })`. @defaultValue `probeShare()`: one probe that succeeds */
+  /** When it closes again. @defaultValue one probe succeeds */
   readonly closes?: CloseRule;
   /** How long it stays open at first, in ms; doubled whenever its probes fail. @defaultValue 5000 */
   readonly openMs?: number;
   /** The longest it stays open, in ms. @defaultValue 60000, or `openMs` when that is longer */
   readonly maxOpenMs?: number;
-  /** Sorts errors into those that count and those that do not. @defaultValue `classifyError` */
+  /** Sorts errors into those that count and those that do not. @defaultValue by status; pass `classifyError` to have the errors of SDKs read in full */
   readonly classify?: Classify;
   /** Classes of errors that count as failures; of all others none opens it. @defaultValue transient, timeout */
   readonly counts?: readonly CountedClass[];
@@ -59,7 +78,7 @@ const COUNTABLE: readonly CountedClass[] = ['throttled', 'transient', 'timeout',
  *
  * ```text marbles/createBreaker
  * source  a-b-c-d---e----f---|
- *         mergeMap(breaker.run(call)), { opens: failuresInARow(2), openMs: 5 }; r = refused, x = failed
+ *         mergeMap(breaker.run(call)), { opens: { inARow: 2 }, openMs: 5 }; r = refused, x = failed
  * a       #
  * b         #
  * e                 -(E|)
@@ -86,9 +105,9 @@ const COUNTABLE: readonly CountedClass[] = ['throttled', 'transient', 'timeout',
  * @example
  * ```ts
  * import { throwError } from 'rxjs';
- * import { createBreaker, failuresInARow } from 'sluice/operators';
+ * import { createBreaker } from 'sluice/operators';
  *
- * const breaker = createBreaker({ opens: failuresInARow(2) });
+ * const breaker = createBreaker({ opens: { inARow: 2 } });
  * const down = () => throwError(() => ({ status: 503 }));
  * breaker.run(down).subscribe({ error: () => undefined });
  * breaker.state; // => 'closed'
@@ -274,12 +293,10 @@ class BreakerCall<R> extends Call<R> implements BreakerContext {
 }
 
 function readOptions(options: BreakerOptions) {
-  const defaults = { openMs: 5_000, counts: ['transient', 'timeout'], classify: classifyError } as const;
+  const defaults = { openMs: 5_000, counts: ['transient', 'timeout'], classify: classifyByStatus } as const;
   const read = checked(NAME, options, defaults, {
-    opens: (operator, option, rule: OpenRule | null | undefined) =>
-      madeBy(operator, option, rule === undefined ? failureShare() : rule, 'start', '`failureShare({ … })` or `failuresInARow(n)`'),
-    closes: (operator, option, rule: CloseRule | null | undefined) =>
-      madeBy(operator, option, rule === undefined ? probeShare() : rule, 'verdict', '`probeShare({ … })`'),
+    opens: asGiven,
+    closes: asGiven,
     openMs: positive,
     maxOpenMs: (operator, option, value: number | undefined) => (value === undefined ? value : positive(operator, option, value)),
     classify: required,
@@ -290,13 +307,31 @@ function readOptions(options: BreakerOptions) {
   });
   const { openMs, maxOpenMs = Math.max(openMs, LONGEST_MS) } = read;
   if (maxOpenMs < openMs) throw new FlowConfigError(NAME, 'maxOpenMs', `at least \`openMs\` (${String(openMs)})`, maxOpenMs);
-  return { ...read, opens: read.opens as OpenRule, closes: read.closes as CloseRule, maxOpenMs };
+  return { ...read, ...openRule(read.opens), ...closeRule(read.closes), maxOpenMs };
 }
 
-/** A value made by one of our functions, known by a method. */
-function madeBy<V>(operator: string, option: string, rule: V, method: string, expected: string): V {
-  if (typeof (Object(rule) as Record<string, unknown>)[method] === 'function') return rule;
-  throw new FlowConfigError(operator, option, expected, rule);
+function openRule(rule: OpenRule = {}) {
+  const defaults = { minCalls: 10, windowMs: 30_000, inARow: Infinity };
+  const { share, ...read } = checked(
+    NAME,
+    rule,
+    defaults,
+    { share: asGiven, minCalls: count, windowMs: positive, inARow: count },
+    'opens.',
+  );
+  const never = share === undefined && rule.inARow !== undefined;
+  return { ...read, share: never ? Infinity : ratio(NAME, 'opens.share', orDefault(share, 0.5)) };
+}
+
+function closeRule(rule: CloseRule = {}) {
+  const { probes, share } = checked(NAME, rule, { probes: 1, share: 1 }, { probes: finiteCount, share: ratio }, 'closes.');
+  return { probes, probeShare: share };
+}
+
+/** With no bound it would never close. */
+function finiteCount(operator: string, option: string, value: unknown): number {
+  if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number;
+  throw new FlowConfigError(operator, option, 'a whole number >= 1', value);
 }
 
 function savedState(operator: string, option: string, saved: BreakerState | null | undefined): BreakerState | undefined {

@@ -13,7 +13,7 @@ export type * from './options/limiter.js';
  * - **Holds at most** `maxQueued` waiting jobs, per lane when the lane says so; `acquireAsync` and `runAsync` wait for room. Without a bound
  *   (the default) it holds everything, and tells once when 10,000 wait.
  * - **Errors when** the queue overflows (`OverflowError`), the wait is longer than the job's `deadlineMs` or `maxQueued` is 0 (`RateLimitError`),
- *   a job can never be paid (`ItemTooHeavyError`), the limiter is cleared (`ClearedError`), or closed (`ClosedError`), which also ends the work of `run`.
+ *   a job can never be paid (`ItemTooHeavyError`), the limiter is cleared or closed (`ClosedError`), which also ends the work of `run`.
  * - **On unsubscribe** a waiting job leaves and costs nothing; a lease that could not be delivered is released.
  *
  * What is not used costs nothing: rates (`perMinute`, `per`, `strict`), `queue: lanes([...])`, `learn: fromHeaders()` are values,

@@ -14,15 +14,17 @@ import { settledOf } from './shell/batch-stream.js';
 
 const NAME = 'divideRetry';
 
-type Shared = 'limiter' | 'weigh' | 'id' | 'classify' | 'timeoutMs' | 'deadlineMs' | 'onEvent' | 'name' | 'scheduler' | 'random';
-
 const OPTIONS: readonly (keyof DivideRetryOptions<unknown>)[] = [
   ...(['concurrency', 'limiter', 'lane', 'weigh', 'id', 'repair', 'classify', 'timeoutMs', 'deadlineMs'] as const),
   ...(['onEvent', 'name', 'scheduler', 'random'] as const),
 ];
 
 /** Options of {@link divideRetry}. */
-export interface DivideRetryOptions<T> extends Pick<GateOptions<T>, Shared> {
+export interface DivideRetryOptions<T>
+  extends Pick<
+    GateOptions<T>,
+    'limiter' | 'weigh' | 'id' | 'classify' | 'timeoutMs' | 'deadlineMs' | 'onEvent' | 'name' | 'scheduler' | 'random'
+  > {
   /** Calls at a time for one list of items. Not together with `limiter`. @defaultValue 4 */
   readonly concurrency?: number;
   /** Lane of all its calls in the limiter. @defaultValue the limiter's last lane */

@@ -1,4 +1,5 @@
 import { isRefusal, parseRetryAfterMs } from './kernel/limits/headers.js';
+import type { RateSpec } from './kernel/limits/limit.js';
 import { parseRateReports } from './kernel/limits/rate-headers.js';
 import { mostLeft, RateLesson } from './kernel/limits/rate-lesson.js';
 import { drawnFrom } from './options/ask.js';
@@ -114,6 +115,6 @@ class HeaderLearner implements Learner {
   }
 }
 
-function unlimited(unit: string): RateRule {
-  return perMinute(unit, Infinity);
+function unlimited(unit: string): RateSpec {
+  return perMinute(unit, Infinity) as RateSpec & RateRule;
 }

@@ -1,8 +1,8 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
 import { EMPTY, Observable } from 'rxjs';
 import { captureContext } from '#async-context';
-import { classifyError } from './classify-error.js';
 import { isWithinBudget } from './kernel/repair/backoff.js';
+import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { isAmount, unusable } from './options/answers.js';
 import { ask, verdictOf } from './options/ask.js';
 import { FlowConfigError } from './options/errors.js';
@@ -44,7 +44,7 @@ export interface HedgeOptions {
   readonly job?: LimiterJob;
   /** Most hedges at a time as a share of the calls under way in `stats`, never less than 3. @defaultValue Infinity */
   readonly budget?: number;
-  /** Sorts errors into those that end the call, those that stop hedging, and the rest. @defaultValue `classifyError` */
+  /** Sorts errors into those that end the call, those that stop hedging, and the rest. @defaultValue by status; pass `classifyError` to have the errors of SDKs read in full */
   readonly classify?: Classify;
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
@@ -188,7 +188,7 @@ function readOptions(options: HedgeOptions) {
   const { delayMs, ...settings } = checked(
     NAME,
     options,
-    { maxHedges: 1, budget: Infinity, classify: classifyError, stats: new HedgeStats() },
+    { maxHedges: 1, budget: Infinity, classify: classifyByStatus, stats: new HedgeStats() },
     {
       maxHedges: hedges,
       budget: positive,

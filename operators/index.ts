@@ -1,5 +1,5 @@
 export type { AdaptiveLimitOptions, LimitRule, LimitSample, LimitState, OverloadClass } from './adaptive-limit.js';
-export { ADAPTIVE_LIMIT_DEFAULTS, adaptiveLimit } from './adaptive-limit.js';
+export { adaptiveLimit } from './adaptive-limit.js';
 export type { BackpressureOptions } from './backpressure.js';
 export { backpressure } from './backpressure.js';
 export type { BatchOptions, BatchState } from './batch.js';
@@ -8,8 +8,6 @@ export type { BatchMapOptions } from './batch-map.js';
 export { batchMap } from './batch-map.js';
 export type { BatchMapFromOptions } from './batch-map-from.js';
 export { batchMapFrom } from './batch-map-from.js';
-export type { CloseRule, FailureShareOptions, OpenRule, ProbeShareOptions } from './breaker-rules.js';
-export { failureShare, failuresInARow, probeShare } from './breaker-rules.js';
 export type { BulkheadMapOptions } from './bulkhead-map.js';
 export { bulkheadMap } from './bulkhead-map.js';
 export { childOf } from './child-of.js';
@@ -38,7 +36,9 @@ export type {
   BreakerSnapshot,
   BreakerState,
   CircuitState,
+  CloseRule,
   CountedClass,
+  OpenRule,
 } from './create-breaker.js';
 export { createBreaker } from './create-breaker.js';
 export type { Intake, IntakeOptions, IntakeSnapshot, OfferOptions } from './create-intake.js';
@@ -56,11 +56,8 @@ export { fromSubscribable } from './from-subscribable.js';
 export type { HedgeAttempt, HedgeContext, HedgeOptions } from './hedge.js';
 export { HedgeStats, hedge } from './hedge.js';
 export { heldBy } from './held-by.js';
-export type { OrderedValues } from './kernel/queues/ordered-values.js';
 export type { LaneRule, Plan, Queue, QueueRule, Waiter } from './kernel/queues/queue.js';
-export type { OrderedPlace, ReorderBuffer } from './kernel/queues/reorder-buffer.js';
 export type { BackoffOptions } from './kernel/repair/backoff.js';
-export type { SearchLimits, SearchSpent, SearchStep } from './kernel/repair/bad-item-search.js';
 export type { FailedJob, Failure, Origin, Repair, RepairNote, Search } from './kernel/repair/rule.js';
 export { byPriority, oldestFirst } from './key-fairness.js';
 export type { KeyedJob, KeyedLimiter, KeyedLimiterOptions } from './keyed-limiter.js';
@@ -70,7 +67,27 @@ export { lanes, roundRobin, strictWithFloor, weighted } from './lanes.js';
 export type { LaneBatch, LaneOverflow, MergeLane, MergeLanesOptions } from './merge-lanes.js';
 export { mergeLanes } from './merge-lanes.js';
 export type { CloseWhen } from './options/ask.js';
-export * from './options/errors.js';
+export type { FlowErrorCode, FlowErrors, UnfinishedToolCallError } from './options/errors.js';
+export {
+  AttemptTimeoutError,
+  BatchShapeError,
+  BreakerOpenError,
+  CallbackError,
+  ClosedError,
+  DeadlineError,
+  FlowConfigError,
+  FlowError,
+  GuardRefusedError,
+  ItemTooHeavyError,
+  isFlowError,
+  LaneUnknownError,
+  NestedAcquireError,
+  OverflowError,
+  PartialFailureError,
+  RateLimitError,
+  SequenceError,
+  SplitBudgetError,
+} from './options/errors.js';
 export type { FlowEvent, FlowSink, FlushReason, Happening, Stamp } from './options/events.js';
 export type * from './options/limiter.js';
 export type { PartRules, SplitAndJoin, SplitItem } from './options/oversize.js';
@@ -81,13 +98,11 @@ export { inputOrder, orderPerKey } from './orders.js';
 export type { Fallback, FallbackContext, Policy, PolicyCallOptions, PolicyContext, PolicyOptions, PolicyWork } from './policy.js';
 export { policy } from './policy.js';
 export type { RateLimitOptions } from './rate-limit.js';
-export { RATE_LIMIT_DEFAULTS, rateLimit } from './rate-limit.js';
+export { rateLimit } from './rate-limit.js';
 export type { Quota, RateOptions } from './rates.js';
 export { per, perMinute, strict } from './rates.js';
 export type {
-  DivideNote,
   DivideOptions,
-  DivideSearch,
   DivideStrategy,
   RepairRule,
   RetryOptions,
@@ -103,18 +118,18 @@ export type { BatchWork, GateOptions, Repairs, Window, WindowContext } from './s
 export type { BatchStreamOptions } from './shell/batch-stream.js';
 export type { ItemOptions, KeyFairness } from './shell/item-options.js';
 export type { PullSource, ReadableStreamLike } from './shell/pull.js';
+export type { ToAsyncIterableOptions, ToReadableStreamOptions } from './shell/pull-iterator.js';
 export type { SpeculateContext, SpeculateOptions } from './speculate.js';
 export { speculate } from './speculate.js';
 export type { SplitItemOptions } from './split-item.js';
 export { splitItem } from './split-item.js';
 export type { SwitchLatestOptions } from './switch-latest.js';
 export { switchLatest } from './switch-latest.js';
-export type { ObservableIterable, ObservableIterator, ToAsyncIterableOptions } from './to-async-iterable.js';
-export { TO_ASYNC_ITERABLE_DEFAULTS, toAsyncIterable } from './to-async-iterable.js';
+export type { ObservableIterable, ObservableIterator } from './to-async-iterable.js';
+export { toAsyncIterable } from './to-async-iterable.js';
 export type { NativeObservable, NativeObservableClass, NativeObserver, NativeSubscriber, ToNativeOptions } from './to-native.js';
 export { toNative } from './to-native.js';
-export type { ToReadableStreamOptions } from './to-readable-stream.js';
-export { TO_READABLE_STREAM_DEFAULTS, toReadableStream } from './to-readable-stream.js';
+export { toReadableStream } from './to-readable-stream.js';
 export type { Store, StoreStatus, ToStoreOptions } from './to-store.js';
 export { toStore } from './to-store.js';
 export type { UnwrapOptions } from './unwrap.js';

@@ -2,7 +2,7 @@ import { MostUrgentFirst, OldestFirst } from './kernel/queues/ranked-lanes.js';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
 import { required } from './options/options.js';
-import type { KeyFairness } from './shell/item-options.js';
+import type { KeyFairness, KeyFairnessRule } from './shell/item-options.js';
 
 /**
  * `fairness` of {@link bulkheadMap} and {@link concatMapBy}: the oldest of the waiting items goes first, whatever its key. Without it keys take turns,
@@ -47,7 +47,7 @@ export function oldestFirst(): KeyFairness<unknown> & { readonly levelOf?: undef
  */
 export function byPriority<T>(priority: (item: T) => number): KeyFairness<T> {
   required('byPriority', 'priority', priority);
-  return {
+  const rule: KeyFairnessRule<T> = {
     levelOf: (operator, item) => {
       const level: unknown = ask(operator, 'priority', priority, item);
       if (typeof level === 'number' && level >= 0 && level < Infinity) return level;
@@ -55,4 +55,5 @@ export function byPriority<T>(priority: (item: T) => number): KeyFairness<T> {
     },
     turns: (dropsLowest) => new MostUrgentFirst(dropsLowest),
   };
+  return rule;
 }

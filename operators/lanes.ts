@@ -1,4 +1,4 @@
-import type { Fairness } from './kernel/queues/discipline.js';
+import type { Fairness, FairnessRule } from './kernel/queues/discipline.js';
 import { LanesQueue } from './kernel/queues/lanes-queue.js';
 import type { Overflow, QueueRule } from './kernel/queues/queue.js';
 import { sharedRounds } from './kernel/queues/rounds.js';
@@ -140,9 +140,9 @@ export interface CheckedLane {
 }
 
 /** The fairness to use. @throws FlowConfigError */
-export function fairnessOf(operator: string, option: string, fairness: Fairness | undefined): Fairness {
+export function fairnessOf(operator: string, option: string, fairness: Fairness | undefined): FairnessRule {
   if (fairness === undefined) return strict();
-  if (typeof (fairness as Fairness | null)?.create === 'function') return fairness;
+  if (typeof (fairness as Fairness | null)?.create === 'function') return fairness as FairnessRule;
   throw new FlowConfigError(operator, option, 'strictWithFloor(), weighted() or roundRobin()', fairness);
 }
 
@@ -150,7 +150,7 @@ export function fairnessOf(operator: string, option: string, fairness: Fairness 
 export function checkedLanes(
   operator: string,
   list: readonly LaneOptions[],
-  fairness: Fairness,
+  fairness: FairnessRule,
   extra: readonly string[] = [],
   words: readonly Overflow[] = OVERFLOWS,
   leastQueued = 0,

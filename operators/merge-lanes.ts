@@ -125,14 +125,15 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const satis
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- a lane of whatever items; which, is inferred
 export function mergeLanes<const L extends readonly MergeLane<any>[]>(
   lanes: L,
-  options: MergeLanesOptions<ItemOf<L>> = {},
-): Observable<LaneBatch<ItemOf<L>, L[number]['name']>> {
-  const config = readOptions<ItemOf<L>>(lanes, options);
-  const sources = lanes.map(({ source }, i) => stream<ItemOf<L>>(NAME, `lanes[${String(i)}].source`, source as ObservableInput<ItemOf<L>>));
+  options: MergeLanesOptions<ObservedValueOf<L[number]['source']>> = {},
+): Observable<LaneBatch<ObservedValueOf<L[number]['source']>, L[number]['name']>> {
+  type Item = ObservedValueOf<L[number]['source']>;
+  const config = readOptions<Item>(lanes, options);
+  const sources = lanes.map(({ source }, i) => stream<Item>(NAME, `lanes[${String(i)}].source`, source as ObservableInput<Item>));
   const flush$ = notifier(NAME, 'flush', options.flush);
 
   return new Observable((subscriber) => {
-    const merger = new LaneMerger<ItemOf<L>, L[number]['name']>(config, subscriber);
+    const merger = new LaneMerger<Item, L[number]['name']>(config, subscriber);
     subscriber.add(() => {
       merger.stop();
     });
@@ -165,8 +166,6 @@ export function mergeLanes<const L extends readonly MergeLane<any>[]>(
     }
   });
 }
-
-type ItemOf<L extends readonly MergeLane<unknown>[]> = ObservedValueOf<L[number]['source']>;
 
 function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanesOptions<T>): LaneMergerConfig<T> {
   const { maxQueued, overflow, ...settings } = checked(NAME, options, DEFAULTS, {

@@ -1,4 +1,4 @@
-import type { Order } from './kernel/queues/order.js';
+import type { Order, OrderRule } from './kernel/queues/order.js';
 import { OrderedValues } from './kernel/queues/ordered-values.js';
 import { ReorderBuffer } from './kernel/queues/reorder-buffer.js';
 import { required } from './options/options.js';
@@ -12,6 +12,8 @@ function lines<E>(out: (entry: E) => void): ReorderBuffer<E> {
 function values<V>(out: (value: V) => void): OrderedValues<V> {
   return new OrderedValues(out);
 }
+
+const ALL: OrderRule<unknown> = { gates: true, lines, values };
 
 /**
  * Results go out in the order of their items, rejected ones in their places. Those held back count towards `maxQueued` (1000 of them while that is
@@ -31,7 +33,7 @@ function values<V>(out: (value: V) => void): OrderedValues<V> {
  * ```
  */
 export function inputOrder(): Order<unknown> {
-  return { gates: true, lines, values };
+  return ALL;
 }
 
 /**
@@ -52,5 +54,6 @@ export function inputOrder(): Order<unknown> {
  * ```
  */
 export function orderPerKey<T>(key: (item: T) => unknown): Order<T> {
-  return { keyOf: required('orderPerKey', 'key', key), gates: false, lines, values };
+  const rule: OrderRule<T> = { keyOf: required('orderPerKey', 'key', key), gates: false, lines, values };
+  return rule;
 }

@@ -1,6 +1,6 @@
 import type { SchedulerLike } from 'rxjs';
 import { Observable } from 'rxjs';
-import { classifyError } from './classify-error.js';
+import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import type { RepairRule } from './kernel/repair/rule.js';
 import type { Breaker } from './options/breaker.js';
 import { FlowConfigError } from './options/errors.js';
@@ -41,7 +41,7 @@ export interface PolicyOptions<F = never> {
   readonly timeoutMs?: number;
   /** Whether an attempt that timed out may be made again: it may have had its effect. @defaultValue true */
   readonly idempotent?: boolean;
-  /** Sorts errors into those worth another try and those that are not. @defaultValue `classifyError` */
+  /** Sorts errors into those worth another try and those that are not. @defaultValue by status; pass `classifyError` to have the errors of SDKs read in full */
   readonly classify?: Classify;
   /** Told of attempts, retries and results. @defaultValue none */
   readonly onEvent?: FlowSink;
@@ -146,7 +146,7 @@ function readOptions<F>(operator: string, options: PolicyOptions<F>) {
   const read = checked(
     operator,
     options,
-    { deadlineMs: Infinity, timeoutMs: 30_000, idempotent: true, classify: classifyError, random: Math.random },
+    { deadlineMs: Infinity, timeoutMs: 30_000, idempotent: true, classify: classifyByStatus, random: Math.random },
     {
       fallback: callback,
       deadlineMs: durationMs,

@@ -40,8 +40,7 @@ export interface RateLimitOptions<T> {
   readonly onEvent?: FlowSink;
 }
 
-/** What {@link rateLimit} does when an option is left out. */
-export const RATE_LIMIT_DEFAULTS = { maxQueued: 1000, overflow: 'error', onSourceError: 'abort' } as const;
+const DEFAULTS = { maxQueued: 1000, overflow: 'error', onSourceError: 'abort' } as const;
 
 const NAME = 'rateLimit';
 
@@ -61,8 +60,7 @@ const NAME = 'rateLimit';
  * - **Completes when** the source has completed and nothing waits any more.
  * - **Errors when** the source errors (with `onSourceError: 'flush'` after what waits), there is no room under `overflow: 'error'`
  *   (`OverflowError`), an item can never be paid and the limiter does not lend (`ItemTooHeavyError`), `cost` or `onDrop` throws or answers
- *   something unusable (`CallbackError`), or the limiter is closed (`ClosedError`) or
- *   cleared (`ClearedError`).
+ *   something unusable (`CallbackError`), or the limiter is closed or cleared (`ClosedError`).
  * - **On unsubscribe** what waits is dropped, and the place in the limiter's queue is given up. Nothing was charged for it.
  *
  * @param limiter - Made by {@link createLimiter}, and shared by whoever uses up the same limits.
@@ -104,7 +102,7 @@ export function rateLimit<T>(
 type Settings<T> = ReturnType<typeof readSettings<T>>;
 
 function readSettings<T>(limiter: Limiter, cost: Cost | ((item: T) => Cost), options: RateLimitOptions<T>) {
-  const settings = checked(NAME, options, RATE_LIMIT_DEFAULTS, {
+  const settings = checked(NAME, options, DEFAULTS, {
     lane: asGiven,
     maxQueued: countFromZero,
     overflow: words('error', 'dropOldest', 'dropNewest', 'latest'),

@@ -107,7 +107,7 @@ function rule(spec: RateSpec): RateRule {
     ...spec,
     join(this: RateRule, known: object | undefined, pump: object): Rates {
       const rates = (known as Rates | undefined) ?? new Rates(pump as RatedLimiter);
-      rates.set(this);
+      rates.set(this as RateSpec & RateRule);
       return rates;
     },
   };

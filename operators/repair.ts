@@ -83,18 +83,23 @@ export interface DivideOptions {
 /** @internal */
 export const DIVIDE_OPTIONS: readonly (keyof DivideOptions)[] = ['factor', 'maxCalls', 'maxDepth', 'maxBlameRounds', 'strategy'];
 
-/** How the bad items of a batch are looked for, if not in all its parts at once. */
+/** How the bad items of a batch are looked for, if not in all its parts at once. Made by `sequentialSearch()`. */
 export interface DivideStrategy {
+  search(...args: never[]): object;
+}
+
+/** The same to whoever goes by it. */
+interface SearchRule extends DivideStrategy {
   search<J extends FailedJob>(depth: number, limits: Omit<SearchLimits, 'confirm'>): DivideSearch<J>;
 }
 
 /** One search; it is told of every call of its own. */
-export interface DivideSearch<J> extends Search<J> {
+interface DivideSearch<J> extends Search<J> {
   failed(failure: Failure<J>, blame: ReadonlySet<number> | undefined, note: DivideNote): Repair<J>;
 }
 
 /** What is known of a batch that is being divided. */
-export interface DivideNote {
+interface DivideNote {
   blameRounds: number;
   readonly fault: SameFault;
 }
@@ -130,10 +135,10 @@ export interface DivideNote {
  */
 export function divideAndConquer(options: DivideOptions = {}): RepairRule {
   known(DIVIDE, options, DIVIDE_OPTIONS);
-  const { strategy } = options;
+  const strategy = options.strategy as SearchRule | undefined;
   if (strategy !== undefined && options.factor !== undefined)
     throw new FlowConfigError(DIVIDE, 'factor', 'absent beside `strategy`', options.factor);
-  if (strategy !== undefined && (typeof strategy !== 'object' || typeof (strategy as DivideStrategy | null)?.search !== 'function'))
+  if (strategy !== undefined && (typeof strategy !== 'object' || typeof (strategy as SearchRule | null)?.search !== 'function'))
     throw new FlowConfigError(DIVIDE, 'strategy', 'sequentialSearch()', strategy);
   const factor = count(DIVIDE, 'factor', orDefault(options.factor, 4), 2);
   const maxDepth = countFromZero(DIVIDE, 'maxDepth', orDefault(options.maxDepth, 16));
@@ -230,7 +235,8 @@ export interface SequentialSearchOptions {
 export function sequentialSearch(options: SequentialSearchOptions = {}): DivideStrategy {
   known('sequentialSearch', options, ['confirm']);
   const confirm = flag('sequentialSearch', 'confirm', orDefault(options.confirm, true));
-  return { search: (depth, limits) => new SequentialSearch(depth, { ...limits, confirm }) };
+  const rule: SearchRule = { search: (depth, limits) => new SequentialSearch(depth, { ...limits, confirm }) };
+  return rule;
 }
 
 export interface RobustOptions {

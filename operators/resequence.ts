@@ -3,7 +3,7 @@ import { Observable } from 'rxjs';
 import { SequenceBuffer } from './kernel/queues/sequence-buffer.js';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
-import { FlowConfigError, SequenceDuplicateError, SequenceGapError } from './options/errors.js';
+import { FlowConfigError, SequenceError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
@@ -22,9 +22,9 @@ export interface ResequenceOptions<T> {
   readonly maxQueued?: number;
   /** Longest an item waits for a missing one, in ms; then the gap is given up. Infinity = until the source completes. @defaultValue Infinity */
   readonly maxGapWaitMs?: number;
-  /** What giving up means: the stream errors with `SequenceGapError`, or goes on without the missing items. @defaultValue 'error' */
+  /** What giving up means: the stream errors with `SequenceError`, or goes on without the missing items. @defaultValue 'error' */
   readonly onGap?: 'error' | 'skip';
-  /** Whether a number that comes again is dropped, or errors the stream with `SequenceDuplicateError`. @defaultValue 'drop' */
+  /** Whether a number that comes again is dropped, or errors the stream with `SequenceError`. @defaultValue 'drop' */
   readonly onDuplicate?: 'drop' | 'error';
   /** At an error of the source, of `sequence` or of a duplicate: drop what waits, or emit it first, in order, without the missing. @defaultValue 'abort' */
   readonly onSourceError?: 'flush' | 'abort';
@@ -49,7 +49,7 @@ export interface ResequenceOptions<T> {
  * - **Holds at most** `maxQueued` items, and what the consumer itself sends into the source while it is handed an item.
  * - **Drops** a number that came before, and one whose turn has passed; with `onGap: 'skip'` it goes on without what is missing.
  * - **Completes when** the source completes. When items still wait then, the gap is given up.
- * - **Errors when** a gap is given up (`SequenceGapError`), a number comes twice with `onDuplicate: 'error'` (`SequenceDuplicateError`), the source
+ * - **Errors when** a gap is given up or a number comes twice with `onDuplicate: 'error'` (`SequenceError`), the source
  *   errors, or `sequence` throws or returns no whole number (`CallbackError`).
  * - **On unsubscribe** what waits is dropped and its timer is cleared.
  *
@@ -174,7 +174,7 @@ class Resequencer<T> implements Handlers<T> {
   }
 
   #drop(number: number, policy: 'duplicate' | 'late'): void {
-    if (policy === 'duplicate' && this.#settings.onDuplicate === 'error') throw new SequenceDuplicateError('resequence', number);
+    if (policy === 'duplicate' && this.#settings.onDuplicate === 'error') throw new SequenceError('resequence', number);
     this.#tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy });
   }
 
@@ -189,7 +189,7 @@ class Resequencer<T> implements Handlers<T> {
     while (this.#buffer.held > 0 && this.#buffer.next <= last) {
       const { next, missing, held } = this.#buffer;
       if (onGap === 'error') {
-        this.#to.error(new SequenceGapError('resequence', next, missing, held));
+        this.#to.error(new SequenceError('resequence', next, missing, held));
         return;
       }
       this.#tell?.({ type: 'gapSkipped', lane: DEFAULT_LANE, missing, held });

@@ -98,7 +98,11 @@ const OPTION_NAMES: readonly string[] = [
  * @see {@link bulkheadMap} when results are wanted one by one, or the calls come as a stream.
  * @see {@link unwrap} to go on with the values alone.
  */
-export function settleAll<T, R>(calls: readonly T[], project: Project<T, R>, options?: SettleAllOptions<T>): Observable<Settled<T, R>[]>;
+export function settleAll<T, R>(
+  calls: readonly T[],
+  project: (call: T, context: ItemContext) => WorkResult<R>,
+  options?: SettleAllOptions<T>,
+): Observable<Settled<T, R>[]>;
 export function settleAll<F extends (context: ItemContext) => unknown>(
   calls: readonly F[],
   options?: SettleAllOptions<F>,

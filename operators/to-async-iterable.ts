@@ -1,13 +1,7 @@
 import type { Observable } from 'rxjs';
 import { checkSource } from './shell/listen.js';
-import type { PullOptions } from './shell/pull-iterator.js';
-import { PULL_DEFAULTS, PullIterator, readPullOptions } from './shell/pull-iterator.js';
-
-/** Options of {@link toAsyncIterable}. */
-export type ToAsyncIterableOptions = PullOptions;
-
-/** What {@link toAsyncIterable} does when an option is left out. */
-export const TO_ASYNC_ITERABLE_DEFAULTS = PULL_DEFAULTS;
+import type { ToAsyncIterableOptions } from './shell/pull-iterator.js';
+import { PullIterator, readPullOptions } from './shell/pull-iterator.js';
 
 // `AsyncIterable` and its kin take one type only before TypeScript 5.6, so what ends a run is said at `next`.
 

@@ -1,13 +1,7 @@
 import type { Observable } from 'rxjs';
 import { checkSource } from './shell/listen.js';
-import type { PullOptions } from './shell/pull-iterator.js';
-import { PULL_DEFAULTS, PullIterator, readPullOptions } from './shell/pull-iterator.js';
-
-/** Options of {@link toReadableStream}. */
-export type ToReadableStreamOptions = PullOptions;
-
-/** What {@link toReadableStream} does when an option is left out. */
-export const TO_READABLE_STREAM_DEFAULTS = PULL_DEFAULTS;
+import type { ToReadableStreamOptions } from './shell/pull-iterator.js';
+import { PullIterator, readPullOptions } from './shell/pull-iterator.js';
 
 /**
  * Makes a web `ReadableStream` of a source: the body of a `Response`, the input of `pipeThrough`, something to post to a worker.

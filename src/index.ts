@@ -1,3 +1,4 @@
+export { UnfinishedToolCallError } from '../operators/errors.js';
 export * from '../operators/index.js';
 export type { AttemptMetrics, FailureCount } from './metrics/attempt-stats.js';
 export type { CallRecord, CallRecordJson, CallStatus } from './metrics/call-record.js';

@@ -196,7 +196,7 @@ export const specs: readonly MarbleSpec[] = [
     inners: { a:              '--#', b: '--(y|)', A: '----(z|)', c: '-(y|)' },
     subscriptions: { a:      '-^-!', b: [], A: '---^---!', c: [] },
     expected:                '---(ef)z-g-|',
-    values: { e: 'a: the source broke', f: 'b: KeyStoppedError', g: 'c: KeyStoppedError' },
+    values: { e: 'a: the source broke', f: 'b: ClosedError', g: 'c: ClosedError' },
     error: fault,
     build: mapped({ stopKey: true }),
   },

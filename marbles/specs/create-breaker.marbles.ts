@@ -29,7 +29,7 @@ const spec = (given: Omit<MarbleSpec, 'operator' | 'inputs'> & Partial<Pick<Marb
 export const specs: readonly MarbleSpec[] = [
   spec({
     title: 'opens when too many calls fail, lets a probe through after a while, and closes when that succeeds',
-    label: 'mergeMap(breaker.run(call)), { opens: failuresInARow(2), openMs: 5 }; r = refused, x = failed',
+    label: 'mergeMap(breaker.run(call)), { opens: { inARow: 2 }, openMs: 5 }; r = refused, x = failed',
     inputs: { source:        'a-b-c-d---e-f|' },
     inners: { a:             '#',
               b:               '#',
@@ -43,7 +43,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'stays open twice as long when the probe fails',
-    label: 'mergeMap(breaker.run(call)), { opens: failuresInARow(1), openMs: 3 }; r = refused, x = failed',
+    label: 'mergeMap(breaker.run(call)), { opens: { inARow: 1 }, openMs: 3 }; r = refused, x = failed',
     inputs: { source:        'a--b--c--d|' },
     inners: { a:             '#',
               b:                '#',
@@ -55,7 +55,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'lets one probe through at a time',
-    label: 'mergeMap(breaker.run(call)), { opens: failuresInARow(1), openMs: 3 }; r = refused, x = failed',
+    label: 'mergeMap(breaker.run(call)), { opens: { inARow: 1 }, openMs: 3 }; r = refused, x = failed',
     inputs: { source:        'a--bc--d|' },
     inners: { a:             '#',
               b:                '--(B|)',
@@ -67,7 +67,7 @@ export const specs: readonly MarbleSpec[] = [
   }),
   spec({
     title: 'does not hear of a call that was under way when it opened',
-    label: 'mergeMap(breaker.run(call)), { opens: failuresInARow(2), openMs: 3 }; r = refused, x = failed',
+    label: 'mergeMap(breaker.run(call)), { opens: { inARow: 2 }, openMs: 3 }; r = refused, x = failed',
     inputs: { source:        'ab-c--d-e|' },
     inners: { a:             '-------#',
               b:              '#',

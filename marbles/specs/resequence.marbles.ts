@@ -1,6 +1,6 @@
 import { merge, Subject, take, tap } from 'rxjs';
 import type { ResequenceOptions } from '../../test/today.js';
-import { CallbackError, resequence, SequenceDuplicateError, SequenceGapError } from '../../test/today.js';
+import { CallbackError, resequence, SequenceError } from '../../test/today.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -145,7 +145,7 @@ export const specs: readonly MarbleSpec[] = [
     inputs: { source:        '-0-3--4-----' },
     subscriptions: { source: '^-------!' },
     expected:                '-0------#',
-    error: new SequenceGapError('resequence', 1, 2, 2),
+    error: new SequenceError('resequence', 1, 2, 2),
     build: ordered({ maxGapWaitMs: 5 }),
   },
   {
@@ -180,7 +180,7 @@ export const specs: readonly MarbleSpec[] = [
     inputs: { source:        '-0-2-3-4-1|' },
     subscriptions: { source: '^------!' },
     expected:                '-0-----#',
-    error: new SequenceGapError('resequence', 1, 1, 3),
+    error: new SequenceError('resequence', 1, 1, 3),
     build: ordered({ maxQueued: 2 }),
   },
   {
@@ -205,7 +205,7 @@ export const specs: readonly MarbleSpec[] = [
     label: 'resequence({ sequence })',
     inputs: { source:        '-0-2-|' },
     expected:                '-0---#',
-    error: new SequenceGapError('resequence', 1, 1, 1),
+    error: new SequenceError('resequence', 1, 1, 1),
     build: ordered(),
   },
   {
@@ -241,7 +241,7 @@ export const specs: readonly MarbleSpec[] = [
     inputs: { source:        '-0-2-2-1-|' },
     subscriptions: { source: '^----!' },
     expected:                '-0---#',
-    error: new SequenceDuplicateError('resequence', 2),
+    error: new SequenceError('resequence', 2),
     build: ordered({ onDuplicate: 'error' }),
   },
 ];

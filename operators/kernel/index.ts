@@ -2,8 +2,8 @@
 
 export type { LimitRange, LimitSample } from './limits/aimd.js';
 export { Aimd } from './limits/aimd.js';
-export type { CircuitOptions, CircuitSaved, CircuitState, CloseRule, OpenCount, OpenRule } from './limits/circuit.js';
-export { Circuit, FailureShare, FailuresInARow, ProbeShare } from './limits/circuit.js';
+export type { BreakerState, CircuitOptions, CircuitState } from './limits/circuit.js';
+export { Circuit } from './limits/circuit.js';
 export type { HeadersLike } from './limits/headers.js';
 export { parseRetryAfterMs } from './limits/headers.js';
 export { parseRateReports } from './limits/rate-headers.js';

@@ -1,10 +1,8 @@
 import type { Observable } from 'rxjs';
-import type { CircuitSaved, CircuitState } from '../kernel/limits/circuit.js';
-
+import type { BreakerState, CircuitState } from '../kernel/limits/circuit.js';
 import type { WorkResult } from './types.js';
 
-/** All that a breaker knows, but its calls under way: plain data, which can be stored as JSON. */
-export type BreakerState = CircuitSaved;
+export type { BreakerState } from '../kernel/limits/circuit.js';
 
 export interface BreakerSnapshot {
   /** `'halfOpen'` as soon as the next call would be a probe. */

@@ -41,12 +41,12 @@ export interface FlowErrors {
   readonly FLOW_DEADLINE: DeadlineError;
   readonly FLOW_ATTEMPT_TIMEOUT: AttemptTimeoutError;
   readonly FLOW_OVERFLOW: OverflowError;
-  readonly FLOW_CLOSED: ClosedError | KeyStoppedError;
-  readonly FLOW_CLEARED: ClearedError;
+  readonly FLOW_CLOSED: ClosedError;
+  readonly FLOW_CLEARED: ClosedError;
   readonly FLOW_SPLIT_BUDGET: SplitBudgetError;
   readonly FLOW_REFUSED: GuardRefusedError;
-  readonly FLOW_SEQUENCE_GAP: SequenceGapError;
-  readonly FLOW_SEQUENCE_DUPLICATE: SequenceDuplicateError;
+  readonly FLOW_SEQUENCE_GAP: SequenceError;
+  readonly FLOW_SEQUENCE_DUPLICATE: SequenceError;
   readonly FLOW_TOOL_CALL_UNFINISHED: UnfinishedToolCallError;
   readonly FLOW_CALLBACK: CallbackError;
 }
@@ -212,27 +212,19 @@ export class OverflowError extends FlowError {
   }
 }
 
-/** The handle was closed: it takes no new work, and what was still waiting was given up. */
+/**
+ * It was not started. Either the handle was closed: it takes no new work, and what was still waiting was given up. Or an earlier item of its key
+ * failed, and the key takes no more; `cause` is that failure. Or the queue was cleared (`FLOW_CLEARED`); `cause` is the reason that was given.
+ */
 export class ClosedError extends FlowError {
   override readonly name = 'ClosedError';
-  constructor(operator: string) {
-    super('FLOW_CLOSED', operator, 'closed; it accepts no more work');
-  }
-}
-
-/** It waited when the queue was cleared, and was never started; `cause` is the reason that was given. */
-export class ClearedError extends FlowError {
-  override readonly name = 'ClearedError';
-  constructor(operator: string, reason?: unknown) {
-    super('FLOW_CLEARED', operator, 'taken out of the queue by `clear`; it was not started', reason);
-  }
-}
-
-/** An earlier item of the same key failed, and the key takes no more; `cause` is that failure. */
-export class KeyStoppedError extends FlowError {
-  override readonly name = 'KeyStoppedError';
-  constructor(operator: string, cause: unknown) {
-    super('FLOW_CLOSED', operator, 'not started, because an earlier item of its key failed', cause);
+  constructor(
+    operator: string,
+    cause?: unknown,
+    problem = 'closed; it accepts no more work',
+    code: 'FLOW_CLOSED' | 'FLOW_CLEARED' = 'FLOW_CLOSED',
+  ) {
+    super(code, operator, problem, cause);
   }
 }
 
@@ -263,32 +255,25 @@ export class GuardRefusedError extends FlowError {
   }
 }
 
-/** An item of a numbered stream did not come in time. */
-export class SequenceGapError extends FlowError {
-  override readonly name = 'SequenceGapError';
+/** An item of a numbered stream did not come in time (`FLOW_SEQUENCE_GAP`), or came twice (`FLOW_SEQUENCE_DUPLICATE`). */
+export class SequenceError extends FlowError {
+  override readonly name = 'SequenceError';
   constructor(
     operator: string,
-    /** The number that was waited for. */
-    readonly missing: number,
-    /** How many are missing in a row, this one included. */
-    readonly missingCount: number,
-    /** Items that waited behind the gap. */
-    readonly held: number,
-  ) {
-    const what = missingCount === 1 ? String(missing) : `${String(missing)} to ${String(missing + missingCount - 1)}`;
-    super('FLOW_SEQUENCE_GAP', operator, `gave up waiting for ${what}, with ${String(held)} held behind`);
-  }
-}
-
-/** Two items of a numbered stream have the same number. */
-export class SequenceDuplicateError extends FlowError {
-  override readonly name = 'SequenceDuplicateError';
-  constructor(
-    operator: string,
-    /** Their number. */
+    /** The number that was waited for, or came a second time. */
     readonly sequence: number,
+    /** How many are missing in a row, this one included; 0 for one that came twice. */
+    readonly missingCount = 0,
+    /** Items that waited behind the gap. */
+    readonly held = 0,
   ) {
-    super('FLOW_SEQUENCE_DUPLICATE', operator, `number ${String(sequence)} came a second time`);
+    const isGap = missingCount > 0;
+    const last = sequence + missingCount - 1;
+    const what = missingCount === 1 ? String(sequence) : `${String(sequence)} to ${String(last)}`;
+    const problem = isGap
+      ? `gave up waiting for ${what}, with ${String(held)} held behind`
+      : `number ${String(sequence)} came a second time`;
+    super(isGap ? 'FLOW_SEQUENCE_GAP' : 'FLOW_SEQUENCE_DUPLICATE', operator, problem);
   }
 }
 

@@ -1,5 +1,4 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import type { RateSpec } from '../kernel/limits/limit.js';
 import type { Overflow, QueueRule } from '../kernel/queues/queue.js';
 import type { FlowSink } from './events.js';
 import type { Outcome, Permit, Permits } from './permits.js';
@@ -98,7 +97,20 @@ export interface ObserveOptions {
 }
 
 /** An amount of something per window, and how it is counted. A value: made by `perMinute`, `per` or `strict`. */
-export interface RateRule extends RateSpec {
+export interface RateRule {
+  /** `'requests'`, `'tokens'`, or a unit of your own that jobs name in their `cost`. */
+  readonly unit: string;
+  /** Most in one window, >= 0; Infinity for no limit but a learned one. */
+  readonly amount: number;
+  readonly windowMs: number;
+  /** Most that can be saved up and spent at once; undefined for what comes in within `burstMs`. Neither says anything of a strict rate. */
+  readonly burst?: number | undefined;
+  readonly burstMs: number;
+  /** Whether the amount is never exceeded in any window, so that a whole window's worth may be spent at once. */
+  readonly isStrict: boolean;
+  /** Whether a job that costs more than can be saved up may go into debt. */
+  readonly borrows: boolean;
+  meter(...args: never[]): object;
   /** The limiter's own. */
   join(rates: object | undefined, pump: object): object;
 }
@@ -207,7 +219,7 @@ export interface Limiter extends Permits, Handle {
   ): (...args: A) => Promise<R>;
   /** Puts a waiting job at the end of another lane; false when none with this id waits. @throws LaneUnknownError */
   move(id: string | number, lane: string): boolean;
-  /** Takes a waiting job out, which is refused with `ClearedError`; false when none with this id waits. */
+  /** Takes a waiting job out, which is refused with `ClosedError`; false when none with this id waits. */
   remove(id: string | number, reason?: unknown): boolean;
   /** Learns from a response whose lease is not at hand; `lease.observe` knows more. Without effect unless the limiter learns. */
   observe(response: ResponseLike, options?: ObserveOptions): void;
@@ -218,7 +230,7 @@ export interface Limiter extends Permits, Handle {
   resume(): void;
   /** Changes limits, of slots and of rates; what is left out stays. Never takes a lease back. */
   setLimits(limits: LimiterLimits): void;
-  /** Refuses whoever waits, here and below, with `ClearedError`. What runs goes on, and newcomers are taken. */
+  /** Refuses whoever waits, here and below, with `ClosedError`. What runs goes on, and newcomers are taken. */
   clear(reason?: unknown): void;
   /** Resolves when nothing waits and nothing runs, here and below. */
   whenIdle(): Promise<void>;

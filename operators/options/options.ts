@@ -115,7 +115,7 @@ export function checked<O extends object, D extends object>(
   checks: { readonly [K in keyof O]-?: Check },
   within = '',
 ): Checked<O, D> {
-  known(operator, options, Object.keys(checks));
+  known(operator, options, Object.keys(checks), within === '' ? 'options' : within.slice(0, -1), within);
   const all: Record<string, unknown> = {};
   for (const [name, check] of Object.entries<Check>(checks)) {
     const value = orDefault(options[name as keyof O], defaults[name as keyof D] as unknown);

@@ -1,7 +1,7 @@
 import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
 import { isObservable } from 'rxjs';
 import type { Turns } from '../kernel/queues/keyed-lanes.js';
-import type { Order } from '../kernel/queues/order.js';
+import type { Order, OrderRule } from '../kernel/queues/order.js';
 import type { Overflow } from '../kernel/queues/queue.js';
 import { FlowConfigError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
@@ -12,6 +12,12 @@ import { schedulerOption } from './alarm.js';
 
 /** Which of the waiting items goes next, among those whose key has room. Made by `oldestFirst()` and `byPriority()`. */
 export interface KeyFairness<in T> {
+  readonly levelOf?: ((operator: string, item: T) => number) | undefined;
+  turns(...args: never[]): object;
+}
+
+/** The same to whoever goes by it. */
+export interface KeyFairnessRule<in T> extends KeyFairness<T> {
   /** How urgent an item is, 0 first; undefined where all are alike. */
   readonly levelOf?: ((operator: string, item: T) => number) | undefined;
   /** New turns for one subscription. */
@@ -94,8 +100,8 @@ export interface ItemConfig<T, R> {
   readonly maxKeys: number;
   readonly maxQueued: number;
   readonly overflow: Overflow;
-  readonly order: Order<T> | undefined;
-  readonly fairness: KeyFairness<T> | undefined;
+  readonly order: OrderRule<T> | undefined;
+  readonly fairness: KeyFairnessRule<T> | undefined;
   /** Hands on one `Settled` per item, instead of every value. */
   readonly settles: boolean;
   readonly timeoutMs: number;
@@ -148,8 +154,8 @@ export function itemConfig<T, R>(
     maxKeys: count(operator, 'maxKeys', ofKeys(operator, 'maxKeys', maxKeys, own.key !== undefined, Infinity)),
     maxQueued: count(operator, 'maxQueued', maxQueued, 0),
     overflow: oneOf(operator, 'overflow', overflow, OVERFLOWS[fairness?.levelOf ? 'ranked' : 'plain']),
-    order: made(operator, 'order', order, 'lines', 'inputOrder() or orderPerKey()'),
-    fairness: made(operator, 'fairness', fairness, 'turns', 'oldestFirst() or byPriority()'),
+    order: made(operator, 'order', order as OrderRule<T> | undefined, 'lines', 'inputOrder() or orderPerKey()'),
+    fairness: made(operator, 'fairness', fairness as KeyFairnessRule<T> | undefined, 'turns', 'oldestFirst() or byPriority()'),
     settles: oneOf(operator, 'errors', errors, ['settle', 'propagate']) === 'settle',
     timeoutMs: positive(operator, 'timeoutMs', timeoutMs),
     deadlineMs: positive(operator, 'deadlineMs', deadlineMs),

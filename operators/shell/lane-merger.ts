@@ -1,5 +1,5 @@
 import type { SchedulerLike, Subscriber, Subscription } from 'rxjs';
-import type { Fairness, LaneClaim } from '../kernel/queues/discipline.js';
+import type { FairnessRule, LaneClaim } from '../kernel/queues/discipline.js';
 import { LanesQueue } from '../kernel/queues/lanes-queue.js';
 import { losers } from '../kernel/queues/overflow.js';
 import type { Overflow, Waiter } from '../kernel/queues/queue.js';
@@ -36,7 +36,7 @@ export interface MergedLane extends LaneClaim {
 export interface LaneMergerConfig<T> {
   readonly operator: string;
   readonly lanes: readonly MergedLane[];
-  readonly fairness: Fairness;
+  readonly fairness: FairnessRule;
   readonly maxSize: number;
   readonly maxWeight: number;
   readonly weigh: ((item: T) => number) | undefined;

@@ -12,7 +12,8 @@ import { listen } from './listen.js';
 
 const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const;
 
-export interface PullOptions {
+/** Options of {@link toAsyncIterable}. */
+export interface ToAsyncIterableOptions {
   /** Most values waiting to be asked for. @defaultValue 1000 */
   readonly maxQueued?: number;
   /**
@@ -26,7 +27,10 @@ export interface PullOptions {
   readonly onEvent?: FlowSink;
 }
 
-export const PULL_DEFAULTS = { maxQueued: 1000, overflow: 'error' } as const;
+/** Options of {@link toReadableStream}. */
+export type ToReadableStreamOptions = ToAsyncIterableOptions;
+
+const PULL_DEFAULTS = { maxQueued: 1000, overflow: 'error' } as const;
 
 export interface PullSettings {
   readonly operator: string;
@@ -37,7 +41,7 @@ export interface PullSettings {
 }
 
 /** @throws FlowConfigError */
-export function readPullOptions(operator: string, options: PullOptions): PullSettings {
+export function readPullOptions(operator: string, options: ToAsyncIterableOptions): PullSettings {
   known(operator, options, optionNames(PULL_DEFAULTS, 'signal', 'onEvent'));
   return {
     operator,

@@ -11,28 +11,6 @@ import { connect } from './connect.js';
 import { InTurn } from './in-turn.js';
 import { stream } from './notifier.js';
 
-/** Options of whatever keeps things for a consumer that is busy at times. */
-export interface ReadyOptions<T> {
-  /**
-   * Whether the consumer takes items as they come: a level, busy until the first value. Looked at after every item that is handed on.
-   * Its completion keeps the last level, its error is the stream's.
-   */
-  readonly ready: ObservableInput<boolean>;
-  /** Most total weight waiting, in the unit `weigh` returns. @defaultValue Infinity */
-  readonly maxWeight?: number;
-  /** Weight of one item, finite and >= 0; asked only of items that have to wait. @defaultValue `() => 1` */
-  readonly weigh?: (item: T) => number;
-  /**
-   * What an error of the source does to what waits: `'flush'` hands it on as the consumer gets ready and errors then, `'abort'` drops it
-   * and errors at once. @defaultValue 'abort'
-   */
-  readonly onSourceError?: 'flush' | 'abort';
-  /** Told of what is dropped (`dropped`) and of what waited when the stream was left (`cancelled`). @defaultValue none */
-  readonly onEvent?: FlowSink;
-  /** What events call it, as `instance`. @defaultValue a number of its own */
-  readonly name?: string;
-}
-
 export const READY_DEFAULTS = { maxWeight: Infinity, onSourceError: 'abort' } as const;
 
 /** The checks of these options, and of `onDrop`. */

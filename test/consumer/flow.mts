@@ -26,13 +26,9 @@ import {
   type OfferOptions,
   type ResequenceOptions,
   resequence,
-  SequenceDuplicateError,
-  UnfinishedToolCallError,
-  SequenceGapError,
+  SequenceError,
   type Settled,
   type Store,
-  TO_ASYNC_ITERABLE_DEFAULTS,
-  TO_READABLE_STREAM_DEFAULTS,
   type ToAsyncIterableOptions,
   type ToNativeOptions,
   type ToReadableStreamOptions,
@@ -42,6 +38,7 @@ import {
   toReadableStream,
   toStore,
 } from 'sluice/operators';
+import { UnfinishedToolCallError } from 'sluice';
 
 interface Token {
   readonly at: number;
@@ -73,8 +70,7 @@ const sequencing: ResequenceOptions<Token> = { sequence: ({ at }) => at, onGap: 
 same<Observable<Token>>()(tokens.pipe(resequence(sequencing)));
 
 export function explain(error: unknown): string {
-  if (error instanceof SequenceGapError) return `${error.missingCount} missing from ${error.missing}, ${error.held} held`;
-  if (error instanceof SequenceDuplicateError) return String(error.sequence);
+  if (error instanceof SequenceError) return `${error.missingCount} missing from ${error.sequence}, ${error.held} held`;
   if (error instanceof UnfinishedToolCallError) return error.ids.join();
   return isFlowError(error, 'FLOW_SEQUENCE_GAP') ? error.operator : 'another';
 }
@@ -97,7 +93,7 @@ same<Promise<Settled<string, number>[]>>()(createBatcher(lengths, { dedupe: (ite
 same<number>()(createBatcher(lengths, { dedupe: (item) => item, cache: bounded }).prime('a', 1).snapshot().cached);
 
 // To and from what the platform has
-const iterating: ToAsyncIterableOptions = { maxQueued: TO_ASYNC_ITERABLE_DEFAULTS.maxQueued };
+const iterating: ToAsyncIterableOptions = { maxQueued: 10 };
 const iterable: ObservableIterable<Token> = toAsyncIterable(tokens, iterating);
 const iterator: ObservableIterator<Token> = iterable[Symbol.asyncIterator]();
 
@@ -110,7 +106,7 @@ export async function read(): Promise<string[]> {
   return texts;
 }
 
-const streaming: ToReadableStreamOptions = { maxQueued: TO_READABLE_STREAM_DEFAULTS.maxQueued };
+const streaming: ToReadableStreamOptions = { maxQueued: 10 };
 same<ReadableStream<Token>>()(toReadableStream(tokens, streaming));
 const storing: ToStoreOptions<'failed'> = { pace: 'frame', onError: () => 'failed' };
 same<Store<Token | 'failed' | undefined>>()(toStore(tokens, undefined, storing));

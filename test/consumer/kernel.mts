@@ -9,15 +9,14 @@ import {
   BatchMachine,
   type BatchNote,
   type BatchRules,
+  type BreakerState,
   backoffDelayMs,
   Chain,
   Circuit,
   type CircuitOptions,
-  type CircuitSaved,
   type CircuitState,
   type Classify,
   type ClassifyContext,
-  type CloseRule,
   classifyByStatus,
   DeadlineHeap,
   type Discipline,
@@ -28,8 +27,6 @@ import {
   type ErrorClass,
   type FailedJob,
   type Failure,
-  FailureShare,
-  FailuresInARow,
   type Fairness,
   FIFO,
   FifoLane,
@@ -55,15 +52,12 @@ import {
   MostUrgentFirst,
   mend,
   mostLeft,
-  type OpenCount,
-  type OpenRule,
   type Order,
   type OrderedPlace,
   type Origin,
   type Overflow,
   OldestFirst,
   type Plan,
-  ProbeShare,
   parseRateReports,
   parseRetryAfterMs,
   positionsOf,
@@ -99,15 +93,12 @@ import {
 } from 'sluice/operators/kernel';
 
 // Decisions about a backend
-const opens: OpenRule = new FailureShare(0.5, 10, 30_000);
-const closes: CloseRule = new ProbeShare(1, 1);
-const count: OpenCount = new FailuresInARow(5).start();
-same<boolean>()(count.add(0, true));
-const circuitOptions: CircuitOptions = { opens, closes, openMs: 5000, maxOpenMs: 60_000 };
+const opens = { share: 0.5, minCalls: 10, windowMs: 30_000, inARow: Infinity };
+const circuitOptions: CircuitOptions = { ...opens, probes: 1, probeShare: 1, openMs: 5000, maxOpenMs: 60_000 };
 const circuit = new Circuit(circuitOptions);
 same<number | undefined>()(circuit.enter(0));
 same<CircuitState>()(circuit.stateAt(0));
-const saved: CircuitSaved = circuit.save(0);
+const saved: BreakerState = circuit.save(0);
 circuit.restore(saved, 10);
 
 const range: LimitRange = { initial: 4, min: 1, max: 64 };

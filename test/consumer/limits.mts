@@ -1,6 +1,5 @@
 import { type MonoTypeOperatorFunction, type Observable, of, type Subscription } from 'rxjs';
 import {
-  ADAPTIVE_LIMIT_DEFAULTS,
   type AccountOptions,
   type AdaptiveLimitOptions,
   adaptiveLimit,
@@ -32,7 +31,6 @@ import {
   type Quota,
   per,
   perMinute,
-  RATE_LIMIT_DEFAULTS,
   type RateLimitOptions,
   type RateOptions,
   type RateRule,
@@ -51,7 +49,7 @@ const limiter = createLimiter({ queue: lanes([{ name: 'chat' }]) });
 
 // A limit that finds itself
 const rule: LimitRule = (sample: LimitSample, { limit, max }: LimitState) => (sample.outcome === 'ok' ? Math.min(max, limit + 1) : limit / 2);
-const drops: readonly OverloadClass[] = ADAPTIVE_LIMIT_DEFAULTS.dropOn;
+const drops: readonly OverloadClass[] = ['throttled'];
 const adapting: AdaptiveLimitOptions = { algorithm: rule, dropOn: drops, classify: () => ({ class: 'throttled' }) };
 same<Subscription>()(adaptiveLimit(limiter, adapting));
 
@@ -59,7 +57,7 @@ same<Subscription>()(adaptiveLimit(limiter, adapting));
 const cost: Cost = { requests: 1, tokens: 500 };
 const limiting: RateLimitOptions<Text> = {
   lane: 'chat',
-  maxQueued: RATE_LIMIT_DEFAULTS.maxQueued,
+  maxQueued: 1000,
   overflow: 'dropOldest',
   onDrop: (item, policy) => console.warn(item.tokens, policy),
 };

@@ -20,7 +20,6 @@ import {
   type CallContext,
   type Classify,
   type ClassifyContext,
-  ClearedError,
   ClosedError,
   type ConcatMapByOptions,
   type Cost,
@@ -59,7 +58,6 @@ import {
   ItemTooHeavyError,
   perMinute,
   isFlowError,
-  KeyStoppedError,
   lanes,
   type LaneBatch,
   type LaneOptions,
@@ -296,7 +294,7 @@ export function explain(error: unknown): string {
   if (error instanceof SplitBudgetError) return `${error.calls} of ${error.maxCalls}`;
   if (error instanceof GuardRefusedError) return `${error.index} ${String(error.reason)}`;
   if (error instanceof CallbackError) return error.callback;
-  if (error instanceof ClosedError || error instanceof KeyStoppedError) return error.name;
+  if (error instanceof ClosedError) return error.name;
   same<FlowError>()(error);
   return `${code} ${new FlowError('FLOW_CLOSED', 'mine', 'closed').message}`;
 }
@@ -311,5 +309,5 @@ export { disposed };
 const texts: WorkResult<string> = Promise.resolve('text');
 same<string>()(undefined as unknown as WorkValue<typeof texts>);
 same<number>()(undefined as unknown as WorkValue<Observable<number>>);
-same<ClearedError>()(undefined as unknown as FlowErrors['FLOW_CLEARED']);
-same<ClearedError>()(new ClearedError('createLimiter'));
+same<ClosedError>()(undefined as unknown as FlowErrors['FLOW_CLEARED']);
+same<ClosedError>()(new ClosedError('createLimiter'));

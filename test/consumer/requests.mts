@@ -12,29 +12,22 @@ import {
   type CountedClass,
   createBreaker,
   createLimiter,
-  type FailureShareOptions,
   type Fallback,
   type FallbackContext,
-  failureShare,
-  failuresInARow,
   type OpenRule,
   type Policy,
   type PolicyCallOptions,
   type PolicyContext,
   type PolicyOptions,
   type PolicyWork,
-  type ProbeShareOptions,
   policy,
-  probeShare,
   retryFailed,
 } from 'sluice/operators';
 
 // createBreaker
 const counts: readonly CountedClass[] = ['transient', 'fatal'];
-const shares: FailureShareOptions = { share: 0.5, minCalls: 20 };
-const probing: ProbeShareOptions = { probes: 2, share: 0.5 };
-const opens: OpenRule = failureShare(shares);
-const closes: CloseRule = probeShare(probing);
+const opens: OpenRule = { share: 0.5, minCalls: 20 };
+const closes: CloseRule = { probes: 2, share: 0.5 };
 const breakerOptions: BreakerOptions = { opens, closes, counts };
 const breaker: Breaker = createBreaker(breakerOptions);
 same<Observable<boolean>>()(breaker.run(({ signal }: BreakerContext) => of(signal.aborted)));
@@ -43,7 +36,7 @@ same<Promise<number>>()(breaker.runAsync(() => Promise.resolve(1), callOptions))
 same<CircuitState>()(breaker.state);
 same<BreakerSnapshot>()(breaker.snapshot());
 same<BreakerState>()(breaker.save());
-createBreaker({ opens: failuresInARow(5), state: breaker.save() });
+createBreaker({ opens: { inARow: 5 }, state: breaker.save() });
 export const waitMs = (error: unknown): number => (error instanceof BreakerOpenError ? error.retryAfterMs : 0);
 // @ts-expect-error -- a cancelled call never counts
 createBreaker({ counts: ['cancelled'] });

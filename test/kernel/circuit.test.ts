@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { CircuitOptions } from '../../operators/kernel/index.js';
-import { Circuit, FailureShare, FailuresInARow, ProbeShare } from '../../operators/kernel/index.js';
+import { Circuit } from '../../operators/kernel/index.js';
 
 interface Settings extends Pick<CircuitOptions, 'openMs' | 'maxOpenMs'> {
   readonly failureRatio: number;
@@ -12,7 +12,7 @@ interface Settings extends Pick<CircuitOptions, 'openMs' | 'maxOpenMs'> {
 const DEFAULTS: Settings = { failureRatio: 0.5, minCalls: 10, windowMs: 30_000, openMs: 5_000, maxOpenMs: 60_000, probes: 1 };
 const circuit = (options: Partial<Settings> = {}): Circuit => {
   const { failureRatio, minCalls, windowMs, probes, ...same } = { ...DEFAULTS, ...options };
-  return new Circuit({ ...same, opens: new FailureShare(failureRatio, minCalls, windowMs), closes: new ProbeShare(probes, 1) });
+  return new Circuit({ ...same, share: failureRatio, minCalls, windowMs, probes, probeShare: 1, inARow: Infinity });
 };
 
 /** Makes a call that takes no time. */
@@ -365,8 +365,11 @@ describe('any circuit', () => {
   });
 });
 
+/** Opens for failures in a row alone. */
+const IN_A_ROW = { openMs: 100, maxOpenMs: 1000, share: Infinity, minCalls: 1, windowMs: 30_000, probes: 1, probeShare: 1 };
+
 describe('a circuit that counts failures in a row', () => {
-  const inARow = (): Circuit => new Circuit({ openMs: 100, maxOpenMs: 1000, opens: new FailuresInARow(3), closes: new ProbeShare(1, 1) });
+  const inARow = (): Circuit => new Circuit({ ...IN_A_ROW, inARow: 3 });
 
   it('opens with the last of them, however long that took', () => {
     const it = inARow();
@@ -380,7 +383,7 @@ describe('a circuit that counts failures in a row', () => {
     fail(it, 2);
     call(it, 0, 'ok');
     fail(it, 2);
-    expect([it.state, it.counts(0)]).toEqual(['closed', { calls: 2, failures: 2 }]);
+    expect([it.state, it.counts(0)]).toEqual(['closed', { calls: 5, failures: 4 }]);
     fail(it, 1);
     call(it, 100, 'ok');
     fail(it, 2, 100);
@@ -390,7 +393,7 @@ describe('a circuit that counts failures in a row', () => {
 
 describe('a circuit that closes with a share of its probes', () => {
   const halfOpen = (probes: number, share: number): Circuit => {
-    const it = new Circuit({ openMs: 100, maxOpenMs: 1000, opens: new FailuresInARow(1), closes: new ProbeShare(probes, share) });
+    const it = new Circuit({ ...IN_A_ROW, inARow: 1, probes, probeShare: share });
     fail(it, 1);
     return it;
   };

@@ -1,7 +1,6 @@
 import { concat, NEVER, of, throwError } from 'rxjs';
 import { expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
-import { failureShare } from '../../operators/index.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
@@ -24,7 +23,7 @@ it('thousands of model calls and streams that completed, failed, were hedged, or
     concurrency: 3,
     maxQueued: Infinity,
     hedge: { delayMs: 5, budget: Infinity },
-    breaker: { opens: failureShare({ minCalls: Infinity }) },
+    breaker: { opens: { minCalls: Infinity } },
     deadlineMs: 60_000,
     scheduler: clock,
     onEvent: metrics.sink,

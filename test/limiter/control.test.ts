@@ -140,7 +140,7 @@ describe('clear', () => {
     limiter.clear(reason);
     const outcomes = await Promise.allSettled(waiting);
     for (const outcome of outcomes)
-      expect(outcome).toMatchObject({ reason: { name: 'ClearedError', code: 'FLOW_CLEARED', cause: reason, operator: 'createLimiter' } });
+      expect(outcome).toMatchObject({ reason: { name: 'ClosedError', code: 'FLOW_CLEARED', cause: reason, operator: 'createLimiter' } });
     expect(log).toEqual(['a FLOW_CLEARED']);
     expect(events.map(({ type }) => type)).toEqual(['dropped', 'dropped', 'dropped', 'dropped']);
     const next = limiter.runAsync(() => 'next');

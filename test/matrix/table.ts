@@ -482,7 +482,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     complete: cell('emits what waits if it may skip the missing, then completes', async () => {
       await completes(shapes.resequence)();
       await gives(shapes.resequence, { first: 0, onGap: 'skip' }, [1, 2, 3], ['complete'])();
-      await gives(shapes.resequence, { first: 0 }, [], ['SequenceGapError'])();
+      await gives(shapes.resequence, { first: 0 }, [], ['SequenceError'])();
     }),
     sourceError: cell('drops what waits, then errors (`onSourceError`)', async () => {
       await errors(shapes.resequence, [], { first: 0 })();
@@ -492,7 +492,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     reenter: cell('waits its turn', reenters(shapes.resequence)),
     million: cell('passed on in order; behind a gap at most `maxQueued` wait', async () => {
       await takesMillion(shapes.resequence)();
-      await gives(shapes.resequence, { first: 0, maxQueued: 2 }, [], ['SequenceGapError'])();
+      await gives(shapes.resequence, { first: 0, maxQueued: 2 }, [], ['SequenceError'])();
     }),
     badNumber: refused('resequence'),
     infinity: cell('no limit', unlimited(shapes.resequence, { maxQueued: Infinity, maxGapWaitMs: Infinity })),

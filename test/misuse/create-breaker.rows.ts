@@ -1,4 +1,5 @@
 import { of } from 'rxjs';
+import type { BreakerOptions } from '../../operators/index.js';
 import { createBreaker } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
@@ -6,13 +7,31 @@ import { badly } from '../support/misuse.js';
 const known = 'opens, closes, openMs, maxOpenMs, classify, counts, state, scheduler, onEvent, name';
 const classes = "a list of at least one of 'throttled', 'transient', 'timeout', 'tooLarge', 'itemFault', 'fatal', 'contract'";
 
+/** Options, and those of `opens` and `closes` under dotted names. */
+function nested(options: Readonly<Record<string, unknown>>): BreakerOptions {
+  if (typeof options !== 'object' || (options as unknown) === null) return options;
+  const entries = Object.entries(options).map(([name, value]) => {
+    const [group = '', option] = name.split('.');
+    return [group, option === undefined ? value : { [option]: value }];
+  });
+  return Object.fromEntries(entries) as BreakerOptions;
+}
+
 export const rows: MisuseTable = {
   operator: 'createBreaker',
-  create: (options) => createBreaker(options),
+  create: (options) => createBreaker(nested(options)),
   calls: { 'run.work': (work) => createBreaker().run(work) },
   rows: [
-    ...badly('opens', '`failureShare({ … })` or `failuresInARow(n)`', 5, null, 'share', {}, { probes: 1 }),
-    ...badly('closes', '`probeShare({ … })`', 5, null, 'all', {}),
+    ...badly('opens', 'an object', 5, null, 'share'),
+    ...badly('opens.probes', 'absent (known options: share, minCalls, windowMs, inARow)', 1),
+    ...badly('opens.share', 'a number from 0 to 1', -0.1, 1.1, 50, NaN, Infinity, '0.5', null),
+    ...badly('opens.minCalls', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '10', null),
+    ...badly('opens.windowMs', 'a number > 0 or Infinity', 0, -1, NaN, '30000', null),
+    ...badly('opens.inARow', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '5', null),
+    ...badly('closes', 'an object', 5, null, 'all'),
+    ...badly('closes.failures', 'absent (known options: probes, share)', 1),
+    ...badly('closes.probes', 'a whole number >= 1', 0, -1, 1.5, NaN, Infinity, '1', null),
+    ...badly('closes.share', 'a number from 0 to 1', -0.1, 1.1, 50, NaN, Infinity, '0.5', null),
     ...badly('state', 'what `save()` of a breaker has returned', 5, null, 'open', {}, { state: 'open' }),
     ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('openMs', 'a number > 0 or Infinity', 0, -1, NaN, '5000', null),

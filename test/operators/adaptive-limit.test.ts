@@ -5,16 +5,7 @@ import { virtualTime } from '../../marbles/virtual.js';
 import { batchMap, bulkheadMap } from '../../operators/index.js';
 import { runOverloaded, unsettled } from '../support/overloaded-backend.js';
 import type { AdaptiveLimitOptions, FlowEvent, Limiter, LimitSample, LimitState, Outcome } from '../today.js';
-import {
-  ADAPTIVE_LIMIT_DEFAULTS,
-  AttemptTimeoutError,
-  adaptiveLimit,
-  BreakerOpenError,
-  CallbackError,
-  createLimiter,
-  RateLimitError,
-  rateLimit,
-} from '../today.js';
+import { AttemptTimeoutError, adaptiveLimit, BreakerOpenError, CallbackError, createLimiter, RateLimitError, rateLimit } from '../today.js';
 
 const status = (code: number): Error => Object.assign(new Error(`status ${code}`), { status: code });
 const refused = status(429);
@@ -43,7 +34,7 @@ describe('the limit', () => {
       onEvent: (event) => events.push(event),
     });
     adaptiveLimit(limiter);
-    expect(limiter.concurrency).toBe(ADAPTIVE_LIMIT_DEFAULTS.initial);
+    expect(limiter.concurrency).toBe(4);
     expect(events).toEqual([{ type: 'limitChanged', operator: 'createLimiter', concurrency: 4 }]);
     expect(limiter.tokenCapacity).toBe(100);
     expect(limiter.requestCapacity).toBe(10);

@@ -19,8 +19,7 @@ import {
   OverflowError,
   PartialFailureError,
   RateLimitError,
-  SequenceDuplicateError,
-  SequenceGapError,
+  SequenceError,
   SplitBudgetError,
 } from '../today.js';
 
@@ -397,8 +396,8 @@ describe('own errors', () => {
     [new ClosedError('batchMap'), { class: 'fatal' }],
     [new OverflowError('batchMap', 5, 'error'), { class: 'fatal' }],
     [new LaneUnknownError('batchMap', 'x', ['y']), { class: 'fatal' }],
-    [new SequenceGapError('resequence', 1, 2, 3), { class: 'contract' }],
-    [new SequenceDuplicateError('resequence', 1), { class: 'contract' }],
+    [new SequenceError('resequence', 1, 2, 3), { class: 'contract' }],
+    [new SequenceError('resequence', 1), { class: 'contract' }],
     [new FlowConfigError('batchMap', 'maxSize', 'a number', 'x'), { class: 'fatal' }],
     [new FlowError('FLOW_OF_TOMORROW' as 'FLOW_CLOSED', 'batchMap', 'from a newer copy'), { class: 'fatal' }],
   ])('%s', (error, expected) => {

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
 import type { ConcatMapByOptions } from '../today.js';
-import { concatMapBy, createLimiter, FlowConfigError, KeyStoppedError, OverflowError } from '../today.js';
+import { ClosedError, concatMapBy, createLimiter, FlowConfigError, OverflowError } from '../today.js';
 
 const MANY = 100_000;
 const initial = (item: string): string => item.charAt(0);
@@ -131,7 +131,7 @@ describe('concatMapBy', () => {
             const failed = own.findIndex(({ status }) => status === 'rejected');
             if (given.onError === 'stopKey' && failed !== -1)
               for (const settled of own.slice(failed + 1))
-                expect(settled.status === 'rejected' && settled.reason).toBeInstanceOf(KeyStoppedError);
+                expect(settled.status === 'rejected' && settled.reason).toBeInstanceOf(ClosedError);
           }
         });
       }),

@@ -7,11 +7,11 @@ import {
   AttemptTimeoutError,
   bulkheadMap,
   byPriority,
+  ClosedError,
   concatMapBy,
   createLimiter,
   DeadlineError,
   inputOrder,
-  KeyStoppedError,
   settleAll,
 } from '../../operators/index.js';
 
@@ -173,7 +173,7 @@ it('concatMapBy with stopKey serves the other keys of a key that has failed', as
   expect(new Map(seen)).toEqual(
     new Map<string, unknown>([
       ['a1', new Error('no')],
-      ['a2', new KeyStoppedError('concatMapBy', new Error('no'))],
+      ['a2', new ClosedError('concatMapBy', new Error('no'), 'not started, because an earlier item of its key failed')],
       ['b1', 'b1'],
     ]),
   );

@@ -3,7 +3,6 @@
 import type { Subscriber } from 'rxjs';
 import { config, EMPTY, NEVER, Observable, of, Subject, takeUntil, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { failureShare, probeShare } from '../../operators/index.js';
 import type { FlowEvent, Limiter } from '../builders.js';
 import { createBreaker, createLimiter, HedgeStats, hedge, policy, speculate, switchLatest } from '../builders.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
@@ -51,9 +50,9 @@ class World {
     const scheduler = this.clock;
     this.limiter = createLimiter({ concurrency: dice.int(1, 3), scheduler, abortGraceMs: 20, onEvent: this.listener('limiter') });
     this.breaker = createBreaker({
-      opens: failureShare({ minCalls: dice.int(1, 5) }),
+      opens: { minCalls: dice.int(1, 5) },
       openMs: dice.int(1, 20),
-      closes: probeShare({ probes: dice.int(1, 2) }),
+      closes: { probes: dice.int(1, 2) },
       scheduler,
       onEvent: this.listener('breaker'),
     });

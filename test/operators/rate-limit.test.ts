@@ -6,7 +6,7 @@ import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { Cost } from '../../operators/index.js';
 import type { FlowEvent, Lease, Limiter, LimiterOptions, RateLimitOptions } from '../today.js';
-import { CallbackError, ClosedError, createLimiter, ItemTooHeavyError, OverflowError, RATE_LIMIT_DEFAULTS, rateLimit } from '../today.js';
+import { CallbackError, ClosedError, createLimiter, ItemTooHeavyError, OverflowError, rateLimit } from '../today.js';
 
 /** A stream behind a limiter, and all that is seen of it. */
 function limited<T = number>(limiter: Limiter, cost?: Cost | ((item: T) => Cost), options: RateLimitOptions<T> = {}) {
@@ -388,7 +388,7 @@ describe('the bound', () => {
   it('is a thousand items by default, and the one too many errors the stream', () => {
     const { limiter } = full();
     const { send, ends } = limited(limiter);
-    send(...Array.from({ length: RATE_LIMIT_DEFAULTS.maxQueued }, (_, i) => i));
+    send(...Array.from({ length: 1000 }, (_, i) => i));
     expect(ends).toEqual([]);
     send(-1);
     expect(ends).toEqual([new OverflowError('rateLimit', 1000, 'error')]);

@@ -361,6 +361,6 @@ describe('what was configured', () => {
   });
 
   it('is refused where a breaker could never close again', () => {
-    expect(() => createBreaker({ probes: Infinity })).toThrow(/expected `probes` to be a whole number >= 1, got `Infinity`/);
+    expect(() => createBreaker({ probes: Infinity })).toThrow(/expected `closes.probes` to be a whole number >= 1, got `Infinity`/);
   });
 });

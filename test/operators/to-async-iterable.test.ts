@@ -2,7 +2,7 @@ import { concat, EMPTY, NEVER, Observable, of, range, Subject, throwError } from
 import { describe, expect, it } from 'vitest';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
 import type { FlowEvent, ObservableIterator, ToAsyncIterableOptions } from '../today.js';
-import { FlowConfigError, OverflowError, TO_ASYNC_ITERABLE_DEFAULTS, toAsyncIterable } from '../today.js';
+import { FlowConfigError, OverflowError, toAsyncIterable } from '../today.js';
 
 expectNoUnhandledRejections();
 
@@ -310,10 +310,10 @@ describe('the signal of toAsyncIterable', () => {
 });
 
 describe('a queue of toAsyncIterable that is full', () => {
-  async function overflowing(overflow: 'error' | 'dropOldest' | 'dropNewest' | 'latest') {
+  async function overflowing(overflow?: 'error' | 'dropOldest' | 'dropNewest' | 'latest') {
     const source = new Subject<number>();
     const events: FlowEvent[] = [];
-    const iterator = iteratorOf(source, { maxQueued: 2, overflow, onEvent: (event) => events.push(event) });
+    const iterator = iteratorOf(source, { maxQueued: 2, ...(overflow && { overflow }), onEvent: (event) => events.push(event) });
     const first = outcome(iterator.next());
     for (const n of [0, 1, 2, 3, 4]) source.next(n);
     const isOpen = source.observed;
@@ -325,7 +325,7 @@ describe('a queue of toAsyncIterable that is full', () => {
   const dropped = (policy: string) => ({ type: 'dropped', operator: 'toAsyncIterable', lane: 'default', policy });
 
   it('leaves the source at once by default, and tells so after the values that wait', async () => {
-    const { read, isOpen, events } = await overflowing(TO_ASYNC_ITERABLE_DEFAULTS.overflow);
+    const { read, isOpen, events } = await overflowing();
     expect([read.slice(0, 3), isOpen, events]).toEqual([[0, 1, 2], false, [dropped('error')]]);
     const { error } = read[3] as { error: OverflowError };
     expect(error).toBeInstanceOf(OverflowError);

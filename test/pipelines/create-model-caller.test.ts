@@ -4,7 +4,6 @@ import { getEventListeners } from 'node:events';
 import { concat, from, map, mergeMap, NEVER, Observable, of, throwError, timer, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { failureShare } from '../../operators/index.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import type { ModelCallerOptions, ModelContext } from '../../src/pipelines/create-model-caller.js';
@@ -286,7 +285,7 @@ describe('the breaker', () => {
     virtualTime(({ flush, now }) => {
       const events: FlowEvent[] = [];
       const { caller, log, note } = scripted(now, () => throwError(() => status(503)), {
-        breaker: { opens: failureShare({ minCalls: 2 }), openMs: 5000 },
+        breaker: { opens: { minCalls: 2 }, openMs: 5000 },
         retry: false,
         onEvent: (event) => events.push(event),
       });

@@ -6,8 +6,6 @@ const operators = join(root, 'operators');
 
 /** What a maker of values returns is for an option to take: its methods are called by the engine. */
 const VALUES: ReadonlySet<string> = new Set([
-  'OpenRule',
-  'CloseRule',
   'DivideStrategy',
   'Fairness',
   'KeyFairness',

@@ -30,7 +30,7 @@ export type {
   RateLimitOptions,
   Release,
 } from '../../operators/index.js';
-export { ADAPTIVE_LIMIT_DEFAULTS, adaptiveLimit, RATE_LIMIT_DEFAULTS, rateLimit } from '../../operators/index.js';
+export { adaptiveLimit, rateLimit } from '../../operators/index.js';
 export type { Place } from '../../operators/permits.js';
 
 export interface Cost {

@@ -13,13 +13,14 @@ export interface BreakerOptions extends Omit<operators.BreakerOptions, 'opens' |
 export function createBreaker(options: BreakerOptions = {}): operators.Breaker {
   const { failureRatio, minCalls, windowMs, probes, ...same } = unstamped(options);
   return operators.createBreaker({
+    classify: operators.classifyError,
     ...same,
-    opens: operators.failureShare({
+    opens: {
       ...(failureRatio !== undefined && { share: failureRatio }),
       ...(minCalls !== undefined && { minCalls }),
       ...(windowMs !== undefined && { windowMs }),
-    }),
-    ...(probes !== undefined && { closes: operators.probeShare({ probes }) }),
+    },
+    ...(probes !== undefined && { closes: { probes } }),
   });
 }
 
@@ -34,6 +35,7 @@ export interface PolicyOptions<F = never> extends Omit<operators.PolicyOptions<F
 export function policy<F = never>(options: PolicyOptions<F> = {}) {
   const { retry, attemptTimeoutMs, ...same } = unstamped(options);
   const careful = operators.policy<F>({
+    classify: operators.classifyError,
     ...same,
     ...(retry !== false && { retry: operators.retryFailed({ budget: 0.2, ...retry }) }),
     ...(attemptTimeoutMs !== undefined && { timeoutMs: attemptTimeoutMs }),

@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { Breaker, BreakerOptions, BreakerSnapshot, BreakerState, CircuitState } from '../../operators/index.js';
-import { createBreaker, failureShare, failuresInARow, probeShare } from '../../operators/index.js';
+import { createBreaker } from '../../operators/index.js';
 
 describe('createBreaker', () => {
   it('makes what the work makes', () => {
@@ -23,12 +23,12 @@ describe('createBreaker', () => {
   });
 
   it('takes its options', () => {
-    const opens = failureShare({ share: 0.2, minCalls: 20, windowMs: 1000 });
-    const breaker = createBreaker({ opens, closes: probeShare({ probes: 5, share: 0.6 }), counts: ['transient', 'fatal'] });
+    const opens = { share: 0.2, minCalls: 20, windowMs: 1000 };
+    const breaker = createBreaker({ opens, closes: { probes: 5, share: 0.6 }, counts: ['transient', 'fatal'] });
     expectTypeOf(breaker.save()).toEqualTypeOf<BreakerState>();
-    void createBreaker({ opens: failuresInARow(5), state: breaker.save() });
+    void createBreaker({ opens: { inARow: 5 }, state: breaker.save() });
     // @ts-expect-error not a rule that opens
-    void createBreaker({ opens: probeShare() });
+    void createBreaker({ opens: { probes: 5 } });
     // @ts-expect-error a cancelled call never counts
     void createBreaker({ counts: ['cancelled'] });
     // @ts-expect-error a number of ms

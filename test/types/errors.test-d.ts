@@ -1,5 +1,5 @@
 import { describe, expectTypeOf, it } from 'vitest';
-import type { BreakerOpenError, ClosedError, FlowError, FlowErrorCode, KeyStoppedError, OverflowError } from '../../operators/index.js';
+import type { BreakerOpenError, ClosedError, FlowError, FlowErrorCode, OverflowError } from '../../operators/index.js';
 import { isFlowError } from '../../operators/index.js';
 
 describe('isFlowError', () => {
@@ -10,7 +10,7 @@ describe('isFlowError', () => {
       expectTypeOf(error.retryAfterMs).toEqualTypeOf<number>();
     }
     if (isFlowError(error, 'FLOW_OVERFLOW')) expectTypeOf(error).toEqualTypeOf<OverflowError>();
-    if (isFlowError(error, 'FLOW_CLOSED')) expectTypeOf(error).toEqualTypeOf<ClosedError | KeyStoppedError>();
+    if (isFlowError(error, 'FLOW_CLOSED')) expectTypeOf(error).toEqualTypeOf<ClosedError>();
   });
 
   it('is any of them without a code, or with one that is not known yet', () => {

@@ -1,5 +1,4 @@
 import { of, Subject } from 'rxjs';
-import { failureShare, probeShare } from '../../operators/index.js';
 import * as make from '../builders.js';
 import type { Script } from './batches.js';
 import type { SharedLimiter } from './limits.js';
@@ -141,9 +140,9 @@ function makeBreaker(shots: Shots) {
   const breaker = make.createBreaker({
     scheduler: shots.timers,
     onEvent: shots.onEvent,
-    opens: failureShare({ minCalls: world.choose('minCalls', 2, 1, 3) }),
+    opens: { minCalls: world.choose('minCalls', 2, 1, 3) },
     openMs: 15,
-    closes: probeShare({ probes: world.choose('probes', 1, 2) }),
+    closes: { probes: world.choose('probes', 1, 2) },
     classify: shots.callback('classify', make.classifyError),
   });
   let trips = 0;

@@ -1,43 +1,27 @@
-/** When a closed circuit opens; the value of an option. */
-export interface OpenRule {
-  /** What one circuit counts by it. */
-  start(): OpenCount;
-}
-
-/** Results of one circuit while it is closed. */
-export interface OpenCount {
-  /** Counts one; true when the circuit is to open. */
-  add(at: number, hasFailed: boolean): boolean;
-  /** Those that count now, and the failures among them. */
-  counts(at: number): { readonly calls: number; readonly failures: number };
-  clear(): void;
-  /** Plain numbers, for a later `restore`. */
-  save(at: number): readonly number[];
-  restore(saved: readonly number[], at: number): void;
-}
-
-/** When a half-open circuit closes or opens again; the value of an option. */
-export interface CloseRule {
-  /** Calls let through at a time. */
-  readonly probes: number;
-  /** What so many results of probes mean; undefined when more are needed. */
-  verdict(succeeded: number, failed: number): 'closed' | 'open' | undefined;
-}
-
-/** A circuit in plain data. */
-export interface CircuitSaved {
+/** All that a breaker knows, but its calls under way: plain data, which can be stored as JSON. */
+export interface BreakerState {
   readonly state: CircuitState;
   /** How long the present or the next opening lasts, in ms. */
   readonly openMs: number;
   /** How much of it is left, in ms; -1 when it was opened by hand. */
   readonly leftMs: number;
+  /** What it has counted. */
   readonly counted: readonly number[];
 }
 
 /** When a circuit opens and closes, and for how long. */
 export interface CircuitOptions {
-  readonly opens: OpenRule;
-  readonly closes: CloseRule;
+  /** Share of failed calls among the last at which it opens; above 1 it never does for that. */
+  readonly share: number;
+  /** Calls that must have ended within `windowMs` for that. */
+  readonly minCalls: number;
+  readonly windowMs: number;
+  /** Failures one after the other at which it opens. */
+  readonly inARow: number;
+  /** Calls let through at a time while it is half open. */
+  readonly probes: number;
+  /** Share of them that must succeed; at least one must. */
+  readonly probeShare: number;
   /** How long it is open at first, in ms; doubled by every probe that fails. */
   readonly openMs: number;
   /** The longest it is open, in ms. */
@@ -61,7 +45,7 @@ const PARTS = 10;
  */
 export class Circuit {
   readonly #options: CircuitOptions;
-  readonly #count: OpenCount;
+  readonly #count: CallWindow;
   #state: CircuitState = 'closed';
   /** How long the present opening lasts, or the next one will. */
   #openMs: number;
@@ -81,7 +65,7 @@ export class Circuit {
 
   constructor(options: CircuitOptions) {
     this.#options = options;
-    this.#count = options.opens.start();
+    this.#count = new CallWindow(options);
     this.#openMs = options.openMs;
   }
 
@@ -133,15 +117,7 @@ export class Circuit {
 
   /** The call went well. */
   succeeded(ticket: number, now: number): void {
-    if (ticket <= this.#stale) return;
-    const at = this.#time(now);
-    if (this.#state === 'closed') {
-      if (this.#count.add(at, false)) this.#open(at);
-      return;
-    }
-    this.left(ticket);
-    this.#succeeded += 1;
-    this.#judge(at);
+    this.#ended(ticket, now, false);
   }
 
   /** The call failed, but with an answer: counted only where an answer is all that is asked for, of a probe. */
@@ -151,15 +127,7 @@ export class Circuit {
 
   /** The call failed in a way that counts. */
   failed(ticket: number, now: number): void {
-    if (ticket <= this.#stale) return;
-    const at = this.#time(now);
-    if (this.#state === 'closed') {
-      if (this.#count.add(at, true)) this.#open(at);
-      return;
-    }
-    this.left(ticket);
-    this.#failed += 1;
-    this.#judge(at);
+    this.#ended(ticket, now, true);
   }
 
   /** The call ended in a way that says nothing, or was given up. */
@@ -180,14 +148,14 @@ export class Circuit {
   }
 
   /** All of it but the calls under way. */
-  save(now: number): CircuitSaved {
+  save(now: number): BreakerState {
     const at = this.#time(now);
     const leftMs = this.#until === Infinity ? -1 : Math.max(0, this.#until - at);
     return { state: this.#state, openMs: this.#openMs, leftMs: this.#state === 'open' ? leftMs : 0, counted: this.#count.save(at) };
   }
 
   /** Goes on where another one was saved. Probes that were under way then are made anew. */
-  restore({ state, openMs, leftMs, counted }: CircuitSaved, now: number): void {
+  restore({ state, openMs, leftMs, counted }: BreakerState, now: number): void {
     const at = this.#time(now);
     this.#count.restore(counted, at);
     this.#openMs = openMs;
@@ -195,14 +163,23 @@ export class Circuit {
     this.#become(state === 'closed' ? 'closed' : 'open');
   }
 
-  /** What the probes have shown so far. */
-  #judge(at: number): void {
-    const { closes, maxOpenMs } = this.#options;
-    const verdict = closes.verdict(this.#succeeded, this.#failed);
-    if (verdict === 'closed') this.reset();
-    if (verdict !== 'open') return;
-    this.#openMs = Math.min(2 * this.#openMs, maxOpenMs);
-    this.#open(at);
+  #ended(ticket: number, now: number, hasFailed: boolean): void {
+    if (ticket <= this.#stale) return;
+    const at = this.#time(now);
+    if (this.#state === 'closed') {
+      if (this.#count.add(at, hasFailed)) this.#open(at);
+      return;
+    }
+    this.left(ticket);
+    if (hasFailed) this.#failed += 1;
+    else this.#succeeded += 1;
+    const { probes, probeShare, maxOpenMs } = this.#options;
+    const needed = Math.max(1, Math.ceil(probes * probeShare));
+    if (this.#succeeded >= needed) this.reset();
+    else if (this.#failed > probes - needed) {
+      this.#openMs = Math.min(2 * this.#openMs, maxOpenMs);
+      this.#open(at);
+    }
   }
 
   #open(at: number): void {
@@ -219,7 +196,7 @@ export class Circuit {
   }
 
   #hasPlace(): boolean {
-    return this.#state === 'halfOpen' && this.#probing < this.#options.closes.probes;
+    return this.#state === 'halfOpen' && this.#probing < this.#options.probes;
   }
 
   #become(state: CircuitState): void {
@@ -237,139 +214,77 @@ export class Circuit {
   }
 }
 
-/** Opens when a share of the calls in a window has failed, and there were enough of them. */
-export class FailureShare implements OpenRule {
-  constructor(
-    readonly share: number,
-    readonly minCalls: number,
-    readonly windowMs: number,
-  ) {}
-
-  start(): OpenCount {
-    return new CallWindow(this);
-  }
-}
-
-/** Opens when so many calls one after the other have failed. */
-export class FailuresInARow implements OpenRule {
-  constructor(readonly failures: number) {}
-
-  start(): OpenCount {
-    const { failures: most } = this;
-    let failures = 0;
-    return {
-      add: (_at, hasFailed) => {
-        failures = hasFailed ? failures + 1 : 0;
-        return failures >= most;
-      },
-      counts: () => ({ calls: failures, failures }),
-      clear: () => {
-        failures = 0;
-      },
-      save: () => [failures],
-      restore: ([saved = 0]) => {
-        failures = saved;
-      },
-    };
-  }
-}
-
-/** Closes when a share of so many probes has succeeded, and opens again as soon as that cannot be any more. */
-export class ProbeShare implements CloseRule {
-  constructor(
-    readonly probes: number,
-    readonly share: number,
-  ) {}
-
-  verdict(succeeded: number, failed: number): 'closed' | 'open' | undefined {
-    const needed = Math.max(1, Math.ceil(this.probes * this.share));
-    if (succeeded >= needed) return 'closed';
-    return failed > this.probes - needed ? 'open' : undefined;
-  }
-}
-
 /** A tenth of the window. */
 interface Part {
   calls: number;
   failures: number;
 }
 
-/** How many calls ended lately, and how many of them badly. */
-class CallWindow implements OpenCount {
-  readonly #rule: FailureShare;
-  readonly #partMs: number;
-  /** In a circle: behind the present one comes the oldest. */
-  readonly #parts: readonly Part[] = Array.from({ length: PARTS }, () => ({ calls: 0, failures: 0 }));
-  #present = 0;
+const part = (calls = 0, failures = 0): Part => ({ calls, failures });
+
+/** How many calls ended lately, how many of them badly, and how many of those one after the other. */
+class CallWindow {
+  private readonly options: CircuitOptions;
+  /** The present one first. */
+  private parts = [part()];
   /** When the present part began. */
-  #since = 0;
-  #calls = 0;
-  #failures = 0;
+  private since = 0;
+  private inARow = 0;
 
-  constructor(rule: FailureShare) {
-    this.#rule = rule;
-    this.#partMs = rule.windowMs / PARTS;
+  constructor(options: CircuitOptions) {
+    this.options = options;
   }
 
+  /** Counts one; true when the circuit is to open. */
   add(at: number, hasFailed: boolean): boolean {
-    this.#moveTo(at);
-    const part = this.#parts[this.#present] as Part;
-    part.calls += 1;
-    this.#calls += 1;
-    if (hasFailed) {
-      part.failures += 1;
-      this.#failures += 1;
+    const [present] = this.partsAt(at) as [Part];
+    present.calls++;
+    if (!hasFailed) {
+      this.inARow = 0;
+      return false;
     }
-    const { share, minCalls } = this.#rule;
-    return hasFailed && this.#calls >= minCalls && this.#failures / this.#calls >= share;
+    present.failures++;
+    this.inARow++;
+    const { calls, failures } = this.counts(at);
+    const { share, minCalls, inARow } = this.options;
+    return this.inARow >= inARow || (calls >= minCalls && failures / calls >= share);
   }
 
-  counts(at: number): { readonly calls: number; readonly failures: number } {
-    this.#moveTo(at);
-    return { calls: this.#calls, failures: this.#failures };
+  /** Those that count now, and the failures among them. */
+  counts(at: number): Readonly<Part> {
+    const all = part();
+    for (const { calls, failures } of this.partsAt(at)) {
+      all.calls += calls;
+      all.failures += failures;
+    }
+    return all;
   }
 
-  /** How old the present part is, then calls and failures of each part, the present one first. */
+  /** Failures one after the other, how old the present part is, then calls and failures of each part, the present one first. */
   save(at: number): readonly number[] {
-    this.#moveTo(at);
-    const parts = this.#parts.map((_, ago) => this.#parts[(this.#present + PARTS - ago) % PARTS] as Part);
-    return [at - this.#since, ...parts.flatMap(({ calls, failures }) => [calls, failures])];
+    const parts = this.partsAt(at).flatMap(({ calls, failures }) => [calls, failures]);
+    return [this.inARow, at - this.since, ...parts];
   }
 
-  restore([age = 0, ...counted]: readonly number[], at: number): void {
-    this.clear();
-    this.#since = at - age;
-    for (let ago = 0; ago < PARTS; ago++) {
-      const part = this.#parts[(this.#present + PARTS - ago) % PARTS] as Part;
-      part.calls = counted[2 * ago] ?? 0;
-      part.failures = counted[2 * ago + 1] ?? 0;
-      this.#calls += part.calls;
-      this.#failures += part.failures;
-    }
-  }
-
-  /** Forgets the parts that are too old. */
-  #moveTo(at: number): void {
-    const steps = Math.min(PARTS, Math.floor((at - this.#since) / this.#partMs));
-    if (!(steps > 0)) return;
-    this.#drop(steps);
-    // After a long silence a part begins now.
-    this.#since = steps === PARTS ? at : this.#since + steps * this.#partMs;
+  restore([inARow = 0, age = 0, ...counted]: readonly number[], at: number): void {
+    this.inARow = inARow;
+    this.since = at - age;
+    this.parts = Array.from({ length: PARTS }, (_, ago) => part(counted[2 * ago], counted[2 * ago + 1]));
   }
 
   clear(): void {
-    this.#drop(PARTS);
+    this.parts = [part()];
+    this.inARow = 0;
   }
 
-  /** Takes the calls of the oldest parts out; the last of these is the present one then. */
-  #drop(parts: number): void {
-    for (let dropped = 0; dropped < parts; dropped++) {
-      this.#present = (this.#present + 1) % PARTS;
-      const part = this.#parts[this.#present] as Part;
-      this.#calls -= part.calls;
-      this.#failures -= part.failures;
-      part.calls = 0;
-      part.failures = 0;
-    }
+  /** Without those that are too old. */
+  private partsAt(at: number): readonly Part[] {
+    const partMs = this.options.windowMs / PARTS;
+    const steps = Math.min(PARTS, Math.floor((at - this.since) / partMs));
+    if (!(steps > 0)) return this.parts;
+    // After a long silence a part begins now.
+    this.since = steps === PARTS ? at : this.since + steps * partMs;
+    this.parts = [...Array.from({ length: steps }, () => part()), ...this.parts].slice(0, PARTS);
+    return this.parts;
   }
 }

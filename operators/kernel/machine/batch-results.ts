@@ -1,4 +1,4 @@
-import type { Order } from '../queues/order.js';
+import type { Order, OrderRule } from '../queues/order.js';
 import type { LaneRule, Overflow, QueueRule } from '../queues/queue.js';
 import type { ReorderBuffer } from '../queues/reorder-buffer.js';
 import type { RepairNote, RepairRule } from '../repair/rule.js';
@@ -81,7 +81,7 @@ export abstract class BatchResults<T, R> {
     readonly host: BatchHost<T, R>,
   ) {
     this.lanes = rules.queue.lanes;
-    this.order = rules.order?.lines<Job<T, R>>((job) => this.results.push(job));
+    this.order = (rules.order as OrderRule<T> | undefined)?.lines<Job<T, R>>((job) => this.results.push(job));
   }
 
   laneName(lane: number): string {

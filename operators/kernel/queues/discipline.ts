@@ -8,8 +8,13 @@ export interface LaneClaim {
   readonly piggyback?: boolean | undefined;
 }
 
-/** How lanes share turns: a value that is handed over, and makes what one queue needs. */
+/** How lanes share turns. Made by `strictWithFloor()`, `weighted()` and `roundRobin()`. */
 export interface Fairness {
+  create(...args: never[]): object;
+}
+
+/** The same to whoever goes by it: makes what one queue needs. */
+export interface FairnessRule extends Fairness {
   /**
    * Refuses lanes it cannot serve, when they are declared.
    *

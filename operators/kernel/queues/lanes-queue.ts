@@ -1,5 +1,5 @@
 import { BatchPlan } from './batch-plan.js';
-import type { Discipline, Fairness, LaneClaim } from './discipline.js';
+import type { Discipline, Fairness, FairnessRule, LaneClaim } from './discipline.js';
 import { KeyedLine } from './keyed-line.js';
 import { Line } from './line.js';
 import type { Plan, Queue, Waiter } from './queue.js';
@@ -31,7 +31,7 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
     this.lines = lanes.map(() => (isKeyed ? new KeyedLine<E>() : new Line<E>()));
     this.counts = lanes.map(() => 0);
     this.alone = lanes.map(() => 0);
-    this.discipline = fairness.create(lanes, places === Infinity ? 1 : places, this.counts);
+    this.discipline = (fairness as FairnessRule).create(lanes, places === Infinity ? 1 : places, this.counts);
   }
 
   count(lane: number): number {

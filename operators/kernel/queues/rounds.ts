@@ -1,10 +1,10 @@
-import type { Discipline, Fairness, Filler } from './discipline.js';
+import type { Discipline, FairnessRule, Filler } from './discipline.js';
 
 /** Quanta are quotients: three thirds must make a whole. */
 const EPSILON = 1e-9;
 
 /** Places in proportion to what the lanes' shares are, or one each in turn. */
-export const sharedRounds = (isWeighted: boolean): Fairness => ({
+export const sharedRounds = (isWeighted: boolean): FairnessRule => ({
   create: (lanes, _places, counts) => new Rounds(isWeighted ? lanes.map(({ share }) => share) : lanes.map(() => 1), counts),
 });
 

@@ -1,4 +1,4 @@
-import type { Discipline, Fairness, Filler } from './discipline.js';
+import type { Discipline, FairnessRule, Filler } from './discipline.js';
 
 /** Shares are sums of fractions: ten tenths must make a whole. */
 const EPSILON = 1e-9;
@@ -7,8 +7,8 @@ const EPSILON = 1e-9;
 const FLOOR = 0.1;
 
 /** The most urgent lane first, with a floor for the others. @param floor that of a lane below the first which gives none of its own */
-export function strictWithFloor(floor?: number): Fairness {
-  const floorsOf = (lanes: Parameters<Fairness['create']>[0]): number[] => {
+export function strictWithFloor(floor?: number): FairnessRule {
+  const floorsOf = (lanes: Parameters<FairnessRule['create']>[0]): number[] => {
     // With many lanes a tenth each would be more than there is.
     const lower = floor ?? Math.min(FLOOR, 0.5 / Math.max(1, lanes.length - 1));
     return lanes.map((lane, i) => lane.floor ?? (i === 0 ? 0 : lower));

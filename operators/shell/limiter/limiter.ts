@@ -3,7 +3,7 @@ import { Observable } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
-import { ClearedError, ClosedError, FlowConfigError, LaneUnknownError } from '../../options/errors.js';
+import { ClosedError, FlowConfigError, LaneUnknownError } from '../../options/errors.js';
 import type {
   LeasedWork,
   Limiter,
@@ -188,7 +188,7 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
 
   remove(id: string | number, reason?: unknown): boolean {
     const ticket = this.pump.room.find(id);
-    if (ticket) this.pump.dismiss(ticket, new ClearedError(NAME, reason));
+    if (ticket) this.pump.dismiss(ticket, cleared(reason));
     return ticket !== undefined;
   }
 
@@ -220,7 +220,7 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
   }
 
   clear(reason?: unknown): void {
-    clear(this.pump, new ClearedError(NAME, reason));
+    clear(this.pump, cleared(reason));
   }
 
   whenIdle(): Promise<void> {
@@ -341,4 +341,8 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
   private chargeOf(job: LimiterJob): Charge {
     return chargeOf(NAME, job.cost, (unit) => this.counts(unit));
   }
+}
+
+function cleared(reason: unknown): ClosedError {
+  return new ClosedError(NAME, reason, 'taken out of the queue by `clear`; it was not started', 'FLOW_CLEARED');
 }
