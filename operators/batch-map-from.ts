@@ -87,7 +87,7 @@ export function batchMapFrom<T, R>(
   }
   checkPullSource(operator, input);
   return new Observable((subscriber) => {
-    new PulledStream<T, R>(config, work, subscriber).open(input);
+    new PulledStream<T, R>({ ...config, isPulled: true }, work, subscriber).open(input);
   });
 }
 
@@ -98,8 +98,11 @@ class PulledStream<T, R> extends BatchStream<T, R> {
   open(input: PullSource<T>): void {
     const { to, machine } = this;
     const reader = currentReader();
+    // Accepted and not handed out.
+    const unsettled = (): number =>
+      machine.calls.reduce((sum, { live }) => sum + live, machine.queued + machine.results.length + machine.heldBack);
     const pull = openPull(input, {
-      room: () => machine.room > 0 && !to.closed && (reader === undefined || this.unsettled < reader.room()),
+      room: () => machine.room > 0 && !to.closed && (reader === undefined || unsettled() < reader.room()),
       next: (item) => {
         this.add(new Job(item));
       },
@@ -124,10 +127,6 @@ class PulledStream<T, R> extends BatchStream<T, R> {
     readBy(undefined, () => {
       pull.resume();
     });
-  }
-
-  override get isBounded(): boolean {
-    return false;
   }
 
   protected override hasRoom(): void {

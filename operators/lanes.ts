@@ -3,7 +3,7 @@ import { LanesQueue } from './kernel/queues/lanes-queue.js';
 import type { Overflow, QueueRule } from './kernel/queues/queue.js';
 import { sharedRounds } from './kernel/queues/rounds.js';
 import { strictWithFloor as strict } from './kernel/queues/strict-with-floor.js';
-import { FlowConfigError } from './options/errors.js';
+import { FlowConfigError, LaneUnknownError } from './options/errors.js';
 import { callback, count, durationMs, flag, known, oneOf, orDefault, ratio } from './options/options.js';
 import type { LaneOptions } from './options/types.js';
 
@@ -67,6 +67,7 @@ export function lanes<T = unknown>(lanes: readonly LaneOptions[], options: Lanes
     isDeclared: true,
     laneOf,
     keyOf,
+    unknown: (operator, name) => new LaneUnknownError(operator, name, [...positions.keys()]),
     at: (name) => (name === undefined ? checked.length - 1 : (positions.get(name) ?? -1)),
     create: (places) => new LanesQueue(checked, fairness, places, keyOf !== undefined),
   };

@@ -4,9 +4,11 @@ import { BadItemSearch } from './kernel/repair/bad-item-search.js';
 import { positionsOf, trustedBlame } from './kernel/repair/blame.js';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import { dividePlan } from './kernel/repair/divide-plan.js';
-import { mend } from './kernel/repair/mending.js';
+import type { Mended } from './kernel/repair/mending.js';
+import { mend as mending } from './kernel/repair/mending.js';
 import type { FailedJob, Failure, Origin, Repair, RepairRule, Search } from './kernel/repair/rule.js';
 import { SameFault } from './kernel/repair/same-fault.js';
+import { drawnFrom, verdictOf } from './options/ask.js';
 import { DeadlineError, FlowConfigError, SplitBudgetError } from './options/errors.js';
 import { count, countFromZero, flag, known, orDefault } from './options/options.js';
 import type { RetryOptions } from './options/retry.js';
@@ -17,6 +19,13 @@ export type { RetryOptions } from './options/retry.js';
 
 const RETRY = 'retryFailed';
 const DIVIDE = 'divideAndConquer';
+
+const ASKING = { verdict: verdictOf, draw: drawnFrom };
+
+/** With the answers of callbacks checked. */
+function mend<T, R>(machine: Mended<T, R>, rules: readonly RepairRule[]): unknown {
+  return mending(machine, rules, ASKING);
+}
 
 /**
  * Sends a call again that failed for a reason which may pass (`throttled`, `transient`, `timeout`), after a pause in which it holds no slot. A

@@ -1,27 +1,20 @@
-import type { AsyncContext } from '#async-context';
-import type { BatchMachine, Judgement } from '../kernel/machine/batch-machine.js';
 import type { Batch, ItemFailure, Job } from '../kernel/machine/job.js';
 import { BatchShapeError } from '../options/errors.js';
-import type { FlushReason, Note } from '../options/events.js';
-import type { Permit, Permits } from '../options/permits.js';
+import type { FlushReason } from '../options/events.js';
+import type { Permit } from '../options/permits.js';
 import type { BatchResult, CallContext, ErrorClass, ResponseLike, Usage, WorkResult } from '../options/types.js';
-import type { BatchConfig, BatchWork } from './batch-options.js';
+import type { BatchShell } from './batch-shell.js';
 import { Call } from './call.js';
 import { stitch } from './stitch.js';
 
-/** What a call needs of whoever makes it. */
-export interface BatchCaller<T, R> {
-  readonly operator: string;
-  readonly config: BatchConfig<T>;
-  readonly machine: BatchMachine<T, R>;
-  readonly permits: Permits;
-  readonly context: AsyncContext;
-  readonly work: BatchWork<T, R>;
-  readonly say: ((note: Note) => void) | undefined;
-  act(run: () => void): void;
-  judge(error: unknown, size: number, attempt: number): Judgement;
-  ended(call: BatchCall<T, R>, answer: BatchResult<R> | undefined, fault: { readonly error: unknown } | undefined): void;
-  spend(call: BatchCall<T, R>): void;
+/** What is told of a call when it begins. */
+interface About {
+  readonly lane: string;
+  readonly batchId: string;
+  readonly parentBatchId?: string;
+  readonly size: number;
+  readonly weight: number;
+  readonly seqs: readonly number[];
 }
 
 /** One call of the work, for a batch that has its permit. It is an act of its shell: first it begins; once it is to stop, it stops. */
@@ -29,12 +22,12 @@ export class BatchCall<T, R> extends Call<BatchResult<R>> {
   isStopping = false;
   /** Why it has failed, or was stopped. */
   fault: { readonly error: unknown } | undefined = undefined;
-  /** Listeners have heard of it. */
-  private isAnnounced = false;
+  /** What listeners have been told of it. */
+  private about: About | undefined = undefined;
 
   /** @param reason why the batch was closed; undefined when nobody listens */
   constructor(
-    private readonly caller: BatchCaller<T, R>,
+    private readonly caller: BatchShell<T, R>,
     readonly batch: Batch<T, R>,
     permit: Permit,
     private readonly reason: FlushReason | undefined,
@@ -69,13 +62,9 @@ export class BatchCall<T, R> extends Call<BatchResult<R>> {
   }
 
   done(answer: BatchResult<R>, isEmpty: boolean): void {
-    const { operator } = this.caller;
-    const size = this.batch.jobs.length;
-    this.caller.ended(
-      this,
-      answer,
-      isEmpty ? { error: new BatchShapeError(operator, size, 0, 'the work completed without an answer') } : undefined,
-    );
+    const { caller, batch } = this;
+    const problem = 'the work completed without an answer';
+    caller.ended(this, answer, isEmpty ? { error: new BatchShapeError(caller.operator, batch.jobs.length, 0, problem) } : undefined);
   }
 
   failed(error: unknown): void {
@@ -85,25 +74,25 @@ export class BatchCall<T, R> extends Call<BatchResult<R>> {
   /** Decides what becomes of its items. Callbacks are asked on the way, and may do anything. */
   conclude(answer: BatchResult<R> | undefined, fault: { readonly error: unknown } | undefined): void {
     const { batch, caller } = this;
-    const { machine, operator, config } = caller;
-    const { jobs, attempt } = batch;
-    let outcomes: readonly (R | ItemFailure)[] | undefined;
-    if (fault === undefined) {
+    const { machine, operator } = caller;
+    const { jobs } = batch;
+    let outcomes: readonly (R | ItemFailure)[] = [];
+    if (!fault) {
       try {
         outcomes = stitch(operator, answer as BatchResult<R>, () => jobs.map(({ id }) => id), jobs.length);
       } catch (error) {
         fault = { error };
       }
     }
-    const judged = fault && config.repair.length > 0 ? caller.judge(fault.error, jobs.length, attempt) : undefined;
+    const judged = fault && machine.judge(fault.error, batch);
     this.tellEnd(fault ? (judged?.verdict.class ?? 'failed') : 'ok');
     // One that was stopped gives its permit back as the work lets it.
-    if (this.fault === undefined) {
+    if (!this.fault) {
       this.fault = fault;
-      caller.spend(this);
+      caller.spent.push(this);
     }
-    if (outcomes) machine.succeeded(batch, outcomes);
-    else machine.failed(batch, judged ? judged.reason : fault?.error, judged?.verdict);
+    if (fault) machine.failed(batch, judged ? judged.reason : fault.error, judged?.verdict);
+    else machine.succeeded(batch, outcomes);
   }
 
   /**
@@ -116,30 +105,24 @@ export class BatchCall<T, R> extends Call<BatchResult<R>> {
   }
 
   tellEnd(outcome: 'ok' | 'cancelled' | 'failed' | ErrorClass): void {
-    const { say, machine } = this.caller;
-    if (!this.isAnnounced || say === undefined) return;
-    const { jobs, attempt, startedAt } = this.batch;
-    const note = { type: 'attemptEnded', ...this.ids, size: jobs.length, attempt, outcome, latencyMs: machine.now - startedAt } as const;
-    this.caller.act(() => {
-      say(note);
-    });
-  }
-
-  private get ids(): { readonly lane: string; readonly batchId: string; readonly parentBatchId?: string } {
-    const { lane, id: batchId, parentId } = this.batch;
-    return { lane: this.caller.machine.laneName(lane), batchId, ...(parentId !== undefined && { parentBatchId: parentId }) };
+    const { about, caller, batch } = this;
+    if (!about) return;
+    const { weight, seqs, ...ids } = about;
+    caller.tell?.({ ...ids, type: 'attemptEnded', attempt: batch.attempt, outcome, latencyMs: caller.machine.now - batch.startedAt });
   }
 
   /** Tells of it before it is made; a listener may do anything. */
   private announce(reason: FlushReason): void {
-    const { batch, ids } = this;
-    const { say, permits } = this.caller;
+    const { batch, caller } = this;
+    const { say, permits, machine } = caller;
     batch.tidy();
-    const { jobs, attempt, depth: splitDepth, weight, startedAt } = batch;
-    const about = { ...ids, size: jobs.length, weight, seqs: jobs.map(({ index }) => index) };
-    this.isAnnounced = true;
-    say?.({ type: 'batchFormed', ...about, reason, waitMs: startedAt - (jobs[0] as Job<T, R>).acceptedAt });
-    say?.({ type: 'attemptStarted', ...about, attempt, splitDepth, executing: permits.executing });
+    const { jobs, lane, id, parentId, attempt, depth: splitDepth, weight, startedAt } = batch;
+    const about: About = (this.about = {
+      ...{ lane: machine.laneName(lane), batchId: id, ...(parentId !== undefined && { parentBatchId: parentId }) },
+      ...{ size: jobs.length, weight, seqs: jobs.map(({ index }) => index) },
+    });
+    say?.({ ...about, type: 'batchFormed', reason, waitMs: startedAt - (jobs[0] as Job<T, R>).acceptedAt });
+    say?.({ ...about, type: 'attemptStarted', attempt, splitDepth, executing: permits.executing });
   }
 }
 

@@ -154,6 +154,7 @@ export interface BatchConfig<T> extends Omit<Given<T>, 'repair' | 'flush' | 'con
   /** Calls at a time; to begin with, when it changes. */
   readonly concurrency: number;
   readonly concurrency$: Observable<number> | undefined;
+  readonly isPulled?: boolean;
   /** Where a frame ends: what comes until then travels together. */
   readonly frames: SchedulerLike;
 }

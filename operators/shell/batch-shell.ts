@@ -1,18 +1,23 @@
+import type { Subscription } from 'rxjs';
+import { asapScheduler } from 'rxjs';
 import { captureContext } from '#async-context';
-import type { BatchHost, Judgement } from '../kernel/machine/batch-machine.js';
+import type { BatchHost } from '../kernel/machine/batch-host.js';
+import { BatchMachine } from '../kernel/machine/batch-machine.js';
+import { bid, shrinkAt } from '../kernel/machine/bid.js';
 import type { Batch, Job } from '../kernel/machine/job.js';
+import { ACCEPTED } from '../kernel/machine/job.js';
+import { Backlog } from '../kernel/queues/backlog.js';
 import type { Overflow } from '../kernel/queues/queue.js';
-import { isAmount, unusable } from '../options/answers.js';
-import { ask, drawnFrom, verdictOf } from '../options/ask.js';
 import { AttemptTimeoutError, DeadlineError, isFlowError, OverflowError } from '../options/errors.js';
-import type { Bidder, Permit } from '../options/permits.js';
+import { teller } from '../options/events.js';
+import type { Bidder, Permit, Permits, Place } from '../options/permits.js';
 import type { BatchResult } from '../options/types.js';
+import { Alarm } from './alarm.js';
 import { BatchCall } from './batch-call.js';
-import { BatchIntake } from './batch-intake.js';
 import type { BatchConfig, BatchWork } from './batch-options.js';
-
-/** Of the window when none is given, which grows with the load. */
-const LONGEST_WINDOW_MS = 100;
+import { describe } from './describe-item.js';
+import { Slots } from './slots.js';
+import { windowMs } from './window-ms.js';
 
 /** Something to be done to the outside once a step is over: an event told, a call started or stopped. */
 interface Act {
@@ -20,34 +25,73 @@ interface Act {
 }
 
 /**
- * Drives a batch machine: asks your callbacks about each item, waits for permits and for time, makes the calls, and hands out the results. Whoever
- * extends it says what is done with these, one thing at a time.
+ * Drives a batch machine: asks your callbacks about each item, gathers those of one frame, waits for permits and for time, makes the calls, and
+ * hands out the results. Whoever extends it says what is done with these, one thing at a time.
  *
  * One loop does everything. Whatever happens while it runs (a sink that feeds the source, work that completes at once, a permit granted inside a
  * release) changes the machine and lets the loop come round again, so nothing recurses. Listeners are told, and calls started and stopped, between
  * its steps, so whoever is reached may do anything.
  */
-export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidder, BatchHost<T, R> {
+export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
+  readonly operator: string;
   /** Of whoever made this: a batch has items of several callers, and must not run as whoever freed the slot. */
   readonly context = captureContext();
-  private again = false;
+  readonly machine: BatchMachine<T, R>;
+  readonly permits: Permits;
+  readonly say: ReturnType<typeof teller>;
+  readonly tell: ReturnType<typeof teller> = undefined;
+  protected readonly own: Slots | undefined;
+  private readonly alarm: Alarm;
+  /** Whether all items are alike: nothing is asked about them, none is too heavy, and results keep no order. */
+  private readonly isUniform: boolean;
+  /** How many more items may come before anything has to be looked at. */
+  private spare = 0;
+  /** Items about which callbacks are being asked: nothing is over before they are in. */
+  private entering = 0;
+  /** It has been left. */
+  private isOver = false;
   private isFinished = false;
-  /** Acts that wait, from `actsAt` on. */
-  private readonly acts: Act[] = [];
-  private actsAt = 0;
+  private isBusy = false;
+  private again = false;
+  private readonly acts = new Backlog<Act>();
   private isActing = false;
-  /** Calls whose permits are to be given back. */
-  private readonly spent: BatchCall<T, R>[] = [];
-  private spentAt = 0;
+  /** Calls whose permits go back once their results are out. */
+  readonly spent = new Backlog<BatchCall<T, R>>();
+  /** Its place in the queue for permits, and the lane it has there. */
+  protected place: Place | undefined = undefined;
+  private placeLane = -1;
   private isEnlisting = false;
-  private budget = Infinity;
   private unwatch: (() => void) | undefined = undefined;
+  /** Ends the current frame; until then a batch that is not full waits for the rest of its burst. */
+  private frame: Subscription | undefined = undefined;
 
   constructor(
-    config: BatchConfig<T>,
+    readonly config: BatchConfig<T>,
     readonly work: BatchWork<T, R>,
   ) {
-    super(config);
+    const { operator, scheduler, limiter, concurrency, weigh, maxWeight, order, queue, id, closeWhen, deadlineMs } = config;
+    this.operator = operator;
+    this.alarm = new Alarm(scheduler, () => {
+      this.run();
+    });
+    const say = teller(operator, config, () => this.alarm.now());
+    this.say = say;
+    if (say)
+      this.tell = (note) => {
+        this.acts.push({
+          run: () => {
+            say(note);
+          },
+        });
+      };
+    this.own = limiter ? undefined : new Slots(concurrency, scheduler);
+    this.permits = limiter ?? (this.own as Slots);
+    this.machine = new BatchMachine<T, R>(config, this);
+    this.isUniform =
+      (weigh ?? order ?? id ?? closeWhen ?? queue.laneOf ?? queue.keyOf) === undefined &&
+      !queue.isDeclared &&
+      deadlineMs === Infinity &&
+      maxWeight >= 1;
   }
 
   /** An item has its result. */
@@ -61,13 +105,92 @@ export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidd
   /** There may be room for more. */
   protected hasRoom?(): void;
 
-  get isBounded(): boolean {
-    return true;
+  // ---- items --------------------------------------------------------------------------------------------------------
+
+  /** Accepts one item. It will be settled exactly once. */
+  add(job: Job<T, R>): void {
+    const { machine } = this;
+    if (this.spare > 0) {
+      this.spare--;
+      machine.stamp(job);
+      machine.add(job);
+      return;
+    }
+    this.accept(job);
+    this.submit(job);
+    // While a frame is open, nothing has to be looked at as long as items are all alike, fill no batch, and nobody hears of them.
+    const isQuiet = machine.isFramed && !machine.isFinishing && !machine.refusal && !this.isBusy && !this.place;
+    if (isQuiet && this.isUniform && !this.say) this.spare = machine.spare;
   }
+
+  /** The first half of `add`, in which callbacks are asked about the item. */
+  accept(job: Job<T, R>, laneName?: string, deadlineMs?: number): void {
+    const { machine, config } = this;
+    this.spare = 0;
+    this.entering++;
+    // The items of a frame came at one time: to look at the clock costs more than to queue one.
+    if (!machine.isFramed || config.frames !== asapScheduler) machine.now = this.alarm.now();
+    if (this.isUniform && laneName === undefined && deadlineMs === undefined) machine.stamp(job);
+    else describe(job, machine, config, () => this.look(), laneName, deadlineMs);
+  }
+
+  /** The second half of `add`; queues nothing for an item that was given up in between. */
+  submit(job: Job<T, R>): void {
+    const { machine } = this;
+    const { lane, index, acceptedAt, deadlineAt } = job;
+    let changes = false;
+    if (job.state === ACCEPTED && !this.isOver) {
+      this.tell?.({ type: 'accepted', lane: machine.laneName(lane), queued: machine.queued, seq: index });
+      // With a place in the queue for permits, or a frame to wait for, one more item behind others changes nothing yet.
+      changes = !machine.enter(job) || (this.place ? lane < this.placeLane : !this.waitsForFrame(acceptedAt));
+      changes ||= this.isBusy || deadlineAt !== Infinity || this.config.closeWhen !== undefined || machine.results.length > 0;
+    }
+    this.entering--;
+    if (changes || machine.isFinishing) this.run();
+    else if (!this.isBusy && this.acts.length > 0) this.step();
+  }
+
+  /** Looks at what can be granted at all: answers what one item may weigh. */
+  private look(): number {
+    const { machine, permits } = this;
+    const { weigh, maxWeight } = this.config;
+    const { tokenCapacity } = permits;
+    if (!weigh) return Infinity;
+    machine.charges = tokenCapacity !== Infinity;
+    machine.aim = Math.min(maxWeight, tokenCapacity);
+    return permits.borrows ? Infinity : tokenCapacity;
+  }
+
+  /** Whether an item that has come waits for the end of its frame. */
+  private waitsForFrame(acceptedAt: number): boolean {
+    const { machine } = this;
+    if (machine.isFull) return false;
+    if (!machine.isFramed) {
+      machine.isFramed = true;
+      machine.now = acceptedAt;
+      const frame = this.config.frames.schedule(() => {
+        this.landFrame();
+        this.run();
+      }, 0);
+      // Some schedulers (`queueScheduler`) do it at once.
+      if (machine.isFramed as boolean) this.frame = frame;
+    }
+    return machine.isFramed;
+  }
+
+  private landFrame(): void {
+    this.machine.isFramed = false;
+    this.frame?.unsubscribe();
+    this.frame = undefined;
+  }
+
+  // ---- from outside -------------------------------------------------------------------------------------------------
 
   /** Changes the number of its own slots. */
   setConcurrency(concurrency: number): void {
-    if (this.own) this.own.concurrency = concurrency;
+    const { own } = this;
+    if (own) own.concurrency = concurrency;
+    own?.poke();
     this.run();
   }
 
@@ -87,7 +210,6 @@ export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidd
 
   /** Rejects everything that is not settled yet and aborts the calls under way. */
   rejectAll(error: unknown): void {
-    this.spare = 0;
     this.step(() => {
       this.machine.rejectAll(error);
       this.withdraw();
@@ -111,26 +233,15 @@ export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidd
     this.own?.close();
   }
 
-  /** What keeps the waiting items from leaving now. */
-  get heldBy(): 'slot' | 'rate' | 'window' {
-    if (this.place === undefined) return 'window';
-    return this.permits.executing >= this.permits.concurrency ? 'slot' : 'rate';
-  }
-
-  /** Accepted and not handed out. */
-  get unsettled(): number {
-    const { machine } = this;
-    return machine.queued + machine.inCalls + machine.waitingResults;
-  }
+  // ---- the loop -----------------------------------------------------------------------------------------------------
 
   /** Does something whole before anything is made of it; then the outside hears of it. */
-  protected step(change: () => void): void {
-    if (this.isBusy) {
-      change();
-      return;
-    }
+  protected step(change?: () => void): void {
+    const wasBusy = this.isBusy;
+    this.spare = 0;
     this.isBusy = true;
-    change();
+    change?.();
+    if (wasBusy) return;
     this.perform();
     this.isBusy = false;
     if (this.again) this.run();
@@ -159,20 +270,24 @@ export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidd
     machine.now = this.alarm.now();
     this.look();
     machine.wake();
-    this.stopOverdue();
+    for (let batch = machine.overdue(); batch; batch = machine.overdue()) {
+      const call = batch.call as BatchCall<T, R>;
+      call.fault = { error: new AttemptTimeoutError(this.operator, this.config.timeoutMs) };
+      this.stop(batch);
+      this.ended(call, undefined, call.fault);
+    }
     this.perform();
     this.dispatch();
     if (!this.isOver) this.hasRoom?.();
     if (this.isOver || this.hasMore()) return true;
     // The window is asked, and may do anything.
     this.arm();
-    if (this.hasMore()) return true;
-    this.endIfDone();
+    if (!this.hasMore()) this.endIfDone();
     return this.hasMore();
   }
 
   private hasMore(): boolean {
-    return this.again || this.acts.length > 0 || !this.machine.isIdle || this.spent.length > 0;
+    return this.again || this.acts.length + this.machine.results.length + this.spent.length > 0;
   }
 
   private endIfDone(): void {
@@ -180,40 +295,26 @@ export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidd
     if (this.isOver || !machine.isFinishing || this.isFinished || machine.queued + machine.calls.length + this.entering > 0) return;
     this.isFinished = true;
     this.say?.({ type: 'drained' });
-    if (!this.isLeft()) this.finished();
-  }
-
-  /** Narrowing does not see that a listener may have left it. */
-  private isLeft(): boolean {
-    return this.isOver;
+    // A listener may have left it.
+    if (!(this.isOver as boolean)) this.finished();
   }
 
   /** Hands out results first, then frees the slots they held: a result is never overtaken by the next call's. False when it has been left. */
   private deliver(): boolean {
     const { machine } = this;
-    machine.clearOrphans();
-    for (let job = machine.shift(); job; job = machine.shift()) {
+    for (let job = machine.results.shift(); job; job = machine.results.shift()) {
       this.settled(job);
       if (this.isOver) return false;
     }
     const { overflowed } = machine;
     machine.overflowed = undefined;
     if (overflowed) this.overflowed?.(overflowed.error);
-    // What a consumer sent in may have cost others their place, and a slot that comes free goes to what waits.
-    machine.clearOrphans();
-    this.release();
+    this.spent.shift()?.giveUpPermit();
     return !this.isOver;
   }
 
-  private stopOverdue(): void {
-    const { machine, operator } = this;
-    for (let batch = machine.overdue(); batch; batch = machine.overdue()) {
-      const call = batch.call as BatchCall<T, R>;
-      const error = new AttemptTimeoutError(operator, this.config.timeoutMs);
-      call.fault = { error };
-      this.stop(batch);
-      this.ended(call, undefined, call.fault);
-    }
+  private releaseAll(): void {
+    for (let call = this.spent.shift(); call; call = this.spent.shift()) call.giveUpPermit();
   }
 
   private dispatch(): void {
@@ -221,13 +322,13 @@ export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidd
     const stood = this.place !== undefined;
     let { lead } = machine;
     // A window that fails on the way leaves nothing to send.
-    while (this.place === undefined && lead !== -1 && machine.isIdle && this.isDue() && !this.isOver) {
+    while (!this.place && lead !== -1 && machine.results.length === 0 && this.isDue() && !this.isOver) {
       this.enlist(lead);
       this.perform();
       lead = machine.lead;
     }
     // Results first: the loop comes round again.
-    if (this.isOver || this.place === undefined || !machine.isIdle) return;
+    if (this.isOver || !this.place || machine.results.length > 0) return;
     if (lead === this.placeLane || (this.own && lead !== -1)) {
       // Without tokens what is wanted never changes, and who left is to make way at the end of the frame only.
       if (stood && machine.charges) this.place.poke();
@@ -240,64 +341,47 @@ export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidd
 
   private isDue(): boolean {
     const { machine } = this;
-    return machine.isUrgent || this.dueAt() <= machine.now;
+    return machine.isUrgent || machine.dueAt(this.windowMs) <= machine.now;
   }
 
-  /** When the oldest items have been held long enough; asks the window again. */
-  private dueAt(): number {
-    const { machine } = this;
-    return machine.dueAt(machine.wantsWindow ? this.windowMs() : Infinity);
-  }
-
-  private windowMs(): number {
-    const { operator, window } = this.config;
-    const { machine, permits } = this;
-    const { load } = permits;
-    if (window === undefined) return load === 0 ? 0 : LONGEST_WINDOW_MS * load;
-    const { executing, concurrency } = permits;
-    let fault: unknown;
+  private readonly windowMs = (): number => {
     try {
-      const oldestMs = machine.now - machine.oldestAt;
-      const ms = ask(operator, 'window', window, {
-        ...{ executing, concurrency, load, queued: machine.fresh, queuedWeight: machine.freshWeight, oldestMs },
-      });
-      if (isAmount(ms)) return ms;
-      fault = unusable(operator, 'window', 'a number of ms >= 0', ms);
-    } catch (error) {
-      fault = error;
+      return windowMs(this.config, this.machine, this.permits);
+    } catch (fault) {
+      this.failed(fault);
+      return Infinity;
     }
-    this.failed(fault);
-    return Infinity;
-  }
+  };
 
   /** One timer for everything that will be due. */
   private arm(): void {
     const { machine } = this;
-    const isHeld = this.place === undefined && machine.fresh > 0;
+    const isHeld = !this.place && machine.fresh > 0;
     let at = machine.nextAt;
-    if (this.place && machine.charges) at = Math.min(at, Math.max(machine.shrinkAt, machine.now + 1));
-    if (isHeld && !machine.isBlocked) at = Math.min(at, this.dueAt());
+    if (this.place && machine.charges) at = Math.min(at, Math.max(shrinkAt(machine), machine.now + 1));
+    if (isHeld && !machine.isBlocked) at = Math.min(at, machine.dueAt(this.windowMs));
     if (this.isOver) return;
-    if (this.own === undefined) this.watch(isHeld);
+    this.watch(isHeld);
     this.alarm.set(at);
   }
 
+  // ---- permits ------------------------------------------------------------------------------------------------------
+
   /** Asks for a permit; it may be granted before this returns. */
   private enlist(lead: number): void {
-    const { machine, own, permits } = this;
-    if (own === undefined) this.watch(false);
+    const { machine, permits } = this;
+    this.watch(false);
     this.placeLane = lead;
-    this.budget = machine.aim;
-    const permit = own?.take();
+    machine.budget = machine.aim;
+    const permit = this.own?.take();
     if (permit) {
       this.launch(permit, lead);
       return;
     }
     this.isEnlisting = true;
-    const place = permits.enlist(this, this.config.queue.isDeclared ? machine.laneName(this.placeLane) : undefined);
-    if (!(this.isEnlisting as boolean)) return;
+    const place = permits.enlist(this, this.config.queue.isDeclared ? machine.laneName(lead) : undefined);
+    if (this.isEnlisting as boolean) this.place = place;
     this.isEnlisting = false;
-    this.place = place;
   }
 
   private withdraw(): void {
@@ -308,7 +392,7 @@ export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidd
 
   /** Listens to permits that others use as well, while a window holds what waits; slots of its own say nothing new. */
   private watch(on: boolean): void {
-    if (this.own || on === (this.unwatch !== undefined)) return;
+    if (on === (this.unwatch !== undefined)) return;
     this.unwatch?.();
     this.unwatch = on
       ? this.permits.watch?.(() => {
@@ -323,20 +407,15 @@ export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidd
       this.place = undefined;
       return undefined;
     }
-    this.budget = machine.aim;
-    if (!machine.charges) return 0;
-    machine.now = this.alarm.now();
-    const { tokens, budget } = machine.bid(affordable);
-    this.budget = budget;
-    return tokens;
+    if (machine.charges) machine.now = this.alarm.now();
+    return bid(machine, affordable);
   }
 
   granted(permit: Permit): void {
     const { machine } = this;
+    const lead = this.isOver ? -1 : machine.lead;
     this.place = undefined;
     this.isEnlisting = false;
-    machine.clearOrphans();
-    const lead = this.isOver ? -1 : machine.lead;
     if (!this.isBusy) machine.now = this.alarm.now();
     if (lead === -1) permit.release('unused');
     else this.launch(permit, lead);
@@ -346,61 +425,36 @@ export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidd
   refused(error: unknown): void {
     this.place = undefined;
     this.isEnlisting = false;
-    if (!isFlowError(error, 'FLOW_CLEARED')) {
-      this.rejectAll(error);
-      return;
-    }
-    this.machine.refuseWaiting(error);
-    this.run();
+    if (isFlowError(error, 'FLOW_CLEARED')) {
+      this.machine.refuseWaiting(error);
+      this.run();
+    } else this.rejectAll(error);
   }
 
   private launch(permit: Permit, lead: number): void {
     const { machine } = this;
     const reason = this.say && machine.reason(lead);
-    const batch = machine.take(lead, permit.budget ?? this.budget);
+    const batch = machine.take(lead, permit.budget ?? machine.budget);
     const call = new BatchCall<T, R>(this, batch, permit, reason);
     batch.call = call;
     this.acts.push(call);
   }
 
+  // ---- calls --------------------------------------------------------------------------------------------------------
+
   /** A call is over: what becomes of its items is decided before anything else is made of it. */
   ended(call: BatchCall<T, R>, answer: BatchResult<R> | undefined, fault: { readonly error: unknown } | undefined): void {
-    const { machine } = this;
+    const { machine, isBusy } = this;
     const { batch } = call;
     if (batch.slot === -1) return;
-    const wasBusy = this.isBusy;
     this.isBusy = true;
     machine.over(batch);
     machine.ending.push(batch);
-    if (!wasBusy) machine.now = this.alarm.now();
+    if (!isBusy) machine.now = this.alarm.now();
     call.conclude(answer, fault);
     machine.ending.pop();
-    if (wasBusy) this.again = true;
-    else {
-      this.isBusy = false;
-      this.run();
-    }
-  }
-
-  /** Its permit goes back once its results are out. */
-  spend(call: BatchCall<T, R>): void {
-    this.spent.push(call);
-  }
-
-  /** That `classify` failed in its turn is for the items' owners to know as well. */
-  judge(error: unknown, size: number, attempt: number): Judgement {
-    const { operator, classify, repair, scheduler } = this.config;
-    const sort = classify ?? repair.find((rule) => rule.classify)?.classify;
-    if (sort === undefined) return { verdict: { class: 'fatal' }, reason: error };
-    try {
-      return { verdict: verdictOf(operator, sort, error, { size, attempt, aborted: false, epochMs: scheduler.now() }), reason: error };
-    } catch (fault) {
-      return { verdict: { class: 'fatal' }, reason: fault };
-    }
-  }
-
-  draw(): number {
-    return drawnFrom(this.operator, this.config.random);
+    this.isBusy = isBusy;
+    this.run();
   }
 
   deadlineError({ deadlineAt, acceptedAt }: Job<T, R>, now: number): unknown {
@@ -413,10 +467,12 @@ export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidd
 
   pause(pauseMs: number): void {
     // A pause of 0 would end one that somebody else has asked for.
-    if (pauseMs === 0) return;
-    this.act(() => {
-      this.permits.penalize(pauseMs);
-    });
+    if (pauseMs > 0)
+      this.acts.push({
+        run: () => {
+          this.permits.penalize(pauseMs);
+        },
+      });
   }
 
   stop(batch: Batch<T, R>): void {
@@ -426,13 +482,7 @@ export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidd
     if (call.fault === undefined) call.tellEnd('cancelled');
   }
 
-  act(run: () => void): void {
-    this.acts.push({ run });
-  }
-
-  protected hasActs(): boolean {
-    return this.acts.length > 0;
-  }
+  // ---- acts ---------------------------------------------------------------------------------------------------------
 
   /** Does all that waits, and what comes of it. Asked from inside one of them, the rest comes after it. */
   private perform(): void {
@@ -444,23 +494,6 @@ export abstract class BatchShell<T, R> extends BatchIntake<T, R> implements Bidd
 
   /** The same at once, also from inside one of them: for whoever must have come to an end before it returns. */
   protected performNow(): void {
-    const { acts } = this;
-    while (this.actsAt < acts.length) {
-      const act = acts[this.actsAt++] as Act;
-      if (this.actsAt === acts.length) acts.length = this.actsAt = 0;
-      act.run();
-    }
-  }
-
-  /** Gives one permit back. */
-  private release(): void {
-    const { spent } = this;
-    const call = spent[this.spentAt++];
-    if (this.spentAt >= spent.length) spent.length = this.spentAt = 0;
-    call?.giveUpPermit();
-  }
-
-  private releaseAll(): void {
-    while (this.spent.length > 0) this.release();
+    for (let act = this.acts.shift(); act; act = this.acts.shift()) act.run();
   }
 }

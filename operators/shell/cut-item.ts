@@ -1,3 +1,4 @@
+import type { BatchMachine } from '../kernel/machine/batch-machine.js';
 import type { Batch, Whole } from '../kernel/machine/job.js';
 import { ACCEPTED, Job } from '../kernel/machine/job.js';
 import { ask, weightOf } from '../options/ask.js';
@@ -25,7 +26,7 @@ export function cut<T, R>(this: SplitAndJoin<T, R>, operator: string, job: Job<T
 }
 
 /** An item in parts, until all of them have their values. */
-class CutItem<T, R> implements Whole<T, R> {
+export class CutItem<T, R> implements Whole<T, R> {
   private readonly values: R[] = [];
   private missing: number;
   private lastCall: unknown = undefined;
@@ -45,13 +46,25 @@ class CutItem<T, R> implements Whole<T, R> {
     this.lastCall = batch;
   }
 
-  fulfilled(part: Job<T, R>, value: R): { readonly failed: boolean; readonly outcome: unknown } | undefined {
-    this.values[this.parts.indexOf(part)] = value;
-    if (--this.missing > 0) return undefined;
-    try {
-      return { failed: false, outcome: this.rule.join(this.operator, this.values) };
-    } catch (outcome) {
-      return { failed: true, outcome };
+  settled(machine: BatchMachine<T, R>, part: Job<T, R>, failed: boolean, outcome: unknown, counts: boolean): void {
+    const { job, parts, values } = this;
+    if (job.isDone) return;
+    if (failed) {
+      machine.settle(job, true, outcome, counts);
+      for (const other of parts) machine.remove(other);
+      return;
     }
+    values[parts.indexOf(part)] = outcome as R;
+    if (--this.missing > 0) return;
+    let joined: unknown;
+    let isLost = false;
+    try {
+      joined = this.rule.join(this.operator, values);
+    } catch (error) {
+      joined = error;
+      isLost = true;
+    }
+    // Joining asks a callback, which may have given the item up.
+    if (!(job.isDone as boolean)) machine.settle(job, isLost, joined);
   }
 }

@@ -99,7 +99,8 @@ export class LoadMemory<T, R> {
 
   /** The item has its result: remembers the value, unless the key was cleared while it was on its way. */
   settled(item: Item<T, R>): void {
-    const { loadKey, failed, value } = item;
+    const { loadKey, failed, outcome } = item;
+    const value = outcome as R;
     if (failed || this.cache === undefined) this.forget(item);
     else if (loadKey instanceof OwnKey) {
       if (loadKey.clears === this.clears && !this.known.has(loadKey.key)) this.keep(loadKey.key, value);

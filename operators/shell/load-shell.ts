@@ -1,7 +1,9 @@
 import type { Job } from '../kernel/machine/job.js';
 import { DONE, NEW } from '../kernel/machine/job.js';
+import { hurry, leave } from '../kernel/machine/leave.js';
 import type { BatchConfig, BatchWork } from './batch-options.js';
 import { BatchShell } from './batch-shell.js';
+import { laneAt } from './describe-item.js';
 import type { Item } from './loads.js';
 
 /** What a shell tells whoever owns its loads. */
@@ -40,6 +42,12 @@ export class LoadShell<T, R> extends BatchShell<T, R> {
     this.owner.admit();
   }
 
+  /** What keeps the waiting items from leaving now. */
+  get heldBy(): 'slot' | 'rate' | 'window' {
+    if (this.place === undefined) return 'window';
+    return this.permits.executing >= this.permits.concurrency ? 'slot' : 'rate';
+  }
+
   /** Does several things as one: nothing is sent or handed out in between. */
   together(change: () => void): void {
     this.step(change);
@@ -48,19 +56,19 @@ export class LoadShell<T, R> extends BatchShell<T, R> {
 
   /** @throws LaneUnknownError */
   checkLane(name: string): void {
-    this.laneAt(name);
+    laneAt(this.operator, this.config.queue, name);
   }
 
   /** Moves what waits of an item to a more urgent lane. */
   hurry(item: Item<T, R>, lane: string): void {
-    this.machine.hurry(item, this.laneAt(lane));
+    hurry(this.machine, item, laneAt(this.operator, this.config.queue, lane));
     this.run();
   }
 
   /** Gives an item up: it is not settled any more, unless it is just being accepted. A call is stopped when its last member has left. */
   leave(item: Item<T, R>): void {
     if (item.state === DONE || item.state === NEW) return;
-    this.machine.leave(item);
+    leave(this.machine, item);
     this.run();
     // Before this returns, even if results are being handed out.
     this.performNow();

@@ -1,10 +1,9 @@
 import type { SchedulerLike } from 'rxjs';
 import type { Bidder, Outcome, Permit, Permits, Place } from '../options/permits.js';
-import type { ResponseLike } from '../options/types.js';
 import { Alarm } from './alarm.js';
 
-/** How long a response asks to wait, in ms; undefined when it does not. The time is in ms since 1970. */
-type PauseOf = (response: ResponseLike, epochMs: number) => number | undefined;
+/** Longest that a promise which was given up keeps its slot, in ms. */
+const ABORT_GRACE_MS = 1000;
 
 /**
  * So many slots for one operator, which bids for one at a time: what a number for `concurrency` becomes. Grants in a loop, never from inside
@@ -15,12 +14,7 @@ type PauseOf = (response: ResponseLike, epochMs: number) => number | undefined;
 export class Slots implements Permits, Permit, Place {
   readonly tokenCapacity = Infinity;
   readonly borrows = true;
-  readonly lanes = undefined;
   executing = 0;
-  private most: number;
-  private readonly scheduler: SchedulerLike;
-  private readonly abortGraceMs: number;
-  private readonly pauseOf: PauseOf | undefined;
   private readonly alarm: Alarm;
   private pausedUntil = -Infinity;
   private bidder: Bidder | undefined = undefined;
@@ -30,35 +24,22 @@ export class Slots implements Permits, Permit, Place {
   /** Until when those keep their slot whose promise was given up. */
   private readonly lingering = new Set<{ readonly until: number }>();
 
-  /**
-   * @param abortGraceMs how long a promise that was given up keeps its slot at most, in ms
-   * @param pauseOf reads in a response how long to pause, for those who observe any: `pauseOf` of headers.ts
-   */
-  constructor(concurrency: number, scheduler: SchedulerLike, abortGraceMs: number, pauseOf?: PauseOf) {
-    this.most = concurrency;
-    this.scheduler = scheduler;
-    this.abortGraceMs = abortGraceMs;
-    this.pauseOf = pauseOf;
+  /** @param concurrency `poke` after a change */
+  constructor(
+    public concurrency: number,
+    scheduler: SchedulerLike,
+  ) {
     this.alarm = new Alarm(scheduler, () => {
       this.poke();
     });
   }
 
-  get concurrency(): number {
-    return this.most;
-  }
-
-  set concurrency(concurrency: number) {
-    this.most = concurrency;
-    this.poke();
-  }
-
   get load(): number {
-    return this.isPaused() ? 1 : Math.min(1, this.executing / this.most);
+    return this.isPaused() ? 1 : Math.min(1, this.executing / this.concurrency);
   }
 
   take(): Permit | undefined {
-    if (this.bidder || this.isGranting || this.executing >= this.most || this.isPaused()) return undefined;
+    if (this.bidder || this.isGranting || !this.hasFree()) return undefined;
     this.executing++;
     return this;
   }
@@ -82,7 +63,6 @@ export class Slots implements Permits, Permit, Place {
     try {
       while (this.again) {
         this.again = false;
-        if (this.lingering.size > 0) this.expire(this.alarm.now());
         this.grant();
       }
     } finally {
@@ -96,18 +76,17 @@ export class Slots implements Permits, Permit, Place {
     this.rest();
   }
 
-  /** Keeps to the pause that a response asks for. The rates it reports are those of an account: that takes a limiter. */
-  observe(response: ResponseLike): void {
-    const pauseMs = this.pauseOf?.(response, this.scheduler.now());
-    if (pauseMs !== undefined) this.penalize(pauseMs);
+  /** There is no rate to be learned: that is for limiters. */
+  observe(): void {
+    // nothing to do
   }
 
-  /** There is no rate to be charged. */
+  /** Nor one to be charged. */
   settle(): void {
     // nothing to do
   }
 
-  release(outcome: Outcome = 'ok'): void {
+  release(outcome?: Outcome): void {
     this.executing--;
     if (this.bidder === undefined) return;
     if (outcome !== 'cancelled') this.poke();
@@ -118,11 +97,7 @@ export class Slots implements Permits, Permit, Place {
   releaseAfter(work: PromiseLike<unknown>): void {
     // Nobody waits any more.
     if (this.isClosed) return;
-    if (this.abortGraceMs === 0) {
-      this.release('error');
-      return;
-    }
-    const lingerer = { until: this.alarm.now() + this.abortGraceMs };
+    const lingerer = { until: this.alarm.now() + ABORT_GRACE_MS };
     const over = (): void => {
       if (this.lingering.delete(lingerer)) this.release();
     };
@@ -139,23 +114,24 @@ export class Slots implements Permits, Permit, Place {
     this.alarm.clear();
   }
 
-  /** Takes the slots from those that have lingered long enough. */
-  private expire(now: number): void {
-    for (const lingerer of this.lingering) {
-      if (lingerer.until > now) return;
-      this.lingering.delete(lingerer);
+  private grant(): void {
+    const { bidder, lingering } = this;
+    const now = lingering.size > 0 ? this.alarm.now() : 0;
+    for (const lingerer of lingering) {
+      if (lingerer.until > now) break;
+      lingering.delete(lingerer);
       this.executing--;
     }
-  }
-
-  private grant(): void {
-    const { bidder } = this;
-    if (bidder === undefined || this.executing >= this.most || this.isPaused()) return;
+    if (bidder === undefined || !this.hasFree()) return;
     this.bidder = undefined;
-    if (bidder.bid && bidder.bid(Infinity) === undefined) return;
+    if (bidder.bid?.(Infinity) === undefined) return;
     this.executing++;
     this.again = true;
     bidder.granted(this);
+  }
+
+  private hasFree(): boolean {
+    return this.executing < this.concurrency && !this.isPaused();
   }
 
   private isPaused(): boolean {
@@ -168,12 +144,9 @@ export class Slots implements Permits, Permit, Place {
   /** One timer, for whatever comes first: the end of a pause or of a grace, or of the frame in which a call was given up. */
   private rest(): void {
     if (this.isGranting) return;
-    let at = Infinity;
-    if (this.bidder !== undefined && this.executing < this.most) at = Math.max(this.alarm.now(), this.pausedUntil);
-    for (const { until } of this.lingering) {
-      at = Math.min(at, until);
-      break;
-    }
+    const [first] = this.lingering;
+    let at = first ? first.until : Infinity;
+    if (this.bidder !== undefined && this.executing < this.concurrency) at = Math.min(at, Math.max(this.alarm.now(), this.pausedUntil));
     this.alarm.set(at);
   }
 }

@@ -37,7 +37,7 @@ import {
   type ItemRules,
   isWithinBudget,
   Job,
-  type Judgement,
+
   KeyedLanes,
   type KeyLane,
   type LaneClaim,
@@ -172,15 +172,12 @@ const batchRules: BatchRules<string> = {
   order: undefined,
   repair: [],
   timeoutMs: 1000,
+  classify: (): Verdict => ({ class: 'fatal' }),
 };
-const verdict: Verdict = { class: 'fatal' };
 const notes: BatchNote[] = [];
 const host: BatchHost<string, number> = {
   operator: 'mine',
   tell: (note) => notes.push(note),
-  isBounded: true,
-  judge: (reason): Judgement => ({ verdict, reason }),
-  draw: () => 0.5,
   deadlineError: () => new Error('late'),
   overflowError: () => new Error('full'),
   pause: () => undefined,

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { BatchHost, BatchRules, FailedJob, Failure, Order, Repair, RepairRule } from '../../operators/kernel/index.js';
-import { Batch, BatchMachine, FIFO, ItemFailure, Job, mend, ReorderBuffer } from '../../operators/kernel/index.js';
+import { Batch, BatchMachine, bid, FIFO, ItemFailure, Job, leave, mend, ReorderBuffer, shrinkAt } from '../../operators/kernel/index.js';
 
 type Item = Job<number, string>;
 
@@ -27,20 +27,17 @@ class Driver {
 
   constructor(
     readonly rules: BatchRules<number>,
-    isBounded = true,
+    isPulled = false,
   ) {
     const host: BatchHost<number, string> = {
       operator: 'test',
       tell: undefined,
-      isBounded,
-      judge: (error) => ({ verdict: { class: 'transient' }, reason: error }),
-      draw: () => 0.5,
       deadlineError: () => 'late',
       overflowError: () => 'over',
       pause: () => undefined,
       stop: (batch) => this.stopped.push(batch),
     };
-    this.machine = new BatchMachine(rules, host);
+    this.machine = new BatchMachine({ ...rules, isPulled }, host);
   }
 
   add(input: number, deadlineMs = Infinity): Item {
@@ -88,11 +85,11 @@ class Driver {
     const job = this.accepted[at % Math.max(1, this.accepted.length)];
     if (job === undefined || job.isDone) return;
     this.left.add(job);
-    this.machine.leave(job);
+    leave(this.machine, job);
   }
 
   handOut(): void {
-    for (let job = this.machine.shift(); job; job = this.machine.shift()) this.out.push(job);
+    for (let job = this.machine.results.shift(); job; job = this.machine.results.shift()) this.out.push(job);
   }
 
   finish(): void {
@@ -108,6 +105,8 @@ class Driver {
 
 const rules = (given: Partial<BatchRules<number>> = {}): BatchRules<number> => ({
   ...{ maxSize: 3, maxWeight: 6, maxQueued: Infinity, overflow: 'error', queue: FIFO, order: undefined, repair: [], timeoutMs: 50 },
+  classify: () => ({ class: 'transient' }),
+  random: () => 0.5,
   ...given,
 });
 const inputOrder = { gates: true, lines: <E>(out: (entry: E) => void) => new ReorderBuffer(out) } as Order<unknown>;
@@ -154,11 +153,11 @@ describe.each([
         const wanted = driver.accepted.filter((job) => !driver.left.has(job));
         expect(new Set(driver.out).size).toBe(driver.out.length);
         expect(new Set(driver.out)).toEqual(new Set(wanted));
-        const { queued, fresh, freshWeight, retrying, heldBack } = driver.machine;
-        expect({ queued, fresh, freshWeight, retrying, heldBack, calls: driver.machine.calls }).toEqual({
-          ...{ queued: 0, fresh: 0, freshWeight: 0, retrying: 0, heldBack: 0, calls: [] },
+        const { queued, fresh, freshWeight, heldBack } = driver.machine;
+        expect({ queued, fresh, freshWeight, heldBack, calls: driver.machine.calls }).toEqual({
+          ...{ queued: 0, fresh: 0, freshWeight: 0, heldBack: 0, calls: [] },
         });
-        for (const job of driver.out) if (!job.failed) expect(job.value).toBe(String(job.input));
+        for (const job of driver.out) if (!job.failed) expect(job.outcome).toBe(String(job.input));
         if ('order' in given)
           expect(driver.out.map(({ index }) => index)).toEqual(driver.out.map(({ index }) => index).toSorted((a, b) => a - b));
       }),
@@ -173,19 +172,15 @@ describe('a batch machine', () => {
     const { machine } = driver;
     machine.now = 100;
     driver.add(0);
-    expect([machine.isFull, machine.isUrgent, machine.wantsWindow, machine.dueAt(20), machine.oldestAt]).toEqual([
-      false,
-      false,
-      true,
-      120,
-      100,
-    ]);
+    let asked = 0;
+    const dueAt = (): number => machine.dueAt(() => 20 + 0 * asked++);
+    expect([machine.isFull, machine.isUrgent, dueAt(), machine.oldestAt, asked]).toEqual([false, false, 120, 100, 1]);
     expect(machine.reason(0)).toBe('time');
     machine.isFramed = true;
-    expect([machine.wantsWindow, machine.dueAt(20)]).toEqual([false, Infinity]);
+    expect([dueAt(), asked]).toEqual([Infinity, 1]);
     machine.isFramed = false;
     machine.flush();
-    expect([machine.wantsWindow, machine.dueAt(20), machine.reason(0)]).toEqual([false, -Infinity, 'flush']);
+    expect([dueAt(), asked, machine.reason(0)]).toEqual([-Infinity, 1, 'flush']);
     driver.add(0);
     driver.add(0);
     expect([machine.isFull, machine.reason(0)]).toEqual([true, 'size']);
@@ -217,12 +212,13 @@ describe('a batch machine', () => {
     const driver = new Driver(rules({ maxSize: 10 }));
     const { machine } = driver;
     for (const input of [2, 2]) driver.add(input, 40);
-    expect(machine.bid(Infinity)).toEqual({ tokens: 6, budget: 6 });
-    expect(machine.bid(3)).toEqual({ tokens: 6, budget: 6 });
-    expect(machine.shrinkAt).toBe(20);
+    machine.charges = true;
+    expect([bid(machine, Infinity), machine.budget]).toEqual([6, 6]);
+    expect([bid(machine, 3), machine.budget]).toEqual([6, 6]);
+    expect(shrinkAt(machine)).toBe(20);
     machine.now = 20;
-    expect(machine.bid(3)).toEqual({ tokens: 3, budget: 3 });
-    expect(machine.bid(2)).toEqual({ tokens: 6, budget: 6 });
+    expect([bid(machine, 3), machine.budget]).toEqual([3, 3]);
+    expect([bid(machine, 2), machine.budget]).toEqual([6, 6]);
   });
 
   it('rejects everything, once, and what comes afterwards', () => {
@@ -250,7 +246,7 @@ describe('a batch machine', () => {
   });
 
   it('sends only the item that all results wait for when too many are held back', () => {
-    const driver = new Driver(rules({ maxSize: 1, maxQueued: 2, order: inputOrder }), false);
+    const driver = new Driver(rules({ maxSize: 1, maxQueued: 2, order: inputOrder }), true);
     for (const input of [0, 0, 0, 0]) driver.add(input);
     const first = driver.send();
     driver.send();

@@ -19,11 +19,8 @@ const bug = (name: string, file: string, of: string, wrong: Wrong, only?: readon
   ...(only && { only }),
 });
 
-const RESULTS = 'kernel/machine/batch-results.ts';
-const WAITING = 'kernel/machine/batch-waiting.ts';
 const MACHINE = 'kernel/machine/batch-machine.ts';
 const MENDING = 'kernel/repair/mending.ts';
-const INTAKE = 'shell/batch-intake.ts';
 const SHELL = 'shell/batch-shell.ts';
 const CALL = 'shell/call.ts';
 const CAPACITY = 'shell/limiter/capacity.ts';
@@ -37,12 +34,12 @@ const nothing: Wrong = () => () => undefined;
 export const BUGS: readonly Bug[] = [
   bug(
     'an item settled twice',
-    RESULTS,
-    'BatchResults.settle',
+    MACHINE,
+    'BatchMachine.settle',
     (settle) =>
       function (job, ...given) {
         settle.call(this, job, ...given);
-        if (!job.more?.place) this.results.push(job);
+        if (!job.more?.place && !job.more?.whole) this.results.push(job);
       },
   ),
   bug('results shifted by one', 'shell/stitch.ts', 'stitch', (stitch) => (...given) => {
@@ -58,8 +55,8 @@ export const BUGS: readonly Bug[] = [
   bug('a retry of a fatal error', 'options/retry.ts', 'isRetryable', () => (verdict) => verdict.class !== 'itemFault'),
   bug(
     'an item dropped on re-entrancy',
-    INTAKE,
-    'BatchIntake.submit',
+    SHELL,
+    'BatchShell.submit',
     (submit) =>
       function (job) {
         if (this.isBusy) this.entering--;
@@ -86,15 +83,16 @@ export const BUGS: readonly Bug[] = [
         return again;
       },
   ),
-  bug('an order of results that is not kept', RESULTS, 'BatchResults.place', nothing),
-  bug('a boundary that is crossed', WAITING, 'BatchWaiting.close', nothing),
+  bug('an order of results that is not kept', MACHINE, 'BatchMachine.place', nothing),
+  bug('a boundary that is crossed', MACHINE, 'BatchMachine.close', nothing),
   bug(
     'parts that go on after their item was rejected',
-    MACHINE,
-    'BatchMachine.clearOrphans',
-    () =>
-      function () {
-        this.orphans.length = 0;
+    'shell/cut-item.ts',
+    'CutItem.settled',
+    (settled) =>
+      function (machine, part, failed, ...given) {
+        if (failed && !this.job.isDone) machine.settle(this.job, failed, ...given);
+        else settled.call(this, machine, part, failed, ...given);
       },
   ),
   bug(
@@ -107,16 +105,10 @@ export const BUGS: readonly Bug[] = [
         this.mending?.untold(batch);
       },
   ),
-  bug(
-    'a deadline ignored',
-    INTAKE,
-    'BatchIntake.measure',
-    (measure) =>
-      function (job, ...given) {
-        measure.call(this, job, ...given);
-        if (job.more) job.more.deadlineAt = Infinity;
-      },
-  ),
+  bug('a deadline ignored', 'shell/describe-item.ts', 'describe', (describe) => (job, ...given) => {
+    describe(job, ...given);
+    if (job.more) job.more.deadlineAt = Infinity;
+  }),
   bug(
     'completion before the last result',
     SHELL,
@@ -154,9 +146,9 @@ export const BUGS: readonly Bug[] = [
     'Slots.take',
     (take) =>
       function () {
-        this.most++;
+        this.concurrency++;
         const permit = take.call(this);
-        this.most--;
+        this.concurrency--;
         return permit;
       },
   ),

@@ -1,42 +1,283 @@
-import type { Mending } from '../repair/mending.js';
+import { Backlog } from '../queues/backlog.js';
+import { DeadlineHeap } from '../queues/deadline-heap.js';
+import type { OrderRule } from '../queues/order.js';
+import { losers } from '../queues/overflow.js';
+import type { LaneRule, Queue } from '../queues/queue.js';
+import type { ReorderBuffer } from '../queues/reorder-buffer.js';
+import type { Judgement, Mending } from '../repair/mending.js';
 import type { Verdict } from '../repair/verdict.js';
-import type { BatchHost, BatchRules } from './batch-results.js';
-import { BatchWaiting } from './batch-waiting.js';
+import type { BatchHost, BatchRules } from './batch-host.js';
 import type { Entry, Job } from './job.js';
-import { ACCEPTED, Batch, DONE, FLYING, ItemFailure, WAITING } from './job.js';
+import { ACCEPTED, Batch, DONE, FLYING, ItemFailure, WAITING, weightOf } from './job.js';
 
-export type { BatchHost, BatchNote, BatchRules, Judgement } from './batch-results.js';
+/** So many that whoever sends them should be looked at. */
+const LONG = 10_000;
+
+/** Most results held back while `maxQueued` is no bound. */
+const MOST_HELD = 1000;
 
 /**
  * Everything about batches that is a decision: what waits, whose turn it is, when a batch is due and what is in it, what becomes of its failure,
  * and in which order results go out. It is told the time (`now`) and what happens, one thing after the other; it never waits, calls or throws.
  */
-export class BatchMachine<T, R> extends BatchWaiting<T, R> {
-  /** Calls under way, and those of them that are not a first attempt. */
+export class BatchMachine<T, R> {
+  /** The time of what is being told, in ms. */
+  now = 0;
+  /** What a batch may weigh: `maxWeight`, or less when that can never be granted; and the one that was bid for last. */
+  aim: number;
+  budget = Infinity;
+  /** Whether weights are tokens of a limit, which a batch may have to save up for. */
+  charges = false;
+  /** Whether the rest of a burst may still come, which what has come waits for. */
+  isFramed = false;
+  /** Whether nothing more will come, so that nothing waits for company. */
+  isFinishing = false;
+  /** Items accepted so far; the index of the next. */
+  accepted = 0;
+  /** Accepted and not on its way: fresh, between attempts, or waiting as part of a search. */
+  queued = 0;
+  /** Those of them that were never sent, and their weight. */
+  fresh = 0;
+  freshWeight = 0;
+  /** An item was too much, and the operator is to fail. */
+  overflowed: { readonly error: unknown } | undefined;
+  /** Rejects everything that comes. */
+  refusal: { readonly error: unknown } | undefined;
+  /** Calls under way. */
   readonly calls: Batch<T, R>[] = [];
-  retrying = 0;
   /** Calls that are over, and whose members are being seen to. */
   readonly ending: Batch<T, R>[] = [];
+  /** Results that can be handed out. */
+  readonly results = new Backlog<Job<T, R>>();
+  readonly order: ReorderBuffer<Job<T, R>> | undefined;
+  readonly queue: Queue<Entry<T, R>>;
+  private readonly lanes: readonly LaneRule[];
+  /** Items waiting in each lane, whatever for. */
+  private readonly laneQueued: number[];
+  /** The index below which `closeWhen` has made the items of each lane due, which is also what its open stretch is called; and that of `flush`. */
+  private readonly closedBelow: number[];
+  private flushedBelow = 0;
+  /** How long calls take, smoothed; undefined before the first. */
+  latencyMs: number | undefined;
+  private isLong = false;
+  private isCleared = false;
+  /** Deadlines of items, made for the first that has one; and the length at which settled items are swept out of them. */
+  private deadlines: DeadlineHeap<Job<T, R>> | undefined;
+  private sweepAt = 1024;
   /** No call takes too long before this; it may be the time of one that is over. */
   private timeoutAt = Infinity;
   private batches = 0;
   /** What is done about failures; undefined when nothing is. */
   private readonly mending: Mending<T, R> | undefined;
 
-  constructor(rules: BatchRules<T>, host: BatchHost<T, R>) {
-    super(rules, host);
-    this.mending = rules.repair[0]?.mend(this as never, rules.repair) as Mending<T, R> | undefined;
+  constructor(
+    readonly rules: BatchRules<T>,
+    readonly host: BatchHost<T, R>,
+  ) {
+    const { queue, maxSize, maxWeight, order, repair } = rules;
+    this.lanes = queue.lanes;
+    this.aim = maxWeight;
+    this.queue = queue.create<Entry<T, R>>(maxSize === Infinity ? 1 : maxSize);
+    this.laneQueued = this.lanes.map(() => 0);
+    this.closedBelow = [...this.laneQueued];
+    this.order = (order as OrderRule<T> | undefined)?.lines<Job<T, R>>((job) => {
+      this.results.push(job);
+    });
+    this.mending = repair[0]?.mend(this as never, repair) as Mending<T, R> | undefined;
+  }
+
+  laneName(lane: number): string {
+    return this.lanes[lane]?.name ?? '';
+  }
+
+  // ---- accepting ----------------------------------------------------------------------------------------------------
+
+  /** Gives the next item its place in the order of results. */
+  place(job: Job<T, R>, key: unknown): void {
+    if (this.order === undefined) return;
+    const place = this.order.enter(key);
+    place.item = job;
+    job.extras.place = place;
+  }
+
+  /** Accepts an item that is like all others. */
+  stamp(job: Job<T, R>, at = this.now): void {
+    job.index = this.accepted++;
+    job.acceptedAt = at;
+    job.lane = this.lanes.length - 1;
+    job.state = ACCEPTED;
+  }
+
+  /** Queues an item, or all its parts, between the boundaries around it; false when it has its result already. */
+  enter(job: Job<T, R>): boolean {
+    const { more, lane, index } = job;
+    const refusal = this.refusal ?? more?.fault;
+    if (more?.closes === 'before') this.closedBelow[lane] = index;
+    if (refusal) this.settle(job, true, refusal.error);
+    else {
+      const { parts } = job;
+      job.state = WAITING;
+      if (parts) for (const part of parts) this.enqueue(part);
+      else this.enqueue(job);
+    }
+    if (more?.closes === 'after') this.closedBelow[lane] = index + 1;
+    return job.state === WAITING;
+  }
+
+  /** How many more items of weight 1 neither fill a batch nor leave no room for one more, where no lanes are declared. */
+  get spare(): number {
+    const { maxSize, maxQueued } = this.rules;
+    return Math.min(maxSize - this.fresh, maxQueued - this.queued, this.aim - this.freshWeight) - 1;
+  }
+
+  /** How many more are let in. */
+  get room(): number {
+    return this.rules.maxQueued - this.queued - this.results.length - this.heldBack;
+  }
+
+  /** The items in front of the one that `closeWhen` is asked about. */
+  openBatch({ lane }: Job<T, R>): Job<T, R>[] {
+    const jobs: Job<T, R>[] = [];
+    this.queue.each(lane, (entry) => {
+      if (entry.stretch === this.closedBelow[lane]) jobs.push(entry as Job<T, R>);
+      return true;
+    });
+    return jobs;
+  }
+
+  private enqueue(job: Job<T, R>): void {
+    const { maxQueued, isPulled } = this.rules;
+    // With another part of its item, for which there was no room.
+    if (job.isDone || !(isPulled || this.makeRoom(job))) return;
+    this.add(job);
+    if (this.queued === 1) this.isLong = false;
+    if (this.queued < LONG || this.isLong || maxQueued !== Infinity) return;
+    this.isLong = true;
+    this.host.tell?.({ type: 'queueLong', lane: this.laneName(job.lane), queued: this.queued });
+  }
+
+  add(job: Job<T, R>): void {
+    const { lane, deadlineAt } = job;
+    job.state = WAITING;
+    job.stretch = this.closedBelow[lane] as number;
+    this.queue.push(job);
+    this.count(lane, 1);
+    this.fresh++;
+    this.freshWeight += job.weight;
+    if (deadlineAt === Infinity) return;
+    const deadlines = (this.deadlines ??= new DeadlineHeap());
+    deadlines.push(deadlineAt, job);
+    if (deadlines.length < this.sweepAt) return;
+    deadlines.keep(({ state }) => state !== DONE);
+    this.sweepAt = Math.max(1024, 2 * deadlines.length);
+  }
+
+  /** Applies the overflow policy for one more item; false when that is the one to go. What is held back takes up room as well. */
+  private makeRoom(job: Job<T, R>): boolean {
+    const { queue, rules } = this;
+    const { maxQueued: most = Infinity, overflow: policy = rules.overflow } = this.lanes[job.lane] as LaneRule;
+    const isLaneFull = (this.laneQueued[job.lane] as number) >= most;
+    if (!isLaneFull && this.queued + this.heldBack < rules.maxQueued) return true;
+    const error = this.host.overflowError(Math.min(rules.maxQueued, most), policy);
+    const found = losers(queue, job.lane, policy, isLaneFull) as readonly Job<T, R>[];
+    for (const loser of found.length > 0 ? found : [job]) {
+      if (loser.state === DONE) continue;
+      this.host.tell?.({ type: 'dropped', lane: this.laneName(loser.lane), policy, seq: loser.index });
+      if (loser !== job) this.detach(loser);
+      this.settle(loser, true, error, false);
+    }
+    if (policy === 'error') this.overflowed = { error };
+    return !job.isDone;
+  }
+
+  // ---- when, and whose turn -----------------------------------------------------------------------------------------
+
+  /** Makes everything that was accepted due, whatever its window. */
+  flush(): void {
+    this.flushedBelow = this.accepted;
+  }
+
+  get isFull(): boolean {
+    return this.fresh >= this.rules.maxSize || this.freshWeight >= this.aim;
+  }
+
+  /** Results that wait for those of earlier items. */
+  get heldBack(): number {
+    return this.order?.held ?? 0;
+  }
+
+  /** Whether so many results are held back that only the item they wait for may be worked on. */
+  get isBlocked(): boolean {
+    const { maxQueued, order } = this.rules;
+    return order?.gates === true && this.heldBack >= (maxQueued === Infinity ? MOST_HELD : maxQueued);
+  }
+
+  /** Whether batches have come back. */
+  private get isReturned(): boolean {
+    return this.queue.size > this.fresh;
+  }
+
+  /** The lane whose turn it is, or -1. With no room for more results, only repairs and the item that all wait for may go. */
+  get lead(): number {
+    const { queue } = this;
+    if (!this.isBlocked) return queue.lead();
+    if (this.isReturned) return this.lanes.findIndex((_, lane) => queue.isReturned(lane));
+    const head = this.order?.head(undefined);
+    const isFresh = (job: Job<T, R>): boolean => job.state === WAITING && job.batch === undefined;
+    return head && (head.parts ?? [head]).some(isFresh) ? head.lane : -1;
+  }
+
+  /** What is due whatever its window. */
+  get isUrgent(): boolean {
+    return this.isReturned || this.isBlocked || this.isFinishing || this.isFull;
+  }
+
+  /** When the oldest fresh item of some lane has been held long enough; asks for the window only where it matters. */
+  dueAt(windowMs: () => number): number {
+    const { isFramed } = this;
+    let asked: number | undefined;
+    return this.least((head, lane) => {
+      const why = this.whyDue(head);
+      if (why && !(isFramed && why === 'flush')) return -Infinity;
+      const { acceptedAt } = head;
+      return isFramed ? Infinity : acceptedAt + (this.lanes[lane]?.maxWaitMs ?? (asked ??= windowMs()));
+    });
+  }
+
+  /** When the oldest fresh item came; Infinity, when there is none. */
+  get oldestAt(): number {
+    return this.least(({ acceptedAt }) => acceptedAt);
+  }
+
+  /** The least of what is said of the lanes' oldest fresh items. */
+  least(of: (head: Job<T, R>, lane: number) => number): number {
+    const { queue } = this;
+    let least = Infinity;
+    for (let lane = queue.after(-1); lane !== -1; lane = queue.after(lane)) {
+      least = Math.min(least, of(queue.oldest(lane) as Job<T, R>, lane));
+    }
+    return least;
+  }
+
+  private whyDue({ index, lane, stretch }: Job<T, R>): 'flush' | 'closeWhen' | undefined {
+    if (index < this.flushedBelow) return 'flush';
+    return stretch === this.closedBelow[lane] ? undefined : 'closeWhen';
+  }
+
+  /** Why the next batch, led by this lane, leaves. */
+  reason(lead: number): 'size' | 'weight' | 'complete' | 'flush' | 'closeWhen' | 'urgent' | 'time' | 'retry' | 'split' {
+    const { queue } = this;
+    if (queue.isReturned(lead)) return (queue.head(lead) as Batch<T, R>).attempt > 1 ? 'retry' : 'split';
+    if (this.isFull) return this.fresh >= this.rules.maxSize ? 'size' : 'weight';
+    if (this.isFinishing) return 'complete';
+    return this.whyDue(queue.oldest(lead) as Job<T, R>) ?? (this.lanes[lead]?.maxWaitMs === 0 ? 'urgent' : 'time');
   }
 
   /** When to look again at deadlines, pauses and calls that take too long; Infinity when there are none. */
   get nextAt(): number {
     const { deadlines, mending } = this;
-    let at = this.timeoutAt;
-    if (deadlines) {
-      while (deadlines.peek()?.state === DONE) deadlines.pop();
-      at = Math.min(at, deadlines.peekAt());
-    }
-    return mending ? Math.min(at, mending.nextAt) : at;
+    while (deadlines?.peek()?.state === DONE) deadlines.pop();
+    return Math.min(this.timeoutAt, deadlines?.peekAt() ?? Infinity, mending?.nextAt ?? Infinity);
   }
 
   /** Sees to deadlines and pauses that are over. */
@@ -44,14 +285,15 @@ export class BatchMachine<T, R> extends BatchWaiting<T, R> {
     const { deadlines, host, now } = this;
     while (deadlines && deadlines.peekAt() <= now) {
       const job = deadlines.pop() as Job<T, R>;
-      if (job.state === DONE) continue;
+      if (job.isDone) continue;
       this.remove(job);
-      const deadlineMs = job.deadlineAt - job.acceptedAt;
-      host.tell?.({ type: 'expired', lane: this.laneName(job.lane), deadlineMs, seq: job.index });
-      this.reject(job, host.deadlineError(job, now));
+      host.tell?.({ type: 'expired', lane: this.laneName(job.lane), deadlineMs: job.deadlineAt - job.acceptedAt, seq: job.index });
+      this.settle(job, true, host.deadlineError(job, now));
     }
     this.mending?.wake();
   }
+
+  // ---- calls --------------------------------------------------------------------------------------------------------
 
   /** A call that has taken too long. */
   overdue(): Batch<T, R> | undefined {
@@ -63,30 +305,26 @@ export class BatchMachine<T, R> extends BatchWaiting<T, R> {
 
   /** Takes the batch whose turn it is; it is on its way from now on. */
   take(lead: number, budget: number): Batch<T, R> {
-    const { queue } = this;
+    const { queue, rules } = this;
     let batch: Batch<T, R>;
     if (queue.isReturned(lead)) {
       batch = queue.takeHead(lead, (queue.head(lead) as Batch<T, R>).live) as Batch<T, R>;
-      this.readyBatches--;
       batch.isReady = false;
       batch.tidy();
     } else {
-      const { entries, weight } = queue.plan(lead, this.rules.maxSize, budget);
+      const { entries, weight } = queue.plan(lead, rules.maxSize, budget);
       queue.takePlanned();
       this.freshGone(entries.length, weight);
-      const jobs = entries as Job<T, R>[];
-      batch = new Batch<T, R>(jobs, lead, weight, `b${String(this.batches++)}`, undefined, undefined, 1, 0, undefined);
+      batch = new Batch(entries as Job<T, R>[], lead, weight, `b${String(this.batches++)}`);
     }
     for (const job of batch.jobs) {
       this.count(job.lane, -1);
       job.state = FLYING;
       job.batch = batch;
-      if (job.more?.whole) job.more.whole.job.state = FLYING;
     }
     batch.startedAt = this.now;
-    batch.timeoutAt = this.now + this.rules.timeoutMs;
+    batch.timeoutAt = this.now + rules.timeoutMs;
     this.timeoutAt = Math.min(this.timeoutAt, batch.timeoutAt);
-    if (batch.attempt > 1) this.retrying++;
     batch.slot = this.calls.push(batch) - 1;
     return batch;
   }
@@ -102,37 +340,29 @@ export class BatchMachine<T, R> extends BatchWaiting<T, R> {
 
   /** The call is over. */
   over(batch: Batch<T, R>): void {
-    const last = this.calls.pop() as Batch<T, R>;
-    if (last !== batch) {
-      this.calls[batch.slot] = last;
-      last.slot = batch.slot;
-    }
+    const { calls } = this;
+    const last = calls.pop() as Batch<T, R>;
+    if (last !== batch) calls[(last.slot = batch.slot)] = last;
     batch.slot = -1;
-    if (this.calls.length === 0) this.timeoutAt = Infinity;
-    if (batch.attempt > 1) this.retrying--;
+    if (calls.length === 0) this.timeoutAt = Infinity;
   }
 
   /** Its answer has one outcome for each of its items, in their order. */
   succeeded(batch: Batch<T, R>, outcomes: readonly (R | ItemFailure)[]): void {
     const { jobs } = batch;
     const { mending } = this;
-    if (this.charges) {
-      const tookMs = this.now - batch.startedAt;
-      this.latencyMs = this.latencyMs === undefined ? tookMs : this.latencyMs + 0.2 * (tookMs - this.latencyMs);
-    }
+    const tookMs = this.now - batch.startedAt;
+    if (this.charges) this.latencyMs = 0.2 * tookMs + 0.8 * (this.latencyMs ?? tookMs);
     const alone = mending?.answered(batch);
     let allGood = true;
     for (let i = 0; i < jobs.length; i++) {
       const job = jobs[i] as Job<T, R>;
+      const outcome = outcomes[i];
+      const hasFailed = outcome instanceof ItemFailure;
       if (job.state !== FLYING) continue;
-      const outcome = outcomes[i] as R | ItemFailure;
-      if (!(outcome instanceof ItemFailure)) {
-        this.fulfil(job, outcome);
-        continue;
-      }
-      allGood = false;
-      if (mending && alone) mending.failedAlone(batch, job, outcome, alone);
-      else this.reject(job, outcome.reason);
+      if (hasFailed) allGood = false;
+      if (hasFailed && mending && alone) mending.failedAlone(batch, job, outcome, alone);
+      else this.settle(job, hasFailed, hasFailed ? outcome.reason : outcome);
     }
     if (alone) mending?.concluded(batch, alone, allGood);
   }
@@ -142,119 +372,52 @@ export class BatchMachine<T, R> extends BatchWaiting<T, R> {
     const jobs = batch.jobs.filter(({ state }) => state === FLYING);
     for (const job of jobs) job.outcome = reason;
     if (verdict) this.mending?.failed(batch, jobs, reason, verdict);
-    for (const job of jobs) if (job.state === FLYING) this.reject(job, reason);
+    for (const job of jobs) if (job.state === FLYING) this.settle(job, true, reason);
+  }
+
+  /** What a failure is; undefined where nothing is repaired. Asks a callback, which may do anything. */
+  judge(error: unknown, { jobs, attempt }: Batch<T, R>): Judgement | undefined {
+    return this.mending?.judge(error, jobs.length, attempt);
   }
 
   /** Puts a batch ahead of everything fresh in its lane. */
   bringBack(batch: Batch<T, R>): void {
     batch.isReady = true;
-    this.readyBatches++;
     this.queue.pushReturned(batch);
   }
 
-  /** Items in calls. */
-  get inCalls(): number {
-    return this.calls.reduce((sum, { live }) => sum + live, 0);
-  }
+  // ---- results, and leaving -----------------------------------------------------------------------------------------
 
-  /** Takes out the parts whose item has been rejected. */
-  clearOrphans(): void {
-    for (let part = this.orphans.pop(); part; part = this.orphans.pop()) this.remove(part);
+  /** The one place where an item gets its result, once; it is handed out at once, or when those before it have theirs. */
+  settle(job: Job<T, R>, failed: boolean, outcome: unknown, counts = true): void {
+    const { whole, place } = job.more ?? NONE;
+    job.state = DONE;
+    job.batch = undefined;
+    if (whole && whole.job !== job) {
+      whole.settled(this, job, failed, outcome, counts);
+      return;
+    }
+    job.failed = failed;
+    job.outcome = outcome;
+    if (this.isCleared) return;
+    if (place === undefined) this.results.push(job);
+    // What was dropped takes up no room.
+    else this.order?.ready(place, counts);
+    const { lane, attempts, acceptedAt, index } = job;
+    this.host.tell?.({
+      ...{ type: 'settled', lane: this.laneName(lane), outcome: failed ? 'rejected' : 'fulfilled', attempts },
+      ...{ totalMs: this.now - acceptedAt, seq: index },
+    });
   }
 
   /** Takes an item that is not done out of wherever it is. */
   remove(job: Job<T, R>): void {
-    const { whole, batch, state } = job;
+    const { parts, batch, state } = job;
     if (state === DONE) return;
-    if (whole) {
-      for (const part of whole.parts) this.remove(part);
-      job.state = DONE;
-    } else if (state === WAITING) this.detach(job);
-    else {
-      job.state = DONE;
-      if (batch && --batch.live === 0 && batch.slot !== -1) this.abandon(batch);
-    }
-  }
-
-  /** Nobody waits for the item any more: those behind it need not either. */
-  leave(job: Job<T, R>): void {
-    const place = job.more?.place;
-    if (place) this.order?.leave(place);
-    if (job.state === ACCEPTED) {
-      job.state = DONE;
-      return;
-    }
-    this.remove(job);
-    this.host.tell?.({ type: 'cancelled', lane: this.laneName(job.lane), count: 1 });
-  }
-
-  /** Moves what waits of an item to the end of a more urgent lane. */
-  hurry(job: Job<T, R>, lane: number): void {
-    for (const part of job.whole?.parts ?? [job]) {
-      if (part.state !== WAITING || part.batch || lane >= part.lane) continue;
-      this.queue.remove(part);
-      this.count(part.lane, -1);
-      this.freshGone(1, part.weight);
-      part.lane = lane;
-      this.add(part);
-    }
-  }
-
-  /** Everybody has left the call, or is to. */
-  private abandon(batch: Batch<T, R>): void {
-    this.over(batch);
-    this.host.stop(batch);
-    this.mending?.untold(batch);
-  }
-
-  /** Rejects everything that is not settled yet, and all that comes from now on; the calls under way are stopped. */
-  rejectAll(error: unknown): void {
-    this.refusal = { error };
-    for (const { jobs } of [...this.ending, ...this.calls]) for (const job of jobs) if (job.state === FLYING) this.reject(job, error);
-    for (const batch of [...this.calls]) this.abandon(batch);
-    for (const job of this.takeAll()) this.reject(job, error);
-  }
-
-  /** Rejects what waits to be sent, but for what is between two attempts. */
-  refuseWaiting(error: unknown): void {
-    const { queue } = this;
-    for (let lane = queue.lead(); lane !== -1; lane = queue.lead()) {
-      const head = queue.head(lane) as Entry<T, R>;
-      const jobs = head instanceof Batch ? head.jobs.filter((job) => job.batch === head) : [head];
-      for (const job of jobs) {
-        this.detach(job);
-        this.reject(job, error);
-      }
-    }
-  }
-
-  /** Forgets everything; nothing is told any more but how many have waited. */
-  clear(): void {
-    this.refusal = { error: undefined };
-    for (const { jobs } of this.ending) for (const job of jobs) job.state = DONE;
-    for (const batch of [...this.calls]) this.abandon(batch);
-    this.results.length = this.resultsAt = this.orphans.length = 0;
-    this.order?.clear();
-    const count = this.takeAll().length;
-    if (count > 0) this.host.tell?.({ type: 'cancelled', lane: this.laneName(0), count });
-  }
-
-  /** Takes all out that waits, in the order in which it would have left. */
-  private takeAll(): Job<T, R>[] {
-    const { queue } = this;
-    const all: Job<T, R>[] = [];
-    const batches: Batch<T, R>[] = [];
-    for (let lane = queue.lead(); lane !== -1; lane = queue.lead()) {
-      const entry = queue.takeHead(lane);
-      if (entry instanceof Batch) batches.push(entry);
-      else all.push(entry);
-    }
-    if (this.mending) batches.push(...this.mending.takeAll());
-    for (const batch of batches) for (const job of batch.jobs) if (job.batch === batch) all.push(job);
-    for (const job of all) job.state = DONE;
-    this.laneQueued.fill(0);
-    this.queued = this.fresh = this.freshWeight = this.readyBatches = 0;
-    return all;
+    if (state === WAITING && !parts) this.detach(job);
+    job.state = DONE;
+    for (const part of parts ?? []) this.remove(part);
+    if (state === FLYING && batch && --batch.live === 0 && batch.slot !== -1) this.abandon(batch);
   }
 
   /** Takes a waiting item out. */
@@ -269,11 +432,63 @@ export class BatchMachine<T, R> extends BatchWaiting<T, R> {
     }
     job.batch = undefined;
     if (--batch.live > 0) return;
-    if (batch.isReady) {
-      this.queue.remove(batch);
-      this.readyBatches--;
-    }
+    if (batch.isReady) this.queue.remove(batch);
     batch.isReady = false;
     this.mending?.emptied(batch);
   }
+
+  /** Rejects everything that is not settled yet, and all that comes from now on; the calls under way are stopped. */
+  rejectAll(error: unknown): void {
+    this.refusal = { error };
+    for (const { jobs } of [...this.ending, ...this.calls]) for (const job of jobs) if (job.state === FLYING) this.settle(job, true, error);
+    for (const batch of [...this.calls]) this.abandon(batch);
+    this.refuseWaiting(error);
+    for (const batch of this.mending?.takeAll() ?? []) this.refuse(batch, error);
+  }
+
+  /** Rejects what waits to be sent, but for what is between two attempts. */
+  refuseWaiting(error: unknown): void {
+    const { queue } = this;
+    for (let lane = queue.lead(); lane !== -1; lane = queue.lead()) this.refuse(queue.head(lane) as Entry<T, R>, error);
+  }
+
+  private refuse(entry: Entry<T, R>, error: unknown): void {
+    for (const job of entry instanceof Batch ? entry.jobs.filter(({ batch }) => batch === entry) : [entry]) {
+      if (job.isDone) continue;
+      this.detach(job);
+      this.settle(job, true, error);
+    }
+  }
+
+  /** Forgets everything; nothing is told any more but how many have waited. */
+  clear(): void {
+    const { queued } = this;
+    this.isCleared = true;
+    this.rejectAll(undefined);
+    this.results.clear();
+    this.order?.clear();
+    if (queued > 0) this.host.tell?.({ type: 'cancelled', lane: this.laneName(0), count: queued });
+  }
+
+  /** Everybody has left the call, or is to. */
+  private abandon(batch: Batch<T, R>): void {
+    this.over(batch);
+    this.host.stop(batch);
+    this.mending?.untold(batch);
+  }
+
+  /** Fresh items are on their way, or have left. */
+  freshGone(size: number, weight: number): void {
+    this.fresh -= size;
+    // Sums of fractions drift: an empty queue weighs nothing.
+    this.freshWeight = this.fresh === 0 ? 0 : this.freshWeight - weight;
+  }
+
+  /** One more item waits in the lane, or one less. */
+  count(lane: number, change: number): void {
+    this.queued += change;
+    (this.laneQueued[lane] as number) += change;
+  }
 }
+
+const NONE = { whole: undefined, place: undefined };

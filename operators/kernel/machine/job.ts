@@ -1,6 +1,7 @@
 import type { Waiter } from '../queues/queue.js';
 import type { OrderedPlace } from '../queues/reorder-buffer.js';
 import type { FailedJob, Origin, Search } from '../repair/rule.js';
+import type { BatchMachine } from './batch-machine.js';
 
 /** Where an item is: made, accepted but not submitted, waiting (alone or in a batch), in a call, or settled (or given up). */
 export const NEW = 0;
@@ -15,16 +16,16 @@ export type Entry<T, R> = Job<T, R> | Batch<T, R>;
 /** What few items have. */
 class More<T, R> {
   deadlineAt = Infinity;
-  name: string | undefined = undefined;
-  key: unknown = undefined;
+  name: string | undefined;
+  key: unknown;
   /** Why it is not even queued. */
-  fault: { readonly error: unknown } | undefined = undefined;
+  fault: { readonly error: unknown } | undefined;
   /** Where `closeWhen` puts a boundary. */
   closes: 'before' | 'after' | false = false;
   /** Its place in the order of results; undefined when that is the order in which calls end. */
-  place: OrderedPlace<Job<T, R>> | undefined = undefined;
+  place: OrderedPlace<Job<T, R>> | undefined;
   /** Set on an item that was cut up, and on its parts. */
-  whole: Whole<T, R> | undefined = undefined;
+  whole: Whole<T, R> | undefined;
 }
 
 /** In place of a value: this item of a call has failed. Values themselves are not wrapped, there may be a million of them. */
@@ -38,8 +39,8 @@ export interface Whole<T, R> {
   readonly parts: readonly Job<T, R>[];
   /** A part is in this call. */
   sent(batch: Batch<T, R>): void;
-  /** A part has its value; undefined while others have none. */
-  fulfilled(part: Job<T, R>, value: R): { readonly failed: boolean; readonly outcome: unknown } | undefined;
+  /** A part has its result: the whole has one when the first has failed, or the last has its value. */
+  settled(machine: BatchMachine<T, R>, part: Job<T, R>, failed: boolean, outcome: unknown, counts: boolean): void;
 }
 
 /**
@@ -80,32 +81,21 @@ export class Job<T, R> implements Waiter<Entry<T, R>>, FailedJob {
   }
 
   get deadlineAt(): number {
-    return this.more === undefined ? Infinity : this.more.deadlineAt;
+    return this.more?.deadlineAt ?? Infinity;
   }
 
   get isDone(): boolean {
     return this.state === DONE;
   }
 
-  get value(): R {
-    return this.outcome as R;
-  }
-
   get reason(): unknown {
     return this.outcome;
   }
 
-  /** Set on an item that was cut up; its parts have none. */
-  get whole(): Whole<T, R> | undefined {
+  /** What an item that was cut up travels as; undefined for all others. */
+  get parts(): readonly Job<T, R>[] | undefined {
     const whole = this.more?.whole;
-    return whole?.job === this ? whole : undefined;
-  }
-
-  /** The lane in which the item, or a part of it, waits to be sent for the first time; -1 when none does. */
-  get freshLane(): number {
-    const { whole } = this;
-    if (whole) return whole.parts.some((part) => part.freshLane !== -1) ? this.lane : -1;
-    return this.state === WAITING && this.batch === undefined ? this.lane : -1;
+    return whole?.job === this ? whole.parts : undefined;
   }
 }
 
@@ -121,44 +111,41 @@ export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
   note: unknown = undefined;
   /** Batches made of this one. */
   children = 0;
-  /** Stands in the queue. */
+  /** Stands in the queue, or waits for the end of its pause. */
   isReady = false;
-  /** Waits for the end of its pause. */
   isPausing = false;
   /** Its place among the calls under way; -1 when it is none of them. */
   slot = -1;
   startedAt = 0;
   timeoutAt = Infinity;
   readonly stretch = 0;
+  attempt = 1;
+  depth = 0;
+  /** The batch it repeats or is a part of, now and at the beginning. */
+  parentId: string | undefined = undefined;
+  origin: Batch<T, R> = this;
+  search: Search<Job<T, R>> | undefined = undefined;
   /** Its call, for whoever drives the machine. */
   call: unknown = undefined;
 
-  /**
-   * @param jobs everybody who is in it: those in a call that has not begun yet, and those who have not left a batch that waits
-   * @param origin the batch it repeats or is a part of, at the beginning; undefined when that is itself
-   */
+  /** @param jobs everybody who is in it: those in a call that has not begun yet, and those who have not left a batch that waits */
   constructor(
     public jobs: readonly Job<T, R>[],
     public lane: number,
     public weight: number,
     readonly id: string,
-    readonly first: Batch<T, R> | undefined,
-    readonly parentId: string | undefined,
-    readonly attempt: number,
-    readonly depth: number,
-    readonly search: Search<Job<T, R>> | undefined,
   ) {
     this.live = jobs.length;
-  }
-
-  get origin(): Batch<T, R> {
-    return this.first ?? this;
   }
 
   /** Forgets who left. */
   tidy(): void {
     if (this.live === this.jobs.length) return;
     this.jobs = this.jobs.filter((job) => job.batch === this && job.state !== DONE);
-    this.weight = this.jobs.reduce((sum, { weight }) => sum + weight, 0);
+    this.weight = weightOf(this.jobs);
   }
+}
+
+export function weightOf(jobs: readonly { readonly weight: number }[]): number {
+  return jobs.reduce((sum, { weight }) => sum + weight, 0);
 }

@@ -94,6 +94,8 @@ export interface QueueRule<in T> {
   readonly keyOf?: ((item: T) => unknown) | undefined;
   /** Position of a lane; without a name that of the last, least urgent one. -1 when nobody declared it; without declared lanes every name is the one lane. */
   at(name: string | undefined): number;
+  /** What to refuse a name with that nobody declared; only where lanes are. */
+  unknown?(operator: string, name: string): unknown;
   /** A new, empty queue. */
   create<E extends Waiter<E>>(places: number): Queue<E>;
 }

@@ -1,16 +1,28 @@
-import type { BatchHost, Judgement } from '../machine/batch-results.js';
+import type { BatchHost, BatchRules } from '../machine/batch-host.js';
 import type { ItemFailure, Job } from '../machine/job.js';
-import { Batch, DONE, FLYING, WAITING } from '../machine/job.js';
+import { Batch, DONE, FLYING, WAITING, weightOf } from '../machine/job.js';
 import { DeadlineHeap } from '../queues/deadline-heap.js';
 import type { Failure, Repair, RepairRule, Search } from './rule.js';
-import type { Verdict } from './verdict.js';
+import type { Classify, ClassifyContext, Verdict } from './verdict.js';
 import { mayPass } from './verdict.js';
+
+/** What a failure is, and what its items are to be told. */
+export interface Judgement {
+  readonly verdict: Verdict;
+  readonly reason: unknown;
+}
+
+/** How callbacks are asked, and their answers checked. */
+export interface Asking {
+  verdict(operator: string, classify: Classify, error: unknown, context: ClassifyContext): Verdict;
+  draw(operator: string, random: () => number): number;
+}
 
 /** What a mending needs of its machine. */
 export interface Mended<T, R> {
   readonly now: number;
-  readonly calls: readonly unknown[];
-  readonly retrying: number;
+  readonly calls: readonly { readonly attempt: number }[];
+  readonly rules: Pick<BatchRules<T>, 'classify' | 'random' | 'scheduler' | 'repair'>;
   readonly refusal: unknown;
   readonly host: BatchHost<T, R>;
   laneName(lane: number): string;
@@ -19,7 +31,7 @@ export interface Mended<T, R> {
   /** Puts a batch ahead of everything fresh in its lane. */
   bringBack(batch: Batch<T, R>): void;
   detach(job: Job<T, R>): void;
-  reject(job: Job<T, R>, reason: unknown): void;
+  settle(job: Job<T, R>, failed: boolean, outcome: unknown): void;
 }
 
 /** Single items of a call that have failed and may be sent again, and the verdict that makes them wait longest. */
@@ -38,7 +50,21 @@ export class Mending<T, R> {
   constructor(
     private readonly machine: Mended<T, R>,
     private readonly rules: readonly RepairRule[],
+    private readonly asking: Asking,
   ) {}
+
+  /** That `classify` failed in its turn is for the items' owners to know as well. */
+  judge(error: unknown, size: number, attempt: number): Judgement {
+    const { host, rules } = this.machine;
+    const classify = rules.classify ?? this.rules.find((rule) => rule.classify)?.classify;
+    try {
+      const context = { size, attempt, aborted: false, ...(rules.scheduler && { epochMs: rules.scheduler.now() }) };
+      if (classify) return { verdict: this.asking.verdict(host.operator, classify, error, context), reason: error };
+    } catch (fault) {
+      error = fault;
+    }
+    return { verdict: { class: 'fatal' }, reason: error };
+  }
 
   /** When the next pause is over; Infinity when there is none. */
   get nextAt(): number {
@@ -59,12 +85,12 @@ export class Mending<T, R> {
 
   /** One of its items has failed all the same. */
   failedAlone(batch: Batch<T, R>, job: Job<T, R>, { reason }: ItemFailure, alone: FailedAlone<T, R>): void {
-    const judged = this.machine.host.judge(reason, 1, batch.attempt);
+    const judged = this.judge(reason, 1, batch.attempt);
     // The callback may have made it leave.
     if (job.isDone) return;
     job.outcome = judged.reason;
     if (!mayPass(judged.verdict)) {
-      this.machine.reject(job, judged.reason);
+      this.machine.settle(job, true, judged.reason);
       return;
     }
     alone.jobs.push(job);
@@ -103,7 +129,6 @@ export class Mending<T, R> {
     for (let batch = this.pauses.pop(); batch; batch = this.pauses.pop()) all.push(batch);
     all.push(...this.held.values());
     this.held.clear();
-    this.waiting = 0;
     return all;
   }
 
@@ -111,13 +136,13 @@ export class Mending<T, R> {
   private repair(batch: Batch<T, R>, jobs: readonly Job<T, R>[], { verdict, reason }: Judgement, isPartial: boolean): boolean {
     const { jobs: call, attempt, depth, origin } = batch;
     const { machine, waiting } = this;
-    const { host, now, retrying } = machine;
+    const { host, now, calls } = machine;
     const search = isPartial ? undefined : batch.search;
     const failure: Failure<Job<T, R>> = {
       ...{ operator: host.operator, now, error: reason, verdict, call, jobs, isPartial, attempt, depth, origin, search },
-      ...{ executing: machine.calls.length, retrying, waiting },
+      ...{ executing: calls.length, retrying: calls.filter((one) => one.attempt > 1).length, waiting },
       ids: () => call.map(({ id }) => id),
-      draw: () => host.draw(),
+      draw: () => this.asking.draw(host.operator, machine.rules.random ?? Math.random),
     };
     let repair: Repair<Job<T, R>> | undefined;
     try {
@@ -126,7 +151,7 @@ export class Mending<T, R> {
       for (const job of jobs) job.outcome = fault;
     }
     if (repair) this.apply(batch, repair);
-    for (const job of jobs) if (job.state === FLYING) machine.reject(job, job.outcome);
+    for (const job of jobs) if (job.state === FLYING) machine.settle(job, true, job.outcome);
     return repair?.search !== undefined;
   }
 
@@ -167,8 +192,8 @@ export class Mending<T, R> {
       } else machine.bringBack(again);
     }
     if (search && held && held.length > 0) this.held.set(search, this.regroup(batch, held, 1, depth, undefined));
-    for (const { job, reason } of settled) machine.reject(job, reason);
-    if (was) for (const job of was.jobs) if (job.state === FLYING && job.batch === undefined) machine.reject(job, job.outcome);
+    for (const { job, reason } of settled) machine.settle(job, true, reason);
+    if (was) for (const job of was.jobs) if (job.state === FLYING && job.batch === undefined) machine.settle(job, true, job.outcome);
     if (note) machine.host.tell?.({ ...note, lane: machine.laneName(batch.lane), batchId: batch.id });
     // Everybody in the part has left while the rule was asked.
     if (search && !isSent && this.held.has(search)) this.apply(batch, search.untold(origin));
@@ -183,8 +208,8 @@ export class Mending<T, R> {
     search: Batch<T, R>['search'],
   ): Batch<T, R> {
     const id = `${batch.id}.${String(++batch.children)}`;
-    const weight = jobs.reduce((sum, job) => sum + job.weight, 0);
-    const again = new Batch<T, R>(jobs, batch.lane, weight, id, batch.origin, batch.id, attempt, depth, search);
+    const again = new Batch<T, R>(jobs, batch.lane, weightOf(jobs), id);
+    Object.assign(again, { origin: batch.origin, parentId: batch.id, attempt, depth, search });
     for (const job of jobs) {
       job.state = WAITING;
       job.batch = again;
@@ -200,7 +225,9 @@ export class Mending<T, R> {
   }
 }
 
+const PLAIN: Asking = { verdict: (_operator, classify, error, context) => classify(error, context), draw: (_operator, random) => random() };
+
 /** What a rule's value has as its `mend`. */
-export function mend<T, R>(machine: Mended<T, R>, rules: readonly RepairRule[]): Mending<T, R> {
-  return new Mending(machine, rules);
+export function mend<T, R>(machine: Mended<T, R>, rules: readonly RepairRule[], asking = PLAIN): Mending<T, R> {
+  return new Mending(machine, rules, asking);
 }

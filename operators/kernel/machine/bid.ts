@@ -1,0 +1,26 @@
+import type { BatchMachine } from './batch-machine.js';
+import type { Batch } from './job.js';
+import { weightOf } from './job.js';
+
+/** Tokens wanted for the next batch; less than it weighs only when a deadline would pass while saving up for it. */
+export function bid<T, R>(machine: BatchMachine<T, R>, affordable: number): number {
+  const { lead, queue, aim, charges, now } = machine;
+  const { maxSize } = machine.rules;
+  machine.budget = aim;
+  if (!charges) return 0;
+  if (queue.isReturned(lead)) return weightOf((queue.head(lead) as Batch<T, R>).jobs);
+  const whole = queue.plan(lead, maxSize, aim).weight;
+  if (whole <= affordable || now < shrinkAt(machine)) return whole;
+  const part = queue.plan(lead, maxSize, affordable).weight;
+  if (part > affordable) return whole;
+  machine.budget = affordable;
+  return part;
+}
+
+/** From when on saving up for a whole batch would cost a waiting item its deadline, judging by how long calls have taken. */
+export function shrinkAt<T, R>(machine: BatchMachine<T, R>): number {
+  const { latencyMs } = machine;
+  return machine.least(({ deadlineAt, acceptedAt }) =>
+    deadlineAt === Infinity ? deadlineAt : deadlineAt - (latencyMs ?? (deadlineAt - acceptedAt) / 2),
+  );
+}

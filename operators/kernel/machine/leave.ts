@@ -1,0 +1,23 @@
+import type { BatchMachine } from './batch-machine.js';
+import type { Job } from './job.js';
+import { ACCEPTED, WAITING } from './job.js';
+
+/** Nobody waits for the item any more: those behind it need not either. */
+export function leave<T, R>(machine: BatchMachine<T, R>, job: Job<T, R>): void {
+  const { more, state } = job;
+  if (more?.place) machine.order?.leave(more.place);
+  machine.remove(job);
+  if (state !== ACCEPTED) machine.host.tell?.({ type: 'cancelled', lane: machine.laneName(job.lane), count: 1 });
+}
+
+/** Moves what waits of an item to the end of a more urgent lane. */
+export function hurry<T, R>(machine: BatchMachine<T, R>, job: Job<T, R>, lane: number): void {
+  for (const part of job.parts ?? [job]) {
+    if (part.state !== WAITING || part.batch || lane >= part.lane) continue;
+    machine.queue.remove(part);
+    machine.count(part.lane, -1);
+    machine.freshGone(1, part.weight);
+    part.lane = lane;
+    machine.add(part);
+  }
+}

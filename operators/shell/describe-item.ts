@@ -1,0 +1,95 @@
+import type { BatchMachine } from '../kernel/machine/batch-machine.js';
+import type { Job } from '../kernel/machine/job.js';
+import { ACCEPTED, weightOf as weightOfAll } from '../kernel/machine/job.js';
+import type { QueueRule } from '../kernel/queues/queue.js';
+import { isAmount, unusable } from '../options/answers.js';
+import { ask, weightOf, whenToClose } from '../options/ask.js';
+import { ItemTooHeavyError } from '../options/errors.js';
+import type { SplitAndJoin } from '../options/oversize.js';
+import type { BatchConfig } from './batch-options.js';
+
+/**
+ * Accepts an item that your callbacks are asked about. Never throws: what is wrong with it is its `fault`.
+ *
+ * @param look what one item may weigh; looks at what can be granted now
+ */
+export function describe<T, R>(
+  job: Job<T, R>,
+  machine: BatchMachine<T, R>,
+  config: BatchConfig<T>,
+  look: () => number,
+  laneName: string | undefined,
+  deadlineMs: number | undefined,
+): void {
+  const { operator, order, id, queue } = config;
+  const { now } = machine;
+  let fault: { readonly error: unknown } | undefined;
+  // What `key` sends in its turn is accepted before the item, and has its place before it.
+  job.index = machine.accepted;
+  try {
+    if (order) machine.place(job, order.keyOf && ask(operator, 'key', order.keyOf, job.input));
+  } catch (error) {
+    fault = { error };
+  }
+  job.index = machine.accepted++;
+  job.acceptedAt = now;
+  try {
+    if (id && !fault) job.extras.name = ask(operator, 'id', id, job.input);
+    if (!fault) measure(job, machine, config, look, laneName, deadlineMs);
+  } catch (error) {
+    fault = { error };
+  }
+  if (fault) {
+    // Of what was said of it only its name and its place stand.
+    const { name, place } = job.extras;
+    job.more = undefined;
+    job.lane = queue.lanes.length - 1;
+    Object.assign(job.extras, { name, place, fault });
+  }
+  job.state = ACCEPTED;
+}
+
+function measure<T, R>(
+  job: Job<T, R>,
+  machine: BatchMachine<T, R>,
+  config: BatchConfig<T>,
+  look: () => number,
+  laneName: string | undefined,
+  deadlineMs: number | undefined,
+): void {
+  const { operator, queue, weigh, deadlineMs: within, closeWhen, oversize, maxWeight } = config;
+  const { input, acceptedAt } = job;
+  const named = laneName ?? (queue.laneOf && ask(operator, 'lane', queue.laneOf, input));
+  const weight = weightOf(operator, weigh, input);
+  const waitMs = deadlineMs ?? (typeof within === 'function' ? ask(operator, 'deadlineMs', within, input) : within);
+  if (!isAmount(waitMs)) throw unusable(operator, 'deadlineMs', 'a number of ms >= 0', waitMs);
+  job.lane = laneAt(operator, queue, named);
+  job.weight = weight;
+  if (queue.keyOf) job.extras.key = ask(operator, 'key', queue.keyOf, input);
+  if (waitMs !== Infinity) job.extras.deadlineAt = acceptedAt + waitMs;
+  const heaviest = look();
+  if (weight > machine.aim && typeof oversize === 'object') {
+    (oversize as SplitAndJoin<T, R>).cut(operator, job as never, config, heaviest);
+  } else if (weight > heaviest || (weight > maxWeight && oversize === 'reject')) {
+    throw new ItemTooHeavyError(operator, weight, weight > heaviest ? heaviest : maxWeight);
+  }
+  if (!closeWhen) return;
+  // Looked up only when asked for.
+  const open = (): readonly Job<T, R>[] => machine.openBatch(job);
+  job.extras.closes = whenToClose(operator, closeWhen, input, {
+    itemWeight: weight,
+    get items() {
+      return open().map((one) => one.input);
+    },
+    get weight() {
+      return weightOfAll(open());
+    },
+  });
+}
+
+/** @throws LaneUnknownError */
+export function laneAt<T>(operator: string, queue: QueueRule<T>, name: string | undefined): number {
+  const lane = queue.at(name);
+  if (lane === -1) throw queue.unknown?.(operator, String(name)) as Error;
+  return lane;
+}
