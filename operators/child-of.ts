@@ -1,8 +1,7 @@
 import { FlowConfigError } from './options/errors.js';
 import type { ChildLimiterOptions, Limiter } from './options/limiter.js';
-import { FlowLimiter } from './shell/limiter/limiter.js';
-import { Places } from './shell/limiter/places.js';
-import { Pump } from './shell/limiter/pump.js';
+import { ChildLimiter } from './shell/limiter/child.js';
+import type { FlowLimiter } from './shell/limiter/limiter.js';
 import { limiterSettings, NAME } from './shell/limiter/settings.js';
 
 /**
@@ -33,17 +32,15 @@ export function childOf(limiter: Limiter, options: ChildLimiterOptions = {}): Li
 
 /** @throws FlowConfigError */
 export function limiterBelow(limiter: Limiter, options: ChildLimiterOptions): FlowLimiter {
-  const { pump } = Object(limiter) as Partial<FlowLimiter>;
-  if (pump === undefined) throw new FlowConfigError('childOf', 'limiter', 'a limiter made by createLimiter', limiter);
-  const { queue, scheduler } = pump.settings;
-  const sharesLanes = queue.isDeclared;
+  const { settings } = Object(limiter) as Partial<FlowLimiter>;
+  if (settings === undefined) throw new FlowConfigError('childOf', 'limiter', 'a limiter made by createLimiter', limiter);
+  const { queue, scheduler } = settings;
+  const shared = { scheduler, ...(queue.isDeclared && { queue }) };
   const own = limiterSettings(options);
-  for (const name of sharesLanes ? ['scheduler', 'queue'] : ['scheduler']) {
+  for (const name of Object.keys(shared)) {
     const given = (options as Record<string, unknown>)[name];
     if (given !== undefined) throw new FlowConfigError(NAME, name, 'absent: a child has that of its parent', given);
   }
-  const settings = { ...own, scheduler, sharesLanes, ...(sharesLanes && { queue }) };
-  const child = new Pump(settings);
-  child.above = new Places(pump, child);
-  return new FlowLimiter(child);
+  // eslint-disable-next-line @typescript-eslint/no-unsafe-class-instance-assignment -- it is one, or one of another copy of this package
+  return new ChildLimiter(limiter as FlowLimiter, { ...own, ...shared });
 }

@@ -1,6 +1,5 @@
 import type { Limiter, LimiterOptions } from './options/limiter.js';
 import { FlowLimiter } from './shell/limiter/limiter.js';
-import { Pump } from './shell/limiter/pump.js';
 import { limiterSettings } from './shell/limiter/settings.js';
 
 export type * from './options/limiter.js';
@@ -32,5 +31,5 @@ export type * from './options/limiter.js';
  * ```
  */
 export function createLimiter(options: LimiterOptions = {}): Limiter {
-  return new FlowLimiter(new Pump(limiterSettings(options)));
+  return new FlowLimiter(limiterSettings(options));
 }

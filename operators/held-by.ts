@@ -1,8 +1,8 @@
 import { FlowConfigError } from './options/errors.js';
 import type { Lease, LeaseHolder } from './options/limiter.js';
-import type { Lease as OwnLease } from './shell/limiter/lease.js';
+import type { NestingLimiter } from './shell/limiter/nesting.js';
 import { askedBy, nest } from './shell/limiter/nesting.js';
-import type { NestingLimiter, Ticket } from './shell/limiter/ticket.js';
+import type { Lease as OwnLease, Ticket } from './shell/limiter/ticket.js';
 
 /**
  * Says that work which holds this lease asks for another one, as `holder` of a job. With all slots held by work that waits in this way nobody

@@ -7,7 +7,6 @@ import { count, known } from './options/options.js';
 import type { Drained, DrainOptions, Handle } from './options/types.js';
 import { onAbort, requiredSignal } from './shell/abort.js';
 import { FlowLimiter } from './shell/limiter/limiter.js';
-import { Pump } from './shell/limiter/pump.js';
 import { limiterSettings, NAME } from './shell/limiter/settings.js';
 
 export interface KeyedLimiterOptions extends ChildLimiterOptions {
@@ -68,7 +67,7 @@ export function keyedLimiter(first: Limiter | (KeyedLimiterOptions & LimiterOpti
   const given: KeyedLimiterOptions & LimiterOptions = isBelow ? options : first;
   if (typeof given !== 'object' || (given as unknown) === null) throw new FlowConfigError(NAME, 'options', 'an object', given);
   const { maxKeys = 10_000, ...limits } = given;
-  const make = isBelow ? () => limiterBelow(first as Limiter, limits) : () => new FlowLimiter(new Pump(limiterSettings(limits)));
+  const make = isBelow ? () => limiterBelow(first as Limiter, limits) : () => new FlowLimiter(limiterSettings(limits));
   return new FlowKeyedLimiter(make, count(NAME, 'maxKeys', maxKeys));
 }
 
@@ -148,9 +147,9 @@ class FlowKeyedLimiter implements KeyedLimiter {
 
   async whenQueued(options: { readonly below: number }): Promise<void> {
     const below = checkedBelow(options);
-    while (this.busy().reduce((sum, { pump }) => sum + pump.queued, 0) >= below) {
-      const waiting = this.busy().filter(({ pump }) => pump.queued > 0);
-      await Promise.race(waiting.map((limiter) => limiter.whenQueued({ below: limiter.pump.queued })));
+    while (this.busy().reduce((sum, { queued }) => sum + queued, 0) >= below) {
+      const waiting = this.busy().filter(({ queued }) => queued > 0);
+      await Promise.race(waiting.map((limiter) => limiter.whenQueued({ below: limiter.queued })));
     }
   }
 
@@ -178,7 +177,7 @@ class FlowKeyedLimiter implements KeyedLimiter {
   }
 
   private busy(): FlowLimiter[] {
-    return [...this.limiters.values()].filter(({ pump }) => pump.isBusy);
+    return [...this.limiters.values()].filter(({ isBusy }) => isBusy);
   }
 
   private find(key: unknown): FlowLimiter {
@@ -195,7 +194,7 @@ class FlowKeyedLimiter implements KeyedLimiter {
 
   /** Forgets the keys whose limiter is as it was made. */
   private sweep(): void {
-    for (const [key, limiter] of this.limiters) if (limiter.pump.isIdle && !this.kept.has(key)) this.limiters.delete(key);
+    for (const [key, limiter] of this.limiters) if (limiter.isIdle && !this.kept.has(key)) this.limiters.delete(key);
     this.sweepAt = Math.max(FEW, 2 * this.limiters.size);
   }
 

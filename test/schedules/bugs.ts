@@ -173,7 +173,7 @@ export const BUGS: readonly Bug[] = [
     'Capacity.hasSlots',
     (hasSlots) =>
       function (charge) {
-        return hasSlots.call(this, charge) || this.executing === this.concurrency;
+        return hasSlots.call(this, charge) || this.executing === this.slots;
       },
     LIMITED,
   ),

@@ -1,33 +1,34 @@
 import type { Charge } from '../../kernel/limits/limit.js';
-import type { Note } from '../../options/events.js';
-import { teller } from '../../options/events.js';
 import type { LimiterLimits } from '../../options/limiter.js';
+import { count, durationMs, known, orDefault } from '../../options/options.js';
 import { Alarm } from '../alarm.js';
 import type { Rates } from './rates.js';
 import type { LimiterSettings } from './settings.js';
-import { NAME } from './settings.js';
+import { NAME, ratesOption } from './settings.js';
+import { WaitingRoom } from './waiting-room.js';
 
 /** What a limiter has to give, and how much of it is taken: its slots, its rates, and its pauses. */
-export abstract class Capacity<Self extends Capacity<Self>> {
-  readonly settings: LimiterSettings;
-  readonly tell: ((note: Note) => void) | undefined;
+export abstract class Capacity extends WaitingRoom {
   /** Slots there are, and those in use. */
-  concurrency: number;
+  slots: number;
   executing = 0;
   /** When the clock was last looked at; everything until the next time happens then. */
   time = 0;
   /** What depends on the time; made when there is such a limit. */
   rates: Rates | undefined = undefined;
-  abstract readonly above: { readonly pump: Self } | undefined;
   protected alarm: Alarm | undefined = undefined;
   private pausedUntil = -Infinity;
   /** Paused by hand, until somebody says otherwise. */
   private isHeld = false;
 
   constructor(settings: LimiterSettings) {
-    this.settings = settings;
-    this.concurrency = settings.concurrency;
-    this.tell = teller(NAME, settings, () => this.read());
+    super(settings);
+    const { concurrency, rates, learn, restore } = settings;
+    this.slots = concurrency;
+    this.adopt(learn ? [...rates, learn] : rates);
+    if (restore === undefined) return;
+    const pauseMs = restore.pausedForMs - (this.rates?.restore(restore) ?? 0);
+    if (pauseMs > 0) this.pausedUntil = this.read() + pauseMs;
   }
 
   /** Something may be free now. */
@@ -37,94 +38,81 @@ export abstract class Capacity<Self extends Capacity<Self>> {
   /** It is time. */
   abstract pump(): void;
 
+  get load(): number {
+    const slots = this.slots === Infinity ? 0 : Math.min(1, this.executing / this.slots);
+    return Math.max(this.pausedForMs > 0 ? 1 : slots, this.rates?.load() ?? 0);
+  }
+
+  /** How much longer everything is paused here, in ms. */
+  get pausedForMs(): number {
+    return this.isHeld ? Infinity : this.asksToWaitMs;
+  }
+
+  /** How long the pause is to last yet that was asked for. */
+  get asksToWaitMs(): number {
+    return this.pausedUntil === -Infinity ? 0 : Math.max(0, this.pausedUntil - this.read());
+  }
+
+  /** The least of what all limiters say, here and above. */
+  least(of: (limiter: Capacity) => number): number {
+    return of(this);
+  }
+
+  /** Looks at the clock. */
   read(): number {
     this.time = this.clock.now();
     return this.time;
   }
 
-  get freeSlots(): number {
-    return this.concurrency - this.executing;
-  }
-
-  /** What takes more slots than there are takes all of them. */
-  hasSlots({ slots }: Charge): boolean {
-    return this.executing + slots <= this.concurrency || slots === 0 || this.executing === 0;
-  }
-
-  /** The least of what all limiters say, here and above. */
-  least(of: (pump: Self) => number): number {
-    const own = of(this as unknown as Self);
-    return this.above ? Math.min(own, this.above.pump.least(of)) : own;
-  }
-
-  get load(): number {
-    const slots = this.concurrency === Infinity ? 0 : Math.min(1, this.executing / this.concurrency);
-    const isPaused = this.pausedForMs > 0;
-    return Math.max(isPaused ? 1 : slots, this.rates?.load() ?? 0, this.above?.pump.load ?? 0);
-  }
-
-  /** How much longer everything is paused here, in ms. */
-  get pausedForMs(): number {
-    return this.heldUntil === -Infinity ? 0 : Math.max(0, this.heldUntil - this.read());
-  }
-
-  /** How long the pause is to last yet that was asked for. */
-  get saysToWaitMs(): number {
-    return Math.max(0, this.pausedUntil - this.read());
-  }
-
-  setLimits({ concurrency = this.concurrency, rates = [] }: LimiterLimits): void {
-    this.concurrency = concurrency;
-    for (const rule of rates) this.rates = rule.join(this.rates, this) as Rates;
+  setLimits(limits: LimiterLimits): void {
+    known(NAME, limits, ['concurrency', 'rates']);
+    const concurrency = count(NAME, 'concurrency', orDefault(limits.concurrency, this.slots));
+    const rates = ratesOption(NAME, 'rates', orDefault(limits.rates, []));
+    this.slots = concurrency;
+    this.adopt(rates);
     this.tell?.({ type: 'limitChanged', concurrency });
     this.widened();
   }
 
   penalize(pauseMs: number): void {
-    if (pauseMs > 0) {
-      const until = this.read() + pauseMs;
-      if (until <= this.pausedUntil) return;
-      this.pausedUntil = until;
-      this.tell?.({ type: 'throttled', pauseMs });
-      // A pause lets nobody in, so there is only the timer to set.
-      this.rest();
-      return;
-    }
-    const wasPaused = this.pausedUntil !== -Infinity && this.read() < this.pausedUntil;
-    this.pausedUntil = -Infinity;
-    if (!wasPaused) return;
-    this.rates?.resumed();
+    durationMs(NAME, 'pauseMs', pauseMs);
+    const now = this.read();
+    // A shorter pause never ends a longer one; one of 0 does.
+    if (pauseMs > 0 ? now + pauseMs <= this.pausedUntil : now >= this.pausedUntil) return;
+    this.pausedUntil = pauseMs > 0 ? now + pauseMs : -Infinity;
+    if (pauseMs === 0) this.rates?.resumed();
     this.tell?.({ type: 'throttled', pauseMs });
-    this.widened();
+    if (pauseMs === 0) this.widened();
+    else this.rest();
   }
 
   /** By hand, until that is taken back. */
-  hold(isHeld: boolean): void {
+  protected hold(isHeld: boolean): void {
     if (this.isHeld === isHeld) return;
     this.isHeld = isHeld;
     if (isHeld) this.rest();
     else this.widened();
   }
 
-  /** Goes on with a pause that was saved so long ago. */
-  protected resume(pausedForMs: number, elapsedMs = 0): void {
-    if (pausedForMs > elapsedMs) this.pausedUntil = this.read() + pausedForMs - elapsedMs;
-  }
-
   /** What stands in the way of a job, here. */
   protected blockedBy(charge: Charge): string | undefined {
     if (!this.hasSlots(charge)) return 'concurrency';
-    return this.time < this.heldUntil ? 'pause' : this.rates?.blockedBy(charge);
+    return this.isHeld || this.time < this.pausedUntil ? 'pause' : this.rates?.blockedBy(charge);
+  }
+
+  /** What takes more slots than there are takes all of them. */
+  hasSlots({ slots }: Charge): boolean {
+    return this.executing + slots <= this.slots || slots === 0 || this.executing === 0;
   }
 
   /** When nothing but a slot stands in the way here any more. */
   protected payableAt(charge: Charge): number {
-    return Math.max(this.heldUntil, this.rates?.payableAt(charge) ?? this.time);
+    return this.isHeld ? Infinity : Math.max(this.pausedUntil, this.rates?.payableAt(charge) ?? this.time);
   }
 
-  /** The error for a job that can never be paid, here or above. */
-  protected tooHeavy(charge: Charge): Error | undefined {
-    return this.rates?.tooHeavy(charge) ?? this.above?.pump.tooHeavy(charge);
+  /** The error for a job that can never be paid. */
+  tooHeavy(charge: Charge): Error | undefined {
+    return this.rates?.tooHeavy(charge);
   }
 
   /** Whether a grant depends on the time; when nothing does, nobody has to look at the clock. */
@@ -138,7 +126,7 @@ export abstract class Capacity<Self extends Capacity<Self>> {
     }));
   }
 
-  private get heldUntil(): number {
-    return this.isHeld ? Infinity : this.pausedUntil;
+  private adopt(rules: readonly { join(rates: object | undefined, pump: object): object }[]): void {
+    for (const rule of rules) this.rates = rule.join(this.rates, this) as Rates;
   }
 }

@@ -1,82 +1,58 @@
-import type { Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
-import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ClosedError, FlowConfigError, LaneUnknownError } from '../../options/errors.js';
 import type {
+  Lease,
   LeasedWork,
   Limiter,
   LimiterJob,
-  LimiterLimits,
   LimiterSnapshot,
   ObserveOptions,
   Release,
   SavedLimits,
 } from '../../options/limiter.js';
-import { count, durationMs, known, required } from '../../options/options.js';
+import { count, known, required } from '../../options/options.js';
 import type { Bidder, Place } from '../../options/permits.js';
 import type { ResponseLike, WorkResult } from '../../options/types.js';
 import { passLastValue } from '../last-value.js';
-import type { Shutdown } from '../shutdown.js';
-import { ShutdownHandle } from '../shutdown.js';
 import { AbortCalls } from '../signal-groups.js';
-import type { Lease } from './lease.js';
-import { clear, snapshotOf } from './overview.js';
-import type { Pump } from './pump.js';
-import { amountOption, chargeOf, checkJob, checkLimits, NAME } from './settings.js';
-import type { Holder, Ticket } from './ticket.js';
-import { BidderTicket, PromiseTicket, SubscriberTicket } from './ticket.js';
-import { RunningWork, StreamedCall, WorkTicket, WrappedTicket } from './work.js';
+import { Audience } from './audience.js';
+import { Pump } from './pump.js';
+import type { Rates } from './rates.js';
+import { amountOption, chargeOf, checkJob, NAME } from './settings.js';
+import type { Asker, Lease as OwnLease } from './ticket.js';
+import { BidderTicket } from './ticket.js';
+import type { JobTicket } from './work.js';
+import { PromiseTicket, SubscriberTicket, WrappedTicket } from './work.js';
 
 const NO_JOB: LimiterJob = {};
 
-/** What a limiter is asked, in terms of its pump. */
-export class FlowLimiter extends ShutdownHandle implements Limiter {
-  /** For limiters below. */
-  readonly pump: Pump;
-  private readonly running = new RunningWork();
+type Refuse = (error: unknown) => void;
+
+/** What a limiter is asked. */
+export class FlowLimiter extends Pump implements Limiter {
   /** What ends jobs, by their signals. */
   private readonly signals = new AbortCalls();
 
-  constructor(pump: Pump) {
-    super();
-    this.pump = pump;
-    pump.onGiveUp = (error) => {
-      this.running.giveUp(error);
-    };
-  }
-
-  protected override get shutdown(): Shutdown {
-    return this.pump.shutdown;
-  }
-
   get concurrency(): number {
-    return this.pump.least(({ concurrency }) => concurrency);
-  }
-
-  get executing(): number {
-    return this.pump.executing;
-  }
-
-  get load(): number {
-    return this.pump.load;
+    return this.least(({ slots }) => slots);
   }
 
   get tokenCapacity(): number {
-    return this.pump.least(({ rates }) => rates?.capacity('tokens') ?? Infinity);
+    return this.leastRate((rates) => rates.capacity('tokens'));
   }
 
   get requestCapacity(): number {
-    return this.pump.least(({ rates }) => rates?.capacity('requests') ?? Infinity);
+    return this.leastRate((rates) => rates.capacity('requests'));
   }
 
   get borrows(): boolean {
-    return this.pump.least(({ rates }) => (rates?.borrows === false ? 0 : 1)) === 1;
+    return this.leastRate(({ borrows }) => (borrows ? 1 : 0)) > 0;
   }
 
   get lanes(): readonly string[] | undefined {
-    const { lanes, isDeclared } = this.pump.settings.queue;
+    const { lanes, isDeclared } = this.settings.queue;
     return isDeclared ? lanes.map(({ name }) => name) : undefined;
   }
 
@@ -88,58 +64,42 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
     const lane = this.laneOf(job);
     const charge = this.chargeOf(job);
     if (job.signal?.aborted) return undefined;
-    const lease = this.pump.tryGrant(charge, lane);
-    if (lease) (job.holder as Holder | undefined)?.granted(lease);
+    const lease = this.tryGrant(charge, lane);
+    if (lease) (job.holder as Asker | undefined)?.granted(lease);
     return lease;
   }
 
   acquire(job: LimiterJob = NO_JOB): Observable<Lease> {
-    const lane = this.laneOf(job);
-    const charge = this.chargeOf(job);
-    return new Observable<Lease>((subscriber) => {
-      this.seat(subscriber, new SubscriberTicket(lane, charge, this.pump, subscriber), job, false);
-    });
+    this.check(job);
+    return this.stream(undefined, job);
   }
 
   acquireAsync(job: LimiterJob = NO_JOB): Promise<Lease> {
     // The usual case needs no ticket.
-    const lease = job === NO_JOB ? this.pump.grantNow(this.chargeOf(job), this.laneOf(job)) : undefined;
+    const lease = job === NO_JOB && !this.isPumping ? this.tryGrant(this.chargeOf(job), this.laneOf(job)) : undefined;
     if (lease) return Promise.resolve(lease);
     return new Promise((resolve, reject) => {
-      this.promise(job, this.chargeOf(job), resolve, reject);
+      this.ask(undefined, job, resolve, reject);
     });
   }
 
   pass(job: LimiterJob = NO_JOB): Promise<void> {
     return new Promise((resolve, reject) => {
-      const granted = (lease: Lease): void => {
+      const granted = (lease: OwnLease): void => {
         lease.release();
         resolve();
       };
-      this.promise(job, { ...this.chargeOf(job), slots: 0 }, granted, reject);
+      this.ask(undefined, job, granted, reject, { ...this.chargeOf(job), slots: 0 });
     });
   }
 
   run<R>(work: LeasedWork<R>, job: LimiterJob = NO_JOB): Observable<R> {
-    return this.stream(work, job, false);
+    return this.stream(required(NAME, 'work', work), job);
   }
 
   runAsync<R>(work: LeasedWork<R>, job: LimiterJob = NO_JOB): Promise<R> {
     return new Promise((resolve, reject) => {
-      required(NAME, 'work', work);
-      const { signal } = job;
-      if (signal === undefined) {
-        const ticket = new WorkTicket(this.laneOf(job), this.chargeOf(job), this.running, work, resolve, reject);
-        this.place(ticket, job, true);
-        if (ticket.isWaiting) ticket.context = captureContext();
-        return;
-      }
-      const giveUp: (reason: unknown) => void = reject;
-      const subscription = passLastValue(this.stream(work, job, true), resolve, reject);
-      this.signals.stop(signal, subscription, () => {
-        subscription.unsubscribe();
-        giveUp(signal.reason);
-      });
+      this.ask(required(NAME, 'work', work), job, resolve, reject);
     });
   }
 
@@ -147,15 +107,14 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
     required(NAME, 'work', work);
     const lane = this.laneOf(job);
     const charge = this.chargeOf(job);
-    const { pump, running } = this;
-    const { deadlineMs = Infinity } = job;
-    const key = this.keyOf(job);
+    // eslint-disable-next-line @typescript-eslint/no-this-alias -- the function has a `this` of its own
+    const limiter = this;
     return function wrapped(this: unknown, ...given: A): Promise<R> {
       return new Promise((resolve, reject) => {
-        const ticket = new WrappedTicket(lane, charge, running, work, resolve, reject, this, given);
-        if (key !== undefined) ticket.key = key;
-        pump.admit(ticket, deadlineMs, true);
-        if (ticket.isWaiting) ticket.context = captureContext();
+        const ticket = new WrappedTicket(limiter, lane, charge, work as unknown as LeasedWork<R>, resolve, reject);
+        ticket.self = this;
+        ticket.given = given;
+        limiter.place(ticket, job, true);
       });
     };
   }
@@ -165,85 +124,101 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
     required(NAME, 'bidder.granted', granted);
     required(NAME, 'bidder.refused', refused);
     if (requests !== undefined) amountOption(NAME, 'bidder.requests', requests);
-    const { pump } = this;
-    const ticket = new BidderTicket(this.at(lane), bidder);
-    if (pump.isClosed) ticket.refused(new ClosedError(NAME));
-    else pump.admitPlace(ticket);
-    return {
-      poke: () => {
-        if (ticket.isWaiting) pump.pump();
-      },
-      withdraw: () => {
-        pump.leave(ticket);
-      },
-    };
+    const ticket = new BidderTicket(this, this.at(lane), bidder);
+    if (this.isClosed) ticket.refused(new ClosedError(NAME));
+    else this.admitPlace(ticket);
+    return ticket;
   }
 
   move(id: string | number, lane: string): boolean {
     const at = this.at(lane);
-    const ticket = this.pump.room.find(id);
-    if (ticket) this.pump.move(ticket, at);
+    const ticket = this.find(id);
+    if (ticket) {
+      this.shift(ticket, at);
+      this.letOthersIn();
+    }
     return ticket !== undefined;
   }
 
   remove(id: string | number, reason?: unknown): boolean {
-    const ticket = this.pump.room.find(id);
-    if (ticket) this.pump.dismiss(ticket, cleared(reason));
+    const ticket = this.find(id);
+    if (ticket) this.refuse(ticket, cleared(reason), 'dropped');
     return ticket !== undefined;
   }
 
   watch(listener: () => void): () => void {
-    return this.pump.watch(required(NAME, 'listener', listener));
+    return (this.news ??= new Audience()).listen(required(NAME, 'listener', listener));
   }
 
   onRelease(listener: (release: Release) => void): () => void {
-    return this.pump.audience.onRelease(required(NAME, 'listener', listener));
+    return (this.releases ??= new Audience()).listen(required(NAME, 'listener', listener));
   }
 
   observe(response: ResponseLike, options: ObserveOptions = {}): void {
     known(NAME, options, ['sentAt']);
     const { sentAt } = options;
     if (sentAt !== undefined && !Number.isFinite(sentAt)) throw new FlowConfigError(NAME, 'sentAt', 'a finite number', sentAt);
-    this.pump.observe(response, undefined, sentAt);
+    this.learn(response, undefined, sentAt);
   }
 
-  penalize(pauseMs: number): void {
-    this.pump.penalize(durationMs(NAME, 'pauseMs', pauseMs));
+  /** Whether something was learned from a response to the request under this lease, or to one of which nothing is known but maybe when it was sent. */
+  learn(response: ResponseLike, lease?: OwnLease, sentAt = Infinity): boolean {
+    const lesson = this.rates?.learn(response, lease, sentAt);
+    if (lesson?.hasChanged) this.widened(true);
+    if (lesson?.pauseMs) this.penalize(lesson.pauseMs);
+    return lesson !== undefined;
   }
 
   pause(): void {
-    this.pump.hold(true);
+    this.hold(true);
   }
 
   resume(): void {
-    this.pump.hold(false);
+    this.hold(false);
   }
 
   clear(reason?: unknown): void {
-    clear(this.pump, cleared(reason));
+    const error = cleared(reason);
+    for (const ticket of this.waiting()) if (ticket.isWaiting) ticket.pump.refuse(ticket, error, 'dropped');
   }
 
   whenIdle(): Promise<void> {
-    return this.pump.audience.until(() => !this.pump.isBusy);
+    return this.until(() => !this.isBusy);
   }
 
   whenQueued(options: { readonly below: number }): Promise<void> {
     known(NAME, options, ['below']);
     const below = count(NAME, 'below', options.below);
-    return this.pump.audience.until(() => this.pump.queued < below);
-  }
-
-  setLimits(limits: LimiterLimits): void {
-    this.pump.setLimits(checkLimits(limits));
+    return this.until(() => this.queued < below);
   }
 
   snapshot(): LimiterSnapshot {
-    return snapshotOf(this.pump);
+    const { executing, rates } = this;
+    const queued = this.queue.size;
+    const left = (unit: string): number => this.leastRate((each) => each.left(unit));
+    const inForce = (unit: string): number => this.leastRate((each) => each.perMinute(unit));
+    const [requests, tokens] = [left('requests'), left('tokens')];
+    const pausedForMs = Math.max(0, -this.least((each) => -each.pausedForMs));
+    const isFull = this.least((each) => each.slots - each.executing) <= 0;
+    // How many would go at once if there were slots, here and above. Nobody goes in a pause, whatever it costs.
+    const heldBySlot = isFull && pausedForMs === 0 ? this.payable(requests, tokens) : 0;
+    return {
+      concurrency: this.concurrency,
+      executing,
+      queued,
+      heldByRate: queued - heldBySlot,
+      heldBySlot,
+      requests,
+      tokens,
+      pausedForMs,
+      requestsPerMinute: inForce('requests'),
+      tokensPerMinute: inForce('tokens'),
+      rates: rates?.snapshots() ?? [],
+    };
   }
 
   save(): SavedLimits {
-    const { pump } = this;
-    return { at: pump.settings.scheduler.now(), pausedForMs: pump.saysToWaitMs, rates: pump.rates?.save() ?? [] };
+    return { at: this.settings.scheduler.now(), pausedForMs: this.asksToWaitMs, rates: this.rates?.save() ?? [] };
   }
 
   // ---- jobs -----------------------------------------------------------------------------------------------------------
@@ -254,92 +229,88 @@ export class FlowLimiter extends ShutdownHandle implements Limiter {
     this.chargeOf(job);
   }
 
-  private stream<R>(work: LeasedWork<R>, job: LimiterJob, waitsForRoom: boolean): Observable<R> {
-    required(NAME, 'work', work);
-    const { running } = this;
+  /** Whether a job may name the unit in its cost. */
+  counts(unit: string): boolean {
+    return this.leastRate((rates) => (rates.counts(unit) ? 0 : 1)) === 0;
+  }
+
+  /** The lease, or what comes of work under it. A promise waits for room, and its signal ends the work as well. */
+  private stream<R>(fn: LeasedWork<R> | undefined, job: LimiterJob, isPromise = false, charge?: Charge): Observable<R> {
     return new Observable<R>((subscriber) => {
-      const start = (lease: Lease, context: AsyncContext | undefined): void => {
-        new StreamedCall(lease, running, work, subscriber).begin(context);
-      };
-      this.seat(subscriber, new SubscriberTicket(this.laneOf(job), this.chargeOf(job), this.pump, subscriber, start), job, waitsForRoom);
+      const ticket = new SubscriberTicket(this, this.laneOf(job), charge ?? this.chargeOf(job), fn, subscriber);
+      const { signal } = job;
+      if (signal?.aborted) subscriber.error(signal.reason);
+      if (subscriber.closed) return;
+      if (signal) {
+        this.signals.stop(signal, subscriber, (reason) => {
+          if (!ticket.isWaiting && !isPromise) return;
+          this.leave(ticket);
+          subscriber.error(reason);
+        });
+      }
+      // Others may be told something while this one is let in, and make its consumer leave.
+      subscriber.add(ticket);
+      this.place(ticket, job, isPromise);
     });
   }
 
-  /** Lets a ticket wait for a subscriber. Whoever leaves leaves the queue. */
-  private seat<R>(subscriber: Subscriber<R>, ticket: SubscriberTicket<R>, job: LimiterJob, waitsForRoom: boolean): void {
-    const { signal } = job;
-    if (signal?.aborted) subscriber.error(signal.reason);
-    if (subscriber.closed) return;
-    if (signal) {
-      this.signals.stop(signal, subscriber, () => {
-        if (!ticket.isWaiting) return;
-        this.pump.leave(ticket);
-        subscriber.error(signal.reason);
-      });
-    }
-    // Others may be told something while this one is let in, and make its consumer leave.
-    subscriber.add(ticket);
-    this.place(ticket, job, waitsForRoom);
-    // What is done with the lease belongs to whoever asked, not to whoever gives the permit back.
-    if (ticket.isWaiting) ticket.context = captureContext();
+  private ask<R>(
+    fn: LeasedWork<R> | undefined,
+    job: LimiterJob,
+    resolve: (value: R) => void,
+    reject: Refuse,
+    charge = this.chargeOf(job),
+  ): void {
+    if (job.signal) passLastValue(this.stream(fn, job, true, charge), resolve, reject);
+    else this.place(new PromiseTicket(this, this.laneOf(job), charge, fn, resolve, reject), job, true);
   }
 
-  /** Lets somebody with a promise wait. */
-  private promise(job: LimiterJob, charge: Charge, granted: (lease: Lease) => void, refused: (error: unknown) => void): void {
-    const lane = this.laneOf(job);
-    if (job.signal === undefined) {
-      this.place(new PromiseTicket(lane, charge, granted, refused), job, true);
-      return;
-    }
-    new Observable<Lease>((subscriber) => {
-      this.seat(subscriber, new SubscriberTicket(lane, charge, this.pump, subscriber), job, true);
-    }).subscribe({
-      next: granted,
-      error: refused,
-    });
-  }
-
-  private place(ticket: Ticket, job: LimiterJob, waitsForRoom: boolean): void {
+  private place(ticket: JobTicket<unknown>, job: LimiterJob, waitsForRoom: boolean): void {
     const { id, holder, deadlineMs = Infinity } = job;
-    if (holder) ticket.holder = holder as Holder;
+    if (holder) ticket.asker = holder as Asker;
     if (id !== undefined) {
-      if (this.pump.room.find(id)) throw new FlowConfigError(NAME, 'id', 'one that nobody waits under', undefined, 'one in use');
+      if (this.find(id)) throw new FlowConfigError(NAME, 'id', 'one that nobody waits under', undefined, 'one in use');
       ticket.id = id;
     }
-    const key = this.keyOf(job);
+    const key = this.settings.queue.keyOf?.(job);
     if (key !== undefined) ticket.key = key;
-    this.pump.admit(ticket, deadlineMs, waitsForRoom);
-  }
-
-  private keyOf(job: LimiterJob): unknown {
-    return this.pump.settings.queue.keyOf?.(job);
+    this.admit(ticket, deadlineMs, waitsForRoom);
+    if (ticket.isWaiting && (ticket.fn || !waitsForRoom)) ticket.context = captureContext();
   }
 
   /** @throws FlowConfigError or LaneUnknownError */
   private laneOf(job: LimiterJob): number {
     if (job !== NO_JOB) checkJob(job);
-    return this.at(job.lane === undefined ? this.pump.settings.queue.laneOf?.(job) : job.lane);
+    return this.at(job.lane === undefined ? this.settings.queue.laneOf?.(job) : job.lane);
   }
 
   private at(name: string | undefined): number {
-    const { queue } = this.pump.settings;
+    const { queue } = this.settings;
     const at = queue.at(name);
-    if (at === -1)
-      throw new LaneUnknownError(
-        NAME,
-        name as string,
-        queue.lanes.map((lane) => lane.name),
-      );
-    return at;
-  }
-
-  /** Whether a job may name the unit in its cost. */
-  counts(unit: string): boolean {
-    return this.pump.least(({ rates }) => (rates?.counts(unit) ? 0 : 1)) === 0;
+    if (at !== -1) return at;
+    const names = queue.lanes.map((lane) => lane.name);
+    throw new LaneUnknownError(NAME, name as string, names);
   }
 
   private chargeOf(job: LimiterJob): Charge {
     return chargeOf(NAME, job.cost, (unit) => this.counts(unit));
+  }
+
+  private leastRate(of: (rates: Rates) => number): number {
+    return this.least(({ rates }) => (rates ? of(rates) : Infinity));
+  }
+
+  private until(holds: () => boolean): Promise<void> {
+    const changes = (this.changes ??= new Audience());
+    return new Promise((resolve) => {
+      const stop = changes.listen(look);
+      look();
+      function look(): void {
+        if (!holds()) return;
+        stop();
+        resolve();
+      }
+    });
   }
 }
 

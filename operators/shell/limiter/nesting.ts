@@ -1,7 +1,18 @@
+import type { Charge } from '../../kernel/limits/limit.js';
 import { NestedAcquireError } from '../../options/errors.js';
-import type { Lease } from './lease.js';
 import { NAME } from './settings.js';
-import type { NestedJobs, NestingLimiter, Ticket } from './ticket.js';
+import type { Lease, Lessor, NestedJobs, Ticket } from './ticket.js';
+
+/** What has to be known of a limiter whose jobs may wait for each other. */
+export interface NestingLimiter extends Lessor {
+  readonly above: { readonly pump: NestingLimiter } | undefined;
+  /** Handed out and not released. */
+  readonly leases: number;
+  nesting: NestedJobs | undefined;
+  hasSlots(charge: Charge): boolean;
+  least(of: (limiter: { readonly slots: number }) => number): number;
+  refuseStuck(): void;
+}
 
 /** A job that waits, and how to refuse it there. */
 interface NestedJob {
@@ -76,11 +87,15 @@ export function nest(pump: NestingLimiter, ticket: Ticket, holder: Lease): void 
       ticket,
       new NestedAcquireError(
         NAME,
-        pump.least(({ concurrency }) => concurrency),
+        pump.least(({ slots }) => slots),
       ),
     );
   };
-  for (let at: NestingLimiter | undefined = pump; at; at = at.above?.pump) (at.nesting ??= new Nesting(at)).add(ticket, holder, refuse);
+  for (let at: NestingLimiter | undefined = pump; at; at = at.above?.pump) {
+    const nesting = at.nesting ?? new Nesting(at);
+    at.nesting = nesting;
+    nesting.add(ticket, holder, refuse);
+  }
   pump.refuseStuck();
 }
 

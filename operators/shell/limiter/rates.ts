@@ -4,9 +4,9 @@ import { ItemTooHeavyError } from '../../options/errors.js';
 import type { Note } from '../../options/events.js';
 import type { RateSnapshot, SavedLimits } from '../../options/limiter.js';
 import type { ResponseLike } from '../../options/types.js';
-import type { Lease } from './lease.js';
 import type { LimiterSettings } from './settings.js';
 import { NAME } from './settings.js';
+import type { Lease } from './ticket.js';
 
 /** What rates have to know of the limiter that keeps to them. */
 export interface RatedLimiter {
@@ -114,6 +114,8 @@ export class Rates {
   take(lease: Lease): void {
     const { charge } = lease;
     const { time } = this.pump;
+    lease.tokens = charge.tokens;
+    lease.grantedAt = time;
     for (const rate of this.limited) rate.take(charge, time);
     if (this.learner === undefined) return;
     if (this.isLimited) this.learner.paid(charge.requests, charge.tokens, time);
@@ -122,7 +124,7 @@ export class Rates {
 
   /** A lease was not used: what was paid for it comes back. */
   refund(lease: Lease): void {
-    const { charge, tokens, grantedAt } = lease;
+    const { charge, tokens = 0, grantedAt = 0 } = lease;
     lease.tokens = 0;
     if (!this.isLimited) return;
     const now = this.pump.read();
@@ -132,15 +134,17 @@ export class Rates {
 
   /** A lease turns out to have cost so many tokens. Answers what that changes. */
   settle(lease: Lease, reported: number): number {
+    // One that was granted before there were rates has paid what it cost, at no time that is known.
+    const { tokens = lease.charge.tokens, grantedAt = 0 } = lease;
     const rates = this.limited.filter(({ unit }) => unit === 'tokens');
-    const charged = Math.min(...rates.map((rate) => rate.worth(reported, lease.tokens)), reported);
+    const charged = Math.min(...rates.map((rate) => rate.worth(reported, tokens)), reported);
     if (charged !== reported) this.pump.tell?.({ type: 'usageClamped', reported, charged });
-    const more = charged - lease.tokens;
+    const more = charged - tokens;
     if (more === 0 || (more < 0 && !this.pump.settings.refunds)) return 0;
     lease.tokens = charged;
     if (rates.length === 0) return more;
     const now = this.pump.read();
-    for (const rate of rates) rate.correct(more, lease.grantedAt, now);
+    for (const rate of rates) rate.correct(more, grantedAt, now);
     this.learner?.paid(0, more, now);
     return more;
   }

@@ -5,8 +5,9 @@ import { FIFO } from '../../kernel/queues/fifo.js';
 import type { Overflow, QueueRule } from '../../kernel/queues/queue.js';
 import { FlowConfigError } from '../../options/errors.js';
 import type { FlowSink } from '../../options/events.js';
-import type { Cost, LearnRule, LimiterJob, LimiterLimits, LimiterOptions, RateRule, SavedLimits } from '../../options/limiter.js';
-import { callback, checked, count, countFromZero, durationMs, filled, flag, known, ratio, required, words } from '../../options/options.js';
+import { listened } from '../../options/events.js';
+import type { Cost, LearnRule, LimiterJob, LimiterOptions, RateRule, SavedLimits } from '../../options/limiter.js';
+import { checked, count, countFromZero, durationMs, flag, known, ratio, required, words } from '../../options/options.js';
 import { requiredSignal } from '../abort.js';
 import { schedulerOption } from '../alarm.js';
 
@@ -33,8 +34,6 @@ export interface LimiterSettings {
   readonly rates: readonly RateRule[];
   readonly headroom: number;
   readonly queue: QueueRule<LimiterJob>;
-  /** Whether these are the lanes of the limiter above; with lanes of its own, or none, all that is here is one lane there. */
-  readonly sharesLanes: boolean;
   readonly maxQueued: number;
   readonly overflow: Overflow;
   readonly learn: LearnRule | undefined;
@@ -49,36 +48,29 @@ export interface LimiterSettings {
 
 /** @throws FlowConfigError */
 export function limiterSettings(options: LimiterOptions): LimiterSettings {
-  return {
-    ...checked(NAME, options, DEFAULTS, {
-      concurrency: count,
-      rates: ratesOption,
-      headroom: (operator, option, value) => ratio(operator, option, value, 0.01),
-      queue: (operator, option, value: QueueRule<LimiterJob>) => made(operator, option, value, 'create', 'a queue made by lanes'),
-      maxQueued: countFromZero,
-      overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
-      learn: (operator, option, value: LearnRule | undefined) =>
-        value === undefined ? value : made(operator, option, value, 'join', 'made by fromHeaders'),
-      refunds: flag,
-      abortGraceMs: durationMs,
-      restore: (operator, option, value: SavedLimits | undefined) =>
-        value === undefined ? value : made(operator, option, value, 'rates', 'what `save` has answered'),
-      random: required,
-      onEvent: callback,
-      name: (operator, option, value: string | undefined) => (value === undefined ? undefined : filled(operator, option, value)),
-      scheduler: schedulerOption,
-    }),
-    sharesLanes: false,
-  };
+  return checked(NAME, options, DEFAULTS, {
+    concurrency: count,
+    rates: ratesOption,
+    headroom: (operator, option, value) => ratio(operator, option, value, 0.01),
+    queue: made<QueueRule<LimiterJob>>('create', 'a queue made by lanes'),
+    maxQueued: countFromZero,
+    overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
+    learn: maybe(made<LearnRule>('join', 'made by fromHeaders')),
+    refunds: flag,
+    abortGraceMs: durationMs,
+    restore: maybe(made<SavedLimits>('rates', 'what `save` has answered')),
+    random: required,
+    ...listened,
+    scheduler: schedulerOption,
+  });
 }
 
-/** What `setLimits` was given. @throws FlowConfigError */
-export function checkLimits(limits: LimiterLimits): LimiterLimits {
-  known(NAME, limits, ['concurrency', 'rates']);
-  const { concurrency, rates } = limits;
-  if (concurrency !== undefined) count(NAME, 'concurrency', concurrency);
-  if (rates !== undefined) ratesOption(NAME, 'rates', rates);
-  return limits;
+/** @throws FlowConfigError */
+export function ratesOption(operator: string, option: string, rates: readonly RateRule[]): readonly RateRule[] {
+  if (!Array.isArray(rates)) throw new FlowConfigError(operator, option, 'a list of rates', rates);
+  const rate = made<RateRule>('join', 'made by perMinute, per or strict');
+  // Not `forEach`, which passes over holes.
+  return Array.from(rates as readonly RateRule[], (rule, i) => rate(operator, `${option}[${String(i)}]`, rule));
 }
 
 /** @throws FlowConfigError */
@@ -86,25 +78,25 @@ export function checkJob(job: LimiterJob): void {
   known(NAME, job, JOB, 'job');
   if (job.signal !== undefined) requiredSignal(NAME, 'signal', job.signal);
   if (job.deadlineMs !== undefined) durationMs(NAME, 'deadlineMs', job.deadlineMs);
-  if (job.holder !== undefined) made(NAME, 'holder', job.holder, 'granted', 'made by heldBy');
+  if (job.holder !== undefined) made('granted', 'made by heldBy')(NAME, 'holder', job.holder);
 }
+
+const UNITS = ['slots', 'requests', 'tokens'] as const;
 
 /** What a cost amounts to; `counts` says which units of your own there are. @throws FlowConfigError */
 export function chargeOf(operator: string, cost: Cost | undefined, counts: (unit: string) => boolean, within = 'cost.'): Charge {
   if (cost === undefined) return ONE_REQUEST;
   if (typeof cost !== 'object' || (cost as unknown) === null) throw new FlowConfigError(operator, 'cost', 'an object', cost);
-  let { slots = 1, requests = 1, tokens = 0 } = cost;
+  const charge = { ...ONE_REQUEST } as Charge & Record<string, number>;
   let others: Record<string, number> | undefined;
   for (const unit in cost) {
+    const isOurs = (UNITS as readonly string[]).includes(unit);
     const amount = cost[unit];
-    if (unit === 'slots') slots = amountOption(operator, within + unit, slots);
-    else if (unit === 'requests') requests = amountOption(operator, within + unit, requests);
-    else if (unit === 'tokens') tokens = amountOption(operator, within + unit, tokens);
-    else if (!counts(unit))
+    if (!isOurs && !counts(unit))
       throw new FlowConfigError(operator, within + unit, 'absent: slots, requests, tokens, or a unit that a rate counts', amount);
-    else if (amount !== undefined) (others ??= {})[unit] = amountOption(operator, within + unit, amount);
+    if (amount !== undefined) (isOurs ? charge : (others ??= {}))[unit] = amountOption(operator, within + unit, amount);
   }
-  return others ? { slots, requests, tokens, others } : { slots, requests, tokens };
+  return others ? { ...charge, others } : charge;
 }
 
 /** A finite number >= 0. */
@@ -114,15 +106,13 @@ export function amountOption(operator: string, option: string, value: unknown): 
 }
 
 /** A value that has what is asked of it. */
-function made<V>(operator: string, option: string, value: V, member: string, expected: string): V {
-  if (!Array.isArray(value) && (Object(value) as Record<string, unknown>)[member] !== undefined) return value;
-  throw new FlowConfigError(operator, option, expected, value);
+function made<V>(member: string, expected: string) {
+  return (operator: string, option: string, value: V): V => {
+    if (!Array.isArray(value) && (Object(value) as Record<string, unknown>)[member] !== undefined) return value;
+    throw new FlowConfigError(operator, option, expected, value);
+  };
 }
 
-function ratesOption(operator: string, option: string, rates: readonly RateRule[]): readonly RateRule[] {
-  if (!Array.isArray(rates)) throw new FlowConfigError(operator, option, 'a list of rates', rates);
-  // Not `forEach`, which passes over holes.
-  return Array.from(rates as readonly RateRule[], (rule, i) =>
-    made(operator, `${option}[${String(i)}]`, rule, 'join', 'made by perMinute, per or strict'),
-  );
+function maybe<V>(check: (operator: string, option: string, value: V) => V) {
+  return (operator: string, option: string, value: V | undefined): V | undefined => value && check(operator, option, value);
 }

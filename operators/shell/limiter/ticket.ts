@@ -1,13 +1,102 @@
-import type { Subscriber, Unsubscribable } from 'rxjs';
-import type { AsyncContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ONE_REQUEST } from '../../kernel/limits/limit.js';
+import type { Bag, Slotted } from '../../kernel/queues/bag.js';
 import type { Waiter } from '../../kernel/queues/queue.js';
 import { isAmount, unusable } from '../../options/answers.js';
 import { ask } from '../../options/ask.js';
-import type { Bidder } from '../../options/permits.js';
-import type { Lease, Lessor } from './lease.js';
+import { FlowConfigError } from '../../options/errors.js';
+import type { Bidder, Outcome, Permit, Place } from '../../options/permits.js';
+import type { ResponseLike, Usage } from '../../options/types.js';
 import { NAME } from './settings.js';
+
+/** What leases and tickets tell the limiter that they are of. */
+export interface Lessor {
+  settled(lease: Lease, tokens: number): void;
+  freed(lease: Lease, outcome: Outcome, error: unknown): void;
+  learn(response: ResponseLike, lease: Lease): void;
+  /** The work was given up, and is not over. */
+  lingers(lease: Lease): void;
+  /** It does not want to wait any more. */
+  leave(ticket: Ticket): void;
+  /** Takes it out of the queue, and tells it why. */
+  refuse(ticket: Ticket, error: unknown, how?: 'dropped'): void;
+  pump(): void;
+  /** Work under its leases. */
+  readonly running: Bag<RunningWork>;
+}
+
+/** Work that can be ended, because the limiter is closed. */
+export interface RunningWork extends Slotted {
+  giveUp(error: unknown): void;
+}
+
+/** The right to what was charged. */
+export class Lease implements Permit {
+  readonly pump: Lessor;
+  /** What it takes; of a bidder what it has bid last. */
+  charge: Charge;
+  isReleased = false;
+  // Few have these, so the others have no room for them.
+  /** Of the limiter above; settled and released together with this one. */
+  declare above?: Lease;
+  /** Of whoever keeps to rates: what it has paid by now, since when, and a mark of whoever learns from responses. */
+  declare tokens?: number;
+  declare grantedAt?: number;
+  declare mark?: unknown;
+  /** The lease of the work that asked for this one. */
+  declare holder?: Lease | undefined;
+  /** Why the work was given up. */
+  declare private failure?: unknown;
+
+  constructor(pump: Lessor, charge: Charge) {
+    this.pump = pump;
+    this.charge = charge;
+  }
+
+  settle({ inputTokens, outputTokens }: Usage): void {
+    const tokens = (inputTokens ?? 0) + (outputTokens ?? 0);
+    if ((inputTokens ?? outputTokens) === undefined || !(tokens >= 0)) return;
+    this.pump.settled(this, tokens);
+    for (let { above } = this; above; above = above.above) above.pump.settled(above, tokens);
+  }
+
+  release(outcome: Outcome = 'ok', error?: unknown): void {
+    if (this.isReleased) return;
+    this.isReleased = true;
+    const { above, failure } = this;
+    if (this.holder) this.holder = undefined;
+    const [how, why] = failure === undefined ? [outcome, error] : (['error', failure] as const);
+    try {
+      this.pump.freed(this, how, why);
+    } finally {
+      // Whatever a callback of those who are served now throws.
+      above?.release(how, why);
+    }
+  }
+
+  observe(response: ResponseLike): void {
+    this.pump.learn(response, this);
+  }
+
+  releaseAfter(work: PromiseLike<unknown>, error?: unknown): void {
+    if (typeof (work as Partial<PromiseLike<unknown>> | undefined | null)?.then !== 'function')
+      throw new FlowConfigError(NAME, 'work', 'a promise', work);
+    if (this.isReleased) return;
+    if (error !== undefined) this.failure ??= error;
+    this.pump.lingers(this);
+    const failed = (reason: unknown): void => {
+      this.release('error', reason);
+    };
+    try {
+      // Once: the `then` of a query builder sends its request.
+      work.then(() => {
+        this.release();
+      }, failed);
+    } catch (reason) {
+      failed(reason);
+    }
+  }
+}
 
 /** Jobs that wait while the work that asked for them holds a lease. */
 export interface NestedJobs {
@@ -17,85 +106,72 @@ export interface NestedJobs {
   refuseStuck(): void;
 }
 
-/** What has to be known of a limiter whose jobs may wait for each other. */
-export interface NestingLimiter extends Lessor {
-  readonly above: { readonly pump: NestingLimiter } | undefined;
-  /** Handed out and not released. */
-  readonly leases: number;
-  nesting: NestedJobs | undefined;
-  hasSlots(charge: Charge): boolean;
-  least(of: (limiter: { readonly concurrency: number }) => number): number;
-  refuse(ticket: Ticket, error: unknown): void;
-  refuseStuck(): void;
+/** Who asks has to wait. */
+export const WAIT = 'wait';
+
+/** What a limiter has of the one above it: leases when they are free, or else places in its queue. */
+export interface Above {
+  /** Places taken. */
+  readonly size: number;
+  /** Tokens that could be spent at once there. */
+  readonly affordable: number;
+  /** A lease at once, or none. */
+  take(charge: Charge, lane: number): Lease | typeof WAIT;
+  /** Whether the limiter above will ask when it has something for this lane. */
+  has(lane: number): boolean;
+  /** Sees to it that there are places for as many as wait and could go here. They may be granted before this returns. */
+  seek(most: number): void;
+  /** Something waits or runs below, which the limiters above must know. */
+  enter(): void;
+  /** Maybe nothing does any more. */
+  rested(): void;
 }
 
 /** What is done about the work that asks, when it holds a lease itself. */
-export interface Holder {
+export interface Asker {
   granted(lease: Lease): void;
-  waits(pump: NestingLimiter, ticket: Ticket): void;
+  waits(pump: object, ticket: Ticket): void;
 }
 
-/** Somebody who wants a lease. A hundred thousand of them may wait, so each kind holds what it needs and no more. */
-export abstract class Ticket implements Waiter<Ticket> {
+/** Somebody who wants a lease, and then the lease itself. A hundred thousand of them may wait, so each kind holds what it needs and no more. */
+export abstract class Ticket extends Lease implements Waiter<Ticket> {
   previous: Ticket | undefined = undefined;
   next: Ticket | undefined = undefined;
-  /** That it waits in; while it does not wait its complement. */
   lane: number;
-  /** What it takes; of a bidder what it has bid last. */
-  charge: Charge;
-  // Few have these, so the others have no room for them.
+  isWaiting = false;
   declare key?: unknown;
   declare id?: string | number;
-  /** Of whoever says whose work asks. */
-  declare holder?: Holder;
-
-  constructor(lane: number, charge: Charge) {
-    this.lane = ~lane;
-    this.charge = charge;
-  }
-
-  get weight(): number {
-    return 0;
-  }
-
-  get stretch(): number {
-    return 0;
-  }
-
-  get isWaiting(): boolean {
-    return this.lane >= 0;
-  }
-
-  /** Says what it wants when it comes, so it counts towards the bounds. */
-  get isJob(): boolean {
-    return true;
-  }
-
+  declare asker?: Asker;
   /** Stands for a job of a limiter below. */
-  get isPlace(): boolean {
-    return false;
+  declare readonly isPlace?: true;
+  // Only batches are formed of what has these.
+  declare readonly weight: number;
+  declare readonly stretch: number;
+
+  constructor(pump: Lessor, lane: number, charge: Charge) {
+    super(pump, charge);
+    this.lane = lane;
   }
 
-  /** What it wants now; undefined to give up the place. @throws CallbackError */
-  bid(_affordable: number): Charge | undefined {
-    return this.charge;
-  }
+  /**
+   * What it wants now; undefined to give up the place. Of those who decide late; all others are jobs, which count towards the bounds.
+   *
+   * @throws CallbackError
+   */
+  bid?(affordable: number): Charge | undefined;
 
-  abstract granted(lease: Lease): void;
+  /** It is a lease now. */
+  abstract begin(): void;
   abstract refused(error: unknown): void;
 }
 
-/** Work that decides late. */
-export class BidderTicket extends Ticket {
+/** Work that decides late, and its place. */
+export class BidderTicket extends Ticket implements Place {
   private readonly bidder: Bidder;
 
-  constructor(lane: number, bidder: Bidder) {
-    super(lane, ONE_REQUEST);
+  constructor(pump: Lessor, lane: number, bidder: Bidder) {
+    super(pump, lane, ONE_REQUEST);
     this.bidder = bidder;
-  }
-
-  override get isJob(): boolean {
-    return false;
   }
 
   override bid(affordable: number): Charge | undefined {
@@ -109,71 +185,19 @@ export class BidderTicket extends Ticket {
     return this.charge;
   }
 
-  granted(lease: Lease): void {
-    this.bidder.granted(lease);
+  begin(): void {
+    this.bidder.granted(this);
   }
 
   refused(error: unknown): void {
     this.bidder.refused(error);
   }
-}
 
-/** Somebody with a promise. */
-export class PromiseTicket extends Ticket {
-  readonly granted: (lease: Lease) => void;
-  readonly refused: (error: unknown) => void;
-
-  constructor(lane: number, charge: Charge, granted: (lease: Lease) => void, refused: (error: unknown) => void) {
-    super(lane, charge);
-    this.granted = granted;
-    this.refused = refused;
-  }
-}
-
-/** Somebody who has subscribed, and leaves the queue by unsubscribing. */
-export class SubscriberTicket<R> extends Ticket implements Unsubscribable {
-  /** Of whoever asked, once it has to wait. */
-  context: AsyncContext | undefined = undefined;
-  private readonly pump: { leave(ticket: Ticket): void };
-  private readonly subscriber: Subscriber<R>;
-  /** What is begun under the lease; without it the lease itself is handed over. */
-  private readonly start: ((lease: Lease, context: AsyncContext | undefined) => void) | undefined;
-
-  constructor(
-    lane: number,
-    charge: Charge,
-    pump: { leave(ticket: Ticket): void },
-    subscriber: Subscriber<R>,
-    start?: (lease: Lease, context: AsyncContext | undefined) => void,
-  ) {
-    super(lane, charge);
-    this.pump = pump;
-    this.subscriber = subscriber;
-    this.start = start;
+  poke(): void {
+    if (this.isWaiting) this.pump.pump();
   }
 
-  granted(lease: Lease): void {
-    const { context, subscriber, start } = this;
-    // Somebody who was let in at the same time may have made the consumer leave.
-    if (subscriber.closed) lease.release('unused');
-    else if (start) start(lease, context);
-    else if (context) {
-      context.run((own) => {
-        this.deliver(own);
-      }, lease);
-    } else this.deliver(lease);
-  }
-
-  refused(error: unknown): void {
-    this.subscriber.error(error);
-  }
-
-  private deliver(lease: Lease): void {
-    this.subscriber.next(lease as unknown as R);
-    this.subscriber.complete();
-  }
-
-  unsubscribe(): void {
+  withdraw(): void {
     this.pump.leave(this);
   }
 }

@@ -1,0 +1,207 @@
+import type { Charge } from '../../kernel/limits/limit.js';
+import { ONE_REQUEST } from '../../kernel/limits/limit.js';
+import type { Slotted } from '../../kernel/queues/bag.js';
+import { Bag } from '../../kernel/queues/bag.js';
+import type { ResponseLike } from '../../options/types.js';
+import type { Capacity } from './capacity.js';
+import { FlowLimiter } from './limiter.js';
+import type { LimiterSettings } from './settings.js';
+import type { Above, Lease } from './ticket.js';
+import { Ticket, WAIT } from './ticket.js';
+
+/**
+ * Most places in one lane. A child takes its turns among everybody else's, so with few places it would get few of them; but
+ * all are given up when its own rate runs out, and must be cheap to take again.
+ */
+const MOST = 32;
+
+/** A limiter below another one, whose leases are of both or of none. */
+export class ChildLimiter extends FlowLimiter {
+  override readonly above: Places;
+
+  constructor(pump: FlowLimiter, settings: LimiterSettings) {
+    super(settings);
+    this.above = new Places(pump, this);
+  }
+
+  override get isClosed(): boolean {
+    return super.isClosed || this.above.pump.isClosed;
+  }
+
+  override get isGivenUp(): boolean {
+    return super.isGivenUp || this.above.pump.isGivenUp;
+  }
+
+  override get load(): number {
+    return Math.max(super.load, this.above.pump.load);
+  }
+
+  override least(of: (limiter: Capacity) => number): number {
+    return Math.min(of(this), this.above.pump.least(of));
+  }
+
+  override goesAtOnce(charge: Charge, lane: number): boolean {
+    return super.goesAtOnce(charge, lane) && this.above.pump.goesAtOnce(charge, this.above.laneAbove(lane));
+  }
+
+  override tooHeavy(charge: Charge): Error | undefined {
+    return super.tooHeavy(charge) ?? this.above.pump.tooHeavy(charge);
+  }
+
+  override obstacle(own: Charge): { readonly limit: string | undefined; readonly waitMs: number } {
+    const [here, above] = [super.obstacle(own), this.above.pump.obstacle(own)];
+    return { limit: here.limit ?? above.limit, waitMs: Math.max(here.waitMs, above.waitMs) };
+  }
+
+  override refuseStuck(): void {
+    super.refuseStuck();
+    this.above.pump.refuseStuck();
+  }
+
+  /** What comes free above is news here. */
+  override watch(listener: () => void): () => void {
+    const [stop, stopAbove] = [super.watch(listener), this.above.pump.watch(listener)];
+    return () => {
+      stop();
+      stopAbove();
+    };
+  }
+
+  /** Who learns nothing itself teaches the one above. */
+  override learn(response: ResponseLike, lease?: Lease, sentAt?: number): boolean {
+    return super.learn(response, lease, sentAt) || this.above.pump.learn(response, lease?.above, sentAt);
+  }
+
+  /** Whose turn it would be in a lane of the limiter above, with its charge; undefined when nobody's, or when a limit here is in the way. */
+  offer(lane: number | undefined, affordable: number): Ticket | undefined {
+    if (this.isGivenUp) return undefined;
+    if (this.isTimed) this.read();
+    const ticket = this.next(lane, affordable);
+    const limit = ticket && this.blockedBy(ticket.charge);
+    if (ticket === undefined || limit === undefined) return ticket;
+    // The place is gone. A slot that comes free takes another; when the rate can pay, only the timer knows.
+    if (limit !== 'concurrency') this.clock.setBy(this.payableAt(ticket.charge));
+    return undefined;
+  }
+
+  /** The limiter above grants what was offered just before. */
+  accept(ticket: Ticket, above: Lease): void {
+    this.takeOut(ticket, true);
+    if (!this.isPumping) this.pump(ticket, above);
+    else {
+      this.grant(ticket, above);
+      // Comes round again.
+      this.pump();
+    }
+  }
+}
+
+/**
+ * What a limiter has of the one above it: leases when they are free, or else places in its queue. A place holds nothing: what goes is decided
+ * when the turn comes, and only if the limits of the one below let it go then. So a permit is taken of both or of none.
+ */
+class Places implements Above {
+  readonly pump: FlowLimiter;
+  readonly sharesLanes: boolean;
+  private readonly child: ChildLimiter;
+  /** By the lanes of the limiter above. */
+  private readonly waiting: readonly Bag<PlaceTicket>[];
+
+  constructor(pump: FlowLimiter, child: ChildLimiter) {
+    this.pump = pump;
+    this.child = child;
+    const { queue } = child.settings;
+    // With lanes of its own, or none, all that waits below is in one lane above.
+    this.sharesLanes = pump.settings.queue.isDeclared;
+    this.waiting = Array.from({ length: this.sharesLanes ? queue.lanes.length : 1 }, () => new Bag());
+  }
+
+  get size(): number {
+    return this.waiting.reduce((sum, { size }) => sum + size, 0);
+  }
+
+  get affordable(): number {
+    return this.pump.least(({ rates }) => rates?.left('tokens') ?? Infinity);
+  }
+
+  take(charge: Charge, lane: number): Lease | typeof WAIT {
+    return this.pump.tryGrant(charge, this.laneAbove(lane)) ?? WAIT;
+  }
+
+  has(lane: number): boolean {
+    return this.waiting[this.laneAbove(lane)]?.size !== 0;
+  }
+
+  seek(most: number): void {
+    const { queue } = this.child;
+    for (const [lane, places] of this.waiting.entries()) {
+      const wanted = Math.min(most, this.sharesLanes ? queue.count(lane) : queue.size, MOST);
+      for (let missing = wanted - places.size; missing > 0; missing--) {
+        const ticket = new PlaceTicket(this.pump, lane, this.child, places);
+        places.add(ticket);
+        this.pump.admitPlace(ticket);
+      }
+    }
+  }
+
+  enter(): void {
+    const { below, above } = this.pump;
+    if (below.has(this.child)) return;
+    below.add(this.child);
+    above?.enter();
+  }
+
+  rested(): void {
+    const { pump, child } = this;
+    if (child.queue.size === 0) {
+      for (const places of this.waiting) {
+        for (const ticket of [...places.items]) {
+          places.delete(ticket);
+          pump.leave(ticket);
+        }
+      }
+    }
+    if (!child.isBusy && pump.below.delete(child)) pump.rest();
+    for (let at: FlowLimiter | undefined = pump; at; at = (at.above as Places | undefined)?.pump) at.changes?.tell();
+  }
+
+  /** Without lanes to share there is one above. */
+  laneAbove(lane: number): number {
+    return this.sharesLanes ? lane : 0;
+  }
+}
+
+/** One of them. */
+class PlaceTicket extends Ticket implements Slotted {
+  override readonly isPlace = true;
+  slot = -1;
+  private readonly child: ChildLimiter;
+  private readonly all: Bag<PlaceTicket>;
+  /** Who was offered last. */
+  private offered: Ticket | undefined = undefined;
+
+  constructor(pump: FlowLimiter, lane: number, child: ChildLimiter, all: Bag<PlaceTicket>) {
+    super(pump, lane, ONE_REQUEST);
+    this.child = child;
+    this.all = all;
+  }
+
+  override bid(affordable: number): Charge | undefined {
+    this.offered = this.child.offer(this.child.above.sharesLanes ? this.lane : undefined, affordable);
+    if (this.offered === undefined) {
+      this.all.delete(this);
+      return undefined;
+    }
+    this.charge = this.offered.charge;
+    return this.charge;
+  }
+
+  begin(): void {
+    this.all.delete(this);
+    this.child.accept(this.offered as Ticket, this);
+  }
+
+  refused(): void {
+    this.all.delete(this);
+  }
+}
