@@ -1,4 +1,4 @@
-import type { EmbeddingModelMiddleware, LanguageModelMiddleware } from 'ai';
+import type { ChatTransport, EmbeddingModelMiddleware, LanguageModelMiddleware, UIMessage } from 'ai';
 import { createLimiter, type Settled } from 'sluice';
 import {
   type CallRules,
@@ -7,11 +7,14 @@ import {
   coalesceText,
   createEmbeddingModelMiddleware,
   createLanguageModelMiddleware,
+  type DeltaOptions,
   EMBEDDING_MODEL_MIDDLEWARE_DEFAULTS,
   type EmbeddingModelMiddlewareOptions,
   type EmbeddingRules,
   type EmbedSettledOptions,
   embedSettled,
+  type FlowTransportOptions,
+  flowTransport,
   type LanguageModelMiddlewareOptions,
   type LanguageModelParams,
 } from 'sluice/ai-sdk';
@@ -29,3 +32,7 @@ export const settled = (model: EmbedSettledOptions['model']): Promise<Settled<st
 
 const coalescing: CoalesceTextOptions = { maxWaitMs: COALESCE_TEXT_DEFAULTS.maxWaitMs };
 export const transform = coalesceText(coalescing);
+
+const pace: DeltaOptions = { pace: 'frame' };
+const flowing: FlowTransportOptions = { ...pace, supersede: true };
+export const transport = (inner: ChatTransport<UIMessage>): ChatTransport<UIMessage> => flowTransport(inner, flowing);

@@ -1,8 +1,8 @@
 import type { StreamTextTransform, TextStreamPart, ToolSet } from 'ai';
-import type { MonoTypeOperatorFunction, Observer, SchedulerLike } from 'rxjs';
-import { Subject, Subscription } from 'rxjs';
+import type { SchedulerLike } from 'rxjs';
 import { checked, count, durationMs, schedulerOption } from '../../../operators/toolkit.js';
 import { coalesceDeltas } from '../support/coalesce-deltas.js';
+import { drawnStream } from '../support/drawn.js';
 
 export interface CoalesceTextOptions {
   /** Longest a delta waits for others, in ms; 0 = to the end of the current frame, Infinity = no limit. @defaultValue 16 */
@@ -64,7 +64,7 @@ export function coalesceText<TOOLS extends ToolSet>(options: CoalesceTextOptions
   );
   return () => {
     const { readable, writable } = new TransformStream<TextStreamPart<TOOLS>, TextStreamPart<TOOLS>>();
-    return { writable, readable: through(readable, merging) };
+    return { writable, readable: drawnStream(readable, merging) };
   };
 }
 
@@ -79,57 +79,4 @@ function textOf(delta: Delta): string {
 function joined(first: Delta, next: Delta): Delta {
   const text = textOf(first) + textOf(next);
   return first.type === 'tool-input-delta' ? { ...first, delta: text } : { ...first, text };
-}
-
-/** The stream behind an operator that lets what waits go before an error, which a `TransformStream` alone would drop. */
-function through<T>(stream: ReadableStream<T>, operator: MonoTypeOperatorFunction<T>): ReadableStream<T> {
-  const reader = stream.getReader();
-  const parts = new Subject<T>();
-  const input: Observer<T> = parts;
-  const output = new Subscription();
-  /** Whatever the reader has been told, the end included. */
-  let told = 0;
-  let failure: { readonly error: unknown } | undefined;
-  return new ReadableStream<T>(
-    {
-      start(controller) {
-        const merged = parts.pipe(operator).subscribe({
-          next: (part) => {
-            told++;
-            controller.enqueue(part);
-          },
-          error: (error: unknown) => {
-            failure = { error };
-          },
-          complete: () => {
-            told++;
-            controller.close();
-          },
-        });
-        output.add(merged);
-      },
-      async pull(controller) {
-        const before = told;
-        // A source that was cancelled answers each read at once, for ever.
-        while (told === before && failure === undefined && !output.closed) {
-          await reader.read().then(
-            ({ done, value }) => {
-              if (done) input.complete();
-              else input.next(value);
-            },
-            (error: unknown) => {
-              input.error(error);
-            },
-          );
-        }
-        // What was let go before it is read first.
-        if (told === before && failure !== undefined) controller.error(failure.error);
-      },
-      cancel(reason) {
-        output.unsubscribe();
-        return reader.cancel(reason);
-      },
-    },
-    { highWaterMark: 0 },
-  );
 }
