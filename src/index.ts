@@ -1,5 +1,39 @@
 export { UnfinishedToolCallError } from '../operators/errors.js';
 export * from '../operators/index.js';
+export { AGENT_TURN_DEFAULTS, createAgentTurn, SPECULATE_DEFAULTS } from './frontend/create-agent-turn.js';
+export { messageFaults } from './frontend/message-faults.js';
+export type {
+  AguiTurnMessage,
+  AnthropicTurnMessage,
+  ChatTurnMessage,
+  ResponsesTurnItem,
+  TurnProtocols,
+} from './frontend/turn-messages.js';
+export { toMessages } from './frontend/turn-messages.js';
+export type {
+  AgentTurnOptions,
+  AgentTurns,
+  AgentTurnsSnapshot,
+  AnswerOptions,
+  ApprovalContext,
+  AskArguments,
+  AskOptions,
+  CancelReason,
+  GuessOptions,
+  HistoryOptions,
+  SpeculateOptions,
+  TurnContext,
+  TurnEvent,
+  TurnMessage,
+  TurnNews,
+  TurnPlace,
+  TurnStoreOptions,
+  TurnUsage,
+  TurnWaste,
+  UserContent,
+} from './frontend/turn-types.js';
+export type { TurnCallView, TurnView } from './frontend/turn-view.js';
+export { emptyView, reduceView } from './frontend/turn-view.js';
 export type { AttemptMetrics, FailureCount } from './metrics/attempt-stats.js';
 export type { CallRecord, CallRecordJson, CallStatus } from './metrics/call-record.js';
 export { callRecordToJson } from './metrics/call-record.js';

@@ -200,7 +200,7 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
 }
 
 /** What `select` makes. */
-function selected<S, P>(
+export function selected<S, P>(
   store: Store<S>,
   of: (snapshot: S) => P,
   isEqual: ((one: P, other: P) => boolean) | undefined = Object.is,

@@ -1,0 +1,161 @@
+import { oneOf } from '../../operators/toolkit.js';
+import type { TurnMessage, UserContent } from './turn-types.js';
+
+/** A message of OpenAI's chat completions. */
+export type ChatTurnMessage =
+  | { role: 'user'; content: UserContent }
+  | {
+      role: 'assistant';
+      content: string | null;
+      tool_calls?: { id: string; type: 'function'; function: { name: string; arguments: string } }[];
+    }
+  | { role: 'tool'; tool_call_id: string; content: string };
+
+/** A message of Anthropic's API. */
+export interface AnthropicTurnMessage {
+  role: 'user' | 'assistant';
+  content: object[];
+}
+
+/** An item of OpenAI's Responses. */
+export type ResponsesTurnItem =
+  | { role: 'user'; content: UserContent }
+  | { role: 'assistant'; content: string }
+  | { type: 'function_call'; call_id: string; name: string; arguments: string }
+  | { type: 'function_call_output'; call_id: string; output: string };
+
+/** A message of AG-UI. */
+export type AguiTurnMessage =
+  | { id: string; role: 'user'; content: UserContent }
+  | {
+      id: string;
+      role: 'assistant';
+      content: string;
+      toolCalls?: { id: string; type: 'function'; function: { name: string; arguments: string } }[];
+    }
+  | { id: string; role: 'tool'; toolCallId: string; content: string; error?: string };
+
+/** The messages of each protocol. */
+export interface TurnProtocols {
+  readonly chat: ChatTurnMessage;
+  readonly anthropic: AnthropicTurnMessage;
+  readonly responses: ResponsesTurnItem;
+  readonly 'ag-ui': AguiTurnMessage;
+}
+
+const NAME = 'toMessages';
+
+/**
+ * A conversation in the words of a provider: messages of chat completions, of Anthropic, items of OpenAI's Responses, messages of AG-UI. What
+ * `createAgentTurn` hands to your `model` becomes what every one of them takes: arguments are objects, texts are not blank, roles come in their
+ * turns. Put your instructions in front yourself.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for a protocol there is not.
+ * @example
+ * ```ts
+ * import { toMessages } from 'sluice';
+ *
+ * toMessages([{ role: 'user', content: 'Hi' }], 'chat'); // => [{ role: 'user', content: 'Hi' }]
+ * toMessages([{ role: 'user', content: 'Hi' }], 'anthropic'); // => [{ role: 'user', content: [{ type: 'text', text: 'Hi' }] }]
+ * ```
+ */
+export function toMessages<P extends keyof TurnProtocols>(messages: readonly TurnMessage[], protocol: P): TurnProtocols[P][] {
+  const { [oneOf(NAME, 'protocol', protocol, ['chat', 'anthropic', 'responses', 'ag-ui'])]: write } = writers;
+  return write(messages) as TurnProtocols[P][];
+}
+
+const writers: { readonly [P in keyof TurnProtocols]: (messages: readonly TurnMessage[]) => TurnProtocols[P][] } = {
+  chat: (messages) => messages.map(chatMessage),
+  anthropic: anthropicMessages,
+  responses: (messages) => messages.flatMap(responsesItems),
+  'ag-ui': (messages) => messages.map(aguiMessage),
+};
+
+function chatMessage(message: TurnMessage): ChatTurnMessage {
+  if (message.role === 'user') return { role: 'user', content: message.content };
+  if (message.role === 'tool') return { role: 'tool', tool_call_id: message.toolCallId, content: message.content };
+  const { content, toolCalls } = message;
+  if (toolCalls.length === 0) return { role: 'assistant', content };
+  return { role: 'assistant', content: content === '' ? null : content, tool_calls: functionCalls(toolCalls) };
+}
+
+/** Neighbours of one role are one message; the results of all calls of a step stand at its beginning. */
+function anthropicMessages(messages: readonly TurnMessage[]): AnthropicTurnMessage[] {
+  const written: AnthropicTurnMessage[] = [];
+  for (const message of messages) {
+    const role = message.role === 'assistant' ? 'assistant' : 'user';
+    const last = written.at(-1);
+    const blocks = anthropicBlocks(message, message === messages.at(-1));
+    if (last?.role === role) last.content.push(...blocks);
+    else written.push({ role, content: blocks });
+  }
+  return written;
+}
+
+/** An answer that the model is to go on with must not end with a blank. */
+function anthropicBlocks(message: TurnMessage, isLast: boolean): object[] {
+  if (message.role === 'user') return typeof message.content === 'string' ? [textBlock(message.content)] : [...message.content];
+  if (message.role === 'tool') {
+    const { toolCallId: tool_use_id, content, isError: is_error } = message;
+    return [{ type: 'tool_result', tool_use_id, content, is_error }];
+  }
+  const calls = message.toolCalls.map(({ id, name, input }) => ({ type: 'tool_use', id, name: asName(name), input: asObject(input) }));
+  return isBlank(message.content) ? calls : [textBlock(isLast ? message.content.trimEnd() : message.content), ...calls];
+}
+
+function textBlock(text: string): object {
+  return { type: 'text', text };
+}
+
+function responsesItems(message: TurnMessage): ResponsesTurnItem[] {
+  if (message.role === 'user') return [{ role: 'user', content: message.content }];
+  if (message.role === 'tool') return [{ type: 'function_call_output', call_id: message.toolCallId, output: message.content }];
+  const { content, toolCalls } = message;
+  const calls = toolCalls.map(({ id, name, input }) => ({
+    type: 'function_call' as const,
+    call_id: id,
+    name: asName(name),
+    arguments: asJson(input),
+  }));
+  return isBlank(content) ? calls : [{ role: 'assistant', content }, ...calls];
+}
+
+function aguiMessage(message: TurnMessage, index: number): AguiTurnMessage {
+  const id = `message_${String(index + 1)}`;
+  if (message.role === 'user') return { id, role: 'user', content: message.content };
+  if (message.role === 'tool') {
+    const { toolCallId, content, isError } = message;
+    return { id, role: 'tool', toolCallId, content, ...(isError && { error: content }) };
+  }
+  const { content, toolCalls } = message;
+  return { id, role: 'assistant', content, ...(toolCalls.length > 0 && { toolCalls: functionCalls(toolCalls) }) };
+}
+
+type ToolCalls = Extract<TurnMessage, { role: 'assistant' }>['toolCalls'];
+
+function functionCalls(toolCalls: ToolCalls) {
+  return toolCalls.map(({ id, name, input }) => ({
+    id,
+    type: 'function' as const,
+    function: { name: asName(name), arguments: asJson(input) },
+  }));
+}
+
+function asJson(input: unknown): string {
+  return JSON.stringify(asObject(input));
+}
+
+/** What a model wrote that is no object was refused by the tool; servers refuse to read it, too. */
+function asObject(input: unknown): object {
+  if (typeof input === 'object' && input !== null && !Array.isArray(input)) return input;
+  return input === undefined ? {} : { input };
+}
+
+/** A model may ask for a tool that cannot be: its result says that there is none, but the name must pass. */
+function asName(name: string): string {
+  return name.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || 'unknown';
+}
+
+export function isBlank(text: string): boolean {
+  return text.trim() === '';
+}

@@ -1,0 +1,259 @@
+import type { Observable, SchedulerLike } from 'rxjs';
+import type { Store, ToStoreOptions } from '../../operators/to-store.js';
+import type { Handle } from '../../operators/types.js';
+import type { ModelStream } from '../pipelines/models/model-types.js';
+import type { ToolRunner } from '../pipelines/tools/runner-types.js';
+import type { AnyTool, Tool, ToolCall, ToolGuard, ToolResult } from '../pipelines/tools/tool-types.js';
+import type { TurnView } from './turn-view.js';
+
+/** What somebody says: a text, or parts as the provider has them (a text and an image). */
+export type UserContent = string | readonly object[];
+
+/** One message of a conversation, in no provider's words; `toMessages` writes those of a provider. */
+export type TurnMessage =
+  | { readonly role: 'user'; readonly content: UserContent }
+  | {
+      readonly role: 'assistant';
+      /** Empty when the model only asked for tools. */
+      readonly content: string;
+      /** Each is answered by one of the `tool` messages that follow. */
+      readonly toolCalls: readonly ToolCall[];
+      /** The answer was cut here: by a newer question, a stop, a failure. */
+      readonly isCut?: true;
+    }
+  | {
+      readonly role: 'tool';
+      readonly toolCallId: string;
+      /** Of the tool. */
+      readonly name: string;
+      /** What the model reads. */
+      readonly content: string;
+      readonly isError: boolean;
+    };
+
+/** Tokens as the model has counted them; 0 where it did not say. */
+export interface TurnUsage {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+/** What a model had said when it was cut, for nothing. */
+export interface TurnWaste {
+  /** Events of its stream. */
+  readonly chunks: number;
+  /** What it had written, as the model counted it, or else as `estimateTokens` does: the count of a cut answer seldom comes. */
+  readonly estimatedTokens: number;
+}
+
+/** Why a turn was ended before its time. */
+export type CancelReason = 'superseded' | 'stopped' | 'left' | 'aborted' | 'closed';
+
+/** What happens in a turn, without which turn that is. */
+export type TurnNews =
+  /**
+   * It begins; without a `message` it goes on with what the history left open. A question closes that: `closed` is the step that a reload came
+   * into, each call with a result.
+   */
+  | { readonly type: 'started'; readonly message?: TurnMessage; readonly closed?: readonly TurnMessage[] }
+  /** A piece of the answer, or of what the model thinks before it answers. */
+  | { readonly type: 'delta'; readonly kind: 'text' | 'reasoning'; readonly text: string }
+  /** The model asks for a tool. Exactly one `toolResult` with its id follows, before the end of the turn. */
+  | { readonly type: 'toolCall'; readonly call: ToolCall }
+  /** The call waits for `answer(call.id, allowed)`. */
+  | { readonly type: 'pending'; readonly call: ToolCall }
+  /** The pending call was allowed, or not. */
+  | { readonly type: 'answered'; readonly call: ToolCall; readonly isAllowed: boolean }
+  | { readonly type: 'toolResult'; readonly result: ToolResult }
+  /** The model has answered, and its calls are over: what the history got. */
+  | {
+      readonly type: 'step';
+      readonly messages: readonly TurnMessage[];
+      /** Why the model ended, in its own words; undefined when it did not say. */
+      readonly reason: string | undefined;
+      /** Of this step. */
+      readonly usage: TurnUsage;
+    }
+  /** The model has said its last word (`done`), or asks for more steps than `maxSteps`. `text` is the answer of the last step. */
+  | { readonly type: 'finished'; readonly reason: 'done' | 'maxSteps'; readonly text: string; readonly usage: TurnUsage }
+  /** It was ended. `kept` is what the history keeps of the whole turn. */
+  | {
+      readonly type: 'cancelled';
+      readonly reason: CancelReason;
+      readonly kept: readonly TurnMessage[];
+      readonly wasted: TurnWaste;
+      readonly usage: TurnUsage;
+    }
+  /** The model failed, or the time was over. */
+  | {
+      readonly type: 'failed';
+      readonly error: unknown;
+      readonly kept: readonly TurnMessage[];
+      readonly wasted: TurnWaste;
+      readonly usage: TurnUsage;
+    };
+
+/** Which turn something happens in. */
+export interface TurnPlace {
+  readonly turnId: string;
+  /** Of the conversation. */
+  readonly key: string;
+  /** 1 for the first answer of the model; 0 before. */
+  readonly step: number;
+}
+
+/** What happens in a turn. The last one is `finished`, `cancelled` or `failed`, exactly one of them. */
+export type TurnEvent = TurnPlace & TurnNews;
+
+/** What a model is told besides the messages. */
+export interface TurnContext<X = unknown> extends TurnPlace {
+  /** Aborts when the turn is over before the answer is. Give it to the client. */
+  readonly signal: AbortSignal;
+  /** What the model may call now: make its tool definitions of these. */
+  readonly tools: readonly AnyTool[];
+  /** What `ask` was given as `context`. */
+  readonly context: X;
+}
+
+/** What is to be judged: whether a person has to allow a call. */
+export interface ApprovalContext<X = unknown> extends TurnPlace {
+  readonly tool: AnyTool;
+  readonly context: X;
+}
+
+export interface SpeculateOptions {
+  /** Names of the tools that may be called on a guess. Each has to be `readOnly`. */
+  readonly tools: readonly string[];
+  /** How long a guess is held, from when it is made, in ms. @defaultValue 10000 */
+  readonly ttlMs?: number;
+  /** Most guesses held for a conversation; one more takes the place of the oldest. @defaultValue 8 */
+  readonly maxHeld?: number;
+}
+
+/** `I` is what is asked, `X` the `context` of the tools. */
+export interface AgentTurnOptions<I = UserContent, X = unknown> {
+  /**
+   * Makes the model answer: gets the conversation and returns the stream of any client, as it is. Chunks of chat completions, events of the
+   * Responses API, of Anthropic's messages and of AG-UI are understood, and so are texts and `ModelPart`s. Limits and repeats are its own: see
+   * `createModelCaller`.
+   */
+  readonly model: (messages: readonly TurnMessage[], context: TurnContext<X>) => ModelStream<unknown>;
+  /** What the model may call; or a runner of yours, with limits and a guard of its own, which stays yours to close. @defaultValue none */
+  readonly tools?: readonly Tool<unknown, unknown, X>[] | ToolRunner<X>;
+  /** Asked before every attempt of a call. Not together with a runner of yours. @defaultValue none: every call goes */
+  readonly guard?: ToolGuard<X>;
+  /** Whether a person has to allow the call: it waits for `answer`, and the others go on. A throw refuses the call. @defaultValue none has to */
+  readonly needsApproval?: (call: ToolCall, context: ApprovalContext<X>) => boolean;
+  /** Calls on a guess. @defaultValue none */
+  readonly speculate?: SpeculateOptions;
+  /** What a conversation begins with: the same for all, or by key, asked once for each. @defaultValue nothing */
+  readonly history?: readonly TurnMessage[] | ((key: string) => readonly TurnMessage[]);
+  /** Makes the message of an intent that is neither a text nor a list of parts. @defaultValue the intent */
+  readonly toContent?: (intent: I) => UserContent;
+  /**
+   * What the history keeps of a turn that was cut: with `'keep'` the question, what was said and every call with its answer, but nothing of a turn that
+   * was superseded before anything was said; with `'drop'` nothing. @defaultValue 'keep'
+   */
+  readonly unfinished?: 'keep' | 'drop';
+  /** Most answers of the model in a turn. @defaultValue 16 */
+  readonly maxSteps?: number;
+  /** Longest step, the answer and its calls, in ms; what waits for a person does not count. The turn fails with `AttemptTimeoutError`. @defaultValue Infinity */
+  readonly timeoutMs?: number;
+  /** Longest turn, in ms, all included. It fails with `DeadlineError`. @defaultValue Infinity */
+  readonly deadlineMs?: number;
+  /** Clock and timers. @defaultValue `asyncScheduler` */
+  readonly scheduler?: SchedulerLike;
+}
+
+/** Whose turn, and with what. */
+export interface AskOptions<X = unknown> {
+  /** Of the conversation: the newest question of a key wins, conversations run side by side. @defaultValue 'default' */
+  readonly key?: string;
+  /** Ends the turn when it aborts, as `cancelled`. */
+  readonly signal?: AbortSignal;
+  /** Handed as it is to the model, the guard and the tools. @defaultValue undefined */
+  readonly context?: X;
+}
+
+/** Options that may be left out where nobody needs a `context`. */
+export type AskArguments<X> = undefined extends X ? [options?: AskOptions<X>] : [options: AskOptions<X> & { readonly context: X }];
+
+export interface AnswerOptions {
+  /** @defaultValue the conversation that has such a call */
+  readonly key?: string;
+  /** For how many calls it counts, to the end of the turn: those with the same tool and the same arguments, or all of the tool. @defaultValue 'call' */
+  readonly scope?: 'call' | 'tool';
+}
+
+/** Which conversation's guess, and with what. */
+export interface GuessOptions<X = unknown> {
+  /** @defaultValue 'default' */
+  readonly key?: string;
+  /** A guess is only for a turn with the very same context. @defaultValue undefined */
+  readonly context?: X;
+}
+
+export interface HistoryOptions {
+  /** With the calls of the step under way and the results that are there, for `resume` after a reload: no model takes it like that. @defaultValue false */
+  readonly open?: boolean;
+}
+
+/** How a store of a conversation shows its view. */
+export interface TurnStoreOptions extends ToStoreOptions {
+  /** Whether the running turn of the conversation is cancelled (`left`) when the last listener of all its stores has left. @defaultValue true */
+  readonly stopsTurn?: boolean;
+}
+
+export interface AgentTurnsSnapshot {
+  /** Turns under way. */
+  readonly running: number;
+  /** Calls that wait for a person. */
+  readonly pending: number;
+  /** Conversations that are known. */
+  readonly conversations: number;
+  /** Guesses that are held, under way or done. */
+  readonly guesses: number;
+  /** Turns since the start, by their end. */
+  readonly finished: number;
+  readonly cancelled: number;
+  readonly failed: number;
+  /** What cut answers have cost, in tokens. */
+  readonly wastedTokens: number;
+}
+
+export interface AgentTurns<I = UserContent, X = unknown> extends Handle {
+  /**
+   * One turn for each subscriber: what happens in it, and then it completes. It never errors. Subscribing ends the running turn of the conversation first;
+   * leaving ends this one.
+   *
+   * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when the intent is empty or an option is unknown or out of range
+   */
+  ask(intent: I, ...options: AskArguments<X>): Observable<TurnEvent>;
+  /**
+   * A turn without a question: goes on with what the history leaves open, calls without a result first, then the model. Where nothing is open it finishes
+   * at once.
+   */
+  resume(...options: AskArguments<X>): Observable<TurnEvent>;
+  /** Ends the running turn of a conversation as `cancelled`, and forgets its guesses; without a key, those of all. */
+  stop(key?: string): void;
+  /** Says whether a pending call may be made; a text says why not. False when no such call waits. */
+  answer(callId: string, allowed: boolean | string, options?: AnswerOptions): boolean;
+  /**
+   * Makes a call on the guess that the model will ask for it. Its result is held, for nobody to see, until the model of the conversation asks for the same
+   * tool with the same arguments; or forgotten. False when it may not be called on a guess.
+   */
+  speculate(call: Pick<ToolCall, 'name' | 'input'>, options?: GuessOptions<X>): boolean;
+  /** The conversation as a model takes it: every call is answered. */
+  history(key?: string, options?: HistoryOptions): readonly TurnMessage[];
+  /** Ends the running turn of a conversation and forgets all of it, its stores too. */
+  forget(key: string): void;
+  /** What happens in all conversations. Completes when this has drained or was closed. */
+  readonly events: Observable<TurnEvent>;
+  /** A store of the conversation for a user interface; the same one each time. */
+  store(key?: string): Store<TurnView>;
+  /**
+   * A store with a view of your own; the same one for the same key and `reduce`, with the first `initial` and `pace`. It misses nothing, whether somebody listens or
+   * not, until the conversation is forgotten: so define `reduce` once, outside of components.
+   */
+  store<V>(key: string, reduce: (view: V, event: TurnEvent) => V, initial: V, pace?: TurnStoreOptions): Store<V>;
+  snapshot(): AgentTurnsSnapshot;
+}

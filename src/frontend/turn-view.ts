@@ -1,0 +1,92 @@
+import type { ToolCall, ToolResult } from '../pipelines/tools/tool-types.js';
+import type { TurnEvent, TurnMessage } from './turn-types.js';
+
+/** One call of the step under way. */
+export interface TurnCallView {
+  readonly call: ToolCall;
+  /** `'pending'` waits for `answer`. */
+  readonly state: 'running' | 'pending' | 'done';
+  readonly result?: ToolResult;
+}
+
+/** What a user interface shows of a conversation. */
+export interface TurnView {
+  /** `'waiting'`: for a person to allow a call. */
+  readonly status: 'idle' | 'running' | 'waiting' | 'finished' | 'cancelled' | 'failed';
+  /** What is settled. */
+  readonly messages: readonly TurnMessage[];
+  /** What the model has said in the step under way. */
+  readonly text: string;
+  /** What it has thought in the step under way. */
+  readonly reasoning: string;
+  /** What it asks for in the step under way. */
+  readonly calls: readonly TurnCallView[];
+  /** Why the last turn failed. */
+  readonly error?: unknown;
+  /** Of the newest turn. */
+  readonly turnId?: string;
+  /** How many messages there were before it. */
+  readonly before: number;
+}
+
+const NOTHING = { text: '', reasoning: '', calls: [] as readonly TurnCallView[] } as const;
+
+export function emptyView(messages: readonly TurnMessage[]): TurnView {
+  return { status: 'idle', messages, before: messages.length, ...NOTHING };
+}
+
+/**
+ * The view of a conversation after an event.
+ *
+ * @example
+ * ```ts
+ * import { emptyView, reduceView } from 'sluice';
+ *
+ * const place = { turnId: 'turn_1', key: 'a', step: 1 };
+ * const view = reduceView(emptyView([]), { ...place, type: 'delta', kind: 'text', text: 'Hi' });
+ * view.text; // => 'Hi'
+ * ```
+ */
+export function reduceView(view: TurnView, event: TurnEvent): TurnView {
+  switch (event.type) {
+    case 'started': {
+      const { error: _, ...rest } = view;
+      const { closed = [] } = event;
+      const messages = [...view.messages, ...closed, ...(event.message ? [event.message] : [])];
+      return { ...rest, ...NOTHING, messages, before: view.messages.length + closed.length, turnId: event.turnId, status: 'running' };
+    }
+    case 'delta':
+      return event.kind === 'text' ? { ...view, text: view.text + event.text } : { ...view, reasoning: view.reasoning + event.text };
+    case 'toolCall':
+      return { ...view, calls: [...view.calls, { call: event.call, state: 'running' }] };
+    case 'pending':
+      return waiting(withCall(view, event.call.id, { state: 'pending' }));
+    case 'answered':
+      return waiting(withCall(view, event.call.id, { state: 'running' }));
+    case 'toolResult':
+      return waiting(withCall(view, event.result.tool_use_id, { state: 'done', result: event.result }));
+    case 'step':
+      return { ...view, ...NOTHING, messages: [...view.messages, ...event.messages], status: 'running' };
+    case 'finished':
+      return { ...view, ...NOTHING, status: 'finished' };
+    case 'cancelled':
+    case 'failed': {
+      const ended = { status: event.type, ...(event.type === 'failed' && { error: event.error }) };
+      // One that never began takes nothing from the one that runs.
+      if (event.turnId !== view.turnId) return isRunning(view) ? view : { ...view, ...ended };
+      return { ...view, ...NOTHING, messages: [...view.messages.slice(0, view.before), ...event.kept], ...ended };
+    }
+  }
+}
+
+function isRunning({ status }: TurnView): boolean {
+  return status === 'running' || status === 'waiting';
+}
+
+function waiting(view: TurnView): TurnView {
+  return { ...view, status: view.calls.some(({ state }) => state === 'pending') ? 'waiting' : 'running' };
+}
+
+function withCall(view: TurnView, id: string, change: Partial<TurnCallView>): TurnView {
+  return { ...view, calls: view.calls.map((shown) => (shown.call.id === id ? { ...shown, ...change } : shown)) };
+}
