@@ -119,7 +119,7 @@ export function useFlowStats<M>(metrics: FlowStatsSource<M>): M {
 }
 
 /** What {@link useAgentTurn} uses of the result of `createAgentTurn`. */
-export interface AgentTurns<I, V extends AgentTurnView> {
+export interface AgentTurnSource<I, V extends AgentTurnView> {
   ask(intent: I, options: { readonly key: string }): { subscribe(): unknown };
   stop(key: string): void;
   store(key: string): FlowStore<V>;
@@ -131,7 +131,7 @@ export interface AgentTurnView {
   readonly error?: unknown;
 }
 
-export interface AgentTurn<I, V extends AgentTurnView> {
+export interface AgentTurnHandle<I, V extends AgentTurnView> {
   /** The conversation, and the turn under way. */
   readonly view: V;
   /** What became of the last turn: `view.status`. */
@@ -160,10 +160,10 @@ export interface AgentTurn<I, V extends AgentTurnView> {
  * ```
  */
 export function useAgentTurn<I, V extends AgentTurnView>(
-  turns: AgentTurns<I, V>,
+  turns: AgentTurnSource<I, V>,
   key = 'default',
   options?: FlowValueOptions,
-): AgentTurn<I, V> {
+): AgentTurnHandle<I, V> {
   const { store, ...actions } = useMemo(
     () => ({
       store: turns.store(key),

@@ -1,8 +1,8 @@
 import { NEVER, of } from 'rxjs';
 import { createMetrics, type MetricsSnapshot, toStore } from 'sluice';
 import {
-  type AgentTurn,
-  type AgentTurns,
+  type AgentTurnHandle,
+  type AgentTurnSource,
   type AgentTurnView,
   type FlowStatsSource,
   type FlowStore,
@@ -24,7 +24,7 @@ interface View extends AgentTurnView {
   readonly status: 'idle' | 'running';
   readonly text: string;
 }
-declare const turns: AgentTurns<string, View>;
+declare const turns: AgentTurnSource<string, View>;
 
 /** Hooks run in components. */
 export function Component(): void {
@@ -32,7 +32,7 @@ export function Component(): void {
   same<number>()(useFlowValue(store, ({ text }) => text.length, (a, b) => a === b, options));
   same<number | string | Error>()(useFlow<number, string, Error>(() => of(1), 'none', flow));
   same<MetricsSnapshot>()(useFlowStats(source));
-  const turn: AgentTurn<string, View> = useAgentTurn(turns, 'chat', options);
+  const turn: AgentTurnHandle<string, View> = useAgentTurn(turns, 'chat', options);
   turn.ask('why?');
   turn.stop();
   same<'idle' | 'running'>()(turn.status);

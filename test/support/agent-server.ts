@@ -32,6 +32,8 @@ export interface AgentServer {
   readonly url: string;
   /** All runs so far, in the order of their requests. */
   readonly runs: readonly Run[];
+  /** What the runs from now on say. */
+  say(script: Script): void;
   /** How many runs ended in which way, of those that `which` lets through. */
   ends(which?: (run: Run) => boolean): Partial<Record<Run['end'], number>>;
   close(): Promise<void>;
@@ -45,6 +47,8 @@ interface Protocol {
   readonly headers?: Readonly<Record<string, string>>;
   begin(run: RunInput): readonly object[];
   piece(text: string, run: RunInput): object;
+  /** Behind the last piece. */
+  endOfText(run: RunInput): readonly object[];
   tool(index: number, run: RunInput): readonly object[];
   end(run: RunInput): readonly (object | '[DONE]')[];
   failure(run: RunInput): readonly object[];
@@ -65,6 +69,7 @@ const agUi: Protocol = {
     { type: 'TEXT_MESSAGE_START', messageId, role: 'assistant' },
   ],
   piece: (delta, { messageId }) => ({ type: 'TEXT_MESSAGE_CONTENT', messageId, delta }),
+  endOfText: ({ messageId }) => [{ type: 'TEXT_MESSAGE_END', messageId }],
   tool: (index, { messageId, runId }) => {
     const toolCallId = `${runId}-call-${index}`;
     return [
@@ -81,6 +86,7 @@ const aiSdk: Protocol = {
   headers: { 'x-vercel-ai-ui-message-stream': 'v1' },
   begin: ({ messageId }) => [{ type: 'start', messageId }, { type: 'start-step' }, { type: 'text-start', id: messageId }],
   piece: (delta, { messageId }) => ({ type: 'text-delta', id: messageId, delta }),
+  endOfText: ({ messageId }) => [{ type: 'text-end', id: messageId }],
   tool: (index, { runId }) => {
     const toolCallId = `${runId}-call-${index}`;
     return [
@@ -89,13 +95,14 @@ const aiSdk: Protocol = {
       { type: 'tool-input-available', toolCallId, toolName: `tool${index}`, input: JSON.parse(args(index).join('')) as object },
     ];
   },
-  end: ({ messageId }) => [{ type: 'text-end', id: messageId }, { type: 'finish-step' }, { type: 'finish' }, '[DONE]'],
+  end: () => [{ type: 'finish-step' }, { type: 'finish' }, '[DONE]'],
   failure: () => [{ type: 'error', errorText: 'the model gave up' }],
 };
 
 const chat: Protocol = {
   begin: () => [{ choices: [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }] }],
   piece: (content) => ({ choices: [{ index: 0, delta: { content }, finish_reason: null }] }),
+  endOfText: () => [],
   tool: (index, { runId }) =>
     args(index).map((piece, i) => ({
       choices: [
@@ -126,14 +133,18 @@ const defaults: Settings = { chunks: 20, everyMs: 0, tools: 0, failAt: Infinity,
  */
 export async function startAgentServer(script: Script = {}): Promise<AgentServer> {
   const runs: Run[] = [];
+  let said = script;
   const server = createServer((request, response) => {
-    void answer(request, response, script, runs);
+    void answer(request, response, said, runs);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}`,
     runs,
+    say: (next) => {
+      said = next;
+    },
     ends: (which = () => true) => {
       const counts: Partial<Record<Run['end'], number>> = {};
       for (const { end } of runs.filter(which)) counts[end] = (counts[end] ?? 0) + 1;
@@ -200,7 +211,8 @@ function play(protocol: Protocol, settings: Settings, input: RunInput, run: Run,
       response.end();
     } else if (run.sent >= chunks) {
       over('completed');
-      send(...Array.from({ length: tools }, (_, index) => protocol.tool(index, input)).flat(), ...protocol.end(input));
+      const calls = Array.from({ length: tools }, (_, index) => protocol.tool(index, input)).flat();
+      send(...protocol.endOfText(input), ...calls, ...protocol.end(input));
       response.end();
     } else {
       timer = setTimeout(go, Math.max(1, everyMs));

@@ -21,6 +21,8 @@ export interface Web {
    * The tab is closed with `close`, or by the test.
    */
   open(file: string, query?: Readonly<Record<string, string | number>>, options?: BundleOptions): Promise<WebPage>;
+  /** Opens an address in a tab and a profile of its own. */
+  visit(url: string): Promise<WebPage>;
   close(): Promise<void>;
 }
 
@@ -50,15 +52,20 @@ export async function startWeb(): Promise<Web> {
     args: ['--disable-gpu', '--js-flags=--expose-gc', '--enable-precise-memory-info'],
   });
 
+  const visit = async (url: string): Promise<WebPage> => {
+    const opened = await openPage(browser);
+    await opened.page.goto(url, { waitUntil: 'load' });
+    return opened;
+  };
+
   return {
+    visit,
     open: async (file, query = {}, options = {}) => {
       const name = `${options.mode ?? 'production'}/${file}.js`;
       if (!bundles.has(name)) bundles.set(name, bundlePage(file, options));
       await bundles.get(name);
-      const opened = await openPage(browser);
       const search = new URLSearchParams(Object.entries(query).map(([key, value]) => [key, String(value)]));
-      await opened.page.goto(`http://127.0.0.1:${port}/page/${name}?${search.toString()}`, { waitUntil: 'load' });
-      return opened;
+      return visit(`http://127.0.0.1:${port}/page/${name}?${search.toString()}`);
     },
     close: async () => {
       await browser.close();
