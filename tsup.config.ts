@@ -13,6 +13,7 @@ const library = {
     'marbles-vitest': 'marbles/vitest.ts',
     edge: 'src/edge/index.ts',
     'tokenizers-gpt': 'src/tokenizers/gpt.ts',
+    'ag-ui': 'src/adapters/ag-ui.ts',
     'ai-sdk': 'src/adapters/ai-sdk.ts',
     anthropic: 'src/adapters/anthropic.ts',
     fetch: 'src/adapters/fetch.ts',

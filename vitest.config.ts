@@ -12,7 +12,7 @@ const asyncContext = (file: string) => ({ alias: { '#async-context': join(import
 const deepTests = 'test/deep/**/*.test.ts';
 /** Of these `npm test` runs a part (`test/support/deep.ts`). */
 const sizedTests = [
-  'test/adapters/mcp.test.ts',
+  'test/adapters/{ag-ui-coalesce,mcp}.test.ts',
   'test/examples/main-job.test.ts',
   'test/kernel/{divide-plan,bad-item-search}.test.ts',
   'test/leaks/leaks.test.ts',

@@ -50,14 +50,16 @@ export const deltaChecks = {
  * well; they are let go in the order in which their first pieces came. Any other event goes behind all that waits, and at once.
  *
  * @param operator - whose options they are, in errors
+ * @param within - what they are part of there, with a dot
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  */
 export function coalesceDeltas<E>(
   operator: string,
   options: DeltaOptions,
   { key, text, join, beside = () => true }: DeltaRule<E>,
+  within = '',
 ): MonoTypeOperatorFunction<E> {
-  const { maxWaitMs, maxChars, onEvent, name, ...rest } = checked(operator, options, DELTA_DEFAULTS, deltaChecks);
+  const { maxWaitMs, maxChars, onEvent, name, ...rest } = checked(operator, options, DELTA_DEFAULTS, deltaChecks, within);
   const merged = (waiting: Delta<E>, next: Delta<E>): Delta<E> =>
     waiting.key === next.key ? { ...waiting, event: join(waiting.event, next.event) } : waiting;
   const belongs = (waiting: Delta<E>, next: Delta<E>): boolean => waiting.key === next.key || beside(waiting.event, next.event);

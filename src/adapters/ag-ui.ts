@@ -1,0 +1,149 @@
+import type { Observable, SchedulerLike } from 'rxjs';
+import { asyncScheduler } from 'rxjs';
+import { FlowConfigError } from '../../operators/errors.js';
+import { callback, checked, known, laneOption, limiterOption, oneOf, schedulerOption } from '../../operators/toolkit.js';
+import type { Cost, Limiter } from '../../operators/types.js';
+import { agentFetch } from './ag-ui/agent-fetch.js';
+import { coalescing } from './ag-ui/coalesce-events.js';
+import type { AguiFlowEvent } from './ag-ui/run-events.js';
+import type { AguiTools } from './ag-ui/run-tools.js';
+import { toolMiddleware } from './ag-ui/run-tools.js';
+import type { AbandonedRun } from './ag-ui/runs.js';
+import { Runs } from './ag-ui/runs.js';
+import type { AguiFetch, AguiInput, AguiMiddleware, AguiNext, AguiStream } from './ag-ui/types.js';
+import type { DeltaOptions } from './support/coalesce-deltas.js';
+import { deltaChecks } from './support/coalesce-deltas.js';
+
+export { coalesceEvents } from './ag-ui/coalesce-events.js';
+export type { AguiAgent, RunOptions } from './ag-ui/run.js';
+export { run$ } from './ag-ui/run.js';
+export type { AguiFlowEvent, AguiOutcome } from './ag-ui/run-events.js';
+export type { AguiTools } from './ag-ui/run-tools.js';
+export type { AbandonedRun } from './ag-ui/runs.js';
+export type { AguiEvent, AguiFetch, AguiInput, AguiMiddleware, AguiNext, AguiStream, EventOf } from './ag-ui/types.js';
+export type { DeltaOptions } from './support/coalesce-deltas.js';
+
+export interface AguiFlowOptions {
+  /** What sends the requests. @defaultValue the global one */
+  readonly fetch?: AguiFetch;
+  /** Which runs take each other's place: those with the same key. @defaultValue the thread */
+  readonly key?: (input: AguiInput) => unknown;
+  /** How fast deltas are handed on by `coalesce`. @defaultValue what `coalesceEvents` does */
+  readonly coalesce?: DeltaOptions;
+  /** Makes the tool calls of the agent that it has a tool for: one of `createToolRunner`. @defaultValue none: `runTools` does nothing */
+  readonly tools?: AguiTools;
+  /**
+   * How a superseded run ends: `'finished'` with `RUN_FINISHED` and the outcome `cancelled`, which clients before 1.0 take for a success, or `'error'`
+   * with `RUN_ERROR` and the code `'cancelled'`. @defaultValue 'finished'
+   */
+  readonly cancelledAs?: 'finished' | 'error';
+  /**
+   * Called with a run that was given up, for servers that go on when their connection closes and have a route to stop a run. Its failure is reported
+   * as one of an observer. @defaultValue none: the connection is closed
+   */
+  readonly onSupersede?: (run: AbandonedRun) => unknown;
+  /** Each run takes a permit of it, and pays what it has used. @defaultValue none */
+  readonly limiter?: Limiter;
+  /** Lane of that limiter. @defaultValue its last one */
+  readonly lane?: string;
+  /** What a run is to cost, until its usage is known. @defaultValue one request */
+  readonly cost?: (input: AguiInput) => Cost;
+  /** Tokens of a text, for a run whose usage never comes: `estimateTokens` of `sluice`, for example. @defaultValue about 4 ASCII characters a token, 4 others 3 */
+  readonly countTokens?: (text: string) => number;
+  /** Clock and timer. @defaultValue `asyncScheduler` */
+  readonly scheduler?: SchedulerLike;
+}
+
+/** Near enough for a run that was given up, in a line. */
+function aboutTokens(text: string): number {
+  return Math.ceil((text.length + 2 * text.replaceAll(/[\0-\x7f]+/g, '').length) / 4);
+}
+
+/** What is in it is for the coalescer to judge. */
+function deltaOptions(operator: string, option: string, value: DeltaOptions = {}): DeltaOptions {
+  known(operator, value, Object.keys(deltaChecks), option, `${option}.`);
+  return value;
+}
+
+function toolsOption(operator: string, option: string, tools: AguiTools | undefined): AguiTools | undefined {
+  if (tools === undefined || typeof (Object(tools) as Partial<AguiTools>).run === 'function') return tools;
+  throw new FlowConfigError(operator, option, 'a runner made by createToolRunner', tools);
+}
+
+/** The parts of {@link aguiFlow}. They belong together: `fetch` sends what `switchRuns` can stop. */
+export interface AguiFlow {
+  /** For the `fetch` of an `HttpAgent`. */
+  readonly fetch: AguiFetch;
+  /** For `agent.use`: one run at a time for each key, and each run ends as the protocol wants it. */
+  readonly switchRuns: AguiMiddleware;
+  /** For `agent.use`: makes tool calls, and puts their results into the run. */
+  readonly runTools: AguiMiddleware;
+  /** For `agent.use`: merges deltas. */
+  readonly coalesce: AguiMiddleware;
+  /** What became of each run, from now on. Never ends. */
+  readonly events: Observable<AguiFlowEvent>;
+}
+
+const NAME = 'aguiFlow';
+
+/**
+ * Flow control for an agent of AG-UI: large events instead of a thousand small ones, no run that nobody waits for, tool calls in lanes, and failures
+ * that end one run and nothing else. Works with `@ag-ui/client` 1.0 and 0.0.59, beside any copy of RxJS.
+ *
+ * Use the middlewares in this order; the first one is the outermost: `agent.use(flow.coalesce, flow.switchRuns, flow.runTools)`.
+ *
+ * - **Supersedes** the run that is under way when another one with its `key` starts: its request is aborted first, then its stream ends with the
+ *   ends of all that is open and `RUN_FINISHED` with the outcome `cancelled`. A run that is left is aborted as well.
+ * - **Ends** every run: a stream that breaks off has a `RUN_ERROR` with the code `'network'`, `'timeout'` or `'incomplete'` as its last event.
+ * - **Drops** events behind the end of a run, and tells them in `events`.
+ * - **Makes** the calls of those tools that `tools` has, as soon as their arguments are there. Each result is a `TOOL_CALL_RESULT` when it is there;
+ *   `RUN_FINISHED` waits for the last one. A result of the server goes first. A run that is given up gives up its calls.
+ * - **Holds at most** `coalesce.maxChars` characters of text, and the end of a run while its tools work.
+ * - **Pays** the `limiter` what the agent says it has used; without that what was estimated, or what has come by then if that is more.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
+ * @example
+ * ```ts
+ * import { HttpAgent } from '@ag-ui/client';
+ * import { aguiFlow } from 'sluice/ag-ui';
+ *
+ * const flow = aguiFlow({ coalesce: { maxWaitMs: 16 } });
+ * const agent = new HttpAgent({ url: 'https://host/agent', fetch: flow.fetch });
+ * agent.use(flow.coalesce, flow.switchRuns, flow.runTools) === agent; // => true
+ * ```
+ */
+export function aguiFlow(options: AguiFlowOptions = {}): AguiFlow {
+  const settings = checked(
+    NAME,
+    options,
+    {
+      fetch: (url: string, init: RequestInit) => globalThis.fetch(url, init),
+      key: ({ threadId }: AguiInput): unknown => threadId,
+      cancelledAs: 'finished',
+      countTokens: aboutTokens,
+      scheduler: asyncScheduler,
+    } as const,
+    {
+      fetch: callback,
+      key: callback,
+      coalesce: deltaOptions,
+      tools: toolsOption,
+      cancelledAs: (operator, option, value) => oneOf(operator, option, value, ['finished', 'error']),
+      onSupersede: callback,
+      limiter: (operator, _option, value: Limiter | undefined) => limiterOption(operator, value),
+      lane: (operator, _option, value: string | undefined) => laneOption(operator, value, options.limiter),
+      cost: callback,
+      countTokens: callback,
+      scheduler: schedulerOption,
+    },
+  );
+  const runs = new Runs(settings);
+  const merging = coalescing(NAME, { scheduler: settings.scheduler, ...settings.coalesce }, 'coalesce.');
+  return {
+    fetch: agentFetch(settings.fetch, (init) => runs.signalOf(init)),
+    switchRuns: runs.switchRuns,
+    runTools: toolMiddleware(settings.tools),
+    coalesce: <I extends AguiInput, O extends AguiStream>(input: I, next: AguiNext<I, O>): O => merging(next.run(input)),
+    events: runs.events,
+  };
+}

@@ -1,0 +1,42 @@
+import type { Usage } from '../../../operators/types.js';
+import type { AguiEvent } from './types.js';
+
+/** How a run ended. `'superseded'` by a newer one, `'left'` by whoever listened; `'failed'` for `RUN_ERROR` and for what the agent threw. */
+export type AguiOutcome = 'finished' | 'interrupted' | 'cancelled' | 'superseded' | 'left' | 'failed';
+
+/** What `events` of `aguiFlow` tells: names and numbers, no texts. */
+export type AguiFlowEvent =
+  | { readonly type: 'runStarted'; readonly at: number; readonly threadId: string; readonly runId: string }
+  | {
+      readonly type: 'runEnded';
+      readonly at: number;
+      readonly threadId: string;
+      readonly runId: string;
+      readonly outcome: AguiOutcome;
+      /** Of a `RUN_ERROR`. */
+      readonly code?: string;
+      /** Deltas that came. */
+      readonly chunks: number;
+      /** Of their texts: the usage of a run that was given up never comes. */
+      readonly estimatedTokens: number;
+      /** What the agent said it has used. */
+      readonly usage?: Usage;
+    }
+  /** An event that came after the end of its run, and was dropped. */
+  | { readonly type: 'eventDropped'; readonly at: number; readonly threadId: string; readonly runId: string; readonly event: string };
+
+/** What `RUN_FINISHED` and `RUN_ERROR` say of tokens, summed over the models. */
+export function usageOf(event: AguiEvent): Usage | undefined {
+  const list: unknown = event['usage'];
+  if (!Array.isArray(list)) return undefined;
+  const sum = (name: string): number | undefined => {
+    const found = (list as unknown[])
+      .map((entry) => (Object(entry) as Readonly<Record<string, unknown>>)[name])
+      .filter((count): count is number => typeof count === 'number' && count >= 0);
+    return found.length === 0 ? undefined : found.reduce((total, count) => total + count);
+  };
+  const inputTokens = sum('inputTokens');
+  const outputTokens = sum('outputTokens');
+  if (inputTokens === undefined && outputTokens === undefined) return undefined;
+  return { ...(inputTokens !== undefined && { inputTokens }), ...(outputTokens !== undefined && { outputTokens }) };
+}

@@ -1,0 +1,78 @@
+import { Observable } from 'rxjs';
+import { abortReason, connect, onAbort } from '../../../operators/toolkit.js';
+import { ours } from './streams.js';
+import type { AguiInput, AguiNext, AguiStream, EventOf } from './types.js';
+
+/** An agent, by shape: what `run$` uses of it. */
+export interface AguiAgent<I, O> extends AguiNext<I, O> {
+  /** The one its requests are sent with, when it has one. */
+  abortController?: AbortController;
+  abortRun?(): void;
+}
+
+export interface RunOptions {
+  /** Ends the run when it aborts, at the server as well: the last event is `RUN_ERROR` with the code `'abort'`. @defaultValue none */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * The run of an agent as a cold Observable. `agent.run` starts its request when it is called and goes on when nobody listens any more; here each
+ * subscription is a run of its own, and leaving it stops the server.
+ *
+ * - **Emits when** the agent does: its events as they come, without its middlewares and without changing its messages.
+ * - **Holds at most** nothing.
+ * - **Completes when** the agent does, and when `signal` aborts, after a `RUN_ERROR` with the code `'abort'`.
+ * - **Errors when** the agent does, or its `run` throws, with the same error.
+ * - **On unsubscribe** the request is aborted. An agent without an `abortController` is told by its `abortRun`, so it should have one run at a time.
+ *
+ * @example
+ * ```ts
+ * import { of } from 'rxjs';
+ * import { run$ } from 'sluice/ag-ui';
+ *
+ * const agent = { run: ({ runId }: { threadId: string; runId: string }) => of({ type: 'RUN_STARTED', runId }, { type: 'RUN_FINISHED', runId }) };
+ * const seen: string[] = [];
+ * run$(agent, { threadId: 't', runId: 'r' }).subscribe(({ type }) => seen.push(type));
+ * seen; // => ['RUN_STARTED', 'RUN_FINISHED']
+ * ```
+ */
+export function run$<I extends AguiInput, O extends AguiStream>(
+  agent: AguiAgent<I, O>,
+  input: I,
+  { signal }: RunOptions = {},
+): Observable<EventOf<O>> {
+  return new Observable((subscriber) => {
+    const own = 'abortController' in agent ? new AbortController() : undefined;
+    let isOver = false;
+    const stop = (): void => {
+      if (isOver) return;
+      isOver = true;
+      if (own === undefined || agent.abortController === own) agent.abortRun?.();
+      own?.abort(abortReason());
+    };
+    subscriber.add(stop);
+    subscriber.add(
+      onAbort(signal, () => {
+        stop();
+        subscriber.next({ type: 'RUN_ERROR', message: 'The run was aborted', code: 'abort' } as unknown as EventOf<O>);
+        subscriber.complete();
+      }),
+    );
+    if (subscriber.closed) return;
+    // Read when the request is made, and that is in `run`; another run of this agent has its own.
+    if (own !== undefined) agent.abortController = own;
+    connect(ours(agent.run(input)), subscriber, {
+      next: (event) => {
+        if (!isOver) subscriber.next(event as EventOf<O>);
+      },
+      error: (error) => {
+        isOver = true;
+        subscriber.error(error);
+      },
+      complete: () => {
+        isOver = true;
+        subscriber.complete();
+      },
+    });
+  });
+}
