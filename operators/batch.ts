@@ -47,6 +47,8 @@ export interface BatchOptions<T> {
   readonly name?: string;
 }
 
+const NAME = 'batch';
+
 /**
  * Gathers items into arrays and closes each on size, weight or age, whichever comes first.
  *
@@ -112,7 +114,7 @@ type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: BatchOptions<T>) {
   const defaults = { maxSize: 16, maxWaitMs: 20, maxWeight: Infinity, oversize: 'alone', onSourceError: 'flush' } as const;
-  return checked('batch', options, defaults, {
+  return checked(NAME, options, defaults, {
     maxSize: count,
     maxWaitMs: durationMs,
     maxWeight: positive,
@@ -138,16 +140,18 @@ class Batcher<T> extends Subscriber<T> {
   private readonly self = this;
   private readonly maxSize: number;
   private readonly maxWeight: number;
-  /** Nothing but the size is looked at. */
+  /** Nothing but the size is looked at, and what it weighs is its size. */
   private readonly isPlain: boolean;
+  private readonly weigh: ((item: T) => number) | undefined;
+  private readonly closeWhen: CloseWhen<T> | undefined;
   private readonly alarm: Alarm | undefined;
   private readonly tell: ((note: Note) => void) | undefined;
   private items: T[] = [];
   private weight = 0;
   /** When the open batch got its first item; unknown when no limit and no listener asks for it. */
   private openedAt: number | undefined;
-  private busy = false;
-  private later: (() => void)[] = [];
+  private isBusy = false;
+  private readonly later: (() => void)[] = [];
 
   constructor(
     private readonly settings: Settings<T>,
@@ -158,16 +162,15 @@ class Batcher<T> extends Subscriber<T> {
     const { maxSize, maxWeight, maxWaitMs, weigh, closeWhen, onEvent, scheduler } = settings;
     this.maxSize = maxSize;
     this.maxWeight = maxWeight;
+    this.weigh = weigh;
+    this.closeWhen = closeWhen;
     this.isPlain = (weigh ?? closeWhen) === undefined && maxWeight === Infinity;
-    if (maxWaitMs !== Infinity || onEvent !== undefined) {
-      const alarm = new Alarm(scheduler, () => {
-        this.turn(() => {
-          this.close('time');
-        });
-      });
-      this.alarm = alarm;
-      this.tell = teller('batch', settings, () => alarm.now());
-    }
+    if (maxWaitMs === Infinity && !onEvent) return;
+    const alarm = new Alarm(scheduler, () => {
+      this.turn(this.close, 'time');
+    });
+    this.alarm = alarm;
+    this.tell = teller(NAME, settings, () => alarm.now());
   }
 
   get [Symbol.toStringTag](): string {
@@ -175,9 +178,7 @@ class Batcher<T> extends Subscriber<T> {
   }
 
   flush(): void {
-    this.turn(() => {
-      this.close('flush');
-    });
+    this.turn(this.close, 'flush');
   }
 
   /** The consumer has left, or the stream has ended. */
@@ -185,100 +186,87 @@ class Batcher<T> extends Subscriber<T> {
     const { alarm, items, tell } = this.self;
     super.unsubscribe();
     alarm?.clear();
-    const count = items.length;
+    if (items.length > 0) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: items.length });
     items.length = 0;
-    if (count > 0) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
   }
 
   protected override _next(item: T): void {
     const { self } = this;
-    if (self.busy) {
-      self.later.push(() => {
-        self.accept(item);
-      });
-      return;
-    }
-    if (self.isPlain) {
+    if (self.isBusy) self.turn(self.accept, item);
+    else if (self.isPlain) {
       const size = self.items.push(item);
       if (size < self.maxSize && (size > 1 || self.alarm === undefined)) return;
-      self.busy = true;
-      self.grown(size);
+      self.turn(self.grown, size);
     } else {
-      self.busy = true;
+      self.isBusy = true;
       self.accept(item);
+      self.free();
     }
-    self.free();
     // The consumer has left: ours has stopped by itself, a source of RxJS 5 or 6 that emits while it is being subscribed to has not.
     if (self.closed) this.unsubscribe();
   }
 
   protected override _error(error: unknown): void {
     const { self } = this;
-    self.turn(() => {
-      self.fail(error);
-    });
+    self.turn(self.fail, error);
   }
 
   protected override _complete(): void {
     const { self } = this;
-    self.turn(() => {
-      self.close('complete');
-      self.to.complete();
-    });
+    self.turn(self.end, undefined);
   }
 
-  private turn(command: () => void): void {
-    if (this.busy) {
-      this.later.push(command);
+  /** Does it now, or after what it is busy with. */
+  private turn<A>(run: (this: this, arg: A) => void, arg: A): void {
+    if (this.isBusy) {
+      this.later.push(() => {
+        this.attempt(run, arg);
+      });
       return;
     }
-    this.busy = true;
-    this.attempt(command);
+    this.isBusy = true;
+    this.attempt(run, arg);
     this.free();
   }
 
   /** What was asked for meanwhile is done first. */
   private free(): void {
-    while (this.later.length > 0) {
-      const commands = this.later;
-      this.later = [];
-      for (const command of commands) this.attempt(command);
-    }
-    this.busy = false;
+    const { later } = this;
+    while (later.length > 0) for (const next of later.splice(0)) next();
+    this.isBusy = false;
   }
 
-  private attempt(command: () => void): void {
-    if (this.to.closed) return;
-    try {
-      command();
-    } catch (error) {
-      this.fail(error);
-    }
+  private attempt<A>(run: (this: this, arg: A) => void, arg: A): void {
+    if (!this.to.closed) run.call(this, arg);
   }
 
   private accept(item: T): void {
-    const { weigh, closeWhen } = this.settings;
+    const { weigh, closeWhen } = this;
     try {
-      const weight = weigh === undefined ? 1 : weightOf('batch', weigh, item);
-      if (closeWhen === undefined) this.place(item, weight, false);
-      else this.placeWhereItCloses(closeWhen, item, weight);
+      const weight = weigh === undefined ? 1 : weightOf(NAME, weigh, item);
+      const sum = this.weight + weight;
+      if (sum < this.maxWeight && closeWhen === undefined) {
+        // The way of most items.
+        this.weight = sum;
+        const size = this.items.push(item);
+        if (size >= this.maxSize || (size === 1 && this.alarm !== undefined)) this.grown(size);
+        return;
+      }
+      const end = closeWhen && whenToClose(NAME, closeWhen, item, { items: this.items, weight: this.weight, itemWeight: weight });
+      if (end === 'before') this.close('closeWhen');
+      this.place(item, weight, false);
+      if (end === 'after') this.close('closeWhen');
     } catch (error) {
       this.fail(error);
     }
   }
 
-  private placeWhereItCloses(closeWhen: CloseWhen<T>, item: T, itemWeight: number): void {
-    const { items, weight } = this;
-    const end = whenToClose('batch', closeWhen, item, { items, weight, itemWeight });
-    if (end === 'before') this.close('closeWhen');
-    this.place(item, itemWeight, false);
-    if (end === 'after') this.close('closeWhen');
-  }
-
+  /** Parts are never cut again: one that is still too heavy travels alone. */
   private place(item: T, weight: number, isPart: boolean): void {
-    const { maxWeight } = this;
-    if (weight > maxWeight) {
-      this.placeTooHeavy(item, weight, isPart);
+    const { maxWeight, weigh, oversize } = this.settings;
+    if (weight > maxWeight && !isPart && oversize !== 'alone') {
+      if (oversize === 'reject') throw new ItemTooHeavyError(NAME, weight, maxWeight);
+      for (const part of oversize.into(NAME, item)) if (!this.to.closed) this.place(part, weightOf(NAME, weigh, part), true);
       return;
     }
     if (this.weight + weight > maxWeight) this.close('weight');
@@ -286,53 +274,37 @@ class Batcher<T> extends Subscriber<T> {
     this.grown(this.items.push(item));
   }
 
-  /** Parts are never cut again: one that is still too heavy travels alone. */
-  private placeTooHeavy(item: T, weight: number, isPart: boolean): void {
-    const { maxWeight, weigh, oversize } = this.settings;
-    if (isPart || oversize === 'alone') {
-      this.close('weight');
-      this.emit([item], weight, 'oversize');
-    } else if (oversize === 'reject') {
-      throw new ItemTooHeavyError('batch', weight, maxWeight);
-    } else {
-      for (const part of oversize.into('batch', item)) this.place(part, weightOf('batch', weigh, part), true);
-    }
-  }
-
   /** There is one item more: the batch is full, or its time runs from now. */
   private grown(size: number): void {
-    const { alarm, to } = this;
-    if (size >= this.maxSize) {
-      this.close('size');
-    } else if (this.weight >= this.maxWeight) {
-      this.close('weight');
-    } else if (size === 1 && alarm !== undefined && !to.closed) {
+    const { alarm, to, weight, maxSize } = this;
+    const { maxWeight, maxWaitMs } = this.settings;
+    if (weight > maxWeight) this.close('oversize');
+    else if (size >= maxSize) this.close('size');
+    else if (weight >= maxWeight) this.close('weight');
+    else if (size === 1 && alarm && !to.closed) {
       this.openedAt = alarm.now();
-      alarm.set(this.openedAt + this.settings.maxWaitMs);
+      alarm.set(this.openedAt + maxWaitMs);
     }
   }
 
   /** The timer is left alone: the next batch sets it later, and when it fires early it looks again. */
   private close(reason: FlushReason): void {
-    const { items } = this;
-    const weight = this.isPlain ? items.length : this.weight;
-    if (items.length === 0) return;
+    const { alarm, items, openedAt, tell, to } = this;
+    const size = items.length;
+    const weight = this.isPlain ? size : this.weight;
+    if (size === 0 || to.closed) return;
     // The batch is taken before it is emitted, so that what comes meanwhile starts a new one.
     this.items = [];
     this.weight = 0;
-    this.emit(items, weight, reason);
+    this.openedAt = undefined;
+    if (tell && alarm)
+      tell({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight, waitMs: openedAt === undefined ? 0 : alarm.now() - openedAt });
+    to.next(items);
   }
 
-  private emit(items: T[], weight: number, reason: FlushReason): void {
-    const { alarm, openedAt, tell, to } = this;
-    // The parts of a split item go on after the consumer has left.
-    if (to.closed) return;
-    this.openedAt = undefined;
-    if (tell !== undefined) {
-      const waitMs = alarm === undefined || openedAt === undefined ? 0 : alarm.now() - openedAt;
-      tell({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size: items.length, weight, waitMs });
-    }
-    to.next(items);
+  private end(): void {
+    this.close('complete');
+    this.to.complete();
   }
 
   private fail(error: unknown): void {
