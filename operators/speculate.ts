@@ -6,7 +6,7 @@ import { ask } from './options/ask.js';
 import type { FlowSink, Note } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { checked, count, durationMs, required } from './options/options.js';
+import { callback, checked, count, durationMs, ofKeys, required } from './options/options.js';
 import type { WorkResult } from './options/types.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import { Call } from './shell/call.js';
@@ -31,6 +31,10 @@ export interface SpeculateOptions<P, T, R> {
   readonly confirm: ObservableInput<T>;
   /** Whether the predicted call is the confirmed one, so that its result may stand for it. */
   readonly match: (predicted: P, confirmed: T) => boolean;
+  /** Whether a prediction says the same as one before it, whose call is then kept and not made again. @defaultValue `Object.is` */
+  readonly isEqual?: (predicted: P, again: P) => boolean;
+  /** What a call is about, say its conversation: calls of different keys do not disturb each other. @defaultValue one for all */
+  readonly key?: (call: P | T) => unknown;
   /**
    * Makes a call, predicted or confirmed. A predicted one must have no effect that anybody can see. Promises, Observables, async iterables and
    * streams are awaited; anything else is the result.
@@ -38,8 +42,10 @@ export interface SpeculateOptions<P, T, R> {
   readonly run: (call: P | T, context: SpeculateContext) => WorkResult<R>;
   /** Longest a predicted call runs, or its result is kept, without being confirmed, in ms. @defaultValue 30000 */
   readonly ttlMs?: number;
-  /** Most predicted calls at a time; one more replaces the oldest. @defaultValue 1 */
+  /** Most predicted calls of a key at a time; one more replaces the oldest. @defaultValue 1 */
   readonly maxInFlight?: number;
+  /** More predicted calls than `maxInFlight` for each of so many keys replace the oldest of all. Needs a `key`. @defaultValue 1000 */
+  readonly maxKeys?: number;
   /** Most values kept of one predicted call; one more gives it up. @defaultValue 1000 */
   readonly maxHeld?: number;
   /** Clock and timer. @defaultValue `asyncScheduler` */
@@ -64,12 +70,12 @@ export interface SpeculateOptions<P, T, R> {
  *
  * - **Emits when** a call is confirmed: what its predicted run has said so far, then what it goes on to say. Without a prediction that
  *   matches, the call is run now.
- * - **Holds at most** `maxHeld` values of each of `maxInFlight` predicted calls, and what the consumer itself predicts or confirms while
+ * - **Holds at most** `maxHeld` values of each of `maxInFlight` predicted calls (of a key), and what the consumer itself predicts or confirms while
  *   it is handed a value.
- * - **Drops** the results of predicted calls that were not confirmed within `ttlMs`. A confirmation gives up every prediction it does not
- *   match, a prediction too many the oldest one.
+ * - **Drops** the results of predicted calls that were not confirmed within `ttlMs`. A confirmation gives up every prediction (of its key) it does not
+ *   match, a prediction too many the oldest one; one that says the same again keeps its call, and the time it has left.
  * - **Completes when** `confirm` has completed and the confirmed calls have ended.
- * - **Errors when** `predict`, `confirm` or a confirmed call errors, with that same error; when `match` throws (`CallbackError`). A
+ * - **Errors when** `predict`, `confirm` or a confirmed call errors, with that same error; when `match`, `isEqual` or `key` throws (`CallbackError`). A
  *   predicted call that fails before it is confirmed is forgotten, and run again when it is.
  * - **On unsubscribe** every call's signal aborts, its results are dropped and the timer is cleared.
  *
@@ -123,22 +129,27 @@ export function speculate<T, R, P = T>(options: SpeculateOptions<P, T, R>): Obse
 type Settings<P, T, R> = Omit<ReturnType<typeof readOptions<P, T, R>>, 'predict' | 'confirm'>;
 
 function readOptions<P, T, R>(options: SpeculateOptions<P, T, R>) {
-  return checked(
+  const settings = checked(
     NAME,
     options,
-    { ttlMs: 30_000, maxInFlight: 1, maxHeld: 1000 },
+    { isEqual: Object.is, ttlMs: 30_000, maxInFlight: 1, maxKeys: 1000, maxHeld: 1000 },
     {
       predict: stream,
       confirm: stream,
       match: required,
+      isEqual: required,
+      key: callback,
       run: required,
       ttlMs: durationMs,
       maxInFlight: count,
+      maxKeys: count,
       maxHeld: count,
       scheduler: schedulerOption,
       ...listened,
     },
   );
+  ofKeys(NAME, 'maxKeys', options.maxKeys, settings.key !== undefined, settings.maxKeys);
+  return settings;
 }
 
 /** Who hears of a run. */
@@ -154,7 +165,7 @@ class Speculator<P, T, R> implements Owner<R> {
   readonly #to: Subscriber<R>;
   readonly #alarm: Alarm;
   /** Runs that are not confirmed, oldest first. */
-  readonly #open = new Map<Run<R>, { readonly predicted: P; readonly expiresAt: number }>();
+  readonly #open = new Map<Run<R>, { readonly predicted: P; readonly key: unknown; readonly expiresAt: number }>();
   /** Confirmed runs under way. */
   readonly #confirmed = new Set<Run<R>>();
   readonly #turn: InTurn;
@@ -253,33 +264,46 @@ class Speculator<P, T, R> implements Owner<R> {
   }
 
   #speculate(predicted: P): void {
-    const { maxInFlight, ttlMs } = this.#settings;
-    if (this.#open.size >= maxInFlight) {
-      const oldest = [...this.#open.keys()].slice(0, 1);
-      for (const run of oldest) this.#open.delete(run);
-      this.#giveUp(oldest);
-      // A signal may have made the consumer leave.
-      if (this.#to.closed) return;
+    const { isEqual, maxInFlight, maxKeys, ttlMs } = this.#settings;
+    const key = this.#keyOf(predicted);
+    const alike = this.#predictionsOf(key);
+    if (alike.some(([, before]) => ask(NAME, 'isEqual', isEqual, before.predicted, predicted))) return;
+    // A callback may have made the consumer leave, and so may a signal.
+    if (this.#to.closed) return;
+    const [oldest] = alike.length >= maxInFlight ? alike : this.#open.size >= maxInFlight * maxKeys ? this.#open : [];
+    if (oldest !== undefined) {
+      this.#open.delete(oldest[0]);
+      this.#giveUp([oldest[0]]);
+      if (this.#to.closed as boolean) return;
     }
     const run = new Run<R>(this, true, (context) => this.#settings.run(predicted, context));
-    this.#open.set(run, { predicted, expiresAt: this.#alarm.now() + ttlMs });
+    this.#open.set(run, { predicted, key, expiresAt: this.#alarm.now() + ttlMs });
     this.#arm();
     run.begin();
   }
 
   #confirm(confirmed: T): void {
     const { match } = this.#settings;
-    const guesses = [...this.#open];
+    const guesses = this.#predictionsOf(this.#keyOf(confirmed));
     const found = guesses.find(([, { predicted }]) => ask(NAME, 'match', match, predicted, confirmed))?.[0];
     const wrong = guesses.flatMap(([run]) => (run === found ? [] : [run]));
-    this.#open.clear();
-    this.#alarm.clear();
+    for (const [guess] of guesses) this.#open.delete(guess);
+    this.#arm();
     const run = found ?? new Run<R>(this, false, (context) => this.#settings.run(confirmed, context));
     this.#confirmed.add(run);
     this.#giveUp(wrong);
     if (this.#to.closed) return;
     if (found === undefined) run.begin();
     else this.#handOn(run);
+  }
+
+  #keyOf(call: P | T): unknown {
+    const { key } = this.#settings;
+    return key && ask(NAME, 'key', key, call);
+  }
+
+  #predictionsOf(key: unknown) {
+    return [...this.#open].filter(([, prediction]) => Object.is(prediction.key, key));
   }
 
   #handOn(run: Run<R>): void {

@@ -1,9 +1,9 @@
-import type { ObservableInput, OperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
+import type { ObservableInput, OperatorFunction, ReadableStreamLike, SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { captureContext } from '#async-context';
 import { ask } from './options/ask.js';
 import { OverflowError } from './options/errors.js';
-import type { FlowSink, Note } from './options/events.js';
+import type { FlowSink } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, count, durationMs, flag, ofKeys, required, words } from './options/options.js';
@@ -11,7 +11,6 @@ import type { ItemContext, Settled, WorkResult } from './options/types.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import type { AsyncContext } from './shell/async-context.js';
 import { Call } from './shell/call.js';
-import type { Handlers } from './shell/connect.js';
 import { connect } from './shell/connect.js';
 import type { Reading } from './shell/work.js';
 
@@ -102,11 +101,15 @@ export function switchLatest<T, R>(
   project: (item: T, context: ItemContext) => ObservableInput<R>,
   options?: SwitchLatestOptions<T> & { readonly errors?: 'propagate' },
 ): OperatorFunction<T, R>;
+export function switchLatest<T, R>(
+  project: (item: T, context: ItemContext) => Observable<R> | PromiseLike<R> | AsyncIterable<R> | ReadableStreamLike<R>,
+  options: SwitchLatestOptions<T>,
+): OperatorFunction<T, R | Settled<T, R>>;
 export function switchLatest<T, R>(project: Project<T, R>, options: SwitchLatestOptions<T> = {}): OperatorFunction<T, R | Settled<T, R>> {
   const settings = readOptions(required(NAME, 'project', project), options);
   return (source) =>
     new Observable((subscriber) => {
-      connect(source, subscriber, new Switcher<T, R>(settings, subscriber));
+      switchInto(settings, source, subscriber);
     });
 }
 
@@ -129,26 +132,23 @@ function readOptions<T, R>(project: Project<T, R>, options: SwitchLatestOptions<
   return { ...settings, project };
 }
 
-/** What one key has under way. */
+/** What one key has under way; forgotten when that is nothing. */
 interface Slot<T, R> {
   readonly key: unknown;
   /** The newest call. */
   current: Run<T, R> | undefined;
   /** With `keepLast`: the call that goes on until the newest one has something to show. */
   old: Run<T, R> | undefined;
-  /** Items of this key that have not been started. */
-  pending: number;
+  /** Items that have not been started. */
+  waiting: number;
 }
 
 /** An item that has not been started, and who sent it: it is started in a timer, or in a call of the consumer's. */
-interface Arrived<T> {
+interface Waiting<T, R> {
+  readonly slot: Slot<T, R>;
   readonly item: T;
   readonly index: number;
   readonly context: AsyncContext;
-}
-
-interface Pending<T, R> extends Arrived<T> {
-  readonly slot: Slot<T, R>;
   readonly dueAt: number;
 }
 
@@ -156,243 +156,225 @@ interface Pending<T, R> extends Arrived<T> {
  * One subscription. One loop starts the calls: what the consumer or `project` sends into the source meanwhile supersedes at once, and is started
  * when the loop comes round.
  */
-class Switcher<T, R> implements Handlers<T> {
-  readonly settings: Settings<T, R>;
-  readonly tell: ((note: Note) => void) | undefined;
-  readonly #to: Subscriber<R | Settled<T, R>>;
-  /** The only slot when there is no `key`. */
-  readonly #slot = emptySlot<T, R>(undefined);
-  readonly #slots = new Map<unknown, Slot<T, R>>();
-  readonly #alarm: Alarm;
+function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: Subscriber<R | Settled<T, R>>): void {
+  const { key: keyOf, maxKeys, keepLast, debounceMs, onSourceError } = settings;
+  const slots = new Map<unknown, Slot<T, R>>();
   /** Items that wait for their `debounceMs` to pass; the first is due first, because all wait equally long. */
-  readonly #quiet = new Map<Slot<T, R>, Pending<T, R>>();
-  /** Items that arrived while another was being started or handed on. */
-  #later: Pending<T, R>[] = [];
-  /** What `key` itself has sent: it comes after the item whose key was asked for. */
-  #arrived: Arrived<T>[] = [];
-  #index = 0;
-  #live = 0;
-  #busy = false;
-  #isAsking = false;
+  const quiet = new Map<Slot<T, R>, Waiting<T, R>>();
+  const alarm = new Alarm(settings.scheduler, () => {
+    startUntil(alarm.now());
+    arm();
+  });
+  const tell = teller(NAME, settings, () => alarm.now());
+  const told: Told<T, R> = { settings, emit, ended, failed, swallowed };
+  /** What waits for the loop. */
+  let later: Waiting<T, R>[] = [];
+  let isBusy = false;
+  /** What `key` itself has brought about: it comes after the item whose key was asked for. */
+  let afterKey: (() => void)[] = [];
+  let isAsking = false;
+  let index = 0;
   /** How it ends, once the source has. */
-  #end: (() => void) | undefined;
+  let end: (() => void) | undefined;
 
-  constructor(settings: Settings<T, R>, to: Subscriber<R | Settled<T, R>>) {
-    this.settings = settings;
-    this.#to = to;
-    this.#alarm = new Alarm(settings.scheduler, () => {
-      this.#startUntil(this.#alarm.now());
-      this.#arm();
-    });
-    this.tell = teller(NAME, settings, () => this.#alarm.now());
-  }
+  connect(source, to, {
+    next: (item) => {
+      // With the first item: the link to the source is torn down before the calls, as in `switchMap`.
+      if (index === 0) to.add(stop);
+      const at = index++;
+      const context = captureContext();
+      inOrder(() => {
+        take(item, at, context);
+      });
+    },
+    error: (error) => {
+      const fail = (): void => {
+        to.error(error);
+      };
+      if (onSourceError === 'abort') fail();
+      else ends(fail);
+    },
+    complete: () => {
+      ends(() => {
+        to.complete();
+      });
+    },
+  });
 
-  next(item: T): void {
-    const index = this.#index++;
-    if (index === 0) this.#stopWithConsumer();
-    if (this.#isAsking || this.#arrived.length > 0) {
-      this.#arrived.push({ item, index, context: captureContext() });
+  function inOrder(step: () => void): void {
+    if (isAsking || afterKey.length > 0) {
+      afterKey.push(step);
       return;
     }
-    this.#take(item, index);
-    if (this.#arrived.length === 0) return;
+    step();
     // It grows meanwhile.
-    for (const arrived of this.#arrived) this.#take(arrived.item, arrived.index, arrived.context);
-    this.#arrived = [];
-    this.#endWhenDone();
+    for (const next of afterKey) next();
+    afterKey = [];
   }
 
-  error(error: unknown): void {
-    const end = (): void => {
-      this.#to.error(error);
-    };
-    if (this.settings.onSourceError === 'abort') end();
-    else this.#ends(end);
-  }
-
-  complete(): void {
-    this.#ends(() => {
-      this.#to.complete();
+  function ends(how: () => void): void {
+    inOrder(() => {
+      end = how;
+      startUntil(Infinity);
+      alarm.clear();
+      endWhenDone();
     });
   }
 
-  /** A call has something to show. */
-  emit(run: Run<T, R>, value: R | Settled<T, R>): void {
-    const isOutermost = !this.#busy;
-    this.#busy = true;
-    if (!run.hasValue) {
-      run.hasValue = true;
-      this.#supersede(run.slot.old);
+  function stop(): void {
+    quiet.clear();
+    alarm.clear();
+    for (const { old, current } of slots.values()) {
+      supersede(old);
+      supersede(current);
     }
-    this.#to.next(value);
-    if (isOutermost) this.#finish();
   }
 
-  /** A call is over. As in `switchMap`, the result completes first and the inner stream is torn down afterwards. */
-  ended(run: Run<T, R>): void {
-    this.#remove(run);
-    const { current, old, pending, key } = run.slot;
-    // A key that has nothing under way is forgotten.
-    if (current === undefined && old === undefined && pending === 0) this.#slots.delete(key);
-    this.#endWhenDone();
-  }
-
-  failed(run: Run<T, R>, error: unknown): void {
-    if (run.slot.current !== run) {
-      this.tell?.({ type: 'swallowed', lane: DEFAULT_LANE });
-      this.ended(run);
+  function take(item: T, at: number, context: AsyncContext): void {
+    const slot = slotOf(item);
+    // `key` itself may have made the consumer leave.
+    if (to.closed) return;
+    const isPassedOver = quiet.delete(slot);
+    if (!isPassedOver) slot.waiting++;
+    const waiting = { slot, item, index: at, context, dueAt: debounceMs && alarm.now() + debounceMs };
+    if (debounceMs === 0) {
+      enqueue(waiting);
       return;
     }
-    this.#remove(run);
-    this.#to.error(error);
-  }
-
-  #ends(end: () => void): void {
-    this.#end = end;
-    this.#startUntil(Infinity);
-    this.#alarm.clear();
-    this.#endWhenDone();
-  }
-
-  /** Registered with the first item: the link to the source is torn down before the calls, as in `switchMap`. */
-  #stopWithConsumer(): void {
-    this.#to.add(() => {
-      this.#alarm.clear();
-      this.#arrived = [];
-      this.#later = [];
-      this.#quiet.clear();
-      for (const { old, current } of [this.#slot, ...this.#slots.values()]) {
-        this.#supersede(old);
-        this.#supersede(current);
-      }
-      this.#slots.clear();
-    });
-  }
-
-  #take(item: T, index: number, context?: AsyncContext): void {
-    const { key, debounceMs } = this.settings;
-    const slot = key === undefined ? this.#slot : this.#slotOf(key, item);
-    // `key` itself may have made the consumer leave, or have ended the source.
-    if (this.#to.closed) return;
-    if (debounceMs === 0 || this.#end !== undefined) {
-      this.#request(slot, item, index, context);
-      return;
-    }
-    const isPassedOver = this.#quiet.delete(slot);
-    if (!isPassedOver) slot.pending++;
-    this.#quiet.set(slot, { slot, item, index, dueAt: this.#alarm.now() + debounceMs, context: context ?? captureContext() });
-    this.#arm();
+    quiet.set(slot, waiting);
+    arm();
     // Told last: a listener may send the next item.
-    if (isPassedOver) this.tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy: 'latest' });
+    if (isPassedOver) tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy: 'latest' });
   }
 
-  #slotOf(keyOf: (item: T) => unknown, item: T): Slot<T, R> {
-    this.#isAsking = true;
-    const key = ask(NAME, 'key', keyOf, item);
-    this.#isAsking = false;
-    const found = this.#slots.get(key);
-    if (found !== undefined) return found;
-    const { maxKeys } = this.settings;
-    if (this.#slots.size >= maxKeys) throw new OverflowError(NAME, maxKeys, 'error', 'maxKeys');
-    const slot = emptySlot<T, R>(key);
-    this.#slots.set(key, slot);
+  function slotOf(item: T): Slot<T, R> {
+    isAsking = true;
+    const key = keyOf && ask(NAME, 'key', keyOf, item);
+    isAsking = false;
+    let slot = slots.get(key);
+    if (slot) return slot;
+    if (slots.size >= maxKeys) throw new OverflowError(NAME, maxKeys, 'error', 'maxKeys');
+    slot = { key, current: undefined, old: undefined, waiting: 0 };
+    slots.set(key, slot);
     return slot;
   }
 
-  #arm(): void {
-    const [first] = this.#quiet.values();
-    this.#alarm.set(first?.dueAt ?? Infinity);
+  function arm(): void {
+    const [first] = quiet.values();
+    alarm.set(first?.dueAt ?? Infinity);
   }
 
   /** Starts the items that have waited long enough by `now`. */
-  #startUntil(now: number): void {
-    for (const { slot, item, index, dueAt, context } of this.#quiet.values()) {
-      if (dueAt > now) return;
-      this.#quiet.delete(slot);
-      slot.pending--;
-      this.#request(slot, item, index, context);
+  function startUntil(now: number): void {
+    for (const waiting of quiet.values()) {
+      if (waiting.dueAt > now) return;
+      quiet.delete(waiting.slot);
+      enqueue(waiting);
     }
   }
 
-  #request(slot: Slot<T, R>, item: T, index: number, context?: AsyncContext): void {
-    if (this.#busy) {
-      slot.pending++;
-      this.#later.push({ slot, item, index, dueAt: 0, context: context ?? captureContext() });
-      // At once: the rest of what it emits synchronously is old already.
-      if (!this.settings.keepLast) this.#supersede(slot.current);
-      return;
-    }
-    this.#busy = true;
-    this.#start(slot, item, index, context);
-    this.#finish();
+  function enqueue(waiting: Waiting<T, R>): void {
+    later.push(waiting);
+    if (!isBusy) loop();
+    // At once: the rest of what it emits synchronously is old already.
+    else if (!keepLast) supersede(waiting.slot.current);
   }
 
   /** A loop, so that a consumer which feeds its own source cannot overflow the stack. */
-  #finish(): void {
-    while (this.#later.length > 0) {
-      const later = this.#later;
-      this.#later = [];
-      for (const { slot, item, index, context } of later) {
-        slot.pending--;
-        this.#start(slot, item, index, context);
-      }
+  function loop(): void {
+    isBusy = true;
+    while (later.length > 0) {
+      const now = later;
+      later = [];
+      for (const waiting of now) start(waiting);
     }
-    this.#busy = false;
-    this.#endWhenDone();
+    isBusy = false;
+    endWhenDone();
   }
 
-  /** Without a context, in the one of now. */
-  #start(slot: Slot<T, R>, item: T, index: number, context?: AsyncContext): void {
-    if (this.#to.closed) return;
+  function start({ slot, item, index: at, context }: Waiting<T, R>): void {
+    if (to.closed) return;
     const { current } = slot;
-    // Whoever hears of the old call may end the last one of this key, which would be forgotten.
-    slot.pending++;
-    if (this.settings.keepLast && current?.hasValue === true) slot.old = current;
-    else this.#supersede(current);
+    if (keepLast && current?.hasValue) slot.old = current;
+    else supersede(current);
     // The signal of the old call may have made the consumer leave.
-    if (this.#to.closed as boolean) return;
-    const run = new Run<T, R>(this, slot, item, index);
+    if (to.closed as boolean) return;
+    const run = new Run<T, R>(told, slot, item, at);
     slot.current = run;
-    slot.pending--;
-    this.#live++;
+    slot.waiting--;
     run.begin(context);
   }
 
-  #supersede(run: Run<T, R> | undefined): void {
-    if (run === undefined) return;
-    this.#remove(run);
-    // Before anybody is told: what it says to that is old already.
-    run.isOld = true;
+  function supersede(run: Run<T, R> | undefined): void {
+    if (!run) return;
+    remove(run);
     // One that has answered is left, not given up.
-    if (!run.hasEnded) this.tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: 1 });
+    if (!run.hasEnded) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: 1 });
     run.stop();
   }
 
-  #remove(run: Run<T, R>): void {
+  function remove(run: Run<T, R>): void {
     const { slot } = run;
     if (slot.current === run) slot.current = undefined;
     else if (slot.old === run) slot.old = undefined;
-    this.#live--;
   }
 
-  #endWhenDone(): void {
-    if (this.#busy || this.#live > 0 || this.#quiet.size > 0 || this.#isAsking || this.#arrived.length > 0) return;
-    this.#end?.();
+  /** A call has something to show. */
+  function emit(run: Run<T, R>, value: R | Settled<T, R>): void {
+    // Superseded, and not stopped yet: a listener is being told.
+    if (run.slot.current !== run && run.slot.old !== run) return;
+    const isOutermost = !isBusy;
+    isBusy = true;
+    if (!run.hasValue) {
+      run.hasValue = true;
+      supersede(run.slot.old);
+    }
+    to.next(value);
+    if (isOutermost) loop();
+  }
+
+  /** A call is over. As in `switchMap`, the result completes first and the inner stream is torn down afterwards. */
+  function ended(run: Run<T, R>): void {
+    remove(run);
+    const { current, old, waiting, key } = run.slot;
+    if (!current && !old && waiting === 0) slots.delete(key);
+    endWhenDone();
+  }
+
+  function failed(run: Run<T, R>, error: unknown): void {
+    if (run.slot.current === run) {
+      remove(run);
+      to.error(error);
+    } else {
+      swallowed();
+      ended(run);
+    }
+  }
+
+  function swallowed(): void {
+    tell?.({ type: 'swallowed', lane: DEFAULT_LANE });
+  }
+
+  function endWhenDone(): void {
+    if (!isBusy && slots.size === 0) end?.();
   }
 }
 
-function emptySlot<T, R>(key: unknown): Slot<T, R> {
-  return { key, current: undefined, old: undefined, pending: 0 };
+/** Who is told of a call. */
+interface Told<T, R> {
+  readonly settings: Settings<T, R>;
+  emit(run: Run<T, R>, value: R | Settled<T, R>): void;
+  ended(run: Run<T, R>): void;
+  failed(run: Run<T, R>, error: unknown): void;
+  swallowed(): void;
 }
 
 /** One call of `project`, and what its work is told. */
 class Run<T, R> extends Call<R> implements ItemContext {
   hasValue = false;
-  /** Superseded, and maybe not told yet. */
-  isOld = false;
 
   constructor(
-    readonly owner: Switcher<T, R>,
+    readonly told: Told<T, R>,
     readonly slot: Slot<T, R>,
     readonly item: T,
     readonly index: number,
@@ -405,7 +387,7 @@ class Run<T, R> extends Call<R> implements ItemContext {
   }
 
   get settles(): boolean {
-    return this.owner.settings.errors === 'settle';
+    return this.told.settings.errors === 'settle';
   }
 
   override get reading(): Reading {
@@ -413,18 +395,18 @@ class Run<T, R> extends Call<R> implements ItemContext {
   }
 
   work(): ObservableInput<R> | WorkResult<R> {
-    return this.owner.settings.project(this.item, this);
+    return this.told.settings.project(this.item, this);
   }
 
   override said(value: R, isWhole: boolean): void {
     if (this.settles) super.said(value, isWhole);
-    else if (!this.isOld) this.owner.emit(this, value);
+    else this.told.emit(this, value);
   }
 
   /** A stream of values ends before it is torn down, as in `switchMap`. */
   override completed(): void {
     if (this.settles) super.completed();
-    else this.done(undefined as R);
+    else this.told.ended(this);
   }
 
   override broken(error: unknown): void {
@@ -434,30 +416,24 @@ class Run<T, R> extends Call<R> implements ItemContext {
 
   done(value: R): void {
     if (this.settles) this.settle({ status: 'fulfilled', value });
-    else if (!this.isOld) this.owner.ended(this);
+    else this.told.ended(this);
   }
 
   failed(error: unknown): void {
-    if (this.isOld) {
-      this.failedUnheard();
-    } else if (this.settles) {
-      this.settle({ status: 'rejected', reason: error });
-    } else {
-      this.owner.failed(this, error);
-    }
+    if (this.settles) this.settle({ status: 'rejected', reason: error });
+    else this.told.failed(this, error);
   }
 
   override failedUnheard(): void {
-    this.owner.tell?.({ type: 'swallowed', lane: DEFAULT_LANE });
+    this.told.swallowed();
   }
 
   private settle(
     result: { readonly status: 'fulfilled'; readonly value: R } | { readonly status: 'rejected'; readonly reason: unknown },
   ): void {
     const { item, index } = this;
-    if (this.isOld) return;
-    this.owner.emit(this, { ...result, input: item, index, id: String(index), attempts: 1 });
+    this.told.emit(this, { ...result, input: item, index, id: String(index), attempts: 1 });
     // What the consumer was handed may have superseded it.
-    if (!(this.isOld as boolean)) this.owner.ended(this);
+    if (this.hasEnded) this.told.ended(this);
   }
 }

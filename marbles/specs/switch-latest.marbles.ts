@@ -1,4 +1,4 @@
-import { EMPTY, merge, of, Subject, take, tap } from 'rxjs';
+import { EMPTY, map, merge, of, Subject, take, tap } from 'rxjs';
 import type { SwitchLatestOptions } from '../../operators/index.js';
 import { switchLatest } from '../../operators/index.js';
 import { CallbackError, OverflowError } from '../../test/today.js';
@@ -110,6 +110,25 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '--1#',
     error: badTool,
     build: called(),
+  },
+  {
+    operator: 'switchLatest',
+    title: "makes a result of every newest call, failed ones as well, with errors 'settle'; x = rejected",
+    label: "switchLatest(call, { errors: 'settle' })",
+    inputs: { source:        '-a---b--c----|' },
+    inners: {        a:       '-1#',
+                     b:           '--2-3|',
+                     c:              '-4-5|' },
+    subscriptions: { a:      '-^-!',
+                     b:      '-----^--!',
+                     c:      '--------^---!' },
+    expected:                '---x--------5|',
+    error: badTool,
+    build: ({ input, inner }) =>
+      input('source').pipe(
+        switchLatest((item) => inner(item), { errors: 'settle' }),
+        map((settled) => (settled.status === 'fulfilled' ? settled.value : 'x')),
+      ),
   },
   {
     operator: 'switchLatest',

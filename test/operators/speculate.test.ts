@@ -97,6 +97,160 @@ describe('a run', () => {
   });
 });
 
+describe('a guess that says the same again', () => {
+  const runOf = () => {
+    const calls: unknown[] = [];
+    const run = (call: number): Observable<number> => {
+      calls.push(call);
+      return NEVER;
+    };
+    return { calls, run };
+  };
+
+  it('keeps its call: five equal guesses are one, and the question has it', () => {
+    const { calls, run } = runOf();
+    const { guesses, questions, events } = speculation(run);
+    for (let i = 0; i < 5; i++) guesses.next(7);
+    questions.next(7);
+    expect([calls, events]).toEqual([[7], []]);
+  });
+
+  it('keeps the call of an alternative as well', () => {
+    const { calls, run } = runOf();
+    const { guesses, events } = speculation(run, { maxInFlight: 2 });
+    for (const guess of [1, 2, 1, 2, 2, 1]) guesses.next(guess);
+    expect([calls, events]).toEqual([[1, 2], []]);
+  });
+
+  it('is what isEqual says', () => {
+    const calls: unknown[] = [];
+    const guesses = new Subject<{ readonly id: number }>();
+    speculate({
+      predict: guesses,
+      confirm: NEVER,
+      match: () => false,
+      isEqual: (guess, again) => guess.id === again.id,
+      run: ({ id }: { readonly id: number }) => {
+        calls.push(id);
+        return NEVER;
+      },
+    }).subscribe();
+    for (const id of [1, 1, 2, 2]) guesses.next({ id });
+    expect(calls).toEqual([1, 2]);
+  });
+
+  it('has no more time than the first had, and is run again when that is over, was wrong or has failed', () => {
+    const calls: unknown[] = [];
+    virtualTime((clock) => {
+      const { guesses, questions, subscription } = speculation(
+        (call) => {
+          calls.push([call, clock.now()]);
+          return call === 3 ? throwError(() => new Error('no')) : NEVER;
+        },
+        { ttlMs: 10 },
+      );
+      guesses.next(1);
+      clock.advance(9);
+      guesses.next(1);
+      clock.advance(1);
+      guesses.next(1);
+      questions.next(2);
+      guesses.next(1);
+      guesses.next(3);
+      guesses.next(3);
+      subscription.unsubscribe();
+    });
+    expect(calls).toEqual([
+      [1, 0],
+      [1, 10],
+      [2, 10],
+      [1, 10],
+      [3, 10],
+      [3, 10],
+    ]);
+  });
+
+  it.each(['isEqual', 'key'] as const)('errors when %s throws', (name) => {
+    const fault = new Error('broken');
+    const thrower = (): never => {
+      throw fault;
+    };
+    const { guesses, log } = speculation(() => NEVER, { [name]: thrower });
+    guesses.next(1);
+    guesses.next(1);
+    expect(log).toEqual([`CallbackError: speculate: \`${name}\` threw`]);
+    expect(guesses.observed).toBe(false);
+  });
+
+  it('runs nothing more when isEqual made the consumer leave', () => {
+    const { calls, run } = runOf();
+    const leaving = { now: (): void => undefined };
+    const { guesses, subscription } = speculation(run, {
+      isEqual: () => {
+        leaving.now();
+        return false;
+      },
+    });
+    leaving.now = () => {
+      subscription.unsubscribe();
+    };
+    guesses.next(1);
+    guesses.next(2);
+    expect(calls).toEqual([1]);
+  });
+});
+
+describe('guesses of different keys', () => {
+  const keyed = (options: Partial<SpeculateOptions<number, number, number>> = {}) => {
+    const calls: number[] = [];
+    const left: number[] = [];
+    const all = speculation(
+      (call, { signal }) => {
+        calls.push(call);
+        signal.addEventListener('abort', () => left.push(call));
+        return NEVER;
+      },
+      // The tens are what a call is about.
+      { key: (call) => Math.floor(call / 10), ...options },
+    );
+    return { ...all, calls, left };
+  };
+
+  it('do not replace each other, and a question gives up those of its key only', () => {
+    const { guesses, questions, calls, left } = keyed();
+    for (const guess of [11, 21, 11, 21, 12]) guesses.next(guess);
+    expect([calls, left]).toEqual([[11, 21, 12], [11]]);
+    questions.next(13);
+    expect([calls, left]).toEqual([
+      [11, 21, 12, 13],
+      [11, 12],
+    ]);
+    questions.next(21);
+    expect([calls.length, left]).toEqual([4, [11, 12]]);
+  });
+
+  it('keep the time of those of other keys', () => {
+    virtualTime((clock) => {
+      const { guesses, questions, left } = keyed({ ttlMs: 10 });
+      guesses.next(11);
+      clock.advance(5);
+      guesses.next(21);
+      questions.next(11);
+      clock.advance(9);
+      expect(left).toEqual([]);
+      clock.advance(1);
+      expect(left).toEqual([21]);
+    });
+  });
+
+  it('more than maxKeys replace the oldest of all', () => {
+    const { guesses, calls, left, events } = keyed({ maxKeys: 2 });
+    for (const guess of [11, 21, 31]) guesses.next(guess);
+    expect([calls, left]).toEqual([[11, 21, 31], [11]]);
+    expect(events).toEqual([{ type: 'cancelled', operator: 'speculate', lane: 'default', count: 1 }]);
+  });
+});
+
 describe('what is given up', () => {
   it('is reported: replaced, wrong, too old, too long', () => {
     virtualTime(({ advance }) => {

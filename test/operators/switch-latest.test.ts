@@ -613,6 +613,28 @@ describe("with errors: 'settle'", () => {
     ]);
   });
 
+  it('keyed: a failure of one key leaves the calls of the others, and its own next ones', async () => {
+    const source = new Subject<string>();
+    const seen: unknown[] = [];
+    const { promised, ends } = callsOf<string>([]);
+    source
+      .pipe(operators.switchLatest(promised, { errors: 'settle', key: ([letter]) => letter }))
+      .subscribe(({ input, status }) => seen.push([input, status]));
+    source.next('a1');
+    source.next('b1');
+    ends.get('a1')!.reject(new Error('no'));
+    await settle();
+    source.next('a2');
+    ends.get('b1')!.resolve('found');
+    ends.get('a2')!.resolve('found');
+    await settle();
+    expect(seen).toEqual([
+      ['a1', 'rejected'],
+      ['b1', 'fulfilled'],
+      ['a2', 'fulfilled'],
+    ]);
+  });
+
   it('takes an answer that is no stream as the value', () => {
     const seen: unknown[] = [];
     of('text')

@@ -31,6 +31,17 @@ describe('switchLatest', () => {
     >();
   });
 
+  it('takes options that are annotated, whose results may be settled', () => {
+    const options: SwitchLatestOptions<string> = { key: (text) => text.length, errors: 'settle' };
+    const results = of('a').pipe(switchLatest((text) => of(text.length), options));
+    expectTypeOf(results).toEqualTypeOf<Observable<number | Settled<string, number>>>();
+    expectTypeOf(switchLatest(async (text: string) => Promise.resolve(text), options)).toEqualTypeOf<
+      OperatorFunction<string, string | Settled<string, string>>
+    >();
+    // @ts-expect-error a list is its items with one, and a value with the other
+    void switchLatest((text: string) => [text], options);
+  });
+
   it('refuses wrong options', () => {
     // @ts-expect-error not a policy
     switchLatest(() => of(1), { onSourceError: 'ignore' });
