@@ -23,6 +23,7 @@ const library = {
     'mcp-v1': 'src/adapters/mcp-v1.ts',
     openai: 'src/adapters/openai.ts',
     'openai-agents': 'src/adapters/openai-agents.ts',
+    'tanstack-ai': 'src/adapters/tanstack-ai.ts',
     react: 'src/frontend/react.ts',
   },
   target: 'es2022',

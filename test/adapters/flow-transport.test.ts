@@ -44,7 +44,7 @@ describe.each(SDKS)('a chat of %s', (_name, ChatOf, TransportOf) => {
     return { chat, finished, errors };
   };
 
-  it('has the same message as without, of a tenth of the chunks', async () => {
+  it('has the same message as without', async () => {
     const { chat } = chatOf('chunks=2000&tools=3');
     await chat.sendMessage({ text: 'go on' });
     const plain = new ChatOf<UIMessage>({
@@ -56,7 +56,7 @@ describe.each(SDKS)('a chat of %s', (_name, ChatOf, TransportOf) => {
     expect(chat.messages.map(shape)).toEqual(plain.messages.map(shape));
     expect(textOf(chat.lastMessage).length).toBeGreaterThan(2000);
     expect(server.ends()).toEqual({ completed: 2 });
-  });
+  }, 30_000);
 
   it('of three overlapping sends the server completes one and sees two aborted', async () => {
     const { chat, finished, errors } = chatOf('chunks=50&everyMs=5');

@@ -33,12 +33,7 @@ const DEFAULTS = { ...DELTA_DEFAULTS, supersede: true } as const;
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `transport` is none, or an option is unknown or out of range.
  * @example
  * ```ts no-run
- * import { useChat } from '@ai-sdk/react';
- * import { DefaultChatTransport } from 'ai';
- * import { flowTransport } from 'sluice/ai-sdk';
- *
- * const transport = flowTransport(new DefaultChatTransport({ api: '/api/chat' }), { pace: 'frame' });
- * const { messages, sendMessage, stop } = useChat({ transport });
+ * const chat = useChat({ transport: flowTransport(new DefaultChatTransport({ api: '/api/chat' }), { pace: 'frame' }) });
  * ```
  * @example
  * ```ts

@@ -12,6 +12,8 @@ export interface Drawn<T> extends AsyncIterableIterator<T, undefined> {
   next(): Promise<IteratorResult<T, undefined>>;
   /** @param reason - why, for a stream */
   return(reason?: unknown): Promise<IteratorReturnResult<undefined>>;
+  /** Leaves the source, and errors behind what waits. */
+  fail(error: unknown): void;
 }
 
 /**
@@ -102,6 +104,13 @@ export function drawn<T>(source: ReadableStream<T> | AsyncIterable<T>, operator:
       if (!hasEnded) leave(opened, reason);
       end();
       return Promise.resolve({ done: true, value: undefined });
+    },
+    fail: (error) => {
+      if (hasEnded) return;
+      leave(opened, error);
+      finish(() => {
+        input.error(error);
+      });
     },
     [Symbol.asyncIterator]() {
       return this;
