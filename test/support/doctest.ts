@@ -112,6 +112,7 @@ export function ownSource(name: string): string | undefined {
       : [
           `${entry}/index.ts`,
           `src/${entry}/index.ts`,
+          `src/${entry}.ts`,
           ...['', 'adapters/', 'frontend/'].map((folder) => `src/${folder}${entry.replace('/', '-')}.ts`),
         ];
   return places.find((file) => existsSync(ROOT + file));
