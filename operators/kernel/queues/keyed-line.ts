@@ -30,16 +30,16 @@ export class KeyedLine<E extends Waiter<E>> {
     return this.returned.first ?? this.rotation.first?.first;
   }
 
-  get isReturned(): boolean {
+  isReturned(): boolean {
     return this.returned.size > 0;
   }
 
-  get oldest(): E | undefined {
-    return this.best((line) => line.oldest, -1);
+  oldest(): E | undefined {
+    return this.best((line) => line.oldest(), -1);
   }
 
-  get newest(): E | undefined {
-    return this.best((line) => line.newest, 1);
+  newest(): E | undefined {
+    return this.best((line) => line.newest(), 1);
   }
 
   push(entry: E): void {
@@ -84,7 +84,7 @@ export class KeyedLine<E extends Waiter<E>> {
   rewind(): void {
     this.round = undefined;
     this.later = [];
-    this.at = this.isReturned ? undefined : this.rotation.first;
+    this.at = this.isReturned() ? undefined : this.rotation.first;
     this.at?.rewind();
   }
 
@@ -112,8 +112,8 @@ export class KeyedLine<E extends Waiter<E>> {
   }
 
   /** One key after the other. */
-  each(visit: (entry: E) => boolean): boolean {
-    return [...this.keys.values()].every((line) => line.each(visit));
+  visit(show: (entry: E) => boolean): boolean {
+    return [...this.keys.values()].every((line) => line.visit(show));
   }
 
   /** Of one entry of each key the one that came first (-1) or last (1). */

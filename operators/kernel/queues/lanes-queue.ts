@@ -66,7 +66,7 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   }
 
   isReturned(lane: number): boolean {
-    return this.line(lane).isReturned;
+    return this.line(lane).isReturned();
   }
 
   takeHead(lane: number, taken?: number): E {
@@ -101,20 +101,20 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   }
 
   after(lane: number): number {
-    for (let next = lane + 1; next < this.lines.length; next++) if (this.line(next).oldest !== undefined) return next;
+    for (let next = lane + 1; next < this.lines.length; next++) if (this.line(next).oldest() !== undefined) return next;
     return -1;
   }
 
   oldest(lane: number): E | undefined {
-    return this.line(lane).oldest;
+    return this.line(lane).oldest();
   }
 
   newest(lane: number): E | undefined {
-    return this.line(lane).newest;
+    return this.line(lane).newest();
   }
 
   each(lane: number, visit: (entry: E) => boolean): void {
-    this.line(lane).each(visit);
+    this.line(lane).visit(visit);
   }
 
   private take(entry: E): void {

@@ -14,27 +14,40 @@ export class Line<E extends Waiter<E>> {
   /** How far a plan has looked. */
   private at: E | undefined = undefined;
 
-  get isReturned(): boolean {
+  isReturned(): boolean {
     return this.returned !== undefined;
   }
 
   /** The fresh one that came first. */
-  get oldest(): E | undefined {
+  oldest(): E | undefined {
     return this.returned === undefined ? this.first : this.returned.next;
   }
 
   /** The fresh one that came last. */
-  get newest(): E | undefined {
+  newest(): E | undefined {
     return this.last === this.returned ? undefined : this.last;
   }
 
   push(entry: E): void {
-    this.insert(entry, this.last);
+    const { last } = this;
+    entry.previous = last;
+    if (last === undefined) this.first = entry;
+    else last.next = entry;
+    this.last = entry;
+    this.size++;
   }
 
   pushReturned(entry: E): void {
-    this.insert(entry, this.returned);
+    const before = this.returned;
+    const after = before === undefined ? this.first : before.next;
+    entry.previous = before;
+    entry.next = after;
+    if (before === undefined) this.first = entry;
+    else before.next = entry;
+    if (after === undefined) this.last = entry;
+    else after.previous = entry;
     this.returned = entry;
+    this.size++;
   }
 
   /** Takes one out that is in this line. */
@@ -70,23 +83,12 @@ export class Line<E extends Waiter<E>> {
   }
 
   /** Visits the fresh ones, the oldest first, until the answer is false. A visit may take out whom it is shown. */
-  each(visit: (entry: E) => boolean): boolean {
-    for (let entry = this.oldest; entry !== undefined; ) {
+  visit(show: (entry: E) => boolean): boolean {
+    for (let entry = this.oldest(); entry !== undefined; ) {
       const { next } = entry;
-      if (!visit(entry)) return false;
+      if (!show(entry)) return false;
       entry = next;
     }
     return true;
-  }
-
-  private insert(entry: E, before: E | undefined): void {
-    const after = before === undefined ? this.first : before.next;
-    entry.previous = before;
-    entry.next = after;
-    if (before === undefined) this.first = entry;
-    else before.next = entry;
-    if (after === undefined) this.last = entry;
-    else after.previous = entry;
-    this.size++;
   }
 }

@@ -29,7 +29,12 @@ export function strictWithFloor(floor?: number): FairnessRule {
  * Source: deficit round robin (Shreedhar and Varghese, 1995) under a strict order.
  */
 export class StrictWithFloor implements Discipline {
+  /** What each lane has saved up, up to which turn; it earns its floor of the places with each turn since. So a turn costs no look at every lane. */
   private readonly credit: number[];
+  private readonly until: number[];
+  private turns = 0;
+  /** No lane is owed a whole turn before this one. */
+  private nextDue = Infinity;
   /** Lanes that are owed a turn together are owed no more than one each; a bound for those that take less than they lead. */
   private readonly mostCredit: number;
 
@@ -39,17 +44,24 @@ export class StrictWithFloor implements Discipline {
     private readonly counts: readonly number[],
   ) {
     this.credit = floors.map(() => 0);
+    this.until = floors.map(() => 0);
     this.mostCredit = places * (1 + floors.filter((floor) => floor > 0).length);
   }
 
   lead(): number {
-    let first = -1;
-    for (let lane = 0; lane < this.counts.length; lane++) {
-      if (this.counts[lane] === 0) continue;
-      if ((this.credit[lane] as number) >= this.places - EPSILON) return lane;
-      if (first === -1) first = lane;
+    const { counts } = this;
+    if (this.turns >= this.nextDue) {
+      this.nextDue = Infinity;
+      let owed = -1;
+      for (let lane = counts.length - 1; lane >= 0; lane--) {
+        if (counts[lane] === 0) continue;
+        if (this.saved(lane) >= this.places - EPSILON) owed = lane;
+        this.awaits(lane);
+      }
+      if (owed !== -1) return owed;
     }
-    return first;
+    for (let lane = 0; lane < counts.length; lane++) if (counts[lane] !== 0) return lane;
+    return -1;
   }
 
   goesFirst(lane: number): boolean {
@@ -73,20 +85,39 @@ export class StrictWithFloor implements Discipline {
   }
 
   ended(given: readonly number[], total: number): void {
-    for (let lane = 0; lane < this.counts.length; lane++) {
-      const floor = this.floors[lane] as number;
-      if (floor === 0 || this.counts[lane] === 0) continue;
-      const change = (floor - (given[lane] as number) / total) * this.places;
-      this.credit[lane] = Math.max(0, Math.min(this.mostCredit, (this.credit[lane] as number) + change));
+    this.turns++;
+    for (let lane = 0; lane < given.length; lane++) {
+      const got = given[lane] as number;
+      if (got === 0 || this.floors[lane] === 0 || this.counts[lane] === 0) continue;
+      const change = ((this.floors[lane] as number) - got / total) * this.places;
+      this.restart(lane, Math.max(0, Math.min(this.mostCredit, this.saved(lane, this.turns - 1) + change)));
     }
   }
 
   filled(lane: number): void {
-    this.credit[lane] = 0;
+    this.restart(lane, 0);
   }
 
   /** Places a lane may claim in a batch that a more urgent lane could fill alone; a whole turn at most. */
   private claim(lane: number): number {
-    return Math.min(this.counts[lane] as number, this.places, Math.floor((this.credit[lane] as number) + EPSILON));
+    return Math.min(this.counts[lane] as number, this.places, Math.floor(this.saved(lane) + EPSILON));
+  }
+
+  private saved(lane: number, turns = this.turns): number {
+    const earned = (turns - (this.until[lane] as number)) * (this.floors[lane] as number) * this.places;
+    return Math.min(this.mostCredit, (this.credit[lane] as number) + earned);
+  }
+
+  private restart(lane: number, credit: number): void {
+    this.credit[lane] = credit;
+    this.until[lane] = this.turns;
+    this.awaits(lane);
+  }
+
+  /** Notes when the lane will be owed a turn, rather too early. */
+  private awaits(lane: number): void {
+    const missing = this.places - EPSILON - (this.credit[lane] as number);
+    const turns = missing / ((this.floors[lane] as number) * this.places);
+    this.nextDue = Math.min(this.nextDue, (this.until[lane] as number) + Math.ceil(turns - EPSILON));
   }
 }

@@ -110,11 +110,6 @@ export abstract class Capacity extends WaitingRoom {
     return this.isHeld ? Infinity : Math.max(this.pausedUntil, this.rates?.payableAt(charge) ?? this.time);
   }
 
-  /** The error for a job that can never be paid. */
-  tooHeavy(charge: Charge): Error | undefined {
-    return this.rates?.tooHeavy(charge);
-  }
-
   /** Whether a grant depends on the time; when nothing does, nobody has to look at the clock. */
   protected get isTimed(): boolean {
     return this.rates?.isLimited === true || this.pausedUntil !== -Infinity || this.isHeld;

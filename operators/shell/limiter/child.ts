@@ -24,10 +24,6 @@ export class ChildLimiter extends FlowLimiter {
     this.above = new Places(pump, this);
   }
 
-  override get isClosed(): boolean {
-    return super.isClosed || this.above.pump.isClosed;
-  }
-
   override get isGivenUp(): boolean {
     return super.isGivenUp || this.above.pump.isGivenUp;
   }
@@ -44,8 +40,8 @@ export class ChildLimiter extends FlowLimiter {
     return super.goesAtOnce(charge, lane) && this.above.pump.goesAtOnce(charge, this.above.laneAbove(lane));
   }
 
-  override tooHeavy(charge: Charge): Error | undefined {
-    return super.tooHeavy(charge) ?? this.above.pump.tooHeavy(charge);
+  override refusal(charge: Charge): Error | undefined {
+    return super.refusal(charge) ?? this.above.pump.refusal(charge);
   }
 
   override obstacle(own: Charge): { readonly limit: string | undefined; readonly waitMs: number } {
@@ -181,7 +177,8 @@ class PlaceTicket extends Ticket implements Slotted {
   private offered: Ticket | undefined = undefined;
 
   constructor(pump: FlowLimiter, lane: number, child: ChildLimiter, all: Bag<PlaceTicket>) {
-    super(pump, lane, ONE_REQUEST);
+    super(pump, ONE_REQUEST);
+    this.lane = lane;
     this.child = child;
     this.all = all;
   }

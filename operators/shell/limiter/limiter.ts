@@ -1,6 +1,7 @@
 import { Observable } from 'rxjs';
 import { captureContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
+import { ONE_REQUEST } from '../../kernel/limits/limit.js';
 import { ClosedError, FlowConfigError, LaneUnknownError } from '../../options/errors.js';
 import type {
   Lease,
@@ -22,11 +23,10 @@ import { Pump } from './pump.js';
 import type { Rates } from './rates.js';
 import { amountOption, chargeOf, checkJob, NAME } from './settings.js';
 import type { Asker, Lease as OwnLease } from './ticket.js';
-import { BidderTicket } from './ticket.js';
-import type { JobTicket } from './work.js';
-import { PromiseTicket, SubscriberTicket, WrappedTicket } from './work.js';
+import { BidderTicket, JobTicket, WrappedTicket } from './ticket.js';
 
 const NO_JOB: LimiterJob = {};
+const NOTHING: Charge = { slots: 0, requests: 0, tokens: 0 };
 
 type Refuse = (error: unknown) => void;
 
@@ -70,8 +70,7 @@ export class FlowLimiter extends Pump implements Limiter {
   }
 
   acquire(job: LimiterJob = NO_JOB): Observable<Lease> {
-    this.check(job);
-    return this.stream(undefined, job);
+    return this.stream(undefined, job, false, this.chargeOf(job), this.laneOf(job));
   }
 
   acquireAsync(job: LimiterJob = NO_JOB): Promise<Lease> {
@@ -111,10 +110,10 @@ export class FlowLimiter extends Pump implements Limiter {
     const limiter = this;
     return function wrapped(this: unknown, ...given: A): Promise<R> {
       return new Promise((resolve, reject) => {
-        const ticket = new WrappedTicket(limiter, lane, charge, work as unknown as LeasedWork<R>, resolve, reject);
+        const ticket = new WrappedTicket<R>(limiter, charge, lane, work as unknown as LeasedWork<R>);
         ticket.self = this;
         ticket.given = given;
-        limiter.place(ticket, job, true);
+        limiter.place(ticket, job, resolve, reject);
       });
     };
   }
@@ -125,7 +124,8 @@ export class FlowLimiter extends Pump implements Limiter {
     required(NAME, 'bidder.refused', refused);
     if (requests !== undefined) amountOption(NAME, 'bidder.requests', requests);
     const ticket = new BidderTicket(this, this.at(lane), bidder);
-    if (this.isClosed) ticket.refused(new ClosedError(NAME));
+    const error = this.refusal(NOTHING);
+    if (error) ticket.refused(error);
     else this.admitPlace(ticket);
     return ticket;
   }
@@ -235,9 +235,9 @@ export class FlowLimiter extends Pump implements Limiter {
   }
 
   /** The lease, or what comes of work under it. A promise waits for room, and its signal ends the work as well. */
-  private stream<R>(fn: LeasedWork<R> | undefined, job: LimiterJob, isPromise = false, charge?: Charge): Observable<R> {
+  private stream<R>(fn: LeasedWork<R> | undefined, job: LimiterJob, isPromise = false, charge?: Charge, lane?: number): Observable<R> {
     return new Observable<R>((subscriber) => {
-      const ticket = new SubscriberTicket(this, this.laneOf(job), charge ?? this.chargeOf(job), fn, subscriber);
+      const ticket = new JobTicket(this, charge ?? this.chargeOf(job), lane ?? this.laneOf(job), fn, subscriber);
       const { signal } = job;
       if (signal?.aborted) subscriber.error(signal.reason);
       if (subscriber.closed) return;
@@ -250,7 +250,7 @@ export class FlowLimiter extends Pump implements Limiter {
       }
       // Others may be told something while this one is let in, and make its consumer leave.
       subscriber.add(ticket);
-      this.place(ticket, job, isPromise);
+      this.place(ticket, job, undefined, undefined, isPromise);
     });
   }
 
@@ -262,10 +262,12 @@ export class FlowLimiter extends Pump implements Limiter {
     charge = this.chargeOf(job),
   ): void {
     if (job.signal) passLastValue(this.stream(fn, job, true, charge), resolve, reject);
-    else this.place(new PromiseTicket(this, this.laneOf(job), charge, fn, resolve, reject), job, true);
+    else this.place(new JobTicket<R>(this, charge, this.laneOf(job), fn), job, resolve, reject);
   }
 
-  private place(ticket: JobTicket<unknown>, job: LimiterJob, waitsForRoom: boolean): void {
+  private place<R>(ticket: JobTicket<R>, job: LimiterJob, resolve?: (value: R) => void, reject?: Refuse, waitsForRoom = true): void {
+    if (resolve) ticket.resolve = resolve;
+    if (reject) ticket.reject = reject;
     const { id, holder, deadlineMs = Infinity } = job;
     if (holder) ticket.asker = holder as Asker;
     if (id !== undefined) {
@@ -275,7 +277,7 @@ export class FlowLimiter extends Pump implements Limiter {
     const key = this.settings.queue.keyOf?.(job);
     if (key !== undefined) ticket.key = key;
     this.admit(ticket, deadlineMs, waitsForRoom);
-    if (ticket.isWaiting && (ticket.fn || !waitsForRoom)) ticket.context = captureContext();
+    if (ticket.isWaiting && (ticket.fn || !reject)) ticket.context = captureContext();
   }
 
   /** @throws FlowConfigError or LaneUnknownError */
@@ -293,7 +295,7 @@ export class FlowLimiter extends Pump implements Limiter {
   }
 
   private chargeOf(job: LimiterJob): Charge {
-    return chargeOf(NAME, job.cost, (unit) => this.counts(unit));
+    return job.cost === undefined ? ONE_REQUEST : chargeOf(NAME, job.cost, (unit) => this.counts(unit));
   }
 
   private leastRate(of: (rates: Rates) => number): number {

@@ -56,9 +56,9 @@ export abstract class Pump extends Capacity implements Lessor {
 
   // ---- what there is --------------------------------------------------------------------------------------------------
 
-  /** Whether the end has begun, here or above. */
-  get isClosed(): boolean {
-    return this.shutdown.isClosed;
+  /** The error for a job that can never be paid, or comes too late: the end has begun, here or above. */
+  refusal(charge: Charge): Error | undefined {
+    return this.rates?.tooHeavy(charge) ?? (this.shutdown.isClosed ? new ClosedError(NAME) : undefined);
   }
 
   /** Whether nobody is to be served any more, because this one or one above gives everything up. */
@@ -88,7 +88,7 @@ export abstract class Pump extends Capacity implements Lessor {
 
   /** A lease at once, or none. */
   tryGrant(charge: Charge, lane: number): Lease | undefined {
-    const above = this.isClosed || this.tooHeavy(charge) ? WAIT : this.admission(charge, lane);
+    const above = this.refusal(charge) ? WAIT : this.admission(charge, lane);
     if (above === WAIT) return undefined;
     const lease = new Lease(this, charge);
     this.book(lease, above);
@@ -111,7 +111,7 @@ export abstract class Pump extends Capacity implements Lessor {
 
   /** The ticket is granted, refused, or waits: for ever or until its deadline. */
   admit(ticket: Ticket, deadlineMs: number, waitsForRoom: boolean): void {
-    const error = this.tooHeavy(ticket.charge) ?? (this.isClosed ? new ClosedError(NAME) : undefined);
+    const error = this.refusal(ticket.charge);
     if (error) {
       ticket.refused(error);
       return;
@@ -155,12 +155,15 @@ export abstract class Pump extends Capacity implements Lessor {
       this.releases.tell({ outcome, error, grantedAt: lease.grantedAt ?? releasedAt, releasedAt, executing });
     }
     const isGivenUp = this.lingering.size > 0 && this.lingering.delete(lease);
-    if (!isGivenUp && !this.isGivingUp && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
+    const isDone = (outcome === 'ok' || outcome === 'error') && !isGivenUp && !this.isGivingUp;
+    if (isDone && this.shutdown.isClosed) this.shutdown.count('done');
     this.leases--;
     this.executing -= lease.charge.slots;
     this.nesting?.released(lease);
     if (outcome === 'unused') this.rates?.refund(lease);
-    this.widened(outcome === 'cancelled');
+    this.hasFreed = true;
+    if (outcome === 'cancelled') this.letOthersIn();
+    else this.pump();
   }
 
   settled(lease: Lease, tokens: number): void {
@@ -185,7 +188,7 @@ export abstract class Pump extends Capacity implements Lessor {
       return;
     }
     // Nothing follows from it.
-    if (first === undefined && this.isQuiet()) {
+    if (first === undefined && this.queue.size === 0 && this.isQuiet()) {
       this.again = this.hasFreed = false;
       this.alarm?.clear();
       return;
@@ -196,10 +199,11 @@ export abstract class Pump extends Capacity implements Lessor {
       if (first) this.grant(first, above);
       do {
         this.again = false;
-        if (this.dependsOnTime()) this.read();
+        const isTimed = this.dependsOnTime();
+        if (isTimed) this.read();
         // First the grants: a permit that comes free in the moment a wait ends is not refused.
-        while (this.grantNext());
-        this.expire();
+        while (this.queue.size > 0 && this.grantNext());
+        if (isTimed) this.expire();
         this.refuseStuck();
       } while (this.again as boolean);
     } finally {
@@ -213,9 +217,9 @@ export abstract class Pump extends Capacity implements Lessor {
 
   private grantNext(): boolean {
     const lane = this.queue.lead();
-    if (lane === -1 || this.isGivenUp) return false;
+    if (this.isGivenUp) return false;
     const ticket = this.queue.head(lane) as Ticket;
-    if (!this.hasBid(ticket)) return true;
+    if (ticket.bid && !this.hasBid(ticket)) return true;
     if (this.blockedBy(ticket.charge) !== undefined) return false;
     const above = this.above?.take(ticket.charge, lane);
     if (above === WAIT) {
@@ -253,7 +257,7 @@ export abstract class Pump extends Capacity implements Lessor {
 
   /** Whether it would be granted now, as far as this limiter is concerned. */
   protected isNext(charge: Charge, lane: number): boolean {
-    if (!this.queue.goesFirst(lane)) return false;
+    if (!this.hasSlots(charge) || !this.queue.goesFirst(lane)) return false;
     if (this.isTimed) this.read();
     return this.blockedBy(charge) === undefined;
   }
@@ -292,11 +296,12 @@ export abstract class Pump extends Capacity implements Lessor {
 
   private admitLater(ticket: Ticket, deadlineMs: number, waitsForRoom: boolean): void {
     const { lane, charge } = ticket;
+    const hasRoom = this.hasRoom(lane);
     // Where nobody may wait, a job that cannot go at once has waited long enough.
-    const isShut = this.bound(lane) === 0;
+    const isShut = !hasRoom && this.bound(lane) === 0;
     const waitMs = isShut ? 0 : deadlineMs;
     // One that goes at once needs no place to wait.
-    const fits = waitsForRoom || isShut || this.hasRoom(lane) || this.goesAtOnce(charge, lane);
+    const fits = waitsForRoom || isShut || hasRoom || this.goesAtOnce(charge, lane);
     const losers = fits ? undefined : this.makeRoom(lane);
     if (losers?.length !== 0) {
       this.above?.enter();
@@ -312,7 +317,7 @@ export abstract class Pump extends Capacity implements Lessor {
   /** Refuses those who have waited long enough, and takes their slots from those who have lingered long enough. */
   private expire(): void {
     // Everybody is being refused, for another reason.
-    if (this.isGivenUp || !this.dependsOnTime()) return;
+    if (this.isGivenUp) return;
     for (let ticket = this.expired(this.time); ticket; ticket = this.expired(this.time)) {
       const { limit, waitMs } = this.obstacle(ticket.charge);
       // Whoever comes next may want less.
@@ -345,7 +350,7 @@ export abstract class Pump extends Capacity implements Lessor {
   /** Nothing more is to be done now: the timer is set for what comes next, or this was the end. */
   rest(): void {
     if (this.isPumping) return;
-    const isQuiet = this.isQuiet();
+    const isQuiet = this.queue.size === 0 && this.isQuiet();
     const at = isQuiet ? Infinity : this.wakesAt();
     if (at < Infinity) this.clock.set(at);
     else this.alarm?.clear();
@@ -405,13 +410,12 @@ export abstract class Pump extends Capacity implements Lessor {
 
   /** Whether what is to be done depends on the time. */
   private dependsOnTime(): boolean {
-    return this.lingering.size > 0 || (this.queue.size > 0 && (this.isTimed || this.nextExpiry < Infinity));
+    return this.lingering.size > 0 || (this.queue.size > 0 && (this.isTimed || this.expiring !== undefined));
   }
 
-  /** Nobody waits, listens or is to be told anything: nothing follows from a slot that comes free. */
+  /** Nobody listens or is to be told anything: with nobody who waits nothing follows from a slot that comes free. */
   private isQuiet(): boolean {
     return (
-      this.queue.size === 0 &&
       this.above === undefined &&
       this.lingering.size === 0 &&
       this.nesting?.isEmpty !== false &&

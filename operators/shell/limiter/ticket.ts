@@ -1,3 +1,5 @@
+import type { Subscriber, Unsubscribable } from 'rxjs';
+import type { AsyncContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ONE_REQUEST } from '../../kernel/limits/limit.js';
 import type { Bag, Slotted } from '../../kernel/queues/bag.js';
@@ -5,8 +7,11 @@ import type { Waiter } from '../../kernel/queues/queue.js';
 import { isAmount, unusable } from '../../options/answers.js';
 import { ask } from '../../options/ask.js';
 import { FlowConfigError } from '../../options/errors.js';
+import type { LeaseContext, LeasedWork } from '../../options/limiter.js';
 import type { Bidder, Outcome, Permit, Place } from '../../options/permits.js';
-import type { ResponseLike, Usage } from '../../options/types.js';
+import type { ResponseLike, Usage, WorkResult } from '../../options/types.js';
+import { Call } from '../call.js';
+import { rejectEmpty } from '../last-value.js';
 import { NAME } from './settings.js';
 
 /** What leases and tickets tell the limiter that they are of. */
@@ -137,7 +142,7 @@ export interface Asker {
 export abstract class Ticket extends Lease implements Waiter<Ticket> {
   previous: Ticket | undefined = undefined;
   next: Ticket | undefined = undefined;
-  lane: number;
+  lane = 0;
   isWaiting = false;
   declare key?: unknown;
   declare id?: string | number;
@@ -147,11 +152,6 @@ export abstract class Ticket extends Lease implements Waiter<Ticket> {
   // Only batches are formed of what has these.
   declare readonly weight: number;
   declare readonly stretch: number;
-
-  constructor(pump: Lessor, lane: number, charge: Charge) {
-    super(pump, charge);
-    this.lane = lane;
-  }
 
   /**
    * What it wants now; undefined to give up the place. Of those who decide late; all others are jobs, which count towards the bounds.
@@ -170,7 +170,8 @@ export class BidderTicket extends Ticket implements Place {
   private readonly bidder: Bidder;
 
   constructor(pump: Lessor, lane: number, bidder: Bidder) {
-    super(pump, lane, ONE_REQUEST);
+    super(pump, ONE_REQUEST);
+    this.lane = lane;
     this.bidder = bidder;
   }
 
@@ -199,5 +200,129 @@ export class BidderTicket extends Ticket implements Place {
 
   withdraw(): void {
     this.pump.leave(this);
+  }
+}
+
+/** Somebody who knows what he wants: the lease itself, or work to be done under it. He has subscribed, or has a promise. */
+export class JobTicket<R> extends Ticket implements Unsubscribable {
+  /** Of whoever asked, once it has to wait: what is done belongs to him, not to whoever gives the permit back. */
+  context: AsyncContext | undefined = undefined;
+  readonly fn: LeasedWork<R> | undefined;
+  /** Whoever has subscribed; without one there is a promise, for the last value. */
+  private readonly to: Subscriber<R> | undefined;
+  // Of a promise.
+  declare resolve: (value: R) => void;
+  declare reject: (error: unknown) => void;
+  declare private call?: Unsubscribable;
+
+  constructor(pump: Lessor, charge: Charge, lane: number, fn: LeasedWork<R> | undefined, to?: Subscriber<R>) {
+    super(pump, charge);
+    this.lane = lane;
+    this.fn = fn;
+    this.to = to;
+  }
+
+  begin(): void {
+    const { context, fn, to } = this;
+    // Somebody who was let in at the same time may have made the consumer leave.
+    if (to?.closed) this.release('unused');
+    else if (fn) {
+      const call = new LeasedCall(this);
+      this.call = call;
+      call.begin(context);
+    } else if (context) context.run(handOver, this as unknown as JobTicket<Lease>);
+    else handOver(this as unknown as JobTicket<Lease>);
+  }
+
+  work(context: LeaseContext): WorkResult<R> {
+    const { fn } = this;
+    return (fn as LeasedWork<R>)(context);
+  }
+
+  /** Hands on one of several values; false when only the last counts. */
+  said(value: R): boolean {
+    this.to?.next(value);
+    return this.to !== undefined;
+  }
+
+  ended(value: R, isEmpty: boolean): void {
+    if (this.to) this.to.complete();
+    else if (isEmpty) rejectEmpty(this.reject);
+    else this.resolve(value);
+  }
+
+  refused(error: unknown): void {
+    if (this.to) this.to.error(error);
+    else this.reject(error);
+  }
+
+  /** Leaves the queue, or gives up the work. */
+  unsubscribe(): void {
+    if (this.isWaiting) this.pump.leave(this);
+    this.call?.unsubscribe();
+  }
+}
+
+function handOver(ticket: JobTicket<Lease>): void {
+  ticket.said(ticket);
+  ticket.ended(ticket, false);
+}
+
+/** A call of a function that was wrapped: `this` and what it was given. */
+export class WrappedTicket<R> extends JobTicket<R> {
+  declare self: unknown;
+  declare given: unknown[];
+
+  override work(): WorkResult<R> {
+    return (this.fn as (...given: unknown[]) => WorkResult<R>).apply(this.self, this.given);
+  }
+}
+
+/** Work under a lease, which is what it is told about itself. */
+class LeasedCall<R> extends Call<R> implements LeaseContext, RunningWork {
+  slot = -1;
+  readonly lease: JobTicket<R>;
+
+  constructor(lease: JobTicket<R>) {
+    super();
+    this.lease = lease;
+    this.permit = lease;
+    lease.pump.running.add(this);
+  }
+
+  work(): WorkResult<R> {
+    return this.lease.work(this);
+  }
+
+  override said(value: R, isWhole: boolean): void {
+    if (!this.lease.said(value)) super.said(value, isWhole);
+  }
+
+  done(value: R, isEmpty: boolean): void {
+    this.isOver();
+    this.release();
+    this.lease.ended(value, isEmpty);
+  }
+
+  failed(error: unknown): void {
+    this.isOver();
+    // The error is told first: whoever gives up other work for it is not to see that begin.
+    this.lease.refused(error);
+    this.release('error', error);
+  }
+
+  giveUp(error: unknown): void {
+    this.lease.refused(error);
+    this.unsubscribe();
+  }
+
+  /** The consumer has left, or is told the end: then the permit goes back after that. */
+  unsubscribe(): void {
+    this.isOver();
+    if (!this.hasEnded) this.cancel();
+  }
+
+  private isOver(): void {
+    this.lease.pump.running.delete(this);
   }
 }

@@ -24,9 +24,11 @@ export abstract class WaitingRoom extends ShutdownHandle {
   /** Jobs waiting, in all and in each lane. */
   private counted = 0;
   private readonly jobs: number[];
+  /** Most that may wait in each lane. */
+  private readonly most: readonly number[];
   private isToldLong = false;
   /** Those with a time limit on their wait; those that left are swept out now and then. */
-  private expiring: DeadlineHeap<Ticket> | undefined = undefined;
+  protected expiring: DeadlineHeap<Ticket> | undefined = undefined;
   private readonly byId = new Map<string | number, Ticket>();
 
   constructor(settings: LimiterSettings) {
@@ -36,6 +38,7 @@ export abstract class WaitingRoom extends ShutdownHandle {
     this.tell = teller(NAME, settings, () => this.read());
     this.queue = queue.create<Ticket>(1);
     this.jobs = queue.lanes.map(() => 0);
+    this.most = queue.lanes.map(({ maxQueued = Infinity }) => maxQueued);
   }
 
   /** Looks at the clock. */
@@ -112,7 +115,7 @@ export abstract class WaitingRoom extends ShutdownHandle {
 
   /** Whether the bounds leave room for one more job in this lane. */
   protected hasRoom(lane: number): boolean {
-    return this.counted < this.settings.maxQueued && !this.isFull(lane);
+    return this.counted < this.settings.maxQueued && (this.jobs[lane] as number) < (this.most[lane] as number);
   }
 
   /** Takes out who has to go by the lane's overflow policy, so that one more can wait in it; nobody when only the newcomer can. */
@@ -124,7 +127,7 @@ export abstract class WaitingRoom extends ShutdownHandle {
         if (!ticket.bid) losers.push(ticket);
         return policy === 'latest' || losers.length === 0;
       });
-    } else if (policy === 'dropLowest' && !this.isFull(lane)) {
+    } else if (policy === 'dropLowest' && (this.jobs[lane] as number) < (this.most[lane] as number)) {
       // The newest job of the least urgent lane that has one, if that is below.
       const lowest = this.jobs.findLastIndex((jobs) => jobs > 0);
       let newest = lowest > lane ? this.queue.newest(lowest) : undefined;
@@ -148,6 +151,7 @@ export abstract class WaitingRoom extends ShutdownHandle {
   protected get nextExpiry(): number {
     const { expiring } = this;
     while (expiring?.peek()?.isWaiting === false) expiring.pop();
+    if (expiring?.length === 0) this.expiring = undefined;
     return expiring?.peekAt() ?? Infinity;
   }
 
@@ -166,15 +170,11 @@ export abstract class WaitingRoom extends ShutdownHandle {
 
   /** Most jobs that may wait in this lane. */
   protected bound(lane: number): number {
-    return Math.min(this.settings.maxQueued, this.ruleOf(lane).maxQueued ?? Infinity);
+    return Math.min(this.settings.maxQueued, this.most[lane] as number);
   }
 
   private policy(lane: number) {
     return this.ruleOf(lane).overflow ?? this.settings.overflow;
-  }
-
-  private isFull(lane: number): boolean {
-    return (this.jobs[lane] as number) >= (this.ruleOf(lane).maxQueued ?? Infinity);
   }
 
   private count({ lane, charge }: Ticket, change: number): void {
