@@ -167,7 +167,9 @@ class Batcher<T> extends Subscriber<T> {
     this.isPlain = (weigh ?? closeWhen) === undefined && maxWeight === Infinity;
     if (maxWaitMs === Infinity && !onEvent) return;
     const alarm = new Alarm(scheduler, () => {
-      this.turn(this.close, 'time');
+      this.turn(() => {
+        this.close('time');
+      });
     });
     this.alarm = alarm;
     this.tell = teller(NAME, settings, () => alarm.now());
@@ -178,7 +180,9 @@ class Batcher<T> extends Subscriber<T> {
   }
 
   flush(): void {
-    this.turn(this.close, 'flush');
+    this.turn(() => {
+      this.close('flush');
+    });
   }
 
   /** The consumer has left, or the stream has ended. */
@@ -192,11 +196,16 @@ class Batcher<T> extends Subscriber<T> {
 
   protected override _next(item: T): void {
     const { self } = this;
-    if (self.isBusy) self.turn(self.accept, item);
-    else if (self.isPlain) {
+    if (self.isBusy) {
+      self.later.push(() => {
+        self.accept(item);
+      });
+    } else if (self.isPlain) {
       const size = self.items.push(item);
       if (size < self.maxSize && (size > 1 || self.alarm === undefined)) return;
-      self.turn(self.grown, size);
+      self.turn(() => {
+        self.grown(size);
+      });
     } else {
       self.isBusy = true;
       self.accept(item);
@@ -208,36 +217,34 @@ class Batcher<T> extends Subscriber<T> {
 
   protected override _error(error: unknown): void {
     const { self } = this;
-    self.turn(self.fail, error);
+    self.turn(() => {
+      self.fail(error);
+    });
   }
 
   protected override _complete(): void {
     const { self } = this;
-    self.turn(self.end, undefined);
+    self.turn(() => {
+      self.close('complete');
+      self.to.complete();
+    });
   }
 
   /** Does it now, or after what it is busy with. */
-  private turn<A>(run: (this: this, arg: A) => void, arg: A): void {
-    if (this.isBusy) {
-      this.later.push(() => {
-        this.attempt(run, arg);
-      });
-      return;
+  private turn(command: () => void): void {
+    if (this.isBusy) this.later.push(command);
+    else {
+      this.isBusy = true;
+      command();
+      this.free();
     }
-    this.isBusy = true;
-    this.attempt(run, arg);
-    this.free();
   }
 
   /** What was asked for meanwhile is done first. */
   private free(): void {
-    const { later } = this;
-    while (later.length > 0) for (const next of later.splice(0)) next();
+    const { later, to } = this;
+    while (later.length > 0) for (const command of later.splice(0)) if (!to.closed) command();
     this.isBusy = false;
-  }
-
-  private attempt<A>(run: (this: this, arg: A) => void, arg: A): void {
-    if (!this.to.closed) run.call(this, arg);
   }
 
   private accept(item: T): void {
@@ -300,11 +307,6 @@ class Batcher<T> extends Subscriber<T> {
     if (tell && alarm)
       tell({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight, waitMs: openedAt === undefined ? 0 : alarm.now() - openedAt });
     to.next(items);
-  }
-
-  private end(): void {
-    this.close('complete');
-    this.to.complete();
   }
 
   private fail(error: unknown): void {

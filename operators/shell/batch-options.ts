@@ -8,8 +8,9 @@ import type { Classify } from '../kernel/repair/verdict.js';
 import type { CloseWhen } from '../options/ask.js';
 import { FlowConfigError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
+import { listened } from '../options/events.js';
 import type { Check, Checked } from '../options/options.js';
-import { callback, checked, count, durationMs, filled, positive, required, words } from '../options/options.js';
+import { callback, checked, count, durationMs, positive, required, words } from '../options/options.js';
 import type { SplitAndJoin } from '../options/oversize.js';
 import type { Permits } from '../options/permits.js';
 import type { BatchResult, CallContext, WorkResult } from '../options/types.js';
@@ -123,8 +124,7 @@ export const BATCH_CHECKS = /* @__PURE__ */ (() =>
     timeoutMs: positive,
     deadlineMs: (operator: string, option: string, given: number | (() => number)) =>
       typeof given === 'function' ? given : durationMs(operator, option, given),
-    onEvent: callback,
-    name: (operator: string, option: string, given: string | undefined) => (given === undefined ? given : filled(operator, option, given)),
+    ...listened,
     scheduler: schedulerOption,
     random: required,
   }) satisfies { readonly [K in keyof GateOptions<never>]-?: Check })();

@@ -8,7 +8,7 @@ import type { Judgement, Mending } from '../repair/mending.js';
 import type { Verdict } from '../repair/verdict.js';
 import type { BatchHost, BatchRules } from './batch-host.js';
 import type { Entry, Job } from './job.js';
-import { ACCEPTED, Batch, DONE, FLYING, ItemFailure, WAITING, weightOf } from './job.js';
+import { ACCEPTED, Batch, DONE, FLYING, ItemFailure, WAITING } from './job.js';
 
 /** So many that whoever sends them should be looked at. */
 const LONG = 10_000;
