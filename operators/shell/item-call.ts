@@ -1,5 +1,4 @@
 import type { ObservableInput } from 'rxjs';
-import type { Linked } from '../kernel/queues/chain.js';
 import type { KeyLane } from '../kernel/queues/key-lane.js';
 import type { Permit } from '../options/permits.js';
 import type { ItemContext, WorkResult } from '../options/types.js';
@@ -36,15 +35,15 @@ class Context<T, R> implements ItemContext {
 }
 
 /** The work for one item, used again for the next one. */
-export class ItemCall<T, R> extends Call<R> implements Linked<ItemCall<T, R>> {
+export class ItemCall<T, R> extends Call<R> {
   lane: KeyLane<T> | undefined = undefined;
   item: T | undefined = undefined;
   index = -1;
   /** When it has taken too long. */
   expiresAt = Infinity;
-  /** Neighbours among those under way. */
-  previous: ItemCall<T, R> | undefined = undefined;
-  next: ItemCall<T, R> | undefined = undefined;
+  /** Where its owner keeps it, and how many had started before it. */
+  place = 0;
+  startedAs = 0;
   private readonly owner: ItemOwner<T, R>;
 
   constructor(owner: ItemOwner<T, R>) {

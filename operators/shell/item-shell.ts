@@ -2,7 +2,6 @@ import type { Observable, ObservableInput, Subscriber } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
 import { ItemMachine } from '../kernel/machine/item-machine.js';
-import { Chain } from '../kernel/queues/chain.js';
 import type { KeyLane, Lost } from '../kernel/queues/key-lane.js';
 import { Rotation } from '../kernel/queues/keyed-lanes.js';
 import type { OrderedValues } from '../kernel/queues/ordered-values.js';
@@ -68,9 +67,8 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
   private readonly config: ItemConfig<T, R>;
   private readonly to: Subscriber<Settled<T, R> | R>;
   private readonly machine: ItemMachine<T>;
-  /** Calls under way, in the order in which they started. */
-  private readonly running = new Chain<ItemCall<T, R>>();
-  private readonly idle: ItemCall<T, R>[] = [];
+  /** Those under way, as many as the machine says, and behind them those that are used again. */
+  private readonly calls: (ItemCall<T, R> | undefined)[] = [];
   private readonly alarm: Alarm;
   private readonly reports: ItemReports | undefined;
   private readonly news = new News();
@@ -81,6 +79,7 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
   private readonly judged: ItemJudge<T>;
   private readonly bidding: Bidding | undefined;
   private arrived = 0;
+  private started = 0;
   private isBusy = false;
   private isJudging = false;
   /** How the source has ended, and then the output is to. */
@@ -161,6 +160,8 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
   private letIn(item: T): void {
     const { door } = this;
     this.judge(item, undefined);
+    // Emptying an array is no small thing, and it nearly always is.
+    if (door.length === 0) return;
     // Grows while it is gone through, and is emptied when the consumer leaves.
     for (let at = 0; at < door.length; at++) {
       const caller = door[at] as Caller<T>;
@@ -308,16 +309,18 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
     const index = lane.headIndex;
     // In which it was sent, when it had to wait.
     const context = lane.headNote as AsyncContext | undefined;
-    const call = this.idle.pop() ?? new ItemCall<T, R>(this);
+    const place = this.machine.running;
+    const call = (this.calls[place] ??= new ItemCall<T, R>(this));
+    call.place = place;
+    call.startedAs = this.started++;
     call.take(lane, this.machine.start(lane), index, permit);
-    this.running.add(call);
     this.ordered?.started(index);
     if (timeoutMs !== Infinity) {
       call.expiresAt = this.alarm.now() + timeoutMs;
       this.alarm.setBy(call.expiresAt);
     }
     if (this.reports) {
-      this.reports.started(index, this.running.length);
+      this.reports.started(index, this.machine.running);
       this.news.tell();
     }
     // Not when a listener has made the consumer leave.
@@ -407,10 +410,14 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
 
   /** A place is free. */
   private free(call: ItemCall<T, R>): void {
+    const { calls, machine } = this;
+    const { place } = call;
     call.permit = undefined;
-    this.running.delete(call);
-    this.machine.end(call.lane as KeyLane<T>);
-    if (call.isFree()) this.idle.push(call);
+    machine.end(call.lane as KeyLane<T>);
+    const last = calls[machine.running] as ItemCall<T, R>;
+    calls[place] = last;
+    last.place = place;
+    calls[machine.running] = call.isFree() ? call : undefined;
   }
 
   /** A result is never overtaken by that of the next item. */
@@ -442,7 +449,7 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
     this.isBusy = false;
     this.run();
     // All have the same time, so the call that started first is due first.
-    if (!this.isOver) alarm.set(Math.min(this.running.first?.expiresAt ?? Infinity, machine.deadlineAt));
+    if (!this.isOver) alarm.set(Math.min(this.underWay()[0]?.expiresAt ?? Infinity, machine.deadlineAt));
   }
 
   private cut(call: ItemCall<T, R>, error: unknown): void {
@@ -453,11 +460,10 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
     this.failed(call, error);
   }
 
-  /** A copy: whoever looks at them ends them. */
+  /** In the order in which they started. A copy: whoever looks at them ends them. */
   private underWay(): ItemCall<T, R>[] {
-    const calls: ItemCall<T, R>[] = [];
-    for (let call = this.running.first; call; call = call.next) calls.push(call);
-    return calls;
+    const calls = this.calls.slice(0, this.machine.running) as ItemCall<T, R>[];
+    return calls.sort((a, b) => a.startedAs - b.startedAs);
   }
 
   isWanting(): boolean {

@@ -116,7 +116,9 @@ export class ItemMachine<T> {
 
   end(lane: KeyLane<T>): void {
     this.running--;
-    this.lanes.end(lane);
+    // The one lane of items without keys has no bound of its own.
+    if (lane === this.only) lane.running--;
+    else this.lanes.end(lane);
   }
 
   /** Serves a key no more: what waits of it is lost, and what comes is refused. */
