@@ -24,8 +24,8 @@ module.exports = {
       name: 'shell-imports-rxjs-only',
       comment: 'What operators share may lean on rxjs and kernels, never on an operator.',
       severity: 'error',
-      from: { path: '^operators/(options|shell|support)/' },
-      to: { pathNot: ['^operators/(options|shell|support|kernel)/', rxjs, asyncContext] },
+      from: { path: '^operators/(options|shell)/' },
+      to: { pathNot: ['^operators/(options|shell|kernel)/', rxjs, asyncContext] },
     },
     {
       name: 'options-below-the-shell',
@@ -33,13 +33,6 @@ module.exports = {
       severity: 'error',
       from: { path: '^operators/options/' },
       to: { pathNot: ['^operators/(options|kernel)/', rxjs] },
-    },
-    {
-      name: 'shell-without-engines',
-      comment: 'What starts and ends work is below the engines that use it.',
-      severity: 'error',
-      from: { path: '^operators/shell/' },
-      to: { path: '^operators/support/' },
     },
     {
       name: 'operators-import-rxjs-only',
@@ -54,7 +47,7 @@ module.exports = {
         'What src needs of the inside of operators has a public home: operators/toolkit.ts, operators/types.ts, operators/errors.ts.',
       severity: 'error',
       from: { path: '^src/' },
-      to: { path: '^operators/(kernel|shell|options|support)/' },
+      to: { path: '^operators/(kernel|shell|options)/' },
     },
     {
       name: 'homes-for-src-only',

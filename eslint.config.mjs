@@ -65,7 +65,7 @@ export default defineConfig(
   },
   {
     // The files that subclass rxjs's `Subscriber`, and say why.
-    files: ['operators/shell/connect.ts', 'operators/support/racing/switcher.ts', 'operators/shell/work.ts'],
+    files: ['operators/shell/connect.ts'],
     rules: { 'rxjs-x/no-subclass': 'off', '@typescript-eslint/no-deprecated': 'off' },
   },
   {

@@ -86,7 +86,7 @@ function drawGraph() {
   return [
     'Folders, an arrow reads "imports":',
     mermaid(byFolder),
-    'Operators, and the kernels and operators they build on (`options/`, `shell/` and `support/`, which all of them use, are left out):',
+    'Operators, and the kernels and operators they build on (`options/` and `shell/`, which all of them use, are left out):',
     mermaid(byOperator.map(([from, to]) => [shortName(from), shortName(to)])),
   ].join('\n\n');
 }

@@ -10,13 +10,13 @@ import { callback, count, known, orDefault } from './options/options.js';
 import type { Handle, LaneOptions } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
+import { Offer } from './shell/offer.js';
+import { OfferQueue } from './shell/offer-queue.js';
+import { Readers } from './shell/readers.js';
 import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
 import { SignalGroups } from './shell/signal-groups.js';
 import type { WaterMarks } from './shell/water-marks.js';
 import { waterMarks } from './shell/water-marks.js';
-import { Door } from './support/intake/door.js';
-import { Offer } from './support/intake/offer.js';
-import { Readers } from './support/intake/readers.js';
 
 export interface IntakeOptions<T> {
   /** Most items inside, let in and not taken by a consumer. @defaultValue 16 */
@@ -141,7 +141,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   readonly #teller: ((note: Note) => void) | undefined;
   protected override readonly shutdown: Shutdown;
   readonly #queue = new Ring<T>();
-  readonly #door: Door<T>;
+  readonly #waiting: OfferQueue<T>;
   readonly #readers = new Readers<T>();
   readonly #ready = new BehaviorSubject(true);
   readonly #stoppable: SignalGroups<Offer<T>>;
@@ -154,12 +154,8 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     this.#maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, 16));
     this.#maxWaiting = maxWaiting;
     this.#marks = waterMarks(NAME, options, this.#maxQueued);
-    this.#table = new LaneTable(NAME, options.lanes, {
-      maxQueued: maxWaiting,
-      overflow: 'error',
-      overflows: ['error'],
-    });
-    this.#door = new Door(this.#table.lanes.map(({ floor }) => floor));
+    this.#table = new LaneTable(NAME, options.lanes, ['error']);
+    this.#waiting = new OfferQueue(this.#table.lanes);
     this.#lane = callback(NAME, 'lane', options.lane);
     listened.onEvent(NAME, 'onEvent', options.onEvent);
     listened.name(NAME, 'name', options.name);
@@ -201,7 +197,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
       return refused(new OverflowError(NAME, this.#bound(at, bound), 'error', bound));
     }
     const offer = new Offer(item, at);
-    this.#door.add(offer);
+    this.#waiting.add(offer);
     if (signal) {
       offer.stopping = this.#stoppable.of(signal);
       offer.stopping.add(offer);
@@ -227,7 +223,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   }
 
   snapshot(): IntakeSnapshot {
-    return { queued: this.#queue.length, waiting: this.#door.size };
+    return { queued: this.#queue.length, waiting: this.#waiting.size };
   }
 
   #checked(options: OfferOptions): OfferOptions {
@@ -253,7 +249,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     if (this.#queue.length === 0) return this.shutdown.isClosed ? over() : this.#readers.ask(reader);
     const value = this.#queue.shift() as T;
     this.shutdown.count('done');
-    const offer = this.#door.shift();
+    const offer = this.#waiting.shift();
     if (offer) {
       // Answered first: whoever is told that it is in may abort its signal.
       offer.answer(true);
@@ -266,18 +262,18 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
 
   /** Which bound leaves no room for one more to wait. */
   #full(lane: number): 'maxWaiting' | 'maxQueued' | undefined {
-    if (this.#door.size >= this.#maxWaiting) return 'maxWaiting';
-    return this.#door.count(lane) >= this.#bound(lane, 'maxQueued') ? 'maxQueued' : undefined;
+    if (this.#waiting.size >= this.#maxWaiting) return 'maxWaiting';
+    return this.#waiting.count(lane) >= this.#bound(lane, 'maxQueued') ? 'maxQueued' : undefined;
   }
 
   #bound(lane: number, bound: 'maxWaiting' | 'maxQueued'): number {
-    return bound === 'maxWaiting' ? this.#maxWaiting : (this.#table.lanes[lane]?.maxQueued ?? Infinity);
+    return bound === 'maxWaiting' ? this.#maxWaiting : (this.#table.lanes[lane]?.maxQueued ?? this.#maxWaiting);
   }
 
   /** All of them leave before anybody is told: who is told may do anything. */
   #withdraw(offers: readonly Offer<T>[], reason: unknown): void {
     for (const offer of offers) {
-      this.#door.delete(offer);
+      this.#waiting.delete(offer);
       offer.refuse(reason);
     }
     for (const { lane } of offers) this.#tell({ type: 'cancelled', lane: this.#laneName(lane), count: 1 });
@@ -285,7 +281,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
 
   /** Nobody comes in any more. */
   #turnAway(): void {
-    for (let offer = this.#door.shift(); offer; offer = this.#door.shift()) offer.answer(false);
+    for (let offer = this.#waiting.shift(); offer; offer = this.#waiting.shift()) offer.answer(false);
     this.#ready.complete();
   }
 

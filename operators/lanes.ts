@@ -1,10 +1,11 @@
 import type { Fairness, FairnessRule } from './kernel/queues/discipline.js';
 import { LanesQueue } from './kernel/queues/lanes-queue.js';
-import type { Overflow, QueueRule } from './kernel/queues/queue.js';
+import type { QueueRule } from './kernel/queues/queue.js';
 import { sharedRounds } from './kernel/queues/rounds.js';
 import { strictWithFloor as strict } from './kernel/queues/strict-with-floor.js';
 import { FlowConfigError, LaneUnknownError } from './options/errors.js';
-import { callback, count, durationMs, flag, known, oneOf, orDefault, ratio } from './options/options.js';
+import { checkedLanes } from './options/lanes.js';
+import { callback, known, ratio } from './options/options.js';
 import type { LaneOptions } from './options/types.js';
 
 export type { Fairness } from './kernel/queues/discipline.js';
@@ -20,16 +21,6 @@ export interface LanesOptions<T> {
 }
 
 const NAME = 'lanes';
-const FIELDS = [
-  'name',
-  'maxWaitMs',
-  'maxQueued',
-  'overflow',
-  'share',
-  'floor',
-  'piggyback',
-] as const satisfies readonly (keyof LaneOptions)[];
-const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'] as const satisfies readonly Overflow[];
 
 /**
  * Lanes of different urgency, for the `queue` option of whatever makes things wait: batches, calls, a limiter. Inside a lane the
@@ -55,7 +46,6 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'] 
  * ```
  */
 export function lanes<T = unknown>(lanes: readonly LaneOptions[], options: LanesOptions<T> = {}): QueueRule<T> {
-  if (!Array.isArray(lanes) || lanes.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of at least one lane', lanes);
   known(NAME, options, ['by', 'key', 'fairness']);
   const laneOf = callback(NAME, 'by', options.by);
   const keyOf = callback(NAME, 'key', options.key);
@@ -129,58 +119,9 @@ export function roundRobin(): Fairness {
   return sharedRounds(false);
 }
 
-/** A lane, checked. */
-export interface CheckedLane {
-  readonly name: string;
-  readonly maxWaitMs: number | undefined;
-  readonly maxQueued: number | undefined;
-  readonly overflow: Overflow | undefined;
-  readonly share: number;
-  readonly floor: number | undefined;
-  readonly piggyback: boolean;
-}
-
 /** The fairness to use. @throws FlowConfigError */
 export function fairnessOf(operator: string, option: string, fairness: Fairness | undefined): FairnessRule {
   if (fairness === undefined) return strict();
   if (typeof (fairness as Fairness | null)?.create === 'function') return fairness as FairnessRule;
   throw new FlowConfigError(operator, option, 'strictWithFloor(), weighted() or roundRobin()', fairness);
-}
-
-/** @throws FlowConfigError */
-export function checkedLanes(
-  operator: string,
-  list: readonly LaneOptions[],
-  fairness: FairnessRule,
-  extra: readonly string[] = [],
-  words: readonly Overflow[] = OVERFLOWS,
-  leastQueued = 0,
-): readonly CheckedLane[] {
-  const names = new Set<string>();
-  // Not `map`, which passes over holes.
-  const checked = Array.from(list, (lane, i) => {
-    const at = `lanes[${String(i)}]`;
-    if (typeof lane !== 'object' || (lane as unknown) === null) throw new FlowConfigError(operator, at, 'an object', lane);
-    known(operator, lane, [...FIELDS, ...extra], at, `${at}.`);
-    const { name, maxWaitMs, maxQueued, overflow, floor } = lane;
-    if (typeof name !== 'string' || name === '') throw new FlowConfigError(operator, `${at}.name`, 'a non-empty string', name);
-    if (names.has(name)) throw new FlowConfigError(operator, `${at}.name`, 'unique', name);
-    names.add(name);
-    const share = orDefault(lane.share, 1);
-    if (!(typeof share === 'number' && share > 0 && share < Infinity))
-      throw new FlowConfigError(operator, `${at}.share`, 'a finite number > 0', share);
-    return {
-      name,
-      maxWaitMs: maxWaitMs === undefined ? undefined : durationMs(operator, `${at}.maxWaitMs`, maxWaitMs),
-      maxQueued: maxQueued === undefined ? undefined : count(operator, `${at}.maxQueued`, maxQueued, leastQueued),
-      overflow: overflow === undefined ? undefined : oneOf(operator, `${at}.overflow`, overflow, words),
-      share,
-      floor: floor === undefined ? undefined : ratio(operator, `${at}.floor`, floor),
-      piggyback: flag(operator, `${at}.piggyback`, orDefault(lane.piggyback, true)),
-    };
-  });
-  fairness.check?.(checked, (option, expected, value) => {
-    throw new FlowConfigError(operator, option, expected, value);
-  });
-  return checked;
 }

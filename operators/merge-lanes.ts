@@ -3,9 +3,9 @@ import { asapScheduler, Observable } from 'rxjs';
 import type { Fairness } from './kernel/queues/discipline.js';
 import type { Overflow } from './kernel/queues/queue.js';
 import type { LaneOptions } from './lanes.js';
-import { checkedLanes, fairnessOf } from './lanes.js';
-import { FlowConfigError } from './options/errors.js';
+import { fairnessOf } from './lanes.js';
 import type { FlowSink } from './options/events.js';
+import { checkedLanes } from './options/lanes.js';
 import { callback, checked, count, filled, flag, positive, words } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
 import { connect } from './shell/connect.js';
@@ -184,7 +184,6 @@ function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanes
     onEvent: callback,
     name: filledIfGiven,
   });
-  if (!Array.isArray(list) || list.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of at least one lane', list);
   const fairness = fairnessOf(NAME, 'fairness', options.fairness);
   const lanes = checkedLanes(NAME, list, fairness, ['source'], OVERFLOWS, 1).map((lane, i) => ({
     ...lane,

@@ -22,4 +22,3 @@ export type {
 export type { AsyncContext } from './shell/async-context.js';
 export type { BatchWork, GateOptions } from './shell/batch-options.js';
 export type { PullSource } from './shell/pull.js';
-export type { Running } from './shell/work.js';

@@ -15,9 +15,6 @@ export interface BatchState<T> {
 /** Says where a batch ends: `'before'` the item, `'after'` it, or not here. */
 export type CloseWhen<T> = (item: T, state: BatchState<T>) => 'before' | 'after' | false;
 
-/** Cuts an item that is too heavy into parts, in order. */
-export type SplitItem<T> = (item: T) => readonly T[];
-
 /**
  * Calls a callback of yours.
  *
@@ -95,11 +92,4 @@ export function whenToClose<T>(operator: string, closeWhen: CloseWhen<T>, item: 
   const when: unknown = ask(operator, 'closeWhen', closeWhen, item, state);
   if (when === 'before' || when === 'after' || when === false) return when;
   throw new CallbackError(operator, 'closeWhen', "must return 'before', 'after' or false");
-}
-
-/** @throws CallbackError when there is no part */
-export function partsOf<T>(operator: string, splitItem: SplitItem<T>, item: T): readonly T[] {
-  const parts: unknown = ask(operator, 'splitItem', splitItem, item);
-  if (Array.isArray(parts) && parts.length > 0) return parts as readonly T[];
-  throw new CallbackError(operator, 'splitItem', 'must return an array with at least one part');
 }

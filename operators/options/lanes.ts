@@ -1,79 +1,84 @@
+import type { FairnessRule } from '../kernel/queues/discipline.js';
+import { strictWithFloor } from '../kernel/queues/strict-with-floor.js';
 import { FlowConfigError, LaneUnknownError } from './errors.js';
-import { count, durationMs, flag, known, oneOf, orDefault, positive, ratio } from './options.js';
+import { count, durationMs, flag, known, oneOf, orDefault, ratio } from './options.js';
 import type { LaneOptions, Overflow } from './types.js';
-
-const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'] as const satisfies readonly Overflow[];
-const FIELDS = ['name', 'maxWaitMs', 'maxQueued', 'overflow', 'share', 'floor', 'piggyback'] as const;
-
-/** Share of the turns kept for a lower lane. */
-const FLOOR = 0.1;
 
 /** The lane of everything when no lanes are declared. */
 export const DEFAULT_LANE = 'default';
 
-/** A lane with its defaults filled in. */
-export interface Lane {
+const FIELDS = [
+  'name',
+  'maxWaitMs',
+  'maxQueued',
+  'overflow',
+  'share',
+  'floor',
+  'piggyback',
+] as const satisfies readonly (keyof LaneOptions)[];
+const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'] as const satisfies readonly Overflow[];
+
+/** A lane, checked. */
+export interface CheckedLane {
   readonly name: string;
   readonly maxWaitMs: number | undefined;
-  readonly maxQueued: number;
-  readonly overflow: Overflow;
-  readonly floor: number;
+  readonly maxQueued: number | undefined;
+  readonly overflow: Overflow | undefined;
+  readonly share: number;
+  readonly floor: number | undefined;
   readonly piggyback: boolean;
 }
 
-export function overflow(operator: string, option: string, value: unknown, words: readonly Overflow[] = OVERFLOWS): Overflow {
-  return oneOf(operator, option, value, words);
+/** @throws FlowConfigError */
+export function checkedLanes(
+  operator: string,
+  list: readonly LaneOptions[],
+  fairness: FairnessRule,
+  extra: readonly string[] = [],
+  words: readonly Overflow[] = OVERFLOWS,
+  leastQueued = 0,
+): readonly CheckedLane[] {
+  if (!Array.isArray(list) || list.length === 0) throw new FlowConfigError(operator, 'lanes', 'a list of at least one lane', list);
+  const names = new Set<string>();
+  // Not `map`, which passes over holes.
+  const checked = Array.from(list as readonly LaneOptions[], (lane, i) => {
+    const at = `lanes[${String(i)}]`;
+    if (typeof lane !== 'object' || (lane as unknown) === null) throw new FlowConfigError(operator, at, 'an object', lane);
+    known(operator, lane, [...FIELDS, ...extra], at, `${at}.`);
+    const { name, maxWaitMs, maxQueued, overflow, floor } = lane;
+    if (typeof name !== 'string' || name === '') throw new FlowConfigError(operator, `${at}.name`, 'a non-empty string', name);
+    if (names.has(name)) throw new FlowConfigError(operator, `${at}.name`, 'unique', name);
+    names.add(name);
+    const share = orDefault(lane.share, 1);
+    if (!(typeof share === 'number' && share > 0 && share < Infinity))
+      throw new FlowConfigError(operator, `${at}.share`, 'a finite number > 0', share);
+    return {
+      name,
+      maxWaitMs: maxWaitMs === undefined ? undefined : durationMs(operator, `${at}.maxWaitMs`, maxWaitMs),
+      maxQueued: maxQueued === undefined ? undefined : count(operator, `${at}.maxQueued`, maxQueued, leastQueued),
+      overflow: overflow === undefined ? undefined : oneOf(operator, `${at}.overflow`, overflow, words),
+      share,
+      floor: floor === undefined ? undefined : ratio(operator, `${at}.floor`, floor),
+      piggyback: flag(operator, `${at}.piggyback`, orDefault(lane.piggyback, true)),
+    };
+  });
+  fairness.check?.(checked, (option, expected, value) => {
+    throw new FlowConfigError(operator, option, expected, value);
+  });
+  return checked;
 }
 
-/** What the operator says of all its lanes. */
-export interface LaneDefaults {
-  readonly maxQueued: number;
-  readonly overflow: Overflow;
-  /** Smallest `maxQueued` of a lane. @defaultValue 0 */
-  readonly leastQueued?: number;
-  /** Overflow policies a lane may have. @defaultValue all */
-  readonly overflows?: readonly Overflow[];
-  /** What the operator has in its lanes beside the common options. @defaultValue none */
-  readonly extra?: readonly string[];
-}
-
-/** The declared lanes, checked: names unique, floors leaving room for the first lane. One lane named `default` when none are. */
+/** Declared lanes, and where each of them stands. One lane named `default` when none are. */
 export class LaneTable {
-  readonly lanes: readonly Lane[];
+  readonly lanes: readonly CheckedLane[];
   readonly #operator: string;
-  readonly #index = new Map<string, number>();
   /** False when there is only the one lane nobody asked for. */
-  readonly isDeclared: boolean;
+  readonly #isDeclared: boolean;
 
-  constructor(operator: string, lanes: readonly LaneOptions[] | undefined, defaults: LaneDefaults) {
+  constructor(operator: string, lanes: readonly LaneOptions[] | undefined, words?: readonly Overflow[]) {
     this.#operator = operator;
-    this.isDeclared = lanes !== undefined;
-    if (lanes !== undefined && (!Array.isArray(lanes) || lanes.length === 0))
-      throw new FlowConfigError(operator, 'lanes', 'a list of at least one lane', lanes);
-    const declared: readonly LaneOptions[] = lanes ?? [{ name: DEFAULT_LANE }];
-    // With many lanes a tenth each would be more than there is.
-    const floor = Math.min(FLOOR, 0.5 / Math.max(1, declared.length - 1));
-    // Not `map`, which passes over holes.
-    this.lanes = Array.from(declared, (lane, i) => {
-      const at = `lanes[${String(i)}]`;
-      if (typeof lane !== 'object' || (lane as unknown) === null) throw new FlowConfigError(operator, at, 'an object', lane);
-      known(operator, lane, defaults.extra ? [...FIELDS, ...defaults.extra] : FIELDS, at, `${at}.`);
-      if (typeof lane.name !== 'string' || lane.name === '')
-        throw new FlowConfigError(operator, `${at}.name`, 'a non-empty string', lane.name);
-      if (this.#index.has(lane.name)) throw new FlowConfigError(operator, `${at}.name`, 'unique', lane.name);
-      this.#index.set(lane.name, i);
-      checkedShare(operator, `${at}.share`, lane.share);
-      return {
-        name: lane.name,
-        maxWaitMs: lane.maxWaitMs === undefined ? undefined : durationMs(operator, `${at}.maxWaitMs`, lane.maxWaitMs),
-        maxQueued: count(operator, `${at}.maxQueued`, orDefault(lane.maxQueued, defaults.maxQueued), defaults.leastQueued ?? 0),
-        overflow: overflow(operator, `${at}.overflow`, orDefault(lane.overflow, defaults.overflow), defaults.overflows),
-        floor: ratio(operator, `${at}.floor`, orDefault(lane.floor, i === 0 ? 0 : floor)),
-        piggyback: flag(operator, `${at}.piggyback`, orDefault(lane.piggyback, true)),
-      };
-    });
-    const floors = this.lanes.reduce((sum, lane) => sum + lane.floor, 0);
-    if (floors >= 1) throw new FlowConfigError(operator, 'lanes', 'lanes whose floors add up to less than 1', floors);
+    this.#isDeclared = lanes !== undefined;
+    this.lanes = checkedLanes(operator, lanes === undefined ? [{ name: DEFAULT_LANE }] : lanes, strictWithFloor(), [], words);
   }
 
   get names(): readonly string[] {
@@ -87,15 +92,9 @@ export class LaneTable {
    * @throws LaneUnknownError
    */
   at(name: string | undefined): number {
-    if (name === undefined) return this.lanes.length - 1;
-    const at = this.#index.get(name);
-    if (at !== undefined) return at;
-    if (!this.isDeclared) return 0;
+    if (name === undefined || !this.#isDeclared) return this.lanes.length - 1;
+    const at = this.lanes.findIndex((lane) => lane.name === name);
+    if (at !== -1) return at;
     throw new LaneUnknownError(this.#operator, name, this.names);
   }
-}
-
-function checkedShare(operator: string, option: string, share: unknown): void {
-  if (positive(operator, option, orDefault(share, 1)) === Infinity)
-    throw new FlowConfigError(operator, option, 'a finite number > 0', share);
 }

@@ -24,7 +24,7 @@ export interface RetryRule extends BackoffOptions {
   readonly budget: number;
 }
 
-export const RETRY_DEFAULTS = /* @__PURE__ */ (() => ({ maxAttempts: 3, ...BACKOFF_DEFAULTS }) as const)();
+const RETRY_DEFAULTS = /* @__PURE__ */ (() => ({ maxAttempts: 3, ...BACKOFF_DEFAULTS }) as const)();
 
 /** The `retry` option, or one like it (`''` for the options of a value); undefined when it is turned off. @throws FlowConfigError */
 export function retryRule(operator: string, retry: RetryOptions | undefined, budget: number, option?: string): RetryRule;

@@ -55,7 +55,8 @@ export class ItemCall<T, R> extends Call<R> {
     return this.owner.settles ? 'value' : 'input';
   }
 
-  take(lane: KeyLane<T>, item: T, index: number, permit: Permit | undefined): void {
+  take(place: number, lane: KeyLane<T>, item: T, index: number, permit: Permit | undefined): void {
+    this.place = place;
     this.lane = lane;
     this.item = item;
     this.index = index;

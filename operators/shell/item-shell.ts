@@ -109,9 +109,7 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
       this.reports = new ItemReports(tellLater, now, maxQueued !== Infinity);
     }
     this.ordered = order?.values((value) => {
-      this.news.add(() => {
-        to.next(value);
-      });
+      this.emitLater(value);
     });
   }
 
@@ -311,9 +309,8 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
     const context = lane.headNote as AsyncContext | undefined;
     const place = this.machine.running;
     const call = (this.calls[place] ??= new ItemCall<T, R>(this));
-    call.place = place;
     call.startedAs = this.started++;
-    call.take(lane, this.machine.start(lane), index, permit);
+    call.take(place, lane, this.machine.start(lane), index, permit);
     this.ordered?.started(index);
     if (timeoutMs !== Infinity) {
       call.expiresAt = this.alarm.now() + timeoutMs;

@@ -24,7 +24,7 @@ export interface LaneBatch<T, N extends string = string> {
 }
 
 /** A lane, checked and with its defaults. */
-export interface MergedLane extends LaneClaim {
+interface MergedLane extends LaneClaim {
   readonly name: string;
   /** How long its items wait for company, in ms. */
   readonly waitMs: number;

@@ -23,7 +23,7 @@ export interface FallbackContext {
 export type Fallback<F> = (error: unknown, context: FallbackContext) => WorkResult<F>;
 
 /** What a call of a policy goes by. */
-export interface CallRules<F> extends AttemptRules {
+interface CallRules<F> extends AttemptRules {
   readonly fallback: Fallback<F> | undefined;
   readonly deadlineMs: number;
   readonly breaker: Breaker | undefined;

@@ -32,7 +32,7 @@ export type ToReadableStreamOptions = ToAsyncIterableOptions;
 
 const PULL_DEFAULTS = { maxQueued: 1000, overflow: 'error' } as const;
 
-export interface PullSettings {
+interface PullSettings {
   readonly operator: string;
   readonly maxQueued: number;
   readonly overflow: (typeof OVERFLOWS)[number];

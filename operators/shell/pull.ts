@@ -8,7 +8,7 @@ export interface ReadableStreamLike<T> {
   getReader(): { read(): Promise<{ readonly done: boolean; readonly value?: T | undefined }>; cancel(): Promise<unknown> };
 }
 
-export interface PullSink<T> {
+interface PullSink<T> {
   readonly room: () => boolean;
   readonly next: (item: T) => void;
   readonly done: () => void;

@@ -38,7 +38,7 @@ export interface Store<S> {
   readonly select: <P>(of: (snapshot: S) => P, isEqual?: (one: P, other: P) => boolean) => Store<P>;
 }
 
-export interface StoreSettings<S> extends ListenedOptions, PaceSettings {
+interface StoreSettings<S> extends ListenedOptions, PaceSettings {
   /** If not, every value is shown at once. */
   readonly isPaced: boolean;
   readonly keepAliveMs: number;

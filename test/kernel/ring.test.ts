@@ -4,7 +4,7 @@ import { Ring } from '../../operators/kernel/index.js';
 import { heapBytes } from './garbage.js';
 
 type Step =
-  | { readonly do: 'push' | 'unshift'; readonly items: readonly number[] }
+  | { readonly do: 'push'; readonly items: readonly number[] }
   | { readonly do: 'shift' | 'drop'; readonly times: number }
   | { readonly do: 'keep'; readonly modulus: number }
   | { readonly do: 'clear' };
@@ -12,7 +12,6 @@ type Step =
 const items = fc.array(fc.nat({ max: 999 }), { maxLength: 60 });
 const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: fc.constant('push' as const), items }),
-  fc.record({ do: fc.constant('unshift' as const), items }),
   fc.record({ do: fc.constantFrom('shift' as const, 'drop' as const), times: fc.nat({ max: 80 }) }),
   fc.record({ do: fc.constant('keep' as const), modulus: fc.integer({ min: 1, max: 5 }) }),
   fc.record({ do: fc.constant('clear' as const) }),
@@ -21,10 +20,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 function apply(ring: Ring<number>, model: number[], each: Step): void {
   switch (each.do) {
     case 'push':
-    case 'unshift':
       for (const item of each.items) {
-        ring[each.do](item);
-        model[each.do](item);
+        ring.push(item);
+        model.push(item);
       }
       break;
     case 'shift':
@@ -83,15 +81,16 @@ describe('Ring', () => {
     ]);
   });
 
-  it('keeps order through growing and shrinking with both ends in use', () => {
+  it('keeps order through growing and shrinking, wherever its head stands', () => {
     const ring = new Ring<number>();
-    for (let i = 0; i < 50_000; i++) {
-      ring.push(i);
-      ring.unshift(-1 - i);
-    }
     const out: (number | undefined)[] = [];
+    for (let i = 0; i < 50_000; i++) {
+      ring.push(2 * i);
+      ring.push(2 * i + 1);
+      out.push(ring.shift());
+    }
     while (ring.length > 0) out.push(ring.shift());
-    expect(out).toEqual(Array.from({ length: 100_000 }, (_, i) => i - 50_000));
+    expect(out).toEqual(Array.from({ length: 100_000 }, (_, i) => i));
   });
 
   it('asks about each item once and about nothing else', () => {

@@ -156,7 +156,7 @@ export function windowOf(window: Window): (context: WindowContext) => number {
   return window.kind === 'fixed' ? fixed(window.ms) : graded(window.maxMs);
 }
 
-export function divideOf({ strategy, confirm = true, ...same }: SplitOptions = {}) {
+function divideOf({ strategy, confirm = true, ...same }: SplitOptions = {}) {
   return strategy === 'sequential' ? { ...same, strategy: sequentialSearch({ confirm }) } : same;
 }
 

@@ -357,7 +357,7 @@ export function isNamed(reason: unknown): boolean {
 }
 
 /** The results of a batch, in the form that the call's behaviour says. */
-export function batchAnswer(call: Call): unknown {
+function batchAnswer(call: Call): unknown {
   const { items, does } = call;
   const values = items.map(valueOf);
   switch (does.does) {

@@ -47,12 +47,6 @@ export function parseRetryAfterMs(headers: HeadersLike, epochMs?: number): numbe
   return scaled(text, 1000) ?? untilDate(text, epochMs);
 }
 
-/** How long a response asks everybody to wait: one that is a refusal. */
-export function pauseOf(response: ResponseLike, epochMs: number): number | undefined {
-  const { status, headers } = Object(response) as ResponseLike;
-  return isRefusal(status) ? parseRetryAfterMs(headers, epochMs) : undefined;
-}
-
 function isGettable(headers: HeadersLike): headers is { get(name: string): string | null } {
   return typeof (headers as { get?: unknown }).get === 'function';
 }

@@ -1,7 +1,7 @@
 const SMALLEST = 16;
 
 /**
- * A growable ring: FIFO with O(1) at both ends, where `Array.prototype.shift` moves every element once an array passes
+ * A growable ring: FIFO in O(1), where `Array.prototype.shift` moves every element once an array passes
  * some 16,000. Gives memory back when it has drained.
  */
 export class Ring<T> {
@@ -17,13 +17,6 @@ export class Ring<T> {
   push(item: T): void {
     if (this.#length === this.#slots.length) this.#resize(this.#length * 2);
     this.#slots[(this.#head + this.#length++) & this.#mask] = item;
-  }
-
-  unshift(item: T): void {
-    if (this.#length === this.#slots.length) this.#resize(this.#length * 2);
-    this.#head = (this.#head - 1) & this.#mask;
-    this.#slots[this.#head] = item;
-    this.#length++;
   }
 
   shift(): T | undefined {

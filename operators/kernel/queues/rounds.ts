@@ -19,7 +19,7 @@ export const sharedRounds = (isWeighted: boolean): FairnessRule => ({
  *
  * Source: Shreedhar and Varghese, Efficient Fair Queueing Using Deficit Round Robin (1995).
  */
-export class Rounds implements Discipline {
+class Rounds implements Discipline {
   /** Places a round is worth. */
   private readonly quantum: readonly number[];
   /** Places to go in this visit; negative for a debt. */

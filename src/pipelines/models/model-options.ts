@@ -210,7 +210,7 @@ function newLimiter<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>, own: Own): 
   const maxQueued = count(NAME, 'maxQueued', orDefault(rules.maxQueued, d.maxQueued), 0);
   const lanes: readonly LaneOptions[] = orDefault(rules.lanes, d.lanes);
   // The same for lanes.
-  new LaneTable(NAME, lanes, { maxQueued, overflow: 'error' });
+  new LaneTable(NAME, lanes);
   return createAccount({
     concurrency: count(NAME, 'concurrency', orDefault(rules.concurrency, d.concurrency)),
     requestsPerMinute: positive(NAME, 'requestsPerMinute', orDefault(rules.requestsPerMinute, d.requestsPerMinute)),

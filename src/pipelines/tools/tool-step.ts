@@ -2,14 +2,13 @@ import type { ObservableInput } from 'rxjs';
 import { isObservable, Subscription } from 'rxjs';
 import type { ReadableLike } from '../../../operators/from-stream.js';
 import { fromStream } from '../../../operators/from-stream.js';
-import { isPromise, report, startWork } from '../../../operators/toolkit.js';
-import type { Running } from '../../../operators/types.js';
+import { Call, isPromise, report } from '../../../operators/toolkit.js';
 import type { ToolOutput } from './tool-types.js';
 
 /** Waits for one answer at a time: that of a schema, a guard or a tool. An answer that is no promise and no stream takes no time. */
 export class Step {
   #current: Subscription | undefined;
-  #running: Running | undefined;
+  #promise: PromiseLike<unknown> | undefined;
 
   /** Exactly one of the two is called, unless it is stopped before. Neither must throw. */
   follow<R>(work: () => ToolOutput<R>, done: (answer: R) => void, failed: (error: unknown) => void): void {
@@ -19,7 +18,7 @@ export class Step {
     const ends = (): boolean => {
       if (this.#current !== current) return false;
       this.#current = undefined;
-      this.#running = undefined;
+      this.#promise = undefined;
       return true;
     };
     let output: ToolOutput<R>;
@@ -35,33 +34,58 @@ export class Step {
       if (ends()) done(output as R);
       return;
     }
-    const observer = {
-      done: (answer: R): void => {
+    if (this.#current !== current) {
+      // Nobody hears of its failure any more.
+      if (isPromise(later)) later.then(undefined, () => undefined);
+      return;
+    }
+    if (isPromise(later)) this.#promise = later;
+    const call = new Later<R>(
+      later as ObservableInput<R>,
+      (answer) => {
         if (ends()) done(answer);
       },
-      failed: (error: unknown): void => {
+      (error) => {
         if (ends()) failed(error);
       },
-    };
-    const running = startWork(() => later as ObservableInput<R>, observer, current);
-    if (this.#current === current) this.#running = running;
-    else if (current.closed) running.cancel();
+    );
+    current.add(() => {
+      call.stop();
+    });
+    call.begin();
   }
 
   /** Stops listening; returns what goes on all the same, because a promise cannot be stopped. */
   stop(): PromiseLike<unknown> | undefined {
     const current = this.#current;
-    const running = this.#running;
+    const promise = this.#promise;
     this.#current = undefined;
-    this.#running = undefined;
+    this.#promise = undefined;
     try {
       current?.unsubscribe();
     } catch (error) {
       // A teardown of yours that throws must not keep the call, or those beside it, from being given up.
       report(error);
     }
-    running?.cancel();
-    return running?.settled;
+    return promise;
+  }
+}
+
+/** Waits for what comes later. */
+class Later<R> extends Call<R> {
+  readonly #later: ObservableInput<R>;
+  readonly done: (answer: R) => void;
+  readonly failed: (error: unknown) => void;
+
+  constructor(later: ObservableInput<R>, done: (answer: R) => void, failed: (error: unknown) => void) {
+    super();
+    this.#later = later;
+    this.done = done;
+    this.failed = failed;
+  }
+
+  work(): ObservableInput<R> {
+    return this.#later;
   }
 }
 

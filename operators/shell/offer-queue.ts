@@ -1,19 +1,20 @@
-import { Chain } from '../../kernel/queues/chain.js';
-import { StrictWithFloor } from '../../kernel/queues/strict-with-floor.js';
+import { Chain } from '../kernel/queues/chain.js';
+import type { Discipline, LaneClaim } from '../kernel/queues/discipline.js';
+import { strictWithFloor } from '../kernel/queues/strict-with-floor.js';
 import type { Offer } from './offer.js';
 
 /** Those who wait to be let in: by lane, and in a lane first come, first served. Whoever leaves is gone at once, from anywhere. */
-export class Door<T> {
+export class OfferQueue<T> {
   readonly #lanes: readonly Chain<Offer<T>>[];
   /** How many wait in each lane. */
   readonly #counts: number[];
-  readonly #order: StrictWithFloor;
+  readonly #order: Discipline;
   #size = 0;
 
-  constructor(floors: readonly number[]) {
-    this.#lanes = floors.map(() => new Chain<Offer<T>>());
-    this.#counts = floors.map(() => 0);
-    this.#order = new StrictWithFloor(floors, 1, this.#counts);
+  constructor(lanes: readonly LaneClaim[]) {
+    this.#lanes = lanes.map(() => new Chain<Offer<T>>());
+    this.#counts = lanes.map(() => 0);
+    this.#order = strictWithFloor().create(lanes, 1, this.#counts);
   }
 
   get size(): number {

@@ -1,5 +1,5 @@
-import type { Linked } from '../../kernel/queues/chain.js';
-import { Chain } from '../../kernel/queues/chain.js';
+import type { Linked } from '../kernel/queues/chain.js';
+import { Chain } from '../kernel/queues/chain.js';
 
 /** Somebody who asked for the next item. */
 class Asked<T> implements Linked<Asked<T>> {

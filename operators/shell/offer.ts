@@ -1,5 +1,5 @@
-import type { Linked } from '../../kernel/queues/chain.js';
-import type { SignalGroup } from '../../shell/signal-groups.js';
+import type { Linked } from '../kernel/queues/chain.js';
+import type { SignalGroup } from './signal-groups.js';
 
 /** A producer who waits to be let in. */
 export class Offer<T> implements Linked<Offer<T>> {
