@@ -14,6 +14,7 @@ const deepTests = 'test/deep/**/*.test.ts';
 const sizedTests = [
   'test/adapters/{ag-ui-coalesce,mcp}.test.ts',
   'test/examples/main-job.test.ts',
+  'test/frontend/agent-turn.schedules.test.ts',
   'test/kernel/{divide-plan,bad-item-search}.test.ts',
   'test/leaks/leaks.test.ts',
   'test/listeners/listeners.test.ts',

@@ -22,6 +22,7 @@ export type {
   GuessOptions,
   HistoryOptions,
   SpeculateOptions,
+  TurnCallView,
   TurnContext,
   TurnEvent,
   TurnMessage,
@@ -29,10 +30,10 @@ export type {
   TurnPlace,
   TurnStoreOptions,
   TurnUsage,
+  TurnView,
   TurnWaste,
   UserContent,
 } from './frontend/turn-types.js';
-export type { TurnCallView, TurnView } from './frontend/turn-view.js';
 export { emptyView, reduceView } from './frontend/turn-view.js';
 export type { AttemptMetrics, FailureCount } from './metrics/attempt-stats.js';
 export type { CallRecord, CallRecordJson, CallStatus } from './metrics/call-record.js';

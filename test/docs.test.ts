@@ -97,7 +97,13 @@ describe.each(list('docs/operators', '.md'))('%s', (path) => {
   });
 });
 
-describe.each([...list('docs/guides', '.md'), 'docs/exercises.md', 'docs/frontends.md', 'docs/react.md'])('%s', (path) => {
+describe.each([
+  ...list('docs/guides', '.md'),
+  'docs/exercises.md',
+  'docs/frontends.md',
+  'docs/react.md',
+  'docs/pipelines/create-agent-turn.md',
+])('%s', (path) => {
   const page = read(path);
 
   it('shows drawings and pictures of what really happens', async () => {

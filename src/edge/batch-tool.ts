@@ -98,7 +98,7 @@ export function createBatchTool(options: BatchToolOptions = {}): Tool<BatchToolI
 const NAME = 'createBatchTool';
 
 function names(operator: string, option: string, value: readonly string[]): readonly string[] {
-  if (Array.isArray(value) && value.every((name) => typeof name === 'string' && name !== '')) return value as readonly string[];
+  if (Array.isArray(value) && value.every((name) => typeof name === 'string' && name !== '')) return [...(value as readonly string[])];
   throw new FlowConfigError(operator, option, 'an array of non-empty strings', value);
 }
 

@@ -158,7 +158,7 @@ export class AgentTurn implements TurnPlace {
     try {
       const { model, runner } = this.#settings;
       const about = { turnId: this.turnId, key: this.key, step: this.step, tools: runner.tools, context: this.#given };
-      const messages = Object.freeze([...this.#host.messages, ...this.messages]);
+      const messages = [...this.#host.messages, ...this.messages];
       stream = piecesOf(this.#context.run(() => model(messages, withSignal(about, signal)), undefined));
     } catch (error) {
       fail(error);
@@ -281,7 +281,10 @@ export class AgentTurn implements TurnPlace {
   }
 
   #closeStep(): void {
-    this.#stopListening();
+    this.#calls = undefined;
+    // Its signal does not abort any more: the answer is whole, the calls are over.
+    this.#signal = new LazySignal();
+    this.#listening.unsubscribe();
     const { news, order } = this.#machine.closeStep();
     this.#stepEndsAt = Infinity;
     this.#ring();
@@ -365,12 +368,9 @@ export class AgentTurn implements TurnPlace {
 
   /** The signal first, then it is left. */
   #stopListening(): void {
-    const signal = this.#signal;
-    const listening = this.#listening;
     this.#calls = undefined;
-    // A signal that nobody has to hear any more is not aborted: the answer is whole, the calls are over.
-    if (this.isOver) signal.abort();
-    listening.unsubscribe();
+    this.#signal.abort();
+    this.#listening.unsubscribe();
   }
 
   #tell(news: TurnNews): void {

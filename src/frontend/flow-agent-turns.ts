@@ -24,9 +24,9 @@ import type {
   TurnMessage,
   TurnNews,
   TurnStoreOptions,
+  TurnView,
   UserContent,
 } from './turn-types.js';
-import type { TurnView } from './turn-view.js';
 
 /** All conversations, what is told of them in its order, and the end of all. */
 export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown>, ConversationHost {
@@ -171,11 +171,13 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
         return;
       }
       // The newest wins, also over what is asked while the older one is being ended.
-      while (conversation.running) conversation.running.cancel('superseded');
+      while (conversation.running && !this.shutdown.isClosed) conversation.running.cancel('superseded');
       if (this.shutdown.isClosed) {
         refuse({ type: 'failed', error: new ClosedError(NAME), ...NOTHING_DONE });
         return;
       }
+      // Whoever was told may have made this asker leave.
+      if (subscriber.closed) return;
       const turn = new AgentTurn(conversation, this.#settings, number, context, message);
       this.#askers.set(turn, subscriber);
       subscriber.add(() => {

@@ -99,6 +99,7 @@ function isRunner(tools: unknown): boolean {
 }
 
 function guessRules(options: SpeculateOptions, runner: ToolRunner): GuessRules {
+  known(NAME, options, ['tools', 'ttlMs', 'maxHeld'], 'speculate', 'speculate.');
   const given = checked(NAME, options, SPECULATE_DEFAULTS, { tools: asGiven, ttlMs: positive, maxHeld: count }, 'speculate.');
   const { tools } = given;
   if (!Array.isArray(tools)) throw new FlowConfigError(NAME, 'speculate.tools', 'an array of names', tools);
@@ -113,7 +114,7 @@ function guessRules(options: SpeculateOptions, runner: ToolRunner): GuessRules {
 /** What a conversation begins with. A list is looked at now, what a function answers when it is asked. */
 function historyOption(history: AnyTurnOptions['history']): (key: string) => OpenHistory {
   if (typeof history === 'function') return (key) => checkedHistory(history(key));
-  const same = checkedHistory(history ?? []);
+  const same = checkedHistory(orDefault(history, []));
   return () => same;
 }
 

@@ -4,7 +4,6 @@ import type { Handle } from '../../operators/types.js';
 import type { ModelStream } from '../pipelines/models/model-types.js';
 import type { ToolRunner } from '../pipelines/tools/runner-types.js';
 import type { AnyTool, Tool, ToolCall, ToolGuard, ToolResult } from '../pipelines/tools/tool-types.js';
-import type { TurnView } from './turn-view.js';
 
 /** What somebody says: a text, or parts as the provider has them (a text and an image). */
 export type UserContent = string | readonly object[];
@@ -195,6 +194,34 @@ export interface GuessOptions<X = unknown> {
 export interface HistoryOptions {
   /** With the calls of the step under way and the results that are there, for `resume` after a reload: no model takes it like that. @defaultValue false */
   readonly open?: boolean;
+}
+
+/** One call of the step under way. */
+export interface TurnCallView {
+  readonly call: ToolCall;
+  /** `'pending'` waits for `answer`. */
+  readonly state: 'running' | 'pending' | 'done';
+  readonly result?: ToolResult;
+}
+
+/** What a user interface shows of a conversation. */
+export interface TurnView {
+  /** `'waiting'`: for a person to allow a call. */
+  readonly status: 'idle' | 'running' | 'waiting' | 'finished' | 'cancelled' | 'failed';
+  /** What is settled. */
+  readonly messages: readonly TurnMessage[];
+  /** What the model has said in the step under way. */
+  readonly text: string;
+  /** What it has thought in the step under way. */
+  readonly reasoning: string;
+  /** What it asks for in the step under way. */
+  readonly calls: readonly TurnCallView[];
+  /** Why the last turn failed. */
+  readonly error?: unknown;
+  /** Of the newest turn. */
+  readonly turnId?: string;
+  /** How many messages there were before it. */
+  readonly before: number;
 }
 
 /** How a store of a conversation shows its view. */

@@ -1,33 +1,4 @@
-import type { ToolCall, ToolResult } from '../pipelines/tools/tool-types.js';
-import type { TurnEvent, TurnMessage } from './turn-types.js';
-
-/** One call of the step under way. */
-export interface TurnCallView {
-  readonly call: ToolCall;
-  /** `'pending'` waits for `answer`. */
-  readonly state: 'running' | 'pending' | 'done';
-  readonly result?: ToolResult;
-}
-
-/** What a user interface shows of a conversation. */
-export interface TurnView {
-  /** `'waiting'`: for a person to allow a call. */
-  readonly status: 'idle' | 'running' | 'waiting' | 'finished' | 'cancelled' | 'failed';
-  /** What is settled. */
-  readonly messages: readonly TurnMessage[];
-  /** What the model has said in the step under way. */
-  readonly text: string;
-  /** What it has thought in the step under way. */
-  readonly reasoning: string;
-  /** What it asks for in the step under way. */
-  readonly calls: readonly TurnCallView[];
-  /** Why the last turn failed. */
-  readonly error?: unknown;
-  /** Of the newest turn. */
-  readonly turnId?: string;
-  /** How many messages there were before it. */
-  readonly before: number;
-}
+import type { TurnCallView, TurnEvent, TurnMessage, TurnView } from './turn-types.js';
 
 const NOTHING = { text: '', reasoning: '', calls: [] as readonly TurnCallView[] } as const;
 
