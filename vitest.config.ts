@@ -20,6 +20,7 @@ const sizedTests = [
   'test/listeners/listeners.test.ts',
   'test/matrix.test.ts',
   'test/operators/racing.random.test.ts',
+  'test/web/soak.test.ts',
 ];
 
 const browserTests = 'test/browser/**/*.test.ts';

@@ -25,6 +25,10 @@ const others: Readonly<Record<string, () => AsyncGenerator<string>>> = {
   async *growth() {
     yield* ((await load('growth.ts')) as typeof import('./growth.js')).growthTables();
   },
+  /** Not built: what is measured is the page, and that is bundled. */
+  async *browser() {
+    yield* (await import('./browser.js')).browserTables(Number(flags.rounds));
+  },
   async *accuracy() {
     yield* ((await load('limiter-accuracy.ts')) as typeof import('./limiter-accuracy.js')).accuracyTables();
   },

@@ -1,5 +1,5 @@
 import { useMemo, useState } from 'react';
-import type { Observable } from 'rxjs';
+import { Observable } from 'rxjs';
 import type { ToStoreOptions } from '../../operators/to-store.js';
 import { toStore } from '../../operators/to-store.js';
 import { oneOf, orDefault } from '../../operators/toolkit.js';
@@ -145,18 +145,24 @@ export interface AgentTurnHandle<I, V extends AgentTurnView> {
 }
 
 /**
- * One conversation of `createAgentTurn`: what it looks like, and how to go on with it. A turn that nobody watches is given up: when the last component
- * of its key has left the page, for longer than the store of the turns keeps it.
+ * One conversation of `createAgentTurn`: what it looks like, once a frame, and how to go on with it. A turn that nobody watches is given up: when the
+ * last component of its key has left the page, for longer than 50 ms.
  *
  * @param key Which conversation. @defaultValue 'default'
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at the first render, when `updates` is none of its words.
  * @example
- * ```ts no-run
+ * ```ts
  * import { createElement as h } from 'react';
+ * import { renderToString } from 'react-dom/server';
+ * import { createAgentTurn } from 'sluice';
  * import { useAgentTurn } from 'sluice/react';
  *
- * const { status, ask, stop } = useAgentTurn(turns, 'chat-1');
- * const button = status === 'running' ? h('button', { onClick: stop }, 'Stop') : h('button', { onClick: () => ask('And why?') }, 'Ask');
+ * const turns = createAgentTurn({ model: async function* () { yield 'Because.'; } });
+ * const Chat = () => {
+ *   const { status, ask, stop } = useAgentTurn(turns, 'chat-1');
+ *   return status === 'running' ? h('button', { onClick: stop }, 'Stop') : h('button', { onClick: () => ask('Why?') }, 'Ask');
+ * };
+ * renderToString(h(Chat)); // => '<button>Ask</button>'
  * ```
  */
 export function useAgentTurn<I, V extends AgentTurnView>(
@@ -164,17 +170,25 @@ export function useAgentTurn<I, V extends AgentTurnView>(
   key = 'default',
   options?: FlowValueOptions,
 ): AgentTurnHandle<I, V> {
-  const { store, ...actions } = useMemo(
-    () => ({
-      store: turns.store(key),
-      // The store owns what it shows: a turn is left with the last component that watches, not with the one that asked.
+  const { store, ...actions } = useMemo(() => {
+    const shown = turns.store(key);
+    const views = new Observable<V>((subscriber) => {
+      const show = (): void => {
+        subscriber.next(shown.getSnapshot());
+      };
+      subscriber.add(shown.subscribe(show));
+      show();
+    });
+    const { subscribe, getSnapshot } = toStore(views, shown.getSnapshot(), { ...USE_FLOW_DEFAULTS, pace: 'frame' });
+    return {
+      store: { subscribe, getSnapshot, getServerSnapshot: shown.getServerSnapshot },
+      // What it shows is the store's: a turn is left with the last component that watches, not with the one that asked.
       ask: (intent: I): void => void turns.ask(intent, { key }).subscribe(),
       stop: (): void => {
         turns.stop(key);
       },
-    }),
-    [turns, key],
-  );
+    };
+  }, [turns, key]);
   const view = useFlowValue(store, undefined, undefined, options);
   return { view, status: view.status, error: view.error, ...actions };
 }

@@ -275,12 +275,12 @@ export interface AgentTurns<I = UserContent, X = unknown> extends Handle {
   forget(key: string): void;
   /** What happens in all conversations. Completes when this has drained or was closed. */
   readonly events: Observable<TurnEvent>;
-  /** A store of the conversation for a user interface; the same one each time. */
-  store(key?: string): Store<TurnView>;
   /**
    * A store with a view of your own; the same one for the same key and `reduce`, with the first `initial` and `pace`. It misses nothing, whether somebody listens or
    * not, until the conversation is forgotten: so define `reduce` once, outside of components.
    */
   store<V>(key: string, reduce: (view: V, event: TurnEvent) => V, initial: V, pace?: TurnStoreOptions): Store<V>;
+  /** A store of the conversation for a user interface; the same one each time. */
+  store(key?: string): Store<TurnView>;
   snapshot(): AgentTurnsSnapshot;
 }

@@ -1,0 +1,128 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { resolve } from 'node:path';
+import { json } from 'node:stream/consumers';
+import { build } from 'vite';
+import type { RunInput } from './agent.js';
+import { questionOf, run } from './agent.js';
+import type { Model } from './models.js';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+
+/** A line of the log: what became of a run, and how many pieces of text had been sent. */
+export interface LogLine {
+  readonly question: string;
+  end: 'running' | 'finished' | 'aborted' | 'failed';
+  pieces: number;
+}
+
+export interface ChatServer {
+  readonly url: string;
+  readonly log: readonly LogLine[];
+  close(): Promise<void>;
+}
+
+/** The page, its agent at `/agent` and the log of it at `/log`, on 127.0.0.1. The model is closed by who made it. */
+export async function startChatServer({ model, port = 0 }: { readonly model: Model; readonly port?: number }): Promise<ChatServer> {
+  const log: LogLine[] = [];
+  const readers = new Set<ServerResponse>();
+  const send = (reader: ServerResponse): void => {
+    reader.write(`data: ${JSON.stringify({ model: model.name, lines: log })}\n\n`);
+  };
+  const tell = (): void => {
+    for (const reader of readers) send(reader);
+  };
+
+  const page = await buildPage();
+
+  const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { pathname } = new URL(request.url ?? '/', 'http://localhost');
+    if (pathname === '/agent' && request.method === 'POST') {
+      await answer((await json(request)) as RunInput, response);
+    } else if (pathname === '/log') {
+      begin(response);
+      readers.add(response);
+      response.on('close', () => readers.delete(response));
+      send(response);
+    } else {
+      const file = page.get(pathname === '/' ? 'index.html' : pathname.slice(1));
+      response.writeHead(file === undefined ? 404 : 200, { 'content-type': file?.type ?? 'text/plain' }).end(file?.content ?? 'not here');
+    }
+  };
+
+  /** A run ends when its connection does: whoever leaves does not pay for the rest. */
+  const answer = async (input: RunInput, response: ServerResponse): Promise<void> => {
+    const line: LogLine = { question: questionOf(input), end: 'running', pieces: 0 };
+    log.push(line);
+    tell();
+    const aborts = new AbortController();
+    response.on('close', () => {
+      aborts.abort();
+    });
+    begin(response);
+    try {
+      for await (const event of run(input, model, aborts.signal)) {
+        if (aborts.signal.aborted) break;
+        if (event.type === 'TEXT_MESSAGE_CONTENT') line.pieces++;
+        response.write(`data: ${JSON.stringify(event)}\n\n`);
+      }
+      line.end = aborts.signal.aborted ? 'aborted' : 'finished';
+    } catch {
+      line.end = aborts.signal.aborted ? 'aborted' : 'failed';
+      if (!response.closed)
+        response.write(`data: ${JSON.stringify({ type: 'RUN_ERROR', message: 'The model failed', code: 'model' })}\n\n`);
+    }
+    response.end();
+    tell();
+  };
+
+  const server = createServer((request, response) => {
+    serve(request, response).catch(() => {
+      response.destroy();
+    });
+  });
+  await new Promise<void>((listening) => server.listen(port, '127.0.0.1', listening));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    log,
+    close: async () => {
+      const closed = new Promise((resolve) => server.close(resolve));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+interface PageFile {
+  readonly type: string;
+  readonly content: string | Uint8Array;
+}
+
+const TYPES: Readonly<Record<string, string>> = { html: 'text/html', js: 'text/javascript', css: 'text/css' };
+
+/** The page, built, by path. */
+async function buildPage(): Promise<ReadonlyMap<string, PageFile>> {
+  const built = await build({
+    root: import.meta.dirname,
+    configFile: false,
+    logLevel: 'warn',
+    // One RxJS, though @ag-ui/client brings its own along.
+    resolve: { dedupe: ['rxjs'], alias: { '#async-context': resolve(ROOT, 'operators/shell/async-context.ts') } },
+    build: { write: false, target: 'es2022', chunkSizeWarningLimit: 1000 },
+  });
+  const files = [built].flat().flatMap((result) => ('output' in result ? result.output : []));
+  return new Map(
+    files.map((file) => [
+      file.fileName,
+      {
+        type: TYPES[file.fileName.split('.').at(-1) ?? ''] ?? 'application/octet-stream',
+        content: file.type === 'chunk' ? file.code : file.source,
+      },
+    ]),
+  );
+}
+
+function begin(response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
+}
