@@ -24,13 +24,10 @@ export class Shutdown {
   isClosed = false;
   readonly #host: ShutdownHost;
   readonly #counts = { done: 0, aborted: 0, dropped: 0 };
-  /** Listeners to signals, and the timer. */
+  /** Listeners to signals, timers, and who waits for the end; closed when it has come. */
   readonly #held = new Subscription();
-  #alarm: Alarm | undefined;
-  #endsAt = Infinity;
   #isGivingUp = false;
   #drained: Promise<Drained> | undefined;
-  #resolve: ((counts: Drained) => void) | undefined;
 
   constructor(host: ShutdownHost) {
     this.#host = host;
@@ -39,16 +36,24 @@ export class Shutdown {
   drain(options: DrainOptions = NO_OPTIONS): Promise<Drained> {
     const timeoutMs = this.#timeoutMs(options);
     this.#drained ??= new Promise((resolve) => {
-      this.#resolve = resolve;
+      this.#held.add(() => {
+        resolve(this.#counts);
+      });
     });
-    const drained = this.#drained;
     if (!this.isClosed) {
       this.isClosed = true;
       this.#host.stop();
     }
-    if (this.#held.closed) this.#resolve?.(this.#counts);
-    else if (timeoutMs !== Infinity) this.#endIn(timeoutMs);
-    return drained;
+    if (timeoutMs !== Infinity && !this.#held.closed) {
+      const alarm = new Alarm(this.#host.scheduler ?? asyncScheduler, () => {
+        this.close();
+      });
+      this.#held.add(() => {
+        alarm.clear();
+      });
+      alarm.set(alarm.now() + timeoutMs);
+    }
+    return this.#drained;
   }
 
   close(error: unknown = new ClosedError(this.#host.operator)): void {
@@ -78,7 +83,6 @@ export class Shutdown {
   finish(): boolean {
     if (this.#held.closed) return false;
     this.#held.unsubscribe();
-    this.#resolve?.(this.#counts);
     return true;
   }
 
@@ -86,20 +90,6 @@ export class Shutdown {
     const { operator } = this.#host;
     known(operator, options, ['timeoutMs'], 'drain options');
     return durationMs(operator, 'timeoutMs', orDefault(options.timeoutMs, Infinity));
-  }
-
-  #endIn(timeoutMs: number): void {
-    if (this.#alarm === undefined) {
-      const alarm = new Alarm(this.#host.scheduler ?? asyncScheduler, () => {
-        this.close();
-      });
-      this.#held.add(() => {
-        alarm.clear();
-      });
-      this.#alarm = alarm;
-    }
-    this.#endsAt = Math.min(this.#endsAt, this.#alarm.now() + timeoutMs);
-    this.#alarm.set(this.#endsAt);
   }
 }
 
