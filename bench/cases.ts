@@ -6,6 +6,7 @@ import { bufferCount, from, of } from 'rxjs';
 import { batch as chunk } from 'streaming-iterables';
 import * as sluice from '../operators/index.js';
 import { lanes } from '../operators/lanes.js';
+import { agUi } from './ag-ui.js';
 import { batchBySize, batchByWeight, loader, mapInLanes, mapList, pool, priorityPool, SizeOrTime, slots } from './by-hand.js';
 import type { Case, Contestant, Gate } from './harness.js';
 import { assertCount, countValues, numbers } from './harness.js';
@@ -351,4 +352,5 @@ export const cases: Readonly<Record<string, Case>> = {
   ...listCases(),
   ...limiterCases(),
   loads: loads(),
+  'ag-ui': agUi,
 };

@@ -115,10 +115,9 @@ function wholeFrames(
 
 /** How many of the bytes belong to whole frames, which end with an empty line. */
 function endOfFrames(bytes: Uint8Array, before: number): number {
-  for (let at = bytes.lastIndexOf(NEWLINE); at >= 0; at = at === 0 ? -1 : bytes.lastIndexOf(NEWLINE, at - 1)) {
-    if ((at === 0 ? before : bytes[at - 1]) === NEWLINE) return at + 1;
-  }
-  return 0;
+  let end = bytes.length;
+  while (end > 0 && !(bytes[end - 1] === NEWLINE && (end === 1 ? before : bytes[end - 2]) === NEWLINE)) end--;
+  return end;
 }
 
 function frame(code: string, message: string): Uint8Array<ArrayBuffer> {

@@ -1,26 +1,24 @@
+import { said } from './said.js';
 import type { AguiEvent } from './types.js';
 
-/** What opens with `_START` and is closed with `_END`. */
-const PAIRS = /^((?:TEXT_MESSAGE|TOOL_CALL|REASONING|REASONING_MESSAGE|THINKING|THINKING_TEXT_MESSAGE)_)(START|END)$/;
+const EDGE =
+  /^(TEXT_MESSAGE|TOOL_CALL|REASONING|REASONING_MESSAGE|THINKING|THINKING_TEXT_MESSAGE|STEP|SUBAGENT)_(START|STARTED|END|FINISHED|ERROR)$/;
 
 /** What an unfinished run has begun, and the events that end it. The protocol lets no run finish while anything is open. */
 export class Brackets {
   readonly #open = new Map<string, AguiEvent>();
 
-  see(event: AguiEvent): void {
-    const { type, messageId, toolCallId, stepName, subagentRunId } = event;
-    const pair = PAIRS.exec(type);
-    if (pair !== null) {
-      const [, kind = '', edge] = pair;
-      const ids = toolCallId === undefined ? (messageId === undefined ? {} : { messageId }) : { toolCallId };
-      this.#turn(edge === 'START', `${kind}${String(toolCallId ?? messageId)}`, { type: `${kind}END`, ...ids, ...ownerOf(event) });
-    } else if (type === 'STEP_STARTED' || type === 'STEP_FINISHED') {
-      // Two agents may have a step of the same name.
-      const key = JSON.stringify([stepName, subagentRunId]);
-      this.#turn(type === 'STEP_STARTED', key, { type: 'STEP_FINISHED', stepName, ...ownerOf(event) });
-    } else if (/^SUBAGENT_(STARTED|FINISHED|ERROR)$/.test(type)) {
-      const end = { type: 'SUBAGENT_ERROR', subagentRunId, message: 'The run was cancelled', code: 'cancelled' };
-      this.#turn(type === 'SUBAGENT_STARTED', `SUBAGENT ${String(subagentRunId)}`, end);
+  see({ type, messageId, toolCallId, stepName, subagentRunId }: AguiEvent): void {
+    const [, kind, edge] = EDGE.exec(type) ?? [];
+    if (kind === undefined) return;
+    const isAgent = kind === 'SUBAGENT';
+    // Two agents may have a step of the same name; the end of a text need not say whose it is.
+    const key = JSON.stringify([kind, toolCallId ?? messageId ?? stepName, isAgent || kind === 'STEP' ? subagentRunId : 0]);
+    if (!edge?.startsWith('START')) this.#open.delete(key);
+    else if (!this.#open.has(key)) {
+      const more = isAgent ? { message: 'The run was cancelled', code: 'cancelled' } : { messageId, toolCallId, stepName };
+      const end = isAgent ? 'ERROR' : stepName === undefined ? 'END' : 'FINISHED';
+      this.#open.set(key, { type: `${kind}_${end}`, ...said({ ...more, subagentRunId }) });
     }
   }
 
@@ -30,13 +28,4 @@ export class Brackets {
     this.#open.clear();
     return ends;
   }
-
-  #turn(opens: boolean, key: string, end: AguiEvent): void {
-    if (!opens) this.#open.delete(key);
-    else if (!this.#open.has(key)) this.#open.set(key, end);
-  }
-}
-
-function ownerOf({ subagentRunId }: AguiEvent) {
-  return subagentRunId === undefined ? {} : { subagentRunId };
 }

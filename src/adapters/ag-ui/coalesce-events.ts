@@ -73,7 +73,8 @@ function keyOf(event: AguiEvent): string | undefined {
 }
 
 function join(first: AguiEvent, next: AguiEvent): AguiEvent {
-  const merged: Record<string, unknown> = { ...first, delta: `${first['delta'] as string}${next['delta'] as string}` };
+  const merged: Record<string, unknown> = { ...first };
+  merged['delta'] = `${first['delta'] as string}${next['delta'] as string}`;
   if (next['timestamp'] !== undefined) merged['timestamp'] = next['timestamp'];
   if (next['metadata'] !== undefined) merged['metadata'] = { ...(first['metadata'] as object), ...(next['metadata'] as object) };
   return merged as unknown as AguiEvent;

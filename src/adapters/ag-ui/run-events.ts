@@ -1,4 +1,5 @@
 import type { Usage } from '../../../operators/types.js';
+import { said } from './said.js';
 import type { AguiEvent } from './types.js';
 
 /** How a run ended. `'superseded'` by a newer one, `'left'` by whoever listened; `'failed'` for `RUN_ERROR` and for what the agent threw. */
@@ -26,17 +27,14 @@ export type AguiFlowEvent =
   | { readonly type: 'eventDropped'; readonly at: number; readonly threadId: string; readonly runId: string; readonly event: string };
 
 /** What `RUN_FINISHED` and `RUN_ERROR` say of tokens, summed over the models. */
-export function usageOf(event: AguiEvent): Usage | undefined {
-  const list: unknown = event['usage'];
-  if (!Array.isArray(list)) return undefined;
+export function usageOf({ usage }: AguiEvent): Usage | undefined {
+  if (!Array.isArray(usage)) return undefined;
   const sum = (name: string): number | undefined => {
-    const found = (list as unknown[])
-      .map((entry) => (Object(entry) as Readonly<Record<string, unknown>>)[name])
-      .filter((count): count is number => typeof count === 'number' && count >= 0);
+    const found = usage
+      .map((entry: unknown) => (Object(entry) as Readonly<Record<string, unknown>>)[name])
+      .filter((count) => typeof count === 'number' && count >= 0) as number[];
     return found.length === 0 ? undefined : found.reduce((total, count) => total + count);
   };
-  const inputTokens = sum('inputTokens');
-  const outputTokens = sum('outputTokens');
-  if (inputTokens === undefined && outputTokens === undefined) return undefined;
-  return { ...(inputTokens !== undefined && { inputTokens }), ...(outputTokens !== undefined && { outputTokens }) };
+  const all = said({ inputTokens: sum('inputTokens'), outputTokens: sum('outputTokens') });
+  return Object.keys(all).length === 0 ? undefined : all;
 }

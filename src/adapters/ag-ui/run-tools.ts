@@ -5,6 +5,7 @@ import type { ToolRunner } from '../../pipelines/create-tool-runner.js';
 import { fromOpenAI } from '../../pipelines/tools/tool-formats.js';
 import type { ShortText } from './chunk-lanes.js';
 import { ChunkLanes } from './chunk-lanes.js';
+import { said } from './said.js';
 import { inPlaceOf } from './streams.js';
 import type { AguiEvent, AguiInput, AguiMiddleware, AguiNext, AguiStream } from './types.js';
 
@@ -88,12 +89,14 @@ class ToolCalls {
     this.#underWay.set(id, link);
     this.to.add(link);
     const calls = fromOpenAI([{ id, function: { name: name as string, arguments: text } }]);
-    const owner = subagentRunId === undefined ? {} : { subagentRunId };
     const running = this.tools.run(calls).subscribe({
       next: ({ content }) => {
         // Taken out before it is told.
         if (!this.#settle(id)) return;
-        this.#results.push({ type: 'TOOL_CALL_RESULT', messageId: `${id}:result`, toolCallId: id, content, role: 'tool', ...owner });
+        this.#results.push({
+          ...{ type: 'TOOL_CALL_RESULT', messageId: `${id}:result`, toolCallId: id, content, role: 'tool' },
+          ...said({ subagentRunId }),
+        });
         this.#release();
       },
       error: (error: unknown) => {

@@ -5,6 +5,7 @@ import type { Cost, Lease, Limiter, Usage } from '../../../operators/types.js';
 import { Brackets } from './brackets.js';
 import type { AguiFlowEvent, AguiOutcome } from './run-events.js';
 import { usageOf } from './run-events.js';
+import { said } from './said.js';
 import { inPlaceOf } from './streams.js';
 import type { AguiEvent, AguiInput, AguiMiddleware, AguiNext, AguiStream } from './types.js';
 
@@ -108,14 +109,14 @@ class Run {
   /** Begins when the limiter lets it. */
   admit(begin: () => void): void {
     const { limiter, lane, cost } = this.runs.rules;
-    this.#tellStart();
+    this.#tell({ type: 'runStarted' });
     if (limiter === undefined) {
       begin();
       return;
     }
     const costs = cost && ask(NAME, 'cost', cost, this.input);
     this.#paidFor = costs?.tokens ?? 0;
-    connect(limiter.acquire({ ...(lane !== undefined && { lane }), ...(costs && { cost: costs }) }), this.to, {
+    connect(limiter.acquire(said({ lane, cost: costs })), this.to, {
       next: (lease) => {
         this.#lease = lease;
         begin();
@@ -132,39 +133,40 @@ class Run {
     if (this.#isOver) return;
     const { type } = event;
     if (type === 'RUN_STARTED') {
-      if (this.#hasEnded) this.#tellStart();
+      // Another one in the same stream: what the last one left open was ended with it.
+      if (this.#hasEnded) this.#tell({ type: 'runStarted' });
+      this.#brackets.close();
       this.#hasEnded = false;
       this.#hasStarted = true;
     } else if (this.#hasEnded) {
-      const { threadId, runId } = this.input;
-      this.runs.tell({ type: 'eventDropped', at: this.#now(), threadId, runId, event: type });
+      this.#tell({ type: 'eventDropped', event: type });
       return;
     }
     const { delta } = event as { readonly delta?: unknown };
     if (typeof delta === 'string') {
       this.#chunks++;
       this.#text += delta;
+    } else {
+      this.#brackets.see(event);
     }
-    this.#brackets.see(event);
     if (type === 'RUN_FINISHED' || type === 'RUN_ERROR') this.#end(outcomeOf(event), event);
     this.to.next(event);
   }
 
   error(error: unknown): void {
     if (this.#isOver) return;
-    const isAbort = (Object(error) as { readonly name?: unknown }).name === 'AbortError';
-    this.#isOver = true;
-    // What cannot be read is still sent.
-    this.#controller.abort(abortReason());
-    this.#end(isAbort ? 'cancelled' : 'failed');
-    this.to.error(error);
+    const isLate = this.#hasEnded;
+    this.#stop((Object(error) as { readonly name?: unknown }).name === 'AbortError' ? 'cancelled' : 'failed');
+    if (!isLate) this.to.error(error);
+    else {
+      this.#tell({ type: 'eventDropped', event: 'error' });
+      this.to.complete();
+    }
   }
 
   /** A stream that ends before its run has been cut off on the way. */
   complete(): void {
-    if (!this.#hasEnded && !this.#isOver) {
-      this.next({ type: 'RUN_ERROR', message: 'The stream ended before the run did', code: 'incomplete' });
-    }
+    if (!this.#hasEnded) this.next({ type: 'RUN_ERROR', message: 'The stream ended before the run did', code: 'incomplete' });
     this.#isOver = true;
     this.to.complete();
   }
@@ -172,11 +174,8 @@ class Run {
   /** Stops it at the server; its stream ends as the protocol wants it when somebody still listens to it. */
   giveUp(reason: 'superseded' | 'left'): void {
     if (this.#isOver) return;
-    this.#isOver = true;
     const isEarly = !this.#hasEnded;
-    // First of all, so that whoever takes over finds the server told.
-    this.#controller.abort(abortReason());
-    this.#end(reason);
+    this.#stop(reason);
     if (reason === 'left') return;
     if (isEarly) for (const event of this.#lastEvents()) this.to.next(event);
     this.to.complete();
@@ -194,29 +193,32 @@ class Run {
     yield { type: 'RUN_FINISHED', threadId, runId, outcome: { type: 'cancelled' } };
   }
 
-  #tellStart(): void {
+  #stop(outcome: AguiOutcome): void {
+    this.#isOver = true;
+    // First of all, so that whoever takes over finds the server told; what cannot be read is still sent, too.
+    this.#controller.abort(abortReason());
+    this.#end(outcome);
+  }
+
+  #tell(event: OwnFields<AguiFlowEvent>): void {
     const { threadId, runId } = this.input;
-    this.runs.tell({ type: 'runStarted', at: this.#now(), threadId, runId });
+    this.runs.tell({ ...event, at: this.runs.rules.scheduler.now(), threadId, runId });
   }
 
   /** What is known by now is told and paid, once for each run. */
   #end(outcome: AguiOutcome, event?: AguiEvent): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    const { threadId, runId } = this.input;
-    const { countTokens, onSupersede } = this.runs.rules;
+    const { onSupersede } = this.runs.rules;
     const usage = event && usageOf(event);
-    const estimatedTokens = this.#text === '' ? 0 : ask(NAME, 'countTokens', countTokens, this.#text);
-    const code = event?.['code'];
+    const estimatedTokens = this.#countTokens();
+    const code = typeof event?.['code'] === 'string' ? event['code'] : undefined;
     this.#pay(outcome, usage, estimatedTokens);
-    this.runs.tell({
-      ...{ type: 'runEnded', at: this.#now(), threadId, runId, outcome, chunks: this.#chunks, estimatedTokens },
-      ...(typeof code === 'string' && { code }),
-      ...(usage && { usage }),
-    });
+    this.#tell({ type: 'runEnded', outcome, chunks: this.#chunks, estimatedTokens, ...said({ code, usage }) });
     this.#chunks = 0;
     this.#text = '';
     if (onSupersede === undefined || !isGivenUp(outcome)) return;
+    const { threadId, runId } = this.input;
     const run = { threadId, runId, reason: outcome, input: this.input };
     // Called at once, because the page may be closing; its failure is not that of a run.
     new Promise((resolve) => {
@@ -233,10 +235,19 @@ class Run {
     lease?.release(outcome === 'failed' ? 'error' : isGivenUp(outcome) ? 'cancelled' : 'ok');
   }
 
-  #now(): number {
-    return this.runs.rules.scheduler.now();
+  /** One that throws must not keep the permit, or stop whoever leaves. */
+  #countTokens(): number {
+    try {
+      return this.#text === '' ? 0 : ask(NAME, 'countTokens', this.runs.rules.countTokens, this.#text);
+    } catch (error) {
+      report(error);
+      return 0;
+    }
   }
 }
+
+/** What a run says of itself beside its names and the time. */
+type OwnFields<E> = E extends unknown ? Omit<E, 'at' | 'threadId' | 'runId'> : never;
 
 function isGivenUp(outcome: AguiOutcome): outcome is AbandonedRun['reason'] {
   return outcome === 'superseded' || outcome === 'left' || outcome === 'cancelled';

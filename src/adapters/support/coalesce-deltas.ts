@@ -66,8 +66,10 @@ export function coalesceDeltas<E>(
   const merging = coalesce<Delta<E>>({
     merge: (first, next) => {
       const { others } = first;
-      const isThere = first.key === next.key || others.some(({ key }) => key === next.key);
-      return { ...merged(first, next), others: isThere ? others.map((delta) => merged(delta, next)) : [...others, next] };
+      // Nearly always.
+      if (first.key === next.key) return { key: first.key, event: join(first.event, next.event), others };
+      const isThere = others.some(({ key }) => key === next.key);
+      return { ...first, others: isThere ? others.map((delta) => merged(delta, next)) : [...others, next] };
     },
     compatible: (first, next) => belongs(first, next) && first.others.every((delta) => belongs(delta, next)),
     passThrough: (delta) => delta.key === undefined,
