@@ -3,6 +3,8 @@ import { checkSource } from './shell/listen.js';
 import type { ToAsyncIterableOptions } from './shell/pull-iterator.js';
 import { PullIterator, readPullOptions } from './shell/pull-iterator.js';
 
+export type { ToAsyncIterableOptions } from './shell/pull-iterator.js';
+
 // `AsyncIterable` and its kin take one type only before TypeScript 5.6, so what ends a run is said at `next`.
 
 /** One run through an iterable of {@link toAsyncIterable}. */

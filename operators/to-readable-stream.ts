@@ -3,6 +3,8 @@ import { checkSource } from './shell/listen.js';
 import type { ToReadableStreamOptions } from './shell/pull-iterator.js';
 import { PullIterator, readPullOptions } from './shell/pull-iterator.js';
 
+export type { ToReadableStreamOptions } from './shell/pull-iterator.js';
+
 /**
  * Makes a web `ReadableStream` of a source: the body of a `Response`, the input of `pipeThrough`, something to post to a worker.
  *
