@@ -1,15 +1,16 @@
 import type { MonoTypeOperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { ask, weightOf } from './options/ask.js';
-import type { FlowSink, FlushReason, Note } from './options/events.js';
+import type { FlowSink, FlushReason } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, count, durationMs, flag, positive, required, words } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
-import type { Handlers } from './shell/connect.js';
 import { connect } from './shell/connect.js';
 import { InTurn } from './shell/in-turn.js';
 import { FRAME_WAIT_MS, Pace } from './shell/pace.js';
+
+const NAME = 'coalesce';
 
 export interface CoalesceOptions<T> {
   /** Makes one item of two that stood next to each other; `first` may be a merged one already. It must not change either of them. */
@@ -97,11 +98,7 @@ export function coalesce<T>(options: CoalesceOptions<T>): MonoTypeOperatorFuncti
   const settings = readOptions(options);
   return (source) =>
     new Observable((subscriber) => {
-      const coalescer = new Coalescer(settings, subscriber);
-      subscriber.add(() => {
-        coalescer.stop();
-      });
-      connect(source, subscriber, coalescer);
+      coalesceInto(settings, source, subscriber);
     });
 }
 
@@ -109,7 +106,7 @@ type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: CoalesceOptions<T>) {
   const defaults = { pace: 'time', maxWaitMs: 16, maxSize: 1000, maxWeight: Infinity, leading: false, onSourceError: 'flush' } as const;
-  const settings = checked('coalesce', options, defaults, {
+  const settings = checked(NAME, options, defaults, {
     pace: words('time', 'frame'),
     maxWaitMs: durationMs,
     maxSize: count,
@@ -127,121 +124,97 @@ function readOptions<T>(options: CoalesceOptions<T>) {
   return isFramed ? { ...settings, maxWaitMs: FRAME_WAIT_MS } : settings;
 }
 
-/** One subscription of `coalesce`. Everything that arrives while an item is being handed out waits its turn. */
-class Coalescer<T> implements Handlers<T> {
-  readonly #settings: Settings<T>;
-  readonly #to: Subscriber<T>;
-  readonly #turn: InTurn;
-  readonly #pace: Pace;
-  readonly #tell: ((note: Note) => void) | undefined;
-  /** What waits; only when `#size` > 0. */
-  #pending: T | undefined;
+/** One subscription. Everything that arrives while an item is being handed out waits its turn. */
+function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subscriber<T>): void {
+  const { merge, compatible, passThrough, weigh, maxSize, maxWeight, leading } = settings;
+  const turn = new InTurn(to);
+  const pace = new Pace(settings, () => {
+    turn.do(() => {
+      flush('time');
+    });
+  });
+  const tell = teller(NAME, settings, () => pace.now());
+  /** What waits; only when `size` > 0. */
+  let pending: T | undefined;
   /** How many items were merged into it, and their weight. */
-  #size = 0;
-  #weight = 0;
-  #since = 0;
+  let size = 0;
+  let weight = 0;
+  let since = 0;
 
-  constructor(settings: Settings<T>, to: Subscriber<T>) {
-    this.#settings = settings;
-    this.#to = to;
-    this.#turn = new InTurn(to);
-    this.#pace = new Pace(settings, () => {
-      this.#turn.do(() => {
-        this.#flush('time');
+  to.add(() => {
+    pace.stop();
+    if (size > 0) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: size });
+    clear();
+  });
+  connect(source, to, {
+    next: (item) => {
+      turn.take(accept, item);
+    },
+    error: (error) => {
+      turn.do(() => {
+        fail(error);
       });
-    });
-    this.#tell = teller('coalesce', settings, () => this.#pace.now());
-  }
+    },
+    complete: () => {
+      turn.do(() => {
+        flush('complete');
+        to.complete();
+      });
+    },
+  });
 
-  next(item: T): void {
-    this.#turn.take(this.#accept, item);
-  }
-
-  error(error: unknown): void {
-    this.#turn.do(() => {
-      this.#fail(error);
-    });
-  }
-
-  complete(): void {
-    this.#turn.do(() => {
-      this.#flush('complete');
-      this.#to.complete();
-    });
-  }
-
-  /** The consumer has left, or the stream has ended. */
-  stop(): void {
-    this.#pace.stop();
-    if (this.#size > 0) this.#tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: this.#size });
-    this.#clear();
-  }
-
-  readonly #accept = (item: T): void => {
-    const { passThrough, weigh } = this.#settings;
+  function accept(item: T): void {
     try {
-      if (passThrough !== undefined && ask('coalesce', 'passThrough', passThrough, item)) {
-        this.#flush('incompatible');
-        this.#to.next(item);
+      if (passThrough !== undefined && ask(NAME, 'passThrough', passThrough, item)) {
+        flush('incompatible');
+        to.next(item);
         return;
       }
-      const weight = weightOf('coalesce', weigh, item);
-      if (this.#size > 0) this.#makeRoom(item, weight);
+      const added = weightOf(NAME, weigh, item);
+      if (size > 0) {
+        if (weight + added > maxWeight) flush('weight');
+        else if (compatible !== undefined && !ask(NAME, 'compatible', compatible, pending as T, item)) flush('incompatible');
+      }
       // The consumer may have left, in a callback too.
-      if (!this.#to.closed) this.#place(item, weight);
+      if (!to.closed) place(item, added);
     } catch (error) {
-      this.#fail(error);
+      fail(error);
     }
-  };
-
-  /** Lets what waits go when the item cannot be merged into it. */
-  #makeRoom(item: T, weight: number): void {
-    const { compatible, maxWeight } = this.#settings;
-    if (this.#weight + weight > maxWeight) this.#flush('weight');
-    else if (compatible !== undefined && !ask('coalesce', 'compatible', compatible, this.#pending as T, item)) this.#flush('incompatible');
   }
 
-  #place(item: T, weight: number): void {
-    const { merge, maxSize, maxWeight } = this.#settings;
-    const isFirst = this.#size === 0;
-    if (isFirst && this.#tell !== undefined) this.#since = this.#pace.now();
-    this.#pending = isFirst ? item : ask('coalesce', 'merge', merge, this.#pending as T, item);
-    this.#size++;
-    this.#weight += weight;
-    if (this.#size >= maxSize) this.#flush('size');
-    else if (this.#weight >= maxWeight) this.#flush('weight');
-    else if (isFirst) this.#open();
+  function place(item: T, added: number): void {
+    const isFirst = size === 0;
+    if (isFirst && tell !== undefined) since = pace.now();
+    pending = isFirst ? item : ask(NAME, 'merge', merge, pending as T, item);
+    size++;
+    weight += added;
+    if (size >= maxSize) flush('size');
+    else if (weight >= maxWeight) flush('weight');
+    else if (isFirst) {
+      // It waits, or goes at once when it is allowed to lead.
+      if (!leading) pace.arm();
+      else if (!pace.isArmed) flush('leading');
+    }
   }
 
-  /** The first of those that are merged waits, or goes at once when it is allowed to lead. */
-  #open(): void {
-    if (!this.#settings.leading) this.#pace.arm();
-    else if (!this.#pace.isArmed) this.#flush('leading');
-  }
-
-  #flush(reason: FlushReason): void {
-    if (this.#size === 0 || this.#to.closed) return;
-    const { leading } = this.#settings;
-    const item = this.#pending as T;
+  function flush(reason: FlushReason): void {
+    if (size === 0 || to.closed) return;
+    const item = pending as T;
     // The next one leads only after a pause. Before the listener, which may leave and stop it.
-    if (leading) this.#pace.arm();
-    if (this.#tell !== undefined) {
-      const waitMs = this.#pace.now() - this.#since;
-      this.#tell({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size: this.#size, weight: this.#weight, waitMs });
-    }
+    if (leading) pace.arm();
+    tell?.({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight, waitMs: pace.now() - since });
     // State first: what the consumer sends meanwhile comes behind it.
-    this.#clear();
-    this.#to.next(item);
+    clear();
+    to.next(item);
   }
 
-  #clear(): void {
-    this.#pending = undefined;
-    this.#size = 0;
-    this.#weight = 0;
+  function clear(): void {
+    pending = undefined;
+    size = weight = 0;
   }
 
-  #fail(error: unknown): void {
-    if (this.#settings.onSourceError === 'flush') this.#flush('error');
-    this.#to.error(error);
+  function fail(error: unknown): void {
+    if (settings.onSourceError === 'flush') flush('error');
+    to.error(error);
   }
 }

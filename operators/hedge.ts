@@ -14,7 +14,7 @@ import { jobOption, limiterOption } from './options/limiter-option.js';
 import { asGiven, checked, durationMs, positive, required } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
-import { Call } from './shell/call.js';
+import { PermittedCall } from './shell/call.js';
 
 const NAME = 'hedge';
 
@@ -436,7 +436,7 @@ function withOthers(errors: readonly unknown[]): unknown {
 }
 
 /** One attempt: what its work is told, and what hears of its end. */
-class Attempt<R> extends Call<R> implements HedgeContext {
+class Attempt<R> extends PermittedCall<R> implements HedgeContext {
   readonly lease = undefined;
   /** Undefined until the work begins. */
   startedAt: number | undefined;

@@ -7,7 +7,7 @@ import type { FlowSink } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, count, durationMs, flag, ofKeys, required, words } from './options/options.js';
-import type { ItemContext, Settled, WorkResult } from './options/types.js';
+import type { Fulfilled, ItemContext, Rejected, Settled, WorkResult } from './options/types.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import type { AsyncContext } from './shell/async-context.js';
 import { Call } from './shell/call.js';
@@ -166,7 +166,7 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
     arm();
   });
   const tell = teller(NAME, settings, () => alarm.now());
-  const told: Told<T, R> = { settings, emit, ended, failed, swallowed };
+  const told: Told<T, R> = { settles: settings.errors === 'settle', project: settings.project, emit, over, swallowed };
   /** What waits for the loop. */
   let later: Waiting<T, R>[] = [];
   let isBusy = false;
@@ -319,10 +319,15 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
     else if (slot.old === run) slot.old = undefined;
   }
 
+  /** False for one that is superseded, and maybe not stopped yet, because a listener is being told. */
+  function isOurs(run: Run<T, R>): boolean {
+    const { current, old } = run.slot;
+    return current === run || old === run;
+  }
+
   /** A call has something to show. */
   function emit(run: Run<T, R>, value: R | Settled<T, R>): void {
-    // Superseded, and not stopped yet: a listener is being told.
-    if (run.slot.current !== run && run.slot.old !== run) return;
+    if (!isOurs(run)) return;
     const isOutermost = !isBusy;
     isBusy = true;
     if (!run.hasValue) {
@@ -334,21 +339,19 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   }
 
   /** A call is over. As in `switchMap`, the result completes first and the inner stream is torn down afterwards. */
-  function ended(run: Run<T, R>): void {
-    remove(run);
-    const { current, old, waiting, key } = run.slot;
-    if (!current && !old && waiting === 0) slots.delete(key);
-    endWhenDone();
-  }
-
-  function failed(run: Run<T, R>, error: unknown): void {
-    if (run.slot.current === run) {
-      remove(run);
-      to.error(error);
-    } else {
-      swallowed();
-      ended(run);
+  function over(run: Run<T, R>, outcome: Outcome<R>): void {
+    const { slot, item, index: at } = run;
+    if (told.settles && isOurs(run)) {
+      emit(run, { ...outcome, input: item, index: at, id: String(at), attempts: 1 });
+    } else if (outcome.status === 'rejected') {
+      if (slot.current === run) to.error(outcome.reason);
+      else swallowed();
     }
+    // What the consumer was handed may have superseded it.
+    if (!isOurs(run)) return;
+    remove(run);
+    if (!slot.current && !slot.old && slot.waiting === 0) slots.delete(slot.key);
+    endWhenDone();
   }
 
   function swallowed(): void {
@@ -360,12 +363,14 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   }
 }
 
+type Outcome<R> = Pick<Fulfilled<unknown, R>, 'status' | 'value'> | Pick<Rejected<unknown>, 'status' | 'reason'>;
+
 /** Who is told of a call. */
 interface Told<T, R> {
-  readonly settings: Settings<T, R>;
-  emit(run: Run<T, R>, value: R | Settled<T, R>): void;
-  ended(run: Run<T, R>): void;
-  failed(run: Run<T, R>, error: unknown): void;
+  readonly settles: boolean;
+  readonly project: Project<T, R>;
+  emit(run: Run<T, R>, value: R): void;
+  over(run: Run<T, R>, outcome: Outcome<R>): void;
   swallowed(): void;
 }
 
@@ -386,54 +391,39 @@ class Run<T, R> extends Call<R> implements ItemContext {
     return this.slot.key;
   }
 
-  get settles(): boolean {
-    return this.told.settings.errors === 'settle';
-  }
-
   override get reading(): Reading {
-    return this.settles ? 'value' : 'input';
+    return this.told.settles ? 'value' : 'input';
   }
 
   work(): ObservableInput<R> | WorkResult<R> {
-    return this.told.settings.project(this.item, this);
+    return this.told.project(this.item, this);
   }
 
   override said(value: R, isWhole: boolean): void {
-    if (this.settles) super.said(value, isWhole);
+    if (this.told.settles) super.said(value, isWhole);
     else this.told.emit(this, value);
   }
 
   /** A stream of values ends before it is torn down, as in `switchMap`. */
   override completed(): void {
-    if (this.settles) super.completed();
-    else this.told.ended(this);
+    if (this.told.settles) super.completed();
+    else this.done(undefined as R);
   }
 
   override broken(error: unknown): void {
-    if (this.settles) super.broken(error);
+    if (this.told.settles) super.broken(error);
     else this.failed(error);
   }
 
   done(value: R): void {
-    if (this.settles) this.settle({ status: 'fulfilled', value });
-    else this.told.ended(this);
+    this.told.over(this, { status: 'fulfilled', value });
   }
 
-  failed(error: unknown): void {
-    if (this.settles) this.settle({ status: 'rejected', reason: error });
-    else this.told.failed(this, error);
+  failed(reason: unknown): void {
+    this.told.over(this, { status: 'rejected', reason });
   }
 
   override failedUnheard(): void {
     this.told.swallowed();
-  }
-
-  private settle(
-    result: { readonly status: 'fulfilled'; readonly value: R } | { readonly status: 'rejected'; readonly reason: unknown },
-  ): void {
-    const { item, index } = this;
-    this.told.emit(this, { ...result, input: item, index, id: String(index), attempts: 1 });
-    // What the consumer was handed may have superseded it.
-    if (this.hasEnded) this.told.ended(this);
   }
 }

@@ -8,7 +8,7 @@ import type { Lease, Limiter, LimiterJob } from '../options/limiter.js';
 import { isRetryable } from '../options/retry.js';
 import type { Classify, ErrorClass, ResponseLike, Usage, Verdict, WorkResult } from '../options/types.js';
 import { Alarm } from './alarm.js';
-import { Call } from './call.js';
+import { PermittedCall } from './call.js';
 
 /** What the work of a policy is told about its attempt. The functions may be taken out of it. */
 export interface PolicyContext {
@@ -291,7 +291,7 @@ export class AttemptLoop<R> {
 }
 
 /** One attempt: what its work is told, and what hears of it. */
-class Attempt<R> extends Call<R> implements AttemptContext {
+class Attempt<R> extends PermittedCall<R> implements AttemptContext {
   /** Ended, stopped or cut off, for the loop. */
   isOver = false;
   /** Whoever leaves now has the whole answer. */

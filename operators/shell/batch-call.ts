@@ -4,7 +4,7 @@ import type { FlushReason } from '../options/events.js';
 import type { Permit } from '../options/permits.js';
 import type { BatchResult, CallContext, ErrorClass, ResponseLike, Usage, WorkResult } from '../options/types.js';
 import type { BatchShell } from './batch-shell.js';
-import { Call } from './call.js';
+import { PermittedCall } from './call.js';
 import { stitch } from './stitch.js';
 
 /** What is told of a call when it begins. */
@@ -18,7 +18,7 @@ interface About {
 }
 
 /** One call of the work, for a batch that has its permit. It is an act of its shell: first it begins; once it is to stop, it stops. */
-export class BatchCall<T, R> extends Call<BatchResult<R>> {
+export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> {
   isStopping = false;
   /** Why it has failed, or was stopped. */
   fault: { readonly error: unknown } | undefined = undefined;

@@ -26,26 +26,21 @@ const STOPPED = 7;
 const NOTHING = {};
 
 /**
- * One piece of work: started, listened to, given up, and its permit given back. The one place where that is done: engines extend it.
+ * One piece of work: started, listened to, and given up. The one place where that is done: engines extend it, or `PermittedCall` where it has a permit.
  *
  * `begin` calls `work`, and what comes of that is told, never after `stop`: every value to `said`, the end to `done` or `failed`, once. It
  * is over before that is told: whoever leaves then has nothing to abort. The work hears of being given up by `signal`, made on the first look.
- * Whoever is told of the end calls `release` when the result is out.
- *
- * One that has ended by itself can be used again after `renew`: then items that come one after the other need no object and no functions each.
  */
 export abstract class Call<R> extends LazySignal {
   permit: Permit | undefined = undefined;
-  /** When set, it says when the permit goes back: the other side of a connection sees that it was closed later than we close it. */
-  giveBack: ((release: () => void) => void) | undefined = undefined;
-  private state = NEW;
+  protected state = NEW;
   /** The last value, or why the work has failed. */
-  private last: unknown = NOTHING;
-  private ear: Subscriber<R> | undefined = undefined;
+  protected last: unknown = NOTHING;
+  protected ear: Subscriber<R> | undefined = undefined;
   /** Of work under a permit, as long as it is not settled. */
-  private promise: Promise<unknown> | undefined = undefined;
+  protected promise: Promise<unknown> | undefined = undefined;
   /** A release that waits for the work to return. */
-  private due: (() => void) | undefined = undefined;
+  protected due: (() => void) | undefined = undefined;
   /** Made once for all promises and streams of this object. */
   private resolved: ((value: R) => void) | undefined = undefined;
   private rejected: ((error: unknown) => void) | undefined = undefined;
@@ -117,47 +112,6 @@ export abstract class Call<R> extends LazySignal {
     this.state = state === NEW ? UNSENT : state === CALLING ? STOPPED_CALLING : STOPPED;
     if (state === CALLING || state === OPEN) this.abort();
     this.leave();
-  }
-
-  /** Gives it up with its permit. One that has ended by itself is left, and has ended as it has. */
-  cancel(outcome: Outcome = 'cancelled', error?: unknown): void {
-    const { state } = this;
-    this.stop();
-    if (state === DONE) this.release();
-    else if (state === FAILED) this.release('error', this.last);
-    else this.release(outcome, error);
-  }
-
-  /**
-   * Gives the permit back, once, as soon as that is due: that of a promise which was given up when it is really over or a grace has passed, all
-   * others at once, and that of work which was never called as unused.
-   */
-  release(outcome: Outcome = 'ok', error?: unknown): void {
-    const { permit, giveBack, state } = this;
-    if (permit === undefined) return;
-    if (state === CALLING || state === STOPPED_CALLING) {
-      this.due ??= () => {
-        this.release(outcome, error);
-      };
-      return;
-    }
-    this.permit = undefined;
-    if (!this.isSent) permit.release('unused');
-    else if (giveBack === undefined) this.free(permit, outcome, error);
-    else
-      giveBack(() => {
-        this.free(permit, outcome, error);
-      });
-  }
-
-  /** Makes it ready for the next piece of work; false for one that was given up, which may still be heard of. */
-  renew(): boolean {
-    if (this.state >= UNSENT) return false;
-    this.state = NEW;
-    this.last = NOTHING;
-    this.ear = undefined;
-    this.forget();
-    return true;
   }
 
   /** Part of `begin`. */
@@ -261,6 +215,57 @@ export abstract class Call<R> extends LazySignal {
     this.state = this.state === CALLING ? OPEN : STOPPED;
     this.due = undefined;
     due?.();
+  }
+}
+
+/**
+ * One with a permit, which is given back as its work lets it. Whoever is told of the end calls `release` when the result is out.
+ *
+ * One that has ended by itself can be used again after `renew`: then items that come one after the other need no object and no functions each.
+ */
+export abstract class PermittedCall<R> extends Call<R> {
+  /** When set, it says when the permit goes back: the other side of a connection sees that it was closed later than we close it. */
+  giveBack: ((release: () => void) => void) | undefined = undefined;
+
+  /** Gives it up with its permit. One that has ended by itself is left, and has ended as it has. */
+  cancel(outcome: Outcome = 'cancelled', error?: unknown): void {
+    const { state } = this;
+    this.stop();
+    if (state === DONE) this.release();
+    else if (state === FAILED) this.release('error', this.last);
+    else this.release(outcome, error);
+  }
+
+  /**
+   * Gives the permit back, once, as soon as that is due: that of a promise which was given up when it is really over or a grace has passed, all
+   * others at once, and that of work which was never called as unused.
+   */
+  release(outcome: Outcome = 'ok', error?: unknown): void {
+    const { permit, giveBack, state } = this;
+    if (permit === undefined) return;
+    if (state === CALLING || state === STOPPED_CALLING) {
+      this.due ??= () => {
+        this.release(outcome, error);
+      };
+      return;
+    }
+    this.permit = undefined;
+    if (!this.isSent) permit.release('unused');
+    else if (giveBack === undefined) this.free(permit, outcome, error);
+    else
+      giveBack(() => {
+        this.free(permit, outcome, error);
+      });
+  }
+
+  /** Makes it ready for the next piece of work; false for one that was given up, which may still be heard of. */
+  renew(): boolean {
+    if (this.state >= UNSENT) return false;
+    this.state = NEW;
+    this.last = NOTHING;
+    this.ear = undefined;
+    this.forget();
+    return true;
   }
 
   private free(permit: Permit, outcome: Outcome, error: unknown): void {

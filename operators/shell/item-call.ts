@@ -3,7 +3,7 @@ import type { KeyLane } from '../kernel/queues/key-lane.js';
 import type { Permit } from '../options/permits.js';
 import type { ItemContext, WorkResult } from '../options/types.js';
 import { LazySignal } from './abort.js';
-import { Call } from './call.js';
+import { PermittedCall } from './call.js';
 import type { Reading } from './work.js';
 
 /** Whose items they are. */
@@ -35,7 +35,7 @@ class Context<T, R> implements ItemContext {
 }
 
 /** The work for one item, used again for the next one. */
-export class ItemCall<T, R> extends Call<R> {
+export class ItemCall<T, R> extends PermittedCall<R> {
   lane: KeyLane<T> | undefined = undefined;
   item: T | undefined = undefined;
   index = -1;

@@ -10,7 +10,7 @@ import { FlowConfigError } from '../../options/errors.js';
 import type { LeaseContext, LeasedWork } from '../../options/limiter.js';
 import type { Bidder, Outcome, Permit, Place } from '../../options/permits.js';
 import type { ResponseLike, Usage, WorkResult } from '../../options/types.js';
-import { Call } from '../call.js';
+import { PermittedCall } from '../call.js';
 import { rejectEmpty } from '../last-value.js';
 import { NAME } from './settings.js';
 
@@ -279,7 +279,7 @@ export class WrappedTicket<R> extends JobTicket<R> {
 }
 
 /** Work under a lease, which is what it is told about itself. */
-class LeasedCall<R> extends Call<R> implements LeaseContext, RunningWork {
+class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWork {
   slot = -1;
   readonly lease: JobTicket<R>;
 
