@@ -33,6 +33,8 @@ const library = {
   treeshake: false,
   removeNodeProtocol: false,
   external: ['#async-context', 'node:async_hooks'],
+  // Of `sluice/fetch`: 1 kB, and its next version needs a newer Node than we do.
+  noExternal: ['eventsource-parser'],
 } satisfies Options;
 
 // Handles have `[Symbol.asyncDispose]`, which the compiler's ES2022 does not know; so consumers need no `lib` for it.

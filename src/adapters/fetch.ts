@@ -1,6 +1,8 @@
 import type { FetchOptions } from './support/limited-fetch.js';
 import { limitedFetch } from './support/limited-fetch.js';
 
+export type { EventStreamContext, EventStreamOptions, EventStreamRequest, ServerEvent } from './fetch/from-event-stream.js';
+export { fromEventStream } from './fetch/from-event-stream.js';
 export type { CallRules } from './support/call-rules.js';
 export type { HttpRequest, HttpRules } from './support/http-call.js';
 export type { FetchOptions } from './support/limited-fetch.js';

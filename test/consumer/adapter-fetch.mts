@@ -1,5 +1,17 @@
 import { createLimiter } from 'sluice';
-import { type CallRules, createFetch, type FetchOptions, type HttpRequest, type HttpRules } from 'sluice/fetch';
+import type { Observable } from 'rxjs';
+import {
+  type CallRules,
+  createFetch,
+  type EventStreamContext,
+  type EventStreamOptions,
+  type EventStreamRequest,
+  type FetchOptions,
+  fromEventStream,
+  type HttpRequest,
+  type HttpRules,
+  type ServerEvent,
+} from 'sluice/fetch';
 
 const rules: CallRules = { limiter: createLimiter({ concurrency: 2 }), retry: { maxAttempts: 2 }, deadlineMs: 1000 };
 const httpRules: HttpRules = { ...rules, lane: ({ url, json }: HttpRequest) => (json === undefined ? url : 'default') };
@@ -7,3 +19,7 @@ const options: FetchOptions = { ...httpRules, cost: ({ method }) => ({ tokens: m
 
 export const limited: typeof fetch = createFetch(options);
 same<typeof fetch>()(createFetch());
+
+const streaming: EventStreamOptions = { reconnect: { maxAttempts: 5 }, reconnectAtEnd: true };
+const request: EventStreamRequest = ({ signal, lastEventId }: EventStreamContext) => fetch(`http://127.0.0.1/${lastEventId}`, { signal });
+same<Observable<ServerEvent>>()(fromEventStream(request, streaming));

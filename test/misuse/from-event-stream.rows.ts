@@ -1,0 +1,27 @@
+import { fromEventStream } from '../../src/adapters/fetch.js';
+import type { MisuseTable } from '../support/misuse.js';
+import { badly } from '../support/misuse.js';
+
+const known = 'fetch, reconnect, reconnectAtEnd, maxEventChars, scheduler, random';
+
+export const rows: MisuseTable = {
+  operator: 'fromEventStream',
+  create: (options) => fromEventStream('http://host/', options),
+  calls: {
+    request: (request: never) => fromEventStream(request),
+    'reconnect.maxAttempts': (maxAttempts: never) => fromEventStream('http://host/', { reconnect: { maxAttempts } }),
+    'factory.fetch': (fetch: never) => fromEventStream(() => new Response(), { fetch }),
+  },
+  rows: [
+    ...badly('request', 'an address, a Request or a function', undefined, null, 5, {}),
+    ...badly('fetch', 'a function', null, 5, 'fetch', {}),
+    ...badly('factory.fetch', 'absent when a function makes the call', fetch),
+    ...badly('reconnect', 'an object or false', null, true, 3, 'always'),
+    ...badly('reconnect.maxAttempts', 'a whole number >= 1 or Infinity', NaN, 0, -1, 1.5, '3', null),
+    ...badly('reconnectAtEnd', 'true or false', null, 0, 'yes', {}),
+    ...badly('maxEventChars', 'a whole number >= 1 or Infinity', NaN, 0, -1, 1.5, '100', null, true),
+    ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
+    ...badly('random', 'a function', null, 0.5, 'chance', {}),
+    ...badly('retry', `absent (known options: ${known})`, {}),
+  ],
+};
