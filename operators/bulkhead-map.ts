@@ -53,7 +53,7 @@ const NAME = 'bulkheadMap';
  *   it settles or `abortGraceMs` has passed.
  *
  * An inner stream that never ends keeps its slot until `timeoutMs`. Keys with nothing waiting and nothing under way are forgotten. With
- * `order: 'input'` and `errors: 'propagate'` the values of the first item in line are handed on at once, the others' are held.
+ * `order: inputOrder()` and `errors: 'propagate'` the values of the first item in line are handed on at once, the others' are held.
  *
  * Source: keeping the rest of the ship dry when one compartment floods is the bulkhead of Nygard, "Release It!", 2007.
  *

@@ -48,12 +48,12 @@ const NAME = 'concatMapBy';
  *   `errors: 'propagate'` there are no rejections; `onEvent` is told.
  * - **Completes when** the source has completed and every item has settled.
  * - **Errors when** the source errors (`onSourceError` says what of the accepted items), the queue overflows under `overflow: 'error'`
- *   (`OverflowError`), an item fails under `onError: 'error'`, or a changing `concurrency` errors or is out of range; with
+ *   (`OverflowError`), or a changing `concurrency` errors or is out of range; with
  *   `errors: 'propagate'` also with the first error of an inner stream, `project` or `key`. Otherwise those reject their item.
  * - **On unsubscribe** the queue and the timer are gone, every inner stream is torn down and its signal aborts, once, with a
  *   `DOMException` named `AbortError`, before `unsubscribe` returns.
  *
- * Keys with nothing waiting and nothing under way are forgotten; one stopped by `onError: 'stopKey'` is remembered until the end, and counts
+ * Keys with nothing waiting and nothing under way are forgotten; one stopped by `stopKey` is remembered until the end, and counts
  * towards `maxKeys`.
  *
  * @param key - Key of an item, compared as a `Map` does.

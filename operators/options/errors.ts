@@ -186,7 +186,7 @@ export class DeadlineError extends FlowError {
   }
 }
 
-/** One attempt of the work took longer than `attemptTimeoutMs`; its signal was aborted. Classified as `timeout`. */
+/** One attempt of the work took longer than `timeoutMs`; its signal was aborted. Classified as `timeout`. */
 export class AttemptTimeoutError extends FlowError {
   override readonly name = 'AttemptTimeoutError';
   constructor(
