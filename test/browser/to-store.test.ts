@@ -1,6 +1,6 @@
-import { animationFrameScheduler, Subject } from 'rxjs';
+import { animationFrameScheduler, defer, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { toStore } from '../today.js';
+import { coalesce, toStore } from '../today.js';
 
 const frame = () => new Promise(requestAnimationFrame);
 
@@ -45,5 +45,42 @@ describe('toStore in the browser', () => {
     await frame();
     await frame();
     expect([seen, store.getSnapshot(), source.observed]).toEqual([[], 0, false]);
+  });
+
+  it('behind coalesce costs one frame, not two, and changes once in it', async () => {
+    const source = new Subject<string>();
+    const merged = source.pipe(coalesce({ merge: (one: string, other) => one + other, pace: 'frame' }));
+    const store = toStore(merged, '', { pace: 'frame' });
+    const seen: string[] = [];
+    const leave = store.subscribe(() => seen.push(store.getSnapshot()));
+    for (const word of ['to', 'be', 'or']) {
+      await frame();
+      for (const letter of word) source.next(letter);
+      // Asked for after the one of `coalesce`: it comes last in the very next frame.
+      await frame();
+      expect(seen.at(-1)).toBe(word);
+    }
+    leave();
+    expect(seen).toEqual(['to', 'be', 'or']);
+  });
+
+  it('makes one run of mount, unmount and mount with keepAliveMs, and aborts it when nobody comes back', async () => {
+    const source = new Subject<number>();
+    let runs = 0;
+    const store = toStore(
+      defer(() => {
+        runs++;
+        return source;
+      }),
+      0,
+      { pace: 'frame', keepAliveMs: 20 },
+    );
+    store.subscribe(() => undefined)();
+    const leave = store.subscribe(() => undefined);
+    source.next(1);
+    leave();
+    expect([runs, store.status]).toEqual([1, 'live']);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect([runs, store.status, source.observed, store.getSnapshot()]).toEqual([1, 'idle', false, 1]);
   });
 });
