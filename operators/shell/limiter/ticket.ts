@@ -228,7 +228,8 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
     if (to?.closed) this.release('unused');
     else if (fn) {
       const call = new LeasedCall(this);
-      this.call = call;
+      // A promise cannot be left; and an old object that points to a young one is looked at in every collection.
+      if (to) this.call = call;
       call.begin(context);
     } else if (context) context.run(handOver, this as unknown as JobTicket<Lease>);
     else handOver(this as unknown as JobTicket<Lease>);
