@@ -31,6 +31,7 @@ export class Conversation implements TurnHost {
   #open: OpenStep | undefined;
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- of whatever views
   readonly #views = new Map<Reduce<any>, ViewStore<any>>();
+  readonly #paced = new Map<TurnStoreOptions, Store<TurnView>>();
   /** Stores with listeners that keep the turn going. */
   #watching = 0;
 
@@ -86,6 +87,15 @@ export class Conversation implements TurnHost {
     for (const view of this.#views.values()) view.take(event);
   }
 
+  /** The conversation as it is, at a pace. */
+  paced(pace: TurnStoreOptions): Store<TurnView> {
+    for (const [known, store] of this.#paced) if (areEqual(known, pace)) return store;
+    // A function of its own: it is what a view is known by.
+    const store = this.store((view: TurnView, event) => reduceView(view, event), this.view.getSnapshot(), pace);
+    this.#paced.set(pace, store);
+    return store;
+  }
+
   store<V>(reduce: Reduce<V>, initial: V, { stopsTurn = true, ...options }: TurnStoreOptions = {}): Store<V> {
     const known = this.#views.get(reduce);
     if (known) return known as Store<V>;
@@ -101,7 +111,13 @@ export class Conversation implements TurnHost {
   end(): void {
     for (const view of this.#views.values()) view.end();
     this.#views.clear();
+    this.#paced.clear();
   }
+}
+
+function areEqual(one: TurnStoreOptions, other: TurnStoreOptions): boolean {
+  const names = Object.keys({ ...one, ...other }) as (keyof TurnStoreOptions)[];
+  return names.every((name) => one[name] === other[name]);
 }
 
 function openMessages({ message, results }: OpenStep): readonly TurnMessage[] {

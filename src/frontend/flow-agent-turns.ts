@@ -2,7 +2,7 @@ import type { Subscriber } from 'rxjs';
 import { Observable, Subject } from 'rxjs';
 import { ClosedError, FlowConfigError } from '../../operators/errors.js';
 import type { Store } from '../../operators/to-store.js';
-import { AbortCalls, ask, callback, report, Shutdown, ShutdownHandle, unusable } from '../../operators/toolkit.js';
+import { AbortCalls, ask, report, Shutdown, ShutdownHandle, unusable } from '../../operators/toolkit.js';
 import type { ToolRunner } from '../pipelines/tools/runner-types.js';
 import type { ToolCall } from '../pipelines/tools/tool-types.js';
 import { AgentTurn, turnIdOf } from './agent-turn.js';
@@ -12,7 +12,7 @@ import { HeldGuesses } from './held-guesses.js';
 import type { OpenHistory } from './open-history.js';
 import { contentProblem } from './open-history.js';
 import type { AnyTurnOptions, TurnSettings } from './turn-options.js';
-import { answerOptions, askOptions, guessOptions, historyOptions, keyOption, NAME, readOptions } from './turn-options.js';
+import { answerOptions, askOptions, guessOptions, historyOptions, keyOption, NAME, paceOption, readOptions } from './turn-options.js';
 import type {
   AgentTurns,
   AgentTurnsSnapshot,
@@ -114,12 +114,18 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
     this.#conversations.delete(key);
   }
 
-  store(key?: string): Store<TurnView>;
+  store(key?: string, pace?: TurnStoreOptions): Store<TurnView>;
   store<V>(key: string, reduce: (view: V, event: TurnEvent) => V, initial: V, pace?: TurnStoreOptions): Store<V>;
-  store(key?: string, reduce?: (view: unknown, event: TurnEvent) => unknown, initial?: unknown, pace?: TurnStoreOptions): Store<unknown> {
+  store(
+    key?: string,
+    reduce?: TurnStoreOptions | ((view: never, event: TurnEvent) => unknown),
+    initial?: unknown,
+    pace?: TurnStoreOptions,
+  ): Store<unknown> {
     const conversation = this.#conversation(keyOption(key));
-    if (callback(NAME, 'reduce', reduce) !== undefined) return conversation.store(reduce as never, initial, pace);
-    return conversation.view;
+    if (reduce === undefined) return conversation.view;
+    if (typeof reduce === 'function') return conversation.store(reduce as never, initial, pace);
+    return conversation.paced(paceOption(reduce));
   }
 
   snapshot(): AgentTurnsSnapshot {

@@ -32,6 +32,7 @@ import type {
   SpeculateOptions,
   TurnContext,
   TurnMessage,
+  TurnStoreOptions,
   UserContent,
 } from './turn-types.js';
 
@@ -154,4 +155,10 @@ export function historyOptions(options: HistoryOptions = {}) {
 
 export function keyOption(key: string | undefined): string {
   return filled(NAME, 'key', orDefault(key, AGENT_TURN_DEFAULTS.key));
+}
+
+/** What of it `toStore` takes, that says itself. */
+export function paceOption(pace: TurnStoreOptions): TurnStoreOptions {
+  if (typeof pace === 'object' && (pace as unknown) !== null) return pace;
+  throw new FlowConfigError(NAME, 'reduce', 'a function, or the options of a store', pace);
 }

@@ -280,7 +280,7 @@ export interface AgentTurns<I = UserContent, X = unknown> extends Handle {
    * not, until the conversation is forgotten: so define `reduce` once, outside of components.
    */
   store<V>(key: string, reduce: (view: V, event: TurnEvent) => V, initial: V, pace?: TurnStoreOptions): Store<V>;
-  /** A store of the conversation for a user interface; the same one each time. */
-  store(key?: string): Store<TurnView>;
+  /** A store of the conversation for a user interface; the same one each time for the same key and equal `pace`. */
+  store(key?: string, pace?: TurnStoreOptions): Store<TurnView>;
   snapshot(): AgentTurnsSnapshot;
 }

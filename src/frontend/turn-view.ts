@@ -2,6 +2,16 @@ import type { TurnCallView, TurnEvent, TurnMessage, TurnView } from './turn-type
 
 const NOTHING = { text: '', reasoning: '', calls: [] as readonly TurnCallView[] } as const;
 
+/**
+ * The view of a conversation in which nothing happens, with what was said in it: what {@link reduceView} begins with.
+ *
+ * @example
+ * ```ts
+ * import { emptyView } from 'sluice';
+ *
+ * emptyView([{ role: 'user', content: 'Hi' }]).status; // => 'idle'
+ * ```
+ */
 export function emptyView(messages: readonly TurnMessage[]): TurnView {
   return { status: 'idle', messages, before: messages.length, ...NOTHING };
 }

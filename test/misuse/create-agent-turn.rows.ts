@@ -119,7 +119,7 @@ export const rows: MisuseTable = {
     ...badly('history.key', 'a non-empty string', ...notKey),
     ...badly('history.open', 'true or false', null, 1, 'yes', {}),
     ...badly('store.key', 'a non-empty string', ...notKey),
-    ...badly('store.reduce', 'a function', null, 5, {}),
+    ...badly('store.reduce', 'a function, or the options of a store', null, 5, 'frame'),
     ...badly('drain.timeoutMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, '5', null),
     ...badly('shutdownOn.signal', 'an AbortSignal', undefined, null, 5, {}),
   ],
