@@ -68,31 +68,59 @@ async function provider(protocol: 'chat' | 'anthropic') {
 const CITIES = ['Oslo', 'Rome'];
 
 function chatEvents(messages: Asked['messages']): object[] {
-  const chunk = (delta: object, finish_reason: string | null = null) => ({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason }] });
+  const chunk = (delta: object, finish_reason: string | null = null) => ({
+    id: 'c',
+    object: 'chat.completion.chunk',
+    choices: [{ index: 0, delta, finish_reason }],
+  });
   if (JSON.stringify(messages.at(-1)).includes('hang')) return [chunk({ content: 'one' })];
   if (messages.at(-1)?.role === 'tool') return [chunk({ content: 'Sunny ' }), chunk({ content: 'all over.' }), chunk({}, 'stop')];
   const pieces = ['{"ci', 'ty":"', '"}'];
   return [
-    ...CITIES.map((_, index) => chunk({ tool_calls: [{ index, id: `call_${String(index)}`, type: 'function', function: { name: 'weather', arguments: '' } }] })),
-    ...pieces.flatMap((piece, i) => CITIES.map((city, index) => chunk({ tool_calls: [{ index, function: { arguments: i === 1 ? piece + city : piece } }] }))),
+    ...CITIES.map((_, index) =>
+      chunk({ tool_calls: [{ index, id: `call_${String(index)}`, type: 'function', function: { name: 'weather', arguments: '' } }] }),
+    ),
+    ...pieces.flatMap((piece, i) =>
+      CITIES.map((city, index) => chunk({ tool_calls: [{ index, function: { arguments: i === 1 ? piece + city : piece } }] })),
+    ),
     chunk({}, 'tool_calls'),
     { id: 'c', object: 'chat.completion.chunk', choices: [], usage: { prompt_tokens: 20, completion_tokens: 8, total_tokens: 28 } },
   ];
 }
 
 function anthropicEvents(messages: Asked['messages']): object[] {
-  const start = { type: 'message_start', message: { id: 'm', type: 'message', role: 'assistant', content: [], model: 'm', stop_reason: null, stop_sequence: null, usage: { input_tokens: 20, output_tokens: 1 } } };
+  const start = {
+    type: 'message_start',
+    message: {
+      id: 'm',
+      type: 'message',
+      role: 'assistant',
+      content: [],
+      model: 'm',
+      stop_reason: null,
+      stop_sequence: null,
+      usage: { input_tokens: 20, output_tokens: 1 },
+    },
+  };
   const text = (words: string[]) => [
     { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
     ...words.map((word) => ({ type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: word } })),
   ];
-  const end = (stop_reason: string) => [{ type: 'message_delta', delta: { stop_reason, stop_sequence: null }, usage: { output_tokens: 8 } }, { type: 'message_stop' }];
+  const end = (stop_reason: string) => [
+    { type: 'message_delta', delta: { stop_reason, stop_sequence: null }, usage: { output_tokens: 8 } },
+    { type: 'message_stop' },
+  ];
   const last = JSON.stringify(messages.at(-1));
   if (last.includes('hang')) return [start, ...text(['one'])];
-  if (last.includes('tool_result')) return [start, ...text(['Sunny ', 'all over.']), { type: 'content_block_stop', index: 0 }, ...end('end_turn')];
+  if (last.includes('tool_result'))
+    return [start, ...text(['Sunny ', 'all over.']), { type: 'content_block_stop', index: 0 }, ...end('end_turn')];
   const tools = CITIES.flatMap((city, index) => [
     { type: 'content_block_start', index, content_block: { type: 'tool_use', id: `toolu_${String(index)}`, name: 'weather', input: {} } },
-    ...['{"city":', `"${city}"}`].map((partial_json) => ({ type: 'content_block_delta', index, delta: { type: 'input_json_delta', partial_json } })),
+    ...['{"city":', `"${city}"}`].map((partial_json) => ({
+      type: 'content_block_delta',
+      index,
+      delta: { type: 'input_json_delta', partial_json },
+    })),
     { type: 'content_block_stop', index },
   ]);
   return [start, ...tools, ...end('tool_use')];
@@ -104,21 +132,26 @@ const clients: Record<string, { protocol: 'chat' | 'anthropic'; model: (baseURL:
     protocol: 'chat',
     model: (baseURL) => {
       const openai = new OpenAI({ baseURL, apiKey: 'any', maxRetries: 0 });
-      return (messages, { signal }) => openai.chat.completions.create({ model: 'm', stream: true, messages: toMessages(messages, 'chat') as never }, { signal });
+      return (messages, { signal }) =>
+        openai.chat.completions.create({ model: 'm', stream: true, messages: toMessages(messages, 'chat') as never }, { signal });
     },
   },
   'the Anthropic SDK': {
     protocol: 'anthropic',
     model: (baseURL) => {
       const anthropic = new Anthropic({ baseURL, apiKey: 'any', maxRetries: 0 });
-      return (messages, { signal }) => anthropic.messages.create({ model: 'm', max_tokens: 99, stream: true, messages: toMessages(messages, 'anthropic') as never }, { signal });
+      return (messages, { signal }) =>
+        anthropic.messages.create(
+          { model: 'm', max_tokens: 99, stream: true, messages: toMessages(messages, 'anthropic') as never },
+          { signal },
+        );
     },
   },
   'a model caller': {
     protocol: 'chat',
     model: (baseUrl) => {
       const caller = createModelCaller({ baseUrl, model: 'm', retry: false });
-      return (messages, { signal }) => caller.stream({ messages: toMessages(messages, 'chat') as never }, { signal });
+      return (messages, { signal }) => caller.stream({ messages: toMessages(messages, 'chat') }, { signal });
     },
   },
 };
@@ -128,7 +161,11 @@ describe.each(Object.entries(clients))('with %s', (_name, { protocol, model }) =
     const { seen, baseURL } = await provider(protocol);
     const turns = createAgentTurn({ tools: [weather], model: model(baseURL) });
     const events = await whole(turns.ask('How is the weather?'));
-    expect(events.at(-1)).toMatchObject({ type: 'finished', text: 'Sunny all over.', usage: { inputTokens: expect.any(Number) as number } });
+    expect(events.at(-1)).toMatchObject({
+      type: 'finished',
+      text: 'Sunny all over.',
+      usage: { inputTokens: expect.any(Number) as number },
+    });
     expect(turns.history().map(word)).toEqual([
       '? How is the weather?',
       protocol === 'chat' ? '!  @call_0 @call_1' : '!  @toolu_0 @toolu_1',
@@ -180,7 +217,10 @@ describe('with the OpenAI SDK and the model server', () => {
     const turns = createAgentTurn({
       unfinished: 'drop',
       model: (messages, { signal }) =>
-        openai.chat.completions.create({ model: CHAT_MODEL, stream: true, stream_options: { include_usage: true }, messages: toMessages(messages, 'chat') as never }, { signal }),
+        openai.chat.completions.create(
+          { model: CHAT_MODEL, stream: true, stream_options: { include_usage: true }, messages: toMessages(messages, 'chat') as never },
+          { signal },
+        ),
     });
     for (let i = 1; i <= 2; i++) {
       turns.ask('hang').subscribe();

@@ -1,5 +1,4 @@
-import { concat, NEVER, of, timer } from 'rxjs';
-import { map } from 'rxjs';
+import { concat, map, NEVER, of, timer } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
 import type { AgentTurnOptions, TurnEvent } from '../../src/frontend/turn-types.js';
