@@ -5,7 +5,7 @@ import { build } from 'esbuild';
 
 export const project = resolve(import.meta.dirname, '..');
 
-/** In bytes after gzip. `*` is all that the entry exports. */
+/** In bytes after gzip. `*` is all that the entry exports; without an `entry` it is the operators. */
 export const promises = [
   { exports: ['batch'], target: 1_800 },
   { exports: ['batchMap'], target: 9_000 },
@@ -20,6 +20,8 @@ export const promises = [
   { exports: ['switchLatest'], target: 2_200 },
   { exports: ['coalesce', 'switchLatest', 'toStore'], target: 4_500 },
   { exports: ['*'], target: 42_000 },
+  // `coalesce` with all it needs is 3 kB of it.
+  { entry: 'ag-ui', source: 'src/adapters/ag-ui.ts', exports: ['*'], target: 5_000 },
 ];
 
 /** Without the flag the bundler would keep every import of RxJS in the package, used or not, as if it did something. */

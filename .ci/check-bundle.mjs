@@ -20,7 +20,7 @@ const functions = Object.keys(exported)
 const promised = await measureAll(
   promises
     .filter(({ exports }) => exports.every((name) => name === '*' || name in exported))
-    .map(({ exports, target }) => ({ name: nameOf(exports), exports, target })),
+    .map((promise) => ({ ...promise, name: promise.entry === undefined ? nameOf(promise.exports) : `\`sluice/${promise.entry}\`` })),
 );
 const rows = [
   ...(await measureAll(functions.map((name) => ({ name: nameOf([name]), exports: [name] })))),
@@ -36,7 +36,7 @@ process.exitCode = problems.length === 0 ? 0 : 1;
 
 async function measureAll(cases) {
   const measured = [];
-  for (const one of cases) measured.push({ ...one, ...(await measure('./dist/operators.js', one.exports)) });
+  for (const one of cases) measured.push({ ...one, ...(await measure(`./dist/${one.entry ?? 'operators'}.js`, one.exports)) });
   return measured;
 }
 

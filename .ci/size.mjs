@@ -8,14 +8,15 @@ import { measureSource, number, promises } from './bundle.mjs';
 
 const { values: flags, positionals: asked } = parseArgs({ options: { parts: { type: 'boolean' } }, allowPositionals: true });
 
-const all = promises.map(({ exports }) => exports.join('+'));
+const all = promises.map(({ exports, source }) => source ?? exports.join('+'));
 for (const what of asked.length === 0 ? all : asked) await show(what);
 
 async function show(what) {
   const file = /\.ts$/.test(what) ? `./${what.replace(/^\.\//, '')}` : undefined;
   const names = file === undefined ? what.split('+') : ['*'];
-  const promise = promises.find(({ exports }) => exports.toSorted().join() === names.toSorted().join());
-  const target = file === undefined ? promise?.target : undefined;
+  const isIt = ({ exports, source }) => (source === undefined ? exports.toSorted().join() === names.toSorted().join() : false);
+  const promise = promises.find(file === undefined ? isIt : ({ source }) => `./${source}` === file);
+  const target = promise?.target;
   const measured = await measureSource(names, file).catch((error) => error);
   const promised = target === undefined ? '' : ` / ${number(target)}`;
   if (measured instanceof Error) {

@@ -25,7 +25,7 @@ export function agentFetch(base: AguiFetch, signalOf: (init: RequestInit) => Abo
     };
     /** The frame that says what happened, unless the run was given up. */
     const frameOf = (error: unknown): Uint8Array<ArrayBuffer> | undefined => {
-      if (!signal.aborted) return frame('network', messageOf(error));
+      if (!signal.aborted) return frame('network', String(error));
       const isLate = nameOf(init.signal?.reason) === 'TimeoutError';
       return isLate ? frame('timeout', 'The run took too long') : undefined;
     };
@@ -84,14 +84,11 @@ function wholeFrames(
           for (;;) {
             const { done, value } = await reader.read();
             if (signal.aborted) throw signal.reason;
-            if (!done) {
-              if (read(value, controller)) return;
-              continue;
-            }
-            // The client reads a last frame without its empty line.
-            for (const part of held) controller.enqueue(part);
-            break;
+            if (done) break;
+            if (read(value, controller)) return;
           }
+          // The client reads a last frame without its empty line.
+          for (const part of held) controller.enqueue(part);
         } catch (error) {
           const failure = frameOf(error);
           if (failure === undefined) {
@@ -126,9 +123,4 @@ function frame(code: string, message: string): Uint8Array<ArrayBuffer> {
 
 function nameOf(thrown: unknown): unknown {
   return (Object(thrown) as { readonly name?: unknown }).name;
-}
-
-function messageOf(thrown: unknown): string {
-  const { message } = Object(thrown) as { readonly message?: unknown };
-  return typeof message === 'string' && message !== '' ? message : 'The connection was lost';
 }

@@ -2,7 +2,7 @@ import type { Subscriber } from 'rxjs';
 import { Subscription } from 'rxjs';
 import { connect } from '../../../operators/toolkit.js';
 import type { ToolRunner } from '../../pipelines/create-tool-runner.js';
-import { fromOpenAI } from '../../pipelines/tools/tool-formats.js';
+import { inputOf } from '../../pipelines/tools/tool-formats.js';
 import type { ShortText } from './chunk-lanes.js';
 import { ChunkLanes } from './chunk-lanes.js';
 import { said } from './said.js';
@@ -88,8 +88,7 @@ class ToolCalls {
     const link = new Subscription();
     this.#underWay.set(id, link);
     this.to.add(link);
-    const calls = fromOpenAI([{ id, function: { name: name as string, arguments: text } }]);
-    const running = this.tools.run(calls).subscribe({
+    const running = this.tools.run([{ id, name: name as string, input: inputOf(text) }]).subscribe({
       next: ({ content }) => {
         // Taken out before it is told.
         if (!this.#settle(id)) return;
