@@ -1,9 +1,11 @@
+import type { AsyncContext } from '#async-context';
+import type { BatchMachine } from '../kernel/machine/batch-machine.js';
 import type { Batch, ItemFailure, Job } from '../kernel/machine/job.js';
 import { BatchShapeError } from '../options/errors.js';
-import type { FlushReason } from '../options/events.js';
-import type { Permit } from '../options/permits.js';
+import type { FlushReason, Note } from '../options/events.js';
+import type { Permit, Permits } from '../options/permits.js';
 import type { BatchResult, CallContext, ErrorClass, ResponseLike, Usage, WorkResult } from '../options/types.js';
-import type { BatchShell } from './batch-shell.js';
+import type { BatchWork } from './batch-options.js';
 import { PermittedCall } from './call.js';
 import { stitch } from './stitch.js';
 
@@ -17,6 +19,20 @@ interface About {
   readonly seqs: readonly number[];
 }
 
+/** What a call needs of whoever makes it. */
+interface BatchCaller<T, R> {
+  readonly operator: string;
+  readonly machine: BatchMachine<T, R>;
+  readonly permits: Permits;
+  readonly context: AsyncContext;
+  readonly work: BatchWork<T, R>;
+  /** Calls whose permits are to be given back. */
+  readonly spent: { push(call: BatchCall<T, R>): void };
+  readonly say: ((note: Note) => void) | undefined;
+  readonly tell: ((note: Note) => void) | undefined;
+  ended(call: BatchCall<T, R>, answer: BatchResult<R> | undefined, fault: { readonly error: unknown } | undefined): void;
+}
+
 /** One call of the work, for a batch that has its permit. It is an act of its shell: first it begins; once it is to stop, it stops. */
 export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> {
   isStopping = false;
@@ -27,7 +43,7 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> {
 
   /** @param reason why the batch was closed; undefined when nobody listens */
   constructor(
-    private readonly caller: BatchShell<T, R>,
+    private readonly caller: BatchCaller<T, R>,
     readonly batch: Batch<T, R>,
     permit: Permit,
     private readonly reason: FlushReason | undefined,

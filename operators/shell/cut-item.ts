@@ -1,5 +1,4 @@
-import type { BatchMachine } from '../kernel/machine/batch-machine.js';
-import type { Batch, Whole } from '../kernel/machine/job.js';
+import type { Batch, Settling, Whole } from '../kernel/machine/job.js';
 import { ACCEPTED, Job } from '../kernel/machine/job.js';
 import { ask, weightOf } from '../options/ask.js';
 import { ItemTooHeavyError } from '../options/errors.js';
@@ -46,7 +45,7 @@ export class CutItem<T, R> implements Whole<T, R> {
     this.lastCall = batch;
   }
 
-  settled(machine: BatchMachine<T, R>, part: Job<T, R>, failed: boolean, outcome: unknown, counts: boolean): void {
+  settled(machine: Settling<T, R>, part: Job<T, R>, failed: boolean, outcome: unknown, counts: boolean): void {
     const { job, parts, values } = this;
     if (job.isDone) return;
     if (failed) {

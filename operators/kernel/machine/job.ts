@@ -1,7 +1,6 @@
 import type { Waiter } from '../queues/queue.js';
 import type { OrderedPlace } from '../queues/reorder-buffer.js';
 import type { FailedJob, Origin, Search } from '../repair/rule.js';
-import type { BatchMachine } from './batch-machine.js';
 
 /** Where an item is: made, accepted but not submitted, waiting (alone or in a batch), in a call, or settled (or given up). */
 export const NEW = 0;
@@ -33,6 +32,12 @@ export class ItemFailure {
   constructor(readonly reason: unknown) {}
 }
 
+/** Where items get their results, and leave. */
+export interface Settling<T, R> {
+  settle(job: Job<T, R>, failed: boolean, outcome: unknown, counts?: boolean): void;
+  remove(job: Job<T, R>): void;
+}
+
 /** An item that was cut into parts. Its own job never travels: the parts do, each as a job of its own. */
 export interface Whole<T, R> {
   readonly job: Job<T, R>;
@@ -40,7 +45,7 @@ export interface Whole<T, R> {
   /** A part is in this call. */
   sent(batch: Batch<T, R>): void;
   /** A part has its result: the whole has one when the first has failed, or the last has its value. */
-  settled(machine: BatchMachine<T, R>, part: Job<T, R>, failed: boolean, outcome: unknown, counts: boolean): void;
+  settled(machine: Settling<T, R>, part: Job<T, R>, failed: boolean, outcome: unknown, counts: boolean): void;
 }
 
 /**
