@@ -57,7 +57,7 @@ export function useFlowValue<S, R = S>(
  * called when the component is made, and has to make a cold stream: components that are never mounted (Suspense, strict mode) subscribe to nothing. Give
  * the component another `key` for another source.
  *
- * @param options Those of `toStore`, and `updates`; `keepAliveMs` is 50 by default.
+ * @param options Those of `toStore`, and `updates`; `keepAliveMs` is 50 by default. They are read at the first render.
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at the first render, when an option is unknown or out of range.
  * @example
  * ```ts

@@ -37,10 +37,10 @@ const words = (count: number): string => Array.from({ length: count }, (_, i) =>
 
 /** Every way from a page to an agent: what it is called, its page, how to switch ours on, and most renders between two frames. */
 const ways = [
-  // Its client tells of the run, and of its messages, each in its own time.
+  // A client of its own tells of the run, and of its messages, each in its own time.
   ['AG-UI, middlewares around runAgent', 'chat-plain.tsx', { flow: 1 }, 2],
   ['AG-UI, operators and a store', 'chat-store.tsx', {}, 1],
-  ['AI SDK, useChat', 'chat-ai-sdk.tsx', { flow: 1 }, 1],
+  ['AI SDK, useChat', 'chat-ai-sdk.tsx', { flow: 1 }, 2],
   ['turns of an agent, useAgentTurn', 'chat-turn.tsx', {}, 1],
 ] as const;
 
@@ -114,5 +114,19 @@ describe.each(ways)('%s', (_name, file, flow, most) => {
     await until('the next answer is there', async () => (await text(opened)) === words(20));
     // What the browser itself says of a cut connection is no error of the page.
     expect(opened.errors.filter((error) => !error.includes('ERR_INCOMPLETE_CHUNKED_ENCODING'))).toEqual([]);
+  });
+});
+
+describe('TanStack AI, useChat', () => {
+  it.each([
+    ['with its own connection renders every piece', {}, (renders: number) => renders >= 200],
+    ['behind flowStream renders a burst a few times', { flow: 1 }, (renders: number) => renders <= 30],
+  ])('%s', async (_name, flow, isRight) => {
+    const opened = await chatPage('chat-tanstack.tsx', { chunks: 200, ...flow });
+    await send(opened, 'speak at once');
+    await until('the whole answer is there', async () => (await text(opened)) === words(200), 20_000);
+    const { renders } = await opened.page.evaluate(() => globalThis.chat);
+    expect(renders).toSatisfy(isRight);
+    expect(opened.errors).toEqual([]);
   });
 });

@@ -59,12 +59,19 @@ const Said = memo(({ role, text }: { readonly role: string; readonly text: strin
   createElement('p', { className: role }, createElement('b', null, role), text),
 );
 
+const Block = memo(({ text }: { readonly text: string }) => createElement('span', { style: { display: 'block' } }, text));
+
+/** An answer in blocks, as chats show paragraphs: what is written at the end is no reason to lay out the beginning again. */
+function blocksOf(text: string): ReactNode {
+  return (text.match(/[^]{1,600}/g) ?? []).map((block, key) => createElement(Block, { key, text: block }));
+}
+
 /** What was said before, and the answer that is being written. */
 export function Transcript({ text, status }: { readonly text: string; readonly status: string }): ReactNode {
   useCount();
   return [
     ...history.map(({ id, role, content }) => createElement(Said, { key: id, role, text: content as string })),
-    createElement('p', { key: 'answer', id: 'answer' }, text),
+    createElement('div', { key: 'answer', id: 'answer' }, blocksOf(text)),
     createElement('p', { key: 'status', id: 'status' }, status),
   ];
 }
