@@ -114,5 +114,6 @@ function made<V>(member: string, expected: string) {
 }
 
 function maybe<V>(check: (operator: string, option: string, value: V) => V) {
-  return (operator: string, option: string, value: V | undefined): V | undefined => value && check(operator, option, value);
+  return (operator: string, option: string, value: V | undefined): V | undefined =>
+    value === undefined ? value : check(operator, option, value);
 }
