@@ -9,7 +9,7 @@ export const rows: MisuseTable = {
   create: (options) => fromEventStream('http://host/', options),
   calls: {
     request: (request: never) => fromEventStream(request),
-    'reconnect.maxAttempts': (maxAttempts: never) => fromEventStream('http://host/', { reconnect: { maxAttempts } }),
+    'options.reconnect.maxAttempts': (maxAttempts: never) => fromEventStream('http://host/', { reconnect: { maxAttempts } }),
     'factory.fetch': (fetch: never) => fromEventStream(() => new Response(), { fetch }),
   },
   rows: [
@@ -17,7 +17,7 @@ export const rows: MisuseTable = {
     ...badly('fetch', 'a function', null, 5, 'fetch', {}),
     ...badly('factory.fetch', 'absent when a function makes the call', fetch),
     ...badly('reconnect', 'an object or false', null, true, 3, 'always'),
-    ...badly('reconnect.maxAttempts', 'a whole number >= 1 or Infinity', NaN, 0, -1, 1.5, '3', null),
+    ...badly('options.reconnect.maxAttempts', 'a whole number >= 1 or Infinity', NaN, 0, -1, 1.5, '3', null),
     ...badly('reconnectAtEnd', 'true or false', null, 0, 'yes', {}),
     ...badly('maxEventChars', 'a whole number >= 1 or Infinity', NaN, 0, -1, 1.5, '100', null, true),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
