@@ -1,7 +1,9 @@
+import type { MonoTypeOperatorFunction } from 'rxjs';
 import { FlowConfigError } from '../../operators/errors.js';
 import { abortReason, onAbort } from '../../operators/toolkit.js';
-import type { DeltaOptions, DeltaRule } from './support/coalesce-deltas.js';
-import { coalesceDeltas } from './support/coalesce-deltas.js';
+import { coalescing } from './ag-ui/coalesce-events.js';
+import type { AguiEvent } from './ag-ui/types.js';
+import type { DeltaOptions } from './support/coalesce-deltas.js';
 import type { Drawn } from './support/drawn.js';
 import { drawn } from './support/drawn.js';
 import { relayedSignal } from './support/relayed-signal.js';
@@ -22,8 +24,7 @@ const NAME = 'flowStream';
  * Merges the deltas of a chat of TanStack AI, which takes a turn of the event loop, and often a render, for every event: a burst of 2,000 deltas
  * takes it seconds, a few merged ones milliseconds. For the factory that `stream()` takes, or for a connection.
  *
- * - **Merges** `TEXT_MESSAGE_CONTENT`, `REASONING_MESSAGE_CONTENT` and `TOOL_CALL_ARGS` of the same message or call. Those of several wait side by side.
- *   Whatever has a `rawEvent` stays by itself. Every other event goes at once, behind all that waits.
+ * - **Merges** what `coalesceEvents` of `sluice/ag-ui` merges: TanStack AI streams the events of AG-UI. Every other event goes at once, behind all that waits.
  * - **Emits when** the first delta has waited `maxWaitMs`, a frame comes (`pace: 'frame'`), `maxChars` are reached, before any other event, and at
  *   the end, an error included.
  * - **Holds at most** `maxChars` characters, and reads on only while the chat waits.
@@ -55,7 +56,7 @@ export function flowStream<A extends readonly unknown[], E>(
 ): (...args: A) => AsyncIterable<E>;
 export function flowStream<C extends StreamConnection>(source: C, options?: DeltaOptions): C;
 export function flowStream(source: Factory | { readonly connect: Factory }, options: DeltaOptions = {}): unknown {
-  const merging = coalesceDeltas(NAME, options, DELTAS);
+  const merging = coalescing(NAME, options) as MonoTypeOperatorFunction<AguiEvent>;
   const flowing =
     (open: Factory): Factory =>
     (...args) => ({ [Symbol.asyncIterator]: () => opened(open, args, (events) => drawn(events, merging)) });
@@ -65,22 +66,13 @@ export function flowStream(source: Factory | { readonly connect: Factory }, opti
   return { ...source, connect: flowing((...args) => connect.apply(source, args)) };
 }
 
-type Factory = (...args: unknown[]) => AsyncIterable<Event>;
-
-interface Event {
-  readonly type: string;
-  readonly delta?: unknown;
-  readonly messageId?: string;
-  readonly toolCallId?: string;
-  readonly rawEvent?: unknown;
-  readonly metadata?: object;
-}
+type Factory = (...args: unknown[]) => AsyncIterable<AguiEvent>;
 
 /** Where the signal stands among the arguments of a factory. */
 const SIGNAL = 2;
 
 /** One run: its signal aborts when it is left, too. */
-function opened(open: Factory, args: readonly unknown[], draw: (events: AsyncIterable<Event>) => Drawn<Event>): Drawn<Event> {
+function opened(open: Factory, args: readonly unknown[], draw: (events: AsyncIterable<AguiEvent>) => Drawn<AguiEvent>): Drawn<AguiEvent> {
   const own = new AbortController();
   const theirs = args[SIGNAL] === undefined ? undefined : relayedSignal(args[SIGNAL] as AbortSignal);
   const given = [...args];
@@ -113,24 +105,3 @@ function opened(open: Factory, args: readonly unknown[], draw: (events: AsyncIte
     },
   };
 }
-
-const IDS: Readonly<Record<string, 'messageId' | 'toolCallId'>> = {
-  TEXT_MESSAGE_CONTENT: 'messageId',
-  REASONING_MESSAGE_CONTENT: 'messageId',
-  TOOL_CALL_ARGS: 'toolCallId',
-};
-
-const DELTAS: DeltaRule<Event> = {
-  key: (event) => {
-    const id = IDS[event.type];
-    if (id === undefined || typeof event.delta !== 'string' || event.rawEvent !== undefined) return undefined;
-    return `${event.type} ${event[id] ?? ''}`;
-  },
-  text: ({ delta }) => delta as string,
-  join: (first, next) => ({
-    ...first,
-    ...next,
-    delta: `${first.delta as string}${next.delta as string}`,
-    ...((first.metadata ?? next.metadata) && { metadata: { ...first.metadata, ...next.metadata } }),
-  }),
-};

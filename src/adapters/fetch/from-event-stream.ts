@@ -135,7 +135,7 @@ function sender(request: EventStreamRequest, given: typeof fetch | undefined): (
     if (lastEventId !== '') headers.set('last-event-id', lastEventId);
     const init: RequestInit = { headers, signal: own ? AbortSignal.any([own.signal, signal]) : signal };
     // A body is read once, so each connection has a copy of it.
-    return (given ?? globalThis.fetch)(own?.clone() ?? (request), init);
+    return (given ?? globalThis.fetch)(own?.clone() ?? request, init);
   };
 }
 
