@@ -43,17 +43,33 @@ const projects = [
   },
 ];
 
+/** The clients of AG-UI that bring RxJS 7.8.1: beside that version there is one copy, beside every other one there are two. */
+const clients = [manifest.devDependencies['@ag-ui/client'], '0.0.59'];
+const oneCopy = { options: { ...bundler, lib: ['ES2022', 'DOM'], types: ['node'] }, files: ['adapter-ag-ui.mts'], mayBeForeign: true };
+
 await inThrowAwayFolder('types', async (folder) => {
   const consumer = join(folder, 'consumer');
-  install(consumer, pack(folder, { isBuilt: true }), ...pinned(...peers, '@types/node'));
+  const tarball = pack(folder, { isBuilt: true });
+  install(consumer, tarball, ...pinned(...peers, '@types/node'));
+  const shared = join(folder, 'shared');
   install(join(folder, 'compilers'), ...compilers.map((version) => `typescript-${version}@npm:typescript@${version}`));
   copyConsumer(consumer);
+  for (const client of clients) {
+    install(join(shared, client), tarball, 'rxjs@7.8.1', `@ag-ui/client@${client}`, ...pinned('@types/node', 'zod'));
+    copyConsumer(join(shared, client));
+  }
   await report([
     ['every export is used', () => checkCoverage(consumer)],
     ...compilers.flatMap((version) =>
       projects
         .filter(({ compilers: some = compilers }) => some.includes(version))
         .map((settings) => [`TypeScript ${version}, ${settings.name}`, () => compile(folder, consumer, version, settings)]),
+    ),
+    ...clients.flatMap((client, i) =>
+      (i === 0 ? newCompilers : newCompilers.slice(-1)).map((version) => [
+        `TypeScript ${version}, @ag-ui/client ${client} and one RxJS`,
+        () => compile(folder, join(shared, client), version, oneCopy),
+      ]),
     ),
   ]);
 });
@@ -80,7 +96,7 @@ function compile(folder, consumer, version, settings) {
   try {
     run('node', [compiler, '-p', config, '--pretty', 'false'], consumer);
   } catch (error) {
-    const foreign = settings.files === adapters ? foreignErrors(error.message) : 0;
+    const foreign = settings.mayBeForeign === true || settings.files === adapters ? foreignErrors(error.message) : 0;
     if (foreign === 0) throw error;
     return `${inputs.length} files, ${foreign} errors in declarations of the SDKs`;
   }
