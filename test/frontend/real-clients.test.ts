@@ -206,7 +206,8 @@ describe.each(Object.entries(clients))('with %s', (_name, { protocol, model }) =
 });
 
 describe('with the OpenAI SDK and the model server', () => {
-  it('answers, and the server sees that two of three questions were given up', async () => {
+  // The server loads its embedding model first.
+  it('answers, and the server sees that two of three questions were given up', { timeout: 60_000 }, async () => {
     const chat = fakeRuntime((prompt, job) => {
       if (prompt.endsWith('hang')) return hang(prompt, job);
       job.onText('well');
