@@ -235,3 +235,43 @@ describe('the runs of a flow', () => {
     config.onUnhandledError = null;
   });
 });
+
+describe('the fetch of a flow', () => {
+  const never = (_url: string, { signal }: RequestInit) =>
+    new Promise<Response>((_resolve, reject) => {
+      const refuse = () => {
+        reject(signal?.reason as Error);
+      };
+      if (signal?.aborted === true) refuse();
+      else signal?.addEventListener('abort', refuse);
+    });
+  /** Looks at no signal. */
+  const silent = () =>
+    Promise.resolve(
+      new Response(
+        new ReadableStream({
+          start: (to) => {
+            to.enqueue(new TextEncoder().encode('data: {"ty'));
+          },
+        }),
+      ),
+    );
+
+  it.each([
+    ['before it answers', never],
+    ['while it answers', silent],
+  ])('says that a request has timed out %s', async (_when, base) => {
+    const response = await aguiFlow({ fetch: base }).fetch('https://host', { body: '{}', signal: AbortSignal.timeout(5) });
+    expect(await response.text()).toBe('data: {"type":"RUN_ERROR","message":"The run took too long","code":"timeout"}\n\n');
+  });
+
+  it('aborts as clients expect it, whatever the reason was', async () => {
+    const signal = AbortSignal.abort(new Error('a reason of its own'));
+    await expect(aguiFlow({ fetch: never }).fetch('https://host', { body: '{}', signal })).rejects.toMatchObject({ name: 'AbortError' });
+  });
+
+  it('hands on what its base fails with, when that is no lost connection', async () => {
+    const refused = Object.assign(new Error('too many'), { code: 'FLOW_OVERFLOW' });
+    await expect(aguiFlow({ fetch: () => Promise.reject(refused) }).fetch('https://host', { body: 'no JSON' })).rejects.toBe(refused);
+  });
+});
