@@ -139,12 +139,11 @@ function sender(request: EventStreamRequest, given: typeof fetch | undefined): (
   };
 }
 
-/** The answer cannot be better another time. */
-const FINAL = new WeakSet<Error>();
-
-function final(error: ProviderError): ProviderError {
-  FINAL.add(error);
-  return error;
+/** Carries an error of an answer that cannot be better another time. */
+class Final extends Error {
+  constructor(readonly error: ProviderError) {
+    super();
+  }
 }
 
 /** One subscription. */
@@ -177,8 +176,12 @@ class Connection {
         },
         (error: unknown) => {
           if (this.#to.closed) return;
+          if (error instanceof Final) {
+            this.#to.error(error.error);
+            return;
+          }
           const verdict = classifyError(error, { aborted: this.#controller.signal.aborted, size: 1, attempt: this.#attempt });
-          if (!FINAL.has(error as Error) && isRetryable(verdict) && this.#again(verdict.retryAfterMs)) return;
+          if (isRetryable(verdict) && this.#again(verdict.retryAfterMs)) return;
           this.#to.error(error);
         },
       )
@@ -219,7 +222,7 @@ class Connection {
     if (!/^\s*text\/event-stream\s*(;|$)/i.test(type)) {
       response.body?.cancel().catch(() => undefined);
       const problem = `the answer is no text/event-stream but \`${type.slice(0, 100)}\``;
-      throw final(new ProviderError(response.status, response.headers, problem, undefined, undefined, undefined));
+      throw new Final(new ProviderError(response.status, response.headers, problem, undefined, undefined, undefined));
     }
     if (response.body !== null) await this.#read(response.body);
     return true;
@@ -256,7 +259,7 @@ class Connection {
         this.#retryMs = ms;
       },
       onError: ({ type }) => {
-        if (type === 'max-buffer-size-exceeded') throw final(lateError(`an event is longer than ${String(maxEventChars)} characters`));
+        if (type === 'max-buffer-size-exceeded') throw new Final(lateError(`an event is longer than ${String(maxEventChars)} characters`));
       },
     });
     let endsWithCr = false;
