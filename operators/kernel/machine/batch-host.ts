@@ -19,7 +19,7 @@ export interface BatchRules<T> {
   /** Sorts errors, a callback of yours; without one the first rule that brings one does. */
   readonly classify?: Classify | undefined;
   /** A random number, a callback of yours; and the time of day, in ms. Both for repairs. */
-  readonly random?: () => number;
+  readonly random: () => number;
   readonly scheduler?: { now(): number };
 }
 

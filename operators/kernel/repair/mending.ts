@@ -142,7 +142,7 @@ export class Mending<T, R> {
       ...{ operator: host.operator, now, error: reason, verdict, call, jobs, isPartial, attempt, depth, origin, search },
       ...{ executing: calls.length, retrying: calls.filter((one) => one.attempt > 1).length, waiting },
       ids: () => call.map(({ id }) => id),
-      draw: () => this.asking.draw(host.operator, machine.rules.random ?? Math.random),
+      draw: () => this.asking.draw(host.operator, machine.rules.random),
     };
     let repair: Repair<Job<T, R>> | undefined;
     try {
