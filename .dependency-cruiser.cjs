@@ -85,10 +85,15 @@ module.exports = {
     },
     {
       name: 'peers-only',
-      comment: 'The package has no dependencies: outside the bundled command, only peers may be imported, and the parser that is bundled with it.',
+      comment:
+        'The package has no dependencies: outside the bundled command, only peers may be imported, and the parser that is bundled with it.',
       severity: 'error',
       from: { path: library, pathNot: '^src/cli/' },
-      to: { pathNot: '(^|/)node_modules/eventsource-parser/', dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['npm-peer'] },
+      to: {
+        pathNot: '(^|/)node_modules/eventsource-parser/',
+        dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'],
+        dependencyTypesNot: ['npm-peer'],
+      },
     },
     {
       name: 'sdks-in-adapters',

@@ -90,6 +90,11 @@ describe('the page of', () => {
   it('an operator with options is compared with its type', () => {
     const names = optionsOf('batch-map')?.map(({ name }) => name);
     expect(names).toEqual(expect.arrayContaining(['maxSize', 'order', 'onEvent']));
-    expect(operators.filter((name) => optionsOf(name) === undefined)).toEqual(['classify-error', 'from-native', 'from-stream', 'from-subscribable']);
+    expect(operators.filter((name) => optionsOf(name) === undefined)).toEqual([
+      'classify-error',
+      'from-native',
+      'from-stream',
+      'from-subscribable',
+    ]);
   });
 });
