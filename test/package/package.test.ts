@@ -163,7 +163,9 @@ describe('every operator', () => {
   });
 
   it('answers in its marble specs, or in plain tests, what every operator is asked: each question once', async () => {
-    const inMarbles = (await marbleFiles()).flatMap(({ operator, specs }) =>
+    // Drawings of pipelines show what they are for.
+    const files = (await marbleFiles()).filter(({ operator }) => operators.map(camelCase).includes(operator));
+    const inMarbles = files.flatMap(({ operator, specs }) =>
       SPEC_CASES.filter((question) => specs.filter(({ shows }) => shows === question).length !== 1).map(
         (question) => `${operator}: ${question}`,
       ),
