@@ -1,3 +1,4 @@
+import { classifyError } from '../../../operators/classify-error.js';
 import type { AttemptPolicy, PolicyOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
 import { known, orDefault, positive } from '../../../operators/toolkit.js';
@@ -42,6 +43,7 @@ export function callPolicy(adapter: string, options: CallRules, others: readonly
   const retry = retryOf(adapter, options.retry);
   const rules: Partial<Record<keyof PolicyOptions, unknown>> = {
     timeoutMs: positive(adapter, 'attemptTimeoutMs', orDefault(options.attemptTimeoutMs, CALL_RULES_DEFAULTS.attemptTimeoutMs)),
+    classify: classifyError,
     ...(retry && { retry }),
   };
   for (const name of SAME) if (options[name] !== undefined) rules[name] = options[name];
