@@ -19,6 +19,7 @@ export const promises = [
   },
   { exports: ['switchLatest'], target: 2_200 },
   { exports: ['coalesce', 'switchLatest', 'toStore'], target: 4_500 },
+  { exports: ['coalesce', 'switchLatest', 'toStore', 'fromSubscribable'], target: 6_500 },
   { exports: ['*'], target: 42_000 },
   // `coalesce` with all it needs is 3 kB of it.
   { entry: 'ag-ui', source: 'src/adapters/ag-ui.ts', exports: ['*'], target: 5_000 },
