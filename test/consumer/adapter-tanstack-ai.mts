@@ -8,6 +8,6 @@ const pace: DeltaOptions = { pace: 'frame', maxWaitMs: 100 };
 const factory: StreamFactory<[messages: string[]], Event> = async function* (messages) {
   for (const type of messages) yield { type };
 };
-same<(messages: string[]) => AsyncIterable<Event>>()(flowStream(factory, pace));
+export const drawn: (messages: string[]) => AsyncIterable<Event> = flowStream(factory, pace);
 const connection: StreamConnection<[messages: string[]], Event> & { readonly url: string } = { connect: factory, url: '/api' };
-same<typeof connection>()(flowStream(connection));
+export const { url }: typeof connection = flowStream(connection);

@@ -1,5 +1,11 @@
 import {
   Aimd,
+  type Asking,
+  type Judgement,
+  bid,
+  hurry,
+  leave,
+  shrinkAt,
   BACKOFF_DEFAULTS,
   BadItemSearch,
   Bag,
@@ -52,7 +58,6 @@ import {
   MostUrgentFirst,
   mend,
   mostLeft,
-  type Order,
   type OrderedPlace,
   type Origin,
   type Overflow,
@@ -147,7 +152,7 @@ const line = new Line<Entry>();
 same<Entry | undefined>()(line.look());
 const rule: QueueRule<unknown> = FIFO;
 const laneRule: LaneRule | undefined = rule.lanes[0];
-export const order = (given: Order<string>): ReorderBuffer<string> => given.lines(() => laneRule?.name);
+export const order = (given: ReorderBuffer<string>): string => `${String(given.held)} behind ${String(laneRule?.name)}`;
 
 // Keys that take turns
 const turns: Turns<string> = new Rotation<string>();
@@ -170,6 +175,7 @@ const batchRules: BatchRules<string> = {
   overflow,
   queue: FIFO,
   order: undefined,
+  random: () => 0.5,
   repair: [],
   timeoutMs: 1000,
   classify: (): Verdict => ({ class: 'fatal' }),
@@ -189,6 +195,15 @@ same<Batch<string, number>>()(batches.take(0, Infinity));
 export const failed = (batch: Batch<string, number>): void => {
   batches.succeeded(batch, [1, new ItemFailure(new Error('bad'))]);
 };
+export const gone = (job: Job<string, number>): readonly number[] => {
+  leave(batches, job);
+  hurry(batches, job, 0);
+  return [bid(batches, 100), shrinkAt(batches)];
+};
+export const judged = (asking: Asking, context: Parameters<Asking['verdict']>[3]): Judgement => ({
+  verdict: asking.verdict('mine', () => ({ class: 'fatal' }), undefined, context),
+  reason: undefined,
+});
 export const isBatch = (value: unknown): boolean => value instanceof Batch || value === job;
 
 // Limits and delays

@@ -7,9 +7,7 @@ import {
   byPriority,
   type CloseWhen,
   concatMapBy,
-  type DivideNote,
   type DivideOptions,
-  type DivideSearch,
   type DivideStrategy,
   divideAndConquer,
   type FailedJob,
@@ -26,8 +24,6 @@ import {
   lanes,
   natural,
   type Order,
-  type OrderedPlace,
-  type OrderedValues,
   type Origin,
   oldestFirst,
   oneByOne,
@@ -40,7 +36,6 @@ import {
   type Plan,
   type Queue,
   type QueueRule,
-  type ReorderBuffer,
   type Repair,
   type RepairNote,
   type RepairRule,
@@ -51,9 +46,6 @@ import {
   robust,
   roundRobin,
   type Search,
-  type SearchLimits,
-  type SearchSpent,
-  type SearchStep,
   type SequentialSearchOptions,
   type Settled,
   type SplitAndJoin,
@@ -99,20 +91,9 @@ const onlyOnce: RepairRule = {
 const repair: Repairs = [onlyOnce, divideAndConquer(divide), robust(sturdy), oneByOne()];
 export const noted = (made: Repair<FailedJob>): RepairNote | undefined => made.note;
 export const spent = (search: Search<FailedJob>, origin: Origin<FailedJob>): Repair<FailedJob> => search.untold(origin);
-export const divided = (search: DivideSearch<FailedJob>, failure: Failure<FailedJob>, note: DivideNote): Repair<FailedJob> =>
-  search.failed(failure, undefined, note);
-export const bounds: SearchLimits & SearchSpent = { confirm: true, maxBlameRounds: 3, maxCalls: 100, maxDepth: 16, alone: 0, blameRounds: 0, calls: 1 };
-export const next = (step: SearchStep<string>): readonly string[] => step.send;
 
 // Orders, windows, boundaries and items that are too heavy
 const order: Order<Ticket> = orderPerKey(({ customer }) => customer);
-export const held = (ordered: Order<Ticket>, out: (entry: string) => void): readonly [ReorderBuffer<string>, OrderedValues<string>] => [
-  ordered.lines(out),
-  ordered.values(out),
-];
-export const left = (buffer: ReorderBuffer<string>, place: OrderedPlace<string>): void => {
-  buffer.leave(place);
-};
 const closeWhen: CloseWhen<Ticket> = ({ text }, { items }) => text === '' && items.length > 1 && 'before';
 const halving: Required<SplitItemOptions<Ticket, number>> = {
   into: (ticket) => [ticket, ticket],
