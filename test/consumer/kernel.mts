@@ -60,6 +60,7 @@ import {
   mostLeft,
   type OrderedPlace,
   type Origin,
+  type Order,
   type Overflow,
   OldestFirst,
   type Plan,
@@ -152,6 +153,7 @@ const line = new Line<Entry>();
 same<Entry | undefined>()(line.look());
 const rule: QueueRule<unknown> = FIFO;
 const laneRule: LaneRule | undefined = rule.lanes[0];
+export const opaque = (order: Order<string>): Readonly<Order<string>> => order;
 export const order = (given: ReorderBuffer<string>): string => `${String(given.held)} behind ${String(laneRule?.name)}`;
 
 // Keys that take turns
