@@ -1,5 +1,5 @@
 // Run: npm run bench [-- name…], for example `npm run bench -- batch growth`: every case whose name begins so. Without names: the cases and `growth`.
-// `--rounds 3` is quicker than the 7 it does. With `--write` the table of `sdk-behaviour` also goes to the page that shows it.
+// `--rounds 3` is quicker than the 7 it does; `browser --only burst` does those contests whose title says so. With `--write` the table of `sdk-behaviour` also goes to the page that shows it.
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -16,7 +16,7 @@ const BUILT = join(ROOT, 'node_modules/.cache/bench');
 const BEFORE = '44f4f3e';
 
 const { values: flags, positionals: names } = parseArgs({
-  options: { write: { type: 'boolean' }, rounds: { type: 'string', default: '7' } },
+  options: { write: { type: 'boolean' }, only: { type: 'string' }, rounds: { type: 'string', default: '7' } },
   allowPositionals: true,
 });
 
@@ -27,7 +27,7 @@ const others: Readonly<Record<string, () => AsyncGenerator<string>>> = {
   },
   /** Not built: what is measured is the page, and that is bundled. */
   async *browser() {
-    yield* (await import('./browser.js')).browserTables(Number(flags.rounds));
+    yield* (await import('./browser.js')).browserTables(Number(flags.rounds), flags.only);
   },
   async *accuracy() {
     yield* ((await load('limiter-accuracy.ts')) as typeof import('./limiter-accuracy.js')).accuracyTables();

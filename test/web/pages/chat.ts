@@ -36,8 +36,6 @@ export interface ChatPage {
   renders: number;
   /** Most renders between two frames. */
   mostPerFrame: number;
-  /** In ms, of tasks above 50. */
-  readonly longTasks: number[];
 }
 
 declare global {
@@ -78,10 +76,6 @@ export function Transcript({ text, status }: { readonly text: string; readonly s
 
 /** Mounts the page, and lets the test use it. */
 export function show(page: ReactNode, actions: Pick<ChatPage, 'send' | 'stop'>): void {
-  const longTasks: number[] = [];
-  new PerformanceObserver((list) => {
-    longTasks.push(...list.getEntries().map(({ duration }) => Math.round(duration)));
-  }).observe({ type: 'longtask', buffered: false });
   const nextFrame = (): void => {
     frameRenders = 0;
     requestAnimationFrame(nextFrame);
@@ -97,7 +91,6 @@ export function show(page: ReactNode, actions: Pick<ChatPage, 'send' | 'stop'>):
     status: () => document.querySelector('#status')?.textContent ?? '',
     renders: 0,
     mostPerFrame: 0,
-    longTasks,
   };
   root.render(page);
 }
