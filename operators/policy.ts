@@ -66,8 +66,8 @@ export interface PolicyCallOptions {
 /** Wraps work; a number in place of the options, as `map` passes along, tells nothing. */
 export type Policy<F = never> = <R>(work: PolicyWork<R>, call?: PolicyCallOptions | number) => Observable<R | F>;
 
-/** The same for work that is part of this package. */
-export type AttemptPolicy<F = never> = <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number) => Observable<R | F>;
+/** The same for work that is part of this package; events call it `id`. */
+export type AttemptPolicy<F = never> = <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number, id?: string) => Observable<R | F>;
 
 const NAME = 'policy';
 
@@ -116,7 +116,9 @@ const NAME = 'policy';
  * @see {@link createBreaker} and {@link createLimiter} for what calls to one backend share.
  */
 export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
-  return policyOf(NAME, options);
+  const made = policyOf(NAME, options);
+  // `mergeMap` and its like pass more along.
+  return (work, call) => made(work, call);
 }
 
 /** A policy inside something else, under whose name it raises errors and tells events; its work may hear of the abort without a signal. */
@@ -125,7 +127,7 @@ export function policyOf<F = never>(operator: string, options: PolicyOptions<F>)
   const load: PolicyLoad = { calls: 0, active: 0, retrying: 0, executing: 0 };
   const signals = new AbortCalls();
 
-  return <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number) => {
+  return <R>(work: AttemptWork<R>, call?: PolicyCallOptions | number, id?: string) => {
     required(operator, 'work', work);
     const { signal, job, idempotent } = callOptions(operator, call, rules.limiter);
     const lane = job?.lane ?? rules.job?.lane ?? DEFAULT_LANE;
@@ -137,7 +139,7 @@ export function policyOf<F = never>(operator: string, options: PolicyOptions<F>)
         });
         if (subscriber.closed) return;
       }
-      new PolicyCall<R, F>({ operator, ...rules, ...own, id: `p${String(load.calls++)}` }, work, subscriber).start();
+      new PolicyCall<R, F>({ operator, ...rules, ...own, id: id ?? `p${String(load.calls++)}` }, work, subscriber).start();
     });
   };
 }

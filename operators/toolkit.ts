@@ -3,7 +3,7 @@
 export { isWithinBudget, retryDelayMs } from './kernel/repair/backoff.js';
 export { isAmount, unusable } from './options/answers.js';
 export { ask, drawnFrom, verdictOrFatal } from './options/ask.js';
-export { listener, safeSink } from './options/events.js';
+export { instanceOf, listener, safeSink } from './options/events.js';
 export { DEFAULT_LANE, LaneTable } from './options/lanes.js';
 export { laneOption, limiterOption } from './options/limiter-option.js';
 export {

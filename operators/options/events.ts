@@ -144,13 +144,18 @@ export interface ListenedOptions {
 
 let instances = 0;
 
+/** What a subscription or handle is called in events. */
+export function instanceOf(name: string | undefined): string {
+  return name ?? String(++instances);
+}
+
 /**
  * Who tells the events of one subscription or handle: adds who and when, and swallows what the listener throws. Undefined when nobody listens. The
  * options have been checked.
  */
 export function teller(operator: string, { onEvent, name }: ListenedOptions, now: () => number): ((note: Note) => void) | undefined {
   if (onEvent === undefined) return undefined;
-  const instance = name ?? String(++instances);
+  const instance = instanceOf(name);
   return (note) => {
     try {
       onEvent({ ...note, operator, instance, at: now() });

@@ -227,7 +227,7 @@ export class AttemptLoop<R> {
 
   /** Tries again after a pause, or gives up. */
   #goOn(error: unknown, verdict: Verdict): void {
-    const { lane, tell, load } = this.#rules;
+    const { lane, tell, load, id } = this.#rules;
     this.failure = error;
     this.#endRetry();
     let repair: Repair<unknown> | undefined;
@@ -248,7 +248,7 @@ export class AttemptLoop<R> {
     const retryAt = this.#alarm.now() + delayMs;
     this.#isRetry = true;
     load.retrying += 1;
-    tell?.({ type: 'retryScheduled', lane, class: verdict.class, size: 1, attempt: this.count + 1, delayMs });
+    tell?.({ type: 'retryScheduled', lane, batchId: id, class: verdict.class, size: 1, attempt: this.count + 1, delayMs });
     if (!(this.#to.closed as boolean)) this.#alarm.set(retryAt);
   }
 

@@ -56,9 +56,9 @@ export class PolicyCall<R, F> {
   }
 
   start(): void {
-    const { load, breaker, deadlineMs, tell, lane } = this.#rules;
+    const { load, breaker, deadlineMs, tell, lane, id: batchId } = this.#rules;
     load.active += 1;
-    tell?.({ type: 'accepted', lane, queued: load.active - load.executing });
+    tell?.({ type: 'accepted', lane, batchId, queued: load.active - load.executing });
     this.#to.add(() => {
       this.#leave();
     });
@@ -134,7 +134,8 @@ export class PolicyCall<R, F> {
       this.#tell('fulfilled');
       return;
     }
-    this.#rules.tell?.({ type: 'cancelled', lane: this.#rules.lane, count: 1 });
+    const { tell, lane, id: batchId } = this.#rules;
+    tell?.({ type: 'cancelled', lane, batchId, count: 1 });
   }
 
   #settled(outcome: 'fulfilled' | 'rejected'): void {
@@ -143,10 +144,10 @@ export class PolicyCall<R, F> {
   }
 
   #tell(outcome: 'fulfilled' | 'rejected'): void {
-    const { tell, lane } = this.#rules;
+    const { tell, lane, id: batchId } = this.#rules;
     if (tell === undefined) return;
     const totalMs = this.#alarm.now() - this.#startedAt;
-    tell({ type: 'settled', lane, outcome, attempts: this.#loop?.count ?? 0, totalMs });
+    tell({ type: 'settled', lane, batchId, outcome, attempts: this.#loop?.count ?? 0, totalMs });
   }
 
   #end(): void {

@@ -54,6 +54,8 @@ export interface Metrics {
    * while nothing happens.
    */
   readonly metrics$: Observable<MetricsSnapshot>;
+  /** Every event that `sink` takes, as it comes: for whoever draws what happens. Never completes. */
+  readonly events: Observable<FlowEvent>;
 }
 
 /** What {@link createMetrics} does when an option is left out. */
@@ -97,6 +99,8 @@ type Settings = Required<MetricsOptions>;
 
 class FlowMetricsCollector implements Metrics {
   readonly metrics$: Observable<MetricsSnapshot>;
+  readonly events: Observable<FlowEvent>;
+  readonly #events = new Subject<FlowEvent>();
   readonly #settings: Settings;
   readonly #flow: FlowStats;
   readonly #operators: Labels<FlowStats>;
@@ -120,6 +124,7 @@ class FlowMetricsCollector implements Metrics {
     const newFlow = (): FlowStats => new FlowStats(maxBatchSize);
     const newCalls = (): CallStats => new CallStats(maxLabels);
     this.#settings = settings;
+    this.events = this.#events.asObservable();
     this.#flow = newFlow();
     this.#operators = new Labels(maxLabels, newFlow);
     this.#calls = newCalls();
@@ -142,6 +147,7 @@ class FlowMetricsCollector implements Metrics {
     this.#flow.add(event);
     this.#operators.of(event.operator).add(event);
     this.#changed();
+    this.#events.next(event);
   };
 
   readonly record = (record: CallRecord): void => {

@@ -7,6 +7,7 @@ import {
   ask,
   connect,
   drawnFrom,
+  instanceOf,
   isAmount,
   lastOf,
   listener,
@@ -95,6 +96,8 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   /** The first half of all ids, and what has been counted in the second. */
   readonly #idPrefix: string;
   #ids = 0;
+  #made = 0;
+  readonly #instance = instanceOf(undefined);
   #executing = 0;
 
   constructor(options: ModelCallerOptions<Q, R, C, P> | ChatCallerOptions<P>) {
@@ -110,7 +113,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     const tell = (event: FlowEvent): void => {
       this.#tell(event);
     };
-    this.#policies = new ModelPolicies(config, tell, () => this.now());
+    this.#policies = new ModelPolicies(config, this.#instance, tell, () => this.now());
     this.shutdown = new Shutdown({
       operator: NAME,
       scheduler: config.scheduler,
@@ -140,7 +143,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     if (open === undefined) throw new FlowConfigError(NAME, 'stream', 'a function', open);
     return this.#make(request, options, Infinity, (call, how) => {
       const send = (attempt: ModelAttempt): Observable<C> => openStream(client, open, request, attempt, attemptTimeoutMs, scheduler);
-      return this.#policies.stream((context) => this.#attempt(call, send, context), how);
+      return this.#policies.stream((context) => this.#attempt(call, send, context), call.id, how);
     });
   }
 
@@ -199,7 +202,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     call.running--;
     this.#executing--;
     this.#stats.add(record);
-    this.#tell({ type: 'attemptEnded', operator: NAME, lane, batchId: call.traceId, size: 1, attempt, outcome, latencyMs });
+    this.#tell({ type: 'attemptEnded', operator: NAME, lane, batchId: call.id, size: 1, attempt, outcome, latencyMs });
     try {
       this.#config.onRecord?.(record);
     } catch {
@@ -213,7 +216,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     const { client, parse } = this.#config;
     return this.#make(request, options, endsAt, (call, how) => {
       const send = (attempt: ModelAttempt): WorkResult<P> => exchange(client, parse, request, attempt);
-      return this.#policies.call((context, rules) => this.#attempt(call, send, context, rules), call.lane, how);
+      return this.#policies.call((context, rules) => this.#attempt(call, send, context, rules), call, how);
     });
   }
 
@@ -244,7 +247,16 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
         subscriber.error(error);
       };
       const traceId = options.traceId ?? this.#newTraceId();
-      const call = new ModelCall(this, traceId, name, lane, model, Math.min(this.now() + deadlineMs, endsAt), giveUp);
+      const call = new ModelCall(
+        this,
+        `c${String(this.#made++)}`,
+        traceId,
+        name,
+        lane,
+        model,
+        Math.min(this.now() + deadlineMs, endsAt),
+        giveUp,
+      );
       this.#calls.add(call);
       subscriber.add(() => {
         this.#calls.delete(call);
@@ -276,9 +288,9 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     call.sent++;
     call.running++;
     this.#executing++;
-    const { lane, traceId, sent } = call;
+    const { lane, id: batchId, sent } = call;
     const attempt = new ModelAttempt(call, context, rules, sent, this.#nextId());
-    const about = { operator: NAME, lane, batchId: traceId, size: 1, weight: 1, attempt: sent, splitDepth: 0 };
+    const about = { operator: NAME, lane, batchId, size: 1, weight: 1, attempt: sent, splitDepth: 0 };
     this.#tell({ type: 'attemptStarted', ...about, executing: this.#executing });
     // Whoever was told may have ended the call.
     return attempt.aborted ? EMPTY : send(attempt);
@@ -310,8 +322,9 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   // ---- what is told, and the end --------------------------------------------------------------------------------------
 
   #tell(event: FlowEvent): void {
-    this.#told?.(event);
-    this.#events.next(event);
+    const stamped = { instance: this.#instance, at: this.now(), ...event };
+    this.#told?.(stamped);
+    this.#events.next(stamped);
   }
 
   #giveUp(error: unknown): void {

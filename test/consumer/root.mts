@@ -20,6 +20,7 @@ import {
   type Distribution,
   type EndpointOptions,
   type FailureCount,
+  type FlowEvent,
   type FlowMetrics,
   type Gauges,
   type LimiterGauges,
@@ -164,6 +165,7 @@ const allOptions: ModelCallAllOptions<'all'> = { mode: 'all' };
 same<Observable<number>>()(models.call('text', callOptions));
 same<Observable<Record<'one' | 'two', number>>>()(models.callAll({ one: 'a', two: 'b' }, allOptions));
 const watched: Observed = models;
+same<Observable<FlowEvent>>()(metrics.events);
 metrics.observe('models', watched)();
 const endpoint: EndpointOptions = { baseUrl: 'http://127.0.0.1/v1', model: 'small' };
 const chatOptions: ChatCallerOptions = { ...MODEL_CALLER_PRESETS.production, ...endpoint };

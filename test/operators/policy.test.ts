@@ -951,8 +951,8 @@ describe('its events', () => {
       const careful = policy({ retry: steady, onEvent: (event) => events.push(event) });
       watch(careful(flaky(now, busy).work));
       flush();
-      const common = { operator: 'policy', lane: 'default' };
-      const call = { ...common, batchId: 'p0', size: 1 };
+      const common = { operator: 'policy', lane: 'default', batchId: 'p0' };
+      const call = { ...common, size: 1 };
       const started = { type: 'attemptStarted', ...call, weight: 1, splitDepth: 0, executing: 1 };
       expect(events).toEqual([
         { type: 'accepted', ...common, queued: 1 },

@@ -28,7 +28,7 @@ export type BatchNote =
   | { readonly type: 'dropped'; readonly lane: string; readonly policy: string; readonly seq: number }
   | { readonly type: 'queueLong'; readonly lane: string; readonly queued: number }
   | { readonly type: 'expired'; readonly lane: string; readonly deadlineMs: number; readonly seq: number }
-  | { readonly type: 'cancelled'; readonly lane: string; readonly count: number }
+  | { readonly type: 'cancelled'; readonly lane: string; readonly count: number; readonly seq?: number }
   | {
       readonly type: 'settled';
       readonly lane: string;

@@ -7,7 +7,7 @@ export function leave<T, R>(machine: BatchMachine<T, R>, job: Job<T, R>): void {
   const { more, state } = job;
   if (more?.place) machine.order?.leave(more.place);
   machine.remove(job);
-  if (state !== ACCEPTED) machine.host.tell?.({ type: 'cancelled', lane: machine.laneName(job.lane), count: 1 });
+  if (state !== ACCEPTED) machine.host.tell?.({ type: 'cancelled', lane: machine.laneName(job.lane), count: 1, seq: job.index });
 }
 
 /** Moves what waits of an item to the end of a more urgent lane. */

@@ -30,6 +30,8 @@ export class ModelCall implements AttemptHost {
 
   constructor(
     host: CallHost,
+    /** Tells it from all others in events. */
+    readonly id: string,
     readonly traceId: string,
     readonly name: string,
     readonly lane: string,

@@ -29,18 +29,18 @@ export class ModelPolicies {
   /** Around a hedge, by lane: the limiter and the attempt timeout are inside. */
   readonly #hedged = new Map<string, AttemptPolicy>();
 
-  constructor(config: Config, tell: FlowSink, now: () => number) {
+  constructor(config: Config, name: string, tell: FlowSink, now: () => number) {
     this.#classifyGiven = config.classify;
     this.#tell = tell;
     this.#now = now;
     const { scheduler, random, limiter, attemptTimeoutMs, retry, deadlineMs, breaker } = config;
     const attempts = { classify: this.#classify, scheduler, random };
     const rule = retryOf(NAME, retry);
-    const calls = { ...attempts, ...(rule && { retry: rule }), deadlineMs, ...(breaker && { breaker }), onEvent: this.#relay };
+    const calls = { ...attempts, ...(rule && { retry: rule }), deadlineMs, ...(breaker && { breaker }), name, onEvent: this.#relay };
     this.#calls = policyOf(NAME, { ...calls, limiter, timeoutMs: attemptTimeoutMs });
     this.#streams = policyOf(NAME, { ...calls, limiter, timeoutMs: Infinity });
     this.#attempts = policyOf(NAME, { ...attempts, timeoutMs: attemptTimeoutMs });
-    this.#hedgeOptions = { ...config.hedge?.options, limiter, classify: this.#classifyHedged, scheduler };
+    this.#hedgeOptions = { ...config.hedge?.options, limiter, classify: this.#classifyHedged, scheduler, name };
     for (const lane of config.hedge?.lanes ?? []) {
       const onEvent = (event: FlowEvent): void => {
         this.#relay('lane' in event ? { ...event, lane } : event);
@@ -50,25 +50,25 @@ export class ModelPolicies {
   }
 
   /** Around a call with a whole answer. */
-  call<V>(send: Send<V>, lane: string, how: PolicyCallOptions): Observable<V> {
+  call<V>(send: Send<V>, { lane, id }: { readonly lane: string; readonly id: string }, how: PolicyCallOptions): Observable<V> {
     const hedged = this.#hedged.get(lane);
-    return hedged ? this.#hedge(hedged, send, lane, how) : this.#calls(send, how);
+    return hedged ? this.#hedge(hedged, send, lane, id, how) : this.#calls(send, how, id);
   }
 
   /** Around a stream, which watches its own silence. */
-  stream<V>(send: Send<V>, how: PolicyCallOptions): Observable<V> {
-    return this.#streams(send, how);
+  stream<V>(send: Send<V>, id: string, how: PolicyCallOptions): Observable<V> {
+    return this.#streams(send, how, id);
   }
 
   /** Every attempt of the hedge takes its own permit, and is cut off on its own. */
-  #hedge<V>(hedged: AttemptPolicy, send: Send<V>, lane: string, { job = {}, signal }: PolicyCallOptions): Observable<V> {
+  #hedge<V>(hedged: AttemptPolicy, send: Send<V>, lane: string, id: string, { job = {}, signal }: PolicyCallOptions): Observable<V> {
     const start = (outer: AttemptContext): Observable<V> => {
       let askedAt = this.#now();
       const onEvent = (event: FlowEvent): void => {
         // The loser of a race is told as an attempt; it is no call that was cancelled.
         if (event.type !== 'hedged') return;
         askedAt = this.#now();
-        this.#tell({ ...event, operator: NAME, lane });
+        this.#tell({ ...event, operator: NAME, lane, batchId: id });
       };
       const rules = { ...this.#hedgeOptions, job, onEvent };
       return hedge<V>((_index, { lease }) => {
@@ -83,7 +83,7 @@ export class ModelPolicies {
         );
       }, rules);
     };
-    return hedged(start, signal === undefined ? {} : { signal });
+    return hedged(start, signal === undefined ? {} : { signal }, id);
   }
 
   /** The provider has answered when parsing fails: neither another attempt nor a hedge would do better. */

@@ -3,7 +3,7 @@ import { defer, from, map, Observable, Subject, toArray } from 'rxjs';
 import { adaptiveLimit } from '../../../operators/adaptive-limit.js';
 import { createLimiter } from '../../../operators/create-limiter.js';
 import { ClosedError, DeadlineError, FlowConfigError } from '../../../operators/errors.js';
-import { AbortCalls, Alarm, connect, DEFAULT_LANE, onAbort, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
+import { AbortCalls, Alarm, connect, DEFAULT_LANE, instanceOf, onAbort, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
 import type { FlowEvent, FlowSink, Limiter } from '../../../operators/types.js';
 import type { AnyRunnerOptions } from './runner-options.js';
 import { checkedCall, checkedCalls, readOptions, runOptions } from './runner-options.js';
@@ -53,9 +53,11 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     const { scheduler, timeoutMs } = config;
     this.#clock = new Alarm(scheduler, () => undefined);
     this.events = this.#events.asObservable();
+    const instance = instanceOf(undefined);
     const tell = (event: FlowEvent): void => {
-      onEvent?.(event);
-      this.#events.next(event);
+      const stamped = { instance, at: this.now(), ...event };
+      onEvent?.(stamped);
+      this.#events.next(stamped);
     };
     this.config = { ...config, tell };
     this.#ownsLimiter = limiter === undefined;
@@ -152,11 +154,11 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     this.#open.add(job);
   }
 
-  ended(job: ToolJob, result: ToolResult | undefined): void {
+  ended(job: ToolJob, result: ToolResult | undefined, id: string): void {
     this.#open.delete(job);
     if (this.#leaving.has(job.setup)) this.#checkGone(job.setup);
     if (result === undefined) return;
-    this.#tellSettled(result, result.name);
+    this.#tellSettled(result, result.name, id);
     // What its own caller gave up is in none of the numbers.
     if (this.#isGivingUp) this.shutdown.count(job.attempts > 0 ? 'aborted' : 'dropped');
     else if (!result.is_error || result.error.code !== 'cancelled') this.shutdown.count('done');
@@ -182,8 +184,8 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     else release();
   }
 
-  turnedAway(result: ToolResult): void {
-    this.#tellSettled(result, this.setups.has(result.name) ? result.name : DEFAULT_LANE);
+  turnedAway(result: ToolResult, id: string): void {
+    this.#tellSettled(result, this.setups.has(result.name) ? result.name : DEFAULT_LANE, id);
   }
 
   checkDrained(): void {
@@ -211,9 +213,9 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     void setup.limiter?.drain();
   }
 
-  #tellSettled({ is_error, attempts, durationMs: totalMs }: ToolResult, lane: string): void {
+  #tellSettled({ is_error, attempts, durationMs: totalMs }: ToolResult, lane: string, batchId: string): void {
     const outcome = is_error ? 'rejected' : 'fulfilled';
-    this.config.tell({ type: 'settled', operator: NAME, lane, outcome, attempts, totalMs });
+    this.config.tell({ type: 'settled', operator: NAME, lane, batchId, outcome, attempts, totalMs });
   }
 
   /** Makes the calls of a source. With `lifeline` its abort is an error, and not the result of every call. */

@@ -28,9 +28,19 @@ export interface JobHost {
   readonly runInside: AttemptOwner['runInside'];
   free(release: () => void): void;
   /** The call is over; `result` is undefined when its caller has left. */
-  ended(job: ToolJob, result: ToolResult | undefined): void;
+  ended(job: ToolJob, result: ToolResult | undefined, id: string): void;
   /** Comes after its caller was told. */
   checkDrained(): void;
+}
+
+/** What a job is about. */
+interface JobAbout {
+  readonly call: ToolCall;
+  /** Tells it from all others in events. */
+  readonly id: string;
+  readonly index: number;
+  /** The `context` of its run. */
+  readonly given: unknown;
 }
 
 /** One call on its way: its arguments are checked, it waits for its slot and is attempted; after a failure that may pass, once more. */
@@ -46,7 +56,7 @@ export class ToolJob implements AttemptOwner {
   readonly #context = captureContext();
   readonly #index: number;
   /** Tells it from all others in events. */
-  readonly #batchId: string;
+  readonly #id: string;
   readonly #settled: (result: ToolResult) => void;
   readonly #acceptedAt: number;
   readonly #step = new Step();
@@ -57,14 +67,13 @@ export class ToolJob implements AttemptOwner {
   /** Ends the pause before the next attempt, or the check of the arguments. */
   #alarm: Alarm | undefined;
 
-  /** @param given - the `context` of its run */
-  constructor(host: JobHost, setup: ToolSetup, call: ToolCall, index: number, given: unknown, settled: (result: ToolResult) => void) {
+  constructor(host: JobHost, setup: ToolSetup, { call, id, index, given }: JobAbout, settled: (result: ToolResult) => void) {
     this.#host = host;
     this.setup = setup;
     this.given = given;
     this.#call = call;
     this.#index = index;
-    this.#batchId = host.nextId();
+    this.#id = id;
     this.#settled = settled;
     this.#acceptedAt = host.now();
     host.counts.idle++;
@@ -117,7 +126,7 @@ export class ToolJob implements AttemptOwner {
     if (this.phase === 'over') return;
     this.#stop();
     this.#tell({ type: 'cancelled', ...this.#about(), count: 1 });
-    this.#host.ended(this, undefined);
+    this.#host.ended(this, undefined, this.#id);
     this.#host.checkDrained();
   }
 
@@ -188,7 +197,6 @@ export class ToolJob implements AttemptOwner {
     this.#tell({
       type: 'attemptStarted',
       ...this.#about(),
-      batchId: this.#batchId,
       size: 1,
       weight: 1,
       attempt: this.attempts,
@@ -300,7 +308,7 @@ export class ToolJob implements AttemptOwner {
   }
 
   #report(result: ToolResult): void {
-    this.#host.ended(this, result);
+    this.#host.ended(this, result, this.#id);
     this.#settled(result);
     this.#host.checkDrained();
   }
@@ -317,13 +325,13 @@ export class ToolJob implements AttemptOwner {
   }
 
   #about() {
-    return { operator: NAME, lane: this.#call.name } as const;
+    return { operator: NAME, lane: this.#call.name, batchId: this.#id } as const;
   }
 
   #tellEnd(outcome: Extract<FlowEvent, { type: 'attemptEnded' }>['outcome']): void {
     const latencyMs = this.#host.now() - this.#startedAt;
     if (this.attempts > 1) this.#host.retrying--;
-    this.#tell({ type: 'attemptEnded', ...this.#about(), batchId: this.#batchId, size: 1, attempt: this.attempts, outcome, latencyMs });
+    this.#tell({ type: 'attemptEnded', ...this.#about(), size: 1, attempt: this.attempts, outcome, latencyMs });
   }
 
   #tell(event: FlowEvent): void {

@@ -16,7 +16,7 @@ export interface SessionHost extends JobHost {
   /** Gives up many calls at once: none of them starts in the slot of another. */
   together(giveUp: () => void): void;
   /** A call that never was on its way. */
-  turnedAway(result: ToolResult): void;
+  turnedAway(result: ToolResult, id: string): void;
 }
 
 export interface SessionKind {
@@ -56,20 +56,21 @@ export class ToolSession {
     if (this.#hasLeft) return;
     const index = this.#accepted++;
     const setup = this.#host.setups.get(call.name);
-    const { tell } = this.#host.config;
-    tell({ type: 'accepted', operator: NAME, lane: setup ? call.name : DEFAULT_LANE, queued: this.#host.counts.queued });
+    const id = this.#host.nextId();
+    const lane = setup ? call.name : DEFAULT_LANE;
+    this.#host.config.tell({ type: 'accepted', operator: NAME, lane, batchId: id, queued: this.#host.counts.queued });
     // Whoever was told may have left.
     if (this.#hasLeft as boolean) return;
     const refusal = this.#refusal(call, setup);
     if (setup === undefined || refusal !== undefined) {
       const { error, cause } = refusal ?? this.#unknown();
       const result = failed({ call, index, attempts: 0, durationMs: 0 }, error, cause);
-      this.#host.turnedAway(result);
+      this.#host.turnedAway(result, id);
       this.#emit(result);
       return;
     }
     this.#ids.add(call.id);
-    const job = new ToolJob(this.#host, setup, call, index, this.#given, (result) => {
+    const job = new ToolJob(this.#host, setup, { call, id, index, given: this.#given }, (result) => {
       this.#open.delete(job);
       if (this.#kind.reusesIds) this.#ids.delete(call.id);
       this.#emit(result);
