@@ -33,7 +33,7 @@ const library = {
   treeshake: false,
   removeNodeProtocol: false,
   external: ['#async-context', 'node:async_hooks'],
-  // Of `sluice/fetch`: 1 kB, and its next version needs a newer Node than we do.
+  // Of `sluice/fetch` and the chat of `createModelCaller`: 1 kB, and its next version needs a newer Node than we do.
   noExternal: ['eventsource-parser'],
 } satisfies Options;
 

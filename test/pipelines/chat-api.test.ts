@@ -7,8 +7,8 @@ import type { CallRecord } from '../../src/metrics/call-record.js';
 import type { ChatCallerOptions, ChatChunk, ChatCompletion, ChatRequest, ModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { estimateChat } from '../../src/pipelines/models/chat-api.js';
-import { serverEvents } from '../../src/pipelines/models/server-events.js';
 import { ProviderError } from '../../src/pipelines/provider-error.js';
+import { serverEvents } from '../../src/pipelines/server-events.js';
 
 const open: (() => void | Promise<void>)[] = [];
 afterEach(async () => {

@@ -6,8 +6,8 @@ import { robust } from '../../operators/index.js';
 import { boundedText } from '../../src/pipelines/bounded-text.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
-import { serverEvents } from '../../src/pipelines/models/server-events.js';
 import type { ProviderError } from '../../src/pipelines/provider-error.js';
+import { serverEvents } from '../../src/pipelines/server-events.js';
 
 const open: (() => void)[] = [];
 afterEach(() => {
@@ -164,6 +164,6 @@ it('gives a stream up whose line does not end', async () => {
     },
   });
   const events = serverEvents(body);
-  await expect(events.next()).rejects.toThrow('a line of the stream is longer than 16777216 characters');
+  await expect(events.next()).rejects.toThrow('an event is longer than 16777216 characters');
   expect(left).toBe(true);
 });

@@ -1,4 +1,3 @@
-import { createParser } from 'eventsource-parser';
 import type { SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { classifyError } from '../../../operators/classify-error.js';
@@ -19,7 +18,8 @@ import {
 } from '../../../operators/toolkit.js';
 import type { RetryOptions, RetryRule } from '../../../operators/types.js';
 import { boundedText, REFUSAL_BOUNDS } from '../../pipelines/bounded-text.js';
-import { lateError, ProviderError, refusalOf } from '../../pipelines/provider-error.js';
+import { ProviderError, refusalOf } from '../../pipelines/provider-error.js';
+import { eventParser, MAX_EVENT_CHARS } from '../../pipelines/server-events.js';
 
 /** One event of a server, with the names that `EventSource` uses. */
 export interface ServerEvent {
@@ -63,7 +63,7 @@ export interface EventStreamOptions {
 }
 
 const NAME = 'fromEventStream';
-const DEFAULTS = { reconnect: false, reconnectAtEnd: false, maxEventChars: 16_777_216 } as const;
+const DEFAULTS = { reconnect: false, reconnectAtEnd: false, maxEventChars: MAX_EVENT_CHARS } as const;
 
 /**
  * Makes an Observable of server-sent events over `fetch`: with any method, headers and body, unlike `EventSource`. The request is sent for each
@@ -141,7 +141,7 @@ function sender(request: EventStreamRequest, given: typeof fetch | undefined): (
 
 /** Carries an error of an answer that cannot be better another time. */
 class Final extends Error {
-  constructor(readonly error: ProviderError) {
+  constructor(readonly error: unknown) {
     super();
   }
 }
@@ -231,25 +231,8 @@ class Connection {
   async #read(body: ReadableStream<Uint8Array>): Promise<void> {
     const reader = body.getReader();
     this.#reader = reader;
-    const feed = this.#parser();
-    const decoder = new TextDecoder();
-    while (!this.#to.closed) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      try {
-        feed(decoder.decode(value, { stream: true }));
-      } catch (error) {
-        reader.cancel(error).catch(() => undefined);
-        throw error;
-      }
-    }
-  }
-
-  /** Takes text in any pieces, and emits what is whole. */
-  #parser(): (text: string) => void {
-    const { maxEventChars } = this.#settings;
-    const parser = createParser({
-      maxBufferSize: maxEventChars === Infinity ? undefined : maxEventChars,
+    const feed = eventParser({
+      maxEventChars: this.#settings.maxEventChars,
       onEvent: ({ event: type = 'message', data, id }) => {
         if (id !== undefined) this.#lastEventId = id;
         this.#attempt = 1;
@@ -258,17 +241,17 @@ class Connection {
       onRetry: (ms) => {
         this.#retryMs = ms;
       },
-      onError: ({ type }) => {
-        if (type === 'max-buffer-size-exceeded') throw new Final(lateError(`an event is longer than ${String(maxEventChars)} characters`));
-      },
     });
-    let endsWithCr = false;
-    // The parser would wait for what follows a CR at the end of a piece: it may be a CRLF.
-    return (text) => {
-      if (text === '') return;
-      const rest = endsWithCr && text.startsWith('\n') ? text.slice(1) : text;
-      endsWithCr = text.endsWith('\r');
-      parser.feed(rest.includes('\r') ? rest.replaceAll(/\r\n?/g, '\n') : rest);
-    };
+    const decoder = new TextDecoder();
+    while (!this.#to.closed) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      try {
+        feed(decoder.decode(value, { stream: true }));
+      } catch (error) {
+        reader.cancel(error).catch(() => undefined);
+        throw new Final(error);
+      }
+    }
   }
 }

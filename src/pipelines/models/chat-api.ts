@@ -6,8 +6,8 @@ import type { Endpoint, RequestContext } from '../endpoint.js';
 import { post } from '../endpoint.js';
 import type { ErrorBody } from '../provider-error.js';
 import { lateError, ProviderError } from '../provider-error.js';
+import { serverEvents } from '../server-events.js';
 import { NAME } from './name.js';
-import { serverEvents } from './server-events.js';
 
 /** One message of a chat, as OpenAI-compatible APIs take it. */
 export interface ChatMessage {
