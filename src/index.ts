@@ -21,6 +21,7 @@ export type {
   CancelReason,
   GuessOptions,
   HistoryOptions,
+  OpaqueBlock,
   SpeculateOptions,
   TurnCallView,
   TurnContext,
@@ -108,5 +109,6 @@ export type {
 export { defineTool } from './pipelines/tools/tool-types.js';
 export type { AssembleToolCallsOptions } from './streams/assemble-tool-calls.js';
 export { assembleToolCalls } from './streams/assemble-tool-calls.js';
+export type { ModelPart } from './streams/model-part.js';
 export type { TokenEstimatorOptions } from './tokenizers/estimate.js';
 export { createTokenEstimator, estimateTokens } from './tokenizers/estimate.js';

@@ -1,6 +1,6 @@
 import type { ToolCall, ToolResult } from '../pipelines/tools/tool-types.js';
 import { isBlank } from './turn-messages.js';
-import type { TurnMessage } from './turn-types.js';
+import type { OpaqueBlock, TurnMessage } from './turn-types.js';
 
 export type AssistantMessage = Extract<TurnMessage, { role: 'assistant' }>;
 
@@ -56,15 +56,20 @@ export function idsOf(messages: readonly TurnMessage[]): Set<string> {
   return new Set(messages.flatMap((message) => (message.role === 'assistant' ? message.toolCalls.map(({ id }) => id) : [])));
 }
 
-function problemOf({ content, toolCalls }: AssistantMessage, ids: Set<string>): string | undefined {
+function problemOf({ content, toolCalls, opaque = [] }: AssistantMessage, ids: Set<string>): string | undefined {
   if (typeof content !== 'string' || !Array.isArray(toolCalls)) return 'no text and no list of calls';
   if (toolCalls.length === 0 && isBlank(content)) return 'an answer without a word';
+  if (!Array.isArray(opaque) || !opaque.every(isOpaque)) return 'something opaque that is no block with its place';
   for (const { id, name } of toolCalls) {
     if (typeof id !== 'string' || id === '' || typeof name !== 'string') return 'a call without an id or a name';
     if (ids.has(id)) return 'a call with the id of another';
     ids.add(id);
   }
   return undefined;
+}
+
+function isOpaque({ protocol, block, afterChars, afterCalls }: Partial<OpaqueBlock>): boolean {
+  return typeof protocol === 'string' && typeof block === 'object' && [afterChars, afterCalls].every(Number.isInteger);
 }
 
 function userProblem({ role, content }: TurnMessage): string | undefined {

@@ -3,7 +3,7 @@ import type { ToolCall, ToolResult } from '../pipelines/tools/tool-types.js';
 import type { ModelPart } from '../streams/model-part.js';
 import { estimateTokens } from '../tokenizers/estimate.js';
 import { isBlank } from './turn-messages.js';
-import type { TurnMessage, TurnNews, TurnUsage, TurnWaste } from './turn-types.js';
+import type { OpaqueBlock, TurnMessage, TurnNews, TurnUsage, TurnWaste } from './turn-types.js';
 
 /** What is to be done next. */
 export type TurnOrder = 'wait' | 'model' | 'done' | 'maxSteps';
@@ -40,6 +40,7 @@ export class TurnMachine {
   #isAnswering = false;
   #text = '';
   #reasoning = '';
+  #opaque: OpaqueBlock[] = [];
   #calls: StepCall[] = [];
   #reason: string | undefined;
   #stepUsage: TurnUsage = NO_USAGE;
@@ -73,6 +74,7 @@ export class TurnMachine {
   reopen(message: Extract<TurnMessage, { role: 'assistant' }>, results: readonly (ToolResult | undefined)[]): readonly ToolCall[] {
     this.step = 1;
     this.#text = message.content;
+    this.#opaque = [...(message.opaque ?? [])];
     this.#calls = message.toolCalls.map((call, i) => ({ call, isPending: false, result: results[i] }));
     return this.#calls.filter(({ result }) => result === undefined).map(({ call }) => call);
   }
@@ -90,6 +92,11 @@ export class TurnMachine {
       case 'reasoning':
         this.#reasoning += part.text;
         return part.text === '' ? undefined : { type: 'delta', kind: 'reasoning', text: part.text };
+      case 'opaque': {
+        const { protocol, block } = part;
+        this.#opaque.push({ protocol, block, afterChars: this.#text.length, afterCalls: this.#calls.length });
+        return undefined;
+      }
       case 'toolCall': {
         const call = { ...part.call, id: this.#newId(part.call.id) };
         this.#calls.push({ call, isPending: false, result: undefined });
@@ -197,6 +204,7 @@ export class TurnMachine {
     };
     this.#text = '';
     this.#reasoning = '';
+    this.#opaque = [];
     this.#calls = [];
     this.#reason = undefined;
     this.#stepUsage = NO_USAGE;
@@ -211,7 +219,10 @@ export class TurnMachine {
 
   #assistant(isCut = false): TurnMessage {
     const content = isBlank(this.#text) ? '' : this.#text;
-    return { role: 'assistant', content, toolCalls: this.#calls.map(({ call }) => call), ...(isCut && { isCut }) };
+    const toolCalls = this.#calls.map(({ call }) => call);
+    // What leads to nothing any more is refused, or worth nothing.
+    const opaque = isCut ? this.#opaque.filter(({ afterCalls }) => afterCalls < toolCalls.length) : this.#opaque;
+    return { role: 'assistant', content, toolCalls, ...(opaque.length > 0 && { opaque }), ...(isCut && { isCut }) };
   }
 
   /** Some servers count the calls of every answer from 0, some give no ids, and some give ids that another would not take back. */

@@ -1,4 +1,5 @@
 import { oneOf } from '../../operators/toolkit.js';
+import type { OpaqueProtocol } from '../streams/model-part.js';
 import type { TurnMessage, UserContent } from './turn-types.js';
 
 /** A message of OpenAI's chat completions. */
@@ -22,7 +23,9 @@ export type ResponsesTurnItem =
   | { role: 'user'; content: UserContent }
   | { role: 'assistant'; content: string }
   | { type: 'function_call'; call_id: string; name: string; arguments: string }
-  | { type: 'function_call_output'; call_id: string; output: string };
+  | { type: 'function_call_output'; call_id: string; output: string }
+  /** Reasoning, as it came. */
+  | { type: 'reasoning'; encrypted_content: string };
 
 /** A message of AG-UI. */
 export type AguiTurnMessage =
@@ -99,8 +102,10 @@ function anthropicBlocks(message: TurnMessage, isLast: boolean): object[] {
     const { toolCallId: tool_use_id, content, isError: is_error } = message;
     return [{ type: 'tool_result', tool_use_id, content, is_error }];
   }
-  const calls = message.toolCalls.map(({ id, name, input }) => ({ type: 'tool_use', id, name: asName(name), input: asObject(input) }));
-  return isBlank(message.content) ? calls : [textBlock(isLast ? message.content.trimEnd() : message.content), ...calls];
+  return inOrder(message, 'anthropic', {
+    text: (text) => textBlock(isLast ? text.trimEnd() : text),
+    call: ({ id, name, input }) => ({ type: 'tool_use', id, name: asName(name), input: asObject(input) }),
+  });
 }
 
 function textBlock(text: string): object {
@@ -110,14 +115,37 @@ function textBlock(text: string): object {
 function responsesItems(message: TurnMessage): ResponsesTurnItem[] {
   if (message.role === 'user') return [{ role: 'user', content: message.content }];
   if (message.role === 'tool') return [{ type: 'function_call_output', call_id: message.toolCallId, output: message.content }];
-  const { content, toolCalls } = message;
-  const calls = toolCalls.map(({ id, name, input }) => ({
-    type: 'function_call' as const,
-    call_id: id,
-    name: asName(name),
-    arguments: asJson(input),
-  }));
-  return isBlank(content) ? calls : [{ role: 'assistant', content }, ...calls];
+  return inOrder<ResponsesTurnItem>(message, 'responses', {
+    text: (content) => ({ role: 'assistant', content }),
+    call: ({ id, name, input }) => ({ type: 'function_call', call_id: id, name: asName(name), arguments: asJson(input) }),
+  });
+}
+
+/** What stands in an answer, in the order in which the model said it: the text, what the provider has put between, the calls. */
+function inOrder<P extends object>(
+  { content, toolCalls, opaque = [] }: AssistantMessage,
+  protocol: OpaqueProtocol,
+  write: { readonly text: (text: string) => P; readonly call: (call: AssistantMessage['toolCalls'][number]) => P },
+): P[] {
+  const parts: P[] = [];
+  let chars = 0;
+  let calls = 0;
+  const upTo = (endChars: number, endCalls: number): void => {
+    const text = content.slice(chars, endChars);
+    if (!isBlank(text)) parts.push(write.text(text));
+    parts.push(...toolCalls.slice(calls, endCalls).map(write.call));
+    chars = Math.max(chars, endChars);
+    calls = Math.max(calls, endCalls);
+  };
+  const own = opaque.filter((each) => each.protocol === protocol);
+  for (const { block, afterChars, afterCalls } of own) {
+    upTo(afterChars, afterCalls);
+    parts.push(block as P);
+  }
+  upTo(content.length, toolCalls.length);
+  // Nothing may end with one: it is the beginning of what follows.
+  const blocks = new Set<object>(own.map(({ block }) => block));
+  return parts.slice(0, parts.findLastIndex((part) => !blocks.has(part)) + 1);
 }
 
 function aguiMessage(message: TurnMessage, index: number): AguiTurnMessage {
@@ -131,9 +159,9 @@ function aguiMessage(message: TurnMessage, index: number): AguiTurnMessage {
   return { id, role: 'assistant', content, ...(toolCalls.length > 0 && { toolCalls: functionCalls(toolCalls) }) };
 }
 
-type ToolCalls = Extract<TurnMessage, { role: 'assistant' }>['toolCalls'];
+type AssistantMessage = Extract<TurnMessage, { role: 'assistant' }>;
 
-function functionCalls(toolCalls: ToolCalls) {
+function functionCalls(toolCalls: AssistantMessage['toolCalls']) {
   return toolCalls.map(({ id, name, input }) => ({
     id,
     type: 'function' as const,

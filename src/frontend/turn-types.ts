@@ -4,9 +4,22 @@ import type { Handle } from '../../operators/types.js';
 import type { ModelStream } from '../pipelines/models/model-types.js';
 import type { ToolRunner } from '../pipelines/tools/runner-types.js';
 import type { AnyTool, Tool, ToolCall, ToolGuard, ToolResult } from '../pipelines/tools/tool-types.js';
+import type { OpaqueProtocol } from '../streams/model-part.js';
 
 /** What somebody says: a text, or parts as the provider has them (a text and an image). */
 export type UserContent = string | readonly object[];
+
+/** What a provider wants back as it was, where it was: thinking with its signature (Anthropic), encrypted reasoning (Responses). */
+export interface OpaqueBlock {
+  /** Whose it is: for the others it is left out. */
+  readonly protocol: OpaqueProtocol;
+  /** As it came. */
+  readonly block: object;
+  /** How much of `content` stands before it, in characters. */
+  readonly afterChars: number;
+  /** How many of `toolCalls` stand before it. */
+  readonly afterCalls: number;
+}
 
 /** One message of a conversation, in no provider's words; `toMessages` writes those of a provider. */
 export type TurnMessage =
@@ -17,6 +30,8 @@ export type TurnMessage =
       readonly content: string;
       /** Each is answered by one of the `tool` messages that follow. */
       readonly toolCalls: readonly ToolCall[];
+      /** What the provider has put between them, in its order. Keep it with the message. */
+      readonly opaque?: readonly OpaqueBlock[];
       /** The answer was cut here: by a newer question, a stop, a failure. */
       readonly isCut?: true;
     }

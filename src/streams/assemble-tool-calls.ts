@@ -54,7 +54,7 @@ export function assembleToolCalls(options: AssembleToolCallsOptions = {}): Opera
   const { maxArgumentChars } = checked(NAME, options, DEFAULTS, { maxArgumentChars: count });
   return (source) =>
     new Observable((subscriber) => {
-      const reader = new ModelReader(NAME, maxArgumentChars);
+      const reader = new ModelReader(NAME, maxArgumentChars, false);
       const tell = (parts: readonly ModelPart[]): void => {
         for (const part of parts) if (part.type === 'toolCall') subscriber.next(part.call);
       };

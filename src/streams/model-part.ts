@@ -1,11 +1,16 @@
 import type { ToolCall } from '../pipelines/tools/tool-types.js';
 
+/** Whose block it is: no other provider can read it. */
+export type OpaqueProtocol = 'anthropic' | 'responses';
+
 /** What the stream of a model says, whatever protocol it has. */
 export type ModelPart =
   /** A piece of the answer. */
   | { readonly type: 'text'; readonly text: string }
   /** A piece of what the model thinks before it answers. */
   | { readonly type: 'reasoning'; readonly text: string }
+  /** What the provider wants back as it was, in its place: signed thinking, encrypted reasoning. For nobody to read. */
+  | { readonly type: 'opaque'; readonly protocol: OpaqueProtocol; readonly block: object }
   /** A call that is whole. */
   | { readonly type: 'toolCall'; readonly call: ToolCall }
   /** Totals, not differences; the last one of each counts. */
@@ -13,7 +18,7 @@ export type ModelPart =
   /** Why the model ended, in the words of its protocol. */
   | { readonly type: 'stop'; readonly reason: string };
 
-const TYPES: ReadonlySet<unknown> = new Set<ModelPart['type']>(['text', 'reasoning', 'toolCall', 'usage', 'stop']);
+const TYPES: ReadonlySet<unknown> = new Set<ModelPart['type']>(['text', 'reasoning', 'opaque', 'toolCall', 'usage', 'stop']);
 
 export function isModelPart(event: { readonly type?: unknown }): event is ModelPart {
   return TYPES.has(event.type);

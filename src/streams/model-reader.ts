@@ -4,6 +4,7 @@ import type { ModelPart } from './model-part.js';
 import { isModelPart, NOTHING, textPart } from './model-part.js';
 import { OpenCalls } from './open-calls.js';
 import { readAgui } from './read-ag-ui.js';
+import type { OpenThoughts } from './read-anthropic.js';
 import { readAnthropic } from './read-anthropic.js';
 import { readChat } from './read-chat.js';
 import { readResponses } from './read-responses.js';
@@ -18,8 +19,11 @@ export const MAX_ARGUMENT_CHARS = 1_000_000;
  */
 export class ModelReader {
   readonly #calls: OpenCalls;
+  readonly #thoughts: OpenThoughts | undefined;
 
-  constructor(operator: string, maxArgumentChars = MAX_ARGUMENT_CHARS) {
+  /** @param keepsThoughts - whether thinking that is to be given back is collected */
+  constructor(operator: string, maxArgumentChars = MAX_ARGUMENT_CHARS, keepsThoughts = true) {
+    this.#thoughts = keepsThoughts ? new Map() : undefined;
     this.#calls = new OpenCalls(operator, maxArgumentChars);
   }
 
@@ -38,7 +42,7 @@ export class ModelReader {
     if (isModelPart(event)) return [event];
     const typed = event as { readonly type: string };
     if (type.startsWith('response.')) return readResponses(typed, this.#calls);
-    return /^[A-Z]/.test(type) ? readAgui(typed, this.#calls) : readAnthropic(typed, this.#calls);
+    return /^[A-Z]/.test(type) ? readAgui(typed, this.#calls) : readAnthropic(typed, this.#calls, this.#thoughts);
   }
 
   /** The stream has ended: calls that are whole, though nobody has said so. */

@@ -15,11 +15,14 @@ interface MessagesEvent {
     readonly input?: unknown;
     readonly text?: unknown;
     readonly thinking?: unknown;
+    readonly signature?: unknown;
+    readonly data?: unknown;
   } | null;
   readonly delta?: {
     readonly type?: string;
     readonly text?: unknown;
     readonly thinking?: unknown;
+    readonly signature?: unknown;
     readonly partial_json?: unknown;
     readonly stop_reason?: unknown;
   } | null;
@@ -33,13 +36,20 @@ interface Counts {
 /** The model has ended where it wanted to. */
 const WHOLE: ReadonlySet<unknown> = new Set(['end_turn', 'tool_use', 'stop_sequence', 'pause_turn']);
 
-export function readAnthropic(event: MessagesEvent, calls: OpenCalls): readonly ModelPart[] {
+/** Thinking that is not whole yet, by the place of its block. */
+export type OpenThoughts = Map<number, Thought>;
+
+type Thought = { type: 'thinking'; thinking: string; signature: string } | { type: 'redacted_thinking'; data: string };
+
+export function readAnthropic(event: MessagesEvent, calls: OpenCalls, thoughts?: OpenThoughts): readonly ModelPart[] {
   const { delta, content_block: block, index: place = 0 } = event;
   switch (event.type) {
     case 'message_start':
       return usageOf(event.message?.usage);
     case 'content_block_start': {
       // Tools that the provider runs itself have other types.
+      const thought = thoughts && thoughtOf(block);
+      if (thought) thoughts.set(place, thought);
       if (block?.type !== 'tool_use') return [...textPart('text', block?.text), ...textPart('reasoning', block?.thinking)];
       const call = calls.begin(place, block.id, block.name);
       if (hasFields(block.input)) calls.add(call, JSON.stringify(block.input));
@@ -48,11 +58,17 @@ export function readAnthropic(event: MessagesEvent, calls: OpenCalls): readonly 
     case 'content_block_delta': {
       const call = delta?.type === 'input_json_delta' ? calls.at(place) : undefined;
       if (call) calls.add(call, delta?.partial_json);
+      goOn(thoughts?.get(place), delta);
       return [...textPart('text', delta?.text), ...textPart('reasoning', delta?.thinking)];
     }
     // A block that was cut off is stopped as well. Why is said afterwards, so what may be cut off waits for that.
-    case 'content_block_stop':
-      return calls.finishWhole((call) => call.place === place);
+    case 'content_block_stop': {
+      const thought = thoughts?.get(place);
+      thoughts?.delete(place);
+      return isSigned(thought)
+        ? [{ type: 'opaque', protocol: 'anthropic', block: thought }]
+        : calls.finishWhole((call) => call.place === place);
+    }
     case 'message_delta': {
       const reason = delta?.stop_reason;
       const ended: readonly ModelPart[] =
@@ -62,6 +78,28 @@ export function readAnthropic(event: MessagesEvent, calls: OpenCalls): readonly 
     default:
       return NOTHING;
   }
+}
+
+function thoughtOf(block: MessagesEvent['content_block']): Thought | undefined {
+  const { type, thinking, signature, data } = block ?? {};
+  if (type === 'redacted_thinking' && typeof data === 'string') return { type, data };
+  return type === 'thinking' ? { type, thinking: textOf(thinking), signature: textOf(signature) } : undefined;
+}
+
+function goOn(thought: Thought | undefined, delta: MessagesEvent['delta']): void {
+  if (thought?.type !== 'thinking') return;
+  thought.thinking += textOf(delta?.thinking);
+  // Said once, and whole.
+  thought.signature = textOf(delta?.signature) || thought.signature;
+}
+
+/** Thinking that was cut off has no signature, and is refused without. */
+function isSigned(thought: Thought | undefined): thought is Thought {
+  return thought !== undefined && (thought.type === 'redacted_thinking' || thought.signature !== '');
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
 }
 
 function hasFields(input: unknown): boolean {

@@ -25,6 +25,7 @@ interface Item {
   readonly status?: string;
   readonly arguments?: unknown;
   readonly input?: unknown;
+  readonly encrypted_content?: unknown;
 }
 
 const CALLS: ReadonlySet<unknown> = new Set(['function_call', 'custom_tool_call']);
@@ -54,7 +55,7 @@ export function readResponses(event: ResponsesEvent, calls: OpenCalls): readonly
       return NOTHING;
     }
     case 'response.output_item.done': {
-      if (!isCall(item)) return NOTHING;
+      if (!isCall(item)) return isEncrypted(item) ? [{ type: 'opaque', protocol: 'responses', block: item }] : NOTHING;
       const call = calls.at(place) ?? begin(place, item, calls);
       settle(call, item, calls);
       return item.status === 'incomplete' ? NOTHING : calls.finish(call);
@@ -74,6 +75,11 @@ export function readResponses(event: ResponsesEvent, calls: OpenCalls): readonly
 
 function isCall(item: Item | null | undefined): item is Item {
   return CALLS.has(item?.type);
+}
+
+/** Reasoning that can be given back to a server which has kept nothing. */
+function isEncrypted(item: Item | null | undefined): item is Item {
+  return item?.type === 'reasoning' && typeof item.encrypted_content === 'string' && item.encrypted_content !== '';
 }
 
 function begin(place: number, { type, call_id, name }: Item, calls: OpenCalls): OpenCall {

@@ -142,6 +142,13 @@ describe('messageFaults', () => {
     ['messages[1]: has a call whose id cannot be one', [user, used('a b'), says(...results('a b'))]],
     ['messages[0]: has a text that is blank', [says({ type: 'text', text: ' ' })]],
     ['messages[1]: has no content', [user, { role: 'assistant', content: [] }]],
+    [
+      'messages[1]: has thinking without its signature',
+      [user, { role: 'assistant', content: [{ type: 'thinking', thinking: 'x' }, text] }],
+    ],
+    ['messages[1]: has thinking without its signature', [user, { role: 'assistant', content: [{ type: 'redacted_thinking' }, text] }]],
+    ['messages[1]: ends with thinking', [user, { role: 'assistant', content: [text, { type: 'thinking', thinking: '', signature: 'x' }] }]],
+    ['messages[0]: has thinking, which is for answers', [says({ type: 'redacted_thinking', data: 'x' }, text)]],
     ['messages[1]: ends with a blank, as the last answer', [user, { role: 'assistant', content: 'x ' }]],
     [
       'messages[1]: has a call whose input is no object',
@@ -149,5 +156,29 @@ describe('messageFaults', () => {
     ],
   ])('of Anthropic: %s', (fault, messages) => {
     expect(messageFaults(messages, 'anthropic')).toEqual([fault]);
+  });
+
+  const item = (call_id: string, args = '{}') => ({ type: 'function_call', call_id, name: 'read', arguments: args });
+  const output = (call_id: string) => ({ type: 'function_call_output', call_id, output: '' });
+  const reasoning = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' };
+
+  it.each<[string | undefined, object[]]>([
+    [
+      undefined,
+      [user, reasoning, reasoning, item('a'), item('b'), output('b'), output('a'), reasoning, { role: 'assistant', content: 'x' }],
+    ],
+    ['the end: comes before the result of a', [user, item('a')]],
+    ['messages[1]: answers a, which no call before it is waiting with', [user, output('a')]],
+    ['messages[3]: answers a, which no call before it is waiting with', [user, item('a'), output('a'), output('a')]],
+    ['messages[2]: has a call with the id a, which is used before', [item('a'), output('a'), item('a'), output('a')]],
+    ['messages[0]: has a call whose arguments are no JSON object', [item('a', '"x"'), output('a')]],
+    ['messages[0]: has a call of a tool whose name cannot be one', [{ ...item('a'), name: '' }, output('a')]],
+    ['messages[0]: has a call without an id', [item(''), output('')]],
+    ['messages[0]: has reasoning that nothing follows', [reasoning, user]],
+    ['messages[0]: has reasoning that nothing follows', [reasoning]],
+    ['messages[0]: has reasoning that is not encrypted', [{ ...reasoning, encrypted_content: null }, item('a'), output('a')]],
+    ['messages[0]: has no content', [{ role: 'user', content: [] }]],
+  ])('of Responses: %s', (fault, messages) => {
+    expect(messageFaults(messages, 'responses')).toEqual(fault === undefined ? [] : [fault]);
   });
 });

@@ -15,6 +15,11 @@ export interface WorldCounts {
 }
 
 const KEYS = ['a', 'b', 'c'] as const;
+/** What providers want back as it was. */
+const SEALED = [
+  { type: 'opaque', protocol: 'anthropic', block: { type: 'thinking', thinking: '', signature: 'signed' } },
+  { type: 'opaque', protocol: 'responses', block: { type: 'reasoning', id: 'rs', summary: [], encrypted_content: 'sealed' } },
+] as const;
 const ENDS: ReadonlySet<string> = new Set(['finished', 'cancelled', 'failed']);
 
 /** One seeded life of some conversations; says what went wrong, a line each. */
@@ -231,6 +236,7 @@ class World {
       text,
       { type: 'text', text },
       { type: 'reasoning', text },
+      ...SEALED,
       { choices: [{ index: 0, delta: { content: text } }] },
     ]);
   }
@@ -345,7 +351,7 @@ class World {
 
   #checkMessages(messages: readonly TurnMessage[], what: string): void {
     if (messages.length === 0) return;
-    for (const protocol of ['chat', 'anthropic'] as const) {
+    for (const protocol of ['chat', 'anthropic', 'responses'] as const) {
       const faults = messageFaults(toMessages(messages, protocol), protocol);
       // What is to go on may end anyhow.
       for (const fault of faults) this.faults.push(`${what}, as ${protocol}: ${fault}`);

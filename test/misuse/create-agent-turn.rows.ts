@@ -79,6 +79,9 @@ export const rows: MisuseTable = {
     ...badly('history', 'an array of messages, or a function', null, 5, 'hello', {}),
     ...badly('history', notTaken('history[0]: a role that is neither user, assistant nor tool'), [{ role: 'system', content: 'x' }]),
     ...badly('history', notTaken('history[0]: a question without a word'), [{ role: 'user', content: ' ' }], [{ role: 'user' }]),
+    ...badly('history', notTaken('history[0]: something opaque that is no block with its place'), [
+      { role: 'assistant', content: 'x', toolCalls: [], opaque: [{ protocol: 'anthropic', block: {} }] },
+    ]),
     ...badly('history', notTaken('history[0]: an answer without a word'), [{ role: 'assistant', content: '', toolCalls: [] }]),
     ...badly('history', notTaken('history[0]: no text and no list of calls'), [{ role: 'assistant', content: 'x' }]),
     ...badly('history', notTaken('history[1]: the result of a call that was not asked for'), [

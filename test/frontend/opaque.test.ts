@@ -1,0 +1,263 @@
+import type { RawMessageStreamEvent } from '@anthropic-ai/sdk/resources/messages';
+import * as fc from 'fast-check';
+import type { ResponseStreamEvent } from 'openai/resources/responses/responses';
+import { concat, from, NEVER, of, throwError } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
+import { messageFaults } from '../../src/frontend/message-faults.js';
+import { toMessages } from '../../src/frontend/turn-messages.js';
+import type { TurnMessage } from '../../src/frontend/turn-types.js';
+import { tool, whole } from './turn-kit.js';
+
+/** What an answer is made of, in no protocol's words. */
+type Piece =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'thought'; readonly text: string }
+  | { readonly kind: 'sealed' }
+  | { readonly kind: 'call' };
+
+type AssistantMessage = Extract<TurnMessage, { role: 'assistant' }>;
+
+type Block = Record<string, unknown> & { readonly type: string };
+
+/** How a provider streams an answer, and what it wants to have back. */
+interface Provider {
+  readonly protocol: 'anthropic' | 'responses';
+  readonly events: (pieces: readonly Piece[]) => readonly object[];
+  readonly blocks: (pieces: readonly Piece[]) => readonly Block[];
+  /** What stands in the answer that a conversation has last. */
+  readonly written: (messages: readonly TurnMessage[]) => readonly Block[];
+}
+
+const INPUT = '{"q":"x"}';
+const halves = (text: string): readonly string[] => [text.slice(0, text.length >> 1), text.slice(text.length >> 1)];
+
+const anthropicBlock = (piece: Piece, i: number): Block => {
+  switch (piece.kind) {
+    case 'text':
+      return { type: 'text', text: piece.text };
+    case 'thought':
+      return { type: 'thinking', thinking: piece.text, signature: `signature ${String(i)}` };
+    case 'sealed':
+      return { type: 'redacted_thinking', data: `data ${String(i)}` };
+    case 'call':
+      return { type: 'tool_use', id: `call_${String(i)}`, name: 'read', input: { q: 'x' } };
+  }
+};
+
+const anthropicEvents = (piece: Piece, index: number): readonly RawMessageStreamEvent[] => {
+  const start = (content_block: object): RawMessageStreamEvent => ({
+    type: 'content_block_start',
+    index,
+    content_block: content_block as never,
+  });
+  const delta = (of: object): RawMessageStreamEvent => ({ type: 'content_block_delta', index, delta: of as never });
+  const stop: RawMessageStreamEvent = { type: 'content_block_stop', index };
+  switch (piece.kind) {
+    case 'text':
+      return [start({ type: 'text', text: '' }), ...halves(piece.text).map((text) => delta({ type: 'text_delta', text })), stop];
+    case 'thought': {
+      const said = piece.text === '' ? [] : halves(piece.text).map((thinking) => delta({ type: 'thinking_delta', thinking }));
+      const signed = delta({ type: 'signature_delta', signature: `signature ${String(index)}` });
+      return [start({ type: 'thinking', thinking: '', signature: '' }), ...said, signed, stop];
+    }
+    case 'sealed':
+      return [start({ type: 'redacted_thinking', data: `data ${String(index)}` }), stop];
+    case 'call':
+      return [
+        start({ type: 'tool_use', id: `call_${String(index)}`, name: 'read', input: {} }),
+        ...halves(INPUT).map((partial_json) => delta({ type: 'input_json_delta', partial_json })),
+        stop,
+      ];
+  }
+};
+
+const responsesBlock = (piece: Piece, i: number): Block => {
+  switch (piece.kind) {
+    case 'text':
+      return { type: 'message', role: 'assistant', content: piece.text };
+    case 'thought':
+    case 'sealed':
+      return {
+        type: 'reasoning',
+        id: `rs_${String(i)}`,
+        summary: piece.kind === 'thought' ? [{ type: 'summary_text', text: piece.text }] : [],
+        encrypted_content: `sealed ${String(i)}`,
+      };
+    case 'call':
+      return { type: 'function_call', call_id: `call_${String(i)}`, name: 'read', arguments: INPUT };
+  }
+};
+
+const responsesEvents = (piece: Piece, output_index: number): readonly ResponseStreamEvent[] => {
+  const sequence_number = 0;
+  const item = responsesBlock(piece, output_index);
+  const added = { type: 'response.output_item.added', output_index, sequence_number, item: item as never } as const;
+  const done = { type: 'response.output_item.done', output_index, sequence_number, item: item as never } as const;
+  const about = { item_id: `item_${String(output_index)}`, output_index, sequence_number } as const;
+  if (piece.kind === 'text') {
+    const deltas = halves(piece.text).map(
+      (delta) =>
+        ({ type: 'response.output_text.delta' as const, delta, content_index: 0, logprobs: [], ...about }) satisfies ResponseStreamEvent,
+    );
+    return [added, ...deltas, done];
+  }
+  if (piece.kind !== 'call') return [{ ...added, item: { ...item, encrypted_content: '' } as never }, done];
+  const args = halves(INPUT).map((delta) => ({ type: 'response.function_call_arguments.delta', delta, ...about }) as const);
+  return [{ ...added, item: { ...item, arguments: '' } as never }, ...args, done];
+};
+
+const providers: readonly Provider[] = [
+  {
+    protocol: 'anthropic',
+    events: (pieces) => [
+      ...pieces.flatMap(anthropicEvents),
+      { type: 'message_delta', delta: { stop_reason: pieces.some(({ kind }) => kind === 'call') ? 'tool_use' : 'end_turn' } },
+    ],
+    blocks: (pieces) => pieces.map(anthropicBlock),
+    written: (messages) => toMessages(messages, 'anthropic').findLast(({ role }) => role === 'assistant')?.content as Block[],
+  },
+  {
+    protocol: 'responses',
+    events: (pieces) => [...pieces.flatMap(responsesEvents), { type: 'response.completed', response: {} }],
+    blocks: (pieces) => pieces.map(responsesBlock),
+    written: (messages) => {
+      const items = toMessages(messages, 'responses').map(
+        (item) => ('role' in item ? { ...item, type: 'message' } : item) as unknown as Block,
+      );
+      const own = items.filter(({ type, role }) => role !== 'user' && type !== 'function_call_output');
+      return own;
+    },
+  },
+];
+
+const KINDS = new Set(['thinking', 'redacted_thinking', 'reasoning']);
+const isOpaque = ({ type }: Block): boolean => KINDS.has(type);
+const read = tool('read', () => 'done');
+
+const opaque = fc.constantFrom<Piece>({ kind: 'thought', text: 'well, let me see' }, { kind: 'thought', text: '' }, { kind: 'sealed' });
+/** An answer as models give it: thoughts anywhere, text before the calls, and no two texts side by side. */
+const answers = fc
+  .tuple(
+    fc.array(opaque, { maxLength: 2 }),
+    fc.option(fc.constant<Piece>({ kind: 'text', text: 'I look it up.' })),
+    fc.array(opaque, { maxLength: 2 }),
+  )
+  .chain(([before, text, between]) =>
+    fc
+      .array(fc.oneof(opaque, fc.constant<Piece>({ kind: 'call' })), { maxLength: 5 })
+      .map((rest) => [...before, ...(text ? [text] : []), ...between, ...rest]),
+  );
+
+/** Without what nothing follows. */
+function cropped(blocks: readonly Block[]): readonly Block[] {
+  return blocks.slice(0, blocks.findLastIndex((block) => !isOpaque(block)) + 1);
+}
+
+function expectTaken(messages: readonly TurnMessage[]): void {
+  for (const protocol of ['chat', 'anthropic', 'responses'] as const)
+    expect([protocol, messages.length === 0 ? [] : messageFaults(toMessages(messages, protocol), protocol)]).toEqual([protocol, []]);
+  for (const message of messages) {
+    if (message.role !== 'assistant' || !message.isCut) continue;
+    for (const { afterCalls } of message.opaque ?? []) expect(afterCalls).toBeLessThan(message.toolCalls.length);
+  }
+}
+
+describe.each(providers)('what $protocol wants back', ({ protocol, events, blocks, written }) => {
+  const other = protocol === 'anthropic' ? 'responses' : 'anthropic';
+
+  it('comes back as it was, in its place, at the next step and in the next turn, and after a reload', async () => {
+    await fc.assert(
+      fc.asyncProperty(answers, async (pieces) => {
+        const given: (readonly TurnMessage[])[] = [];
+        const turns = createAgentTurn({
+          tools: [read],
+          model: (messages, { step }) => {
+            given.push(messages);
+            return step === 1 && given.length === 1 ? from(events(pieces)) : of('The end.');
+          },
+        });
+        await whole(turns.ask('Read.'));
+        const expected = cropped(blocks(pieces));
+        const hasCalls = pieces.some(({ kind }) => kind === 'call');
+        if (hasCalls) expect(written(given[1] as readonly TurnMessage[])).toEqual(expected);
+        await whole(turns.ask('And now?'));
+        const first = turns.history().slice(0, 2);
+        if (expected.length > 0) expect(written(first)).toEqual(expected);
+        expectTaken(turns.history());
+        const later = createAgentTurn({
+          tools: [read],
+          model: () => of('Later.'),
+          history: JSON.parse(JSON.stringify(turns.history())) as TurnMessage[],
+        });
+        expect(later.history()).toEqual(turns.history());
+        for (const foreign of [other, 'chat', 'ag-ui'] as const)
+          expect(JSON.stringify(toMessages(turns.history(), foreign))).not.toMatch(/signature|sealed|data \d/);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it.each(['superseded', 'failed', 'stopped'] as const)(
+    'wherever its answer is cut, a turn that is %s leaves a history that everybody takes',
+    async (how) => {
+      await fc.assert(
+        fc.asyncProperty(answers, fc.nat(), async (pieces, at) => {
+          const all = events(pieces);
+          const said = all.slice(0, at % all.length);
+          const turns = createAgentTurn({
+            tools: [tool('read', () => NEVER)],
+            model: (messages, { step }) => {
+              expectTaken(messages);
+              if (messages.at(-1)?.content === 'again' || step > 1) return of('The end.');
+              return concat(from(said), how === 'failed' ? throwError(() => new Error('the model has failed')) : NEVER);
+            },
+          });
+          turns.ask('Read.').subscribe();
+          if (how === 'stopped') turns.stop();
+          await whole(turns.ask('again'));
+          expectTaken(turns.history());
+          const cut = turns.history().find((message) => message.role === 'assistant' && message.isCut === true) as
+            | AssistantMessage
+            | undefined;
+          // What was signed stands in front of a call that is answered, or is gone.
+          for (const { afterCalls } of cut?.opaque ?? []) {
+            const answered = { role: 'tool', toolCallId: cut?.toolCalls[afterCalls]?.id };
+            expect(turns.history()).toContainEqual(expect.objectContaining(answered));
+          }
+        }),
+        { numRuns: 100 },
+      );
+    },
+  );
+
+  it('goes on after a reload in the middle of its calls, with what stood before them', async () => {
+    const pieces: readonly Piece[] = [{ kind: 'thought', text: 'hm' }, { kind: 'call' }, { kind: 'sealed' }, { kind: 'call' }];
+    const turns = createAgentTurn({ tools: [tool('read', () => NEVER)], model: () => from(events(pieces)) });
+    turns.ask('Read.').subscribe();
+    const saved = JSON.parse(JSON.stringify(turns.history('default', { open: true }))) as TurnMessage[];
+    const given: (readonly TurnMessage[])[] = [];
+    const later = createAgentTurn({
+      tools: [read],
+      history: saved,
+      model: (messages) => {
+        given.push(messages);
+        return of('The end.');
+      },
+    });
+    await whole(later.resume());
+    expect(written(given[0] as readonly TurnMessage[])).toEqual(blocks(pieces));
+    turns.close();
+  });
+});
+
+it('keeps no thinking without a signature: nobody would take it', async () => {
+  const thought = anthropicEvents({ kind: 'thought', text: 'hm' }, 0).filter((event) => !JSON.stringify(event).includes('signature_delta'));
+  const turns = createAgentTurn({
+    tools: [read],
+    model: (_messages, { step }) => (step === 1 ? from([...thought, ...anthropicEvents({ kind: 'call' }, 1)]) : of('The end.')),
+  });
+  await whole(turns.ask('Read.'));
+  expect(turns.history().map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'assistant']);
+  expect(JSON.stringify(turns.history())).not.toContain('opaque');
+});
