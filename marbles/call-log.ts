@@ -18,11 +18,14 @@ type Outcome = CallRecord<unknown>['outcome'];
 export class CallLog<I, C extends CallRecord<I> = CallRecord<I>> {
   readonly calls: C[] = [];
   readonly #now: () => number;
+  readonly #most: number;
   #running = 0;
   #peak = 0;
 
-  constructor(now: () => number) {
+  /** @param most - how many calls it remembers, the newest */
+  constructor(now: () => number, most = Infinity) {
     this.#now = now;
+    this.#most = most;
   }
 
   get running(): number {
@@ -44,6 +47,7 @@ export class CallLog<I, C extends CallRecord<I> = CallRecord<I>> {
   ): (outcome: Outcome) => void {
     const call = record({ input, startedAt: this.#now(), endedAt: Infinity, outcome: 'running', aborts: 0 }) as Open<C>;
     this.calls.push(call);
+    if (this.calls.length > this.#most) this.calls.shift();
     this.#peak = Math.max(this.#peak, ++this.#running);
     const end = (outcome: Outcome): void => {
       if (call.outcome !== 'running') return;

@@ -30,8 +30,11 @@ export interface FakeProviderOptions<T, R> {
   readonly burstSeconds?: number;
   /** Tokens of an item. @defaultValue a quarter of the characters of a text, 1 for anything else */
   readonly tokensOf?: (item: T) => number;
-  /** Time an answer takes: `base` for the call and `perItem` for each of its items, in ms. Refusals take `base`. @defaultValue 0 */
-  readonly latencyMs?: number | FakeLatency;
+  /**
+   * Time an answer takes: `base` for the call and `perItem` for each of its items, in ms. Refusals take `base`. Or a function of the items, asked once
+   * for each call, and with none for a refusal. @defaultValue 0
+   */
+  readonly latencyMs?: number | FakeLatency | ((items: readonly T[]) => number);
   /** Ids of items that fail every call they are in with 400. @defaultValue none */
   readonly poisoned?: readonly string[];
   /** What `poisoned` means by an id. @defaultValue the item's `id` if it has one, else the item as text */
@@ -48,6 +51,8 @@ export interface FakeProviderOptions<T, R> {
   readonly slowFactor?: number;
   /** The same seed draws the same errors. @defaultValue 1 */
   readonly seed?: number;
+  /** Most calls that `calls` remembers, the newest: for runs without an end. >= 1. @defaultValue Infinity */
+  readonly maxCalls?: number;
   /** Clock and timers; virtual inside `virtualTime`, a spec or `TestScheduler.run`. @defaultValue asyncScheduler */
   readonly scheduler?: SchedulerLike;
 }
@@ -88,7 +93,7 @@ export interface FakeProvider<T, R> {
   readonly work: (items: readonly T[], context?: FakeContext) => Observable<R[]>;
   /** The same for a single item: the work of operators without batches. */
   readonly workOne: (item: T, context?: FakeContext) => Observable<R>;
-  /** Every call so far, in the order they came in. */
+  /** Every call so far, in the order they came in; the last `maxCalls` of them. */
   readonly calls: readonly FakeProviderCall<T>[];
   /** Calls under way. */
   readonly inFlight: number;
@@ -125,6 +130,7 @@ export const FAKE_PROVIDER_DEFAULTS = {
   errorRate: {},
   slowFactor: 10,
   seed: 1,
+  maxCalls: Infinity,
 } as const;
 
 const NAME = 'fakeProvider';
@@ -156,9 +162,9 @@ const CHANCES = ['throttled', 'overloaded', 'cut', 'slow'] as const;
  */
 export function fakeProvider<T, R>(options: FakeProviderOptions<T, R>): FakeProvider<T, R> {
   const checked = checkedOptions(options);
-  const { answer, scheduler, latency, slowFactor } = checked;
+  const { answer, scheduler, latencyOf, slowFactor } = checked;
   const fateOf = judge(checked);
-  const log = new CallLog<readonly T[], FakeProviderCall<T>>(() => scheduler.now());
+  const log = new CallLog<readonly T[], FakeProviderCall<T>>(() => scheduler.now(), checked.maxCalls);
   let refused = 0;
 
   const work: FakeProvider<T, R>['work'] = (items, context) =>
@@ -177,8 +183,8 @@ export function fakeProvider<T, R>(options: FakeProviderOptions<T, R>): FakeProv
       );
       // A signal that had aborted before the call has ended it by now.
       if (subscriber.closed) return;
-      const fullMs = latency.base + latency.perItem * items.length;
-      const afterMs = { answered: fullMs, slow: fullMs * slowFactor, cut: fullMs / 2 }[fate as string] ?? latency.base;
+      const share = { answered: 1, slow: slowFactor, cut: 0.5 }[fate as string];
+      const afterMs = share === undefined ? latencyOf([]) : share * latencyOf(items);
       subscriber.add(
         scheduler.schedule(() => {
           const status = error === undefined ? 200 : error.status;
@@ -319,9 +325,6 @@ function retryAfter(waitMs: number): Readonly<Record<string, string>> {
 function checkedOptions<T, R>(options: FakeProviderOptions<T, R>) {
   known(NAME, options, [...Object.keys(FAKE_PROVIDER_DEFAULTS), 'answer', 'rateHeaders', 'tokensOf', 'idOf', 'scheduler']);
   const given = <K extends keyof typeof FAKE_PROVIDER_DEFAULTS>(name: K) => orDefault(options[name], FAKE_PROVIDER_DEFAULTS[name]);
-  const latencyMs = given('latencyMs');
-  const latency = typeof latencyMs === 'object' ? latencyMs : { base: latencyMs, perItem: 0 };
-  known(`${NAME}.latencyMs`, latency, ['base', 'perItem']);
   const slowFactor = positive(NAME, 'slowFactor', given('slowFactor'));
   if (slowFactor < 1) throw new FlowConfigError(NAME, 'slowFactor', 'a number >= 1', slowFactor);
   const { seed = FAKE_PROVIDER_DEFAULTS.seed, scheduler = asyncScheduler } = options;
@@ -336,7 +339,8 @@ function checkedOptions<T, R>(options: FakeProviderOptions<T, R>) {
     discipline: oneOf(NAME, 'discipline', given('discipline'), ['bucket', 'sliding']),
     burstSeconds: positive(NAME, 'burstSeconds', given('burstSeconds')),
     tokensOf: required(NAME, 'tokensOf', orDefault(options.tokensOf, quarterOfText)),
-    latency: { base: durationMs(NAME, 'latencyMs.base', latency.base), perItem: durationMs(NAME, 'latencyMs.perItem', latency.perItem) },
+    latencyOf: checkedLatency(orDefault(options.latencyMs, FAKE_PROVIDER_DEFAULTS.latencyMs)),
+    maxCalls: count(NAME, 'maxCalls', given('maxCalls')),
     poisoned: new Set(poisoned as readonly string[]),
     idOf: required(NAME, 'idOf', orDefault(options.idOf, idOrText)),
     namesPoison: flag(NAME, 'namesPoison', given('namesPoison')),
@@ -347,6 +351,15 @@ function checkedOptions<T, R>(options: FakeProviderOptions<T, R>) {
     seed,
     scheduler,
   };
+}
+
+function checkedLatency<T>(latencyMs: NonNullable<FakeProviderOptions<T, unknown>['latencyMs']>): (items: readonly T[]) => number {
+  if (typeof latencyMs === 'function') return latencyMs;
+  const latency = typeof latencyMs === 'object' ? latencyMs : { base: latencyMs, perItem: 0 };
+  known(`${NAME}.latencyMs`, latency, ['base', 'perItem']);
+  const base = durationMs(NAME, 'latencyMs.base', latency.base);
+  const perItem = durationMs(NAME, 'latencyMs.perItem', latency.perItem);
+  return (items) => base + perItem * items.length;
 }
 
 function checkedChances(rate: FakeErrorRate): FakeErrorRate {
