@@ -17,6 +17,7 @@ const library = {
     'ai-sdk': 'src/adapters/ai-sdk.ts',
     anthropic: 'src/adapters/anthropic.ts',
     fetch: 'src/adapters/fetch.ts',
+    inspector: 'src/inspector/index.ts',
     langchain: 'src/adapters/langchain.ts',
     'langchain-agents': 'src/adapters/langchain-agents.ts',
     mcp: 'src/adapters/mcp.ts',

@@ -15,6 +15,7 @@ const sizedTests = [
   'test/adapters/{ag-ui-coalesce,mcp}.test.ts',
   'test/examples/main-job.test.ts',
   'test/frontend/agent-turn.schedules.test.ts',
+  'test/inspector/flow-model.test.ts',
   'test/kernel/{divide-plan,bad-item-search}.test.ts',
   'test/leaks/leaks.test.ts',
   'test/listeners/listeners.test.ts',

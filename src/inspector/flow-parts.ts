@@ -1,0 +1,139 @@
+import { Histogram } from '../metrics/histogram.js';
+import type { Told } from './event-log.js';
+
+/** Where an item is. `returned` is between two attempts: its call has failed, and it is to be sent again. */
+export type ItemState =
+  | 'waiting'
+  | 'returned'
+  | 'executing'
+  | 'fulfilled'
+  | 'rejected'
+  | 'cancelled'
+  | 'dropped'
+  | 'expired'
+  /** Its operator has ended without a word about it. */
+  | 'lost';
+
+/** One item, or one call where there are no batches. It has a number and no content. */
+export class FlowItem {
+  state: ItemState = 'waiting';
+  /** The newest call it is or was in. */
+  batch: FlowBatch | undefined = undefined;
+  /** Calls it is in; two at the most, of a hedge. */
+  calls = 0;
+
+  constructor(
+    readonly key: number,
+    readonly id: string | number,
+    readonly lane: FlowLane,
+    public since: number,
+    /** How it was accepted. */
+    readonly told: Told | undefined,
+  ) {}
+
+  get isOpen(): boolean {
+    return this.state === 'waiting' || this.state === 'returned' || this.state === 'executing';
+  }
+}
+
+/** One call, and the items in it. */
+export class FlowBatch {
+  /** `executing` until it is over; then how it ended. */
+  outcome = 'executing';
+  latencyMs = 0;
+  endedAt = Infinity;
+  /** Its place among the calls under way; -1 when it is none of them. */
+  slot = -1;
+  /** Into how many it was cut. */
+  parts = 0;
+  readonly children: FlowBatch[] = [];
+  /** Children that are not shown any more, of a very large tree. */
+  more = 0;
+  /** Members that have no result yet. */
+  open: number;
+  /** What was told of it. */
+  readonly told: Told[] = [];
+
+  constructor(
+    readonly key: number,
+    readonly id: string,
+    readonly operator: string,
+    readonly instance: string,
+    readonly lane: FlowLane,
+    readonly size: number,
+    readonly weight: number,
+    /** Why it was closed; `call` where there are no batches. */
+    readonly reason: string,
+    readonly parent: FlowBatch | undefined,
+    public items: FlowItem[],
+    /** The numbers of its items, to read: `#4–#7`. */
+    readonly label: string,
+    public startedAt: number,
+  ) {
+    this.open = items.length;
+  }
+
+  attempt = 1;
+  depth = 0;
+
+  get isExecuting(): boolean {
+    return this.slot !== -1;
+  }
+}
+
+/** What is known of one lane. */
+export class FlowLane {
+  /** In the order of their arrival. */
+  readonly waiting = new Set<FlowItem>();
+  readonly times = new Histogram();
+  accepted = 0;
+  /** Items in calls. */
+  executing = 0;
+  settled = 0;
+
+  constructor(readonly name: string) {}
+}
+
+/** One subscription of an operator, or one handle. */
+export class FlowInstance {
+  /** Items without a result, by number or by the name of their call, and those that were given up lately. */
+  readonly items = new Map<string | number, FlowItem>();
+  /** Calls that may still be repeated or cut up, by name. */
+  readonly batches = new Map<string, FlowBatch>();
+  /** Calls under way, by name and attempt. */
+  readonly calls = new Map<string, FlowBatch>();
+  /** Items that were too many to be told apart. */
+  untracked = 0;
+  /** Given up, though a result may still be told: the keys of those in `items`. */
+  readonly leavers: (string | number)[] = [];
+
+  constructor(
+    readonly name: string,
+    readonly operator: string,
+  ) {}
+}
+
+/** Numbers of items, to read: `#4–#7`. */
+export function labelOf(seqs: readonly number[], size: number, batchId: string): string {
+  const [first] = seqs;
+  if (first === undefined) return size === 1 ? batchId : `${String(size)} items`;
+  const last = seqs.at(-1) as number;
+  if (seqs.length === 1) return `#${String(first)}`;
+  return last - first === seqs.length - 1 ? `#${String(first)}–#${String(last)}` : `#${String(first)} … #${String(last)}`;
+}
+
+/** What a call under way is called. */
+export function callOf(batchId: string, attempt: number): string {
+  return `${batchId}/${String(attempt)}`;
+}
+
+/** Most urgent first: as they are named, then `P0`, `P1`, …, then as they came. */
+export function sortLanes(lanes: FlowLane[], order: readonly string[]): FlowLane[] {
+  const rank = ({ name }: FlowLane): number => {
+    const given = order.indexOf(name);
+    if (given !== -1) return given;
+    const digits = /^P(\d+)$/.exec(name)?.[1];
+    return order.length + (digits === undefined ? 1e6 : Number(digits));
+  };
+  return lanes.sort((a, b) => rank(a) - rank(b));
+}

@@ -1,0 +1,108 @@
+import type { FlowEvent } from '../../operators/types.js';
+import type { FlowModel } from './flow-model.js';
+import { sampleOf } from './limits.js';
+import type { Recording } from './recording.js';
+import { begin, isRecording } from './recording.js';
+import { turnEvents } from './turn-events.js';
+
+/** Whatever can be subscribed to: an Observable of any version. */
+export interface EventStream<E = unknown> {
+  subscribe(observer: { next: (event: E) => void; error: (error: unknown) => void; complete: () => void }): { unsubscribe(): void };
+}
+
+/** A limiter, or a pipeline: something that says how it is, and maybe what happens. */
+export interface Watched {
+  snapshot(): object;
+  readonly events?: EventStream;
+  /** Of a limiter: tells when something may have changed. */
+  watch?(listener: () => void): () => void;
+}
+
+/**
+ * What an inspector shows: events of operators, metrics (with what they observe), a limiter, a pipeline (`createEmbedder`, `createModelCaller`,
+ * `createToolRunner`, `createAgentTurn`), a recording, or several of these together.
+ */
+export type InspectorSource = EventStream<FlowEvent> | Watched | Recording | readonly InspectorSource[];
+
+/** A source that a model listens to. */
+export interface Connection {
+  /** Asks limiters and pipelines how they are. Whoever draws calls it while things move. */
+  look(): void;
+  /** Leaves everything. */
+  leave(): void;
+}
+
+/**
+ * Lets a model hear what a source says, until it is left. A recording is taken in at once; what comes behind it goes on from there.
+ *
+ * @param onChange - called after each change, not for those of `look`
+ */
+export function connectSource(source: InspectorSource, model: FlowModel, onChange: () => void = () => undefined): Connection {
+  const looks: (() => void)[] = [];
+  const leaves: (() => void)[] = [];
+  connect(source, 1);
+  for (const look of looks) look();
+
+  return {
+    look: () => {
+      for (const look of looks) look();
+    },
+    leave: () => {
+      for (const leave of leaves.splice(0)) leave();
+      looks.length = 0;
+    },
+  };
+
+  function connect(given: InspectorSource, number: number): void {
+    if (Array.isArray(given)) {
+      given.forEach((one: InspectorSource, at) => {
+        connect(one, at + 1);
+      });
+    } else if (isRecording(given)) {
+      begin(model, given);
+      for (const event of given.events) model.add(event);
+      for (const sample of given.samples) model.sample(sample);
+      onChange();
+    } else if ('snapshot' in given) watch(given, number);
+    else hear(given as EventStream);
+  }
+
+  function watch(watched: Watched, number: number): void {
+    if (watched.events) hear(watched.events);
+    const stop = watched.watch?.(onChange);
+    if (stop) leaves.push(stop);
+    const name = `${watched.watch ? 'limiter' : 'pipeline'}${number > 1 ? ` ${String(number)}` : ''}`;
+    looks.push(() => {
+      const now = model.now || Date.now();
+      const { observed, calls, ...rest } = watched.snapshot() as Snapshot;
+      if (observed === undefined) {
+        model.sample(sampleOf(now, name, rest));
+        return;
+      }
+      for (const [limiter, gauges] of Object.entries(observed)) model.sample(sampleOf(now, limiter, gauges));
+      if (calls && calls.attempts > 0) model.recordedTokens = calls.promptTokens + calls.completionTokens;
+    });
+  }
+
+  function hear(events: EventStream): void {
+    const translate = turnEvents();
+    const subscription = events.subscribe({
+      next: (told) => {
+        for (const event of translate(told)) model.add(event as FlowEvent);
+        onChange();
+      },
+      // How a stream ends says nothing about the flow.
+      error: () => undefined,
+      complete: () => undefined,
+    });
+    leaves.push(() => {
+      subscription.unsubscribe();
+    });
+  }
+}
+
+/** Of metrics. */
+interface Snapshot {
+  readonly observed?: Readonly<Record<string, object>>;
+  readonly calls?: { readonly attempts: number; readonly promptTokens: number; readonly completionTokens: number };
+}
