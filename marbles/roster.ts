@@ -148,7 +148,6 @@ export const roster: readonly LawSubject[] = [
     throwing: {
       key: (fault) => bulkheaded({ key: fault }),
       perKey: (fault) => bulkheaded({ key: (item) => item, perKey: fault }),
-      priority: (fault) => bulkheaded({ fairness: { kind: 'priority', priority: fault } }),
     },
     rejectionOf: (settled) => (settled.status === 'rejected' ? settled.reason : undefined),
     abortable: (seen) =>

@@ -4,7 +4,7 @@ import { ask, weightOf } from './options/ask.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { asGiven, checked, count, oneOf } from './options/options.js';
+import { asGiven, checked, countFromZero, made, words } from './options/options.js';
 import type { Overflow } from './options/types.js';
 import type { Waiting } from './shell/ready-gate.js';
 import { isTooHeavy, READY_CHECKS, READY_DEFAULTS, reportDrop, tellerOf, whenReady } from './shell/ready-gate.js';
@@ -47,7 +47,6 @@ export interface BackpressureOptions<T> {
 }
 
 const NAME = 'backpressure';
-const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const;
 
 /**
  * Keeps items for a consumer that is busy at times, within a bound, and hands them on as it gets ready.
@@ -100,30 +99,15 @@ function readOptions<T>(options: BackpressureOptions<T>) {
   const settings = checked(NAME, options, { maxQueued: 1000, overflow: 'error', ...READY_DEFAULTS } as const, {
     ...READY_CHECKS,
     maxQueued: countFromZero,
-    overflow: policy,
+    overflow: words('error', 'dropOldest', 'dropNewest', 'latest'),
     highWater: asGiven,
     lowWater: asGiven,
-    pressure: observer,
+    pressure: made<BackpressureOptions<T>['pressure']>('next', 'an observer (an object with a function `next`)', undefined),
   });
   const { maxQueued, overflow } = settings;
   if (maxQueued === 0 && overflow !== 'latest' && overflow !== 'dropNewest')
     throw new FlowConfigError(NAME, 'maxQueued', "a whole number >= 1 or Infinity (0 with `overflow` 'latest' or 'dropNewest')", maxQueued);
   return { ...settings, ...waterMarks(NAME, options, maxQueued), operator: NAME };
-}
-
-function countFromZero(operator: string, option: string, value: unknown): number {
-  return count(operator, option, value, 0);
-}
-
-function policy(operator: string, option: string, overflow: Overflow): Exclude<Overflow, 'dropLowest'> {
-  if (overflow !== 'dropLowest') return oneOf(operator, option, overflow, OVERFLOWS);
-  const elsewhere = "there are no lanes here: 'dropLowest' is for `batchMap` with `lanes` and `bulkheadMap` with priorities";
-  throw new FlowConfigError(operator, option, `one of ${OVERFLOWS.map((word) => `'${word}'`).join(', ')} (${elsewhere})`, overflow);
-}
-
-function observer<O extends BackpressureOptions<never>['pressure']>(operator: string, option: string, pressure: O): O {
-  if (pressure === undefined || typeof (Object(pressure) as Partial<Observer<boolean>>).next === 'function') return pressure;
-  throw new FlowConfigError(operator, option, 'an observer (an object with a function `next`)', pressure);
 }
 
 interface Queued<T> {

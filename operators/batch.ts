@@ -6,9 +6,8 @@ import { ItemTooHeavyError } from './options/errors.js';
 import type { FlowSink, FlushReason, Note } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, checked, count, durationMs, positive, words } from './options/options.js';
+import { callback, checked, count, durationMs, made, positive, words } from './options/options.js';
 import type { SplitItem } from './options/oversize.js';
-import { oversizeRule } from './options/oversize.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import { attach } from './shell/connect.js';
 import { notifier } from './shell/notifier.js';
@@ -118,7 +117,7 @@ function readOptions<T>(options: BatchOptions<T>) {
     maxSize: count,
     maxWaitMs: durationMs,
     maxWeight: positive,
-    oversize: oversizeRule,
+    oversize: made<'alone' | 'reject' | SplitItem<T>>('into', "'alone', 'reject' or `splitItem({ … })`", 'alone', 'reject'),
     onSourceError: words('flush', 'abort'),
     weigh: callback,
     closeWhen: callback,

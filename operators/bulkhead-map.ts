@@ -2,10 +2,10 @@ import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
-import { callback, count, known, ofKeys, required } from './options/options.js';
+import { asGiven, callback, count, ofKeys, required } from './options/options.js';
 import type { ItemContext, Settled, WorkResult } from './options/types.js';
 import type { ItemOptions } from './shell/item-options.js';
-import { ITEM_OPTIONS, itemConfig } from './shell/item-options.js';
+import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
 import { runItems } from './shell/item-shell.js';
 
 export interface BulkheadMapOptions<T> extends ItemOptions<T> {
@@ -25,6 +25,7 @@ export interface BulkheadMapOptions<T> extends ItemOptions<T> {
 }
 
 const NAME = 'bulkheadMap';
+const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, key: callback, perKey: asGiven }))();
 
 /**
  * Runs one piece of work per item, so many at a time, and so many at a time for each key: a key that is full never blocks another.
@@ -40,7 +41,7 @@ const NAME = 'bulkheadMap';
  *
  * - **Emits when** an inner stream ends: one {@link Settled} per item, with the last value (`undefined` when there was none). With
  *   `errors: 'propagate'` every value, when it comes.
- * - **Starts when** a slot is free, and a slot of the item's key. Which of several goes first, `fairness` says.
+ * - **Starts when** a slot is free, and a slot of the item's key. Keys go in turn.
  * - **Holds at most** `maxQueued` items that wait, results held back by `order` included, and those under way.
  * - **Drops** nothing in silence: under an `overflow` other than `'error'` an item goes, and its rejection is emitted. With
  *   `errors: 'propagate'` there are no rejections; `onEvent` is told.
@@ -99,12 +100,13 @@ export function bulkheadMap<T, R>(
   project: (item: T, context: ItemContext) => WorkResult<R> | ObservableInput<R>,
   options: BulkheadMapOptions<T> = {},
 ): OperatorFunction<T, R | Settled<T, R>> {
-  known(NAME, options, [...ITEM_OPTIONS, 'key', 'perKey']);
-  const { key, perKey } = options;
-  const config = itemConfig<T, R>(NAME, options, {
-    project: required(NAME, 'project', project),
-    key: callback(NAME, 'key', key),
-    limitOf: limits(ofKeys(NAME, 'perKey', perKey, key !== undefined, Infinity)),
+  const config = itemConfig<T, R>(NAME, options, CHECKS, () => {
+    const { key, perKey } = options;
+    return {
+      project: required(NAME, 'project', project),
+      key,
+      limitOf: limits(ofKeys(NAME, 'perKey', perKey, key !== undefined, Infinity)),
+    };
   });
   return (source) =>
     new Observable((subscriber) => {

@@ -1,21 +1,13 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
 import { ClosedError, FlowConfigError } from './options/errors.js';
-import { flag, known, required } from './options/options.js';
-import type { ItemContext, Overflow, Settled, WorkResult } from './options/types.js';
-import type { ItemOptions, KeyFairness } from './shell/item-options.js';
-import { ITEM_OPTIONS, itemConfig } from './shell/item-options.js';
+import { flag, maybe, required } from './options/options.js';
+import type { ItemContext, Settled, WorkResult } from './options/types.js';
+import type { ItemOptions } from './shell/item-options.js';
+import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
 import { runItems } from './shell/item-shell.js';
 
 export interface ConcatMapByOptions<T> extends ItemOptions<T> {
-  /**
-   * What happens at `maxQueued`: `'error'` fails the output, the others drop an item, whose caller gets an `OverflowError`; `'latest'` leaves only
-   * the newest of its key waiting.
-   * @defaultValue 'error'
-   */
-  readonly overflow?: Exclude<Overflow, 'dropLowest'>;
-  /** Which key goes next, among those with nothing under way: with `oldestFirst()` the one whose item is oldest. @defaultValue keys in turn */
-  readonly fairness?: KeyFairness<NoInfer<T>> & { readonly levelOf?: undefined };
   /** With `errors: 'settle'`: a failed item ends its key, and all other items of it reject with `ClosedError`, unstarted. @defaultValue false */
   readonly stopKey?: boolean;
   /**
@@ -27,6 +19,7 @@ export interface ConcatMapByOptions<T> extends ItemOptions<T> {
 }
 
 const NAME = 'concatMapBy';
+const CHECKS = /* @__PURE__ */ (() => ({ ...ITEM_CHECKS, stopKey: maybe(flag) }))();
 
 /**
  * Runs the items of a key one after the other, and keys beside each other: conversations, files, accounts.
@@ -42,7 +35,7 @@ const NAME = 'concatMapBy';
  *
  * - **Emits when** an inner stream ends: one {@link Settled} per item, with the last value (`undefined` when there was none). With
  *   `errors: 'propagate'` every value, when it comes.
- * - **Starts when** nothing of the item's key is under way and a slot is free. Which of several keys goes first, `fairness` says.
+ * - **Starts when** nothing of the item's key is under way and a slot is free. Keys go in turn.
  * - **Holds at most** `maxQueued` items that wait, results held back by `order` included, and one of each key under way.
  * - **Drops** nothing in silence: under an `overflow` other than `'error'` an item goes, and its rejection is emitted. With
  *   `errors: 'propagate'` there are no rejections; `onEvent` is told.
@@ -93,18 +86,12 @@ export function concatMapBy<T, R>(
   project: (item: T, context: ItemContext) => WorkResult<R> | ObservableInput<R>,
   options: ConcatMapByOptions<T> = {},
 ): OperatorFunction<T, R | Settled<T, R>> {
-  known(NAME, options, [...ITEM_OPTIONS, 'stopKey']);
-  const { stopKey = false } = options;
-  const config = itemConfig<T, R>(NAME, options, {
+  const config = itemConfig<T, R>(NAME, options, CHECKS, () => ({
     project: required(NAME, 'project', project),
     key: required(NAME, 'key', key),
-    limitOf: one,
-    stopped: flag(NAME, 'stopKey', stopKey)
-      ? (cause) => new ClosedError(NAME, cause, 'not started, because an earlier item of its key failed')
-      : undefined,
-  });
-  if (config.fairness?.levelOf)
-    throw new FlowConfigError(NAME, 'fairness', 'one that keeps the order of a key: oldestFirst()', options.fairness);
+    limitOf: () => 1,
+    ...(options.stopKey && { stopped }),
+  }));
   if (config.stopped && !config.settles) throw new FlowConfigError(NAME, 'stopKey', "absent with `errors: 'propagate'`", true);
   return (source) =>
     new Observable((subscriber) => {
@@ -112,6 +99,6 @@ export function concatMapBy<T, R>(
     });
 }
 
-function one(): number {
-  return 1;
+function stopped(cause: unknown): ClosedError {
+  return new ClosedError(NAME, cause, 'not started, because an earlier item of its key failed');
 }

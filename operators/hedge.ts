@@ -11,7 +11,7 @@ import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import type { Lease, Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
-import { asGiven, checked, durationMs, positive, required } from './options/options.js';
+import { asGiven, checked, durationMs, made, positive, required } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import { PermittedCall } from './shell/call.js';
@@ -194,7 +194,7 @@ function readOptions(options: HedgeOptions) {
       budget: positive,
       delayMs: (operator, option, value: HedgeOptions['delayMs']) =>
         value === undefined || typeof value === 'function' ? value : durationMs(operator, option, value),
-      stats: isStats,
+      stats: made<HedgeStats>('tryHedge', 'a HedgeStats'),
       limiter: (operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
       job: asGiven,
       classify: required,
@@ -205,11 +205,6 @@ function readOptions(options: HedgeOptions) {
   const { job, limiter, stats } = settings;
   jobOption(NAME, job, limiter);
   return { ...settings, delayMs: delayRule(delayMs, stats) };
-}
-
-function isStats(operator: string, option: string, stats: HedgeStats | null): HedgeStats {
-  if (typeof stats?.tryHedge === 'function') return stats;
-  throw new FlowConfigError(operator, option, 'a HedgeStats', stats);
 }
 
 function delayRule(delayMs: HedgeOptions['delayMs'], stats: HedgeStats): () => number {

@@ -3,9 +3,9 @@ import { LanesQueue } from './kernel/queues/lanes-queue.js';
 import type { QueueRule } from './kernel/queues/queue.js';
 import { sharedRounds } from './kernel/queues/rounds.js';
 import { strictWithFloor as strict } from './kernel/queues/strict-with-floor.js';
-import { FlowConfigError, LaneUnknownError } from './options/errors.js';
+import { LaneUnknownError } from './options/errors.js';
 import { checkedLanes } from './options/lanes.js';
-import { callback, known, ratio } from './options/options.js';
+import { callback, known, made, ratio } from './options/options.js';
 import type { LaneOptions } from './options/types.js';
 
 export type { Fairness } from './kernel/queues/discipline.js';
@@ -122,6 +122,5 @@ export function roundRobin(): Fairness {
 /** The fairness to use. @throws FlowConfigError */
 export function fairnessOf(operator: string, option: string, fairness: Fairness | undefined): FairnessRule {
   if (fairness === undefined) return strict();
-  if (typeof (fairness as Fairness | null)?.create === 'function') return fairness as FairnessRule;
-  throw new FlowConfigError(operator, option, 'strictWithFloor(), weighted() or roundRobin()', fairness);
+  return made<FairnessRule>('create', 'strictWithFloor(), weighted() or roundRobin()')(operator, option, fairness as FairnessRule);
 }

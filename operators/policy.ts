@@ -3,13 +3,12 @@ import { Observable } from 'rxjs';
 import { classifyByStatus } from './kernel/repair/classify-by-status.js';
 import type { RepairRule } from './kernel/repair/rule.js';
 import type { Breaker } from './options/breaker.js';
-import { FlowConfigError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import type { Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
-import { asGiven, callback, checked, durationMs, flag, known, positive, required } from './options/options.js';
+import { asGiven, callback, checked, durationMs, flag, known, made, positive, required } from './options/options.js';
 import type { Classify } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
@@ -152,8 +151,8 @@ function readOptions<F>(operator: string, options: PolicyOptions<F>) {
     {
       fallback: callback,
       deadlineMs: durationMs,
-      breaker: isBreaker,
-      retry: isRule,
+      breaker: made<Breaker | undefined>('trip', 'a breaker made by createBreaker', undefined),
+      retry: made<RepairRule | undefined>('failed', '`retryFailed({ … })`', undefined),
       limiter: (_operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
       job: asGiven,
       timeoutMs: positive,
@@ -166,16 +165,6 @@ function readOptions<F>(operator: string, options: PolicyOptions<F>) {
   );
   jobOption(operator, read.job, read.limiter);
   return { ...read, tell: teller(operator, read, () => read.scheduler.now()) };
-}
-
-function isRule(operator: string, option: string, rule: RepairRule | null | undefined): RepairRule | undefined {
-  if (rule === undefined || typeof rule?.failed === 'function') return rule;
-  throw new FlowConfigError(operator, option, '`retryFailed({ … })`', rule);
-}
-
-function isBreaker(operator: string, option: string, breaker: Breaker | null | undefined): Breaker | undefined {
-  if (breaker === undefined || typeof breaker?.trip === 'function') return breaker;
-  throw new FlowConfigError(operator, option, 'a breaker made by createBreaker', breaker);
 }
 
 function callOptions(operator: string, call: PolicyCallOptions | number | undefined, limiter: Limiter | undefined): PolicyCallOptions {

@@ -1,13 +1,13 @@
 import type { Subscriber } from 'rxjs';
 import { EMPTY, from, Observable } from 'rxjs';
 import { FlowConfigError } from './options/errors.js';
-import { callback, known, orDefault, required } from './options/options.js';
+import { callback, orDefault, required } from './options/options.js';
 import type { ItemContext, Settled, WorkResult, WorkValue } from './options/types.js';
 import { connect } from './shell/connect.js';
 import type { Guard } from './shell/guard.js';
 import { guarded } from './shell/guard.js';
 import type { ItemOptions } from './shell/item-options.js';
-import { itemConfig } from './shell/item-options.js';
+import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
 import { runItems } from './shell/item-shell.js';
 
 export type { Guard } from './shell/guard.js';
@@ -30,17 +30,10 @@ export interface SettleAllOptions<T>
 type Project<T, R> = (call: T, context: ItemContext) => WorkResult<R>;
 
 const NAME = 'settleAll';
-const OPTION_NAMES: readonly string[] = [
-  'concurrency',
-  'limiter',
-  'errors',
-  'timeoutMs',
-  'deadlineMs',
-  'guard',
-  'onEvent',
-  'name',
-  'scheduler',
-];
+const CHECKS = /* @__PURE__ */ (() => {
+  const { maxKeys, maxQueued, overflow, order, onSourceError, ...checks } = ITEM_CHECKS;
+  return { ...checks, guard: callback };
+})();
 
 /**
  * Makes a list of calls, a few at a time, and has all their results at once, in the order of the list: what `Promise.allSettled` and
@@ -117,9 +110,8 @@ export function settleAll<T, R>(
   const hasProject = typeof second === 'function' || third !== undefined || !list.every((call) => typeof call === 'function');
   const project = hasProject ? required(NAME, 'project', second as Project<T, R>) : (makeItself as Project<T, R>);
   const options = orDefault(hasProject ? third : second, {}) as SettleAllOptions<T>;
-  known(NAME, options, OPTION_NAMES);
-  const config = itemConfig<T, R>(NAME, options, { project, key: undefined, limitOf: () => Infinity }, 4);
-  const guard = callback(NAME, 'guard', options.guard);
+  const config = itemConfig<T, R>(NAME, options, CHECKS, () => ({ project, key: undefined, limitOf: () => Infinity }), 4);
+  const { guard } = options;
 
   return new Observable((subscriber) => {
     /** What was really made, in contrast to what a guard kept back. */

@@ -206,16 +206,13 @@ export function divideRetry<T, R>(
   return operators.divideRetry(work, { ...given, ...(lane !== undefined && { lane }) } as object as DivideRetryOptions<T>);
 }
 
-export interface BulkheadOptions<T> extends Omit<BulkheadMapOptions<T>, 'order' | 'key' | 'errors' | 'fairness'> {
+export interface BulkheadOptions<T> extends Omit<BulkheadMapOptions<T>, 'order' | 'key' | 'errors'> {
   readonly key?: (item: T) => unknown;
   readonly order?: Order;
-  /** 0 goes first. */
-  readonly priority?: (item: T) => number;
-  readonly fairness?: 'roundRobin' | 'fifo';
 }
 
-function slotted<T>({ order, priority, ...same }: BulkheadOptions<T>): BulkheadMapOptions<T> {
-  return { ...same, ...(order as object), ...(priority && { fairness: { kind: 'priority', priority } }) };
+function slotted<T>({ order, ...same }: BulkheadOptions<T>): BulkheadMapOptions<T> {
+  return { ...same, ...(order as object) };
 }
 export function bulkheadMap<T, R>(
   project: (item: T, context: operators.ItemContext) => operators.WorkResult<R>,

@@ -1,6 +1,6 @@
 import { map, merge, Subject, take, tap } from 'rxjs';
 import type { BulkheadMapOptions, Settled } from '../../operators/index.js';
-import { bulkheadMap, byPriority, CallbackError, createLimiter, inputOrder, OverflowError, oldestFirst, orderPerKey } from '../../operators/index.js';
+import { bulkheadMap, CallbackError, createLimiter, inputOrder, OverflowError, orderPerKey } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -33,8 +33,6 @@ const key = (letter: string): string => (letter === letter.toLowerCase() ? 'smal
 const TOOLS: Readonly<Record<string, string>> = { i: 'ImageGen', j: 'ImageGen', c: 'CodeExec', d: 'CodeExec', e: 'CodeExec' };
 const tool = (call: string): string => TOOLS[call] ?? 'WebSearch';
 
-/** Digits are as urgent as they say, 0 first. */
-const byDigit = byPriority<string>(Number);
 
 export const specs: readonly MarbleSpec[] = [
   {
@@ -298,26 +296,6 @@ export const specs: readonly MarbleSpec[] = [
     synchronous: ['source'],
     build: mapped({ concurrency: 1, key }),
   },
-  {
-    operator: 'bulkheadMap',
-    title: "gives slots to the oldest item with oldestFirst()",
-    label: "bulkheadMap(project, { concurrency: 1, key, fairness: oldestFirst() })",
-    inputs: { source:        '(abcA|)' },
-    inners: { a:             '-(w|)', b: '-(x|)', c: '-(y|)', A: '-(z|)' },
-    expected:                '-wxy(z|)',
-    synchronous: ['source'],
-    build: mapped({ concurrency: 1, key, fairness: oldestFirst() }),
-  },
-  {
-    operator: 'bulkheadMap',
-    title: 'gives slots to the most urgent item',
-    label: "bulkheadMap(project, { concurrency: 1, fairness: byPriority(priority) })",
-    inputs: { source:        '(2210|)' },
-    inners: { 2: '-(x|)', 1: '-(y|)', 0: '-(z|)' },
-    expected:                '-xzy(x|)',
-    synchronous: ['source'],
-    build: mapped({ concurrency: 1, fairness: byDigit }),
-  },
 
   // In which order.
   {
@@ -390,16 +368,6 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '----(ef)x(z|)',
     values: { e: 'b: OverflowError', f: 'c: OverflowError' },
     build: mapped({ concurrency: 1, maxQueued: 2, overflow: 'latest' }),
-  },
-  {
-    operator: 'bulkheadMap',
-    title: "rejects the least urgent item with overflow 'dropLowest'",
-    label: "bulkheadMap(project, { concurrency: 1, maxQueued: 2, overflow: 'dropLowest', fairness: byPriority(priority) })",
-    inputs: { source:        '-5921-|' },
-    inners: { 5:              '-----(x|)', 9: '-(y|)', 2: '-(y|)', 1: '-(z|)' },
-    expected:                '----e-xz(y|)',
-    values: { e: '9: OverflowError' },
-    build: mapped({ concurrency: 1, maxQueued: 2, overflow: 'dropLowest', fairness: byDigit }),
   },
   {
     operator: 'bulkheadMap',

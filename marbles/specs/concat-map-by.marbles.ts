@@ -1,6 +1,6 @@
 import { map, merge, Subject, take, tap } from 'rxjs';
 import type { ConcatMapByOptions, Settled } from '../../operators/index.js';
-import { CallbackError, concatMapBy, inputOrder, OverflowError, oldestFirst } from '../../operators/index.js';
+import { CallbackError, concatMapBy, inputOrder, OverflowError } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -220,16 +220,6 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '-xz(y|)',
     synchronous: ['source'],
     build: mapped({ concurrency: 1 }),
-  },
-  {
-    operator: 'concatMapBy',
-    title: "starts the oldest item with oldestFirst()",
-    label: "concatMapBy(key, project, { concurrency: 1, fairness: oldestFirst() })",
-    inputs: { source:        '(abA|)' },
-    inners: { a:             '-(x|)', b: '-(y|)', A: '-(z|)' },
-    expected:                '-xy(z|)',
-    synchronous: ['source'],
-    build: mapped({ concurrency: 1, fairness: oldestFirst() }),
   },
   {
     operator: 'concatMapBy',

@@ -1,17 +1,18 @@
 import { FlowConfigError } from './errors.js';
 import type { Limiter, LimiterJob } from './limiter.js';
+import { made } from './options.js';
+import type { Permits } from './permits.js';
+
+/** A limiter that must be there. */
+export function requiredLimiter<L extends Permits>(operator: string, limiter: L, option = 'limiter'): L {
+  return made<L>('enlist', 'a limiter made by createLimiter')(operator, option, limiter);
+}
 
 /** The `limiter` option of an operator: one made by `createLimiter`, in place of a `concurrency`, or none. */
-export function limiterOption(operator: string, limiter: Limiter | undefined, concurrency?: unknown): Limiter | undefined {
+export function limiterOption<L extends Permits>(operator: string, limiter: L | undefined, concurrency?: unknown): L | undefined {
   if (limiter === undefined) return undefined;
   if (concurrency !== undefined) throw new FlowConfigError(operator, 'concurrency', 'absent when a `limiter` is given', concurrency);
   return requiredLimiter(operator, limiter);
-}
-
-/** One that must be there. */
-export function requiredLimiter(operator: string, limiter: Limiter): Limiter {
-  if (typeof (Object(limiter) as Partial<Limiter>).enlist === 'function') return limiter;
-  throw new FlowConfigError(operator, 'limiter', 'a limiter made by createLimiter', limiter);
 }
 
 /** The one lane of the limiter that an operator uses, or its last. */

@@ -124,6 +124,22 @@ export function checked<O extends object, D extends object>(
   return all as Checked<O, D>;
 }
 
+/** A check of what may be left out and has no default. */
+export function maybe<V>(check: (operator: string, option: string, value: V) => V) {
+  return (operator: string, option: string, value: V | undefined): V | undefined =>
+    value === undefined ? value : check(operator, option, value);
+}
+
+/** A check of a value made by one of our functions, known by a method, or of one of some others. */
+export function made<V>(method: string, expected: string, ...others: readonly unknown[]) {
+  return (operator: string, option: string, value: V): V => {
+    // An array has a `join`.
+    const has = !Array.isArray(value) && typeof (Object(value) as Record<string, unknown>)[method] === 'function';
+    if (has || others.includes(value)) return value;
+    throw new FlowConfigError(operator, option, expected, value);
+  };
+}
+
 /** {@link oneOf} as a check. */
 export function words<const V extends string>(...allowed: readonly V[]): (operator: string, option: string, value: unknown) => V {
   return (operator, option, value) => oneOf(operator, option, value, allowed);

@@ -1,5 +1,3 @@
-import { FlowConfigError } from './errors.js';
-
 /** Cuts items that are too heavy for a batch; made by `splitItem`. */
 export interface SplitItem<T> {
   /** @throws CallbackError when there is no part */
@@ -22,10 +20,4 @@ export interface SplitAndJoin<T, R> extends SplitItem<T> {
 export interface PartRules<T> {
   readonly weigh?: ((item: T) => number) | undefined;
   readonly id?: ((item: T) => string) | undefined;
-}
-
-/** The `oversize` option. @throws FlowConfigError */
-export function oversizeRule<O>(operator: string, option: string, value: O): O {
-  if (value === 'alone' || value === 'reject' || typeof (value as Partial<SplitItem<never>> | null)?.into === 'function') return value;
-  throw new FlowConfigError(operator, option, "'alone', 'reject' or `splitItem({ … })`", value);
 }

@@ -9,13 +9,14 @@ import type { CloseWhen } from '../options/ask.js';
 import { FlowConfigError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
 import { listened } from '../options/events.js';
+import { limiterOption } from '../options/limiter-option.js';
 import type { Check, Checked } from '../options/options.js';
-import { callback, checked, count, durationMs, positive, required, words } from '../options/options.js';
+import { callback, checked, count, durationMs, made, positive, required, words } from '../options/options.js';
 import type { SplitAndJoin } from '../options/oversize.js';
 import type { Permits } from '../options/permits.js';
 import type { BatchResult, CallContext, WorkResult } from '../options/types.js';
 import { schedulerOption } from './alarm.js';
-import { notifier } from './notifier.js';
+import { concurrencyOption, notifier } from './notifier.js';
 
 /** Sends one batch: as many results as items, in one of the shapes `BatchResult` names, at once or later. */
 export type BatchWork<T, R> = (items: readonly T[], context: CallContext) => WorkResult<BatchResult<R>>;
@@ -107,17 +108,16 @@ export const BATCH_CHECKS = /* @__PURE__ */ (() =>
     maxSize: count,
     maxWeight: positive,
     weigh: callback,
-    oversize: value('cut', "'alone', 'reject' or splitItem({ into, join })", 'alone', 'reject'),
+    oversize: made('cut', "'alone', 'reject' or splitItem({ into, join })", 'alone', 'reject'),
     closeWhen: callback,
     flush: notifier,
-    queue: value('create', 'lanes([…])'),
+    queue: made('create', 'lanes([…])'),
     maxQueued: count,
     overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
-    order: value('lines', 'inputOrder() or orderPerKey(key)', undefined),
+    order: made('lines', 'inputOrder() or orderPerKey(key)', undefined),
     window: callback,
-    concurrency: (operator: string, option: string, given: number | Observable<number> | undefined) =>
-      given === undefined || isObservable(given) ? given : count(operator, option, given),
-    limiter: value('enlist', 'a limiter made by createLimiter', undefined),
+    concurrency: concurrencyOption,
+    limiter: (operator: string, _option: string, given: Permits | undefined) => limiterOption(operator, given),
     id: callback,
     repair: rules,
     classify: callback,
@@ -128,14 +128,6 @@ export const BATCH_CHECKS = /* @__PURE__ */ (() =>
     scheduler: schedulerOption,
     random: required,
   }) satisfies { readonly [K in keyof GateOptions<never>]-?: Check })();
-
-/** One of some words, or a value with this method. */
-function value<V>(method: string, expected: string, ...others: readonly unknown[]): (operator: string, option: string, given: V) => V {
-  return (operator, option, given) => {
-    if (others.includes(given) || typeof (Object(given) as Record<string, unknown>)[method] === 'function') return given;
-    throw new FlowConfigError(operator, option, expected, given);
-  };
-}
 
 function rules(operator: string, option: string, given: Repairs = []): readonly RepairRule[] {
   const all = [given].flat(2) as readonly RepairRule[];
@@ -169,9 +161,7 @@ export function batchConfig<T, R>(
   const all = checked(operator, options, { ...DEFAULTS, ...defaults }, checks as never) as unknown as Given<T> &
     Pick<BatchConfig<T>, 'repair' | 'flush'>;
   const { concurrency = MOST_CALLS, limiter, queue } = all;
-  if (limiter && all.concurrency !== undefined) {
-    throw new FlowConfigError(operator, 'concurrency', 'absent when a `limiter` is given', concurrency);
-  }
+  limiterOption(operator, limiter, all.concurrency);
   const missing = queue.isDeclared && queue.lanes.find(({ name }) => limiter?.lanes?.includes(name) === false);
   if (missing) throw new FlowConfigError(operator, 'queue', `lanes the limiter has (${String(limiter?.lanes)})`, missing.name);
   const isChanging = isObservable(concurrency);

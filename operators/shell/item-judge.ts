@@ -10,7 +10,6 @@ export class ItemJudge<T> {
   lane: KeyLane<T> | undefined;
   /** Most of a new key at a time. */
   limit = Infinity;
-  level = 0;
   /** In which line its result waits for its turn. */
   line: unknown = undefined;
   /** Why no more can be said. */
@@ -21,19 +20,18 @@ export class ItemJudge<T> {
   private readonly machine: ItemMachine<T>;
 
   constructor(config: ItemConfig<T, never>, machine: ItemMachine<T>) {
-    const { key, fairness, order } = config;
+    const { key, order } = config;
     this.config = config;
     this.machine = machine;
-    this.isAsking = (key ?? fairness?.levelOf ?? order?.keyOf) !== undefined;
+    this.isAsking = (key ?? order?.keyOf) !== undefined;
     this.lane = machine.find(undefined);
   }
 
   judge(item: T): void {
-    const { operator, key, fairness, limitOf, order } = this.config;
+    const { operator, key, limitOf, order } = this.config;
     this.failure = undefined;
     this.line = undefined;
     try {
-      if (fairness?.levelOf) this.level = fairness.levelOf(operator, item);
       if (order?.keyOf) this.line = ask(operator, 'key', order.keyOf, item);
       if (key === undefined) return;
       this.key = ask(operator, 'key', key, item);

@@ -1,28 +1,16 @@
 import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
 import { isObservable } from 'rxjs';
-import type { Turns } from '../kernel/queues/keyed-lanes.js';
 import type { Order, OrderRule } from '../kernel/queues/order.js';
 import type { Overflow } from '../kernel/queues/queue.js';
-import { FlowConfigError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
-import { callback, count, filled, ofKeys, oneOf, positive } from '../options/options.js';
+import { listened } from '../options/events.js';
+import { limiterOption } from '../options/limiter-option.js';
+import type { Check, Checked } from '../options/options.js';
+import { checked, count, countFromZero, made, maybe, ofKeys, positive, words } from '../options/options.js';
 import type { Permits } from '../options/permits.js';
 import type { ItemContext, WorkResult } from '../options/types.js';
 import { schedulerOption } from './alarm.js';
-
-/** Which of the waiting items goes next, among those whose key has room. Made by `oldestFirst()` and `byPriority()`. */
-export interface KeyFairness<in T> {
-  readonly levelOf?: ((operator: string, item: T) => number) | undefined;
-  turns(...args: never[]): object;
-}
-
-/** The same to whoever goes by it. */
-export interface KeyFairnessRule<in T> extends KeyFairness<T> {
-  /** How urgent an item is, 0 first; undefined where all are alike. */
-  readonly levelOf?: ((operator: string, item: T) => number) | undefined;
-  /** New turns for one subscription. */
-  turns<E>(dropsLowest: boolean): Turns<E>;
-}
+import { concurrencyOption } from './notifier.js';
 
 /** Options of the operators that do one piece of work per item. */
 export interface ItemOptions<T> {
@@ -40,17 +28,14 @@ export interface ItemOptions<T> {
   readonly maxQueued?: number;
   /**
    * What happens at `maxQueued`: `'error'` fails the output, the others drop an item, whose caller gets an `OverflowError`. `'latest'` leaves only
-   * the newest of its key waiting; `'dropLowest'` is for `fairness: byPriority()`, which in turn has no `'dropOldest'` and no `'latest'`.
-   * @defaultValue 'error'
+   * the newest of its key waiting. @defaultValue 'error'
    */
-  readonly overflow?: Overflow;
+  readonly overflow?: Exclude<Overflow, 'dropLowest'>;
   /**
    * Results go out in the order of the items with `inputOrder()`, in that order for equal keys with `orderPerKey()`. @defaultValue as inner
    * streams have them
    */
   readonly order?: Order<NoInfer<T>>;
-  /** Which of the waiting items goes next, among those whose key has room: `oldestFirst()` or `byPriority()`. @defaultValue keys in turn */
-  readonly fairness?: KeyFairness<NoInfer<T>>;
   /** Longest an inner stream may take from its start to its end, in ms. @defaultValue Infinity */
   readonly timeoutMs?: number;
   /** Longest an item may take from its arrival to its result, waiting included, in ms. @defaultValue Infinity */
@@ -68,22 +53,30 @@ export interface ItemOptions<T> {
   readonly scheduler?: SchedulerLike;
 }
 
-export const ITEM_OPTIONS: readonly string[] = [
-  'concurrency',
-  'limiter',
-  'maxKeys',
-  'maxQueued',
-  'overflow',
-  'order',
-  'fairness',
-  'errors',
-  'timeoutMs',
-  'deadlineMs',
-  'onSourceError',
-  'onEvent',
-  'name',
-  'scheduler',
-];
+const DEFAULTS = {
+  maxQueued: Infinity,
+  overflow: 'error',
+  errors: 'settle',
+  timeoutMs: Infinity,
+  deadlineMs: Infinity,
+  onSourceError: 'abort',
+} as const;
+
+/** How each option is checked. Whoever has more options, or fewer, says so of a copy. */
+export const ITEM_CHECKS = /* @__PURE__ */ (() => ({
+  concurrency: concurrencyOption,
+  limiter: (operator: string, _option: string, given: Permits | undefined) => limiterOption(operator, given),
+  maxKeys: maybe(count),
+  maxQueued: countFromZero,
+  overflow: words('error', 'dropOldest', 'dropNewest', 'latest'),
+  order: made<OrderRule<never> | undefined>('lines', 'inputOrder() or orderPerKey()', undefined),
+  errors: words('settle', 'propagate'),
+  timeoutMs: positive,
+  deadlineMs: positive,
+  onSourceError: words('abort', 'flush', 'drain'),
+  ...listened,
+  scheduler: schedulerOption,
+}))();
 
 /** The options, checked and with their defaults: what one subscription needs. */
 export interface ItemConfig<T, R> {
@@ -101,7 +94,6 @@ export interface ItemConfig<T, R> {
   readonly maxQueued: number;
   readonly overflow: Overflow;
   readonly order: OrderRule<T> | undefined;
-  readonly fairness: KeyFairnessRule<T> | undefined;
   /** Hands on one `Settled` per item, instead of every value. */
   readonly settles: boolean;
   readonly timeoutMs: number;
@@ -113,67 +105,34 @@ export interface ItemConfig<T, R> {
   readonly scheduler: SchedulerLike;
 }
 
+type Given<T> = Checked<ItemOptions<T> & { readonly errors?: 'settle' | 'propagate' }, typeof DEFAULTS>;
+
 /** What each operator says for itself. */
 type Own = 'project' | 'key' | 'limitOf' | 'stopped';
 
-/** After `known`. @throws FlowConfigError naming the operator and the option */
+/** @param own asked once the options are known to be good. @throws FlowConfigError naming the operator and the option */
 export function itemConfig<T, R>(
   operator: string,
-  options: ItemOptions<T> & { readonly errors?: 'settle' | 'propagate' },
-  own: Pick<ItemConfig<T, R>, Own>,
+  options: ItemOptions<T>,
+  checks: Readonly<Record<string, Check>>,
+  own: () => Pick<ItemConfig<T, R>, Own>,
   most = 10,
 ): ItemConfig<T, R> {
-  const {
-    concurrency = most,
-    limiter,
-    maxKeys,
-    maxQueued = Infinity,
-    overflow = 'error',
-    order,
-    fairness,
-    errors = 'settle',
-    timeoutMs = Infinity,
-    deadlineMs = Infinity,
-    onSourceError = 'abort',
-    onEvent,
-    name,
-  } = options;
-  if (limiter !== undefined) {
-    if (typeof (Object(limiter) as Partial<Permits>).enlist !== 'function')
-      throw new FlowConfigError(operator, 'limiter', 'a limiter made by createLimiter', limiter);
-    if (options.concurrency !== undefined)
-      throw new FlowConfigError(operator, 'concurrency', 'absent when a `limiter` is given', options.concurrency);
-  }
+  const all = { ...DEFAULTS, ...(checked(operator, options, DEFAULTS, checks as never) as Given<T>) };
+  const { concurrency = most, limiter, maxKeys, order, errors, onSourceError } = all;
+  limiterOption(operator, limiter, all.concurrency);
   const changes = isObservable(concurrency);
+  const asked = own();
   return {
-    ...own,
+    ...all,
+    ...asked,
     operator,
     permits: limiter,
-    concurrency: limiter ? Infinity : changes ? most : count(operator, 'concurrency', concurrency),
+    concurrency: limiter ? Infinity : changes ? most : concurrency,
     concurrency$: changes ? concurrency : undefined,
-    maxKeys: count(operator, 'maxKeys', ofKeys(operator, 'maxKeys', maxKeys, own.key !== undefined, Infinity)),
-    maxQueued: count(operator, 'maxQueued', maxQueued, 0),
-    overflow: oneOf(operator, 'overflow', overflow, OVERFLOWS[fairness?.levelOf ? 'ranked' : 'plain']),
-    order: made(operator, 'order', order as OrderRule<T> | undefined, 'lines', 'inputOrder() or orderPerKey()'),
-    fairness: made(operator, 'fairness', fairness as KeyFairnessRule<T> | undefined, 'turns', 'oldestFirst() or byPriority()'),
-    settles: oneOf(operator, 'errors', errors, ['settle', 'propagate']) === 'settle',
-    timeoutMs: positive(operator, 'timeoutMs', timeoutMs),
-    deadlineMs: positive(operator, 'deadlineMs', deadlineMs),
-    drains: oneOf(operator, 'onSourceError', onSourceError, ['abort', 'flush', 'drain']) !== 'abort',
-    onEvent: callback(operator, 'onEvent', onEvent),
-    name: name === undefined ? undefined : filled(operator, 'name', name),
-    scheduler: schedulerOption(operator, 'scheduler', options.scheduler),
+    maxKeys: ofKeys(operator, 'maxKeys', maxKeys, asked.key !== undefined, Infinity),
+    order: order as OrderRule<T> | undefined,
+    settles: errors === 'settle',
+    drains: onSourceError !== 'abort',
   };
-}
-
-/** Among urgent and less urgent items age is no reason to be dropped; among equals nothing is lowest. */
-const OVERFLOWS = {
-  plain: ['error', 'dropOldest', 'dropNewest', 'latest'],
-  ranked: ['error', 'dropNewest', 'dropLowest'],
-} as const;
-
-/** A value of ours, known by what it can do. */
-function made<V>(operator: string, option: string, value: V | undefined, does: string, makers: string): V | undefined {
-  if (value === undefined || typeof (Object(value) as Record<string, unknown>)[does] === 'function') return value;
-  throw new FlowConfigError(operator, option, makers, value);
 }

@@ -3,7 +3,6 @@ import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
 import { ItemMachine } from '../kernel/machine/item-machine.js';
 import type { KeyLane, Lost } from '../kernel/queues/key-lane.js';
-import { Rotation } from '../kernel/queues/keyed-lanes.js';
 import type { OrderedValues } from '../kernel/queues/ordered-values.js';
 import { AttemptTimeoutError, DeadlineError, OverflowError } from '../options/errors.js';
 import type { Note } from '../options/events.js';
@@ -87,12 +86,11 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
   private isOver = false;
 
   constructor(config: ItemConfig<T, R>, to: Subscriber<Settled<T, R> | R>) {
-    const { operator, fairness, key, order, overflow, maxQueued, permits } = config;
+    const { operator, key, order, maxQueued, permits } = config;
     this.config = config;
     this.to = to;
     this.settles = config.settles;
-    const turns = fairness ? fairness.turns<T>(overflow === 'dropLowest') : new Rotation<T>();
-    this.machine = new ItemMachine({ ...config, turns, isKeyed: key !== undefined });
+    this.machine = new ItemMachine({ ...config, isKeyed: key !== undefined });
     this.bidding = permits && new Bidding(permits, this);
     this.judged = new ItemJudge(config as ItemConfig<T, never>, this.machine);
     this.alarm = new Alarm(config.scheduler, () => {
@@ -179,7 +177,7 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
   private admit(item: T, context: AsyncContext | undefined): void {
     const { machine, reports, ordered, bidding } = this;
     const { deadlineMs } = this.config;
-    const { key, lane, level, limit, line, failure } = this.judged;
+    const { key, lane, limit, line, failure } = this.judged;
     const index = this.arrived++;
     reports?.accepted(index, machine.queued);
     ordered?.enter(index, line);
@@ -188,7 +186,7 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
       return;
     }
     const places = bidding === undefined ? machine.free : this.isBusy || bidding.isWaiting ? 0 : 1;
-    const refusal = machine.judge(key, lane, level, ordered === undefined ? 0 : ordered.held, places);
+    const refusal = machine.judge(key, lane, ordered === undefined ? 0 : ordered.held, places);
     if (machine.lost.length > 0) this.makeWay();
     if (refusal === 'stopped') {
       this.refuse(item, index, machine.whyStopped(key));
@@ -197,7 +195,7 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
     } else {
       // What starts inside this very call is in its sender's context, unless permits or a listener can put it off.
       const waits = !machine.isNext || this.isBusy || bidding !== undefined || reports !== undefined;
-      machine.accept(lane ?? machine.open(key, limit), item, index, level, context ?? (waits ? this.contextNow() : undefined));
+      machine.accept(lane ?? machine.open(key, limit), item, index, context ?? (waits ? this.contextNow() : undefined));
       reports?.queued(machine.queued);
       if (deadlineMs === Infinity) return;
       const now = this.alarm.now();

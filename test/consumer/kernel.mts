@@ -35,7 +35,6 @@ import {
   type Failure,
   type Fairness,
   FIFO,
-  FifoLane,
   type Filler,
   type HeadersLike,
   ItemFailure,
@@ -44,8 +43,7 @@ import {
   isWithinBudget,
   Job,
 
-  KeyedLanes,
-  type KeyLane,
+  KeyLane,
   type LaneClaim,
   type LaneRule,
   LanesQueue,
@@ -55,14 +53,12 @@ import {
   type Linked,
   type Lost,
   losers,
-  MostUrgentFirst,
   mend,
   mostLeft,
   type OrderedPlace,
   type Origin,
   type Order,
   type Overflow,
-  OldestFirst,
   type Plan,
   parseRateReports,
   parseRetryAfterMs,
@@ -78,7 +74,6 @@ import {
   type RepairNote,
   type RepairRule,
   Ring,
-  Rotation,
   retryDelayMs,
   SameFault,
   type Search,
@@ -92,7 +87,6 @@ import {
   sharedRounds,
   strictWithFloor,
   TokenBucket,
-  type Turns,
   trustedBlame,
   type Verdict,
   type Waiter,
@@ -156,20 +150,16 @@ const laneRule: LaneRule | undefined = rule.lanes[0];
 export const opaque = (order: Order<string>): Readonly<Order<string>> => order;
 export const order = (given: ReorderBuffer<string>): string => `${String(given.held)} behind ${String(laneRule?.name)}`;
 
-// Keys that take turns
-const turns: Turns<string> = new Rotation<string>();
-const keyed = new KeyedLanes<string>(turns);
-const lane: KeyLane<string> = keyed.open('customer', 1);
-keyed.push(lane, 'item', 0);
+// What waits under one key
+const lane = new KeyLane<string>('customer', 1);
+lane.push('item', 0, undefined);
 const lost: Lost<string>[] = [];
-keyed.takeBelow(1, lost);
-same<FifoLane<string>>()(new FifoLane<string>('customer', 1));
-export const ranked: readonly Turns<string>[] = [new OldestFirst<string>(), new MostUrgentFirst<string>(true)];
+lane.takeBelow(1, lost);
 
 // Machines
-const items: ItemRules<string> = { turns, concurrency: 2, isKeyed: true, maxKeys: 10, maxQueued: 100, overflow, deadlineMs: Infinity };
+const items: ItemRules = { concurrency: 2, isKeyed: true, maxKeys: 10, maxQueued: 100, overflow, deadlineMs: Infinity };
 const machine = new ItemMachine<string>(items);
-same<Refusal>()(machine.judge('customer', machine.find('customer'), 0, 0, 0));
+same<Refusal>()(machine.judge('customer', machine.find('customer'), 0, 0));
 const batchRules: BatchRules<string> = {
   maxSize: 2,
   maxWeight: 10,

@@ -4,7 +4,6 @@ import {
   type BatchStreamOptions,
   batchMap,
   bulkheadMap,
-  byPriority,
   type CloseWhen,
   concatMapBy,
   type DivideOptions,
@@ -18,14 +17,12 @@ import {
   type Happening,
   type ItemContext,
   inputOrder,
-  type KeyFairness,
   type LaneRule,
   type LanesOptions,
   lanes,
   natural,
   type Order,
   type Origin,
-  oldestFirst,
   oneByOne,
   orderPerKey,
   type PartRules,
@@ -110,7 +107,6 @@ batchMap(lengths, { window: natural() });
 batchMap(lengths, { order: 'input' });
 
 // Which key goes next
-const urgent: KeyFairness<Ticket> = byPriority(({ text }) => text.length);
 same<Observable<Settled<Ticket, string>>>()(tickets.pipe(bulkheadMap(ask, { key: ({ id }) => id, fairness: urgent, overflow: 'dropLowest' })));
 tickets.pipe(concatMapBy(({ id }) => id, ask, { fairness: oldestFirst() }));
 

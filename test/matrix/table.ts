@@ -2,7 +2,6 @@ import { concat, config, EMPTY, map, NEVER, Observable, of, range, Subject, thro
 import { expect } from 'vitest';
 import {
   batchMap,
-  byPriority,
   concatMapBy,
   divideRetry,
   fromSubscribable,
@@ -702,12 +701,12 @@ export const matrix: Readonly<Record<string, Cells>> = {
       }),
     ),
     inversion: cell(
-      'the most urgent item that waits goes next (`fairness`); keys keep their own slots',
+      'keys go in turn: an urgent one of its own waits for no more than one item of each other key',
       on(async (run) => {
-        const fairness = byPriority((item: number) => (item < 10 ? 0 : 1));
-        run.start(shapes.bulkheadMap, of(10, 11, 12, 1), { concurrency: 1, fairness }, run.late);
+        const key = (item: number) => (item < 10 ? 'urgent' : 'bulk');
+        run.start(shapes.bulkheadMap, of(10, 11, 12, 1), { concurrency: 1, key }, run.late);
         await run.pass();
-        expect(run.out).toEqual([10, 1, 11, 12]);
+        expect(run.out).toEqual([10, 11, 1, 12]);
       }),
     ),
   },

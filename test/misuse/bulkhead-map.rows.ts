@@ -1,15 +1,13 @@
 import { of } from 'rxjs';
-import { bulkheadMap, byPriority } from '../../operators/index.js';
+import { bulkheadMap } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { ITEM_OPTIONS, itemRows } from './item-rows.js';
 
 const COUNT = 'a whole number >= 1 or Infinity';
 const OVERFLOW = "one of 'error', 'dropOldest', 'dropNewest', 'latest'";
-const RANKED = "one of 'error', 'dropNewest', 'dropLowest'";
 const known = `${ITEM_OPTIONS}, key, perKey`;
 const key = (item: string): string => item;
-const fairness = byPriority(() => 0);
 
 /** `{ 'perKey.a': 0 }` as `{ perKey: { a: 0 } }`. */
 function nested(options: unknown): never {
@@ -31,7 +29,6 @@ export const rows: MisuseTable = {
     ...badly('perKey.a', COUNT, NaN, 0, -1, 1.5, '4', null),
     { option: 'perKey', value: 2, expected: 'absent without a `key`' },
     ...badly('overflow', OVERFLOW, 'block', 'dropLowest', NaN, 0, -1, Infinity, true, null, {}),
-    ...badly('overflow', RANKED, 'dropOldest', 'latest', 'block', 0).map((row) => ({ ...row, besides: { fairness } })),
     ...badly('maxItems', `absent (known options: ${known})`, 16),
     ...badly('onError', `absent (known options: ${known})`, 'continue'),
   ],

@@ -1,5 +1,5 @@
 import { of } from 'rxjs';
-import { byPriority, concatMapBy } from '../../operators/index.js';
+import { concatMapBy } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { ITEM_OPTIONS, itemRows } from './item-rows.js';
@@ -23,7 +23,6 @@ export const rows: MisuseTable = {
     ...badly('project', 'a function', NaN, 0, -1, 1.5, Infinity, 'text', null, undefined, {}, []),
     ...itemRows(),
     ...badly('overflow', OVERFLOW, 'block', 'dropLowest', NaN, 0, -1, Infinity, true, null, {}),
-    { option: 'fairness', value: byPriority(() => 0), expected: 'one that keeps the order of a key: oldestFirst()' },
     ...badly('stopKey', 'true or false', 'stop', NaN, 0, null, {}),
     { option: 'stopKey', value: true, expected: "absent with `errors: 'propagate'`", besides: { errors: 'propagate' } },
     ...badly('perKey', `absent (known options: ${ITEM_OPTIONS}, stopKey)`, 2),

@@ -7,7 +7,7 @@ const MS = 'a number > 0 or Infinity';
 
 /** Options of everything that does one piece of work per item, as errors name them. */
 export const ITEM_OPTIONS =
-  'concurrency, limiter, maxKeys, maxQueued, overflow, order, fairness, errors, timeoutMs, deadlineMs, onSourceError, onEvent, name, scheduler';
+  'concurrency, limiter, maxKeys, maxQueued, overflow, order, errors, timeoutMs, deadlineMs, onSourceError, onEvent, name, scheduler';
 
 /** Bad values of the options that `settleAll` has as well. */
 export const callRows: readonly MisuseRow[] = [
@@ -28,6 +28,5 @@ export const itemRows = (besides: Readonly<Record<string, unknown>> = {}): reado
   ...badly('maxKeys', COUNT, NaN, 0, -1, 1.5, '4', null, {}).map((row) => ({ ...row, besides })),
   ...badly('maxQueued', 'a whole number >= 0 or Infinity', NaN, -1, 1.5, -Infinity, '4', null, {}),
   ...badly('order', 'inputOrder() or orderPerKey()', 'input', 'perKey', NaN, 0, true, null, {}),
-  ...badly('fairness', 'oldestFirst() or byPriority()', 'fifo', NaN, 0, -1, Infinity, null, {}, { kind: 'priority' }),
   ...badly('onSourceError', "one of 'abort', 'flush', 'drain'", 'ignore', NaN, 0, true, null, {}),
 ];

@@ -4,7 +4,7 @@ import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { callRows } from './item-rows.js';
 
-const known = 'concurrency, limiter, errors, timeoutMs, deadlineMs, guard, onEvent, name, scheduler';
+const known = 'concurrency, limiter, errors, timeoutMs, deadlineMs, onEvent, name, scheduler, guard';
 
 export const rows: MisuseTable = {
   operator: 'settleAll',

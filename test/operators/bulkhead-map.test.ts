@@ -420,26 +420,6 @@ describe('bulkheadMap under a limiter', () => {
     expect(limiter.executing).toBe(0);
   });
 
-  it('decides what goes when the permit comes, not when it asks', () => {
-    const limiter = createLimiter({ concurrency: 1 });
-    const lease = limiter.tryAcquire();
-    const started: string[] = [];
-    const source = new Subject<string>();
-    const { subscription } = watch(
-      source.pipe(
-        bulkheadMap((item: string) => (started.push(item), NEVER), {
-          limiter,
-          fairness: { kind: 'priority', priority: Number },
-        }),
-      ),
-    );
-    for (const item of ['7', '3', '5']) source.next(item);
-    expect(started).toEqual([]);
-    lease?.release();
-    expect(started).toEqual(['3']);
-    subscription.unsubscribe();
-  });
-
   it('rejects what waits when the limiter is closed', () => {
     const limiter = createLimiter({ concurrency: 1 });
     const source = new Subject<number>();
@@ -547,9 +527,8 @@ describe('bulkheadMap', () => {
       concurrency: fc.constantFrom(1, 2, 3, Infinity),
       perKey: fc.constantFrom(1, 2, Infinity),
       order: fc.constantFrom('completion' as const, 'input' as const, 'perKey' as const),
-      fairness: fc.constantFrom('roundRobin' as const, 'fifo' as const, 'priority' as const),
       maxQueued: fc.constantFrom(0, 1, 3, Infinity),
-      overflow: fc.constantFrom('dropNewest' as const, 'dropOldest' as const, 'latest' as const, 'dropLowest' as const),
+      overflow: fc.constantFrom('dropNewest' as const, 'dropOldest' as const, 'latest' as const),
       timeoutMs: fc.constantFrom(3, Infinity),
     });
     fc.assert(
@@ -557,9 +536,6 @@ describe('bulkheadMap', () => {
         virtualTime(({ scheduler, advance, now }) => {
           const running = new Map<number, number>();
           let [total, problems] = [0, 0];
-          const isRanked = given.fairness === 'priority';
-          const oldOverflow = given.overflow === 'dropLowest' ? 'dropNewest' : given.overflow;
-          const rankedOverflow = given.overflow === 'dropLowest' ? 'dropLowest' : 'dropNewest';
           const source = new Subject<(typeof items)[number]>();
           const { values, ends } = watch(
             source.pipe(
@@ -580,12 +556,7 @@ describe('bulkheadMap', () => {
                       total--;
                     };
                   }),
-                {
-                  ...given,
-                  key: ({ key }) => key,
-                  fairness: isRanked ? { kind: 'priority', priority: ({ ms }) => ms } : (given.fairness as 'fifo'),
-                  overflow: isRanked ? rankedOverflow : oldOverflow,
-                },
+                { ...given, key: ({ key }) => key },
               ),
             ),
           );
@@ -672,9 +643,6 @@ describe('bulkheadMap', () => {
       );
     expect(reasons({ key: (item) => item, perKey: () => 0 })).toEqual([
       new CallbackError('bulkheadMap', 'perKey', 'must return a whole number >= 1 or Infinity, returned 0'),
-    ]);
-    expect(reasons({ fairness: { kind: 'priority', priority: () => NaN } })).toEqual([
-      new CallbackError('bulkheadMap', 'priority', 'must return a finite number >= 0, returned NaN'),
     ]);
   });
 

@@ -86,7 +86,6 @@ describe('concatMapBy', () => {
     const options = fc.record({
       concurrency: fc.constantFrom(1, 2, Infinity),
       order: fc.constantFrom('completion' as const, 'input' as const),
-      fairness: fc.constantFrom('roundRobin' as const, 'fifo' as const),
       onError: fc.constantFrom('continue' as const, 'stopKey' as const),
       timeoutMs: fc.constantFrom(4, Infinity),
     });

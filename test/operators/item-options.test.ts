@@ -6,7 +6,6 @@ import type { FlowEvent, Settled } from '../../operators/index.js';
 import {
   AttemptTimeoutError,
   bulkheadMap,
-  byPriority,
   ClosedError,
   concatMapBy,
   createLimiter,
@@ -55,7 +54,6 @@ describe('deadlineMs', () => {
 
   it.each([
     ['keys in turn', {}],
-    ['the most urgent first', { fairness: byPriority(Number) }],
     ['in order', { order: inputOrder() }],
   ])('rejects all that came together in their order, before anything else starts: %s', (_, options) => {
     virtualTime(({ advance, now }) => {

@@ -37,7 +37,6 @@ function play(seed: number): string[] {
     const kind = dice.pick(['bulkheadMap', 'concatMapBy', 'settleAll'] as const);
     const settles = kind === 'settleAll' || dice.chance(0.7);
     const perKey = kind === 'concatMapBy' ? 1 : dice.pick([1, 2, Infinity]);
-    const priority = kind === 'bulkheadMap' && dice.chance(0.3);
     const limiter = kind !== 'settleAll' && dice.chance(0.3) ? createLimiter({ concurrency: dice.int(1, 3), scheduler }) : undefined;
     const concurrency = new BehaviorSubject(dice.int(1, 4));
     const source = new Subject<Item>();
@@ -120,7 +119,7 @@ function play(seed: number): string[] {
       ...(dice.chance(0.5) && { timeoutMs: dice.int(2, 12) }),
       ...(dice.chance(0.3) && {
         maxQueued: dice.int(0, 4),
-        overflow: dice.pick(priority ? (['dropNewest', 'dropLowest'] as const) : (['dropOldest', 'dropNewest', 'latest'] as const)),
+        overflow: dice.pick(['dropOldest', 'dropNewest', 'latest'] as const),
       }),
       ...(dice.chance(0.3) && { order: inputOrder() }),
     } as const;
@@ -147,7 +146,6 @@ function play(seed: number): string[] {
         key,
         perKey,
         ...(dice.chance(0.2) && { order: orderPerKey(key) }),
-        ...(priority && { priority: (item: Item) => (actOrFail(), item.id % 3) }),
       };
       return source.pipe(settles ? bulkheadMap(work, options) : bulkheadValues(work, options));
     };

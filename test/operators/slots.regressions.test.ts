@@ -49,12 +49,11 @@ afterEach(() => {
 });
 expectNoUnhandledRejections();
 
-describe('items in lanes by priority', () => {
+describe('items with keys', () => {
   it('never run more of a key than `perKey`, when the only one that waits is dropped for another of its key', () => {
     interface Job {
       readonly name: string;
       readonly key: string;
-      readonly level: number;
     }
     const jobs = new Subject<Job>();
     const ends = new Map<string, Subject<string>>();
@@ -73,8 +72,7 @@ describe('items in lanes by priority', () => {
           perKey: 1,
           concurrency: 2,
           maxQueued: 1,
-          overflow: 'dropLowest',
-          priority: ({ level }) => level,
+          overflow: 'dropOldest',
         }),
         map((settled) => ({ ...settled, input: settled.input.name })),
       ),
@@ -84,13 +82,13 @@ describe('items in lanes by priority', () => {
       ends.get(name)?.next(name);
       ends.get(name)?.complete();
     };
-    jobs.next({ name: 'x', key: 'x', level: 0 });
-    jobs.next({ name: 'y', key: 'y', level: 0 });
-    jobs.next({ name: 'a1', key: 'a', level: 2 });
-    jobs.next({ name: 'a2', key: 'a', level: 0 });
+    jobs.next({ name: 'x', key: 'x' });
+    jobs.next({ name: 'y', key: 'y' });
+    jobs.next({ name: 'a1', key: 'a' });
+    jobs.next({ name: 'a2', key: 'a' });
     end('x');
     end('y');
-    jobs.next({ name: 'a3', key: 'a', level: 0 });
+    jobs.next({ name: 'a3', key: 'a' });
     jobs.complete();
     end('a2');
     end('a3');
@@ -156,7 +154,6 @@ describe('callbacks of bulkheadMap that send into its source', () => {
         send();
       },
     }),
-    priority: (send: () => void) => ({ priority: () => (send(), 0) }),
     perKey: (send: () => void) => ({ key: (item: string) => item, perKey: () => (send(), 1) }),
   };
 
@@ -294,7 +291,7 @@ describe.each(names)('a listener of %s', (name) => {
 });
 
 describe('a listener of bulkheadMap', () => {
-  it.each(['dropOldest', 'dropNewest', 'latest', 'dropLowest'] as const)('may send when something is dropped: %s', (overflow) => {
+  it.each(['dropOldest', 'dropNewest', 'latest'] as const)('may send when something is dropped: %s', (overflow) => {
     const source = new Subject<number>();
     let sent = 10;
     const running: Subject<number>[] = [];
@@ -308,9 +305,7 @@ describe('a listener of bulkheadMap', () => {
     };
     const settled: number[] = [];
     const options = { overflow, maxQueued: 1, concurrency: 2, perKey: 1, key: (item: number) => item % 2, onEvent };
-    source
-      .pipe(bulkheadMap(work, overflow === 'dropLowest' ? { ...options, priority: (item) => 100 - item } : options))
-      .subscribe(({ input }) => settled.push(input));
+    source.pipe(bulkheadMap(work, options)).subscribe(({ input }) => settled.push(input));
     for (let item = 0; item < 10; item++) source.next(item);
     source.complete();
     for (const inner of running) inner.complete();

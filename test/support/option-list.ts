@@ -8,7 +8,6 @@ const operators = join(root, 'operators');
 const VALUES: ReadonlySet<string> = new Set([
   'DivideStrategy',
   'Fairness',
-  'KeyFairness',
   'LearnRule',
   'LeaseHolder',
   'Order',

@@ -17,12 +17,10 @@ interface Old {
   readonly order?: 'completion' | 'input' | 'perKey';
   readonly errors?: 'settle' | 'propagate';
 }
-export interface BulkheadMapOptions<T> extends Old, Omit<Bulkhead<T>, 'order' | 'fairness' | 'errors'> {
-  readonly fairness?: 'roundRobin' | 'fifo' | { readonly kind: 'priority'; readonly priority: (item: T) => number };
+export interface BulkheadMapOptions<T> extends Old, Omit<Bulkhead<T>, 'order' | 'errors'> {
   readonly perKeyDefault?: number;
 }
-export interface ConcatMapByOptions extends Old, Omit<Concat<never>, 'order' | 'fairness' | 'errors' | 'stopKey'> {
-  readonly fairness?: 'roundRobin' | 'fifo';
+export interface ConcatMapByOptions extends Old, Omit<Concat<never>, 'order' | 'errors' | 'stopKey'> {
   readonly onError?: 'continue' | 'stopKey' | 'error';
 }
 export interface SettleAllOptions<T> extends Omit<SettleAll<T>, 'errors' | 'deadlineMs'> {
@@ -38,15 +36,11 @@ type Stream<T, R> = (item: T, context: ItemContext) => ObservableInput<R>;
 /** Other values are handed on as they are: they are for the operator to refuse. */
 function translated(options: unknown, key: unknown): Record<string, unknown> {
   if (typeof options !== 'object' || options === null) return options as never;
-  const { order, fairness, perKeyDefault, ...same } = unstamped(options as { readonly onEvent?: never } & Record<string, unknown>);
+  const { order, perKeyDefault, ...same } = unstamped(options as { readonly onEvent?: never } & Record<string, unknown>);
   const given: Record<string, unknown> = same;
   if (order === 'input') given['order'] = operators.inputOrder();
   else if (order === 'perKey') given['order'] = operators.orderPerKey(key as never);
   else if (order !== undefined && order !== 'completion') given['order'] = order;
-  const { kind, priority } = Object(fairness) as { kind?: unknown; priority?: never };
-  if (kind === 'priority') given['fairness'] = operators.byPriority(priority as never);
-  else if (fairness === 'fifo') given['fairness'] = operators.oldestFirst();
-  else if (fairness !== undefined && fairness !== 'roundRobin') given['fairness'] = fairness;
   const { perKey } = given;
   if (perKeyDefault !== undefined)
     given['perKey'] = (name: never) => (Object(perKey) as Record<string, number>)[name] ?? (perKeyDefault as number);

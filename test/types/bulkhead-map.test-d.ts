@@ -2,7 +2,7 @@ import type { Observable, OperatorFunction } from 'rxjs';
 import { from, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { BulkheadMapOptions, ItemContext, Settled } from '../../operators/index.js';
-import { bulkheadMap, byPriority, createLimiter, inputOrder, oldestFirst, orderPerKey, toAsyncIterable } from '../../operators/index.js';
+import { bulkheadMap, createLimiter, inputOrder, orderPerKey, toAsyncIterable } from '../../operators/index.js';
 
 const length = (text: string): Promise<number> => Promise.resolve(text.length);
 
@@ -45,10 +45,6 @@ describe('bulkheadMap', () => {
             expectTypeOf(item).toEqualTypeOf<{ tool: string; rank: number }>();
             return item.tool;
           },
-          fairness: byPriority((item) => {
-            expectTypeOf(item).toEqualTypeOf<{ tool: string; rank: number }>();
-            return item.rank;
-          }),
           order: orderPerKey((item) => {
             expectTypeOf(item).toEqualTypeOf<{ tool: string; rank: number }>();
             return item.tool;
@@ -65,7 +61,7 @@ describe('bulkheadMap', () => {
     bulkheadMap(length, { key: (text) => text, perKey: (key) => (key === 'search' ? 5 : 1) });
     bulkheadMap(length, { concurrency: of(1, 2) });
     bulkheadMap(length, { limiter: createLimiter() });
-    bulkheadMap(length, { fairness: oldestFirst(), order: inputOrder(), deadlineMs: 5, name: 'lengths' });
+    bulkheadMap(length, { order: inputOrder(), deadlineMs: 5, name: 'lengths' });
   });
 
   it('refuses wrong options', () => {
@@ -73,14 +69,12 @@ describe('bulkheadMap', () => {
     bulkheadMap(length, { overflow: 'block' });
     // @ts-expect-error not an order
     bulkheadMap(length, { order: 'input' });
-    // @ts-expect-error not a fairness
-    bulkheadMap(length, { fairness: 'fifo' });
+    // @ts-expect-error nothing is less urgent
+    bulkheadMap(length, { overflow: 'dropLowest' });
     // @ts-expect-error not an option
     bulkheadMap(length, { maxItems: 3 });
     // @ts-expect-error a limit is a number
     bulkheadMap(length, { key: (text) => text, perKey: { search: '5' } });
-    // @ts-expect-error a priority is a number
-    bulkheadMap(length, { fairness: byPriority((text: string) => text) });
     // @ts-expect-error one or the other: the result has one type
     bulkheadMap(length, { errors: 'settle' as 'settle' | 'propagate' });
     // @ts-expect-error nothing to hand on

@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { ConcatMapByOptions, ItemContext, Settled } from '../../operators/index.js';
-import { byPriority, concatMapBy, inputOrder, oldestFirst } from '../../operators/index.js';
+import { concatMapBy, inputOrder } from '../../operators/index.js';
 
 const initial = (text: string): string => text.charAt(0);
 const length = (text: string): Promise<number> => Promise.resolve(text.length);
@@ -15,7 +15,7 @@ describe('concatMapBy', () => {
 
   it("hands on values with errors 'propagate'", () => {
     expectTypeOf(of('a').pipe(concatMapBy(initial, length, { errors: 'propagate' }))).toEqualTypeOf<Observable<number>>();
-    concatMapBy(initial, length, { errors: 'propagate', order: inputOrder(), fairness: oldestFirst() });
+    concatMapBy(initial, length, { errors: 'propagate', order: inputOrder() });
   });
 
   it('tells key and project the type of the item', () => {
@@ -40,8 +40,6 @@ describe('concatMapBy', () => {
     concatMapBy(initial, length, { errors: 'propagate', stopKey: true });
     // @ts-expect-error nothing is less urgent
     concatMapBy(initial, length, { overflow: 'dropLowest' });
-    // @ts-expect-error priorities would break the order within a key
-    concatMapBy(initial, length, { fairness: byPriority(() => 0) });
     // @ts-expect-error a key has one at a time
     concatMapBy(initial, length, { perKey: 2 });
     // @ts-expect-error project is missing

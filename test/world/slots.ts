@@ -24,7 +24,6 @@ export function slotsActor(
   const propagates = choose('errors', 'settle', 'settle', 'propagate') === 'propagate';
   const keyed = form === 'concatMapBy' || order === 'perKey' || choose('keyed', true, false);
   const perKey = form === 'concatMapBy' ? 1 : choose('perKey', Infinity, 1, 2);
-  const priorities = form === 'bulkheadMap' && choose('priorities', false, false, true);
   const overflow = choose<Overflow>('overflow', 'error', 'dropOldest', 'dropNewest', 'latest');
   const calls: Calls = new Calls(
     world,
@@ -82,12 +81,7 @@ export function slotsActor(
         ...(keyed ? { key } : {}),
         ...(keyed && perKey !== Infinity && { perKey: choose('perKey given', false, true) ? callback('perKey', () => perKey) : perKey }),
         ...(order === 'perKey' && { order: make.orderPerKey(key) }),
-        ...(priorities
-          ? {
-              priority: callback('priority', ({ weight }: Item) => weight),
-              overflow: choose<'error' | 'dropNewest' | 'dropLowest'>('overflow by priority', 'dropLowest', 'error', 'dropNewest'),
-            }
-          : { overflow }),
+        overflow,
       };
       return propagates
         ? source.pipe(make.bulkheadValues<Item, string>(work, options))

@@ -6,39 +6,6 @@ export interface Lost<T> {
   readonly index: number;
 }
 
-/** One key: what waits under it, and how much of it is under way. */
-export abstract class KeyLane<T> implements Linked<KeyLane<T>> {
-  /** Items waiting. */
-  length = 0;
-  /** Items under way. */
-  running = 0;
-  /** True to keep the lane while it is idle. */
-  stays = false;
-  /** Its turn, for whoever gives turns. */
-  turn: object | undefined = undefined;
-  previous: KeyLane<T> | undefined = undefined;
-  next: KeyLane<T> | undefined = undefined;
-
-  constructor(
-    readonly key: unknown,
-    /** Most items under way. */
-    readonly limit: number,
-  ) {}
-
-  /** Number of the item that goes next, and the note that was handed in with it. Only asked while one waits. */
-  abstract readonly headIndex: number;
-  abstract readonly headNote: unknown;
-  abstract push(item: T, index: number, level: number, note: unknown): void;
-  /** Takes the item that goes next; only when one waits. */
-  abstract shift(): T;
-  /** Takes out all that came before this number, wherever they stand. */
-  abstract takeBelow(index: number, lost: Lost<T>[]): void;
-
-  get canGo(): boolean {
-    return this.running < this.limit && this.length > 0;
-  }
-}
-
 /** Items, their numbers and their notes in turn, and those that came after. */
 interface Stretch {
   readonly entries: unknown[];
@@ -51,16 +18,34 @@ const SHORTEST_STRETCH = 2 * PLACES;
 const LONGEST_STRETCH = 512 * PLACES;
 
 /**
- * First in, first out; an item that waits costs no object. A long queue is many short arrays, each up to twice as long as the one before: one
- * that grows is copied again and again, and a large one is costly to make.
+ * One key: what waits under it, first in, first out, and how much of it is under way. An item that waits costs no object. A long queue is many short
+ * arrays, each up to twice as long as the one before: one that grows is copied again and again, and a large one is costly to make.
  */
-export class FifoLane<T> extends KeyLane<T> {
+export class KeyLane<T> implements Linked<KeyLane<T>> {
+  /** Items waiting. */
+  length = 0;
+  /** Items under way. */
+  running = 0;
+  previous: KeyLane<T> | undefined = undefined;
+  next: KeyLane<T> | undefined = undefined;
   private first: Stretch | undefined = undefined;
   private last: Stretch | undefined = undefined;
   /** Where the first item stands in the first stretch, and where the next one goes in the last. */
   private at = 0;
   private end = 0;
 
+  constructor(
+    readonly key: unknown,
+    /** Most items under way. */
+    readonly limit: number,
+  ) {}
+
+  /** Whether it has work and room. */
+  get canGo(): boolean {
+    return this.running < this.limit && this.length > 0;
+  }
+
+  /** Number of the item that goes next, and the note that was handed in with it. Only asked while one waits. */
   get headIndex(): number {
     return (this.first as Stretch).entries[this.at + 1] as number;
   }
@@ -69,7 +54,7 @@ export class FifoLane<T> extends KeyLane<T> {
     return (this.first as Stretch).entries[this.at + 2];
   }
 
-  push(item: T, index: number, _level: number, note: unknown): void {
+  push(item: T, index: number, note: unknown): void {
     let last = this.last;
     if (last === undefined || this.end === last.entries.length) last = this.lengthen();
     last.entries[this.end++] = item;
@@ -78,6 +63,7 @@ export class FifoLane<T> extends KeyLane<T> {
     this.length++;
   }
 
+  /** Takes the item that goes next; only when one waits. */
   shift(): T {
     const { entries, next } = this.first as Stretch;
     const item = entries[this.at] as T;
@@ -93,6 +79,7 @@ export class FifoLane<T> extends KeyLane<T> {
     return item;
   }
 
+  /** Takes out all that came before this number. */
   takeBelow(index: number, lost: Lost<T>[]): void {
     while (this.length > 0 && this.headIndex < index) {
       const at = this.headIndex;

@@ -7,7 +7,7 @@ import { FlowConfigError } from '../../options/errors.js';
 import type { FlowSink } from '../../options/events.js';
 import { listened } from '../../options/events.js';
 import type { Cost, LearnRule, LimiterJob, LimiterOptions, RateRule, SavedLimits } from '../../options/limiter.js';
-import { checked, count, countFromZero, durationMs, flag, known, ratio, required, words } from '../../options/options.js';
+import { checked, count, countFromZero, durationMs, flag, known, made, ratio, required, words } from '../../options/options.js';
 import { requiredSignal } from '../abort.js';
 import { schedulerOption } from '../alarm.js';
 
@@ -55,10 +55,10 @@ export function limiterSettings(options: LimiterOptions): LimiterSettings {
     queue: made<QueueRule<LimiterJob>>('create', 'a queue made by lanes'),
     maxQueued: countFromZero,
     overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
-    learn: maybe(made<LearnRule>('join', 'made by fromHeaders')),
+    learn: made<LearnRule | undefined>('join', 'made by fromHeaders', undefined),
     refunds: flag,
     abortGraceMs: durationMs,
-    restore: maybe(made<SavedLimits>('rates', 'what `save` has answered')),
+    restore: savedOption,
     random: required,
     ...listened,
     scheduler: schedulerOption,
@@ -71,6 +71,11 @@ export function ratesOption(operator: string, option: string, rates: readonly Ra
   const rate = made<RateRule>('join', 'made by perMinute, per or strict');
   // Not `forEach`, which passes over holes.
   return Array.from(rates as readonly RateRule[], (rule, i) => rate(operator, `${option}[${String(i)}]`, rule));
+}
+
+function savedOption(operator: string, option: string, saved: SavedLimits | undefined): SavedLimits | undefined {
+  if (saved === undefined || Array.isArray((saved as SavedLimits | null)?.rates)) return saved;
+  throw new FlowConfigError(operator, option, 'what `save` has answered', saved);
 }
 
 /** @throws FlowConfigError */
@@ -103,17 +108,4 @@ export function chargeOf(operator: string, cost: Cost | undefined, counts: (unit
 export function amountOption(operator: string, option: string, value: unknown): number {
   if (typeof value === 'number' && value >= 0 && value !== Infinity) return value;
   throw new FlowConfigError(operator, option, 'a finite number >= 0', value);
-}
-
-/** A value that has what is asked of it. */
-function made<V>(member: string, expected: string) {
-  return (operator: string, option: string, value: V): V => {
-    if (!Array.isArray(value) && (Object(value) as Record<string, unknown>)[member] !== undefined) return value;
-    throw new FlowConfigError(operator, option, expected, value);
-  };
-}
-
-function maybe<V>(check: (operator: string, option: string, value: V) => V) {
-  return (operator: string, option: string, value: V | undefined): V | undefined =>
-    value === undefined ? value : check(operator, option, value);
 }
