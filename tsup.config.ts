@@ -25,6 +25,7 @@ const library = {
     openai: 'src/adapters/openai.ts',
     'openai-agents': 'src/adapters/openai-agents.ts',
     'tanstack-ai': 'src/adapters/tanstack-ai.ts',
+    devtools: 'src/frontend/devtools.ts',
     react: 'src/frontend/react.ts',
   },
   target: 'es2022',

@@ -22,6 +22,7 @@ const INSTALL_SCRIPTS = [
 const ADAPTED = {
   'ai-sdk': 'ai',
   anthropic: '@anthropic-ai/sdk',
+  devtools: '@tanstack/devtools-event-client',
   langchain: '@langchain/core',
   'langchain/agents': 'langchain',
   mcp: '@modelcontextprotocol/client',

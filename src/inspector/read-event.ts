@@ -39,6 +39,9 @@ const FIELDS: { readonly [T in Type]: Kinds<EventOf<T>, Common | (T extends `att
   drained: {},
 };
 
+/** In characters: longer names are cut. */
+const LONGEST = 200;
+
 /** Why something is no event, in words. */
 export interface EventFault {
   readonly fault: string;
@@ -46,7 +49,7 @@ export interface EventFault {
 
 /**
  * An event made of what was told by JSON: the fields that an event of its type has, and none of the others, so that nothing shows up that somebody put
- * beside them. `null` in place of a number is Infinity, which JSON cannot say.
+ * beside them. Names are cut at 200 characters. `null` in place of a number is Infinity, which JSON cannot say.
  */
 export function readEvent(value: unknown): FlowEvent | EventFault {
   if (typeof value !== 'object' || value === null) return { fault: 'it is no object' };
@@ -54,8 +57,9 @@ export function readEvent(value: unknown): FlowEvent | EventFault {
   const { type, operator, seqs } = told;
   if (typeof type !== 'string') return { fault: 'it has no `type`' };
   if (!Object.hasOwn(FIELDS, type)) return { fault: 'no event has its `type`' };
-  if (typeof operator !== 'string') return { fault: 'its `operator` is no text' };
-  const event: Record<string, unknown> = { type, operator };
+  const name = readField(operator, 'text');
+  if (name === undefined) return { fault: 'its `operator` is no text' };
+  const event: Record<string, unknown> = { type, operator: name };
   const fields: Readonly<Record<string, string>> = FIELDS[type as Type];
   for (const [field, kind] of Object.entries(fields)) {
     const read = readField(told[field], kind);
@@ -74,7 +78,7 @@ const SAID: Readonly<Record<string, string>> = { text: 'no text', number: 'no nu
 
 function readField(value: unknown, kind: string): string | number | boolean | undefined {
   if (kind === 'number') return value === null ? Infinity : typeof value === 'number' ? value : undefined;
-  if (kind === 'text') return typeof value === 'string' ? value : undefined;
+  if (kind === 'text') return typeof value !== 'string' ? undefined : value.length <= LONGEST ? value : `${value.slice(0, LONGEST - 1)}…`;
   return typeof value === 'boolean' ? value : undefined;
 }
 

@@ -77,6 +77,18 @@ it.each([null, undefined, 0, 'accepted', [], {}, { type: 7 }, { type: 'toString'
   },
 );
 
+it('cuts long names', () => {
+  const long = 'n'.repeat(10_000);
+  const cut = `${'n'.repeat(199)}…`;
+  expect(readEvent({ ...EVENTS.accepted, lane: long, operator: long, instance: long })).toEqual({
+    ...EVENTS.accepted,
+    lane: cut,
+    operator: cut,
+    instance: cut,
+  });
+  expect(readEvent({ ...EVENTS.accepted, lane: 'n'.repeat(200) })).toMatchObject({ lane: 'n'.repeat(200) });
+});
+
 it('reads Infinity, which JSON writes as null', () => {
   expect(readEvent(overJson({ ...EVENTS.limitChanged, concurrency: Infinity }))).toEqual({ ...EVENTS.limitChanged, concurrency: Infinity });
   expect(readEvent(overJson({ ...EVENTS.drained, at: Infinity, seq: NaN }))).toEqual({ operator: 'batchMap', type: 'drained', ...without });
