@@ -16,6 +16,8 @@ export default defineConfig({
   test: {
     environment: 'node',
     maxWorkers: 2,
+    isolate: false,
+    testTimeout: 30_000,
     include: folders.map((name) => `test/${name}/**/*.test.ts`),
     exclude: [...configDefaults.exclude, ...exhaustive],
   },

@@ -350,14 +350,15 @@ describe('sluice index, interrupted', () => {
   });
 
   it('lets one run at a time write an index', async () => {
-    // Longer than the second takes to start on a busy machine.
-    await serve({ delayMs: 3000 });
-    writeDocuments(50);
+    let answer = (): void => undefined;
+    await serve({ until: new Promise((resolve) => (answer = resolve)) });
+    writeDocuments(12);
     const first = cli.start(indexArgs(), { cwd });
     await expect.poll(() => provider.calls.length, { timeout: 20_000 }).toBeGreaterThan(0);
     const second = await cli.run(indexArgs(), { cwd });
     expect(second).toMatchObject({ code: 2, stdout: '' });
     expect(second.stderr).toMatch(new RegExp(`^sluice: process ${String(first.child.pid)} is writing this index; wait for it, or remove `));
+    answer();
     expect((await first.ended).code).toBe(0);
   });
 

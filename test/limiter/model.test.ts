@@ -3,6 +3,7 @@ import type { SchedulerAction, Subscription } from 'rxjs';
 import { Subject, takeUntil } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { sized } from '../support/deep.js';
 import type { Lease, Limiter, Place } from '../today.js';
 import { createLimiter, isFlowError, RateLimitError } from '../today.js';
 import type { Action, Setup } from './reference.js';
@@ -404,7 +405,7 @@ const runs = (floors: readonly number[]) =>
   setups(floors).chain((setup) => fc.record({ setup: fc.constant(setup), commands: commandsFor(setup.lanes.length) }));
 
 /** Of each property; both take about half a minute on a slow machine. */
-const RUNS = 8000;
+const RUNS = sized(3000, 8000);
 
 const drains: Promise<unknown>[] = [];
 

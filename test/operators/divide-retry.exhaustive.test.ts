@@ -1,6 +1,7 @@
 import type { Subscription } from 'rxjs';
 import { NEVER, of, Subject, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import { sized } from '../support/deep.js';
 import type { Lease, SplitOptions } from '../today.js';
 import { createBatcher, createLimiter, SplitBudgetError } from '../today.js';
 
@@ -125,8 +126,9 @@ function parts(items: readonly number[], wanted: number): number[][] {
   return out;
 }
 
-/** A few seconds in all, and longer on a machine that does other things as well. */
-const timeout = 60_000;
+/** Most items in a batch, of which every subset is bad once. */
+const LARGEST = sized(6, 7);
+const LARGEST_LEFT = sized(4, 5);
 
 describe('a search', () => {
   const searching = () => {
@@ -184,8 +186,8 @@ const strategies: readonly [string, SplitOptions, number | undefined][] = [
 ];
 
 describe.each(strategies)('%s', (_name, split, factor) => {
-  it.each(Object.entries(blames))('answers every caller once, whatever is bad among up to 7; blame: %s', { timeout }, (_blame, blame) => {
-    for (let size = 1; size <= 7; size++) {
+  it.each(Object.entries(blames))('answers every caller once, whatever is bad in a small batch; blame: %s', (_blame, blame) => {
+    for (let size = 1; size <= LARGEST; size++) {
       for (const bad of badSets(size)) {
         const given: Given = { size, bad, blame, split };
         const outcome = execute(given);
@@ -196,9 +198,9 @@ describe.each(strategies)('%s', (_name, split, factor) => {
     }
   });
 
-  it.each(['none', 'right', 'wrong'])('lets anybody leave during any call; blame: %s', { timeout }, (name) => {
+  it.each(['none', 'right', 'wrong'])('lets anybody leave during any call; blame: %s', (name) => {
     let left = 0;
-    for (let size = 2; size <= 5; size++) {
+    for (let size = 2; size <= LARGEST_LEFT; size++) {
       for (const bad of badSets(size)) {
         for (let item = 0; item < size; item++) {
           for (let call = 1; call <= 2 * size; call++) {
@@ -211,11 +213,11 @@ describe.each(strategies)('%s', (_name, split, factor) => {
         }
       }
     }
-    expect(left).toBeGreaterThan(100);
+    expect(left).toBeGreaterThan(sized(20, 100));
   });
 
-  it('keeps to every budget, and gives nobody up that it can afford to try', { timeout }, () => {
-    for (let size = 1; size <= 5; size++) {
+  it('keeps to every budget, and gives nobody up that it can afford to try', () => {
+    for (let size = 1; size <= LARGEST_LEFT; size++) {
       for (const bad of badSets(size)) {
         for (let maxCalls = 1; maxCalls <= 2 * size; maxCalls++) {
           for (const maxDepth of [0, 1, 2, 16]) {

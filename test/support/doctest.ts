@@ -1,9 +1,9 @@
-import { existsSync } from 'node:fs';
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import type { Plugin } from 'esbuild';
+import type { BuildOptions, Plugin } from 'esbuild';
 import { build } from 'esbuild';
+import manifest from '../../package.json' with { type: 'json' };
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -53,11 +53,56 @@ export function docComments(source: string): { readonly line: number; readonly t
   }));
 }
 
-/** Where bundles lie while they run: what they import of `node_modules` is found from here. */
+/** Where compiled examples lie while they run: what they import of `node_modules` is found from here. */
 const FOLDER = join(ROOT, 'node_modules/.cache', `doctests-${String(process.pid)}`);
+process.on('exit', () => {
+  rmSync(FOLDER, { recursive: true, force: true });
+});
 let made = 0;
 
-/** Compiles an example against the sources, runs it, and tells what each of its `// =>` lines saw. */
+const forNode = {
+  bundle: true,
+  packages: 'external',
+  format: 'esm',
+  platform: 'node',
+  target: 'node20',
+  logLevel: 'silent',
+} satisfies BuildOptions;
+
+let entries: Promise<ReadonlyMap<string, string>> | undefined;
+
+/** Compiles the sources once for all examples. Resolves to the compiled file of each name that can be imported. */
+function compiledEntries(): Promise<ReadonlyMap<string, string>> {
+  entries ??= (async () => {
+    const names = Object.keys(manifest.exports).map((subpath) => subpath.replace('.', manifest.name));
+    const sources = names.flatMap((name) => {
+      const source = ownSource(name);
+      return source === undefined ? [] : [{ name, source, out: name.replaceAll('/', '-') }];
+    });
+    await build({
+      ...forNode,
+      entryPoints: Object.fromEntries(sources.map(({ source, out }) => [out, ROOT + source])),
+      outdir: FOLDER,
+      outExtension: { '.js': '.mjs' },
+      splitting: true,
+    });
+    return new Map(sources.map(({ name, out }) => [name, pathToFileURL(join(FOLDER, `${out}.mjs`)).href]));
+  })();
+  return entries;
+}
+
+/** `sluice` and its subpaths mean the sources, as the package's users mean the package. */
+const ownName: Plugin = {
+  name: 'own-name',
+  setup: (bundler) => {
+    bundler.onResolve({ filter: /^sluice(\/|$)/ }, async ({ path }) => {
+      const found = (await compiledEntries()).get(path);
+      return found === undefined ? { errors: [{ text: `no entry of this package is named ${path}` }] } : { path: found, external: true };
+    });
+  },
+};
+
+/** Compiles an example, runs it against the sources, and tells what each of its `// =>` lines saw. */
 export async function runExample(example: Example): Promise<Check[]> {
   const checks: Check[] = [];
   const slot = `doctest ${example.where}`;
@@ -70,35 +115,25 @@ export async function runExample(example: Example): Promise<Check[]> {
       ),
     )
     .join('\n');
-  const { outputFiles } = await build({
+  const file = join(FOLDER, `example-${String(made++)}.mjs`);
+  await build({
+    ...forNode,
     stdin: {
       contents: `const __check = globalThis[${JSON.stringify(slot)}];\n${code}`,
       loader: 'ts',
       resolveDir: ROOT,
       sourcefile: example.where,
     },
-    bundle: true,
-    // Read by Node, once for all examples; bundled they would take most of the time.
-    packages: 'external',
-    write: false,
-    format: 'esm',
-    platform: 'node',
-    target: 'node20',
-    logLevel: 'silent',
+    outfile: file,
     plugins: [ownName],
   });
-  const bundle = outputFiles[0]?.text ?? '';
   Object.assign(globalThis, {
     [slot]: (line: number, actual: unknown, expected: unknown) => checks.push({ line, actual, expected }),
   });
-  const file = join(FOLDER, `${String(made++)}.mjs`);
-  await mkdir(FOLDER, { recursive: true });
-  await writeFile(file, bundle);
   try {
     await import(/* @vite-ignore */ pathToFileURL(file).href);
   } finally {
     Reflect.deleteProperty(globalThis, slot);
-    await rm(FOLDER, { recursive: true, force: true });
   }
   return checks;
 }
@@ -117,14 +152,3 @@ export function ownSource(name: string): string | undefined {
         ];
   return places.find((file) => existsSync(ROOT + file));
 }
-
-/** `sluice` and its subpaths mean the sources, as the package's users mean the package. */
-const ownName: Plugin = {
-  name: 'own-name',
-  setup: (bundler) => {
-    bundler.onResolve({ filter: /^sluice(\/|$)/ }, ({ path }) => {
-      const found = ownSource(path);
-      return found === undefined ? { errors: [{ text: `no entry of this package is named ${path}` }] } : { path: ROOT + found };
-    });
-  },
-};
