@@ -34,7 +34,7 @@ export async function startChatServer({ model, port = 0 }: { readonly model: Mod
     for (const reader of readers) send(reader);
   };
 
-  const page = await buildPage();
+  const page = await (built ??= buildPage());
 
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { pathname } = new URL(request.url ?? '/', 'http://localhost');
@@ -100,6 +100,9 @@ interface PageFile {
 }
 
 const TYPES: Readonly<Record<string, string>> = { html: 'text/html', js: 'text/javascript', css: 'text/css' };
+
+/** The same for every server. */
+let built: ReturnType<typeof buildPage> | undefined;
 
 /** The page, built, by path. */
 async function buildPage(): Promise<ReadonlyMap<string, PageFile>> {

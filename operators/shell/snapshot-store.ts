@@ -154,17 +154,15 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
     isTelling = true;
     while (isDue) {
       isDue = false;
+      if (!value && !end) break;
       if (value) {
         snapshot = value.of;
         value = undefined;
         // An error is told by itself, after the last value was seen.
-        if (end === 'completed') showEnd();
-        else isDue = end !== undefined;
-        callListeners();
-      } else if (end) {
-        showEnd();
-        callListeners();
+        isDue = typeof end === 'object';
       }
+      if (!isDue) showEnd();
+      callListeners();
     }
     isTelling = false;
   }
@@ -207,23 +205,26 @@ export function selected<S, P>(
 ): Store<P> {
   required('toStore', 'of', of);
   callback('toStore', 'isEqual', isEqual);
-  let seen: { readonly snapshot: S; readonly part: P } | undefined;
-  let server: { readonly part: P } | undefined;
-  const getSnapshot = (): P => {
-    const snapshot = store.getSnapshot();
-    if (!seen || !Object.is(seen.snapshot, snapshot)) {
-      const part = of(snapshot);
-      seen = { snapshot, part: seen && isEqual(seen.part, part) ? seen.part : part };
-    }
-    return seen.part;
+  /** Asked again only for another snapshot. */
+  const partOf = (read: () => S): (() => P) => {
+    let seen: { readonly snapshot: S; readonly part: P } | undefined;
+    return () => {
+      const snapshot = read();
+      if (!seen || !Object.is(seen.snapshot, snapshot)) {
+        const part = of(snapshot);
+        seen = { snapshot, part: seen && isEqual(seen.part, part) ? seen.part : part };
+      }
+      return seen.part;
+    };
   };
+  const getSnapshot = partOf(store.getSnapshot);
   /** What a listener could see. */
-  const look = (): { readonly status: StoreStatus; readonly part: unknown } => {
+  const look = (): readonly unknown[] => {
     const { status } = store;
     try {
-      return { status, part: getSnapshot() };
+      return [status, getSnapshot()];
     } catch (error) {
-      return { status, part: error };
+      return [status, error];
     }
   };
   const self: Store<P> = {
@@ -231,13 +232,13 @@ export function selected<S, P>(
       required('toStore', 'listener', listener);
       let last = look();
       return store.subscribe(() => {
-        const { status, part } = last;
+        const before = last;
         last = look();
-        if (status !== last.status || !Object.is(part, last.part)) listener();
+        if (last.some((part, i) => !Object.is(part, before[i]))) listener();
       });
     },
     getSnapshot,
-    getServerSnapshot: () => (server ??= { part: of(store.getServerSnapshot()) }).part,
+    getServerSnapshot: partOf(store.getServerSnapshot),
     get status() {
       return store.status;
     },

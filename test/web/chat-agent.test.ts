@@ -13,10 +13,15 @@ import { startWeb, until } from './support/browser.js';
 const ROOT = resolve(import.meta.dirname, '../..');
 
 let web: Web;
+/** With the scripted model. */
+let scripted: ChatServer;
 beforeAll(async () => {
-  web = await startWeb();
+  [web, scripted] = await Promise.all([startWeb(), startChatServer({ model: scriptedModel })]);
 }, 60_000);
-afterAll(() => web.close());
+afterAll(async () => {
+  await web.close();
+  await scripted.close();
+});
 
 async function chat(server: Pick<ChatServer, 'url'>): Promise<WebPage> {
   const opened = await web.visit(server.url);
@@ -35,9 +40,7 @@ const log = (page: Page): Promise<(string | null)[]> =>
 const said = (page: Page): Promise<string> => page.innerText('section');
 
 it('typing again cancels the answer under way, and the log of the server on the page says so', async () => {
-  const server = await startChatServer({ model: scriptedModel });
-  onTestFinished(() => server.close());
-  const { page, errors } = await chat(server);
+  const { page, errors } = await chat(scripted);
   await type(page, 'who are you?');
   await until('the answer has begun', async () => (await said(page)).includes('I am a script'));
   await type(page, 'what time is it?');
@@ -59,13 +62,11 @@ it('typing again cancels the answer under way, and the log of the server on the 
 });
 
 it('closing the page aborts the run', async () => {
-  const server = await startChatServer({ model: scriptedModel });
-  onTestFinished(() => server.close());
-  const { page } = await chat(server);
+  const { page } = await chat(scripted);
   await type(page, 'speak');
   await until('the answer has begun', async () => (await said(page)).includes('You asked'));
   await page.close();
-  await until('the server has seen it', () => server.log[0]?.end === 'aborted');
+  await until('the server has seen it', () => scripted.log.find(({ question }) => question === 'speak')?.end === 'aborted');
 });
 
 it('takes its answers from the chat model of the model server where there is one', async () => {

@@ -36,6 +36,8 @@ export interface ChatPage {
   renders: number;
   /** Most renders between two frames. */
   mostPerFrame: number;
+  /** Animation frames so far. */
+  frames: number;
 }
 
 declare global {
@@ -78,6 +80,7 @@ export function Transcript({ text, status }: { readonly text: string; readonly s
 export function show(page: ReactNode, actions: Pick<ChatPage, 'send' | 'stop'>): void {
   const nextFrame = (): void => {
     frameRenders = 0;
+    globalThis.chat.frames++;
     requestAnimationFrame(nextFrame);
   };
   requestAnimationFrame(nextFrame);
@@ -91,6 +94,7 @@ export function show(page: ReactNode, actions: Pick<ChatPage, 'send' | 'stop'>):
     status: () => document.querySelector('#status')?.textContent ?? '',
     renders: 0,
     mostPerFrame: 0,
+    frames: 0,
   };
   root.render(page);
 }

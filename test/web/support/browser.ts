@@ -11,16 +11,21 @@ export interface WebPage {
   readonly page: Page;
   readonly context: BrowserContext;
   readonly devtools: CDPSession;
-  /** Errors of the console, and what nobody caught; of all documents the page has shown. */
-  readonly errors: readonly string[];
+  /** Errors of the console, and what nobody caught. */
+  readonly errors: string[];
 }
+
+/** What a page finds in `location.search`. */
+export type Query = Readonly<Record<string, string | number>>;
 
 export interface Web {
   /**
    * Opens a file of `pages/` in a tab and a profile of its own, and waits until it has run. What it finds in `location.search` is `query`.
    * The tab is closed with `close`, or by the test.
    */
-  open(file: string, query?: Readonly<Record<string, string | number>>, options?: BundleOptions): Promise<WebPage>;
+  open(file: string, query?: Query, options?: BundleOptions): Promise<WebPage>;
+  /** The same in a tab that is there, which costs much less; its errors are forgotten. */
+  show(tab: WebPage, file: string, query?: Query, options?: BundleOptions): Promise<void>;
   /** Opens an address in a tab and a profile of its own. */
   visit(url: string): Promise<WebPage>;
   close(): Promise<void>;
@@ -58,14 +63,20 @@ export async function startWeb(): Promise<Web> {
     return opened;
   };
 
+  const addressOf = async (file: string, query: Query = {}, options: BundleOptions = {}): Promise<string> => {
+    const name = `${options.mode ?? 'production'}/${options.isOlder ? 'older' : 'newest'}/${file}.js`;
+    if (!bundles.has(name)) bundles.set(name, bundlePage(file, options));
+    await bundles.get(name);
+    const search = new URLSearchParams(Object.entries(query).map(([key, value]) => [key, String(value)]));
+    return `http://127.0.0.1:${port}/page/${name}?${search.toString()}`;
+  };
+
   return {
     visit,
-    open: async (file, query = {}, options = {}) => {
-      const name = `${options.mode ?? 'production'}/${file}.js`;
-      if (!bundles.has(name)) bundles.set(name, bundlePage(file, options));
-      await bundles.get(name);
-      const search = new URLSearchParams(Object.entries(query).map(([key, value]) => [key, String(value)]));
-      return visit(`http://127.0.0.1:${port}/page/${name}?${search.toString()}`);
+    open: async (...what) => visit(await addressOf(...what)),
+    show: async ({ page, errors }, ...what) => {
+      await page.goto(await addressOf(...what), { waitUntil: 'load' });
+      errors.length = 0;
     },
     close: async () => {
       await browser.close();

@@ -10,10 +10,14 @@ const ROOT = resolve(import.meta.dirname, '../../..');
 export interface BundleOptions {
   /** React checks more, and mounts twice in strict mode, with `'development'`. @defaultValue 'production' */
   readonly mode?: 'production' | 'development';
+  /** React 18 and the AI SDK 6, the oldest that the peer ranges let in. @defaultValue false */
+  readonly isOlder?: boolean;
 }
 
+const OLDER = { react: 'react18', 'react-dom': 'react-dom18', ai: 'ai6', '@ai-sdk/react': 'ai-react3' };
+
 /** The code of a page: the file with all that it imports, for a browser. `sluice` is what the sources are now. */
-export async function bundlePage(file: string, { mode = 'production' }: BundleOptions = {}): Promise<string> {
+export async function bundlePage(file: string, { mode = 'production', isOlder = false }: BundleOptions = {}): Promise<string> {
   const { outputFiles } = await build({
     entryPoints: [resolve(import.meta.dirname, '../pages', file)],
     bundle: true,
@@ -31,7 +35,11 @@ export async function bundlePage(file: string, { mode = 'production' }: BundleOp
       __VUE_PROD_HYDRATION_MISMATCH_DETAILS__: 'false',
     },
     // One RxJS for the page and for @ag-ui/client, which brings its own along: what a bundler's `dedupe` does.
-    alias: { '#async-context': join(ROOT, 'operators/shell/async-context.ts'), rxjs: join(ROOT, 'node_modules/rxjs') },
+    alias: {
+      '#async-context': join(ROOT, 'operators/shell/async-context.ts'),
+      rxjs: join(ROOT, 'node_modules/rxjs'),
+      ...(isOlder && OLDER),
+    },
     plugins: [ownSources, svelte],
     logLevel: 'error',
   });
