@@ -61,10 +61,10 @@ const LOOK = `
     'running requests and timers': process.getActiveResourcesInfo().filter((name) => !/Wrap$/.test(name)),
     'listeners of the process': process.eventNames().map((name) => String(name) + process.listenerCount(name)),
   });
-  const compare = (before, _module, after) => {
+  const compare = (name, before, _module, after) => {
     for (const what of Object.keys(before)) {
       const [was, is] = [before[what], after[what]].map((value) => JSON.stringify(value));
-      if (was !== is) throw new Error('importing changes ' + what + ': ' + was + ' -> ' + is);
+      if (was !== is) throw new Error('importing ' + name + ' changes ' + what + ': ' + was + ' -> ' + is);
     }
   };
 `;
@@ -244,13 +244,17 @@ function checkOldPeers(folder) {
 
 /** Importing is all that happens: no timer, handle or listener starts, and the globals stay as they were. */
 function checkQuietImports() {
-  for (const name of entryPoints) {
-    runProgram(
-      'quiet.mjs',
-      `${LOOK} await Promise.all(${PEERS}.map((peer) => import(peer))); compare(look(), await import('${name}'), look());`,
-    );
-    runProgram('quiet.cjs', `${LOOK} for (const peer of ${PEERS}) require(peer); compare(look(), require('${name}'), look());`);
-  }
+  const list = JSON.stringify(entryPoints);
+  runProgram(
+    'quiet.mjs',
+    `${LOOK} await Promise.all(${PEERS}.map((peer) => import(peer)));
+    for (const name of ${list}) compare(name, look(), await import(name), look());`,
+  );
+  runProgram(
+    'quiet.cjs',
+    `${LOOK} for (const peer of ${PEERS}) require(peer);
+    for (const name of ${list}) compare(name, look(), require(name), look());`,
+  );
   return `${entryPoints.length} entry points`;
 }
 
