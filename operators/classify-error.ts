@@ -1,45 +1,10 @@
 import { headerOf, parseRetryAfterMs } from './kernel/limits/headers.js';
-import type { FlowError, FlowErrorCode } from './options/errors.js';
+import { classOfStatus, verdictByCode } from './kernel/repair/classify-by-status.js';
+import { mayPass } from './kernel/repair/verdict.js';
 import { isFlowError } from './options/errors.js';
 import type { ClassifyContext, ErrorClass, Verdict } from './options/types.js';
 import type { Evidence } from './shell/error-evidence.js';
 import { evidenceOf, isBug, linksOf } from './shell/error-evidence.js';
-
-/** Errors of this package that reach a classifier come from a pipeline inside the work. */
-const BY_OWN_CODE: Readonly<Record<FlowErrorCode, ErrorClass>> = {
-  FLOW_CONFIG_INVALID: 'fatal',
-  FLOW_LANE_UNKNOWN: 'fatal',
-  FLOW_ITEM_TOO_HEAVY: 'itemFault',
-  FLOW_BATCH_SHAPE: 'contract',
-  FLOW_PARTIAL_FAILURE: 'itemFault',
-  FLOW_RATE_LIMITED: 'throttled',
-  FLOW_NESTED_ACQUIRE: 'fatal',
-  FLOW_BREAKER_OPEN: 'transient',
-  FLOW_DEADLINE: 'fatal',
-  FLOW_ATTEMPT_TIMEOUT: 'timeout',
-  FLOW_OVERFLOW: 'fatal',
-  FLOW_CLOSED: 'fatal',
-  FLOW_CLEARED: 'cancelled',
-  FLOW_SPLIT_BUDGET: 'fatal',
-  FLOW_REFUSED: 'fatal',
-  FLOW_SEQUENCE_GAP: 'contract',
-  FLOW_SEQUENCE_DUPLICATE: 'contract',
-  // Another answer may be whole.
-  FLOW_TOOL_CALL_UNFINISHED: 'transient',
-  FLOW_CALLBACK: 'itemFault',
-};
-
-/** Statuses that do not follow the rule of their hundred: another 4xx refuses the call as such, another 5xx may pass. */
-const BY_STATUS: ReadonlyMap<number, ErrorClass> = new Map<number, ErrorClass>([
-  [400, 'itemFault'],
-  [408, 'transient'],
-  [409, 'transient'],
-  [413, 'tooLarge'],
-  [422, 'itemFault'],
-  [425, 'transient'],
-  [429, 'throttled'],
-  [501, 'fatal'],
-]);
 
 /** Words that know better than the status beside them: an exhausted quota is a 429, an unknown option a 400. */
 const ABOVE_STATUS: ReadonlyMap<string, ErrorClass> = /* @__PURE__ */ classes({
@@ -186,38 +151,29 @@ export function classifyError(error: unknown, context: ClassifyContext): Verdict
   if (context.aborted && !isFlowError(error)) return { class: 'cancelled' };
   const links = linksOf(error);
   for (const link of links) {
-    const verdict = isFlowError(link) ? ownVerdict(link) : plainVerdict(evidenceOf(link), context);
+    const verdict = isFlowError(link)
+      ? verdictByCode(link.code, (link as { readonly retryAfterMs?: unknown }).retryAfterMs)
+      : plainVerdict(evidenceOf(link), context);
     if (verdict !== undefined) return verdict;
   }
   const messages = links.flatMap((link) => evidenceOf(link).messages);
   const guess = LAST_RESORT.find(([pattern]) => messages.some((message) => pattern.test(message)));
   if (guess) return { class: guess[1] };
   const status = messages.map((message) => STATUS_IN_TEXT.exec(message)?.[1]).find((found) => found !== undefined);
-  if (status !== undefined && byStatus(Number(status)) !== 'itemFault') return { class: byStatus(Number(status)) };
+  if (status !== undefined && classOfStatus(Number(status)) !== 'itemFault') return { class: classOfStatus(Number(status)) };
   // Last, because a failed `fetch` is a TypeError too.
   if (isBug(error)) return { class: 'fatal' };
   const verdict = itemFault(evidenceOf(error), context);
   return verdict.blame ? verdict : { ...verdict, unrecognised: true };
 }
 
-function ownVerdict(error: FlowError): Verdict {
-  // Another copy of this package may know codes that this one does not.
-  const byCode: Partial<Record<string, ErrorClass>> = BY_OWN_CODE;
-  const { retryAfterMs } = error as { readonly retryAfterMs?: unknown };
-  const known = typeof retryAfterMs === 'number' && Number.isFinite(retryAfterMs);
-  return { class: byCode[error.code] ?? 'fatal', ...(known && { retryAfterMs }) };
-}
-
-/** What may pass when it is sent again. */
-const MAY_PASS: ReadonlySet<ErrorClass | undefined> = new Set<ErrorClass>(['throttled', 'transient', 'timeout']);
-
 /** Undefined when this error says nothing, and those behind it should be asked. */
 function plainVerdict(evidence: Evidence, context: ClassifyContext): Verdict | undefined {
   const verdict = verdictOf(evidence, context);
   // The server knows better than its status, as the clients of OpenAI and Anthropic believe, too.
   const asked = evidence.headers && headerOf(evidence.headers, 'x-should-retry');
-  if (asked === 'false' && MAY_PASS.has(verdict?.class)) return { class: 'fatal' };
-  return asked === 'true' && !MAY_PASS.has(verdict?.class) ? passing('transient', evidence, context) : verdict;
+  if (asked === 'false' && verdict && mayPass(verdict)) return { class: 'fatal' };
+  return asked === 'true' && !(verdict && mayPass(verdict)) ? passing('transient', evidence, context) : verdict;
 }
 
 function verdictOf(evidence: Evidence, context: ClassifyContext): Verdict | undefined {
@@ -225,7 +181,7 @@ function verdictOf(evidence: Evidence, context: ClassifyContext): Verdict | unde
   const exact = firstOf(words, ABOVE_STATUS);
   if (exact === 'fatal' || messages.some((message) => OUT_OF_CREDIT.test(message))) return { class: 'fatal' };
   const size = MAY_BE_ABOUT_SIZE.has(status) ? sizeIn(messages) : undefined;
-  const found = exact ?? (size && 'tooLarge') ?? (status === undefined ? withoutStatus(evidence) : byStatus(status));
+  const found = exact ?? (size && 'tooLarge') ?? (status === undefined ? withoutStatus(evidence) : classOfStatus(status));
   if (found === 'tooLarge') return tooLarge(evidence, size, context);
   if (found === 'itemFault') return itemFault(evidence, context);
   if (found !== 'throttled' && found !== 'transient') return found && { class: found };
@@ -239,10 +195,6 @@ function passing(found: ErrorClass, { headers }: Evidence, { epochMs }: Classify
 
 function withoutStatus({ words, messages }: Evidence): ErrorClass | undefined {
   return messages.some((message) => ABORTED.test(message)) ? 'cancelled' : firstOf(words, WITHOUT_STATUS);
-}
-
-function byStatus(status: number): ErrorClass {
-  return BY_STATUS.get(status) ?? (status < 500 ? 'fatal' : 'transient');
 }
 
 function tooLarge(evidence: Evidence, size: Verdict['tooLarge'], context: ClassifyContext): Verdict {

@@ -72,12 +72,11 @@ export interface Batcher<T, R> extends Handle {
   clearAll(): this;
   /**
    * Puts a value in the cache, unless one is there or under way; `clear(item).prime(item, value)` replaces it. Does nothing without a
-   * cache. A promise is waited for: its value is put there then, unless the key is cleared meanwhile, and loads that come before that ask for
-   * themselves. One that rejects is forgotten.
+   * cache.
    *
-   * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for an `Error`: failures are not remembered
+   * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) for an `Error`, because failures are not remembered, and for a promise
    */
-  prime(item: T, value: R | PromiseLike<R>): this;
+  prime(item: T, value: R): this;
   /** Sends what waits as soon as permits allow, whatever the window. */
   flush(): void;
   snapshot(): BatcherSnapshot;
@@ -322,10 +321,10 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
     return this;
   }
 
-  prime(item: T, value: R | PromiseLike<R>): this {
+  prime(item: T, value: R): this {
     if (value instanceof Error) throw new FlowConfigError(this.operator, 'value', 'a value, because failures are not remembered', value);
-    if (isPromise(value)) this.memory?.primeLater(item, value);
-    else this.memory?.prime(item, value);
+    if (isPromise(value)) throw new FlowConfigError(this.operator, 'value', 'a value that is there', value);
+    this.memory?.prime(item, value);
     return this;
   }
 

@@ -1,17 +1,19 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import { asyncScheduler, BehaviorSubject } from 'rxjs';
+import { BehaviorSubject } from 'rxjs';
+import { FIFO } from './kernel/queues/fifo.js';
+import type { Queue, QueueRule } from './kernel/queues/queue.js';
 import { Ring } from './kernel/queues/ring.js';
 import { ask } from './options/ask.js';
-import { OverflowError } from './options/errors.js';
+import { FlowConfigError, OverflowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
 import { listened, teller } from './options/events.js';
-import { DEFAULT_LANE, LaneTable } from './options/lanes.js';
-import { callback, count, known, orDefault } from './options/options.js';
-import type { Handle, LaneOptions } from './options/types.js';
+import { DEFAULT_LANE } from './options/lanes.js';
+import { asGiven, checked, count, countFromZero, known, made } from './options/options.js';
+import type { Handle } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
+import { laneAt } from './shell/describe-item.js';
 import { Offer } from './shell/offer.js';
-import { OfferQueue } from './shell/offer-queue.js';
 import { Readers } from './shell/readers.js';
 import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
 import { SignalGroups } from './shell/signal-groups.js';
@@ -28,12 +30,10 @@ export interface IntakeOptions<T> {
   /** Items inside from which down it is true again. @defaultValue 0.5 of `maxQueued` */
   readonly lowWater?: number;
   /**
-   * Lanes of the producers who wait, most urgent first. Of a lane the intake reads `name`, `floor` (the share of places kept for it while
-   * more urgent lanes could have them all) and `maxQueued` (most producers waiting in it). @defaultValue one lane for all
+   * In which order producers are let in who wait: one line, or `lanes([...], { by })`, of which the intake reads `name`, `share`, `floor` and `maxQueued`
+   * (most producers waiting in the lane). @defaultValue first come, first served
    */
-  readonly lanes?: readonly LaneOptions[];
-  /** Lane of an item whose `offer` names none. @defaultValue the last lane */
-  readonly lane?: (item: T) => string;
+  readonly queue?: QueueRule<T>;
   /** Told of items let in (`accepted`), refused (`dropped`) and withdrawn or given up (`cancelled`), of `pressure`, and of the end (`drained`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call it, as `instance`. @defaultValue a number of its own */
@@ -43,7 +43,7 @@ export interface IntakeOptions<T> {
 }
 
 export interface OfferOptions {
-  /** One of the declared lanes. @defaultValue what the `lane` option says, else the last lane */
+  /** One of the declared lanes. @defaultValue what the queue's `by` says, else the last lane */
   readonly lane?: string;
   /** Ends the wait when it aborts: the promise rejects with its reason, and the item is not in. */
   readonly signal?: AbortSignal;
@@ -74,17 +74,6 @@ export interface Intake<T> extends Handle, AsyncIterable<T> {
 }
 
 const NAME = 'createIntake';
-const OPTION_NAMES: readonly string[] = [
-  'maxQueued',
-  'maxWaiting',
-  'highWater',
-  'lowWater',
-  'lanes',
-  'lane',
-  'onEvent',
-  'scheduler',
-  'name',
-];
 const OFFER_OPTION_NAMES = ['lane', 'signal'] as const;
 const NO_OPTIONS: OfferOptions = {};
 
@@ -105,7 +94,7 @@ const NO_OPTIONS: OfferOptions = {};
  * - **Holds at most** `maxQueued` items, and `maxWaiting` producers with one item each.
  * - **Drops** nothing in silence: a producer learns whether its item is in. `close` gives up the items inside, and `drain` tells how many.
  * - **Completes when** it is drained or closed and empty: its consumers' loops end.
- * - **Errors when** too many wait (`OverflowError`) or `lane` throws (`CallbackError`): always that one offer.
+ * - **Errors when** too many wait (`OverflowError`) or `by` throws (`CallbackError`): always that one offer.
  * - **On unsubscribe** a consumer that leaves (`break`, `return`) takes no more items, and the intake stays open for others.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
@@ -127,7 +116,6 @@ const NO_OPTIONS: OfferOptions = {};
  * @see {@link batchMapFrom} as the consumer: it reads while it has room. {@link backpressure} when the producer cannot wait.
  */
 export function createIntake<T>(options: IntakeOptions<T> = {}): Intake<T> {
-  known(NAME, options, OPTION_NAMES);
   return new FlowIntake(options);
 }
 
@@ -136,12 +124,11 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   readonly #maxQueued: number;
   readonly #maxWaiting: number;
   readonly #marks: WaterMarks;
-  readonly #table: LaneTable;
-  readonly #lane: ((item: T) => string) | undefined;
+  readonly #rule: QueueRule<T>;
   readonly #teller: ((note: Note) => void) | undefined;
   protected override readonly shutdown: Shutdown;
   readonly #queue = new Ring<T>();
-  readonly #waiting: OfferQueue<T>;
+  readonly #waiting: Queue<Offer<T>>;
   readonly #readers = new Readers<T>();
   readonly #ready = new BehaviorSubject(true);
   readonly #stoppable: SignalGroups<Offer<T>>;
@@ -150,24 +137,31 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
 
   constructor(options: IntakeOptions<T>) {
     super();
-    const maxWaiting = count(NAME, 'maxWaiting', orDefault(options.maxWaiting, 10_000), 0);
-    this.#maxQueued = count(NAME, 'maxQueued', orDefault(options.maxQueued, 16));
+    const settings = checked(NAME, options, { maxQueued: 16, maxWaiting: 10_000, queue: FIFO } as const, {
+      maxQueued: count,
+      maxWaiting: countFromZero,
+      highWater: asGiven,
+      lowWater: asGiven,
+      queue: made<QueueRule<T>>('create', 'lanes([…])'),
+      ...listened,
+      scheduler: schedulerOption,
+    });
+    const { maxQueued, maxWaiting, queue, scheduler } = settings;
+    if (queue.lanes.some(({ overflow = 'error' }) => overflow !== 'error'))
+      throw new FlowConfigError(NAME, 'queue', 'lanes without `overflow`: whoever waits is never dropped', queue);
+    this.#maxQueued = maxQueued;
     this.#maxWaiting = maxWaiting;
-    this.#marks = waterMarks(NAME, options, this.#maxQueued);
-    this.#table = new LaneTable(NAME, options.lanes, ['error']);
-    this.#waiting = new OfferQueue(this.#table.lanes);
-    this.#lane = callback(NAME, 'lane', options.lane);
-    listened.onEvent(NAME, 'onEvent', options.onEvent);
-    listened.name(NAME, 'name', options.name);
-    const { scheduler = asyncScheduler } = options;
-    this.#teller = teller(NAME, options, () => scheduler.now());
+    this.#marks = waterMarks(NAME, options, maxQueued);
+    this.#rule = queue;
+    this.#waiting = queue.create(1);
+    this.#teller = teller(NAME, settings, () => scheduler.now());
     this.ready$ = this.#ready.asObservable();
     this.#stoppable = new SignalGroups(({ members }, reason) => {
       this.#withdraw(members, reason);
     });
     this.shutdown = new Shutdown({
       operator: NAME,
-      scheduler: schedulerOption(NAME, 'scheduler', options.scheduler),
+      scheduler,
       stop: () => {
         this.#turnAway();
         if (this.#queue.length === 0) this.#end();
@@ -183,8 +177,10 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   offer(item: T, options: OfferOptions = NO_OPTIONS): Promise<boolean> {
     const { signal, lane } = this.#checked(options);
     let at: number;
+    let key: unknown;
     try {
-      at = this.#table.at(lane ?? (this.#lane && ask(NAME, 'lane', this.#lane, item)));
+      at = laneAt(NAME, this.#rule, lane ?? (this.#rule.laneOf && ask(NAME, 'lane', this.#rule.laneOf, item)));
+      key = this.#rule.keyOf && ask(NAME, 'key', this.#rule.keyOf, item);
     } catch (error) {
       return refused(error);
     }
@@ -196,8 +192,8 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
       this.#tell({ type: 'dropped', lane: this.#laneName(at), policy: 'error' });
       return refused(new OverflowError(NAME, this.#bound(at, bound), 'error', bound));
     }
-    const offer = new Offer(item, at);
-    this.#waiting.add(offer);
+    const offer = new Offer(item, at, key);
+    this.#waiting.push(offer);
     if (signal) {
       offer.stopping = this.#stoppable.of(signal);
       offer.stopping.add(offer);
@@ -206,7 +202,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   }
 
   tryOffer(item: T): boolean {
-    return !this.shutdown.isClosed && this.#enter(item, this.#table.at(undefined));
+    return !this.shutdown.isClosed && this.#enter(item, this.#rule.at(undefined));
   }
 
   [Symbol.asyncIterator](): AsyncIterator<T, undefined> {
@@ -230,7 +226,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     if (options === NO_OPTIONS) return options;
     known(NAME, options, OFFER_OPTION_NAMES, 'offer options');
     if (options.signal !== undefined) requiredSignal(NAME, 'signal', options.signal);
-    if (options.lane !== undefined) this.#table.at(options.lane);
+    if (options.lane !== undefined) laneAt(NAME, this.#rule, options.lane);
     return options;
   }
 
@@ -249,7 +245,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     if (this.#queue.length === 0) return this.shutdown.isClosed ? over() : this.#readers.ask(reader);
     const value = this.#queue.shift() as T;
     this.shutdown.count('done');
-    const offer = this.#waiting.shift();
+    const offer = this.#nextOffer();
     if (offer) {
       // Answered first: whoever is told that it is in may abort its signal.
       offer.answer(true);
@@ -260,6 +256,12 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     return Promise.resolve({ done: false, value });
   }
 
+  /** The one whose turn it is, taken out. */
+  #nextOffer(): Offer<T> | undefined {
+    const lane = this.#waiting.lead();
+    return lane === -1 ? undefined : this.#waiting.takeHead(lane);
+  }
+
   /** Which bound leaves no room for one more to wait. */
   #full(lane: number): 'maxWaiting' | 'maxQueued' | undefined {
     if (this.#waiting.size >= this.#maxWaiting) return 'maxWaiting';
@@ -267,13 +269,13 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   }
 
   #bound(lane: number, bound: 'maxWaiting' | 'maxQueued'): number {
-    return bound === 'maxWaiting' ? this.#maxWaiting : (this.#table.lanes[lane]?.maxQueued ?? this.#maxWaiting);
+    return bound === 'maxWaiting' ? this.#maxWaiting : (this.#rule.lanes[lane]?.maxQueued ?? this.#maxWaiting);
   }
 
   /** All of them leave before anybody is told: who is told may do anything. */
   #withdraw(offers: readonly Offer<T>[], reason: unknown): void {
     for (const offer of offers) {
-      this.#waiting.delete(offer);
+      this.#waiting.remove(offer);
       offer.refuse(reason);
     }
     for (const { lane } of offers) this.#tell({ type: 'cancelled', lane: this.#laneName(lane), count: 1 });
@@ -281,7 +283,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
 
   /** Nobody comes in any more. */
   #turnAway(): void {
-    for (let offer = this.#waiting.shift(); offer; offer = this.#waiting.shift()) offer.answer(false);
+    for (let offer = this.#nextOffer(); offer; offer = this.#nextOffer()) offer.answer(false);
     this.#ready.complete();
   }
 
@@ -313,7 +315,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   }
 
   #laneName(lane: number): string {
-    return this.#table.lanes[lane]?.name ?? '';
+    return this.#rule.lanes[lane]?.name ?? '';
   }
 
   #tell(note: Note): void {

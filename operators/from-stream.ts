@@ -3,20 +3,11 @@ import { CallbackError } from './options/errors.js';
 import { required } from './options/options.js';
 import { show } from './options/show.js';
 import { abortReason } from './shell/abort.js';
-
-/** The part of a web `ReadableStream` that is used; written out, so that no DOM types are needed. */
-export interface ReadableLike<T> {
-  getReader(): ReaderLike<T>;
-}
-
-export interface ReaderLike<T> {
-  read(): Promise<{ readonly done: boolean; readonly value?: T | undefined }>;
-  cancel(reason?: unknown): Promise<void>;
-  releaseLock(): void;
-}
+import type { ReadableStreamLike } from './shell/pull.js';
+import { isAsyncIterable, isStream, readerOf } from './shell/pull.js';
 
 /** What a factory of {@link fromStream} may make. */
-export type StreamLike<T> = AsyncIterable<T> | ReadableLike<T>;
+export type StreamLike<T> = AsyncIterable<T> | ReadableStreamLike<T>;
 
 /**
  * Makes an Observable of a stream that is opened anew for every subscription, and closed at once when the consumer leaves.
@@ -64,97 +55,44 @@ export function fromStream<T>(factory: (signal: AbortSignal) => StreamLike<T> | 
   required('fromStream', 'factory', factory);
   return new Observable((subscriber) => {
     const controller = new AbortController();
-    let pull: Pull<T> | undefined;
+    let reader: ReturnType<typeof readerOf<T>> | undefined;
     let over = false;
     const left = (): boolean => subscriber.closed;
-
+    const end = (tell: () => void): void => {
+      over = true;
+      reader?.release();
+      tell();
+    };
     const run = async (): Promise<void> => {
-      pull = openPull(await factory(controller.signal));
+      reader = readerOf(checkedStream(await factory(controller.signal)));
       // Left while the factory was at work: this stream came too late to be closed by the teardown.
-      if (left()) pull.leave(controller.signal.reason);
+      if (left()) reader.stop(controller.signal.reason);
       while (!left()) {
-        const { done, value } = await pull.next();
+        const { done, value } = await reader.next();
         if (left()) return;
-        if (done === true) {
-          over = true;
-          pull.release();
-          subscriber.complete();
-        } else {
-          subscriber.next(value as T);
-        }
+        if (!done) subscriber.next(value as T);
+        else
+          end(() => {
+            subscriber.complete();
+          });
       }
     };
-
     run().catch((error: unknown) => {
       // After leaving, the error is only the answer to our abort.
       if (left()) return;
-      over = true;
-      pull?.release();
-      subscriber.error(error);
+      end(() => {
+        subscriber.error(error);
+      });
     });
-
     return () => {
       if (over) return;
       controller.abort(abortReason());
-      pull?.leave(controller.signal.reason);
+      reader?.stop(controller.signal.reason);
     };
   });
 }
 
-/** One opened stream. */
-interface Pull<T> {
-  next(): PromiseLike<{ readonly done?: boolean | undefined; readonly value?: T | undefined }>;
-  /** Closes a stream that has not ended, without waiting for it. */
-  leave(reason: unknown): void;
-  /** Lets go of a stream that has ended. */
-  release(): void;
-}
-
-function openPull<T>(stream: StreamLike<T>): Pull<T> {
-  if (isReadable(stream)) return fromReader(stream.getReader());
-  if (isAsyncIterable(stream)) return fromIterator(stream[Symbol.asyncIterator]());
+function checkedStream<T>(stream: StreamLike<T>): StreamLike<T> {
+  if (isStream(stream) || isAsyncIterable(stream)) return stream;
   throw new CallbackError('fromStream', 'factory', `must make an async iterable or a ReadableStream, made ${show(stream)}`);
-}
-
-function fromReader<T>(reader: ReaderLike<T>): Pull<T> {
-  const release = (): void => {
-    quietly(() => {
-      reader.releaseLock();
-    });
-  };
-  return {
-    next: () => reader.read(),
-    leave: (reason) => {
-      quietly(() => reader.cancel(reason));
-      release();
-    },
-    release,
-  };
-}
-
-function fromIterator<T>(iterator: AsyncIterator<T>): Pull<T> {
-  return {
-    next: () => iterator.next() as Promise<IteratorResult<T, undefined>>,
-    leave: () => {
-      quietly(() => iterator.return?.());
-    },
-    release: () => undefined,
-  };
-}
-
-/** Runs what nobody waits for any more: how it fails, now or later, is of no interest. */
-function quietly(action: () => unknown): void {
-  try {
-    Promise.resolve(action()).catch(() => undefined);
-  } catch {
-    // The same failure, only sooner.
-  }
-}
-
-function isReadable<T>(stream: StreamLike<T>): stream is ReadableLike<T> {
-  return typeof (stream as Partial<ReadableLike<T>> | undefined)?.getReader === 'function';
-}
-
-function isAsyncIterable<T>(stream: StreamLike<T>): stream is AsyncIterable<T> {
-  return typeof (stream as Partial<AsyncIterable<T>> | undefined)?.[Symbol.asyncIterator] === 'function';
 }

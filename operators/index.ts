@@ -49,7 +49,7 @@ export { divideRetry } from './divide-retry.js';
 export type { FromHeadersOptions } from './from-headers.js';
 export { fromHeaders } from './from-headers.js';
 export { fromNative } from './from-native.js';
-export type { ReadableLike, ReaderLike, StreamLike } from './from-stream.js';
+export type { StreamLike } from './from-stream.js';
 export { fromStream } from './from-stream.js';
 export type { SubscribableLike, SubscribableObserver } from './from-subscribable.js';
 export { fromSubscribable } from './from-subscribable.js';

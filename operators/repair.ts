@@ -8,11 +8,12 @@ import type { Mended } from './kernel/repair/mending.js';
 import { mend as mending } from './kernel/repair/mending.js';
 import type { FailedJob, Failure, Origin, Repair, RepairRule, Search } from './kernel/repair/rule.js';
 import { SameFault } from './kernel/repair/same-fault.js';
+import { mayPass } from './kernel/repair/verdict.js';
 import { drawnFrom, verdictOf } from './options/ask.js';
 import { DeadlineError, FlowConfigError, SplitBudgetError } from './options/errors.js';
 import { count, countFromZero, flag, known, orDefault } from './options/options.js';
 import type { RetryOptions } from './options/retry.js';
-import { isRetryable, retryRule } from './options/retry.js';
+import { retryRule } from './options/retry.js';
 
 export type { RepairRule } from './kernel/repair/rule.js';
 export type { RetryOptions } from './options/retry.js';
@@ -53,7 +54,7 @@ export function retryFailed(options: RetryOptions = {}): RepairRule {
     mend,
     failed: (failure) => {
       const { operator, verdict, attempt, now, executing, retrying, waiting } = failure;
-      if (!isRetryable(verdict) || attempt >= rule.maxAttempts) return undefined;
+      if (!mayPass(verdict) || attempt >= rule.maxAttempts) return undefined;
       if (!isWithinBudget(retrying + waiting, executing + waiting, rule.budget)) return undefined;
       const delayMs = retryDelayMs(attempt, verdict.retryAfterMs, rule, failure.draw());
       const inTime = failure.jobs.filter(({ deadlineAt }) => now + delayMs < deadlineAt);

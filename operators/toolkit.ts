@@ -1,10 +1,11 @@
 /** What operators are made with, for the pipelines and adapters of this package: checks, clocks, ways to start and end work. */
 
 export { isWithinBudget, retryDelayMs } from './kernel/repair/backoff.js';
+export { mayPass } from './kernel/repair/verdict.js';
 export { isAmount, unusable } from './options/answers.js';
 export { ask, drawnFrom, verdictOrFatal } from './options/ask.js';
 export { instanceOf, listener, safeSink } from './options/events.js';
-export { DEFAULT_LANE, LaneTable } from './options/lanes.js';
+export { checkedLanes, DEFAULT_LANE } from './options/lanes.js';
 export { laneOption, limiterOption } from './options/limiter-option.js';
 export {
   asGiven,
@@ -23,7 +24,7 @@ export {
   ratio,
   required,
 } from './options/options.js';
-export { isRetryable, retryRule } from './options/retry.js';
+export { retryRule } from './options/retry.js';
 export { show } from './options/show.js';
 export { abortReason, LazySignal, onAbort, requiredSignal } from './shell/abort.js';
 export { Alarm, schedulerOption } from './shell/alarm.js';

@@ -21,4 +21,4 @@ export type {
 } from './options/types.js';
 export type { AsyncContext } from './shell/async-context.js';
 export type { BatchWork, GateOptions } from './shell/batch-options.js';
-export type { PullSource } from './shell/pull.js';
+export type { PullSource, ReadableStreamLike } from './shell/pull.js';

@@ -1,6 +1,6 @@
 import type { FairnessRule } from '../kernel/queues/discipline.js';
 import { strictWithFloor } from '../kernel/queues/strict-with-floor.js';
-import { FlowConfigError, LaneUnknownError } from './errors.js';
+import { FlowConfigError } from './errors.js';
 import { count, durationMs, flag, known, oneOf, orDefault, ratio } from './options.js';
 import type { LaneOptions, Overflow } from './types.js';
 
@@ -33,7 +33,7 @@ export interface CheckedLane {
 export function checkedLanes(
   operator: string,
   list: readonly LaneOptions[],
-  fairness: FairnessRule,
+  fairness: FairnessRule = strictWithFloor(),
   extra: readonly string[] = [],
   words: readonly Overflow[] = OVERFLOWS,
   leastQueued = 0,
@@ -66,35 +66,4 @@ export function checkedLanes(
     throw new FlowConfigError(operator, option, expected, value);
   });
   return checked;
-}
-
-/** Declared lanes, and where each of them stands. One lane named `default` when none are. */
-export class LaneTable {
-  readonly lanes: readonly CheckedLane[];
-  readonly #operator: string;
-  /** False when there is only the one lane nobody asked for. */
-  readonly #isDeclared: boolean;
-
-  constructor(operator: string, lanes: readonly LaneOptions[] | undefined, words?: readonly Overflow[]) {
-    this.#operator = operator;
-    this.#isDeclared = lanes !== undefined;
-    this.lanes = checkedLanes(operator, lanes === undefined ? [{ name: DEFAULT_LANE }] : lanes, strictWithFloor(), [], words);
-  }
-
-  get names(): readonly string[] {
-    return this.lanes.map((lane) => lane.name);
-  }
-
-  /**
-   * The position of a lane by name; no name means the last, least urgent one, so that nothing becomes urgent by being forgotten.
-   * Without declared lanes every name is the one lane.
-   *
-   * @throws LaneUnknownError
-   */
-  at(name: string | undefined): number {
-    if (name === undefined || !this.#isDeclared) return this.lanes.length - 1;
-    const at = this.lanes.findIndex((lane) => lane.name === name);
-    if (at !== -1) return at;
-    throw new LaneUnknownError(this.#operator, name, this.names);
-  }
 }

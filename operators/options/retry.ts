@@ -1,7 +1,6 @@
 import type { BackoffOptions } from '../kernel/repair/backoff.js';
 import { BACKOFF_DEFAULTS } from '../kernel/repair/backoff.js';
 import { count, durationMs, group, known, oneOf, orDefault, positive } from './options.js';
-import type { Verdict } from './types.js';
 
 export interface RetryOptions {
   /** Attempts one call (or batch) may take, the first included. @defaultValue 3 */
@@ -54,9 +53,4 @@ export function retryRule(
     jitter: oneOf(operator, `${within}jitter`, orDefault(given.jitter, d.jitter), ['full', 'equal', 'none']),
     budget: positive(operator, `${within}budget`, orDefault(given.budget, budget)),
   };
-}
-
-/** Whether an error may be gone at another try. */
-export function isRetryable(verdict: Verdict): boolean {
-  return verdict.class === 'throttled' || verdict.class === 'transient' || verdict.class === 'timeout';
 }

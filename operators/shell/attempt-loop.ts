@@ -1,11 +1,11 @@
 import type { SchedulerLike, Subscriber } from 'rxjs';
 import { captureContext } from '#async-context';
 import type { Failure, Repair, RepairRule } from '../kernel/repair/rule.js';
+import { mayPass } from '../kernel/repair/verdict.js';
 import { drawnFrom, verdictOrFatal } from '../options/ask.js';
 import { AttemptTimeoutError, isFlowError } from '../options/errors.js';
 import type { Note } from '../options/events.js';
 import type { Lease, Limiter, LimiterJob } from '../options/limiter.js';
-import { isRetryable } from '../options/retry.js';
 import type { Classify, ErrorClass, ResponseLike, Usage, Verdict, WorkResult } from '../options/types.js';
 import { Alarm } from './alarm.js';
 import { PermittedCall } from './call.js';
@@ -216,7 +216,7 @@ export class AttemptLoop<R> {
   #judge(error: unknown): Verdict {
     const verdict = this.#classify(error);
     // Another limiter or breaker inside the work speaks for itself, not for the backend.
-    if (verdict.retryAfterMs && isRetryable(verdict) && !isFlowError(error)) this.#rules.limiter?.penalize(verdict.retryAfterMs);
+    if (verdict.retryAfterMs && mayPass(verdict) && !isFlowError(error)) this.#rules.limiter?.penalize(verdict.retryAfterMs);
     return verdict;
   }
 

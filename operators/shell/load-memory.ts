@@ -4,7 +4,6 @@ import { Chain } from '../kernel/queues/chain.js';
 import { ask } from '../options/ask.js';
 import { Alarm } from './alarm.js';
 import { Item, isItem } from './loads.js';
-import { onlyOnce } from './work.js';
 
 /** A cache of values. */
 export interface LoadCacheOptions {
@@ -47,8 +46,6 @@ export class LoadMemory<T, R> {
   private readonly known = new Map<unknown, Item<T, R> | Kept<R>>();
   /** The values, the one not asked for longest first. */
   private readonly values = new Chain<Kept<R>>();
-  /** What keys were primed with, while it is not there. */
-  private readonly awaited = new Map<unknown, Promise<R>>();
   /** Tells the time, also when the scheduler's clock jumps back. It is never set. */
   private readonly clock: Alarm;
   private readonly ttlMs: number;
@@ -116,14 +113,12 @@ export class LoadMemory<T, R> {
   clear(item: T): void {
     const key = this.key(item);
     this.clears++;
-    this.awaited.delete(key);
     this.drop(this.known.get(key));
     this.known.delete(key);
   }
 
   clearAll(): void {
     this.clears++;
-    this.awaited.clear();
     for (const found of this.known.values()) this.drop(found);
     this.known.clear();
   }
@@ -133,18 +128,6 @@ export class LoadMemory<T, R> {
     if (this.cache === undefined) return;
     const key = this.key(item);
     if (this.find(key) === undefined) this.keep(key, value);
-  }
-
-  /** The same when the value is there, unless the key is cleared or primed again meanwhile. */
-  primeLater(item: T, value: PromiseLike<R>): void {
-    if (this.cache === undefined) return;
-    const key = this.key(item);
-    const promise = onlyOnce(value);
-    const isLast = (): boolean => this.awaited.get(key) === promise && this.awaited.delete(key);
-    this.awaited.set(key, promise);
-    promise.then((found) => {
-      if (isLast() && this.find(key) === undefined) this.keep(key, found);
-    }, isLast);
   }
 
   private key(item: T): unknown {

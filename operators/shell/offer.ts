@@ -1,11 +1,13 @@
-import type { Linked } from '../kernel/queues/chain.js';
+import type { Waiter } from '../kernel/queues/queue.js';
 import type { SignalGroup } from './signal-groups.js';
 
 /** A producer who waits to be let in. */
-export class Offer<T> implements Linked<Offer<T>> {
+export class Offer<T> implements Waiter<Offer<T>> {
   readonly promise: Promise<boolean>;
   previous: Offer<T> | undefined = undefined;
   next: Offer<T> | undefined = undefined;
+  readonly weight = 1;
+  readonly stretch = 0;
   /** With everything else that its signal ends. */
   stopping: SignalGroup<Offer<T>> | undefined = undefined;
   #resolve: (isIn: boolean) => void = noop;
@@ -14,6 +16,7 @@ export class Offer<T> implements Linked<Offer<T>> {
   constructor(
     readonly item: T,
     readonly lane: number,
+    readonly key?: unknown,
   ) {
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;

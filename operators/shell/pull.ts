@@ -1,11 +1,16 @@
 import { FlowConfigError } from '../options/errors.js';
+import { isPromise } from './work.js';
 
 /** What can be read piece by piece, so that nothing is read that there is no room for. */
 export type PullSource<T> = Iterable<T> | AsyncIterable<T> | ReadableStreamLike<T>;
 
 /** A web stream, by shape. */
 export interface ReadableStreamLike<T> {
-  getReader(): { read(): Promise<{ readonly done: boolean; readonly value?: T | undefined }>; cancel(): Promise<unknown> };
+  getReader(): {
+    read(): Promise<{ readonly done: boolean; readonly value?: T | undefined }>;
+    cancel(reason?: unknown): Promise<unknown>;
+    releaseLock?(): void;
+  };
 }
 
 interface PullSink<T> {
@@ -25,15 +30,18 @@ export interface Pull {
 
 type Step<T> = { readonly done?: boolean | undefined; readonly value?: T | undefined };
 
+/** One that has been opened. */
 interface Reader<T> {
-  readonly next: () => Step<T> | PromiseLike<Step<T>>;
-  readonly stop: () => unknown;
+  next(): Step<T> | PromiseLike<Step<T>>;
+  /** Closes it before its end, without waiting for that. */
+  stop(reason?: unknown): void;
+  /** Lets go of it at its end. */
+  release(): void;
 }
 
 /** @throws FlowConfigError when the input cannot be read piece by piece */
 export function checkPullSource(operator: string, input: unknown): void {
-  const readable =
-    input !== null && input !== undefined && (isStream(input) || Symbol.asyncIterator in Object(input) || Symbol.iterator in Object(input));
+  const readable = input !== null && input !== undefined && (isStream(input) || isAsyncIterable(input) || Symbol.iterator in Object(input));
   if (!readable) throw new FlowConfigError(operator, 'input', 'an Iterable, an AsyncIterable or a ReadableStream', input);
 }
 
@@ -45,6 +53,7 @@ export function openPull<T>(input: PullSource<T>, sink: PullSink<T>): Pull {
 
   const end = (tell: () => void): void => {
     over = true;
+    reader?.release();
     tell();
   };
   const take = (step: Step<T>): void => {
@@ -63,7 +72,7 @@ export function openPull<T>(input: PullSource<T>, sink: PullSink<T>): Pull {
     if (reading || over) return;
     reading = true;
     try {
-      reader ??= open(input);
+      reader ??= readerOf(input);
       while (!isOver() && sink.room()) {
         const step = reader.next();
         if (isPromise(step)) {
@@ -95,38 +104,45 @@ export function openPull<T>(input: PullSource<T>, sink: PullSink<T>): Pull {
     close: () => {
       if (over) return;
       over = true;
-      if (reader) ignoreFailure(reader.stop);
+      reader?.stop();
     },
   };
 }
 
-function open<T>(input: PullSource<T>): Reader<T> {
+/** Opens what can be read piece by piece. */
+export function readerOf<T>(input: PullSource<T>): Reader<T> {
   if (isStream<T>(input)) {
     const reader = input.getReader();
-    return { next: () => reader.read(), stop: () => reader.cancel() };
+    const release = (): void => {
+      quietly(() => reader.releaseLock?.());
+    };
+    const stop = (reason: unknown): void => {
+      quietly(() => reader.cancel(reason));
+      release();
+    };
+    return { next: () => reader.read(), stop, release };
   }
-  if (Symbol.asyncIterator in Object(input)) {
-    const iterator = (input as AsyncIterable<T>)[Symbol.asyncIterator]();
-    return { next: () => iterator.next(), stop: () => iterator.return?.() };
-  }
-  const iterator = (input as Iterable<T>)[Symbol.iterator]();
-  return { next: () => iterator.next(), stop: () => iterator.return?.() };
+  const iterator = isAsyncIterable<T>(input) ? input[Symbol.asyncIterator]() : input[Symbol.iterator]();
+  const stop = (): void => {
+    quietly(() => iterator.return?.());
+  };
+  return { next: () => iterator.next(), stop, release: () => undefined };
 }
 
-/** The source was told to stop; how it takes that is its own affair. */
-function ignoreFailure(stop: () => unknown): void {
+/** Runs what nobody waits for any more: how it fails, now or later, is of no interest. */
+function quietly(action: () => unknown): void {
   try {
-    const stopped = stop();
-    if (isPromise(stopped)) stopped.then(undefined, () => undefined);
+    const answer = action();
+    if (isPromise(answer)) answer.then(undefined, () => undefined);
   } catch {
-    // as above
+    // The same failure, only sooner.
   }
 }
 
-function isStream<T>(input: unknown): input is ReadableStreamLike<T> {
-  return typeof (input as Partial<ReadableStreamLike<T>> | null)?.getReader === 'function';
+export function isStream<T>(input: unknown): input is ReadableStreamLike<T> {
+  return typeof (input as Partial<ReadableStreamLike<T>> | null | undefined)?.getReader === 'function';
 }
 
-function isPromise<V>(value: V | PromiseLike<V>): value is PromiseLike<V> {
-  return typeof (value as PromiseLike<V> | null)?.then === 'function';
+export function isAsyncIterable<T>(input: unknown): input is AsyncIterable<T> {
+  return typeof (input as Partial<AsyncIterable<T>> | null | undefined)?.[Symbol.asyncIterator] === 'function';
 }

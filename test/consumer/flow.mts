@@ -16,6 +16,7 @@ import {
   type IntakeOptions,
   type IntakeSnapshot,
   isFlowError,
+  lanes,
   type LoadCacheOptions,
   type NativeObservable,
   type NativeObservableClass,
@@ -76,7 +77,7 @@ export function explain(error: unknown): string {
 }
 
 // Producers that can wait
-const intakeOptions: IntakeOptions<Token> = { maxQueued: 10, lanes: [{ name: 'a' }], lane: () => 'a' };
+const intakeOptions: IntakeOptions<Token> = { maxQueued: 10, queue: lanes([{ name: 'a' }], { by: () => 'a' }) };
 const intake: Intake<Token> = createIntake(intakeOptions);
 const offering: OfferOptions = { lane: 'a', signal: new AbortController().signal };
 same<Promise<boolean>>()(intake.offer({ at: 0, text: 'a' }, offering));

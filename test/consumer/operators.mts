@@ -81,9 +81,7 @@ import {
   PartialFailureError,
   type PullSource,
   RateLimitError,
-  type ReadableLike,
   type ReadableStreamLike,
-  type ReaderLike,
   type Rejected,
   type ResponseLike,
   robust,
@@ -220,8 +218,7 @@ tickets.pipe(batch(), map((items) => divided(items)));
 
 // fromStream
 same<Observable<string>>()(fromStream((_signal: AbortSignal): AsyncIterable<string> => words()));
-const reader: ReaderLike<number> = new ReadableStream<number>().getReader();
-const readable: ReadableLike<number> = { getReader: () => reader };
+const readable: ReadableStreamLike<number> = { getReader: () => new ReadableStream<number>().getReader() };
 const streamLike: StreamLike<number> = readable;
 same<Observable<number>>()(fromStream(() => streamLike));
 async function* words(): AsyncGenerator<string> {

@@ -415,9 +415,9 @@ export const matrix: Readonly<Record<string, Cells>> = {
     badNumber: refused('createIntake'),
     infinity: cell('no limit', unlimited(shapes.createIntake, { maxQueued: Infinity, maxWaiting: Infinity })),
     callback: cell(
-      'a `lane` that throws rejects that offer',
+      'a `by` that throws rejects that offer',
       on(async () => {
-        const intake = createIntake<number>({ lane: broken });
+        const intake = createIntake<number>({ queue: lanes(LANES, { by: broken }) });
         const reason = await Promise.resolve()
           .then(() => intake.offer(1))
           .catch((error: unknown) => error);
@@ -428,7 +428,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     emptyKey: cell(
       'an empty lane is passed over',
       on(async () => {
-        const intake = createIntake<number>({ lanes: LANES, lane: () => 'low' });
+        const intake = createIntake<number>({ queue: lanes(LANES, { by: () => 'low' }) });
         expect(await intake.offer(1)).toBe(true);
         intake.close();
       }),
@@ -446,7 +446,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     inversion: cell(
       'the urgent producer is let in first',
       on(async () => {
-        const intake = createIntake<number>({ maxQueued: 1, lanes: LANES });
+        const intake = createIntake<number>({ maxQueued: 1, queue: lanes(LANES) });
         const order: string[] = [];
         await intake.offer(0, { lane: 'low' });
         const offers = ['low', 'urgent'].map((lane) => intake.offer(1, { lane }).then(() => order.push(lane)));

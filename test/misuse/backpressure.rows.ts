@@ -18,11 +18,7 @@ const bad: MisuseTable['rows'] = [
   { option: 'maxQueued', value: -1, expected: 'a whole number >= 0 or Infinity', besides: { overflow: 'latest' } },
   { option: 'maxQueued', value: NaN, expected: 'a whole number >= 0 or Infinity', besides: { overflow: 'dropNewest' } },
   ...badly('overflow', overflows, 'block', '', null, 0, true, {}),
-  ...badly(
-    'overflow',
-    `${overflows} (there are no lanes here: 'dropLowest' is for \`batchMap\` with \`lanes\` and \`bulkheadMap\` with priorities)`,
-    'dropLowest',
-  ),
+  ...badly('overflow', overflows, 'dropLowest'),
   ...badly('highWater', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '800', null, {}),
   ...badly('highWater', 'at most `maxQueued` (1000)', 1001, Infinity),
   { option: 'highWater', value: 1, expected: 'at most `maxQueued` (0)', besides: { maxQueued: 0, overflow: 'latest' } },

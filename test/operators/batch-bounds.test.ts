@@ -165,31 +165,6 @@ describe('a reader that takes its time', () => {
   });
 });
 
-describe('a promise that primes', () => {
-  it('is waited for: its value is what loads get, and a failure is forgotten', async () => {
-    const calls: number[] = [];
-    const batcher = createBatcher(
-      (keys: readonly number[]) => {
-        calls.push(...keys);
-        return keys.map((key) => `loaded ${String(key)}`);
-      },
-      { cache: { maxEntries: 10 } },
-    );
-    batcher
-      .prime(1, Promise.resolve('primed'))
-      .prime(2, Promise.reject(new Error('no')))
-      .prime(3, Promise.resolve('too late'))
-      .clear(3);
-    await pause(0);
-    expect(await lastValueFrom(batcher.load(1))).toBe('primed');
-    expect((await batcher.loadMany([1, 2, 3])).map((one) => one.status === 'fulfilled' && one.value)).toEqual([
-      'primed',
-      'loaded 2',
-      'loaded 3',
-    ]);
-  });
-});
-
 describe('a flush of batch', () => {
   it('from the source itself closes the batch with the item that came before it in the same call', () => {
     const source = new Subject<string>();

@@ -529,6 +529,9 @@ describe('cache', () => {
     expect(() => batcher.prime('a', badRequest)).toThrow(
       'createBatcher: expected `value` to be a value, because failures are not remembered, got an object of type Error',
     );
+    expect(() => batcher.prime('a', Promise.resolve('A'))).toThrow(
+      'createBatcher: expected `value` to be a value that is there, got an object of type Promise',
+    );
   });
 
   it('rejects the load, and throws from clear and prime, when no key can be made', async () => {

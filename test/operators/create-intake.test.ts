@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { batchMapFrom, natural } from '../../operators/index.js';
+import { batchMapFrom, lanes, natural } from '../../operators/index.js';
 import { atOnce } from '../support/at-once.js';
 import type { FlowEvent, Intake, IntakeOptions, OfferOptions, Settled } from '../today.js';
 import { CallbackError, createIntake, LaneUnknownError, OverflowError } from '../today.js';
@@ -130,8 +130,8 @@ describe('an offer', () => {
   });
 
   it('is let in by lane and not by who came first, and in a lane in the order of coming', async () => {
-    const lanes = [{ name: 'now' }, { name: 'soon' }, { name: 'later', floor: 0 }];
-    const { intake, reader } = full({ lanes, lane: (item) => (item === item.toUpperCase() ? 'now' : 'later') });
+    const by = (item: string) => (item === item.toUpperCase() ? 'now' : 'later');
+    const { intake, reader } = full({ queue: lanes([{ name: 'now' }, { name: 'soon' }, { name: 'later', floor: 0 }], { by }) });
     for (const item of ['a', 'b', 'A', 'c', 'B']) void intake.offer(item);
     void intake.offer('s', { lane: 'soon' });
     const order: unknown[] = [];
@@ -140,7 +140,7 @@ describe('an offer', () => {
   });
 
   it('gets its share of the places when its lane has a floor', async () => {
-    const { intake, reader } = full({ lanes: [{ name: 'now' }, { name: 'later', floor: 0.25 }] });
+    const { intake, reader } = full({ queue: lanes([{ name: 'now' }, { name: 'later', floor: 0.25 }]) });
     for (let i = 0; i < 40; i++) {
       void intake.offer('now', { lane: 'now' });
       void intake.offer('later', { lane: 'later' });
@@ -149,6 +149,14 @@ describe('an offer', () => {
     // The first quarter of a place has to be earned: places 5, 9, … 41 of the door, and `'in'` before all of them.
     for (let i = 0; i < 42; i++) taken.push((await reader.next()).value);
     expect(taken.filter((item) => item === 'later')).toHaveLength(10);
+  });
+
+  it('shares its lane fairly with other keys', async () => {
+    const { intake, reader } = full({ queue: lanes([{ name: 'all' }], { key: (item: string) => item[0] }) });
+    for (const item of ['a1', 'a2', 'a3', 'b1']) void intake.offer(item);
+    const order: unknown[] = [];
+    for (let i = 0; i < 5; i++) order.push((await reader.next()).value);
+    expect(order).toEqual(['in', 'a1', 'b1', 'a2', 'a3']);
   });
 
   it('answers false when the intake is closed, or was', async () => {
@@ -180,11 +188,11 @@ describe('an offer', () => {
 
   it('rejects the one offer whose `lane` throws, or answers a lane nobody declared', async () => {
     const fault = new Error('no lane');
-    const lane = (item: string): string => {
+    const by = (item: string): string => {
       if (item === 'bad') throw fault;
       return item;
     };
-    const intake = createIntake<string>({ lanes: [{ name: 'good' }], lane });
+    const intake = createIntake<string>({ queue: lanes([{ name: 'good' }], { by }) });
     const [thrown, unknown, good] = [offered(intake, 'bad'), offered(intake, 'worse'), offered(intake, 'good')];
     await setImmediate();
     expect(thrown[0]).toBeInstanceOf(CallbackError);
@@ -194,12 +202,12 @@ describe('an offer', () => {
   });
 
   it('throws where it is made when it names a lane nobody declared, so that it is not missed', () => {
-    const { intake } = full({ lanes: [{ name: 'now' }] });
+    const { intake } = full({ queue: lanes([{ name: 'now' }]) });
     expect(() => intake.offer('a', { lane: 'later' })).toThrow(LaneUnknownError);
   });
 
   it('is refused when too many wait, in all or in its lane', async () => {
-    const { intake } = full({ maxWaiting: 2, lanes: [{ name: 'now' }, { name: 'later', maxQueued: 1 }] });
+    const { intake } = full({ maxWaiting: 2, queue: lanes([{ name: 'now' }, { name: 'later', maxQueued: 1 }]) });
     const offers = ['later', 'later', 'now', 'now'].map((lane) => offered(intake, lane, { lane }));
     await setImmediate();
     const [first, second, third, fourth] = offers;
@@ -383,8 +391,8 @@ describe('read by batchMapFrom', () => {
 describe('events', () => {
   it('tell of items let in, refused, withdrawn and given up, of pressure, and of the end, without an item', () => {
     const events: FlowEvent[] = [];
-    const lanes = [{ name: 'now' }, { name: 'later' }];
-    const intake = createIntake<string>({ maxQueued: 1, maxWaiting: 1, lanes, onEvent: (event) => events.push(event) });
+    const queue = lanes([{ name: 'now' }, { name: 'later' }]);
+    const intake = createIntake<string>({ maxQueued: 1, maxWaiting: 1, queue, onEvent: (event) => events.push(event) });
     const gone = new AbortController();
     void intake.offer('SECRET', { lane: 'now' });
     void intake.offer('SECRET', { lane: 'now', signal: gone.signal });
@@ -431,10 +439,12 @@ describe('callbacks of createIntake that abort the signal of their offer', () =>
     const controller = new AbortController();
     const intake = createIntake<number>({
       maxQueued: 1,
-      lane: (item) => {
-        if (item === 2) controller.abort();
-        return 'any';
-      },
+      queue: lanes([{ name: 'any' }], {
+        by: (item: number) => {
+          if (item === 2) controller.abort();
+          return 'any';
+        },
+      }),
     });
     intake.tryOffer(1);
     await expect(intake.offer(2, { signal: controller.signal })).rejects.toBe(controller.signal.reason);

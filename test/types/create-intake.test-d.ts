@@ -1,7 +1,7 @@
 import type { Observable } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { Drained, Handle, Intake, IntakeOptions, IntakeSnapshot, Settled } from '../../operators/index.js';
-import { batchMapFrom, createIntake } from '../../operators/index.js';
+import { batchMapFrom, createIntake, lanes } from '../../operators/index.js';
 
 describe('createIntake', () => {
   it('takes items of one type and hands out the same', () => {
@@ -18,10 +18,10 @@ describe('createIntake', () => {
     expectTypeOf(read).toEqualTypeOf<() => Promise<void>>();
   });
 
-  it('infers the item from `lane`', () => {
-    expectTypeOf(createIntake({ lane: (item: { readonly urgent: boolean }) => (item.urgent ? 'now' : 'later') })).toEqualTypeOf<
-      Intake<{ readonly urgent: boolean }>
-    >();
+  it('infers the item from `queue`', () => {
+    expectTypeOf(
+      createIntake({ queue: lanes([{ name: 'now' }], { by: (item: { readonly urgent: boolean }) => String(item.urgent) }) }),
+    ).toEqualTypeOf<Intake<{ readonly urgent: boolean }>>();
   });
 
   it('is what batchMapFrom reads', () => {

@@ -25,6 +25,8 @@ const BY_CODE: Readonly<Record<string, ErrorClass>> = {
   FLOW_CLEARED: 'cancelled',
   FLOW_SEQUENCE_GAP: 'contract',
   FLOW_SEQUENCE_DUPLICATE: 'contract',
+  // Another answer may be whole.
+  FLOW_TOOL_CALL_UNFINISHED: 'transient',
   FLOW_CALLBACK: 'itemFault',
 };
 
@@ -41,6 +43,16 @@ const CONNECTION = /^(?:E(?:CONN|NET|HOST|PIPE|TIMEDOUT|NOTFOUND|AI_AGAIN)|UND_E
 /** A `fetch` that failed, which is a `TypeError` and no bug. */
 const FAILED_FETCH = /^(?:fetch failed|failed to fetch|load failed|networkerror |terminated$|network (?:error|request failed))/i;
 
+/** What an HTTP status of 400 or more says. */
+export function classOfStatus(status: number): ErrorClass {
+  return BY_STATUS[status] ?? (status < 500 ? 'fatal' : 'transient');
+}
+
+/** What an error of this package says; another copy may know codes that this one does not. */
+export function verdictByCode(code: string, retryAfterMs: unknown): Verdict {
+  return { class: BY_CODE[code] ?? 'fatal', ...(typeof retryAfterMs === 'number' && retryAfterMs < Infinity && { retryAfterMs }) };
+}
+
 /**
  * Sorts an error by its HTTP status, else by the code of its connection, else by its name; an error without any of them is guessed to be about
  * one of the items. A fraction of `classifyError`, which also reads the bodies and words of SDKs' errors and looks behind causes.
@@ -48,13 +60,12 @@ const FAILED_FETCH = /^(?:fetch failed|failed to fetch|load failed|networkerror 
 export const classifyByStatus: Classify = (error, { aborted, epochMs }) => {
   const fields = Object(error) as Readonly<Record<string, unknown>>;
   const { code, name, message, retryAfterMs } = fields;
-  const isOwn = typeof code === 'string' && code.startsWith('FLOW_');
-  if (isOwn) return { class: BY_CODE[code] ?? 'fatal', ...(typeof retryAfterMs === 'number' && { retryAfterMs }) };
+  if (typeof code === 'string' && code.startsWith('FLOW_')) return verdictByCode(code, retryAfterMs);
   if (aborted) return { class: 'cancelled' };
   const response = Object(fields['response']) as typeof fields;
   const status = fields['status'] ?? fields['statusCode'] ?? response['status'];
   if (typeof status === 'number' && status >= 400) {
-    const verdict: Verdict = { class: BY_STATUS[status] ?? (status < 500 ? 'fatal' : 'transient') };
+    const verdict: Verdict = { class: classOfStatus(status) };
     const headers = fields['headers'] ?? fields['responseHeaders'] ?? response['headers'];
     const waitMs = parseRetryAfterMs(headers as HeadersLike, epochMs);
     return waitMs === undefined ? verdict : { ...verdict, retryAfterMs: waitMs };

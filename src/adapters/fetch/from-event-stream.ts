@@ -10,7 +10,7 @@ import {
   count,
   drawnFrom,
   flag,
-  isRetryable,
+  mayPass,
   required,
   retryDelayMs,
   retryRule,
@@ -181,7 +181,7 @@ class Connection {
             return;
           }
           const verdict = classifyError(error, { aborted: this.#controller.signal.aborted, size: 1, attempt: this.#attempt });
-          if (isRetryable(verdict) && this.#again(verdict.retryAfterMs)) return;
+          if (mayPass(verdict) && this.#again(verdict.retryAfterMs)) return;
           this.#to.error(error);
         },
       )

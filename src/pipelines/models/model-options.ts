@@ -10,11 +10,11 @@ import type { HedgeOptions } from '../../../operators/hedge.js';
 import { HedgeStats } from '../../../operators/hedge.js';
 import {
   callback,
+  checkedLanes,
   count,
   DEFAULT_LANE,
   durationMs,
   known,
-  LaneTable,
   limiterOption,
   oneOf,
   orDefault,
@@ -210,7 +210,7 @@ function newLimiter<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>, own: Own): 
   const maxQueued = count(NAME, 'maxQueued', orDefault(rules.maxQueued, d.maxQueued), 0);
   const lanes: readonly LaneOptions[] = orDefault(rules.lanes, d.lanes);
   // The same for lanes.
-  new LaneTable(NAME, lanes);
+  checkedLanes(NAME, lanes);
   return createAccount({
     concurrency: count(NAME, 'concurrency', orDefault(rules.concurrency, d.concurrency)),
     requestsPerMinute: positive(NAME, 'requestsPerMinute', orDefault(rules.requestsPerMinute, d.requestsPerMinute)),

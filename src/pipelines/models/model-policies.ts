@@ -3,7 +3,7 @@ import type { HedgeOptions } from '../../../operators/hedge.js';
 import { hedge } from '../../../operators/hedge.js';
 import type { AttemptContext, AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
-import { isRetryable } from '../../../operators/toolkit.js';
+import { mayPass } from '../../../operators/toolkit.js';
 import type { Classify, FlowEvent, FlowSink, WorkResult } from '../../../operators/types.js';
 import { retryOf } from '../../retry.js';
 import type { AttemptRules } from './model-attempt.js';
@@ -94,7 +94,7 @@ export class ModelPolicies {
   readonly #classifyHedged: Classify = (error, context) => {
     const verdict = this.#classify(error, context);
     if (verdict.class === 'itemFault') return { class: 'fatal' };
-    return isRetryable(verdict) && verdict.class !== 'throttled' ? { class: 'contract' } : verdict;
+    return mayPass(verdict) && verdict.class !== 'throttled' ? { class: 'contract' } : verdict;
   };
 
   /** Attempts are told by the caller itself: it knows of hedges. */

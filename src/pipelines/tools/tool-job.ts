@@ -1,6 +1,6 @@
 import { captureContext } from '#async-context';
 import { AttemptTimeoutError, CallbackError, isFlowError, OverflowError } from '../../../operators/errors.js';
-import { Alarm, drawnFrom, isRetryable, isWithinBudget, retryDelayMs, verdictOrFatal } from '../../../operators/toolkit.js';
+import { Alarm, drawnFrom, isWithinBudget, mayPass, retryDelayMs, verdictOrFatal } from '../../../operators/toolkit.js';
 import type { FlowEvent, Lease, Place, RetryRule, Verdict } from '../../../operators/types.js';
 import type { CheckedArguments } from './tool-arguments.js';
 import { checkArguments } from './tool-arguments.js';
@@ -252,7 +252,7 @@ export class ToolJob implements AttemptOwner {
   /** How long to wait before the next attempt; undefined when there is none. */
   #delayMs(verdict: Verdict): number | undefined {
     const { retry } = this.setup;
-    if (retry === undefined || !isRetryable(verdict) || this.attempts >= retry.maxAttempts || !this.#mayRetry(retry)) return undefined;
+    if (retry === undefined || !mayPass(verdict) || this.attempts >= retry.maxAttempts || !this.#mayRetry(retry)) return undefined;
     try {
       return retryDelayMs(this.attempts, verdict.retryAfterMs, retry, drawnFrom(NAME, this.config.random));
     } catch {

@@ -1,8 +1,8 @@
 import type { ObservableInput } from 'rxjs';
 import { isObservable, Subscription } from 'rxjs';
-import type { ReadableLike } from '../../../operators/from-stream.js';
 import { fromStream } from '../../../operators/from-stream.js';
 import { Call, isPromise, report } from '../../../operators/toolkit.js';
+import type { ReadableStreamLike } from '../../../operators/types.js';
 import type { ToolOutput } from './tool-types.js';
 
 /** Waits for one answer at a time: that of a schema, a guard or a tool. An answer that is no promise and no stream takes no time. */
@@ -95,7 +95,7 @@ function laterOf(output: unknown, owner: Subscription): ObservableInput<unknown>
   if (isObservable(output)) return output;
   // Asked once: some start their work each time they are asked, and others settle twice.
   if (isPromise(output)) return Promise.resolve(output);
-  if ('getReader' in output) return fromStream(() => output as ReadableLike<unknown>);
+  if ('getReader' in output) return fromStream(() => output as ReadableStreamLike<unknown>);
   return Symbol.asyncIterator in output ? lastOf(output as AsyncIterable<unknown>, owner) : undefined;
 }
 
