@@ -53,16 +53,22 @@ export interface LaneView {
 }
 
 /** The sums of {@link FlowCounters}; the rest follows from them. */
-export const SUMS = [
-  ...(['accepted', 'fulfilled', 'rejected', 'dropped', 'expired', 'cancelled', 'waiting', 'executing', 'lost', 'calls', 'sent'] as const),
-  ...(['batches', 'batched', 'retries', 'splits', 'throttled', 'hedged', 'weight'] as const),
-];
-export type Sums = Record<(typeof SUMS)[number], number>;
+const NO_SUMS = {
+  ...{ accepted: 0, fulfilled: 0, rejected: 0, dropped: 0, expired: 0, cancelled: 0, waiting: 0, executing: 0, lost: 0 },
+  ...{ calls: 0, sent: 0, batches: 0, batched: 0, retries: 0, splits: 0, throttled: 0, hedged: 0, weight: 0 },
+} as const;
+export type Sums = Record<keyof typeof NO_SUMS, number>;
 
 export function noSums(): Sums {
-  return Object.fromEntries(SUMS.map((name) => [name, 0])) as Sums;
+  return { ...NO_SUMS };
 }
 
+/** Each sum, made anew. */
+export function mapSums(make: (name: keyof Sums) => number): Sums {
+  const sums = noSums();
+  for (const name of Object.keys(sums) as (keyof Sums)[]) sums[name] = make(name);
+  return sums;
+}
 /** What the sums come to. @param fullSize most items in a batch, undefined while nobody knows */
 export function countersOf(
   { sent, batched, weight, ...sums }: Sums,
@@ -91,5 +97,5 @@ export function laneView({ name, accepted, waiting, executing, settled, times }:
 
 /** Adds the second to the first, or takes it away. */
 export function addSums(one: Sums, other: Sums, sign: 1 | -1): Sums {
-  return Object.fromEntries(SUMS.map((name) => [name, one[name] + sign * other[name]])) as Sums;
+  return mapSums((name) => one[name] + sign * other[name]);
 }

@@ -12,18 +12,8 @@ import { isFault, readEvent } from './read-event.js';
 type Of<K extends FlowEvent['type']> = Extract<FlowEvent, { readonly type: K }>;
 
 /** Everything the model keeps has a bound. */
-const KEPT = {
-  events: 2000,
-  samples: 240,
-  items: 20_000,
-  instances: 200,
-  lanes: 50,
-  finished: 400,
-  ended: 60,
-  trees: 50,
-  children: 100,
-  leavers: 500,
-};
+const KEPT = { events: 2000, samples: 240, items: 20_000, instances: 200, lanes: 50 };
+const SHOWN = { finished: 400, ended: 60, trees: 50, children: 100, leavers: 500 };
 
 export interface FlowModelOptions {
   /** Names of lanes, most urgent first. @defaultValue `P0`, `P1`, … in this order, then the others as they come */
@@ -68,7 +58,8 @@ export class FlowModel {
   readonly returned = new Set<FlowBatch>();
   /** The last that are over, newest last. */
   readonly ended: FlowBatch[] = [];
-  /** The last items that have come to their end, newest last. */
+  /** How many items have come to their end; the last of them stand in `finished`, newest last. */
+  finishedCount = 0;
   readonly finished: FlowItem[] = [];
   /** The first calls of what was repeated or cut up, newest last. */
   readonly trees: FlowBatch[] = [];
@@ -281,11 +272,11 @@ export class FlowModel {
   #adopt(parent: FlowBatch, child: FlowBatch): void {
     let root = parent;
     while (root.parent) root = root.parent;
-    if (parent.children.length < KEPT.children) parent.children.push(child);
+    if (parent.children.length < SHOWN.children) parent.children.push(child);
     else parent.more++;
     if (this.trees.includes(root)) return;
     this.trees.push(root);
-    if (this.trees.length > KEPT.trees) this.trees.shift();
+    if (this.trees.length > SHOWN.trees) this.trees.shift();
   }
 
   #started(event: Of<'attemptStarted'>): void {
@@ -334,7 +325,7 @@ export class FlowModel {
     batch.endedAt = this.now;
     this.#sums.executing--;
     this.ended.push(batch);
-    if (this.ended.length > KEPT.ended) this.ended.shift();
+    if (this.ended.length > SHOWN.ended) this.ended.shift();
     for (const item of batch.items) {
       // Another call of a hedge goes on.
       if (--item.calls > 0 || item.state !== 'executing') continue;
@@ -424,7 +415,7 @@ export class FlowModel {
     if (state !== 'cancelled') return;
     this.#sums.cancelled++;
     instance.leavers.push(item.id);
-    const over = instance.leavers.length > KEPT.leavers ? instance.leavers.shift() : undefined;
+    const over = instance.leavers.length > SHOWN.leavers ? instance.leavers.shift() : undefined;
     if (over !== undefined) instance.items.delete(over);
   }
 
@@ -444,8 +435,9 @@ export class FlowModel {
     if (state === 'lost') this.#sums.lost++;
     if (!isOpen || item.isOpen) return;
     this.#tracked--;
+    this.finishedCount++;
     this.finished.push(item);
-    if (this.finished.length > KEPT.finished) this.finished.shift();
+    if (this.finished.length > SHOWN.finished) this.finished.shift();
     for (let batch = item.batch; batch; batch = batch.parent) {
       batch.open--;
       this.#maybeGone(batch);

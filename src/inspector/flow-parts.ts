@@ -115,11 +115,10 @@ export class FlowInstance {
 
 /** Numbers of items, to read: `#4–#7`. */
 export function labelOf(seqs: readonly number[], size: number, batchId: string): string {
-  const [first] = seqs;
-  if (first === undefined) return size === 1 ? batchId : `${String(size)} items`;
-  const last = seqs.at(-1) as number;
-  if (seqs.length === 1) return `#${String(first)}`;
-  return last - first === seqs.length - 1 ? `#${String(first)}–#${String(last)}` : `#${String(first)} … #${String(last)}`;
+  if (seqs.length === 0) return size === 1 ? batchId : `${String(size)} items`;
+  const [first, last] = [Math.min(...seqs), Math.max(...seqs)];
+  if (first === last) return `#${String(first)}`;
+  return `#${String(first)}${last - first === seqs.length - 1 ? '–' : ' … '}#${String(last)}`;
 }
 
 /** What a call under way is called. */

@@ -1,6 +1,8 @@
 export type { FlowCounters, LaneView } from './counters.js';
+export { defineInspector } from './define.js';
 export type { FlowModelOptions } from './flow-model.js';
 export { FlowModel } from './flow-model.js';
+export type { SluiceInspector } from './inspector-types.js';
 export type { LimitSample, LimitView, RateLevel } from './limits.js';
 export type { Recording } from './recording.js';
 export { exportRecording, importRecording, RecordingError, replay } from './recording.js';

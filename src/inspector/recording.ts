@@ -1,6 +1,6 @@
 import type { FlowEvent } from '../../operators/types.js';
 import type { Sums } from './counters.js';
-import { addSums, noSums, SUMS } from './counters.js';
+import { addSums, mapSums, noSums } from './counters.js';
 import type { FlowModelOptions } from './flow-model.js';
 import { FlowModel } from './flow-model.js';
 import type { LimitSample } from './limits.js';
@@ -87,7 +87,7 @@ export function importRecording(text: string): Recording {
   const sums = Object(before) as Partial<Record<keyof Sums, unknown>>;
   return {
     ...{ format, version, ...(typeof name === 'string' && { name }), ...(typeof tokens === 'number' && { tokens }) },
-    before: Object.fromEntries(SUMS.map((sum) => [sum, numberOf(sums[sum])])) as Sums,
+    before: mapSums((sum) => numberOf(sums[sum])),
     lanesBefore: list('lanesBefore', lanesBefore).map((given) => {
       const { name: lane, accepted, settled } = Object(given) as Partial<Record<keyof LaneBefore, unknown>>;
       return { name: String(lane), accepted: numberOf(accepted), settled: numberOf(settled) };

@@ -3,6 +3,7 @@ import { createMetrics, type FlowEvent } from 'sluice';
 import {
   type Connection,
   connectSource,
+  defineInspector,
   type EventStream,
   exportRecording,
   type FlowCounters,
@@ -17,6 +18,7 @@ import {
   type Recording,
   RecordingError,
   replay,
+  type SluiceInspector,
   type Watched,
 } from 'sluice/inspector';
 
@@ -39,3 +41,10 @@ const recording: Recording = importRecording(exportRecording(model, 'run'));
 same<FlowModel>()(replay(recording, options));
 const fault: Error = new RecordingError('expected a recording');
 fault.message;
+
+defineInspector('my-inspector');
+declare const element: SluiceInspector;
+element.source = source;
+element.clock = () => 0;
+same<boolean>()(element.step());
+element.import(element.export());

@@ -1,0 +1,109 @@
+import { interval, map, mergeMap, Subject, throwError, timer } from 'rxjs';
+import type { FlowEvent } from '../../../src/index.js';
+import { batchMap, createLimiter, createMetrics, divideAndConquer, lanes, perMinute, retryFailed } from '../../../src/index.js';
+import type { SluiceInspector } from '../../../src/inspector/index.js';
+import { defineInspector } from '../../../src/inspector/index.js';
+
+const query = new URLSearchParams(location.search);
+const number = (name: string, without: number): number => Number(query.get(name) ?? without);
+
+/** What no page and no recording may show. */
+const SECRET = 'sk-planted-in-the-payload';
+
+interface Item {
+  readonly n: number;
+  readonly prompt: string;
+}
+
+/** A pipeline that never ends: three lanes, one limiter, now and then a bad item and a backend that is busy. */
+function pipeline(perSecond: number) {
+  const metrics = createMetrics({ maxBatchSize: 8 });
+  const order = [{ name: 'P0', maxWaitMs: 10 }, { name: 'P1' }, { name: 'P2' }];
+  const slots = Math.max(4, Math.round(perSecond / 30));
+  const limiter = createLimiter({
+    concurrency: slots,
+    rates: [perMinute('requests', 60 * perSecond)],
+    queue: lanes(order),
+    onEvent: metrics.sink,
+  });
+  metrics.observe('provider', limiter);
+  const input = new Subject<Item>();
+  let calls = 0;
+  const results = input.pipe(
+    batchMap(
+      (items: readonly Item[]) => {
+        const isBusy = ++calls % 40 === 0;
+        const isBad = items.some(({ n }) => n % 61 === 60);
+        return timer(300 + (calls % 7) * 60).pipe(
+          mergeMap(() => {
+            if (isBusy) return throwError(() => Object.assign(new Error(SECRET), { status: 429 }));
+            if (isBad) return throwError(() => Object.assign(new Error(SECRET), { status: 400 }));
+            return [items];
+          }),
+        );
+      },
+      {
+        maxSize: 8,
+        queue: lanes(order, { by: ({ n }: Item) => (n % 10 < 2 ? 'P0' : n % 10 < 5 ? 'P1' : 'P2') }),
+        limiter,
+        repair: [retryFailed({ initialMs: 200 }), divideAndConquer()],
+        onEvent: metrics.sink,
+      },
+    ),
+  );
+  let n = 0;
+  // A timer cannot ring every 2 ms: as many as are due.
+  const started = performance.now();
+  const feed = interval(10).pipe(map(() => Math.floor(((performance.now() - started) * perSecond) / 1000)));
+  return {
+    metrics,
+    start: () => {
+      const running = results.subscribe();
+      running.add(
+        feed.subscribe((due) => {
+          for (; n < due; n++) input.next({ n, prompt: SECRET });
+        }),
+      );
+      return running;
+    },
+  };
+}
+
+declare global {
+  var demo: {
+    readonly inspectors: readonly SluiceInspector[];
+    readonly told: readonly FlowEvent[];
+    stop(): void;
+    listeners(): boolean;
+  };
+}
+
+document.documentElement.lang = 'en';
+document.title = 'Inspector';
+document.body.style.margin = '12px';
+if (query.get('dark') === '1') document.body.style.background = '#0d0f14';
+const root = document.getElementById('root') as HTMLElement;
+// Before it is defined: what is set on it is not lost.
+const inspectors: readonly SluiceInspector[] = Array.from({ length: number('boards', 1) }, (_, i) => {
+  const element = document.createElement('sluice-inspector');
+  element.heading = `Board ${String(i + 1)}`;
+  root.append(element);
+  return element;
+});
+const pipelines = inspectors.map((element) => {
+  const made = pipeline(number('rate', 40));
+  element.source = made.metrics;
+  return made;
+});
+defineInspector();
+const told: FlowEvent[] = [];
+if (query.get('told') === '1') pipelines[0]?.metrics.events.subscribe((event) => told.push(event));
+const running = pipelines.map(({ start }) => start());
+globalThis.demo = {
+  inspectors,
+  told,
+  stop: () => {
+    for (const one of running) one.unsubscribe();
+  },
+  listeners: () => inspectors.some((element) => element.model.version > 0),
+};
