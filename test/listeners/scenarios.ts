@@ -66,7 +66,6 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
   },
   bulkheadMap: {
     ...slotOptions(),
-    priorities: { priorities: true, maxQueued: 1, concurrency: 1, perKey: 1 },
     'per key': { perKey: 1, concurrency: 2 },
   },
   concatMapBy: { ...slotOptions(), 'stop key': { onError: 'stopKey' } },

@@ -52,7 +52,7 @@ export const BUGS: readonly Bug[] = [
     return () => undefined;
   }),
   bug('a timer left after unsubscribing', 'shell/alarm.ts', 'Alarm.clear', nothing),
-  bug('a retry of a fatal error', 'options/retry.ts', 'isRetryable', () => (verdict) => verdict.class !== 'itemFault'),
+  bug('a retry of a fatal error', 'kernel/repair/verdict.ts', 'mayPass', () => (verdict) => verdict.class !== 'itemFault'),
   bug(
     'an item dropped on re-entrancy',
     SHELL,

@@ -1,3 +1,4 @@
+import { lanes } from '../../operators/index.js';
 import * as make from '../builders.js';
 import { Timers } from './clock.js';
 import type { Supply } from './pipe.js';
@@ -45,11 +46,12 @@ export class IntakeActor implements Actor {
         world.at(`event:${type}`, this.index);
       },
       ...(choose('lanes', false, true) && {
-        lanes: [{ name: 'urgent' }, { name: 'later' }],
-        lane: (item: Item) => {
-          world.at('lane', this.index);
-          return item.lane;
-        },
+        queue: lanes([{ name: 'urgent' }, { name: 'later' }], {
+          by: (item: Item) => {
+            world.at('lane', this.index);
+            return item.lane;
+          },
+        }),
       }),
     });
     this.acts = {
