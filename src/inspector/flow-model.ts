@@ -451,6 +451,8 @@ export class FlowModel {
     const isEmpty = open <= 0;
     if (isEmpty || !items.some((item) => item.batch === batch && item.isOpen)) this.returned.delete(batch);
     if (!isEmpty) return;
+    batch.items = [];
+    batch.told.length = 0;
     const instance = this.#instances.get(batch.instance);
     if (instance?.batches.get(batch.id) === batch) instance.batches.delete(batch.id);
   }

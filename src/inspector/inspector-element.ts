@@ -302,7 +302,9 @@ export class InspectorElement extends Base implements SluiceInspector {
     this.#drawnVersion = model.version;
     this.#places ??= this.#layOut(page, canvas);
     this.#colours ??= page.colours();
-    const isStill = this.#isStill();
+    // What goes on behind a picture that stands still is not to be seen in it.
+    const stands = this.#isPaused && player === undefined;
+    const isStill = stands || this.#isStill();
     const known = model.limits.find(({ concurrency }) => concurrency <= 64);
     const moves = this.#picture.draw(canvas, model, this.#places, this.#colours, {
       now,
@@ -311,7 +313,7 @@ export class InspectorElement extends Base implements SluiceInspector {
       isStill,
       slots: known?.concurrency ?? 1,
     });
-    this.#goOn(moves || isNew);
+    if (!stands) this.#goOn(moves || isNew);
   }
 
   /** What comes next: a frame, a look in a while, or nothing until something happens. */

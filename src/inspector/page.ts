@@ -8,7 +8,7 @@ import { TreeView } from './tree-view.js';
 const STAGES = [
   ['lanes', 'Lanes', 'What waits, in its own queue. The most urgent lane goes first.'],
   ['batches', 'Batches', 'A batch closes when a call is free. One that fails comes back, in parts.'],
-  ['calls', 'Calls', 'One call carries a whole batch. Each dashed place can hold one call.'],
+  ['calls', 'Calls', 'One call carries a whole batch. Each outline is room for one call.'],
   ['done', 'Done', 'Every item gets an answer of its own, or the reason why not.'],
 ] as const;
 

@@ -137,14 +137,14 @@ export class Picture {
     const h = Math.min(110, box.h / rows - 6);
     const lines = Math.max(1, Math.floor(batches.h / 42));
     canvas.lineWidth = 1;
+    canvas.strokeStyle = colours.line;
+    canvas.beginPath();
+    for (let i = 0; i < count; i++)
+      canvas.roundRect(box.x + (i % columns) * (w + 6), box.y + 6 + Math.floor(i / columns) * (h + 6), w, h, 7);
+    canvas.stroke();
     for (let i = 0; i < count; i++) {
       const x = box.x + (i % columns) * (w + 6);
       const y = box.y + 6 + Math.floor(i / columns) * (h + 6);
-      canvas.strokeStyle = colours.line;
-      canvas.setLineDash([3, 3]);
-      round(canvas, x, y, w, h);
-      canvas.stroke();
-      canvas.setLineDash([]);
       const batch = model.slots[i];
       if (batch === undefined) continue;
       const frame = this.#frameOf(batch, batches.x + 4, batches.y + 8 + 42 * (lines - 1 - (batch.slot % lines)));
@@ -263,6 +263,7 @@ export class Picture {
   }
 
   #paint(canvas: CanvasRenderingContext2D): void {
+    const paths = new Map<string, Path2D>();
     for (const [key, mark] of this.#marks) {
       const isDying = mark.dieAt < Infinity;
       const left = mark.dieAt - this.#now;
@@ -273,11 +274,17 @@ export class Picture {
       }
       this.#travel(mark, mark.toX, mark.toY);
       if (isDying) this.#moves = true;
-      canvas.globalAlpha = isDying ? Math.min(1, left / (FADE_MS / 2)) : 1;
-      canvas.fillStyle = mark.colour;
-      canvas.beginPath();
-      canvas.arc(mark.x, mark.y, RADIUS, 0, 7);
-      canvas.fill();
+      // In four steps: what looks alike is painted at once.
+      const name = `${isDying ? String(Math.min(4, Math.ceil((8 * left) / FADE_MS))) : '4'}${mark.colour}`;
+      const alike = paths.get(name) ?? new Path2D();
+      paths.set(name, alike);
+      alike.moveTo(mark.x + RADIUS, mark.y);
+      alike.arc(mark.x, mark.y, RADIUS, 0, 7);
+    }
+    for (const [name, path] of paths) {
+      canvas.globalAlpha = Number(name[0]) / 4;
+      canvas.fillStyle = name.slice(1);
+      canvas.fill(path);
     }
     canvas.globalAlpha = 1;
   }

@@ -19,7 +19,7 @@ interface Item {
 function pipeline(perSecond: number) {
   const metrics = createMetrics({ maxBatchSize: 8 });
   const order = [{ name: 'P0', maxWaitMs: 10 }, { name: 'P1' }, { name: 'P2' }];
-  const slots = Math.max(4, Math.round(perSecond / 30));
+  const slots = Math.max(4, Math.round(perSecond / 6));
   const limiter = createLimiter({
     concurrency: slots,
     rates: [perMinute('requests', 60 * perSecond)],
@@ -32,7 +32,7 @@ function pipeline(perSecond: number) {
   const results = input.pipe(
     batchMap(
       (items: readonly Item[]) => {
-        const isBusy = ++calls % 40 === 0;
+        const isBusy = ++calls % (perSecond > 100 ? 1000 : 40) === 0;
         const isBad = items.some(({ n }) => n % 61 === 60);
         return timer(300 + (calls % 7) * 60).pipe(
           mergeMap(() => {

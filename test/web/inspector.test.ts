@@ -1,0 +1,235 @@
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { importRecording, replay } from '../../src/inspector/index.js';
+import { sized } from '../support/deep.js';
+import type {} from './pages/inspector.js';
+import type { Web, WebPage } from './support/browser.js';
+import { startWeb, until } from './support/browser.js';
+
+const SECRET = 'sk-planted-in-the-payload';
+const SECONDS = sized(10, 60);
+
+let web: Web;
+beforeAll(async () => {
+  web = await startWeb();
+}, 60_000);
+afterAll(() => web.close());
+
+async function open(query: Readonly<Record<string, string | number>> = {}): Promise<WebPage> {
+  const opened = await web.open('inspector.ts', query);
+  onTestFinished(() => opened.context.close());
+  await until('something has happened', () =>
+    opened.page.evaluate(() => globalThis.demo.inspectors.every(({ model }) => model.version > 0)),
+  );
+  return opened;
+}
+
+/** What a fact says: the one with this label. */
+const fact = ({ page }: WebPage, label: string, board = 0): Promise<string | null> =>
+  page.locator('sluice-inspector').nth(board).locator('dl div', { hasText: label }).locator('dd').textContent();
+
+/** How much of the picture is painted. */
+const painted = ({ page }: WebPage, board = 0): Promise<number> =>
+  page.evaluate((at) => {
+    const canvas = globalThis.demo.inspectors[at]?.shadowRoot?.querySelector('canvas');
+    const data = canvas?.getContext('2d')?.getImageData(0, 0, canvas.width, canvas.height).data ?? [];
+    let count = 0;
+    for (let i = 3; i < data.length; i += 4) if (data[i] !== 0) count++;
+    return count;
+  }, board);
+
+/** Frames asked for within this time. */
+const frames = ({ page }: WebPage, ms: number): Promise<number> =>
+  page.evaluate(async (wait) => {
+    const ask = globalThis.requestAnimationFrame;
+    let count = 0;
+    globalThis.requestAnimationFrame = (draw) => {
+      count++;
+      return ask(draw);
+    };
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    globalThis.requestAnimationFrame = ask;
+    return count;
+  }, ms);
+
+it('draws, writes the numbers of the pipeline, and shows nothing of what its items are', async () => {
+  const opened = await open({ told: 1 });
+  const { page } = opened;
+  await until('calls have ended', () => page.evaluate(() => (globalThis.demo.inspectors[0]?.model.counters.settled ?? 0) > 20));
+  expect(await painted(opened)).toBeGreaterThan(500);
+  await page.evaluate(() => {
+    globalThis.demo.stop();
+  });
+  await until('the numbers are written', async () => (await fact(opened, 'calls under way')) === '0');
+  const [counters, told] = await page.evaluate(() => {
+    const { model } = globalThis.demo.inspectors[0]!;
+    const count = (type: string): number => globalThis.demo.told.filter((event) => event.type === type).length;
+    return [model.counters, { calls: count('attemptStarted'), settled: count('settled'), accepted: count('accepted') }] as const;
+  });
+  expect(counters).toMatchObject({ ...told, waiting: 0, executing: 0, lost: 0, cancelled: told.accepted - told.settled });
+  expect(await fact(opened, 'calls made')).toBe(String(counters.calls));
+  expect(await fact(opened, 'lost')).toBe('0 ✓');
+  const [text, exported] = await page.evaluate(() => {
+    const element = globalThis.demo.inspectors[0]!;
+    return [element.shadowRoot?.textContent ?? '', element.export()];
+  });
+  expect(text).not.toContain(SECRET);
+  expect(exported).not.toContain(SECRET);
+  expect(opened.errors).toEqual([]);
+});
+
+it('exports what opens again, there and in Node, with the same numbers, and says what is no recording', async () => {
+  const opened = await open();
+  const { page } = opened;
+  await page.evaluate(() => {
+    globalThis.demo.stop();
+  });
+  const [exported, before] = await page.evaluate(() => {
+    const element = globalThis.demo.inspectors[0]!;
+    return [element.export(), element.model.counters];
+  });
+  expect(replay(importRecording(exported)).counters).toEqual(before);
+  const again = await page.evaluate((text) => {
+    const element = globalThis.demo.inspectors[0]!;
+    element.import(text);
+    element.seek(Infinity);
+    return element.model.counters;
+  }, exported);
+  expect(again).toEqual(replay(importRecording(exported)).counters);
+  const steps = await page.evaluate(() => {
+    const element = globalThis.demo.inspectors[0]!;
+    element.seek(0);
+    let count = 0;
+    while (element.step()) count++;
+    return [count, element.paused, element.model.counters.calls] as const;
+  });
+  expect(steps).toEqual([expect.any(Number), true, again.calls]);
+  expect(steps[0]).toBeGreaterThan(5);
+  await page.locator('input[type=file]').setInputFiles({ name: 'x.json', mimeType: 'application/json', buffer: Buffer.from('{"no": 1}') });
+  await until('the fault is told', async () =>
+    ((await page.locator('[role=alert]').textContent()) ?? '').startsWith('This is no recording: line 1'),
+  );
+  const saved = page.waitForEvent('download');
+  await page.locator('[data-export]').click();
+  expect(JSON.parse(await readFile(await (await saved).path(), 'utf8'))).toMatchObject({ format: 'sluice-recording', version: 1 });
+  expect(opened.errors).toEqual([]);
+});
+
+it('pauses without losing anything, several side by side each by itself, with the keyboard alone', async () => {
+  const opened = await open({ boards: 2 });
+  const { page } = opened;
+  const pause = page.locator('sluice-inspector').first().locator('[data-pause]');
+  await pause.focus();
+  await page.keyboard.press('Enter');
+  await until('it says so', async () => (await pause.textContent()) === 'Resume');
+  const [stands, other] = [await fact(opened, 'calls made'), Number(await fact(opened, 'calls made', 1))];
+  await until('the other goes on', async () => Number(await fact(opened, 'calls made', 1)) > other + 5);
+  expect(await fact(opened, 'calls made')).toBe(stands);
+  await page.keyboard.press('Enter');
+  await until('it has caught up', async () => Number(await fact(opened, 'calls made')) > Number(stands) + 4);
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await until('the table is there', () => page.locator('caption', { hasText: 'Totals' }).first().isVisible());
+  const tree = page.locator('[data-tree]').first();
+  await tree.waitFor();
+  await tree.focus();
+  await page.keyboard.press('Space');
+  await until('the tree is open', async () => (await page.locator('.tree svg circle').count()) > 1);
+  expect(await tree.getAttribute('aria-expanded')).toBe('true');
+  expect(opened.errors).toEqual([]);
+});
+
+it('leaves its source when it is taken off the page, and comes back', async () => {
+  const { page } = await open();
+  const seen = await page.evaluate(async () => {
+    const element = globalThis.demo.inspectors[0]!;
+    const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+    const { parentElement: root } = element;
+    const { model } = element;
+    // Only moved: it goes on.
+    root?.append(element);
+    await wait(200);
+    const isSame = element.model === model;
+    element.remove();
+    await wait(50);
+    const { version } = model;
+    await wait(300);
+    const isLeft = model.version === version;
+    root?.append(element);
+    await wait(300);
+    return [isSame, isLeft, element.model === model, element.model.version > 0];
+  });
+  expect(seen).toEqual([true, true, false, true]);
+});
+
+it('asks for no frame while nothing changes, nor while nobody can see it', async () => {
+  const opened = await open();
+  const { page } = opened;
+  expect(await frames(opened, 400)).toBeGreaterThan(10);
+  await page.evaluate(() => {
+    globalThis.demo.inspectors[0]!.style.marginTop = '5000px';
+  });
+  await until('it is out of sight', async () => (await frames(opened, 200)) === 0);
+  await page.evaluate(() => {
+    globalThis.demo.inspectors[0]!.style.marginTop = '0';
+    globalThis.demo.stop();
+  });
+  await until('all stand', async () => (await frames(opened, 300)) <= 3, 20_000);
+});
+
+it('lets nothing travel for who asks for reduced motion', async () => {
+  const opened = await open();
+  await opened.page.emulateMedia({ reducedMotion: 'reduce' });
+  await opened.page.waitForTimeout(1500);
+  const moved = await frames(opened, 1000);
+  // Where something is, changes with events, and no more often.
+  expect(await painted(opened)).toBeGreaterThan(200);
+  expect(moved).toBeLessThan(61);
+  expect(opened.errors).toEqual([]);
+});
+
+describe('accessibility', () => {
+  it.each(['light', 'dark'] as const)('axe finds nothing serious, %s, with everything open', async (colorScheme) => {
+    const { page } = await open({ boards: 2 });
+    await page.emulateMedia({ colorScheme });
+    await page.locator('[data-table]').first().click();
+    await page.locator('[data-tree]').first().click();
+    await page.addScriptTag({ path: createRequire(import.meta.url).resolve('axe-core/axe.min.js') });
+    const violations = await page.evaluate(async () => {
+      const { axe } = globalThis as unknown as {
+        axe: { run(): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }> };
+      };
+      const found = await axe.run();
+      return found.violations.map(({ id, impact, nodes }) => `${impact} ${id}: ${nodes[0]?.html ?? ''}`);
+    });
+    expect(violations.filter((found) => /^(serious|critical)/.test(found))).toEqual([]);
+  });
+});
+
+it(
+  `${String(SECONDS)} s at 500 items a second: 50 frames a second, and the heap stays`,
+  async () => {
+    const opened = await open({ rate: 500 });
+    const { page, devtools } = opened;
+    const heap = async (): Promise<number> => {
+      for (let i = 0; i < 3; i++) await devtools.send('HeapProfiler.collectGarbage');
+      return (await devtools.send('Runtime.getHeapUsage')).usedSize;
+    };
+    // Until every bound is reached: the last 2,000 events, the last 400 items.
+    await page.waitForTimeout(5000);
+    const before = await heap();
+    const counted = await frames(opened, SECONDS * 1000);
+    const after = await heap();
+    const { accepted, lost } = await page.evaluate(() => globalThis.demo.inspectors[0]!.model.counters);
+    console.log(
+      `soak: ${(counted / SECONDS).toFixed(1)} frames a second, heap ${String(before)} -> ${String(after)}, ${String(accepted)} items`,
+    );
+    expect(accepted).toBeGreaterThan(SECONDS * 400);
+    expect(lost).toBe(0);
+    expect(after).toBeLessThanOrEqual(before * 1.05);
+    expect(counted / SECONDS).toBeGreaterThanOrEqual(50);
+  },
+  SECONDS * 1000 + 60_000,
+);
