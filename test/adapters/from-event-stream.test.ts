@@ -102,6 +102,52 @@ describe('a body', () => {
     subscription.unsubscribe();
   });
 
+  it('that stops at any byte, whoever stops it, has said what was whole by then, and nothing else', async () => {
+    const text = 'id: 1\ndata: ü€😀\n\n: c\r\ndata: a\r\ndata: b\r\n\r\nevent: x\rdata: 😀\r\r';
+    const bytes = new TextEncoder().encode(text);
+    const whole = [event('ü€😀', '1'), event('a\nb', '1'), event('😀', '1', 'x')];
+    // A CRLF may be cut: its CR is an end already.
+    const ends = ['data: ü€😀\n\n', 'b\r\n\r', text].map(
+      (part) => new TextEncoder().encode(text.slice(0, text.indexOf(part) + part.length)).length,
+    );
+    for (let at = 0; at <= bytes.length; at++) {
+      const expected = whole.slice(0, ends.filter((end) => end <= at).length);
+      for (const how of ['ends', 'breaks', 'is left'] as const) {
+        const broken = new Error('cut');
+        let cancelled = false;
+        const body = new ReadableStream<Uint8Array>({
+          pull: (controller) => {
+            if (pulled++ === 0) controller.enqueue(bytes.slice(0, at));
+            else if (how === 'ends') controller.close();
+            else if (how === 'breaks') controller.error(broken);
+          },
+          cancel: () => void (cancelled = true),
+        });
+        let pulled = 0;
+        const seen: unknown[] = [];
+        await new Promise<void>((over) => {
+          const reading = fromEventStream('http://host/', {
+            fetch: () => Promise.resolve(new Response(body, { headers: TYPE })),
+          }).subscribe({
+            next: (one) => seen.push(one),
+            error: (error: unknown) => {
+              seen.push(error);
+              over();
+            },
+            complete: over,
+          });
+          if (how !== 'is left') return;
+          setTimeout(() => {
+            reading.unsubscribe();
+            over();
+          });
+        });
+        expect([at, how, seen]).toEqual([at, how, how === 'breaks' ? [...expected, broken] : expected]);
+        expect(cancelled).toBe(how === 'is left');
+      }
+    }
+  });
+
   it('that never ends an event ends with an error, and is left', async () => {
     let cancelled = false;
     let pulled = 0;

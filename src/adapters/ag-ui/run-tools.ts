@@ -37,6 +37,8 @@ class ToolCalls {
   /** The end of the run, and what came behind it. */
   #held: AguiEvent[] = [];
   #isDone = false;
+  /** The run is: what comes behind its end, or was cut off by its failure, is no call. */
+  #hasEnded = false;
 
   constructor(
     readonly tools: AguiTools,
@@ -66,10 +68,12 @@ class ToolCalls {
     else if (type === 'TOOL_CALL_ARGS' && call !== undefined) call.text += String(delta);
     // The server has answered it.
     else if (type === 'TOOL_CALL_RESULT') this.#settle(id);
+    else if (type === 'RUN_STARTED') this.#hasEnded = false;
     else if (type === 'RUN_ERROR' || isCancelled(event)) this.#giveUp();
     else if (type === 'RUN_FINISHED') {
       this.#held = [event];
       for (const each of ended) this.#begin(each);
+      this.#hasEnded = true;
       this.#release();
       return;
     }
@@ -84,7 +88,7 @@ class ToolCalls {
 
   #begin({ id, name, subagentRunId, text }: Call): void {
     const isOurs = typeof id === 'string' && this.tools.tools.some((tool) => tool.name === name);
-    if (!isOurs || this.#answered.has(id) || this.#underWay.has(id)) return;
+    if (this.#hasEnded || !isOurs || this.#answered.has(id) || this.#underWay.has(id)) return;
     const link = new Subscription();
     this.#underWay.set(id, link);
     this.to.add(link);
@@ -115,6 +119,7 @@ class ToolCalls {
   }
 
   #giveUp(): void {
+    this.#hasEnded = true;
     for (const link of this.#underWay.values()) link.unsubscribe();
     this.#underWay.clear();
     this.#results = [];
@@ -122,15 +127,26 @@ class ToolCalls {
 
   /** Hands on what nothing stands in the way of any more. */
   #release(): void {
-    const ready = this.#results.filter((result) => !this.#lanes.isOpen(result['subagentRunId']));
-    if (ready.length > 0) this.#results = this.#results.filter((result) => !ready.includes(result));
-    for (const result of ready) this.to.next(result);
+    this.#releaseResults((result) => !this.#lanes.isOpen(result['subagentRunId']));
     if (this.#underWay.size > 0) return;
     const [end, ...later] = this.#held;
     this.#held = [];
+    const isDone = this.#isDone;
+    // Not before all of it is out: each may release what it has brought about.
+    this.#isDone = false;
     if (end !== undefined) this.to.next(this.#withoutAnswered(end));
     for (const event of later) this.next(event);
-    if (this.#isDone && this.#held.length === 0 && this.#underWay.size === 0) this.to.complete();
+    this.#isDone ||= isDone;
+    if (!this.#isDone || this.#held.length > 0 || this.#underWay.size > 0) return;
+    // A text that is open has ended with its stream.
+    this.#releaseResults(() => true);
+    this.to.complete();
+  }
+
+  #releaseResults(isReady: (result: AguiEvent) => boolean): void {
+    const ready = this.#results.filter(isReady);
+    if (ready.length > 0) this.#results = this.#results.filter((result) => !ready.includes(result));
+    for (const result of ready) this.to.next(result);
   }
 
   /** Nothing is left to whoever reads the end that was answered here. */
