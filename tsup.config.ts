@@ -60,4 +60,14 @@ export default defineConfig([
     // Bundled CommonJS packages call `require` for Node's own modules.
     banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
   },
+  {
+    // What `sluice inspect` puts into its pages.
+    entry: { 'inspect-page': 'src/cli/inspect/page.ts' },
+    format: 'esm',
+    target: 'es2022',
+    platform: 'browser',
+    splitting: false,
+    minify: true,
+    noExternal: [/./],
+  },
 ]);

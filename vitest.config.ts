@@ -89,6 +89,7 @@ export default defineConfig({
       },
       {
         // One file at a time: frames that are late because of a neighbour say nothing.
+        resolve: asyncContext('src/async-context.ts'),
         test: { name: 'web', environment: 'node', include: [webTests], fileParallelism: false, testTimeout: 60_000 },
       },
       {

@@ -1,8 +1,11 @@
 // Packs the package, installs the tarball into empty projects and uses it the ways people do: node .ci/check-pack.mjs
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
+import { chromium } from 'playwright-core';
 import { add, entryPoints, install, inThrowAwayFolder, manifest, pack, pinned, project, readJson, report, run } from './consumer.mjs';
 
 // Everything npm runs by itself in a project that installs the package, or that removes it.
@@ -83,6 +86,7 @@ await inThrowAwayFolder('pack', async (folder) => {
     checkCjs,
     checkBundle,
     checkCommand,
+    checkLookInside,
     checkMissingPeers,
     checkEverySubpath,
     checkQuietImports,
@@ -187,6 +191,96 @@ async function checkBundle() {
 function checkCommand() {
   const help = run('node', [join(installed, manifest.bin.sluice), '--help'], consumer);
   assert.match(help, /sluice/);
+}
+
+/** From nothing to one's own pipeline in the inspector, by the code blocks of the README and of the page on `sluice inspect` alone. */
+async function checkLookInside() {
+  for (const page of ['README.md', 'docs/sluice-inspect.md']) {
+    const blocks = readFileSync(join(installed, page), 'utf8').matchAll(/^```js ([\w-]+\.mjs)\n([\s\S]*?)^```$/gm);
+    for (const [, name, code] of blocks) writeFileSync(join(consumer, name), code);
+  }
+  const browser = await chromium.launch({
+    executablePath: run('node', [join(project, '.ci/chromium.mjs')], project).trim(),
+    args: ['--disable-gpu'],
+  });
+  try {
+    const wanted = { accepted: 40, fulfilled: 39, rejected: 1, lost: 0 };
+    run('node', ['pipeline.mjs'], consumer);
+    const calls = await whileInspecting('events.jsonl', (url) => countersAt(browser, url, wanted));
+    sluice('inspect', 'events.jsonl', '--html', 'run.html');
+    assert.deepEqual(await countersAt(browser, pathToFileURL(join(consumer, 'run.html')).href, wanted), calls);
+
+    const bundle = { absWorkingDir: consumer, bundle: true, format: 'esm', write: false, logLevel: 'error' };
+    const { outputFiles } = await build({ ...bundle, entryPoints: ['page.mjs'] });
+    writeFileSync(join(consumer, 'page.html'), `<!doctype html><body><script type="module">${outputFiles[0].text}</script>`);
+    await countersAt(browser, pathToFileURL(join(consumer, 'page.html')).href, { accepted: 100, fulfilled: 100, lost: 0 });
+
+    // A pipeline that runs until it is told to stop.
+    const live = "import { onEvent } from './serve-events.mjs'; import { interval } from 'rxjs';";
+    writeFileSync(
+      join(consumer, 'live.mjs'),
+      `${live} import { batchMap } from 'sluice'; interval(10).pipe(batchMap(async (all) => all, { onEvent })).subscribe();`,
+    );
+    const pipeline = spawn('node', ['live.mjs'], { cwd: consumer, stdio: 'ignore' });
+    try {
+      await until(() =>
+        fetch('http://127.0.0.1:4318').then(
+          ({ body }) => body.cancel().then(() => true),
+          () => false,
+        ),
+      );
+      await whileInspecting('http://127.0.0.1:4318', (url) => countersAt(browser, url, { lost: 0 }, ({ fulfilled }) => fulfilled >= 50));
+    } finally {
+      pipeline.kill();
+    }
+    return `${calls.calls} calls in the page, and in the report`;
+  } finally {
+    await browser.close();
+  }
+}
+
+/** What the inspector on a page counts, as soon as it is what was wanted. */
+async function countersAt(browser, url, wanted, isEnough = () => true) {
+  const page = await browser.newPage();
+  const errors = [];
+  page.on('pageerror', (error) => errors.push(error));
+  await page.goto(url);
+  let counters;
+  await until(
+    async () => {
+      counters = await page.evaluate(() => globalThis.document.querySelector('sluice-inspector')?.model.counters);
+      return counters !== undefined && isEnough(counters) && Object.entries(wanted).every(([name, value]) => counters[name] === value);
+    },
+    () => `${url} counts ${JSON.stringify(counters)}`,
+  );
+  assert.deepEqual(errors, []);
+  await page.close();
+  return counters;
+}
+
+async function whileInspecting(source, look) {
+  const command = spawn('node', [join(installed, manifest.bin.sluice), 'inspect', source], {
+    cwd: consumer,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    const said = await new Promise((resolve) => command.stdout.once('data', resolve));
+    return await look(/http:\S+$/m.exec(String(said).trim())[0]);
+  } finally {
+    command.kill('SIGINT');
+    await new Promise((resolve) => command.once('close', resolve));
+  }
+}
+
+function sluice(...args) {
+  return run('node', [join(installed, manifest.bin.sluice), ...args], consumer);
+}
+
+async function until(isThere, say = () => 'it is not there') {
+  for (let i = 0; !(await isThere()); i++) {
+    if (i === 200) throw new Error(`after 20 s ${say()}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
 }
 
 /** An adapter whose package is not installed says which one that is. */

@@ -102,6 +102,7 @@ describe.each([
   'docs/exercises.md',
   'docs/frontends.md',
   'docs/react.md',
+  'docs/devtools.md',
   'docs/pipelines/create-agent-turn.md',
 ])('%s', (path) => {
   const page = read(path);
@@ -114,7 +115,7 @@ describe.each([
   it('shows files of examples/ as they stand there, with imports as a user writes them', () => {
     for (const [, file = ''] of page.matchAll(/^```tsx? (examples\/.+)$/gm)) {
       const asUsed = read(file).replaceAll(
-        /'(?:\.\.\/)+(operators|marbles|src\/frontend)\/(index|react)\.js'/g,
+        /'(?:\.\.\/)+(?:src\/)?(operators|marbles|frontend|inspector)\/(index|react|devtools)\.js'/g,
         (_all, folder: string, name: string) => `'sluice/${name === 'index' ? folder : name}'`,
       );
       const info = `${file.split('.').at(-1)!} ${file}`;

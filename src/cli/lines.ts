@@ -13,25 +13,58 @@ export interface FileLine {
 
 const LINE_FEED = 0x0a;
 
-/** Reads a file line by line. Only line feeds end a line: `readline` also splits at U+2028, which JSON text may contain. */
-export async function* readLines(path: string): AsyncGenerator<FileLine, void, undefined> {
-  let open: Buffer[] = [];
-  let number = 0;
-  let endOffset = 0;
-  const line = (last: Buffer, complete: boolean): FileLine => {
-    const bytes = Buffer.concat([...open, last]);
-    open = [];
-    number += 1;
-    endOffset += bytes.length + (complete ? 1 : 0);
-    return { number, text: bytes.toString('utf8'), complete, endOffset };
-  };
-  for await (const piece of createReadStream(path, { highWaterMark: 1 << 20 }) as AsyncIterable<Buffer>) {
+/** Cuts pieces of a file into lines. Only line feeds end a line: `readline` also splits at U+2028, which JSON text may contain. */
+export class LineSplitter {
+  #open: Buffer[] = [];
+  #number = 0;
+  #endOffset = 0;
+  #openBytes = 0;
+
+  /** How many lines there were. */
+  get number(): number {
+    return this.#number;
+  }
+
+  /** What stands behind the last line feed. */
+  get open(): string {
+    return Buffer.concat(this.#open).toString('utf8');
+  }
+
+  /** Bytes of it. */
+  get openBytes(): number {
+    return this.#openBytes;
+  }
+
+  *push(piece: Buffer): Generator<FileLine, void, undefined> {
     let start = 0;
     for (let end = piece.indexOf(LINE_FEED); end !== -1; end = piece.indexOf(LINE_FEED, start)) {
-      yield line(piece.subarray(start, end), true);
+      yield this.#line(piece.subarray(start, end), true);
       start = end + 1;
     }
-    if (start < piece.length) open.push(piece.subarray(start));
+    if (start === piece.length) return;
+    this.#open.push(piece.subarray(start));
+    this.#openBytes += piece.length - start;
   }
-  if (open.length > 0) yield line(Buffer.alloc(0), false);
+
+  /** The line that no line feed has ended, if anything stands there. */
+  rest(): FileLine | undefined {
+    return this.#open.length > 0 ? this.#line(Buffer.alloc(0), false) : undefined;
+  }
+
+  #line(last: Buffer, complete: boolean): FileLine {
+    const bytes = Buffer.concat([...this.#open, last]);
+    this.#open = [];
+    this.#openBytes = 0;
+    this.#number += 1;
+    this.#endOffset += bytes.length + (complete ? 1 : 0);
+    return { number: this.#number, text: bytes.toString('utf8'), complete, endOffset: this.#endOffset };
+  }
+}
+
+/** Reads a file line by line. */
+export async function* readLines(path: string): AsyncGenerator<FileLine, void, undefined> {
+  const splitter = new LineSplitter();
+  for await (const piece of createReadStream(path, { highWaterMark: 1 << 20 }) as AsyncIterable<Buffer>) yield* splitter.push(piece);
+  const rest = splitter.rest();
+  if (rest !== undefined) yield rest;
 }

@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { isFlowError } from '../../operators/errors.js';
 import { CliError, EXIT } from './exit.js';
 import { indexCommand } from './index-command.js';
+import { inspectCommand } from './inspect-command.js';
 import { ownPackage } from './package-root.js';
 import { searchCommand } from './search-command.js';
 import { serveCommand } from './serve-command.js';
@@ -12,7 +13,7 @@ Exit codes:
   0    done; passages the provider refused are named in the summary
   1    done, but passages failed, or the provider refused some and --strict was given
   2    wrong options, unknown or unusable files
-  3    provider not reachable, key refused, model unknown
+  3    provider or address not reachable, key refused, model unknown
   4    a file could not be written
   130  interrupted; \`sluice index\` goes on where it stopped when it is run again
 
@@ -21,11 +22,12 @@ Keys come from SLUICE_API_KEY or OPENAI_API_KEY.
 
 async function main(): Promise<void> {
   const program = new Command('sluice')
-    .description('Search documents by meaning: index them, ask questions, run a local embeddings server.')
+    .description('Search documents by meaning: index them, ask questions, run a local embeddings server; look into pipelines.')
     .version(ownPackage().version)
     .addHelpText('after', EXIT_CODES)
     .showHelpAfterError('(run it with --help to see the options)');
-  for (const command of [indexCommand(), searchCommand(), serveCommand()]) program.addCommand(command.copyInheritedSettings(program));
+  for (const command of [indexCommand(), searchCommand(), serveCommand(), inspectCommand()])
+    program.addCommand(command.copyInheritedSettings(program));
   program.exitOverride();
   for (const command of program.commands) command.exitOverride();
   await program.parseAsync();

@@ -88,6 +88,7 @@ class Link {
   #told: FlowEvent | undefined;
   readonly #source: Connection;
   readonly #ignore: () => void;
+  #isAsked = false;
   /** Where updates go; undefined while no panel is there. */
   #bus: EventClient<DevtoolsEvents> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -96,44 +97,38 @@ class Link {
     this.#key = key;
     const bus = newClient();
     this.#ignore = bus.on('hello', () => {
-      this.#greet();
+      this.#isAsked = true;
+      clearTimeout(this.#timer);
+      // Not at once: a client that connects while another one hands on what it has kept lets that one do so again, without end.
+      this.#timer = setTimeout(this.#answer, 0);
     });
     this.#source = connectSource(source, this.#model, () => {
-      this.#changed();
+      if (this.#bus !== undefined) this.#timer ??= setTimeout(this.#answer, UPDATE_MS);
     });
     bus.emit('announce', { key });
   }
 
   readonly close = (): void => {
-    this.#bus = undefined;
     clearTimeout(this.#timer);
     this.#ignore();
     this.#source.leave();
   };
 
-  /** A client that has found no bus within a second and a half gives up for good: for a panel that is opened later there is a new one. */
-  #greet(): void {
-    this.#bus = newClient();
-    this.#source.look();
-    this.#told = this.#model.events.at(-1);
-    this.#bus.emit('recording', { key: this.#key, text: exportRecording(this.#model, this.#key) });
-  }
-
-  #changed(): void {
-    if (this.#bus === undefined) return;
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined;
-      this.#update();
-    }, UPDATE_MS);
-  }
-
-  #update(): void {
+  readonly #answer = (): void => {
+    this.#timer = undefined;
     this.#source.look();
     const { counters, lanes, limits, events } = this.#model;
-    const fresh = this.#told === undefined ? events : events.slice(events.lastIndexOf(this.#told) + 1);
+    if (this.#isAsked) {
+      this.#isAsked = false;
+      // One that has found no bus within a second and a half gives up for good: for a panel that is opened later there is a new one.
+      this.#bus = newClient();
+      this.#bus.emit('recording', { key: this.#key, text: exportRecording(this.#model, this.#key) });
+    } else {
+      const fresh = this.#told === undefined ? events : events.slice(events.lastIndexOf(this.#told) + 1);
+      this.#bus?.emit('update', { key: this.#key, events: fresh, counters, lanes, limits });
+    }
     this.#told = events.at(-1);
-    this.#bus?.emit('update', { key: this.#key, events: fresh, counters, lanes, limits });
-  }
+  };
 }
 
 function newClient(): EventClient<DevtoolsEvents> {

@@ -38,13 +38,17 @@ function startBus() {
         target.dispatchEvent(new CustomEvent(detail.type, { detail }));
       });
     },
-    hello: () =>
-      target.dispatchEvent(
-        new CustomEvent('tanstack-dispatch-event', { detail: { type: 'sluice:hello', payload: {}, pluginId: 'sluice' } }),
-      ),
+    hello: () => {
+      sayHello(target);
+      vi.advanceTimersByTime(1);
+    },
     of: <N extends Name>(name: N): DevtoolsEvents[N][] =>
       seen.filter(({ type }) => type === `sluice:${name}`).map(({ payload }) => payload as DevtoolsEvents[N]),
   };
+}
+
+function sayHello(target: EventTarget): void {
+  target.dispatchEvent(new CustomEvent('tanstack-dispatch-event', { detail: { type: 'sluice:hello', payload: {}, pluginId: 'sluice' } }));
 }
 
 function modelOf(events: readonly FlowEvent[]): FlowModel {
@@ -128,6 +132,18 @@ describe.each([
     expect(panel.of('update')).toEqual([]);
     expect(panel.of('recording')).toHaveLength(1);
     expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('answers a panel that says hello to an announcement inside it, once', () => {
+    const panel = startBus();
+    toDevtools(new Subject<FlowEvent>(), { key: 'x' });
+    const target = bus.__TANSTACK_EVENT_TARGET__!;
+    target.addEventListener('sluice:announce', () => {
+      sayHello(target);
+    });
+    panel.connect();
+    vi.advanceTimersByTime(2000);
+    expect(panel.seen.map(({ type }) => type)).toEqual(['sluice:announce', 'sluice:hello', 'sluice:recording']);
   });
 
   it('keeps several sources apart by their keys', () => {

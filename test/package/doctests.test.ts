@@ -12,8 +12,9 @@ const project = resolve(import.meta.dirname, '../..');
 
 /** Kinds of fenced code, and where each of them is run or compared with what is. */
 const RUN: Readonly<Record<'page' | 'comment', readonly RegExp[]>> = {
-  // By test/docs.test.ts; `vitest` by a test of its own, because it fails on purpose; `examples/` are files that are tests themselves.
-  page: [/^ts doctest$/, /^ts vitest$/, /^ts examples\/\S+\.ts$/],
+  // By test/docs.test.ts; `vitest` by a test of its own, because it fails on purpose; `examples/` are files that are tests themselves; what has a name
+  // like `pipeline.mjs` by .ci/check-pack.mjs, from the packed package.
+  page: [/^ts doctest$/, /^ts vitest$/, /^ts examples\/\S+\.ts$/, /^js [\w-]+\.mjs$/],
   comment: [/^ts$/, /^ts vitest$/],
 };
 

@@ -39,6 +39,7 @@ const NAMES: Readonly<Record<string, string>> = {
   Agent: "import { Agent } from '@openai/agents';",
   createInterface: "import { createInterface } from 'node:readline';",
   createReadStream: "import { createReadStream } from 'node:fs';",
+  createWriteStream: "import { createWriteStream } from 'node:fs';",
 };
 
 interface Fragment {

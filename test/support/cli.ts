@@ -36,8 +36,12 @@ export interface Cli {
   remove(): void;
 }
 
-/** Bundles the command as the build does, inside the repository, so that it finds the package it belongs to. */
-export async function buildCli(): Promise<Cli> {
+/**
+ * Bundles the command as the build does, inside the repository, so that it finds the package it belongs to.
+ *
+ * @param withPages and what `sluice inspect` puts into its pages
+ */
+export async function buildCli(withPages = false): Promise<Cli> {
   const cache = join(root, 'node_modules', '.cache');
   mkdirSync(cache, { recursive: true });
   const folder = mkdtempSync(join(cache, 'sluice-cli-'));
@@ -55,6 +59,18 @@ export async function buildCli(): Promise<Cli> {
     banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
     logLevel: 'error',
   });
+  if (withPages) {
+    await build({
+      entryPoints: [join(root, 'src/cli/inspect/page.ts')],
+      outfile: join(folder, 'inspect-page.js'),
+      bundle: true,
+      minify: true,
+      format: 'esm',
+      platform: 'browser',
+      target: 'es2022',
+      logLevel: 'error',
+    });
+  }
   const start: Cli['start'] = (args, { cwd = root, env = {}, uid } = {}) => {
     const { SLUICE_API_KEY: _s, OPENAI_API_KEY: _o, SLUICE_BASE_URL: _b, ...inherited } = process.env;
     return watch(

@@ -2,6 +2,7 @@ import { from, map, throwError, timer } from 'rxjs';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { FlowEvent } from '../../operators/index.js';
 import { batchMap, lanes, robust } from '../../operators/index.js';
+import { type FlowCounters, FlowModel } from '../../src/inspector/index.js';
 
 export interface RunOptions {
   readonly items: number;
@@ -39,7 +40,17 @@ export function recordedRun({
   );
   virtualTime(({ flush }) => {
     from(Array.from({ length: items }, (_, i) => i))
-      .pipe(batchMap(work, { queue, maxSize, concurrency: 4, repair: robust(), name: 'run', onEvent: (event) => events.push(event) }))
+      .pipe(
+        batchMap(work, {
+          queue,
+          maxSize,
+          concurrency: 4,
+          repair: robust(),
+          name: 'run',
+          random: () => 0.5,
+          onEvent: (event) => events.push(event),
+        }),
+      )
       .subscribe();
     flush();
   });
@@ -48,4 +59,15 @@ export function recordedRun({
 
 export function asLines(events: readonly FlowEvent[]): string {
   return events.map((event) => `${JSON.stringify(event)}\n`).join('');
+}
+
+/** Counters of a model of these events. Percentiles are rounded: a browser and Node need not have the same last digit. */
+export function countersOf(events: readonly FlowEvent[]): FlowCounters {
+  const model = new FlowModel();
+  for (const event of events) model.add(event);
+  return rounded(model.counters);
+}
+
+export function rounded(counters: FlowCounters): FlowCounters {
+  return { ...counters, p50Ms: Math.round(counters.p50Ms), p99Ms: Math.round(counters.p99Ms) };
 }

@@ -1,0 +1,168 @@
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { basename, resolve } from 'node:path';
+import { Command } from 'commander';
+import type { FlowEvent } from '../../operators/types.js';
+import { FlowModel } from '../inspector/flow-model.js';
+import { exportRecording, replay } from '../inspector/recording.js';
+import { CliError, EXIT, onDisk } from './exit.js';
+import { Digest } from './inspect/digest.js';
+import { Feed } from './inspect/feed.js';
+import { html, type MadePage, makePage } from './inspect/html.js';
+import type { News } from './inspect/news.js';
+import { readFileNews } from './inspect/read-file.js';
+import { readUrlNews } from './inspect/read-url.js';
+import { MAX_REPORT_BYTES, makeReport, REPORT_MARK } from './inspect/report.js';
+import { type Served, servePage } from './inspect/server.js';
+import { STYLE } from './inspect/style.js';
+import { onInterrupt } from './interrupt.js';
+import { wholeNumber } from './options.js';
+import { refuseForeignFile } from './own-file.js';
+import { ownPackage } from './package-root.js';
+
+interface InspectFlags {
+  readonly port?: number;
+  readonly html?: string;
+}
+
+/** Where events come from. */
+interface Source {
+  readonly isStream: boolean;
+  /** As the user knows it, without what may be secret in an address. */
+  readonly shown: string;
+  read(follow: boolean, signal: AbortSignal): AsyncGenerator<News, void, undefined>;
+}
+
+export function inspectCommand(): Command {
+  return new Command('inspect')
+    .description('show what a pipeline did, or does, in a page on 127.0.0.1')
+    .argument(
+      '<events>',
+      'a file of events (one JSON object a line, it may grow), an export of the inspector, or the address of a stream of events',
+    )
+    .option('--port <n>', 'default: a free one', wholeNumber(0))
+    .option('--html <file>', 'write a page that holds everything it needs, and end')
+    .action(run);
+}
+
+async function run(given: string, flags: InspectFlags): Promise<void> {
+  if (flags.html !== undefined && flags.port !== undefined)
+    throw new CliError(EXIT.usage, '`--html` serves nothing, so there is no `--port`');
+  const source = sourceOf(given);
+  const interrupts = onInterrupt(() => {
+    process.stderr.write('stopping\n');
+  });
+  try {
+    if (flags.html === undefined) await serve(source, flags.port ?? 0, interrupts.stop);
+    else await report(source, flags.html, interrupts.stop);
+  } finally {
+    interrupts.dispose();
+  }
+}
+
+function sourceOf(given: string): Source {
+  if (!/^[a-z][a-z\d+.-]*:\/\//i.test(given)) {
+    return { isStream: false, shown: given, read: (follow, signal) => readFileNews(resolve(given), given, follow, signal) };
+  }
+  const url = URL.canParse(given) ? new URL(given) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) throw new CliError(EXIT.usage, 'an address begins with http:// or https://');
+  const shown = `${url.origin}${url.pathname}`;
+  return { isStream: true, shown, read: (follow, signal) => readUrlNews(url, shown, follow, signal) };
+}
+
+async function serve(source: Source, port: number, stop: AbortSignal): Promise<void> {
+  const feed = new Feed(basename(source.shown));
+  const news = source.read(true, stop);
+  let served: Served | undefined;
+  try {
+    for (let next = await news.next(); next.done !== true; next = await news.next()) {
+      warn(source, next.value, feed.model);
+      feed.take(next.value);
+      // What is wrong with the file shows before there is an address to look at.
+      if (next.value.type !== 'caughtUp') continue;
+      served = await servePage(port, watchPage(source.shown), feed);
+      process.stdout.write(`inspector of ${source.shown} on ${served.url}\n`);
+    }
+    await aborted(stop);
+  } finally {
+    await news.return();
+    feed.close();
+    await served?.close();
+  }
+}
+
+function watchPage(shown: string): MadePage {
+  const title = basename(shown);
+  const body = html`<main>
+<h1><bdi>${title}</bdi></h1>
+<p id="status" role="status">connecting</p>
+<div id="inspector"></div>
+<noscript><p>This page draws with a script.</p></noscript>
+</main>`;
+  return makePage({
+    mark: '<!doctype html>',
+    title: `${title}: sluice inspect`,
+    style: STYLE,
+    body,
+    script: pageScript(),
+    asksItsServer: true,
+  });
+}
+
+async function report(source: Source, file: string, stop: AbortSignal): Promise<void> {
+  await refuseForeignFile(resolve(file), file, REPORT_MARK, 'a report of `sluice inspect`');
+  if (source.isStream) process.stderr.write(`reading ${source.shown} to its end; interrupt to write what has come until then\n`);
+  const digest = new Digest();
+  let model = new FlowModel();
+  const add = (events: readonly FlowEvent[], isCounted = true): void => {
+    for (const event of events) {
+      digest.add(event);
+      if (isCounted) model.add(event);
+    }
+  };
+  for await (const news of source.read(false, stop)) {
+    warn(source, news, model);
+    if (news.type === 'events') add(news.events);
+    if (news.type !== 'recording') continue;
+    model = replay(news.recording);
+    add(news.recording.events, false);
+  }
+  if (digest.events === 0) throw new CliError(EXIT.usage, `there are no events in \`${source.shown}\``);
+  const text = reportOf(source, digest, model);
+  await onDisk(`write \`${file}\``, () => writeFile(resolve(file), text));
+  process.stdout.write(`wrote ${file}: ${String(digest.calls)} calls of ${source.shown}\n`);
+}
+
+/** With as many of the last events as there is room for. */
+function reportOf(source: Source, digest: Digest, model: FlowModel): string {
+  const { counters, lanes } = model;
+  const base = { title: basename(source.shown), version: ownPackage().version, digest, counters, lanes, script: pageScript() };
+  const text = exportRecording(model, base.title);
+  const whole = makeReport({ ...base, recording: { text, events: model.events.length } });
+  return Buffer.byteLength(whole) <= MAX_REPORT_BYTES ? whole : makeReport({ ...base, recording: undefined });
+}
+
+/** Tells of lines that are no events; where nothing else came, it is something else than a stream of events. */
+function warn({ shown }: Source, news: News, { counters }: FlowModel): void {
+  if (news.type !== 'fault') return;
+  if (counters.accepted + counters.calls === 0) throw new CliError(EXIT.usage, `\`${shown}\` ${news.fault}`);
+  process.stderr.write(`sluice: \`${shown}\` ${news.fault}\n`);
+}
+
+/** Stands beside the command: the inspector with all that it needs, for a browser. */
+function pageScript(): string {
+  return readFileSync(new URL('inspect-page.js', import.meta.url), 'utf8');
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    signal.addEventListener(
+      'abort',
+      () => {
+        resolve();
+      },
+      { once: true },
+    );
+  });
+}

@@ -1,0 +1,54 @@
+/** Runs in the browser: in the page that is served, and in the report. */
+import type { FlowEvent } from '../../../operators/types.js';
+import type { SluiceInspector } from '../../inspector/index.js';
+import { defineInspector, importRecording } from '../../inspector/index.js';
+
+type Listener = (event: FlowEvent) => void;
+
+function show(): void {
+  defineInspector();
+  const inspector = document.createElement('sluice-inspector');
+  inspector.setAttribute('still', '');
+  document.getElementById('inspector')?.append(inspector);
+  const recorded = document.getElementById('recording');
+  if (recorded === null) watch(inspector);
+  else inspector.source = importRecording(recorded.textContent);
+}
+
+/** Asks the server that the page came from. A new connection begins with all there was. */
+function watch(inspector: SluiceInspector): void {
+  const status = document.getElementById('status');
+  const say = (text: string): void => {
+    if (status !== null) status.textContent = text;
+  };
+  let listeners = new Set<Listener>();
+  const events = new EventSource('/events');
+  const on = (name: string, take: (data: string) => void): void => {
+    events.addEventListener(name, ({ data }: MessageEvent<string>) => {
+      take(data);
+    });
+  };
+  on('recording', (text) => {
+    const mine = new Set<Listener>();
+    listeners = mine;
+    inspector.source = [importRecording(text), liveFrom(mine)];
+  });
+  on('events', (text) => {
+    for (const event of JSON.parse(text) as FlowEvent[]) for (const listener of listeners) listener(event);
+  });
+  on('status', say);
+  events.addEventListener('error', () => {
+    say('`sluice inspect` does not answer; start it again, and this page goes on by itself');
+  });
+}
+
+function liveFrom(listeners: Set<Listener>): { subscribe(observer: { next: Listener }): { unsubscribe(): void } } {
+  return {
+    subscribe: ({ next }) => {
+      listeners.add(next);
+      return { unsubscribe: () => void listeners.delete(next) };
+    },
+  };
+}
+
+show();

@@ -1,0 +1,137 @@
+import type { FileHandle } from 'node:fs/promises';
+import { open, stat } from 'node:fs/promises';
+import type { FlowEvent } from '../../../operators/types.js';
+import type { Recording } from '../../inspector/recording.js';
+import { importRecording, RecordingError } from '../../inspector/recording.js';
+import { CliError, EXIT, errorCode } from '../exit.js';
+import { LineSplitter } from '../lines.js';
+import { eventOfLine, MAX_LINE_BYTES, type News, pause, TOO_LONG } from './news.js';
+
+const PIECE_BYTES = 1 << 18;
+const LOOK_EVERY_MS = 200;
+/** An export holds some thousand events. */
+const MAX_EXPORT_BYTES = 64 << 20;
+const EXPORT = /^\s*\{\s*"format"\s*:\s*"sluice-recording"/;
+
+/**
+ * Reads a file of events, one JSON object a line, or an export of the inspector. `follow`: goes on when the file grows, and begins anew when it is cut
+ * or replaced.
+ *
+ * @throws CliError (exit code 2) when there is no such file, or for the first line that is no event of those that were there at the beginning.
+ */
+export async function* readFileNews(
+  path: string,
+  shown: string,
+  follow: boolean,
+  signal: AbortSignal,
+): AsyncGenerator<News, void, undefined> {
+  let file = await openFile(path, shown);
+  try {
+    const start = await readPiece(file, 0);
+    if (EXPORT.test(start.subarray(0, 200).toString('utf8'))) {
+      yield { type: 'recording', recording: await readExport(file, shown) };
+      yield { type: 'caughtUp' };
+      yield { type: 'ended' };
+      return;
+    }
+    for (let isFirst = true; ; isFirst = false) {
+      yield* readLinesOf(file, path, shown, follow, isFirst, signal);
+      if (signal.aborted || !follow) break;
+      yield { type: 'restarted' };
+      await file.close();
+      file = await openFile(path, shown);
+    }
+    yield { type: 'ended' };
+  } finally {
+    await file.close();
+  }
+}
+
+/** Ends when the file was cut or replaced; at its end unless `follow`. */
+async function* readLinesOf(
+  file: FileHandle,
+  path: string,
+  shown: string,
+  follow: boolean,
+  isFirst: boolean,
+  signal: AbortSignal,
+): AsyncGenerator<News, void, undefined> {
+  const splitter = new LineSplitter();
+  let position = 0;
+  let isNew = isFirst;
+  /** Number of the last line that was taken before its line feed came. */
+  let taken = 0;
+  const tell = (fault: string): News => {
+    if (isNew) throw new CliError(EXIT.usage, `\`${shown}\` ${fault}`);
+    return { type: 'fault', fault };
+  };
+  while (!signal.aborted) {
+    const piece = await readPiece(file, position);
+    position += piece.length;
+    const events: FlowEvent[] = [];
+    for (const { number, text } of splitter.push(piece)) {
+      if (number === taken) continue;
+      const event = eventOfLine(text);
+      if (typeof event === 'string') yield tell(`line ${String(number)} ${event}`);
+      else if (event !== undefined) events.push(event);
+    }
+    if (splitter.openBytes > MAX_LINE_BYTES) {
+      yield tell(`line ${String(splitter.number + 1)} ${TOO_LONG}`);
+      return;
+    }
+    if (events.length > 0) yield { type: 'events', events };
+    if (piece.length > 0) continue;
+    // A last line may have no line feed, because nobody writes one, or not yet.
+    const last = taken > splitter.number ? undefined : eventOfLine(splitter.open);
+    if (typeof last === 'object') {
+      taken = splitter.number + 1;
+      yield { type: 'events', events: [last] };
+    }
+    if (isNew) yield { type: 'caughtUp' };
+    isNew = false;
+    if (!follow) return;
+    await pause(LOOK_EVERY_MS, signal);
+    if (await isAnother(file, path, position)) return;
+  }
+}
+
+async function openFile(path: string, shown: string): Promise<FileHandle> {
+  try {
+    const file = await open(path, 'r');
+    if (!(await file.stat()).isDirectory()) return file;
+    await file.close();
+  } catch (error) {
+    const code = errorCode(error);
+    if (code === 'ENOENT' || code === 'ENOTDIR') throw new CliError(EXIT.usage, `there is no file \`${shown}\``, error);
+    throw new CliError(EXIT.usage, `cannot read \`${shown}\` (${code ?? 'unknown'})`, error);
+  }
+  throw new CliError(EXIT.usage, `\`${shown}\` is a folder; give a file of events`);
+}
+
+async function readPiece(file: FileHandle, position: number): Promise<Buffer> {
+  const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(PIECE_BYTES), 0, PIECE_BYTES, position);
+  return buffer.subarray(0, bytesRead);
+}
+
+async function readExport(file: FileHandle, shown: string): Promise<Recording> {
+  const { size } = await file.stat();
+  if (size > MAX_EXPORT_BYTES) throw new CliError(EXIT.usage, `\`${shown}\` is larger than any export of the inspector`);
+  const bytes = Buffer.alloc(size);
+  await file.read(bytes, 0, size, 0);
+  try {
+    return importRecording(bytes.toString('utf8').trim());
+  } catch (error) {
+    if (error instanceof RecordingError) throw new CliError(EXIT.usage, `\`${shown}\`: ${error.message}`, error);
+    throw error;
+  }
+}
+
+/** Was the file cut, or does another one stand in its place? One that is gone may come back. */
+async function isAnother(file: FileHandle, path: string, position: number): Promise<boolean> {
+  try {
+    const [ours, there] = await Promise.all([file.stat(), stat(path)]);
+    return ours.ino !== there.ino || there.size < position;
+  } catch {
+    return false;
+  }
+}
