@@ -5,8 +5,9 @@ import type { Overflow } from './kernel/queues/queue.js';
 import type { LaneOptions } from './lanes.js';
 import { fairnessOf } from './lanes.js';
 import type { FlowSink } from './options/events.js';
+import { listened } from './options/events.js';
 import { checkedLanes } from './options/lanes.js';
-import { callback, checked, count, filled, flag, positive, words } from './options/options.js';
+import { callback, checked, count, flag, positive, words } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
 import { connect } from './shell/connect.js';
 import type { LaneBatch, LaneMergerConfig } from './shell/lane-merger.js';
@@ -102,7 +103,7 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const satis
  *   unless `onSourceError: 'abort'`.
  * - **On unsubscribe** all lanes are left, what waits is dropped and the timers are cleared.
  *
- * The loop is open: priority acts when a batch is filled, not afterwards. Behind `mergeMap(call, 4)` an urgent batch queues up like any
+ * The loop is open: priority acts when a batch is not afterwards. Behind `mergeMap(call, 4)` an urgent batch queues up like any
  * other.
  *
  * @param lanes - Most urgent first; they are subscribed to in this order.
@@ -181,8 +182,7 @@ function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanes
     weigh: callback,
     flush: notifier,
     scheduler: schedulerOption,
-    onEvent: callback,
-    name: filledIfGiven,
+    ...listened,
   });
   const fairness = fairnessOf(NAME, 'fairness', options.fairness);
   const lanes = checkedLanes(NAME, list, fairness, ['source'], OVERFLOWS, 1).map((lane, i) => ({
@@ -192,8 +192,4 @@ function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanes
     overflow: lane.overflow ?? overflow,
   }));
   return { ...settings, operator: NAME, lanes, fairness, frames: options.scheduler ?? asapScheduler };
-}
-
-function filledIfGiven(operator: string, option: string, text: string | undefined): string | undefined {
-  return text === undefined ? undefined : filled(operator, option, text);
 }

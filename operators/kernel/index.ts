@@ -11,7 +11,7 @@ export type { RateReport, RateUnit } from './limits/rate-lesson.js';
 export { mostLeft, RateLesson } from './limits/rate-lesson.js';
 export { SlidingWindow } from './limits/sliding-window.js';
 export { TokenBucket } from './limits/token-bucket.js';
-export type { BatchHost, BatchNote, BatchRules } from './machine/batch-host.js';
+export type { BatchHost, BatchNote, BatchRules, ItemNote } from './machine/batch-host.js';
 export { BatchMachine } from './machine/batch-machine.js';
 export { bid, shrinkAt } from './machine/bid.js';
 export type { ItemRules, Refusal } from './machine/item-machine.js';

@@ -1,4 +1,6 @@
-import { callback, filled } from './options.js';
+import type { ItemNote } from '../kernel/machine/batch-host.js';
+import type { RepairNote } from '../kernel/repair/rule.js';
+import { callback, filled, maybe } from './options.js';
 import type { ErrorClass } from './types.js';
 
 /** Why a batch was closed. */
@@ -25,6 +27,8 @@ export type FlowEvent = Happening & Stamp;
 
 /** What every event carries beside its own fields. */
 export interface Stamp {
+  /** The operator or factory that tells it, for example `batchMap`. */
+  readonly operator: string;
   /** When it happened, in ms on the operator's clock. */
   readonly at?: number;
   /** Who tells it: the operator's `name`, else a number that each subscription or handle has for itself. */
@@ -40,94 +44,45 @@ export interface Stamp {
 
 /** What can happen. */
 export type Happening =
-  | { readonly type: 'accepted'; readonly operator: string; readonly lane: string; readonly queued: number }
-  | { readonly type: 'dropped'; readonly operator: string; readonly lane: string; readonly policy: string }
-  | { readonly type: 'pressure'; readonly operator: string; readonly lane: string; readonly high: boolean; readonly queued: number }
-  /** 10,000 wait in a queue without a bound: told once, and again when it has been empty in between. */
-  | { readonly type: 'queueLong'; readonly operator: string; readonly lane: string; readonly queued: number }
-  | { readonly type: 'expired'; readonly operator: string; readonly lane: string; readonly deadlineMs: number }
-  | {
-      readonly type: 'batchFormed';
-      readonly operator: string;
-      readonly lane: string;
-      readonly reason: FlushReason;
-      readonly size: number;
-      readonly weight: number;
-      readonly waitMs: number;
-    }
-  | {
-      readonly type: 'attemptStarted';
-      readonly operator: string;
-      readonly lane: string;
-      readonly batchId: string;
-      readonly size: number;
-      readonly weight: number;
-      readonly attempt: number;
-      readonly splitDepth: number;
-      readonly executing: number;
-    }
-  | {
-      readonly type: 'attemptEnded';
-      readonly operator: string;
-      readonly lane: string;
-      readonly batchId: string;
-      readonly size: number;
-      readonly attempt: number;
-      /** `'failed'` where errors are not classified. */
-      readonly outcome: 'ok' | 'cancelled' | 'failed' | ErrorClass;
-      readonly latencyMs: number;
-    }
-  | {
-      readonly type: 'retryScheduled';
-      readonly operator: string;
-      readonly lane: string;
-      readonly class: ErrorClass;
-      readonly size: number;
-      readonly attempt: number;
-      readonly delayMs: number;
-    }
-  | {
-      readonly type: 'split';
-      readonly operator: string;
-      readonly lane: string;
-      readonly size: number;
-      readonly parts: number;
-      readonly depth: number;
-    }
-  | {
-      readonly type: 'blamed';
-      readonly operator: string;
-      readonly lane: string;
-      readonly size: number;
-      readonly blamed: number;
-      readonly round: number;
-    }
-  | {
-      readonly type: 'settled';
-      readonly operator: string;
-      readonly lane: string;
-      readonly outcome: 'fulfilled' | 'rejected';
-      readonly attempts: number;
-      readonly totalMs: number;
-    }
-  | { readonly type: 'cancelled'; readonly operator: string; readonly lane: string; readonly count: number }
-  /** The answer of a call was dropped unread, and was collected: the call was given up, and its permit goes back. */
-  | { readonly type: 'abandoned'; readonly operator: string; readonly lane: string }
-  | { readonly type: 'gapSkipped'; readonly operator: string; readonly lane: string; readonly missing: number; readonly held: number }
-  | { readonly type: 'swallowed'; readonly operator: string; readonly lane: string }
-  | { readonly type: 'hedged'; readonly operator: string; readonly lane: string; readonly attempt: number; readonly afterMs: number }
-  | { readonly type: 'throttled'; readonly operator: string; readonly pauseMs: number }
-  /** A usage beyond all reason was reported: so many tokens were charged instead. */
-  | { readonly type: 'usageClamped'; readonly operator: string; readonly reported: number; readonly charged: number }
-  | { readonly type: 'limitChanged'; readonly operator: string; readonly concurrency: number }
-  | {
-      readonly type: 'breakerChanged';
-      readonly operator: string;
-      readonly state: 'closed' | 'open' | 'halfOpen';
-      /** How long it stays open, 0 otherwise. */
-      readonly openMs: number;
-    }
-  | { readonly type: 'drained'; readonly operator: string };
+  | ItemNote
+  | (RepairNote & { readonly lane: string })
+  | Readonly<
+      | { type: 'accepted'; lane: string; queued: number }
+      | { type: 'pressure'; lane: string; high: boolean; queued: number }
+      | { type: 'batchFormed'; lane: string; reason: FlushReason; size: number; weight: number; waitMs: number }
+      | {
+          type: 'attemptStarted';
+          lane: string;
+          batchId: string;
+          size: number;
+          weight: number;
+          attempt: number;
+          splitDepth: number;
+          executing: number;
+        }
+      | {
+          type: 'attemptEnded';
+          lane: string;
+          batchId: string;
+          size: number;
+          attempt: number;
+          /** `'failed'` where errors are not classified. */
+          outcome: 'ok' | 'cancelled' | 'failed' | ErrorClass;
+          latencyMs: number;
+        }
+      /** The answer of a call was dropped unread, and was collected: the call was given up, and its permit goes back. */
+      | { type: 'abandoned'; lane: string }
+      | { type: 'gapSkipped'; lane: string; missing: number; held: number }
+      | { type: 'swallowed'; lane: string }
+      | { type: 'hedged'; lane: string; attempt: number; afterMs: number }
+      | { type: 'throttled'; pauseMs: number }
+      /** A usage beyond all reason was reported: so many tokens were charged instead. */
+      | { type: 'usageClamped'; reported: number; charged: number }
+      | { type: 'limitChanged'; concurrency: number }
+      /** `openMs` is how long it stays open, 0 otherwise. */
+      | { type: 'breakerChanged'; state: 'closed' | 'open' | 'halfOpen'; openMs: number }
+      | { type: 'drained' }
+    >;
 
 export type FlowSink = (event: FlowEvent) => void;
 
@@ -171,11 +126,7 @@ export function listener(operator: string, option: string, sink: FlowSink | unde
 }
 
 /** The checks of {@link ListenedOptions}; `teller` swallows what the listener throws. */
-export const listened = {
-  onEvent: callback<FlowSink | undefined>,
-  name: (operator: string, option: string, name: string | undefined): string | undefined =>
-    name === undefined ? name : filled(operator, option, name),
-};
+export const listened = { onEvent: callback<FlowSink | undefined>, name: /* @__PURE__ */ maybe<string>(filled) };
 
 /** The listener with its throws swallowed: telemetry must never break the flow it watches. */
 export function safeSink(sink: FlowSink | undefined): FlowSink | undefined {

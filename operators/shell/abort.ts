@@ -1,3 +1,4 @@
+import { noop } from 'rxjs';
 import { FlowConfigError } from '../options/errors.js';
 
 /** The reason every signal of this package aborts with: SDKs treat any other as a failure of their own. */
@@ -59,8 +60,4 @@ export function requiredSignal(operator: string, option: string, signal: AbortSi
   const { aborted, addEventListener } = Object(signal) as Partial<AbortSignal>;
   if (typeof aborted === 'boolean' && typeof addEventListener === 'function') return signal;
   throw new FlowConfigError(operator, option, 'an AbortSignal', signal);
-}
-
-function noop(): void {
-  // nothing to stop
 }

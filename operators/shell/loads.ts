@@ -1,3 +1,4 @@
+import { noop } from 'rxjs';
 import { Job } from '../kernel/machine/job.js';
 import type { Settled } from '../options/types.js';
 import type { SignalGroup } from './signal-groups.js';
@@ -144,8 +145,4 @@ export function signalLoads<T, R>(leave: (loads: readonly Load<T, R>[]) => reado
 function rejectQuietly(promise: Promise<unknown>, reject: Reject, error: unknown): void {
   promise.catch(noop);
   reject(error);
-}
-
-function noop(): void {
-  // nothing to do
 }

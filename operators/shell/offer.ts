@@ -1,3 +1,4 @@
+import { noop } from 'rxjs';
 import type { Waiter } from '../kernel/queues/queue.js';
 import type { SignalGroup } from './signal-groups.js';
 
@@ -35,8 +36,4 @@ export class Offer<T> implements Waiter<Offer<T>> {
     this.promise.catch(noop);
     this.#reject(error);
   }
-}
-
-function noop(): void {
-  // nothing to do
 }

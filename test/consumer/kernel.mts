@@ -72,6 +72,7 @@ import {
   ReorderBuffer,
   type Repair,
   type RepairNote,
+  type ItemNote,
   type RepairRule,
   Ring,
   retryDelayMs,
@@ -173,6 +174,7 @@ const batchRules: BatchRules<string> = {
   classify: (): Verdict => ({ class: 'fatal' }),
 };
 const notes: BatchNote[] = [];
+export const itemNote = (note: ItemNote): BatchNote => note;
 const host: BatchHost<string, number> = {
   operator: 'mine',
   tell: (note) => notes.push(note),

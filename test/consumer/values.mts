@@ -15,6 +15,7 @@ import {
   fixed,
   graded,
   type Happening,
+  type ItemNote,
   type ItemContext,
   inputOrder,
   type LaneRule,
@@ -111,6 +112,7 @@ same<Observable<Settled<Ticket, string>>>()(tickets.pipe(bulkheadMap(ask, { key:
 tickets.pipe(concatMapBy(({ id }) => id, ask, { fairness: oldestFirst() }));
 
 // Events
+export const itemNote = (note: ItemNote): Happening => note;
 export const stamp = (event: FlowEvent): Stamp & Happening => event;
 
 // Where calls get their permits

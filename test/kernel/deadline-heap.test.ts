@@ -26,7 +26,6 @@ class Model {
 const at = fc.oneof(fc.nat({ max: 5 }), fc.double({ min: -1e9, max: 1e9, noNaN: true }), fc.constant(Infinity));
 const step = fc.oneof(
   { weight: 6, arbitrary: fc.record({ push: at }) },
-  { weight: 2, arbitrary: fc.record({ pushFront: at }) },
   { weight: 4, arbitrary: fc.constant('pop' as const) },
   { weight: 1, arbitrary: fc.record({ keepModulus: fc.integer({ min: 1, max: 4 }) }) },
 );
@@ -45,10 +44,6 @@ describe('DeadlineHeap', () => {
             const entry = { at: each.push, id: id++ };
             heap.push(entry.at, entry);
             model.entries.push(entry);
-          } else if ('pushFront' in each) {
-            const entry = { at: each.pushFront, id: id++ };
-            heap.pushFront(entry.at, entry);
-            model.entries.unshift(entry);
           } else {
             const accepts = (entry: Entry) => entry.id % each.keepModulus === 0;
             heap.keep(accepts);

@@ -23,21 +23,18 @@ export interface BatchRules<T> {
   readonly scheduler?: { now(): number };
 }
 
-/** What happens to items; whoever drives the machine adds who tells it and when. */
-export type BatchNote =
-  | { readonly type: 'dropped'; readonly lane: string; readonly policy: string; readonly seq: number }
-  | { readonly type: 'queueLong'; readonly lane: string; readonly queued: number }
-  | { readonly type: 'expired'; readonly lane: string; readonly deadlineMs: number; readonly seq: number }
-  | { readonly type: 'cancelled'; readonly lane: string; readonly count: number; readonly seq?: number }
-  | {
-      readonly type: 'settled';
-      readonly lane: string;
-      readonly outcome: 'fulfilled' | 'rejected';
-      readonly attempts: number;
-      readonly totalMs: number;
-      readonly seq: number;
-    }
-  | (RepairNote & { readonly lane: string; readonly batchId: string });
+/** What happens to items that wait, or have their result. */
+export type ItemNote = Readonly<
+  | { type: 'dropped'; lane: string; policy: string }
+  /** 10,000 wait in a queue without a bound: told once, and again when it has been empty in between. */
+  | { type: 'queueLong'; lane: string; queued: number }
+  | { type: 'expired'; lane: string; deadlineMs: number }
+  | { type: 'cancelled'; lane: string; count: number }
+  | { type: 'settled'; lane: string; outcome: 'fulfilled' | 'rejected'; attempts: number; totalMs: number }
+>;
+
+/** What a machine tells; whoever drives it adds who and when. */
+export type BatchNote = (ItemNote & { readonly seq?: number }) | (RepairNote & { readonly lane: string; readonly batchId: string });
 
 /** Whoever drives a machine: asked for what a machine cannot know, and told what is to be done outside once this step is over. */
 export interface BatchHost<T, R> {

@@ -8,9 +8,8 @@ export class DeadlineHeap<T> {
   readonly #at: number[] = [];
   readonly #seq: number[] = [];
   readonly #items: T[] = [];
-  /** Numbers for equal times: rising from 0 at the back, falling from -1 at the front. */
+  /** Numbers for equal times. */
   #next = 0;
-  #front = -1;
 
   get length(): number {
     return this.#items.length;
@@ -27,11 +26,6 @@ export class DeadlineHeap<T> {
 
   push(at: number, item: T): void {
     this.#place(at, this.#next++, item);
-  }
-
-  /** Puts the item ahead of all that have its time. */
-  pushFront(at: number, item: T): void {
-    this.#place(at, this.#front--, item);
   }
 
   /** Takes the item with the earliest time. */

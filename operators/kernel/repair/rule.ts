@@ -57,16 +57,11 @@ export interface Failure<J> {
 }
 
 /** What is to be told of a repair; the operator adds who and when. */
-export type RepairNote =
-  | {
-      readonly type: 'retryScheduled';
-      readonly class: ErrorClass;
-      readonly size: number;
-      readonly attempt: number;
-      readonly delayMs: number;
-    }
-  | { readonly type: 'split'; readonly size: number; readonly parts: number; readonly depth: number }
-  | { readonly type: 'blamed'; readonly size: number; readonly blamed: number; readonly round: number };
+export type RepairNote = Readonly<
+  | { type: 'retryScheduled'; class: ErrorClass; size: number; attempt: number; delayMs: number }
+  | { type: 'split'; size: number; parts: number; depth: number }
+  | { type: 'blamed'; size: number; blamed: number; round: number }
+>;
 
 /** What is done about a failure. Whoever failed and is mentioned nowhere is rejected with the reason it failed for. */
 export interface Repair<J> {
