@@ -22,7 +22,7 @@ const sizedTests = [
   'test/matrix.test.ts',
   'test/limiter/model.test.ts',
   'test/operators/{divide-retry.exhaustive,racing.random,slots.random}.test.ts',
-  'test/web/{inspector,soak}.test.ts',
+  'test/web/{inspector,playground,soak}.test.ts',
 ];
 
 const browserTests = 'test/browser/**/*.test.ts';

@@ -25,7 +25,9 @@ export interface Preset {
   readonly lanes: readonly string[];
   readonly watch: string;
   readonly differs: string;
-  /** The numbers that tell it, each with the side that should be lower. */
+  /** The numbers that show it. */
+  readonly shows: readonly (keyof Counts)[];
+  /** Those that are lower on our board, whatever the seed. */
   readonly tells: readonly (keyof Counts)[];
 }
 

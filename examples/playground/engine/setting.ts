@@ -1,4 +1,4 @@
-import type { Observable, SchedulerLike } from 'rxjs';
+import type { Observable, SchedulerLike, Subscription } from 'rxjs';
 import { Observable as Source, tap } from 'rxjs';
 import { fakeProvider, seededRandom } from '../../../marbles/index.js';
 import type { FlowSink, ResponseLike } from '../../../operators/index.js';
@@ -67,25 +67,25 @@ export function load(scenario: Scenario, scheduler: SchedulerLike): Observable<I
     lanes.forEach(draw);
     let index = 0;
     const startedAt = scheduler.now();
+    let pending: Subscription | undefined;
+    subscriber.add(() => pending?.unsubscribe());
     const next = (): void => {
       const lane = lanes.reduce((first, other) => (other.at < first.at ? other : first));
       const dueMs = lane.at === Infinity ? Infinity : spent(lane.at);
       const isOver = dueMs > seconds * 1000;
       const waitMs = Math.max(0, startedAt + (isOver ? seconds * 1000 : dueMs) - scheduler.now());
-      subscriber.add(
-        scheduler.schedule(() => {
-          if (isOver) {
-            subscriber.complete();
-            return;
-          }
-          const { random } = lane;
-          const tokens = Math.max(1, Math.round(scenario.tokens * (0.2 + 3.2 * random() * random())));
-          const item = { index: index++, lane: lane.lane, tokens, isBad: random() < poison / 100 };
-          draw(lane);
-          subscriber.next(item);
-          next();
-        }, waitMs),
-      );
+      pending = scheduler.schedule(() => {
+        if (isOver) {
+          subscriber.complete();
+          return;
+        }
+        const { random } = lane;
+        const tokens = Math.max(1, Math.round(scenario.tokens * (0.2 + 3.2 * random() * random())));
+        const item = { index: index++, lane: lane.lane, tokens, isBad: random() < poison / 100 };
+        draw(lane);
+        subscriber.next(item);
+        next();
+      }, waitMs);
     };
     next();
   });

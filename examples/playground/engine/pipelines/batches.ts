@@ -1,6 +1,16 @@
 import type { Observable } from 'rxjs';
 import type { Settled } from '../../../../operators/index.js';
-import { batchMap, createAccount, graded, lanes, robust, roundRobin, strictWithFloor, weighted } from '../../../../operators/index.js';
+import {
+  batchMap,
+  createLimiter,
+  graded,
+  lanes,
+  perMinute,
+  robust,
+  roundRobin,
+  strictWithFloor,
+  weighted,
+} from '../../../../operators/index.js';
 import type { Item, Setting } from '../setting.js';
 import { LANES, MAX_TOKENS } from '../setting.js';
 
@@ -9,7 +19,16 @@ const FAIRNESS = { strict: strictWithFloor, weighted, roundRobin };
 /** Batches that are formed when they can leave, urgent lanes first, under the limits of one account; what fails is taken apart. */
 export function flow({ scenario, items, call, scheduler, random, onEvent }: Setting): Observable<Settled<Item, Item>> {
   const { concurrency, requestsPerMinute, tokensPerMinute, windowMs, maxSize, fairness } = scenario;
-  const account = createAccount({ concurrency, requestsPerMinute, tokensPerMinute, scheduler, random, onEvent, name: 'account' });
+  const rates = [perMinute('requests', requestsPerMinute), perMinute('tokens', tokensPerMinute)];
+  const account = createLimiter({
+    concurrency,
+    rates,
+    queue: lanes(LANES.map((name) => ({ name }))),
+    scheduler,
+    random,
+    onEvent,
+    name: 'account',
+  });
   return items.pipe(
     batchMap(call, {
       name: 'sluice',

@@ -1,7 +1,7 @@
 import type { Observable } from 'rxjs';
 import { filter, map, mergeMap } from 'rxjs';
 import type { Settled } from '../../../../operators/index.js';
-import { createAccount, createBatcher, lanes, natural, retryFailed } from '../../../../operators/index.js';
+import { createBatcher, createLimiter, lanes, natural, perMinute, retryFailed } from '../../../../operators/index.js';
 import type { TurnEvent } from '../../../../src/index.js';
 import { createAgentTurn, createToolRunner } from '../../../../src/index.js';
 import type { Item, Setting } from '../setting.js';
@@ -10,14 +10,16 @@ import { LANES } from '../setting.js';
 /** A question is a turn: the model asks for a search, reads it and answers. A newer question ends the turn, whatever of it is under way. */
 export function flow({ scenario, items, call, scheduler, random, onEvent }: Setting): Observable<Settled<Item, Item>> {
   const { concurrency, requestsPerMinute, tokensPerMinute } = scenario;
-  const account = createAccount({ concurrency, requestsPerMinute, tokensPerMinute, scheduler, random, onEvent, name: 'account' });
+  const queue = lanes(LANES.map((name) => ({ name })));
+  const rates = [perMinute('requests', requestsPerMinute), perMinute('tokens', tokensPerMinute)];
+  const account = createLimiter({ concurrency, rates, queue, scheduler, random, onEvent, name: 'account' });
   const model = createBatcher(call, {
     name: 'model',
     limiter: account,
     maxSize: 1,
     weigh: (item) => item.tokens,
     window: natural(),
-    queue: lanes(LANES.map((name) => ({ name }))),
+    queue,
     repair: retryFailed(),
     scheduler,
     random,

@@ -9,5 +9,6 @@ export const preset: Preset = {
   watch: 'A question makes an agent ask its model, search, and ask the model again; a newer question makes the rest of it pointless.',
   differs:
     'The plain async function goes on to its end for nobody. Sluice ends the turn: the call under way is aborted and the ones after it are never made.',
+  shows: ['wasted', 'calls', 'tokens'],
   tells: ['calls', 'wasted', 'tokens'],
 };

@@ -9,5 +9,6 @@ export const preset: Preset = {
   watch: 'A person chats while an index is being built through the same two slots.',
   differs:
     'The plain queue serves whoever came first, so the person waits behind the index. Sluice lets the urgent lane lead the next call, and the background rides along.',
+  shows: ['p50Ms', 'p99Ms', 'calls'],
   tells: ['p50Ms', 'p99Ms'],
 };

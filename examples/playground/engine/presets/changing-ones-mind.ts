@@ -9,5 +9,6 @@ export const preset: Preset = {
   watch: 'Somebody asks again before the answer is there, about twice a second. Only the newest answer is shown.',
   differs:
     'The plain switchMap hides the old answers; their calls run on and are paid for. Sluice aborts them at the provider: watch them fade.',
+  shows: ['wasted', 'calls', 'answered'],
   tells: ['wasted'],
 };

@@ -9,5 +9,6 @@ export const preset: Preset = {
   watch: 'Two prompts of a hundred are refused, and a call that holds one fails as a whole, without a word about which it was.',
   differs:
     'The plain recipe sends the whole batch again and then gives it up, the good prompts with it. Sluice splits it until the bad one stands alone, at the price of some calls: open a split.',
+  shows: ['lost', 'answered', 'refused', 'calls'],
   tells: ['lost'],
 };

@@ -9,5 +9,6 @@ export const preset: Preset = {
   watch: 'Three tenants share eight slots; the calls of one take twelve times as long.',
   differs:
     'In the plain queue the slow calls take all slots sooner or later, and everybody waits. Sluice gives no tenant more than half of them.',
+  shows: ['p50Ms', 'p99Ms', 'answered'],
   tells: ['p50Ms', 'p99Ms'],
 };

@@ -9,5 +9,6 @@ export const preset: Preset = {
   watch: 'The provider takes 150 requests a minute and answers 429 to the rest.',
   differs:
     'The plain recipe knocks again and again, and loses what was refused three times. Sluice knows the rate, waits for it, and fills each call that it may make.',
+  shows: ['throttled', 'lost', 'calls'],
   tells: ['throttled', 'lost', 'calls'],
 };
