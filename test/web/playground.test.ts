@@ -84,6 +84,9 @@ async function counted(name: PresetName, scenario: Partial<Scenario>, atMs: numb
   return counts;
 }
 
+const time = (ms: number): string => (ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${String(Math.round(ms))} ms`);
+const amount = (value: number): string => (value >= 100_000 ? `${String(Math.round(value / 1000))} k` : value.toLocaleString('en'));
+
 /** The counts as the page writes them. */
 function written(counts: Record<string, Counts>): Record<string, string> {
   const { open: _plain, ...plain } = counts['plain'] as Counts;
@@ -93,14 +96,7 @@ function written(counts: Record<string, Counts>): Record<string, string> {
     Object.entries(both).flatMap(([side, numbers]) =>
       Object.entries(numbers)
         .filter(([name]) => name !== 'accepted')
-        .map(([name, value]) => [
-          `${side}.${name}`,
-          !name.endsWith('Ms')
-            ? value.toLocaleString('en')
-            : value >= 10_000
-              ? `${(value / 1000).toFixed(1)} s`
-              : `${String(Math.round(value))} ms`,
-        ]),
+        .map(([name, value]) => [`${side}.${name}`, name.endsWith('Ms') ? time(value) : amount(value)]),
     ),
   );
 }

@@ -65,6 +65,7 @@ const run = flow(setting).subscribe(({ input, status }) => {
 // The load, and a minute for what is still under way then.
 scheduler.maxFrames = scenario.seconds * 1000 + 60_000;
 scheduler.flush();
+if (scheduler.actions.length > 0) scheduler.frame = scheduler.maxFrames;
 run.unsubscribe();
 console.log(JSON.stringify(setting.tally.counts));
 `;

@@ -108,7 +108,7 @@ export class Tally {
   tokens = 0;
   /** Calls that were answered when nobody wanted the answer. */
   wasted = 0;
-  private readonly open = new Map<number, number>();
+  private readonly open = new Map<number, { readonly since: number; readonly isUrgent: boolean }>();
   private readonly waits: number[] = [];
 
   /** @param newestOnly - whether an item takes the place of the one before */
@@ -123,17 +123,17 @@ export class Tally {
       this.left += this.open.size;
       this.open.clear();
     }
-    this.open.set(item.index, this.now());
+    this.open.set(item.index, { since: this.now(), isUrgent: item.lane === LANES[0] });
   }
 
   /** What a caller hears: an answer or an error. */
   settle(item: Item, isAnswer: boolean): void {
-    const since = this.open.get(item.index);
-    if (since === undefined) return;
+    const known = this.open.get(item.index);
+    if (known === undefined) return;
     this.open.delete(item.index);
     if (isAnswer) this.answered++;
     else this.refused++;
-    if (item.lane === LANES[0]) this.waits.push(this.now() - since);
+    if (known.isUrgent) this.waits.push(this.now() - known.since);
   }
 
   /** Nobody will hear of these. */
@@ -145,10 +145,11 @@ export class Tally {
     return this.open.has(item.index);
   }
 
-  /** `open` are the items that nothing has become of so far; the times are those of the first lane. */
+  /** `open` are the items that nothing has become of so far; the times are those of the first lane, of open items how long they have waited. */
   get counts() {
     const { accepted, answered, refused, left, lost, open, calls, throttled, tokens, wasted } = this;
-    const sorted = this.waits.toSorted((a, b) => a - b);
+    const ages = [...open.values()].filter(({ isUrgent }) => isUrgent).map(({ since }) => this.now() - since);
+    const sorted = [...this.waits, ...ages].toSorted((a, b) => a - b);
     const quantile = (share: number): number => sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? 0;
     return {
       accepted,

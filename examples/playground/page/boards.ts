@@ -25,6 +25,8 @@ export function inspectorElement(): SluiceInspector {
 export function boardView(side: Side, name: () => string, actions: readonly HTMLElement[]): BoardView {
   const inspector = inspectorElement();
   inspector.heading = `Picture of ${SIDE_NAMES[side]}`;
+  // One transport moves both.
+  inspector.toggleAttribute('embedded', true);
   inspector.lanes = ['P0', 'P1', 'P2'];
   const code = h('code');
   const element = h(

@@ -5,8 +5,8 @@ import { h, write } from './dom.js';
 
 const NUMBERS: readonly (readonly [name: keyof Counts, label: string, about: string])[] = [
   ['lost', 'Lost', 'callers who never hear of their item again'],
-  ['p50Ms', 'Half of P0 within', 'from arrival to answer, urgent lane'],
-  ['p99Ms', '99 % of P0 within', 'from arrival to answer, urgent lane'],
+  ['p99Ms', '99 % of P0 within', 'from arrival to answer, or so far'],
+  ['p50Ms', 'Half of P0 within', 'from arrival to answer, or so far'],
   ['calls', 'Calls', 'requests to the provider, repeats included'],
   ['throttled', '429s', 'calls the provider refused for its rates'],
   ['wasted', 'Wasted calls', 'answered in full when nobody wanted it'],
@@ -75,6 +75,6 @@ export function numbers(): Numbers {
 }
 
 function shown(name: keyof Counts, value: number): string {
-  if (name === 'p50Ms' || name === 'p99Ms') return value >= 10_000 ? `${(value / 1000).toFixed(1)} s` : `${String(Math.round(value))} ms`;
-  return value.toLocaleString('en');
+  if (name === 'p50Ms' || name === 'p99Ms') return value >= 1000 ? `${(value / 1000).toFixed(2)} s` : `${String(Math.round(value))} ms`;
+  return value >= 100_000 ? `${String(Math.round(value / 1000))} k` : value.toLocaleString('en');
 }
