@@ -96,6 +96,7 @@ function watchPage(shown: string): MadePage {
   const body = html`<main>
 <h1><bdi>${title}</bdi></h1>
 <p id="status" role="status">connecting</p>
+<p><button id="play" type="button">Play it from the start</button></p>
 <div id="inspector"></div>
 <noscript><p>This page draws with a script.</p></noscript>
 </main>`;

@@ -11,12 +11,25 @@ function show(): void {
   inspector.setAttribute('still', '');
   document.getElementById('inspector')?.append(inspector);
   const recorded = document.getElementById('recording');
-  if (recorded === null) watch(inspector);
-  else inspector.source = importRecording(recorded.textContent);
+  if (recorded !== null) {
+    inspector.source = importRecording(recorded.textContent);
+    return;
+  }
+  let leave = watch(inspector);
+  let isPlaying = false;
+  const button = document.getElementById('play');
+  button?.addEventListener('click', () => {
+    isPlaying = !isPlaying;
+    button.textContent = isPlaying ? 'Back to now' : 'Play it from the start';
+    inspector.toggleAttribute('still', !isPlaying);
+    leave();
+    if (!isPlaying) leave = watch(inspector);
+    else inspector.source = importRecording(inspector.export());
+  });
 }
 
 /** Asks the server that the page came from. A new connection begins with all there was. */
-function watch(inspector: SluiceInspector): void {
+function watch(inspector: SluiceInspector): () => void {
   const status = document.getElementById('status');
   const say = (text: string): void => {
     if (status !== null) status.textContent = text;
@@ -40,6 +53,10 @@ function watch(inspector: SluiceInspector): void {
   events.addEventListener('error', () => {
     say('`sluice inspect` does not answer; start it again, and this page goes on by itself');
   });
+  return () => {
+    events.close();
+    say('playing what was told last');
+  };
 }
 
 function liveFrom(listeners: Set<Listener>): { subscribe(observer: { next: Listener }): { unsubscribe(): void } } {

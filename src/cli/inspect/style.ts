@@ -8,6 +8,7 @@ body { margin: 0 auto; max-width: 75rem; padding: 1rem; color: var(--ink); backg
 h1, h2 { line-height: 1.2; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 p, summary, dd, bdi { overflow-wrap: anywhere; }
+button { font: inherit; padding: .3rem .8rem; color: inherit; background: none; border: 1px solid var(--soft); border-radius: .4rem; cursor: pointer; }
 .note { border-inline-start: 4px solid var(--running); padding: .25rem .75rem; }
 .numbers { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: .75rem; margin: 0; }
 .numbers div { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem .75rem; }
@@ -16,7 +17,7 @@ p, summary, dd, bdi { overflow-wrap: anywhere; }
 td, th { white-space: nowrap; } th bdi { white-space: normal; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .75rem; border-bottom: 1px solid var(--line); text-align: end; } th:first-child, td:first-child { text-align: start; }
-summary { cursor: pointer; } summary:focus-visible, [tabindex]:focus-visible { outline: 2px solid var(--running); outline-offset: 2px; }
+summary { cursor: pointer; } summary:focus-visible, [tabindex]:focus-visible, button:focus-visible { outline: 2px solid var(--running); outline-offset: 2px; }
 details details { margin-inline-start: 1.25rem; } details > p { margin: .25rem 1.25rem; }
 svg { display: block; width: 100%; height: 14rem; border: 1px solid var(--line); border-radius: .5rem; }
 .ok { fill: var(--ok); } .throttled { fill: var(--throttled); } .failed { fill: var(--failed); } .cancelled { fill: var(--cancelled); } .running { fill: var(--running); }
