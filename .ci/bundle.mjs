@@ -23,6 +23,8 @@ export const promises = [
   { exports: ['*'], target: 42_000 },
   // `coalesce` with all it needs is 3 kB of it.
   { entry: 'ag-ui', source: 'src/adapters/ag-ui.ts', exports: ['*'], target: 5_000 },
+  // The element and all that it needs.
+  { entry: 'inspector', source: 'src/inspector/index.ts', exports: ['*'], target: 12_000 },
 ];
 
 /** Without the flag the bundler would keep every import of RxJS in the package, used or not, as if it did something. */

@@ -15,6 +15,8 @@ import { STYLE } from './style.js';
 const TEXT_MS = 100;
 /** While calls are under way and nothing else moves. */
 const SLOW_MS = 100;
+/** How often the numbers are written while nobody sees the picture. */
+const UNSEEN_MS = 1000;
 /** How often limiters are asked. */
 const LOOK_MS = 250;
 
@@ -157,7 +159,6 @@ export class InspectorElement extends Base implements SluiceInspector {
         this.#changed();
       });
     }
-    // Whoever reads or prints the page finds the numbers also where nothing is drawn, because it cannot be seen.
     if (this.#page) this.#write(this.#page, this.model.now);
     this.#changed(true);
   }
@@ -260,7 +261,15 @@ export class InspectorElement extends Base implements SluiceInspector {
   /** @param isAsked whether somebody wants to see it even though it is paused */
   #changed(isAsked = false): void {
     if (isAsked) this.#drawnVersion = -1;
-    if (!this.#isSeen || document.hidden || (this.#isPaused && !isAsked) || this.#frame !== 0) return;
+    if (!this.#isOnPage || (this.#isPaused && !isAsked) || this.#frame !== 0) return;
+    if (!this.#isSeen || document.hidden) {
+      // Whoever reads or prints the page finds the numbers also where nothing is drawn.
+      this.#timer ??= setTimeout(() => {
+        this.#timer = undefined;
+        if (this.#page) this.#write(this.#page, this.model.now);
+      }, UNSEEN_MS);
+      return;
+    }
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#frame = requestAnimationFrame((now) => {
@@ -272,6 +281,7 @@ export class InspectorElement extends Base implements SluiceInspector {
   #stop(): void {
     cancelAnimationFrame(this.#frame);
     clearTimeout(this.#timer);
+    this.#timer = undefined;
     this.#frame = 0;
     this.#lastFrameAt = 0;
   }
@@ -329,7 +339,9 @@ export class InspectorElement extends Base implements SluiceInspector {
     const isShort = model.limits.some(({ rates, queued }) => queued > 0 || rates.some(({ level }) => level < 1));
     const isBusy = isShort || model.slots.some((call) => call !== undefined) || model.pausedUntil > (this.clock?.() ?? Date.now());
     if (this.#isPaused || (isWritten && (!isBusy || this.#player !== undefined))) return;
+    clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
+      this.#timer = undefined;
       this.#changed();
     }, SLOW_MS);
   }
