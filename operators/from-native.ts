@@ -1,7 +1,7 @@
 import { isObservable, Observable } from 'rxjs';
 import { FlowConfigError } from './options/errors.js';
-import { abortReason } from './shell/abort.js';
 import type { NativeObservable } from './shell/native.js';
+import { untilLeft } from './shell/until-left.js';
 
 /**
  * Makes an Observable of RxJS of one of the platform (the one `element.when('click')` returns), or of anything else that has
@@ -43,27 +43,7 @@ export function fromNative<T>(native: NativeObservable<T>): Observable<T> {
     throw new FlowConfigError('fromNative', 'native', 'an Observable of the platform, with `subscribe(observer, { signal })`', native);
   }
   return new Observable((subscriber) => {
-    const controller = new AbortController();
-    let isOver = false;
-    // Added before subscribing, and not returned: a producer that emits at once could not be stopped otherwise.
-    subscriber.add(() => {
-      if (!isOver) controller.abort(abortReason());
-    });
-    native.subscribe(
-      {
-        next: (value) => {
-          subscriber.next(value);
-        },
-        error: (error) => {
-          isOver = true;
-          subscriber.error(error);
-        },
-        complete: () => {
-          isOver = true;
-          subscriber.complete();
-        },
-      },
-      { signal: controller.signal },
-    );
+    const { signal, observer } = untilLeft(subscriber);
+    native.subscribe(observer, { signal });
   });
 }

@@ -2,8 +2,8 @@ import { Observable } from 'rxjs';
 import { CallbackError } from './options/errors.js';
 import { required } from './options/options.js';
 import { show } from './options/show.js';
-import { abortReason } from './shell/abort.js';
 import { connect } from './shell/connect.js';
+import { untilLeft } from './shell/until-left.js';
 
 const NAME = 'fromSubscribable';
 
@@ -66,36 +66,18 @@ export interface SubscribableLike<T> {
 export function fromSubscribable<T>(factory: (signal: AbortSignal) => SubscribableLike<T>): Observable<T> {
   required(NAME, 'factory', factory);
   return new Observable((subscriber) => {
-    const controller = new AbortController();
-    let isOver = false;
-    // Before the stream is linked, so that the signal aborts first.
-    subscriber.add(() => {
-      if (!isOver) controller.abort(abortReason());
-    });
+    const { signal, observer } = untilLeft(subscriber);
     try {
-      const stream = factory(controller.signal);
+      const stream = factory(signal);
       // The factory itself may have made its consumer leave.
       if (subscriber.closed) return;
       if (typeof (stream as Partial<SubscribableLike<T>> | undefined)?.subscribe !== 'function') {
         throw new CallbackError(NAME, 'factory', `must make something with \`subscribe\`, made ${show(stream)}`);
       }
       // It is one, of whatever RxJS.
-      connect<T>(stream as never, subscriber, {
-        next: (value) => {
-          subscriber.next(value);
-        },
-        error: (error) => {
-          isOver = true;
-          subscriber.error(error);
-        },
-        complete: () => {
-          isOver = true;
-          subscriber.complete();
-        },
-      });
+      connect<T>(stream as never, subscriber, observer);
     } catch (error) {
-      isOver = true;
-      subscriber.error(error);
+      observer.error(error);
     }
   });
 }
