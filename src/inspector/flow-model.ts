@@ -12,7 +12,7 @@ import { isFault, readEvent } from './read-event.js';
 type Of<K extends FlowEvent['type']> = Extract<FlowEvent, { readonly type: K }>;
 
 /** Everything the model keeps has a bound. */
-const KEPT = { events: 2000, samples: 240, items: 20_000, instances: 200, lanes: 50 };
+const KEPT = { events: 2000, samples: 120, items: 20_000, instances: 200, lanes: 50 };
 const SHOWN = { finished: 400, ended: 60, trees: 50, children: 100, leavers: 500 };
 
 export interface FlowModelOptions {

@@ -253,7 +253,7 @@ it(
       return (await devtools.send('Runtime.getHeapUsage')).usedSize;
     };
     // Until every bound is reached: the last 2,000 events, the last 400 items.
-    await page.waitForTimeout(5000);
+    await page.waitForTimeout(8000);
     const before = await heap();
     const counted: number[] = [];
     for (let i = 0; i < SECONDS; i++) counted.push(await frames(opened, 1000));
