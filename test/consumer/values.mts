@@ -107,9 +107,9 @@ batchMap(lengths, { window: natural() });
 // @ts-expect-error -- an order is a value, not a word
 batchMap(lengths, { order: 'input' });
 
-// Which key goes next
-same<Observable<Settled<Ticket, string>>>()(tickets.pipe(bulkheadMap(ask, { key: ({ id }) => id, fairness: urgent, overflow: 'dropLowest' })));
-tickets.pipe(concatMapBy(({ id }) => id, ask, { fairness: oldestFirst() }));
+// One piece of work per item
+same<Observable<Settled<Ticket, string>>>()(tickets.pipe(bulkheadMap(ask, { key: ({ id }) => id, perKey: 2, overflow: 'dropOldest' })));
+tickets.pipe(concatMapBy(({ id }) => id, ask, { stopKey: true }));
 
 // Events
 export const itemNote = (note: ItemNote): Happening => note;
