@@ -58,10 +58,10 @@ export function createAccount(options: AccountOptions = {}): Limiter {
   known(NAME, options, [...OWN, ...COMMON]);
   const { requestsPerMinute, tokensPerMinute, burstSeconds = 2, lanes: given = LANES, learn = true, ...common } = options;
   if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes', given);
-  const burstMs = 1000 * ratio(NAME, 'burstSeconds', burstSeconds, 0.001, 86_400);
+  const savings = { burstMs: 1000 * ratio(NAME, 'burstSeconds', burstSeconds, 0.001, 86_400) };
   const rate = (unit: 'requests' | 'tokens', amount: number | undefined): RateRule => ({
     ...perMinute(unit, rateOption(`${unit}PerMinute`, orDefault(amount, Infinity))),
-    burstMs,
+    ...savings,
   });
   return createLimiter({
     ...common,

@@ -41,7 +41,7 @@ export function fromHeaders(options: FromHeadersOptions = {}): LearnRule {
   const { rates = true } = options;
   flag('fromHeaders', 'rates', rates);
   return {
-    join: (known, pump) => {
+    addTo: (known, pump) => {
       const all = (known as Rates | undefined) ?? new Rates(pump as RatedLimiter);
       all.learner = new HeaderLearner(all, pump as RatedLimiter, rates);
       return all;

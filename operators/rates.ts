@@ -105,7 +105,7 @@ function bucket(operator: string, unit: string, amount: number, windowMs: number
 function rule(spec: RateSpec): RateRule {
   return {
     ...spec,
-    join(this: RateRule, known: object | undefined, pump: object): Rates {
+    addTo(this: RateRule, known: object | undefined, pump: object): Rates {
       const rates = (known as Rates | undefined) ?? new Rates(pump as RatedLimiter);
       rates.set(this as RateSpec & RateRule);
       return rates;

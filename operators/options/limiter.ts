@@ -103,16 +103,8 @@ export interface RateRule {
   /** Most in one window, >= 0; Infinity for no limit but a learned one. */
   readonly amount: number;
   readonly windowMs: number;
-  /** Most that can be saved up and spent at once; undefined for what comes in within `burstMs`. Neither says anything of a strict rate. */
-  readonly burst?: number | undefined;
-  readonly burstMs: number;
-  /** Whether the amount is never exceeded in any window, so that a whole window's worth may be spent at once. */
-  readonly isStrict: boolean;
-  /** Whether a job that costs more than can be saved up may go into debt. */
-  readonly borrows: boolean;
-  meter(...args: never[]): object;
   /** The limiter's own. */
-  join(rates: object | undefined, pump: object): object;
+  addTo(rates: object | undefined, pump: object): object;
 }
 
 /** What can be changed while the limiter runs. */
@@ -137,7 +129,7 @@ export interface SavedLimits {
 /** What a limiter learns from responses: made by `fromHeaders`. */
 export interface LearnRule {
   /** The limiter's own. */
-  join(rates: object | undefined, pump: object): object;
+  addTo(rates: object | undefined, pump: object): object;
 }
 
 /** Whose work asks for a lease: made by `heldBy`. */

@@ -133,9 +133,7 @@ export function maybe<V>(check: (operator: string, option: string, value: V) => 
 /** A check of a value made by one of our functions, known by a method, or of one of some others. */
 export function made<V>(method: string, expected: string, ...others: readonly unknown[]) {
   return (operator: string, option: string, value: V): V => {
-    // An array has a `join`.
-    const has = !Array.isArray(value) && typeof (Object(value) as Record<string, unknown>)[method] === 'function';
-    if (has || others.includes(value)) return value;
+    if (others.includes(value) || typeof (Object(value) as Record<string, unknown>)[method] === 'function') return value;
     throw new FlowConfigError(operator, option, expected, value);
   };
 }

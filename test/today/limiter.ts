@@ -126,7 +126,7 @@ function rateOf(unit: 'requests' | 'tokens', amount: number, options: ChildLimit
   if (options.discipline === 'sliding') return operators.strict({ unit, amount, windowMs: 60_000 });
   const { burstSeconds = 2, costAboveCapacity = 'borrow' } = options;
   // What can be saved up follows the rate.
-  return { ...operators.perMinute(unit, amount, { borrow: costAboveCapacity === 'borrow' }), burstMs: burstSeconds * 1000 };
+  return { ...operators.perMinute(unit, amount, { borrow: costAboveCapacity === 'borrow' }), ...{ burstMs: burstSeconds * 1000 } };
 }
 
 function queueOf(list: readonly LaneOptions[], rule: Fairness = 'strict'): NonNullable<NewOptions['queue']> {

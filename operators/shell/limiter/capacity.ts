@@ -121,7 +121,7 @@ export abstract class Capacity extends WaitingRoom {
     }));
   }
 
-  private adopt(rules: readonly { join(rates: object | undefined, pump: object): object }[]): void {
-    for (const rule of rules) this.rates = rule.join(this.rates, this) as Rates;
+  private adopt(rules: readonly { addTo(rates: object | undefined, pump: object): object }[]): void {
+    for (const rule of rules) this.rates = rule.addTo(this.rates, this) as Rates;
   }
 }

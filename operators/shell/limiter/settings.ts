@@ -55,7 +55,7 @@ export function limiterSettings(options: LimiterOptions): LimiterSettings {
     queue: made<QueueRule<LimiterJob>>('create', 'a queue made by lanes'),
     maxQueued: countFromZero,
     overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
-    learn: made<LearnRule | undefined>('join', 'made by fromHeaders', undefined),
+    learn: made<LearnRule | undefined>('addTo', 'made by fromHeaders', undefined),
     refunds: flag,
     abortGraceMs: durationMs,
     restore: savedOption,
@@ -68,7 +68,7 @@ export function limiterSettings(options: LimiterOptions): LimiterSettings {
 /** @throws FlowConfigError */
 export function ratesOption(operator: string, option: string, rates: readonly RateRule[]): readonly RateRule[] {
   if (!Array.isArray(rates)) throw new FlowConfigError(operator, option, 'a list of rates', rates);
-  const rate = made<RateRule>('join', 'made by perMinute, per or strict');
+  const rate = made<RateRule>('addTo', 'made by perMinute, per or strict');
   // Not `forEach`, which passes over holes.
   return Array.from(rates as readonly RateRule[], (rule, i) => rate(operator, `${option}[${String(i)}]`, rule));
 }
