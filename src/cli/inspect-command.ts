@@ -128,6 +128,8 @@ async function report(source: Source, file: string, stop: AbortSignal): Promise<
     model = replay(news.recording);
     add(news.recording.events, false);
   }
+  if (stop.aborted && !source.isStream)
+    throw new CliError(EXIT.interrupted, `\`${source.shown}\` was not read to its end, and nothing is written`);
   if (digest.events === 0) throw new CliError(EXIT.usage, `there are no events in \`${source.shown}\``);
   const text = reportOf(source, digest, model);
   await onDisk(`write \`${file}\``, () => writeFile(resolve(file), text));
@@ -144,9 +146,9 @@ function reportOf(source: Source, digest: Digest, model: FlowModel): string {
 }
 
 /** Tells of lines that are no events; where nothing else came, it is something else than a stream of events. */
-function warn({ shown }: Source, news: News, { counters }: FlowModel): void {
+function warn({ shown }: Source, news: News, { events }: FlowModel): void {
   if (news.type !== 'fault') return;
-  if (counters.accepted + counters.calls === 0) throw new CliError(EXIT.usage, `\`${shown}\` ${news.fault}`);
+  if (events.length === 0) throw new CliError(EXIT.usage, `\`${shown}\` ${news.fault}`);
   process.stderr.write(`sluice: \`${shown}\` ${news.fault}\n`);
 }
 

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse, request as sendRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -180,6 +181,17 @@ describe('a file of events', () => {
     expect(page.status()).toBe('following; 1 line was no event');
   });
 
+  it('ends with a sentence when a line grows without an end', async () => {
+    writeFileSync(file('events.jsonl'), asLines(EVENTS));
+    const { run } = await inspect('events.jsonl');
+    appendFileSync(file('events.jsonl'), 'x'.repeat(3_000_000));
+    const { code, stderr } = await run.ended;
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringMatching(/^sluice: `events\.jsonl` line \d+ is longer than/) as string,
+    });
+  });
+
   it('may be an export of the inspector', async () => {
     writeFileSync(file('export.json'), exportRecording(modelOf(EVENTS), 'mine'));
     const { url } = await inspect('export.json');
@@ -246,7 +258,7 @@ describe('what can be wrong', () => {
     [
       'a folder',
       ['folder'],
-      /^sluice: `folder` is a folder; give a file of events\n$/,
+      /^sluice: `folder` is no file that can be read again; give a file of events\n$/,
       () => {
         mkdirSync(file('folder'));
       },
@@ -375,6 +387,12 @@ describe('what can be wrong', () => {
     expect(stderr).not.toContain('secret');
   });
 
+  it('a pipe, which could not be read again', async () => {
+    execFileSync('mkfifo', [file('pipe')]);
+    const { code, stderr } = await cli.run(['inspect', 'pipe'], { cwd });
+    expect({ code, stderr }).toEqual({ code: 2, stderr: 'sluice: `pipe` is no file that can be read again; give a file of events\n' });
+  });
+
   it('an address where nobody is', async () => {
     const { url, server } = await serveStream(() => undefined);
     await new Promise((resolve) => server.close(resolve));
@@ -455,6 +473,12 @@ describe('--html', () => {
     expect(await cli.run(['inspect', 'e.jsonl', '--html', 'run.html'], { cwd })).toMatchObject({ code: 0 });
     expect(readFileSync(file('run.html'), 'utf8')).toBe(page);
     expect(page).not.toContain('Aggregated');
+  });
+
+  it('leaves out a last line that was cut off, and says so', async () => {
+    writeFileSync(file('e.jsonl'), `${asLines(EVENTS)}{"type":"sett`);
+    const { code, stderr } = await cli.run(['inspect', 'e.jsonl', '--html', 'run.html'], { cwd });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: `sluice: \`e.jsonl\` line ${String(EVENTS.length + 1)} is not JSON\n` });
   });
 
   it('reads a stream to its end', async () => {

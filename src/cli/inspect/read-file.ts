@@ -37,9 +37,11 @@ export async function* readFileNews(
     for (let isFirst = true; ; isFirst = false) {
       yield* readLinesOf(file, path, shown, follow, isFirst, signal);
       if (signal.aborted || !follow) break;
-      yield { type: 'restarted' };
       await file.close();
-      file = await openFile(path, shown);
+      const again = await openAgain(path, shown, signal);
+      if (again === undefined) break;
+      file = again;
+      yield { type: 'restarted' };
     }
     yield { type: 'ended' };
   } finally {
@@ -76,8 +78,7 @@ async function* readLinesOf(
       else if (event !== undefined) events.push(event);
     }
     if (splitter.openBytes > MAX_LINE_BYTES) {
-      yield tell(`line ${String(splitter.number + 1)} ${TOO_LONG}`);
-      return;
+      throw new CliError(EXIT.usage, `\`${shown}\` line ${String(splitter.number + 1)} ${TOO_LONG}`);
     }
     if (events.length > 0) yield { type: 'events', events };
     if (piece.length > 0) continue;
@@ -89,7 +90,11 @@ async function* readLinesOf(
     }
     if (isNew) yield { type: 'caughtUp' };
     isNew = false;
-    if (!follow) return;
+    if (!follow) {
+      // Of a process that was killed while it wrote.
+      if (typeof last === 'string') yield tell(`line ${String(splitter.number + 1)} ${last}`);
+      return;
+    }
     await pause(LOOK_EVERY_MS, signal);
     if (await isAnother(file, path, position)) return;
   }
@@ -97,15 +102,27 @@ async function* readLinesOf(
 
 async function openFile(path: string, shown: string): Promise<FileHandle> {
   try {
-    const file = await open(path, 'r');
-    if (!(await file.stat()).isDirectory()) return file;
-    await file.close();
+    // Before it is opened: whoever opens a pipe waits for somebody to write.
+    if ((await stat(path)).isFile()) return await open(path, 'r');
   } catch (error) {
     const code = errorCode(error);
     if (code === 'ENOENT' || code === 'ENOTDIR') throw new CliError(EXIT.usage, `there is no file \`${shown}\``, error);
     throw new CliError(EXIT.usage, `cannot read \`${shown}\` (${code ?? 'unknown'})`, error);
   }
-  throw new CliError(EXIT.usage, `\`${shown}\` is a folder; give a file of events`);
+  throw new CliError(EXIT.usage, `\`${shown}\` is no file that can be read again; give a file of events`);
+}
+
+/** Where one was replaced, it may be gone for a moment. Undefined when the signal aborts. */
+async function openAgain(path: string, shown: string, signal: AbortSignal): Promise<FileHandle | undefined> {
+  while (!signal.aborted) {
+    try {
+      return await openFile(path, shown);
+    } catch (error) {
+      if (!(error instanceof CliError)) throw error;
+      await pause(LOOK_EVERY_MS, signal);
+    }
+  }
+  return undefined;
 }
 
 async function readPiece(file: FileHandle, position: number): Promise<Buffer> {
