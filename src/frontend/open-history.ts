@@ -69,7 +69,7 @@ function problemOf({ content, toolCalls, opaque = [] }: AssistantMessage, ids: S
 }
 
 function isOpaque({ protocol, block, afterChars, afterCalls }: Partial<OpaqueBlock>): boolean {
-  return typeof protocol === 'string' && typeof block === 'object' && [afterChars, afterCalls].every(Number.isInteger);
+  return typeof protocol === 'string' && Object(block) === block && [afterChars, afterCalls].every(Number.isInteger);
 }
 
 function userProblem({ role, content }: TurnMessage): string | undefined {
