@@ -195,7 +195,7 @@ function checkCommand() {
 
 /** From nothing to one's own pipeline in the inspector, by the code blocks of the README and of the page on `sluice inspect` alone. */
 async function checkLookInside() {
-  for (const page of ['README.md', 'docs/sluice-inspect.md']) {
+  for (const page of ['README.md', 'docs/inspector.md', 'docs/sluice-inspect.md']) {
     const blocks = readFileSync(join(installed, page), 'utf8').matchAll(/^```js ([\w-]+\.mjs)\n([\s\S]*?)^```$/gm);
     for (const [, name, code] of blocks) writeFileSync(join(consumer, name), code);
   }
@@ -210,10 +210,19 @@ async function checkLookInside() {
     sluice('inspect', 'events.jsonl', '--html', 'run.html');
     assert.deepEqual(await countersAt(browser, pathToFileURL(join(consumer, 'run.html')).href, wanted), calls);
 
-    const bundle = { absWorkingDir: consumer, bundle: true, format: 'esm', write: false, logLevel: 'error' };
-    const { outputFiles } = await build({ ...bundle, entryPoints: ['page.mjs'] });
-    writeFileSync(join(consumer, 'page.html'), `<!doctype html><body><script type="module">${outputFiles[0].text}</script>`);
-    await countersAt(browser, pathToFileURL(join(consumer, 'page.html')).href, { accepted: 100, fulfilled: 100, lost: 0 });
+    const ofPages = { 'page.mjs': { accepted: 100, fulfilled: 100, lost: 0 }, 'inspector.mjs': { accepted: 0 } };
+    for (const [name, counters] of Object.entries(ofPages)) {
+      const { outputFiles } = await build({
+        absWorkingDir: consumer,
+        entryPoints: [name],
+        bundle: true,
+        format: 'esm',
+        write: false,
+        logLevel: 'error',
+      });
+      writeFileSync(join(consumer, 'page.html'), `<!doctype html><body><script type="module">${outputFiles[0].text}</script>`);
+      await countersAt(browser, pathToFileURL(join(consumer, 'page.html')).href, counters);
+    }
 
     // A pipeline that runs until it is told to stop.
     const live = "import { onEvent } from './serve-events.mjs'; import { interval } from 'rxjs';";
