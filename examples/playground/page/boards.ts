@@ -1,6 +1,6 @@
 import type { SluiceInspector } from '../../../src/inspector/index.js';
 import type { Side } from '../engine/sides.js';
-import { download, h } from './dom.js';
+import { h } from './dom.js';
 import { SIDE_NAMES } from './numbers.js';
 
 const ABOUT: Readonly<Record<Side, string>> = {
@@ -22,7 +22,7 @@ export function inspectorElement(): SluiceInspector {
 }
 
 /** One pipeline: what it is, the picture of it, its code. */
-export function boardView(side: Side, name: () => string, actions: readonly HTMLElement[]): BoardView {
+export function boardView(side: Side, actions: readonly HTMLElement[]): BoardView {
   const inspector = inspectorElement();
   inspector.heading = `Picture of ${SIDE_NAMES[side]}`;
   // One transport moves both.
@@ -32,26 +32,15 @@ export function boardView(side: Side, name: () => string, actions: readonly HTML
   const element = h(
     'section',
     { class: `board ${side}`, 'aria-labelledby': `board-${side}` },
-    h('header', {}, h('h2', { id: `board-${side}` }, SIDE_NAMES[side]), h('p', {}, ABOUT[side])),
-    inspector,
     h(
-      'footer',
+      'header',
       {},
-      h(
-        'button',
-        {
-          type: 'button',
-          'data-action': 'export',
-          'aria-label': `Export recording of ${SIDE_NAMES[side]}`,
-          click: () => {
-            download(`${name()}-${side}.json`, inspector.export());
-          },
-        },
-        'Export recording',
-      ),
-      ...actions,
-      h('details', {}, h('summary', {}, side === 'plain' ? 'The recipe' : 'The pipeline'), h('pre', { tabindex: 0 }, code)),
+      h('h2', { id: `board-${side}` }, SIDE_NAMES[side]),
+      h('p', {}, ABOUT[side]),
+      h('div', { class: 'actions' }, ...actions),
     ),
+    inspector,
+    h('details', {}, h('summary', {}, side === 'plain' ? 'The recipe' : 'The pipeline'), h('pre', { tabindex: 0 }, code)),
   );
   return { element, inspector, code };
 }

@@ -21,10 +21,3 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 export function write(node: Node, text: string): void {
   if (node.textContent !== text) node.textContent = text;
 }
-
-/** Hands a text to the person, as a file. */
-export function download(name: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: 'application/json' }));
-  h('a', { href: url, download: name }).click();
-  URL.revokeObjectURL(url);
-}

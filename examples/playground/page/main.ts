@@ -219,7 +219,7 @@ async function beginBoards(): Promise<void> {
   ]);
   defineInspector();
   modules = { player: playerModule, boards: boardsModule };
-  boards = SIDES.map((side) => boardsModule.boardView(side, () => state.preset, side === 'sluice' ? [copyButton] : []));
+  boards = SIDES.map((side) => boardsModule.boardView(side, side === 'sluice' ? [copyButton] : []));
   boardsPlace.replaceChildren(...boards.map(({ element }) => element));
   requestAnimationFrame(frame);
 }

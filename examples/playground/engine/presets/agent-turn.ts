@@ -4,7 +4,7 @@ import { BASE } from '../scenario.js';
 
 export const preset: Preset = {
   pipeline: turnPipeline,
-  scenario: { ...BASE, p0: 0.8, latencyMs: 500, requestsPerMinute: 600 },
+  scenario: { ...BASE, p0: 1.2, latencyMs: 500, requestsPerMinute: 600 },
   lanes: ['questions', '–', '–'],
   watch: 'A question makes an agent ask its model, search, and ask the model again; a newer question makes the rest of it pointless.',
   differs:
