@@ -238,28 +238,32 @@ describe('the playground', () => {
     expect(errors).toEqual([]);
   });
 
-  it('shows in each picture the numbers of its pipeline', async () => {
-    const { page } = await open();
-    for (const name of ['smart-batcher', 'storm-of-429s', 'one-slow-tenant'] as const) {
-      await page.click(`[data-preset="${name}"]`);
-      await page.waitForSelector(`html[data-ready="${name}"]`);
-      await button(page, 'To the end').click();
-      const counts = await counted(name, {}, 1e9);
-      for (const side of ['plain', 'sluice'] as const) {
-        const { accepted, fulfilled, lost, calls, throttled } = await page.$eval(
-          `.board.${side} sluice-inspector`,
-          (element) => (element as unknown as SluiceInspector).model.counters,
-        );
-        const told = counts[side] as Counts;
-        expect({ accepted, fulfilled, lost, calls, throttled }, `${name} ${side}`).toEqual({
-          accepted: told.accepted,
-          fulfilled: told.answered,
-          lost: told.lost,
-          calls: told.calls,
-          throttled: told.throttled,
-        });
+  it('counts the same in each picture as above it, at any time', async () => {
+    const { page, errors } = await open();
+    for (const name of NAMES) {
+      for (const atMs of [2345, 1e6]) {
+        await page.evaluate((hash) => (location.hash = hash), `preset=${name}&atMs=${String(atMs)}`);
+        await page.waitForSelector(`html[data-ready="${name}"]`);
+        const counts = await counted(name, {}, atMs);
+        await until('it is there', async () => (await shown(page))['plain.calls'] === amount((counts['plain'] as Counts).calls));
+        for (const side of ['plain', 'sluice'] as const) {
+          const told = counts[side] as Counts;
+          const { accepted, fulfilled, lost, calls, throttled, tokens } = await page.$eval(
+            `.board.${side} sluice-inspector`,
+            (element) => (element as unknown as SluiceInspector).model.counters,
+          );
+          expect({ calls, throttled, tokens, lost }, `${name} ${side} at ${String(atMs)}`).toEqual({
+            calls: told.calls,
+            throttled: told.throttled,
+            tokens: told.tokens,
+            lost: told.lost,
+          });
+          // A turn is several calls, each of which is an item of its own to the model and the tools.
+          if (name !== 'agent-turn') expect([accepted, fulfilled], `${name} ${side}`).toEqual([told.accepted, told.answered]);
+        }
       }
     }
+    expect(errors).toEqual([]);
   });
 
   it.each(['light', 'dark'] as const)('has nothing that axe-core complains of, in %s', async (colorScheme) => {

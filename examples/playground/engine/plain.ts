@@ -54,7 +54,12 @@ export function reported(setting: Setting, recipe: (setting: PlainSetting) => Ob
     new Source((subscriber) => {
       const before = sent.get(batch);
       const startedAt = scheduler.now();
-      const about = { lane: batch[0]?.lane ?? '', batchId: String(++batches), seqs: batch.map(({ index }) => index), size: batch.length };
+      const about = {
+        lane: batch[0]?.lane ?? '',
+        batchId: String(++batches), // A promise goes on for items that have been replaced: nobody's call.
+        seqs: batch.map(({ index }) => index).filter((index) => open.has(index)),
+        size: batch.length,
+      };
       const attempt = (before?.attempt ?? 0) + 1;
       const weight = batch.reduce((sum, { tokens }) => sum + tokens, 0);
       const formed = { ...about, ...(before && { parentBatchId: before.id }), weight };

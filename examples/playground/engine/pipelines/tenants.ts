@@ -7,19 +7,19 @@ import type { Item, Setting } from '../setting.js';
 /** So many calls at a time for all tenants, and half of them at most for one. */
 export function flow({ scenario, items, call, scheduler, onEvent }: Setting): Observable<Settled<Item, Item>> {
   const { concurrency } = scenario;
-  const tenants = new Map<number | undefined, string>();
-  // Events never name a key. Whose an item is, we know by its number.
+  const started = new Map<number | undefined, Item>();
+  // Events never name a key. Whose an item is, and what it weighs, we know by its number.
   const byTenant = (event: FlowEvent): void => {
-    const lane = tenants.get(event.seq);
-    onEvent(lane === undefined ? event : ({ ...event, lane } as FlowEvent));
-    if (event.type === 'settled') tenants.delete(event.seq);
+    const item = started.get(event.seq);
+    onEvent(item === undefined ? event : ({ ...event, lane: item.lane, ...('weight' in event && { weight: item.tokens }) } as FlowEvent));
+    if (event.type === 'settled') started.delete(event.seq);
   };
   return items.pipe(
     bulkheadMap((item, { signal }) => call([item], { signal }).pipe(map(([answer]) => answer as Item)), {
       name: 'sluice',
       concurrency,
       key: (item) => {
-        tenants.set(item.index, item.lane);
+        started.set(item.index, item);
         return item.lane;
       },
       perKey: Math.max(1, Math.floor(concurrency / 2)),

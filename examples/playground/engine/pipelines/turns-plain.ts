@@ -10,7 +10,7 @@ export function recipe({ items, call, scheduler, giveUp }: PlainSetting): Observ
   const turn = (item: Item): Observable<Item[]> =>
     promised(
       step(item).pipe(
-        mergeMap(() => step(item)),
+        mergeMap(() => step({ ...item, tokens: 1 })),
         mergeMap(() => step(item)),
       ),
     );

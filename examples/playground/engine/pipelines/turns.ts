@@ -31,7 +31,9 @@ export function flow({ scenario, items, call, scheduler, random, onEvent }: Sett
     // Any Standard Schema will do, one of zod for example.
     parameters: { '~standard': { validate: (value: unknown) => ({ value }) } },
     readOnly: true,
-    execute: (_query: unknown, { signal, context }: { signal: AbortSignal; context: Item }) => call([context], { signal }),
+    // It is no model: it costs no tokens to speak of.
+    execute: (_query: unknown, { signal, context }: { signal: AbortSignal; context: Item }) =>
+      call([{ ...context, tokens: 1 }], { signal }),
   };
   const runner = createToolRunner<Item>({ tools: [search], scheduler, random, onEvent });
   const turns = createAgentTurn<string, Item>({
