@@ -141,7 +141,7 @@ export const BUGS: readonly Bug[] = [
   bug(
     'a permit given back twice',
     CALL,
-    'Call.free',
+    'PermittedCall.free',
     (free) =>
       function (...given) {
         free.call(this, ...given);
