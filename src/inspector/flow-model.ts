@@ -252,8 +252,9 @@ export class FlowModel {
     if (parent) this.#adopt(parent, batch);
     instance.batches.set(id, batch);
     for (const item of items) {
-      if (item.batch) this.#maybeGone(item.batch);
+      const before = item.batch;
       item.batch = batch;
+      if (before) this.#maybeGone(before);
     }
     return batch;
   }

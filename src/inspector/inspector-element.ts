@@ -2,7 +2,7 @@ import { time } from './dom.js';
 import type { FlowModelOptions } from './flow-model.js';
 import { FlowModel } from './flow-model.js';
 import type { SluiceInspector } from './inspector-types.js';
-import { Page } from './page.js';
+import { MOST_LANES, Page } from './page.js';
 import type { Colours, Places } from './picture.js';
 import { Picture } from './picture.js';
 import { Player } from './player.js';
@@ -263,9 +263,11 @@ export class InspectorElement extends Base implements SluiceInspector {
     if (isAsked) this.#drawnVersion = -1;
     if (!this.#isOnPage || (this.#isPaused && !isAsked) || this.#frame !== 0) return;
     if (!this.#isSeen || document.hidden) {
+      this.#lastFrameAt = 0;
       // Whoever reads or prints the page finds the numbers also where nothing is drawn.
       this.#timer ??= setTimeout(() => {
         this.#timer = undefined;
+        this.#connection?.look();
         if (this.#page) this.#write(this.#page, this.model.now);
       }, UNSEEN_MS);
       return;
@@ -289,7 +291,11 @@ export class InspectorElement extends Base implements SluiceInspector {
   #draw(now: number): void {
     const page = this.#page;
     const canvas = this.#canvas;
-    if (page === undefined || canvas === undefined || !this.#isSeen || document.hidden) return;
+    if (page === undefined || canvas === undefined) return;
+    if (!this.#isSeen || document.hidden) {
+      this.#changed();
+      return;
+    }
     const dt = this.#lastFrameAt === 0 ? 16 : now - this.#lastFrameAt;
     this.#lastFrameAt = now;
     const player = this.#player;
@@ -307,7 +313,7 @@ export class InspectorElement extends Base implements SluiceInspector {
       this.#textAt = now + TEXT_MS;
       const lanes = this.#places?.lanes.length;
       this.#write(page, clock);
-      if (lanes !== undefined && lanes !== Math.max(1, Math.min(6, model.laneParts.length))) this.#places = undefined;
+      if (lanes !== undefined && lanes !== Math.max(1, Math.min(MOST_LANES, model.laneParts.length))) this.#places = undefined;
     }
     this.#drawnVersion = model.version;
     this.#places ??= this.#layOut(page, canvas);

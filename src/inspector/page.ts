@@ -18,7 +18,7 @@ const OUTCOMES = [
   ['given up', '--gone'],
 ] as const;
 
-const MOST_LANES = 6;
+export const MOST_LANES = 6;
 
 type Fact = readonly [label: string, text: (counters: FlowCounters) => string, hint: string];
 
@@ -63,7 +63,7 @@ export class Page {
   readonly #heading = make('h2');
   readonly #status = make('p');
   readonly #alert = make('p', { role: 'alert' });
-  readonly #facts = FACTS.map(([label, , title]) => make('div', { title }, make('dd'), make('dt', {}, label)));
+  readonly #facts = FACTS.map(([label, , title]) => make('div', { title }, make('dt', {}, label), make('dd')));
   readonly #areas = STAGES.map(() => make('div', { class: 'area' }));
   readonly #outcomes = OUTCOMES.map(([name, colour]) => rowOf(name, colour));
   #lanes: readonly HTMLElement[] = [];
@@ -163,7 +163,7 @@ export class Page {
     write(this.#status, held || about.status);
     FACTS.forEach(([label, text], i) => {
       const fact = this.#facts[i] as HTMLElement;
-      const [value, term] = fact.children as unknown as [Element, Element];
+      const [term, value] = fact.children as unknown as [Element, Element];
       write(value, text(counters));
       if (label === 'p50 · p99' && counters.firstLane !== undefined) write(term, `${counters.firstLane} ${label}`);
       if (label === 'lost') fact.className = counters.lost > 0 ? 'lost bad' : 'lost';
@@ -268,7 +268,6 @@ export class Page {
       bad: read('bad'),
       gone: read('gone'),
       line: read('line'),
-      soft: read('soft'),
     };
   }
 }

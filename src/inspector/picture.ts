@@ -24,7 +24,6 @@ export interface Colours {
   readonly bad: string;
   readonly gone: string;
   readonly line: string;
-  readonly soft: string;
 }
 
 /** One item on its way. */
@@ -134,7 +133,7 @@ export class Picture {
     const columns = Math.max(1, Math.min(count, Math.ceil(Math.sqrt((count * box.w) / Math.max(box.h, 1)) * 0.75)));
     const rows = Math.ceil(count / columns);
     const w = box.w / columns - 6;
-    const h = Math.min(110, box.h / rows - 6);
+    const h = Math.min(110, (box.h - 6) / rows - 6);
     const lines = Math.max(1, Math.floor(batches.h / 42));
     canvas.lineWidth = 1;
     canvas.strokeStyle = colours.line;
@@ -171,7 +170,7 @@ export class Picture {
     all.forEach((batch, i) => {
       const frame = this.#frameOf(batch, box.x + 4, box.y);
       const size = { w: box.w - 8, h: 34 };
-      this.#travel(frame, box.x + 4, box.y + 8 + i * 42);
+      Object.assign(frame, { x: box.x + 4, y: box.y + 8 + i * 42 });
       this.#batch(canvas, batch, frame, size, this.#colourOf(batch.lane));
       canvas.strokeStyle = colours.bad;
       for (let part = 1; part < batch.parts; part++) {

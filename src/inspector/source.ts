@@ -27,9 +27,9 @@ export type InspectorSource = EventStream<FlowEvent> | Watched | Recording | rea
 /** A source that a model listens to. */
 export interface Connection {
   /** Asks limiters and pipelines how they are. Whoever draws calls it while things move. */
-  look(): void;
+  readonly look: () => void;
   /** Leaves everything. */
-  leave(): void;
+  readonly leave: () => void;
 }
 
 /**

@@ -16,8 +16,8 @@ button{font:inherit;font-size:13px;color:var(--fg);background:var(--card);border
 button:hover{border-color:var(--soft)}:focus-visible{outline:2px solid var(--l0);outline-offset:2px}
 [role=alert]{color:var(--bad)}
 dl{display:flex;flex-wrap:wrap;gap:1px;background:var(--line);border:1px solid var(--line);border-radius:9px;overflow:hidden}
-dl div{flex:1 1 118px;background:var(--card);padding:6px 10px;display:flex;flex-direction:column-reverse;justify-content:flex-end}
-dd{font-size:19px;font-weight:600;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}dt{color:var(--soft);font-size:12px}
+dl div{flex:1 1 max(105px,13.5%);background:var(--card);padding:6px 10px;display:flex;flex-direction:column;justify-content:space-between}
+dd{font-size:18px;font-weight:600;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}dt{color:var(--soft);font-size:12px}
 .lost.bad dd{color:var(--bad)}.lost dd{color:var(--ok)}
 .stage{position:relative;display:grid;grid-template-columns:1.15fr .8fr 1.35fr .8fr;gap:14px}
 canvas{position:absolute;inset:0;width:100%;height:100%;pointer-events:none}
@@ -39,5 +39,5 @@ svg{display:block;font-size:12px}svg text{fill:var(--fg)}svg path{stroke:var(--l
 th,td{text-align:left;padding:3px 12px 3px 0;border-top:1px solid var(--line);font-weight:400;font-variant-numeric:tabular-nums;white-space:nowrap}thead th{color:var(--soft)}
 input[type=range]{width:100%;accent-color:var(--l0)}
 @container sluice (max-width:620px){.stage{grid-template-columns:1fr}.col p{min-height:0}.area{min-height:96px}.lanes .area{min-height:132px}
-.calls .area{min-height:150px}section{padding:12px}dd{font-size:15px}dl div{flex-basis:92px;padding:5px 7px}}
+.calls .area{min-height:150px}section{padding:12px}dd{font-size:15px}dl div{flex-basis:max(105px,22%);padding:5px 7px}}
 `;

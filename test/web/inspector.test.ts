@@ -248,9 +248,24 @@ it(
     await context.close();
     const opened = await open({ rate: 500 });
     const { page, devtools } = opened;
+    // With nothing on its way: what waits is the pipeline's own.
     const heap = async (): Promise<number> => {
+      const feed = (isFed: boolean): Promise<void> =>
+        page.evaluate((is) => {
+          globalThis.demo.isFed = is;
+        }, isFed);
+      const isOpen = (): Promise<boolean> =>
+        page.evaluate(() => {
+          const { waiting, executing } = globalThis.demo.inspectors[0]!.model.counters;
+          return waiting + executing > 0;
+        });
+      await feed(false);
+      await until('all is done', async () => !(await isOpen()), 20_000);
+      await page.waitForTimeout(2000);
       for (let i = 0; i < 3; i++) await devtools.send('HeapProfiler.collectGarbage');
-      return (await devtools.send('Runtime.getHeapUsage')).usedSize;
+      const { usedSize } = await devtools.send('Runtime.getHeapUsage');
+      await feed(true);
+      return usedSize;
     };
     // Until every bound is reached: the last 2,000 events, the last 400 items.
     await page.waitForTimeout(8000);

@@ -53,15 +53,23 @@ function pipeline(perSecond: number) {
   );
   let n = 0;
   // A timer cannot ring every 2 ms: as many as are due.
-  const started = performance.now();
-  const feed = interval(10).pipe(map(() => Math.floor(((performance.now() - started) * perSecond) / 1000)));
+  let last = performance.now();
+  let due = 0;
+  const feed = interval(10).pipe(
+    map(() => {
+      const now = performance.now();
+      if (globalThis.demo.isFed) due += ((now - last) * perSecond) / 1000;
+      last = now;
+      return due;
+    }),
+  );
   return {
     metrics,
     start: () => {
       const running = results.subscribe();
       running.add(
-        feed.subscribe((due) => {
-          for (; n < due; n++) input.next({ n, prompt: SECRET });
+        feed.subscribe(() => {
+          for (; n < Math.floor(due); n++) input.next({ n, prompt: SECRET });
         }),
       );
       return running;
@@ -73,8 +81,9 @@ declare global {
   var demo: {
     readonly inspectors: readonly SluiceInspector[];
     readonly told: readonly FlowEvent[];
+    /** Whether items come. */
+    isFed: boolean;
     stop(): void;
-    listeners(): boolean;
   };
 }
 
@@ -105,5 +114,5 @@ globalThis.demo = {
   stop: () => {
     for (const one of running) one.unsubscribe();
   },
-  listeners: () => inspectors.some((element) => element.model.version > 0),
+  isFed: true,
 };
