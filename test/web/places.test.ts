@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { FlowEvent } from '../../operators/index.js';
 import type { FlowCounters, SluiceInspector } from '../../src/inspector/index.js';
 import { countersOf, recordedRun, rounded } from '../support/recorded-run.js';
 import type {} from './pages/places.js';
