@@ -15,6 +15,10 @@ const exempt: Readonly<Record<string, string>> = {
   'src/cli/exit.ts CliError': 'the command is one bundle, and nobody imports it',
   'src/cli/index-file.ts CliError': 'the command is one bundle, and nobody imports it',
   'src/cli/index-job.ts CliError': 'the command is one bundle, and nobody imports it',
+  'src/cli/inspect/html.ts Markup': 'the command is one bundle, and nobody imports it',
+  'src/cli/inspect/read-file.ts CliError': 'the command is one bundle, and nobody imports it',
+  'src/cli/inspect/read-file.ts RecordingError': 'the command is one bundle, and nobody imports it',
+  'src/cli/inspect/read-url.ts CliError': 'the command is one bundle, and nobody imports it',
   'src/cli/main.ts CliError': 'the command is one bundle, and nobody imports it',
 };
 

@@ -1,7 +1,8 @@
 /** Runs in the browser: in the page that is served, and in the report. */
 import type { FlowEvent } from '../../../operators/types.js';
-import type { SluiceInspector } from '../../inspector/index.js';
-import { defineInspector, importRecording } from '../../inspector/index.js';
+import { defineInspector } from '../../inspector/define.js';
+import type { SluiceInspector } from '../../inspector/inspector-types.js';
+import { importRecording } from '../../inspector/recording.js';
 
 type Listener = (event: FlowEvent) => void;
 

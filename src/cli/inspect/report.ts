@@ -1,4 +1,4 @@
-import type { FlowCounters, LaneView } from '../../inspector/index.js';
+import type { FlowCounters, LaneView } from '../../inspector/counters.js';
 import type { Bucket, Call, Digest, Outcome, Part, Tree } from './digest.js';
 import { html, jsonScript, Markup, makePage } from './html.js';
 import { STYLE } from './style.js';
