@@ -54,11 +54,7 @@ describe('fakeProvider', () => {
   it('takes as long as a function of its items says, and remembers so many calls', () => {
     virtualTime((clock) => {
       const provider = upper({ latencyMs: (items) => (items.includes('slow') ? 500 : 10 + items.length), poisoned: ['bad'], maxCalls: 2 });
-      expect(outcomes(provider, [['a', 'b'], ['slow'], ['bad', 'c']], clock)).toEqual([
-        '10 400 input[0] is invalid',
-        '12 AB',
-        '500 SLOW',
-      ]);
+      expect(outcomes(provider, [['a', 'b'], ['slow'], ['bad', 'c']], clock)).toEqual(['10 400 input[0] is invalid', '12 AB', '500 SLOW']);
       expect(provider.calls.map(({ input, outcome }) => `${input.join()} ${outcome}`)).toEqual(['slow ok', 'bad,c failed']);
     });
   });
