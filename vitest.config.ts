@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { playwright } from '@vitest/browser-playwright';
 import { configDefaults, defineConfig } from 'vitest/config';
+import { hostTests } from './test/support/host-tests.js';
 
 // `.ci/run` names a file here to read the counts from; people only get the usual report.
 const countsFile = process.env['SLUICE_TEST_COUNTS'];
@@ -52,8 +53,12 @@ export default defineConfig({
           // The sources are loaded once for each worker, not for each file: a third of the time.
           isolate: false,
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, browserTests, webTests, deepTests],
+          exclude: [...configDefaults.exclude, browserTests, webTests, deepTests, ...hostTests],
         },
+      },
+      {
+        resolve: asyncContext('src/async-context.ts'),
+        test: { ...patience, name: 'host', environment: 'node', include: hostTests },
       },
       {
         // Compiles what the type tests import, each time it runs at all.

@@ -71,7 +71,7 @@ export async function explain(plan: Plan): Promise<string> {
   await runPlan(small, log);
   return [
     `Seed ${plan.seed}: ${problems.join('; ')}`,
-    `SLUICE_SEED=${plan.seed} npx vitest run --project node test/schedules`,
+    `SLUICE_SEED=${plan.seed} npx vitest run --project host test/schedules`,
     `${small.subjects.join(' and ')}${small.hasLimiter ? ', one limiter' : ''}; ${small.steps.length} of ${plan.steps.length} steps, traps: ${JSON.stringify(small.traps)}`,
     small.steps.map((step) => (step.do === 'act' ? step.act : `${step.do} ${step.ms}`)).join(', '),
     ...log.slice(0, 120),
