@@ -129,9 +129,9 @@ function check(given: Case, outcome: Outcome, blamesGood: boolean): void {
   }
 }
 
-const sizes = [1, 2, 3, 4, 5, 6, 7, 8].slice(0, sized(6, 8));
+const sizes = [1, 2, 3, 4, 5, 6, 7, 8].slice(0, sized(5, 8));
 /** For what grows fastest. Mutation tests run it once for every mutant. */
-const largest = process.env['SLUICE_MUTATION'] === undefined ? sized(6, 8) : 5;
+const largest = process.env['SLUICE_MUTATION'] === undefined ? sized(5, 8) : 5;
 /** Every number of calls, and every depth that a batch of this size can reach. */
 const budgets = (size: number): (readonly [maxCalls: number, maxDepth: number])[] => [
   ...range(2 * size).map((spent) => [spent + 1, 16] as const),

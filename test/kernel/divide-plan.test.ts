@@ -108,14 +108,14 @@ const honest = new Set([
   'a fraction',
   'not a number',
 ]);
-const sizes = [1, 2, 3, 4, 5, 6, 7, 8].slice(0, sized(6, 8));
+const sizes = [1, 2, 3, 4, 5, 6, 7, 8].slice(0, sized(5, 8));
 /** Blame that is not trusted is no blame, which a smaller batch shows as well. */
 const sizesFor = (blame: string): number[] => (/empty|negative|fraction|number/.test(blame) ? sizes.slice(0, 5) : sizes);
 /** All of it takes a second, and longer on a machine that does other things as well. */
 const timeout = 60_000;
 
 /** For what grows fastest. Mutation tests run it once for every mutant. */
-const largest = process.env['SLUICE_MUTATION'] === undefined ? sized(6, 8) : 5;
+const largest = process.env['SLUICE_MUTATION'] === undefined ? sized(5, 8) : 5;
 /** Every number of calls, and every depth that a batch of this size can reach. */
 const budgets = (size: number): (readonly [maxCalls: number, maxDepth: number])[] => [
   ...Array.from({ length: 2 * size }, (_, i) => [i + 1, 16] as const),
