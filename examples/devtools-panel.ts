@@ -2,12 +2,12 @@ import { EventClient } from '@tanstack/devtools-event-client';
 import { Subject } from 'rxjs';
 import type { FlowEvent } from '../operators/index.js';
 import type { DevtoolsEvents } from '../src/frontend/devtools.js';
-import { defineInspector, importRecording } from '../src/inspector/index.js';
+import { defineInspector, importRecording, type SluiceInspector } from '../src/inspector/index.js';
 
 /** For `render` of a plugin of TanStack Devtools. */
 export function showInspector(panel: HTMLElement, key: string): void {
   defineInspector();
-  const inspector = document.createElement('sluice-inspector');
+  const inspector = document.createElement('sluice-inspector') as SluiceInspector;
   panel.append(inspector);
   const bus = new EventClient<DevtoolsEvents>({ pluginId: 'sluice' });
   let live = new Subject<FlowEvent>();

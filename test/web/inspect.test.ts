@@ -92,14 +92,15 @@ describe('the page that is served', () => {
     const { page, errors } = await open(url);
     await shows(page, countersOf(EVENTS));
     await page.getByRole('button', { name: 'Play it from the start' }).press('Enter');
-    const settled = (): Promise<number> => page.evaluate(() => document.querySelector('sluice-inspector')?.model.counters.settled ?? 0);
+    const settled = (): Promise<number> =>
+      page.evaluate(() => document.querySelector<SluiceInspector>('sluice-inspector')?.model.counters.settled ?? 0);
     await until('it plays', async () => (await settled()) < 90);
     await until('it has played', async () => (await settled()) === 90);
     await page.getByRole('button', { name: 'Back to now' }).press('Enter');
     appendFileSync(file('run.jsonl'), asLines(EVENTS.slice(0, 1)));
     await until(
       'it follows again',
-      async () => (await page.evaluate(() => document.querySelector('sluice-inspector')?.model.counters.accepted)) === 91,
+      async () => (await page.evaluate(() => document.querySelector<SluiceInspector>('sluice-inspector')?.model.counters.accepted)) === 91,
     );
     expect(errors).toEqual([]);
   });

@@ -8,7 +8,7 @@ type Listener = (event: FlowEvent) => void;
 
 function show(): void {
   defineInspector();
-  const inspector = document.createElement('sluice-inspector');
+  const inspector = document.createElement('sluice-inspector') as SluiceInspector;
   inspector.setAttribute('still', '');
   document.getElementById('inspector')?.append(inspector);
   const recorded = document.getElementById('recording');

@@ -94,7 +94,7 @@ if (query.get('dark') === '1') document.body.style.background = '#0d0f14';
 const root = document.getElementById('root') as HTMLElement;
 // Before it is defined: what is set on it is not lost.
 const inspectors: readonly SluiceInspector[] = Array.from({ length: number('boards', 1) }, (_, i) => {
-  const element = document.createElement('sluice-inspector');
+  const element = document.createElement('sluice-inspector') as SluiceInspector;
   element.heading = `Board ${String(i + 1)}`;
   root.append(element);
   return element;

@@ -31,7 +31,7 @@ globalThis.places = {
   define: defineInspector,
   source: () => new Subject(),
   add: (source) => {
-    const element = document.createElement('sluice-inspector');
+    const element = document.createElement('sluice-inspector') as SluiceInspector;
     element.source = source;
     root.append(element);
     return element;
