@@ -29,8 +29,6 @@ const sizedTests = [
 const browserTests = 'test/browser/**/*.test.ts';
 /** Whole pages with frameworks, against a server; they drive a Chromium of their own. */
 const webTests = 'test/web/**/*.test.ts';
-/** Of these, whose frames are counted. */
-const frameTests = 'test/web/{agents,inspector,playground,soak}.test.ts';
 
 /** A busy machine makes everything late; what hangs is found all the same. */
 const patience = { testTimeout: 30_000, hookTimeout: 30_000 };
@@ -95,13 +93,9 @@ export default defineConfig({
         test: { ...patience, name: 'deep', environment: 'node', env: { SLUICE_DEEP: '1' }, include: [deepTests, ...sizedTests] },
       },
       {
-        resolve: asyncContext('src/async-context.ts'),
-        test: { name: 'web', environment: 'node', include: [webTests], exclude: [frameTests], testTimeout: 60_000 },
-      },
-      {
         // One file at a time: frames that are late because of a neighbour say nothing.
         resolve: asyncContext('src/async-context.ts'),
-        test: { name: 'frames', environment: 'node', include: [frameTests], fileParallelism: false, testTimeout: 60_000 },
+        test: { name: 'web', environment: 'node', include: [webTests], fileParallelism: false, testTimeout: 60_000 },
       },
       {
         resolve: asyncContext('operators/shell/async-context.ts'),

