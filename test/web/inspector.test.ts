@@ -82,6 +82,7 @@ it('draws, writes the numbers of the pipeline, and shows nothing of what its ite
 it('exports what opens again, there and in Node, with the same numbers, and says what is no recording', async () => {
   const opened = await open();
   const { page } = opened;
+  await until('a few calls are made', () => page.evaluate(() => globalThis.demo.inspectors[0]!.model.counters.calls >= 8));
   await page.evaluate(() => {
     globalThis.demo.stop();
   });
