@@ -1,4 +1,4 @@
-export { UnfinishedToolCallError } from '../operators/errors.js';
+export { BudgetExceededError, UnfinishedToolCallError } from '../operators/errors.js';
 export * from '../operators/index.js';
 export { AGENT_TURN_DEFAULTS, createAgentTurn, SPECULATE_DEFAULTS } from './frontend/create-agent-turn.js';
 export { messageFaults } from './frontend/message-faults.js';
@@ -45,6 +45,21 @@ export { createMetrics, METRICS_DEFAULTS } from './metrics/create-metrics.js';
 export type { FlowMetrics, FlowTotals } from './metrics/flow-stats.js';
 export type { Gauges, LimiterGauges, Observed } from './metrics/gauges.js';
 export type { Distribution } from './metrics/histogram.js';
+export type {
+  Budget,
+  BudgetCall,
+  BudgetLimit,
+  BudgetLimitSnapshot,
+  BudgetOptions,
+  BudgetPort,
+  BudgetSnapshot,
+  BudgetStore,
+  BudgetWarning,
+  ModelPrice,
+  ModelPrices,
+  Reservation,
+  SavedBudget,
+} from './pipelines/budget/budget-types.js';
 export type {
   ClientEmbedderOptions,
   EmbedCall,

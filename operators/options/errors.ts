@@ -38,6 +38,7 @@ export interface FlowErrors {
   readonly FLOW_RATE_LIMITED: RateLimitError;
   readonly FLOW_NESTED_ACQUIRE: NestedAcquireError;
   readonly FLOW_BREAKER_OPEN: BreakerOpenError;
+  readonly FLOW_BUDGET_EXCEEDED: BudgetExceededError;
   readonly FLOW_DEADLINE: DeadlineError;
   readonly FLOW_ATTEMPT_TIMEOUT: AttemptTimeoutError;
   readonly FLOW_OVERFLOW: OverflowError;
@@ -170,6 +171,28 @@ export class BreakerOpenError extends FlowError {
   ) {
     const until = retryAfterMs === Infinity ? ' until it is reset' : `; try again in ${String(Math.ceil(retryAfterMs))} ms`;
     super('FLOW_BREAKER_OPEN', operator, `the circuit is open${until}`);
+  }
+}
+
+/** A limit of a budget has no room for the call, which was not made. */
+export class BudgetExceededError extends FlowError {
+  override readonly name = 'BudgetExceededError';
+  constructor(
+    operator: string,
+    /** Of the limit; undefined when it is about calls of all keys. Not in the message. */
+    readonly key: string | undefined,
+    /** Of the limit; undefined when it is about calls of all models. */
+    readonly model: string | undefined,
+    readonly unit: 'usd' | 'tokens',
+    readonly limit: number,
+    /** When the limit begins anew, on the clock of the budget; Infinity when it never does, or when the call is dearer than all of it. */
+    readonly resetsAt: number,
+    /** How long that is from now. */
+    readonly resetsInMs: number,
+  ) {
+    const amount = unit === 'usd' ? `${String(limit)} USD` : `${String(limit)} tokens`;
+    const when = resetsInMs === Infinity ? '' : `; it resets in ${String(Math.ceil(resetsInMs))} ms`;
+    super('FLOW_BUDGET_EXCEEDED', operator, `the call has no room in the limit of ${amount}${when}`);
   }
 }
 

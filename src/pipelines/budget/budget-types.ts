@@ -1,0 +1,143 @@
+import type { SchedulerLike } from 'rxjs';
+import type { FlowSink, Usage } from '../../../operators/types.js';
+
+/** What a call is about to take. */
+export interface BudgetCall {
+  /** Finds its price and the limits of that model; of a tool, its name. */
+  readonly model: string;
+  /** Whose it is, for the limits of that key. @defaultValue none */
+  readonly key?: unknown;
+  /** Tokens of the prompt, as estimated. @defaultValue 0 */
+  readonly inputTokens?: number;
+  /** Most tokens of the answer, where they are known. @defaultValue 0 */
+  readonly outputTokens?: number;
+}
+
+/** What one call may spend. Both methods may be called again without harm. */
+export interface Reservation {
+  /**
+   * The call was sent and is over. What the usage says takes the place of the estimate; what it does not say stays as estimated. A usage that becomes
+   * known later corrects what was charged.
+   */
+  settle(usage?: Usage): void;
+  /** The call was never sent: it has cost nothing. Without effect after `settle`. */
+  release(): void;
+}
+
+/** What calls are charged to: `createBudget` makes one; anything with this method can stand in for it. */
+export interface BudgetPort {
+  /**
+   * Lets one call go, and charges its estimate in the same step. Throw `BudgetExceededError`, or whatever the call is to fail with, to stop it.
+   */
+  reserve(call: BudgetCall): Reservation;
+}
+
+/** What a model costs, in USD. */
+export interface ModelPrice {
+  /** Of a million tokens of prompts. @defaultValue 0 */
+  readonly inputUsdPerMillion?: number;
+  /** Of a million tokens of answers. @defaultValue 0 */
+  readonly outputUsdPerMillion?: number;
+  /** Of each call, whatever its tokens. @defaultValue 0 */
+  readonly usdPerCall?: number;
+}
+
+/** Prices by the names of models. Plain data. */
+export type ModelPrices = Readonly<Record<string, ModelPrice>>;
+
+/** What may be spent, on the calls that it is about: in USD or in tokens. */
+export interface BudgetLimit {
+  /** Only calls of this key. @defaultValue calls of all keys, and of none */
+  readonly key?: string;
+  /** Only calls of this model. @defaultValue calls of all models */
+  readonly model?: string;
+  /** Most USD. Either this or `tokens`. */
+  readonly usd?: number;
+  /** Most tokens, of prompts and answers together. Either this or `usd`. */
+  readonly tokens?: number;
+  /** How long it lasts from its first call on, in ms; then it begins anew with the next one. @defaultValue Infinity: it never does */
+  readonly windowMs?: number;
+}
+
+/** A limit at one moment. Amounts are in USD or in tokens, as `unit` says. */
+export interface BudgetLimitSnapshot {
+  readonly key: string | undefined;
+  readonly model: string | undefined;
+  readonly unit: 'usd' | 'tokens';
+  readonly windowMs: number;
+  readonly limit: number;
+  /** By calls that are over: what they have cost, or their estimates where nobody knows. */
+  readonly spent: number;
+  /** By calls under way, as estimated. */
+  readonly inFlight: number;
+  /** What another call may cost. */
+  readonly left: number;
+  /** When the window ends, on the scheduler's clock; Infinity when it never does, or has not begun. */
+  readonly resetsAt: number;
+}
+
+/** What a budget remembers between two processes: plain data. What was under way counts as spent. */
+export interface SavedBudget {
+  readonly limits: readonly {
+    readonly key?: string;
+    readonly model?: string;
+    readonly unit: 'usd' | 'tokens';
+    /** Left out when it is Infinity. */
+    readonly windowMs?: number;
+    /** Beginning of the window, on the scheduler's clock. */
+    readonly startedAt: number;
+    /** Tokens, or billionths of a USD: a whole number. */
+    readonly charged: number;
+  }[];
+}
+
+/**
+ * Where a budget is kept for the next process. Both methods are synchronous: a call is let go when `save` has returned, and what was reserved then
+ * is still charged after a crash.
+ */
+export interface BudgetStore {
+  /** What was saved last, or undefined. Asked once, when the budget is made. */
+  load(): SavedBudget | undefined;
+  /** Takes the place of what was saved before. When it throws, the call fails with that error, unsent. */
+  save(saved: SavedBudget): void;
+}
+
+/** A limit that is nearly spent. */
+export type BudgetWarning = BudgetLimitSnapshot;
+
+export interface BudgetOptions {
+  /** All of those that are about a call have to have room for it. @defaultValue none: what is spent is only counted */
+  readonly limits?: readonly BudgetLimit[];
+  /** What models cost. With a limit in USD, a call of a model without a price is refused. @defaultValue none */
+  readonly prices?: ModelPrices;
+  /** Part of a limit at which it is told that it is nearly spent, 0 to 1. @defaultValue 0.8 */
+  readonly warnAt?: number;
+  /** Told once in each window of a limit: when `warnAt` of it is spent, or at the first call that finds no room. @defaultValue none */
+  readonly onWarn?: (warning: BudgetWarning) => void;
+  /** Told `budgetLow` where `onWarn` is called, and `budgetOverrun` when calls have cost more than estimated and than the limit. @defaultValue none */
+  readonly onEvent?: FlowSink;
+  /** What events call it, as `instance`. @defaultValue a number */
+  readonly name?: string;
+  /** Keeps what is spent beyond the end of the process. @defaultValue none */
+  readonly store?: BudgetStore;
+  /** Its clock. @defaultValue `asyncScheduler` */
+  readonly scheduler?: SchedulerLike;
+}
+
+/** Numbers of one moment. The sums are of all calls since the budget was made, whatever the windows; USD are those of models with a price. */
+export interface BudgetSnapshot {
+  /** Calls under way. */
+  readonly executing: number;
+  /** By calls that are over. */
+  readonly spentUsd: number;
+  readonly spentTokens: number;
+  /** By calls under way, as estimated. */
+  readonly inFlightUsd: number;
+  readonly inFlightTokens: number;
+  /** In the order of the options. */
+  readonly limits: readonly BudgetLimitSnapshot[];
+}
+
+export interface Budget extends BudgetPort {
+  snapshot(): BudgetSnapshot;
+}
