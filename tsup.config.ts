@@ -35,8 +35,8 @@ const library = {
   treeshake: false,
   removeNodeProtocol: false,
   external: ['#async-context', 'node:async_hooks'],
-  // Of `sluice/fetch` and the chat of `createModelCaller`: 1 kB, and its next version needs a newer Node than we do.
-  noExternal: ['eventsource-parser'],
+  // Of `sluice/fetch` and the chat of `createModelCaller`: 1 kB, and its next version needs a newer Node than we do. And of its cache: 1 kB.
+  noExternal: ['eventsource-parser', 'quick-lru'],
 } satisfies Options;
 
 // Handles have `[Symbol.asyncDispose]`, which the compiler's ES2022 does not know; so consumers need no `lib` for it.
