@@ -99,6 +99,15 @@ export type {
 export { createToolRunner, TOOL_RUNNER_DEFAULTS } from './pipelines/create-tool-runner.js';
 export type { EndpointOptions } from './pipelines/endpoint.js';
 export { ProviderError } from './pipelines/provider-error.js';
+export type {
+  RequestLimits,
+  StageLoad,
+  Throughput,
+  ThroughputLevel,
+  ThroughputPlan,
+  ThroughputRaise,
+} from './pipelines/throughput.js';
+export { explainThroughput } from './pipelines/throughput.js';
 export type { OpenAIToolCall, ToolProtocol, ToolResultMessages, ToToolResultsOptions } from './pipelines/tools/tool-formats.js';
 export { fromOpenAI, toAnthropic, toOpenAI, toToolResults } from './pipelines/tools/tool-formats.js';
 export type {
