@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { seededRandom } from '../../../marbles/random.js';
 import { childOf, createLimiter } from '../../builders.js';
@@ -23,6 +24,8 @@ export interface Left {
   /** Permits that did not come back within ten seconds. */
   readonly lost: readonly string[];
   readonly executing: number;
+  /** The longest that this process had no turn: everything may be late by that. */
+  readonly stalledMs: number;
 }
 
 /** Leaves so many streams of a client, each in one of the ways, several at a time through fewer permits. */
@@ -37,6 +40,8 @@ export async function leaveStreams(server: StreamServer, name: string, ask: Ask,
   const returns: Promise<void>[] = [];
   const startedAt = Date.now();
   server.clear();
+  const delays = monitorEventLoopDelay({ resolution: 10 });
+  delays.enable();
   let dropped = 0;
   let collectedAt = 0;
   const collecting = setInterval(() => {
@@ -96,8 +101,9 @@ export async function leaveStreams(server: StreamServer, name: string, ask: Ask,
   );
   await Promise.all(returns);
   clearInterval(collecting);
+  delays.disable();
   await relay.stop();
   const { maxInFlight, begun } = server;
   const seconds = Math.round((Date.now() - startedAt) / 1000);
-  return { streams: count, begun, seconds, maxInFlight, slowestMs, lost, executing: limiter.executing };
+  return { streams: count, begun, seconds, maxInFlight, slowestMs, lost, executing: limiter.executing, stalledMs: delays.max / 1e6 };
 }
