@@ -18,6 +18,7 @@ export {
   flag,
   group,
   known,
+  maybe,
   oneOf,
   orDefault,
   positive,

@@ -40,6 +40,9 @@ export interface Stamp {
   readonly seq?: number;
   /** Numbers of all items it is about, when they are more than one and not in a row. */
   readonly seqs?: readonly number[];
+  /** Of an attempt to call a model: the same as in its `CallRecord`. */
+  readonly traceId?: string;
+  readonly spanId?: string;
 }
 
 /** What can happen. */

@@ -6,8 +6,16 @@ type Kind<V> = V extends string ? 'text' : V extends number ? 'number' : 'truth'
 type Kinds<E, Without extends PropertyKey> = { readonly [F in Exclude<keyof E, Without>]: Kind<E[F]> };
 
 /** What every event may carry, beside `type` and `operator`, which it must. */
-const STAMP = { at: 'number', instance: 'text', batchId: 'text', parentBatchId: 'text', seq: 'number' } as const;
-type Common = 'type' | 'operator' | 'instance' | 'at' | 'parentBatchId' | 'seq' | 'seqs';
+const STAMP = {
+  at: 'number',
+  instance: 'text',
+  batchId: 'text',
+  parentBatchId: 'text',
+  seq: 'number',
+  traceId: 'text',
+  spanId: 'text',
+} as const;
+type Common = 'type' | 'operator' | 'instance' | 'at' | 'parentBatchId' | 'seq' | 'seqs' | 'traceId' | 'spanId';
 
 const lane = { lane: 'text' } as const;
 const queued = { ...lane, queued: 'number' } as const;

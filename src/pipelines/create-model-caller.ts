@@ -97,7 +97,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   readonly #idPrefix: string;
   #ids = 0;
   #made = 0;
-  readonly #instance = instanceOf(undefined);
+  readonly #instance: string;
   #executing = 0;
 
   constructor(options: ModelCallerOptions<Q, R, C, P> | ChatCallerOptions<P>) {
@@ -107,6 +107,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
       this.#tell(event);
     });
     this.#config = config;
+    this.#instance = instanceOf(config.name);
     this.#told = listener(NAME, 'onEvent', options.onEvent);
     this.#clock = new Alarm(config.scheduler, () => undefined);
     this.#idPrefix = hex(drawnFrom(NAME, config.random));
@@ -198,11 +199,11 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   }
 
   record(call: ModelCall, record: CallRecord, outcome: AttemptEnd['outcome']): void {
-    const { lane, attempt, latencyMs } = record;
+    const { lane, attempt, latencyMs, traceId, spanId } = record;
     call.running--;
     this.#executing--;
     this.#stats.add(record);
-    this.#tell({ type: 'attemptEnded', operator: NAME, lane, batchId: call.id, size: 1, attempt, outcome, latencyMs });
+    this.#tell({ type: 'attemptEnded', operator: NAME, lane, batchId: call.id, traceId, spanId, size: 1, attempt, outcome, latencyMs });
     try {
       this.#config.onRecord?.(record);
     } catch {
@@ -288,9 +289,10 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     call.sent++;
     call.running++;
     this.#executing++;
-    const { lane, id: batchId, sent } = call;
-    const attempt = new ModelAttempt(call, context, rules, sent, this.#nextId());
-    const about = { operator: NAME, lane, batchId, size: 1, weight: 1, attempt: sent, splitDepth: 0 };
+    const { lane, id: batchId, sent, traceId } = call;
+    const spanId = this.#nextId();
+    const attempt = new ModelAttempt(call, context, rules, sent, spanId);
+    const about = { operator: NAME, lane, batchId, traceId, spanId, size: 1, weight: 1, attempt: sent, splitDepth: 0 };
     this.#tell({ type: 'attemptStarted', ...about, executing: this.#executing });
     // Whoever was told may have ended the call.
     return attempt.aborted ? EMPTY : send(attempt);

@@ -1,7 +1,7 @@
 import { lastValueFrom, NEVER } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import type { FlowEvent } from '../../src/index.js';
+import type { CallRecord, FlowEvent } from '../../src/index.js';
 import { createBatcher, createMetrics, createModelCaller, createToolRunner, defineTool, policy } from '../../src/index.js';
 
 type Told = Extract<FlowEvent, { readonly lane: string }>;
@@ -66,6 +66,36 @@ describe('events of calls', () => {
     await tools.drain();
     expect([...byCall(events).values()].sort((a, b) => b.length - a.length)).toEqual([lasting, ['accepted', 'settled']]);
     expect(events.every(({ at, instance }) => typeof at === 'number' && instance !== undefined)).toBe(true);
+  });
+
+  it('of attempts to call a model name the record that tells of them', async () => {
+    const events: FlowEvent[] = [];
+    const records: CallRecord[] = [];
+    let sent = 0;
+    const models = createModelCaller({
+      name: 'answers',
+      call: (question: string) => (sent++ === 0 ? Promise.reject(busy) : Promise.resolve(question)),
+      retry: { initialMs: 0 },
+      onEvent: (event) => events.push(event),
+      onRecord: (record) => records.push(record),
+    });
+    await lastValueFrom(models.callAll({ first: 'a', second: 'b' }));
+    const named = records.map(({ traceId, spanId, attempt }) => ({ traceId, spanId, attempt }));
+    expect(named).toHaveLength(3);
+    for (const type of ['attemptStarted', 'attemptEnded'] as const) {
+      const told = events.flatMap((event) =>
+        event.type === type ? [{ traceId: event.traceId, spanId: event.spanId, attempt: event.attempt }] : [],
+      );
+      expect(new Set(told)).toEqual(new Set(named));
+    }
+    expect(new Set(events.map(({ instance }) => instance))).toContain('answers');
+  });
+
+  it('of a tool runner have the name it was given', async () => {
+    const names = new Set<unknown>();
+    const tools = createToolRunner({ tools: [], name: 'files', onEvent: ({ instance }) => names.add(instance) });
+    await tools.runAll([{ id: 'x', name: 'unknown', input: {} }]);
+    expect([...names]).toEqual(['files']);
   });
 
   it('of a policy name it when it is left', () => {

@@ -5,7 +5,7 @@ import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const rules =
-  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, retry, breaker, deadlineMs, attemptTimeoutMs, hedge, classify, onRecord, onEvent, scheduler, random';
+  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, retry, breaker, deadlineMs, attemptTimeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
 const call = (request: string) => of(request);
 const caller = () => createModelCaller({ call });
 
@@ -94,6 +94,7 @@ export const rows: MisuseTable = {
     ...badly('onEvent', 'a function', console, 'log', null),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}),
     ...badly('random', 'a function', 0.5, null),
+    ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('call.call options', 'an object', null, 5, 'P0'),
     ...badly('ModelCallOptions.lanes', 'absent (known options: lane, signal, traceId, name)', ['P0']),
     ...badly('ModelCallOptions.lane', 'a non-empty string', '', 5, null),

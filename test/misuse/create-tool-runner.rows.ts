@@ -5,7 +5,7 @@ import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const known =
-  'tools, concurrency, adaptive, limiter, lane, perTool, guard, timeoutMs, retry, classify, maxQueued, maxResultChars, abortGraceMs, onEvent, scheduler, random';
+  'tools, concurrency, adaptive, limiter, lane, perTool, guard, timeoutMs, retry, classify, maxQueued, maxResultChars, abortGraceMs, name, onEvent, scheduler, random';
 const fields = 'name, description, parameters, execute, format, concurrency, timeoutMs, readOnly, idempotent, retry, classify, runsTools';
 
 const tool = { name: 'read', description: 'Reads.', parameters: z.unknown(), execute: () => 'text' };
@@ -121,6 +121,7 @@ export const rows: MisuseTable = {
     ...badly('onEvent', 'a function', console, 'log', null),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
     ...badly('random', 'a function', null, 0.5, 'chance', {}),
+    ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('timeout', `absent (known options: ${known})`, 5),
     ...badly('run.calls', 'an array', null, undefined, 5, 'read', {}, call),
     ...badly('runAll.calls', 'an array', null, undefined, 5, 'read', {}, call),

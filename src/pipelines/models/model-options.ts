@@ -14,8 +14,10 @@ import {
   count,
   DEFAULT_LANE,
   durationMs,
+  filled,
   known,
   limiterOption,
+  maybe,
   oneOf,
   orDefault,
   positive,
@@ -70,7 +72,7 @@ export const MODEL_CALLER_PRESETS = {
 
 const RULES: readonly string[] = [
   ...['limiter', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes', 'estimateTokens', 'usage', 'parse', 'retry'],
-  ...['breaker', 'deadlineMs', 'attemptTimeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'scheduler', 'random'],
+  ...['breaker', 'deadlineMs', 'attemptTimeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'name', 'scheduler', 'random'],
 ];
 const CLIENT: readonly string[] = ['call', 'stream', 'model'];
 const ENDPOINT: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'fetch'];
@@ -101,6 +103,7 @@ export interface CallerConfig<Q, R, C, P> {
   readonly defaultLane: string;
   readonly classify: Classify;
   readonly onRecord: ((record: CallRecord) => void) | undefined;
+  readonly name: string | undefined;
   readonly scheduler: SchedulerLike;
   readonly random: () => number;
 }
@@ -143,6 +146,7 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
     classify,
     onRecord: callback(NAME, 'onRecord', rules.onRecord),
     scheduler,
+    name: maybe<string>(filled)(NAME, 'name', rules.name),
     random: required(NAME, 'random', orDefault(rules.random, Math.random)),
   };
 }

@@ -85,6 +85,8 @@ export interface ModelCallerRules<Q, R, C, P> {
   readonly onRecord?: (record: CallRecord) => void;
   /** @defaultValue none */
   readonly onEvent?: FlowSink;
+  /** What events call this caller, as `instance`. @defaultValue a number of its own */
+  readonly name?: string;
   /** Clock and timers. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
   /** Source of jitter and ids, 0 to 1. @defaultValue `Math.random` */

@@ -49,11 +49,12 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
 
   constructor(options: AnyRunnerOptions) {
     super();
-    const { tools, perTool, limiter, adaptive, onEvent, retry, classify, abortGraceMs, concurrency, ...config } = readOptions(options);
+    const { tools, perTool, limiter, adaptive, onEvent, retry, classify, abortGraceMs, concurrency, name, ...config } =
+      readOptions(options);
     const { scheduler, timeoutMs } = config;
     this.#clock = new Alarm(scheduler, () => undefined);
     this.events = this.#events.asObservable();
-    const instance = instanceOf(undefined);
+    const instance = instanceOf(name);
     const tell = (event: FlowEvent): void => {
       const stamped = { instance, at: this.now(), ...event };
       onEvent?.(stamped);

@@ -38,6 +38,8 @@ export interface ToolRunnerOptions<X = unknown> {
   /** How long a tool that was given up, and cannot be stopped, keeps its slot, in ms. @defaultValue 1000 */
   readonly abortGraceMs?: number;
   readonly onEvent?: FlowSink;
+  /** What events call this runner, as `instance`. @defaultValue a number of its own */
+  readonly name?: string;
   /** Clock and timers. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
   /** Source of jitter, 0 to 1. @defaultValue `Math.random` */
