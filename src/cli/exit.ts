@@ -9,6 +9,8 @@ export const EXIT = {
   provider: 3,
   /** A file could not be written. */
   disk: 4,
+  /** Another process is writing the same file. */
+  busy: 5,
   interrupted: 130,
 } as const;
 

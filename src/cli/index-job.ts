@@ -11,12 +11,13 @@ import { type Corpus, type CorpusOptions, readCorpus } from './corpus.js';
 import { CliError, EXIT, type ExitCode, onDisk } from './exit.js';
 import { INDEX_MARK, type IndexContent, type IndexEntry, readIndex, writeIndex } from './index-file.js';
 import type { IndexSummary, LostPassage, QuestionResult } from './index-summary.js';
-import { Journal, readJournal, removeJournal, type VectorCache, vectorKey } from './journal.js';
+import { removeJournal } from './journal.js';
 import { type LatencySummary, summarizeLatencies } from './latency.js';
 import { takeLock } from './lock.js';
 import { refuseForeignFile } from './own-file.js';
 import { explainFailure, openEmbedder, type ProviderOptions } from './provider.js';
 import { searchIndex } from './search-index.js';
+import { readVectorJournal, type VectorCache, VectorJournal, vectorKey } from './vector-journal.js';
 
 export interface IndexJobOptions extends Omit<CorpusOptions, 'exclude'> {
   /** Path of the index file. */
@@ -101,7 +102,7 @@ export class IndexJob {
     await refuseForeignFile(this.#paths.index, output, INDEX_MARK, 'an index');
     this.#corpus = await readCorpus({ ...this.#options, exclude: Object.values(this.#paths) });
     await onDisk(`create the folder of \`${output}\``, () => mkdir(dirname(this.#paths.index), { recursive: true }));
-    const release = await takeLock(this.#paths.lock);
+    const release = await takeLock(this.#paths.lock, 'index');
     try {
       const journal = await this.#openJournal();
       try {
@@ -115,14 +116,14 @@ export class IndexJob {
     }
   }
 
-  async #openJournal(): Promise<Journal> {
+  async #openJournal(): Promise<VectorJournal> {
     const { index, journal } = this.#paths;
     for (const entry of await this.#oldEntries(index)) this.#vectors.set(vectorKey(entry.model, entry.sha256), entry.vector);
-    const old = await readJournal(journal, `${this.#options.output}.journal`);
+    const old = await readVectorJournal(journal, `${this.#options.output}.journal`);
     for (const [key, vector] of old.vectors) this.#vectors.set(key, vector);
     if (old.damagedLines > 0) this.#notes.push(`${String(old.damagedLines)} damaged lines of the journal were skipped`);
     this.#pending = this.#unknownTexts();
-    return Journal.open(journal, old.length);
+    return VectorJournal.open(journal, old.length);
   }
 
   async #oldEntries(path: string): Promise<(IndexEntry & { readonly model: string })[]> {
@@ -150,7 +151,7 @@ export class IndexJob {
     return this.#vectors.get(vectorKey(this.#options.provider.model, chunk.sha256));
   }
 
-  async #embed(questions: Questions, journal: Journal): Promise<void> {
+  async #embed(questions: Questions, journal: VectorJournal): Promise<void> {
     if (this.#pending.length === 0 && questions.length === 0) return;
     const embedder = openEmbedder(this.#options.provider, (event) => {
       this.#observe(event);
@@ -182,7 +183,7 @@ export class IndexJob {
     if (this.#failure.signal.aborted) throw this.#failure.signal.reason;
   }
 
-  #embedTexts(embedder: Embedder, journal: Journal, stop: AbortSignal, abort: AbortSignal): Promise<void> {
+  #embedTexts(embedder: Embedder, journal: VectorJournal, stop: AbortSignal, abort: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const results = embedder.embedFrom(this.#send(stop), { lane: BACKGROUND }).subscribe({
         next: (result) => {
@@ -206,7 +207,7 @@ export class IndexJob {
     }
   }
 
-  #settle(result: Settled<string, Float32Array>, journal: Journal): void {
+  #settle(result: Settled<string, Float32Array>, journal: VectorJournal): void {
     this.#returned += 1;
     const { sha256 } = this.#pending[result.index] as Chunk;
     const { provider } = this.#options;

@@ -1,22 +1,19 @@
 import { createHash } from 'node:crypto';
-import { type FileHandle, open, rm } from 'node:fs/promises';
-import { checkJson } from '../edge/check.js';
-import { journalLineSchema } from '../edge/index-lines.js';
+import { rm } from 'node:fs/promises';
 import { CliError, diskError, EXIT, errorCode, onDisk } from './exit.js';
+import { LineFile } from './line-file.js';
 import { readLines } from './lines.js';
-import { decodeVector, encodeVector } from './vectors.js';
 
-/** Vectors that are known already, by {@link vectorKey}. */
-export type VectorCache = Map<string, Float32Array>;
-
-/** A vector belongs to a text and to the model that made it. */
-export function vectorKey(model: string, sha256: string): string {
-  return `${sha256} ${model}`;
+/** Where an entry stands in its file. */
+export interface JournalPlace {
+  /** Of the line, in bytes from the start. */
+  readonly offset: number;
+  readonly bytes: number;
 }
 
+/** What a journal was found to hold. */
 export interface JournalContent {
-  readonly vectors: VectorCache;
-  /** Lines that did not match their checksum. */
+  /** Lines that did not match their checksum, or whose entry was not understood. */
   readonly damagedLines: number;
   /** Bytes up to the last complete line; what a killed process left behind after that is dropped. */
   readonly length: number;
@@ -24,129 +21,86 @@ export interface JournalContent {
 
 /** How a line begins: with its checksum. A first line may be torn anywhere. */
 const LINE_START = /^[0-9a-f]{16} \{|^[0-9a-f]{1,16} ?$/;
+/** A checksum and the space behind it. */
+const JSON_AT = 17;
 
 /**
- * Reads what earlier, unfinished runs have done. A missing journal is an empty one.
+ * Reads what earlier, unfinished runs have done, entry by entry. A missing journal is an empty one.
  *
  * @param shown what the user knows the path as.
+ * @param take gets the JSON of each entry that is whole; answers whether it was understood.
+ * @param advice what to do when the file is not a journal.
  * @throws CliError: exit code 2 when the file holds no line of a journal, 4 when it cannot be read.
  */
-export async function readJournal(path: string, shown = path): Promise<JournalContent> {
-  const vectors: VectorCache = new Map();
+export async function readJournal(
+  path: string,
+  shown: string,
+  advice: string,
+  take: (json: string, place: JournalPlace) => boolean,
+): Promise<JournalContent> {
   let isOurs = true;
+  let taken = 0;
   let damagedLines = 0;
   let length = 0;
   try {
     for await (const line of readLines(path)) {
       if (line.number === 1) isOurs = LINE_START.test(line.text);
       if (!line.complete) break;
+      const json = entryOf(line.text);
+      if (json !== undefined && take(json, { offset: length, bytes: line.endOffset - length })) taken += 1;
+      else damagedLines += 1;
       length = line.endOffset;
-      const entry = parseLine(line.text);
-      if (entry === undefined) damagedLines += 1;
-      else vectors.set(entry.key, entry.vector);
     }
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw diskError(`read the journal \`${path}\``, error);
   }
   // It would be cut off at the last line feed, added to, and removed in the end.
-  if (!isOurs && vectors.size === 0)
-    throw new CliError(EXIT.usage, `\`${shown}\` is there already and is not a journal; give another index, or remove it first`);
-  return { vectors, damagedLines, length };
+  if (!isOurs && taken === 0) throw new CliError(EXIT.usage, `\`${shown}\` is there already and is not a journal; ${advice}`);
+  return { damagedLines, length };
 }
 
-function parseLine(text: string): { key: string; vector: Float32Array } | undefined {
-  const [sum, json = ''] = splitOnce(text);
-  if (sum !== checksum(json)) return undefined;
-  const checked = checkJson(journalLineSchema, json);
-  if ('problem' in checked) return undefined;
-  const vector = decodeVector(checked.value.vector);
-  return vector === undefined ? undefined : { key: vectorKey(checked.value.model, checked.value.sha256), vector };
-}
-
-function splitOnce(text: string): string[] {
-  const space = text.indexOf(' ');
-  return space === -1 ? [text] : [text.slice(0, space), text.slice(space + 1)];
+/** The JSON of a line, without its line feed; undefined when it does not match its checksum. */
+export function entryOf(line: string): string | undefined {
+  const json = line.slice(JSON_AT);
+  return line.startsWith(`${checksum(json)} `) ? json : undefined;
 }
 
 function checksum(json: string): string {
   return createHash('sha256').update(json).digest('hex').slice(0, 16);
 }
 
-/** Longest that written lines stay in the system's memory before they are forced to the disk. */
-const SYNC_INTERVAL_MS = 1000;
-
-/**
- * Appends vectors as they arrive. What arrives while a write is under way goes out together with the next one, so a
- * killed process loses at most the vectors of the write it was killed in, and a power cut those of the last second.
- */
+/** Appends entries as they arrive, each with a checksum. */
 export class Journal {
-  readonly #path: string;
-  readonly #file: FileHandle;
-  #pending = '';
-  #writing: Promise<void> | undefined;
-  #syncedAtMs = performance.now();
-  #failure: Error | undefined;
+  readonly #file: LineFile;
 
-  private constructor(path: string, file: FileHandle) {
-    this.#path = path;
+  private constructor(file: LineFile) {
     this.#file = file;
   }
 
-  /** @throws CliError (exit code 4) when the file cannot be written. */
+  /**
+   * @param length bytes of it that are whole, as {@link readJournal} found.
+   * @throws CliError (exit code 4) when the file cannot be written.
+   */
   static async open(path: string, length: number): Promise<Journal> {
-    return onDisk(`open the journal \`${path}\``, async () => {
-      const file = await open(path, 'a');
-      // A torn last line would spoil the first line written after it.
-      if ((await file.stat()).size > length) await file.truncate(length);
-      return new Journal(path, file);
-    });
+    return new Journal(await LineFile.open(path, `the journal \`${path}\``, length));
   }
 
-  /** @throws CliError (exit code 4) when an earlier write has failed. */
-  add(model: string, sha256: string, vector: Float32Array): void {
-    if (this.#failure !== undefined) throw this.#failure;
-    const json = JSON.stringify({ model, sha256, vector: encodeVector(vector) });
-    this.#pending += `${checksum(json)} ${json}\n`;
-    this.#writing ??= this.#write();
+  /**
+   * @returns resolves when the entry is safe from a killed process; rejects with a CliError (exit code 4) when it could not be written.
+   * @throws CliError (exit code 4) when an earlier write has failed.
+   */
+  add(entry: object): Promise<void> {
+    const json = JSON.stringify(entry);
+    return this.#file.append(`${checksum(json)} ${json}\n`);
   }
 
   /** Waits until everything is on disk, then closes the file; one that holds nothing goes. @throws CliError (exit code 4) when that failed. */
-  async close(): Promise<void> {
-    await this.#writing;
-    try {
-      if (this.#failure !== undefined) throw this.#failure;
-      await onDisk(this.#action, async () => {
-        await this.#file.sync();
-        if ((await this.#file.stat()).size === 0) await rm(this.#path);
-      });
-    } finally {
-      await this.#file.close();
-    }
-  }
-
-  async #write(): Promise<void> {
-    try {
-      while (this.#pending !== '') {
-        const lines = this.#pending;
-        this.#pending = '';
-        await this.#file.appendFile(lines);
-        if (performance.now() - this.#syncedAtMs < SYNC_INTERVAL_MS) continue;
-        await this.#file.datasync();
-        this.#syncedAtMs = performance.now();
-      }
-    } catch (error) {
-      this.#failure = diskError(this.#action, error);
-    } finally {
-      this.#writing = undefined;
-    }
-  }
-
-  get #action(): string {
-    return `write the journal \`${this.#path}\``;
+  close(): Promise<void> {
+    return this.#file.close();
   }
 }
 
-/** Takes the journal away once its content is in the index. */
+/** Takes the journal away once its content is elsewhere. */
 export async function removeJournal(path: string): Promise<void> {
   await onDisk(`remove the journal \`${path}\``, () => rm(path, { force: true }));
 }

@@ -4,22 +4,23 @@ import { CliError, EXIT, errorCode, onDisk } from './exit.js';
 /**
  * Takes a lock file, or fails when a living process holds it. The lock of a process that is gone is taken over.
  *
+ * @param what it is for, in a word: "index".
  * @returns releases the lock.
- * @throws CliError: exit code 2 when the lock is held, 4 when the file cannot be written.
+ * @throws CliError: exit code 5 when the lock is held, 2 when something else stands there, 4 when the file cannot be written.
  */
-export async function takeLock(path: string): Promise<() => Promise<void>> {
+export async function takeLock(path: string, what: string): Promise<() => Promise<void>> {
   await onDisk(`create the lock \`${path}\``, async () => {
     if (await create(path)) return;
     const holder = await readHolder(path);
-    if (isAlive(holder)) throw heldBy(path, holder);
-    await removeStale(path);
-    if (!(await create(path))) throw heldBy(path, await readHolder(path));
+    if (isAlive(holder)) throw heldBy(path, what, holder);
+    await removeStale(path, what);
+    if (!(await create(path))) throw heldBy(path, what, await readHolder(path));
   });
   return () => rm(path, { force: true });
 }
 
 /** Renaming first: of two processes that found the same stale lock, only one gets it, and neither removes a fresh one unseen. */
-async function removeStale(path: string): Promise<void> {
+async function removeStale(path: string, what: string): Promise<void> {
   const aside = `${path}.${String(process.pid)}`;
   try {
     await rename(path, aside);
@@ -30,7 +31,7 @@ async function removeStale(path: string): Promise<void> {
   const holder = await readHolder(aside);
   if (isAlive(holder)) {
     await rename(aside, path);
-    throw heldBy(path, holder);
+    throw heldBy(path, what, holder);
   }
   await rm(aside, { force: true });
 }
@@ -71,9 +72,9 @@ function isAlive(holder: string): boolean {
   }
 }
 
-function heldBy(path: string, holder: string): CliError {
+function heldBy(path: string, what: string, holder: string): CliError {
   if (holder !== '' && !PROCESS_ID.test(holder))
-    return new CliError(EXIT.usage, `\`${path}\` is there already and is not a lock; give another index, or remove it first`);
+    return new CliError(EXIT.usage, `\`${path}\` is there already and is not a lock; give another ${what}, or remove it first`);
   const who = holder === '' ? 'another run' : `process ${holder}`;
-  return new CliError(EXIT.usage, `${who} is writing this index; wait for it, or remove \`${path}\` if it is no longer running`);
+  return new CliError(EXIT.busy, `${who} is writing this ${what}; wait for it, or remove \`${path}\` if it is no longer running`);
 }

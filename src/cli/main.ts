@@ -15,6 +15,7 @@ Exit codes:
   2    wrong options, unknown or unusable files
   3    provider or address not reachable, key refused, model unknown
   4    a file could not be written
+  5    another run is writing the same file
   130  interrupted; \`sluice index\` goes on where it stopped when it is run again
 
 Keys come from SLUICE_API_KEY or OPENAI_API_KEY.

@@ -356,7 +356,7 @@ describe('sluice index, interrupted', () => {
     const first = cli.start(indexArgs(), { cwd });
     await expect.poll(() => provider.calls.length, { timeout: 20_000 }).toBeGreaterThan(0);
     const second = await cli.run(indexArgs(), { cwd });
-    expect(second).toMatchObject({ code: 2, stdout: '' });
+    expect(second).toMatchObject({ code: 5, stdout: '' });
     expect(second.stderr).toMatch(new RegExp(`^sluice: process ${String(first.child.pid)} is writing this index; wait for it, or remove `));
     answer();
     expect((await first.ended).code).toBe(0);

@@ -22,7 +22,7 @@ function deadPid(): number {
 }
 
 it('holds the id of its process and goes when it is released', async () => {
-  const release = await takeLock(path);
+  const release = await takeLock(path, 'index');
   expect(readFileSync(path, 'utf8')).toBe(`${String(process.pid)}\n`);
   await release();
   expect(readdirSync(folder)).toEqual([]);
@@ -30,8 +30,8 @@ it('holds the id of its process and goes when it is released', async () => {
 
 it('is refused while a living process holds it', async () => {
   writeFileSync(path, `${String(process.ppid)}\n`);
-  await expect(takeLock(path)).rejects.toMatchObject({
-    exitCode: 2,
+  await expect(takeLock(path, 'index')).rejects.toMatchObject({
+    exitCode: 5,
     message: `process ${String(process.ppid)} is writing this index; wait for it, or remove \`${path}\` if it is no longer running`,
   });
   expect(readFileSync(path, 'utf8')).toBe(`${String(process.ppid)}\n`);
@@ -39,7 +39,7 @@ it('is refused while a living process holds it', async () => {
 
 it('is taken over from a process that is gone', async () => {
   writeFileSync(path, `${String(deadPid())}\n`);
-  const release = await takeLock(path);
+  const release = await takeLock(path, 'index');
   expect(readFileSync(path, 'utf8')).toBe(`${String(process.pid)}\n`);
   expect(readdirSync(folder)).toEqual(['index.jsonl.lock']);
   await release();
@@ -47,14 +47,14 @@ it('is taken over from a process that is gone', async () => {
 
 it('counts as held while it names no process', async () => {
   writeFileSync(path, '');
-  await expect(takeLock(path)).rejects.toMatchObject({
-    exitCode: 2,
+  await expect(takeLock(path, 'index')).rejects.toMatchObject({
+    exitCode: 5,
     message: expect.stringMatching(/^another run is writing this index/) as string,
   });
 });
 
 it('says when it cannot be created', async () => {
-  await expect(takeLock(join(folder, 'no', 'lock'))).rejects.toMatchObject({
+  await expect(takeLock(join(folder, 'no', 'lock'), 'index')).rejects.toMatchObject({
     exitCode: 4,
     message: expect.stringMatching(/cannot create the lock .*folder does not exist/) as string,
   });

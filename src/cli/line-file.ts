@@ -1,0 +1,117 @@
+import { type FileHandle, open, rm } from 'node:fs/promises';
+import { diskError, onDisk } from './exit.js';
+
+/** Longest that written lines stay in the system's memory before they are forced to the disk. */
+const SYNC_INTERVAL_MS = 1000;
+
+/** What was asked to be written and is not yet, as one piece. */
+interface Piece {
+  text: string;
+  readonly written: Promise<void>;
+  readonly settle: (error?: Error) => void;
+}
+
+/**
+ * A file that grows by whole lines. What arrives while a write is under way goes out together with the next one, so a killed process loses at
+ * most the lines of the write it was killed in, and a power cut those of the last second.
+ */
+export class LineFile {
+  readonly #file: FileHandle;
+  readonly #path: string;
+  readonly #action: string;
+  #length: number;
+  #pending: Piece | undefined;
+  #writing: Promise<void> | undefined;
+  #syncedAtMs = performance.now();
+  #failure: Error | undefined;
+
+  private constructor(path: string, action: string, file: FileHandle, length: number) {
+    this.#path = path;
+    this.#action = action;
+    this.#file = file;
+    this.#length = length;
+  }
+
+  /**
+   * @param what what the user knows the file as: "the journal `x`".
+   * @param length bytes that are kept; what stands after them goes, a torn last line for example.
+   * @throws CliError (exit code 4) when the file cannot be written.
+   */
+  static async open(path: string, what: string, length: number): Promise<LineFile> {
+    return onDisk(`open ${what}`, async () => {
+      const file = await open(path, 'a');
+      if ((await file.stat()).size > length) await file.truncate(length);
+      return new LineFile(path, `write ${what}`, file, length);
+    });
+  }
+
+  /** Bytes of it, those included that are on their way. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Bytes that wait for the write under way to end. */
+  get pendingBytes(): number {
+    return this.#pending?.text.length ?? 0;
+  }
+
+  /**
+   * Adds lines, each with its line feed.
+   *
+   * @returns resolves when they are in the file, where a killed process does not lose them; rejects with a CliError (exit code 4) when that failed.
+   * @throws CliError (exit code 4) when an earlier write has failed.
+   */
+  append(lines: string): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure;
+    this.#length += Buffer.byteLength(lines);
+    const piece = (this.#pending ??= newPiece());
+    piece.text += lines;
+    this.#writing ??= this.#write();
+    return piece.written;
+  }
+
+  /** Waits until everything is on disk, then closes the file; one that holds nothing goes. @throws CliError (exit code 4) when that failed. */
+  async close(): Promise<void> {
+    await this.#writing;
+    try {
+      if (this.#failure !== undefined) throw this.#failure;
+      await onDisk(this.#action, async () => {
+        await this.#file.sync();
+        if ((await this.#file.stat()).size === 0) await rm(this.#path);
+      });
+    } finally {
+      await this.#file.close();
+    }
+  }
+
+  async #write(): Promise<void> {
+    for (let piece = this.#pending; piece !== undefined; piece = this.#pending) {
+      this.#pending = undefined;
+      try {
+        if (this.#failure !== undefined) throw this.#failure;
+        await this.#file.appendFile(piece.text);
+        piece.settle();
+        if (performance.now() - this.#syncedAtMs < SYNC_INTERVAL_MS) continue;
+        await this.#file.datasync();
+        this.#syncedAtMs = performance.now();
+      } catch (error) {
+        this.#failure ??= diskError(this.#action, error);
+        piece.settle(this.#failure);
+      }
+    }
+    this.#writing = undefined;
+  }
+}
+
+function newPiece(): Piece {
+  let settle: Piece['settle'] = () => undefined;
+  const written = new Promise<void>((resolve, reject) => {
+    settle = (error) => {
+      if (error === undefined) resolve();
+      else reject(error);
+    };
+  });
+  // Who does not wait for it hears of it at the next line, or at the end.
+  written.catch(() => undefined);
+  return { text: '', written, settle };
+}
