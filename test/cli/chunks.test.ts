@@ -149,8 +149,8 @@ describe('chunkText', () => {
     expect(looked).toBeLessThan(6 * length);
   });
 
-  it('cuts a line of 50 MB', { timeout: 60_000 }, () => {
-    const length = 50_000_000;
+  it('cuts a line of 5 MB', { timeout: 60_000 }, () => {
+    const length = 5_000_000;
     let covered = 0;
     for (const c of chunkText('data.txt', 'x'.repeat(length))) covered += c.text.length;
     expect(covered).toBe(length);
