@@ -7,6 +7,15 @@ export {
 } from './batch-tool.js';
 export { type Checked, checkJson } from './check.js';
 export {
+  type Config,
+  type ConfigFile,
+  type ConfigLimits,
+  configSchema,
+  limitsSchema,
+  type StageConfig,
+  stagesSchema,
+} from './config/schema.js';
+export {
   type IndexChunk,
   type IndexFooter,
   type IndexHeader,

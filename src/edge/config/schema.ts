@@ -1,0 +1,258 @@
+import * as z from 'zod';
+
+const NAME = /^[A-Za-z_][A-Za-z0-9_-]*$/;
+const URL = /^https?:\/\/[^\s/]/;
+
+const text = () => z.string().min(1);
+const whole = (least = 1) => z.int().min(least);
+const positive = () => z.number().positive();
+const amount = () => z.number().min(0);
+const name = () => z.string().regex(NAME, 'a name of letters, digits, `_` and `-` that begins with no digit');
+
+/** What the request level allows, as a file says it. */
+export const limitsSchema = /* @__PURE__ */ (() =>
+  z
+    .strictObject({
+      concurrency: whole().optional().describe('Requests at a time.'),
+      requestsPerMinute: positive().optional().describe('Requests per minute. Not together with `requestsPerSecond`.'),
+      requestsPerSecond: positive().optional().describe('Requests per second.'),
+      burst: z
+        .number()
+        .min(1)
+        .optional()
+        .describe('Requests that may be saved up and sent at once; what comes in within `burstSeconds` by default.'),
+      tokensPerMinute: positive().optional().describe('Tokens per minute, of what is sent and of what comes back.'),
+      burstSeconds: z.number().min(0.001).max(86_400).optional().describe('Seconds of the rates that may be saved up; 2 by default.'),
+      headroom: z.number().min(0.01).max(1).optional().describe('The part of the rates that is used; 0.9 by default.'),
+      maxQueued: whole(0).optional().describe('Most calls that wait; one more is refused.'),
+      lanes: z.array(name()).min(1).optional().describe('Names of lanes, the most urgent first; `P0`, `P1`, `P2` by default.'),
+    })
+    .meta({
+      description: 'The request level: what the account at the provider allows, for all stages together.',
+      not: { required: ['requestsPerMinute', 'requestsPerSecond'] },
+      dependentSchemas: { burst: { anyOf: [{ required: ['requestsPerMinute'] }, { required: ['requestsPerSecond'] }] } },
+    }))();
+
+const retrySchema = /* @__PURE__ */ (() =>
+  z
+    .strictObject({
+      maxAttempts: whole().optional().describe('Attempts, the first one included; 3 by default.'),
+      initialMs: positive().optional().describe('The first pause, in ms; 200 by default.'),
+      factor: z.number().min(1).optional().describe('By how much each pause is longer than the one before; 2 by default.'),
+      maxMs: positive().optional().describe('The longest pause, in ms; a `retry-after` may be longer.'),
+      jitter: z.enum(['full', 'none']).optional().describe('Whether pauses are drawn at random up to their length; `full` by default.'),
+      budget: positive().optional().describe('Most retries at a time as a part of the calls under way; 0.2 by default.'),
+    })
+    .describe('How calls that fail for a while are tried again.'))();
+
+const modelSchema = /* @__PURE__ */ (() =>
+  z
+    .strictObject({
+      baseUrl: z
+        .string()
+        .regex(URL, 'an http(s) URL such as `https://host/v1`')
+        .optional()
+        .describe('The API, up to and with its version.'),
+      model: text().optional().describe('Name of the model.'),
+      apiKeyEnv: name().optional().describe('The variable that holds the key; `SLUICE_API_KEY`, then `OPENAI_API_KEY` by default.'),
+      headers: z.record(z.string(), z.string()).optional().describe('Sent with every request.'),
+      system: text().optional().describe('The system prompt of stages that have none of their own.'),
+      temperature: z.number().min(0).max(2).optional().describe('0 to 2.'),
+      maxTokens: whole().optional().describe('The longest answer, in tokens.'),
+      options: z.record(z.string(), z.unknown()).optional().describe('Whatever else the provider takes: put into the body as it is.'),
+      attemptTimeoutMs: positive().optional().describe('The longest time for one attempt, in ms; 30000 by default.'),
+      deadlineMs: positive().optional().describe('The longest time for a call with all its attempts, from asking to the answer, in ms.'),
+      retry: z
+        .union([z.literal(false), retrySchema])
+        .optional()
+        .describe('How calls that fail for a while are tried again, or `false`.'),
+    })
+    .describe('The model, where it is, and how one call is made.'))();
+
+const batchesSchema = /* @__PURE__ */ (() =>
+  z
+    .strictObject({
+      concurrency: whole().optional().describe('Documents in progress at a time.'),
+      scheduling: z
+        .enum(['fair', 'priority', 'roundRobin'])
+        .optional()
+        .describe('Which document goes first when several wait; `fair` by default.'),
+      priority: text().optional().describe('With `scheduling: priority`: the field of a document that says how urgent it is.'),
+    })
+    .meta({
+      description: 'The batch level: documents.',
+      if: { properties: { scheduling: { const: 'priority' } }, required: ['scheduling'] },
+      // biome-ignore lint/suspicious/noThenProperty: a word of JSON Schema
+      then: { required: ['priority'] },
+      else: { not: { required: ['priority'] } },
+    }))();
+
+const expectationSchema = {
+  secondsPerCall: amount().optional().describe('How long one call takes.'),
+  promptTokens: amount().optional().describe('Tokens that one call sends.'),
+  completionTokens: amount().optional().describe('Tokens that one call answers.'),
+};
+
+const stageSchema = /* @__PURE__ */ (() =>
+  z
+    .strictObject({
+      name: name().describe('Its name, by which later prompts name its answer.'),
+      prompt: text()
+        .optional()
+        .describe('What the model is asked: `{{field}}` of the document, `{{stage}}` for the answer of an earlier stage.'),
+      chunk: z
+        .strictObject({
+          field: text().describe('The field that holds the text.'),
+          maxTokens: whole().optional().describe('Most estimated tokens in a part.'),
+        })
+        .optional()
+        .describe('In place of a prompt: cuts a text into parts, each an item of the next stage.'),
+      answer: z
+        .enum(['text', 'json', 'list'])
+        .optional()
+        .describe('What the answer is: a text (the default), JSON, or a JSON list, of which each element is an item of the next stage.'),
+      system: text().optional().describe('The system prompt.'),
+      model: text().optional().describe('Another model for this stage.'),
+      temperature: z.number().min(0).max(2).optional().describe('0 to 2.'),
+      maxTokens: whole().optional().describe('The longest answer, in tokens.'),
+      concurrency: whole().optional().describe('Calls of this stage at a time.'),
+      scope: z
+        .enum(['shared', 'perBatch'])
+        .optional()
+        .describe('Whether all documents share `concurrency` (the default), or each has as much.'),
+      timeoutMs: positive().optional().describe('The longest time for an item in this stage, in ms.'),
+      allowPartialFailure: z
+        .boolean()
+        .optional()
+        .describe('Whether the other items of a document go on when one fails; `false` by default.'),
+      lane: name().optional().describe('Lane of its calls; the last one by default.'),
+      expect: z
+        .strictObject({
+          itemsPerDocument: amount().optional().describe('Items that this stage has in each document, on average.'),
+          callsPerItem: amount().optional().describe('Calls for an item, one after the other; 1 by default.'),
+          ...expectationSchema,
+        })
+        .optional()
+        .describe('What it is expected to have to do, for `sluice config explain` and `--dry-run`.'),
+    })
+    .meta({ not: { required: ['prompt', 'chunk'] } }))();
+
+/** The stages of a pipeline, in their order, as a file says them. */
+export const stagesSchema = /* @__PURE__ */ (() =>
+  z.array(stageSchema).min(1).describe('The stage level: what is done with each document, in this order.'))();
+
+const levelsSchema = /* @__PURE__ */ (() =>
+  z
+    .strictObject({
+      batch_level: z
+        .strictObject({
+          max_concurrent_batches: whole().optional().describe('`batches.concurrency`'),
+          questions_per_batch: whole().optional().describe('`expect.itemsPerDocument` of the stages behind the one with `batch_mode`'),
+          scheduling: z.enum(['fair', 'round_robin']).optional().describe('`batches.scheduling`'),
+        })
+        .optional()
+        .describe('`batches`'),
+      stage_level: z
+        .record(
+          name(),
+          z.strictObject({
+            concurrency: whole().optional().describe('`concurrency`, with `scope: perBatch`'),
+            timeout: positive().optional().describe('`timeoutMs`, in seconds'),
+            allow_partial_failure: z.boolean().optional().describe('`allowPartialFailure`'),
+            batch_mode: z.boolean().optional().describe('`answer: list`'),
+          }),
+        )
+        .optional()
+        .describe('`stages`, by their names; joined with those under `stages` that have the same name'),
+      request_level: z
+        .strictObject({
+          max_concurrent_requests: whole().optional().describe('`limits.concurrency`'),
+          rate_limit: z
+            .strictObject({
+              requests_per_second: positive().describe('`limits.requestsPerSecond`'),
+              burst_size: z.number().min(1).optional().describe('`limits.burst`'),
+            })
+            .optional()
+            .describe('of `limits`'),
+        })
+        .optional()
+        .describe('`limits`'),
+    })
+    .describe('Another way to write `batches`, `stages` and `limits`: by level, with times in seconds.'))();
+
+/** A whole configuration, as a file says it. */
+export const configSchema = /* @__PURE__ */ (() =>
+  z
+    .strictObject({
+      $schema: z.string().optional().describe('Where the JSON Schema is, for editors.'),
+      name: text().optional().describe('Name of the pipeline, in its events.'),
+      model: modelSchema.optional(),
+      limits: limitsSchema.optional(),
+      batches: batchesSchema.optional(),
+      stages: stagesSchema.optional(),
+      concurrency: levelsSchema.optional(),
+      input: z
+        .strictObject({
+          path: text().describe('A file or a folder; relative to the configuration.'),
+          format: z.enum(['jsonl', 'csv', 'folder']).optional().describe('By default what the name says, or what stands there.'),
+          id: text().optional().describe('The field that names a document; `id`, or its place, by default.'),
+        })
+        .optional()
+        .describe('Where documents come from.'),
+      output: z
+        .strictObject({
+          path: text().describe('A JSONL file; its journal stands beside it.'),
+          failures: text().optional().describe('Where failures go; `<path>.failures.jsonl` by default.'),
+        })
+        .optional()
+        .describe('Where results go.'),
+      prices: z
+        .record(
+          z.string(),
+          z.strictObject({
+            inputUsdPerMillion: amount().optional().describe('US dollars for a million tokens that are sent.'),
+            outputUsdPerMillion: amount().optional().describe('US dollars for a million tokens that come back.'),
+            usdPerCall: amount().optional().describe('US dollars for a call.'),
+          }),
+        )
+        .optional()
+        .describe('What models cost, by their names.'),
+      budget: z
+        .strictObject({
+          usd: positive().optional().describe('Most US dollars.'),
+          tokens: positive().optional().describe('Most tokens.'),
+          windowMs: positive().optional().describe('In so many ms; in all by default.'),
+          warnAt: z.number().min(0).max(1).optional().describe('The part of it at which an event says so; 0.8 by default.'),
+        })
+        .optional()
+        .describe('What may be spent.'),
+      expect: z
+        .strictObject({ documents: whole(0).optional().describe('Documents in all.'), ...expectationSchema })
+        .optional()
+        .describe('The load that is expected, for `sluice config explain` and `--dry-run`; a stage may say more.'),
+    })
+    .meta({
+      title: 'Configuration of Sluice',
+      dependentSchemas: { concurrency: { not: { anyOf: [{ required: ['limits'] }, { required: ['batches'] }] } } },
+    }))();
+
+/** Values without the `undefined` that a key which is left out does not have. */
+type Given<T> = T extends readonly (infer E)[]
+  ? readonly Given<E>[]
+  : T extends object
+    ? { readonly [K in keyof T]: Given<Exclude<T[K], undefined>> }
+    : T;
+
+/** What a file may say. */
+export type ConfigFile = Given<z.infer<typeof configSchema>>;
+
+/** The request level: options of `createAccount` as they are. */
+export type ConfigLimits = Omit<Given<z.infer<typeof limitsSchema>>, 'requestsPerSecond'>;
+
+/** One stage. */
+export type StageConfig = Given<z.infer<typeof stageSchema>>;
+
+/** What `parseConfig` answers: one way of saying everything. */
+export interface Config extends Omit<ConfigFile, '$schema' | 'concurrency' | 'limits'> {
+  readonly limits?: ConfigLimits;
+}
