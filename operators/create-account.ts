@@ -3,7 +3,7 @@ import { fromHeaders } from './from-headers.js';
 import type { LaneOptions } from './lanes.js';
 import { lanes } from './lanes.js';
 import { FlowConfigError } from './options/errors.js';
-import type { Limiter, LimiterOptions, RateRule } from './options/limiter.js';
+import type { Limiter, LimiterJob, LimiterOptions, RateRule } from './options/limiter.js';
 import { flag, known, orDefault, ratio } from './options/options.js';
 import { perMinute } from './rates.js';
 
@@ -40,7 +40,7 @@ const LANES: readonly string[] = ['P0', 'P1', 'P2'];
 
 /**
  * A limiter with everything in it, for one account at a provider: slots, requests and tokens per minute, lanes P0 (somebody waits), P1 and P2,
- * and rates learned from the headers of responses. What pipelines make from plain data.
+ * and rates learned from the headers of responses. What pipelines make from plain data. Inside a lane, jobs with different `key`s take turns.
  *
  * It is `createLimiter` with values: take that one for other windows, other units, or a smaller bundle.
  *
@@ -66,9 +66,17 @@ export function createAccount(options: AccountOptions = {}): Limiter {
   return createLimiter({
     ...common,
     rates: [rate('requests', requestsPerMinute), rate('tokens', tokensPerMinute)],
-    queue: lanes((given as readonly (string | LaneOptions)[]).map((lane) => (typeof lane === 'string' ? { name: lane } : lane))),
+    queue: lanes(
+      (given as readonly (string | LaneOptions)[]).map((lane) => (typeof lane === 'string' ? { name: lane } : lane)),
+      { key: keyOf },
+    ),
     learn: fromHeaders({ rates: flag(NAME, 'learn', learn) }),
   });
+}
+
+/** Whoever asks for much delays nobody else in the lane. */
+function keyOf({ key }: LimiterJob): unknown {
+  return key;
 }
 
 /** A number >= 0, or Infinity for "no limit". */

@@ -23,7 +23,7 @@ export interface LimiterJob {
   readonly id?: string | number;
   /** One of the declared lanes. @defaultValue the last, least urgent one */
   readonly lane?: string;
-  /** Whose it is, for lanes that are shared fairly by key: `lanes([...], { key: ({ key }) => key })`. @defaultValue none */
+  /** Whose it is, for lanes that are shared fairly by key: `lanes([...], { key: ({ key }) => key })`, and those of `createAccount`. @defaultValue none */
   readonly key?: unknown;
   readonly cost?: Cost;
   /** Leaves the queue when it aborts; a lease already handed over is not touched. */

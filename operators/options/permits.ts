@@ -29,6 +29,8 @@ export interface Bidder {
   readonly requests?: number;
   /** Amounts wanted of other units than these two, `slots` among them; the same. @defaultValue one slot */
   readonly units?: Readonly<Record<string, number>> | undefined;
+  /** Whose it is, for a limiter whose lanes keys share, as a job says it; looked at when it is enlisted. @defaultValue none */
+  readonly key?: unknown;
   granted(permit: Permit): void;
   refused(error: unknown): void;
 }

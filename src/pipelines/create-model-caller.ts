@@ -234,7 +234,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   ): Observable<V> {
     checkCall(options);
     const { deadlineMs, limiter, defaultLane } = this.#config;
-    const { lane = defaultLane, signal, name = 'call' } = options;
+    const { lane = defaultLane, key, signal, name = 'call' } = options;
     // A limiter without lanes has no name for the only one.
     const hasLane = limiter.lanes !== undefined || options.lane !== undefined;
     return new Observable((subscriber) => {
@@ -242,7 +242,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
         subscriber.error(new ClosedError(NAME));
         return;
       }
-      const job: LimiterJob = { ...(hasLane && { lane }), cost: { tokens: this.#tokensOf(request) } };
+      const job: LimiterJob = { ...(hasLane && { lane }), ...(key !== undefined && { key }), cost: { tokens: this.#tokensOf(request) } };
       const model = this.#modelOf(request);
       const giveUp = (error: unknown): void => {
         subscriber.error(error);

@@ -1,4 +1,5 @@
 import { tap } from 'rxjs';
+import { childOf } from '../../operators/child-of.js';
 import { classifyError } from '../../operators/classify-error.js';
 import { createAccount } from '../../operators/create-account.js';
 import type { BatcherOptions } from '../../operators/create-batcher.js';
@@ -35,7 +36,7 @@ export const TEXT_RULES = [
 ] as const satisfies readonly (keyof EmbedderRules)[];
 
 /** Those that a given limiter has said already. */
-const LIMITS = ['concurrency', 'requestsPerMinute', 'tokensPerMinute', 'burstSeconds'] as const;
+const LIMITS = ['requestsPerMinute', 'tokensPerMinute', 'burstSeconds'] as const;
 
 /** What a provider answers to a request it does not work on. */
 const REFUSALS: readonly (number | undefined)[] = [400, 413, 422];
@@ -50,7 +51,7 @@ export interface EmbedderRules extends Pick<GateOptions<string>, 'maxSize' | Exc
   readonly maxTokensPerText?: number;
   /** @defaultValue the built-in estimate with a margin of 15 % */
   readonly countTokens?: (text: string) => number;
-  /** Calls at a time. Not together with `limiter`. @defaultValue 4 */
+  /** Calls at a time; beside a `limiter`, most of its slots that these calls take. @defaultValue 4; with a `limiter`, as many as it has */
   readonly concurrency?: number;
   /** Not together with `limiter`. @defaultValue Infinity */
   readonly requestsPerMinute?: number;
@@ -128,11 +129,13 @@ function counter(operator: string, rules: EmbedderRules, most: number): (text: s
 }
 
 function sharedLimiter(operator: string, rules: EmbedderRules): Limiter | undefined {
-  if (rules.limiter === undefined) return undefined;
+  const limiter = limiterOption(operator, rules.limiter);
+  if (limiter === undefined) return undefined;
   for (const name of LIMITS) {
     if (rules[name] !== undefined) throw new FlowConfigError(operator, name, 'absent when a `limiter` is given', rules[name]);
   }
-  return limiterOption(operator, rules.limiter);
+  const { concurrency } = rules;
+  return concurrency === undefined ? limiter : childOf(limiter, { concurrency: count(operator, 'concurrency', concurrency) });
 }
 
 /** Checked here, so that an error names the operator and not the limiter. */

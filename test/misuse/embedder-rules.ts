@@ -27,6 +27,6 @@ export const embedderRows: readonly MisuseRow[] = [
   ...badly('tokensPerMinute', POSITIVE, 0, -1, NaN, '60', null),
   ...badly('burstSeconds', 'a number from 0.001 to 86400', 0, -1, NaN, Infinity, '2', null),
   ...badly('refusalsAreFree', 'true or false', 0, null, 'yes'),
-  ...shared(...badly('concurrency', SHARED, 4), ...badly('requestsPerMinute', SHARED, 4)),
+  ...shared(...badly('concurrency', COUNT, 0, 1.5, null), ...badly('requestsPerMinute', SHARED, 4)),
   ...shared(...badly('tokensPerMinute', SHARED, 4), ...badly('burstSeconds', SHARED, 4)),
 ];

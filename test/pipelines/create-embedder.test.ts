@@ -277,8 +277,8 @@ describe('createEmbedder', () => {
 
   it('refuses limits beside a shared limiter, and options it does not know', () => {
     const options = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm' };
-    expect(() => createEmbedder({ ...options, limiter: createLimiter(), concurrency: 2 })).toThrow(
-      'createEmbedder: expected `concurrency` to be absent when a `limiter` is given',
+    expect(() => createEmbedder({ ...options, limiter: createLimiter(), tokensPerMinute: 2 })).toThrow(
+      'createEmbedder: expected `tokensPerMinute` to be absent when a `limiter` is given',
     );
     expect(() => createEmbedder({ ...options, limiter: createLimiter(), burstSeconds: 2 })).toThrow(
       'createEmbedder: expected `burstSeconds` to be absent when a `limiter` is given',

@@ -1,7 +1,7 @@
 import type { Linked } from './chain.js';
 import { Chain } from './chain.js';
 import { Line } from './line.js';
-import type { Waiter } from './queue.js';
+import type { KeyTurn, Waiter } from './queue.js';
 
 /** What waits under one key. */
 class KeyLine<E extends Waiter<E>> extends Line<E> implements Linked<KeyLine<E>> {
@@ -28,6 +28,17 @@ export class KeyedLine<E extends Waiter<E>> {
 
   get first(): E | undefined {
     return this.returned.first ?? this.rotation.first?.first;
+  }
+
+  firstOf(key: unknown): E | undefined {
+    return this.keys.get(key)?.first;
+  }
+
+  turns(most: number): readonly KeyTurn[] {
+    const turns: KeyTurn[] = [];
+    for (let line = this.rotation.first; line !== undefined && turns.length < most; line = line.next)
+      turns.push({ key: line.first?.key, size: line.size });
+    return turns;
   }
 
   isReturned(): boolean {

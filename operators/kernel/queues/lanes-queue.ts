@@ -2,7 +2,7 @@ import { BatchPlan } from './batch-plan.js';
 import type { Discipline, Fairness, FairnessRule, LaneClaim } from './discipline.js';
 import { KeyedLine } from './keyed-line.js';
 import { Line } from './line.js';
-import type { Plan, Queue, Waiter } from './queue.js';
+import type { KeyTurn, Plan, Queue, Waiter } from './queue.js';
 
 /**
  * Lanes side by side, each a line of its own; whose turn it is, is for the discipline to say. Lanes are declared one by one, so there are few of
@@ -69,8 +69,7 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
     return this.line(lane).isReturned();
   }
 
-  takeHead(lane: number, taken?: number): E {
-    const entry = this.head(lane) as E;
+  takeHead(lane: number, taken?: number, entry = this.head(lane) as E): E {
     this.take(entry);
     this.turn(lane, taken);
     return entry;
@@ -115,6 +114,14 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
 
   each(lane: number, visit: (entry: E) => boolean): void {
     this.line(lane).visit(visit);
+  }
+
+  headOf(lane: number, key: unknown): E | undefined {
+    return (this.lines[lane] as KeyedLine<E>).firstOf(key);
+  }
+
+  turns(lane: number, most: number): readonly KeyTurn[] {
+    return (this.lines[lane] as KeyedLine<E>).turns(most);
   }
 
   private take(entry: E): void {

@@ -48,8 +48,8 @@ export interface Queue<E extends Waiter<E>> {
   head(lane: number): E | undefined;
   /** Whether that one came back: it travels alone. */
   isReturned(lane: number): boolean;
-  /** Takes the head out and books one whole turn, of which it had so many places. */
-  takeHead(lane: number, taken?: number): E;
+  /** Takes the head out, or this entry, which is the head of its key, and books one whole turn, of which it had so many places. */
+  takeHead(lane: number, taken?: number, entry?: E): E;
   /** Books a turn for one that never waited. */
   turn(lane: number, taken?: number): void;
 
@@ -69,6 +69,18 @@ export interface Queue<E extends Waiter<E>> {
   newest(lane: number): E | undefined;
   /** Fresh entries of the lane, oldest first, until `visit` answers false. */
   each(lane: number, visit: (entry: E) => boolean): void;
+
+  // Of a queue whose rule has `keyOf`.
+  /** Who is next of those in the lane with this key. */
+  headOf?(lane: number, key: unknown): E | undefined;
+  /** Keys under which something waits in the lane, in the order of their turns, so many at most. */
+  turns?(lane: number, most: number): readonly KeyTurn[];
+}
+
+/** A key, and how many wait under it. */
+export interface KeyTurn {
+  readonly key: unknown;
+  readonly size: number;
 }
 
 /** What is said of one lane. */

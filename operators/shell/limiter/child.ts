@@ -68,11 +68,14 @@ export class ChildLimiter extends FlowLimiter {
     return super.learn(response, lease, sentAt) || this.above.pump.learn(response, lease?.above, sentAt);
   }
 
-  /** Whose turn it would be in a lane of the limiter above, with its charge; undefined when nobody's, or when a limit here is in the way. */
-  offer(lane: number | undefined, affordable: number): Ticket | undefined {
+  /**
+   * Whose turn it would be in a lane of the limiter above, first of all under this key, with its charge; undefined when nobody's, or when a limit
+   * here is in the way.
+   */
+  offer(lane: number | undefined, affordable: number, key: unknown): Ticket | undefined {
     if (this.isGivenUp) return undefined;
     if (this.isTimed) this.read();
-    const ticket = this.next(lane, affordable);
+    const ticket = this.next(lane, affordable, key);
     const limit = ticket && this.blockedBy(ticket.charge);
     if (ticket === undefined || limit === undefined) return ticket;
     // The place is gone. A slot that comes free takes another; when the rate can pay, only the timer knows.
@@ -129,14 +132,29 @@ class Places implements Above {
   }
 
   seek(most: number): void {
-    const { queue } = this.child;
+    const { queue, settings } = this.child;
+    const atMost = Math.min(most, MOST);
     for (const [lane, places] of this.waiting.entries()) {
-      const wanted = Math.min(most, this.sharesLanes ? queue.count(lane) : queue.size, MOST);
-      for (let missing = wanted - places.size; missing > 0; missing--) {
-        const ticket = new PlaceTicket(this.pump, lane, this.child, places);
-        places.add(ticket);
-        this.pump.admitPlace(ticket);
-      }
+      if (this.sharesLanes && settings.queue.keyOf) this.seekByKey(lane, places, atMost);
+      else this.admit(lane, places, Math.min(atMost, this.sharesLanes ? queue.count(lane) : queue.size) - places.size, undefined);
+    }
+  }
+
+  /** Where keys share the lane above, each of them that would have a turn has a place of its own there. */
+  private seekByKey(lane: number, places: Bag<PlaceTicket>, most: number): void {
+    const turns = this.child.queue.turns?.(lane, most) ?? [];
+    const each = Math.ceil(most / turns.length);
+    const taken = new Map<unknown, number>();
+    for (const { key } of places.items) taken.set(key, (taken.get(key) ?? 0) + 1);
+    for (const { key, size } of turns) this.admit(lane, places, Math.min(each, size) - (taken.get(key) ?? 0), key);
+  }
+
+  private admit(lane: number, places: Bag<PlaceTicket>, missing: number, key: unknown): void {
+    for (let left = missing; left > 0; left--) {
+      const ticket = new PlaceTicket(this.pump, lane, this.child, places);
+      if (key !== undefined) ticket.key = key;
+      places.add(ticket);
+      this.pump.admitPlace(ticket);
     }
   }
 
@@ -184,7 +202,7 @@ class PlaceTicket extends Ticket implements Slotted {
   }
 
   override bid(affordable: number): Charge | undefined {
-    this.offered = this.child.offer(this.child.above.sharesLanes ? this.lane : undefined, affordable);
+    this.offered = this.child.offer(this.child.above.sharesLanes ? this.lane : undefined, affordable, this.key);
     if (this.offered === undefined) {
       this.all.delete(this);
       return undefined;

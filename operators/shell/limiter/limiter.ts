@@ -22,7 +22,7 @@ import { Audience } from './audience.js';
 import { Pump } from './pump.js';
 import type { Rates } from './rates.js';
 import { amountOption, chargeOf, checkJob, NAME } from './settings.js';
-import type { Asker, Lease as OwnLease } from './ticket.js';
+import type { Asker, Lease as OwnLease, Ticket } from './ticket.js';
 import { BidderTicket, JobTicket, WrappedTicket } from './ticket.js';
 
 const NO_JOB: LimiterJob = {};
@@ -119,11 +119,12 @@ export class FlowLimiter extends Pump implements Limiter {
   }
 
   enlist(bidder: Bidder, lane?: string): Place {
-    const { granted, refused, requests } = Object(bidder) as Partial<Bidder>;
+    const { granted, refused, requests, key } = Object(bidder) as Partial<Bidder>;
     required(NAME, 'bidder.granted', granted);
     required(NAME, 'bidder.refused', refused);
     if (requests !== undefined) amountOption(NAME, 'bidder.requests', requests);
     const ticket = new BidderTicket(this, this.at(lane), bidder);
+    if (key !== undefined) this.assign(ticket, { key });
     const error = this.refusal(NOTHING);
     if (error) ticket.refused(error);
     else this.admitPlace(ticket);
@@ -274,10 +275,15 @@ export class FlowLimiter extends Pump implements Limiter {
       if (this.find(id)) throw new FlowConfigError(NAME, 'id', 'one that nobody waits under', undefined, 'one in use');
       ticket.id = id;
     }
-    const key = this.settings.queue.keyOf?.(job);
-    if (key !== undefined) ticket.key = key;
+    this.assign(ticket, job);
     this.admit(ticket, deadlineMs, waitsForRoom);
     if (ticket.isWaiting && (ticket.fn || !reject)) ticket.context = captureContext();
+  }
+
+  /** Says whose it is, where that matters. */
+  private assign(ticket: Ticket, job: LimiterJob): void {
+    const key = this.settings.queue.keyOf?.(job);
+    if (key !== undefined) ticket.key = key;
   }
 
   /** @throws FlowConfigError or LaneUnknownError */

@@ -262,12 +262,12 @@ export abstract class Pump extends Capacity implements Lessor {
     return this.blockedBy(charge) === undefined;
   }
 
-  /** The one whose turn it is, in any lane or in this one, when it has said what it wants. */
-  protected next(lane?: number, affordable?: number): Ticket | undefined {
+  /** The one whose turn it is, in any lane or in this one, and of one key if it has any there, when it has said what it wants. */
+  protected next(lane?: number, affordable?: number, key?: unknown): Ticket | undefined {
     let ticket: Ticket | undefined;
     do {
       const at = lane ?? this.queue.lead();
-      ticket = at === -1 ? undefined : this.queue.head(at);
+      ticket = at === -1 ? undefined : ((key === undefined ? undefined : this.queue.headOf?.(at, key)) ?? this.queue.head(at));
     } while (ticket && !this.hasBid(ticket, affordable));
     return ticket;
   }

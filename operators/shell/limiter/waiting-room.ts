@@ -89,7 +89,7 @@ export abstract class WaitingRoom extends ShutdownHandle {
   /** Takes the ticket out: because it has its turn, or from wherever it stands. */
   protected takeOut(ticket: Ticket, hasTurn = false): void {
     const { lane, id } = ticket;
-    if (hasTurn) this.queue.takeHead(lane);
+    if (hasTurn) this.queue.takeHead(lane, 1, ticket);
     else this.queue.remove(ticket);
     ticket.isWaiting = false;
     if (ticket.bid) return;

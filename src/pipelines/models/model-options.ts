@@ -76,8 +76,8 @@ const RULES: readonly string[] = [
 ];
 const CLIENT: readonly string[] = ['call', 'stream', 'model'];
 const ENDPOINT: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'fetch'];
-const CALL: readonly string[] = ['lane', 'signal', 'traceId', 'name'];
-const CALL_ALL: readonly string[] = ['lane', 'signal', 'traceId', 'mode', 'totalTimeoutMs'];
+const CALL: readonly string[] = ['lane', 'key', 'signal', 'traceId', 'name'];
+const CALL_ALL: readonly string[] = ['lane', 'key', 'signal', 'traceId', 'mode', 'totalTimeoutMs'];
 
 /** What sends the requests. */
 export interface Client<Q, R, C> {
@@ -169,6 +169,7 @@ function checkFields(options: ModelCallOptions, names: readonly string[]): void 
   known(NAME, options, names, 'call options');
   if (options.signal !== undefined) requiredSignal(NAME, 'signal', options.signal);
   text('lane', options.lane);
+  text('key', options.key);
   text('traceId', options.traceId);
 }
 

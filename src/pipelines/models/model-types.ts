@@ -115,6 +115,11 @@ export interface ChatCallerOptions<P = ChatCompletion>
 export interface ModelCallOptions {
   /** @defaultValue the limiter's last lane */
   readonly lane?: string;
+  /**
+   * Whose call it is, a tenant or a user: inside a lane, keys take turns, so that whoever asks for much delays nobody else. With a `limiter` whose
+   * lanes keys share: one made by `createAccount`, or with `lanes([...], { key })`. @defaultValue none
+   */
+  readonly key?: string;
   /** Gives up the call when it aborts; the result errors with its reason. */
   readonly signal?: AbortSignal;
   /** @defaultValue a new one */

@@ -3,11 +3,12 @@ import { defer, from, map, Observable, Subject, toArray } from 'rxjs';
 import { adaptiveLimit } from '../../../operators/adaptive-limit.js';
 import { createLimiter } from '../../../operators/create-limiter.js';
 import { ClosedError, DeadlineError, FlowConfigError } from '../../../operators/errors.js';
+import { lanes } from '../../../operators/lanes.js';
 import { AbortCalls, Alarm, connect, DEFAULT_LANE, instanceOf, onAbort, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
-import type { FlowEvent, FlowSink, Limiter } from '../../../operators/types.js';
+import type { FlowEvent, FlowSink, Limiter, LimiterJob } from '../../../operators/types.js';
 import type { AnyRunnerOptions } from './runner-options.js';
 import { checkedCall, checkedCalls, readOptions, runOptions } from './runner-options.js';
-import type { RunToolsArguments, RunToolsOptions, ToolLoad, ToolRunner, ToolRunnerSnapshot } from './runner-types.js';
+import type { RunGiven, RunToolsArguments, RunToolsOptions, ToolLoad, ToolRunner, ToolRunnerSnapshot } from './runner-types.js';
 import type { Phase, ToolJob } from './tool-job.js';
 import { runOf } from './tool-results.js';
 import type { SessionHost, SessionKind } from './tool-session.js';
@@ -16,6 +17,8 @@ import type { RunnerConfig, ToolDefaults, ToolSetup } from './tool-setup.js';
 import { NAME, toolSetups, withTools } from './tool-setup.js';
 import type { AnyTool, ToolCall, ToolResult, ToolRun } from './tool-types.js';
 
+/** One lane, whose keys take turns. */
+const SHARED_BY_KEY = /* @__PURE__ */ lanes<LimiterJob>([{ name: DEFAULT_LANE }], { key: ({ key }) => key });
 const FROM_OUTSIDE: SessionKind = { inside: false, reusesIds: false };
 const FROM_STREAM: SessionKind = { inside: false, reusesIds: true };
 const FROM_INSIDE: SessionKind = { inside: true, reusesIds: false };
@@ -62,7 +65,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     };
     this.config = { ...config, tell };
     this.#ownsLimiter = limiter === undefined;
-    this.#limiter = limiter ?? createLimiter({ concurrency, abortGraceMs, scheduler, onEvent: onlyChanges(tell) });
+    this.#limiter = limiter ?? createLimiter({ concurrency, queue: SHARED_BY_KEY, abortGraceMs, scheduler, onEvent: onlyChanges(tell) });
     this.#defaults = { perTool, timeoutMs, retry, classify, abortGraceMs, limiter: this.#limiter };
     this.setups = toolSetups(tools, this.#defaults);
     this.#listTools();
@@ -199,8 +202,8 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     this.#events.complete();
   }
 
-  readonly runInside = (calls: readonly ToolCall[], signal: AbortSignal, context: unknown): Observable<ToolRun> =>
-    this.#together(this.#results(from(checkedCalls(calls)), { context }, FROM_INSIDE, signal));
+  readonly runInside = (calls: readonly ToolCall[], signal: AbortSignal, given: RunGiven): Observable<ToolRun> =>
+    this.#together(this.#results(from(checkedCalls(calls)), given, FROM_INSIDE, signal));
 
   #listTools(): void {
     this.tools = Object.freeze([...this.setups.values()].map(({ tool }) => tool));
@@ -226,10 +229,10 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     kind: SessionKind,
     lifeline?: AbortSignal,
   ): Observable<ToolResult> {
-    const { signal, totalTimeoutMs, context } = runOptions(options);
+    const { signal, totalTimeoutMs, given } = runOptions(options);
     return new Observable((subscriber) => {
       let hasAll = false;
-      const session = new ToolSession(this, kind, context, (result) => {
+      const session = new ToolSession(this, kind, given, (result) => {
         subscriber.next(result);
         if (hasAll && session.size === 0) subscriber.complete();
       });

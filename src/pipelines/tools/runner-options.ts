@@ -1,4 +1,5 @@
 import type { AdaptiveLimitOptions } from '../../../operators/adaptive-limit.js';
+import { childOf } from '../../../operators/child-of.js';
 import { classifyError } from '../../../operators/classify-error.js';
 import { FlowConfigError } from '../../../operators/errors.js';
 import {
@@ -36,12 +37,13 @@ export const TOOL_RUNNER_DEFAULTS = {
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- whichever context: it is handed on as it is
 export type AnyRunnerOptions = ToolRunnerOptions<any>;
 
-const RUN_OPTIONS = ['context', 'signal', 'totalTimeoutMs'] as const;
+const RUN_OPTIONS = ['context', 'key', 'signal', 'totalTimeoutMs'] as const;
 export function runOptions(options: RunToolsOptions = {}) {
   known(NAME, options, RUN_OPTIONS, 'run options');
-  const { context, signal } = options;
+  const { signal, totalTimeoutMs, ...given } = options;
+  if (given.key !== undefined) filled(NAME, 'key', given.key);
   if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
-  return { context, signal, totalTimeoutMs: durationMs(NAME, 'totalTimeoutMs', orDefault(options.totalTimeoutMs, Infinity)) };
+  return { given, signal, totalTimeoutMs: durationMs(NAME, 'totalTimeoutMs', orDefault(totalTimeoutMs, Infinity)) };
 }
 
 export function checkedCalls(calls: readonly ToolCall[]): readonly ToolCall[] {
@@ -65,7 +67,12 @@ export function readOptions(options: AnyRunnerOptions) {
     concurrency: count,
     adaptive: (operator, option, value: AdaptiveLimitOptions | undefined) =>
       value === undefined ? value : plainObject(operator, option, value),
-    limiter: (operator, _option, value: Limiter | undefined) => limiterOption(operator, value, concurrency),
+    // With a `concurrency`, so many of its slots.
+    limiter: (operator, _option, value: Limiter | undefined) => {
+      const shared = limiterOption(operator, value);
+      if (shared === undefined || concurrency === undefined) return shared;
+      return childOf(shared, { concurrency: count(operator, 'concurrency', concurrency) });
+    },
     lane: asGiven,
     perTool: limitsByName,
     guard: callback,

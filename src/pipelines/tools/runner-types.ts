@@ -7,14 +7,17 @@ import type { Tool, ToolCall, ToolGuard, ToolResult, ToolRun } from './tool-type
 export interface ToolRunnerOptions<X = unknown> {
   /** What a model may call. */
   readonly tools: readonly Tool<unknown, unknown, X>[];
-  /** Most calls at a time, over all tools. Not together with `limiter` or `adaptive`. @defaultValue 5 */
+  /**
+   * Most calls at a time, over all tools; beside a `limiter`, most of its slots that these calls take. Not together with `adaptive`.
+   * @defaultValue 5; with a `limiter`, as many as it has
+   */
   readonly concurrency?: number;
   /**
    * Finds out how many calls at a time go well, in place of a fixed `concurrency`: what `adaptiveLimit` takes. Not together with `limiter`.
    * @defaultValue none
    */
   readonly adaptive?: AdaptiveLimitOptions;
-  /** A limiter shared with others, in place of `concurrency`: every attempt takes one request and one slot of it. */
+  /** A limiter shared with others: every attempt takes one request and one slot of it. */
   readonly limiter?: Limiter;
   /** Lane of that limiter. @defaultValue its last one */
   readonly lane?: string;
@@ -50,11 +53,19 @@ export interface ToolRunnerOptions<X = unknown> {
 export interface RunToolsOptions<X = unknown> {
   /** Handed as it is to the guard and to the tools of these calls: who asks, in which workspace. @defaultValue undefined */
   readonly context?: X;
+  /**
+   * Whose calls they are, a tenant or a user: keys take turns, so that whoever asks for much delays nobody else. With a shared `limiter` inside
+   * its lane, when keys share that: in one made by `createAccount`, or with `lanes([...], { key })`. @defaultValue none
+   */
+  readonly key?: string;
   /** Gives up what is not over when it aborts: those calls have the error `cancelled`. */
   readonly signal?: AbortSignal;
   /** Longest time for all of them, waiting included, in ms; what is not over then has the error `timeout`. @defaultValue Infinity */
   readonly totalTimeoutMs?: number;
 }
+
+/** What a run says of each of its calls. */
+export type RunGiven = Pick<RunToolsOptions, 'context' | 'key'>;
 
 /** The options of a run, which may be left out where no tool and no guard needs a `context`. */
 export type RunToolsArguments<X> = undefined extends X

@@ -2,6 +2,7 @@ import type { Observable } from 'rxjs';
 import { AttemptTimeoutError, CallbackError, ClosedError, FlowConfigError } from '../../../operators/errors.js';
 import { Alarm, abortReason, LazySignal } from '../../../operators/toolkit.js';
 import type { Lease } from '../../../operators/types.js';
+import type { RunGiven } from './runner-types.js';
 import type { RunnerConfig, ToolSetup } from './tool-setup.js';
 import { NAME } from './tool-setup.js';
 import { Step } from './tool-step.js';
@@ -11,7 +12,7 @@ import type { AnyTool, GuardContext, GuardedCall, ToolCall, ToolContext, ToolRun
 export interface AttemptOwner {
   readonly config: RunnerConfig;
   /** What the calls of its run were given. */
-  readonly given: unknown;
+  readonly given: RunGiven;
   /** The guard has said yes; the tool starts now. */
   started(): void;
   succeeded(value: unknown): void;
@@ -22,7 +23,7 @@ export interface AttemptOwner {
   /** Frees the slot of what was given up, now or when others have been given up, too. */
   free(release: () => void): void;
   /** Makes calls for a tool that makes calls. */
-  runInside(calls: readonly ToolCall[], signal: AbortSignal, given: unknown): Observable<ToolRun>;
+  runInside(calls: readonly ToolCall[], signal: AbortSignal, given: RunGiven): Observable<ToolRun>;
 }
 
 /** One attempt with its slot in hand: asks the guard, and with its yes starts the tool with the very arguments the guard has seen. */
@@ -59,7 +60,7 @@ export class ToolAttempt {
       return;
     }
     this.#step.follow<boolean | string>(
-      () => guard(this.#call, new AskContext(this.#signal, this.#number, this.#setup.tool, this.#owner.given)),
+      () => guard(this.#call, new AskContext(this.#signal, this.#number, this.#setup.tool, this.#owner.given.context)),
       (answer) => {
         if (answer === true) this.#execute();
         else this.#refuse(typeof answer === 'string' && answer !== '' ? answer : undefined, undefined);
@@ -94,7 +95,7 @@ export class ToolAttempt {
     if (this.#isOver) return;
     const { tool } = this.#setup;
     const { given } = this.#owner;
-    const context: ToolContext = new CallContext(this.#signal, this.#call.id, this.#number, given, (calls) => {
+    const context: ToolContext = new CallContext(this.#signal, this.#call.id, this.#number, given.context, (calls) => {
       // It would hold a slot that its calls may need.
       if (tool.runsTools !== true) throw new FlowConfigError(NAME, 'runsTools', 'true for a tool that makes calls', tool.runsTools);
       if (this.#isOver) throw new ClosedError(NAME);

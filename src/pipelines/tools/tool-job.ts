@@ -2,6 +2,7 @@ import { captureContext } from '#async-context';
 import { AttemptTimeoutError, CallbackError, isFlowError, OverflowError } from '../../../operators/errors.js';
 import { Alarm, drawnFrom, isWithinBudget, mayPass, retryDelayMs, verdictOrFatal } from '../../../operators/toolkit.js';
 import type { FlowEvent, Lease, Place, RetryRule, Verdict } from '../../../operators/types.js';
+import type { RunGiven } from './runner-types.js';
 import type { CheckedArguments } from './tool-arguments.js';
 import { checkArguments } from './tool-arguments.js';
 import type { AttemptOwner } from './tool-attempt.js';
@@ -39,8 +40,8 @@ interface JobAbout {
   /** Tells it from all others in events. */
   readonly id: string;
   readonly index: number;
-  /** The `context` of its run. */
-  readonly given: unknown;
+  /** Of its run. */
+  readonly given: RunGiven;
 }
 
 /** One call on its way: its arguments are checked, it waits for its slot and is attempted; after a failure that may pass, once more. */
@@ -49,7 +50,7 @@ export class ToolJob implements AttemptOwner {
   /** How often the tool was started. */
   attempts = 0;
   readonly setup: ToolSetup;
-  readonly given: unknown;
+  readonly given: RunGiven;
   readonly #host: JobHost;
   readonly #call: ToolCall;
   /** Of whoever asked: an attempt begins when a permit is free, or after a pause. */
@@ -172,7 +173,7 @@ export class ToolJob implements AttemptOwner {
       this.#place = undefined;
       this.#fail({ code: isFlowError(error, 'FLOW_CLOSED') ? 'closed' : 'failed', message: messageOf(error) }, error);
     };
-    const place = limiter.enlist({ granted, refused }, this.config.lane);
+    const place = limiter.enlist({ granted, refused, key: this.given.key }, this.config.lane);
     if (!isWaiting as boolean) return;
     this.#place = place;
     if (this.phase === 'over') place.withdraw();

@@ -1,5 +1,6 @@
 import { ClosedError } from '../../../operators/errors.js';
 import { DEFAULT_LANE } from '../../../operators/toolkit.js';
+import type { RunGiven } from './runner-types.js';
 import type { JobHost } from './tool-job.js';
 import { ToolJob } from './tool-job.js';
 import { failed } from './tool-results.js';
@@ -30,7 +31,7 @@ export interface SessionKind {
 export class ToolSession {
   readonly #host: SessionHost;
   readonly #kind: SessionKind;
-  readonly #given: unknown;
+  readonly #given: RunGiven;
   readonly #emit: (result: ToolResult) => void;
   readonly #open = new Set<ToolJob>();
   readonly #ids = new Set<string>();
@@ -39,8 +40,7 @@ export class ToolSession {
   /** Why it takes no more calls. */
   #end: { readonly error: ToolError; readonly cause: unknown } | undefined;
 
-  /** @param given - the `context` of its calls */
-  constructor(host: SessionHost, kind: SessionKind, given: unknown, emit: (result: ToolResult) => void) {
+  constructor(host: SessionHost, kind: SessionKind, given: RunGiven, emit: (result: ToolResult) => void) {
     this.#host = host;
     this.#kind = kind;
     this.#given = given;
