@@ -4,7 +4,7 @@ export { isWithinBudget, retryDelayMs } from './kernel/repair/backoff.js';
 export { mayPass } from './kernel/repair/verdict.js';
 export { isAmount, unusable } from './options/answers.js';
 export { ask, drawnFrom, verdictOrFatal } from './options/ask.js';
-export { instanceOf, listener, safeSink } from './options/events.js';
+export { instanceOf, listener, safeSink, teller } from './options/events.js';
 export { checkedLanes, DEFAULT_LANE } from './options/lanes.js';
 export { laneOption, limiterOption } from './options/limiter-option.js';
 export {

@@ -59,7 +59,8 @@ export type {
   ModelPrices,
   Reservation,
   SavedBudget,
-} from './pipelines/budget/budget-types.js';
+} from './pipelines/create-budget.js';
+export { createBudget } from './pipelines/create-budget.js';
 export type {
   ClientEmbedderOptions,
   EmbedCall,

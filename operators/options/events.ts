@@ -82,6 +82,10 @@ export type Happening =
       /** A usage beyond all reason was reported: so many tokens were charged instead. */
       | { type: 'usageClamped'; reported: number; charged: number }
       | { type: 'limitChanged'; concurrency: number }
+      /** So much of a limit of a budget is spent that it is told. `position` is that of the limit in its options; amounts are in `unit`. */
+      | { type: 'budgetLow'; position: number; unit: 'usd' | 'tokens'; spent: number; limit: number }
+      /** Calls have cost more than estimated, and are above the limit by `over`. */
+      | { type: 'budgetOverrun'; position: number; unit: 'usd' | 'tokens'; limit: number; over: number }
       /** `openMs` is how long it stays open, 0 otherwise. */
       | { type: 'breakerChanged'; state: 'closed' | 'open' | 'halfOpen'; openMs: number }
       | { type: 'drained' }

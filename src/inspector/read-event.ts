@@ -43,6 +43,8 @@ const FIELDS: { readonly [T in Type]: Kinds<EventOf<T>, Common | (T extends `att
   throttled: { pauseMs: 'number' },
   usageClamped: { reported: 'number', charged: 'number' },
   limitChanged: { concurrency: 'number' },
+  budgetLow: { position: 'number', unit: 'text', spent: 'number', limit: 'number' },
+  budgetOverrun: { position: 'number', unit: 'text', limit: 'number', over: 'number' },
   breakerChanged: { state: 'text', openMs: 'number' },
   drained: {},
 };

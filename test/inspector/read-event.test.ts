@@ -38,6 +38,8 @@ const EVENTS: { readonly [T in FlowEvent['type']]: Extract<FlowEvent, { type: T 
   throttled: { ...common, type: 'throttled', pauseMs: 1000 },
   usageClamped: { ...common, type: 'usageClamped', reported: 1e12, charged: 1000 },
   limitChanged: { ...common, type: 'limitChanged', concurrency: 8 },
+  budgetLow: { ...common, type: 'budgetLow', position: 0, unit: 'usd', spent: 4, limit: 5 },
+  budgetOverrun: { ...common, type: 'budgetOverrun', position: 1, unit: 'tokens', limit: 1000, over: 20 },
   breakerChanged: { ...common, type: 'breakerChanged', state: 'open', openMs: 30_000 },
   drained: { ...common, type: 'drained' },
 };

@@ -1,7 +1,7 @@
 import { classifyError } from '../../../operators/classify-error.js';
 import { isFlowError } from '../../../operators/errors.js';
-import { linksOf } from '../../../operators/toolkit.js';
 import type { Classify } from '../../../operators/types.js';
+import { neverArrived } from '../../pipelines/never-arrived.js';
 import type { McpCall, McpProgress, McpResult, McpTool } from './mcp-types.js';
 
 /** What every request to the client is made with, in its own words. */
@@ -64,11 +64,6 @@ function withoutOver<N>(first: Fallback<N> | undefined): Fallback<N> | undefined
   return open;
 }
 
-/** There was never a connection. */
-const NEVER_ARRIVED: ReadonlySet<unknown> = new Set([
-  ...['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'ENETDOWN', 'ENETUNREACH', 'EHOSTDOWN', 'EHOSTUNREACH', 'UND_ERR_CONNECT_TIMEOUT'],
-]);
-
 /**
  * For calls that must not be made twice: a failure that leaves open whether the tool has run is sorted like a timeout. What the server refused
  * (`throttled`) or never got may be sent again.
@@ -79,9 +74,4 @@ export function carefully(classify: Classify = classifyError): Classify {
     const isOpen = verdict.class === 'transient' && !isFlowError(error) && !neverArrived(error);
     return isOpen ? { ...verdict, class: 'timeout' } : verdict;
   };
-}
-
-/** Says the error itself, and not what a server has put into it. */
-function neverArrived(error: unknown): boolean {
-  return linksOf(error).some((link) => NEVER_ARRIVED.has((Object(link) as { readonly code?: unknown }).code));
 }

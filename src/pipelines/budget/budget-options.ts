@@ -1,0 +1,133 @@
+import { FlowConfigError } from '../../../operators/errors.js';
+import { callback, checked, filled, known, listener, positive, ratio, schedulerOption } from '../../../operators/toolkit.js';
+import type {
+  BudgetCall,
+  BudgetLimit,
+  BudgetOptions,
+  BudgetPort,
+  BudgetStore,
+  ModelPrice,
+  ModelPrices,
+  SavedBudget,
+} from './budget-types.js';
+import type { MeterRule } from './meter.js';
+import { billionths } from './prices.js';
+
+/** Whose errors and events these are. */
+export const NAME = 'createBudget';
+
+/** By the name of the model, which may be that of something every object has. */
+export type PriceList = ReadonlyMap<string, ModelPrice>;
+
+export function readOptions(options: BudgetOptions) {
+  const { limits = [], prices = {}, ...rest } = Object(options) as BudgetOptions;
+  const read = checked(
+    NAME,
+    Object(options) === options ? rest : options,
+    { warnAt: 0.8 },
+    {
+      limits: () => undefined,
+      prices: () => undefined,
+      warnAt: (operator, option, value: number) => ratio(operator, option, value),
+      onWarn: callback,
+      onEvent: listener,
+      name: (operator, option, value: string | undefined) => (value === undefined ? value : filled(operator, option, value)),
+      store: storeOption,
+      scheduler: schedulerOption,
+    },
+  );
+  const list = priceList(prices);
+  return { ...read, prices: list, limits: limitRules(limits, list) };
+}
+
+/** The `budget` option of what makes calls. */
+export function budgetOption(operator: string, option: string, budget: BudgetPort | undefined): BudgetPort | undefined {
+  if (budget === undefined || typeof (Object(budget) as Partial<BudgetPort>).reserve === 'function') return budget;
+  throw new FlowConfigError(operator, option, 'a budget made by createBudget', budget);
+}
+
+/** What is about to be called, with its tokens as whole numbers. @throws FlowConfigError */
+export function checkedCall(call: BudgetCall): BudgetCall & { readonly inputTokens: number; readonly outputTokens: number } {
+  known(NAME, call, ['model', 'key', 'inputTokens', 'outputTokens'], 'call', 'call.');
+  const { model, key, inputTokens = 0, outputTokens = 0 } = call;
+  return {
+    model: filled(NAME, 'call.model', model),
+    key,
+    inputTokens: Math.ceil(amount('call.inputTokens', inputTokens)),
+    outputTokens: Math.ceil(amount('call.outputTokens', outputTokens)),
+  };
+}
+
+/** @throws FlowConfigError for what no budget has saved */
+export function checkedSave(saved: SavedBudget | undefined): SavedBudget['limits'] {
+  if (saved === undefined) return [];
+  const limits: unknown = (Object(saved) as Partial<SavedBudget>).limits;
+  if (!Array.isArray(limits) || !limits.every(isSaved))
+    throw new FlowConfigError(NAME, 'store', 'one that holds what a budget has saved', saved);
+  return limits;
+}
+
+function isSaved(value: unknown): value is SavedBudget['limits'][number] {
+  const { unit, windowMs, startedAt, charged } = Object(value) as Readonly<Record<string, unknown>>;
+  const isKnown = unit === 'usd' || unit === 'tokens';
+  return isKnown && (windowMs === undefined || isFinite(windowMs)) && isFinite(startedAt) && isFinite(charged) && charged >= 0;
+}
+
+function isFinite(value: unknown): value is number {
+  return Number.isFinite(value);
+}
+
+/** One without a price of a model that has a limit in USD could never be called. */
+function limitRules(limits: readonly BudgetLimit[], prices: PriceList): readonly MeterRule[] {
+  if (!Array.isArray(limits)) throw new FlowConfigError(NAME, 'limits', 'an array', limits);
+  return (limits as readonly BudgetLimit[]).map((limit, i) => {
+    const at = `limits[${String(i)}]`;
+    known(NAME, limit, ['key', 'model', 'usd', 'tokens', 'windowMs'], at, `${at}.`);
+    const { key, model, usd, tokens, windowMs = Infinity } = limit;
+    if (usd !== undefined && tokens !== undefined)
+      throw new FlowConfigError(NAME, `${at}.tokens`, 'absent beside `usd`: make it two limits', tokens);
+    const rule = {
+      key: key === undefined ? key : filled(NAME, `${at}.key`, key),
+      model: model === undefined ? model : filled(NAME, `${at}.model`, model),
+      windowMs: positive(NAME, `${at}.windowMs`, windowMs),
+    };
+    if (tokens !== undefined) return { ...rule, unit: 'tokens', limit: wholeAmount(`${at}.tokens`, tokens) } as const;
+    const limitInUsd = amount(`${at}.usd`, usd);
+    if (prices.size === 0) throw new FlowConfigError(NAME, 'prices', `given, because \`${at}\` is in USD`, undefined);
+    if (model !== undefined && !prices.has(model)) throw unpriced(model);
+    return { ...rule, unit: 'usd', limit: billionths(limitInUsd) } as const;
+  });
+}
+
+/** A model without a price cannot be held to a limit in USD. */
+export function unpriced(model: string): FlowConfigError {
+  return new FlowConfigError(NAME, `prices['${model}']`, 'given, because a limit in USD is about its calls', undefined);
+}
+
+function priceList(prices: ModelPrices): PriceList {
+  if (typeof prices !== 'object' || (prices as unknown) === null) throw new FlowConfigError(NAME, 'prices', 'an object', prices);
+  const list = new Map(Object.entries(prices));
+  for (const [model, price] of list) {
+    const at = `prices['${model}']`;
+    known(NAME, price, ['inputUsdPerMillion', 'outputUsdPerMillion', 'usdPerCall'], at, `${at}.`);
+    for (const [field, usd] of Object.entries(price)) if (usd !== undefined) amount(`${at}.${field}`, usd);
+  }
+  return list;
+}
+
+function storeOption(operator: string, option: string, store: BudgetStore | undefined): BudgetStore | undefined {
+  if (store === undefined) return store;
+  const { load, save } = Object(store) as Partial<BudgetStore>;
+  if (typeof load === 'function' && typeof save === 'function') return store;
+  throw new FlowConfigError(operator, option, 'an object with `load` and `save`', store);
+}
+
+function amount(option: string, value: unknown): number {
+  if (isFinite(value) && value >= 0) return value;
+  throw new FlowConfigError(NAME, option, 'a finite number >= 0', value);
+}
+
+function wholeAmount(option: string, value: unknown): number {
+  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
+  throw new FlowConfigError(NAME, option, 'a whole number >= 0', value);
+}

@@ -1,0 +1,79 @@
+import { isAmount } from '../../../operators/toolkit.js';
+import type { Usage } from '../../../operators/types.js';
+import type { ModelPrice, Reservation } from './budget-types.js';
+import type { Amounts, Window } from './meter.js';
+import type { CallTokens } from './prices.js';
+import { priceOf } from './prices.js';
+
+/** The budget that is charged. */
+export interface Account {
+  /** The call is over. */
+  ended(): void;
+  /** What is charged in these windows is another sum now. */
+  changed(windows: readonly Window[]): void;
+  /** A call has cost more than it was charged with, by this much. */
+  rose(window: Window): void;
+}
+
+/** What one call is charged with, in every limit that is about it. */
+export class Charge implements Reservation {
+  readonly #account: Account;
+  readonly #windows: readonly Window[];
+  readonly #price: ModelPrice | undefined;
+  readonly #reserved: Amounts;
+  #tokens: CallTokens;
+  #amounts: Amounts;
+  #state: 'inFlight' | 'settled' | 'released' = 'inFlight';
+
+  constructor(account: Account, windows: readonly Window[], price: ModelPrice | undefined, tokens: CallTokens, now: number) {
+    this.#account = account;
+    this.#windows = windows;
+    this.#price = price;
+    this.#tokens = tokens;
+    this.#reserved = amountsOf(price, tokens);
+    this.#amounts = this.#reserved;
+    for (const window of windows) window.take(this.#reserved, now);
+  }
+
+  settle({ inputTokens, outputTokens }: Usage = {}): void {
+    if (this.#state === 'released') return;
+    if (isTokens(inputTokens)) this.#tokens = { ...this.#tokens, inputTokens: Math.ceil(inputTokens) };
+    if (isTokens(outputTokens)) this.#tokens = { ...this.#tokens, outputTokens: Math.ceil(outputTokens) };
+    this.#land('settled');
+    this.#correct(amountsOf(this.#price, this.#tokens));
+  }
+
+  release(): void {
+    if (this.#state !== 'inFlight') return;
+    this.#land('released');
+    this.#correct(NOTHING);
+  }
+
+  #land(state: 'settled' | 'released'): void {
+    const wasInFlight = this.#state === 'inFlight';
+    this.#state = state;
+    if (!wasInFlight) return;
+    for (const window of this.#windows) window.land(this.#reserved);
+    this.#account.ended();
+  }
+
+  #correct(amounts: Amounts): void {
+    const before = this.#amounts;
+    this.#amounts = amounts;
+    // All of them before anybody is told.
+    const risen = this.#windows.filter((window) => window.correct(before, amounts) > 0);
+    this.#account.changed(this.#windows);
+    for (const window of risen) this.#account.rose(window);
+  }
+}
+
+const NOTHING: Amounts = { usd: 0, tokens: 0 };
+
+/** USD are those of a price that is known. */
+export function amountsOf(price: ModelPrice | undefined, tokens: CallTokens): Amounts {
+  return { usd: price === undefined ? 0 : priceOf(price, tokens), tokens: tokens.inputTokens + tokens.outputTokens };
+}
+
+function isTokens(value: unknown): value is number {
+  return isAmount(value) && value !== Infinity;
+}

@@ -1,0 +1,28 @@
+import type { ModelPrice } from './budget-types.js';
+
+/** What money is counted in: whole billionths of a USD, so that no sum drifts. */
+const PER_USD = 1_000_000_000;
+/** A price of a million tokens, in this part of a USD, is a whole number of thousandths of a billionth a token. */
+const PER_PRICE_USD = 1_000_000;
+
+/** Tokens of one call. */
+export interface CallTokens {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+/** What a call costs, in billionths of a USD; a part of one counts as a whole. */
+export function priceOf(price: ModelPrice, { inputTokens, outputTokens }: CallTokens): number {
+  const { inputUsdPerMillion = 0, outputUsdPerMillion = 0, usdPerCall = 0 } = price;
+  const input = inputTokens * Math.round(inputUsdPerMillion * PER_PRICE_USD);
+  const output = outputTokens * Math.round(outputUsdPerMillion * PER_PRICE_USD);
+  return Math.ceil((input + output) / 1000) + billionths(usdPerCall);
+}
+
+export function billionths(usd: number): number {
+  return Math.round(usd * PER_USD);
+}
+
+export function usdOf(amount: number): number {
+  return amount / PER_USD;
+}

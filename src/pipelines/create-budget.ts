@@ -1,0 +1,167 @@
+import { BudgetExceededError } from '../../operators/errors.js';
+import { teller } from '../../operators/toolkit.js';
+import { checkedCall, checkedSave, NAME, readOptions, unpriced } from './budget/budget-options.js';
+import type { Budget, BudgetCall, BudgetLimitSnapshot, BudgetOptions, BudgetSnapshot, Reservation } from './budget/budget-types.js';
+import type { Account } from './budget/charge.js';
+import { amountsOf, Charge } from './budget/charge.js';
+import type { Amounts, Window } from './budget/meter.js';
+import { Meter } from './budget/meter.js';
+
+export type * from './budget/budget-types.js';
+
+/**
+ * What may be spent, in USD or in tokens: of all calls, of one key, of one model, for ever or in windows. Give it as `budget` to
+ * `createModelCaller`, `createEmbedder` and `createToolRunner`, which share it: every attempt is charged with its estimate before it is sent, and
+ * with its usage when it is over.
+ *
+ * - **Lets a call go when** every limit that is about it has room for its estimate, those under way included: one synchronous step, so that any
+ *   number of callers at a time cannot overshoot.
+ * - **Charges** the usage in place of the estimate when the call is over; the estimate where the usage is not known; nothing when it was never sent.
+ * - **Never above a limit** when estimates are upper bounds. When calls cost more, by what those under way cost more: told as `budgetOverrun`.
+ * - **Counts** in whole billionths of a USD, each call rounded up: sums do not drift.
+ * - **Begins anew** `windowMs` after the first call of a window. A call is one of the window that it began in.
+ * - **After a crash** what was reserved is still charged, with a `store`.
+ *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, and what the `store` throws.
+ * @example
+ * ```ts
+ * import { createBudget, isFlowError } from 'sluice';
+ *
+ * const prices = { small: { inputUsdPerMillion: 0.5, outputUsdPerMillion: 1.5 } };
+ * const budget = createBudget({ limits: [{ usd: 1 }, { key: 'acme', tokens: 2_000, windowMs: 60_000 }], prices });
+ * const call = budget.reserve({ model: 'small', key: 'acme', inputTokens: 500, outputTokens: 1_000 });
+ * call.settle({ inputTokens: 480, outputTokens: 20 });
+ * budget.snapshot().spentUsd; // => 0.00027
+ * try {
+ *   budget.reserve({ model: 'small', key: 'acme', inputTokens: 1_501 });
+ * } catch (error) {
+ *   isFlowError(error, 'FLOW_BUDGET_EXCEEDED') && [error.unit, error.limit]; // => ['tokens', 2000]
+ * }
+ * ```
+ */
+export function createBudget(options: BudgetOptions = {}): Budget {
+  return new FlowBudget(options);
+}
+
+/** Counts everything, and never refuses. */
+const ALL = { key: undefined, model: undefined, windowMs: Infinity, limit: Infinity } as const;
+
+class FlowBudget implements Budget, Account {
+  readonly #config: ReturnType<typeof readOptions>;
+  readonly #limits: readonly Meter[];
+  readonly #usd = new Meter({ ...ALL, unit: 'usd' }, -1);
+  readonly #tokens = new Meter({ ...ALL, unit: 'tokens' }, -1);
+  readonly #tell: ReturnType<typeof teller>;
+  #executing = 0;
+
+  constructor(options: BudgetOptions) {
+    this.#config = readOptions(options);
+    const { limits, store } = this.#config;
+    this.#limits = limits.map((rule, position) => new Meter(rule, position));
+    this.#tell = teller(NAME, this.#config, () => this.#now());
+    for (const saved of checkedSave(store?.load())) for (const limit of this.#limits) limit.restore(saved, this.#now());
+  }
+
+  reserve(call: BudgetCall): Reservation {
+    const asked = checkedCall(call);
+    const price = this.#config.prices.get(asked.model);
+    const limits = this.#limits.filter((limit) => limit.isAbout(asked));
+    if (price === undefined && limits.some(({ rule }) => rule.unit === 'usd')) throw unpriced(asked.model);
+    const now = this.#now();
+    const windows = limits.map((limit) => limit.at(now));
+    const amounts = amountsOf(price, asked);
+    const full = windows.filter((window) => !window.hasRoomFor(amounts));
+    if (full.length > 0) throw this.#refusal(full, amounts, now);
+    const charge = new Charge(this, [...windows, this.#usd.at(now), this.#tokens.at(now)], price, asked, now);
+    this.#executing++;
+    try {
+      this.#save();
+    } catch (error) {
+      charge.release();
+      throw error;
+    }
+    return charge;
+  }
+
+  snapshot(): BudgetSnapshot {
+    const now = this.#now();
+    const of = (meter: Meter): BudgetLimitSnapshot => meter.snapshot(meter.at(now));
+    const usd = of(this.#usd);
+    const tokens = of(this.#tokens);
+    return {
+      executing: this.#executing,
+      spentUsd: usd.spent,
+      spentTokens: tokens.spent,
+      inFlightUsd: usd.inFlight,
+      inFlightTokens: tokens.inFlight,
+      limits: this.#limits.map(of),
+    };
+  }
+
+  // ---- what charges tell --------------------------------------------------------------------------------------------
+
+  ended(): void {
+    this.#executing--;
+  }
+
+  changed(windows: readonly Window[]): void {
+    try {
+      this.#save();
+    } catch {
+      // The last save has the estimate, and the next call is not let go without one.
+    }
+    const now = this.#now();
+    for (const window of windows) {
+      const { rule } = window.meter;
+      if (now < window.endsAt && window.spent >= rule.limit * this.#config.warnAt) this.#warn(window);
+    }
+  }
+
+  rose({ charged, meter }: Window): void {
+    const { unit, limit } = meter.rule;
+    if (charged <= limit) return;
+    const over = meter.shown(charged - limit);
+    this.#tell?.({ type: 'budgetOverrun', position: meter.position, unit, limit: meter.shown(limit), over });
+  }
+
+  // ---- limits -------------------------------------------------------------------------------------------------------
+
+  /** Of the limit that keeps the call waiting longest. */
+  #refusal(full: readonly Window[], amounts: Amounts, now: number): BudgetExceededError {
+    let refusal: BudgetExceededError | undefined;
+    for (const window of full) {
+      const { key, model, unit, limit } = window.meter.rule;
+      // A call that is dearer than all of it never has room.
+      const isTooDear = amounts[unit] > limit;
+      const resetsAt = isTooDear ? Infinity : window.endsAt;
+      if (refusal === undefined || resetsAt > refusal.resetsAt)
+        refusal = new BudgetExceededError(NAME, key, model, unit, window.meter.shown(limit), resetsAt, resetsAt - now);
+      if (!isTooDear) this.#warn(window);
+    }
+    return refusal as BudgetExceededError;
+  }
+
+  #warn(window: Window): void {
+    if (window.hasWarned) return;
+    window.hasWarned = true;
+    const warning = window.meter.snapshot(window);
+    const { unit, spent, limit } = warning;
+    this.#tell?.({ type: 'budgetLow', position: window.meter.position, unit, spent, limit });
+    try {
+      this.#config.onWarn?.(warning);
+    } catch {
+      // A listener's fault is its own.
+    }
+  }
+
+  #now(): number {
+    return this.#config.scheduler.now();
+  }
+
+  #save(): void {
+    const { store } = this.#config;
+    if (store === undefined) return;
+    const now = this.#now();
+    store.save({ limits: this.#limits.flatMap((limit) => limit.save(now)) });
+  }
+}

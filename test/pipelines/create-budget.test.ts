@@ -1,0 +1,305 @@
+import { VirtualTimeScheduler } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import type { FlowEvent } from '../../operators/index.js';
+import { isFlowError } from '../../operators/index.js';
+import type { BudgetCall, BudgetOptions, BudgetWarning } from '../../src/pipelines/create-budget.js';
+import { createBudget } from '../../src/pipelines/create-budget.js';
+import { notSaved } from '../misuse/create-budget.rows.js';
+import { TextStore } from './budget-model.js';
+
+const prices = { small: { inputUsdPerMillion: 1, outputUsdPerMillion: 2 }, search: { usdPerCall: 0.01 } };
+
+/** A budget on a clock that is set by hand. */
+function on(options: BudgetOptions) {
+  const scheduler = new VirtualTimeScheduler();
+  const clock = { now: 1_000 };
+  scheduler.now = () => clock.now;
+  const events: FlowEvent[] = [];
+  const warnings: BudgetWarning[] = [];
+  const budget = createBudget({
+    prices,
+    scheduler,
+    onEvent: (event) => events.push(event),
+    onWarn: (warning) => warnings.push(warning),
+    ...options,
+  });
+  const refusal = (call: BudgetCall): unknown => {
+    try {
+      budget.reserve(call);
+      return undefined;
+    } catch (error) {
+      return error;
+    }
+  };
+  return { budget, clock, events, warnings, refusal, only: () => budget.snapshot().limits[0]! };
+}
+
+const tokens = (inputTokens: number, outputTokens = 0): BudgetCall => ({ model: 'small', inputTokens, outputTokens });
+
+describe('a reservation', () => {
+  it('counts while it is under way, and what it does not need is free again', () => {
+    const { budget, only, refusal } = on({ limits: [{ tokens: 100 }] });
+    const call = budget.reserve(tokens(40, 50));
+    expect(only()).toMatchObject({ spent: 0, inFlight: 90, left: 10 });
+    expect(isFlowError(refusal(tokens(11)), 'FLOW_BUDGET_EXCEEDED')).toBe(true);
+    call.settle({ inputTokens: 30, outputTokens: 5 });
+    expect(only()).toMatchObject({ spent: 35, inFlight: 0, left: 65 });
+    expect(refusal(tokens(65))).toBeUndefined();
+  });
+
+  it('keeps its estimate of what the usage does not say', () => {
+    const { budget, only } = on({ limits: [{ tokens: 1000 }] });
+    budget.reserve(tokens(40, 50)).settle();
+    expect(only()).toMatchObject({ spent: 90, inFlight: 0 });
+    budget.reserve(tokens(40, 50)).settle({ outputTokens: 7 });
+    expect(only().spent).toBe(90 + 47);
+    budget.reserve(tokens(40, 50)).settle({ inputTokens: NaN, outputTokens: -5 });
+    budget.reserve(tokens(40, 50)).settle({ inputTokens: Infinity, outputTokens: '5' as never });
+    expect(only().spent).toBe(90 + 47 + 90 + 90);
+  });
+
+  it('costs nothing when it is released, unless it was settled', () => {
+    const { budget, only } = on({ limits: [{ tokens: 100 }] });
+    const never = budget.reserve(tokens(60));
+    never.release();
+    never.release();
+    never.settle({ inputTokens: 60 });
+    expect(only()).toMatchObject({ spent: 0, inFlight: 0, left: 100 });
+    const sent = budget.reserve(tokens(60));
+    sent.settle({ inputTokens: 20 });
+    sent.release();
+    sent.settle();
+    expect(only()).toMatchObject({ spent: 20, inFlight: 0 });
+    expect(budget.snapshot()).toMatchObject({ executing: 0, spentTokens: 20 });
+  });
+
+  it('is corrected by a usage that comes late', () => {
+    const { budget, only } = on({ limits: [{ tokens: 100 }] });
+    const call = budget.reserve(tokens(10, 30));
+    call.settle();
+    call.settle({ inputTokens: 12 });
+    call.settle({ outputTokens: 3 });
+    expect(only()).toMatchObject({ spent: 15, inFlight: 0 });
+  });
+});
+
+describe('limits', () => {
+  it('are about all calls, those of a key, those of a model, and all of them have to have room', () => {
+    const { budget, refusal } = on({ limits: [{ tokens: 100 }, { key: 'acme', tokens: 50 }, { model: 'search', tokens: 20 }] });
+    expect(refusal({ model: 'small', key: 'acme', inputTokens: 51 })).toMatchObject({ key: 'acme', model: undefined, limit: 50 });
+    expect(refusal({ model: 'search', key: 'acme', inputTokens: 21 })).toMatchObject({ key: undefined, model: 'search', limit: 20 });
+    budget.reserve({ model: 'small', key: 'beta', inputTokens: 70 });
+    expect(refusal({ model: 'small', key: 'acme', inputTokens: 31 })).toMatchObject({ key: undefined, limit: 100 });
+    // What was refused by one is charged to none.
+    expect(budget.snapshot().limits.map(({ inFlight }) => inFlight)).toEqual([70, 0, 0]);
+  });
+
+  it('in USD need a price of the model, those in tokens do not', () => {
+    const { refusal } = on({ limits: [{ usd: 1, key: 'acme' }, { tokens: 100 }] });
+    expect(refusal({ model: 'large', inputTokens: 5 })).toBeUndefined();
+    const error = refusal({ model: 'large', key: 'acme' });
+    expect(isFlowError(error, 'FLOW_CONFIG_INVALID') && error.option).toBe("prices['large']");
+    expect(refusal({ model: 'constructor', key: 'acme' })).toMatchObject({ code: 'FLOW_CONFIG_INVALID' });
+  });
+
+  it('count calls by their price as well', () => {
+    const { budget, refusal, only } = on({ limits: [{ usd: 0.05 }] });
+    for (let i = 0; i < 5; i++) budget.reserve({ model: 'search' }).settle();
+    expect(only()).toMatchObject({ spent: 0.05, left: 0 });
+    expect(refusal({ model: 'search' })).toMatchObject({ unit: 'usd', limit: 0.05 });
+  });
+
+  it('are said in the error, with the time they reset, and without the key in its words', () => {
+    const { budget, clock, refusal } = on({ limits: [{ key: 'planted-secret', usd: 0.001, windowMs: 60_000 }, { tokens: 1e6 }] });
+    budget.reserve({ model: 'small', key: 'planted-secret', inputTokens: 900 });
+    clock.now += 20_000;
+    const error = refusal({ model: 'small', key: 'planted-secret', inputTokens: 101 });
+    expect(error).toMatchObject({ name: 'BudgetExceededError', operator: 'createBudget', resetsAt: 61_000, resetsInMs: 40_000 });
+    expect((error as Error).message).toBe('createBudget: the call has no room in the limit of 0.001 USD; it resets in 40000 ms');
+    // It would have none in an empty window either.
+    expect(refusal({ model: 'small', key: 'planted-secret', inputTokens: 1001 })).toMatchObject({
+      resetsAt: Infinity,
+      resetsInMs: Infinity,
+    });
+  });
+
+  it('say the one of several that resets last', () => {
+    const { budget, refusal } = on({
+      limits: [
+        { tokens: 10, windowMs: 100 },
+        { tokens: 20, windowMs: 900 },
+        { tokens: 15, windowMs: 300 },
+      ],
+    });
+    budget.reserve(tokens(10));
+    expect(refusal(tokens(6))).toMatchObject({ limit: 15, resetsAt: 1_300 });
+    expect(on({ limits: [{ tokens: 0 }] }).refusal(tokens(1))).toMatchObject({ limit: 0, resetsAt: Infinity });
+  });
+
+  it('begin anew with their windows, from the first call of each', () => {
+    const { budget, clock, only, refusal } = on({ limits: [{ tokens: 10, windowMs: 100 }] });
+    expect(only().resetsAt).toBe(Infinity);
+    clock.now = 5_000;
+    const late = budget.reserve(tokens(10));
+    clock.now = 5_099;
+    expect(refusal(tokens(1))).toMatchObject({ resetsAt: 5_100, resetsInMs: 1 });
+    clock.now = 5_100;
+    expect(only()).toMatchObject({ spent: 0, left: 10, resetsAt: Infinity });
+    const next = budget.reserve(tokens(4));
+    // A call is one of the window that it began in.
+    late.settle({ inputTokens: 2 });
+    expect(only()).toMatchObject({ spent: 0, inFlight: 4, resetsAt: 5_200 });
+    next.settle();
+    expect(only()).toMatchObject({ spent: 4, inFlight: 0 });
+  });
+
+  it('stay as they are when a clock is put back', () => {
+    const { budget, clock, only } = on({ limits: [{ tokens: 10, windowMs: 100 }] });
+    budget.reserve(tokens(10));
+    clock.now = 0;
+    expect(only()).toMatchObject({ inFlight: 10, resetsAt: 1_100 });
+  });
+
+  it('are none: everything is counted all the same, in USD where there is a price', () => {
+    const { budget } = on({});
+    budget.reserve({ model: 'large', inputTokens: 1.2 }).settle();
+    const call = budget.reserve(tokens(1000, 500));
+    expect(budget.snapshot()).toEqual({
+      executing: 1,
+      spentUsd: 0,
+      spentTokens: 2,
+      inFlightUsd: 0.002,
+      inFlightTokens: 1500,
+      limits: [],
+    });
+    call.settle({ inputTokens: 1000, outputTokens: 0 });
+    expect(budget.snapshot()).toMatchObject({ executing: 0, spentUsd: 0.001, spentTokens: 1002, inFlightUsd: 0 });
+  });
+});
+
+describe('what is told', () => {
+  it('is that a limit is nearly spent, once in each window', () => {
+    const { budget, clock, events, warnings } = on({ limits: [{ tokens: 1000 }, { key: 'acme', tokens: 100, windowMs: 500 }] });
+    const call = budget.reserve({ model: 'small', key: 'acme', inputTokens: 85 });
+    expect(warnings).toEqual([]);
+    call.settle();
+    budget.reserve({ model: 'small', key: 'acme', inputTokens: 5 }).settle();
+    expect(warnings).toEqual([
+      { key: 'acme', model: undefined, unit: 'tokens', windowMs: 500, limit: 100, spent: 85, inFlight: 0, left: 15, resetsAt: 1_500 },
+    ]);
+    expect(events).toEqual([
+      {
+        type: 'budgetLow',
+        operator: 'createBudget',
+        instance: expect.any(String) as string,
+        at: 1_000,
+        position: 1,
+        unit: 'tokens',
+        spent: 85,
+        limit: 100,
+      },
+    ]);
+    clock.now = 1_500;
+    budget.reserve({ model: 'small', key: 'acme', inputTokens: 80 }).settle();
+    expect(warnings).toHaveLength(2);
+  });
+
+  it('is that a limit has no room, also when little is spent yet', () => {
+    const { budget, warnings, refusal } = on({ limits: [{ tokens: 100 }] });
+    budget.reserve(tokens(60));
+    expect(refusal(tokens(101))).toBeDefined();
+    expect(warnings).toEqual([]);
+    expect(refusal(tokens(50))).toBeDefined();
+    expect(refusal(tokens(50))).toBeDefined();
+    expect(warnings).toMatchObject([{ spent: 0, inFlight: 60 }]);
+  });
+
+  it('is by how much calls are above a limit, as often as one costs more than estimated', () => {
+    const { budget, events } = on({ limits: [{ tokens: 100 }, { usd: 1 }], warnAt: 1 });
+    const calls = [budget.reserve(tokens(40)), budget.reserve(tokens(40)), budget.reserve(tokens(20))];
+    calls[0]!.settle({ inputTokens: 60 });
+    calls[1]!.settle({ inputTokens: 50 });
+    calls[2]!.settle({ inputTokens: 10 });
+    const over = events.flatMap((event) => (event.type === 'budgetOverrun' ? [[event.position, event.over]] : []));
+    expect(over).toEqual([
+      [0, 20],
+      [0, 30],
+    ]);
+  });
+
+  it('may be told to a listener that throws, or that spends', () => {
+    const { budget, only } = on({
+      limits: [{ tokens: 100 }],
+      onWarn: () => {
+        budget.reserve(tokens(1));
+        throw new Error('mine');
+      },
+      onEvent: () => {
+        throw new Error('mine');
+      },
+    });
+    budget.reserve(tokens(90)).settle();
+    expect(only()).toMatchObject({ spent: 90, inFlight: 1 });
+  });
+});
+
+describe('a store', () => {
+  const limits = [{ usd: 1 }, { key: 'acme', tokens: 100, windowMs: 500 }];
+
+  it('has what was reserved before the call goes out, and the next process goes on with it', () => {
+    const store = new TextStore();
+    const first = on({ limits, store });
+    first.budget.reserve({ model: 'small', key: 'acme', inputTokens: 40 }).settle({ inputTokens: 30 });
+    first.budget.reserve({ model: 'small', key: 'acme', inputTokens: 20 });
+    first.budget.reserve({ model: 'small', inputTokens: 1000 }).release();
+    expect(store.load()).toEqual({
+      limits: [
+        { unit: 'usd', startedAt: 1000, charged: 50_000 },
+        { key: 'acme', unit: 'tokens', windowMs: 500, startedAt: 1000, charged: 50 },
+      ],
+    });
+    // The amount may be another one.
+    const second = on({ limits: [limits[1]!, { usd: 2 }, { model: 'small', tokens: 5 }], store });
+    expect(second.budget.snapshot()).toMatchObject({
+      spentUsd: 0,
+      limits: [{ spent: 50, resetsAt: 1500 }, { spent: 0.00005 }, { spent: 0 }],
+    });
+    expect(second.refusal({ model: 'search', key: 'acme', inputTokens: 51 })).toMatchObject({ resetsAt: 1500 });
+  });
+
+  it('has nothing of a window that is over', () => {
+    const store = new TextStore();
+    on({ limits, store }).budget.reserve({ model: 'small', key: 'acme', inputTokens: 40 });
+    const { budget, clock } = on({ limits, store });
+    clock.now = 1_500;
+    budget.reserve({ model: 'search' });
+    expect(store.load()?.limits).toMatchObject([{ unit: 'usd' }]);
+  });
+
+  it('does not make a window longer when the clock was put back', () => {
+    const store = new TextStore();
+    store.save({ limits: [{ key: 'acme', unit: 'tokens', windowMs: 500, startedAt: 9_000, charged: 50 }] });
+    expect(on({ limits: [limits[1]!], store }).only()).toMatchObject({ spent: 50, resetsAt: 1_500 });
+  });
+
+  it('stops the call with its error when it cannot save, and is forgiven when the call is over', () => {
+    const store = new TextStore();
+    const full = new Error('no space left');
+    const { budget, refusal, only } = on({ limits: [{ tokens: 100 }], store });
+    const call = budget.reserve(tokens(40));
+    store.save = () => {
+      throw full;
+    };
+    expect(refusal(tokens(10))).toBe(full);
+    expect(budget.snapshot()).toMatchObject({ executing: 1, limits: [{ spent: 0, inFlight: 40 }] });
+    call.settle({ inputTokens: 10 });
+    expect(only()).toMatchObject({ spent: 10, inFlight: 0 });
+    // What was reserved is still written down.
+    expect(store.load()?.limits[0]?.charged).toBe(40);
+  });
+
+  it.each(notSaved)('is refused with what no budget has saved (%j)', (limits) => {
+    const store = { load: () => ({ limits }) as never, save: () => undefined };
+    expect(() => createBudget({ store })).toThrow('createBudget: expected `store` to be one that holds what a budget has saved');
+  });
+});

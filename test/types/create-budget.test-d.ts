@@ -1,0 +1,30 @@
+import { describe, expectTypeOf, it } from 'vitest';
+import type { BudgetLimitSnapshot, BudgetPort, BudgetSnapshot, Reservation, SavedBudget } from '../../src/index.js';
+import { createBudget } from '../../src/index.js';
+
+describe('createBudget', () => {
+  const budget = createBudget({
+    limits: [{ usd: 5 }, { key: 'acme', model: 'small', tokens: 1000, windowMs: 60_000 }],
+    prices: { small: {} },
+  });
+
+  it('gives reservations and numbers', () => {
+    expectTypeOf(budget.reserve({ model: 'small' })).toEqualTypeOf<Reservation>();
+    expectTypeOf(budget.snapshot()).toEqualTypeOf<BudgetSnapshot>();
+    budget.reserve({ model: 'small', key: 'acme', inputTokens: 5, outputTokens: 5 }).settle({ inputTokens: 4 });
+    createBudget({ onWarn: (warning) => expectTypeOf(warning).toEqualTypeOf<BudgetLimitSnapshot>() });
+    createBudget({ store: { load: () => undefined, save: (saved) => expectTypeOf(saved).toEqualTypeOf<SavedBudget>() } });
+    // @ts-expect-error which model?
+    budget.reserve({ inputTokens: 5 });
+    // @ts-expect-error not a limit
+    createBudget({ limits: [{ eur: 5 }] });
+    // @ts-expect-error a store that answers later cannot hold a call back
+    createBudget({ store: { load: () => Promise.resolve(undefined), save: () => undefined } });
+  });
+
+  it('is one of several things that calls can be charged to', () => {
+    expectTypeOf(budget).toExtend<BudgetPort>();
+    const mine = { reserve: ({ model }: { readonly model: string }) => ({ settle: () => void model, release: () => undefined }) };
+    expectTypeOf(mine).toExtend<BudgetPort>();
+  });
+});
