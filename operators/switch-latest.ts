@@ -6,9 +6,9 @@ import { OverflowError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, checked, count, durationMs, flag, ofKeys, required, words } from './options/options.js';
+import { callback, checked, count, ofKeys, required, words } from './options/options.js';
 import type { Fulfilled, ItemContext, Rejected, Settled, WorkResult } from './options/types.js';
-import { Alarm, schedulerOption } from './shell/alarm.js';
+import { schedulerOption } from './shell/alarm.js';
 import type { AsyncContext } from './shell/async-context.js';
 import { Call } from './shell/call.js';
 import { connect } from './shell/connect.js';
@@ -26,15 +26,11 @@ export interface SwitchLatestOptions<T> {
   readonly key?: (item: T) => unknown;
   /** Most keys with something under way at a time; one more errors the stream with `OverflowError`. Needs a `key`. @defaultValue 1000 */
   readonly maxKeys?: number;
-  /** Lets the old call go on until the new one has its first value, so that a screen is never empty in between. @defaultValue false */
-  readonly keepLast?: boolean;
-  /** How long an item must be the newest before its call starts, in ms; 0 = at once, Infinity = when the source completes. @defaultValue 0 */
-  readonly debounceMs?: number;
-  /** At an error of the source: abort what is under way, or let it end first; items in `debounceMs` are then started. @defaultValue 'abort' */
+  /** At an error of the source: abort what is under way, or let it end first (`'drain'` and `'flush'` are the same here). @defaultValue 'abort' */
   readonly onSourceError?: 'flush' | 'abort' | 'drain';
-  /** Clock and timer of `debounceMs`. @defaultValue `asyncScheduler` */
+  /** Clock of the events. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of every call given up (`cancelled`), item passed over by `debounceMs` (`dropped`) and late error (`swallowed`). @defaultValue none */
+  /** Told of every call given up (`cancelled`) and late error (`swallowed`). @defaultValue none */
   readonly onEvent?: FlowSink;
   /** What events call this operator, as `instance`. @defaultValue a number of its own */
   readonly name?: string;
@@ -52,9 +48,8 @@ export interface SwitchLatestOptions<T> {
  * ```
  *
  * - **Emits when** the newest call (of its key) does. What a superseded call still says is dropped, its error as well.
- * - **Holds at most** one call for each of `maxKeys` keys (two with `keepLast`), one item each while `debounceMs` runs, and what the
- *   consumer itself sends into the source while it is handed a value.
- * - **Drops** items that did not stay the newest for `debounceMs`.
+ * - **Holds at most** one call for each of `maxKeys` keys, and what the consumer itself sends into the source while it is handed a value.
+ * - **Drops** nothing but what superseded calls still say.
  * - **Completes when** the source has completed and the last calls have ended.
  * - **Errors when** the source, a newest call or `project` errors, with that same error (the last two not with `errors: 'settle'`); when `key` throws (`CallbackError`) or there
  *   are more than `maxKeys` keys (`OverflowError`).
@@ -117,12 +112,10 @@ type Project<T, R> = (item: T, context: ItemContext) => ObservableInput<R> | Wor
 type Settings<T, R> = ReturnType<typeof readOptions<T, R>>;
 
 function readOptions<T, R>(project: Project<T, R>, options: SwitchLatestOptions<T>) {
-  const defaults = { errors: 'propagate', maxKeys: 1000, keepLast: false, debounceMs: 0, onSourceError: 'abort' } as const;
+  const defaults = { errors: 'propagate', maxKeys: 1000, onSourceError: 'abort' } as const;
   const settings = checked(NAME, options, defaults, {
     errors: words('settle', 'propagate'),
     maxKeys: count,
-    keepLast: flag,
-    debounceMs: durationMs,
     onSourceError: words('flush', 'abort', 'drain'),
     key: callback,
     scheduler: schedulerOption,
@@ -137,19 +130,16 @@ interface Slot<T, R> {
   readonly key: unknown;
   /** The newest call. */
   current: Run<T, R> | undefined;
-  /** With `keepLast`: the call that goes on until the newest one has something to show. */
-  old: Run<T, R> | undefined;
   /** Items that have not been started. */
   waiting: number;
 }
 
-/** An item that has not been started, and who sent it: it is started in a timer, or in a call of the consumer's. */
+/** An item that has not been started, and who sent it: it may be started in a call of the consumer's. */
 interface Waiting<T, R> {
   readonly slot: Slot<T, R>;
   readonly item: T;
   readonly index: number;
   readonly context: AsyncContext;
-  readonly dueAt: number;
 }
 
 /**
@@ -157,16 +147,10 @@ interface Waiting<T, R> {
  * when the loop comes round.
  */
 function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: Subscriber<R | Settled<T, R>>): void {
-  const { key: keyOf, maxKeys, keepLast, debounceMs, onSourceError } = settings;
+  const { errors, key: keyOf, maxKeys, onSourceError, project, scheduler } = settings;
   const slots = new Map<unknown, Slot<T, R>>();
-  /** Items that wait for their `debounceMs` to pass; the first is due first, because all wait equally long. */
-  const quiet = new Map<Slot<T, R>, Waiting<T, R>>();
-  const alarm = new Alarm(settings.scheduler, () => {
-    startUntil(alarm.now());
-    arm();
-  });
-  const tell = teller(NAME, settings, () => alarm.now());
-  const told: Told<T, R> = { settles: settings.errors === 'settle', project: settings.project, emit, over, swallowed };
+  const tell = teller(NAME, settings, () => scheduler.now());
+  const told: Told<T, R> = { settles: errors === 'settle', project, emit, over, swallowed };
   /** What waits for the loop. */
   let later: Waiting<T, R>[] = [];
   let isBusy = false;
@@ -215,36 +199,23 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   function ends(how: () => void): void {
     inOrder(() => {
       end = how;
-      startUntil(Infinity);
-      alarm.clear();
       endWhenDone();
     });
   }
 
   function stop(): void {
-    quiet.clear();
-    alarm.clear();
-    for (const { old, current } of slots.values()) {
-      supersede(old);
-      supersede(current);
-    }
+    for (const { current } of slots.values()) supersede(current);
   }
 
   function take(item: T, at: number, context: AsyncContext): void {
     const slot = slotOf(item);
     // `key` itself may have made the consumer leave.
     if (to.closed) return;
-    const isPassedOver = quiet.delete(slot);
-    if (!isPassedOver) slot.waiting++;
-    const waiting = { slot, item, index: at, context, dueAt: debounceMs && alarm.now() + debounceMs };
-    if (debounceMs === 0) {
-      enqueue(waiting);
-      return;
-    }
-    quiet.set(slot, waiting);
-    arm();
-    // Told last: a listener may send the next item.
-    if (isPassedOver) tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy: 'latest' });
+    slot.waiting++;
+    later.push({ slot, item, index: at, context });
+    if (!isBusy) loop();
+    // At once: the rest of what it emits synchronously is old already.
+    else supersede(slot.current);
   }
 
   function slotOf(item: T): Slot<T, R> {
@@ -254,30 +225,9 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
     let slot = slots.get(key);
     if (slot) return slot;
     if (slots.size >= maxKeys) throw new OverflowError(NAME, maxKeys, 'error', 'maxKeys');
-    slot = { key, current: undefined, old: undefined, waiting: 0 };
+    slot = { key, current: undefined, waiting: 0 };
     slots.set(key, slot);
     return slot;
-  }
-
-  function arm(): void {
-    const [first] = quiet.values();
-    alarm.set(first?.dueAt ?? Infinity);
-  }
-
-  /** Starts the items that have waited long enough by `now`. */
-  function startUntil(now: number): void {
-    for (const waiting of quiet.values()) {
-      if (waiting.dueAt > now) return;
-      quiet.delete(waiting.slot);
-      enqueue(waiting);
-    }
-  }
-
-  function enqueue(waiting: Waiting<T, R>): void {
-    later.push(waiting);
-    if (!isBusy) loop();
-    // At once: the rest of what it emits synchronously is old already.
-    else if (!keepLast) supersede(waiting.slot.current);
   }
 
   /** A loop, so that a consumer which feeds its own source cannot overflow the stack. */
@@ -293,12 +243,9 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   }
 
   function start({ slot, item, index: at, context }: Waiting<T, R>): void {
-    if (to.closed) return;
-    const { current } = slot;
-    if (keepLast && current?.hasValue) slot.old = current;
-    else supersede(current);
+    supersede(slot.current);
     // The signal of the old call may have made the consumer leave.
-    if (to.closed as boolean) return;
+    if (to.closed) return;
     const run = new Run<T, R>(told, slot, item, at);
     slot.current = run;
     slot.waiting--;
@@ -307,33 +254,17 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
 
   function supersede(run: Run<T, R> | undefined): void {
     if (!run) return;
-    remove(run);
+    run.slot.current = undefined;
     // One that has answered is left, not given up.
     if (!run.hasEnded) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: 1 });
     run.stop();
   }
 
-  function remove(run: Run<T, R>): void {
-    const { slot } = run;
-    if (slot.current === run) slot.current = undefined;
-    else if (slot.old === run) slot.old = undefined;
-  }
-
-  /** False for one that is superseded, and maybe not stopped yet, because a listener is being told. */
-  function isOurs(run: Run<T, R>): boolean {
-    const { current, old } = run.slot;
-    return current === run || old === run;
-  }
-
-  /** A call has something to show. */
+  /** A call has something to show; of one that is superseded, and maybe not stopped yet because a listener is being told, it is dropped. */
   function emit(run: Run<T, R>, value: R | Settled<T, R>): void {
-    if (!isOurs(run)) return;
+    if (!run.isNewest) return;
     const isOutermost = !isBusy;
     isBusy = true;
-    if (!run.hasValue) {
-      run.hasValue = true;
-      supersede(run.slot.old);
-    }
     to.next(value);
     if (isOutermost) loop();
   }
@@ -341,16 +272,14 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   /** A call is over. As in `switchMap`, the result completes first and the inner stream is torn down afterwards. */
   function over(run: Run<T, R>, outcome: Outcome<R>): void {
     const { slot, item, index: at } = run;
-    if (told.settles && isOurs(run)) {
-      emit(run, { ...outcome, input: item, index: at, id: String(at), attempts: 1 });
-    } else if (outcome.status === 'rejected') {
-      if (slot.current === run) to.error(outcome.reason);
+    if (outcome.status === 'rejected' && !(told.settles && run.isNewest)) {
+      if (run.isNewest) to.error(outcome.reason);
       else swallowed();
-    }
+    } else if (told.settles) emit(run, { ...outcome, input: item, index: at, id: String(at), attempts: 1 });
     // What the consumer was handed may have superseded it.
-    if (!isOurs(run)) return;
-    remove(run);
-    if (!slot.current && !slot.old && slot.waiting === 0) slots.delete(slot.key);
+    if (!run.isNewest) return;
+    slot.current = undefined;
+    if (slot.waiting === 0) slots.delete(slot.key);
     endWhenDone();
   }
 
@@ -376,8 +305,6 @@ interface Told<T, R> {
 
 /** One call of `project`, and what its work is told. */
 class Run<T, R> extends Call<R> implements ItemContext {
-  hasValue = false;
-
   constructor(
     readonly told: Told<T, R>,
     readonly slot: Slot<T, R>,
@@ -389,6 +316,10 @@ class Run<T, R> extends Call<R> implements ItemContext {
 
   get key(): unknown {
     return this.slot.key;
+  }
+
+  get isNewest(): boolean {
+    return this.slot.current === this;
   }
 
   override get reading(): Reading {

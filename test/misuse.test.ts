@@ -18,8 +18,8 @@ function problem(table: MisuseTable, row: MisuseRow): string | undefined {
     thrown = error;
   }
   // What stands under a name nobody knows may be a secret.
-  const isHidden = expected.startsWith('absent (known options') && typeof value === 'string';
-  const message = `${operator}: expected \`${option}\` to be ${expected}, got ${isHidden ? 'a string' : show(value)}`;
+  const isHidden = expected.startsWith('absent (known options');
+  const message = `${operator}: expected \`${option}\` to be ${expected}, got ${isHidden ? `a ${typeof value}` : show(value)}`;
   if (!(thrown instanceof FlowConfigError) || !isFlowError(thrown, 'FLOW_CONFIG_INVALID')) return `${show(value)}: ${String(thrown)}`;
   if (thrown.message !== message) return `said: ${thrown.message}, instead of: ${message}`;
   const isRight = thrown.operator === operator && thrown.option === option && Object.is(thrown.got, isHidden ? undefined : value);

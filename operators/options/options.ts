@@ -1,9 +1,21 @@
+import { isAmount } from './answers.js';
 import { FlowConfigError } from './errors.js';
+
+/** A check of one option: its value when it is good. @throws FlowConfigError */
+type Refusing<V> = (operator: string, option: string, value: unknown) => V;
+
+/** Makes a check of what is expected and how that is recognised. */
+export function check<V>(expected: string, isGood: (value: never) => boolean): Refusing<V> {
+  return (operator, option, value) => {
+    if (isGood(value as never)) return value as V;
+    throw new FlowConfigError(operator, option, expected, value);
+  };
+}
 
 /** A whole number >= `least`, or Infinity for "no limit". */
 export function count(operator: string, option: string, value: unknown, least = 1): number {
-  if (value === Infinity || (Number.isSafeInteger(value) && (value as number) >= least)) return value as number;
-  throw new FlowConfigError(operator, option, `a whole number >= ${String(least)} or Infinity`, value);
+  const isGood = (given: number): boolean => given === Infinity || (Number.isSafeInteger(given) && given >= least);
+  return check<number>(`a whole number >= ${String(least)} or Infinity`, isGood)(operator, option, value);
 }
 
 /** A whole number >= 0, or Infinity for "no limit". */
@@ -12,27 +24,21 @@ export function countFromZero(operator: string, option: string, value: unknown):
 }
 
 /** A number of milliseconds >= 0, or Infinity for "never". */
-export function durationMs(operator: string, option: string, value: unknown): number {
-  if (typeof value === 'number' && value >= 0) return value;
-  throw new FlowConfigError(operator, option, 'a number of milliseconds >= 0 or Infinity', value);
-}
+export const durationMs = /* @__PURE__ */ check<number>('a number of milliseconds >= 0 or Infinity', isAmount);
 
 /** A number > 0, or Infinity for "no limit". */
-export function positive(operator: string, option: string, value: unknown): number {
-  if (typeof value === 'number' && value > 0) return value;
-  throw new FlowConfigError(operator, option, 'a number > 0 or Infinity', value);
-}
+export const positive = /* @__PURE__ */ check<number>('a number > 0 or Infinity', (value) => isAmount(value) && value > 0);
 
 /** A finite number between `least` and `most`, both included. */
 export function ratio(operator: string, option: string, value: unknown, least = 0, most = 1): number {
-  if (typeof value === 'number' && value >= least && value <= most && value !== Infinity) return value;
-  throw new FlowConfigError(operator, option, `a number from ${String(least)} to ${String(most)}`, value);
+  const isGood = (given: unknown): boolean => isAmount(given) && given >= least && given <= most;
+  return check<number>(`a number from ${String(least)} to ${String(most)}`, isGood)(operator, option, value);
 }
 
 /** One of a closed set of words. */
 export function oneOf<const V extends string>(operator: string, option: string, value: unknown, words: readonly V[]): V {
-  if (words.includes(value as V)) return value as V;
-  throw new FlowConfigError(operator, option, `one of ${words.map((w) => `'${w}'`).join(', ')}`, value);
+  const expected = `one of ${words.map((w) => `'${w}'`).join(', ')}`;
+  return check<V>(expected, (given) => words.includes(given))(operator, option, value);
 }
 
 /** What was given, or the default when it was left out. `null` is not left out: it is checked, and refused. */
@@ -47,29 +53,21 @@ export function ofKeys<V, D>(operator: string, option: string, value: V | undefi
   return value;
 }
 
+type Same = <F>(operator: string, option: string, value: F) => F;
+
+/** A function. */
+export const required = /* @__PURE__ */ check('a function', (value) => typeof value === 'function') as Same;
+
 /** A function, or nothing. */
 export function callback<F>(operator: string, option: string, value: F): F {
-  if (value === undefined || typeof value === 'function') return value;
-  throw new FlowConfigError(operator, option, 'a function', value);
-}
-
-/** A function that must be there. */
-export function required<F>(operator: string, option: string, value: F): F {
-  if (typeof value === 'function') return value;
-  throw new FlowConfigError(operator, option, 'a function', value);
+  return value === undefined ? value : required(operator, option, value);
 }
 
 /** A text with something in it. */
-export function filled(operator: string, option: string, value: unknown): string {
-  if (typeof value === 'string' && value !== '') return value;
-  throw new FlowConfigError(operator, option, 'a non-empty string', value);
-}
+export const filled = /* @__PURE__ */ check<string>('a non-empty string', (value) => typeof value === 'string' && value !== '');
 
 /** True or false. */
-export function flag(operator: string, option: string, value: unknown): boolean {
-  if (typeof value === 'boolean') return value;
-  throw new FlowConfigError(operator, option, 'true or false', value);
-}
+export const flag = /* @__PURE__ */ check<boolean>('true or false', (value) => typeof value === 'boolean');
 
 /**
  * An options object (or what else is called by `what`) without fields nobody knows: a misspelt option is an error, not a default.
@@ -80,16 +78,9 @@ export function known(operator: string, options: unknown, names: readonly string
   // Not `Object.keys`: this is on the way of every job of a limiter.
   for (const name in options) {
     if (names.includes(name) || !Object.hasOwn(options, name)) continue;
-    const given = (options as Record<string, unknown>)[name];
-    // A misspelt `apiKey` is a secret, too.
-    const shown = typeof given === 'string' ? 'a string' : undefined;
-    throw new FlowConfigError(
-      operator,
-      within + name,
-      `absent (known options: ${names.join(', ')})`,
-      shown === undefined ? given : undefined,
-      shown,
-    );
+    // Its value is not shown: a misspelt `apiKey` is a secret, too.
+    const shown = `a ${typeof (options as Record<string, unknown>)[name]}`;
+    throw new FlowConfigError(operator, within + name, `absent (known options: ${names.join(', ')})`, undefined, shown);
   }
 }
 
@@ -115,11 +106,11 @@ export function checked<O extends object, D extends object>(
   checks: { readonly [K in keyof O]-?: Check },
   within = '',
 ): Checked<O, D> {
-  known(operator, options, Object.keys(checks), within === '' ? 'options' : within.slice(0, -1), within);
+  known(operator, options, Object.keys(checks), within.slice(0, -1) || 'options', within);
   const all: Record<string, unknown> = {};
-  for (const [name, check] of Object.entries<Check>(checks)) {
-    const value = orDefault(options[name as keyof O], defaults[name as keyof D] as unknown);
-    all[name] = check(operator, within + name, value as never);
+  for (const name in checks) {
+    const value: unknown = orDefault<unknown, unknown>(options[name], defaults[name as never]);
+    all[name] = checks[name](operator, within + name, value as never);
   }
   return all as Checked<O, D>;
 }
@@ -132,10 +123,10 @@ export function maybe<V>(check: (operator: string, option: string, value: V) => 
 
 /** A check of a value made by one of our functions, known by a method, or of one of some others. */
 export function made<V>(method: string, expected: string, ...others: readonly unknown[]) {
-  return (operator: string, option: string, value: V): V => {
-    if (others.includes(value) || typeof (Object(value) as Record<string, unknown>)[method] === 'function') return value;
-    throw new FlowConfigError(operator, option, expected, value);
-  };
+  return check<V>(
+    expected,
+    (value) => others.includes(value) || typeof (Object(value) as Record<string, unknown>)[method] === 'function',
+  ) as (operator: string, option: string, value: V) => V;
 }
 
 /** {@link oneOf} as a check. */

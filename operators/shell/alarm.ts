@@ -1,6 +1,6 @@
 import type { SchedulerLike } from 'rxjs';
 import { asyncScheduler, Subscription } from 'rxjs';
-import { FlowConfigError } from '../options/errors.js';
+import { check } from '../options/options.js';
 
 /** Longest delay a host timer can hold; a longer one would fire at once. */
 const LONGEST_DELAY_MS = 2_147_483_647;
@@ -49,8 +49,7 @@ export class Alarm {
   /** Rings once at `at` (on `now()`) instead of whenever it was going to; Infinity is `clear()`. */
   set(at: number): void {
     this.#ringsAt = at;
-    if (at === Infinity) this.#stop();
-    else if (this.#firesAt > at) this.#start(this.now());
+    if (at === Infinity || this.#firesAt > at) this.#restart();
   }
 
   /** Rings at `at`, or earlier if it was going to. */
@@ -63,8 +62,11 @@ export class Alarm {
     this.set(Infinity);
   }
 
-  #start(now: number): void {
-    this.#stop();
+  #restart(): void {
+    this.#timer?.unsubscribe();
+    this.#firesAt = Infinity;
+    if (this.#ringsAt === Infinity) return;
+    const now = this.now();
     // Whole milliseconds, rounded up: a host timer cuts the fraction off and would fire early.
     const delayMs = Math.max(0, Math.min(Math.ceil(this.#ringsAt - now - TOLERANCE_MS), LONGEST_DELAY_MS));
     // Made first: some schedulers (`queueScheduler`) run a delay of 0 at once, and what rang may have started the next timer already.
@@ -74,30 +76,20 @@ export class Alarm {
     timer.add(this.#scheduler.schedule(this.#fire, delayMs));
   }
 
-  #stop(): void {
-    this.#timer?.unsubscribe();
-    this.#timer = undefined;
-    this.#firesAt = Infinity;
-  }
-
   #fired(): void {
     const firesAt = this.#firesAt;
-    const ringsAt = this.#ringsAt;
-    this.#timer = undefined;
-    this.#firesAt = Infinity;
     const read = this.#scheduler.now();
     // The clock was put back while the timer ran: the timer is then the better witness of the time that has passed.
     if (read < this.#lastRead) {
       this.#lastRead = read;
       this.#lost = firesAt - read;
     }
-    const now = this.now();
-    if (ringsAt - now > TOLERANCE_MS) {
-      this.#start(now);
+    if (this.#ringsAt - this.now() > TOLERANCE_MS) {
+      this.#restart();
     } else {
       // A fraction early is on time: whoever compares `now()` with the time it asked for must not ask again for ever.
-      this.#reached = Math.max(this.#reached, ringsAt);
-      this.#ringsAt = Infinity;
+      this.#reached = Math.max(this.#reached, this.#ringsAt);
+      this.#firesAt = this.#ringsAt = Infinity;
       this.#onRing();
     }
   }
@@ -105,7 +97,10 @@ export class Alarm {
 
 /** The `scheduler` option of an operator: anything with `now` and `schedule`. @defaultValue `asyncScheduler` */
 export function schedulerOption(operator: string, option: string, value: SchedulerLike = asyncScheduler): SchedulerLike {
-  const { now, schedule } = Object(value) as Partial<SchedulerLike>;
-  if (typeof now === 'function' && typeof schedule === 'function') return value;
-  throw new FlowConfigError(operator, option, 'an rxjs scheduler', value);
+  return isScheduler(operator, option, value);
 }
+
+const isScheduler = /* @__PURE__ */ check<SchedulerLike>(
+  'an rxjs scheduler',
+  (value: Partial<SchedulerLike> | null) => typeof value?.now === 'function' && typeof value.schedule === 'function',
+);

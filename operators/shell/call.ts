@@ -1,10 +1,10 @@
-import type { Observable, ObservableInput } from 'rxjs';
-import { from, Subscriber } from 'rxjs';
+import type { Observable, ObservableInput, Subscription } from 'rxjs';
+import { from } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import type { Outcome, Permit } from '../options/permits.js';
 import type { WorkResult } from '../options/types.js';
 import { LazySignal } from './abort.js';
-import { report } from './report.js';
+import { Link } from './connect.js';
 import type { Reading } from './work.js';
 import { isPromise, onlyOnce, streamOf } from './work.js';
 
@@ -36,15 +36,13 @@ export abstract class Call<R> extends LazySignal {
   protected state = NEW;
   /** The last value, or why the work has failed. */
   protected last: unknown = NOTHING;
-  protected ear: Subscriber<R> | undefined = undefined;
+  protected ear: Subscription | undefined = undefined;
   /** Of work under a permit, as long as it is not settled. */
   protected promise: Promise<unknown> | undefined = undefined;
   /** A release that waits for the work to return. */
   protected due: (() => void) | undefined = undefined;
-  /** Made once for all promises and streams of this object. */
-  private resolved: ((value: R) => void) | undefined = undefined;
-  private rejected: ((error: unknown) => void) | undefined = undefined;
-  private self: (() => this) | undefined = undefined;
+  /** Made once for all streams of this object. */
+  private hearing: [(value: R) => void, (error: unknown) => void, () => void] | undefined = undefined;
 
   /** What an answer that does not come later is: `'value'` the value itself, `'input'` whatever `from` takes. */
   get reading(): Reading {
@@ -137,27 +135,19 @@ export abstract class Call<R> extends LazySignal {
     this.returned();
     if (promise) {
       // Also to one that was given up meanwhile: nobody else listens to its failure.
-      promise.then((this.resolved ??= this.whenResolved()), (this.rejected ??= this.whenRejected()));
+      promise.then(
+        (value) => {
+          this.promise = undefined;
+          this.answered(value);
+        },
+        (error: unknown) => {
+          this.promise = undefined;
+          this.ended(error);
+        },
+      );
     } else if (this.state !== OPEN) return;
     else if (stream) this.listen(stream);
     else this.answered(answer as R);
-  }
-
-  /** Called by a stream that this listens to. */
-  heard(value: R): void {
-    if (this.state === OPEN) this.said(value, false);
-  }
-
-  /** Called by a stream that this listens to. */
-  streamEnded(): void {
-    if (this.state !== OPEN) return;
-    this.state = DONE;
-    this.completed();
-  }
-
-  /** Called by a stream that this listens to. */
-  streamFailed(error: unknown): void {
-    if (this.hasFailed(error)) this.broken(error);
   }
 
   /** Stops listening to a stream, which is torn down. */
@@ -166,7 +156,7 @@ export abstract class Call<R> extends LazySignal {
   }
 
   private listen(stream: Observable<R>): void {
-    const ear = new Ear((this.self ??= () => this));
+    const ear = new Link<R>(...(this.hearing ??= this.ways()));
     this.ear = ear;
     try {
       stream.subscribe(ear);
@@ -175,18 +165,21 @@ export abstract class Call<R> extends LazySignal {
     }
   }
 
-  private whenResolved(): (value: R) => void {
-    return (value) => {
-      this.promise = undefined;
-      this.answered(value);
-    };
-  }
-
-  private whenRejected(): (error: unknown) => void {
-    return (error) => {
-      this.promise = undefined;
-      this.ended(error);
-    };
+  /** What a stream says, if that still counts. */
+  private ways(): [(value: R) => void, (error: unknown) => void, () => void] {
+    return [
+      (value) => {
+        if (this.state === OPEN) this.said(value, false);
+      },
+      (error) => {
+        if (this.hasFailed(error)) this.broken(error);
+      },
+      () => {
+        if (this.state !== OPEN) return;
+        this.state = DONE;
+        this.completed();
+      },
+    ];
   }
 
   /** It has its whole answer. */
@@ -276,42 +269,4 @@ export abstract class PermittedCall<R> extends Call<R> {
 
 function perform(call: { perform(): void }): void {
   call.perform();
-}
-
-/**
- * Listens to one stream of a call. What it knows is behind a function and nothing is `#private`: a `Subject` inside Vue's `reactive` calls it
- * through a proxy, which hands out every object in it as a proxy too, and RxJS 5 and 6 through an object made of it.
- */
-// eslint-disable-next-line rxjs-x/no-subclass -- can be left before its source has finished subscribing, and costs less than an observer
-class Ear<R> extends Subscriber<R> {
-  private readonly call: () => Call<R>;
-
-  constructor(call: () => Call<R>) {
-    // eslint-disable-next-line @typescript-eslint/no-deprecated -- as above
-    super();
-    this.call = call;
-  }
-
-  /** A teardown of yours that throws is reported, and costs neither the result nor the permit. */
-  override unsubscribe(): void {
-    try {
-      super.unsubscribe();
-    } catch (error) {
-      report(error);
-    }
-  }
-
-  protected override _next(value: R): void {
-    this.call().heard(value);
-  }
-
-  protected override _error(error: unknown): void {
-    this.call().streamFailed(error);
-    this.unsubscribe();
-  }
-
-  protected override _complete(): void {
-    this.call().streamEnded();
-    this.unsubscribe();
-  }
 }

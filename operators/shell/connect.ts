@@ -1,5 +1,6 @@
 import type { Observable } from 'rxjs';
 import { Subscriber } from 'rxjs';
+import { report } from './report.js';
 
 /** Handlers of one connection; what is left out is handed on to the destination. */
 export interface Handlers<T> {
@@ -58,13 +59,22 @@ export function attach<T>(source: Observable<T>, link: Subscriber<T>): void {
  * Made of functions: a `Subject` inside Vue's `reactive` calls it through a proxy, which hands out every object in it as a proxy too, and RxJS 5
  * and 6 through an object made with `Object.create`, whose `unsubscribe` is their own. So nothing is `#private` either.
  */
-class Link<T> extends Subscriber<T> {
+export class Link<T> extends Subscriber<T> {
   constructor(
     private readonly hear: (value: T) => void,
     private readonly fail: (error: unknown) => void,
     private readonly finish: () => void,
   ) {
     super();
+  }
+
+  /** A teardown of yours that throws is reported, and costs neither the result nor the permit. */
+  override unsubscribe(): void {
+    try {
+      super.unsubscribe();
+    } catch (error) {
+      report(error);
+    }
   }
 
   protected override _next(value: T): void {

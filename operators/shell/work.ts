@@ -1,5 +1,5 @@
-import type { Observer } from 'rxjs';
 import { from, isObservable, Observable } from 'rxjs';
+import { connect } from './connect.js';
 
 /**
  * What is done with an answer that does not come later: `'value'` takes it as it is, be it a string, an array or nothing; `'input'` reads it
@@ -29,8 +29,6 @@ export function onlyOnce<R>(thenable: PromiseLike<R>): Promise<R> {
 }
 
 interface Foreign<R> {
-  subscribe(observer: Observer<R>): { unsubscribe(): void };
-  lift?: unknown;
   readonly '@@observable'?: () => Foreign<R>;
 }
 
@@ -48,22 +46,13 @@ export function streamOf<R>(answer: unknown): Observable<R> | undefined {
   return typeof later[Symbol.asyncIterator] === 'function' || 'getReader' in later ? from(answer as AsyncIterable<R>) : undefined;
 }
 
-/** Subscribed to with a plain observer: RxJS 5 and 6 put objects of their own in front of a subscriber they do not know. */
+/** Another RxJS than ours, or none. */
 function foreign<R>(stream: Foreign<R>): Observable<R> {
   return new Observable((subscriber) => {
-    const subscription = stream.subscribe({
+    connect<R>(stream as never, subscriber, {
       next: (value) => {
         subscriber.next(value);
       },
-      error: (error) => {
-        subscriber.error(error);
-      },
-      complete: () => {
-        subscriber.complete();
-      },
     });
-    return () => {
-      subscription.unsubscribe();
-    };
   });
 }

@@ -628,7 +628,7 @@ describe('toolsOf', () => {
   it('refuses options that nobody knows, and a prefix that is none', async () => {
     const caller = world.caller();
     const said = async (options: unknown): Promise<string> => (await errorOf(toolsOf(caller, options as never))).message;
-    expect(await said({ prefix: '' })).toBe("toolsOf: expected `prefix` to be a non-empty string, got '' (string)");
+    expect(await said({ prefix: '' })).toBe('toolsOf: expected `prefix` to be a non-empty string, got `` (string)');
     expect(await said({ Prefix: 1 })).toContain('toolsOf: expected `Prefix` to be absent (known options: prefix)');
     caller.close();
   });

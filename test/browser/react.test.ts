@@ -400,7 +400,7 @@ describe('useFlowValue', () => {
   it('refuses another kind of updates at the first render', async () => {
     const { View } = viewOf(toStore(NEVER, 0), undefined, { updates: 'later' as 'sync' });
     await render(h(Boundary, null, h(View)));
-    expect(place.textContent).toBe("failed: useFlowValue: expected `updates` to be one of 'sync', 'concurrent', got 'later' (string)");
+    expect(place.textContent).toBe("failed: useFlowValue: expected `updates` to be one of 'sync', 'concurrent', got `later` (string)");
   });
 });
 

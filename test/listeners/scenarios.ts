@@ -72,9 +72,6 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
   settleAll: { all: { errors: 'propagate' }, deadline: { deadlines: true }, guarded: { guard: 'no' }, 'guarded later': { guard: 'later' } },
   switchLatest: {
     keyed: { keyed: true },
-    'keep last': { keepLast: true },
-    debounce: { debounceMs: 5 },
-    'keyed debounce': { keyed: true, debounceMs: 5 },
   },
   hedge: { 'at once': { delayMs: 0 }, function: { delay: 'function' }, three: { maxHedges: 3, delayMs: 1 } },
   speculate: { alternatives: { maxInFlight: 2 }, old: { ttlMs: 1 }, talkative: { maxHeld: 1 } },

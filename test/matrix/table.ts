@@ -1336,10 +1336,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
       }),
     ),
     badNumber: refused('switchLatest'),
-    infinity: cell(
-      '`debounceMs`: only the last item, when the source completes',
-      unlimited(shapes.switchLatest, { debounceMs: Infinity }, [3]),
-    ),
+    infinity: cell('no limit', unlimited(shapes.switchLatest, { key: (item: number) => item, maxKeys: Infinity })),
     oversize: noWeights,
     callback: cell(
       'errors the stream',
@@ -1369,7 +1366,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     inversion: noPriorities,
     aborted: neverRepeated(shapes.switchLatest, 3),
     timers: cell('no timer, listener or subscription is left', async () => {
-      await completes(shapes.switchLatest, [3], { debounceMs: 5 })();
+      await completes(shapes.switchLatest)();
       await leaves(shapes.switchLatest)();
     }),
   },

@@ -3,7 +3,7 @@ import { switchLatest } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'errors, maxKeys, keepLast, debounceMs, onSourceError, key, scheduler, onEvent, name';
+const known = 'errors, maxKeys, onSourceError, key, scheduler, onEvent, name';
 
 export const rows: MisuseTable = {
   operator: 'switchLatest',
@@ -19,8 +19,7 @@ export const rows: MisuseTable = {
       besides: { key: () => 1 },
     })),
     { option: 'maxKeys', value: 10, expected: 'absent without a `key`' },
-    ...badly('keepLast', 'true or false', 0, 1, 'yes', null, NaN),
-    ...badly('debounceMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, -Infinity, '5', null, {}),
+    ...badly('debounceMs', `absent (known options: ${known})`, 5),
     ...badly('onSourceError', "one of 'flush', 'abort', 'drain'", 'ignore', false, null, 0),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
     ...badly('onEvent', 'a function', console, 'log', null),

@@ -587,7 +587,7 @@ describe('loadMany', () => {
   it('answers an empty list, and refuses what is none', async () => {
     const { batcher } = shouting();
     expect(await batcher.loadMany([])).toEqual([]);
-    expect(() => batcher.loadMany('ab' as never)).toThrow("createBatcher: expected `items` to be an array, got 'ab' (string)");
+    expect(() => batcher.loadMany('ab' as never)).toThrow('createBatcher: expected `items` to be an array, got `ab` (string)');
     expect(() => batcher.loadMany(['a'], { deadlineMs: -1 })).toThrow('createBatcher: expected `deadlineMs` to be');
   });
 });

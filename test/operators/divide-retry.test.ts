@@ -411,7 +411,7 @@ describe('bad items', () => {
     run(work, [1], { limiter, lane: 'background' });
     expect(lanes).toEqual(['user', 'background']);
     expect(() => divideRetry(work, { limiter, lane: 'nobody' })).toThrow(
-      "divideRetry: expected `lane` to be a lane the limiter has (user,background), got 'nobody' (string)",
+      'divideRetry: expected `lane` to be a lane the limiter has (user,background), got `nobody` (string)',
     );
   });
 

@@ -222,7 +222,6 @@ class World {
   /** The newest item of each key wins. */
   switching(): void {
     const dice = this.#dice;
-    const debounceMs = dice.pick([0, 0, 3, Infinity]);
     const began = new Map<number, number>();
     const result = this.#items.pipe(
       switchLatest(
@@ -240,8 +239,6 @@ class World {
             this.act('key');
             return item % 2;
           },
-          debounceMs,
-          keepLast: dice.chance(0.3),
           onSourceError: 'drain',
           scheduler: this.clock,
           onEvent: this.listener('switchLatest'),

@@ -277,53 +277,6 @@ describe('a call that is given up', () => {
     expect(made).toEqual(['a']);
     expect(source.observed).toBe(false);
   });
-
-  it('with keepLast may make the consumer leave through its signal: the new value is not handed on', () => {
-    const values: string[] = [];
-    const source = new Subject<Subject<string>>();
-    const subscription = source
-      .pipe(
-        switchLatest(
-          (call, { signal }) => {
-            signal.addEventListener('abort', () => {
-              subscription.unsubscribe();
-            });
-            return call;
-          },
-          { keepLast: true },
-        ),
-      )
-      .subscribe((value) => values.push(value));
-    const [first, second] = [new Subject<string>(), new Subject<string>()];
-    source.next(first);
-    first.next('old');
-    source.next(second);
-    second.next('new');
-    expect(values).toEqual(['old']);
-  });
-});
-
-it('aborts the old call as well as the new one when the consumer leaves with keepLast', () => {
-  const aborted: number[] = [];
-  const source = new Subject<Observable<string>>();
-  const subscription = source
-    .pipe(
-      switchLatest(
-        (call, { index, signal }) => {
-          signal.addEventListener('abort', () => aborted.push(index));
-          return call;
-        },
-        { keepLast: true },
-      ),
-    )
-    .subscribe();
-  const old = new Subject<string>();
-  source.next(old);
-  old.next('shown');
-  source.next(NEVER);
-  expect(aborted).toEqual([]);
-  subscription.unsubscribe();
-  expect(aborted).toEqual([0, 1]);
 });
 
 it('reports what a project throws after it has superseded itself, and goes on', () => {
@@ -452,22 +405,6 @@ describe('keys', () => {
     expect(String(errors[0])).toBe("OverflowError: switchLatest: there are too many keys at a time (`maxKeys` 1, `overflow` 'error')");
   });
 
-  it('are forgotten after the old call failed that keepLast had kept for want of a new one', () => {
-    const old = new Subject<string>();
-    const calls: Readonly<Record<string, Observable<string>>> = { a1: old, a2: EMPTY };
-    const source = new Subject<string>();
-    const errors: unknown[] = [];
-    source
-      .pipe(switchLatest((item) => calls[item] ?? NEVER, { key: (item) => item.charAt(0), maxKeys: 1, keepLast: true }))
-      .subscribe({ error: (error: unknown) => errors.push(error) });
-    source.next('a1');
-    old.next('shown');
-    source.next('a2');
-    old.error(new Error('gone'));
-    source.next('b1');
-    expect(errors).toEqual([]);
-  });
-
   it('are kept while their next item waits for the value before it to be handed on', () => {
     const source = new Subject<string>();
     const made: string[] = [];
@@ -479,7 +416,7 @@ describe('keys', () => {
             signal.addEventListener('abort', () => made.push(`abort ${item}`));
             return item === 'a1' ? of(item) : NEVER;
           },
-          { key: (item) => item.charAt(0), keepLast: true },
+          { key: (item) => item.charAt(0) },
         ),
       )
       .subscribe(() => {
@@ -487,23 +424,7 @@ describe('keys', () => {
       });
     source.next('a1');
     source.next('a3');
-    expect(made).toEqual(['a1', 'a2', 'abort a2', 'a3']);
-  });
-
-  it('count while their item waits for debounceMs', () => {
-    virtualTime(({ advance }) => {
-      const source = new Subject<string>();
-      const errors: unknown[] = [];
-      source
-        .pipe(switchLatest(() => EMPTY, { key: (item) => item, maxKeys: 1, debounceMs: 5 }))
-        .subscribe({ error: (error: unknown) => errors.push(error) });
-      source.next('a');
-      advance(5);
-      source.next('b');
-      expect(errors).toEqual([]);
-      source.next('c');
-      expect(errors).toHaveLength(1);
-    });
+    expect(made).toEqual(['a1', 'abort a1', 'a2', 'abort a2', 'a3']);
   });
 
   it('are handed to the call, and every call under way is aborted when the consumer leaves', () => {
@@ -526,44 +447,6 @@ describe('keys', () => {
     expect(log).toEqual(['abort a1 of a']);
     subscription.unsubscribe();
     expect(log).toEqual(['abort a1 of a', 'abort a2 of a', 'abort b1 of b']);
-  });
-});
-
-describe('debounceMs', () => {
-  it('takes one timer however many items pass, and reports those that were passed over', () => {
-    const scheduler = new CountingScheduler();
-    const events: string[] = [];
-    const made: number[] = [];
-    const source = new Subject<number>();
-    source
-      .pipe(
-        switchLatest(
-          (item) => {
-            made.push(item);
-            return EMPTY;
-          },
-          { debounceMs: 20, scheduler, onEvent: unstamped(({ type }) => events.push(type)) },
-        ),
-      )
-      .subscribe();
-    for (let item = 0; item < 1000; item++) source.next(item);
-    scheduler.flush();
-    expect(made).toEqual([999]);
-    expect(scheduler.delays).toEqual([20]);
-    expect(events).toEqual(new Array(999).fill('dropped'));
-  });
-
-  it.each([
-    ['with its last call', of('done'), ['done']],
-    ['before its last call ends', NEVER, []],
-  ])('leaves no timer behind when the source completes %s', (_title, call, wanted) => {
-    const scheduler = new CountingScheduler();
-    const values: string[] = [];
-    of('a', 'b')
-      .pipe(switchLatest(() => call, { debounceMs: 20, scheduler }))
-      .subscribe((value) => values.push(value));
-    expect(values).toEqual(wanted);
-    expect(scheduler.actions).toHaveLength(0);
   });
 });
 

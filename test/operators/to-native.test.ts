@@ -130,7 +130,7 @@ describe('toNative', () => {
     }
     expect(isFlowError(thrown, 'FLOW_CONFIG_INVALID')).toBe(true);
     expect((thrown as Error).message).toBe(
-      'toNative: expected `observableClass` to be a class, because this platform has no `Observable` of its own, got `undefined`',
+      'toNative: expected `observableClass` to be a class, because this platform has no `Observable` of its own, got `undefined` (undefined)',
     );
   });
 

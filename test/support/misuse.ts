@@ -43,13 +43,11 @@ export function say({ create, calls }: MisuseTable, { option, value, besides }: 
 
 /** A value as the errors of wrong options show it. */
 export function show(value: unknown): string {
-  if (typeof value === 'string') return `'${value.length > 40 ? `${value.slice(0, 40)}…` : value}' (string)`;
-  if (typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint') return `\`${String(value)}\` (${typeof value})`;
-  if (value === null || value === undefined) return `\`${String(value)}\``;
-  if (Array.isArray(value)) return `an array of ${String(value.length)}`;
-  if (typeof value === 'function') return 'a function';
-  const made: unknown = (value as { constructor?: unknown }).constructor;
-  return typeof made === 'function' ? `an object of type ${made.name}` : 'an object';
+  if ((typeof value === 'object' && value !== null) || typeof value === 'function') {
+    const made = (value as { constructor?: { name: string } }).constructor;
+    return `an object of type ${String(made?.name)}`;
+  }
+  return `\`${String(value).substring(0, 40)}\` (${typeof value})`;
 }
 
 /** What an error calls it: `timeoutMs`, and not `LimiterJob.timeoutMs`. */

@@ -20,7 +20,7 @@ describe('switchLatest', () => {
           expectTypeOf(context).toEqualTypeOf<ItemContext>();
           return of(1);
         },
-        { key: ({ query }) => query.length, keepLast: true, debounceMs: 5, onSourceError: 'drain' },
+        { key: ({ query }) => query.length, onSourceError: 'drain' },
       ),
     );
   });

@@ -11,11 +11,9 @@ export function switchLatestActor(world: World, supply: Supply, script: Script):
   const { choose } = world;
   const pipe = new Pipe(world, 'switchLatest', supply);
   const keyed = choose('keyed', false, true);
-  const keepLast = choose('keepLast', false, true);
-  const debounceMs = choose('debounceMs', 0, 0, 5, Infinity);
   const calls = new Calls(
     world,
-    { actor: pipe.index, over: () => pipe.over(), limit: () => (keyed ? Infinity : keepLast ? 2 : 1), keyLimit: () => (keepLast ? 2 : 1) },
+    { actor: pipe.index, over: () => pipe.over(), limit: () => (keyed ? Infinity : 1), keyLimit: () => 1 },
     script,
   );
   if (!keyed) Object.assign(calls.rules, { keyLimit: undefined });
@@ -32,8 +30,6 @@ export function switchLatestActor(world: World, supply: Supply, script: Script):
         make.switchLatest<Item, string>(calls.singles(), {
           scheduler: pipe.timers,
           onEvent: pipe.onEvent,
-          keepLast,
-          debounceMs,
           onSourceError: choose('onSourceError', 'abort', 'flush', 'drain'),
           ...(keyed && { key: pipe.callback('key', ({ key }: Item) => key), maxKeys: choose('maxKeys', 1000, 1000, 1) }),
         }),
