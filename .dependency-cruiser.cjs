@@ -86,11 +86,11 @@ module.exports = {
     {
       name: 'peers-only',
       comment:
-        'The package has no dependencies: outside the bundled command, only peers may be imported, and the parser that is bundled with it.',
+        'The package has no dependencies: outside the bundled command, only peers may be imported, and the parsers that are bundled with it.',
       severity: 'error',
       from: { path: library, pathNot: '^src/cli/' },
       to: {
-        pathNot: '(^|/)node_modules/eventsource-parser/',
+        pathNot: '(^|/)node_modules/(eventsource-parser|yaml)/',
         dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'],
         dependencyTypesNot: ['npm-peer'],
       },

@@ -13,6 +13,8 @@ export interface AccountOptions extends Omit<LimiterOptions, 'rates' | 'queue' |
   readonly requestsPerMinute?: number;
   /** Tokens per minute, of what is sent and of what comes back; with 0 nothing passes. @defaultValue Infinity, or what responses report */
   readonly tokensPerMinute?: number;
+  /** Requests that may be saved up and sent at once, > 0. @defaultValue what comes in within `burstSeconds` */
+  readonly burst?: number;
   /** Seconds of rate that may be saved up and spent at once, 0.001 to 86400. @defaultValue 2 */
   readonly burstSeconds?: number;
   /** Names of lanes, or what `lanes` takes, most urgent first. @defaultValue ['P0', 'P1', 'P2'] */
@@ -22,7 +24,7 @@ export interface AccountOptions extends Omit<LimiterOptions, 'rates' | 'queue' |
 }
 
 const NAME = 'createAccount';
-const OWN = ['requestsPerMinute', 'tokensPerMinute', 'burstSeconds', 'lanes', 'learn'] as const;
+const OWN = ['requestsPerMinute', 'tokensPerMinute', 'burst', 'burstSeconds', 'lanes', 'learn'] as const;
 const COMMON = [
   'concurrency',
   'headroom',
@@ -56,16 +58,16 @@ const LANES: readonly string[] = ['P0', 'P1', 'P2'];
  */
 export function createAccount(options: AccountOptions = {}): Limiter {
   known(NAME, options, [...OWN, ...COMMON]);
-  const { requestsPerMinute, tokensPerMinute, burstSeconds = 2, lanes: given = LANES, learn = true, ...common } = options;
+  const { requestsPerMinute, tokensPerMinute, burst, burstSeconds = 2, lanes: given = LANES, learn = true, ...common } = options;
   if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes', given);
   const savings = { burstMs: 1000 * ratio(NAME, 'burstSeconds', burstSeconds, 0.001, 86_400) };
-  const rate = (unit: 'requests' | 'tokens', amount: number | undefined): RateRule => ({
+  const rate = (unit: 'requests' | 'tokens', amount: number | undefined, saved: object): RateRule => ({
     ...perMinute(unit, rateOption(`${unit}PerMinute`, orDefault(amount, Infinity))),
-    ...savings,
+    ...saved,
   });
   return createLimiter({
     ...common,
-    rates: [rate('requests', requestsPerMinute), rate('tokens', tokensPerMinute)],
+    rates: [rate('requests', requestsPerMinute, { ...savings, burst: burstOption(burst) }), rate('tokens', tokensPerMinute, savings)],
     queue: lanes(
       (given as readonly (string | LaneOptions)[]).map((lane) => (typeof lane === 'string' ? { name: lane } : lane)),
       { key: keyOf },
@@ -83,4 +85,10 @@ function keyOf({ key }: LimiterJob): unknown {
 function rateOption(option: string, value: unknown): number {
   if (typeof value === 'number' && value >= 0) return value;
   throw new FlowConfigError(NAME, option, 'a number >= 0 or Infinity', value);
+}
+
+/** Undefined for what comes in within `burstSeconds`. */
+function burstOption(value: unknown): number | undefined {
+  if (value === undefined || (typeof value === 'number' && value > 0 && value < Infinity)) return value;
+  throw new FlowConfigError(NAME, 'burst', 'a finite number > 0', value);
 }

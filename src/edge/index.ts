@@ -6,6 +6,10 @@ export {
   createBatchTool,
 } from './batch-tool.js';
 export { type Checked, checkJson } from './check.js';
+export type { Env } from './config/env.js';
+export { configJsonSchema } from './config/json-schema.js';
+export { type ParseConfigOptions, type ParsedConfig, parseConfig } from './config/parse.js';
+export type { ConfigProblem } from './config/problems.js';
 export {
   type Config,
   type ConfigFile,

@@ -1,13 +1,11 @@
 import * as z from 'zod';
-
-const NAME = /^[A-Za-z_][A-Za-z0-9_-]*$/;
-const URL = /^https?:\/\/[^\s/]/;
+import { HTTP_URL, NAME } from './patterns.js';
 
 const text = () => z.string().min(1);
 const whole = (least = 1) => z.int().min(least);
 const positive = () => z.number().positive();
 const amount = () => z.number().min(0);
-const name = () => z.string().regex(NAME, 'a name of letters, digits, `_` and `-` that begins with no digit');
+const name = () => z.string().regex(NAME);
 
 /** What the request level allows, as a file says it. */
 export const limitsSchema = /* @__PURE__ */ (() =>
@@ -40,7 +38,10 @@ const retrySchema = /* @__PURE__ */ (() =>
       initialMs: positive().optional().describe('The first pause, in ms; 200 by default.'),
       factor: z.number().min(1).optional().describe('By how much each pause is longer than the one before; 2 by default.'),
       maxMs: positive().optional().describe('The longest pause, in ms; a `retry-after` may be longer.'),
-      jitter: z.enum(['full', 'none']).optional().describe('Whether pauses are drawn at random up to their length; `full` by default.'),
+      jitter: z
+        .enum(['full', 'equal', 'none'])
+        .optional()
+        .describe('Whether pauses are drawn at random up to their length; `full` by default.'),
       budget: positive().optional().describe('Most retries at a time as a part of the calls under way; 0.2 by default.'),
     })
     .describe('How calls that fail for a while are tried again.'))();
@@ -50,9 +51,9 @@ const modelSchema = /* @__PURE__ */ (() =>
     .strictObject({
       baseUrl: z
         .string()
-        .regex(URL, 'an http(s) URL such as `https://host/v1`')
+        .regex(HTTP_URL)
         .optional()
-        .describe('The API, up to and with its version.'),
+        .describe('The API, up to and with its version; the variable `SLUICE_BASE_URL` by default.'),
       model: text().optional().describe('Name of the model.'),
       apiKeyEnv: name().optional().describe('The variable that holds the key; `SLUICE_API_KEY`, then `OPENAI_API_KEY` by default.'),
       headers: z.record(z.string(), z.string()).optional().describe('Sent with every request.'),
@@ -77,14 +78,17 @@ const batchesSchema = /* @__PURE__ */ (() =>
         .enum(['fair', 'priority', 'roundRobin'])
         .optional()
         .describe('Which document goes first when several wait; `fair` by default.'),
-      priority: text().optional().describe('With `scheduling: priority`: the field of a document that says how urgent it is.'),
+      priority: text()
+        .optional()
+        .describe('With `scheduling: priority`: the field of a document that says how urgent it is; a higher number goes first.'),
+      maxQueued: whole().optional().describe('With `scheduling: priority`: documents read ahead to choose from; 100 by default.'),
     })
     .meta({
       description: 'The batch level: documents.',
       if: { properties: { scheduling: { const: 'priority' } }, required: ['scheduling'] },
       // biome-ignore lint/suspicious/noThenProperty: a word of JSON Schema
       then: { required: ['priority'] },
-      else: { not: { required: ['priority'] } },
+      else: { not: { anyOf: [{ required: ['priority'] }, { required: ['maxQueued'] }] } },
     }))();
 
 const expectationSchema = {
@@ -120,12 +124,16 @@ const stageSchema = /* @__PURE__ */ (() =>
         .enum(['shared', 'perBatch'])
         .optional()
         .describe('Whether all documents share `concurrency` (the default), or each has as much.'),
-      timeoutMs: positive().optional().describe('The longest time for an item in this stage, in ms.'),
+      timeoutMs: positive()
+        .optional()
+        .describe('The longest attempt of a call of this stage, in ms; `attemptTimeoutMs` of `model` by default.'),
+      deadlineMs: positive()
+        .optional()
+        .describe('The longest time of an item in this stage, in ms, waiting included; `deadlineMs` of `model` by default.'),
       allowPartialFailure: z
         .boolean()
         .optional()
         .describe('Whether the other items of a document go on when one fails; `false` by default.'),
-      lane: name().optional().describe('Lane of its calls; the last one by default.'),
       expect: z
         .strictObject({
           itemsPerDocument: amount().optional().describe('Items that this stage has in each document, on average.'),
@@ -163,7 +171,7 @@ const levelsSchema = /* @__PURE__ */ (() =>
           }),
         )
         .optional()
-        .describe('`stages`, by their names; joined with those under `stages` that have the same name'),
+        .describe('`stages`, by their names; when there are `stages` as well, what it says of those'),
       request_level: z
         .strictObject({
           max_concurrent_requests: whole().optional().describe('`limits.concurrency`'),
@@ -186,6 +194,7 @@ export const configSchema = /* @__PURE__ */ (() =>
     .strictObject({
       $schema: z.string().optional().describe('Where the JSON Schema is, for editors.'),
       name: text().optional().describe('Name of the pipeline, in its events.'),
+      lane: name().optional().describe('Lane of all its calls; the last one by default.'),
       model: modelSchema.optional(),
       limits: limitsSchema.optional(),
       batches: batchesSchema.optional(),

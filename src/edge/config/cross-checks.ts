@@ -1,0 +1,60 @@
+import { PromptTemplate } from '../../pipelines/prompt-template.js';
+import type { Finding, Path } from './finding.js';
+import { kindOf, valueAt } from './problems.js';
+
+/** What values have to do with each other. It looks at a value that may be wrong in itself, so that everything can be said at once. */
+export function crossChecks(value: unknown): Finding[] {
+  const findings: Finding[] = [];
+  const isGiven = (...path: Path): boolean => valueAt(value, path) !== undefined;
+  const wrong = (path: Path, expected: string, got = kindOf(valueAt(value, path))): void => void findings.push({ path, expected, got });
+
+  if (isGiven('limits', 'requestsPerSecond') && isGiven('limits', 'requestsPerMinute')) {
+    wrong(['limits', 'requestsPerSecond'], 'either this or `requestsPerMinute`', 'both');
+  }
+  if (isGiven('limits', 'burst') && !isGiven('limits', 'requestsPerMinute') && !isGiven('limits', 'requestsPerSecond')) {
+    wrong(['limits', 'burst'], 'a rate beside it, `requestsPerSecond` or `requestsPerMinute`', 'none');
+  }
+  const isByPriority = valueAt(value, ['batches', 'scheduling']) === 'priority';
+  if (isByPriority && !isGiven('batches', 'priority')) wrong(['batches', 'priority'], 'the field that says how urgent a document is');
+  for (const key of ['priority', 'maxQueued']) {
+    if (!isByPriority && isGiven('batches', key)) wrong(['batches', key], '`scheduling: priority` beside it', 'another');
+  }
+  for (const section of ['limits', 'batches']) {
+    if (isGiven('concurrency') && isGiven(section)) wrong(['concurrency'], `either this or \`${section}\``, 'both');
+  }
+  const given = valueAt(value, ['limits', 'lanes']);
+  const lanes: readonly unknown[] = Array.isArray(given) ? given : ['P0', 'P1', 'P2'];
+  for (const [i, lane] of lanes.entries()) {
+    if (lanes.indexOf(lane) < i) wrong(['limits', 'lanes', i], 'each name once', 'one for the second time');
+  }
+  const lane = valueAt(value, ['lane']);
+  if (typeof lane === 'string' && !lanes.includes(lane)) wrong(['lane'], `one of the lanes (${lanes.map(String).join(', ')})`);
+  checkStages();
+  return findings;
+
+  function checkStages(): void {
+    const stages = valueAt(value, ['stages']);
+    if (!Array.isArray(stages)) return;
+    const names = stages.map((_, i) => valueAt(stages, [i, 'name']));
+    for (const name of Object.keys(Object(valueAt(value, ['concurrency', 'stage_level'])) as object)) {
+      if (!names.includes(name)) wrong(['concurrency', 'stage_level', name], 'the name of one of `stages`', 'another');
+    }
+    for (const [i, name] of names.entries()) {
+      const path = ['stages', i];
+      if (name !== undefined && names.indexOf(name) < i) wrong([...path, 'name'], 'each name once', 'one for the second time');
+      if (isGiven(...path, 'prompt') && isGiven(...path, 'chunk')) wrong([...path, 'chunk'], 'either this or `prompt`', 'both');
+      checkPrompt([...path, 'prompt'], names.slice(i));
+    }
+  }
+
+  /** @param later - the stage itself, and those behind it */
+  function checkPrompt(path: Path, later: readonly unknown[]): void {
+    const prompt = valueAt(value, path);
+    if (typeof prompt !== 'string') return;
+    for (const steps of new PromptTemplate(prompt).placeholders) {
+      if (steps.includes('')) wrong(path, 'a name in each pair of `{{` and `}}`', 'nothing between them');
+      else if (later.includes(steps[0]))
+        wrong(path, `fields and earlier stages in \`{{…}}\``, `\`${String(steps[0])}\`, which has no answer by then`);
+    }
+  }
+}

@@ -1,0 +1,53 @@
+import { crossChecks } from './cross-checks.js';
+import { type Env, fillIn } from './env.js';
+import { showPath } from './finding.js';
+import { valueSchema } from './json-schema.js';
+import { normalised } from './levels.js';
+import { type ConfigProblem, findingsOf, problemOf } from './problems.js';
+import { type Config, type ConfigFile, configSchema } from './schema.js';
+import { plainSource, readText } from './source.js';
+
+export interface ParseConfigOptions {
+  /** Variables for `${NAME}`: `process.env`. @defaultValue none: one that is named is an error */
+  readonly env?: Env;
+  /** What a text is. JSON is read as YAML, too. @defaultValue 'yaml' */
+  readonly format?: 'yaml' | 'json';
+}
+
+/** A configuration, or everything that is wrong with it, in the order of the text. */
+export type ParsedConfig = { readonly value: Config } | { readonly problems: readonly ConfigProblem[] };
+
+/**
+ * Reads a configuration: YAML or JSON, or what is read already. Variables (`${NAME}`, `${NAME:-default}`) are filled in everywhere but in prompts. Never
+ * throws: everything that is wrong comes back at once, each with its path, its line, what was expected and what is there. No text and nothing
+ * out of a variable is ever quoted.
+ *
+ * @example
+ * ```ts
+ * import { parseConfig } from 'sluice/edge';
+ *
+ * const text = 'limits:\n  requestsPerSecond: 5\n  concurrency: ${CALLS:-10}\n';
+ * parseConfig(text); // => { value: { limits: { requestsPerMinute: 300, concurrency: 10 } } }
+ * const wrong = parseConfig('limits:\n  concurency: 0\n');
+ * 'problems' in wrong && wrong.problems[0]?.message; // => '`limits.concurency`, line 2: expected a known key (did you mean `concurrency`?), got one that is not'
+ * ```
+ */
+export function parseConfig(input: unknown, options: ParseConfigOptions = {}): ParsedConfig {
+  const { env = {}, format = 'yaml' } = options;
+  const source = typeof input === 'string' ? readText(input, format) : plainSource(input);
+  if (source.faults.length > 0) return inOrder(source.faults.map(({ place, ...fault }) => problemOf({ path: [], ...fault }, place)));
+  const schema = valueSchema();
+  const filled = fillIn(source.value, schema, env);
+  const { success, data, error } = configSchema.safeParse(filled.value);
+  // What is wrong with the place of a variable that is not there says nothing more.
+  const missing = new Set(filled.faults.map(({ path }) => showPath(path)));
+  const others = [...(error?.issues ?? []).flatMap((issue) => findingsOf(issue, filled, schema)), ...crossChecks(filled.value)];
+  const findings = [...filled.faults, ...others.filter(({ path }) => !missing.has(showPath(path)))];
+  if (success && findings.length === 0) return { value: normalised(data as ConfigFile) };
+  return inOrder(findings.map((finding) => problemOf(finding, source.placeOf(finding.path))));
+}
+
+function inOrder(problems: readonly ConfigProblem[]): ParsedConfig {
+  const once = new Map(problems.map((problem) => [problem.message, problem]));
+  return { problems: [...once.values()].sort((one, other) => (one.line ?? 0) - (other.line ?? 0)) };
+}

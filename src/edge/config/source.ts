@@ -1,0 +1,99 @@
+import { type Document, isMap, isPair, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
+import type { Path } from './finding.js';
+
+/** Where something is in a text; both count from 1. */
+export interface Place {
+  readonly line: number;
+  readonly column: number;
+}
+
+/** What a text says, and where; or what is wrong with the text itself. */
+export interface Source {
+  readonly value: unknown;
+  readonly faults: readonly Fault[];
+  /** Where the value is, or, for what is not there, what it would be a part of. Undefined when there was no text. */
+  placeOf(path: Path): Place | undefined;
+}
+
+export interface Fault {
+  readonly expected: string;
+  readonly got: string;
+  readonly place?: Place | undefined;
+}
+
+/** A value that is there already. */
+export function plainSource(value: unknown): Source {
+  try {
+    JSON.stringify(value);
+    return { value, faults: [], placeOf: () => undefined };
+  } catch {
+    return faulty({ expected: 'plain data, as JSON has it', got: 'something else' });
+  }
+}
+
+/** Never throws, and quotes nothing of the text: a fault may stand beside a key. */
+export function readText(text: string, format: 'yaml' | 'json'): Source {
+  const lines = new LineCounter();
+  const place = (offset: number): Place => {
+    const { line, col } = lines.linePos(offset);
+    return { line, column: col };
+  };
+  try {
+    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+    const faults = [...document.errors, ...document.warnings].map(({ code, pos: [offset] }): Fault => {
+      const [expected, got] = FAULTS[code] ?? ['YAML', `what is none (${code.toLowerCase().replaceAll('_', ' ')})`];
+      return { expected, got, place: place(offset) };
+    });
+    if (format === 'json' && !isJson(text)) faults.push({ expected: 'JSON', got: 'what is none' });
+    if (faults.length > 0) return faulty(...faults);
+    const { value, faults: others } = plainSource(document.toJS());
+    return { value, faults: others, placeOf: (path) => placeIn(document, path, place) };
+  } catch {
+    return faulty({ expected: 'less than a hundred uses of anchors, and no depth without end', got: 'more' });
+  }
+}
+
+function faulty(...faults: readonly Fault[]): Source {
+  return { value: undefined, faults, placeOf: () => undefined };
+}
+
+const FAULTS: Readonly<Partial<Record<string, readonly [expected: string, got: string]>>> = {
+  DUPLICATE_KEY: ['each key once', 'a key for the second time'],
+  TAB_AS_INDENT: ['spaces before a key', 'a tab'],
+  BAD_INDENT: ['keys of one mapping under each other', 'another indentation'],
+  MULTIPLE_DOCS: ['one document', 'several'],
+  TAG_RESOLVE_FAILED: ['no tags', 'one'],
+  UNEXPECTED_TOKEN: ['YAML, and quotes around `${…}` within `{ }` and `[ ]`', 'a sign that is none of it'],
+};
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function placeIn({ contents }: Document, path: Path, place: (offset: number) => Place): Place | undefined {
+  let node: unknown = contents;
+  let offset = offsetOf(contents);
+  for (const step of path) {
+    let next: unknown;
+    if (isMap(node)) {
+      const pair = node.items.find(({ key }) => String(isScalar(key) ? key.value : key) === String(step));
+      next = pair?.value;
+      if (isPair(pair)) offset = offsetOf(pair.key) ?? offset;
+    } else if (isSeq(node)) {
+      next = node.items[Number(step)];
+      offset = offsetOf(next) ?? offset;
+    }
+    if (next === undefined) break;
+    node = next;
+  }
+  return offset === undefined ? undefined : place(offset);
+}
+
+function offsetOf(node: unknown): number | undefined {
+  return (node as Partial<Node> | null)?.range?.[0];
+}

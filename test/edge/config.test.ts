@@ -1,0 +1,276 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type ConfigProblem, type ParseConfigOptions, parseConfig } from '../../src/edge/index.js';
+import { configMistakes } from '../support/config-mistakes.js';
+
+function problemsOf(input: unknown, options?: ParseConfigOptions): readonly ConfigProblem[] {
+  const parsed = parseConfig(input, options);
+  return 'problems' in parsed ? parsed.problems : [];
+}
+const messagesOf = (input: unknown, options?: ParseConfigOptions): string[] => problemsOf(input, options).map(({ message }) => message);
+
+describe('a configuration', () => {
+  it('of every section is read as it stands, from YAML, JSON and values alike', () => {
+    const value = {
+      name: 'papers',
+      model: {
+        baseUrl: 'http://127.0.0.1:8787/v1',
+        model: 'm',
+        headers: { 'x-team': 'a' },
+        options: { seed: 7, stop: ['.'] },
+        retry: { maxAttempts: 5 },
+      },
+      limits: { concurrency: 10, requestsPerMinute: 300, burst: 10, tokensPerMinute: 90_000, headroom: 1, lanes: ['now', 'later'] },
+      lane: 'later',
+      batches: { concurrency: 3, scheduling: 'priority', priority: 'rank', maxQueued: 50 },
+      stages: [
+        { name: 'cut', chunk: { field: 'text', maxTokens: 800 } },
+        {
+          name: 'ask',
+          prompt: 'About {{cut}}: {{question}}?',
+          answer: 'list',
+          concurrency: 5,
+          scope: 'perBatch',
+          timeoutMs: 120_000,
+          allowPartialFailure: true,
+        },
+        { name: 'grade', prompt: '{{ask.text}} {{cut}}', expect: { itemsPerDocument: 20, secondsPerCall: 20, promptTokens: 300 } },
+      ],
+      input: { path: 'papers.jsonl', format: 'jsonl', id: 'doi' },
+      output: { path: 'out.jsonl', failures: 'bad.jsonl' },
+      prices: { m: { inputUsdPerMillion: 0.4, outputUsdPerMillion: 1.6 } },
+      budget: { usd: 20, warnAt: 0.5 },
+      expect: { documents: 100, secondsPerCall: 30 },
+    };
+    const text = JSON.stringify(value, undefined, 2);
+    expect(parseConfig(value)).toEqual({ value });
+    expect(parseConfig(text, { format: 'json' })).toEqual({ value });
+    expect(parseConfig(text)).toEqual({ value });
+    expect(parseConfig(`# papers\n---\n${text}\n...\n`)).toEqual({ value });
+  });
+
+  it('may hold limits alone, or nothing', () => {
+    expect(parseConfig('limits: { concurrency: 4 }')).toEqual({ value: { limits: { concurrency: 4 } } });
+    expect(parseConfig({})).toEqual({ value: {} });
+  });
+
+  it('says requests per second, which are sixty times as many in a minute', () => {
+    expect(parseConfig('limits: { requestsPerSecond: 5.0, burst: 10 }')).toEqual({
+      value: { limits: { requestsPerMinute: 300, burst: 10 } },
+    });
+  });
+});
+
+describe('levels, as another design writes them', () => {
+  const levels = `
+concurrency:
+  batch_level:
+    max_concurrent_batches: 3
+    questions_per_batch: 20
+    scheduling: "fair"  # fair | priority | round_robin
+  stage_level:
+    generation:
+      concurrency: 1
+      batch_mode: true
+    answering:
+      concurrency: 5
+      timeout: 120
+      allow_partial_failure: true
+    grading:
+      concurrency: 3
+      timeout: 60
+      allow_partial_failure: true
+  request_level:
+    max_concurrent_requests: 10
+    rate_limit:
+      requests_per_second: 5.0
+      burst_size: 10
+`;
+
+  it('become batches, stages and limits', () => {
+    expect(parseConfig(levels)).toEqual({
+      value: {
+        batches: { concurrency: 3, scheduling: 'fair' },
+        stages: [
+          { name: 'generation', concurrency: 1, scope: 'perBatch', answer: 'list' },
+          {
+            name: 'answering',
+            concurrency: 5,
+            scope: 'perBatch',
+            timeoutMs: 120_000,
+            allowPartialFailure: true,
+            expect: { itemsPerDocument: 20 },
+          },
+          {
+            name: 'grading',
+            concurrency: 3,
+            scope: 'perBatch',
+            timeoutMs: 60_000,
+            allowPartialFailure: true,
+            expect: { itemsPerDocument: 20 },
+          },
+        ],
+        limits: { concurrency: 10, requestsPerMinute: 300, burst: 10 },
+      },
+    });
+  });
+
+  it('stand beside stages of the same names, which say the rest and have the last word', () => {
+    const stages =
+      'stages:\n  - { name: generation, prompt: "{{text}}" }\n  - { name: grading, prompt: "{{generation}}", concurrency: 4 }\n';
+    expect(messagesOf(levels + stages)).toEqual([
+      '`concurrency.stage_level.answering`, line 11: expected the name of one of `stages`, got another',
+    ]);
+    const two = levels.replace(/ {4}answering:[^]*(?= {4}grading:)/, '');
+    expect(parseConfig(two + stages)).toMatchObject({
+      value: {
+        stages: [
+          { name: 'generation', prompt: '{{text}}', concurrency: 1, answer: 'list' },
+          { name: 'grading', concurrency: 4, timeoutMs: 60_000 },
+        ],
+      },
+    });
+  });
+
+  it('are not mixed with what they stand for', () => {
+    expect(messagesOf(`${levels}limits: { headroom: 1 }\n`)).toEqual(['`concurrency`, line 2: expected either this or `limits`, got both']);
+  });
+});
+
+describe('variables', () => {
+  const env = { CALLS: '12', URL: 'https://host/v1', RATE: '2.5', YES: 'true', EMPTY: '', NOTHING: undefined };
+  const read = (text: string) => parseConfig(text, { env });
+
+  it('stand for numbers, truth values and texts, or for a part of one', () => {
+    const text = 'limits: { concurrency: "${CALLS}", requestsPerSecond: "${RATE}" }\nmodel: { baseUrl: "${URL}/api", model: "m-${CALLS}" }';
+    expect(read(text)).toEqual({
+      value: { limits: { concurrency: 12, requestsPerMinute: 150 }, model: { baseUrl: 'https://host/v1/api', model: 'm-12' } },
+    });
+    expect(read('stages: [{ name: a, allowPartialFailure: "${YES}" }]')).toEqual({
+      value: { stages: [{ name: 'a', allowPartialFailure: true }] },
+    });
+    expect(read('model: { retry: "${RETRY:-false}" }')).toEqual({ value: { model: { retry: false } } });
+  });
+
+  it('have a default for when they are not set, or empty', () => {
+    const text = 'limits: { concurrency: "${NONE:-4}", maxQueued: "${EMPTY:-7}", tokensPerMinute: "${NOTHING:-1e5}" }';
+    expect(read(text)).toEqual({ value: { limits: { concurrency: 4, maxQueued: 7, tokensPerMinute: 100_000 } } });
+  });
+
+  it('are left alone in prompts, and after a second dollar', () => {
+    const text = 'name: "$${CALLS}"\nstages: [{ name: a, prompt: "what is ${x}?", system: "${y}" }]';
+    expect(read(text)).toEqual({ value: { name: '${CALLS}', stages: [{ name: 'a', prompt: 'what is ${x}?', system: '${y}' }] } });
+  });
+
+  it('that are missing are named with their path, all at once, and nothing more is said of that place', () => {
+    expect(messagesOf('limits:\n  concurrency: ${A}\n  headroom: ${B}\nname: ${C:-}', { env })).toEqual([
+      '`limits.concurrency`, line 2: expected the variable `A` to be set (or a default, `${A:-…}`), got none of that name',
+      '`limits.headroom`, line 3: expected the variable `B` to be set (or a default, `${B:-…}`), got none of that name',
+      '`name`, line 4: expected a text that is not empty, got what `C` holds',
+    ]);
+  });
+
+  it('are read from what is given only', () => {
+    expect(messagesOf('name: ${PATH}')).toEqual([
+      '`name`, line 1: expected the variable `PATH` to be set (or a default, `${PATH:-…}`), got none of that name',
+    ]);
+  });
+});
+
+describe('what is wrong', () => {
+  it.each(configMistakes)('$text', ({ text, messages }) => {
+    expect(messagesOf(text, { env: { WORD: 'many' } })).toEqual(messages);
+  });
+
+  it('is said as data, too', () => {
+    expect(problemsOf('stages:\n  - name: a\n    concurrency: 0\n')).toEqual([
+      {
+        path: 'stages[0].concurrency',
+        line: 3,
+        column: 5,
+        expected: 'a whole number >= 1',
+        got: '`0`',
+        message: '`stages[0].concurrency`, line 3: expected a whole number >= 1, got `0`',
+      },
+    ]);
+    expect(problemsOf({ limits: { concurrency: 0 } })[0]).not.toHaveProperty('line');
+  });
+
+  it.each<[string, unknown]>([
+    ['an anchor in itself', 'a: &a [*a]'],
+    [
+      'a billion laughs',
+      `a: &a [1,1,1,1,1,1,1,1,1]\n${[...'bcdefgh']
+        .map(
+          (c, i) =>
+            `${c}: &${c} [${Array(9)
+              .fill(`*${[...'abcdefg'][i]}`)
+              .join(',')}]`,
+        )
+        .join('\n')}`,
+    ],
+    ['no end of brackets', '['.repeat(50_000)],
+    ['no end of braces', '{"a":'.repeat(50_000)],
+    ['a tag', 'name: !!js/function "x"'],
+    [
+      'a value in itself',
+      (() => {
+        const value: Record<string, unknown> = {};
+        value['limits'] = value;
+        return value;
+      })(),
+    ],
+    ['a bigint', { limits: { concurrency: 5n } }],
+    ['a function', { limits: () => 1 }],
+    ['nothing', undefined],
+    ['a prototype', JSON.parse('{ "__proto__": { "limits": 1 } }')],
+    ['a constructor', { constructor: 1, toString: 2 }],
+    ['numbers beyond numbers', 'limits: { concurrency: .inf, headroom: .nan, tokensPerMinute: 1e999 }'],
+  ])('%s is refused', (_, input) => {
+    expect(problemsOf(input).length).toBeGreaterThan(0);
+  });
+
+  it('is never thrown, and never more than can be read', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.json(), fc.anything()), (input) => {
+        for (const { message } of problemsOf(input)) expect(message.length).toBeLessThan(600);
+      }),
+    );
+  });
+
+  it('never quotes a secret, wherever it stands: in a value, a variable, or a text that cannot be read', () => {
+    const secret = 'sk-planted-0123456789';
+    const places = [
+      'name',
+      'limits',
+      'limits.concurrency',
+      'limits.lanes',
+      'model',
+      'model.apiKey',
+      'model.baseUrl',
+      'model.retry',
+      'model.options',
+      'apiKey',
+    ];
+    const more = [
+      'stages',
+      'stages.0',
+      'stages.0.name',
+      'stages.0.scope',
+      'batches.scheduling',
+      'expect.documents',
+      'prices.m',
+      'lane',
+      'concurrency',
+      'nonsense',
+    ];
+    for (const place of [...places, ...more]) {
+      for (const given of [secret, '${KEY}', '${KEY} ${NONE}', '${KEY:-', [secret], { a: secret }]) {
+        const value = place.split('.').reduceRight<unknown>((part, step) => (step === '0' ? [part] : { [step]: part }), given);
+        for (const input of [value, JSON.stringify(value), `${JSON.stringify(value)}}`, `"${secret}: [${JSON.stringify(value)}`]) {
+          expect(JSON.stringify(problemsOf(input, { env: { KEY: secret } }))).not.toContain(secret);
+        }
+      }
+    }
+  });
+});
