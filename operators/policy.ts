@@ -12,12 +12,12 @@ import { asGiven, callback, checked, durationMs, flag, known, made, positive, re
 import type { Classify } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
-import type { AttemptWork, PolicyLoad, PolicyWork } from './shell/attempt-loop.js';
+import type { AttemptWork, PermitSource, PolicyLoad, PolicyWork } from './shell/attempt-loop.js';
 import type { Fallback } from './shell/policy-call.js';
 import { PolicyCall } from './shell/policy-call.js';
 import { AbortCalls } from './shell/signal-groups.js';
 
-export type { AttemptContext, AttemptWork, PolicyContext, PolicyWork } from './shell/attempt-loop.js';
+export type { AttemptContext, AttemptWork, PermitSource, PolicyContext, PolicyWork } from './shell/attempt-loop.js';
 export type { Fallback, FallbackContext } from './shell/policy-call.js';
 
 export interface PolicyOptions<F = never> {
@@ -120,9 +120,14 @@ export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
   return (work, call) => made(work, call);
 }
 
-/** A policy inside something else, under whose name it raises errors and tells events; its work may hear of the abort without a signal. */
-export function policyOf<F = never>(operator: string, options: PolicyOptions<F>): AttemptPolicy<F> {
-  const rules = readOptions(operator, options);
+/**
+ * A policy inside something else, under whose name it raises errors and tells events; its work may hear of the abort without a signal.
+ *
+ * @param permits - where attempts get their permits, and the only one who reads a call's `job`; the `limiter` of the options, unless something else is given
+ */
+export function policyOf<F = never>(operator: string, options: PolicyOptions<F>, permits?: PermitSource): AttemptPolicy<F> {
+  const read = readOptions(operator, options);
+  const rules = { ...read, limiter: permits ?? read.limiter };
   const load: PolicyLoad = { calls: 0, active: 0, retrying: 0, executing: 0 };
   const signals = new AbortCalls();
 
@@ -167,12 +172,12 @@ function readOptions<F>(operator: string, options: PolicyOptions<F>) {
   return { ...read, tell: teller(operator, read, () => read.scheduler.now()) };
 }
 
-function callOptions(operator: string, call: PolicyCallOptions | number | undefined, limiter: Limiter | undefined): PolicyCallOptions {
+function callOptions(operator: string, call: PolicyCallOptions | number | undefined, permits: object | undefined): PolicyCallOptions {
   if (call === undefined || typeof call === 'number') return {};
   known(operator, call, ['signal', 'job', 'idempotent'], 'call');
   const { signal, job, idempotent } = call;
   if (signal !== undefined) requiredSignal(operator, 'signal', signal);
-  jobOption(operator, job, limiter);
+  jobOption(operator, job, permits);
   if (idempotent !== undefined) flag(operator, 'idempotent', idempotent);
   return call;
 }

@@ -32,6 +32,7 @@ export { Alarm, schedulerOption } from './shell/alarm.js';
 export { batchConfig } from './shell/batch-options.js';
 export { Call } from './shell/call.js';
 export { connect } from './shell/connect.js';
+export { currentReader, readBy } from './shell/demand.js';
 export { evidenceOf, linksOf } from './shell/error-evidence.js';
 export { lastOf } from './shell/last-value.js';
 export { checkPullSource, openPull } from './shell/pull.js';

@@ -2,7 +2,7 @@
 
 export type { FlowEvent, FlowSink } from './options/events.js';
 export type { Cost, Lease, Limiter, LimiterJob, LimiterSnapshot } from './options/limiter.js';
-export type { Place } from './options/permits.js';
+export type { Bidder, Place } from './options/permits.js';
 export type { RetryOptions, RetryRule } from './options/retry.js';
 export type {
   BatchResult,

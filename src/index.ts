@@ -90,6 +90,34 @@ export type {
 } from './pipelines/create-model-caller.js';
 export { createModelCaller, MODEL_CALLER_DEFAULTS, MODEL_CALLER_PRESETS } from './pipelines/create-model-caller.js';
 export type {
+  AnyStage,
+  BatchRules,
+  DocumentFulfilled,
+  DocumentRejected,
+  DocumentResult,
+  ItemFulfilled,
+  ItemRejected,
+  ItemResult,
+  JournalEntry,
+  LevelLoad,
+  RequestContext,
+  Stage,
+  StageContext,
+  StageItem,
+  StageJournal,
+  StageOutput,
+  StageResult,
+  StageRules,
+  StageState,
+  Stages,
+  StagesOptions,
+  StagesRules,
+  StagesSnapshot,
+  StageWork,
+  StepsContext,
+} from './pipelines/create-stages.js';
+export { createMemoryJournal, createStages, STAGES_DEFAULTS } from './pipelines/create-stages.js';
+export type {
   RunToolsArguments,
   RunToolsOptions,
   ToolLoad,

@@ -25,7 +25,7 @@ export function laneOption(operator: string, lane: string | undefined, limiter: 
 }
 
 /** The `job` option of what makes calls under a `limiter`; what is in it is for the limiter to judge. */
-export function jobOption(operator: string, job: LimiterJob | undefined, limiter: Limiter | undefined): LimiterJob | undefined {
+export function jobOption(operator: string, job: LimiterJob | undefined, limiter: object | undefined): LimiterJob | undefined {
   if (job === undefined) return undefined;
   if (typeof job !== 'object' || (job as unknown) === null) throw new FlowConfigError(operator, 'job', 'an object', job);
   if (limiter === undefined) throw new FlowConfigError(operator, 'job', 'absent without a `limiter`', job);

@@ -51,11 +51,14 @@ export interface PolicyLoad {
   executing: number;
 }
 
+/** Where attempts get their permits: a limiter, or what stands for one. */
+export type PermitSource = Pick<Limiter, 'acquire' | 'penalize'>;
+
 /** What the attempts of a call go by. */
 export interface AttemptRules {
   readonly operator: string;
   readonly retry: RepairRule | undefined;
-  readonly limiter: Limiter | undefined;
+  readonly limiter: PermitSource | undefined;
   readonly job: LimiterJob | undefined;
   readonly timeoutMs: number;
   readonly idempotent: boolean;

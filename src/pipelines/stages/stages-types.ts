@@ -46,15 +46,15 @@ export interface StageContext<Doc = unknown> extends StageItem<Doc>, RequestCont
   readonly signal: AbortSignal;
 }
 
-/** What the `steps` of a stage are told. */
+/** What the `steps` of a stage are told. The functions may be taken out of it. */
 export interface StepsContext<Doc = unknown> extends StageItem<Doc> {
   /**
    * Makes a request: it waits for a slot of the stage and a permit of the limiter together, is cut off after `timeoutMs` and tried again as the
    * stage says. Made for each subscriber. Nothing is held between two of them.
    */
-  request<R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost): Observable<R>;
+  readonly request: <R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost) => Observable<R>;
   /** The same as a promise of the last value. */
-  requestAsync<R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost): Promise<R>;
+  readonly requestAsync: <R>(work: (context: RequestContext) => WorkResult<R>, cost?: Cost) => Promise<R>;
 }
 
 /** What a stage goes by. */
@@ -235,7 +235,7 @@ export interface LevelLoad {
 }
 
 /** One stage at one moment. */
-export interface StageLoad extends LevelLoad {
+export interface StageState extends LevelLoad {
   /** Most requests at a time. */
   readonly concurrency: number;
   /** Items in this stage: those that wait to be begun, wait for a request or between two, and those that have one under way. */
@@ -247,7 +247,7 @@ export interface StageLoad extends LevelLoad {
 export interface StagesSnapshot {
   /** `failed` are documents that were rejected, `done` all others that are over. */
   readonly documents: LevelLoad & { readonly concurrency: number; readonly done: number; readonly failed: number };
-  readonly stages: Readonly<Record<string, StageLoad>>;
+  readonly stages: Readonly<Record<string, StageState>>;
   /** Requests of all stages but the local ones; `concurrency` is that of the limiter. */
   readonly requests: LevelLoad & { readonly concurrency: number };
 }

@@ -1,0 +1,304 @@
+import { ClosedError } from '../../../operators/errors.js';
+import { isPromise, unusable } from '../../../operators/toolkit.js';
+import type { Limiter } from '../../../operators/types.js';
+import type { Claimant } from './gate.js';
+import type { ItemHost, StageValue } from './item-call.js';
+import { Item, ItemCall } from './item-call.js';
+import type { StageLevel } from './stage-level.js';
+import { NAME } from './stages-options.js';
+import type { ItemResult, JournalEntry, StageJournal, StageResult } from './stages-types.js';
+
+/** Most items of a document and stage that are begun before they have had a permit: the others are a value in a list. */
+const AHEAD = 32;
+
+/** Items of one document that wait to be begun in one stage. */
+interface Line {
+  items: Item[];
+  /** The next of them. */
+  at: number;
+  /** Begun, without a permit so far. */
+  ahead: number;
+  isBeginning: boolean;
+}
+
+/** What a document needs of the run that it belongs to. */
+export interface DocumentHost {
+  readonly levels: readonly StageLevel[];
+  readonly journal: StageJournal | undefined;
+  emit(result: StageResult<unknown, unknown>): void;
+  /** It has its result. */
+  documentOver(document: DocumentJob, isFulfilled: boolean): void;
+  /** The journal has failed, and with it everything. */
+  journalFailed(error: unknown): void;
+}
+
+/** One document on its way: its items, what is known of them, and their results. */
+export class DocumentJob implements Claimant, ItemHost {
+  readonly order: number;
+  readonly index: number;
+  readonly id: string;
+  readonly document: unknown;
+  readonly priority: number;
+  readonly #host: DocumentHost;
+  readonly #lines: readonly Line[];
+  readonly #slots: readonly (Limiter | undefined)[];
+  /** Not over; neither are they lists of others. */
+  readonly #open = new Set<Item>();
+  readonly #calls = new Map<Item, ItemCall>();
+  readonly #results: { readonly item: Item; readonly result: ItemResult<unknown> }[] = [];
+  /** By item and stage, until it is asked for. */
+  #known = new Map<string, unknown>();
+  #isOver = false;
+
+  constructor(host: DocumentHost, about: Pick<DocumentJob, 'order' | 'index' | 'id' | 'document' | 'priority'>) {
+    this.order = about.order;
+    this.index = about.index;
+    this.id = about.id;
+    this.document = about.document;
+    this.priority = about.priority;
+    this.#host = host;
+    this.#lines = host.levels.map(() => ({ items: [], at: 0, ahead: 0, isBeginning: false }));
+    this.#slots = host.levels.map((level) => level.ownSlots());
+  }
+
+  slotsOf({ position }: StageLevel): Limiter | undefined {
+    return this.#slots[position];
+  }
+
+  start(): void {
+    const item = new Item([], this.document, undefined);
+    this.#open.add(item);
+    const { journal } = this.#host;
+    if (journal === undefined) {
+      this.#enter(item, 0);
+      return;
+    }
+    this.#later(
+      () => journal.recall(this.id),
+      (entries) => {
+        if (!Array.isArray(entries)) throw unusable(NAME, 'journal.recall', 'a list of entries', entries);
+        for (const { stage, item: of, value } of entries as readonly JournalEntry[]) this.#known.set(keyOf(of, stage), value);
+        this.#enter(item, 0);
+      },
+    );
+  }
+
+  /** All or nothing: this error is the end of everything that is under way. */
+  fail(reason: unknown, culprit?: Item): void {
+    if (this.#isOver) return;
+    const open = this.#stop();
+    if (culprit) this.#settle(culprit, 'rejected', reason);
+    const closed = culprit ? new ClosedError(NAME, reason, 'given up, because another item of its document has failed') : reason;
+    for (const item of open) if (item !== culprit) this.#settle(item, 'rejected', closed);
+    this.#finish({ status: 'rejected', reason });
+  }
+
+  /** Nobody wants its results. */
+  leave(): void {
+    if (this.#isOver) return;
+    this.#stop();
+    this.#release();
+  }
+
+  // ---- what calls of items report -------------------------------------------------------------------------------------
+
+  answered(item: Item, value: unknown): void {
+    const level = this.#levelOf(item);
+    const { config, name } = level;
+    this.#calls.delete(item);
+    if (config.expands && !Array.isArray(value)) {
+      this.failed(item, unusable(NAME, config.work ? 'work' : 'steps', 'a list', value));
+      return;
+    }
+    const { journal } = this.#host;
+    if (journal === undefined) this.#advance(item, value);
+    else {
+      this.#later(
+        () => journal.append({ documentId: this.id, stage: name, item: item.path, value }),
+        () => {
+          this.#advance(item, value);
+        },
+      );
+    }
+  }
+
+  failed(item: Item, error: unknown): void {
+    const level = this.#levelOf(item);
+    this.#calls.delete(item);
+    if (this.#isOver) return;
+    level.failed++;
+    level.admitted--;
+    if (!level.config.allowPartialFailure) {
+      this.fail(error, item);
+      return;
+    }
+    this.#open.delete(item);
+    this.#settle(item, 'rejected', error);
+    this.#checkOver();
+  }
+
+  begun(item: Item): void {
+    (this.#lines[item.stage] as Line).ahead--;
+    this.#begin(this.#levelOf(item));
+  }
+
+  // ---- items ------------------------------------------------------------------------------------------------------------
+
+  #enter(item: Item, stage: number): void {
+    item.stage = stage;
+    const level = this.#levelOf(item);
+    item.enteredAt = level.now();
+    (this.#lines[stage] as Line).items.push(item);
+    level.admitted++;
+    level.pending++;
+    this.#begin(level);
+  }
+
+  /** Begins the next items, in a flat loop. */
+  #begin(level: StageLevel): void {
+    const line = this.#lines[level.position] as Line;
+    if (line.isBeginning) return;
+    line.isBeginning = true;
+    while (!this.#isOver && line.ahead < AHEAD && line.at < line.items.length) {
+      const item = line.items[line.at++] as Item;
+      if (line.at === line.items.length) [line.items, line.at] = [[], 0];
+      level.pending--;
+      const key = keyOf(item.path, level.name);
+      if (this.#known.has(key)) this.#recalled(item, key);
+      else {
+        line.ahead++;
+        const call = new ItemCall(this, level, item);
+        this.#calls.set(item, call);
+        call.start();
+      }
+    }
+    line.isBeginning = false;
+  }
+
+  #recalled(item: Item, key: string): void {
+    const value = this.#known.get(key);
+    this.#known.delete(key);
+    if (this.#levelOf(item).config.expands && !Array.isArray(value))
+      this.failed(item, unusable(NAME, 'journal.recall', 'a list for a stage that expands', value));
+    else this.#advance(item, value);
+  }
+
+  #advance(item: Item, value: unknown): void {
+    if (this.#isOver) return;
+    const level = this.#levelOf(item);
+    const next = level.position + 1;
+    level.done++;
+    level.admitted--;
+    if (!level.config.expands) {
+      this.#go(item, { stage: level.name, value, before: item.values }, next);
+      return;
+    }
+    this.#open.delete(item);
+    const parts = (value as readonly unknown[]).map(
+      (part, i) => new Item([...item.position, i], part, { stage: level.name, value: part, before: item.values }),
+    );
+    for (const part of parts) this.#open.add(part);
+    for (const part of parts) {
+      part.stage = level.position;
+      // Another part, or whoever was told of it, may have been the end of all.
+      if (!this.#isOver as boolean) this.#go(part, part.values as StageValue, next);
+    }
+    this.#checkOver();
+  }
+
+  #go(item: Item, values: StageValue, next: number): void {
+    item.values = values;
+    item.input = values.value;
+    if (next < this.#host.levels.length) {
+      this.#enter(item, next);
+      return;
+    }
+    this.#open.delete(item);
+    this.#settle(item, 'fulfilled', values.value);
+    this.#checkOver();
+  }
+
+  #settle(item: Item, status: 'fulfilled' | 'rejected', outcome: unknown): void {
+    const about = {
+      type: 'item',
+      documentId: this.id,
+      documentIndex: this.index,
+      item: item.path,
+      stage: this.#levelOf(item).name,
+      values: item.earlier,
+    } as const;
+    const result: ItemResult<unknown> =
+      status === 'fulfilled' ? { ...about, status, value: outcome } : { ...about, status, reason: outcome };
+    this.#results.push({ item, result });
+    this.#host.emit(result);
+  }
+
+  // ---- the end ----------------------------------------------------------------------------------------------------------
+
+  #checkOver(): void {
+    if (this.#isOver || this.#open.size > 0) return;
+    this.#isOver = true;
+    const first = this.#results.find(({ result }) => result.status === 'rejected')?.result;
+    const hasAny = this.#results.some(({ result }) => result.status === 'fulfilled');
+    this.#finish(first?.status === 'rejected' && !hasAny ? { status: 'rejected', reason: first.reason } : { status: 'fulfilled' });
+  }
+
+  #finish(outcome: { readonly status: 'fulfilled' } | { readonly status: 'rejected'; readonly reason: unknown }): void {
+    const items = this.#results.sort((a, b) => a.item.compare(b.item)).map(({ result }) => result);
+    this.#release();
+    const about = { type: 'document', documentId: this.id, documentIndex: this.index, document: this.document, items } as const;
+    this.#host.emit({ ...about, ...outcome });
+    this.#host.documentOver(this, outcome.status === 'fulfilled');
+  }
+
+  /** State first: whoever hears a signal may do anything. The items that were not over. */
+  #stop(): Item[] {
+    this.#isOver = true;
+    const open = [...this.#open];
+    const calls = [...this.#calls.values()];
+    this.#open.clear();
+    this.#calls.clear();
+    for (const item of open) {
+      const level = this.#levelOf(item);
+      level.admitted--;
+    }
+    for (const [i, { items, at }] of this.#lines.entries()) (this.#host.levels[i] as StageLevel).pending -= items.length - at;
+    for (const call of calls) call.stop();
+    return open;
+  }
+
+  /** Whatever goes on all the same has had slots that were this document's alone. */
+  #release(): void {
+    for (const slots of this.#slots) slots?.close();
+  }
+
+  /** Something of the journal that may take its time. */
+  #later<R>(ask: () => R | PromiseLike<R>, then: (answer: R) => void): void {
+    const failed = (error: unknown): void => {
+      if (!this.#isOver) this.#host.journalFailed(error);
+    };
+    const went = (answer: R): void => {
+      if (this.#isOver) return;
+      try {
+        then(answer);
+      } catch (error) {
+        failed(error);
+      }
+    };
+    try {
+      const answer = ask();
+      if (isPromise(answer)) answer.then(went, failed);
+      else went(answer);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  #levelOf(item: Item): StageLevel {
+    return this.#host.levels[item.stage] as StageLevel;
+  }
+}
+
+function keyOf(path: string, stage: string): string {
+  return `${path} ${stage}`;
+}

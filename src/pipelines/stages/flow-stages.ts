@@ -1,0 +1,173 @@
+import { Observable, Subject } from 'rxjs';
+import { createLimiter } from '../../../operators/create-limiter.js';
+import { ClosedError } from '../../../operators/errors.js';
+import { Alarm, checkPullSource, instanceOf, Shutdown, ShutdownHandle } from '../../../operators/toolkit.js';
+import type { FlowEvent, FlowSink, Limiter, PullSource } from '../../../operators/types.js';
+import type { DocumentJob } from './document-job.js';
+import { Gate } from './gate.js';
+import { StageLevel } from './stage-level.js';
+import type { StagesConfig } from './stages-options.js';
+import { NAME, stagesConfig } from './stages-options.js';
+import type { QueuedDocument, RunHost } from './stages-run.js';
+import { StagesRun } from './stages-run.js';
+import { stagesSnapshot } from './stages-snapshot.js';
+import type { StageResult, Stages, StagesOptions, StagesSnapshot } from './stages-types.js';
+
+/** The documents of all runs, the levels they share, and the end of all. */
+export class FlowStages extends ShutdownHandle implements Stages<unknown, unknown>, RunHost {
+  readonly events: Observable<FlowEvent>;
+  readonly config: StagesConfig;
+  readonly levels: readonly StageLevel[];
+  protected override readonly shutdown: Shutdown;
+  readonly #events = new Subject<FlowEvent>();
+  readonly #tell: FlowSink;
+  readonly #instance: string;
+  readonly #limiter: Limiter;
+  readonly #gate: Gate;
+  readonly #clock: Alarm;
+  /** The one that has read last is the last to read on. */
+  readonly #runs = new Set<StagesRun>();
+  /** Read and not begun. */
+  #queued: QueuedDocument[] = [];
+  /** In progress. */
+  readonly #documents = new Set<DocumentJob>();
+  readonly #counts = { done: 0, failed: 0 };
+  #orders = 0;
+  #isBeginning = false;
+  #isGivingUp = false;
+
+  constructor(options: StagesOptions<unknown>) {
+    super();
+    const config = stagesConfig(options);
+    const { limiter, scheduler, onEvent, name } = config;
+    this.config = config;
+    this.#limiter = limiter ?? createLimiter({ scheduler });
+    this.#instance = instanceOf(name);
+    this.#clock = new Alarm(scheduler, () => {
+      this.#begin();
+    });
+    this.events = this.#events.asObservable();
+    this.#tell = (event) => {
+      onEvent?.(event);
+      this.#events.next(event);
+    };
+    this.levels = config.stages.map((_, position) => {
+      return new StageLevel(config, position, () => {
+        this.#gate.serve();
+      });
+    });
+    this.#gate = new Gate(this.#limiter, config, this.levels);
+    for (const level of this.levels) level.connect(this.#gate.permitsOf(level), this.#instance, this.#tell);
+    this.shutdown = new Shutdown({
+      operator: NAME,
+      scheduler,
+      stop: () => {
+        this.#endInputs();
+        this.#checkDrained();
+      },
+      abort: (error) => {
+        this.#isGivingUp = true;
+        this.#endInputs();
+        for (const next of this.#queued.splice(0)) next.run.turnAway(next, error);
+        for (const document of [...this.#documents]) document.fail(error);
+        this.#checkDrained();
+      },
+    });
+  }
+
+  run(documents: PullSource<unknown>): Observable<StageResult<unknown, unknown>> {
+    checkPullSource(NAME, documents);
+    return new Observable((subscriber) => {
+      if (this.shutdown.isClosed) {
+        subscriber.error(new ClosedError(NAME));
+        return;
+      }
+      const run = new StagesRun(this, documents, subscriber);
+      this.#runs.add(run);
+      subscriber.add(() => {
+        this.#left(run);
+      });
+      run.resume();
+    });
+  }
+
+  snapshot(): StagesSnapshot {
+    const { config, levels } = this;
+    const queued = this.#queued.length;
+    const documents = { concurrency: config.documents, queued, executing: this.#documents.size, ...this.#counts };
+    return stagesSnapshot(documents, levels, this.#gate, this.#limiter);
+  }
+
+  // ---- what runs ask --------------------------------------------------------------------------------------------------
+
+  get hasRoom(): boolean {
+    const { documents, maxQueued } = this.config;
+    return !this.shutdown.isClosed && this.#documents.size + this.#queued.length < documents + maxQueued;
+  }
+
+  nextOrder(): number {
+    return this.#orders++;
+  }
+
+  take(next: QueuedDocument): void {
+    this.#runs.delete(next.run);
+    this.#runs.add(next.run);
+    this.#queued.push(next);
+    // Those that are read in one go are all there to choose from.
+    if (this.config.maxQueued > 0) this.#clock.setBy(this.#clock.now());
+    else this.#begin();
+  }
+
+  over(document: DocumentJob, isFulfilled: boolean): void {
+    this.#documents.delete(document);
+    this.#counts[isFulfilled ? 'done' : 'failed']++;
+    this.shutdown.count(this.#isGivingUp ? 'aborted' : 'done');
+  }
+
+  turnedAway(): void {
+    this.#counts.failed++;
+    this.shutdown.count(this.#isGivingUp ? 'dropped' : 'done');
+  }
+
+  moveOn(): void {
+    this.#begin();
+    for (const run of [...this.#runs]) run.resume();
+    this.#checkDrained();
+  }
+
+  /** Begins the next documents, in a flat loop. */
+  #begin(): void {
+    if (this.#isBeginning) return;
+    this.#isBeginning = true;
+    while (this.#queued.length > 0 && this.#documents.size < this.config.documents) {
+      const next = this.#queued.reduce((first, other) => (other.priority > first.priority ? other : first));
+      this.#queued.splice(this.#queued.indexOf(next), 1);
+      const document = next.run.begin(next);
+      this.#documents.add(document);
+      document.start();
+    }
+    this.#isBeginning = false;
+  }
+
+  // ---- the end --------------------------------------------------------------------------------------------------------
+
+  #endInputs(): void {
+    for (const run of [...this.#runs]) run.endInput();
+  }
+
+  #left(run: StagesRun): void {
+    this.#runs.delete(run);
+    this.#queued = this.#queued.filter((next) => next.run !== run);
+    for (const document of run.leave()) this.#documents.delete(document);
+    if (this.#queued.length === 0) this.#clock.clear();
+    this.moveOn();
+  }
+
+  #checkDrained(): void {
+    if (!this.shutdown.isClosed || this.#documents.size + this.#queued.length > 0 || !this.shutdown.finish()) return;
+    if (this.config.limiter === undefined) this.#limiter.close();
+    for (const { slots } of this.levels) slots?.close();
+    this.#tell({ type: 'drained', operator: NAME, instance: this.#instance, at: this.#clock.now() });
+    this.#events.complete();
+  }
+}

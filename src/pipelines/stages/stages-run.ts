@@ -1,0 +1,170 @@
+import type { Subscriber } from 'rxjs';
+import { ask, currentReader, openPull, readBy, unusable } from '../../../operators/toolkit.js';
+import type { PullSource } from '../../../operators/types.js';
+import type { DocumentHost } from './document-job.js';
+import { DocumentJob } from './document-job.js';
+import type { StageLevel } from './stage-level.js';
+import type { StagesConfig } from './stages-options.js';
+import { NAME } from './stages-options.js';
+import type { StageJournal, StageResult } from './stages-types.js';
+
+/** A document that was read. */
+export interface QueuedDocument {
+  readonly run: StagesRun;
+  readonly order: number;
+  readonly priority: number;
+  readonly index: number;
+  readonly id: string;
+  readonly document: unknown;
+}
+
+/** What a run needs of the pipeline that it belongs to. */
+export interface RunHost {
+  readonly config: StagesConfig;
+  readonly levels: readonly StageLevel[];
+  /** Whether one more document may be read. */
+  readonly hasRoom: boolean;
+  /** Counts up with every document. */
+  nextOrder(): number;
+  /** It has been read, and may be begun. */
+  take(next: QueuedDocument): void;
+  /** It is over, and was in progress. */
+  over(document: DocumentJob, isFulfilled: boolean): void;
+  /** It was not even begun. */
+  turnedAway(): void;
+  /** There may be room for others. */
+  moveOn(): void;
+}
+
+/** One input on its way through the stages. */
+export class StagesRun implements DocumentHost {
+  readonly #host: RunHost;
+  readonly #to: Subscriber<StageResult<unknown, unknown>>;
+  readonly #pull: ReturnType<typeof openPull>;
+  readonly #stopListening: (() => void) | undefined;
+  /** In progress. */
+  readonly #documents = new Set<DocumentJob>();
+  #read = 0;
+  /** Read and without a result. */
+  #open = 0;
+  #hasEnded = false;
+  /** What the input has failed with; told when what was read is over. */
+  #failure: { readonly error: unknown } | undefined;
+
+  constructor(host: RunHost, input: PullSource<unknown>, to: Subscriber<StageResult<unknown, unknown>>) {
+    this.#host = host;
+    this.#to = to;
+    const reader = currentReader();
+    this.#pull = openPull(input, {
+      room: () => host.hasRoom && !to.closed && (reader === undefined || this.#open < reader.room()),
+      next: (document) => {
+        this.#next(document);
+      },
+      done: () => {
+        this.endInput();
+      },
+      failed: (error) => {
+        this.#failure = { error };
+        this.endInput();
+      },
+    });
+    this.#stopListening = reader?.onRoom(() => {
+      this.resume();
+    });
+  }
+
+  get levels(): readonly StageLevel[] {
+    return this.#host.levels;
+  }
+
+  get journal(): StageJournal | undefined {
+    return this.#host.config.journal;
+  }
+
+  /** Reads on while there is room. What is subscribed to meanwhile is read by others. */
+  resume(): void {
+    readBy(undefined, () => {
+      this.#pull.resume();
+    });
+  }
+
+  /** Reads no more. */
+  endInput(): void {
+    this.#pull.close();
+    this.#hasEnded = true;
+    this.#checkOver();
+  }
+
+  /** The consumer has left, or knows that all is over. What was in progress until now. */
+  leave(): readonly DocumentJob[] {
+    this.#pull.close();
+    this.#stopListening?.();
+    const left = [...this.#documents];
+    this.#documents.clear();
+    for (const document of left) document.leave();
+    return left;
+  }
+
+  begin({ order, priority, index, id, document }: QueuedDocument): DocumentJob {
+    const job = new DocumentJob(this, { order, priority, index, id, document });
+    this.#documents.add(job);
+    return job;
+  }
+
+  /** Will not be begun. */
+  turnAway({ id, index, document }: Pick<QueuedDocument, 'id' | 'index' | 'document'>, reason: unknown): void {
+    this.#host.turnedAway();
+    this.emit({ type: 'document', documentId: id, documentIndex: index, document, status: 'rejected', reason, items: [] });
+    this.#open--;
+    this.#checkOver();
+  }
+
+  emit(result: StageResult<unknown, unknown>): void {
+    this.#to.next(result);
+  }
+
+  documentOver(document: DocumentJob, isFulfilled: boolean): void {
+    this.#documents.delete(document);
+    this.#open--;
+    this.#host.over(document, isFulfilled);
+    this.#checkOver();
+    this.#host.moveOn();
+  }
+
+  journalFailed(error: unknown): void {
+    this.#to.error(error);
+  }
+
+  #next(document: unknown): void {
+    const index = this.#read++;
+    const { id, priority } = this.#host.config;
+    const order = this.#host.nextOrder();
+    this.#open++;
+    let name = String(index);
+    let urgency = 0;
+    try {
+      if (id) name = idOf(ask(NAME, 'id', id, document));
+      if (priority) urgency = priorityOf(ask(NAME, 'batches.priority', priority, document));
+    } catch (error) {
+      this.turnAway({ id: name, index, document }, error);
+      return;
+    }
+    this.#host.take({ run: this, order, priority: urgency, index, id: name, document });
+  }
+
+  #checkOver(): void {
+    if (!this.#hasEnded || this.#open > 0) return;
+    if (this.#failure) this.#to.error(this.#failure.error);
+    else this.#to.complete();
+  }
+}
+
+function idOf(id: unknown): string {
+  if (typeof id === 'string' && id !== '') return id;
+  throw unusable(NAME, 'id', 'a non-empty string', id);
+}
+
+function priorityOf(priority: unknown): number {
+  if (typeof priority === 'number' && !Number.isNaN(priority)) return priority;
+  throw unusable(NAME, 'batches.priority', 'a number', priority);
+}

@@ -1,0 +1,36 @@
+import type { Limiter } from '../../../operators/types.js';
+import type { Gate } from './gate.js';
+import type { StageLevel } from './stage-level.js';
+import type { StageState, StagesSnapshot } from './stages-types.js';
+
+/** Documents at one moment. */
+type Documents = Pick<StagesSnapshot['documents'], 'concurrency' | 'queued' | 'executing' | 'done' | 'failed'>;
+
+export function stagesSnapshot(documents: Documents, levels: readonly StageLevel[], gate: Gate, limiter: Limiter): StagesSnapshot {
+  const { concurrency, heldBySlot: full } = limiter.snapshot();
+  const stages: Record<string, StageState> = {};
+  const requests = { concurrency, queued: 0, heldByRate: 0, heldBySlot: 0, executing: 0 };
+  for (const level of levels) {
+    const { config, name, executing, admitted, done, failed } = level;
+    const queued = level.waiting + level.pending;
+    // Without slots of its own nothing waits for them.
+    const eligible = config.concurrency === Infinity && !level.isLocal ? queued : gate.eligible(level);
+    const heldByRate = full > 0 || level.isLocal ? 0 : eligible;
+    stages[name] = {
+      concurrency: config.concurrency,
+      queued,
+      heldByRate,
+      heldBySlot: queued - heldByRate,
+      executing,
+      admitted,
+      done,
+      failed,
+    };
+    if (level.isLocal) continue;
+    requests.queued += eligible;
+    requests.heldByRate += heldByRate;
+    requests.heldBySlot += eligible - heldByRate;
+    requests.executing += executing;
+  }
+  return { documents: { ...documents, heldByRate: 0, heldBySlot: documents.queued }, stages, requests };
+}
