@@ -70,6 +70,7 @@ export type {
   EmbedderOptions,
   EmbedderRules,
   EmbedderSnapshot,
+  EmbedderSpend,
   EmbedOptions,
 } from './pipelines/create-embedder.js';
 export { createEmbedder, EMBEDDER_DEFAULTS } from './pipelines/create-embedder.js';
