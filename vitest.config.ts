@@ -14,6 +14,7 @@ const deepTests = 'test/deep/**/*.test.ts';
 /** Of these `npm test` runs a part (`test/support/deep.ts`). */
 const sizedTests = [
   'test/adapters/{ag-ui-coalesce,mcp}.test.ts',
+  'test/cli/run/kill.test.ts',
   'test/examples/main-job.test.ts',
   'test/frontend/agent-turn.schedules.test.ts',
   'test/inspector/flow-model.test.ts',
@@ -22,7 +23,7 @@ const sizedTests = [
   'test/listeners/listeners.test.ts',
   'test/matrix.test.ts',
   'test/limiter/model.test.ts',
-  'test/pipelines/budget{.property,-use}.test.ts',
+  'test/pipelines/budget.property.test.ts',
   'test/operators/{divide-retry.exhaustive,racing.random,slots.random}.test.ts',
   'test/web/{inspector,playground,soak}.test.ts',
 ];

@@ -84,6 +84,41 @@ function textOf(bytes: Buffer): { text: string } | { reason: string } {
   return text.trim() === '' ? { reason: 'empty' } : { text };
 }
 
+/**
+ * The files of a folder by the rules of {@link findFiles}, in the order of their names, one folder's names in memory at a time. A file that is
+ * reached over two links is taken twice; a folder is not.
+ *
+ * @param exclude absolute paths that are never taken.
+ */
+export async function* walkFolder(folder: string, exclude: ReadonlySet<string>): AsyncGenerator<DocumentFile, void, undefined> {
+  const open = new Set<string>();
+  async function* walk(path: string): AsyncGenerator<DocumentFile, void, undefined> {
+    const real = await realpath(path);
+    // A link back to where we come from.
+    if (open.has(real)) return;
+    open.add(real);
+    for (const name of await visibleNames(path)) {
+      const inside = join(path, name);
+      if (exclude.has(inside)) continue;
+      const found = await stat(inside).catch(() => undefined);
+      if (found?.isDirectory() === true) yield* walk(inside);
+      // What cannot be read is said by whoever reads it.
+      else yield { path: inside, name: nameIn(folder, inside) };
+    }
+    open.delete(real);
+  }
+  yield* walk(folder);
+}
+
+async function visibleNames(folder: string): Promise<string[]> {
+  const names = await readdir(folder);
+  return names.filter((name) => name !== 'node_modules' && !name.startsWith('.')).sort(compare);
+}
+
+function nameIn(folder: string, path: string): string {
+  return relative(folder, path).split(sep).join('/') || '.';
+}
+
 class Search {
   readonly #cwd: string;
   readonly #exclude: ReadonlySet<string>;
@@ -134,10 +169,7 @@ class Search {
   }
 
   async #walk(folder: string): Promise<void> {
-    const names = (await readdir(folder)).sort(compare);
-    for (const name of names) {
-      if (name !== 'node_modules' && !name.startsWith('.')) await this.#take(join(folder, name));
-    }
+    for (const name of await visibleNames(folder)) await this.#take(join(folder, name));
   }
 
   #skip(path: string, reason: string): void {
@@ -145,7 +177,7 @@ class Search {
   }
 
   #name(path: string): string {
-    return relative(this.#cwd, path).split(sep).join('/') || '.';
+    return nameIn(this.#cwd, path);
   }
 }
 

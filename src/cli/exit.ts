@@ -11,6 +11,8 @@ export const EXIT = {
   disk: 4,
   /** Another process is writing the same file. */
   busy: 5,
+  /** The budget is spent. */
+  budget: 6,
   interrupted: 130,
 } as const;
 

@@ -9,7 +9,7 @@ import type { IndexSummary } from './index-summary.js';
 import { onInterrupt } from './interrupt.js';
 import { addProviderOptions, apiKeyFrom, DEFAULT_INDEX, type ProviderFlags, positiveNumber, wholeNumber } from './options.js';
 import { refuseForeignFile } from './own-file.js';
-import { showProgress } from './progress.js';
+import { progressLine, progressText, showProgress } from './progress.js';
 import { summaryText } from './summary.js';
 
 interface IndexFlags extends ProviderFlags {
@@ -82,7 +82,7 @@ async function run(paths: string[], flags: IndexFlags): Promise<void> {
     },
     signals,
   );
-  const display = showProgress(process.stderr, () => job.progress());
+  const display = showProgress(process.stderr, { live: () => progressText(job.progress()), line: () => progressLine(job.progress()) });
   let summary: IndexSummary;
   try {
     summary = await job.run();

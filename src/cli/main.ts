@@ -5,29 +5,33 @@ import { CliError, EXIT } from './exit.js';
 import { indexCommand } from './index-command.js';
 import { inspectCommand } from './inspect-command.js';
 import { ownPackage } from './package-root.js';
+import { runCommand } from './run-command.js';
 import { searchCommand } from './search-command.js';
 import { serveCommand } from './serve-command.js';
 
 const EXIT_CODES = `
 Exit codes:
   0    done; passages the provider refused are named in the summary
-  1    done, but passages failed, or the provider refused some and --strict was given
+  1    done, but passages or rows failed, or the provider refused some and --strict was given
   2    wrong options, unknown or unusable files
   3    provider or address not reachable, key refused, model unknown
   4    a file could not be written
   5    another run is writing the same file
-  130  interrupted; \`sluice index\` goes on where it stopped when it is run again
+  6    the budget is spent; \`sluice run\` goes on where it stopped when there is more
+  130  interrupted; \`sluice index\` and \`sluice run\` go on where they stopped when they are run again
 
 Keys come from SLUICE_API_KEY or OPENAI_API_KEY.
 `;
 
 async function main(): Promise<void> {
   const program = new Command('sluice')
-    .description('Search documents by meaning: index them, ask questions, run a local embeddings server; look into pipelines.')
+    .description(
+      'Run documents through a model; search them by meaning: index them, ask questions, run a local embeddings server; look into pipelines.',
+    )
     .version(ownPackage().version)
     .addHelpText('after', EXIT_CODES)
     .showHelpAfterError('(run it with --help to see the options)');
-  for (const command of [indexCommand(), searchCommand(), serveCommand(), inspectCommand()])
+  for (const command of [runCommand(), indexCommand(), searchCommand(), serveCommand(), inspectCommand()])
     program.addCommand(command.copyInheritedSettings(program));
   program.exitOverride();
   for (const command of program.commands) command.exitOverride();

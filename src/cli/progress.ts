@@ -1,3 +1,4 @@
+import { stripVTControlCharacters } from 'node:util';
 import { createLogUpdate } from 'log-update';
 import { formatCount, formatMs, formatShare } from './format.js';
 import type { JobProgress } from './index-job.js';
@@ -32,28 +33,88 @@ function progressBar(share: number): string {
 const LIVE_INTERVAL_MS = 100;
 const LOG_INTERVAL_MS = 5000;
 
+/** What there is to show. */
+export interface Shown {
+  /** On a terminal of that width. */
+  readonly live: (columns: number, colour: boolean) => string;
+  /** In a log. */
+  readonly line: () => string;
+}
+
 export interface Display {
   /** Prints a line that stays. */
   note(line: string): void;
   stop(): void;
 }
 
-/** Shows progress until it is stopped: a live display on a terminal, a line every few seconds elsewhere. */
-export function showProgress(stream: NodeJS.WriteStream, progress: () => JobProgress): Display {
-  const live = stream.isTTY ? createLogUpdate(stream) : undefined;
+const DEFAULT_COLUMNS = 80;
+
+/** Shows what is going on until it is stopped: a live display on a terminal, a line every few seconds elsewhere. */
+export function showProgress(stream: NodeJS.WriteStream, shown: Shown): Display {
+  const display = stream.isTTY ? new LiveDisplay(stream, shown.live) : undefined;
   const show = (): void => {
-    if (live === undefined) stream.write(`${progressLine(progress())}\n`);
-    else live(progressText(progress()));
+    if (display === undefined) stream.write(`${shown.line()}\n`);
+    else display.show();
   };
-  const timer = setInterval(show, live === undefined ? LOG_INTERVAL_MS : LIVE_INTERVAL_MS);
+  const timer = setInterval(show, display === undefined ? LOG_INTERVAL_MS : LIVE_INTERVAL_MS);
   return {
     note: (line) => {
-      live?.clear();
+      display?.clear();
       stream.write(`${line}\n`);
     },
     stop: () => {
       clearInterval(timer);
-      live?.clear();
+      display?.close();
     },
   };
+}
+
+class LiveDisplay {
+  readonly #stream: NodeJS.WriteStream;
+  readonly #text: Shown['live'];
+  readonly #update: ReturnType<typeof createLogUpdate>;
+  /** What stands there, without colours. */
+  #lines: readonly string[] = [];
+
+  constructor(stream: NodeJS.WriteStream, text: Shown['live']) {
+    this.#stream = stream;
+    this.#text = text;
+    this.#update = createLogUpdate(stream);
+    stream.on('resize', this.#resized);
+  }
+
+  show(): void {
+    const text = this.#text(this.#columns, hasColour(this.#stream));
+    this.#update(text);
+    this.#lines = stripVTControlCharacters(text).split('\n');
+  }
+
+  clear(): void {
+    this.#update.clear();
+    this.#lines = [];
+  }
+
+  close(): void {
+    this.#stream.off('resize', this.#resized);
+    this.clear();
+    // Shows the cursor again.
+    this.#update.done();
+  }
+
+  get #columns(): number {
+    return this.#stream.columns || DEFAULT_COLUMNS;
+  }
+
+  /** A narrower terminal has wrapped what stands there: it takes more lines than were written. */
+  readonly #resized = (): void => {
+    const wrapped = this.#lines.reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / this.#columns)), 0);
+    const more = wrapped - this.#lines.length;
+    if (more > 0) this.#stream.write(`\u001b[1A\u001b[2K`.repeat(more));
+    this.clear();
+  };
+}
+
+/** `NO_COLOR` with any value turns colours off, as everywhere. */
+function hasColour(stream: NodeJS.WriteStream): boolean {
+  return (process.env['NO_COLOR'] ?? '') === '' && stream.hasColors();
 }

@@ -31,7 +31,7 @@ export function openEmbedder(options: ProviderOptions, onEvent: FlowSink): Embed
     requestsPerMinute: options.requestsPerMinute,
     tokensPerMinute: options.tokensPerMinute,
     repair: robust({ retry: { maxAttempts: MAX_ATTEMPTS } }),
-    classify: (error, context) => classify(error, context, answered),
+    classify: (error, context) => classifyWhile(answered, error, context),
     onEvent: (event) => {
       if (event.type === 'attemptEnded' && event.outcome === 'ok') answered = true;
       onEvent(event);
@@ -42,7 +42,7 @@ export function openEmbedder(options: ProviderOptions, onEvent: FlowSink): Embed
 }
 
 /** A server that never answered is not there, and trying again would only hide that; one that did may be restarting. */
-function classify(error: unknown, context: Parameters<Classify>[1], answered: boolean): ReturnType<Classify> {
+export function classifyWhile(answered: boolean, error: unknown, context: Parameters<Classify>[1]): ReturnType<Classify> {
   const { code } = evidence(error);
   if (!answered && code !== undefined && UNREACHABLE.has(code)) return { class: 'fatal' };
   return classifyError(error, context);
@@ -58,15 +58,35 @@ export type Failure =
   | { readonly kind: 'stop'; readonly error: CliError }
   | { readonly kind: 'poisoned' | 'failed'; readonly reason: string };
 
-export function explainFailure(error: unknown, { baseUrl, model }: Pick<ProviderOptions, 'baseUrl' | 'model'>): Failure {
+/** Where the user says what is wrong. */
+export interface ProviderWords {
+  /** Variables that hold the key. */
+  readonly keys: string;
+  /** Options that name the model and its address. */
+  readonly options: string;
+  /** What to do when no server is there. */
+  readonly start: string;
+}
+
+const EMBEDDER_WORDS: ProviderWords = {
+  keys: 'SLUICE_API_KEY or OPENAI_API_KEY',
+  options: '`--model` and `--base-url`',
+  start: 'is the server running? Start one with `sluice serve`',
+};
+
+export function explainFailure(
+  error: unknown,
+  { baseUrl, model }: Pick<ProviderOptions, 'baseUrl' | 'model'>,
+  words: ProviderWords = EMBEDDER_WORDS,
+): Failure {
   const { status, code, message } = evidence(error);
   const stop = (sentence: string): Failure => ({ kind: 'stop', error: new CliError(EXIT.provider, sentence, error) });
   if (status === 401 || status === 403) {
-    return stop(`${baseUrl} refuses the key: ${message}. Set SLUICE_API_KEY or OPENAI_API_KEY to a valid one`);
+    return stop(`${baseUrl} refuses the key: ${message}. Set ${words.keys} to a valid one`);
   }
-  if (status === 404) return stop(`${baseUrl} does not know the model \`${model}\`: ${message}. Check \`--model\` and \`--base-url\``);
+  if (status === 404) return stop(`${baseUrl} does not know the model \`${model}\`: ${message}. Check ${words.options}`);
   if (code !== undefined && UNREACHABLE.has(code)) {
-    return stop(`cannot reach ${baseUrl} (${code}): is the server running? Start one with \`sluice serve\``);
+    return stop(`cannot reach ${baseUrl} (${code}): ${words.start}`);
   }
   const { class: kind } = classifyError(error, { size: 1, attempt: 1, aborted: false });
   if (kind === 'fatal' && !isFlowError(error)) return stop(`${baseUrl} refuses to work: ${message}`);
@@ -89,7 +109,7 @@ const UNREACHABLE: ReadonlySet<string> = new Set([
 const MAX_MESSAGE_LENGTH = 200;
 
 /** What the error and those behind it say; `fetch` hides the system's error in `cause`, behind several when a name has several addresses. */
-function evidence(error: unknown): { status: number | undefined; code: string | undefined; message: string } {
+export function evidence(error: unknown): { status: number | undefined; code: string | undefined; message: string } {
   let status: number | undefined;
   let code: string | undefined;
   const messages: string[] = [];

@@ -43,29 +43,24 @@ export interface FlowMetrics extends FlowTotals {
 /** There are fewer classes than that. */
 const MAX_CLASSES = 16;
 
-/** Events that are only counted, and as what. */
-const COUNTED = {
-  accepted: 'accepted',
-  dropped: 'dropped',
-  expired: 'expired',
-  hedged: 'hedged',
-  retryScheduled: 'retries',
-  split: 'splits',
-  blamed: 'splits',
-} as const;
-
-const NONE = {
-  ...{ accepted: 0, dropped: 0, expired: 0, hedged: 0, retries: 0, splits: 0 },
-  ...{ calls: 0, throttled: 0, fulfilled: 0, rejected: 0, batches: 0, batched: 0 },
-};
-
 /** Adds up flow events. */
 export class FlowStats {
   readonly #maxSize: number;
   readonly #ended = new AttemptStats(MAX_CLASSES);
   readonly #waits = new Histogram();
   readonly #totalTimes = new Histogram();
-  readonly #sums = { ...NONE };
+  #calls = 0;
+  #throttled = 0;
+  #retries = 0;
+  #splits = 0;
+  #fulfilled = 0;
+  #rejected = 0;
+  #batches = 0;
+  #batched = 0;
+  #accepted = 0;
+  #dropped = 0;
+  #expired = 0;
+  #hedged = 0;
   /** Counted here: what an event says of that is about one instance, or about a limiter that others use too. */
   #executing = 0;
   #peak = 0;
@@ -75,21 +70,28 @@ export class FlowStats {
     this.#maxSize = maxSize;
   }
 
-  get executing(): number {
-    return this.#executing;
-  }
-
   add(event: FlowEvent): void {
-    const sums = this.#sums;
     switch (event.type) {
+      case 'accepted':
+        this.#accepted++;
+        return;
+      case 'dropped':
+        this.#dropped++;
+        return;
+      case 'expired':
+        this.#expired++;
+        return;
+      case 'hedged':
+        this.#hedged++;
+        return;
       case 'batchFormed':
         if (event.reason === 'retry' || event.reason === 'split') return;
-        sums.batches++;
-        sums.batched += event.size;
+        this.#batches++;
+        this.#batched += event.size;
         this.#waits.add(event.waitMs);
         return;
       case 'attemptStarted':
-        sums.calls++;
+        this.#calls++;
         this.#executing++;
         this.#peak = Math.max(this.#peak, this.#executing);
         return;
@@ -98,40 +100,42 @@ export class FlowStats {
         this.#executing = Math.max(0, this.#executing - 1);
         this.#end(event);
         return;
+      case 'retryScheduled':
+        this.#retries++;
+        return;
+      case 'split':
+      case 'blamed':
+        this.#splits++;
+        return;
       case 'settled':
         this.#totalTimes.add(event.totalMs);
-        sums[event.outcome]++;
+        if (event.outcome === 'fulfilled') this.#fulfilled++;
+        else this.#rejected++;
         return;
       default:
-        if (isCounted(event.type)) sums[COUNTED[event.type]]++;
     }
   }
 
-  /** Takes the calls that are under way where another one ended. */
-  goOnFrom(before: FlowStats): void {
-    this.#executing = before.#executing;
-    this.#peak = Math.max(this.#peak, this.#executing);
-  }
-
-  /** Takes all that another one was given, of another time. */
-  merge(other: FlowStats): void {
-    for (const name of Object.keys(NONE) as (keyof typeof NONE)[]) this.#sums[name] += other.#sums[name];
-    this.#peak = Math.max(this.#peak, other.#peak);
-    this.#ended.merge(other.#ended);
-    this.#waits.merge(other.#waits);
-    this.#totalTimes.merge(other.#totalTimes);
-  }
-
   totals(): FlowTotals {
-    const { calls, throttled, retries, splits, fulfilled, rejected } = this.#sums;
-    return { calls, throttled, retries, splits, fulfilled, rejected, meanFill: this.#meanSize() / this.#maxSize };
+    return {
+      calls: this.#calls,
+      throttled: this.#throttled,
+      retries: this.#retries,
+      splits: this.#splits,
+      fulfilled: this.#fulfilled,
+      rejected: this.#rejected,
+      meanFill: this.#meanSize() / this.#maxSize,
+    };
   }
 
   snapshot(): FlowMetrics {
-    const { accepted, dropped, expired, hedged, batches } = this.#sums;
     return {
       ...this.totals(),
-      ...{ accepted, dropped, expired, hedged, batches },
+      accepted: this.#accepted,
+      dropped: this.#dropped,
+      expired: this.#expired,
+      hedged: this.#hedged,
+      batches: this.#batches,
       meanSize: this.#meanSize(),
       waitMs: this.#waits.distribution(),
       peakExecuting: this.#peak,
@@ -141,16 +145,11 @@ export class FlowStats {
   }
 
   #end({ outcome, attempt, latencyMs }: Extract<FlowEvent, { type: 'attemptEnded' }>): void {
-    if (outcome === 'throttled') this.#sums.throttled++;
+    if (outcome === 'throttled') this.#throttled++;
     this.#ended.add(outcome === 'ok' || outcome === 'cancelled' ? outcome : { code: outcome }, attempt, latencyMs);
   }
 
   #meanSize(): number {
-    const { batches, batched } = this.#sums;
-    return batches === 0 ? 0 : batched / batches;
+    return this.#batches === 0 ? 0 : this.#batched / this.#batches;
   }
-}
-
-function isCounted(type: string): type is keyof typeof COUNTED {
-  return Object.hasOwn(COUNTED, type);
 }

@@ -1,6 +1,16 @@
 import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
 import { asyncScheduler } from 'rxjs';
-import type { Classify, FlowEvent, FlowSink, GateOptions, Overflow, Permits, RetryOptions, WindowContext } from '../../operators/index.js';
+import type {
+  Classify,
+  CloseWhen,
+  FlowEvent,
+  FlowSink,
+  GateOptions,
+  Overflow,
+  Permits,
+  RetryOptions,
+  WindowContext,
+} from '../../operators/index.js';
 import {
   classifyError,
   divideAndConquer,
@@ -60,6 +70,7 @@ export interface GatedBatchOptions<T, R = never> {
   readonly oversize?: 'alone' | 'reject' | 'split';
   readonly splitItem?: (item: T) => readonly T[];
   readonly joinResults?: { join(results: readonly R[]): R }['join'];
+  readonly closeWhen?: CloseWhen<T>;
   readonly flush?: ObservableInput<unknown>;
   readonly order?: 'completion' | 'input' | 'perKey';
   readonly key?: (item: T) => unknown;

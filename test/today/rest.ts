@@ -44,6 +44,7 @@ export {
   LaneUnknownError,
   NestedAcquireError,
   OverflowError,
+  PartialFailureError,
   RateLimitError,
   SequenceError,
   SplitBudgetError,

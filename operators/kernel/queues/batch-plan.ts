@@ -9,8 +9,8 @@ export class BatchPlan<E extends Waiter<E>> implements Filler, Plan<E> {
   weight = 0;
   /** How many it has of each lane. */
   readonly taken: number[];
-  /** Lanes of which no more are taken. */
-  private readonly closed = new Set<number>();
+  /** The stretch of each lane's first; NaN for a lane that is closed. */
+  private readonly stretches: (number | undefined)[];
 
   constructor(
     private readonly lines: readonly (Line<E> | KeyedLine<E>)[],
@@ -18,6 +18,7 @@ export class BatchPlan<E extends Waiter<E>> implements Filler, Plan<E> {
   ) {
     for (const line of lines) line.rewind();
     this.taken = lines.map(() => 0);
+    this.stretches = lines.map(() => undefined);
   }
 
   fill(lane: number, most: number): number {
@@ -34,7 +35,7 @@ export class BatchPlan<E extends Waiter<E>> implements Filler, Plan<E> {
   }
 
   isOpen(lane: number): boolean {
-    return !this.closed.has(lane) && (this.lines[lane] as Line<E>).look() !== undefined;
+    return !Number.isNaN(this.stretches[lane]) && (this.lines[lane] as Line<E>).look() !== undefined;
   }
 
   given(lane: number): number {
@@ -42,9 +43,10 @@ export class BatchPlan<E extends Waiter<E>> implements Filler, Plan<E> {
   }
 
   /** One that does not join closes its lane for this batch: nobody overtakes it there. A batch that is empty takes anything. */
-  private joins({ weight }: E, lane: number): boolean {
+  private joins({ stretch, weight }: E, lane: number): boolean {
+    const isSame = stretch === (this.stretches[lane] ??= stretch);
     const fits = this.entries.length === 0 || this.weight + weight <= this.budget;
-    if (!fits) this.closed.add(lane);
-    return fits;
+    if (!isSame || !fits) this.stretches[lane] = NaN;
+    return isSame && fits;
   }
 }

@@ -1,0 +1,123 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { Command } from 'commander';
+import { parseConfig } from '../edge/config/parse.js';
+import type { Config } from '../edge/config/schema.js';
+import { CliError, EXIT, errorCode, onDisk } from './exit.js';
+import { onInterrupt } from './interrupt.js';
+import { positiveNumber, wholeNumber } from './options.js';
+import { refuseForeignFile } from './own-file.js';
+import { showProgress } from './progress.js';
+import { dryRun, dryRunText } from './run/dry-run.js';
+import { RunJob } from './run/run-job.js';
+import { pathsOf, planRun, type RunPlan } from './run/run-plan.js';
+import { type RunSummary, runSummaryText } from './run/run-summary.js';
+import { runViewLine, runViewText } from './run/run-view.js';
+
+interface RunFlags {
+  readonly dryRun: boolean;
+  readonly limit?: number;
+  readonly maxUsd?: number;
+  readonly retryFailed: boolean;
+  readonly events?: string;
+  /** True for standard output, else a path. */
+  readonly json?: string | true;
+}
+
+/** How every summary begins. */
+const SUMMARY_MARK = '{\n  "exitCode": ';
+
+export function runCommand(): Command {
+  return new Command('run')
+    .description('take the rows of a file, or the documents of a folder, through the prompts of a configuration')
+    .argument('<config>', 'YAML or JSON: model, stages, limits, input, output')
+    .option('--dry-run', 'send nothing: say how many calls and tokens it would take, how long, and what it would cost', false)
+    .option('--limit <n>', 'take up at most so many rows, and end', wholeNumber(1))
+    .option(
+      '--max-usd <n>',
+      'stop before more is spent, with all that earlier runs on this output have spent; needs `prices`',
+      positiveNumber,
+    )
+    .option('--retry-failed', 'take up again the rows that failed', false)
+    .option('--events <file>', 'write what happens, for `sluice inspect`')
+    .option('--json [file]', 'the summary as JSON, to a file or to standard output')
+    .action(run);
+}
+
+async function run(file: string, flags: RunFlags): Promise<void> {
+  const plan = planRun(await readConfig(file), file, process.env);
+  checkPrices(plan, flags.maxUsd);
+  checkOwnFiles(plan, flags);
+  if (typeof flags.json === 'string') await refuseForeignFile(resolve(flags.json), flags.json, SUMMARY_MARK, 'a summary');
+  if (flags.dryRun) {
+    const estimate = await dryRun(plan, flags.limit ?? Infinity);
+    await report(dryRunText(estimate), estimate, flags.json);
+    return;
+  }
+  const summary = await runJob(plan, flags);
+  await report(runSummaryText(summary), summary, flags.json);
+  process.exitCode = summary.exitCode;
+}
+
+async function runJob(plan: RunPlan, { limit = Infinity, maxUsd, retryFailed, events }: RunFlags): Promise<RunSummary> {
+  const signals = onInterrupt(() => {
+    display.note('stopping: waiting for the calls under way (interrupt again to abort them)');
+  });
+  const job = new RunJob(
+    { plan, limit, maxUsd, retryFailed, events: events === undefined ? undefined : { path: resolve(events), shown: events } },
+    signals,
+  );
+  const display = showProgress(process.stderr, {
+    live: (columns, colour) => runViewText(job.view(), { columns, colour }),
+    line: () => runViewLine(job.view()),
+  });
+  try {
+    return await job.run();
+  } finally {
+    display.stop();
+    signals.dispose();
+  }
+}
+
+async function readConfig(file: string): Promise<Config> {
+  let text: string;
+  try {
+    text = await readFile(resolve(file), 'utf8');
+  } catch (error) {
+    const why = errorCode(error) === 'ENOENT' ? 'there is no such file' : (errorCode(error) ?? 'it cannot be read');
+    throw new CliError(EXIT.usage, `cannot read the configuration \`${file}\`: ${why}`, error);
+  }
+  const parsed = parseConfig(text, { env: process.env, format: /\.json$/i.test(file) ? 'json' : 'yaml' });
+  if ('value' in parsed) return parsed.value;
+  throw new CliError(EXIT.usage, [`\`${file}\`:`, ...parsed.problems.map(({ message }) => `  ${message}`)].join('\n'));
+}
+
+/** A limit that cannot be counted would hold nobody. */
+function checkPrices({ config, stages }: RunPlan, maxUsd: number | undefined): void {
+  const [option, limit] = maxUsd === undefined ? ['budget.usd', config.budget?.usd] : ['--max-usd', maxUsd];
+  if (limit === undefined) return;
+  const unpriced = stages.find(({ prompt, model = '' }) => prompt !== undefined && config.prices?.[model] === undefined);
+  if (unpriced?.model === undefined) return;
+  throw new CliError(EXIT.usage, `\`${option}\` needs a price of the model \`${unpriced.model}\`: give \`prices\` in the configuration`);
+}
+
+/** Before anything is read or sent: at the end it would be too late. */
+function checkOwnFiles({ paths, input, shownOutput }: RunPlan, { json, events }: RunFlags): void {
+  const own: ReadonlySet<string> = new Set([...pathsOf(paths), input.path]);
+  for (const [option, path] of Object.entries({ '--json': json, '--events': events }))
+    if (typeof path === 'string' && own.has(resolve(path)))
+      throw new CliError(
+        EXIT.usage,
+        `\`${option} ${path}\` would overwrite the input, the output or what belongs to it; give another file`,
+      );
+  if (paths.output === input.path || paths.failures === input.path || paths.failures === paths.output)
+    throw new CliError(EXIT.usage, `the input, the output \`${shownOutput}\` and its failures have to be three files`);
+}
+
+/** Standard output stays pure JSON when it is asked for it. */
+async function report(text: string, summary: object, json: string | true | undefined): Promise<void> {
+  const lines = `${JSON.stringify(summary, undefined, 2)}\n`;
+  (json === true ? process.stderr : process.stdout).write(`${text}\n`);
+  if (json === true) process.stdout.write(lines);
+  else if (json !== undefined) await onDisk(`write the summary \`${json}\``, () => writeFile(resolve(json), lines));
+}

@@ -1,0 +1,263 @@
+import { priceOf, usdOf } from '../../pipelines/budget/prices.js';
+import { estimateChat } from '../../pipelines/models/chat-api.js';
+import { PromptTemplate } from '../../pipelines/prompt-template.js';
+import { explainThroughput, type Throughput } from '../../pipelines/throughput.js';
+import { formatCount } from '../format.js';
+import { evidence } from '../provider.js';
+import { openRows } from './open-rows.js';
+import type { Row } from './row.js';
+import { RunJournal } from './run-journal.js';
+import { type PlannedStage, pathsOf, type RunPlan } from './run-plan.js';
+import { partsOf, requestOf, scopeOf } from './run-stages.js';
+import { formatUsd } from './run-summary.js';
+import { formatSpan } from './run-view.js';
+
+/** What is assumed where neither the configuration nor the input says it. */
+const ASSUMED = { secondsPerCall: 5, completionTokens: 200, itemsOfList: 10 } as const;
+
+/** What one stage would take. */
+export interface StageEstimate {
+  readonly stage: string;
+  readonly items: number;
+  readonly calls: number;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  /** Undefined where its model has no price. */
+  readonly costUsd: number | undefined;
+}
+
+/** What a run would take; `--json` prints it as it is. */
+export interface DryRun {
+  readonly rows: number;
+  /** Rows that could not even be sent, and why the first of them could not. */
+  readonly unusable: number;
+  readonly firstProblem: string | undefined;
+  /** Rows that earlier runs were through with. */
+  readonly earlier: number;
+  readonly stages: readonly StageEstimate[];
+  readonly calls: number;
+  readonly tokens: number;
+  /** Undefined where a model has no price. */
+  readonly costUsd: number | undefined;
+  /** The least time it takes, and what bounds it; undefined when there is nothing to do. */
+  readonly throughput: Throughput | undefined;
+  readonly assumed: readonly string[];
+}
+
+/**
+ * Reads the whole input and sends nothing: chunks are cut, prompts are filled in and estimated where they need no answer of a model; the rest is what the
+ * configuration expects.
+ *
+ * @throws CliError as a run does, for whatever it would find before its first call.
+ */
+export async function dryRun(plan: RunPlan, limit: number): Promise<DryRun> {
+  const { paths, shownOutput, input, work } = plan;
+  const source = await openRows({ ...input, exclude: new Set(pathsOf(paths)) });
+  const journal = await RunJournal.read({ path: paths.journal, shown: `${shownOutput}.journal`, work, retryFailed: false });
+  const stages = plan.stages.map((stage, i) => new StageTally(stage, plan, i));
+  let rows = 0;
+  let unusable = 0;
+  let earlier = 0;
+  let firstProblem: string | undefined;
+  for await (const row of source.rows()) {
+    if (rows + unusable >= limit) break;
+    if (journal.endOf(row) !== undefined) {
+      earlier += 1;
+      continue;
+    }
+    const problem = 'problem' in row ? row.problem : problemOf(row, stages);
+    if (problem === undefined) rows += 1;
+    else {
+      unusable += 1;
+      firstProblem ??= `row ${String(row.number)}: ${problem}`;
+    }
+  }
+  const estimates = stages.map((stage) => stage.estimate());
+  return {
+    rows,
+    unusable,
+    firstProblem,
+    earlier,
+    stages: estimates,
+    calls: sum(estimates, ({ calls }) => calls),
+    tokens: sum(estimates, ({ promptTokens, completionTokens }) => promptTokens + completionTokens),
+    costUsd: estimates.some(({ costUsd }) => costUsd === undefined) ? undefined : sum(estimates, ({ costUsd }) => costUsd ?? 0),
+    throughput: rows === 0 ? undefined : throughputOf(plan, stages, rows),
+    assumed: rows === 0 ? [] : stages.flatMap((stage) => stage.assumed()),
+  };
+}
+
+/** What it would take, for people. */
+export function dryRunText({ rows, unusable, firstProblem, earlier, stages, calls, tokens, costUsd, throughput, assumed }: DryRun): string {
+  const failing = unusable === 0 ? '' : `, ${formatCount(unusable)} would fail (${firstProblem ?? ''})`;
+  const before = earlier === 0 ? '' : `, ${formatCount(earlier)} from earlier runs`;
+  return [
+    `rows: ${formatCount(rows)} to do${failing}${before}`,
+    ...stages.map(
+      (stage) =>
+        `${stage.stage}: ${formatCount(stage.items)} items, ${formatCount(stage.calls)} calls, ${formatCount(stage.promptTokens)} tokens sent, ${formatCount(stage.completionTokens)} received`,
+    ),
+    `in all: ${formatCount(calls)} calls, ${formatCount(tokens)} tokens; cost: ${formatUsd(costUsd)}`,
+    ...(throughput === undefined ? [] : [timeLine(throughput)]),
+    ...assumed.map((text) => `assumed: ${text}`),
+    'dry run: nothing was sent, nothing was written',
+  ].join('\n');
+}
+
+function timeLine({ makespanMs, bottleneck, raise }: Throughput): string {
+  const bound = `time: at least ${formatSpan(makespanMs)}, bounded by ${bottleneck.setting} (${formatCount(bottleneck.limit)})`;
+  return raise === undefined ? bound : `${bound}; with ${formatCount(raise.to)} it would be ${formatSpan(raise.makespanMs)}`;
+}
+
+/** An item, as far as it is known before anything was asked: how many there are like it, and what is known of them. */
+interface Guess {
+  readonly count: number;
+  readonly earlier: Readonly<Record<string, unknown>>;
+}
+
+/** Counts what one stage would do. */
+class StageTally {
+  readonly stage: PlannedStage;
+  readonly #plan: RunPlan;
+  readonly #template: PromptTemplate;
+  /** Earlier stages whose answers stand in the prompt, each as often as it does. */
+  readonly #answers: readonly string[];
+  /** Whether its parts are known without a call. */
+  readonly #isKnown: boolean;
+  readonly #position: number;
+  items = 0;
+  #promptTokens = 0;
+
+  constructor(stage: PlannedStage, plan: RunPlan, position: number) {
+    const unknown = new Set(plan.stages.slice(0, position).flatMap(({ name, prompt }) => (prompt === undefined ? [] : [name])));
+    const named = new PromptTemplate(stage.prompt ?? `{{${stage.chunk?.field ?? ''}}}`).placeholders.map(([first = '']) => first);
+    this.stage = stage;
+    this.#plan = plan;
+    this.#position = position;
+    this.#answers = named.filter((name) => unknown.has(name));
+    this.#isKnown = stage.chunk !== undefined && this.#answers.length === 0;
+    const known = (stage.prompt ?? '').replaceAll(/\{\{([^{}]*)\}\}/g, (all, name: string) =>
+      unknown.has(name.split('.')[0]?.trim() ?? '') ? '' : all,
+    );
+    this.#template = new PromptTemplate(known);
+  }
+
+  /** What comes of an item. @throws Error when a placeholder has no value */
+  add(row: Row, { count, earlier }: Guess): Guess[] {
+    const { name, prompt, chunk, answer } = this.stage;
+    this.items += count;
+    if (chunk !== undefined && this.#isKnown)
+      return partsOf(chunk.field, chunk.maxTokens, scopeOf(row.fields, earlier)).map((part) => ({
+        count,
+        earlier: { ...earlier, [name]: part },
+      }));
+    if (prompt !== undefined) {
+      const { maxTokens, max_tokens, ...request } = {
+        maxTokens: 0,
+        ...requestOf(this.stage, this.#plan.config.model, this.#template.fill(scopeOf(row.fields, earlier))),
+      };
+      this.#promptTokens += count * (maxTokens + estimateChat(request) + this.#answerTokens());
+    }
+    return [{ count: answer === 'list' || chunk !== undefined ? count * this.#listLength() : count, earlier }];
+  }
+
+  get secondsPerCall(): number {
+    return this.stage.expect?.secondsPerCall ?? this.#plan.config.expect?.secondsPerCall ?? ASSUMED.secondsPerCall;
+  }
+
+  get completionTokens(): number {
+    return this.stage.expect?.completionTokens ?? this.#plan.config.expect?.completionTokens ?? ASSUMED.completionTokens;
+  }
+
+  get isCall(): boolean {
+    return this.stage.prompt !== undefined;
+  }
+
+  estimate(): StageEstimate {
+    const calls = this.isCall ? this.items : 0;
+    const promptTokens = this.#promptTokens;
+    const completionTokens = calls * this.completionTokens;
+    const price = this.#plan.config.prices?.[this.stage.model ?? ''];
+    const ofTokens = price && usdOf(priceOf({ ...price, usdPerCall: 0 }, { inputTokens: promptTokens, outputTokens: completionTokens }));
+    const costUsd = !this.isCall ? 0 : ofTokens === undefined ? undefined : ofTokens + calls * (price?.usdPerCall ?? 0);
+    return { stage: this.stage.name, items: this.items, calls, promptTokens, completionTokens, costUsd };
+  }
+
+  assumed(): string[] {
+    const { name, expect, answer } = this.stage;
+    const { expect: all } = this.#plan.config;
+    if (!this.isCall) return [];
+    const next = this.#plan.stages[this.#position + 1];
+    const isLong = answer === 'list' && next !== undefined && next.expect?.itemsPerDocument === undefined;
+    return [
+      ...((expect?.secondsPerCall ?? all?.secondsPerCall) === undefined
+        ? [`a call of \`${name}\` takes ${String(ASSUMED.secondsPerCall)} s (\`expect.secondsPerCall\`)`]
+        : []),
+      ...((expect?.completionTokens ?? all?.completionTokens) === undefined
+        ? [`an answer of \`${name}\` has ${String(ASSUMED.completionTokens)} tokens (\`expect.completionTokens\`)`]
+        : []),
+      ...(isLong
+        ? [`a list of \`${name}\` has ${String(ASSUMED.itemsOfList)} elements (\`expect.itemsPerDocument\` of \`${next.name}\`)`]
+        : []),
+    ];
+  }
+
+  #answerTokens(): number {
+    return sum(this.#answers, (name) => {
+      const { expect } = this.#plan.stages.find((stage) => stage.name === name) ?? {};
+      return expect?.completionTokens ?? this.#plan.config.expect?.completionTokens ?? ASSUMED.completionTokens;
+    });
+  }
+
+  /** What the next stage expects of each document, as far as those before have not said it. */
+  #listLength(): number {
+    const { stages } = this.#plan;
+    const expected = stages[this.#position + 1]?.expect?.itemsPerDocument;
+    if (expected === undefined) return ASSUMED.itemsOfList;
+    return expected / (this.stage.expect?.itemsPerDocument ?? 1);
+  }
+}
+
+/** Takes a row through all stages; says why that cannot be done. */
+function problemOf(row: Row, stages: readonly StageTally[]): string | undefined {
+  let guesses: readonly Guess[] = [{ count: 1, earlier: {} }];
+  try {
+    for (const stage of stages) guesses = guesses.flatMap((guess) => stage.add(row, guess));
+    return undefined;
+  } catch (error) {
+    return evidence(error).message;
+  }
+}
+
+function throughputOf({ config: { batches, limits } }: RunPlan, stages: readonly StageTally[], documents: number): Throughput {
+  const { concurrency, requestsPerMinute, burst, tokensPerMinute, burstSeconds, headroom } = limits ?? {};
+  return explainThroughput({
+    documents,
+    batches: { concurrency: batches?.concurrency ?? 4 },
+    stages: stages.map((tally) => {
+      const { calls, promptTokens, completionTokens } = tally.estimate();
+      const { name, concurrency: slots, scope } = tally.stage;
+      return {
+        name,
+        ...(slots !== undefined && { concurrency: slots }),
+        ...(scope !== undefined && { scope }),
+        itemsPerDocument: tally.items / documents,
+        callsPerItem: tally.isCall ? 1 : 0,
+        secondsPerCall: tally.isCall ? tally.secondsPerCall : 0,
+        tokensPerCall: calls === 0 ? 0 : (promptTokens + completionTokens) / calls,
+      };
+    }),
+    limits: {
+      ...(concurrency !== undefined && { concurrency }),
+      ...(requestsPerMinute !== undefined && { requestsPerMinute }),
+      ...(burst !== undefined && { burst }),
+      ...(tokensPerMinute !== undefined && { tokensPerMinute }),
+      ...(burstSeconds !== undefined && { burstSeconds }),
+      ...(headroom !== undefined && { headroom }),
+    },
+  });
+}
+
+function sum<T>(all: readonly T[], amount: (item: T) => number): number {
+  return all.reduce((total, item) => total + amount(item), 0);
+}

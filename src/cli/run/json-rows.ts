@@ -1,0 +1,40 @@
+import { readLines } from '../lines.js';
+import { type BadRow, badRow, type Row, type RowSource, rowOf } from './row.js';
+
+/** A JSON object on each line; empty lines are passed over. */
+export class JsonRows implements RowSource {
+  readonly #path: string;
+  readonly #bytes: number;
+  readonly #idField: string | undefined;
+  #read = 0;
+
+  constructor(path: string, bytes: number, idField: string | undefined) {
+    this.#path = path;
+    this.#bytes = bytes;
+    this.#idField = idField;
+  }
+
+  async *rows(): AsyncGenerator<Row | BadRow, void, undefined> {
+    for await (const { number, text, endOffset } of readLines(this.#path)) {
+      this.#read = endOffset;
+      const line = number === 1 ? text.replace(/^\uFEFF/, '') : text;
+      if (line.trim() !== '') yield this.#row(number, line);
+    }
+  }
+
+  share(): number {
+    return this.#bytes === 0 ? 1 : this.#read / this.#bytes;
+  }
+
+  #row(number: number, text: string): Row | BadRow {
+    let fields: unknown;
+    try {
+      fields = JSON.parse(text);
+    } catch {
+      return badRow(number, String(number), text, 'it is not JSON');
+    }
+    if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
+      return badRow(number, String(number), text, 'it is not a JSON object');
+    return rowOf(number, fields as Readonly<Record<string, unknown>>, this.#idField, text);
+  }
+}

@@ -1,0 +1,54 @@
+import type { Stats } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { CliError, EXIT, errorCode } from '../exit.js';
+import { CsvRows } from './csv-rows.js';
+import { FolderRows } from './folder-rows.js';
+import { JsonRows } from './json-rows.js';
+import type { RowSource } from './row.js';
+
+export type RowFormat = 'jsonl' | 'csv' | 'folder';
+
+export interface InputOptions {
+  /** Absolute. */
+  readonly path: string;
+  /** What the user knows it as. */
+  readonly shown: string;
+  /** @defaultValue by what stands there, and its name */
+  readonly format: RowFormat | undefined;
+  /** Field that names a row; not of a folder. */
+  readonly id: string | undefined;
+  /** Absolute paths of what the run writes. */
+  readonly exclude: ReadonlySet<string>;
+}
+
+/** @throws CliError (exit code 2) when there is no such input, or nobody can tell what it is. */
+export async function openRows({ path, shown, format, id, exclude }: InputOptions): Promise<RowSource> {
+  const found = await look(path, shown);
+  const known = format ?? formatOf(path, found);
+  if (known === undefined)
+    throw new CliError(EXIT.usage, `what is in \`${shown}\`? Its name ends neither in .jsonl nor .csv: give \`input.format\``);
+  if ((known === 'folder') !== found.isDirectory())
+    throw new CliError(EXIT.usage, `\`input.format\` is ${known}, and \`${shown}\` is ${found.isDirectory() ? 'a folder' : 'no folder'}`);
+  if (known === 'folder') {
+    if (id !== undefined)
+      throw new CliError(EXIT.usage, '`input.id` names a field, and the files of a folder go by their paths: leave it out');
+    return new FolderRows(path, exclude);
+  }
+  if (!found.isFile()) throw new CliError(EXIT.usage, `\`${shown}\` is neither a file nor a folder`);
+  return known === 'csv' ? new CsvRows(path, shown, found.size, id) : new JsonRows(path, found.size, id);
+}
+
+async function look(path: string, shown: string): Promise<Stats> {
+  try {
+    return await stat(path);
+  } catch (error) {
+    const why = errorCode(error) === 'ENOENT' ? 'there is no such file or folder' : (errorCode(error) ?? 'it cannot be read');
+    throw new CliError(EXIT.usage, `cannot read the input \`${shown}\`: ${why}`, error);
+  }
+}
+
+function formatOf(path: string, found: Stats): RowFormat | undefined {
+  if (found.isDirectory()) return 'folder';
+  if (/\.(jsonl|ndjson)$/i.test(path)) return 'jsonl';
+  return /\.(csv|tsv)$/i.test(path) ? 'csv' : undefined;
+}

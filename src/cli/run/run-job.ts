@@ -1,0 +1,446 @@
+import { mkdir, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { createAccount } from '../../../operators/create-account.js';
+import { isFlowError } from '../../../operators/errors.js';
+import { onAbort } from '../../../operators/toolkit.js';
+import type { FlowEvent } from '../../../operators/types.js';
+import type { Config } from '../../edge/config/schema.js';
+import { type Budget, type BudgetLimit, createBudget } from '../../pipelines/create-budget.js';
+import { createStages } from '../../pipelines/create-stages.js';
+import type { BatchRules, DocumentResult, JournalEntry, StageItem, StageJournal, Stages } from '../../pipelines/stages/stages-types.js';
+import { CliError, EXIT, type ExitCode, onDisk } from '../exit.js';
+import { LineFile } from '../line-file.js';
+import { takeLock } from '../lock.js';
+import { refuseForeignFile } from '../own-file.js';
+import { classifyWhile, evidence, explainFailure } from '../provider.js';
+import { openRows } from './open-rows.js';
+import type { BadRow, RowSource } from './row.js';
+import { RunJournal } from './run-journal.js';
+import { type FailureLine, RunOutput } from './run-output.js';
+import { pathsOf, type RunPlan } from './run-plan.js';
+import { openCaller, type RunCaller, type RunDocument, type StageHost, stagesOf } from './run-stages.js';
+import type { RunSummary, StageSummary } from './run-summary.js';
+import { RunTally } from './run-tally.js';
+import type { LevelView, RunView } from './run-view.js';
+
+export interface RunJobOptions {
+  readonly plan: RunPlan;
+  /** Most rows that are taken up. @defaultValue Infinity */
+  readonly limit: number;
+  /** Most USD that all runs on this journal may spend together. */
+  readonly maxUsd: number | undefined;
+  readonly retryFailed: boolean;
+  /** Where events go; absolute. */
+  readonly events: { readonly path: string; readonly shown: string } | undefined;
+}
+
+export interface RunJobSignals {
+  /** Ends gently: nothing new is sent, what is under way is waited for and kept. */
+  readonly stop: AbortSignal;
+  /** Ends at once. */
+  readonly abort: AbortSignal;
+}
+
+/** How every line of an events file begins. */
+const EVENT_MARK = '{"type":"';
+
+/** Takes every row through the stages. Draws nothing: `view()` says what is going on, `run()` resolves to the summary. */
+export class RunJob implements StageHost {
+  readonly #options: RunJobOptions;
+  readonly #plan: RunPlan;
+  readonly #signals: RunJobSignals;
+  readonly #startedAtMs = performance.now();
+  readonly #tally = new RunTally(this.#startedAtMs);
+  readonly #notes: string[] = [];
+  /** What was sent and is not in the journal. */
+  readonly #inFlight = new Set<string>();
+  /** Ends the run early from inside: a full disk, a refused key. */
+  readonly #failure = new AbortController();
+  /** Ends the run gently from inside. */
+  readonly #spent = new AbortController();
+  readonly #stop: AbortSignal;
+  #phase: RunView['phase'] = 'reading the journal';
+  #source: RowSource | undefined;
+  #stages: Stages<RunDocument, unknown> | undefined;
+  #answered = false;
+  #taken = 0;
+  /** How much of the input earlier runs were through with. */
+  #shareBefore = 0;
+  #firstTakenAtMs: number | undefined;
+
+  constructor(options: RunJobOptions, signals: RunJobSignals) {
+    this.#options = options;
+    this.#plan = options.plan;
+    this.#signals = signals;
+    this.#stop = AbortSignal.any([signals.stop, this.#spent.signal]);
+  }
+
+  view(): RunView {
+    const nowMs = performance.now();
+    const { rows, retries, splits } = this.#tally;
+    const share = this.#source?.share() ?? 0;
+    return {
+      phase: this.isStopping && this.#phase === 'running' ? 'stopping' : this.#phase,
+      share,
+      rows: { done: rows.ok + rows.partial, failed: rows.failed, earlier: rows.earlier + rows.earlierFailed },
+      etaMs: this.#etaMs(share, nowMs),
+      levels: this.#stages === undefined ? [] : levelsOf(this.#stages),
+      ...this.#tally.pace(nowMs),
+      retries,
+      splits,
+      costUsd: this.#costUsd(),
+    };
+  }
+
+  /** @throws CliError when the run cannot be finished; what was answered stays in the journal. */
+  async run(): Promise<RunSummary> {
+    const { paths, shownOutput, input, work } = this.#plan;
+    const exclude = new Set(pathsOf(paths));
+    this.#source = await openRows({ ...input, exclude });
+    await onDisk(`create the folder of \`${shownOutput}\``, () => mkdir(dirname(paths.output), { recursive: true }));
+    const release = await takeLock(paths.lock, 'output');
+    try {
+      const { retryFailed } = this.#options;
+      const journal = await RunJournal.read({ path: paths.journal, shown: `${shownOutput}.journal`, work, retryFailed });
+      await this.#checkOutput(journal);
+      if (journal.damagedLines > 0) this.#notes.push(`${String(journal.damagedLines)} damaged lines of the journal were skipped`);
+      const events = await this.#openEvents();
+      try {
+        await journal.begin();
+        const output = await RunOutput.open(paths, journal, this.#fail);
+        await closing(output, () => this.#work(journal, output, events));
+      } finally {
+        await closing(journal, () => events?.close());
+      }
+      return this.#summary();
+    } finally {
+      await release();
+    }
+  }
+
+  // ---- what the stages ask --------------------------------------------------------------------------------------------
+
+  get isStopping(): boolean {
+    return this.#stop.aborted;
+  }
+
+  sent(item: StageItem<RunDocument>): void {
+    this.#inFlight.add(nameOf(item));
+  }
+
+  failed(item: StageItem<RunDocument>): void {
+    this.#settled(item);
+  }
+
+  gaveUp(model: string, error: unknown): boolean {
+    if (isFlowError(error, 'FLOW_BUDGET_EXCEEDED')) {
+      this.#spent.abort();
+      return true;
+    }
+    if (error instanceof CliError) {
+      this.#fail(error);
+      return true;
+    }
+    const failure = explainFailure(error, { baseUrl: this.#plan.baseUrl, model }, this.#words());
+    if (failure.kind === 'stop') this.#fail(failure.error);
+    return failure.kind === 'stop';
+  }
+
+  expanded(items: number): void {
+    this.#tally.splits += 1;
+    this.#tally.splitInto += items;
+  }
+
+  // ---- the work -------------------------------------------------------------------------------------------------------
+
+  async #work(journal: RunJournal, output: RunOutput, events: LineFile | undefined): Promise<void> {
+    const caller = openCaller(this.#plan, {
+      budget: this.#openBudget(),
+      onRecord: (record) => {
+        if (record.status === 'success') this.#answered = true;
+        this.#tally.record(record, performance.now());
+      },
+    });
+    const onEvent = (event: FlowEvent): void => {
+      this.#tally.observe(event);
+      try {
+        events?.append(`${JSON.stringify({ ...{ type: event.type }, ...event })}\n`).catch(this.#fail);
+      } catch (error) {
+        this.#fail(error);
+      }
+    };
+    const { batches, limits, name } = this.#plan.config;
+    const stages = createStages({
+      stages: stagesOf(this.#plan, caller, this),
+      limiter: createAccount({ ...limits, onEvent }),
+      ...(batches && { batches: batchesOf(batches) }),
+      ...(name !== undefined && { name }),
+      id: ({ documentId }: RunDocument) => documentId,
+      journal: this.#kept(journal),
+      classify: (error, context) => classifyWhile(this.#answered, error, context),
+      onEvent,
+    });
+    this.#stages = stages;
+    try {
+      this.#phase = 'running';
+      await this.#take(stages, caller, journal, output);
+    } finally {
+      stages.close();
+      caller.close();
+      this.#phase = 'writing';
+    }
+    if (this.#failure.signal.aborted) throw this.#failure.signal.reason;
+  }
+
+  #take(stages: Stages<RunDocument, unknown>, caller: RunCaller, journal: RunJournal, output: RunOutput): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const results = stages.run(this.#documents(journal, output)).subscribe({
+        next: (result) => {
+          if (result.type === 'document') this.#finish(result, journal, output);
+          else if (result.status === 'rejected') this.#settled(result);
+        },
+        error: reject,
+        complete: resolve,
+      });
+      onAbort(AbortSignal.any([this.#signals.abort, this.#failure.signal]), () => {
+        results.unsubscribe();
+        resolve();
+      });
+      onAbort(this.#stop, () => {
+        this.#closeWhenIdle();
+      });
+    });
+  }
+
+  async *#documents(journal: RunJournal, output: RunOutput): AsyncGenerator<RunDocument, void, undefined> {
+    const source = this.#source as RowSource;
+    for await (const row of source.rows()) {
+      if (this.isStopping || this.#taken >= this.#options.limit) return;
+      const known = journal.endOf(row);
+      if (known !== undefined) {
+        this.#tally.rows[known] += 1;
+        continue;
+      }
+      if (this.#firstTakenAtMs === undefined) {
+        this.#firstTakenAtMs = performance.now();
+        this.#shareBefore = source.share();
+      }
+      this.#taken += 1;
+      const documentId = journal.nameOf(row);
+      if ('problem' in row) this.#refuse(row, documentId, output);
+      else yield { ...row, documentId, startedAtMs: performance.now() };
+      await output.room();
+    }
+  }
+
+  /** A row that is none. */
+  #refuse({ id, number: row, problem }: BadRow, documentId: string, output: RunOutput): void {
+    this.#tally.rows.failed += 1;
+    output.write({ documentId, status: 'failed', output: [], failures: [{ id, row, error: problem }] });
+  }
+
+  #finish(result: DocumentResult<RunDocument, unknown>, journal: RunJournal, output: RunOutput): void {
+    const { document, documentId, items } = result;
+    this.#tally.busyMs += performance.now() - document.startedAtMs;
+    // Its answers are in the journal; the next run goes on with them.
+    if (isUnfinished(result)) return;
+    const fulfilled = items.filter((item) => item.status === 'fulfilled');
+    const failures = failuresOf(result);
+    const written = result.status === 'rejected' ? [] : fulfilled.filter(({ stage, item }) => !journal.isWritten(documentId, stage, item));
+    const status = result.status === 'rejected' ? 'failed' : failures.length > 0 ? 'partial' : 'ok';
+    this.#tally.rows[status] += 1;
+    this.#tally.items.written += written.length;
+    this.#tally.items.failed += failures.length;
+    const { id, number: row } = document;
+    output.write({
+      documentId,
+      status,
+      output: written.map(({ item, values }) => ({ id, row, ...(item !== '' && { item }), ...values })),
+      failures,
+    });
+  }
+
+  /** Counts what was known, and knows what is safe. */
+  #kept(journal: RunJournal): StageJournal {
+    return {
+      recall: async (documentId) => {
+        const known = await journal.recall(documentId);
+        this.#tally.recalled += known.length;
+        return known;
+      },
+      append: async (entry: JournalEntry) => {
+        await journal.append(entry);
+        this.#settled(entry);
+      },
+    };
+  }
+
+  #settled(item: { readonly documentId: string; readonly item: string; readonly stage: string }): void {
+    this.#inFlight.delete(nameOf(item));
+    if (this.isStopping) this.#closeWhenIdle();
+  }
+
+  #closeWhenIdle(): void {
+    if (this.#inFlight.size === 0) this.#stages?.close();
+  }
+
+  readonly #fail = (error: unknown): void => {
+    this.#failure.abort(error);
+  };
+
+  // ---- beginning and end ----------------------------------------------------------------------------------------------
+
+  /** What stands in the output has to be what the journal knows of it: all else would be lost. */
+  async #checkOutput(journal: RunJournal): Promise<void> {
+    const { paths, shownOutput } = this.#plan;
+    const bytes = await sizeOf(paths.output, shownOutput);
+    const problem =
+      journal.isNew && bytes > 0
+        ? 'is there already, and no journal belongs to it; give another `output.path`, or remove it first'
+        : bytes < journal.outputBytes
+          ? `is shorter than its journal says; put it back, or remove \`${shownOutput}.journal\` to begin anew`
+          : undefined;
+    if (problem !== undefined) throw new CliError(EXIT.usage, `\`${shownOutput}\` ${problem}`);
+    const failuresBytes = await sizeOf(paths.failures, paths.failures);
+    if (journal.isNew && failuresBytes > 0)
+      throw new CliError(
+        EXIT.usage,
+        `\`${paths.failures}\` is there already, and no journal belongs to it; give another \`output.failures\`, or remove it first`,
+      );
+  }
+
+  async #openEvents(): Promise<LineFile | undefined> {
+    const { events } = this.#options;
+    if (events === undefined) return undefined;
+    await refuseForeignFile(events.path, events.shown, EVENT_MARK, 'a file of events');
+    return LineFile.open(events.path, `the events \`${events.shown}\``, 0);
+  }
+
+  #openBudget(): Budget | undefined {
+    const { prices, budget } = this.#plan.config;
+    const usd = this.#options.maxUsd ?? budget?.usd;
+    const windowMs = budget?.windowMs === undefined ? {} : { windowMs: budget.windowMs };
+    const limits: BudgetLimit[] = [
+      ...(usd === undefined ? [] : [{ usd, ...windowMs }]),
+      ...(budget?.tokens === undefined ? [] : [{ tokens: budget.tokens, ...windowMs }]),
+    ];
+    if (limits.length === 0) return undefined;
+    return createBudget({
+      limits,
+      ...(prices && { prices }),
+      ...(budget?.warnAt !== undefined && { warnAt: budget.warnAt }),
+    });
+  }
+
+  #words(): Parameters<typeof explainFailure>[2] {
+    const keys = this.#plan.config.model?.apiKeyEnv ?? 'SLUICE_API_KEY or OPENAI_API_KEY';
+    return { keys, options: '`model` in the configuration', start: 'is the server running, and `model.baseUrl` its address?' };
+  }
+
+  #etaMs(share: number, nowMs: number): number | undefined {
+    const gained = share - this.#shareBefore;
+    if (this.#firstTakenAtMs === undefined || gained <= 0 || this.#phase !== 'running' || this.#options.limit !== Infinity)
+      return undefined;
+    return ((nowMs - this.#firstTakenAtMs) / gained) * (1 - share);
+  }
+
+  #costUsd(): number | undefined {
+    const { config, stages } = this.#plan;
+    const priced = stages.every(({ prompt, model = '' }) => prompt === undefined || config.prices?.[model] !== undefined);
+    return priced ? this.#tally.costUsd(config.prices ?? {}) : undefined;
+  }
+
+  #summary(): RunSummary {
+    const { shownOutput, config, stages } = this.#plan;
+    const tally = this.#tally;
+    const nowMs = performance.now();
+    const durationMs = nowMs - this.#startedAtMs;
+    const { ok, partial, failed, earlierFailed } = tally.rows;
+    const stopped = this.#signals.stop.aborted ? 'interrupted' : this.#spent.signal.aborted ? 'budget' : undefined;
+    const exits = { interrupted: EXIT.interrupted, budget: EXIT.budget } as const;
+    const exitCode: ExitCode = stopped === undefined ? (failed + partial + earlierFailed > 0 ? EXIT.incomplete : EXIT.ok) : exits[stopped];
+    return {
+      exitCode,
+      stopped,
+      output: shownOutput,
+      failuresFile: config.output?.failures ?? `${shownOutput}.failures.jsonl`,
+      journal: `${shownOutput}.journal`,
+      rows: { ...tally.rows },
+      items: { ...tally.items },
+      calls: tally.calls,
+      retries: tally.retries,
+      recalled: tally.recalled,
+      splits: tally.splits,
+      splitInto: tally.splitInto,
+      rowsPerSecond: ((ok + partial + failed) / durationMs) * 1000,
+      ...tally.overall(nowMs),
+      meanFill: tally.busyMs / (durationMs * (this.#stages?.snapshot().documents.concurrency ?? 1)),
+      stages: sorted(tally.stages(), stages),
+      ...tally.tokens(),
+      costUsd: this.#costUsd(),
+      notes: this.#notes,
+      durationMs,
+    };
+  }
+}
+
+async function closing(file: { close(): Promise<void> }, work: () => Promise<void> | undefined): Promise<void> {
+  try {
+    await work();
+  } finally {
+    await file.close();
+  }
+}
+
+/** A device has no size, and cannot be gone on with. */
+async function sizeOf(path: string, shown: string): Promise<number> {
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined) return 0;
+  if (found.isFile()) return found.size;
+  throw new CliError(EXIT.usage, `\`${shown}\` is ${found.isDirectory() ? 'a folder' : 'a device'}, not a file to write results to`);
+}
+
+function nameOf({ documentId, stage, item }: { readonly documentId: string; readonly stage: string; readonly item: string }): string {
+  return `${documentId} ${stage} ${item}`;
+}
+
+/** Whether the run has ended before the document did; with a cause it is another item's failure. */
+function isUnfinished({ status, items, ...result }: DocumentResult<RunDocument, unknown>): boolean {
+  const reasons = items.map((item) => (item.status === 'rejected' ? item.reason : undefined));
+  if (status === 'rejected') reasons.push((result as { readonly reason: unknown }).reason);
+  return reasons.some((reason) => isFlowError(reason, 'FLOW_CLOSED') && reason.cause === undefined);
+}
+
+/** What failed by itself, and not with another item of its document. */
+function failuresOf(result: DocumentResult<RunDocument, unknown>): FailureLine[] {
+  const { id, number: row } = result.document;
+  const failures = result.items.flatMap((item) =>
+    item.status === 'fulfilled' || isFlowError(item.reason, 'FLOW_CLOSED')
+      ? []
+      : [{ id, row, ...(item.item !== '' && { item: item.item }), stage: item.stage, error: evidence(item.reason).message }],
+  );
+  if (failures.length > 0 || result.status === 'fulfilled') return failures;
+  return [{ id, row, error: evidence(result.reason).message }];
+}
+
+function batchesOf({ concurrency, scheduling, priority }: NonNullable<Config['batches']>): BatchRules<RunDocument> {
+  return {
+    ...(concurrency !== undefined && { concurrency }),
+    ...(scheduling !== undefined && { scheduling }),
+    ...(priority !== undefined && { priority: ({ fields }) => Number(fields[priority]) || 0 }),
+  };
+}
+
+function levelsOf(pipeline: Stages<RunDocument, unknown>): LevelView[] {
+  const { documents, stages, requests } = pipeline.snapshot();
+  return [
+    { level: 'rows', ...documents },
+    ...Object.entries(stages).map(([level, load]) => ({ level, ...load })),
+    { level: 'requests', ...requests },
+  ];
+}
+
+/** In the order of the configuration. */
+function sorted(summaries: readonly StageSummary[], stages: RunPlan['stages']): StageSummary[] {
+  return stages.flatMap(({ name }) => summaries.find(({ stage }) => stage === name) ?? []);
+}

@@ -1,0 +1,238 @@
+import { type FileHandle, open } from 'node:fs/promises';
+import { checkJson } from '../../edge/check.js';
+import { type RunLine, runLineSchema } from '../../edge/run-lines.js';
+import type { JournalEntry, StageJournal } from '../../pipelines/stages/stages-types.js';
+import { CliError, EXIT, onDisk } from '../exit.js';
+import { entryOf, Journal, type JournalContent, type JournalPlace, readJournal } from '../journal.js';
+import { KeyCounts } from './key-counts.js';
+import type { BadRow, Row } from './row.js';
+
+/** How a document ended: wholly, in part of its items, not at all. */
+export type DocumentStatus = 'ok' | 'partial' | 'failed';
+
+/** A document that is over, with how long the files were when its lines were in them. */
+export interface DocumentEnd {
+  readonly documentId: string;
+  readonly status: DocumentStatus;
+  readonly outputBytes: number;
+  readonly failuresBytes: number;
+}
+
+export interface RunJournalOptions {
+  readonly path: string;
+  /** What the user knows it as. */
+  readonly shown: string;
+  /** Stands for what the stages ask: answers to other questions are of no use. */
+  readonly work: string;
+  /** Takes up again what has failed. */
+  readonly retryFailed: boolean;
+}
+
+/** An entry of a document that is not over, or has failed. */
+interface KnownEntry extends JournalPlace {
+  /** Whether the lines made of it are in the output. */
+  written: boolean;
+}
+
+const ADVICE = 'give another `output.path`, or remove it first';
+
+/**
+ * What a run has got so far, in a file that outlives it: a line for each answer and for each document that is over. In memory are counts of the
+ * rows that are done, found when the run begins, and where the answers of unfinished documents stand; never an answer.
+ */
+export class RunJournal implements StageJournal {
+  readonly #options: RunJournalOptions;
+  readonly #length: number;
+  readonly #scan: Scan;
+  /** Lines that were of no use. */
+  readonly damagedLines: number;
+  /** Of documents in progress, the items that are in the output. */
+  readonly #written = new Map<string, Set<string>>();
+  #journal: Journal | undefined;
+  #reader: FileHandle | undefined;
+
+  private constructor(options: RunJournalOptions, scan: Scan, { length, damagedLines }: JournalContent) {
+    this.#options = options;
+    this.#scan = scan;
+    this.#length = length;
+    this.damagedLines = damagedLines;
+  }
+
+  /**
+   * Reads what is there, and changes nothing.
+   *
+   * @throws CliError: exit code 2 when something else stands there, or a journal of other stages; 4 when it cannot be read.
+   */
+  static async read(options: RunJournalOptions): Promise<RunJournal> {
+    const { path, shown, work } = options;
+    const scan = new Scan();
+    const content = await readJournal(path, shown, ADVICE, (json, place) => scan.take(json, place));
+    if (scan.work !== undefined && scan.work !== work)
+      throw new CliError(EXIT.usage, `the journal \`${shown}\` has answers to other prompts, or of another model; ${ADVICE}`);
+    return new RunJournal(options, scan, content);
+  }
+
+  /** Whether nothing was ever run on it. */
+  get isNew(): boolean {
+    return this.#scan.work === undefined;
+  }
+
+  /** Begins a run. @throws CliError (exit code 4) when it cannot be written. */
+  async begin(): Promise<void> {
+    const { path, work, retryFailed } = this.#options;
+    this.#journal = await Journal.open(path, this.#length);
+    this.#reader = await onDisk(`read the journal \`${path}\``, () => open(path, 'r'));
+    const begun: RunLine = { format: 'sluice-run', version: 1, work, retryFailed };
+    this.#scan.begin(begun);
+    await this.#journal.add(begun);
+  }
+
+  /** How long the files have to be. */
+  get outputBytes(): number {
+    return this.#scan.outputBytes;
+  }
+
+  get failuresBytes(): number {
+    return this.#scan.failuresBytes;
+  }
+
+  /** What an earlier run has made of the row, or of one that is equal to it; undefined when it is still to do. Asked once for each row. */
+  endOf({ key }: Row | BadRow): 'earlier' | 'earlierFailed' | undefined {
+    if (this.#scan.done.take(key)) return 'earlier';
+    return this.#scan.failed.take(key) ? 'earlierFailed' : undefined;
+  }
+
+  /** The name by which a row that is not done is known here: the one it had in an earlier run, if some of it is known from there. */
+  nameOf({ number, key }: Row | BadRow): string {
+    const known = this.#scan.openByKey.get(key)?.shift();
+    return known ?? `${String(this.#scan.runs)}-${String(number)}:${key}`;
+  }
+
+  async recall(documentId: string): Promise<readonly JournalEntry[]> {
+    const known = this.#scan.open.get(documentId);
+    if (known === undefined) return [];
+    this.#scan.open.delete(documentId);
+    const written = new Set<string>();
+    const entries: JournalEntry[] = [];
+    for (const place of known) {
+      const entry = await this.#entryAt(place);
+      if (entry === undefined) continue;
+      entries.push(entry);
+      if (place.written) written.add(`${entry.stage} ${entry.item}`);
+    }
+    if (written.size > 0) this.#written.set(documentId, written);
+    return entries;
+  }
+
+  /** Whether an earlier run has written the lines of an item whose last stage this is. */
+  isWritten(documentId: string, stage: string, item: string): boolean {
+    return this.#written.get(documentId)?.has(`${stage} ${item}`) ?? false;
+  }
+
+  async append({ documentId, stage, item, value }: JournalEntry): Promise<void> {
+    await this.#add({ document: documentId, stage, item, value: value ?? null });
+  }
+
+  /** A document is over, and its lines are in the files. */
+  async end({ documentId, status, outputBytes, failuresBytes }: DocumentEnd): Promise<void> {
+    this.#written.delete(documentId);
+    await this.#add({ done: documentId, status, output: outputBytes, failures: failuresBytes });
+  }
+
+  /** @throws CliError (exit code 4) when something could not be written. */
+  async close(): Promise<void> {
+    await this.#reader?.close();
+    await this.#journal?.close();
+  }
+
+  #add(line: RunLine): Promise<void> {
+    if (this.#journal === undefined) throw new Error('no run has begun');
+    return this.#journal.add(line);
+  }
+
+  async #entryAt({ offset, bytes }: JournalPlace): Promise<JournalEntry | undefined> {
+    const buffer = Buffer.alloc(bytes);
+    await onDisk(`read the journal \`${this.#options.path}\``, async () => this.#reader?.read(buffer, 0, bytes, offset));
+    // Without its line feed.
+    const json = entryOf(buffer.toString('utf8', 0, bytes - 1));
+    const checked = json === undefined ? { problem: '' } : checkJson(runLineSchema, json);
+    if ('problem' in checked || !('document' in checked.value)) return undefined;
+    const { document: documentId, stage, item, value } = checked.value;
+    return { documentId, stage, item, value };
+  }
+}
+
+/** What is kept of a journal that is read. */
+class Scan {
+  runs = 0;
+  work: string | undefined;
+  outputBytes = 0;
+  failuresBytes = 0;
+  /** Rows that need nothing more. */
+  readonly done = new KeyCounts();
+  /** Rows that did not make it, and are not to be tried again. */
+  failed = new KeyCounts();
+  /** Entries of documents that are not over. */
+  readonly open = new Map<string, KnownEntry[]>();
+  /** Names of those, by the key of their row. */
+  readonly openByKey = new Map<string, string[]>();
+  /** Entries of documents that have failed, or some of whose items have. */
+  readonly #failedDocuments = new Map<string, KnownEntry[]>();
+
+  take(json: string, place: JournalPlace): boolean {
+    const checked = checkJson(runLineSchema, json);
+    if ('problem' in checked) return false;
+    const line = checked.value;
+    if ('format' in line) {
+      this.#begun(line);
+    } else if ('done' in line) {
+      this.#ended(line);
+    } else {
+      const known = this.open.get(line.document);
+      const entry = { ...place, written: false };
+      if (known === undefined) this.open.set(line.document, [entry]);
+      else known.push(entry);
+    }
+    return true;
+  }
+
+  /** The run that reads has begun. */
+  begin(line: Extract<RunLine, { format: string }>): void {
+    this.#begun(line);
+    for (const document of this.open.keys()) {
+      const key = keyIn(document);
+      const names = this.openByKey.get(key);
+      if (names === undefined) this.openByKey.set(key, [document]);
+      else names.push(document);
+    }
+  }
+
+  #begun({ work, retryFailed }: Extract<RunLine, { format: string }>): void {
+    this.runs += 1;
+    this.work = work;
+    if (!retryFailed) return;
+    for (const [document, entries] of this.#failedDocuments) this.open.set(document, entries);
+    this.#failedDocuments.clear();
+    this.failed = new KeyCounts();
+    // The failures file begins anew with such a run.
+    this.failuresBytes = 0;
+  }
+
+  #ended({ done: document, status, output, failures }: Extract<RunLine, { done: string }>): void {
+    this.outputBytes = output;
+    this.failuresBytes = failures;
+    const entries = this.open.get(document) ?? [];
+    this.open.delete(document);
+    if (status === 'ok') {
+      this.done.add(keyIn(document));
+      return;
+    }
+    this.failed.add(keyIn(document));
+    if (status === 'partial') for (const entry of entries) entry.written = true;
+    this.#failedDocuments.set(document, entries);
+  }
+}
+
+function keyIn(document: string): string {
+  return document.slice(document.indexOf(':') + 1);
+}

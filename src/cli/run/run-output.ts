@@ -1,0 +1,117 @@
+import { LineFile } from '../line-file.js';
+import { readLines } from '../lines.js';
+import type { DocumentStatus, RunJournal } from './run-journal.js';
+
+/** One item that came through all stages. */
+export interface OutputLine {
+  readonly id: string;
+  readonly row: number;
+  /** Which item of its document; left out when the document is one. */
+  readonly item?: string;
+  /** By stage, what came of it. */
+  readonly [stage: string]: unknown;
+}
+
+/** Something that did not come through. */
+export interface FailureLine {
+  readonly id: string;
+  readonly row: number;
+  readonly item?: string;
+  readonly stage?: string;
+  readonly error: string;
+}
+
+/** What a document leaves behind. */
+export interface FinishedDocument {
+  readonly documentId: string;
+  readonly status: DocumentStatus;
+  readonly output: readonly OutputLine[];
+  readonly failures: readonly FailureLine[];
+}
+
+export interface OutputPaths {
+  readonly output: string;
+  readonly failures: string;
+}
+
+/** Documents that may wait for the disk before no more are read. */
+const MOST_WAITING = 256;
+
+/**
+ * Writes results and failures, and tells the journal when they are in their files, in the same order: what stands behind the last length that
+ * the journal knows was written by a process that was killed, and is written again.
+ */
+export class RunOutput {
+  readonly #output: LineFile;
+  readonly #failures: LineFile;
+  readonly #journal: RunJournal;
+  readonly #onFailure: (error: unknown) => void;
+  #numbered: number;
+  #waiting = 0;
+  #last: Promise<void> = Promise.resolve();
+
+  private constructor(output: LineFile, failures: LineFile, numbered: number, journal: RunJournal, onFailure: (error: unknown) => void) {
+    this.#output = output;
+    this.#failures = failures;
+    this.#numbered = numbered;
+    this.#journal = journal;
+    this.#onFailure = onFailure;
+  }
+
+  /**
+   * @param onFailure told when something could not be written: nothing more will be.
+   * @throws CliError (exit code 4) when a file cannot be written.
+   */
+  static async open({ output, failures }: OutputPaths, journal: RunJournal, onFailure: (error: unknown) => void): Promise<RunOutput> {
+    const results = await LineFile.open(output, `the output \`${output}\``, journal.outputBytes);
+    try {
+      const failed = await LineFile.open(failures, `the failures \`${failures}\``, journal.failuresBytes);
+      return new RunOutput(results, failed, await countLines(failures), journal, onFailure);
+    } catch (error) {
+      await results.close();
+      throw error;
+    }
+  }
+
+  /** Resolves when there is room for another document. */
+  async room(): Promise<void> {
+    if (this.#waiting > MOST_WAITING) await this.#last;
+  }
+
+  write({ documentId, status, output, failures }: FinishedDocument): void {
+    try {
+      const numbered = failures.map((failure, i) => ({ failure: this.#numbered + i + 1, ...failure }));
+      this.#numbered += failures.length;
+      const written = Promise.all([append(this.#output, output), append(this.#failures, numbered)]);
+      written.catch(() => undefined);
+      const end = { documentId, status, outputBytes: this.#output.length, failuresBytes: this.#failures.length };
+      this.#waiting += 1;
+      this.#last = this.#last
+        .then(() => written)
+        .then(() => {
+          this.#waiting -= 1;
+          this.#journal.end(end).catch(this.#onFailure);
+        })
+        .catch(this.#onFailure);
+    } catch (error) {
+      this.#onFailure(error);
+    }
+  }
+
+  /** Waits until everything is on disk. @throws CliError (exit code 4) when something could not be written. */
+  async close(): Promise<void> {
+    await this.#last;
+    const closed = await Promise.allSettled([this.#output.close(), this.#failures.close()]);
+    for (const file of closed) if (file.status === 'rejected') throw file.reason;
+  }
+}
+
+function append(file: LineFile, lines: readonly object[]): Promise<void> | undefined {
+  return lines.length === 0 ? undefined : file.append(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+}
+
+async function countLines(path: string): Promise<number> {
+  let lines = 0;
+  for await (const { number } of readLines(path)) lines = number;
+  return lines;
+}

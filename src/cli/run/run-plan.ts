@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto';
+import { dirname, resolve } from 'node:path';
+import type { Config, StageConfig } from '../../edge/config/schema.js';
+import { CliError, EXIT } from '../exit.js';
+import { apiKeyFrom } from '../options.js';
+import type { RowFormat } from './open-rows.js';
+
+/** A stage that asks the `model` it names, or cuts a text. */
+export type PlannedStage = StageConfig;
+
+/** What is to be run, with nothing left out that a run needs. */
+export interface RunPlan {
+  readonly config: Config;
+  readonly stages: readonly PlannedStage[];
+  readonly baseUrl: string;
+  readonly apiKey: string | undefined;
+  readonly input: {
+    readonly path: string;
+    readonly shown: string;
+    readonly format: RowFormat | undefined;
+    readonly id: string | undefined;
+  };
+  /** Absolute. */
+  readonly paths: RunPaths;
+  /** What the user calls the output. */
+  readonly shownOutput: string;
+  /** Stands for what is asked: answers to other questions are of no use. */
+  readonly work: string;
+}
+
+/** What a run writes. */
+export interface RunPaths {
+  readonly output: string;
+  readonly failures: string;
+  readonly journal: string;
+  readonly lock: string;
+  readonly budget: string;
+}
+
+/** All of them. */
+export function pathsOf(paths: RunPaths): string[] {
+  return Object.values({ ...paths } as Record<string, string>);
+}
+
+/** What an output line has beside the stages. */
+const TAKEN: ReadonlySet<string> = new Set(['id', 'row', 'item']);
+
+/**
+ * Looks whether a configuration has all that a run needs, and fills in where files are: relative to the configuration.
+ *
+ * @param file path of the configuration.
+ * @throws CliError (exit code 2) naming what is missing.
+ */
+export function planRun(config: Config, file: string, env: NodeJS.ProcessEnv): RunPlan {
+  const { model = {}, input, output } = config;
+  const missing = (path: string, hint = ''): CliError => new CliError(EXIT.usage, `\`${file}\`: a run needs \`${path}\`${hint}`);
+  if (config.stages === undefined) throw missing('stages');
+  if (input === undefined) throw missing('input.path');
+  if (output === undefined) throw missing('output.path');
+  const stages = config.stages.map((stage, i): PlannedStage => {
+    const at = `stages.${String(i)}`;
+    if (TAKEN.has(stage.name))
+      throw new CliError(
+        EXIT.usage,
+        `\`${file}\`: \`${at}.name\`: \`${stage.name}\` is a field of every output line; give the stage another name`,
+      );
+    if (stage.chunk !== undefined) return stage;
+    const name = stage.model ?? model.model;
+    if (stage.prompt === undefined) throw missing(`${at}.prompt`, ' or `chunk`');
+    if (name === undefined) throw missing('model.model');
+    return { ...stage, model: name };
+  });
+  const baseUrl = model.baseUrl ?? env['SLUICE_BASE_URL'];
+  if (baseUrl === undefined) throw missing('model.baseUrl', ' (or SLUICE_BASE_URL)');
+  if (model.apiKeyEnv !== undefined && env[model.apiKeyEnv] === undefined)
+    throw new CliError(EXIT.usage, `\`${file}\`: \`model.apiKeyEnv\` names ${model.apiKeyEnv}, which is not set`);
+  const folder = dirname(resolve(file));
+  const path = resolve(folder, output.path);
+  return {
+    config,
+    stages,
+    baseUrl,
+    apiKey: model.apiKeyEnv === undefined ? apiKeyFrom(env) : env[model.apiKeyEnv],
+    input: { path: resolve(folder, input.path), shown: input.path, format: input.format, id: input.id },
+    paths: {
+      output: path,
+      failures: output.failures === undefined ? `${path}.failures.jsonl` : resolve(folder, output.failures),
+      journal: `${path}.journal`,
+      lock: `${path}.lock`,
+      budget: `${path}.budget`,
+    },
+    shownOutput: output.path,
+    work: workOf(config, stages),
+  };
+}
+
+/** Everything that makes an answer another one; not where the server is, nor how fast it may be asked. */
+function workOf({ model }: Config, stages: readonly PlannedStage[]): string {
+  const asked = stages.map(({ name, prompt, chunk, answer, system, model: own, temperature, maxTokens }) => {
+    if (chunk !== undefined) return [name, chunk];
+    const options = { temperature: temperature ?? model?.temperature, maxTokens: maxTokens ?? model?.maxTokens, ...model?.options };
+    return [name, prompt, answer ?? 'text', system ?? model?.system ?? '', own, options];
+  });
+  return createHash('sha256').update(JSON.stringify(asked)).digest('hex').slice(0, 16);
+}

@@ -1,0 +1,181 @@
+import { NEVER, type Observable, tap } from 'rxjs';
+import type { Cost } from '../../../operators/types.js';
+import type { CallRecord } from '../../metrics/call-record.js';
+import type { BudgetPort } from '../../pipelines/budget/budget-types.js';
+import type { ModelCaller } from '../../pipelines/create-model-caller.js';
+import { createModelCaller } from '../../pipelines/create-model-caller.js';
+import { endpointOf } from '../../pipelines/endpoint.js';
+import { type ChatCompletion, type ChatRequest, chatUsage, estimateChat, requestChat } from '../../pipelines/models/chat-api.js';
+import { PromptTemplate } from '../../pipelines/prompt-template.js';
+import type { AnyStage, RequestContext, StageItem } from '../../pipelines/stages/stages-types.js';
+import { chunkText } from '../chunks.js';
+import { AnswerError, type AnswerKind, readAnswer } from './answer.js';
+import type { Row } from './row.js';
+import type { PlannedStage, RunPlan } from './run-plan.js';
+
+/** A row on its way. */
+export interface RunDocument extends Row {
+  readonly documentId: string;
+  readonly startedAtMs: number;
+}
+
+/** What a stage asks of the run it belongs to. */
+export interface StageHost {
+  /** Whether nothing new may be sent. */
+  readonly isStopping: boolean;
+  /** A request goes out. */
+  sent(item: StageItem<RunDocument>): void;
+  /** It has failed, and may be tried again. */
+  failed(item: StageItem<RunDocument>): void;
+  /** It will not be tried again. @returns whether the run stops because of that, and the item is to wait for its end */
+  gaveUp(model: string, error: unknown): boolean;
+  /** An item has become several. */
+  expanded(items: number): void;
+}
+
+export interface CallOptions {
+  readonly budget: BudgetPort | undefined;
+  readonly onRecord: (record: CallRecord) => void;
+}
+
+/** A request, and the permit it goes with. */
+interface PermittedRequest {
+  readonly body: ChatRequest;
+  readonly permit: RequestContext;
+}
+
+export type RunCaller = ModelCaller<PermittedRequest, ChatCompletion, never>;
+
+/** Makes the calls: one attempt each, under the permit that a stage has taken. */
+export function openCaller({ baseUrl, apiKey, config }: RunPlan, { budget, onRecord }: CallOptions): RunCaller {
+  const { headers } = config.model ?? {};
+  // Each request names its own model.
+  const endpoint = endpointOf('sluice run', '/chat/completions', {
+    baseUrl,
+    model: 'default',
+    ...(apiKey !== undefined && { apiKey }),
+    ...(headers && { headers }),
+  });
+  return createModelCaller<PermittedRequest, ChatCompletion>({
+    call: ({ body, permit }, { signal }) => requestChat(endpoint, body, { signal, observe: permit.observe }),
+    model: ({ body }) => body.model ?? 'default',
+    estimateTokens: ({ body }) => estimateChat(body),
+    usage: chatUsage,
+    retry: false,
+    concurrency: Infinity,
+    maxQueued: Infinity,
+    attemptTimeoutMs: Infinity,
+    onRecord,
+    ...(budget && { budget }),
+  });
+}
+
+/** The stages of a plan, as `createStages` takes them. */
+export function stagesOf({ stages, config }: RunPlan, caller: RunCaller, host: StageHost): AnyStage<RunDocument>[] {
+  return stages.map((stage) =>
+    stage.chunk === undefined ? asking(stage, config.model ?? {}, caller, host) : chunking(stage, stage.chunk, host),
+  );
+}
+
+/** What the placeholders of a prompt may name: fields of the row, and what came of earlier stages. */
+export function scopeOf(fields: Readonly<Record<string, unknown>>, earlier: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return { ...fields, ...earlier };
+}
+
+/** The parts of a text. */
+export function partsOf(field: string, maxTokens: number | undefined, scope: Readonly<Record<string, unknown>>): string[] {
+  const text = new PromptTemplate(`{{${field}}}`).fill(scope);
+  return Array.from(chunkText('document', text, { ...(maxTokens !== undefined && { maxTokens }) }), (chunk) => chunk.text);
+}
+
+/** The request that a stage makes of a prompt. */
+export function requestOf(stage: PlannedStage, model: RunPlan['config']['model'] = {}, prompt: string): ChatRequest {
+  const system = stage.system ?? model.system;
+  const temperature = stage.temperature ?? model.temperature;
+  const maxTokens = stage.maxTokens ?? model.maxTokens;
+  const messages = [...(system === undefined ? [] : [{ role: 'system', content: system }]), { role: 'user', content: prompt }];
+  return {
+    ...(stage.model !== undefined && { model: stage.model }),
+    messages,
+    ...(temperature !== undefined && { temperature }),
+    ...(maxTokens !== undefined && { max_tokens: maxTokens }),
+    ...model.options,
+  };
+}
+
+function chunking(
+  { name }: PlannedStage,
+  chunk: { readonly field: string; readonly maxTokens?: number },
+  host: StageHost,
+): AnyStage<RunDocument> {
+  return {
+    name,
+    local: true,
+    expands: true,
+    retry: false,
+    work: (_item: unknown, { document, earlier }) => {
+      const parts = partsOf(chunk.field, chunk.maxTokens, scopeOf(document.fields, earlier));
+      host.expanded(parts.length);
+      return parts;
+    },
+  };
+}
+
+function asking(
+  stage: PlannedStage,
+  model: NonNullable<RunPlan['config']['model']>,
+  caller: RunCaller,
+  host: StageHost,
+): AnyStage<RunDocument> {
+  const { name, concurrency, scope, allowPartialFailure, answer = 'text' } = stage;
+  const template = new PromptTemplate(stage.prompt ?? '');
+  const timeoutMs = stage.timeoutMs ?? model.attemptTimeoutMs;
+  return {
+    name,
+    expands: answer === 'list',
+    ...(concurrency !== undefined && { concurrency }),
+    ...(scope !== undefined && { scope }),
+    ...(allowPartialFailure !== undefined && { allowPartialFailure }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(model.deadlineMs !== undefined && { deadlineMs: model.deadlineMs }),
+    ...(model.retry !== undefined && { retry: model.retry }),
+    steps: async (_item: unknown, context) => {
+      const body = requestOf(stage, model, template.fill(scopeOf(context.document.fields, context.earlier)));
+      const cost: Cost = { requests: 1, tokens: estimateChat(body) };
+      let completion: ChatCompletion;
+      try {
+        completion = await context.requestAsync((permit) => send(caller, { body, permit }, context, host), cost);
+      } catch (error) {
+        if (host.gaveUp(body.model ?? '', error)) return new Promise<never>(() => undefined);
+        throw error;
+      }
+      const value = readAnswer(answer, textOf(completion));
+      if (Array.isArray(value) && answer === ('list' satisfies AnswerKind)) host.expanded(value.length);
+      return value;
+    },
+  };
+}
+
+function send(caller: RunCaller, request: PermittedRequest, item: StageItem<RunDocument>, host: StageHost): Observable<ChatCompletion> {
+  // What is not sent waits for the end of the run, so that nothing of its document is given up.
+  if (host.isStopping) return NEVER;
+  host.sent(item);
+  const { permit } = request;
+  return caller.call(request, { name: item.stage, signal: permit.signal }).pipe(
+    tap({
+      next: (completion) => {
+        const usage = chatUsage(completion);
+        if (usage) permit.settle(usage);
+      },
+      error: () => {
+        host.failed(item);
+      },
+    }),
+  );
+}
+
+function textOf({ choices }: ChatCompletion): string {
+  const content: unknown = (choices as ChatCompletion['choices'] | undefined)?.[0]?.message.content;
+  if (typeof content === 'string') return content;
+  throw new AnswerError('the answer has no text');
+}

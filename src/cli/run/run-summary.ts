@@ -1,0 +1,89 @@
+import type { Distribution } from '../../metrics/histogram.js';
+import type { ExitCode } from '../exit.js';
+import { formatCount, formatMs, formatShare } from '../format.js';
+
+/** What the calls of one stage came to. */
+export interface StageSummary {
+  readonly stage: string;
+  /** Attempts that ended by themselves. */
+  readonly calls: number;
+  readonly failures: number;
+  readonly latencyMs: Distribution;
+}
+
+/** What one run did; `--json` prints it as it is. */
+export interface RunSummary {
+  readonly exitCode: ExitCode;
+  /** Why it ended before the input did. */
+  readonly stopped: 'interrupted' | 'budget' | undefined;
+  readonly output: string;
+  readonly failuresFile: string;
+  readonly journal: string;
+  /** Rows that came through wholly, in part, or not at all in this run; and those that did, or did not, in earlier ones. */
+  readonly rows: {
+    readonly ok: number;
+    readonly partial: number;
+    readonly failed: number;
+    readonly earlier: number;
+    readonly earlierFailed: number;
+  };
+  /** Items in the output and in the failures, of this run. */
+  readonly items: { readonly written: number; readonly failed: number };
+  /** Calls that were sent, tried again, and answers taken from the journal instead. */
+  readonly calls: number;
+  readonly retries: number;
+  readonly recalled: number;
+  /** How often a row, or an item of it, became several, and how many. */
+  readonly splits: number;
+  readonly splitInto: number;
+  readonly rowsPerSecond: number;
+  readonly callsPerMinute: number;
+  readonly tokensPerMinute: number;
+  /** Rows in progress on average, as a share of those that may be. */
+  readonly meanFill: number;
+  readonly stages: readonly StageSummary[];
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  /** Undefined where a model has no price. */
+  readonly costUsd: number | undefined;
+  readonly notes: readonly string[];
+  readonly durationMs: number;
+}
+
+/** What a run did, for people. */
+export function runSummaryText(summary: RunSummary): string {
+  const { rows, items, calls, retries, recalled, splits, splitInto, stages, promptTokens, completionTokens, costUsd } = summary;
+  const known = recalled === 0 ? '' : `, ${formatCount(recalled)} answers from the journal`;
+  return [
+    ...summary.notes.map((note) => `note: ${note}`),
+    `rows: ${formatCount(rows.ok)} done, ${formatCount(rows.partial)} in part, ${formatCount(rows.failed)} failed, ${formatCount(rows.earlier)} done and ${formatCount(rows.earlierFailed)} failed in earlier runs; items: ${formatCount(items.written)} written, ${formatCount(items.failed)} failed`,
+    `throughput: ${perSecond(summary.rowsPerSecond)} rows/s, ${formatCount(summary.callsPerMinute)} calls/min, ${formatCount(summary.tokensPerMinute)} tokens/min; rows in progress ${formatShare(summary.meanFill)} full`,
+    ...stages.map(stageLine),
+    `calls: ${formatCount(calls)}, retries: ${formatCount(retries)}, splits: ${formatCount(splits)}${splits === 0 ? '' : ` into ${formatCount(splitInto)}`}${known}`,
+    `tokens: ${formatCount(promptTokens)} sent, ${formatCount(completionTokens)} received; cost: ${formatUsd(costUsd)}`,
+    `took ${formatMs(summary.durationMs)}`,
+    outcome(summary),
+  ].join('\n');
+}
+
+/** With a cent's hundredth: single calls cost less than a cent. */
+export function formatUsd(usd: number | undefined): string {
+  return usd === undefined ? 'unknown (no `prices`)' : `$${usd.toFixed(4)}`;
+}
+
+function stageLine({ stage, calls, failures, latencyMs: { p50, p95, p99 } }: StageSummary): string {
+  return `${stage}: ${formatCount(calls)} calls, ${formatCount(failures)} failed; p50 ${formatMs(p50)}, p95 ${formatMs(p95)}, p99 ${formatMs(p99)}`;
+}
+
+function perSecond(rate: number): string {
+  return rate < 10 ? rate.toFixed(2) : formatCount(rate);
+}
+
+function outcome({ stopped, output, failuresFile, journal, items, rows, exitCode }: RunSummary): string {
+  if (stopped === 'interrupted') return `interrupted: what is done is kept in ${journal}, run the same command again to go on`;
+  if (stopped === 'budget')
+    return `stopped: the budget is spent; what is done is kept in ${journal}, give more and run the same command again to go on`;
+  const wrote = `wrote ${output}: ${formatCount(items.written)} items`;
+  if (exitCode === 0) return wrote;
+  return `${wrote}; ${formatCount(rows.failed + rows.partial + rows.earlierFailed)} rows are in ${failuresFile}, take them up again with --retry-failed`;
+}
