@@ -1,6 +1,6 @@
 import type { OperatorFunction } from 'rxjs';
 import { defer, EMPTY, map, mergeMap, NEVER, of, pipe } from 'rxjs';
-import { batch, splitItem, switchLatest } from '../operators/index.js';
+import { batch, switchLatest } from '../operators/index.js';
 import type {
   BatcherOptions,
   BatchMapOptions,
@@ -115,7 +115,6 @@ export const roster: readonly LawSubject[] = [
     throwing: {
       weigh: (fault) => batch<number>({ weigh: fault }),
       closeWhen: (fault) => batch<number>({ closeWhen: fault }),
-      splitItem: (fault) => batch<number>({ maxWeight: 2, weigh: (item) => item, oversize: splitItem({ into: fault }) }),
     },
   } satisfies LawSubject<number[]>,
   {

@@ -2,12 +2,10 @@ import type { ObservableInput, OperatorFunction, SchedulerLike } from 'rxjs';
 import { Observable, Subscriber } from 'rxjs';
 import type { CloseWhen } from './options/ask.js';
 import { weightOf, whenToClose } from './options/ask.js';
-import { ItemTooHeavyError } from './options/errors.js';
 import type { FlowSink, FlushReason, Note } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, checked, count, durationMs, made, positive, words } from './options/options.js';
-import type { SplitItem } from './options/oversize.js';
+import { callback, checked, count, durationMs, positive, words } from './options/options.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import { attach } from './shell/connect.js';
 import { notifier } from './shell/notifier.js';
@@ -19,15 +17,10 @@ export interface BatchOptions<T> {
   readonly maxSize?: number;
   /** Longest the first item of a batch waits, in ms; 0 = what arrives within one frame, Infinity = no limit. @defaultValue 20 */
   readonly maxWaitMs?: number;
-  /** Most total weight in one batch, in the unit `weigh` returns. @defaultValue Infinity */
+  /** Most total weight in one batch, in the unit `weigh` returns; an item that is heavier is emitted alone. @defaultValue Infinity */
   readonly maxWeight?: number;
-  /** Weight of one item, for example its token count: finite and >= 0. @defaultValue `() => 1` */
+  /** Weight of one item, for example its token count: finite and >= 0. An `ItemTooHeavyError` that it throws is the stream's. @defaultValue `() => 1` */
   readonly weigh?: (item: T) => number;
-  /**
-   * What happens to an item heavier than `maxWeight`: it is emitted `'alone'`, errors the stream (`'reject'`: a batch has no place for a rejected
-   * item), or is cut by the value `splitItem({ into })`. @defaultValue 'alone'
-   */
-  readonly oversize?: 'alone' | 'reject' | SplitItem<T>;
   /** Closes the open batch `'before'` an item or `'after'` it. @defaultValue never */
   readonly closeWhen?: CloseWhen<T>;
   /**
@@ -65,8 +58,8 @@ const NAME = 'batch';
  * - **Holds at most** `maxSize` items, and what the consumer itself sends into the source while it is handed a batch.
  * - **Drops** nothing.
  * - **Completes when** the source completes, after the open batch.
- * - **Errors when** the source or `flush` errors, a callback throws or returns something unusable (`CallbackError`), or an item is
- *   too heavy (`ItemTooHeavyError`); the open batch is emitted first, unless `onSourceError: 'abort'`.
+ * - **Errors when** the source or `flush` errors, a callback throws or returns something unusable (`CallbackError`); the open batch is
+ *   emitted first, unless `onSourceError: 'abort'`.
  * - **On unsubscribe** the open batch is dropped and its timer is cleared.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
@@ -112,12 +105,11 @@ export function batch<T>(options: BatchOptions<T> = {}): OperatorFunction<T, T[]
 type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: BatchOptions<T>) {
-  const defaults = { maxSize: 16, maxWaitMs: 20, maxWeight: Infinity, oversize: 'alone', onSourceError: 'flush' } as const;
+  const defaults = { maxSize: 16, maxWaitMs: 20, maxWeight: Infinity, onSourceError: 'flush' } as const;
   return checked(NAME, options, defaults, {
     maxSize: count,
     maxWaitMs: durationMs,
     maxWeight: positive,
-    oversize: made<'alone' | 'reject' | SplitItem<T>>('into', "'alone', 'reject' or `splitItem({ … })`", 'alone', 'reject'),
     onSourceError: words('flush', 'abort'),
     weigh: callback,
     closeWhen: callback,
@@ -260,24 +252,13 @@ class Batcher<T> extends Subscriber<T> {
       }
       const end = closeWhen && whenToClose(NAME, closeWhen, item, { items: this.items, weight: this.weight, itemWeight: weight });
       if (end === 'before') this.close('closeWhen');
-      this.place(item, weight, false);
+      if (this.weight + weight > this.maxWeight) this.close('weight');
+      this.weight += weight;
+      this.grown(this.items.push(item));
       if (end === 'after') this.close('closeWhen');
     } catch (error) {
       this.fail(error);
     }
-  }
-
-  /** Parts are never cut again: one that is still too heavy travels alone. */
-  private place(item: T, weight: number, isPart: boolean): void {
-    const { maxWeight, weigh, oversize } = this.settings;
-    if (weight > maxWeight && !isPart && oversize !== 'alone') {
-      if (oversize === 'reject') throw new ItemTooHeavyError(NAME, weight, maxWeight);
-      for (const part of oversize.into(NAME, item)) if (!this.to.closed) this.place(part, weightOf(NAME, weigh, part), true);
-      return;
-    }
-    if (this.weight + weight > maxWeight) this.close('weight');
-    this.weight += weight;
-    this.grown(this.items.push(item));
   }
 
   /** There is one item more: the batch is full, or its time runs from now. */

@@ -83,14 +83,13 @@ export {
   LaneUnknownError,
   NestedAcquireError,
   OverflowError,
-  PartialFailureError,
   RateLimitError,
   SequenceError,
   SplitBudgetError,
 } from './options/errors.js';
 export type { FlowEvent, FlowSink, FlushReason, Happening, Stamp } from './options/events.js';
 export type * from './options/limiter.js';
-export type { PartRules, SplitAndJoin, SplitItem } from './options/oversize.js';
+export type { PartRules, SplitItem } from './options/oversize.js';
 export type { Bidder, Permit, Permits, Place } from './options/permits.js';
 export type * from './options/types.js';
 export type { Order } from './orders.js';

@@ -33,12 +33,10 @@ export type LaneOverflow = Exclude<Overflow, 'dropLowest'>;
 export interface MergeLanesOptions<T> {
   /** Most items in one batch. @defaultValue 16 */
   readonly maxSize?: number;
-  /** Most total weight in one batch, in the unit `weigh` returns. @defaultValue Infinity */
+  /** Most total weight in one batch, in the unit `weigh` returns; an item that is heavier is emitted alone. @defaultValue Infinity */
   readonly maxWeight?: number;
-  /** Weight of one item, for example its token count: finite and >= 0. @defaultValue `() => 1` */
+  /** Weight of one item, for example its token count: finite and >= 0. An `ItemTooHeavyError` that it throws is the stream's. @defaultValue `() => 1` */
   readonly weigh?: (item: T) => number;
-  /** An item heavier than `maxWeight` is emitted `'alone'`, or errors the stream (`'reject'`: a batch has no place for it). @defaultValue 'alone' */
-  readonly oversize?: 'alone' | 'reject';
   /** Which lane leads a batch that is full, and in which order lanes fill it up. @defaultValue `strictWithFloor()` */
   readonly fairness?: Fairness;
   /** Emits all that waits at each of its values. Its completion is ignored, its error is the stream's. @defaultValue none */
@@ -64,7 +62,6 @@ export interface MergeLanesOptions<T> {
 const DEFAULTS = {
   maxSize: 16,
   maxWeight: Infinity,
-  oversize: 'alone',
   maxQueued: Infinity,
   overflow: 'error',
   laneError: 'propagate',
@@ -172,7 +169,6 @@ function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanes
   const { maxQueued, overflow, ...settings } = checked(NAME, options, DEFAULTS, {
     maxSize: count,
     maxWeight: positive,
-    oversize: words('alone', 'reject'),
     fairness: fairnessOf,
     maxQueued: count,
     overflow: words(...OVERFLOWS),

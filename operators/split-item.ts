@@ -1,14 +1,14 @@
 import { ask } from './options/ask.js';
 import { CallbackError } from './options/errors.js';
-import { callback, known, required } from './options/options.js';
-import type { SplitAndJoin, SplitItem } from './options/oversize.js';
+import { known, required } from './options/options.js';
+import type { SplitItem } from './options/oversize.js';
 import { cut } from './shell/cut-item.js';
 
 export interface SplitItemOptions<T, R> {
   /** The parts of an item, in order, at least one. A part that is still too heavy travels alone. */
   readonly into: (item: T) => readonly T[];
-  /** One result of those of the parts, in their order. Needed where items have results. */
-  readonly join?: (results: readonly R[]) => R;
+  /** One result of those of the parts, in their order. */
+  readonly join: (results: readonly R[]) => R;
 }
 
 /**
@@ -18,27 +18,30 @@ export interface SplitItemOptions<T, R> {
  * @example
  * ```ts
  * import { of } from 'rxjs';
- * import { batch, splitItem } from 'sluice/operators';
+ * import { batchMap, splitItem, unwrap } from 'sluice/operators';
  *
- * const halves = splitItem({ into: (text: string) => [text.slice(0, 3), text.slice(3)] });
- * const seen: string[][] = [];
- * of('ab', 'cdefg').pipe(batch({ maxWeight: 4, weigh: (text) => text.length, oversize: halves })).subscribe((texts) => seen.push(texts));
- * seen; // => [['ab'], ['cde'], ['fg']]
+ * const halves = splitItem({ into: (text: string) => [text.slice(0, 3), text.slice(3)], join: (parts: readonly string[]) => parts.join('') });
+ * const work = (texts: readonly string[]) => texts.map((text) => text.toUpperCase());
+ * const seen: string[] = [];
+ * of('ab', 'cdefg')
+ *   .pipe(batchMap(work, { maxWeight: 4, weigh: (text) => text.length, oversize: halves }), unwrap('values'))
+ *   .subscribe((text) => seen.push(text));
+ * await new Promise((resolve) => setTimeout(resolve, 5));
+ * seen; // => ['AB', 'CDEFG']
  * ```
  */
-export function splitItem<T, R>(options: Required<SplitItemOptions<T, R>>): SplitAndJoin<T, R>;
-export function splitItem<T>(options: Pick<SplitItemOptions<T, never>, 'into'>): SplitItem<T>;
-export function splitItem<T, R>(options: SplitItemOptions<T, R>): SplitItem<T> | SplitAndJoin<T, R> {
+export function splitItem<T, R>(options: SplitItemOptions<T, R>): SplitItem<T, R> {
   const name = 'splitItem';
   known(name, options, ['into', 'join']);
   const into = required(name, 'into', options.into);
-  const join = callback(name, 'join', options.join);
+  const join = required(name, 'join', options.join);
   return {
     into: (operator, item) => {
       const parts: unknown = ask(operator, name, into, item);
       if (Array.isArray(parts) && parts.length > 0) return parts as readonly T[];
       throw new CallbackError(operator, name, 'must return an array with at least one part');
     },
-    ...(join && { join: (operator: string, results: readonly R[]): R => ask(operator, 'joinResults', join, results), cut }),
+    join: (operator, results) => ask(operator, 'joinResults', join, results),
+    cut,
   };
 }

@@ -40,11 +40,13 @@ export type { AttemptMetrics, FailureCount } from './metrics/attempt-stats.js';
 export type { CallRecord, CallRecordJson, CallStatus } from './metrics/call-record.js';
 export { callRecordToJson } from './metrics/call-record.js';
 export type { CallMetrics } from './metrics/call-stats.js';
+export type { CollectedMetrics } from './metrics/collected.js';
 export type { Metrics, MetricsOptions, MetricsSnapshot } from './metrics/create-metrics.js';
 export { createMetrics, METRICS_DEFAULTS } from './metrics/create-metrics.js';
 export type { FlowMetrics, FlowTotals } from './metrics/flow-stats.js';
 export type { Gauges, LimiterGauges, Observed } from './metrics/gauges.js';
 export type { Distribution } from './metrics/histogram.js';
+export type { CallWindow, FlowWindow, MetricsWindow } from './metrics/rolling.js';
 export type {
   Budget,
   BudgetCall,
@@ -68,6 +70,7 @@ export type {
   EmbedderOptions,
   EmbedderRules,
   EmbedderSnapshot,
+  EmbedderSpend,
   EmbedOptions,
 } from './pipelines/create-embedder.js';
 export { createEmbedder, EMBEDDER_DEFAULTS } from './pipelines/create-embedder.js';

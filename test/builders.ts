@@ -138,7 +138,6 @@ export interface GatedOptions<T> extends Common {
   readonly maxWeight?: number;
   readonly weigh?: (item: T) => number;
   readonly oversize?: 'alone' | 'reject' | SplitItem;
-  readonly closeWhen?: NonNullable<GatedBatchOptions<T>['closeWhen']>;
   readonly flush?: Observable<unknown>;
   readonly queue?: Lanes;
   readonly maxQueued?: number;

@@ -196,16 +196,6 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMapFrom',
-    title: "ends a batch before an item on closeWhen 'before'",
-    label: "batchMapFrom('abCd', work, { concurrency: 1, closeWhen: (letter) => isCapital(letter) && 'before' })",
-    inputs: {},
-    inners: { ab:            '----(r|)',
-              Cd:                '----(r|)' },
-    expected:                '----(AB)(CD|)',
-    build: mapped('abCd', { concurrency: 1, closeWhen: (letter) => letter !== letter.toLowerCase() && 'before' }),
-  },
-  {
-    operator: 'batchMapFrom',
     title: 'sends all that waits at each value of flush',
     label: "batchMapFrom('abc', work, { maxQueued: 2, flush, window: fixed(50) })",
     inputs: { flush:         '---f-' },

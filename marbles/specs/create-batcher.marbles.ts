@@ -372,17 +372,6 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createBatcher',
-    title: "ends a call before a load on closeWhen 'before', and does not wait for its window",
-    label: "batcher = createBatcher(work, { closeWhen: (letter) => isCapital(letter) && 'before', window: fixed(5) })",
-    inputs: { source:        '-abCd---------|' },
-    inners: { ab:               '--(r|)',
-              Cd:                    '--(r|)' },
-    subscriptions: { ab: '---^-!', Cd: '--------^-!' },
-    expected:                '-----(AB)-(CD)|',
-    build: loaded({ closeWhen: (letter) => letter !== letter.toLowerCase() && 'before', window: fixed(5) }),
-  },
-  {
-    operator: 'createBatcher',
     title: "sends a load that is too heavy in parts with oversize 'split', and answers with one result",
     label: "batcher = createBatcher(work, { maxWeight: 5, weigh, oversize: splitItem({ into, join }) })",
     inputs: { source:        '-9------|' },

@@ -1,6 +1,6 @@
 import { map, merge, Subject, take, tap } from 'rxjs';
 import type { LaneBatch, MergeLane, MergeLanesOptions } from '../../test/today.js';
-import { CallbackError, ItemTooHeavyError, mergeLanes, OverflowError } from '../../test/today.js';
+import { CallbackError, mergeLanes, OverflowError } from '../../test/today.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the lane broke');
@@ -300,17 +300,6 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '---(xy)-',
     values: { x: '2 by high: weight', y: '9 by low: oversize' },
     build: merged({ high: { maxWaitMs: 50 }, low: {} }, { maxWeight: 5, weigh }),
-  },
-  {
-    operator: 'mergeLanes',
-    title: "errors at an item that is too heavy with oversize 'reject', after what waits",
-    label: "mergeLanes([high, low], { maxWeight: 5, weigh, oversize: 'reject' })",
-    inputs: { high:          '-2------',
-              low:           '---9----' },
-    expected:                '---(x#)',
-    values: { x: '2 by high: error' },
-    error: new ItemTooHeavyError('mergeLanes', 9, 5),
-    build: merged({ high: { maxWaitMs: 50 }, low: {} }, { maxWeight: 5, weigh, oversize: 'reject' }),
   },
 
   // Bounds, each of its own lane.

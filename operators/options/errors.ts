@@ -34,7 +34,6 @@ export interface FlowErrors {
   readonly FLOW_LANE_UNKNOWN: LaneUnknownError;
   readonly FLOW_ITEM_TOO_HEAVY: ItemTooHeavyError;
   readonly FLOW_BATCH_SHAPE: BatchShapeError;
-  readonly FLOW_PARTIAL_FAILURE: PartialFailureError;
   readonly FLOW_RATE_LIMITED: RateLimitError;
   readonly FLOW_NESTED_ACQUIRE: NestedAcquireError;
   readonly FLOW_BREAKER_OPEN: BreakerOpenError;
@@ -113,22 +112,6 @@ export class BatchShapeError extends FlowError {
     problem = `expected ${String(expected)} results, one per item, received ${String(received)}`,
   ) {
     super('FLOW_BATCH_SHAPE', operator, problem);
-  }
-}
-
-/** The work reported this item as failed (`{ failed, values }`) without saying why. */
-export class PartialFailureError extends FlowError {
-  override readonly name = 'PartialFailureError';
-  constructor(
-    operator: string,
-    readonly failed: number,
-    readonly succeeded: number,
-  ) {
-    super(
-      'FLOW_PARTIAL_FAILURE',
-      operator,
-      `the work reported this item as failed (${String(failed)} failed, ${String(succeeded)} succeeded)`,
-    );
   }
 }
 

@@ -1,11 +1,7 @@
-/** Cuts items that are too heavy for a batch; made by `splitItem`. */
-export interface SplitItem<T> {
+/** Cuts items that are too heavy for a batch, and makes one result of those of the parts; made by `splitItem`. */
+export interface SplitItem<T, R> {
   /** @throws CallbackError when there is no part */
   into(operator: string, item: T): readonly T[];
-}
-
-/** {@link SplitItem} that also makes one result of those of the parts. */
-export interface SplitAndJoin<T, R> extends SplitItem<T> {
   /** @throws CallbackError */
   join(operator: string, results: readonly R[]): R;
   /**

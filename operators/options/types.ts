@@ -69,14 +69,9 @@ export interface CallContext {
  * What a batch work function may answer:
  * - an array as long as the batch, in its order; an `Error` in it rejects that item alone;
  * - a `Map` from item id to value (a missing id rejects that item, an unknown one the batch);
- * - `{ failed, values }`: indices or ids that failed, and the values of the others in order;
  * - a list of `{ status: 'fulfilled', value } | { status: 'rejected', reason }`, as `Promise.allSettled` makes.
  */
-export type BatchResult<R> =
-  | readonly (R | Error)[]
-  | ReadonlyMap<string, R>
-  | { readonly failed: readonly (string | number)[]; readonly values: readonly R[] }
-  | readonly PromiseSettledResult<R>[];
+export type BatchResult<R> = readonly (R | Error)[] | ReadonlyMap<string, R> | readonly PromiseSettledResult<R>[];
 
 /**
  * What a work function may hand back: a promise, an Observable, an async iterable or a web stream, whose last value counts. Anything else, be it a

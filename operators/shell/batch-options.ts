@@ -5,14 +5,13 @@ import type { Order } from '../kernel/queues/order.js';
 import type { Overflow, QueueRule } from '../kernel/queues/queue.js';
 import type { RepairRule } from '../kernel/repair/rule.js';
 import type { Classify } from '../kernel/repair/verdict.js';
-import type { CloseWhen } from '../options/ask.js';
 import { FlowConfigError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
 import { listened } from '../options/events.js';
 import { limiterOption } from '../options/limiter-option.js';
 import type { Check, Checked } from '../options/options.js';
 import { callback, checked, count, durationMs, made, positive, required, words } from '../options/options.js';
-import type { SplitAndJoin } from '../options/oversize.js';
+import type { SplitItem } from '../options/oversize.js';
 import type { Permits } from '../options/permits.js';
 import type { BatchResult, CallContext, WorkResult } from '../options/types.js';
 import { schedulerOption } from './alarm.js';
@@ -53,12 +52,7 @@ export interface GateOptions<T, R = never> {
    * An item heavier than `maxWeight` travels `'alone'`, is rejected with `ItemTooHeavyError` (`'reject'`), or is cut into parts that travel like
    * items by a {@link splitItem}. @defaultValue 'alone'
    */
-  readonly oversize?: 'alone' | 'reject' | SplitAndJoin<T, R>;
-  /**
-   * Ends a batch `'before'` an item or `'after'` it: what waits in front of the boundary is due, and no batch crosses it. Counts within a
-   * lane. @defaultValue never
-   */
-  readonly closeWhen?: CloseWhen<T>;
+  readonly oversize?: 'alone' | 'reject' | SplitItem<T, R>;
   /** Makes all that waits due at each of its values. Its completion is ignored, its error fails the operator. @defaultValue none */
   readonly flush?: ObservableInput<unknown>;
   /** Lanes of different urgency, with {@link lanes}. @defaultValue one line for all */
@@ -109,7 +103,6 @@ export const BATCH_CHECKS = /* @__PURE__ */ (() =>
     maxWeight: positive,
     weigh: callback,
     oversize: made('cut', "'alone', 'reject' or splitItem({ into, join })", 'alone', 'reject'),
-    closeWhen: callback,
     flush: notifier,
     queue: made('create', 'lanes([…])'),
     maxQueued: count,

@@ -69,7 +69,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     readonly config: BatchConfig<T>,
     readonly work: BatchWork<T, R>,
   ) {
-    const { operator, scheduler, limiter, concurrency, weigh, maxWeight, order, queue, id, closeWhen, deadlineMs } = config;
+    const { operator, scheduler, limiter, concurrency, weigh, maxWeight, order, queue, id, deadlineMs } = config;
     this.operator = operator;
     this.alarm = new Alarm(scheduler, () => {
       this.run();
@@ -88,10 +88,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     this.permits = limiter ?? (this.own as Slots);
     this.machine = new BatchMachine<T, R>(config, this);
     this.isUniform =
-      (weigh ?? order ?? id ?? closeWhen ?? queue.laneOf ?? queue.keyOf) === undefined &&
-      !queue.isDeclared &&
-      deadlineMs === Infinity &&
-      maxWeight >= 1;
+      (weigh ?? order ?? id ?? queue.laneOf ?? queue.keyOf) === undefined && !queue.isDeclared && deadlineMs === Infinity && maxWeight >= 1;
   }
 
   /** An item has its result. */
@@ -143,7 +140,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
       this.tell?.({ type: 'accepted', lane: machine.laneName(lane), queued: machine.queued, seq: index });
       // With a place in the queue for permits, or a frame to wait for, one more item behind others changes nothing yet.
       changes = !machine.enter(job) || (this.place ? lane < this.placeLane : !this.waitsForFrame(acceptedAt));
-      changes ||= this.isBusy || deadlineAt !== Infinity || this.config.closeWhen !== undefined || machine.results.length > 0;
+      changes ||= this.isBusy || deadlineAt !== Infinity || machine.results.length > 0;
     }
     this.entering--;
     if (changes || machine.isFinishing) this.run();

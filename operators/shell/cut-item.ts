@@ -2,10 +2,10 @@ import type { Batch, Settling, Whole } from '../kernel/machine/job.js';
 import { ACCEPTED, Job } from '../kernel/machine/job.js';
 import { ask, weightOf } from '../options/ask.js';
 import { ItemTooHeavyError } from '../options/errors.js';
-import type { PartRules, SplitAndJoin } from '../options/oversize.js';
+import type { PartRules, SplitItem } from '../options/oversize.js';
 
 /** Parts are never cut again: one that is still too heavy travels alone. */
-export function cut<T, R>(this: SplitAndJoin<T, R>, operator: string, job: Job<T, R>, { weigh, id }: PartRules<T>, heaviest: number): void {
+export function cut<T, R>(this: SplitItem<T, R>, operator: string, job: Job<T, R>, { weigh, id }: PartRules<T>, heaviest: number): void {
   const parts = this.into(operator, job.input).map((input, i) => {
     const weight = weightOf(operator, weigh, input);
     if (weight > heaviest) throw new ItemTooHeavyError(operator, weight, heaviest);
@@ -32,7 +32,7 @@ export class CutItem<T, R> implements Whole<T, R> {
 
   constructor(
     private readonly operator: string,
-    private readonly rule: SplitAndJoin<T, R>,
+    private readonly rule: SplitItem<T, R>,
     readonly job: Job<T, R>,
     readonly parts: readonly Job<T, R>[],
   ) {

@@ -1,11 +1,11 @@
 import type { BatchMachine } from '../kernel/machine/batch-machine.js';
 import type { Job } from '../kernel/machine/job.js';
-import { ACCEPTED, weightOf as weightOfAll } from '../kernel/machine/job.js';
+import { ACCEPTED } from '../kernel/machine/job.js';
 import type { QueueRule } from '../kernel/queues/queue.js';
 import { isAmount, unusable } from '../options/answers.js';
-import { ask, weightOf, whenToClose } from '../options/ask.js';
+import { ask, weightOf } from '../options/ask.js';
 import { ItemTooHeavyError } from '../options/errors.js';
-import type { SplitAndJoin } from '../options/oversize.js';
+import type { SplitItem } from '../options/oversize.js';
 import type { BatchConfig } from './batch-options.js';
 
 /**
@@ -57,7 +57,7 @@ function measure<T, R>(
   laneName: string | undefined,
   deadlineMs: number | undefined,
 ): void {
-  const { operator, queue, weigh, deadlineMs: within, closeWhen, oversize, maxWeight } = config;
+  const { operator, queue, weigh, deadlineMs: within, oversize, maxWeight } = config;
   const { input, acceptedAt } = job;
   const named = laneName ?? (queue.laneOf && ask(operator, 'lane', queue.laneOf, input));
   const weight = weightOf(operator, weigh, input);
@@ -69,22 +69,10 @@ function measure<T, R>(
   if (waitMs !== Infinity) job.extras.deadlineAt = acceptedAt + waitMs;
   const heaviest = look();
   if (weight > machine.aim && typeof oversize === 'object') {
-    (oversize as SplitAndJoin<T, R>).cut(operator, job as never, config, heaviest);
+    (oversize as SplitItem<T, R>).cut(operator, job as never, config, heaviest);
   } else if (weight > heaviest || (weight > maxWeight && oversize === 'reject')) {
     throw new ItemTooHeavyError(operator, weight, weight > heaviest ? heaviest : maxWeight);
   }
-  if (!closeWhen) return;
-  // Looked up only when asked for.
-  const open = (): readonly Job<T, R>[] => machine.openBatch(job);
-  job.extras.closes = whenToClose(operator, closeWhen, input, {
-    itemWeight: weight,
-    get items() {
-      return open().map((one) => one.input);
-    },
-    get weight() {
-      return weightOfAll(open());
-    },
-  });
 }
 
 /** @throws LaneUnknownError */

@@ -4,7 +4,7 @@ import { LanesQueue } from '../kernel/queues/lanes-queue.js';
 import { losers } from '../kernel/queues/overflow.js';
 import type { Overflow, Waiter } from '../kernel/queues/queue.js';
 import { weightOf } from '../options/ask.js';
-import { ItemTooHeavyError, OverflowError } from '../options/errors.js';
+import { OverflowError } from '../options/errors.js';
 import type { FlowSink, FlushReason } from '../options/events.js';
 import { teller } from '../options/events.js';
 import { Alarm } from './alarm.js';
@@ -40,7 +40,6 @@ export interface LaneMergerConfig<T> {
   readonly maxSize: number;
   readonly maxWeight: number;
   readonly weigh: ((item: T) => number) | undefined;
-  readonly oversize: 'alone' | 'reject';
   readonly laneError: 'propagate' | 'isolate';
   readonly eagerComplete: boolean;
   readonly onSourceError: 'flush' | 'abort';
@@ -54,7 +53,6 @@ export interface LaneMergerConfig<T> {
 class Waiting<T> implements Waiter<Waiting<T>> {
   previous: Waiting<T> | undefined = undefined;
   next: Waiting<T> | undefined = undefined;
-  readonly stretch = 0;
 
   constructor(
     readonly item: T,
@@ -150,12 +148,11 @@ export class LaneMerger<T, N extends string> {
   // ---- accepting ----------------------------------------------------------------------------------------------------
 
   private readonly accept = (item: T, lane: number): void => {
-    const { operator, weigh, maxSize, maxWeight, oversize } = this.config;
+    const { operator, weigh, maxSize, maxWeight } = this.config;
     const { queue } = this;
     let isFirst: boolean;
     try {
       const weight = weightOf(operator, weigh, item);
-      if (weight > maxWeight && oversize === 'reject') throw new ItemTooHeavyError(operator, weight, maxWeight);
       if (!this.makeRoom(lane)) return;
       isFirst = queue.count(lane) === 0;
       queue.push(new Waiting(item, lane, weight, this.alarm.now(), this.accepted++));

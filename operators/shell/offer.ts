@@ -8,7 +8,6 @@ export class Offer<T> implements Waiter<Offer<T>> {
   previous: Offer<T> | undefined = undefined;
   next: Offer<T> | undefined = undefined;
   readonly weight = 1;
-  readonly stretch = 0;
   /** With everything else that its signal ends. */
   stopping: SignalGroup<Offer<T>> | undefined = undefined;
   #resolve: (isIn: boolean) => void = noop;

@@ -1,6 +1,5 @@
 import { ItemFailure } from '../kernel/machine/job.js';
-import { positionsOf } from '../kernel/repair/blame.js';
-import { BatchShapeError, PartialFailureError } from '../options/errors.js';
+import { BatchShapeError } from '../options/errors.js';
 import type { BatchResult } from '../options/types.js';
 
 /** What became of one position of a call. */
@@ -20,25 +19,11 @@ export function stitch<R>(operator: string, answer: BatchResult<R>, ids: () => r
     if (answer.length === size) return ofList<R>(answer as readonly unknown[]);
     throw misfit(answer.length);
   }
-  const { get, has, keys, failed, values } = Object(answer) as Readonly<Record<string, unknown>>;
+  const { get, has, keys } = Object(answer) as Readonly<Record<string, unknown>>;
   if (typeof get === 'function' && typeof has === 'function' && typeof keys === 'function') {
     return ofMap(answer as ReadonlyMap<string, R>, ids(), misfit);
   }
-  if (!Array.isArray(failed) || !Array.isArray(values)) {
-    throw misfit(0, 'expected the work to answer an array, a Map, { failed, values } or a list of settled results');
-  }
-  const positions = new Set(positionsOf(failed, ids, size));
-  if (positions.size !== failed.length || positions.has(-1)) {
-    throw misfit(
-      values.length,
-      'the work reported a failed item that is unknown, named twice, or has an id that others in the batch have as well',
-    );
-  }
-  if (positions.size + values.length !== size) throw misfit(positions.size + values.length);
-  let next = 0;
-  return Array.from({ length: size }, (_, i) =>
-    positions.has(i) ? new ItemFailure(new PartialFailureError(operator, positions.size, values.length)) : (values[next++] as R),
-  );
+  throw misfit(0, 'expected the work to answer an array, a Map or a list of settled results');
 }
 
 function ofList<R>(list: readonly unknown[]): readonly Outcome<R>[] {

@@ -57,6 +57,16 @@ export class AttemptStats {
     this.#codes.of(end.code).count++;
   }
 
+  /** Takes all that another one was given. */
+  merge(other: AttemptStats): void {
+    this.#ended += other.#ended;
+    this.#retries += other.#retries;
+    this.#failures += other.#failures;
+    this.#cancelled += other.#cancelled;
+    this.#latency.merge(other.#latency);
+    for (const [code, { count }] of other.#codes) this.#codes.of(code).count += count;
+  }
+
   snapshot(): AttemptMetrics {
     const ended = this.#ended;
     const attempts = ended + this.#cancelled;

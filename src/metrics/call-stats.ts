@@ -32,6 +32,14 @@ export class CallStats {
     this.#completionTokens += completionTokens ?? 0;
   }
 
+  /** Takes all that another one was given. */
+  merge(other: CallStats): void {
+    this.#attempts.merge(other.#attempts);
+    this.#queued.merge(other.#queued);
+    this.#promptTokens += other.#promptTokens;
+    this.#completionTokens += other.#completionTokens;
+  }
+
   snapshot(): CallMetrics {
     return {
       ...this.#attempts.snapshot(),

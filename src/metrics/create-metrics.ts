@@ -1,16 +1,15 @@
 import type { SchedulerLike } from 'rxjs';
 import { Observable, Subject } from 'rxjs';
 import { FlowConfigError } from '../../operators/errors.js';
-import { Alarm, checked, count, required, schedulerOption } from '../../operators/toolkit.js';
+import { Alarm, checked, count, maybe, ratio, required, schedulerOption } from '../../operators/toolkit.js';
 import type { FlowEvent, FlowSink } from '../../operators/types.js';
 import type { CallRecord } from './call-record.js';
-import type { CallMetrics } from './call-stats.js';
-import { CallStats } from './call-stats.js';
-import type { FlowMetrics } from './flow-stats.js';
-import { FlowStats } from './flow-stats.js';
+import type { CollectedMetrics } from './collected.js';
+import { Collected } from './collected.js';
 import type { Gauges, LimiterGauges, Observed } from './gauges.js';
 import { gaugesOf, sumOf } from './gauges.js';
-import { Labels } from './labels.js';
+import type { MetricsWindow } from './rolling.js';
+import { Rolling } from './rolling.js';
 
 export interface MetricsOptions {
   /** Least time between two values of `metrics$`, in ms. @defaultValue 1000 */
@@ -19,23 +18,21 @@ export interface MetricsOptions {
   readonly maxLabels?: number;
   /** Most items in a batch, for `meanFill`. @defaultValue Infinity: not known */
   readonly maxBatchSize?: number;
-  /** Clock and timer of `metrics$`. @defaultValue `asyncScheduler` */
+  /**
+   * Shows the last so many milliseconds next to the totals, as `window`: rates per second, percentiles, shares. From 10 to 86,400,000 (a day).
+   * @defaultValue none: nothing is kept for it
+   */
+  readonly windowMs?: number | undefined;
+  /** Clock of the window, and timer of `metrics$`. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
 }
 
 /** Numbers of one moment, and totals since the start. */
-export interface MetricsSnapshot extends Gauges {
+export interface MetricsSnapshot extends Gauges, CollectedMetrics {
   /** What is observed, by the name it was given. The four numbers above are the sums of theirs. */
   readonly observed: Readonly<Record<string, LimiterGauges>>;
-  /** What the events say, of all operators together. */
-  readonly flow: FlowMetrics;
-  /** The same by operator. */
-  readonly operators: Readonly<Record<string, FlowMetrics>>;
-  /** What the records of model calls say. */
-  readonly calls: CallMetrics;
-  /** The same by lane, and by model. */
-  readonly lanes: Readonly<Record<string, CallMetrics>>;
-  readonly models: Readonly<Record<string, CallMetrics>>;
+  /** The same as the totals, of the last `windowMs` alone; undefined without that option. */
+  readonly window: MetricsWindow | undefined;
 }
 
 export interface Metrics {
@@ -50,8 +47,8 @@ export interface Metrics {
   observe(name: string, observed: Observed): () => void;
   snapshot(): MetricsSnapshot;
   /**
-   * A snapshot at once, and one after each change, at most one every `intervalMs`. There is no timer while nobody listens, and none
-   * while nothing happens.
+   * A snapshot at once, and one after each change, at most one every `intervalMs`; with a window also while there is something in it. There is no
+   * timer while nobody listens, and none while nothing happens.
    */
   readonly metrics$: Observable<MetricsSnapshot>;
   /** Every event that `sink` takes, as it comes: for whoever draws what happens. Never completes. */
@@ -67,7 +64,8 @@ const NAME = 'createMetrics';
  * Adds up what operators and pipelines tell, for a dashboard, a log or an alarm: how much waits and for what, how full batches are, how
  * often calls fail and with which code, percentiles of latency, tokens.
  *
- * - **Holds at most** a few kB for each operator, lane and model, `maxLabels` of each: percentiles come from buckets, at most 2 % off.
+ * - **Holds at most** a few kB for each operator, instance with a name, lane and model, `maxLabels` of each: percentiles come from buckets, at most 2 %
+ *   off. With `windowMs`, as much again for each tenth of the window in which something was told.
  * - **Never** sees an item, a prompt or a key: events and records have none.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
@@ -90,6 +88,7 @@ export function createMetrics(options: MetricsOptions = {}): Metrics {
     intervalMs: count,
     maxLabels: count,
     maxBatchSize: count,
+    windowMs: maybe<number>((operator, option, value) => ratio(operator, option, value, 10, 86_400_000)),
     scheduler: schedulerOption,
   });
   return new FlowMetricsCollector(settings);
@@ -102,11 +101,8 @@ class FlowMetricsCollector implements Metrics {
   readonly events: Observable<FlowEvent>;
   readonly #events = new Subject<FlowEvent>();
   readonly #settings: Settings;
-  readonly #flow: FlowStats;
-  readonly #operators: Labels<FlowStats>;
-  readonly #calls: CallStats;
-  readonly #lanes: Labels<CallStats>;
-  readonly #models: Labels<CallStats>;
+  readonly #totals: Collected;
+  readonly #window: Rolling | undefined;
   readonly #observed = new Map<string, Observed>();
   /** How to stop listening to what is observed; only while somebody listens to us. */
   readonly #links = new Map<string, () => void>();
@@ -116,23 +112,21 @@ class FlowMetricsCollector implements Metrics {
   /** Counts what was told, to notice a change. */
   #told = 0;
   #lastTold = 0;
+  /** There was something in the window. */
+  #isMoving = false;
   #lastGauges: Gauges = sumOf([]);
   #lastAt = -Infinity;
 
   constructor(settings: Settings) {
-    const { maxLabels, maxBatchSize, scheduler } = settings;
-    const newFlow = (): FlowStats => new FlowStats(maxBatchSize);
-    const newCalls = (): CallStats => new CallStats(maxLabels);
+    const { maxLabels, maxBatchSize, windowMs, scheduler } = settings;
+    const collected = (): Collected => new Collected(maxLabels, maxBatchSize);
     this.#settings = settings;
     this.events = this.#events.asObservable();
-    this.#flow = newFlow();
-    this.#operators = new Labels(maxLabels, newFlow);
-    this.#calls = newCalls();
-    this.#lanes = new Labels(maxLabels, newCalls);
-    this.#models = new Labels(maxLabels, newCalls);
+    this.#totals = collected();
     this.#alarm = new Alarm(scheduler, () => {
       this.#look();
     });
+    this.#window = windowMs === undefined ? undefined : new Rolling(windowMs, this.#alarm.now(), collected);
     this.metrics$ = new Observable((subscriber) => {
       if (++this.#listeners === 1) this.#start();
       subscriber.add(() => {
@@ -144,16 +138,15 @@ class FlowMetricsCollector implements Metrics {
   }
 
   readonly sink = (event: FlowEvent): void => {
-    this.#flow.add(event);
-    this.#operators.of(event.operator).add(event);
+    this.#totals.add(event);
+    this.#window?.add(event, this.#alarm.now());
     this.#changed();
     this.#events.next(event);
   };
 
   readonly record = (record: CallRecord): void => {
-    this.#calls.add(record);
-    this.#lanes.of(record.lane).add(record);
-    this.#models.of(record.model).add(record);
+    this.#totals.record(record);
+    this.#window?.record(record, this.#alarm.now());
     this.#changed();
   };
 
@@ -178,11 +171,8 @@ class FlowMetricsCollector implements Metrics {
     return {
       ...sumOf(Object.values(observed)),
       observed,
-      flow: this.#flow.snapshot(),
-      operators: this.#operators.record((stats) => stats.snapshot()),
-      calls: this.#calls.snapshot(),
-      lanes: this.#lanes.record((stats) => stats.snapshot()),
-      models: this.#models.record((stats) => stats.snapshot()),
+      ...this.#totals.snapshot(),
+      window: this.#window?.snapshot(this.#alarm.now()),
     };
   }
 
@@ -226,7 +216,7 @@ class FlowMetricsCollector implements Metrics {
   /** Tells the listeners when something is different. */
   #look(): void {
     const gauges = sumOf(Object.values(this.#gauges()));
-    const isNew = this.#told !== this.#lastTold || !same(gauges, this.#lastGauges);
+    const isNew = this.#isMoving || this.#told !== this.#lastTold || !same(gauges, this.#lastGauges);
     this.#remember(gauges);
     this.#wait(gauges);
     if (isNew) this.#snapshots.next(this.snapshot());
@@ -234,13 +224,14 @@ class FlowMetricsCollector implements Metrics {
 
   /** Nobody tells when a job joins a queue, so as long as something is under way it is looked at again. */
   #wait({ queued, executing }: Gauges): void {
-    if (queued + executing > 0) this.#arm();
+    if (this.#isMoving || queued + executing > 0) this.#arm();
   }
 
   #remember(gauges: Gauges): void {
     this.#lastTold = this.#told;
     this.#lastGauges = gauges;
     this.#lastAt = this.#alarm.now();
+    this.#isMoving = this.#window?.isEmpty(this.#lastAt) === false;
   }
 }
 

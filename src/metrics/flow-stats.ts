@@ -43,24 +43,29 @@ export interface FlowMetrics extends FlowTotals {
 /** There are fewer classes than that. */
 const MAX_CLASSES = 16;
 
+/** Events that are only counted, and as what. */
+const COUNTED = {
+  accepted: 'accepted',
+  dropped: 'dropped',
+  expired: 'expired',
+  hedged: 'hedged',
+  retryScheduled: 'retries',
+  split: 'splits',
+  blamed: 'splits',
+} as const;
+
+const NONE = {
+  ...{ accepted: 0, dropped: 0, expired: 0, hedged: 0, retries: 0, splits: 0 },
+  ...{ calls: 0, throttled: 0, fulfilled: 0, rejected: 0, batches: 0, batched: 0 },
+};
+
 /** Adds up flow events. */
 export class FlowStats {
   readonly #maxSize: number;
   readonly #ended = new AttemptStats(MAX_CLASSES);
   readonly #waits = new Histogram();
   readonly #totalTimes = new Histogram();
-  #calls = 0;
-  #throttled = 0;
-  #retries = 0;
-  #splits = 0;
-  #fulfilled = 0;
-  #rejected = 0;
-  #batches = 0;
-  #batched = 0;
-  #accepted = 0;
-  #dropped = 0;
-  #expired = 0;
-  #hedged = 0;
+  readonly #sums = { ...NONE };
   /** Counted here: what an event says of that is about one instance, or about a limiter that others use too. */
   #executing = 0;
   #peak = 0;
@@ -70,28 +75,21 @@ export class FlowStats {
     this.#maxSize = maxSize;
   }
 
+  get executing(): number {
+    return this.#executing;
+  }
+
   add(event: FlowEvent): void {
+    const sums = this.#sums;
     switch (event.type) {
-      case 'accepted':
-        this.#accepted++;
-        return;
-      case 'dropped':
-        this.#dropped++;
-        return;
-      case 'expired':
-        this.#expired++;
-        return;
-      case 'hedged':
-        this.#hedged++;
-        return;
       case 'batchFormed':
         if (event.reason === 'retry' || event.reason === 'split') return;
-        this.#batches++;
-        this.#batched += event.size;
+        sums.batches++;
+        sums.batched += event.size;
         this.#waits.add(event.waitMs);
         return;
       case 'attemptStarted':
-        this.#calls++;
+        sums.calls++;
         this.#executing++;
         this.#peak = Math.max(this.#peak, this.#executing);
         return;
@@ -100,42 +98,40 @@ export class FlowStats {
         this.#executing = Math.max(0, this.#executing - 1);
         this.#end(event);
         return;
-      case 'retryScheduled':
-        this.#retries++;
-        return;
-      case 'split':
-      case 'blamed':
-        this.#splits++;
-        return;
       case 'settled':
         this.#totalTimes.add(event.totalMs);
-        if (event.outcome === 'fulfilled') this.#fulfilled++;
-        else this.#rejected++;
+        sums[event.outcome]++;
         return;
       default:
+        if (isCounted(event.type)) sums[COUNTED[event.type]]++;
     }
   }
 
+  /** Takes the calls that are under way where another one ended. */
+  goOnFrom(before: FlowStats): void {
+    this.#executing = before.#executing;
+    this.#peak = Math.max(this.#peak, this.#executing);
+  }
+
+  /** Takes all that another one was given, of another time. */
+  merge(other: FlowStats): void {
+    for (const name of Object.keys(NONE) as (keyof typeof NONE)[]) this.#sums[name] += other.#sums[name];
+    this.#peak = Math.max(this.#peak, other.#peak);
+    this.#ended.merge(other.#ended);
+    this.#waits.merge(other.#waits);
+    this.#totalTimes.merge(other.#totalTimes);
+  }
+
   totals(): FlowTotals {
-    return {
-      calls: this.#calls,
-      throttled: this.#throttled,
-      retries: this.#retries,
-      splits: this.#splits,
-      fulfilled: this.#fulfilled,
-      rejected: this.#rejected,
-      meanFill: this.#meanSize() / this.#maxSize,
-    };
+    const { calls, throttled, retries, splits, fulfilled, rejected } = this.#sums;
+    return { calls, throttled, retries, splits, fulfilled, rejected, meanFill: this.#meanSize() / this.#maxSize };
   }
 
   snapshot(): FlowMetrics {
+    const { accepted, dropped, expired, hedged, batches } = this.#sums;
     return {
       ...this.totals(),
-      accepted: this.#accepted,
-      dropped: this.#dropped,
-      expired: this.#expired,
-      hedged: this.#hedged,
-      batches: this.#batches,
+      ...{ accepted, dropped, expired, hedged, batches },
       meanSize: this.#meanSize(),
       waitMs: this.#waits.distribution(),
       peakExecuting: this.#peak,
@@ -145,11 +141,16 @@ export class FlowStats {
   }
 
   #end({ outcome, attempt, latencyMs }: Extract<FlowEvent, { type: 'attemptEnded' }>): void {
-    if (outcome === 'throttled') this.#throttled++;
+    if (outcome === 'throttled') this.#sums.throttled++;
     this.#ended.add(outcome === 'ok' || outcome === 'cancelled' ? outcome : { code: outcome }, attempt, latencyMs);
   }
 
   #meanSize(): number {
-    return this.#batches === 0 ? 0 : this.#batched / this.#batches;
+    const { batches, batched } = this.#sums;
+    return batches === 0 ? 0 : batched / batches;
   }
+}
+
+function isCounted(type: string): type is keyof typeof COUNTED {
+  return Object.hasOwn(COUNTED, type);
 }

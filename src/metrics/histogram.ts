@@ -25,7 +25,8 @@ const BUCKETS = Math.ceil(Math.log(MOST / LEAST) / LOG_GROWTH) + 1;
  * largest are exact, and no percentile is outside of what was measured.
  */
 export class Histogram {
-  readonly #counts = new Uint32Array(BUCKETS);
+  /** Made with the first measurement. */
+  #counts: Uint32Array | undefined;
   #zeros = 0;
   #count = 0;
   #sum = 0;
@@ -44,13 +45,25 @@ export class Histogram {
     if (value > this.#max) this.#max = value;
     if (value < this.#min) this.#min = value;
     if (value < LEAST) this.#zeros++;
-    else (this.#counts[bucketOf(value)] as number)++;
+    else ((this.#counts ??= new Uint32Array(BUCKETS))[bucketOf(value)] as number)++;
+  }
+
+  /** Takes all that another one was given. */
+  merge(other: Histogram): void {
+    this.#count += other.#count;
+    this.#sum += other.#sum;
+    this.#zeros += other.#zeros;
+    this.#min = Math.min(this.#min, other.#min);
+    this.#max = Math.max(this.#max, other.#max);
+    if (other.#counts === undefined) return;
+    this.#counts ??= new Uint32Array(BUCKETS);
+    for (let bucket = 0; bucket < BUCKETS; bucket++) (this.#counts[bucket] as number) += other.#counts[bucket] as number;
   }
 
   /** What a share of the measurements did not exceed (nearest rank); 0 when there were none. */
   quantile(share: number): number {
     let left = Math.max(1, Math.ceil(share * this.#count)) - this.#zeros;
-    if (left <= 0 || this.#count === 0) return 0;
+    if (left <= 0 || this.#counts === undefined) return 0;
     for (let bucket = 0; bucket < BUCKETS; bucket++) {
       left -= this.#counts[bucket] as number;
       if (left <= 0) return Math.max(this.#min, Math.min(middleOf(bucket), this.#max));

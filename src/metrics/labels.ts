@@ -23,6 +23,10 @@ export class Labels<V> {
     return value;
   }
 
+  [Symbol.iterator](): Iterator<readonly [string, V]> {
+    return this.#values.entries();
+  }
+
   /** All of them, as an object. */
   record<R>(read: (value: V) => R): Readonly<Record<string, R>> {
     return Object.fromEntries([...this.#values].map(([label, value]) => [label, read(value)]));

@@ -7,12 +7,14 @@ import { callback, checkPullSource, openPull, safeSink } from '../../operators/t
 import type { Drained, DrainOptions, FlowEvent, Handle, PullSource, Settled } from '../../operators/types.js';
 import type { FlowTotals } from '../metrics/flow-stats.js';
 import { FlowStats } from '../metrics/flow-stats.js';
+import { budgetOption } from './budget/budget-options.js';
+import { chargedWork } from './budget/charged-work.js';
 import type { ClientEmbedderOptions, EmbedderOptions } from './embedder-options.js';
 import { EMBEDDER_DEFAULTS, NAME } from './embedder-options.js';
 import { embedderWork } from './embedder-work.js';
 import { textBatches } from './text-batches.js';
 
-export type { ClientEmbedderOptions, EmbedCall, EmbedderOptions } from './embedder-options.js';
+export type { ClientEmbedderOptions, EmbedCall, EmbedderOptions, EmbedderSpend } from './embedder-options.js';
 export { EMBEDDER_DEFAULTS } from './embedder-options.js';
 export type { EmbedderRules } from './text-batches.js';
 
@@ -97,13 +99,14 @@ class BatchingEmbedder implements Embedder {
       if (event.type === 'drained' && event.operator === NAME) this.#end();
     };
     const batches = textBatches(NAME, { ...options, onEvent }, EMBEDDER_DEFAULTS);
+    const paid = chargedWork(budgetOption(NAME, 'budget', options.budget), options.model ?? 'default', batches.charged(work));
     const { maxSize, maxQueued, limiter } = batches.options;
     const slots = limiter.concurrency === Infinity ? EMBEDDER_DEFAULTS.concurrency : limiter.concurrency;
     this.#ahead = Math.min(maxQueued, 2 * maxSize * slots);
     this.#stats = new FlowStats(maxSize);
     this.events = this.#events.asObservable();
     this.#ownLimiter = batches.ownLimiter;
-    this.#batcher = new FlowBatcher<string, Float32Array>(batches.charged(work), batches.options, NAME, false);
+    this.#batcher = new FlowBatcher<string, Float32Array>(paid, batches.options, NAME, false);
   }
 
   embed(text: string, options: EmbedOptions = {}): Observable<Float32Array> {

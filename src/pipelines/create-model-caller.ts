@@ -16,9 +16,10 @@ import {
   unusable,
   verdictOrFatal,
 } from '../../operators/toolkit.js';
-import type { ErrorClass, FlowEvent, LimiterJob, Settled, WorkResult } from '../../operators/types.js';
+import type { ErrorClass, FlowEvent, LimiterJob, Settled, Usage, WorkResult } from '../../operators/types.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import { CallStats } from '../metrics/call-stats.js';
+import type { Reservation } from './budget/budget-types.js';
 import type { ChatChunk, ChatCompletion, ChatRequest } from './models/chat-api.js';
 import { exchange, openStream } from './models/exchange.js';
 import type { AttemptEnd, AttemptRules } from './models/model-attempt.js';
@@ -242,8 +243,9 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
         subscriber.error(new ClosedError(NAME));
         return;
       }
-      const job: LimiterJob = { ...(hasLane && { lane }), ...(key !== undefined && { key }), cost: { tokens: this.#tokensOf(request) } };
+      const tokens = this.#tokensOf(request);
       const model = this.#modelOf(request);
+      const job: LimiterJob = { ...(hasLane && { lane }), ...(key !== undefined && { key }), cost: { tokens: sumOf(tokens) } };
       const giveUp = (error: unknown): void => {
         subscriber.error(error);
       };
@@ -258,6 +260,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
         Math.min(this.now() + deadlineMs, endsAt),
         giveUp,
       );
+      call.takes = { model, key, ...tokens };
       this.#calls.add(call);
       subscriber.add(() => {
         this.#calls.delete(call);
@@ -286,16 +289,29 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     context: AttemptContext,
     rules: AttemptRules = context,
   ): WorkResult<V> {
+    const reservation = this.#reserve(call, rules);
     call.sent++;
     call.running++;
     this.#executing++;
     const { lane, id: batchId, sent, traceId } = call;
     const spanId = this.#nextId();
-    const attempt = new ModelAttempt(call, context, rules, sent, spanId);
+    const attempt = new ModelAttempt(call, context, rules, sent, spanId, reservation);
     const about = { operator: NAME, lane, batchId, traceId, spanId, size: 1, weight: 1, attempt: sent, splitDepth: 0 };
     this.#tell({ type: 'attemptStarted', ...about, executing: this.#executing });
     // Whoever was told may have ended the call.
-    return attempt.aborted ? EMPTY : send(attempt);
+    if (attempt.aborted) return EMPTY;
+    attempt.isSent = true;
+    return send(attempt);
+  }
+
+  /** @throws BudgetExceededError, or whatever else it is refused with; then its permit was not used */
+  #reserve({ takes }: ModelCall, { lease }: AttemptRules): Reservation | undefined {
+    try {
+      return takes && this.#config.budget?.reserve(takes);
+    } catch (error) {
+      lease?.release('unused');
+      throw error;
+    }
   }
 
   #modelOf(request: Q): string {
@@ -304,12 +320,13 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     throw unusable(NAME, 'model', 'a non-empty string', model);
   }
 
-  #tokensOf(request: Q): number {
+  #tokensOf(request: Q): Required<Usage> {
     const { estimateTokens } = this.#config.client;
-    if (estimateTokens === undefined) return 0;
-    const tokens: unknown = ask(NAME, 'estimateTokens', estimateTokens, request);
-    if (isAmount(tokens) && tokens !== Infinity) return tokens;
-    throw unusable(NAME, 'estimateTokens', 'a finite number >= 0', tokens);
+    const answer = estimateTokens === undefined ? 0 : ask(NAME, 'estimateTokens', estimateTokens, request);
+    const { inputTokens = 0, outputTokens = 0 } = Object(answer) === answer ? (answer as Usage) : { outputTokens: answer as number };
+    for (const amount of [inputTokens, outputTokens])
+      if (!isAmount(amount) || amount === Infinity) throw unusable(NAME, 'estimateTokens', 'a finite number >= 0', amount);
+    return { inputTokens, outputTokens };
   }
 
   #newTraceId(): string {
@@ -345,6 +362,10 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     this.#tell({ type: 'drained', operator: NAME });
     this.#events.complete();
   }
+}
+
+function sumOf({ inputTokens, outputTokens }: Required<Usage>): number {
+  return inputTokens + outputTokens;
 }
 
 /** Eight hexadecimal digits. */

@@ -4,6 +4,7 @@ import { lanes } from '../../operators/lanes.js';
 import { known, show } from '../../operators/toolkit.js';
 import type { CallContext } from '../../operators/types.js';
 import { graded } from '../../operators/windows.js';
+import type { BudgetPort } from './budget/budget-types.js';
 import type { EndpointOptions } from './endpoint.js';
 import type { EmbedderRules } from './text-batches.js';
 import { BATCH_RULES, TEXT_RULES } from './text-batches.js';
@@ -11,8 +12,14 @@ import { BATCH_RULES, TEXT_RULES } from './text-batches.js';
 /** Whose errors and events these are. */
 export const NAME = 'createEmbedder';
 
+/** What calls may cost. */
+export interface EmbedderSpend {
+  /** Made by `createBudget`: each call is charged before it is sent, as one of `model`, or of 'default' over a client of yours. @defaultValue none */
+  readonly budget?: BudgetPort;
+}
+
 /** An embedder over an OpenAI-compatible `/embeddings`. */
-export interface EmbedderOptions extends EndpointOptions, EmbedderRules {
+export interface EmbedderOptions extends EndpointOptions, EmbedderRules, EmbedderSpend {
   /** Length of the vectors, for models that can shorten them. @defaultValue the model's own */
   readonly dimensions?: number;
   readonly call?: never;
@@ -26,7 +33,7 @@ export interface EmbedderOptions extends EndpointOptions, EmbedderRules {
 export type EmbedCall = (texts: readonly string[], context: CallContext) => ObservableInput<readonly (ArrayLike<number> | Error)[]>;
 
 /** An embedder over a client of yours: any SDK, `fetch`, a model in the process. */
-export interface ClientEmbedderOptions extends EmbedderRules, Partial<Record<keyof EndpointOptions | 'dimensions', never>> {
+export interface ClientEmbedderOptions extends EmbedderRules, EmbedderSpend, Partial<Record<keyof EndpointOptions | 'dimensions', never>> {
   /** Turns texts into vectors. Not together with `baseUrl` and what belongs to it. */
   readonly call: EmbedCall;
 }
@@ -46,7 +53,7 @@ const ENDPOINT: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'f
 
 /** Which of the two kinds of options they are; nothing of the other is among them. @throws FlowConfigError */
 export function isOverClient(options: EmbedderOptions | ClientEmbedderOptions): options is ClientEmbedderOptions {
-  known(NAME, options, ['maxSize', ...BATCH_RULES, ...TEXT_RULES, ...ENDPOINT, 'call']);
+  known(NAME, options, ['maxSize', ...BATCH_RULES, ...TEXT_RULES, 'budget', ...ENDPOINT, 'call']);
   const given: Readonly<Record<string, unknown>> = { ...options };
   if (given['call'] === undefined) {
     if (given['baseUrl'] === undefined) throw new FlowConfigError(NAME, 'baseUrl', 'given, or a `call`', undefined);

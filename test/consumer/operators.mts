@@ -78,7 +78,6 @@ import {
   type Overflow,
   OverflowError,
   orderPerKey,
-  PartialFailureError,
   type PullSource,
   RateLimitError,
   type ReadableStreamLike,
@@ -151,7 +150,7 @@ same<Observable<Settled<Ticket, string>>>()(tickets.pipe(batchMap((items) => of(
 const gated: GateOptions<Ticket, number> = { concurrency: of(1, 2), maxQueued: 10 };
 const measured: OperatorFunction<Ticket, Settled<Ticket, number>> = batchMap(lengths, gated);
 same<Observable<Settled<Ticket, number>>>()(tickets.pipe(measured));
-const partly: BatchResult<number> = { failed: ['2'], values: [1] };
+const partly: BatchResult<number> = [1, new Error('2')];
 const byId: BatchResult<number> = new Map([['1', 6]]);
 batchMap((_items: readonly Ticket[]) => of(partly, byId));
 // @ts-expect-error -- not a window
@@ -283,7 +282,6 @@ export function explain(error: unknown): string {
   if (error instanceof LaneUnknownError) return error.known.join();
   if (error instanceof ItemTooHeavyError) return `${error.weight} > ${error.maxWeight}`;
   if (error instanceof BatchShapeError) return `${error.expected} != ${error.received}`;
-  if (error instanceof PartialFailureError) return `${error.failed} of ${error.failed + error.succeeded}`;
   if (error instanceof RateLimitError) return `${error.limit} ${error.retryAfterMs}`;
   if (error instanceof DeadlineError) return `${error.deadlineMs} ${error.elapsedMs}`;
   if (error instanceof AttemptTimeoutError) return String(error.timeoutMs);

@@ -46,7 +46,6 @@ import {
   type Search,
   type SequentialSearchOptions,
   type Settled,
-  type SplitAndJoin,
   type SplitItem,
   type SplitItemOptions,
   type Stamp,
@@ -93,14 +92,14 @@ export const spent = (search: Search<FailedJob>, origin: Origin<FailedJob>): Rep
 // Orders, windows, boundaries and items that are too heavy
 const order: Order<Ticket> = orderPerKey(({ customer }) => customer);
 const closeWhen: CloseWhen<Ticket> = ({ text }, { items }) => text === '' && items.length > 1 && 'before';
+same<OperatorFunction<Ticket, Ticket[]>>()(batch<Ticket>({ closeWhen }));
 const halving: Required<SplitItemOptions<Ticket, number>> = {
   into: (ticket) => [ticket, ticket],
   join: (results) => results.reduce((sum, value) => sum + value, 0),
 };
-const oversize: SplitAndJoin<Ticket, number> = splitItem(halving);
-same<SplitItem<Ticket>>()(splitItem({ into: (ticket: Ticket) => [ticket] }));
+const oversize: SplitItem<Ticket, number> = splitItem(halving);
 export const weighing: PartRules<Ticket> = { weigh: ({ text }) => text.length };
-const options: BatchStreamOptions<Ticket, number> = { queue, repair, order, closeWhen, oversize, window: graded(50), onSourceError: 'drain' };
+const options: BatchStreamOptions<Ticket, number> = { queue, repair, order, oversize, window: graded(50), onSourceError: 'drain' };
 same<Observable<Settled<Ticket, number>>>()(tickets.pipe(batchMap(lengths, options)));
 batchMap(lengths, { window: fixed(5), order: inputOrder() });
 batchMap(lengths, { window: natural() });

@@ -17,7 +17,6 @@ class Entry {
   previous: Entry | undefined = undefined;
   next: Entry | undefined = undefined;
   readonly weight = 1;
-  readonly stretch = 0;
 
   constructor(
     readonly lane: number,

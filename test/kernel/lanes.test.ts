@@ -11,7 +11,6 @@ class Entry {
     readonly id: number,
     public lane: number,
     readonly weight = 1,
-    readonly stretch = 0,
     readonly key?: unknown,
   ) {}
   get index(): number {
@@ -56,7 +55,7 @@ class Owner {
   }
 
   push(lane: number, weight = 1, returned = false, key?: unknown): Entry {
-    const entry = new Entry(this.entries.length, lane, weight, 0, key);
+    const entry = new Entry(this.entries.length, lane, weight, key);
     this.entries.push(entry);
     if (returned) this.queue.pushReturned(entry);
     else this.queue.push(entry);
@@ -208,8 +207,7 @@ describe.each(KINDS)('under %s', (kind) => {
     expect(owner.plan({ places: 5, trigger: 2 })).toHaveLength(5);
   });
 
-  it('ends a lane for this batch at the first that is too heavy or of another stretch, and goes on with the others', () => {
-    const { queue } = flooded(kind, [1, 1, 1], 6);
+  it('ends a lane for this batch at the first that is too heavy, and goes on with the others', () => {
     const heavy = new Owner(ruleOf(kind, [1, 1, 1]), 6);
     for (const weight of [1, 1, 1, 1, 1, 1]) for (const lane of [0, 2]) heavy.push(lane, weight);
     heavy.push(1, 1);
@@ -217,11 +215,6 @@ describe.each(KINDS)('under %s', (kind) => {
     heavy.push(1, 1);
     expect(heavy.plan({ places: 7, budget: 8, trigger: 1 }).filter(({ lane }) => lane === 1)).toHaveLength(1);
     expect(heavy.plan({ places: 7, budget: 8, trigger: 1 })).toHaveLength(7);
-    queue.push(new Entry(1000, 1, 1, 1));
-    queue.push(new Entry(1001, 1, 1, 0));
-    const { entries } = queue.plan(1, Infinity, Infinity);
-    expect(entries.filter(({ lane }) => lane === 1).map(({ stretch }) => stretch)).toEqual(new Array(18).fill(0));
-    expect(entries).toHaveLength(54);
   });
 
   it('takes nothing fresh of a lane in which work that came back waits, until it has gone', () => {

@@ -12,20 +12,7 @@ const badFunctions = [NaN, 0, 1.5, Infinity, 'length', null, {}, []];
 
 /** The options that all batching operators share, in the order in which errors list them. */
 export const BATCH_OPTIONS = [
-  ...[
-    'maxSize',
-    'maxWeight',
-    'weigh',
-    'oversize',
-    'closeWhen',
-    'flush',
-    'queue',
-    'maxQueued',
-    'overflow',
-    'order',
-    'window',
-    'concurrency',
-  ],
+  ...['maxSize', 'maxWeight', 'weigh', 'oversize', 'flush', 'queue', 'maxQueued', 'overflow', 'order', 'window', 'concurrency'],
   ...['limiter', 'id', 'repair', 'classify', 'timeoutMs', 'deadlineMs', 'onEvent', 'name', 'scheduler', 'random'],
 ];
 
@@ -35,7 +22,6 @@ export const batchRows: readonly MisuseRow[] = [
   ...badly('maxWeight', POSITIVE, ...badSizes),
   ...badly('weigh', FUNCTION, ...badFunctions),
   ...badly('oversize', "'alone', 'reject' or splitItem({ into, join })", 'ignore', NaN, 0, -1, 1.5, Infinity, null, true, {}),
-  ...badly('closeWhen', FUNCTION, 'before', true, ...badFunctions),
   ...badly('flush', 'an Observable, promise or iterable', NaN, 0, -1, 1.5, Infinity, null, true, {}, () => undefined),
   ...badly('queue', 'lanes([…])', 'fifo', NaN, 0, -1, 1.5, Infinity, null, {}, [{ name: 'urgent' }]),
   ...badly('order', 'inputOrder() or orderPerKey(key)', 'input', NaN, 0, -1, 1.5, Infinity, null, true, {}, () => 'key'),

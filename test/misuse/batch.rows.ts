@@ -2,7 +2,7 @@ import { batch } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'maxSize, maxWaitMs, maxWeight, oversize, onSourceError, weigh, closeWhen, flush, scheduler, onEvent, name';
+const known = 'maxSize, maxWaitMs, maxWeight, onSourceError, weigh, closeWhen, flush, scheduler, onEvent, name';
 
 export const rows: MisuseTable = {
   operator: 'batch',
@@ -12,7 +12,7 @@ export const rows: MisuseTable = {
     ...badly('maxWaitMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, -Infinity, '20', {}),
     ...badly('maxWeight', 'a number > 0 or Infinity', 0, -1, NaN, '8192', []),
     ...badly('weigh', 'a function', 1, 'length', null, {}),
-    ...badly('oversize', "'alone', 'reject' or `splitItem({ … })`", 'ignore', 'split', true, 0, null),
+    ...badly('oversize', `absent (known options: ${known})`, 'alone', 'reject'),
     ...badly('closeWhen', 'a function', 'before', true),
     ...badly('flush', 'an Observable, promise or iterable', 5, {}, true, () => undefined, null),
     ...badly('onSourceError', "one of 'flush', 'abort'", 'drain', false),

@@ -4,7 +4,7 @@ import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { BATCH_RULES, embedderRows, TEXT_RULES } from './embedder-rules.js';
 
-const KNOWN = `maxSize, ${BATCH_RULES}, ${TEXT_RULES}, baseUrl, model, apiKey, headers, fetch, dimensions, call`;
+const KNOWN = `maxSize, ${BATCH_RULES}, ${TEXT_RULES}, budget, baseUrl, model, apiKey, headers, fetch, dimensions, call`;
 const call = (texts: readonly string[]) => of(texts.map(() => [1]));
 const baseUrl = 'http://127.0.0.1/v1';
 
@@ -39,6 +39,7 @@ export const rows: MisuseTable = {
       ...badly('dimensions', 'a whole number >= 1 or Infinity', 0, 1.5, NaN, null, '10'),
     ),
     ...embedderRows,
+    ...badly('budget', 'a budget made by createBudget', null, 5, {}, { usd: 5 }),
     ...badly('maxQueued', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '4', null),
     ...badly('queue', 'lanes([…])', [], {}, 'P0', null),
     ...badly('timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),

@@ -5,7 +5,7 @@ import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const rules =
-  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, retry, breaker, deadlineMs, attemptTimeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
+  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, retry, breaker, budget, deadlineMs, attemptTimeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
 const call = (request: string) => of(request);
 const caller = () => createModelCaller({ call });
 
@@ -75,6 +75,7 @@ export const rows: MisuseTable = {
       ...badly('maxQueued', 'absent when a `limiter` is given', 4),
     ),
     ...shared(...badly('lanes', 'absent when a `limiter` is given', [{ name: 'P0' }])),
+    ...badly('budget', 'a budget made by createBudget', null, 5, {}, { usd: 5 }),
     ...badly('estimateTokens', 'a function', 5, null, {}),
     ...badly('usage', 'a function', 5, null, {}),
     ...badly('parse', 'a function', 5, null, {}),

@@ -32,7 +32,6 @@ export const gatedRows: readonly MisuseRow[] = [
   { option: 'splitItem', value: undefined, expected: FUNCTION, besides: { oversize: 'split' } },
   ...badly('joinResults', FUNCTION, ...badFunctions),
   { option: 'joinResults', value: undefined, expected: FUNCTION, besides: { oversize: 'split', splitItem: () => [1] } },
-  ...badly('closeWhen', FUNCTION, 'before', true, ...badFunctions),
   ...badly('flush', 'an Observable, promise or iterable', NaN, 0, -1, 1.5, Infinity, null, true, {}, () => undefined),
   ...badly('order', "one of 'completion', 'input', 'perKey'", 'random', NaN, 0, -1, 1.5, Infinity, null, true, {}),
   ...badly('key', FUNCTION, ...badFunctions),

@@ -9,7 +9,7 @@ const POSITIVE = 'a number > 0 or Infinity';
 const FUNCTION = 'a function';
 const OVERFLOW = "one of 'error', 'dropOldest', 'dropNewest', 'latest'";
 const known =
-  'maxSize, maxWeight, oversize, fairness, maxQueued, overflow, laneError, eagerComplete, onSourceError, weigh, flush, scheduler, onEvent, name';
+  'maxSize, maxWeight, fairness, maxQueued, overflow, laneError, eagerComplete, onSourceError, weigh, flush, scheduler, onEvent, name';
 
 const badCounts = [NaN, 0, -1, 1.5, -Infinity, 2 ** 60, '4', null, true, {}];
 const badSizes = [NaN, 0, -1, -Infinity, '8', null, true, {}];
@@ -51,7 +51,6 @@ export const rows: MisuseTable = {
     ...badly('maxSize', COUNT, ...badCounts),
     ...badly('maxWeight', POSITIVE, ...badSizes),
     ...badly('weigh', FUNCTION, NaN, 0, 1.5, Infinity, 'length', null, {}),
-    ...badly('oversize', "one of 'alone', 'reject'", 'drop', ...badWords),
     ...badly('fairness', 'strictWithFloor(), weighted() or roundRobin()', 'strict', NaN, 0, 1.5, true, null, {}, () => undefined),
     ...badly('flush', 'an Observable, promise or iterable', NaN, 0, -1, 1.5, Infinity, true, null, {}, () => NEVER),
     ...badly('maxQueued', COUNT, ...badCounts),

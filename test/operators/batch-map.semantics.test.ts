@@ -244,42 +244,6 @@ describe('what the work answers', () => {
       rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'c'),
     ],
     [
-      '{ failed, values } by position',
-      (items) => (items[0] === 'a' ? { failed: [1], values: ['A', 'C'] } : items.map(upper)),
-      'A !b C D E F |',
-      rejectedAs('FLOW_PARTIAL_FAILURE', 'b'),
-    ],
-    [
-      '{ failed, values } by id',
-      (items) => (items[0] === 'd' ? { failed: ['f', 'd'], values: ['E'] } : items.map(upper)),
-      'A B C !d E !f |',
-      rejectedAs('FLOW_PARTIAL_FAILURE', 'd', 'f'),
-    ],
-    [
-      '{ failed, values } with too few values',
-      (items) => (items[0] === 'a' ? { failed: [1], values: ['A'] } : items.map(upper)),
-      '!a !b !c D E F |',
-      rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'c'),
-    ],
-    [
-      '{ failed, values } with an unknown id',
-      (items) => (items[0] === 'a' ? { failed: ['z'], values: ['A', 'B'] } : items.map(upper)),
-      '!a !b !c D E F |',
-      rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'c'),
-    ],
-    [
-      '{ failed, values } with an id twice',
-      (items) => (items[0] === 'a' ? { failed: ['b', 'b'], values: ['A'] } : items.map(upper)),
-      '!a !b !c D E F |',
-      rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'c'),
-    ],
-    [
-      '{ failed, values } with an item by id and by position',
-      (items) => (items[0] === 'a' ? { failed: ['b', 1], values: ['A'] } : items.map(upper)),
-      '!a !b !c D E F |',
-      rejectedAs('FLOW_BATCH_SHAPE', 'a', 'b', 'c'),
-    ],
-    [
       'a list of settled results',
       (items) =>
         items.map(
@@ -377,56 +341,8 @@ describe("failure: 'failFast'", () => {
   });
 });
 
-describe('closeWhen and flush', () => {
+describe('flush', () => {
   const slow = { window: { kind: 'fixed', ms: 100 }, maxSize: 10 } as const;
-
-  it("ends a batch 'before' or 'after' an item: what is in front is due, and no batch crosses it", () => {
-    const before = run(concat(of(1, 2, 10, 3), NEVER), (items) => of(items), {
-      ...slow,
-      closeWhen: (item: number) => (item === 10 ? 'before' : false),
-    });
-    expect(before.calls).toEqual(['0:1 2', '100:10 3']);
-    const after = run(concat(of(1, 2, 10, 3), NEVER), (items) => of(items), {
-      ...slow,
-      closeWhen: (item: number) => (item === 10 ? 'after' : false),
-    });
-    expect(after.calls).toEqual(['0:1 2 10', '100:3']);
-  });
-
-  it('keeps a boundary while batches wait for a slot', () => {
-    const closeWhen = (item: number): 'before' | false => (item >= 100 ? 'before' : false);
-    const { calls } = run(of(5, 1, 2, 100, 3, 200, 4), sleep, { concurrency: 1, maxSize: 3, closeWhen, burst: 'sync' });
-    expect(calls.map((call) => call.split(':')[1])).toEqual(['5', '1 2', '100 3', '200 4']);
-  });
-
-  it('is told what waits in front of the item', () => {
-    const states: unknown[] = [];
-    run(of(1, 2, 3, 4), (items) => of(items), {
-      ...slow,
-      weigh: (item: number) => item,
-      closeWhen: (item, state) => {
-        states.push([item, [...state.items], state.weight, state.itemWeight]);
-        return item === 2 ? 'after' : false;
-      },
-    });
-    expect(states).toEqual([
-      [1, [], 0, 1],
-      [2, [1], 1, 2],
-      [3, [], 0, 3],
-      [4, [3], 3, 4],
-    ]);
-  });
-
-  it('rejects the item whose rule throws or answers nonsense', () => {
-    const { out, reasons } = run(of(1, 2, 3), (items) => of(items), {
-      closeWhen: (item: number) => {
-        if (item === 1) throw new Error('rule');
-        return item === 2 ? ('maybe' as never) : false;
-      },
-    });
-    expect(out).toBe('!1 !2 3 |');
-    expect(reasons).toMatchObject([{ code: 'FLOW_CALLBACK', callback: 'closeWhen' }, { callback: 'closeWhen' }]);
-  });
 
   it('sends all that waits when `flush` emits, and ends with its error', () => {
     const flush = timer(30);

@@ -3,7 +3,7 @@ import { asapScheduler, Observable, of, range, Subject, take } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { BatchOptions, FlowEvent } from '../../operators/index.js';
-import { batch, splitItem } from '../../operators/index.js';
+import { batch, ItemTooHeavyError } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
 import { CallbackError, isFlowError } from '../today.js';
@@ -223,7 +223,6 @@ describe('callbacks', () => {
     const cases: [string, BatchOptions<string>][] = [
       ['weigh', { weigh: fault }],
       ['closeWhen', { closeWhen: fault }],
-      ['splitItem', { maxWeight: 1, weigh: () => 2, oversize: splitItem({ into: fault }) }],
     ];
     for (const [name, options] of cases) {
       const { errors } = collect(['a'], options);
@@ -240,10 +239,6 @@ describe('callbacks', () => {
     expect(collect(['a'], { weigh: () => secret }).errors[0]).toMatchObject({
       message: 'batch: `weigh` must return a finite number >= 0, returned a string',
     });
-    for (const parts of [[], 'a prompt', undefined]) {
-      const { errors } = collect(['a'], { maxWeight: 1, weigh: () => 2, oversize: splitItem({ into: () => parts as never }) });
-      expect(errors[0]).toMatchObject({ message: 'batch: `splitItem` must return an array with at least one part' });
-    }
   });
 
   it('closeWhen sees the open batch before the item joins it', () => {
@@ -280,6 +275,10 @@ describe('events', () => {
 
   it('tell why a batch was closed, its size and its weight', () => {
     const weigh = Number;
+    const refusing = (item: string): number => {
+      if (Number(item) > 5) throw new ItemTooHeavyError('batch', Number(item), 5);
+      return Number(item);
+    };
     expect(reasons(collect(['1', '1', '1'], { maxSize: 2 }).events)).toEqual(['size 2 2', 'complete 1 1']);
     expect(reasons(collect(['2', '3', '4', '9', '1'], { maxWeight: 5, weigh }).events)).toEqual([
       'weight 2 5',
@@ -287,8 +286,8 @@ describe('events', () => {
       'oversize 1 9',
       'complete 1 1',
     ]);
-    expect(reasons(collect(['1', '9'], { maxWeight: 5, weigh, oversize: 'reject' }).events)).toEqual(['error 1 1']);
-    expect(reasons(collect(['1', '9'], { maxWeight: 5, weigh, oversize: 'reject', onSourceError: 'abort' }).events)).toEqual(['cancelled']);
+    expect(reasons(collect(['1', '9'], { maxWeight: 5, weigh: refusing }).events)).toEqual(['error 1 1']);
+    expect(reasons(collect(['1', '9'], { maxWeight: 5, weigh: refusing, onSourceError: 'abort' }).events)).toEqual(['cancelled']);
     expect(reasons(collect(['1', '2'], { closeWhen: (item) => item === '1' && 'after' }).events)).toEqual([
       'closeWhen 1 1',
       'complete 1 1',
@@ -343,45 +342,13 @@ describe('oversize items', () => {
   it('keep the order of everything around them', () => {
     const item = fc.integer({ min: 0, max: 20 });
     fc.assert(
-      fc.property(
-        fc.array(item),
-        fc.integer({ min: 1, max: 12 }),
-        fc.constantFrom('alone' as const, 'split' as const),
-        (weights, maxWeight, oversize) => {
-          const halves = (weight: number): number[] => [Math.floor(weight / 2), Math.ceil(weight / 2)];
-          const { batches, errors } = collect(weights, {
-            maxWeight,
-            maxSize: 4,
-            weigh: (weight) => weight,
-            oversize: oversize === 'split' ? splitItem({ into: halves }) : oversize,
-          });
-          const wanted = {
-            alone: weights,
-            split: weights.flatMap((weight) => (weight > maxWeight ? halves(weight) : [weight])),
-          };
-          expect(errors).toEqual([]);
-          expect(batches.flat()).toEqual(wanted[oversize]);
-          expect(batches.every((items) => items.length === 1 || items.reduce((sum, weight) => sum + weight, 0) <= maxWeight)).toBe(true);
-        },
-      ),
+      fc.property(fc.array(item), fc.integer({ min: 1, max: 12 }), (weights, maxWeight) => {
+        const { batches, errors } = collect(weights, { maxWeight, maxSize: 4, weigh: (weight) => weight });
+        expect(errors).toEqual([]);
+        expect(batches.flat()).toEqual(weights);
+        expect(batches.every((items) => items.length === 1 || items.reduce((sum, weight) => sum + weight, 0) <= maxWeight)).toBe(true);
+      }),
     );
-  });
-});
-
-describe('a consumer that leaves in the middle of a split item', () => {
-  it('hears and causes nothing more', () => {
-    const events: FlowEvent[] = [];
-    const seen: string[][] = [];
-    const options = {
-      maxWeight: 1,
-      weigh: (text: string) => text.length,
-      oversize: splitItem({ into: (text: string) => Array.from(text) }),
-    } as const;
-    of('abc')
-      .pipe(batch({ ...options, onEvent: unstamped((event) => events.push(event)) }), take(1))
-      .subscribe((items) => seen.push(items));
-    expect(seen).toEqual([['a']]);
-    expect(events.map(({ type }) => type)).toEqual(['batchFormed']);
   });
 });
 

@@ -32,7 +32,6 @@ const accepted: readonly GateOptions<string, string>[] = [
   { oversize: splitItem({ into: (text: string) => Array.from(text), join: (results: readonly string[]) => results.join('') }) },
   { order: inputOrder() },
   { order: orderPerKey((text: string) => text[0]) },
-  { closeWhen: () => 'after' },
   { flush: [1] },
   { concurrency: Infinity },
   { concurrency: of(1) },

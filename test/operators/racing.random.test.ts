@@ -221,7 +221,6 @@ class World {
 
   /** The newest item of each key wins. */
   switching(): void {
-    const dice = this.#dice;
     const began = new Map<number, number>();
     const result = this.#items.pipe(
       switchLatest(

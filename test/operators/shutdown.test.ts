@@ -362,14 +362,14 @@ describe('an embedder', () => {
 describe('a createBatcher that ends in the middle of something', () => {
   const echo = (items: readonly number[]) => of([...items]);
   const ways = (['close', 'drain'] as const).flatMap((end) =>
-    (['dedupe', 'weigh', 'lane', 'id', 'closeWhen', 'itemDeadlineMs'] as const).map((callback) => ({ end, callback })),
+    (['dedupe', 'weigh', 'lane', 'id', 'itemDeadlineMs'] as const).map((callback) => ({ end, callback })),
   );
 
   const fate = async (load: Promise<unknown>): Promise<unknown> =>
     load.catch((reason: unknown) => (reason instanceof ClosedError ? 'closed' : reason));
 
   it.each(ways)('settles the load whose $callback calls $end', async ({ end, callback }) => {
-    const results = { dedupe: 1, weigh: 1, lane: 'a', id: 'a', closeWhen: false as const, itemDeadlineMs: 1000 };
+    const results = { dedupe: 1, weigh: 1, lane: 'a', id: 'a', itemDeadlineMs: 1000 };
     const made = (): Batcher<number, number> => {
       const batcher = createBatcher<number, number>(echo, {
         [callback]: () => {

@@ -1,9 +1,7 @@
 import { EMPTY, NEVER, Observable, of, range, Subject, switchMap, take, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { virtualTime } from '../../marbles/virtual.js';
 import * as operators from '../../operators/index.js';
 import { switchLatest } from '../../operators/index.js';
-import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
 import type { FlowEvent } from '../today.js';
 import { isFlowError } from '../today.js';

@@ -151,16 +151,16 @@ describe('a chat over HTTP', () => {
   });
 
   it('is estimated by its texts and the longest answer it allows', () => {
-    const plain = estimateChat(hello);
+    const { inputTokens: plain } = estimateChat(hello);
     expect(plain).toBeGreaterThan(0);
-    expect(estimateChat({ ...hello, max_tokens: 100 })).toBe(plain + 100);
-    expect(estimateChat({ ...hello, max_tokens: 100, max_completion_tokens: 50 })).toBe(plain + 50);
+    expect(estimateChat({ ...hello, max_tokens: 100 })).toEqual({ inputTokens: plain, outputTokens: 100 });
+    expect(estimateChat({ ...hello, max_tokens: 100, max_completion_tokens: 50 })).toEqual({ inputTokens: plain, outputTokens: 50 });
     const parts = [
       { type: 'text', text: 'hello' },
       { type: 'image_url', image_url: { url: 'data:' } },
     ];
-    expect(estimateChat({ messages: [{ role: 'user', content: parts }] })).toBe(plain);
-    expect(estimateChat({ messages: [{ role: 'assistant', content: null }] })).toBe(4);
+    expect(estimateChat({ messages: [{ role: 'user', content: parts }] }).inputTokens).toBe(plain);
+    expect(estimateChat({ messages: [{ role: 'assistant', content: null }] })).toEqual({ inputTokens: 4, outputTokens: 0 });
   });
 });
 

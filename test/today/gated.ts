@@ -1,16 +1,6 @@
 import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
 import { asyncScheduler } from 'rxjs';
-import type {
-  Classify,
-  CloseWhen,
-  FlowEvent,
-  FlowSink,
-  GateOptions,
-  Overflow,
-  Permits,
-  RetryOptions,
-  WindowContext,
-} from '../../operators/index.js';
+import type { Classify, FlowEvent, FlowSink, GateOptions, Overflow, Permits, RetryOptions, WindowContext } from '../../operators/index.js';
 import {
   classifyError,
   divideAndConquer,
@@ -70,7 +60,6 @@ export interface GatedBatchOptions<T, R = never> {
   readonly oversize?: 'alone' | 'reject' | 'split';
   readonly splitItem?: (item: T) => readonly T[];
   readonly joinResults?: { join(results: readonly R[]): R }['join'];
-  readonly closeWhen?: CloseWhen<T>;
   readonly flush?: ObservableInput<unknown>;
   readonly order?: 'completion' | 'input' | 'perKey';
   readonly key?: (item: T) => unknown;

@@ -44,7 +44,6 @@ export {
   LaneUnknownError,
   NestedAcquireError,
   OverflowError,
-  PartialFailureError,
   RateLimitError,
   SequenceError,
   SplitBudgetError,

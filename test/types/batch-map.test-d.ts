@@ -45,7 +45,6 @@ describe('batchMap', () => {
     batchMap<string, number>(() => of([1, 2]));
     batchMap<string, number>(() => of([1, new Error('not this one')]));
     batchMap<string, number>(() => of(new Map([['a', 1]])));
-    batchMap<string, number>(() => of({ failed: [0, 'b'], values: [1] }));
     batchMap<string, number>(() => from(Promise.allSettled([Promise.resolve(1)])));
     batchMap<string, number>(async () => Promise.resolve([1]));
     batchMap<string, number>(() => Promise.resolve(new Map([['a', 1]])));
@@ -111,7 +110,7 @@ describe('batchMap', () => {
     // @ts-expect-error a key of other items
     batchMap(work, { order: orderPerKey((count: number) => count) });
     // @ts-expect-error closes where it says, or not
-    batchMap(work, { closeWhen: () => true });
+    batchMap(work, { closeWhen: () => 'before' as const });
     // @ts-expect-error not an option
     batchMap(work, { maxItems: 3 });
     // @ts-expect-error a window of a kind nobody knows

@@ -2,7 +2,7 @@ import type { Observable, OperatorFunction } from 'rxjs';
 import { of, Subject } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { BatchOptions } from '../../operators/index.js';
-import { batch, splitItem } from '../../operators/index.js';
+import { batch } from '../../operators/index.js';
 
 describe('batch', () => {
   it('makes arrays of what the source emits', () => {
@@ -34,22 +34,13 @@ describe('batch', () => {
     batch({ flush: [1, 2] });
   });
 
-  it('takes a value that cuts items', () => {
-    batch<string>({ oversize: splitItem({ into: (text: string) => [text] }) });
-    batch<string>({ oversize: splitItem({ into: (text: string) => [text], join: (sizes: readonly number[]) => sizes.length }) });
-  });
-
   it('refuses wrong options', () => {
     // @ts-expect-error a weight is a number
     batch<string>({ weigh: (text) => text });
-    // @ts-expect-error not a policy
-    batch({ oversize: 'ignore' });
     // @ts-expect-error not an answer of closeWhen
     batch({ closeWhen: () => 'now' });
     // @ts-expect-error not an option
     batch({ maxItems: 3 });
-    // @ts-expect-error parts are items
-    batch<string>({ oversize: splitItem({ into: (text: string) => [text.length] }) });
   });
 
   it('has readonly options', () => {

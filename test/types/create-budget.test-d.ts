@@ -1,6 +1,6 @@
 import { describe, expectTypeOf, it } from 'vitest';
 import type { BudgetLimitSnapshot, BudgetPort, BudgetSnapshot, Reservation, SavedBudget } from '../../src/index.js';
-import { createBudget } from '../../src/index.js';
+import { createBudget, createEmbedder, createModelCaller } from '../../src/index.js';
 
 describe('createBudget', () => {
   const budget = createBudget({
@@ -25,6 +25,9 @@ describe('createBudget', () => {
   it('is one of several things that calls can be charged to', () => {
     expectTypeOf(budget).toExtend<BudgetPort>();
     const mine = { reserve: ({ model }: { readonly model: string }) => ({ settle: () => void model, release: () => undefined }) };
-    expectTypeOf(mine).toExtend<BudgetPort>();
+    createModelCaller({ call: (request: string) => request, budget: mine });
+    createEmbedder({ call: (texts) => [texts.map(() => [1])], budget: { reserve: (call) => budget.reserve({ ...call, key: 'acme' }) } });
+    // @ts-expect-error nothing to charge to
+    createModelCaller({ call: (request: string) => request, budget: {} });
   });
 });

@@ -45,8 +45,6 @@ describe('mergeLanes', () => {
     void mergeLanes([{ name: 'one', source: of(1), overflow: 'dropLowest' }]);
     // @ts-expect-error waits belong to lanes
     void mergeLanes([{ name: 'one', source: of(1) }], { maxWaitMs: 5 });
-    // @ts-expect-error nothing is cut here
-    void mergeLanes([{ name: 'one', source: of(1) }], { oversize: 'split' });
   });
 
   it('has readonly options', () => {

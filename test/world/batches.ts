@@ -51,7 +51,6 @@ export function batchOptions(world: World, puts: Puts, width: Width, limiter: Sh
     }),
     ...repairOf(world),
     window: windowOf(world, puts),
-    ...(closes && { closeWhen: callback('closeWhen', ({ n }: Item) => n % 3 === 0 && 'before') }),
     ...(deadlineMs !== Infinity && { deadlineMs: callback('deadlineMs', () => deadlineMs) }),
     ...(choose('splits', false, false, true) && { oversize: splitting(world, puts) }),
     classify: callback('classify', (error, context) => (classify === 'default' ? make.classifyError(error, context) : { class: classify })),

@@ -81,7 +81,6 @@ export function batchActor(world: World, supply: Supply): Pipe {
           maxWaitMs: choose('maxWaitMs', 10, 0, 1, 100),
           weigh: pipe.callback('weigh', ({ weight }: Item) => weight),
           maxWeight: choose('maxWeight', 100, 2, 4),
-          oversize: choose('oversize', 'alone'),
           closeWhen: pipe.callback('closeWhen', ({ n }: Item) => choose('closes', false, true) && n % 3 === 0 && ('before' as const)),
           flush,
           onSourceError: choose('onSourceError', 'flush', 'abort'),

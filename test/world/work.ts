@@ -366,9 +366,9 @@ function batchAnswer(call: Call): unknown {
     case 'map':
       return new Map(items.map((item) => [item.id, valueOf(item)]));
     case 'partial':
-      return { failed: [0], values: values.slice(1) };
+      return values.map((value, i) => (i === 0 ? new Error('failed') : value));
     case 'partialById':
-      return { failed: [items[items.length - 1]!.id], values: values.slice(0, -1) };
+      return new Map(items.slice(0, -1).map(({ id }, i) => [id, values[i]!]));
     case 'settled':
       return items.map((item, i) =>
         i === 0 ? { status: 'rejected', reason: new WorkError(400, call) } : { status: 'fulfilled', value: valueOf(item) },

@@ -54,8 +54,7 @@ export class BatchMachine<T, R> {
   private readonly lanes: readonly LaneRule[];
   /** Items waiting in each lane, whatever for. */
   private readonly laneQueued: number[];
-  /** The index below which `closeWhen` has made the items of each lane due, which is also what its open stretch is called; and that of `flush`. */
-  private readonly closedBelow: number[];
+  /** The index below which `flush` has made everything due. */
   private flushedBelow = 0;
   /** How long calls take, smoothed; undefined before the first. */
   latencyMs: number | undefined;
@@ -79,7 +78,6 @@ export class BatchMachine<T, R> {
     this.aim = maxWeight;
     this.queue = queue.create<Entry<T, R>>(maxSize === Infinity ? 1 : maxSize);
     this.laneQueued = this.lanes.map(() => 0);
-    this.closedBelow = [...this.laneQueued];
     this.order = (order as OrderRule<T> | undefined)?.lines<Job<T, R>>((job) => {
       this.results.push(job);
     });
@@ -108,11 +106,9 @@ export class BatchMachine<T, R> {
     job.state = ACCEPTED;
   }
 
-  /** Queues an item, or all its parts, between the boundaries around it; false when it has its result already. */
+  /** Queues an item, or all its parts; false when it has its result already. */
   enter(job: Job<T, R>): boolean {
-    const { more, lane, index } = job;
-    const refusal = this.refusal ?? more?.fault;
-    if (more?.closes === 'before') this.closedBelow[lane] = index;
+    const refusal = this.refusal ?? job.more?.fault;
     if (refusal) this.settle(job, true, refusal.error);
     else {
       const { parts } = job;
@@ -120,7 +116,6 @@ export class BatchMachine<T, R> {
       if (parts) for (const part of parts) this.enqueue(part);
       else this.enqueue(job);
     }
-    if (more?.closes === 'after') this.closedBelow[lane] = index + 1;
     return job.state === WAITING;
   }
 
@@ -133,16 +128,6 @@ export class BatchMachine<T, R> {
   /** How many more are let in. */
   get room(): number {
     return this.rules.maxQueued - this.queued - this.results.length - this.heldBack;
-  }
-
-  /** The items in front of the one that `closeWhen` is asked about. */
-  openBatch({ lane }: Job<T, R>): Job<T, R>[] {
-    const jobs: Job<T, R>[] = [];
-    this.queue.each(lane, (entry) => {
-      if (entry.stretch === this.closedBelow[lane]) jobs.push(entry as Job<T, R>);
-      return true;
-    });
-    return jobs;
   }
 
   private enqueue(job: Job<T, R>): void {
@@ -159,7 +144,6 @@ export class BatchMachine<T, R> {
   add(job: Job<T, R>): void {
     const { lane, deadlineAt } = job;
     job.state = WAITING;
-    job.stretch = this.closedBelow[lane] as number;
     this.queue.push(job);
     this.count(lane, 1);
     this.fresh++;
@@ -237,10 +221,8 @@ export class BatchMachine<T, R> {
     const { isFramed } = this;
     let asked: number | undefined;
     return this.least((head, lane) => {
-      const why = this.whyDue(head);
-      if (why && !(isFramed && why === 'flush')) return -Infinity;
-      const { acceptedAt } = head;
-      return isFramed ? Infinity : acceptedAt + (this.lanes[lane]?.maxWaitMs ?? (asked ??= windowMs()));
+      if (isFramed) return Infinity;
+      return this.isFlushed(head) ? -Infinity : head.acceptedAt + (this.lanes[lane]?.maxWaitMs ?? (asked ??= windowMs()));
     });
   }
 
@@ -259,18 +241,18 @@ export class BatchMachine<T, R> {
     return least;
   }
 
-  private whyDue({ index, lane, stretch }: Job<T, R>): 'flush' | 'closeWhen' | undefined {
-    if (index < this.flushedBelow) return 'flush';
-    return stretch === this.closedBelow[lane] ? undefined : 'closeWhen';
+  private isFlushed({ index }: Job<T, R>): boolean {
+    return index < this.flushedBelow;
   }
 
   /** Why the next batch, led by this lane, leaves. */
-  reason(lead: number): 'size' | 'weight' | 'complete' | 'flush' | 'closeWhen' | 'urgent' | 'time' | 'retry' | 'split' {
+  reason(lead: number): 'size' | 'weight' | 'complete' | 'flush' | 'urgent' | 'time' | 'retry' | 'split' {
     const { queue } = this;
     if (queue.isReturned(lead)) return (queue.head(lead) as Batch<T, R>).attempt > 1 ? 'retry' : 'split';
     if (this.isFull) return this.fresh >= this.rules.maxSize ? 'size' : 'weight';
     if (this.isFinishing) return 'complete';
-    return this.whyDue(queue.oldest(lead) as Job<T, R>) ?? (this.lanes[lead]?.maxWaitMs === 0 ? 'urgent' : 'time');
+    if (this.isFlushed(queue.oldest(lead) as Job<T, R>)) return 'flush';
+    return this.lanes[lead]?.maxWaitMs === 0 ? 'urgent' : 'time';
   }
 
   /** When to look again at deadlines, pauses and calls that take too long; Infinity when there are none. */

@@ -19,8 +19,6 @@ class More<T, R> {
   key: unknown;
   /** Why it is not even queued. */
   fault: { readonly error: unknown } | undefined;
-  /** Where `closeWhen` puts a boundary. */
-  closes: 'before' | 'after' | false = false;
   /** Its place in the order of results; undefined when that is the order in which calls end. */
   place: OrderedPlace<Job<T, R>> | undefined;
   /** Set on an item that was cut up, and on its parts. */
@@ -60,7 +58,6 @@ export class Job<T, R> implements Waiter<Entry<T, R>>, FailedJob {
   index = -1;
   lane = 0;
   weight = 1;
-  stretch = 0;
   acceptedAt = 0;
   attempts = 0;
   failed = false;
@@ -123,7 +120,6 @@ export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
   slot = -1;
   startedAt = 0;
   timeoutAt = Infinity;
-  readonly stretch = 0;
   attempt = 1;
   depth = 0;
   /** The batch it repeats or is a part of, now and at the beginning. */

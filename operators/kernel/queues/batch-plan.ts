@@ -9,8 +9,8 @@ export class BatchPlan<E extends Waiter<E>> implements Filler, Plan<E> {
   weight = 0;
   /** How many it has of each lane. */
   readonly taken: number[];
-  /** The stretch of each lane's first; NaN for a lane that is closed. */
-  private readonly stretches: (number | undefined)[];
+  /** Lanes of which no more are taken. */
+  private readonly closed = new Set<number>();
 
   constructor(
     private readonly lines: readonly (Line<E> | KeyedLine<E>)[],
@@ -18,7 +18,6 @@ export class BatchPlan<E extends Waiter<E>> implements Filler, Plan<E> {
   ) {
     for (const line of lines) line.rewind();
     this.taken = lines.map(() => 0);
-    this.stretches = lines.map(() => undefined);
   }
 
   fill(lane: number, most: number): number {
@@ -35,7 +34,7 @@ export class BatchPlan<E extends Waiter<E>> implements Filler, Plan<E> {
   }
 
   isOpen(lane: number): boolean {
-    return !Number.isNaN(this.stretches[lane]) && (this.lines[lane] as Line<E>).look() !== undefined;
+    return !this.closed.has(lane) && (this.lines[lane] as Line<E>).look() !== undefined;
   }
 
   given(lane: number): number {
@@ -43,10 +42,9 @@ export class BatchPlan<E extends Waiter<E>> implements Filler, Plan<E> {
   }
 
   /** One that does not join closes its lane for this batch: nobody overtakes it there. A batch that is empty takes anything. */
-  private joins({ stretch, weight }: E, lane: number): boolean {
-    const isSame = stretch === (this.stretches[lane] ??= stretch);
+  private joins({ weight }: E, lane: number): boolean {
     const fits = this.entries.length === 0 || this.weight + weight <= this.budget;
-    if (!isSame || !fits) this.stretches[lane] = NaN;
-    return isSame && fits;
+    if (!fits) this.closed.add(lane);
+    return fits;
   }
 }

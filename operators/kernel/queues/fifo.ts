@@ -36,7 +36,7 @@ class Fifo<E extends Waiter<E>> extends Line<E> implements Queue<E> {
     const head = this.oldest();
     let weight = 0;
     for (let entry = head; entry !== undefined && entries.length < places; entry = entry.next) {
-      if (entry !== head && (entry.stretch !== head?.stretch || weight + entry.weight > budget)) break;
+      if (entry !== head && weight + entry.weight > budget) break;
       entries.push(entry);
       weight += entry.weight;
     }

@@ -9,8 +9,6 @@ export interface Waiter<E> {
   /** Position of its lane, 0 for the most urgent. Changed only while it is in no queue. */
   lane: number;
   readonly weight: number;
-  /** No batch has items of two stretches of a lane. The same for all where there are no boundaries. */
-  readonly stretch: number;
   /** Those of a lane with equal keys share one turn; read only by a queue whose rule has `keyOf`. */
   readonly key?: unknown;
   /** Order of arrival; read only where keys share a lane. */
@@ -55,7 +53,7 @@ export interface Queue<E extends Waiter<E>> {
 
   /**
    * Chooses fresh entries for a batch led by this lane, and by turns those of others that may ride along: its head whatever it weighs, the others
-   * while the sum is within the budget. One that does not fit ends its lane for this batch, and so does the end of a stretch.
+   * while the sum is within the budget. One that does not fit ends its lane for this batch.
    */
   plan(lane: number, places: number, budget: number): Plan<E>;
   /** Takes what was planned last, as one turn; nothing may have happened in between. */

@@ -18,7 +18,6 @@ const BY_STATUS: Readonly<Record<number, ErrorClass>> = {
 const BY_CODE: Readonly<Record<string, ErrorClass>> = {
   FLOW_ITEM_TOO_HEAVY: 'itemFault',
   FLOW_BATCH_SHAPE: 'contract',
-  FLOW_PARTIAL_FAILURE: 'itemFault',
   FLOW_RATE_LIMITED: 'throttled',
   FLOW_BREAKER_OPEN: 'transient',
   FLOW_ATTEMPT_TIMEOUT: 'timeout',

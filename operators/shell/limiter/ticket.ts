@@ -149,9 +149,8 @@ export abstract class Ticket extends Lease implements Waiter<Ticket> {
   declare asker?: Asker;
   /** Stands for a job of a limiter below. */
   declare readonly isPlace?: true;
-  // Only batches are formed of what has these.
+  // Only batches are formed of what has this.
   declare readonly weight: number;
-  declare readonly stretch: number;
 
   /**
    * What it wants now; undefined to give up the place. Of those who decide late; all others are jobs, which count towards the bounds.

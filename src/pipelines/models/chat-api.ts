@@ -116,15 +116,16 @@ const estimate = /* @__PURE__ */ createTokenEstimator();
 /** What each message costs beside its content. */
 const MESSAGE_TOKENS = 4;
 
-/** What a request will cost at most: its texts as estimated, and the longest answer it allows. */
-export function estimateChat(request: ChatRequest): number {
+/** What a request will take at most: its texts as estimated, and the longest answer it allows. */
+export function estimateChat(request: ChatRequest): Required<Usage> {
   const { messages, max_completion_tokens, max_tokens } = Object(request) as Partial<ChatRequest>;
-  let tokens = max_completion_tokens ?? max_tokens ?? 0;
+  const outputTokens = max_completion_tokens ?? max_tokens ?? 0;
+  let inputTokens = 0;
   // What is no list of messages is refused when it is sent, and says so.
-  if (!Array.isArray(messages)) return tokens;
+  if (!Array.isArray(messages)) return { inputTokens, outputTokens };
   for (const { content } of messages as ChatRequest['messages'])
-    tokens += MESSAGE_TOKENS + (typeof content === 'string' ? estimate(content) : partsCost(content));
-  return tokens;
+    inputTokens += MESSAGE_TOKENS + (typeof content === 'string' ? estimate(content) : partsCost(content));
+  return { inputTokens, outputTokens };
 }
 
 /** Texts in a list of parts; what a picture costs is not ours to know. */

@@ -2,6 +2,8 @@ import type { AttemptContext } from '../../../operators/policy.js';
 import { isAmount, LazySignal } from '../../../operators/toolkit.js';
 import type { ErrorClass, ResponseLike, Usage } from '../../../operators/types.js';
 import type { CallRecord, CallStatus } from '../../metrics/call-record.js';
+import type { Reservation } from '../budget/budget-types.js';
+import { wasFree } from '../budget/was-free.js';
 import type { ModelContext } from './model-types.js';
 
 /** How an attempt ended. */
@@ -13,7 +15,7 @@ export interface AttemptEnd {
 }
 
 /** What one attempt has of the policy it runs under. */
-export type AttemptRules = Pick<AttemptContext, 'deadlineAt' | 'queuedMs' | 'settle' | 'observe'>;
+export type AttemptRules = Pick<AttemptContext, 'deadlineAt' | 'queuedMs' | 'lease' | 'settle' | 'observe'>;
 
 /** The call that the attempt is made for: what is written down about it, and who wants to know of its end. */
 export interface AttemptHost {
@@ -36,7 +38,13 @@ export class ModelAttempt extends LazySignal implements ModelContext {
   readonly #startedAt: number;
   /** What of it is known. */
   readonly #usage: { inputTokens?: number; outputTokens?: number } = {};
+  /** Of a budget. */
+  readonly #reservation: Reservation | undefined;
   #isOver = false;
+  /** The client has been asked. */
+  isSent = false;
+  /** Something of an answer has come. */
+  isAnswered = false;
 
   constructor(
     host: AttemptHost,
@@ -44,8 +52,10 @@ export class ModelAttempt extends LazySignal implements ModelContext {
     rules: AttemptRules,
     readonly attempt: number,
     readonly spanId: string,
+    reservation: Reservation | undefined,
   ) {
     super();
+    this.#reservation = reservation;
     this.#host = host;
     this.#rules = rules;
     this.#startedAt = host.now();
@@ -76,6 +86,7 @@ export class ModelAttempt extends LazySignal implements ModelContext {
     if (isTokens(inputTokens)) this.#usage.inputTokens = inputTokens;
     if (isTokens(outputTokens)) this.#usage.outputTokens = outputTokens;
     this.#rules.settle(this.#usage);
+    if (this.#isOver) this.#reservation?.settle(this.#usage);
   };
 
   readonly observe = (response: ResponseLike): void => {
@@ -87,12 +98,14 @@ export class ModelAttempt extends LazySignal implements ModelContext {
   }
 
   failed(error: unknown): void {
-    if (!this.#isOver) this.#end(this.#host.judge(error, this.attempt));
+    if (!this.#isOver) this.#end(this.#host.judge(error, this.attempt), !this.isAnswered && wasFree(error));
   }
 
-  #end({ status, errorCode, outcome }: AttemptEnd): void {
+  #end({ status, errorCode, outcome }: AttemptEnd, isFree = !this.isSent): void {
     if (this.#isOver) return;
     this.#isOver = true;
+    if (isFree) this.#reservation?.release();
+    else this.#reservation?.settle(this.#usage);
     const { traceId, name, lane, model } = this.#host;
     const { inputTokens = null, outputTokens = null } = this.#usage;
     const record = {

@@ -1,6 +1,7 @@
 import type { ErrorClass } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import { errorCodeOf, PARSE_FAILED } from '../../metrics/error-code.js';
+import type { BudgetCall } from '../budget/budget-types.js';
 import type { AttemptEnd, AttemptHost } from './model-attempt.js';
 
 /** An answer that could not be made into a result. The provider has done its work: making the call again would be no better. */
@@ -26,6 +27,8 @@ export class ModelCall implements AttemptHost {
   sent = 0;
   /** Attempts under way. */
   running = 0;
+  /** What each of them is expected to take, for a budget. */
+  takes: BudgetCall | undefined;
   readonly #host: CallHost;
 
   constructor(

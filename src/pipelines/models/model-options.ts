@@ -28,6 +28,8 @@ import {
 import type { Classify, FlowSink, LaneOptions, Limiter, RetryOptions, Usage } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import { retryOf } from '../../retry.js';
+import { budgetOption } from '../budget/budget-options.js';
+import type { BudgetPort } from '../budget/budget-types.js';
 import { endpointOf } from '../endpoint.js';
 import { chatUsage, estimateChat, requestChat, streamChat } from './chat-api.js';
 import type {
@@ -72,7 +74,7 @@ export const MODEL_CALLER_PRESETS = {
 
 const RULES: readonly string[] = [
   ...['limiter', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes', 'estimateTokens', 'usage', 'parse', 'retry'],
-  ...['breaker', 'deadlineMs', 'attemptTimeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'name', 'scheduler', 'random'],
+  ...['breaker', 'budget', 'deadlineMs', 'attemptTimeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'name', 'scheduler', 'random'],
 ];
 const CLIENT: readonly string[] = ['call', 'stream', 'model'];
 const ENDPOINT: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'fetch'];
@@ -84,7 +86,7 @@ export interface Client<Q, R, C> {
   readonly call: ModelCallerOptions<Q, R, C>['call'];
   readonly stream: ModelCallerOptions<Q, R, C>['stream'];
   readonly model: (request: Q) => string;
-  readonly estimateTokens: ((request: Q) => number) | undefined;
+  readonly estimateTokens: ((request: Q) => number | Usage) | undefined;
   readonly usage: ((answer: R | C) => Usage | undefined) | undefined;
 }
 
@@ -95,6 +97,7 @@ export interface CallerConfig<Q, R, C, P> {
   readonly limiter: Limiter;
   readonly ownLimiter: Limiter | undefined;
   readonly breaker: Breaker | undefined;
+  readonly budget: BudgetPort | undefined;
   readonly retry: RetryOptions | false | undefined;
   readonly deadlineMs: number;
   readonly attemptTimeoutMs: number;
@@ -138,6 +141,7 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
     limiter,
     ownLimiter,
     breaker: breakerOf(rules.breaker, { ...own, classify }),
+    budget: budgetOption(NAME, 'budget', rules.budget),
     retry: rules.retry,
     deadlineMs: durationMs(NAME, 'deadlineMs', orDefault(rules.deadlineMs, d.deadlineMs)),
     attemptTimeoutMs: positive(NAME, 'attemptTimeoutMs', orDefault(rules.attemptTimeoutMs, d.attemptTimeoutMs)),

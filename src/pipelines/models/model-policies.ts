@@ -1,4 +1,5 @@
 import type { Observable } from 'rxjs';
+import { isFlowError } from '../../../operators/errors.js';
 import type { HedgeOptions } from '../../../operators/hedge.js';
 import { hedge } from '../../../operators/hedge.js';
 import type { AttemptContext, AttemptPolicy, PolicyCallOptions } from '../../../operators/policy.js';
@@ -77,6 +78,7 @@ export class ModelPolicies {
           send(inner, {
             deadlineAt: Math.min(inner.deadlineAt, outer.deadlineAt),
             queuedMs,
+            lease,
             settle: (usage) => lease?.settle(usage),
             observe: (response) => lease?.observe(response),
           }),
@@ -86,9 +88,9 @@ export class ModelPolicies {
     return hedged(start, signal === undefined ? {} : { signal }, id);
   }
 
-  /** The provider has answered when parsing fails: neither another attempt nor a hedge would do better. */
+  /** The provider has answered when parsing fails, and what has no room in a budget has none a moment later: nothing is made again. */
   readonly #classify: Classify = (error, context) =>
-    error instanceof ParseFault ? { class: 'contract' } : this.#classifyGiven(error, context);
+    error instanceof ParseFault || isRefused(error) ? { class: 'contract' } : this.#classifyGiven(error, context);
 
   /** Only silence asks a second time. A failure is for the retries, after their pause, or it ends the call at once. */
   readonly #classifyHedged: Classify = (error, context) => {
@@ -101,4 +103,8 @@ export class ModelPolicies {
   readonly #relay = (event: FlowEvent): void => {
     if (event.type !== 'attemptStarted' && event.type !== 'attemptEnded') this.#tell(event);
   };
+}
+
+function isRefused(error: unknown): boolean {
+  return isFlowError(error, 'FLOW_BUDGET_EXCEEDED');
 }

@@ -16,6 +16,7 @@ import type {
 } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { CallMetrics } from '../../metrics/call-stats.js';
+import type { BudgetPort } from '../budget/budget-types.js';
 import type { EndpointOptions } from '../endpoint.js';
 import type { ChatChunk, ChatCompletion, ChatRequest } from './chat-api.js';
 
@@ -63,8 +64,11 @@ export interface ModelCallerRules<Q, R, C, P> {
   readonly maxQueued?: number;
   /** Most urgent first. Not together with `limiter`. @defaultValue P0, P1, P2 */
   readonly lanes?: readonly LaneOptions[];
-  /** What a request will cost, in tokens. @defaultValue with `baseUrl`: its texts and its longest answer; else 0 */
-  readonly estimateTokens?: (request: Q) => number;
+  /**
+   * What a request will take, in tokens: of its prompt and of its longest answer. A budget takes a mere number for tokens of the answer, the dearer
+   * ones. @defaultValue with `baseUrl`: its texts and its longest answer; else 0
+   */
+  readonly estimateTokens?: (request: Q) => number | Usage;
   /** What an answer, or a chunk, says about tokens; the last one that says something counts. @defaultValue with `baseUrl`: its `usage` */
   readonly usage?: (answer: R | C) => Usage | undefined;
   /** Makes the result of an answer, not a promise of it. When it throws, the call fails with that error, and is not made again. @defaultValue the answer */
@@ -73,6 +77,8 @@ export interface ModelCallerRules<Q, R, C, P> {
   readonly retry?: RetryOptions | false;
   /** One that others share, or the options of one of its own. @defaultValue none */
   readonly breaker?: Breaker | BreakerOptions;
+  /** What calls may cost, made by `createBudget`: each attempt is charged before it is sent. One that others share, or not. @defaultValue none */
+  readonly budget?: BudgetPort;
   /** Longest time of a call from its start to its end, in ms, waiting and pauses included. @defaultValue Infinity */
   readonly deadlineMs?: number;
   /** Longest attempt, in ms; of a stream, longest silence: until its first chunk, and between two. @defaultValue 30000 */

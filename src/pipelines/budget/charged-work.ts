@@ -1,0 +1,105 @@
+import { tap } from 'rxjs';
+import { isPromise, onlyOnce, streamOf } from '../../../operators/toolkit.js';
+import type { BatchResult, BatchWork, CallContext, ResponseLike, Usage } from '../../../operators/types.js';
+import type { BudgetPort, Reservation } from './budget-types.js';
+import { wasFree } from './was-free.js';
+
+/** The work of a batcher, each call of it charged to a budget with its weight as the tokens of a prompt. */
+export function chargedWork<T, R>(budget: BudgetPort | undefined, model: string, work: BatchWork<T, R>): BatchWork<T, R> {
+  if (budget === undefined) return work;
+  return (items, context) => {
+    const call = new ChargedCall(context, reserve(budget, model, context));
+    let answer: ReturnType<typeof work>;
+    try {
+      answer = work(items, call);
+    } catch (error) {
+      call.failed(error);
+      throw error;
+    }
+    // A promise stays one: it keeps its permit until it is really over.
+    if (isPromise(answer)) {
+      return onlyOnce(answer).then(
+        (result) => {
+          call.over();
+          return result;
+        },
+        (error: unknown) => {
+          call.failed(error);
+          throw error;
+        },
+      );
+    }
+    const stream = streamOf<BatchResult<R>>(answer);
+    if (stream) return stream.pipe(tap({ error: call.failed, finalize: call.over }));
+    call.over();
+    return answer;
+  };
+}
+
+function reserve(budget: BudgetPort, model: string, context: CallContext): Reservation {
+  try {
+    return budget.reserve({ model, inputTokens: context.weight });
+  } catch (error) {
+    context.settle({ inputTokens: 0 });
+    throw error;
+  }
+}
+
+/** What the work is told, and what the budget is told of it. */
+class ChargedCall implements CallContext {
+  readonly #context: CallContext;
+  readonly #reservation: Reservation;
+  #usage: Usage | undefined;
+
+  constructor(context: CallContext, reservation: Reservation) {
+    this.#context = context;
+    this.#reservation = reservation;
+  }
+
+  get signal(): AbortSignal {
+    return this.#context.signal;
+  }
+
+  get attempt(): number {
+    return this.#context.attempt;
+  }
+
+  get splitDepth(): number {
+    return this.#context.splitDepth;
+  }
+
+  get batchId(): string {
+    return this.#context.batchId;
+  }
+
+  get lane(): string {
+    return this.#context.lane;
+  }
+
+  get weight(): number {
+    return this.#context.weight;
+  }
+
+  get deadlineAt(): number {
+    return this.#context.deadlineAt;
+  }
+
+  readonly settle = (usage: Usage): void => {
+    this.#usage = usage;
+    this.#context.settle(usage);
+  };
+
+  readonly observe = (response: ResponseLike): void => {
+    this.#context.observe(response);
+  };
+
+  /** Has ended, or was left. */
+  readonly over = (): void => {
+    this.#reservation.settle(this.#usage);
+  };
+
+  readonly failed = (error: unknown): void => {
+    if (this.#usage === undefined && wasFree(error)) this.#reservation.release();
+    else this.over();
+  };
+}

@@ -1,0 +1,530 @@
+import { EMPTY, map, mergeMap, NEVER, Observable, of, throwError, timer } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import type { VirtualClock } from '../../marbles/virtual.js';
+import { virtualTime } from '../../marbles/virtual.js';
+import { createAccount, createBreaker, isFlowError } from '../../operators/index.js';
+import type { Budget, BudgetLimit } from '../../src/pipelines/create-budget.js';
+import { createBudget } from '../../src/pipelines/create-budget.js';
+import { createEmbedder } from '../../src/pipelines/create-embedder.js';
+import type { ModelCallerOptions } from '../../src/pipelines/create-model-caller.js';
+import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import { sized } from '../support/deep.js';
+import { repeatable } from '../traps/tools.js';
+
+const failure = (fields: object): Error => Object.assign(new Error('refused'), fields);
+const fails = (fields: object): Observable<never> => throwError(() => failure(fields));
+
+interface Answer {
+  readonly text: string;
+  readonly used?: { readonly inputTokens?: number; readonly outputTokens?: number };
+}
+type Options = ModelCallerOptions<string, Answer, Answer>;
+
+const ESTIMATE = { inputTokens: 100, outputTokens: 50 };
+const USED = { inputTokens: 90, outputTokens: 10 };
+
+/** A caller whose calls are estimated at 150 tokens, and what is heard of its results. */
+function calling(
+  clock: VirtualClock,
+  call: Options['call'],
+  options: Partial<Options> = {},
+  limits: readonly BudgetLimit[] = [{ tokens: 1000 }],
+) {
+  const budget = createBudget({ limits, scheduler: clock.scheduler });
+  const models = createModelCaller<string, Answer, Answer>({
+    call,
+    model: 'small',
+    estimateTokens: () => ESTIMATE,
+    usage: ({ used }) => used,
+    retry: { initialMs: 10, jitter: 'none' },
+    budget,
+    ...options,
+  });
+  const heard: unknown[] = [];
+  const hear = {
+    next: (value: unknown) => heard.push(value),
+    error: (error: unknown) => heard.push(error),
+  };
+  return { budget, models, heard, hear, spent: () => sumsOf(budget) };
+}
+
+/** What is spent, and what is under way. */
+function sumsOf(budget: Budget): readonly [number, number] {
+  const { spentTokens, inFlightTokens } = budget.snapshot();
+  return [spentTokens, inFlightTokens];
+}
+
+const answers = (ms: number, used?: Answer['used']): Observable<Answer> =>
+  timer(ms).pipe(map(() => ({ text: 'yes', ...(used && { used }) })));
+const codeOf = (error: unknown): unknown => (isFlowError(error) ? error.code : error);
+
+describe('a model caller with a budget', () => {
+  it('is charged with the estimate while the call is under way, and with the usage when it is over', () => {
+    virtualTime((clock) => {
+      const { models, hear, spent } = calling(clock, () => answers(10, USED));
+      models.call('a').subscribe(hear);
+      expect(spent()).toEqual([0, 150]);
+      clock.flush();
+      expect(spent()).toEqual([100, 0]);
+    });
+  });
+
+  it.each([
+    ['answers without a usage', () => of({ text: 'yes' }), 150],
+    ['answers with half of one', () => of({ text: 'yes', used: { outputTokens: 20 } }), 120],
+    ['has an answer that cannot be parsed', () => of({ text: 'yes', used: USED }), 100],
+    ['fails after it was sent', () => fails({ status: 500 }), 150],
+    ['was refused as invalid, by a filter maybe', () => fails({ status: 400 }), 150],
+    ['was refused for its key', () => fails({ status: 401 }), 0],
+    ['was refused as one too many', () => fails({ status: 429 }), 0],
+    ['was too large', () => fails({ status: 413 }), 0],
+    ['never arrived', () => fails({ cause: failure({ code: 'ECONNREFUSED' }) }), 0],
+    ['broke off', () => fails({ code: 'ECONNRESET' }), 150],
+    ['throws before it is sent', () => createBudget({ warnAt: 5 }), 0],
+    ['ends without an answer', () => EMPTY, 150],
+  ])('pays for a call that %s', (what, call, tokens) => {
+    virtualTime((clock) => {
+      const isBad = what.includes('parsed');
+      const parse = (answer: Answer): Answer => {
+        if (isBad) throw new Error('unreadable');
+        return answer;
+      };
+      const { models, hear, spent } = calling(clock, call as Options['call'], { retry: false, parse });
+      models.call('a').subscribe(hear);
+      clock.flush();
+      expect(spent()).toEqual([tokens, 0]);
+    });
+  });
+
+  it('pays for every attempt, by what each has cost', () => {
+    virtualTime((clock) => {
+      let attempts = 0;
+      const { models, heard, hear, spent } = calling(
+        clock,
+        () => [fails({ status: 503 }), fails({ status: 429 }), answers(5, USED)][attempts++]!,
+      );
+      models.call('a').subscribe(hear);
+      // A pause is no call.
+      expect(spent()).toEqual([150, 0]);
+      clock.flush();
+      expect(heard).toMatchObject([{ text: 'yes' }]);
+      expect(spent()).toEqual([250, 0]);
+    });
+  });
+
+  it('pays nothing for what never left the queue, and the estimate of what was left in the middle', () => {
+    virtualTime((clock) => {
+      const { models, spent } = calling(clock, () => NEVER, { concurrency: 1, attemptTimeoutMs: 1000 });
+      const calls = [models.call('a').subscribe(), models.call('b').subscribe()];
+      expect(spent()).toEqual([0, 150]);
+      calls[1]?.unsubscribe();
+      calls[0]?.unsubscribe();
+      clock.flush();
+      expect(spent()).toEqual([150, 0]);
+    });
+  });
+
+  it('pays nothing for a call that was left by somebody who was told of its start', () => {
+    virtualTime((clock) => {
+      let sent = 0;
+      const { models, spent } = calling(
+        clock,
+        () => {
+          sent++;
+          return NEVER;
+        },
+        {
+          onEvent: (event) => {
+            if (event.type === 'attemptStarted') leave.abort();
+          },
+        },
+      );
+      const leave = new AbortController();
+      models.call('a', { signal: leave.signal }).subscribe({ error: () => undefined });
+      clock.flush();
+      expect([sent, ...spent()]).toEqual([0, 0, 0]);
+    });
+  });
+
+  it('keeps the estimate of an attempt that took too long, until its client says better', async () => {
+    const budget = createBudget();
+    let answer: (value: Answer) => void = () => undefined;
+    const models = createModelCaller({
+      call: (_request: string) =>
+        new Promise<Answer>((resolve) => {
+          answer = resolve;
+        }),
+      estimateTokens: () => ESTIMATE,
+      usage: ({ used }) => used,
+      budget,
+      retry: false,
+    });
+    const leave = new AbortController();
+    const left = models.callAsync('a', { signal: leave.signal });
+    leave.abort();
+    await expect(left).rejects.toThrow();
+    expect(sumsOf(budget)).toEqual([150, 0]);
+    answer({ text: 'late', used: USED });
+    await Promise.resolve();
+    await Promise.resolve();
+    expect(sumsOf(budget)).toEqual([100, 0]);
+  });
+
+  it('pays for both attempts of a hedge, and does without the second when there is no room', () => {
+    virtualTime((clock) => {
+      const hedge = { hedge: { delayMs: 10 } };
+      const both = calling(clock, (_request, { attempt }) => answers(attempt === 1 ? 100 : 20, USED), hedge);
+      both.models.call('a', { lane: 'P0' }).subscribe(both.hear);
+      clock.advance(15);
+      expect(both.spent()).toEqual([0, 300]);
+      clock.flush();
+      // The loser was sent, and nobody heard what it has used.
+      expect(both.spent()).toEqual([250, 0]);
+
+      const alone = calling(clock, (_request, { attempt }) => answers(attempt === 1 ? 100 : 20, USED), hedge, [{ tokens: 299 }]);
+      alone.models.call('a', { lane: 'P0' }).subscribe(alone.hear);
+      clock.flush();
+      expect(alone.heard).toMatchObject([{ text: 'yes' }]);
+      expect(alone.spent()).toEqual([100, 0]);
+    });
+  });
+
+  it('pays for a stream what its last word says, and the estimate of one that was left or broke off', () => {
+    virtualTime((clock) => {
+      const chunks = (last: Observable<Answer>) =>
+        new Observable<Answer>((to) => {
+          to.next({ text: 'y' });
+          return last.subscribe(to);
+        });
+      const streams: Record<string, Observable<Answer>> = {
+        whole: chunks(answers(5, USED)),
+        silent: chunks(answers(5)),
+        endless: chunks(NEVER),
+        // Too late for a refusal: something was said.
+        late: chunks(fails({ status: 429 })),
+      };
+      for (const [name, tokens] of [
+        ['whole', 100],
+        ['silent', 150],
+        ['endless', 150],
+        ['late', 150],
+      ] as const) {
+        const { models, hear, spent } = calling(clock, () => NEVER, { stream: (request) => streams[request]!, retry: false });
+        const left = models.stream(name).subscribe(hear);
+        clock.advance(10);
+        left.unsubscribe();
+        expect([name, ...spent()]).toEqual([name, tokens, 0]);
+      }
+      clock.flush();
+    });
+  });
+
+  it('refuses what has no room: at once, once, without a retry, an attempt, a breaker or a permit', () => {
+    virtualTime((clock) => {
+      const limiter = createAccount({ concurrency: 2, requestsPerMinute: 60, scheduler: clock.scheduler });
+      const breaker = createBreaker({ opens: { inARow: 1 } });
+      const told: string[] = [];
+      const { models, heard, hear, spent } = calling(
+        clock,
+        () => answers(10, USED),
+        { limiter, breaker, onEvent: ({ type }) => told.push(type) },
+        [{ tokens: 140, windowMs: 1000 }],
+      );
+      const before = limiter.snapshot().requests;
+      models.call('a').subscribe(hear);
+      clock.flush();
+      expect(heard.map(codeOf)).toEqual(['FLOW_BUDGET_EXCEEDED']);
+      expect(told).not.toContain('attemptStarted');
+      expect(told).not.toContain('retryScheduled');
+      expect(limiter.snapshot()).toMatchObject({ executing: 0, requests: before });
+      expect(breaker.state).toBe('closed');
+      expect(spent()).toEqual([0, 0]);
+      expect(models.snapshot().attempts).toBe(0);
+    });
+  });
+
+  it('is not tried again whatever `classify` says, and the error has no prompt in it', () => {
+    virtualTime((clock) => {
+      const { models, heard, hear } = calling(clock, () => NEVER, { classify: () => ({ class: 'transient' }) }, [{ tokens: 0 }]);
+      models.call('planted-secret').subscribe(hear);
+      clock.flush();
+      expect(heard.map(codeOf)).toEqual(['FLOW_BUDGET_EXCEEDED']);
+      expect(`${String(heard[0])}${JSON.stringify(heard[0])}`).not.toContain('planted-secret');
+    });
+  });
+
+  it('needs a price for its model, and says so before anything is sent', () => {
+    virtualTime((clock) => {
+      const budget = createBudget({ limits: [{ usd: 1 }], prices: { large: { inputUsdPerMillion: 1 } } });
+      let sent = 0;
+      const call = (): Observable<Answer> => {
+        sent++;
+        return NEVER;
+      };
+      const { models, heard, hear } = calling(clock, call, { budget });
+      models.call('a').subscribe(hear);
+      clock.flush();
+      expect(heard).toMatchObject([{ code: 'FLOW_CONFIG_INVALID', option: "prices['small']" }]);
+      expect(sent).toBe(0);
+    });
+  });
+
+  it('charges the key of the call', () => {
+    virtualTime((clock) => {
+      const { budget, models, heard, hear } = calling(clock, () => answers(1, USED), {}, [{ key: 'acme', tokens: 200 }]);
+      models.call('a', { key: 'acme' }).subscribe(hear);
+      models.call('b', { key: 'acme' }).subscribe(hear);
+      models.call('c', { key: 'beta' }).subscribe(hear);
+      clock.flush();
+      expect(heard.map(codeOf)).toEqual(['FLOW_BUDGET_EXCEEDED', { text: 'yes', used: USED }, { text: 'yes', used: USED }]);
+      expect(budget.snapshot()).toMatchObject({ spentTokens: 200, limits: [{ spent: 100 }] });
+    });
+  });
+
+  it('takes a mere number for tokens of the answer, and what is no number for none', () => {
+    virtualTime((clock) => {
+      const prices = { small: { inputUsdPerMillion: 1, outputUsdPerMillion: 4 } };
+      const budget = createBudget({ prices, scheduler: clock.scheduler });
+      const { models, heard, hear } = calling(clock, () => of({ text: 'yes' }), {
+        budget,
+        estimateTokens: (request) => ({ number: 100, both: ESTIMATE, half: { inputTokens: 7 } })[request] ?? (null as never),
+      });
+      for (const request of ['number', 'both', 'half', 'null']) models.call(request).subscribe(hear);
+      clock.flush();
+      expect(budget.snapshot()).toMatchObject({ spentUsd: 0.0004 + 0.0003 + 0.000_007, spentTokens: 257 });
+      expect(heard.map(codeOf).at(-1)).toBe('FLOW_CALLBACK');
+    });
+  });
+
+  it('fails a call whose budget cannot be written down, and sends nothing', () => {
+    virtualTime((clock) => {
+      const full = new Error('no space left');
+      const store = {
+        load: () => undefined,
+        save: () => {
+          throw full;
+        },
+      };
+      const { models, heard, hear } = calling(clock, () => NEVER, { budget: createBudget({ store }) });
+      models.call('a').subscribe(hear);
+      clock.flush();
+      expect(heard).toEqual([full]);
+    });
+  });
+});
+
+describe('an embedder with a budget', () => {
+  const embedding = (budget: Budget, call: (texts: readonly string[]) => Observable<readonly number[][]>, settles = true) =>
+    createEmbedder({
+      call: (texts, context) => {
+        if (settles) context.settle({ inputTokens: texts.length * 8 });
+        return call(texts);
+      },
+      countTokens: () => 10,
+      budget,
+    });
+  const vectors = (texts: readonly string[]): Observable<readonly number[][]> => of(texts.map(() => [1]));
+
+  it('pays for each call what its texts have cost, equal texts once', () => {
+    virtualTime((clock) => {
+      const budget = createBudget({ limits: [{ tokens: 100 }], scheduler: clock.scheduler });
+      const embedder = embedding(budget, (texts) => timer(5).pipe(mergeMap(() => vectors(texts))));
+      for (const text of ['a', 'b', 'b', 'c']) embedder.embed(text).subscribe();
+      embedder.flush();
+      clock.advance(1);
+      expect(sumsOf(budget)).toEqual([0, 30]);
+      clock.flush();
+      expect(sumsOf(budget)).toEqual([24, 0]);
+    });
+  });
+
+  it('pays for each part of a batch that is split, and nothing for the refusals', () => {
+    virtualTime((clock) => {
+      const budget = createBudget({ limits: [{ tokens: 10_000 }], scheduler: clock.scheduler });
+      const sent: number[] = [];
+      const embedder = embedding(
+        budget,
+        (texts) => {
+          const isBad = texts.includes('bad');
+          if (!isBad) sent.push(texts.length);
+          return isBad ? fails({ status: 400 }) : vectors(texts);
+        },
+        false,
+      );
+      const heard: unknown[] = [];
+      for (const text of ['a', 'b', 'c', 'bad', 'd', 'e', 'f', 'g']) {
+        embedder.embed(text).subscribe({ next: () => heard.push('vector'), error: (error: unknown) => heard.push(error) });
+      }
+      embedder.flush();
+      clock.flush();
+      expect(heard.filter((one) => one === 'vector')).toHaveLength(7);
+      // Every good text was embedded once, without a usage, so for its estimate.
+      expect(sent.reduce((sum, n) => sum + n, 0)).toBe(7);
+      expect(sumsOf(budget)).toEqual([70, 0]);
+    });
+  });
+
+  it('rejects the texts of a call without room, unsent and untried, with the tokens of the rate given back', () => {
+    virtualTime((clock) => {
+      const budget = createBudget({ limits: [{ tokens: 25 }], scheduler: clock.scheduler });
+      let sent = 0;
+      const limiter = createAccount({ concurrency: 2, tokensPerMinute: 60_000, scheduler: clock.scheduler });
+      const before = limiter.snapshot().tokens;
+      const embedder = createEmbedder({
+        call: (texts) => {
+          sent++;
+          return vectors(texts);
+        },
+        countTokens: () => 10,
+        budget,
+        limiter,
+        maxSize: 3,
+      });
+      const heard: unknown[] = [];
+      for (const text of ['a', 'b', 'c']) embedder.embed(text).subscribe({ error: (error: unknown) => heard.push(codeOf(error)) });
+      embedder.flush();
+      expect(limiter.snapshot().tokens).toBe(before);
+      clock.flush();
+      expect(heard).toEqual(['FLOW_BUDGET_EXCEEDED', 'FLOW_BUDGET_EXCEEDED', 'FLOW_BUDGET_EXCEEDED']);
+      expect([sent, ...sumsOf(budget)]).toEqual([0, 0, 0]);
+    });
+  });
+
+  it.each([
+    ['refused as one too many', { status: 429 }, 0],
+    ['broken off', { code: 'ECONNRESET' }, 10],
+  ])('pays for a call that was %s', (_what, fields, tokens) => {
+    virtualTime((clock) => {
+      const budget = createBudget({ scheduler: clock.scheduler });
+      const embedder = createEmbedder({ call: () => fails(fields), countTokens: () => 10, budget, repair: [] });
+      embedder.embed('a').subscribe({ error: () => undefined });
+      embedder.flush();
+      clock.flush();
+      expect(sumsOf(budget)).toEqual([tokens, 0]);
+    });
+  });
+
+  it('pays for promises in the same way, and for what was left by the time it is over', async () => {
+    const budget = createBudget();
+    const ok = createEmbedder({
+      call: (texts, context) => {
+        context.settle({ inputTokens: 3 });
+        return Promise.resolve(texts.map(() => [1]));
+      },
+      budget,
+    });
+    await ok.embedAsync('a');
+    expect(sumsOf(budget)).toEqual([3, 0]);
+    const bad = createEmbedder({ call: () => Promise.reject(failure({ status: 403 })), budget, repair: [] });
+    await expect(bad.embedAsync('a')).rejects.toThrow('refused');
+    expect(sumsOf(budget)).toEqual([3, 0]);
+    const broken = createEmbedder({
+      call: () => {
+        throw failure({ status: 401 });
+      },
+      budget,
+      repair: [],
+    });
+    await expect(broken.embedAsync('a')).rejects.toThrow('refused');
+    const left = createEmbedder({ call: () => NEVER, budget, countTokens: () => 10 });
+    const leaving = left.embed('a', { lane: 'P0' }).subscribe();
+    await Promise.resolve();
+    expect(budget.snapshot().executing).toBe(1);
+    leaving.unsubscribe();
+    expect(sumsOf(budget)).toEqual([13, 0]);
+  });
+});
+
+describe('64 callers over faults, retries, hedges, streams and people who leave', () => {
+  /** What a provider would bill for a request: for everything that it has worked on, whoever hears of it. */
+  function world(seed: number) {
+    const random = repeatable(seed);
+    const pick = (n: number): number => Math.floor(random() * n);
+    return virtualTime((clock) => {
+      const budget = createBudget({ limits: [{ tokens: 60_000 }, { key: 'k0', tokens: 9_000 }], scheduler: clock.scheduler });
+      const billed = { all: 0, k0: 0 };
+      const seen = { answered: 0, refused: 0, failed: 0, left: 0 };
+      const serve = (request: string): Observable<Answer> =>
+        new Observable<Answer>((to) => {
+          const how = random();
+          if (how < 0.1) {
+            to.error(failure({ status: 429 }));
+            return;
+          }
+          const used = { inputTokens: 20 + pick(80), outputTokens: pick(50) };
+          const tokens = used.inputTokens + used.outputTokens;
+          const bill = (): void => {
+            billed.all += tokens;
+            if (request === 'k0') billed.k0 += tokens;
+          };
+          // From here on it costs something, also when nobody waits for the end.
+          bill();
+          return timer(1 + pick(60)).subscribe(() => {
+            if (how < 0.25) to.error(failure({ status: how < 0.2 ? 503 : 400 }));
+            else {
+              to.next({ text: 'yes', ...(how < 0.9 && { used }) });
+              to.complete();
+            }
+          });
+        });
+      const models = createModelCaller<string, Answer, Answer>({
+        call: serve,
+        stream: serve,
+        estimateTokens: () => ESTIMATE,
+        usage: ({ used }) => used,
+        concurrency: 64,
+        maxQueued: Infinity,
+        hedge: { delayMs: 20, budget: Infinity },
+        attemptTimeoutMs: 45,
+        retry: { initialMs: 5, budget: 1 },
+        scheduler: clock.scheduler,
+        random,
+        budget,
+      });
+      const next = (caller: number, left: number): void => {
+        if (left === 0) return;
+        const key = `k${String(pick(4))}`;
+        const work = pick(4) === 0 ? models.stream(key, { key }) : models.call(key, { key, lane: pick(2) === 0 ? 'P0' : 'P1' });
+        const again = (outcome: keyof typeof seen) => () => {
+          seen[outcome]++;
+          clock.scheduler.schedule(() => {
+            next(caller, left - 1);
+          }, 1 + pick(10));
+        };
+        const call = work.subscribe({
+          complete: again('answered'),
+          error: (error: unknown) => {
+            again(isFlowError(error, 'FLOW_BUDGET_EXCEEDED') ? 'refused' : 'failed')();
+          },
+        });
+        if (pick(10) === 0) {
+          clock.scheduler.schedule(() => {
+            if (call.closed) return;
+            call.unsubscribe();
+            again('left')();
+          }, pick(30));
+        }
+      };
+      for (let caller = 0; caller < 64; caller++) next(caller, 20);
+      clock.flush();
+      return { billed, seen, snapshot: budget.snapshot() };
+    });
+  }
+
+  it.each(Array.from({ length: sized(4, 60) }, (_, i) => i + 1))(
+    'never cost more than is charged, nor than the limits (seed %i)',
+    (seed) => {
+      const { billed, seen, snapshot } = world(seed);
+      const [all, k0] = snapshot.limits;
+      expect(snapshot.executing).toBe(0);
+      expect([all?.inFlight, k0?.inFlight]).toEqual([0, 0]);
+      expect(billed.all).toBeLessThanOrEqual(all?.spent ?? 0);
+      expect(billed.k0).toBeLessThanOrEqual(k0?.spent ?? 0);
+      expect(all?.spent).toBeLessThanOrEqual(60_000);
+      expect(k0?.spent).toBeLessThanOrEqual(9_000);
+      // Worth looking at.
+      for (const outcome of ['answered', 'refused', 'failed', 'left'] as const)
+        expect([outcome, seen[outcome] > 0]).toEqual([outcome, true]);
+    },
+  );
+});
