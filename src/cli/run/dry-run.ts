@@ -152,11 +152,8 @@ class StageTally {
         earlier: { ...earlier, [name]: part },
       }));
     if (prompt !== undefined) {
-      const { maxTokens, max_tokens, ...request } = {
-        maxTokens: 0,
-        ...requestOf(this.stage, this.#plan.config.model, this.#template.fill(scopeOf(row.fields, earlier))),
-      };
-      this.#promptTokens += count * (maxTokens + estimateChat(request) + this.#answerTokens());
+      const request = requestOf(this.stage, this.#plan.config.model, this.#template.fill(scopeOf(row.fields, earlier)));
+      this.#promptTokens += count * (estimateChat(request).inputTokens + this.#answerTokens());
     }
     return [{ count: answer === 'list' || chunk !== undefined ? count * this.#listLength() : count, earlier }];
   }

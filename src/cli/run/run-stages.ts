@@ -141,7 +141,8 @@ function asking(
     ...(model.retry !== undefined && { retry: model.retry }),
     steps: async (_item: unknown, context) => {
       const body = requestOf(stage, model, template.fill(scopeOf(context.document.fields, context.earlier)));
-      const cost: Cost = { requests: 1, tokens: estimateChat(body) };
+      const { inputTokens, outputTokens } = estimateChat(body);
+      const cost: Cost = { requests: 1, tokens: inputTokens + outputTokens };
       let completion: ChatCompletion;
       try {
         completion = await context.requestAsync((permit) => send(caller, { body, permit }, context, host), cost);
