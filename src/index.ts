@@ -130,6 +130,7 @@ export type {
 } from './pipelines/create-tool-runner.js';
 export { createToolRunner, TOOL_RUNNER_DEFAULTS } from './pipelines/create-tool-runner.js';
 export type { EndpointOptions } from './pipelines/endpoint.js';
+export { presets } from './pipelines/presets.js';
 export { ProviderError } from './pipelines/provider-error.js';
 export type {
   RequestLimits,

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
 import { isFlowError } from '../../operators/errors.js';
+import { configCommand } from './config-command.js';
 import { CliError, EXIT } from './exit.js';
 import { indexCommand } from './index-command.js';
 import { inspectCommand } from './inspect-command.js';
@@ -31,10 +32,10 @@ async function main(): Promise<void> {
     .version(ownPackage().version)
     .addHelpText('after', EXIT_CODES)
     .showHelpAfterError('(run it with --help to see the options)');
-  for (const command of [runCommand(), indexCommand(), searchCommand(), serveCommand(), inspectCommand()])
+  for (const command of [runCommand(), indexCommand(), searchCommand(), serveCommand(), inspectCommand(), configCommand()])
     program.addCommand(command.copyInheritedSettings(program));
   program.exitOverride();
-  for (const command of program.commands) command.exitOverride();
+  for (const command of program.commands.flatMap((one) => [one, ...one.commands])) command.exitOverride();
   await program.parseAsync();
 }
 

@@ -326,8 +326,8 @@ function perSecond(items: number, ms: number): number {
   return ms === 0 ? Infinity : (items * 1000) / ms;
 }
 
-const STAGE = ['name', 'concurrency', 'scope', 'itemsPerDocument', 'callsPerItem', 'secondsPerCall', 'tokensPerCall'];
-const LIMITS = ['concurrency', 'requestsPerMinute', 'burst', 'tokensPerMinute', 'burstSeconds', 'headroom'];
+const STAGE: readonly string[] = ['name', 'concurrency', 'scope', 'itemsPerDocument', 'callsPerItem', 'secondsPerCall', 'tokensPerCall'];
+const LIMITS: readonly string[] = ['concurrency', 'requestsPerMinute', 'burst', 'tokensPerMinute', 'burstSeconds', 'headroom'];
 
 function check(plan: ThroughputPlan): void {
   known(NAME, plan, ['documents', 'batches', 'stages', 'limits']);

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type ConfigProblem, type ParseConfigOptions, parseConfig } from '../../src/edge/index.js';
@@ -180,6 +181,11 @@ describe('variables', () => {
 describe('what is wrong', () => {
   it.each(configMistakes)('$text', ({ text, messages }) => {
     expect(messagesOf(text, { env: { WORD: 'many' } })).toEqual(messages);
+  });
+
+  it('is in the documentation, word for word', () => {
+    const page = readFileSync(new URL('../../docs/config.md', import.meta.url), 'utf8');
+    for (const message of configMistakes.flatMap(({ messages }) => messages)) expect(page).toContain(message);
   });
 
   it('is said as data, too', () => {

@@ -4,9 +4,7 @@ import { configSchema } from './schema.js';
 import type { SchemaNode } from './schema-node.js';
 
 /** What values have to be once variables are filled in. */
-export function valueSchema(): SchemaNode {
-  return z.toJSONSchema(configSchema, { io: 'input' }) as SchemaNode;
-}
+export const VALUE_SCHEMA: SchemaNode = /* @__PURE__ */ (() => z.toJSONSchema(configSchema, { io: 'input' }) as SchemaNode)();
 
 /**
  * The JSON Schema of a configuration, for editors: what `docs/config.schema.json` holds. Where not any text is right, a text with a variable
@@ -21,7 +19,7 @@ export function valueSchema(): SchemaNode {
  * ```
  */
 export function configJsonSchema(): Readonly<Record<string, unknown>> {
-  return { ...withVariables(valueSchema()) };
+  return { ...withVariables(VALUE_SCHEMA) };
 }
 
 function withVariables(node: SchemaNode): SchemaNode {

@@ -1,7 +1,7 @@
 import { crossChecks } from './cross-checks.js';
 import { type Env, fillIn } from './env.js';
 import { showPath } from './finding.js';
-import { valueSchema } from './json-schema.js';
+import { VALUE_SCHEMA } from './json-schema.js';
 import { normalised } from './levels.js';
 import { type ConfigProblem, findingsOf, problemOf } from './problems.js';
 import { type Config, type ConfigFile, configSchema } from './schema.js';
@@ -36,12 +36,11 @@ export function parseConfig(input: unknown, options: ParseConfigOptions = {}): P
   const { env = {}, format = 'yaml' } = options;
   const source = typeof input === 'string' ? readText(input, format) : plainSource(input);
   if (source.faults.length > 0) return inOrder(source.faults.map(({ place, ...fault }) => problemOf({ path: [], ...fault }, place)));
-  const schema = valueSchema();
-  const filled = fillIn(source.value, schema, env);
+  const filled = fillIn(source.value, VALUE_SCHEMA, env);
   const { success, data, error } = configSchema.safeParse(filled.value);
   // What is wrong with the place of a variable that is not there says nothing more.
   const missing = new Set(filled.faults.map(({ path }) => showPath(path)));
-  const others = [...(error?.issues ?? []).flatMap((issue) => findingsOf(issue, filled, schema)), ...crossChecks(filled.value)];
+  const others = [...(error?.issues ?? []).flatMap((issue) => findingsOf(issue, filled, VALUE_SCHEMA)), ...crossChecks(filled.value)];
   const findings = [...filled.faults, ...others.filter(({ path }) => !missing.has(showPath(path)))];
   if (success && findings.length === 0) return { value: normalised(data as ConfigFile) };
   return inOrder(findings.map((finding) => problemOf(finding, source.placeOf(finding.path))));
@@ -49,5 +48,9 @@ export function parseConfig(input: unknown, options: ParseConfigOptions = {}): P
 
 function inOrder(problems: readonly ConfigProblem[]): ParsedConfig {
   const once = new Map(problems.map((problem) => [problem.message, problem]));
-  return { problems: [...once.values()].sort((one, other) => (one.line ?? 0) - (other.line ?? 0)) };
+  return { problems: [...once.values()].sort(byPlace) };
+}
+
+function byPlace(one: ConfigProblem, other: ConfigProblem): number {
+  return (one.line ?? 0) - (other.line ?? 0) || (one.column ?? 0) - (other.column ?? 0);
 }

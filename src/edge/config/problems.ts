@@ -48,7 +48,7 @@ export function findingsOf(issue: z.core.$ZodIssue, { value, origins }: Filled, 
 }
 
 /** Keys of designs that people come from, and of habit; what to do in their place. */
-const REFUSED = /* @__PURE__ */ new Map([
+const REFUSED: ReadonlyMap<string, string> = /* @__PURE__ */ new Map([
   ['concurrency.request_level.connection_pool', 'no such key: the runtime keeps its connections itself, and nothing would read this'],
   ['model.apiKey', 'no key in a file: name the variable that holds it, `apiKeyEnv: OPENAI_API_KEY`'],
   ['apiKey', 'no key in a file: name the variable that holds it, `model: { apiKeyEnv: OPENAI_API_KEY }`'],

@@ -1,0 +1,23 @@
+import { readFile } from 'node:fs/promises';
+import { type ParsedConfig, parseConfig } from '../edge/config/parse.js';
+import type { Config } from '../edge/config/schema.js';
+import { CliError, EXIT, errorCode } from './exit.js';
+
+/** What stands in a configuration, or what is wrong with it. @throws CliError (exit code 2) when it cannot be read */
+export async function readConfig(path: string): Promise<ParsedConfig> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    throw new CliError(EXIT.usage, `cannot read \`${path}\`: ${errorCode(error) ?? 'not readable'}`, error);
+  }
+  return parseConfig(text, { env: process.env, format: path.endsWith('.json') ? 'json' : 'yaml' });
+}
+
+/** The same for a command that needs it to be right. @throws CliError (exit code 2) that names everything that is wrong */
+export async function loadConfig(path: string): Promise<Config> {
+  const parsed = await readConfig(path);
+  if ('problems' in parsed)
+    throw new CliError(EXIT.usage, [`\`${path}\` cannot be used:`, ...parsed.problems.map(({ message }) => message)].join('\n  '));
+  return parsed.value;
+}

@@ -1,0 +1,59 @@
+/** Three attempts; pauses of about 100 and 200 ms. */
+const SHORT_PAUSES = { maxAttempts: 3, initialMs: 100, factor: 2, budget: 1 } as const;
+
+/**
+ * Settings for known situations, as plain data: what JSON makes of one is the same. Those of pipelines (`chat`, `llmProperties`, `paper`) are
+ * configurations, for `parseConfig` and for files (`sluice config preset <name>` prints one); the others are options to spread.
+ *
+ * @example
+ * ```ts
+ * import { createAccount, createEmbedder, presets } from 'sluice';
+ *
+ * const embedder = createEmbedder({ ...presets.embeddings, call: async (texts) => texts.map(() => [0, 1]) });
+ * const account = createAccount(presets.paper.production.limits);
+ * account.snapshot().requestsPerMinute; // => 300
+ * ```
+ */
+export const presets = {
+  /** For `createEmbedder`: an API that takes large batches; its default window and lanes fit. */
+  embeddings: { maxSize: 2048, maxTokens: 250_000, maxTokensPerText: 8191, concurrency: 4, timeoutMs: 30_000 },
+  /** For `createEmbedder`: a model with little room; with `window: fixed(100)` a batch waits for company. */
+  embeddingsSmall: { maxSize: 20, maxTokens: 8192, maxTokensPerText: 8192, concurrency: 4, timeoutMs: 30_000 },
+  /** For logs that are written in batches: `batch` with `weigh` in bytes, and `backpressure` in front of it. Where none may be lost, `overflow: 'error'`. */
+  logs: {
+    batch: { maxSize: 100, maxWeight: 1_000_000, maxWaitMs: 5000 },
+    backpressure: { maxQueued: 10_000, overflow: 'dropOldest' },
+  },
+  /** For `createToolRunner`. */
+  tools: { concurrency: 5, timeoutMs: 30_000, retry: { maxAttempts: 1 } },
+  /** For `coalesce`, with a `merge`: what is shown, one frame at a time. */
+  ui: { pace: 'frame' },
+  /** Answers that somebody waits for. Rates are those of your account. */
+  chat: { limits: { concurrency: 4 }, model: { attemptTimeoutMs: 60_000, retry: { maxAttempts: 3 } } },
+  /** One call for each property of a request, all of them within a total time. */
+  llmProperties: {
+    production: { limits: { concurrency: 4 }, model: { attemptTimeoutMs: 10_000, deadlineMs: 30_000, retry: SHORT_PAUSES } },
+    highConcurrency: { limits: { concurrency: 8 }, model: { attemptTimeoutMs: 8000, deadlineMs: 30_000, retry: SHORT_PAUSES } },
+    lowLatency: { limits: { concurrency: 3 }, model: { attemptTimeoutMs: 5000, deadlineMs: 20_000, retry: SHORT_PAUSES } },
+    test: { limits: { concurrency: 2 }, model: { attemptTimeoutMs: 15_000, deadlineMs: 60_000, retry: SHORT_PAUSES } },
+  },
+  /** Papers: a call that asks twenty questions, an answer and a grade for each. Stages count for each paper by itself. */
+  paper: {
+    development: /* @__PURE__ */ paper(1, [2, 1], 5, 2),
+    production: /* @__PURE__ */ paper(3, [5, 3], 10, 5),
+    highLoad: /* @__PURE__ */ paper(5, [10, 5], 20, 10),
+  },
+} as const;
+
+function paper(papers: number, [answers, grades]: readonly [number, number], requests: number, requestsPerSecond: number) {
+  const each = { scope: 'perBatch', allowPartialFailure: true, expect: { itemsPerDocument: 20 } } as const;
+  return {
+    batches: { concurrency: papers },
+    stages: [
+      { name: 'generation', concurrency: 1, scope: 'perBatch', answer: 'list' },
+      { name: 'answering', concurrency: answers, timeoutMs: 120_000, ...each },
+      { name: 'grading', concurrency: grades, timeoutMs: 60_000, ...each },
+    ],
+    limits: { concurrency: requests, requestsPerMinute: requestsPerSecond * 60, burst: 2 * requestsPerSecond },
+  } as const;
+}
