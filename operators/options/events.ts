@@ -78,6 +78,10 @@ export type Happening =
       | { type: 'gapSkipped'; lane: string; missing: number; held: number }
       | { type: 'swallowed'; lane: string }
       | { type: 'hedged'; lane: string; attempt: number; afterMs: number }
+      /** A request needed no call of its own: its answer was known, or on its way for another one. */
+      | { type: 'cached'; lane: string; outcome: 'hit' | 'shared' }
+      /** Where answers are kept did not do what it was asked, in time; the request goes on without. */
+      | { type: 'storeFailed'; action: 'get' | 'set' | 'delete' }
       | { type: 'throttled'; pauseMs: number }
       /** A usage beyond all reason was reported: so many tokens were charged instead. */
       | { type: 'usageClamped'; reported: number; charged: number }

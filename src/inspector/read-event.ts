@@ -40,6 +40,8 @@ const FIELDS: { readonly [T in Type]: Kinds<EventOf<T>, Common | (T extends `att
   gapSkipped: { ...lane, missing: 'number', held: 'number' },
   swallowed: lane,
   hedged: { ...lane, attempt: 'number', afterMs: 'number' },
+  cached: { ...lane, outcome: 'text' },
+  storeFailed: { action: 'text' },
   throttled: { pauseMs: 'number' },
   usageClamped: { reported: 'number', charged: 'number' },
   limitChanged: { concurrency: 'number' },

@@ -1,11 +1,13 @@
-import { defer, EMPTY, map, Observable, Subject } from 'rxjs';
+import { catchError, defer, EMPTY, map, Observable, Subject, subscribeOn } from 'rxjs';
 import { ClosedError, FlowConfigError } from '../../operators/errors.js';
 import type { AttemptContext, PolicyCallOptions } from '../../operators/policy.js';
 import { settleAll } from '../../operators/settle-all.js';
 import {
+  AbortCalls,
   Alarm,
   ask,
   connect,
+  DEFAULT_LANE,
   drawnFrom,
   instanceOf,
   isAmount,
@@ -16,12 +18,15 @@ import {
   unusable,
   verdictOrFatal,
 } from '../../operators/toolkit.js';
-import type { ErrorClass, FlowEvent, LimiterJob, Settled, Usage, WorkResult } from '../../operators/types.js';
+import type { ErrorClass, FlowEvent, Settled, Usage, WorkResult } from '../../operators/types.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import { CallStats } from '../metrics/call-stats.js';
 import type { Reservation } from './budget/budget-types.js';
+import { AnswerCache } from './models/answer-cache.js';
 import type { ChatChunk, ChatCompletion, ChatRequest } from './models/chat-api.js';
 import { exchange, openStream } from './models/exchange.js';
+import type { Asker } from './models/flight.js';
+import { Inquiry } from './models/inquiry.js';
 import type { AttemptEnd, AttemptRules } from './models/model-attempt.js';
 import { ModelAttempt } from './models/model-attempt.js';
 import type { CallHost } from './models/model-call.js';
@@ -31,10 +36,12 @@ import { callerConfig, checkCall, checkCallAll } from './models/model-options.js
 import { ModelPolicies } from './models/model-policies.js';
 import type {
   ChatCallerOptions,
+  Collected,
   ModelCallAllOptions,
   ModelCaller,
   ModelCallerOptions,
   ModelCallerSnapshot,
+  ModelCallMode,
   ModelCallOptions,
 } from './models/model-types.js';
 import { NAME } from './models/name.js';
@@ -50,14 +57,15 @@ const MAX_CODES = 50;
  * Calls to a model, whole answers and streams, over any client or an OpenAI-compatible API: one limiter with lanes P0 (somebody waits),
  * P1 and P2 (background), retries, a breaker, deadlines, hedging, and a record of every attempt.
  *
- * - **Order** of what surrounds a call, always: deadline > breaker > retry > hedge > limiter > attempt timeout > client.
+ * - **Order** of what surrounds a call, always: cache > repair > deadline > breaker > retry > hedge > limiter > attempt timeout > client.
  * - **Tries again** only after 429, 5xx, a broken connection or a timeout, never after a 400 or 401, after a `parse` that failed, or once a
  *   stream has shown its first chunk. A pause holds no slot.
+ * - **Asks again** with `repair` when `parse` failed, and **not at all** with `cache` when the answer is known or on its way.
  * - **Holds at most** `maxQueued` calls that wait.
  * - **Errors when** there are no more attempts (the last error, as the same object), at the deadline (`DeadlineError`, never tried again),
  *   when the breaker is open (`BreakerOpenError`), the queue is full (`OverflowError`) or the caller is closed (`ClosedError`).
- * - **On unsubscribe**, or when its signal aborts, a waiting call leaves; the signal that the client was given aborts. A signal has one
- *   listener here, however many calls are made with it.
+ * - **On unsubscribe**, or when its signal aborts, a waiting call leaves; the signal that the client was given aborts, with a `cache` once nobody
+ *   waits for the answer any more. A signal has one listener here, however many calls are made with it.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  * @example
@@ -92,6 +100,10 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   readonly #clock: Alarm;
   readonly #stats = new CallStats(MAX_CODES);
   readonly #calls = new Set<ModelCall>();
+  /** Everybody who waits, and how to tell them that it is in vain. */
+  readonly #askers = new Map<Asker, (error: unknown) => void>();
+  readonly #signals = new AbortCalls();
+  readonly #cache: AnswerCache<Q, P> | undefined;
   protected override readonly shutdown: Shutdown;
   readonly #policies: ModelPolicies;
   /** The first half of all ids, and what has been counted in the second. */
@@ -116,6 +128,16 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
       this.#tell(event);
     };
     this.#policies = new ModelPolicies(config, this.#instance, tell, () => this.now());
+    const { cache, deadlineMs, repair, limiter, scheduler } = config;
+    const isMoreUrgent = (lane: string, than: string): boolean => {
+      const { lanes = [] } = limiter;
+      return lanes.indexOf(lane) < lanes.indexOf(than);
+    };
+    const rested = (): void => {
+      this.#checkDrained();
+    };
+    const patienceMs = deadlineMs * (1 + (repair?.rounds ?? 0));
+    this.#cache = cache && new AnswerCache(cache, { scheduler, now: () => this.now(), patienceMs, isMoreUrgent, tell, rested });
     this.shutdown = new Shutdown({
       operator: NAME,
       scheduler: config.scheduler,
@@ -129,7 +151,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   }
 
   call(request: Q, options: ModelCallOptions = {}): Observable<P> {
-    return this.#call(request, options, Infinity);
+    return this.#ask(request, options, Infinity);
   }
 
   callAsync(request: Q, options?: ModelCallOptions): Promise<P> {
@@ -143,16 +165,18 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     const { client, attemptTimeoutMs, scheduler } = this.#config;
     const open = client.stream;
     if (open === undefined) throw new FlowConfigError(NAME, 'stream', 'a function', open);
-    return this.#make(request, options, Infinity, (call, how) => {
-      const send = (attempt: ModelAttempt): Observable<C> => openStream(client, open, request, attempt, attemptTimeoutMs, scheduler);
-      return this.#policies.stream((context) => this.#attempt(call, send, context), call.id, how);
-    });
+    return this.#accept(options, Infinity, ({ inquiry }) =>
+      this.#make(request, inquiry, (call, how) => {
+        const send = (attempt: ModelAttempt): Observable<C> => openStream(client, open, request, attempt, attemptTimeoutMs, scheduler);
+        return this.#policies.stream((context) => this.#attempt(call, send, context), call.id, how);
+      }),
+    );
   }
 
   callAll<K extends string>(
     requests: Readonly<Record<K, Q>>,
     options: ModelCallAllOptions = {},
-  ): Observable<Record<K, P> & Record<K, Settled<Q, P>>> {
+  ): Observable<Record<K, P> & Record<K, Settled<Q, P>> & Collected<K, P>> {
     if (typeof requests !== 'object' || (requests as unknown) === null) throw new FlowConfigError(NAME, 'requests', 'an object', requests);
     checkCallAll(options);
     const { deadlineMs, scheduler } = this.#config;
@@ -161,26 +185,23 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
       const traceId = how.traceId ?? this.#newTraceId();
       const endsAt = this.now() + totalTimeoutMs;
       const calls = Object.entries<Q>(requests);
-      return settleAll(calls, ([name, request]) => this.#call(request, { ...how, traceId, name: name === '' ? 'call' : name }, endsAt), {
-        errors: mode === 'all' ? 'propagate' : mode,
+      return settleAll(calls, ([name, request]) => this.#ask(request, { ...how, traceId, name: name === '' ? 'call' : name }, endsAt), {
+        errors: mode === 'all' ? 'propagate' : 'settle',
         deadlineMs: totalTimeoutMs,
         scheduler,
         // The limiter knows how many.
         concurrency: Infinity,
       });
-    }).pipe(
-      map((results) => {
-        const named = results.map((result) => {
-          const [name, input] = result.input;
-          return [name, mode === 'settle' ? { ...result, input } : (result as { readonly value: P }).value];
-        });
-        return Object.fromEntries(named) as Record<K, P> & Record<K, Settled<Q, P>>;
-      }),
-    );
+    }).pipe(map((results) => named(results, mode) as Record<K, P> & Record<K, Settled<Q, P>> & Collected<K, P>));
+  }
+
+  forget(request: Q): void {
+    const key = this.#cache?.keyOf(request);
+    if (key !== undefined) this.#cache?.forget(key);
   }
 
   snapshot(): ModelCallerSnapshot {
-    let queued = 0;
+    let queued = this.#cache?.lookingUp ?? 0;
     for (const call of this.#calls) if (call.running === 0) queued++;
     const waiting = this.#config.limiter.snapshot();
     const heldBySlot = Math.min(queued, waiting.heldBySlot);
@@ -212,74 +233,93 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     }
   }
 
-  // ---- one call -------------------------------------------------------------------------------------------------------
+  // ---- what somebody waits for ----------------------------------------------------------------------------------------
 
-  #call(request: Q, options: ModelCallOptions, endsAt: number): Observable<P> {
-    const { client, parse } = this.#config;
-    return this.#make(request, options, endsAt, (call, how) => {
-      const send = (attempt: ModelAttempt): WorkResult<P> => exchange(client, parse, request, attempt);
-      return this.#policies.call((context, rules) => this.#attempt(call, send, context, rules), call, how);
+  /** @param endsAt - when the group that it is part of is cut off */
+  #ask(request: Q, options: ModelCallOptions, endsAt: number): Observable<P> {
+    const cache = this.#cache;
+    return this.#accept(options, endsAt, (asker) => {
+      const key = cache?.keyOf(request);
+      if (cache === undefined || key === undefined) return this.#rounds(request, asker.inquiry);
+      return cache.answer(key, asker, (inquiry) => this.#rounds(request, inquiry));
     });
   }
 
-  /**
-   * A call with everything around it, made anew for each subscriber.
-   *
-   * @param endsAt - when the group that it is part of is cut off
-   */
-  #make<V>(
-    request: Q,
-    options: ModelCallOptions,
-    endsAt: number,
-    start: (call: ModelCall, how: PolicyCallOptions) => Observable<V>,
-  ): Observable<V> {
+  /** Takes somebody in, anew for each subscriber: counted when the caller shuts down, and over with its signal. */
+  #accept<V>(options: ModelCallOptions, endsAt: number, work: (asker: Asker) => Observable<V>): Observable<V> {
     checkCall(options);
-    const { deadlineMs, limiter, defaultLane } = this.#config;
-    const { lane = defaultLane, key, signal, name = 'call' } = options;
-    // A limiter without lanes has no name for the only one.
-    const hasLane = limiter.lanes !== undefined || options.lane !== undefined;
+    const { lane = this.#config.defaultLane, key, signal, name = 'call' } = options;
     return new Observable((subscriber) => {
       if (this.shutdown.isClosed) {
         subscriber.error(new ClosedError(NAME));
         return;
       }
-      const tokens = this.#tokensOf(request);
-      const model = this.#modelOf(request);
-      const job: LimiterJob = { ...(hasLane && { lane }), ...(key !== undefined && { key }), cost: { tokens: sumOf(tokens) } };
-      const giveUp = (error: unknown): void => {
+      if (signal) {
+        this.#signals.stop(signal, subscriber, (reason) => {
+          subscriber.error(reason);
+        });
+        if (subscriber.closed) return;
+      }
+      const asker: Asker = { inquiry: new Inquiry(options.traceId ?? this.#newTraceId(), name, lane, key, endsAt) };
+      this.#askers.set(asker, (error) => {
         subscriber.error(error);
-      };
-      const traceId = options.traceId ?? this.#newTraceId();
-      const call = new ModelCall(
-        this,
-        `c${String(this.#made++)}`,
-        traceId,
-        name,
-        lane,
-        model,
-        Math.min(this.now() + deadlineMs, endsAt),
-        giveUp,
-      );
-      call.takes = { model, key, ...tokens };
-      this.#calls.add(call);
+      });
       subscriber.add(() => {
-        this.#calls.delete(call);
+        this.#askers.delete(asker);
         this.#checkDrained();
       });
-      connect(start(call, { job, ...(signal && { signal }) }), subscriber, {
+      connect(work(asker), subscriber, {
         next: (value) => {
           subscriber.next(value);
         },
         error: (error) => {
-          // What its own caller gave up is nobody's business.
-          if (!(signal?.aborted === true && error === signal.reason)) this.shutdown.count('done');
-          subscriber.error(error instanceof ParseFault ? error.cause : error);
+          this.shutdown.count('done');
+          subscriber.error(error);
         },
         complete: () => {
           this.shutdown.count('done');
           subscriber.complete();
         },
       });
+    });
+  }
+
+  // ---- calls ----------------------------------------------------------------------------------------------------------
+
+  /** A call, and others as long as its answer cannot be read. */
+  #rounds(request: Q, inquiry: Inquiry, left = this.#config.repair?.rounds ?? 0): Observable<P> {
+    const { client, parse, repair, scheduler } = this.#config;
+    const call = this.#make(request, inquiry, (made, how) => {
+      const send = (attempt: ModelAttempt): WorkResult<P> => exchange(client, parse, request, attempt);
+      return this.#policies.call((context, rules) => this.#attempt(made, send, context, rules), made, how);
+    });
+    return call.pipe(
+      catchError((error: unknown) => {
+        if (!(error instanceof ParseFault)) throw error;
+        if (repair === undefined || left === 0) throw error.cause;
+        const next = ask(NAME, 'repair.ask', repair.ask, request, error.answer as R, error.cause);
+        // The permit of this round comes back first.
+        return this.#rounds(next, inquiry, left - 1).pipe(subscribeOn(scheduler));
+      }),
+    );
+  }
+
+  /** One call with everything around it, made anew for each subscriber. */
+  #make<V>(request: Q, inquiry: Inquiry, start: (call: ModelCall, how: PolicyCallOptions) => Observable<V>): Observable<V> {
+    const { deadlineMs, limiter } = this.#config;
+    return new Observable((subscriber) => {
+      const { lane, key } = inquiry;
+      // A limiter without lanes has no name for the only one.
+      const hasLane = limiter.lanes !== undefined || lane !== DEFAULT_LANE;
+      const tokens = this.#tokensOf(request);
+      const model = this.#modelOf(request);
+      const cost = { tokens: sumOf(tokens) };
+      const call = new ModelCall(this, inquiry, `c${String(this.#made++)}`, model, deadlineMs, { model, key, ...tokens });
+      this.#calls.add(call);
+      subscriber.add(() => {
+        this.#calls.delete(call);
+      });
+      start(call, { job: { ...(hasLane && { lane }), ...(key !== undefined && { key }), cost } }).subscribe(subscriber);
     });
   }
 
@@ -291,6 +331,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   ): WorkResult<V> {
     const reservation = this.#reserve(call, rules);
     call.sent++;
+    call.inquiry.sent++;
     call.running++;
     this.#executing++;
     const { lane, id: batchId, sent, traceId } = call;
@@ -307,7 +348,7 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   /** @throws BudgetExceededError, or whatever else it is refused with; then its permit was not used */
   #reserve({ takes }: ModelCall, { lease }: AttemptRules): Reservation | undefined {
     try {
-      return takes && this.#config.budget?.reserve(takes);
+      return this.#config.budget?.reserve(takes);
     } catch (error) {
       lease?.release('unused');
       throw error;
@@ -347,17 +388,17 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   }
 
   #giveUp(error: unknown): void {
-    for (const call of [...this.#calls]) {
+    for (const [asker, giveUp] of [...this.#askers]) {
       // Between two attempts it has had its effect as well.
-      this.shutdown.count(call.sent > 0 ? 'aborted' : 'dropped');
-      this.#calls.delete(call);
-      call.giveUp(error);
+      this.shutdown.count(asker.inquiry.sent > 0 ? 'aborted' : 'dropped');
+      giveUp(error);
     }
+    this.#cache?.close();
     this.#checkDrained();
   }
 
   #checkDrained(): void {
-    if (!this.shutdown.isClosed || this.#calls.size > 0 || !this.shutdown.finish()) return;
+    if (!this.shutdown.isClosed || this.#askers.size > 0 || this.#cache?.isBusy || !this.shutdown.finish()) return;
     this.#config.ownLimiter?.close();
     this.#tell({ type: 'drained', operator: NAME });
     this.#events.complete();
@@ -366,6 +407,21 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
 
 function sumOf({ inputTokens, outputTokens }: Required<Usage>): number {
   return inputTokens + outputTokens;
+}
+
+/** What came of several calls, by their names. */
+function named<Q, P>(results: readonly Settled<readonly [string, Q], P>[], mode: ModelCallMode): object {
+  const values = [];
+  const errors = [];
+  const all = [];
+  for (const result of results) {
+    const [name, input] = result.input;
+    all.push([name, { ...result, input }] as const);
+    if (result.status === 'fulfilled') values.push([name, result.value] as const);
+    else errors.push([name, result.reason] as const);
+  }
+  if (mode === 'settle') return Object.fromEntries(all);
+  return mode === 'all' ? Object.fromEntries(values) : { values: Object.fromEntries(values), errors: Object.fromEntries(errors) };
 }
 
 /** Eight hexadecimal digits. */

@@ -35,6 +35,8 @@ const EVENTS: { readonly [T in FlowEvent['type']]: Extract<FlowEvent, { type: T 
   gapSkipped: { ...common, type: 'gapSkipped', lane, missing: 1, held: 2 },
   swallowed: { ...common, type: 'swallowed', lane },
   hedged: { ...common, type: 'hedged', lane, attempt: 2, afterMs: 30 },
+  cached: { ...common, type: 'cached', lane, outcome: 'hit' },
+  storeFailed: { ...common, type: 'storeFailed', action: 'get' },
   throttled: { ...common, type: 'throttled', pauseMs: 1000 },
   usageClamped: { ...common, type: 'usageClamped', reported: 1e12, charged: 1000 },
   limitChanged: { ...common, type: 'limitChanged', concurrency: 8 },

@@ -5,7 +5,7 @@ import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const rules =
-  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, retry, breaker, budget, deadlineMs, attemptTimeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
+  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, repair, cache, retry, breaker, budget, deadlineMs, attemptTimeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
 const call = (request: string) => of(request);
 const caller = () => createModelCaller({ call });
 
@@ -25,6 +25,8 @@ const create = (options: Readonly<Record<string, unknown>>): unknown => {
 /** The same for an HTTP client. */
 const overHttp = (...rows: readonly MisuseRow[]): MisuseRow[] =>
   rows.map((row) => ({ ...row, besides: { baseUrl: 'http://127.0.0.1/v1' } }));
+/** The same with something that reads answers. */
+const parsing = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { parse: Number } }));
 /** The same beside a shared limiter. */
 const shared = (...rows: readonly MisuseRow[]): MisuseRow[] => rows.map((row) => ({ ...row, besides: { limiter: createLimiter() } }));
 
@@ -105,7 +107,20 @@ export const rows: MisuseTable = {
     ...badly('ModelCallOptions.traceId', 'a non-empty string', '', 5, null),
     ...badly('ModelCallOptions.name', 'a non-empty string', '', 5, null),
     ...badly('callAll.requests', 'an object', null, undefined, 5, 'a'),
-    ...badly('ModelCallAllOptions.mode', "one of 'settle', 'all'", 'any', null, 5),
+    ...badly('repair', 'an object', null, 5, true),
+    ...badly('repair.times', 'absent (known options: rounds, ask)', 2),
+    { option: 'parse', value: undefined, expected: 'given together with `repair`', besides: { repair: { ask: String } } },
+    ...parsing(
+      ...badly('repair.ask', 'a function', undefined, null, 'again'),
+      ...badly('repair.rounds', 'a whole number >= 1', 0, -1, 1.5, NaN, Infinity, '2', null),
+    ),
+    ...badly('cache', 'an object', null, 5, true),
+    ...badly('cache.maxEntries', 'absent (known options: key, ttlMs, store, timeoutMs)', 5),
+    ...badly('cache.key', 'a function', undefined, null, 'key'),
+    ...badly('cache.ttlMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
+    ...badly('cache.timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
+    ...badly('cache.store', 'an object with `get`, `set` and `delete`', null, 5, {}, { get: String, set: String }),
+    ...badly('ModelCallAllOptions.mode', "one of 'all', 'settle', 'collect'", 'any', null, 5),
     ...badly('ModelCallAllOptions.totalTimeoutMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
     ...badly('drain.drain options', 'an object', null, 5, 'now'),
     ...badly('DrainOptions.timeoutMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),

@@ -5,7 +5,15 @@ import type { Drained, FlowEvent, Handle, Settled } from '../../operators/index.
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import type { MetricsSnapshot } from '../../src/metrics/create-metrics.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
-import type { ChatChunk, ChatCompletion, ChatRequest, ModelCaller, ModelCallerSnapshot } from '../../src/pipelines/create-model-caller.js';
+import type {
+  ChatChunk,
+  ChatCompletion,
+  ChatRequest,
+  ModelCaller,
+  ModelCallerSnapshot,
+  ModelEntry,
+  ModelStore,
+} from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller, MODEL_CALLER_PRESETS } from '../../src/pipelines/create-model-caller.js';
 
 interface Question {
@@ -46,6 +54,48 @@ describe('createModelCaller', () => {
     expectTypeOf(models.callAll(requests, { mode: 'settle' })).toEqualTypeOf<
       Observable<Record<'one' | 'two', Settled<Question, { answer: number }>>>
     >();
+  });
+
+  it('collects values and errors by the names of the requests', () => {
+    const models = createModelCaller({ call });
+    models.callAll({ one: { text: 'a' }, two: { text: 'b' } }, { mode: 'collect', key: 'tenant' }).subscribe(({ values, errors }) => {
+      expectTypeOf(values).toEqualTypeOf<Readonly<Partial<Record<'one' | 'two', { answer: number }>>>>();
+      expectTypeOf(errors).toEqualTypeOf<Readonly<Partial<Record<'one' | 'two', unknown>>>>();
+    });
+  });
+
+  it('tells a repair the request and the answer, and takes a request', () => {
+    createModelCaller({
+      call,
+      parse: ({ answer }) => String(answer),
+      repair: {
+        ask: (question, answer, fault) => {
+          expectTypeOf(question).toEqualTypeOf<Question>();
+          expectTypeOf(answer).toEqualTypeOf<{ answer: number }>();
+          expectTypeOf(fault).toEqualTypeOf<unknown>();
+          return question;
+        },
+      },
+    });
+    // @ts-expect-error -- no question
+    createModelCaller({ call, parse: String, repair: { ask: () => 'again' } });
+  });
+
+  it('keeps results in any store for them: a map is one', () => {
+    const store = new Map<string, ModelEntry<string>>();
+    expectTypeOf(store).toExtend<ModelStore<string>>();
+    const models = createModelCaller({ call, parse: ({ answer }) => String(answer), cache: { key: ({ text }) => text, store } });
+    expectTypeOf(models).toEqualTypeOf<ModelCaller<Question, string, never>>();
+    expectTypeOf(models.forget({ text: 'a' })).toEqualTypeOf<void>();
+    const parsed = createModelCaller({ call, parse: ({ answer }) => String(answer), cache: { key: ({ text }) => text } });
+    expectTypeOf(parsed).toEqualTypeOf<ModelCaller<Question, string, never>>();
+    const plain = createModelCaller({ call, cache: { key: ({ text }) => text } });
+    expectTypeOf(plain).toEqualTypeOf<ModelCaller<Question, { answer: number }, never>>();
+    // @ts-expect-error -- of other results
+    createModelCaller({ call, parse: ({ answer }) => answer, cache: { key: ({ text }) => text, store } });
+    // @ts-expect-error -- no text
+    createModelCaller({ call, cache: { key: ({ text }: Question) => text.length } });
+    createModelCaller({ baseUrl: 'http://127.0.0.1/v1', model: 'm', cache: { key: ({ messages }) => JSON.stringify(messages) } });
   });
 
   it('knows the shapes of a chat', () => {

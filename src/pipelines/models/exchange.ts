@@ -120,7 +120,7 @@ function parsed<Q, R, P>(parse: (answer: R, request: Q) => P, answer: R, request
   try {
     return parse(answer, request);
   } catch (error) {
-    throw new ParseFault(error);
+    throw new ParseFault(error, answer);
   }
 }
 

@@ -2,11 +2,16 @@ import type { ErrorClass } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import { errorCodeOf, PARSE_FAILED } from '../../metrics/error-code.js';
 import type { BudgetCall } from '../budget/budget-types.js';
+import type { Inquiry } from './inquiry.js';
 import type { AttemptEnd, AttemptHost } from './model-attempt.js';
 
 /** An answer that could not be made into a result. The provider has done its work: making the call again would be no better. */
 export class ParseFault extends Error {
-  constructor(override readonly cause: unknown) {
+  constructor(
+    override readonly cause: unknown,
+    /** What `repair` asks about. */
+    readonly answer: unknown,
+  ) {
     super('the answer could not be parsed');
   }
 }
@@ -27,23 +32,37 @@ export class ModelCall implements AttemptHost {
   sent = 0;
   /** Attempts under way. */
   running = 0;
-  /** What each of them is expected to take, for a budget. */
-  takes: BudgetCall | undefined;
+  readonly lane: string;
   readonly #host: CallHost;
+  readonly #ownDeadlineAt: number;
 
   constructor(
     host: CallHost,
+    /** What it is made for. */
+    readonly inquiry: Inquiry,
     /** Tells it from all others in events. */
     readonly id: string,
-    readonly traceId: string,
-    readonly name: string,
-    readonly lane: string,
     readonly model: string,
-    readonly deadlineAt: number,
-    /** Ends the call with an error. */
-    readonly giveUp: (error: unknown) => void,
+    deadlineMs: number,
+    /** What each attempt is expected to take, for a budget. */
+    readonly takes: BudgetCall,
   ) {
     this.#host = host;
+    this.lane = inquiry.lane;
+    this.#ownDeadlineAt = host.now() + deadlineMs;
+  }
+
+  get traceId(): string {
+    return this.inquiry.traceId;
+  }
+
+  get name(): string {
+    return this.inquiry.name;
+  }
+
+  /** When it is cut off, by its own deadline or with everybody who waits. */
+  get deadlineAt(): number {
+    return Math.min(this.#ownDeadlineAt, this.inquiry.endsAt);
   }
 
   now(): number {

@@ -1,3 +1,4 @@
+import QuickLRU from 'quick-lru';
 import type { SchedulerLike } from 'rxjs';
 import { childOf } from '../../../operators/child-of.js';
 import { classifyError } from '../../../operators/classify-error.js';
@@ -31,14 +32,19 @@ import { retryOf } from '../../retry.js';
 import { budgetOption } from '../budget/budget-options.js';
 import type { BudgetPort } from '../budget/budget-types.js';
 import { endpointOf } from '../endpoint.js';
+import type { CacheRules } from './answer-cache.js';
 import { chatUsage, estimateChat, requestChat, streamChat } from './chat-api.js';
 import type {
   ChatCallerOptions,
+  ModelCacheOptions,
   ModelCallAllOptions,
   ModelCallerOptions,
   ModelCallerRules,
   ModelCallOptions,
+  ModelEntry,
   ModelHedgeOptions,
+  ModelRepairOptions,
+  ModelStore,
 } from './model-types.js';
 import { NAME } from './name.js';
 
@@ -52,6 +58,8 @@ export const MODEL_CALLER_DEFAULTS = {
   deadlineMs: Infinity,
   attemptTimeoutMs: 30_000,
   hedgeBudget: 0.1,
+  cacheEntries: 1000,
+  cacheTimeoutMs: 1000,
 } as const;
 
 /** Twice tried again, after about 100 and 200 ms, all of the calls if need be: with so few at a time, the slots are budget enough. */
@@ -73,8 +81,9 @@ export const MODEL_CALLER_PRESETS = {
 } as const;
 
 const RULES: readonly string[] = [
-  ...['limiter', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes', 'estimateTokens', 'usage', 'parse', 'retry'],
-  ...['breaker', 'budget', 'deadlineMs', 'attemptTimeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'name', 'scheduler', 'random'],
+  ...['limiter', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes', 'estimateTokens', 'usage', 'parse', 'repair'],
+  ...['cache', 'retry', 'breaker', 'budget', 'deadlineMs', 'attemptTimeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'name'],
+  ...['scheduler', 'random'],
 ];
 const CLIENT: readonly string[] = ['call', 'stream', 'model'];
 const ENDPOINT: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'fetch'];
@@ -94,6 +103,8 @@ export interface Client<Q, R, C> {
 export interface CallerConfig<Q, R, C, P> {
   readonly client: Client<Q, R, C>;
   readonly parse: ((answer: R, request: Q) => P) | undefined;
+  readonly repair: Required<ModelRepairOptions<Q, R>> | undefined;
+  readonly cache: CacheRules<Q, P> | undefined;
   readonly limiter: Limiter;
   readonly ownLimiter: Limiter | undefined;
   readonly breaker: Breaker | undefined;
@@ -138,6 +149,8 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
       usage: callback(NAME, 'usage', rules.usage) ?? client.usage,
     },
     parse: callback(NAME, 'parse', rules.parse),
+    repair: repairOf(rules),
+    cache: cacheOf(rules.cache),
     limiter,
     ownLimiter,
     breaker: breakerOf(rules.breaker, { ...own, classify }),
@@ -165,7 +178,7 @@ export function checkCall(options: ModelCallOptions): void {
 export function checkCallAll(options: ModelCallAllOptions): void {
   checkFields(options, CALL_ALL);
   const { mode, totalTimeoutMs } = options;
-  if (mode !== undefined) oneOf(NAME, 'mode', mode, ['settle', 'all']);
+  if (mode !== undefined) oneOf(NAME, 'mode', mode, ['all', 'settle', 'collect']);
   if (totalTimeoutMs !== undefined) durationMs(NAME, 'totalTimeoutMs', totalTimeoutMs);
 }
 
@@ -258,6 +271,30 @@ function breakerOf(
   if (typeof breaker !== 'object' || (breaker as unknown) === null)
     throw new FlowConfigError(NAME, 'breaker', 'a breaker made by createBreaker, or its options', breaker);
   return 'trip' in breaker ? breaker : createBreaker({ ...own, ...breaker });
+}
+
+function repairOf<Q, R, C, P>({ repair, parse }: ModelCallerRules<Q, R, C, P>): Required<ModelRepairOptions<Q, R>> | undefined {
+  if (repair === undefined) return undefined;
+  known(NAME, repair, ['rounds', 'ask'], 'repair', 'repair.');
+  if (parse === undefined) throw new FlowConfigError(NAME, 'parse', 'given together with `repair`', undefined);
+  const { rounds = 1 } = repair;
+  if (!Number.isSafeInteger(rounds) || rounds < 1) throw new FlowConfigError(NAME, 'repair.rounds', 'a whole number >= 1', rounds);
+  return { rounds, ask: required(NAME, 'repair.ask', repair.ask) };
+}
+
+function cacheOf<Q, P>(cache: ModelCacheOptions<Q, P> | undefined): CacheRules<Q, P> | undefined {
+  if (cache === undefined) return undefined;
+  known(NAME, cache, ['key', 'ttlMs', 'store', 'timeoutMs'], 'cache', 'cache.');
+  const { store = new QuickLRU<string, ModelEntry<P>>({ maxSize: MODEL_CALLER_DEFAULTS.cacheEntries }) } = cache;
+  const { get, set, delete: forget } = Object(store) as Partial<ModelStore<P>>;
+  if (![get, set, forget].every((method) => typeof method === 'function'))
+    throw new FlowConfigError(NAME, 'cache.store', 'an object with `get`, `set` and `delete`', store);
+  return {
+    store,
+    ttlMs: positive(NAME, 'cache.ttlMs', orDefault(cache.ttlMs, Infinity)),
+    timeoutMs: positive(NAME, 'cache.timeoutMs', orDefault(cache.timeoutMs, MODEL_CALLER_DEFAULTS.cacheTimeoutMs)),
+    key: required(NAME, 'cache.key', cache.key),
+  };
 }
 
 function hedgeOf(hedge: ModelHedgeOptions | undefined, knownLanes: readonly string[]): CallerConfig<never, never, never, never>['hedge'] {

@@ -13,7 +13,7 @@ import type { CallerConfig } from './model-options.js';
 import { NAME } from './name.js';
 
 /** What is the same for every kind of request. */
-type Config = Omit<CallerConfig<never, never, never, never>, 'client' | 'parse'>;
+type Config = Omit<CallerConfig<never, never, never, never>, 'client' | 'parse' | 'repair' | 'cache'>;
 /** Makes one attempt; `rules` are those of the context, unless something else is given. */
 type Send<V> = (context: AttemptContext, rules?: AttemptRules) => WorkResult<V>;
 

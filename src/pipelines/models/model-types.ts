@@ -50,6 +50,46 @@ export interface ModelHedgeOptions {
   readonly lanes?: readonly string[];
 }
 
+/** Asking again for an answer that `parse` can read. */
+export interface ModelRepairOptions<Q, R> {
+  /** Most calls besides the first. @defaultValue 1 */
+  readonly rounds?: number;
+  /**
+   * Makes the next request of the last one, of its answer and of what `parse` threw at it. Each round is a call of its own, with its permit, its
+   * attempts, its records and its whole `deadlineMs`. What the last one's `parse` throws is the error of the call.
+   */
+  readonly ask: (request: Q, answer: R, fault: unknown) => Q;
+}
+
+/** Where answers are kept. A `Map` is one, and so are most caches; each method may answer later, with a promise. */
+export interface ModelStore<P> {
+  /** What `set` was given; undefined or null when there is nothing. By way of JSON is well. */
+  get(key: string): ModelEntry<P> | null | undefined | PromiseLike<ModelEntry<P> | null | undefined>;
+  /** What it answers is waited for, not looked at. */
+  set(key: string, entry: ModelEntry<P>): unknown;
+  delete(key: string): unknown;
+}
+
+/** An answer that is kept. */
+export interface ModelEntry<P> {
+  /** What `call` would have emitted. */
+  readonly value: P;
+  /** Until when it is good, on the caller's scheduler; null for ever. It is looked at when it is read. */
+  readonly expiresAt: number | null;
+}
+
+/** Answers for requests that were asked before, or are being asked. */
+export interface ModelCacheOptions<Q, P> {
+  /** What equal requests have in common; undefined for one that has to be asked in any case. It should name model, prompt and parameters, or a hash of them. */
+  readonly key: (request: Q) => string | undefined;
+  /** How long an answer is good, in ms from when it came. @defaultValue Infinity */
+  readonly ttlMs?: number;
+  /** @defaultValue in memory: the last 1,000 answers at least, and 2,000 at most */
+  readonly store?: ModelStore<P>;
+  /** How long the store may take for one thing it is asked, in ms; then it goes on without. @defaultValue 1000 */
+  readonly timeoutMs?: number;
+}
+
 /** What is the same for every client. */
 export interface ModelCallerRules<Q, R, C, P> {
   /** Shared with everything else that calls the same account. @defaultValue one of the caller's own, with the limits below */
@@ -71,15 +111,22 @@ export interface ModelCallerRules<Q, R, C, P> {
   readonly estimateTokens?: (request: Q) => number | Usage;
   /** What an answer, or a chunk, says about tokens; the last one that says something counts. @defaultValue with `baseUrl`: its `usage` */
   readonly usage?: (answer: R | C) => Usage | undefined;
-  /** Makes the result of an answer, not a promise of it. When it throws, the call fails with that error, and is not made again. @defaultValue the answer */
+  /**
+   * Makes the result of an answer, not a promise of it. When it throws, the call fails with that error, unless `repair` asks again.
+   * @defaultValue the answer
+   */
   readonly parse?: (answer: R, request: Q) => P;
+  /** Asks again when `parse` throws; for calls only, not for streams. @defaultValue none */
+  readonly repair?: ModelRepairOptions<Q, R>;
+  /** Requests of equal keys share one answer; for calls only, not for streams. @defaultValue none */
+  readonly cache?: ModelCacheOptions<Q, P>;
   /** When and how often a failed attempt is made again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter, a budget of 0.2 */
   readonly retry?: RetryOptions | false;
   /** One that others share, or the options of one of its own. @defaultValue none */
   readonly breaker?: Breaker | BreakerOptions;
   /** What calls may cost, made by `createBudget`: each attempt is charged before it is sent. One that others share, or not. @defaultValue none */
   readonly budget?: BudgetPort;
-  /** Longest time of a call from its start to its end, in ms, waiting and pauses included. @defaultValue Infinity */
+  /** Longest time of a call from its start to its end, in ms, waiting and pauses included; each round of a `repair` has as long. @defaultValue Infinity */
   readonly deadlineMs?: number;
   /** Longest attempt, in ms; of a stream, longest silence: until its first chunk, and between two. @defaultValue 30000 */
   readonly attemptTimeoutMs?: number;
@@ -134,17 +181,29 @@ export interface ModelCallOptions {
   readonly name?: string;
 }
 
+/** How several calls answer together. */
+export type ModelCallMode = 'all' | 'settle' | 'collect';
+
 /** What is different for one group of calls; their names are those of the requests. */
-export interface ModelCallAllOptions<M extends 'settle' | 'all' = 'settle' | 'all'> extends Omit<ModelCallOptions, 'name'> {
-  /** All or nothing: the first failure aborts the others and is the result. Or every call has its own result. @defaultValue 'all' */
+export interface ModelCallAllOptions<M extends ModelCallMode = ModelCallMode> extends Omit<ModelCallOptions, 'name'> {
+  /**
+   * `'all'`: all or nothing, the first failure aborts the others and is the result. `'collect'`: the values there are, and the errors of the rest.
+   * `'settle'`: for each what became of it, with its request and its attempts. @defaultValue 'all'
+   */
   readonly mode?: M;
   /** Longest all of them together may take, in ms. @defaultValue the caller's `deadlineMs` */
   readonly totalTimeoutMs?: number;
 }
 
+/** What came of several calls: each name is in one of the two. */
+export interface Collected<K extends string, P> {
+  readonly values: Readonly<Partial<Record<K, P>>>;
+  readonly errors: Readonly<Partial<Record<K, unknown>>>;
+}
+
 /** Numbers of one moment, and of the attempts since the start. */
 export interface ModelCallerSnapshot extends CallMetrics {
-  /** Calls that are accepted and not on their way: they wait for a permit, or for the pause before their next attempt. */
+  /** Calls that are accepted and not on their way: they wait for a permit, for the pause before their next attempt, or for the store of a `cache`. */
   readonly queued: number;
   /** Of those: waiting for requests or tokens per minute, or for a pause the provider asked for. */
   readonly heldByRate: number;
@@ -167,6 +226,12 @@ export interface ModelCaller<Q, P, C> extends Handle {
     requests: Readonly<Record<K, Q>>,
     options: ModelCallAllOptions<'settle'> & { readonly mode: 'settle' },
   ): Observable<Record<K, Settled<Q, P>>>;
+  callAll<K extends string>(
+    requests: Readonly<Record<K, Q>>,
+    options: ModelCallAllOptions<'collect'> & { readonly mode: 'collect' },
+  ): Observable<Collected<K, P>>;
+  /** The next call of a request with this one's key is made. Whoever waits for one that is under way has its answer. Does nothing without a `cache`. */
+  forget(request: Q): void;
   snapshot(): ModelCallerSnapshot;
   /** Everything that is told through `onEvent`, too. Completes when the caller has drained or was closed. */
   readonly events: Observable<FlowEvent>;

@@ -1,0 +1,197 @@
+import fc from 'fast-check';
+import type { Observable } from 'rxjs';
+import { map, mergeMap, of, throwError, timer } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
+import { isFlowError } from '../../operators/index.js';
+import type { CallRecord } from '../../src/metrics/call-record.js';
+import type { ModelCallerOptions } from '../../src/pipelines/create-model-caller.js';
+import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+
+type Options = Partial<ModelCallerOptions<string, string, string, number>>;
+
+const after = (ms: number, answer: string): Observable<string> => timer(ms).pipe(map(() => answer));
+const busy = (ms: number): Observable<never> =>
+  timer(ms).pipe(mergeMap(() => throwError(() => Object.assign(new Error('busy'), { status: 503 }))));
+
+/** A caller that wants numbers, over answers in their order: each takes 10 ms. */
+function scripted(now: () => number, answers: readonly (string | Observable<string>)[], options: Options = {}) {
+  const log: string[] = [];
+  const records: CallRecord[] = [];
+  let sent = 0;
+  const models = createModelCaller<string, string, string, number>({
+    call: (request, { signal, attempt }) => {
+      log.push(`${request} (${String(attempt)}) sent at ${String(now())}`);
+      signal.addEventListener('abort', () => log.push(`${request} aborted at ${String(now())}`));
+      const answer = answers[sent++] ?? 'nothing more';
+      return typeof answer === 'string' ? after(10, answer) : answer;
+    },
+    stream: (request) => of(request),
+    parse: (answer) => {
+      const n = Number(answer);
+      if (Number.isNaN(n)) throw new SyntaxError(`${answer} is no number`);
+      return n;
+    },
+    repair: { rounds: 2, ask: (request, answer, fault) => `${request} not ${answer}: ${(fault as Error).name}` },
+    retry: { initialMs: 5, jitter: 'none' },
+    onRecord: (record) => records.push(record),
+    ...options,
+  });
+  const ask = (request: string, how: Parameters<typeof models.call>[1] = {}) =>
+    models.call(request, how).subscribe({
+      next: (answer) => log.push(`${String(answer)} at ${String(now())}`),
+      error: (error: unknown) => log.push(`${isFlowError(error) ? error.code : (error as Error).message} at ${String(now())}`),
+    });
+  return { models, log, records, ask };
+}
+
+describe('an answer that cannot be read', () => {
+  it('is asked about, with request, answer and fault, until one can be read', () => {
+    virtualTime(({ flush, now }) => {
+      const { ask, log, records } = scripted(now, ['one', 'two', '3']);
+      ask('q', { lane: 'P0', name: 'count', traceId: 't' });
+      flush();
+      expect(log).toEqual([
+        'q (1) sent at 0',
+        'q not one: SyntaxError (1) sent at 10',
+        'q not one: SyntaxError not two: SyntaxError (1) sent at 20',
+        '3 at 30',
+      ]);
+      expect(records.map(({ errorCode, lane, name, traceId }) => [errorCode, lane, name, traceId])).toEqual([
+        ['PARSE_FAILED', 'P0', 'count', 't'],
+        ['PARSE_FAILED', 'P0', 'count', 't'],
+        [null, 'P0', 'count', 't'],
+      ]);
+      expect(new Set(records.map(({ spanId }) => spanId)).size).toBe(3);
+    });
+  });
+
+  it('after the last round is the error that `parse` threw at it', () => {
+    virtualTime(({ flush, now }) => {
+      const { ask, log } = scripted(now, ['one', 'two'], { repair: { ask: () => 'again' } });
+      ask('q');
+      flush();
+      expect(log).toEqual(['q (1) sent at 0', 'again (1) sent at 10', 'two is no number at 20']);
+    });
+  });
+
+  it.each([
+    ['a refusal', throwError(() => Object.assign(new Error('refused'), { status: 400 })), 'refused at 10'],
+    ['a failure that stays', busy(0), 'busy at 25'],
+  ])('is not asked about once more when its round ends with %s', (_what, answer, end) => {
+    virtualTime(({ flush, now }) => {
+      const { ask, log } = scripted(now, ['one', answer, answer, answer]);
+      ask('q');
+      flush();
+      expect(log.at(-1)).toBe(end);
+    });
+  });
+
+  it('has a permit, attempts and a whole deadline for each round', () => {
+    virtualTime(({ flush, now }) => {
+      const { ask, log, models } = scripted(now, ['one', '1', 'two', '2'], {
+        concurrency: 1,
+        deadlineMs: 25,
+        repair: { ask: (q) => `${q}!` },
+      });
+      ask('a');
+      ask('b');
+      expect(models.snapshot()).toMatchObject({ queued: 1, executing: 1 });
+      flush();
+      // The second of `a` waits behind the first of `b`, and ends later than a deadline after its first.
+      expect(log).toEqual(['a (1) sent at 0', 'b (1) sent at 10', '1 at 20', 'a! (1) sent at 20', 'two is no number at 30']);
+    });
+  });
+
+  it('goes on where nobody may wait, because its permit comes back first', () => {
+    virtualTime(({ flush, now }) => {
+      const { ask, log } = scripted(now, ['one', '2'], { concurrency: 1, maxQueued: 0 });
+      ask('q');
+      flush();
+      expect(log.at(-1)).toBe('2 at 20');
+    });
+  });
+
+  it('fails the call when `ask` throws', () => {
+    virtualTime(({ flush, now }) => {
+      const ask = (): never => {
+        throw new Error('no idea');
+      };
+      const { ask: start, log } = scripted(now, ['one'], { repair: { ask } });
+      start('q');
+      flush();
+      expect(log).toEqual(['q (1) sent at 0', 'FLOW_CALLBACK at 10']);
+    });
+  });
+
+  it('of a stream is nobody’s business', () => {
+    const { models } = scripted(() => 0, []);
+    const chunks: string[] = [];
+    models.stream('text').subscribe((chunk) => chunks.push(chunk));
+    expect(chunks).toEqual(['text']);
+  });
+
+  it('is asked about while the caller drains, and no more when it is closed', async () => {
+    for (const end of ['drain', 'close'] as const) {
+      const { models, ask, log } = scripted(() => 0, [after(1, 'one'), after(1, '2')], {});
+      ask('q');
+      const drained = models.drain();
+      if (end === 'close') models.close();
+      expect(await drained).toEqual(end === 'drain' ? { done: 1, aborted: 0, dropped: 0 } : { done: 0, aborted: 1, dropped: 0 });
+      expect(log.slice(1)).toEqual(
+        end === 'drain' ? ['q not one: SyntaxError (1) sent at 0', '2 at 0'] : ['FLOW_CLOSED at 0', 'q aborted at 0'],
+      );
+    }
+  });
+});
+
+const round = fc.constantFrom('good', 'bad', 'busy', 'silent');
+const leaves = fc.constantFrom('never', 'unsubscribe', 'signal', 'close') as fc.Arbitrary<'never' | 'unsubscribe' | 'signal' | 'close'>;
+
+it('whatever the answers, wherever it is left, and however often it may be asked: one end, nothing sent after it, nothing held', () => {
+  fc.assert(
+    fc.property(
+      fc.array(round, { minLength: 1, maxLength: 8 }),
+      fc.integer({ min: 1, max: 3 }),
+      leaves,
+      fc.nat({ max: 120 }),
+      fc.boolean(),
+      (rounds, most, leaving, leaveMs, isHedged) => {
+        virtualTime(({ advance, flush, now }) => {
+          const answers = rounds.map((how) => {
+            if (how === 'busy') return busy(4);
+            return how === 'silent' ? after(1000, '9') : after(6, how === 'good' ? '1' : 'text');
+          });
+          const { models, records, log } = scripted(now, answers, {
+            repair: { rounds: most, ask: (request) => `${request}!` },
+            retry: { initialMs: 3, jitter: 'none', maxAttempts: 2 },
+            attemptTimeoutMs: 40,
+            deadlineMs: 70,
+            ...(isHedged && { hedge: { delayMs: 20, budget: Infinity } }),
+          });
+          const controller = new AbortController();
+          let ends = 0;
+          const call = models
+            .call('q', { lane: 'P0', signal: controller.signal })
+            .subscribe({ error: () => ends++, complete: () => ends++ });
+          advance(leaveMs);
+          const isOver = ends > 0;
+          if (leaving === 'unsubscribe') call.unsubscribe();
+          else if (leaving === 'signal') controller.abort();
+          else if (leaving === 'close') models.close();
+          const sent = log.filter((line) => line.includes('sent')).length;
+          flush();
+          expect(ends).toBe(leaving === 'unsubscribe' && !isOver ? 0 : 1);
+          if (leaving !== 'never' || isOver) expect(log.filter((line) => line.includes('sent')).length).toBe(sent);
+          expect(records.length).toBe(log.filter((line) => line.includes('sent')).length);
+          expect(records.filter(({ errorCode }) => errorCode === 'PARSE_FAILED').length).toBeLessThanOrEqual(
+            (most + 1) * (isHedged ? 2 : 1),
+          );
+          expect(now()).toBeLessThanOrEqual(leaveMs + 70 * (most + 1));
+          expect(models.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+        });
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
