@@ -1,7 +1,7 @@
 import { animationFrameScheduler, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { Store, StoreStatus, ToStoreOptions } from '../../operators/index.js';
-import { toStore } from '../../operators/index.js';
+import { partOf, toStore } from '../../operators/index.js';
 
 /** The signature of React's hook. */
 declare function useSyncExternalStore<S>(subscribe: (onChange: () => void) => () => void, get: () => S, getOnServer?: () => S): S;
@@ -27,14 +27,15 @@ describe('toStore', () => {
     const store = toStore(of({ id: 1 }), null);
     expectTypeOf(store.status).toEqualTypeOf<StoreStatus>();
     expectTypeOf(store.error).toBeUnknown();
-    expectTypeOf(store.select((one) => one?.id)).toEqualTypeOf<Store<number | undefined>>();
-    const equal = store.select(
+    expectTypeOf(partOf(store, (one) => one?.id)).toEqualTypeOf<Store<number | undefined>>();
+    const equal = partOf(
+      store,
       (one) => ({ ...one }),
       (one, other) => one.id === other.id,
     );
     expectTypeOf(equal).toEqualTypeOf<Store<{ id?: number }>>();
     // @ts-expect-error not a part
-    void store.select('id');
+    void partOf(store, 'id');
   });
 
   it('refuses wrong arguments', () => {
