@@ -23,6 +23,7 @@ const sizedTests = [
   'test/listeners/listeners.test.ts',
   'test/matrix.test.ts',
   'test/limiter/model.test.ts',
+  'test/cli/budget-file.test.ts',
   'test/pipelines/budget{.property,-use}.test.ts',
   'test/operators/{divide-retry.exhaustive,racing.random,slots.random}.test.ts',
   'test/web/{inspector,playground,soak}.test.ts',
