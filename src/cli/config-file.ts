@@ -9,15 +9,15 @@ export async function readConfig(path: string): Promise<ParsedConfig> {
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    throw new CliError(EXIT.usage, `cannot read \`${path}\`: ${errorCode(error) ?? 'not readable'}`, error);
+    const why = errorCode(error) === 'ENOENT' ? 'there is no such file' : (errorCode(error) ?? 'it cannot be read');
+    throw new CliError(EXIT.usage, `cannot read the configuration \`${path}\`: ${why}`, error);
   }
-  return parseConfig(text, { env: process.env, format: path.endsWith('.json') ? 'json' : 'yaml' });
+  return parseConfig(text, { env: process.env, format: /\.json$/i.test(path) ? 'json' : 'yaml' });
 }
 
 /** The same for a command that needs it to be right. @throws CliError (exit code 2) that names everything that is wrong */
 export async function loadConfig(path: string): Promise<Config> {
   const parsed = await readConfig(path);
-  if ('problems' in parsed)
-    throw new CliError(EXIT.usage, [`\`${path}\` cannot be used:`, ...parsed.problems.map(({ message }) => message)].join('\n  '));
+  if ('problems' in parsed) throw new CliError(EXIT.usage, [`\`${path}\`:`, ...parsed.problems.map(({ message }) => message)].join('\n  '));
   return parsed.value;
 }

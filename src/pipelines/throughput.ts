@@ -1,3 +1,4 @@
+import type { AccountOptions } from '../../operators/create-account.js';
 import { FlowConfigError } from '../../operators/errors.js';
 import { filled, known, oneOf, orDefault, positive, ratio } from '../../operators/toolkit.js';
 
@@ -18,21 +19,11 @@ export interface StageLoad {
   readonly tokensPerCall?: number;
 }
 
-/** What the request level allows: options of `createAccount`. */
-export interface RequestLimits {
-  /** @defaultValue Infinity */
-  readonly concurrency?: number;
-  /** @defaultValue Infinity */
-  readonly requestsPerMinute?: number;
-  /** Requests that may be saved up and sent at once. @defaultValue what comes in within `burstSeconds` */
-  readonly burst?: number;
-  /** @defaultValue Infinity */
-  readonly tokensPerMinute?: number;
-  /** @defaultValue 2 */
-  readonly burstSeconds?: number;
-  /** The part of the rates that is used. @defaultValue 0.9 */
-  readonly headroom?: number;
-}
+/** What the request level allows: options of `createAccount`, of which the rates and `concurrency` count here. */
+export type RequestLimits = Pick<
+  AccountOptions,
+  'concurrency' | 'requestsPerMinute' | 'burst' | 'tokensPerMinute' | 'burstSeconds' | 'headroom' | 'maxQueued' | 'lanes'
+>;
 
 /** What is to be done, and under which limits. */
 export interface ThroughputPlan {
@@ -298,7 +289,7 @@ function limitOf({ batches, stages, limits }: ThroughputPlan, setting: string): 
   const stage = stages.find(({ name }) => setting === `stages.${name}.concurrency`);
   if (stage) return orDefault(stage.concurrency, Infinity);
   if (setting === 'batches.concurrency') return orDefault(batches?.concurrency, Infinity);
-  return orDefault(limits?.[setting.slice('limits.'.length) as keyof RequestLimits], Infinity);
+  return orDefault(limits?.[setting.slice('limits.'.length) as 'concurrency' | 'requestsPerMinute' | 'tokensPerMinute'], Infinity);
 }
 
 function withLimit(plan: ThroughputPlan, setting: string, limit: number): ThroughputPlan {
@@ -327,7 +318,16 @@ function perSecond(items: number, ms: number): number {
 }
 
 const STAGE: readonly string[] = ['name', 'concurrency', 'scope', 'itemsPerDocument', 'callsPerItem', 'secondsPerCall', 'tokensPerCall'];
-const LIMITS: readonly string[] = ['concurrency', 'requestsPerMinute', 'burst', 'tokensPerMinute', 'burstSeconds', 'headroom'];
+const LIMITS: readonly string[] = [
+  'concurrency',
+  'requestsPerMinute',
+  'burst',
+  'tokensPerMinute',
+  'burstSeconds',
+  'headroom',
+  'maxQueued',
+  'lanes',
+];
 
 function check(plan: ThroughputPlan): void {
   known(NAME, plan, ['documents', 'batches', 'stages', 'limits']);

@@ -89,7 +89,7 @@ describe('sluice config', () => {
   });
 
   it.each([
-    [['check', 'none.yaml'], 'sluice: cannot read `none.yaml`: ENOENT\n'],
+    [['check', 'none.yaml'], 'sluice: cannot read the configuration `none.yaml`: there is no such file\n'],
     [['preset', 'papers'], 'sluice: there is no preset `papers`; there are chat, llmProperties.production,'],
     [['explain', 'papers.yaml', '--documents', 'many'], "error: option '--documents <n>' argument 'many' is invalid."],
     [['explain'], "error: missing required argument 'file'"],

@@ -72,13 +72,11 @@ export function planOf(config: Config, stated: StatedLoad = {}): PlannedConfig {
           }),
     };
   };
-  const { concurrency, requestsPerMinute, burst, tokensPerMinute, burstSeconds, headroom } = limits;
-  const given = Object.entries({ concurrency, requestsPerMinute, burst, tokensPerMinute, burstSeconds, headroom });
   const plan: ThroughputPlan = {
     documents: stated.documents ?? expect.documents ?? assume('documents'),
     ...(config.stages && { batches: { concurrency: batches?.concurrency ?? IN_PROGRESS } }),
     stages: stages.map(loadOf),
-    limits: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
+    limits,
   };
   return { plan, assumed: [...assumed] };
 }
