@@ -280,8 +280,12 @@ export class RunJob implements StageHost {
     if (this.isStopping) this.#closeWhenIdle();
   }
 
+  /** A little later: rows whose last answer has just come are whole then. */
   #closeWhenIdle(): void {
-    if (this.#inFlight.size === 0) this.#stages?.close();
+    if (this.#inFlight.size > 0) return;
+    setImmediate(() => {
+      if (this.#inFlight.size === 0) this.#stages?.close();
+    });
   }
 
   readonly #fail = (error: unknown): void => {

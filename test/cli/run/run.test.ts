@@ -1,0 +1,254 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { importRecording, replay } from '../../../src/inspector/recording.js';
+import { buildCli, type Cli, type CliOptions, type CliResult } from '../../support/cli.js';
+import { type FakeChat, type FakeChatOptions, startFakeChat } from '../../support/fake-chat-api.js';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+let cli: Cli;
+let cwd: string;
+let chat: FakeChat;
+
+beforeAll(async () => {
+  cli = await buildCli();
+});
+afterAll(() => {
+  cli.remove();
+});
+beforeEach(() => {
+  cwd = mkdtempSync(join(tmpdir(), 'sluice-run-'));
+});
+afterEach(async () => {
+  await chat.close();
+  rmSync(cwd, { recursive: true, force: true });
+});
+
+interface Settings {
+  readonly [section: string]: unknown;
+}
+
+async function serve(options: FakeChatOptions = {}): Promise<void> {
+  chat = await startFakeChat(options);
+}
+
+/** A configuration of one stage, and ten rows. */
+function write(settings: Settings = {}, rows = rowsOf(10)): void {
+  const config = {
+    model: { baseUrl: chat.baseUrl, model: 'm', retry: { maxAttempts: 3, initialMs: 5 } },
+    stages: [{ name: 'reply', prompt: 'say {{text}}' }],
+    input: { path: 'in.jsonl' },
+    output: { path: 'out.jsonl' },
+    ...settings,
+  };
+  writeFileSync(join(cwd, 'run.json'), JSON.stringify(config));
+  writeFileSync(join(cwd, 'in.jsonl'), rows);
+}
+
+function rowsOf(count: number): string {
+  return Array.from({ length: count }, (_, i) => `${JSON.stringify({ id: `r${String(i)}`, text: `t${String(i)}` })}\n`).join('');
+}
+
+const run = (args: readonly string[] = [], options: CliOptions = {}): Promise<CliResult> => cli.run(['run', 'run.json', ...args], { cwd, ...options });
+
+function linesOf(name: string): Record<string, unknown>[] {
+  const path = join(cwd, name);
+  if (!existsSync(path)) return [];
+  return readFileSync(path, 'utf8')
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+describe('sluice run', () => {
+  it('takes rows through stages, writes what came of them, and does nothing twice', async () => {
+    await serve({ answer: (prompt) => (prompt.startsWith('list') ? `\`\`\`json\n["one of ${prompt.slice(5)}", {"two": 2}]\n\`\`\`` : prompt) });
+    const stages = [
+      { name: 'parts', chunk: { field: 'text', maxTokens: 20 } },
+      { name: 'ideas', prompt: 'list {{id}}', answer: 'list' },
+      { name: 'reply', prompt: '{{parts}} / {{ideas}} / {{title}}', system: 'Be brief.' },
+    ];
+    write({ stages }, `${JSON.stringify({ id: 'a', title: 'T', text: 'short text' })}\n`);
+    const first = await run(['--json', 'summary.json', '--events', 'events.jsonl']);
+    expect([first.code, first.stderr]).toEqual([0, '']);
+    expect(linesOf('out.jsonl')).toEqual([
+      { id: 'a', row: 1, item: '0.0', parts: 'short text', ideas: 'one of a', reply: 'short text / one of a / T' },
+      { id: 'a', row: 1, item: '0.1', parts: 'short text', ideas: { two: 2 }, reply: 'short text / {"two":2} / T' },
+    ]);
+    const summary = JSON.parse(readFileSync(join(cwd, 'summary.json'), 'utf8')) as unknown;
+    expect(summary).toMatchObject({ exitCode: 0, calls: 3, splits: 2, splitInto: 3, rows: { ok: 1 }, items: { written: 2 } });
+    expect(summary).not.toHaveProperty('costUsd');
+    expect(first.stdout).toMatch(/\nreply: 2 calls, 0 failed; p50 /);
+    const recorded = replay(importRecording(readFileSync(join(cwd, 'events.jsonl'), 'utf8')));
+    expect(recorded.counters).toMatchObject({ calls: 4, lost: 0, waiting: 0 });
+    expect(readdirSync(cwd).sort()).toEqual(['events.jsonl', 'in.jsonl', 'out.jsonl', 'out.jsonl.journal', 'run.json', 'summary.json']);
+
+    const second = await run();
+    expect([second.code, chat.calls]).toEqual([0, 3]);
+    expect(second.stdout).toContain('1 done and 0 failed in earlier runs');
+  });
+
+  it('numbers what failed, and takes it up again when it is told to', async () => {
+    let isKind = false;
+    const stages = [
+      { name: 'parts', prompt: 'list {{text}}', answer: 'list', allowPartialFailure: true },
+      { name: 'reply', prompt: 'say {{parts}}', allowPartialFailure: true },
+    ];
+    await serve({
+      answer: (prompt) => (prompt.startsWith('list') ? JSON.stringify([`${prompt.slice(5)}a`, `${prompt.slice(5)}b`]) : prompt.toUpperCase()),
+      fault: (prompt) => (!isKind && prompt === 'say t3b' ? { status: 400, message: 'not this one' } : undefined),
+    });
+    write({ stages }, `${rowsOf(5)}nonsense\n{"id":"r9"}\n`);
+    expect((await run()).code).toBe(1);
+    expect(linesOf('out.jsonl')).toHaveLength(9);
+    const failures = linesOf('out.jsonl.failures.jsonl');
+    expect(failures.map(({ failure }) => failure)).toEqual([1, 2, 3]);
+    expect(failures.map(({ failure: _, ...line }) => line).sort((a, b) => Number(a['row']) - Number(b['row']))).toEqual([
+      { id: 'r3', row: 4, item: '1', stage: 'reply', error: '400 not this one' },
+      { id: '6', row: 6, error: 'it is not JSON' },
+      { id: 'r9', row: 7, stage: 'parts', error: 'there is no value for `{{text}}`' },
+    ]);
+    const calls = chat.calls;
+    expect([(await run()).code, chat.calls]).toEqual([1, calls]);
+
+    isKind = true;
+    expect((await run(['--retry-failed'])).code).toBe(1);
+    expect(chat.calls).toBe(calls + 1);
+    expect(linesOf('out.jsonl')).toHaveLength(10);
+    expect(new Set(linesOf('out.jsonl').map(({ id, item }) => `${String(id)} ${String(item)}`)).size).toBe(10);
+    expect(linesOf('out.jsonl.failures.jsonl')).toHaveLength(2);
+  });
+
+  it('drains at the first interrupt, and goes on after it', async () => {
+    let answer = (): void => undefined;
+    await serve({ until: new Promise((resolve) => (answer = resolve)) });
+    write({ batches: { concurrency: 3 } });
+    const first = cli.start(['run', 'run.json'], { cwd });
+    await expect.poll(() => chat.open, { timeout: 20_000 }).toBe(3);
+    first.child.kill('SIGINT');
+    await first.prints(/stopping: waiting for the calls under way/);
+    answer();
+    const { code, stdout } = await first.ended;
+    expect(code).toBe(130);
+    expect(stdout).toMatch(/interrupted: what is done is kept in out\.jsonl\.journal/);
+    expect(chat.calls).toBe(3);
+    expect(linesOf('out.jsonl')).toHaveLength(3);
+    expect((await run()).code).toBe(0);
+    expect([chat.calls, linesOf('out.jsonl').length]).toEqual([10, 10]);
+  });
+
+  it('aborts at the second', async () => {
+    await serve({ until: new Promise(() => undefined) });
+    write();
+    const first = cli.start(['run', 'run.json'], { cwd });
+    await expect.poll(() => chat.open, { timeout: 20_000 }).toBeGreaterThan(0);
+    first.child.kill('SIGINT');
+    await first.prints(/stopping/);
+    first.child.kill('SIGINT');
+    expect((await first.ended).code).toBe(130);
+    expect(readdirSync(cwd).sort()).toEqual(['in.jsonl', 'out.jsonl.journal', 'run.json']);
+  });
+
+  it('lets one run at a time work on an output', async () => {
+    let answer = (): void => undefined;
+    await serve({ until: new Promise((resolve) => (answer = resolve)) });
+    write();
+    const first = cli.start(['run', 'run.json'], { cwd });
+    await expect.poll(() => chat.open, { timeout: 20_000 }).toBeGreaterThan(0);
+    const second = await run();
+    expect([second.code, second.stdout]).toEqual([5, '']);
+    expect(second.stderr).toMatch(new RegExp(`^sluice: process ${String(first.child.pid)} is writing this output; wait for it, or remove `));
+    answer();
+    expect((await first.ended).code).toBe(0);
+    expect(linesOf('out.jsonl')).toHaveLength(10);
+  });
+
+  it('takes up so many rows at a time, and says beforehand what they would take', async () => {
+    await serve();
+    write({ prices: { m: { inputUsdPerMillion: 1000, outputUsdPerMillion: 0 } }, limits: { requestsPerMinute: 60, burst: 1, headroom: 1 } });
+    const dry = await run(['--dry-run', '--limit', '4', '--json']);
+    expect(dry.code).toBe(0);
+    expect(JSON.parse(dry.stdout)).toMatchObject({ rows: 4, calls: 4, throughput: { bottleneck: { setting: 'limits.requestsPerMinute' } } });
+    expect(dry.stderr).toMatch(/assumed: a call of `reply` takes 5 s/);
+    expect([chat.calls, readdirSync(cwd).length]).toEqual([0, 2]);
+    expect((await run(['--limit', '2'])).code).toBe(0);
+    expect(linesOf('out.jsonl').map(({ id }) => id)).toEqual(['r0', 'r1']);
+    expect((await run(['--dry-run'])).stdout).toMatch(/^rows: 8 to do, 2 from earlier runs\n/);
+  });
+
+  it('says that it is at an end of a disk, and goes on when there is room', async (context) => {
+    const disk = join(cwd, 'disk');
+    mkdirSync(disk);
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', disk], { stdio: 'ignore' });
+    } catch {
+      context.skip('a small disk can be mounted by root alone');
+    }
+    try {
+      await serve({ answer: (prompt) => prompt.repeat(200) });
+      write({ output: { path: 'disk/out.jsonl' } }, rowsOf(60));
+      const full = await run();
+      expect(full.stderr).toMatch(/^sluice: cannot write the (journal|output) `.*`: the disk is full \(ENOSPC\)\n$/);
+      expect(full.code).toBe(4);
+      const paid = chat.calls;
+      execFileSync('mount', ['-o', 'remount,size=1m', disk], { stdio: 'ignore' });
+      expect((await run()).code).toBe(0);
+      expect(new Set(linesOf('disk/out.jsonl').map(({ id }) => id)).size).toBe(60);
+      expect(linesOf('disk/out.jsonl')).toHaveLength(60);
+      expect(chat.calls).toBeLessThanOrEqual(60 + Math.min(paid, 4 + 4));
+    } finally {
+      execFileSync('umount', [disk], { stdio: 'ignore' });
+    }
+  });
+});
+
+interface Provoked {
+  readonly what: string;
+  readonly settings?: Settings | (() => Settings);
+  readonly server?: FakeChatOptions;
+  readonly rows?: string;
+  readonly files?: Readonly<Record<string, string>>;
+  readonly args?: readonly string[];
+  readonly code: number;
+  readonly says: RegExp;
+}
+
+const closedServer = (): Settings => {
+  void chat.close();
+  return {};
+};
+
+const stage = { name: 'reply', prompt: 'say {{text}}' };
+
+describe('sluice run says in a sentence what is wrong', () => {
+  it.each<Provoked>([
+    { what: 'a key of the configuration', settings: { stagse: [] }, code: 2, says: /`stagse`.*did you mean `stages`\?/ },
+    { what: 'no stages', settings: { stages: undefined }, code: 2, says: /`run\.json`: a run needs `stages`$/ },
+    { what: 'a name that is taken', settings: { stages: [{ ...stage, name: 'id' }] }, code: 2, says: /`stages\.0\.name`: `id` is a field of every/ },
+    { what: 'no address', settings: { model: { model: 'm' } }, code: 2, says: /a run needs `model\.baseUrl` \(or SLUICE_BASE_URL\)$/ },
+    { what: 'a key that is not set', settings: () => ({ model: { baseUrl: chat.baseUrl, model: 'm', apiKeyEnv: 'NO_SUCH_KEY' } }), code: 2, says: /NO_SUCH_KEY, which is not set$/ },
+    { what: 'no input', settings: { input: { path: 'none.jsonl' } }, code: 2, says: /cannot read the input `none\.jsonl`: there is no such file or folder$/ },
+    { what: 'an output that is the input', settings: { output: { path: 'in.jsonl' } }, code: 2, says: /have to be three files$/ },
+    { what: 'an output of somebody else', files: { 'out.jsonl': 'mine\n' }, code: 2, says: /`out\.jsonl` is there already, and no journal belongs to it/ },
+    { what: 'a journal that is none', files: { 'out.jsonl.journal': 'Dear diary\n' }, code: 2, says: /`out\.jsonl\.journal` is there already and is not a journal/ },
+    { what: 'events over the output', args: ['--events', 'out.jsonl'], code: 2, says: /`--events out\.jsonl` would overwrite/ },
+    { what: 'a device', settings: { output: { path: '/dev/full' } }, code: 2, says: /`\/dev\/full` is a device, not a file/ },
+    { what: 'a limit without a price', args: ['--max-usd', '1'], code: 2, says: /`--max-usd` needs a price of the model `m`: give `prices`/ },
+    { what: 'a wrong key', server: { apiKey: 'right' }, code: 3, says: /refuses the key: 401 .* Set SLUICE_API_KEY or OPENAI_API_KEY to a valid one$/ },
+    { what: 'a wrong model', server: { model: 'other' }, code: 3, says: /does not know the model `m`: 404 .* Check `model` in the configuration$/ },
+    { what: 'no server', settings: closedServer, code: 3, says: /cannot reach .* \(ECONNREFUSED\): is the server running/ },
+    { what: 'a folder that is a file', settings: { output: { path: 'in.jsonl/out.jsonl' } }, code: 4, says: /cannot create the folder of `in\.jsonl\/out\.jsonl`/ },
+  ])('$what', async ({ settings = {}, server = {}, rows, files = {}, args = [], code, says }) => {
+    await serve(server);
+    write(typeof settings === 'function' ? settings() : settings, rows);
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(cwd, name), text);
+    const result = await run(args);
+    expect(result.stderr.trimEnd()).toMatch(says);
+    expect(result.stderr).toMatch(/^sluice: /);
+    expect([result.code, result.stdout]).toEqual([code, '']);
+    for (const [name, text] of Object.entries(files)) expect(readFileSync(join(cwd, name), 'utf8')).toBe(text);
+  });
+});
