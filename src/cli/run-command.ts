@@ -1,9 +1,8 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { Command } from 'commander';
-import { parseConfig } from '../edge/config/parse.js';
-import type { Config } from '../edge/config/schema.js';
-import { CliError, EXIT, errorCode, onDisk } from './exit.js';
+import { loadConfig } from './config-file.js';
+import { CliError, EXIT, onDisk } from './exit.js';
 import { onInterrupt } from './interrupt.js';
 import { positiveNumber, wholeNumber } from './options.js';
 import { refuseForeignFile } from './own-file.js';
@@ -45,7 +44,7 @@ export function runCommand(): Command {
 }
 
 async function run(file: string, flags: RunFlags): Promise<void> {
-  const plan = planRun(await readConfig(file), file, process.env);
+  const plan = planRun(await loadConfig(file), file, process.env);
   checkPrices(plan, flags.maxUsd);
   checkOwnFiles(plan, flags);
   if (typeof flags.json === 'string') await refuseForeignFile(resolve(flags.json), flags.json, SUMMARY_MARK, 'a summary');
@@ -77,19 +76,6 @@ async function runJob(plan: RunPlan, { limit = Infinity, maxUsd, retryFailed, ev
     display.stop();
     signals.dispose();
   }
-}
-
-async function readConfig(file: string): Promise<Config> {
-  let text: string;
-  try {
-    text = await readFile(resolve(file), 'utf8');
-  } catch (error) {
-    const why = errorCode(error) === 'ENOENT' ? 'there is no such file' : (errorCode(error) ?? 'it cannot be read');
-    throw new CliError(EXIT.usage, `cannot read the configuration \`${file}\`: ${why}`, error);
-  }
-  const parsed = parseConfig(text, { env: process.env, format: /\.json$/i.test(file) ? 'json' : 'yaml' });
-  if ('value' in parsed) return parsed.value;
-  throw new CliError(EXIT.usage, [`\`${file}\`:`, ...parsed.problems.map(({ message }) => `  ${message}`)].join('\n'));
 }
 
 /** A limit that cannot be counted would hold nobody. */

@@ -1,7 +1,9 @@
+import { EXPECT_DEFAULTS, planOf } from '../../edge/config/plan.js';
 import { priceOf, usdOf } from '../../pipelines/budget/prices.js';
 import { estimateChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import { explainThroughput, type Throughput } from '../../pipelines/throughput.js';
+import { formatTime } from '../explain-text.js';
 import { formatCount } from '../format.js';
 import { evidence } from '../provider.js';
 import { openRows } from './open-rows.js';
@@ -10,10 +12,6 @@ import { RunJournal } from './run-journal.js';
 import { type PlannedStage, pathsOf, type RunPlan } from './run-plan.js';
 import { partsOf, requestOf, scopeOf } from './run-stages.js';
 import { formatUsd } from './run-summary.js';
-import { formatSpan } from './run-view.js';
-
-/** What is assumed where neither the configuration nor the input says it. */
-const ASSUMED = { secondsPerCall: 5, completionTokens: 200, itemsOfList: 10 } as const;
 
 /** What one stage would take. */
 export interface StageEstimate {
@@ -105,8 +103,8 @@ export function dryRunText({ rows, unusable, firstProblem, earlier, stages, call
 }
 
 function timeLine({ makespanMs, bottleneck, raise }: Throughput): string {
-  const bound = `time: at least ${formatSpan(makespanMs)}, bounded by ${bottleneck.setting} (${formatCount(bottleneck.limit)})`;
-  return raise === undefined ? bound : `${bound}; with ${formatCount(raise.to)} it would be ${formatSpan(raise.makespanMs)}`;
+  const bound = `time: at least ${formatTime(makespanMs)}, bounded by ${bottleneck.setting} (${formatCount(bottleneck.limit)})`;
+  return raise === undefined ? bound : `${bound}; with ${formatCount(raise.to)} it would be ${formatTime(raise.makespanMs)}`;
 }
 
 /** An item, as far as it is known before anything was asked: how many there are like it, and what is known of them. */
@@ -158,12 +156,8 @@ class StageTally {
     return [{ count: answer === 'list' || chunk !== undefined ? count * this.#listLength() : count, earlier }];
   }
 
-  get secondsPerCall(): number {
-    return this.stage.expect?.secondsPerCall ?? this.#plan.config.expect?.secondsPerCall ?? ASSUMED.secondsPerCall;
-  }
-
   get completionTokens(): number {
-    return this.stage.expect?.completionTokens ?? this.#plan.config.expect?.completionTokens ?? ASSUMED.completionTokens;
+    return this.stage.expect?.completionTokens ?? this.#plan.config.expect?.completionTokens ?? EXPECT_DEFAULTS.completionTokens;
   }
 
   get isCall(): boolean {
@@ -188,13 +182,15 @@ class StageTally {
     const isLong = answer === 'list' && next !== undefined && next.expect?.itemsPerDocument === undefined;
     return [
       ...((expect?.secondsPerCall ?? all?.secondsPerCall) === undefined
-        ? [`a call of \`${name}\` takes ${String(ASSUMED.secondsPerCall)} s (\`expect.secondsPerCall\`)`]
+        ? [`a call of \`${name}\` takes ${String(EXPECT_DEFAULTS.secondsPerCall)} s (\`expect.secondsPerCall\`)`]
         : []),
       ...((expect?.completionTokens ?? all?.completionTokens) === undefined
-        ? [`an answer of \`${name}\` has ${String(ASSUMED.completionTokens)} tokens (\`expect.completionTokens\`)`]
+        ? [`an answer of \`${name}\` has ${String(EXPECT_DEFAULTS.completionTokens)} tokens (\`expect.completionTokens\`)`]
         : []),
       ...(isLong
-        ? [`a list of \`${name}\` has ${String(ASSUMED.itemsOfList)} elements (\`expect.itemsPerDocument\` of \`${next.name}\`)`]
+        ? [
+            `a list of \`${name}\` has ${String(EXPECT_DEFAULTS.itemsPerDocument)} elements (\`expect.itemsPerDocument\` of \`${next.name}\`)`,
+          ]
         : []),
     ];
   }
@@ -202,7 +198,7 @@ class StageTally {
   #answerTokens(): number {
     return sum(this.#answers, (name) => {
       const { expect } = this.#plan.stages.find((stage) => stage.name === name) ?? {};
-      return expect?.completionTokens ?? this.#plan.config.expect?.completionTokens ?? ASSUMED.completionTokens;
+      return expect?.completionTokens ?? this.#plan.config.expect?.completionTokens ?? EXPECT_DEFAULTS.completionTokens;
     });
   }
 
@@ -210,7 +206,7 @@ class StageTally {
   #listLength(): number {
     const { stages } = this.#plan;
     const expected = stages[this.#position + 1]?.expect?.itemsPerDocument;
-    if (expected === undefined) return ASSUMED.itemsOfList;
+    if (expected === undefined) return EXPECT_DEFAULTS.itemsPerDocument;
     return expected / (this.stage.expect?.itemsPerDocument ?? 1);
   }
 }
@@ -226,33 +222,14 @@ function problemOf(row: Row, stages: readonly StageTally[]): string | undefined 
   }
 }
 
-function throughputOf({ config: { batches, limits } }: RunPlan, stages: readonly StageTally[], documents: number): Throughput {
-  const { concurrency, requestsPerMinute, burst, tokensPerMinute, burstSeconds, headroom } = limits ?? {};
-  return explainThroughput({
-    documents,
-    batches: { concurrency: batches?.concurrency ?? 4 },
-    stages: stages.map((tally) => {
-      const { calls, promptTokens, completionTokens } = tally.estimate();
-      const { name, concurrency: slots, scope } = tally.stage;
-      return {
-        name,
-        ...(slots !== undefined && { concurrency: slots }),
-        ...(scope !== undefined && { scope }),
-        itemsPerDocument: tally.items / documents,
-        callsPerItem: tally.isCall ? 1 : 0,
-        secondsPerCall: tally.isCall ? tally.secondsPerCall : 0,
-        tokensPerCall: calls === 0 ? 0 : (promptTokens + completionTokens) / calls,
-      };
-    }),
-    limits: {
-      ...(concurrency !== undefined && { concurrency }),
-      ...(requestsPerMinute !== undefined && { requestsPerMinute }),
-      ...(burst !== undefined && { burst }),
-      ...(tokensPerMinute !== undefined && { tokensPerMinute }),
-      ...(burstSeconds !== undefined && { burstSeconds }),
-      ...(headroom !== undefined && { headroom }),
-    },
+/** With what was found out in place of what is expected. */
+function throughputOf({ config }: RunPlan, tallies: readonly StageTally[], documents: number): Throughput {
+  const stages = tallies.map((tally) => {
+    const { calls, promptTokens } = tally.estimate();
+    const found = { itemsPerDocument: tally.items / documents, ...(calls > 0 && { promptTokens: promptTokens / calls }) };
+    return { ...tally.stage, expect: { ...tally.stage.expect, ...found } };
   });
+  return explainThroughput(planOf({ ...config, stages }, { documents }).plan);
 }
 
 function sum<T>(all: readonly T[], amount: (item: T) => number): number {

@@ -1,3 +1,4 @@
+import { formatTime } from '../explain-text.js';
 import { formatCount, formatShare } from '../format.js';
 import { formatUsd } from './run-summary.js';
 
@@ -73,7 +74,7 @@ function headLine(view: RunView, columns: number, paint: (text: string) => strin
 
 function rowsText({ rows: { done, failed, earlier }, etaMs }: RunView): string {
   const before = earlier === 0 ? '' : `, ${formatCount(earlier)} from earlier runs`;
-  const eta = etaMs === undefined ? '' : `, ETA ${formatSpan(etaMs)}`;
+  const eta = etaMs === undefined ? '' : `, ETA ${formatTime(Math.ceil(etaMs / 1000) * 1000)}`;
   return `${formatCount(done)} rows done, ${formatCount(failed)} failed${before}${eta}`;
 }
 
@@ -88,13 +89,4 @@ function tableLine(level: LevelView, width: number): string {
 function ratesLine({ callsPerMinute, tokensPerMinute, retries, splits, costUsd }: RunView): string {
   const cost = costUsd === undefined ? '' : `, ${formatUsd(costUsd)}`;
   return `${formatCount(callsPerMinute)} requests/min, ${formatCount(tokensPerMinute)} tokens/min, retries ${formatCount(retries)}, splits ${formatCount(splits)}${cost}`;
-}
-
-/** Two units at most: nobody plans by the second what takes hours. */
-export function formatSpan(ms: number): string {
-  const seconds = Math.ceil(ms / 1000);
-  if (seconds < 60) return `${String(seconds)} s`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${String(minutes)} min ${String(seconds % 60)} s`;
-  return `${String(Math.floor(minutes / 60))} h ${String(minutes % 60)} min`;
 }

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatSpan, type RunView, runViewLine, runViewText } from '../../../src/cli/run/run-view.js';
+import { type RunView, runViewLine, runViewText } from '../../../src/cli/run/run-view.js';
 
 const view: RunView = {
   phase: 'running',
@@ -70,15 +70,5 @@ describe('the view of a run', () => {
         'requests: 20 queued, 12 held by rate, 8 held by slot, 10 executing; ' +
         '1,240 requests/min, 96,500 tokens/min, retries 12, splits 680, $0.4199',
     );
-  });
-
-  it('says spans as people do', () => {
-    expect([0, 59_001, 61_000, 3_600_000, 90_000_000].map(formatSpan)).toEqual([
-      '0 s',
-      '1 min 0 s',
-      '1 min 1 s',
-      '1 h 0 min',
-      '25 h 0 min',
-    ]);
   });
 });

@@ -52,7 +52,8 @@ function rowsOf(count: number): string {
   return Array.from({ length: count }, (_, i) => `${JSON.stringify({ id: `r${String(i)}`, text: `t${String(i)}` })}\n`).join('');
 }
 
-const run = (args: readonly string[] = [], options: CliOptions = {}): Promise<CliResult> => cli.run(['run', 'run.json', ...args], { cwd, ...options });
+const run = (args: readonly string[] = [], options: CliOptions = {}): Promise<CliResult> =>
+  cli.run(['run', 'run.json', ...args], { cwd, ...options });
 
 function linesOf(name: string): Record<string, unknown>[] {
   const path = join(cwd, name);
@@ -65,7 +66,9 @@ function linesOf(name: string): Record<string, unknown>[] {
 
 describe('sluice run', () => {
   it('takes rows through stages, writes what came of them, and does nothing twice', async () => {
-    await serve({ answer: (prompt) => (prompt.startsWith('list') ? `\`\`\`json\n["one of ${prompt.slice(5)}", {"two": 2}]\n\`\`\`` : prompt) });
+    await serve({
+      answer: (prompt) => (prompt.startsWith('list') ? `\`\`\`json\n["one of ${prompt.slice(5)}", {"two": 2}]\n\`\`\`` : prompt),
+    });
     const stages = [
       { name: 'parts', chunk: { field: 'text', maxTokens: 20 } },
       { name: 'ideas', prompt: 'list {{id}}', answer: 'list' },
@@ -98,7 +101,8 @@ describe('sluice run', () => {
       { name: 'reply', prompt: 'say {{parts}}', allowPartialFailure: true },
     ];
     await serve({
-      answer: (prompt) => (prompt.startsWith('list') ? JSON.stringify([`${prompt.slice(5)}a`, `${prompt.slice(5)}b`]) : prompt.toUpperCase()),
+      answer: (prompt) =>
+        prompt.startsWith('list') ? JSON.stringify([`${prompt.slice(5)}a`, `${prompt.slice(5)}b`]) : prompt.toUpperCase(),
       fault: (prompt) => (!isKind && prompt === 'say t3b' ? { status: 400, message: 'not this one' } : undefined),
     });
     write({ stages }, `${rowsOf(5)}nonsense\n{"id":"r9"}\n`);
@@ -160,7 +164,9 @@ describe('sluice run', () => {
     await expect.poll(() => chat.open, { timeout: 20_000 }).toBeGreaterThan(0);
     const second = await run();
     expect([second.code, second.stdout]).toEqual([5, '']);
-    expect(second.stderr).toMatch(new RegExp(`^sluice: process ${String(first.child.pid)} is writing this output; wait for it, or remove `));
+    expect(second.stderr).toMatch(
+      new RegExp(`^sluice: process ${String(first.child.pid)} is writing this output; wait for it, or remove `),
+    );
     answer();
     expect((await first.ended).code).toBe(0);
     expect(linesOf('out.jsonl')).toHaveLength(10);
@@ -168,10 +174,17 @@ describe('sluice run', () => {
 
   it('takes up so many rows at a time, and says beforehand what they would take', async () => {
     await serve();
-    write({ prices: { m: { inputUsdPerMillion: 1000, outputUsdPerMillion: 0 } }, limits: { requestsPerMinute: 60, burst: 1, headroom: 1 } });
+    write({
+      prices: { m: { inputUsdPerMillion: 1000, outputUsdPerMillion: 0 } },
+      limits: { requestsPerMinute: 60, burst: 1, headroom: 1 },
+    });
     const dry = await run(['--dry-run', '--limit', '4', '--json']);
     expect(dry.code).toBe(0);
-    expect(JSON.parse(dry.stdout)).toMatchObject({ rows: 4, calls: 4, throughput: { bottleneck: { setting: 'limits.requestsPerMinute' } } });
+    expect(JSON.parse(dry.stdout)).toMatchObject({
+      rows: 4,
+      calls: 4,
+      throughput: { bottleneck: { setting: 'limits.requestsPerMinute' } },
+    });
     expect(dry.stderr).toMatch(/assumed: a call of `reply` takes 5 s/);
     expect([chat.calls, readdirSync(cwd).length]).toEqual([0, 2]);
     expect((await run(['--limit', '2'])).code).toBe(0);
@@ -227,20 +240,65 @@ describe('sluice run says in a sentence what is wrong', () => {
   it.each<Provoked>([
     { what: 'a key of the configuration', settings: { stagse: [] }, code: 2, says: /`stagse`.*did you mean `stages`\?/ },
     { what: 'no stages', settings: { stages: undefined }, code: 2, says: /`run\.json`: a run needs `stages`$/ },
-    { what: 'a name that is taken', settings: { stages: [{ ...stage, name: 'id' }] }, code: 2, says: /`stages\.0\.name`: `id` is a field of every/ },
+    {
+      what: 'a name that is taken',
+      settings: { stages: [{ ...stage, name: 'id' }] },
+      code: 2,
+      says: /`stages\.0\.name`: `id` is a field of every/,
+    },
     { what: 'no address', settings: { model: { model: 'm' } }, code: 2, says: /a run needs `model\.baseUrl` \(or SLUICE_BASE_URL\)$/ },
-    { what: 'a key that is not set', settings: () => ({ model: { baseUrl: chat.baseUrl, model: 'm', apiKeyEnv: 'NO_SUCH_KEY' } }), code: 2, says: /NO_SUCH_KEY, which is not set$/ },
-    { what: 'no input', settings: { input: { path: 'none.jsonl' } }, code: 2, says: /cannot read the input `none\.jsonl`: there is no such file or folder$/ },
+    {
+      what: 'a key that is not set',
+      settings: () => ({ model: { baseUrl: chat.baseUrl, model: 'm', apiKeyEnv: 'NO_SUCH_KEY' } }),
+      code: 2,
+      says: /NO_SUCH_KEY, which is not set$/,
+    },
+    {
+      what: 'no input',
+      settings: { input: { path: 'none.jsonl' } },
+      code: 2,
+      says: /cannot read the input `none\.jsonl`: there is no such file or folder$/,
+    },
     { what: 'an output that is the input', settings: { output: { path: 'in.jsonl' } }, code: 2, says: /have to be three files$/ },
-    { what: 'an output of somebody else', files: { 'out.jsonl': 'mine\n' }, code: 2, says: /`out\.jsonl` is there already, and no journal belongs to it/ },
-    { what: 'a journal that is none', files: { 'out.jsonl.journal': 'Dear diary\n' }, code: 2, says: /`out\.jsonl\.journal` is there already and is not a journal/ },
+    {
+      what: 'an output of somebody else',
+      files: { 'out.jsonl': 'mine\n' },
+      code: 2,
+      says: /`out\.jsonl` is there already, and no journal belongs to it/,
+    },
+    {
+      what: 'a journal that is none',
+      files: { 'out.jsonl.journal': 'Dear diary\n' },
+      code: 2,
+      says: /`out\.jsonl\.journal` is there already and is not a journal/,
+    },
     { what: 'events over the output', args: ['--events', 'out.jsonl'], code: 2, says: /`--events out\.jsonl` would overwrite/ },
     { what: 'a device', settings: { output: { path: '/dev/full' } }, code: 2, says: /`\/dev\/full` is a device, not a file/ },
-    { what: 'a limit without a price', args: ['--max-usd', '1'], code: 2, says: /`--max-usd` needs a price of the model `m`: give `prices`/ },
-    { what: 'a wrong key', server: { apiKey: 'right' }, code: 3, says: /refuses the key: 401 .* Set SLUICE_API_KEY or OPENAI_API_KEY to a valid one$/ },
-    { what: 'a wrong model', server: { model: 'other' }, code: 3, says: /does not know the model `m`: 404 .* Check `model` in the configuration$/ },
+    {
+      what: 'a limit without a price',
+      args: ['--max-usd', '1'],
+      code: 2,
+      says: /`--max-usd` needs a price of the model `m`: give `prices`/,
+    },
+    {
+      what: 'a wrong key',
+      server: { apiKey: 'right' },
+      code: 3,
+      says: /refuses the key: 401 .* Set SLUICE_API_KEY or OPENAI_API_KEY to a valid one$/,
+    },
+    {
+      what: 'a wrong model',
+      server: { model: 'other' },
+      code: 3,
+      says: /does not know the model `m`: 404 .* Check `model` in the configuration$/,
+    },
     { what: 'no server', settings: closedServer, code: 3, says: /cannot reach .* \(ECONNREFUSED\): is the server running/ },
-    { what: 'a folder that is a file', settings: { output: { path: 'in.jsonl/out.jsonl' } }, code: 4, says: /cannot create the folder of `in\.jsonl\/out\.jsonl`/ },
+    {
+      what: 'a folder that is a file',
+      settings: { output: { path: 'in.jsonl/out.jsonl' } },
+      code: 4,
+      says: /cannot create the folder of `in\.jsonl\/out\.jsonl`/,
+    },
   ])('$what', async ({ settings = {}, server = {}, rows, files = {}, args = [], code, says }) => {
     await serve(server);
     write(typeof settings === 'function' ? settings() : settings, rows);
