@@ -25,6 +25,7 @@ const sizedTests = [
   'test/limiter/model.test.ts',
   'test/cli/budget-file.test.ts',
   'test/pipelines/budget{.property,-use}.test.ts',
+  'test/pipelines/create-stages.simulation.test.ts',
   'test/operators/{divide-retry.exhaustive,racing.random,slots.random}.test.ts',
   'test/web/{inspector,playground,soak}.test.ts',
 ];

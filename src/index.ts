@@ -102,6 +102,7 @@ export type {
   AnyStage,
   BatchRules,
   DocumentFulfilled,
+  DocumentOf,
   DocumentRejected,
   DocumentResult,
   ItemFulfilled,

@@ -1,5 +1,5 @@
 import { FlowStages } from './stages/flow-stages.js';
-import type { AnyStage, Stage, StageOutput, Stages, StagesOptions } from './stages/stages-types.js';
+import type { AnyStage, DocumentOf, Stage, StageOutput, Stages, StagesOptions } from './stages/stages-types.js';
 
 export { createMemoryJournal } from './stages/memory-journal.js';
 export { STAGES_DEFAULTS } from './stages/stages-options.js';
@@ -108,9 +108,9 @@ export function createStages<
   >,
 ): Stages<Doc, StageOutput<D, ED>>;
 /** A list that was made elsewhere, or is longer: its types are not known. */
-export function createStages<Doc, const S extends readonly AnyStage<Doc>[]>(
-  options: StagesOptions<Doc, number extends S['length'] ? S : never>,
-): Stages<Doc, unknown>;
+export function createStages<const S extends readonly AnyStage[]>(
+  options: StagesOptions<DocumentOf<S[number]>, number extends S['length'] ? S : never>,
+): Stages<DocumentOf<S[number]>, unknown>;
 export function createStages(options: StagesOptions<unknown>): Stages<unknown, unknown> {
   return new FlowStages(options);
 }

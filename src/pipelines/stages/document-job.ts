@@ -39,6 +39,7 @@ export class DocumentJob implements Claimant, ItemHost {
   readonly id: string;
   readonly document: unknown;
   readonly priority: number;
+  turn = 0;
   readonly #host: DocumentHost;
   readonly #lines: readonly Line[];
   readonly #slots: readonly (Limiter | undefined)[];
@@ -263,6 +264,8 @@ export class DocumentJob implements Claimant, ItemHost {
       level.admitted--;
     }
     for (const [i, { items, at }] of this.#lines.entries()) (this.#host.levels[i] as StageLevel).pending -= items.length - at;
+    // Those that wait first, so that none of them gets what another gives back.
+    for (const call of calls) if (!call.hasBegun) call.stop();
     for (const call of calls) call.stop();
     return open;
   }

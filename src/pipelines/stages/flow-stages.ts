@@ -26,7 +26,7 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
   readonly #gate: Gate;
   readonly #clock: Alarm;
   /** The one that has read last is the last to read on. */
-  readonly #runs = new Set<StagesRun>();
+  #runs = new Set<StagesRun>();
   /** Read and not begun. */
   #queued: QueuedDocument[] = [];
   /** In progress. */
@@ -83,7 +83,7 @@ export class FlowStages extends ShutdownHandle implements Stages<unknown, unknow
         return;
       }
       const run = new StagesRun(this, documents, subscriber);
-      this.#runs.add(run);
+      this.#runs = new Set([run, ...this.#runs]);
       subscriber.add(() => {
         this.#left(run);
       });

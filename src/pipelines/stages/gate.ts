@@ -15,17 +15,21 @@ export interface Claimant {
   readonly order: number;
   /** A higher one goes first, where that is asked for. */
   readonly priority: number;
+  /** When it last had a permit, counted in permits; 0 before the first. */
+  turn: number;
   /** Its own slots in a stage where each document has its own. */
   slotsOf(stage: StageLevel): Limiter | undefined;
 }
 
-/** An item that makes requests. */
+/** A request of an item. */
 export interface Claim {
   readonly claimant: Claimant;
-  /** It has had a permit, so that its next steps go before what has not been begun. */
+  /** The item has had a permit, so that its next steps go before what has not been begun. */
   readonly hasBegun: boolean;
   /** It has one now. */
   begun(): void;
+  /** The answer is there. Frees what it held once that has been told: what follows from it may go before others then. */
+  answered(free: () => void): void;
 }
 
 /** A request that waits for its slot and its permit. */
@@ -58,6 +62,7 @@ export class Gate {
   /** The last one first. */
   readonly #stages: readonly StageLevel[];
   readonly #places = new Set<Bid>();
+  #turns = 0;
   #isServing = false;
   #again = false;
 
@@ -90,7 +95,8 @@ export class Gate {
             subscriber.error(refusal);
           });
           subscriber.add(() => {
-            if (this.#remove(waiting)) this.serve();
+            // Whoever leaves is often the first of many, who are not to begin meanwhile.
+            if (this.#remove(waiting)) this.#giveUpPlaces();
           });
           this.#add(waiting);
           this.serve();
@@ -119,9 +125,7 @@ export class Gate {
       while (this.#again) {
         this.#again = false;
         for (let local = this.#next(true); local; local = this.#next(true)) this.#grant(local, undefined);
-        let missing = this.#wanted() - this.#places.size;
-        for (; missing > 0; missing--) this.#enlist();
-        if (missing < 0) for (const bid of [...this.#places].slice(missing)) this.#withdraw(bid);
+        for (let missing = this.#wanted() - this.#places.size; missing > 0; missing--) this.#enlist();
       }
     } finally {
       this.#isServing = false;
@@ -169,9 +173,13 @@ export class Gate {
     else this.#again = true;
   }
 
-  #withdraw(bid: Bid): void {
-    this.#places.delete(bid);
-    bid.place?.withdraw();
+  #giveUpPlaces(): void {
+    const surplus = this.#places.size - this.#wanted();
+    if (surplus <= 0) return;
+    for (const bid of [...this.#places].slice(-surplus)) {
+      this.#places.delete(bid);
+      bid.place?.withdraw();
+    }
   }
 
   #next(isLocal: boolean): Waiting | undefined {
@@ -188,29 +196,24 @@ export class Gate {
     for (const claimant of rank.keys()) {
       const isBetter = first === undefined || this.#goesBefore(claimant, first);
       if (isBetter && freeIn(claimant.slotsOf(stage)) > 0) first = claimant;
-      // Whoever has had a turn goes to the end.
-      if (first && this.#scheduling === 'roundRobin') break;
     }
     return first && (rank.get(first) as Set<Waiting>).values().next().value;
   }
 
   #goesBefore(a: Claimant, b: Claimant): boolean {
     if (this.#scheduling === 'priority' && a.priority !== b.priority) return a.priority > b.priority;
+    if (this.#scheduling === 'roundRobin' && a.turn !== b.turn) return a.turn < b.turn;
     return a.order < b.order;
   }
 
   #grant(waiting: Waiting, lease: Lease | undefined): void {
-    const { stage, claim, rank } = waiting;
+    const { stage, claim } = waiting;
     const { claimant } = claim;
     this.#remove(waiting);
-    const others = rank.get(claimant);
-    if (others) {
-      rank.delete(claimant);
-      rank.set(claimant, others);
-    }
+    if (lease) claimant.turn = ++this.#turns;
     const slots = [stage.slots, claimant.slotsOf(stage)].flatMap((limiter) => limiter?.tryAcquire() ?? []);
     stage.executing++;
-    waiting.granted(new StageLease(stage, slots, lease));
+    waiting.granted(new StageLease(stage, claim, slots, lease));
   }
 
   #add(waiting: Waiting): void {
@@ -274,18 +277,24 @@ class Bid implements Bidder {
 /** A slot of the stage and a permit of the limiter, which come and go together. */
 class StageLease implements Lease {
   readonly #stage: StageLevel;
+  readonly #claim: Claim;
   /** Those of the stage first: whoever gets the permit next needs one. */
   readonly #leases: readonly Lease[];
   #isOver = false;
 
-  constructor(stage: StageLevel, slots: readonly Lease[], lease: Lease | undefined) {
+  constructor(stage: StageLevel, claim: Claim, slots: readonly Lease[], lease: Lease | undefined) {
     this.#stage = stage;
+    this.#claim = claim;
     this.#leases = lease ? [...slots, lease] : slots;
   }
 
-  release(outcome?: Parameters<Lease['release']>[0], error?: unknown): void {
+  release(outcome: Parameters<Lease['release']>[0] = 'ok', error?: unknown): void {
     this.#end();
-    for (const lease of this.#leases) lease.release(outcome, error);
+    const free = (): void => {
+      for (const lease of this.#leases) lease.release(outcome, error);
+    };
+    if (outcome === 'ok') this.#claim.answered(free);
+    else free();
   }
 
   releaseAfter(work: PromiseLike<unknown>, error?: unknown): void {

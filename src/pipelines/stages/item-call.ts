@@ -56,7 +56,7 @@ export interface ItemHost extends Claimant {
 }
 
 /** The work of one stage for one item: a request, or several. */
-export class ItemCall extends Call<unknown> implements Claim {
+export class ItemCall extends Call<unknown> {
   hasBegun = false;
   readonly item: Item;
   readonly level: StageLevel;
@@ -105,13 +105,20 @@ export class ItemCall extends Call<unknown> implements Claim {
       }
       const step = this.#steps++;
       const id = `${String(claimant.index)}:${item.path}:${level.name}${step === 0 ? '' : `#${String(step + 1)}`}`;
+      const request = new Request(this);
       this.#requests.add(subscriber);
       subscriber.add(() => {
         this.#requests.delete(subscriber);
+        request.over();
       });
-      connect(level.request(work, { job: { lane: level.name, key: this, cost } }, id), subscriber, {
+      connect(level.request(work, { job: { lane: level.name, key: request, cost } }, id), subscriber, {
         next: (value) => {
           subscriber.next(value);
+        },
+        complete: () => {
+          request.tell(() => {
+            subscriber.complete();
+          });
         },
       });
     });
@@ -147,6 +154,49 @@ export class ItemCall extends Call<unknown> implements Claim {
 
   #leaveRequests(): void {
     for (const request of [...this.#requests]) request.error(abortReason());
+  }
+}
+
+/** One request of it, until its answer has been told. */
+class Request implements Claim {
+  readonly #call: ItemCall;
+  #isOver = false;
+  #isTelling = false;
+  #free: (() => void) | undefined;
+
+  constructor(call: ItemCall) {
+    this.#call = call;
+  }
+
+  get claimant(): Claimant {
+    return this.#call.claimant;
+  }
+
+  get hasBegun(): boolean {
+    return this.#call.hasBegun;
+  }
+
+  begun(): void {
+    this.#call.begun();
+  }
+
+  answered(free: () => void): void {
+    if (this.#isOver) free();
+    else this.#free = free;
+  }
+
+  /** Tells the end: whoever hears of it may ask for what comes next. */
+  tell(complete: () => void): void {
+    this.#isTelling = true;
+    complete();
+    this.#isTelling = false;
+    this.over();
+  }
+
+  over(): void {
+    if (this.#isTelling) return;
+    this.#isOver = true;
+    this.#free?.();
   }
 }
 

@@ -111,6 +111,9 @@ export type StageOutput<W, E extends boolean> = E extends true ? (W extends read
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- whatever the one before answers
 export type AnyStage<Doc = any> = Stage<Doc, any, unknown>;
 
+/** What documents are, by the stages they go through. */
+export type DocumentOf<S extends AnyStage> = S extends Stage<infer Doc, never, unknown> ? Doc : never;
+
 export interface BatchRules<Doc> {
   /** Most documents in progress. @defaultValue 4 */
   readonly concurrency?: number;

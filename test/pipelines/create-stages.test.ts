@@ -1,0 +1,709 @@
+import type { Observable } from 'rxjs';
+import { concat, concatMap, EMPTY, map, NEVER, of, Subject, throwError, timer } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { virtualTime } from '../../marbles/virtual.js';
+import { createLimiter, isFlowError, lanes, per, toAsyncIterable } from '../../operators/index.js';
+import type { FlowEvent } from '../../operators/types.js';
+import { FlowModel } from '../../src/inspector/flow-model.js';
+import type { AnyStage, DocumentResult, JournalEntry, StageResult } from '../../src/pipelines/create-stages.js';
+import { createMemoryJournal, createStages } from '../../src/pipelines/create-stages.js';
+import { deferred, turns } from '../traps/tools.js';
+
+/** A value after some virtual time. */
+function after<R>(ms: number, value: R): Observable<R> {
+  return timer(ms).pipe(map(() => value));
+}
+
+/** A result in a few letters. */
+function said(result: StageResult<unknown, unknown>): string {
+  const name = result.type === 'item' ? `${result.documentId}:${result.item}` : result.documentId;
+  if (result.type === 'item') return `${name} ${result.status === 'fulfilled' ? String(result.value) : reasonOf(result.reason)}`;
+  return `${name} ${result.status === 'fulfilled' ? 'is over' : `failed: ${reasonOf(result.reason)}`}`;
+}
+
+function reasonOf(reason: unknown): string {
+  return isFlowError(reason) ? reason.code : (reason as Error).message;
+}
+
+/** Two items of each document. */
+const halves: AnyStage<string> = { name: 'cut', local: true, expands: true, work: (text: string) => [`${text}1`, `${text}2`] };
+
+describe('results', () => {
+  it('come as items finish, and tell whose they are and what came before', () => {
+    virtualTime(({ flush }) => {
+      const results: StageResult<string, unknown>[] = [];
+      createStages({
+        id: (text: string) => text,
+        stages: [
+          { name: 'cut', expands: true, work: (text: string) => [...text] },
+          { name: 'slow', work: (letter) => after(letter === 'a' ? 20 : 10, letter.toUpperCase()) },
+        ],
+      })
+        .run(['ab'])
+        .subscribe((result) => results.push(result));
+      flush();
+      expect(results.map(said)).toEqual(['ab:1 B', 'ab:0 A', 'ab is over']);
+      const document = results.at(-1) as DocumentResult<string, unknown>;
+      expect(document.items.map(said)).toEqual(['ab:0 A', 'ab:1 B']);
+      expect(document).toMatchObject({ document: 'ab', documentIndex: 0 });
+      expect(document.items[0]?.values).toEqual({ cut: 'a', slow: 'A' });
+    });
+  });
+
+  it('are those of a document without items, too', () => {
+    const seen: string[] = [];
+    createStages({ stages: [{ name: 'cut', expands: true, work: (_text: string) => [] as string[] }] })
+      .run(['a'])
+      .subscribe((result) => seen.push(said(result)));
+    expect(seen).toEqual(['0 is over']);
+  });
+
+  it('tell work about its item', () => {
+    const seen: unknown[] = [];
+    createStages({
+      id: (text: string) => `id of ${text}`,
+      stages: [
+        { name: 'cut', expands: true, work: (text: string) => [text] },
+        { name: 'cut again', expands: true, work: (part) => [part, `${part}'`] },
+        {
+          name: 'look',
+          work: (_part, { document, documentId, item, stage, earlier, attempt, signal }) => {
+            seen.push([document, documentId, item, stage, earlier, attempt, signal.aborted]);
+          },
+        },
+      ],
+    })
+      .run(['a'])
+      .subscribe();
+    expect(seen).toEqual([
+      ['a', 'id of a', '0.0', 'look', { cut: 'a', 'cut again': 'a' }, 1, false],
+      ['a', 'id of a', '0.1', 'look', { cut: 'a', 'cut again': "a'" }, 1, false],
+    ]);
+  });
+});
+
+describe('failures', () => {
+  const fault = new Error('no such thing');
+
+  it('are the end of their document: siblings are aborted at once, and nothing of it begins any more', () => {
+    virtualTime(({ flush, now }) => {
+      const seen: string[] = [];
+      const aborted: string[] = [];
+      const begun: string[] = [];
+      createStages({
+        batches: { concurrency: 1 },
+        stages: [
+          { name: 'cut', local: true, expands: true, work: (text: string) => [1, 2, 3, 4].map((n) => `${text}${String(n)}`) },
+          {
+            name: 'ask',
+            concurrency: 2,
+            work: (item, { signal }) => {
+              begun.push(item);
+              signal.addEventListener('abort', () => aborted.push(`${item} at ${String(now())}`));
+              return item === 'a2' ? timer(10).pipe(concatMap(() => throwError(() => fault))) : after(30, item);
+            },
+          },
+        ],
+      })
+        .run(['a', 'b'])
+        .subscribe((result) => seen.push(said(result)));
+      flush();
+      expect(aborted).toEqual(['a1 at 10']);
+      expect(begun).toEqual(['a1', 'a2', 'b1', 'b2', 'b3', 'b4']);
+      expect(seen).toEqual([
+        ...['0:1 no such thing', '0:0 FLOW_CLOSED', '0:2 FLOW_CLOSED', '0:3 FLOW_CLOSED', '0 failed: no such thing'],
+        ...['1:0 b1', '1:1 b2', '1:2 b3', '1:3 b4', '1 is over'],
+      ]);
+    });
+  });
+
+  it('say what was the end of the others', () => {
+    const items: StageResult<string, unknown>[] = [];
+    createStages({
+      stages: [halves, { name: 'ask', work: (item) => (item === 'a1' ? throwError(() => fault) : NEVER) }] as readonly AnyStage[],
+    })
+      .run(['a'])
+      .subscribe((result) => items.push(result));
+    const [first, second] = items as { reason: Error }[];
+    expect(first?.reason).toBe(fault);
+    expect(second?.reason.cause).toBe(fault);
+  });
+
+  it('are results of their own where that is allowed, and those of a document when all of its items have failed', () => {
+    const seen: string[] = [];
+    const ask = (item: string): Observable<string> => (item === 'a2' ? throwError(() => fault) : of(item));
+    const both = (item: string): Observable<string> => (item.startsWith('b') ? throwError(() => fault) : ask(item));
+    createStages({ stages: [halves, { name: 'ask', allowPartialFailure: true, work: both }] as readonly AnyStage[] })
+      .run(['a', 'b'])
+      .subscribe((result) => seen.push(said(result)));
+    expect(seen).toEqual(['0:0 a1', '0:1 no such thing', '0 is over', '1:0 no such thing', '1:1 no such thing', '1 failed: no such thing']);
+  });
+
+  it.each([
+    [
+      'an `id` that throws',
+      {
+        id: () => {
+          throw fault;
+        },
+      },
+    ],
+    ['an `id` that is none', { id: () => '' }],
+    ['a `priority` that is none', { batches: { scheduling: 'priority' as const, priority: () => Number.NaN } }],
+    ['a cost that is none', { stages: [{ name: 'ask', cost: () => ({ tokens: -1 }), work: (): number => 1 }] }],
+    ['a list that is none', { stages: [{ name: 'ask', expands: true, work: (): number => 1 }] }],
+    [
+      'work that throws',
+      {
+        stages: [
+          {
+            name: 'ask',
+            work: () => {
+              throw fault;
+            },
+          },
+        ],
+      },
+    ],
+  ])('of %s are those of the document', (_what, options) => {
+    const seen: StageResult<string, unknown>[] = [];
+    const stages = [{ name: 'ask', work: () => 1 }] as readonly AnyStage<string>[];
+    virtualTime(({ flush }) => {
+      createStages<string, readonly AnyStage<string>[]>({ stages, ...options } as never)
+        .run(['a', 'b'])
+        .subscribe((result) => seen.push(result));
+      flush();
+    });
+    expect(seen.filter(({ type, status }) => type === 'document' && status === 'rejected')).toHaveLength(2);
+  });
+
+  it('of the input come when what was read is over', () => {
+    virtualTime(({ flush }) => {
+      const seen: string[] = [];
+      function* broken() {
+        yield 'a';
+        throw fault;
+      }
+      createStages({ stages: [{ name: 'ask', work: (text: string) => after(10, text) }] })
+        .run(broken())
+        .subscribe({ next: (result) => seen.push(said(result)), error: (error: unknown) => seen.push((error as Error).message) });
+      flush();
+      expect(seen).toEqual(['0: a', '0 is over', 'no such thing']);
+    });
+  });
+});
+
+describe('slots and permits', () => {
+  it('are taken together: no stage keeps a slot for a request that waits for the rate, and the latest stage goes first', () => {
+    virtualTime(({ flush, advance }) => {
+      const begun: string[] = [];
+      const limiter = createLimiter({ concurrency: 10 });
+      const ask = (name: string, ms: number): AnyStage<string> => ({
+        name,
+        concurrency: 2,
+        work: (item: string) => {
+          begun.push(`${name} ${item}`);
+          return after(ms, item);
+        },
+      });
+      const stages = createStages({
+        limiter,
+        batches: { concurrency: 4 },
+        stages: [ask('first', 10), ask('last', 10)] as readonly AnyStage<string>[],
+      });
+      stages.run(['a', 'b', 'c', 'd']).subscribe();
+      advance(5);
+      limiter.pause();
+      advance(20);
+      // Two have left the first stage, and two have not begun it: nobody has a slot.
+      const { stages: held, requests } = stages.snapshot();
+      expect(held['first']).toMatchObject({ queued: 2, executing: 0, heldByRate: 2, heldBySlot: 0, admitted: 2, done: 2 });
+      expect(held['last']).toMatchObject({ queued: 2, executing: 0, heldByRate: 2, admitted: 2 });
+      expect(requests).toMatchObject({ queued: 4, heldByRate: 4, executing: 0, concurrency: 10 });
+      limiter.resume();
+      expect(begun.slice(2)).toEqual(['last a', 'last b', 'first c', 'first d']);
+      flush();
+    });
+  });
+
+  it('go to the latest stage when requests are scarce', () => {
+    virtualTime(({ flush }) => {
+      const begun: string[] = [];
+      const ask = (name: string): AnyStage<string> => ({
+        name,
+        work: (item: string) => {
+          begun.push(`${name} ${item}`);
+          return after(10, item);
+        },
+      });
+      createStages({ limiter: createLimiter({ concurrency: 1 }), stages: [ask('first'), ask('last')] as readonly AnyStage<string>[] })
+        .run(['a', 'b', 'c'])
+        .subscribe();
+      flush();
+      expect(begun).toEqual(['first a', 'last a', 'first b', 'last b', 'first c', 'last c']);
+    });
+  });
+
+  it.each([
+    ['fair', ['a1', 'a2', 'b1', 'b2', 'c1', 'c2']],
+    ['roundRobin', ['a1', 'b1', 'a2', 'c1', 'b2', 'c2']],
+    ['priority', ['c1', 'c2', 'b1', 'b2', 'a1', 'a2']],
+  ] as const)('go to documents by `scheduling`: %s', (scheduling, expected) => {
+    virtualTime(({ flush }) => {
+      const begun: string[] = [];
+      const ask = (item: string): Observable<string> => {
+        begun.push(item);
+        return after(10, item);
+      };
+      createStages({
+        limiter: createLimiter({ concurrency: 1 }),
+        batches: { concurrency: 2, scheduling, ...(scheduling === 'priority' && { priority: (text: string) => text.charCodeAt(0) }) },
+        stages: [halves, { name: 'ask', work: ask }] as readonly AnyStage<string>[],
+      })
+        .run(['a', 'b', 'c'])
+        .subscribe();
+      flush();
+      expect(begun).toEqual(expected);
+    });
+  });
+
+  it('come back during a pause between two attempts', () => {
+    virtualTime(({ flush, now }) => {
+      const begun: string[] = [];
+      let isFirst = true;
+      createStages({
+        limiter: createLimiter({ concurrency: 1 }),
+        random: () => 1,
+        stages: [
+          {
+            name: 'ask',
+            concurrency: 1,
+            retry: { initialMs: 100, jitter: 'none' },
+            work: (text: string, { attempt }) => {
+              begun.push(`${text}${String(attempt)} at ${String(now())}`);
+              if (!isFirst) return after(10, text);
+              isFirst = false;
+              return throwError(() => ({ status: 503 }));
+            },
+          },
+        ],
+      })
+        .run(['a', 'b'])
+        .subscribe();
+      flush();
+      expect(begun).toEqual(['a1 at 0', 'b1 at 0', 'a2 at 100']);
+    });
+  });
+
+  it('are those of a lane of the limiter, beside others', () => {
+    virtualTime(({ flush, advance }) => {
+      const begun: string[] = [];
+      const limiter = createLimiter({ concurrency: 1, queue: lanes([{ name: 'person' }, { name: 'bulk' }]) });
+      const other = (): Observable<unknown> => {
+        begun.push('somebody else');
+        return after(10, 0);
+      };
+      createStages({ limiter, lane: 'bulk', stages: [{ name: 'ask', work: (text: string) => after(10, begun.push(text)) }] })
+        .run(['a', 'b', 'c'])
+        .subscribe();
+      advance(5);
+      limiter.run(other, { lane: 'person' }).subscribe();
+      flush();
+      expect(begun).toEqual(['a', 'somebody else', 'b', 'c']);
+      expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
+    });
+  });
+
+  it('cost what a stage or a step says, and come back with what was used', () => {
+    virtualTime(({ flush }) => {
+      const limiter = createLimiter({ rates: [per({ unit: 'tokens', amount: 1000, windowMs: 1_000_000, burst: 1000 })], headroom: 1 });
+      const seen: unknown[] = [];
+      const left = () => Math.round(limiter.snapshot().tokens);
+      createStages({
+        limiter,
+        batches: { concurrency: 1 },
+        stages: [
+          {
+            name: 'ask',
+            cost: (text: string) => ({ tokens: 100 * text.length }),
+            work: (text: string, { settle }) => {
+              seen.push(left());
+              settle({ inputTokens: 50, outputTokens: 0 });
+              return text;
+            },
+          },
+          { name: 'more', steps: (_text, { request }) => request(() => seen.push(left()), { tokens: 200 }) },
+        ],
+      })
+        .run(['abc'])
+        .subscribe();
+      flush();
+      expect(seen).toEqual([700, 750]);
+    });
+  });
+
+  it('that nobody can ever have are refused', () => {
+    const limiter = createLimiter({ rates: [per({ unit: 'tokens', amount: 10, windowMs: 1000, burst: 10, borrow: false })], headroom: 1 });
+    const seen: string[] = [];
+    createStages({ limiter, stages: [{ name: 'ask', cost: { tokens: 11 }, work: (text: string) => text }] })
+      .run(['a'])
+      .subscribe((result) => seen.push(said(result)));
+    expect(seen).toEqual(['0: FLOW_ITEM_TOO_HEAVY', '0 failed: FLOW_ITEM_TOO_HEAVY']);
+  });
+
+  it('are refused by a limiter that was closed', () => {
+    virtualTime(({ flush }) => {
+      const limiter = createLimiter({ concurrency: 1 });
+      const seen: string[] = [];
+      createStages({ limiter, stages: [{ name: 'ask', concurrency: 1, work: (text: string) => after(10, text) }] })
+        .run(['a', 'b', 'c'])
+        .subscribe((result) => seen.push(said(result)));
+      limiter.close();
+      flush();
+      expect(seen.filter((line) => line.includes('failed'))).toEqual(['1 failed: FLOW_CLOSED', '2 failed: FLOW_CLOSED']);
+    });
+  });
+});
+
+describe('the input', () => {
+  it('is read only while a document can be begun, and closed when it is left', () => {
+    virtualTime(({ advance }) => {
+      let read = 0;
+      let isClosed = false;
+      function* endless() {
+        try {
+          for (;;) yield read++;
+        } finally {
+          isClosed = true;
+        }
+      }
+      const running = createStages({ batches: { concurrency: 3 }, stages: [{ name: 'ask', work: (n: number) => after(10, n) }] })
+        .run(endless())
+        .subscribe();
+      advance(95);
+      expect(read).toBe(30);
+      running.unsubscribe();
+      expect(isClosed).toBe(true);
+    });
+  });
+
+  it('may be an async iterable or a stream, and is not read ahead of a reader', async () => {
+    let read = 0;
+    async function* letters() {
+      for (const letter of 'abcdefgh') {
+        read++;
+        yield letter;
+      }
+    }
+    const stages = createStages({ batches: { concurrency: 2 }, stages: [{ name: 'ask', work: (text: string) => Promise.resolve(text) }] });
+    const seen: string[] = [];
+    for await (const result of toAsyncIterable(stages.run(letters()))) {
+      await turns(50);
+      seen.push(said(result));
+      expect(read).toBeLessThanOrEqual(seen.length / 2 + 3);
+    }
+    expect(seen.filter((line) => line.endsWith('over'))).toHaveLength(8);
+  });
+
+  it('of several runs is read in turn, within one limit', () => {
+    virtualTime(({ flush }) => {
+      const begun: string[] = [];
+      const stages = createStages({
+        batches: { concurrency: 1 },
+        stages: [{ name: 'ask', work: (text: string) => after(10, begun.push(text)) }],
+      });
+      stages.run(['a1', 'a2', 'a3']).subscribe();
+      stages.run(['b1', 'b2', 'b3']).subscribe();
+      flush();
+      expect(begun).toEqual(['a1', 'b1', 'a2', 'b2', 'a3', 'b3']);
+    });
+  });
+
+  it('may have ten thousand documents whose work is over at once, and a document as many items', () => {
+    let documents = 0;
+    let items = 0;
+    const count = 10_000;
+    function* numbers() {
+      for (let n = 0; n < count; n++) yield n;
+    }
+    createStages({ stages: [{ name: 'ask', concurrency: 2, work: (n: number) => n }] })
+      .run(numbers())
+      .subscribe(({ type }) => (documents += type === 'document' ? 1 : 0));
+    createStages({
+      stages: [
+        { name: 'cut', expands: true, work: (_n: number) => Array.from({ length: count }, (_, i) => i) },
+        { name: 'ask', concurrency: 2, work: (n) => n },
+      ],
+    })
+      .run([0])
+      .subscribe(({ type }) => (items += type === 'item' ? 1 : 0));
+    expect([documents, items]).toEqual([count, count]);
+  });
+});
+
+describe('steps', () => {
+  it('hold nothing between two requests, and go before what has not been begun', () => {
+    virtualTime(({ flush, advance }) => {
+      const begun: string[] = [];
+      const stages = createStages({
+        limiter: createLimiter({ concurrency: 1 }),
+        stages: [
+          {
+            name: 'extract',
+            steps: (text: string, { request }) => {
+              const step = (n: number): Observable<number> => request(() => after(10, begun.push(`${text}${String(n)}`)));
+              return concat(step(1), timer(15).pipe(concatMap(() => EMPTY)), step(2), step(3));
+            },
+          },
+        ],
+      });
+      stages.run(['a', 'b']).subscribe();
+      advance(12);
+      expect(stages.snapshot().stages['extract']).toMatchObject({ admitted: 2, executing: 1, queued: 0 });
+      flush();
+      expect(begun).toEqual(['a1', 'b1', 'a2', 'a3', 'b2', 'b3']);
+    });
+  });
+
+  it('end with their item, whatever they have left behind', async () => {
+    const signals: AbortSignal[] = [];
+    const limiter = createLimiter({ concurrency: 2, abortGraceMs: 0 });
+    const stages = createStages({
+      limiter,
+      stages: [
+        {
+          name: 'race',
+          steps: async (text: string, { requestAsync }) => {
+            void requestAsync(({ signal }) => {
+              signals.push(signal);
+              return new Promise(() => undefined);
+            });
+            await requestAsync(() => Promise.resolve());
+            return text;
+          },
+        },
+      ],
+    });
+    await stages.run(['a']).forEach(() => undefined);
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
+    expect(limiter.executing).toBe(0);
+  });
+
+  it('that were given up get no further request', async () => {
+    const made: number[] = [];
+    const answer = deferred<undefined>();
+    const said = deferred<unknown>();
+    const running = createStages({
+      stages: [
+        {
+          name: 'extract',
+          steps: async (_text: string, { requestAsync, signal }) => {
+            await answer.promise;
+            expect(signal.aborted).toBe(true);
+            await requestAsync(() => made.push(1)).catch(said.resolve);
+          },
+        },
+      ],
+    })
+      .run(['a'])
+      .subscribe();
+    running.unsubscribe();
+    answer.resolve(undefined);
+    expect(await said.promise).toMatchObject({ name: 'AbortError' });
+    expect(made).toEqual([]);
+  });
+});
+
+describe('time', () => {
+  it('of an attempt counts from its permit, that of an item from its entry', () => {
+    virtualTime(({ flush, now }) => {
+      const seen: string[] = [];
+      createStages({
+        limiter: createLimiter({ concurrency: 1 }),
+        stages: [
+          {
+            name: 'ask',
+            timeoutMs: 30,
+            deadlineMs: 70,
+            retry: false,
+            allowPartialFailure: true,
+            work: (text: string) => (text === 'b' ? NEVER : after(25, text)),
+          },
+        ],
+      })
+        .run(['a', 'b', 'c'])
+        .subscribe((result) => {
+          if (result.type === 'item') seen.push(`${said(result)} at ${String(now())}`);
+        });
+      flush();
+      expect(seen).toEqual(['0: a at 25', '1: FLOW_ATTEMPT_TIMEOUT at 55', '2: FLOW_DEADLINE at 70']);
+    });
+  });
+});
+
+describe('a journal', () => {
+  const stagesWith = (journal: ReturnType<typeof createMemoryJournal>, begun: string[]) =>
+    createStages({
+      journal,
+      id: (text: string) => text,
+      stages: [
+        { name: 'cut', local: true, expands: true, work: (text: string) => after(1, [...text]) },
+        { name: 'ask', work: (letter) => after(10, letter.toUpperCase() + String(begun.push(letter)).slice(0, 0)) },
+        { name: 'grade', concurrency: 1, work: (letter) => after(10, `${letter}!` + String(begun.push(`${letter}!`)).slice(0, 0)) },
+      ],
+    });
+
+  it('that has part of a document has the rest asked for, and nothing twice', () => {
+    virtualTime(({ flush, advance }) => {
+      const journal = createMemoryJournal();
+      const before: string[] = [];
+      const running = stagesWith(journal, before).run(['abc']).subscribe();
+      advance(25);
+      running.unsubscribe();
+      expect(before).toEqual(['a', 'b', 'c', 'A!', 'B!']);
+      const rest: string[] = [];
+      const seen: string[] = [];
+      stagesWith(journal, rest)
+        .run(['abc'])
+        .subscribe((result) => seen.push(said(result)));
+      flush();
+      // The one that was under way is asked for again.
+      expect(rest).toEqual(['B!', 'C!']);
+      expect(seen).toEqual(['abc:0 A!', 'abc:1 B!', 'abc:2 C!', 'abc is over']);
+    });
+  });
+
+  it('lets an item go on only when its value is safe', async () => {
+    const safe = deferred<undefined>();
+    const entries: JournalEntry[] = [];
+    const seen: string[] = [];
+    createStages({
+      journal: {
+        recall: () => Promise.resolve([]),
+        append: (entry) => {
+          entries.push(entry);
+          return safe.promise;
+        },
+      },
+      stages: [{ name: 'ask', work: (text: string) => text }],
+    })
+      .run(['a'])
+      .subscribe((result) => seen.push(said(result)));
+    await turns(10);
+    expect(entries).toEqual([{ documentId: '0', stage: 'ask', item: '', value: 'a' }]);
+    expect(seen).toEqual([]);
+    safe.resolve(undefined);
+    await turns(10);
+    expect(seen).toEqual(['0: a', '0 is over']);
+  });
+
+  it.each([
+    ['cannot be read', { recall: () => Promise.reject(new Error('disk')), append: () => undefined }, 'disk'],
+    ['answers nonsense', { recall: () => 'known' as never, append: () => undefined }, 'FLOW_CALLBACK'],
+    ['cannot be written', { recall: () => [], append: () => Promise.reject(new Error('disk')) }, 'disk'],
+    [
+      'throws',
+      {
+        recall: () => [],
+        append: () => {
+          throw new Error('disk');
+        },
+      },
+      'disk',
+    ],
+  ])('that %s ends the run, and aborts what is under way', async (_what, journal, reason) => {
+    const signals: AbortSignal[] = [];
+    const ended = deferred<unknown>();
+    createStages({
+      journal,
+      stages: [
+        {
+          name: 'ask',
+          work: (text: string, { signal }) => {
+            if (text === 'b') return text;
+            signals.push(signal);
+            return NEVER;
+          },
+        },
+      ],
+    })
+      .run(['a', 'b'])
+      .subscribe({ error: ended.resolve });
+    expect(reasonOf(await ended.promise)).toBe(reason);
+    expect(signals.every(({ aborted }) => aborted)).toBe(true);
+  });
+});
+
+describe('the end', () => {
+  it('by `drain` reads no more, finishes what is in progress, and says so', async () => {
+    const answers = new Subject<void>();
+    const seen: string[] = [];
+    const events: FlowEvent[] = [];
+    const stages = createStages({
+      name: 'papers',
+      batches: { concurrency: 2 },
+      stages: [{ name: 'ask', work: (text: string) => answers.pipe(map(() => text)) }],
+    });
+    stages.events.subscribe((event) => events.push(event));
+    stages.run(['a', 'b', 'c']).subscribe({ next: (result) => seen.push(said(result)), complete: () => seen.push('complete') });
+    const drained = stages.drain();
+    answers.next();
+    answers.complete();
+    expect(await drained).toEqual({ done: 2, aborted: 0, dropped: 0 });
+    expect(seen).toEqual(['0: a', '0 is over', '1: b', '1 is over', 'complete']);
+    expect(events.at(-1)).toMatchObject({ type: 'drained', operator: 'createStages', instance: 'papers' });
+    stages.run(['d']).subscribe({ error: (error: unknown) => seen.push(reasonOf(error)) });
+    expect(seen.at(-1)).toBe('FLOW_CLOSED');
+  });
+
+  it('by `close` rejects what is not over, aborted or never begun', async () => {
+    const seen: string[] = [];
+    let signal: AbortSignal | undefined;
+    const stages = createStages({
+      batches: { concurrency: 1, scheduling: 'priority', priority: () => 0 },
+      stages: [
+        {
+          name: 'ask',
+          work: (_text: string, context) => {
+            ({ signal } = context);
+            return NEVER;
+          },
+        },
+      ],
+    });
+    stages.run(['a', 'b']).subscribe({ next: (result) => seen.push(said(result)), complete: () => seen.push('complete') });
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    stages.close();
+    expect(signal?.aborted).toBe(true);
+    expect(seen).toEqual(['1 failed: FLOW_CLOSED', '0: FLOW_CLOSED', '0 failed: FLOW_CLOSED', 'complete']);
+    expect(await stages.drain()).toEqual({ done: 0, aborted: 1, dropped: 1 });
+  });
+});
+
+describe('what is told', () => {
+  it('lets the inspector follow every request: stages are lanes, nothing is lost, and nothing names a document', () => {
+    virtualTime(({ flush }) => {
+      const model = new FlowModel();
+      const events: FlowEvent[] = [];
+      createStages({
+        name: 'papers',
+        id: (text: string) => text,
+        onEvent: (event) => {
+          events.push(event);
+          model.add(event);
+        },
+        stages: [halves, { name: 'ask', work: (item) => after(10, item) }] as readonly AnyStage<string>[],
+      })
+        .run(['secret', 'hidden'])
+        .subscribe();
+      flush();
+      expect(model.counters).toMatchObject({ accepted: 6, settled: 6, calls: 6, lost: 0 });
+      expect(model.lanes.map(({ name }) => name).toSorted()).toEqual(['ask', 'cut']);
+      expect(events.every(({ operator, instance }) => operator === 'createStages' && instance === 'papers')).toBe(true);
+      expect(new Set(events.map(({ batchId }) => batchId))).toEqual(
+        new Set(['0::cut', '1::cut', '0:0:ask', '0:1:ask', '1:0:ask', '1:1:ask']),
+      );
+      expect(JSON.stringify(events)).not.toMatch(/secret|hidden/);
+    });
+  });
+});
