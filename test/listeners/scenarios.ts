@@ -124,7 +124,7 @@ function batchOptions(): Readonly<Record<string, Readonly<Record<string, unknown
     held: { window: 'never', maxSize: 5, maxQueued: 1, overflow: 'dropOldest' },
     asked: { window: 'asked', maxSize: 5, changing: true },
     ordered: { order: 'input', maxSize: 1, concurrency: 2, repair: 'retry' },
-    lanes: { lanes: true, order: 'perKey', closes: true, repair: 'sequential' },
+    lanes: { lanes: true, order: 'perKey', repair: 'sequential' },
     deadlines: { deadlines: true, splits: true, maxWeight: 2 },
     divided: { repair: 'divide', classify: 'itemFault', timeoutMs: 5 },
     drained: { onSourceError: 'drain', repair: 'both' },

@@ -85,16 +85,6 @@ export const BUGS: readonly Bug[] = [
   ),
   bug('an order of results that is not kept', MACHINE, 'BatchMachine.place', nothing),
   bug(
-    'a boundary that is crossed',
-    MACHINE,
-    'BatchMachine.add',
-    (add) =>
-      function (job) {
-        add.call(this, job);
-        job.stretch = 0;
-      },
-  ),
-  bug(
     'parts that go on after their item was rejected',
     'shell/cut-item.ts',
     'CutItem.settled',

@@ -25,7 +25,6 @@ export function batchOptions(world: World, puts: Puts, width: Width, limiter: Sh
     'dropLowest',
   );
   const deadlineMs = choose('deadlines', false, false, true) ? choose('deadlineMs', 12, 4, 60) : Infinity;
-  const closes = choose('closes', false, false, true);
   const classify = choose<'default' | 'itemFault' | 'transient'>('classify', 'default', 'default', 'itemFault', 'transient');
   const options: make.BatcherOptions<Item> = {
     scheduler: timers,
@@ -57,7 +56,7 @@ export function batchOptions(world: World, puts: Puts, width: Width, limiter: Sh
     flush,
   };
   const divides = classify === 'default' && ['divide', 'both', 'sequential'].includes(choose(...REPAIR));
-  return { order, options, isFinal: classify === 'default', divides, deadlineMs, closes, hasLanes };
+  return { order, options, isFinal: classify === 'default', divides, deadlineMs };
 }
 
 const REPAIR = ['repair', 'none', 'retry', 'divide', 'both', 'sequential'] as const;
@@ -119,7 +118,7 @@ export function batchMapActor(
   const pipe = new Pipe(world, form, supply);
   const width = new Width(world, choose('concurrency', 1, 2, 3), choose('changing', false, true));
   const flush = new Subject<void>();
-  const { order, options: common, isFinal, divides, deadlineMs, closes, hasLanes } = batchOptions(world, pipe, width, limiter, flush);
+  const { order, options: common, isFinal, divides, deadlineMs } = batchOptions(world, pipe, width, limiter, flush);
   const options = { ...common, onSourceError: choose('onSourceError', 'abort', 'flush', 'drain') };
   const calls: Calls = new Calls(
     world,
@@ -129,16 +128,6 @@ export function batchMapActor(
       isFinal,
       divides,
       keepsWhole: isFinal && order === 'completion' && deadlineMs === Infinity,
-      formed: (items) => {
-        const places = items.map((item) => ({
-          n: item.n,
-          lane: hasLanes ? item.lane : '',
-          at: pipe.sent.findIndex(({ n }) => n === item.n),
-        }));
-        const crosses = places.some(({ n, lane, at }) => n % 3 === 0 && places.some((other) => other.lane === lane && other.at < at));
-        // An item that comes while another is asked about is accepted before it.
-        if (closes && crosses && world.trapped === 0) world.problem(`${form}: a batch crosses a boundary`);
-      },
       limit: () => (limiter ? limiter.most : width.most),
       settled: ({ n }) => results.settled.has(n),
       ...(limiter && { limiter }),

@@ -84,8 +84,6 @@ export interface Rules {
   readonly divides?: boolean;
   /** What failed for a reason that may pass is sent again as it was. */
   readonly keepsWhole?: boolean;
-  /** A batch has been formed. */
-  formed?(items: readonly Item[]): void;
   /** Nobody waits for it. */
   left?(item: Item): boolean;
   /** The limiter that every call has a permit of. */
@@ -140,7 +138,6 @@ export class Calls {
     if (this.running >= rules.limit()) world.problem(`a call is made beside ${this.running}, with a limit of ${rules.limit()}`);
     for (const item of items) this.#checkItem(item);
     if (rules.left && items.every((item) => rules.left?.(item))) world.problem('a call is made that nobody waits for');
-    rules.formed?.(items);
     if (rules.keepsWhole) this.#checkWhole(items);
     rules.limiter?.granted();
     const does = this.#behave(no);
@@ -366,7 +363,7 @@ function batchAnswer(call: Call): unknown {
     case 'map':
       return new Map(items.map((item) => [item.id, valueOf(item)]));
     case 'partial':
-      return values.map((value, i) => (i === 0 ? new Error('failed') : value));
+      return values.map((value, i) => (i === 0 ? new WorkError(400, call) : value));
     case 'partialById':
       return new Map(items.slice(0, -1).map(({ id }, i) => [id, values[i]!]));
     case 'settled':
