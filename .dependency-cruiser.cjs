@@ -100,7 +100,7 @@ module.exports = {
       comment: 'An SDK is an optional peer of its adapter; nothing else may need it.',
       severity: 'error',
       from: { path: library, pathNot: '^src/adapters/' },
-      to: { path: '(^|/)node_modules/(openai|ai|langchain|@anthropic-ai|@langchain|@openai|@modelcontextprotocol)/' },
+      to: { path: '(^|/)node_modules/(openai|ai|langchain|@anthropic-ai|@langchain|@openai|@opentelemetry|@modelcontextprotocol)/' },
     },
     {
       name: 'adapters-without-engine',

@@ -11,6 +11,7 @@ const library = {
     permits: 'operators/permits.ts',
     marbles: 'marbles/index.ts',
     'marbles-vitest': 'marbles/vitest.ts',
+    diagnostics: 'src/diagnostics.ts',
     edge: 'src/edge/index.ts',
     'tokenizers-gpt': 'src/tokenizers/gpt.ts',
     'ag-ui': 'src/adapters/ag-ui.ts',
@@ -24,6 +25,7 @@ const library = {
     'mcp-v1': 'src/adapters/mcp-v1.ts',
     openai: 'src/adapters/openai.ts',
     'openai-agents': 'src/adapters/openai-agents.ts',
+    otel: 'src/adapters/otel.ts',
     'tanstack-ai': 'src/adapters/tanstack-ai.ts',
     devtools: 'src/frontend/devtools.ts',
     react: 'src/frontend/react.ts',
@@ -34,7 +36,7 @@ const library = {
   splitting: true,
   treeshake: false,
   removeNodeProtocol: false,
-  external: ['#async-context', 'node:async_hooks'],
+  external: ['#async-context', 'node:async_hooks', 'node:diagnostics_channel'],
   // Of `sluice/fetch` and the chat of `createModelCaller`: 1 kB, and its next version needs a newer Node than we do. And of its cache: 1 kB.
   noExternal: ['eventsource-parser', 'quick-lru'],
 } satisfies Options;

@@ -32,6 +32,7 @@ const ADAPTED = {
   'mcp/v1': '@modelcontextprotocol/sdk',
   openai: 'openai',
   'openai-agents': '@openai/agents',
+  otel: '@opentelemetry/api',
   react: 'react',
 };
 

@@ -46,6 +46,8 @@ export { createMetrics, METRICS_DEFAULTS } from './metrics/create-metrics.js';
 export type { FlowMetrics, FlowTotals } from './metrics/flow-stats.js';
 export type { Gauges, LimiterGauges, Observed } from './metrics/gauges.js';
 export type { Distribution } from './metrics/histogram.js';
+export type { LogFields } from './metrics/log-line.js';
+export { logFields, logLine } from './metrics/log-line.js';
 export type { CallWindow, FlowWindow, MetricsWindow } from './metrics/rolling.js';
 export type {
   Budget,

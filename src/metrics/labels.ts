@@ -7,9 +7,10 @@ const MAX_LENGTH = 200;
 export class Labels<V> {
   readonly #values = new Map<string, V>();
   readonly #most: number;
-  readonly #make: () => V;
+  readonly #make: (label: string) => V;
 
-  constructor(most: number, make: () => V) {
+  /** @param make - is told the label, or `other` */
+  constructor(most: number, make: (label: string) => V) {
     this.#most = most;
     this.#make = make;
   }
@@ -18,7 +19,7 @@ export class Labels<V> {
     const found = this.#values.get(label);
     if (found !== undefined) return found;
     if (label !== OTHER && (this.#values.size >= this.#most || label.length > MAX_LENGTH)) return this.of(OTHER);
-    const value = this.#make();
+    const value = this.#make(label);
     this.#values.set(label, value);
     return value;
   }

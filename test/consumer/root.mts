@@ -15,6 +15,13 @@ import {
   type ChatRequest,
   type ChatUsage,
   callRecordToJson,
+  type CallWindow,
+  type CollectedMetrics,
+  type FlowWindow,
+  type LogFields,
+  logFields,
+  logLine,
+  type MetricsWindow,
   createMetrics,
   createModelCaller,
   type Distribution,
@@ -151,7 +158,7 @@ export const schema: ToolSchema<string> = { '~standard': { validate: (input: unk
 export const inside = (context: ToolContext): Observable<ToolRun> => context.run([]);
 
 // A caller of models and its metrics: every name of them.
-const metricsOptions: MetricsOptions = METRICS_DEFAULTS;
+const metricsOptions: MetricsOptions = { ...METRICS_DEFAULTS, windowMs: 60_000 };
 const metrics: Metrics = createMetrics(metricsOptions);
 const hedge: ModelHedgeOptions = { maxHedges: 1, budget: MODEL_CALLER_DEFAULTS.hedgeBudget };
 const rules: ModelCallerRules<string, string, never, number> = { hedge, parse: (text) => text.length, onRecord: metrics.record };
@@ -183,4 +190,10 @@ export const numbersOf = ({ flow, calls, observed, queued }: MetricsSnapshot, { 
   const gauges: Gauges | undefined = limiter;
   return flowing.calls + latency.p95 + (failure?.rate ?? 0) + (gauges?.heldByRate ?? 0) + queued + executing;
 };
+export const lastMinute = ({ window }: MetricsSnapshot): number => {
+  const shown: MetricsWindow | undefined = window;
+  const collected: CollectedMetrics<FlowWindow, CallWindow> | undefined = shown;
+  return (collected?.flow.perSecond.calls ?? 0) + (collected?.calls.perSecond.failures ?? 0);
+};
+export const logged = (event: FlowEvent, record: CallRecord): readonly [LogFields, string] => [logFields(event), logLine(record)];
 export const line = (record: CallRecord): CallRecordJson & { readonly status: CallStatus } => callRecordToJson(record);
