@@ -24,7 +24,7 @@ const sizedTests = [
   'test/matrix.test.ts',
   'test/limiter/model.test.ts',
   'test/cli/budget-file.test.ts',
-  'test/pipelines/budget{.property,-use}.test.ts',
+  'test/pipelines/{budget.property,budget-use,model-cache}.test.ts',
   'test/pipelines/create-stages.simulation.test.ts',
   'test/operators/{divide-retry.exhaustive,racing.random,slots.random}.test.ts',
   'test/web/{inspector,playground,soak}.test.ts',

@@ -1,11 +1,13 @@
-import { concat, NEVER, of, throwError } from 'rxjs';
+import { concat, map, NEVER, of, throwError, timer } from 'rxjs';
 import { expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
+import type { ModelEntry } from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 const CALLS = 4_000;
+const SHARED = 1_000;
 
 it('thousands of model calls and streams that completed, failed, were hedged, or left in the middle leave nothing', {
   timeout: 60_000,
@@ -56,6 +58,59 @@ it('thousands of model calls and streams that completed, failed, were hedged, or
     stop();
     expect(leaks.left()).toEqual([]);
     expect(models.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+  } finally {
+    leaks[Symbol.dispose]();
+  }
+});
+
+it('a thousand requests that shared answers, were repaired, looked up, forgotten and left leave nothing, and a drain has nothing to wait for', {
+  timeout: 60_000,
+}, async () => {
+  const clock = new CountingScheduler();
+  const { signal } = new AbortController();
+  const later = <V>(value: () => V) => timer(2, clock).pipe(map(value));
+  const entries = new Map<string, ModelEntry<number>>();
+  const models = createModelCaller({
+    call: (request: string) => (request.startsWith('never') ? NEVER : later(() => (request.startsWith('bad') ? 'text' : '7'))),
+    parse: (answer) => {
+      if (answer === 'text') throw new Error('no number');
+      return Number(answer);
+    },
+    repair: { ask: (request) => (request.endsWith('!') ? request : `${request}!`) },
+    cache: {
+      key: (request) => request,
+      store: {
+        get: (key) => (key.endsWith('0') ? (NEVER as never) : (later(() => entries.get(key)) as never)),
+        set: (key, entry) => later(() => entries.set(key, entry)),
+        delete: (key) => entries.delete(key),
+      },
+      ttlMs: 5,
+      timeoutMs: 10,
+    },
+    concurrency: 3,
+    maxQueued: Infinity,
+    deadlineMs: 50,
+    scheduler: clock,
+  });
+  const leaks = leakCheck({ scheduler: clock, holders: { models } });
+  const ignore = { error: () => undefined };
+  try {
+    for (let n = 0; n < SHARED; n += 8) {
+      const left = ['never', 'good', 'bad'].flatMap((request) => [
+        models.call(`${request} ${n % 20}`, { signal }).subscribe(ignore),
+        models.call(`${request} ${n % 20}`, { lane: 'P0' }).subscribe(ignore),
+      ]);
+      models.callAll({ one: `bad ${n}`, two: 'good' }, { mode: 'collect', signal }).subscribe(ignore);
+      if (n % 24 === 0) models.forget(`good ${n % 20}`);
+      clock.maxFrames = clock.frame + (n % 12);
+      clock.flush();
+      for (const each of left) each.unsubscribe();
+      clock.maxFrames = Infinity;
+      clock.flush();
+    }
+    expect(leaks.left()).toEqual([]);
+    expect(models.snapshot()).toMatchObject({ queued: 0, executing: 0 });
+    expect(await models.drain()).toEqual({ done: 0, aborted: 0, dropped: 0 });
   } finally {
     leaks[Symbol.dispose]();
   }

@@ -100,9 +100,9 @@ describe.each(Object.entries(pipelines))('%s', (_what, asks) => {
         asks(limit(slots), { a: BUSY, b: 20 }, (who) => sent.push(who)).subscribe();
         flush();
       });
-      const waited = sent.slice(slots).join('');
+      const waited = sent.slice(slots);
       expect(waited.indexOf('B')).toBeLessThan(2);
-      expect([...waited.slice(0, 40)].filter((who) => who === 'B').length).toBeGreaterThanOrEqual(19);
+      expect(waited.slice(0, 40).filter((who) => who === 'B').length).toBeGreaterThanOrEqual(19);
       expect(sent.length).toBe(BUSY + 20);
     }
   });

@@ -24,9 +24,10 @@ function groupOf(requests: Record<string, Outcome>, options: ModelCallAllOptions
     });
     flush();
     expect(models.snapshot()).toMatchObject({ queued: 0, executing: 0 });
-    return JSON.parse(
-      JSON.stringify(seen, (_key, value: unknown) => (value instanceof Error ? (isFlowError(value) ? value.code : value.message) : value)),
+    const text = JSON.stringify(seen, (_key, value: unknown) =>
+      value instanceof Error ? (isFlowError(value) ? value.code : value.message) : value,
     );
+    return JSON.parse(text) as unknown;
   });
 }
 
