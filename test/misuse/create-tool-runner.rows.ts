@@ -5,8 +5,9 @@ import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const known =
-  'tools, concurrency, adaptive, limiter, lane, perTool, guard, timeoutMs, retry, classify, maxQueued, maxResultChars, abortGraceMs, name, onEvent, scheduler, random';
-const fields = 'name, description, parameters, execute, format, concurrency, timeoutMs, readOnly, idempotent, retry, classify, runsTools';
+  'tools, concurrency, adaptive, limiter, lane, perTool, guard, budget, timeoutMs, retry, classify, maxQueued, maxResultChars, abortGraceMs, name, onEvent, scheduler, random';
+const fields =
+  'name, description, parameters, execute, format, concurrency, timeoutMs, spends, readOnly, idempotent, retry, classify, runsTools';
 
 const tool = { name: 'read', description: 'Reads.', parameters: z.unknown(), execute: () => 'text' };
 const call = { id: 'a', name: 'read', input: {} };
@@ -33,6 +34,7 @@ export const rows: MisuseTable = {
         'parameters',
         'execute',
         'format',
+        'spends',
         'concurrency',
         'timeoutMs',
         'readOnly',
@@ -82,6 +84,7 @@ export const rows: MisuseTable = {
     ...badly('tools[0].parameters', 'a schema with `safeParse` or `~standard`', null, undefined, 5, {}, { type: 'object' }),
     ...badly('tools[0].execute', 'a function', null, undefined, 5, 'run', {}),
     ...badly('tools[0].format', 'a function', null, 5, 'json', {}),
+    ...badly('tools[0].spends', 'a function', null, 5, 'much', {}),
     ...badly('tools[0].classify', 'a function', null, 5, 'fatal', {}),
     ...badly('alone.tools[0].classify', 'absent without a `retry` of the tool', () => ({ class: 'fatal' })),
     ...badly('once.tools[0].classify', 'absent without a `retry` of the tool', () => ({ class: 'fatal' })),
@@ -112,6 +115,7 @@ export const rows: MisuseTable = {
     ...badly('options.retry.maxAttempts', count, ...notCount),
     ...badly('own.tools[0].retry.maxAttempts', count, ...notCount),
     ...badly('batch.tools[0].concurrency', 'absent, because a tool with `runsTools` takes no slot', 2),
+    ...badly('budget', 'a budget made by createBudget', null, 5, {}, { usd: 5 }),
     ...badly('guard', 'a function', true, null, 'yes', {}),
     ...badly('timeoutMs', positive, ...notPositive),
     ...badly('retry', 'an object or false', null, true, 3, 'twice'),

@@ -1,5 +1,6 @@
 import { EMPTY, map, mergeMap, NEVER, Observable, of, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import * as z from 'zod';
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createAccount, createBreaker, isFlowError } from '../../operators/index.js';
@@ -8,6 +9,10 @@ import { createBudget } from '../../src/pipelines/create-budget.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 import type { ModelCallerOptions } from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
+import type { ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
+import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
+import type { AnyTool, Tool } from '../../src/pipelines/tools/tool-types.js';
+import { defineTool } from '../../src/pipelines/tools/tool-types.js';
 import { sized } from '../support/deep.js';
 import { repeatable } from '../traps/tools.js';
 
@@ -432,6 +437,129 @@ describe('an embedder with a budget', () => {
     expect(budget.snapshot().executing).toBe(1);
     leaving.unsubscribe();
     expect(sumsOf(budget)).toEqual([13, 0]);
+  });
+});
+
+describe('a tool runner with a budget', () => {
+  const parameters = z.object({ text: z.string() });
+  /** A tool that says what it spends: ten tokens and one for each letter of the text. */
+  const summary = (execute: Tool<{ text: string }>['execute'], rest: Partial<Tool<{ text: string }>> = {}) =>
+    defineTool<{ text: string }, unknown>({
+      name: 'summary',
+      description: 'Sums up.',
+      parameters,
+      spends: ({ text }) => ({ inputTokens: text.length, outputTokens: 10 }),
+      execute,
+      ...rest,
+    });
+  const running = (tool: AnyTool, limits: readonly BudgetLimit[] = [], options: Partial<ToolRunnerOptions> = {}) => {
+    const budget = createBudget({ limits });
+    return { budget, runner: createToolRunner({ tools: [tool], budget, retry: { initialMs: 0 }, ...options }) };
+  };
+  const call = (id: string, text = 'abcde') => ({ id, name: 'summary', input: { text } });
+
+  it('pays for what tools say they spend, by what they say they have used', async () => {
+    let seen = 0;
+    const { budget, runner } = running(
+      summary((_args, context) => {
+        seen = budget.snapshot().inFlightTokens;
+        context.settle({ outputTokens: 3 });
+        return 'short';
+      }),
+    );
+    const { results } = await runner.runAll([call('a')]);
+    expect(results).toMatchObject([{ content: 'short' }]);
+    expect([seen, ...sumsOf(budget)]).toEqual([15, 8, 0]);
+  });
+
+  it('pays for each attempt, and nothing for what a guard or a schema has refused', async () => {
+    let attempts = 0;
+    const { budget, runner } = running(
+      summary(() => (attempts++ === 0 ? fails({ status: 503 }) : 'short'), { idempotent: true }),
+      [],
+      { guard: ({ id }) => id !== 'no' },
+    );
+    await runner.runAll([call('a'), call('no'), { ...call('bad'), input: {} }]);
+    expect([attempts, ...sumsOf(budget)]).toEqual([2, 30, 0]);
+  });
+
+  it('pays nothing for tools that say nothing, priced or not', async () => {
+    const { budget, runner } = running(defineTool({ name: 'summary', description: 'Free.', parameters, execute: () => 'short' }), [
+      { tokens: 0 },
+    ]);
+    expect(await runner.runAll([call('a')])).toMatchObject({ summary: { successful: 1 } });
+    expect(sumsOf(budget)).toEqual([0, 0]);
+  });
+
+  it('answers a call without room as failed, for the model to see, and never runs it', async () => {
+    let ran = 0;
+    const tool = summary(() => ran++, { idempotent: true });
+    const { budget, runner } = running(tool, [{ key: 'acme', tokens: 20 }]);
+    const { results } = await runner.runAll([call('a'), call('b')], { key: 'acme' });
+    expect(results).toMatchObject([{ is_error: false }, { is_error: true, attempts: 0, error: { code: 'budget_exceeded' } }]);
+    expect(codeOf(results[1]?.is_error && results[1].cause)).toBe('FLOW_BUDGET_EXCEEDED');
+    expect([ran, ...sumsOf(budget)]).toEqual([1, 15, 0]);
+    expect(runner.snapshot()).toMatchObject({ open: 0, executing: 0 });
+  });
+
+  it('says what is wrong with a price or with what a tool says', async () => {
+    const unpriced = createToolRunner({
+      tools: [summary(() => 'short')],
+      budget: createBudget({ limits: [{ usd: 1 }], prices: { other: {} } }),
+    });
+    expect(await unpriced.runAll([call('a')])).toMatchObject({
+      results: [{ error: { code: 'failed' }, cause: { code: 'FLOW_CONFIG_INVALID' } }],
+    });
+    const { runner } = running(
+      summary(() => 'short', {
+        spends: () => {
+          throw new Error('mine');
+        },
+      }),
+    );
+    expect(await runner.runAll([call('a')])).toMatchObject({ results: [{ error: { code: 'failed' }, cause: { code: 'FLOW_CALLBACK' } }] });
+  });
+
+  it('keeps what was reserved for calls that were given up, and has nothing under way', async () => {
+    const { budget, runner } = running(
+      summary(() => NEVER),
+      [],
+      { timeoutMs: 20 },
+    );
+    const leaving = runner.run([call('a')]).subscribe();
+    expect(sumsOf(budget)).toEqual([0, 15]);
+    leaving.unsubscribe();
+    expect(sumsOf(budget)).toEqual([15, 0]);
+    expect(await runner.runAll([call('b')])).toMatchObject({ results: [{ error: { code: 'timeout' } }] });
+    expect(sumsOf(budget)).toEqual([30, 0]);
+  });
+});
+
+describe('answers that are kept, and answers that are asked for again', () => {
+  it('cost nothing when the cache has them, once when they are shared, and for each round of a repair', () => {
+    virtualTime((clock) => {
+      const cached = calling(clock, () => answers(5, USED), { cache: { key: (request) => request } });
+      const hear = (): void => {
+        cached.models.call('a').subscribe(cached.hear);
+      };
+      hear();
+      hear();
+      clock.flush();
+      hear();
+      clock.flush();
+      expect(cached.heard).toHaveLength(3);
+      expect(cached.spent()).toEqual([100, 0]);
+
+      const parse = (answer: Answer, request: string): Answer => {
+        if (request === 'again') return answer;
+        throw new Error('unreadable');
+      };
+      const repaired = calling(clock, () => answers(5, USED), { parse, repair: { ask: () => 'again' } });
+      repaired.models.call('a').subscribe(repaired.hear);
+      clock.flush();
+      expect(repaired.heard).toMatchObject([{ text: 'yes' }]);
+      expect(repaired.spent()).toEqual([200, 0]);
+    });
   });
 });
 

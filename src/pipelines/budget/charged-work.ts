@@ -1,37 +1,37 @@
 import { tap } from 'rxjs';
 import { isPromise, onlyOnce, streamOf } from '../../../operators/toolkit.js';
 import type { BatchResult, BatchWork, CallContext, ResponseLike, Usage } from '../../../operators/types.js';
+import { AttemptCharge } from './attempt-charge.js';
 import type { BudgetPort, Reservation } from './budget-types.js';
-import { wasFree } from './was-free.js';
 
 /** The work of a batcher, each call of it charged to a budget with its weight as the tokens of a prompt. */
 export function chargedWork<T, R>(budget: BudgetPort | undefined, model: string, work: BatchWork<T, R>): BatchWork<T, R> {
   if (budget === undefined) return work;
   return (items, context) => {
-    const call = new ChargedCall(context, reserve(budget, model, context));
+    const charge = new AttemptCharge(reserve(budget, model, context));
     let answer: ReturnType<typeof work>;
     try {
-      answer = work(items, call);
+      answer = work(items, new ChargedContext(context, charge));
     } catch (error) {
-      call.failed(error);
+      charge.failed(error);
       throw error;
     }
     // A promise stays one: it keeps its permit until it is really over.
     if (isPromise(answer)) {
       return onlyOnce(answer).then(
         (result) => {
-          call.over();
+          charge.over();
           return result;
         },
         (error: unknown) => {
-          call.failed(error);
+          charge.failed(error);
           throw error;
         },
       );
     }
     const stream = streamOf<BatchResult<R>>(answer);
-    if (stream) return stream.pipe(tap({ error: call.failed, finalize: call.over }));
-    call.over();
+    if (stream) return stream.pipe(tap({ error: charge.failed, finalize: charge.over }));
+    charge.over();
     return answer;
   };
 }
@@ -45,15 +45,14 @@ function reserve(budget: BudgetPort, model: string, context: CallContext): Reser
   }
 }
 
-/** What the work is told, and what the budget is told of it. */
-class ChargedCall implements CallContext {
+/** What the work is told. What it says of its usage, the budget hears as well. */
+class ChargedContext implements CallContext {
   readonly #context: CallContext;
-  readonly #reservation: Reservation;
-  #usage: Usage | undefined;
+  readonly #charge: AttemptCharge;
 
-  constructor(context: CallContext, reservation: Reservation) {
+  constructor(context: CallContext, charge: AttemptCharge) {
     this.#context = context;
-    this.#reservation = reservation;
+    this.#charge = charge;
   }
 
   get signal(): AbortSignal {
@@ -85,21 +84,11 @@ class ChargedCall implements CallContext {
   }
 
   readonly settle = (usage: Usage): void => {
-    this.#usage = usage;
+    this.#charge.used(usage);
     this.#context.settle(usage);
   };
 
   readonly observe = (response: ResponseLike): void => {
     this.#context.observe(response);
-  };
-
-  /** Has ended, or was left. */
-  readonly over = (): void => {
-    this.#reservation.settle(this.#usage);
-  };
-
-  readonly failed = (error: unknown): void => {
-    if (this.#usage === undefined && wasFree(error)) this.#reservation.release();
-    else this.over();
   };
 }

@@ -22,6 +22,7 @@ import {
   schedulerOption,
 } from '../../../operators/toolkit.js';
 import type { Limiter } from '../../../operators/types.js';
+import { budgetOption } from '../budget/budget-options.js';
 import type { RunToolsOptions, ToolRunnerOptions } from './runner-types.js';
 import { NAME } from './tool-setup.js';
 import type { ToolCall } from './tool-types.js';
@@ -76,6 +77,7 @@ export function readOptions(options: AnyRunnerOptions) {
     lane: asGiven,
     perTool: limitsByName,
     guard: callback,
+    budget: budgetOption,
     timeoutMs: positive,
     retry: asGiven,
     classify: required,

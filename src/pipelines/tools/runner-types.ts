@@ -1,6 +1,7 @@
 import type { Observable, OperatorFunction, SchedulerLike } from 'rxjs';
 import type { AdaptiveLimitOptions } from '../../../operators/adaptive-limit.js';
 import type { Classify, FlowEvent, FlowSink, Handle, Limiter, RetryOptions } from '../../../operators/types.js';
+import type { BudgetPort } from '../budget/budget-types.js';
 import type { Tool, ToolCall, ToolGuard, ToolResult, ToolRun } from './tool-types.js';
 
 /** `X` is the `context` that calls are made with. */
@@ -28,6 +29,8 @@ export interface ToolRunnerOptions<X = unknown> {
    * the checked, frozen arguments the tool gets. @defaultValue none: every call goes
    */
   readonly guard?: ToolGuard<X>;
+  /** What calls of tools that say what they `spend` may cost, made by `createBudget`; charged after the guard's yes. @defaultValue none */
+  readonly budget?: BudgetPort;
   /** Longest attempt of a call, from its slot to its result, the guard included, in ms; its signal aborts. @defaultValue 30000 */
   readonly timeoutMs?: number;
   /** How calls of tools that are `idempotent` or `readOnly` are tried again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter */

@@ -1,14 +1,16 @@
 import type { Observable } from 'rxjs';
 import { AttemptTimeoutError, CallbackError, ClosedError, FlowConfigError } from '../../../operators/errors.js';
-import { Alarm, abortReason, LazySignal } from '../../../operators/toolkit.js';
-import type { Lease } from '../../../operators/types.js';
+import { Alarm, abortReason, ask, LazySignal } from '../../../operators/toolkit.js';
+import type { Lease, Usage } from '../../../operators/types.js';
+import { AttemptCharge } from '../budget/attempt-charge.js';
+import type { Reservation } from '../budget/budget-types.js';
 import type { RunGiven } from './runner-types.js';
 import type { RunnerConfig, ToolSetup } from './tool-setup.js';
 import { NAME } from './tool-setup.js';
 import { Step } from './tool-step.js';
 import type { AnyTool, GuardContext, GuardedCall, ToolCall, ToolContext, ToolRun } from './tool-types.js';
 
-/** Who is told how an attempt goes. One of the last four is called, once, unless it is given up. The slot is freed afterwards. */
+/** Who is told how an attempt goes. One of the five after `started` is called, once, unless it is given up. The slot is freed afterwards. */
 export interface AttemptOwner {
   readonly config: RunnerConfig;
   /** What the calls of its run were given. */
@@ -18,6 +20,8 @@ export interface AttemptOwner {
   succeeded(value: unknown): void;
   failed(error: unknown): void;
   refused(reason: string | undefined, cause: unknown): void;
+  /** The budget has no room for it, or cannot tell. */
+  unaffordable(error: unknown): void;
   /** The guard had no answer in time. */
   unanswered(error: AttemptTimeoutError): void;
   /** Frees the slot of what was given up, now or when others have been given up, too. */
@@ -37,6 +41,7 @@ export class ToolAttempt {
   readonly #step = new Step();
   readonly #alarm: Alarm;
   #startedAt = 0;
+  #charge: AttemptCharge | undefined;
   #isAsking = true;
   #isOver = false;
 
@@ -50,6 +55,10 @@ export class ToolAttempt {
       this.#expire();
     });
   }
+
+  readonly #settle = (usage: Usage): void => {
+    this.#charge?.used(usage);
+  };
 
   start(): void {
     const { guard } = this.#owner.config;
@@ -77,6 +86,7 @@ export class ToolAttempt {
     this.#isOver = true;
     this.#alarm.clear();
     const goingOn = this.#step.stop();
+    this.#charge?.over();
     this.#signal.abort();
     const lease = this.#lease;
     if (lease === undefined) return;
@@ -88,14 +98,27 @@ export class ToolAttempt {
   }
 
   #execute(): void {
+    const { tool } = this.#setup;
+    const { given } = this.#owner;
+    let reservation: Reservation | undefined;
+    try {
+      reservation = this.#reserve();
+    } catch (error) {
+      this.#end('unused', undefined, () => {
+        this.#owner.unaffordable(error);
+      });
+      return;
+    }
     this.#isAsking = false;
     this.#endsAfter(this.#setup.timeoutMs);
     this.#owner.started();
     // Whoever was told of the start may have given the call up.
-    if (this.#isOver) return;
-    const { tool } = this.#setup;
-    const { given } = this.#owner;
-    const context: ToolContext = new CallContext(this.#signal, this.#call.id, this.#number, given.context, (calls) => {
+    if (this.#isOver) {
+      reservation?.release();
+      return;
+    }
+    this.#charge = reservation && new AttemptCharge(reservation);
+    const context: ToolContext = new CallContext(this.#signal, this.#call.id, this.#number, given.context, this.#settle, (calls) => {
       // It would hold a slot that its calls may need.
       if (tool.runsTools !== true) throw new FlowConfigError(NAME, 'runsTools', 'true for a tool that makes calls', tool.runsTools);
       if (this.#isOver) throw new ClosedError(NAME);
@@ -114,6 +137,14 @@ export class ToolAttempt {
         });
       },
     );
+  }
+
+  #reserve(): Reservation | undefined {
+    const { budget } = this.#owner.config;
+    const { tool } = this.#setup;
+    if (budget === undefined || tool.spends === undefined) return undefined;
+    const usage = ask(NAME, 'spends', (args) => tool.spends?.(args), this.#call.input);
+    return budget.reserve({ ...usage, model: tool.name, key: this.#owner.given.key });
   }
 
   #refuse(reason: string | undefined, cause: unknown): void {
@@ -142,6 +173,8 @@ export class ToolAttempt {
   #end(outcome: 'ok' | 'error' | 'unused', error: unknown, report: () => void): void {
     this.#isOver = true;
     this.#alarm.clear();
+    if (outcome === 'error') this.#charge?.failed(error);
+    else this.#charge?.over();
     report();
     this.#lease?.release(outcome, error);
   }
@@ -173,6 +206,7 @@ class CallContext implements ToolContext {
     readonly id: string,
     readonly attempt: number,
     readonly context: unknown,
+    readonly settle: ToolContext['settle'],
     readonly run: ToolContext['run'],
   ) {
     this.#signal = signal;

@@ -225,6 +225,14 @@ export class ToolJob implements AttemptOwner {
     this.#fail({ code: 'permission_denied', message: reason === undefined ? 'permission denied' : `permission denied: ${reason}` }, cause);
   }
 
+  unaffordable(error: unknown): void {
+    const isSpent = isFlowError(error, 'FLOW_BUDGET_EXCEEDED');
+    this.#fail(
+      isSpent ? { code: 'budget_exceeded', message: 'the budget has no room for the call' } : { code: 'failed', message: messageOf(error) },
+      error,
+    );
+  }
+
   unanswered(error: AttemptTimeoutError): void {
     this.#fail({ code: 'timeout', message: `nobody allowed the call within ${String(error.timeoutMs)} ms` }, error);
   }

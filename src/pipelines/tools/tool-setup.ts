@@ -3,6 +3,7 @@ import { childOf } from '../../../operators/child-of.js';
 import { FlowConfigError } from '../../../operators/errors.js';
 import { callback, count, filled, flag, known, orDefault, positive, required, retryRule } from '../../../operators/toolkit.js';
 import type { Classify, FlowSink, Limiter, RetryOptions, RetryRule } from '../../../operators/types.js';
+import type { BudgetPort } from '../budget/budget-types.js';
 import type { AnyTool, ToolGuard } from './tool-types.js';
 
 /** What the runner calls itself in errors and events. */
@@ -22,6 +23,7 @@ export interface ToolSetup {
 export interface RunnerConfig {
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the context of a run, which nobody here looks into
   readonly guard: ToolGuard<any> | undefined;
+  readonly budget: BudgetPort | undefined;
   /** Lane of a shared limiter. */
   readonly lane: string | undefined;
   /** Longest attempt, and longest wait for a guard. */
@@ -44,7 +46,7 @@ export interface ToolDefaults {
 }
 
 const TOOL_OPTIONS: readonly string[] = [
-  ...['name', 'description', 'parameters', 'execute', 'format', 'concurrency', 'timeoutMs'],
+  ...['name', 'description', 'parameters', 'execute', 'format', 'concurrency', 'timeoutMs', 'spends'],
   ...['readOnly', 'idempotent', 'retry', 'classify', 'runsTools'],
 ];
 
@@ -79,7 +81,7 @@ export function withTools(
 function toolSetup(at: string, tool: AnyTool, defaults: ToolDefaults): ToolSetup {
   known(NAME, tool, TOOL_OPTIONS, at, `${at}.`);
   const { name, description, parameters } = tool;
-  const { execute, format } = tool as { readonly execute: unknown; readonly format?: unknown };
+  const { execute, format, spends } = tool as Readonly<Record<'execute' | 'format' | 'spends', unknown>>;
   filled(NAME, `${at}.name`, name);
   filled(NAME, `${at}.description`, description);
   const { safeParse, '~standard': standard } = Object(parameters) as { safeParse?: unknown; '~standard'?: { validate?: unknown } };
@@ -87,6 +89,7 @@ function toolSetup(at: string, tool: AnyTool, defaults: ToolDefaults): ToolSetup
     throw new FlowConfigError(NAME, `${at}.parameters`, 'a schema with `safeParse` or `~standard`', parameters);
   required(NAME, `${at}.execute`, execute);
   callback(NAME, `${at}.format`, format);
+  callback(NAME, `${at}.spends`, spends);
   const readOnly = flag(NAME, `${at}.readOnly`, orDefault(tool.readOnly, false));
   const idempotent = flag(NAME, `${at}.idempotent`, orDefault(tool.idempotent, readOnly));
   const runsTools = flag(NAME, `${at}.runsTools`, orDefault(tool.runsTools, false));

@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import type { Classify, RetryOptions } from '../../../operators/types.js';
+import type { Classify, RetryOptions, Usage } from '../../../operators/types.js';
 
 /** One thing that is wrong with the arguments of a call. */
 export interface ToolIssue {
@@ -42,6 +42,8 @@ export interface ToolContext<X = unknown> {
   readonly attempt: number;
   /** Aborts when the attempt has timed out or nobody wants the result any more. Made on the first look. */
   readonly signal: AbortSignal;
+  /** Tells the runner's budget what the call has used, of a tool that `spends`. */
+  readonly settle: (usage: Usage) => void;
   /** What `run`, `runAll` or `mapCalls` was given as `context`: who asks, in which workspace. As it is, and the same for every attempt. */
   readonly context: X;
   /**
@@ -65,6 +67,11 @@ export interface Tool<A = unknown, R = unknown, in X = unknown> {
   execute(args: A, context: ToolContext<X>): ToolOutput<R>;
   /** Makes the text for the model of what `execute` answered. @defaultValue a text as it is, everything else as JSON */
   format?(value: R): string;
+  /**
+   * Tokens that a call takes at most, for the `budget` of its runner: each attempt is charged under the tool's name, `{}` for a tool that costs something
+   * by the call. @defaultValue none: its calls are not charged
+   */
+  spends?(args: A): Usage;
   /** Most calls of this tool at a time. @defaultValue Infinity: only the runner's `concurrency` counts */
   readonly concurrency?: number;
   /** Longest attempt, in ms. @defaultValue the runner's `timeoutMs` */
@@ -124,6 +131,7 @@ export type ToolErrorCode =
   | 'duplicate_id'
   | 'nested_batch'
   | 'permission_denied'
+  | 'budget_exceeded'
   | 'queue_full'
   | 'timeout'
   | 'cancelled'
