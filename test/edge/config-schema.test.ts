@@ -29,7 +29,7 @@ const validate = new Ajv2020({ strict: false }).compile(schema);
 /** What is said only by the parser, and no schema can say. */
 const BEYOND = [
   /expected each name once/,
-  /one of the lanes/,
+  /`lane`.* expected one of/,
   /fields and earlier stages/,
   /a name in each pair/,
   /the name of one of `stages`/,
@@ -37,7 +37,10 @@ const BEYOND = [
 
 function agrees(document: unknown): { readonly parser: boolean; readonly editor: boolean } {
   const parsed = parseConfig(document);
-  const problems = 'problems' in parsed ? parsed.problems.filter(({ message }) => !BEYOND.some((one) => one.test(message))) : [];
+  // What a variable stands for can only be judged where it is known.
+  const isVariable = /"scheduling":"\$\{/.test(JSON.stringify(document));
+  const beyond = isVariable ? [...BEYOND, /`batches\.(priority|maxQueued)`: expected (the field|`scheduling)/] : BEYOND;
+  const problems = 'problems' in parsed ? parsed.problems.filter(({ message }) => !beyond.some((one) => one.test(message))) : [];
   return { parser: problems.length === 0, editor: validate(document) };
 }
 
@@ -122,7 +125,7 @@ describe('the JSON Schema', () => {
         seen[parser ? 'right' : 'wrong']++;
         expect(editor, JSON.stringify({ document, parsed: parseConfig(document), editor: validate.errors })).toBe(parser);
       }),
-      { numRuns: 1000 },
+      { numRuns: 500 },
     );
     // Both kinds, or nothing was compared.
     expect(Math.min(seen.right, seen.wrong)).toBeGreaterThan(20);
@@ -138,7 +141,7 @@ describe('the JSON Schema', () => {
         seen[parser ? 'right' : 'wrong']++;
         expect(editor, JSON.stringify({ slipped, parsed: parseConfig(slipped), editor: validate.errors })).toBe(parser);
       }),
-      { numRuns: 3000 },
+      { numRuns: 1500 },
     );
     expect(Math.min(seen.right, seen.wrong)).toBeGreaterThan(50);
   });

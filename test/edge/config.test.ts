@@ -264,6 +264,7 @@ describe('what is wrong', () => {
       'stages.0.name',
       'stages.0.scope',
       'batches.scheduling',
+      'batches.priority',
       'expect.documents',
       'prices.m',
       'lane',

@@ -88,6 +88,17 @@ describe('presets', () => {
     createModelCaller({ ...modelCallerOptions(read(chat).model), limiter: createAccount(read(chat).limits), call: () => of(1) }).close();
   });
 
+  it('for papers let so many requests go at once, and then so many in a second', () => {
+    virtualTime(({ flush, now }) => {
+      const account = createAccount({ ...presets.paper.production.limits, concurrency: Infinity, headroom: 1 });
+      const sent: number[] = [];
+      for (let i = 0; i < 20; i++) account.run(() => of(sent.push(now()))).subscribe();
+      flush();
+      expect(sent).toEqual([...Array<number>(10).fill(0), ...Array.from({ length: 10 }, (_, i) => 200 * (i + 1))]);
+      account.close();
+    });
+  });
+
   it('share one account', () => {
     virtualTime(({ advance }) => {
       const limiter = createAccount({ concurrency: 6 });

@@ -44,7 +44,7 @@ export const configMistakes: readonly { readonly text: string; readonly messages
     text: 'limits: { lanes: [now, now] }\n',
     messages: ['`limits.lanes[1]`, line 1: expected each name once, got one for the second time'],
   },
-  { text: 'lane: P7\n', messages: ['`lane`, line 1: expected one of the lanes (P0, P1, P2), got a text'] },
+  { text: 'lane: P7\n', messages: ['`lane`, line 1: expected one of `P0`, `P1`, `P2`, or `limits.lanes` that name it, got a text'] },
   {
     text: 'batches: { scheduling: prioritty }\n',
     messages: ['`batches.scheduling`, line 1: expected one of `fair`, `priority`, `roundRobin` (did you mean `priority`?), got a text'],
@@ -86,7 +86,7 @@ export const configMistakes: readonly { readonly text: string; readonly messages
   {
     text: 'stages:\n  - name: ask\n    prompt: "{{grade}} {{}}"\n  - name: grade\n',
     messages: [
-      '`stages[0].prompt`, line 3: expected fields and earlier stages in `{{…}}`, got `grade`, which has no answer by then',
+      '`stages[0].prompt`, line 3: expected fields and earlier stages in `{{…}}`, got a stage that has no answer by then',
       '`stages[0].prompt`, line 3: expected a name in each pair of `{{` and `}}`, got nothing between them',
     ],
   },

@@ -28,7 +28,9 @@ export function crossChecks(value: unknown): Finding[] {
     if (lanes.indexOf(lane) < i) wrong(['limits', 'lanes', i], 'each name once', 'one for the second time');
   }
   const lane = valueAt(value, ['lane']);
-  if (typeof lane === 'string' && !lanes.includes(lane)) wrong(['lane'], `one of the lanes (${lanes.map(String).join(', ')})`);
+  if (typeof lane === 'string' && !lanes.includes(lane)) {
+    wrong(['lane'], Array.isArray(given) ? 'one of `limits.lanes`' : 'one of `P0`, `P1`, `P2`, or `limits.lanes` that name it');
+  }
   checkStages();
   return findings;
 
@@ -36,7 +38,8 @@ export function crossChecks(value: unknown): Finding[] {
     const stages = valueAt(value, ['stages']);
     if (!Array.isArray(stages)) return;
     const names = stages.map((_, i) => valueAt(stages, [i, 'name']));
-    for (const name of Object.keys(Object(valueAt(value, ['concurrency', 'stage_level'])) as object)) {
+    const levels = valueAt(value, ['concurrency', 'stage_level']);
+    for (const name of typeof levels === 'object' ? Object.keys(levels ?? {}) : []) {
       if (!names.includes(name)) wrong(['concurrency', 'stage_level', name], 'the name of one of `stages`', 'another');
     }
     for (const [i, name] of names.entries()) {
@@ -53,8 +56,7 @@ export function crossChecks(value: unknown): Finding[] {
     if (typeof prompt !== 'string') return;
     for (const steps of new PromptTemplate(prompt).placeholders) {
       if (steps.includes('')) wrong(path, 'a name in each pair of `{{` and `}}`', 'nothing between them');
-      else if (later.includes(steps[0]))
-        wrong(path, `fields and earlier stages in \`{{…}}\``, `\`${String(steps[0])}\`, which has no answer by then`);
+      else if (later.includes(steps[0])) wrong(path, 'fields and earlier stages in `{{…}}`', 'a stage that has no answer by then');
     }
   }
 }

@@ -85,10 +85,15 @@ const batchesSchema = /* @__PURE__ */ (() =>
     })
     .meta({
       description: 'The batch level: documents.',
-      if: { properties: { scheduling: { const: 'priority' } }, required: ['scheduling'] },
-      // biome-ignore lint/suspicious/noThenProperty: a word of JSON Schema
-      then: { required: ['priority'] },
-      else: { not: { anyOf: [{ required: ['priority'] }, { required: ['maxQueued'] }] } },
+      allOf: [
+        // biome-ignore lint/suspicious/noThenProperty: a word of JSON Schema
+        { if: { properties: { scheduling: { const: 'priority' } }, required: ['scheduling'] }, then: { required: ['priority'] } },
+        {
+          if: { properties: { scheduling: { enum: ['fair', 'roundRobin'] } } },
+          // biome-ignore lint/suspicious/noThenProperty: as above
+          then: { not: { anyOf: [{ required: ['priority'] }, { required: ['maxQueued'] }] } },
+        },
+      ],
     }))();
 
 const expectationSchema = {
