@@ -8,6 +8,7 @@ import type { Config } from '../../edge/config/schema.js';
 import { type Budget, type BudgetLimit, createBudget } from '../../pipelines/create-budget.js';
 import { createStages } from '../../pipelines/create-stages.js';
 import type { BatchRules, DocumentResult, JournalEntry, StageItem, StageJournal, Stages } from '../../pipelines/stages/stages-types.js';
+import { budgetFile } from '../budget-file.js';
 import { CliError, EXIT, type ExitCode, onDisk } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { takeLock } from '../lock.js';
@@ -333,6 +334,7 @@ export class RunJob implements StageHost {
       limits,
       ...(prices && { prices }),
       ...(budget?.warnAt !== undefined && { warnAt: budget.warnAt }),
+      store: budgetFile(this.#plan.paths.budget, `${this.#plan.shownOutput}.budget`),
     });
   }
 

@@ -192,6 +192,17 @@ describe('sluice run', () => {
     expect((await run(['--dry-run'])).stdout).toMatch(/^rows: 8 to do, 2 from earlier runs\n/);
   });
 
+  it('stops before more is spent, over several runs together', async () => {
+    await serve();
+    write({ prices: { m: { usdPerCall: 0.01 } }, batches: { concurrency: 1 } });
+    const first = await run(['--max-usd', '0.04']);
+    expect([first.code, chat.calls, linesOf('out.jsonl').length]).toEqual([6, 4, 4]);
+    expect(first.stdout).toMatch(/cost: \$0\.0400\n(.*\n)+stopped: the budget is spent/);
+    expect([(await run(['--max-usd', '0.06'])).code, chat.calls]).toEqual([6, 6]);
+    expect([(await run()).code, chat.calls, linesOf('out.jsonl').length]).toEqual([0, 10, 10]);
+    expect(existsSync(join(cwd, 'out.jsonl.failures.jsonl'))).toBe(false);
+  });
+
   it('says that it is at an end of a disk, and goes on when there is room', async (context) => {
     const disk = join(cwd, 'disk');
     mkdirSync(disk);
