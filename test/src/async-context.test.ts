@@ -32,6 +32,28 @@ describe('the asynchronous context', LONG, () => {
     expect(() => context.run(fails, undefined)).toThrow(failure);
   });
 
+  it('of a repair is that of whoever asked, and of a shared call that of whoever it is made for', async () => {
+    const seen: string[] = [];
+    const later = () => new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 1));
+    const models = createModelCaller({
+      concurrency: 1,
+      call: async (whose: string) => {
+        seen.push(`${whose} by ${String(user.getStore())}`);
+        await later();
+        return whose;
+      },
+      parse: (answer) => {
+        if (!answer.endsWith('!')) throw new Error('again');
+        return answer;
+      },
+      repair: { ask: (request) => `${request}!` },
+      cache: { key: (request) => request, store: { get: later, set: later, delete: later } },
+    });
+    await Promise.all(['a', 'b', 'c'].flatMap((whose) => user.run(whose, () => [models.callAsync(whose), models.callAsync(whose)])));
+    expect(seen.toSorted()).toEqual(['a by a', 'a! by a', 'b by b', 'b! by b', 'c by c', 'c! by c']);
+    await models.drain();
+  });
+
   it('makes a call of a model, a stream and a tool that waited one of its own caller', async () => {
     const seen: [whose: string, user: string | undefined][] = [];
     const note = async (whose: string): Promise<string> => {

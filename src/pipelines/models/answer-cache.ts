@@ -1,5 +1,6 @@
 import type { SchedulerLike } from 'rxjs';
 import { Observable } from 'rxjs';
+import { captureContext } from '#async-context';
 import { DeadlineError } from '../../../operators/errors.js';
 import { Alarm, ask, unusable } from '../../../operators/toolkit.js';
 import type { FlowEvent } from '../../../operators/types.js';
@@ -75,7 +76,7 @@ export class AnswerCache<Q, P> implements FlightHost<P> {
       const { patienceMs } = this.#host;
       const { lane, endsAt } = asker.inquiry;
       const startedAt = this.#host.now();
-      this.join(key, { asker, lane, endsAt: Math.min(endsAt, startedAt + patienceMs), make, to });
+      this.join(key, { asker, lane, endsAt: Math.min(endsAt, startedAt + patienceMs), make, to, context: captureContext() });
       if (patienceMs === Infinity || to.closed) return;
       const alarm = new Alarm(this.scheduler, () => {
         to.error(new DeadlineError(NAME, patienceMs, this.#host.now() - startedAt));

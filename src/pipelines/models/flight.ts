@@ -1,5 +1,5 @@
 import type { Observable, Subscriber } from 'rxjs';
-import { captureContext } from '#async-context';
+import type { AsyncContext } from '#async-context';
 import { isFlowError } from '../../../operators/errors.js';
 import { Call } from '../../../operators/toolkit.js';
 import type { WorkResult } from '../../../operators/types.js';
@@ -23,6 +23,8 @@ export interface Member<P> {
   /** Makes the call, when it is his. */
   readonly make: (inquiry: Inquiry) => Observable<P>;
   readonly to: Subscriber<P>;
+  /** A call of his is made in it. */
+  readonly context: AsyncContext;
 }
 
 /** What a flight needs of the cache it belongs to. */
@@ -62,7 +64,6 @@ export class Flight<P> {
   /** Whose call it is. */
   #first: Member<P>;
   #step: { stop(): void } | undefined = undefined;
-  readonly #context = captureContext();
 
   constructor(host: FlightHost<P>, key: string, first: Member<P>) {
     this.#host = host;
@@ -144,7 +145,7 @@ export class Flight<P> {
       },
     );
     this.#step = step;
-    step.begin(this.#context);
+    step.begin(this.#first.context);
   }
 
   #answered(value: P): void {

@@ -62,7 +62,7 @@ export class ModelPolicies {
   }
 
   /** Every attempt of the hedge takes its own permit, and is cut off on its own. */
-  #hedge<V>(hedged: AttemptPolicy, send: Send<V>, lane: string, id: string, { job = {}, signal }: PolicyCallOptions): Observable<V> {
+  #hedge<V>(hedged: AttemptPolicy, send: Send<V>, lane: string, id: string, { job = {} }: PolicyCallOptions): Observable<V> {
     const start = (outer: AttemptContext): Observable<V> => {
       let askedAt = this.#now();
       const onEvent = (event: FlowEvent): void => {
@@ -85,7 +85,7 @@ export class ModelPolicies {
         );
       }, rules);
     };
-    return hedged(start, signal === undefined ? {} : { signal }, id);
+    return hedged(start, {}, id);
   }
 
   /** The provider has answered when parsing fails, and what has no room in a budget has none a moment later: nothing is made again. */
