@@ -128,11 +128,11 @@ export class DocumentJob implements Claimant, ItemHost {
     this.#calls.delete(item);
     if (this.#isOver) return;
     level.failed++;
-    level.admitted--;
     if (!level.config.allowPartialFailure) {
       this.fail(error, item);
       return;
     }
+    this.#leaveStage(item);
     this.#open.delete(item);
     this.#settle(item, 'rejected', error);
     this.#checkOver();
@@ -150,6 +150,7 @@ export class DocumentJob implements Claimant, ItemHost {
     const level = this.#levelOf(item);
     item.enteredAt = level.now();
     (this.#lines[stage] as Line).items.push(item);
+    item.isAdmitted = true;
     level.admitted++;
     level.pending++;
     this.#begin(level);
@@ -189,7 +190,7 @@ export class DocumentJob implements Claimant, ItemHost {
     const level = this.#levelOf(item);
     const next = level.position + 1;
     level.done++;
-    level.admitted--;
+    this.#leaveStage(item);
     if (!level.config.expands) {
       this.#go(item, { stage: level.name, value, before: item.values }, next);
       return;
@@ -259,10 +260,7 @@ export class DocumentJob implements Claimant, ItemHost {
     const calls = [...this.#calls.values()];
     this.#open.clear();
     this.#calls.clear();
-    for (const item of open) {
-      const level = this.#levelOf(item);
-      level.admitted--;
-    }
+    for (const item of open) this.#leaveStage(item);
     for (const [i, { items, at }] of this.#lines.entries()) (this.#host.levels[i] as StageLevel).pending -= items.length - at;
     // Those that wait first, so that none of them gets what another gives back.
     for (const call of calls) if (!call.hasBegun) call.stop();
@@ -295,6 +293,11 @@ export class DocumentJob implements Claimant, ItemHost {
     } catch (error) {
       failed(error);
     }
+  }
+
+  #leaveStage(item: Item): void {
+    if (item.isAdmitted) this.#levelOf(item).admitted--;
+    item.isAdmitted = false;
   }
 
   #levelOf(item: Item): StageLevel {

@@ -19,6 +19,8 @@ export interface StageValue {
 /** One item on its way through the stages. */
 export class Item {
   stage = 0;
+  /** Counted there. */
+  isAdmitted = false;
   /** When it came into its stage. */
   enteredAt = 0;
 
