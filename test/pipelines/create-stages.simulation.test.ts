@@ -141,7 +141,7 @@ class World {
       },
     });
     const end = this.#draw(8);
-    advance(this.#draw(4000));
+    advance(this.#draw(1500));
     if (end === 0 && !isComplete) {
       this.#isLeft = true;
       this.tally.left++;

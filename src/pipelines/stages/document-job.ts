@@ -199,9 +199,11 @@ export class DocumentJob implements Claimant, ItemHost {
     const parts = (value as readonly unknown[]).map(
       (part, i) => new Item([...item.position, i], part, { stage: level.name, value: part, before: item.values }),
     );
-    for (const part of parts) this.#open.add(part);
     for (const part of parts) {
       part.stage = level.position;
+      this.#open.add(part);
+    }
+    for (const part of parts) {
       // Another part, or whoever was told of it, may have been the end of all.
       if (!this.#isOver as boolean) this.#go(part, part.values as StageValue, next);
     }
