@@ -64,7 +64,7 @@ describe('presets', () => {
   it('make what they are for, after a way through JSON', async () => {
     const { embeddings, embeddingsSmall, logs, tools, ui, chat } = throughJson(presets);
     for (const preset of [embeddings, embeddingsSmall]) {
-      const embedder = createEmbedder({ ...preset, call: async (texts) => texts.map(() => [1]) });
+      const embedder = createEmbedder({ ...preset, call: (texts) => of(texts.map(() => [1])) });
       expect(await embedder.embedAsync('a')).toEqual(new Float32Array([1]));
       embedder.close();
     }

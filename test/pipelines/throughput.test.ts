@@ -229,7 +229,7 @@ describe('options', () => {
   ])('%j is refused', (plan, message) => {
     let error: unknown;
     try {
-      explainThroughput({ documents: 0, stages: [{ name: 's' }], ...plan } as ThroughputPlan);
+      explainThroughput({ documents: 0, stages: [{ name: 's' }], ...plan });
     } catch (thrown) {
       error = thrown;
     }

@@ -1,3 +1,4 @@
+import { STAGES_DEFAULTS } from '../../pipelines/stages/stages-options.js';
 import type { StageLoad, ThroughputPlan } from '../../pipelines/throughput.js';
 import type { Config, StageConfig } from './schema.js';
 
@@ -19,9 +20,6 @@ export const EXPECT_DEFAULTS = {
   promptTokens: 1000,
   completionTokens: 300,
 } as const;
-
-/** Documents in progress of `createStages` when nothing is said. */
-const IN_PROGRESS = 4;
 
 export interface PlannedConfig {
   readonly plan: ThroughputPlan;
@@ -74,7 +72,7 @@ export function planOf(config: Config, stated: StatedLoad = {}): PlannedConfig {
   };
   const plan: ThroughputPlan = {
     documents: stated.documents ?? expect.documents ?? assume('documents'),
-    ...(config.stages && { batches: { concurrency: batches?.concurrency ?? IN_PROGRESS } }),
+    ...(config.stages && { batches: { concurrency: batches?.concurrency ?? STAGES_DEFAULTS.documents } }),
     stages: stages.map(loadOf),
     limits,
   };
