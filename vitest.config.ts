@@ -14,7 +14,7 @@ const deepTests = 'test/deep/**/*.test.ts';
 /** Of these `npm test` runs a part (`test/support/deep.ts`). */
 const sizedTests = [
   'test/adapters/{ag-ui-coalesce,mcp}.test.ts',
-  'test/cli/run/kill.test.ts',
+  'test/cli/run/{kill,memory}.test.ts',
   'test/examples/main-job.test.ts',
   'test/frontend/agent-turn.schedules.test.ts',
   'test/inspector/flow-model.test.ts',

@@ -1,8 +1,11 @@
 // Packs the package, installs the tarball into empty projects and uses it the ways people do: node .ci/check-pack.mjs
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFile, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { isAbsolute, join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 import { chromium } from 'playwright-core';
@@ -88,6 +91,7 @@ await inThrowAwayFolder('pack', async (folder) => {
     checkBundle,
     checkCommand,
     checkLookInside,
+    checkBulkRun,
     checkMissingPeers,
     checkEverySubpath,
     checkQuietImports,
@@ -246,6 +250,57 @@ async function checkLookInside() {
     return `${calls.calls} calls in the page, and in the report`;
   } finally {
     await browser.close();
+  }
+}
+
+/** The README's bulk run, word for word, over a folder that nobody has seen, against a server that answers at once. */
+async function checkBulkRun() {
+  const readme = readFileSync(join(installed, 'README.md'), 'utf8');
+  writeFileSync(join(consumer, 'run.yaml'), /^```yaml run\.yaml\n([\s\S]*?)^```$/m.exec(readme)[1]);
+  mkdirSync(join(consumer, 'papers'));
+  const papers = Array.from({ length: 12 }, (_, i) => `paper-${randomUUID()}-${i}.md`);
+  for (const paper of papers) writeFileSync(join(consumer, 'papers', paper), `# ${paper}\n\nA text that nobody has seen.\n`);
+  let calls = 0;
+  const server = createServer(async (request, response) => {
+    calls++;
+    const { messages } = JSON.parse(await text(request));
+    const content = messages[0].content.startsWith('Write three') ? '["Who?", "What?", "Why?"]' : 'Nobody knows.';
+    const body = {
+      choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 50, completion_tokens: 10 },
+    };
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    const env = { SLUICE_BASE_URL: `http://127.0.0.1:${server.address().port}/v1`, OPENAI_API_KEY: 'any' };
+    const bulk = (...args) =>
+      new Promise((resolve, reject) => {
+        execFile(
+          'node',
+          [join(installed, manifest.bin.sluice), 'run', 'run.yaml', ...args],
+          { cwd: consumer, env: { ...process.env, ...env } },
+          (error, stdout) => (error ? reject(error) : resolve(stdout)),
+        );
+      });
+    assert.match(await bulk('--dry-run'), /^rows: 12 to do\n/);
+    assert.equal(calls, 0);
+    assert.match(await bulk('--max-usd', '5', '--events', 'bulk-events.jsonl'), /\nwrote answers\.jsonl: 36 items\n$/);
+    const lines = readFileSync(join(consumer, 'answers.jsonl'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    assert.deepEqual(
+      lines.map(({ id, item }) => `${id} ${item}`).sort(),
+      papers.flatMap((paper) => [0, 1, 2].map((item) => `${paper} ${item}`)).sort(),
+    );
+    assert.ok(lines.every(({ question, answer }) => question.endsWith('?') && answer === 'Nobody knows.'));
+    await bulk('--retry-failed');
+    assert.equal(calls, 48);
+    sluice('inspect', 'bulk-events.jsonl', '--html', 'bulk.html');
+    return `${calls} calls, ${lines.length} lines`;
+  } finally {
+    server.close();
   }
 }
 

@@ -4,6 +4,7 @@
  */
 export const hostTests = [
   'test/adapters/{fetch,streams-left,streams.regressions}.test.ts',
+  'test/cli/run/memory.test.ts',
   'test/leaks/*.test.ts',
   'test/listeners/*.test.ts',
   'test/marbles-kit/{leak-check,vitest}.test.ts',

@@ -1,0 +1,74 @@
+import { once } from 'node:events';
+import { createWriteStream, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { finished } from 'node:stream/promises';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { RunJob } from '../../../src/cli/run/run-job.js';
+import { planRun } from '../../../src/cli/run/run-plan.js';
+import { isDeep } from '../../support/deep.js';
+import { collectNow } from '../../support/garbage.js';
+
+vi.setConfig({ testTimeout: 1_200_000 });
+
+const SIZES = isDeep ? [10_000, 100_000, 1_000_000] : [3000, 9000];
+const MIB = 1024 * 1024;
+
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sluice-memory-'));
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Rows with a text of 200 characters. */
+async function write(rows: number): Promise<void> {
+  const file = createWriteStream(join(folder, 'in.jsonl'));
+  const text = 'some words of a note, and more of them. '.repeat(5);
+  for (let i = 0; i < rows; i++) if (!file.write(`${JSON.stringify({ id: `r${String(i)}`, text })}\n`)) await once(file, 'drain');
+  file.end();
+  await finished(file);
+}
+
+/** Most memory that was in use after a collection, in three moments of a run, and rows per second. */
+async function measure(rows: number): Promise<{ readonly bytes: number; readonly rowsPerSecond: number }> {
+  await write(rows);
+  const config = {
+    model: { baseUrl: 'http://127.0.0.1:9' },
+    stages: [{ name: 'part', chunk: { field: 'text' } }],
+    input: { path: 'in.jsonl' },
+    output: { path: `out-${String(rows)}.jsonl` },
+  };
+  const job = new RunJob(
+    { plan: planRun(config, join(folder, 'run.yaml'), {}), limit: Infinity, maxUsd: undefined, retryFailed: false, events: undefined },
+    { stop: new AbortController().signal, abort: new AbortController().signal },
+  );
+  let bytes = 0;
+  const marks = [0.3, 0.6, 0.9];
+  const look = setInterval(() => {
+    if (job.view().share < (marks[0] ?? Infinity)) return;
+    marks.shift();
+    collectNow();
+    const { heapUsed, external } = process.memoryUsage();
+    bytes = Math.max(bytes, heapUsed + external);
+  }, 5);
+  const { exitCode, items, rowsPerSecond } = await job.run().finally(() => {
+    clearInterval(look);
+  });
+  expect([exitCode, items.written]).toEqual([0, rows]);
+  return { bytes, rowsPerSecond };
+}
+
+it(`needs no more memory for ${SIZES.join(', ')} rows`, async () => {
+  await measure(3000);
+  const all: { rows: number; bytes: number; rowsPerSecond: number }[] = [];
+  for (const rows of SIZES) all.push({ rows, ...(await measure(rows)) });
+  const told = all.map(
+    ({ rows, bytes, rowsPerSecond }) => `${String(rows)} rows: ${(bytes / MIB).toFixed(1)} MiB, ${rowsPerSecond.toFixed(0)} rows/s`,
+  );
+  process.stdout.write(`${told.join('; ')}\n`);
+  const [first] = all;
+  for (const { bytes } of all) expect(bytes, told.join('; ')).toBeLessThan(1.1 * (first?.bytes ?? 0));
+});
