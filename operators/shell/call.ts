@@ -42,7 +42,7 @@ export abstract class Call<R> extends LazySignal {
   /** A release that waits for the work to return. */
   protected due: (() => void) | undefined = undefined;
   /** Made once for all streams of this object. */
-  private hearing: [(value: R) => void, (error: unknown) => void, () => void] | undefined = undefined;
+  private handlers: [(value: R) => void, (error: unknown) => void, () => void] | undefined = undefined;
 
   /** What an answer that does not come later is: `'value'` the value itself, `'input'` whatever `from` takes. */
   get reading(): Reading {
@@ -156,7 +156,7 @@ export abstract class Call<R> extends LazySignal {
   }
 
   private listen(stream: Observable<R>): void {
-    const ear = new Link<R>(...(this.hearing ??= this.ways()));
+    const ear = new Link<R>(...(this.handlers ??= this.makeHandlers()));
     this.ear = ear;
     try {
       stream.subscribe(ear);
@@ -166,7 +166,7 @@ export abstract class Call<R> extends LazySignal {
   }
 
   /** What a stream says, if that still counts. */
-  private ways(): [(value: R) => void, (error: unknown) => void, () => void] {
+  private makeHandlers(): [(value: R) => void, (error: unknown) => void, () => void] {
     return [
       (value) => {
         if (this.state === OPEN) this.said(value, false);
