@@ -67,7 +67,7 @@ export { lanes, roundRobin, strictWithFloor, weighted } from './lanes.js';
 export type { LaneBatch, LaneOverflow, MergeLane, MergeLanesOptions } from './merge-lanes.js';
 export { mergeLanes } from './merge-lanes.js';
 export type { CloseWhen } from './options/ask.js';
-export type { FlowErrorCode, FlowErrors, UnfinishedToolCallError } from './options/errors.js';
+export type { BudgetExceededError, FlowErrorCode, FlowErrors, UnfinishedToolCallError } from './options/errors.js';
 export {
   AttemptTimeoutError,
   BatchShapeError,

@@ -109,7 +109,7 @@ async function killed(child: ChildProcess, afterMs: number): Promise<string> {
   return said;
 }
 
-it('has everything that was ever sent, whenever its process is killed', async () => {
+it('has everything that was ever sent, whenever its process is killed', { timeout: 120_000 }, async () => {
   const bundle = join(folder, 'spender.mjs');
   const root = resolve(import.meta.dirname, '../..');
   const stdin = { contents: SPENDER, resolveDir: root, loader: 'ts' } as const;
