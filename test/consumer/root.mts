@@ -37,7 +37,13 @@ import {
   type MetricsSnapshot,
   MODEL_CALLER_DEFAULTS,
   MODEL_CALLER_PRESETS,
+  type Collected,
+  type ModelCacheOptions,
   type ModelCallAllOptions,
+  type ModelCallMode,
+  type ModelEntry,
+  type ModelRepairOptions,
+  type ModelStore,
   type ModelCaller,
   type ModelCallerOptions,
   type ModelCallerRules,
@@ -171,6 +177,12 @@ const callOptions: ModelCallOptions = { lane: 'P0' };
 const allOptions: ModelCallAllOptions<'all'> = { mode: 'all' };
 same<Observable<number>>()(models.call('text', callOptions));
 same<Observable<Record<'one' | 'two', number>>>()(models.callAll({ one: 'a', two: 'b' }, allOptions));
+const mode: ModelCallMode = 'collect';
+same<Observable<Collected<'one' | 'two', number>>>()(models.callAll({ one: 'a', two: 'b' }, { mode, key: 'tenant' }));
+const repair: ModelRepairOptions<string, string> = { rounds: 2, ask: (request, answer, fault) => `${request} ${answer} ${String(fault)}` };
+const store: ModelStore<number> = new Map<string, ModelEntry<number>>();
+const cache: ModelCacheOptions<string, number> = { key: (text) => text, ttlMs: 60_000, store, timeoutMs: 100 };
+createModelCaller({ ...callerOptions, repair, cache }).forget('text');
 const watched: Observed = models;
 same<Observable<FlowEvent>>()(metrics.events);
 metrics.observe('models', watched)();
