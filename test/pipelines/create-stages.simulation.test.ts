@@ -129,13 +129,15 @@ class World {
       scheduler,
       random: this.#random,
     });
-    let isComplete = false;
+    let isComplete = false as boolean;
     const count = 1 + this.#draw(6);
     const running = stages.run(this.#read(count)).subscribe({
       next: (result) => {
         for (const planted of this.#plants(result)) this.#heard(planted);
       },
-      error: (error: unknown) => this.#fault(`errored: ${String(error)}`),
+      error: (error: unknown) => {
+        this.#fault(`errored: ${String(error)}`);
+      },
       complete: () => {
         isComplete = true;
       },

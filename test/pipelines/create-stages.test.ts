@@ -35,7 +35,7 @@ describe('results', () => {
       createStages({
         id: (text: string) => text,
         stages: [
-          { name: 'cut', expands: true, work: (text: string) => [...text] },
+          { name: 'cut', expands: true, work: (text: string) => text.split('') },
           { name: 'slow', work: (letter) => after(letter === 'a' ? 20 : 10, letter.toUpperCase()) },
         ],
       })
@@ -392,7 +392,7 @@ describe('the input', () => {
     async function* letters() {
       for (const letter of 'abcdefgh') {
         read++;
-        yield letter;
+        yield await Promise.resolve(letter);
       }
     }
     const stages = createStages({ batches: { concurrency: 2 }, stages: [{ name: 'ask', work: (text: string) => Promise.resolve(text) }] });
@@ -547,7 +547,7 @@ describe('a journal', () => {
       journal,
       id: (text: string) => text,
       stages: [
-        { name: 'cut', local: true, expands: true, work: (text: string) => after(1, [...text]) },
+        { name: 'cut', local: true, expands: true, work: (text: string) => after(1, text.split('')) },
         { name: 'ask', work: (letter) => after(10, letter.toUpperCase() + String(begun.push(letter)).slice(0, 0)) },
         { name: 'grade', concurrency: 1, work: (letter) => after(10, `${letter}!` + String(begun.push(`${letter}!`)).slice(0, 0)) },
       ],

@@ -1,7 +1,7 @@
 import type { Observable, SchedulerLike } from 'rxjs';
 import { defer, finalize, map, timer } from 'rxjs';
 import { expect } from 'vitest';
-import type { AnyStage, StageResult } from '../../src/pipelines/create-stages.js';
+import type { StageResult } from '../../src/pipelines/create-stages.js';
 
 /** What must never be exceeded. */
 export interface Limits {
@@ -86,9 +86,4 @@ export class Watched {
 /** Thousands of times, so that an assertion each would take longer than what it is about. */
 function atMost(what: string, now: number, most: number): void {
   if (now > most) expect.fail(`${what}: ${String(now)}, and no more than ${String(most)} are allowed`);
-}
-
-/** A list whose types do not matter. */
-export function listOf(...stages: AnyStage[]): readonly AnyStage[] {
-  return stages;
 }
