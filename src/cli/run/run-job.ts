@@ -345,7 +345,14 @@ export class RunJob implements StageHost {
 
   #etaMs(share: number, nowMs: number): number | undefined {
     const gained = share - this.#shareBefore;
-    if (this.#firstTakenAtMs === undefined || gained <= 0 || this.#phase !== 'running' || this.#options.limit !== Infinity)
+    const { ok, partial, failed } = this.#tally.rows;
+    if (
+      this.#firstTakenAtMs === undefined ||
+      gained <= 0 ||
+      ok + partial + failed === 0 ||
+      this.#phase !== 'running' ||
+      this.#options.limit !== Infinity
+    )
       return undefined;
     return ((nowMs - this.#firstTakenAtMs) / gained) * (1 - share);
   }
