@@ -33,7 +33,7 @@ export interface FakeChat {
   close(): Promise<void>;
 }
 
-/** An OpenAI-compatible chat server for tests, on 127.0.0.1. A token is a quarter of a character. */
+/** An OpenAI-compatible chat server for tests, on 127.0.0.1. Four characters are a token. */
 export async function startFakeChat(options: FakeChatOptions = {}, port = 0): Promise<FakeChat> {
   const sent = new Map<string, number>();
   const answered = new Map<string, number>();
