@@ -318,8 +318,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     const { machine } = this;
     const stood = this.place !== undefined;
     let { lead } = machine;
-    // A window that fails on the way leaves nothing to send.
-    while (!this.place && lead !== -1 && machine.results.length === 0 && this.isDue() && !this.isOver) {
+    while (!this.place && lead !== -1 && machine.results.length === 0 && this.isDue(lead) && !this.isOver) {
       this.enlist(lead);
       this.perform();
       lead = machine.lead;
@@ -336,9 +335,12 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     this.again = lead !== -1;
   }
 
-  private isDue(): boolean {
-    const { machine } = this;
-    return machine.isUrgent || machine.dueAt(this.windowMs) <= machine.now;
+  private isDue(lead: number): boolean {
+    const { machine, config } = this;
+    if (machine.isUrgent) return true;
+    if (machine.dueAt(this.windowMs) > machine.now) return false;
+    // A window of one's own may fail, or do anything, after another lane was found to be due.
+    return !config.window || (machine.results.length === 0 && machine.lead === lead);
   }
 
   private readonly windowMs = (): number => {
