@@ -150,7 +150,7 @@ it('operators of one kind are told apart by their names, and those without one a
   const metrics = createMetrics();
   const run = (count: number, name?: string) =>
     from(Array.from({ length: count }, (_, i) => i))
-      .pipe(batchMap(async (xs) => xs, { maxSize: 1, onEvent: metrics.sink, ...(name !== undefined && { name }) }))
+      .pipe(batchMap((xs) => Promise.resolve(xs), { maxSize: 1, onEvent: metrics.sink, ...(name !== undefined && { name }) }))
       .forEach(() => undefined);
   await Promise.all([run(1, 'titles'), run(2, 'texts'), run(4), run(8)]);
   const { operators, instances } = metrics.snapshot();

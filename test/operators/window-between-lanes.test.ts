@@ -80,7 +80,9 @@ describe('a window that is asked between two lanes', () => {
       ),
       window: () =>
         act({
-          close: () => void batcher.close(),
+          close: () => {
+            batcher.close();
+          },
           leave: (lane) => {
             signals[lane].abort();
           },
