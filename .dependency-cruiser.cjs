@@ -90,7 +90,7 @@ module.exports = {
       severity: 'error',
       from: { path: library, pathNot: '^src/cli/' },
       to: {
-        pathNot: '(^|/)node_modules/(eventsource-parser|yaml)/',
+        pathNot: '(^|/)node_modules/(eventsource-parser|quick-lru|yaml)/',
         dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'],
         dependencyTypesNot: ['npm-peer'],
       },

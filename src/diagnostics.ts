@@ -24,7 +24,7 @@ export const CHANNELS = { event: 'sluice:event', record: 'sluice:record' } as co
  * import { CHANNELS, publishEvent } from 'sluice/diagnostics';
  *
  * const seen = new Set();
- * subscribe(CHANNELS.event, (event) => seen.add(event.type));
+ * subscribe(CHANNELS.event, (event) => seen.add((event as { type: string }).type));
  * await from([1, 2]).pipe(batchMap(async (xs) => xs, { onEvent: publishEvent })).forEach(() => undefined);
  * seen.has('settled'); // => true
  * ```
@@ -46,7 +46,7 @@ export function publishEvent(event: FlowEvent): void {
  * import { publishRecord } from 'sluice/diagnostics';
  *
  * const seen: unknown[] = [];
- * subscribe('sluice:record', (record) => seen.push(record.status));
+ * subscribe('sluice:record', (record) => seen.push((record as { status: string }).status));
  * await createModelCaller({ call: async (question: string) => question, onRecord: publishRecord }).callAsync('why?');
  * seen; // => ['success']
  * ```

@@ -2,7 +2,6 @@ import { Observable } from 'rxjs';
 import { ItemTooHeavyError } from '../../../operators/errors.js';
 import type { PermitSource } from '../../../operators/policy.js';
 import type { Bidder, Cost, Lease, Limiter, LimiterJob, Place, ResponseLike, Usage } from '../../../operators/types.js';
-import type { StageLevel } from './stage-level.js';
 import type { StagesConfig } from './stages-options.js';
 import { NAME } from './stages-options.js';
 
@@ -18,7 +17,7 @@ export interface Claimant {
   /** When it last had a permit, counted in permits; 0 before the first. */
   turn: number;
   /** Its own slots in a stage where each document has its own. */
-  slotsOf(stage: StageLevel): Limiter | undefined;
+  slotsOf(stage: Level): Limiter | undefined;
 }
 
 /** A request of an item. */
@@ -37,7 +36,7 @@ class Waiting {
   readonly rank: Rank;
 
   constructor(
-    readonly stage: StageLevel,
+    readonly stage: Level,
     readonly claim: Claim,
     readonly cost: Cost,
     readonly granted: (lease: Lease) => void,
@@ -50,6 +49,17 @@ class Waiting {
 /** Requests that are alike but for their document, each document's in the order they came. */
 export type Rank = Map<Claimant, Set<Waiting>>;
 
+/** What the gate knows and counts of a stage. */
+interface Level {
+  readonly isLocal: boolean;
+  readonly slots: Limiter | undefined;
+  /** Requests of items that have had one, and of those that have not. */
+  readonly begun: Rank;
+  readonly fresh: Rank;
+  waiting: number;
+  executing: number;
+}
+
 /**
  * Where requests of all stages wait, for a slot of their stage and a permit of the limiter together. Nothing is held while they wait: the limiter
  * is asked for places, and who goes is decided when the turn has come. The latest stage goes first, in it what has been begun, and then
@@ -60,13 +70,13 @@ export class Gate {
   readonly #lane: string | undefined;
   readonly #scheduling: StagesConfig['scheduling'];
   /** The last one first. */
-  readonly #stages: readonly StageLevel[];
+  readonly #stages: readonly Level[];
   readonly #places = new Set<Bid>();
   #turns = 0;
   #isServing = false;
   #again = false;
 
-  constructor(limiter: Limiter, { lane, scheduling }: Pick<StagesConfig, 'lane' | 'scheduling'>, stages: readonly StageLevel[]) {
+  constructor(limiter: Limiter, { lane, scheduling }: Pick<StagesConfig, 'lane' | 'scheduling'>, stages: readonly Level[]) {
     this.#limiter = limiter;
     this.#lane = lane;
     this.#scheduling = scheduling;
@@ -74,7 +84,7 @@ export class Gate {
   }
 
   /** Where the attempts of a stage get their permits; the `key` of a job is its {@link Claim}. */
-  permitsOf(stage: StageLevel): PermitSource {
+  permitsOf(stage: Level): PermitSource {
     return {
       acquire: ({ key, cost = {} }: LimiterJob = {}) =>
         new Observable<Lease>((subscriber) => {
@@ -108,7 +118,7 @@ export class Gate {
   }
 
   /** How many requests of a stage could go, as far as its slots are concerned. */
-  eligible(stage: StageLevel): number {
+  eligible(stage: Level): number {
     let eligible = 0;
     for (const rank of [stage.begun, stage.fresh]) {
       for (const [claimant, waiting] of rank) eligible += Math.min(waiting.size, freeIn(claimant.slotsOf(stage)));
@@ -191,7 +201,7 @@ export class Gate {
     return undefined;
   }
 
-  #first(rank: Rank, stage: StageLevel): Waiting | undefined {
+  #first(rank: Rank, stage: Level): Waiting | undefined {
     let first: Claimant | undefined;
     for (const claimant of rank.keys()) {
       const isBetter = first === undefined || this.#goesBefore(claimant, first);
@@ -276,13 +286,13 @@ class Bid implements Bidder {
 
 /** A slot of the stage and a permit of the limiter, which come and go together. */
 class StageLease implements Lease {
-  readonly #stage: StageLevel;
+  readonly #stage: Level;
   readonly #claim: Claim;
   /** Those of the stage first: whoever gets the permit next needs one. */
   readonly #leases: readonly Lease[];
   #isOver = false;
 
-  constructor(stage: StageLevel, claim: Claim, slots: readonly Lease[], lease: Lease | undefined) {
+  constructor(stage: Level, claim: Claim, slots: readonly Lease[], lease: Lease | undefined) {
     this.#stage = stage;
     this.#claim = claim;
     this.#leases = lease ? [...slots, lease] : slots;

@@ -107,7 +107,7 @@ export class ItemCall extends Call<unknown> {
       }
       const step = this.#steps++;
       const id = `${String(claimant.index)}:${item.path}:${level.name}${step === 0 ? '' : `#${String(step + 1)}`}`;
-      const request = new Request(this);
+      const request = new StageRequest(this);
       this.#requests.add(subscriber);
       subscriber.add(() => {
         this.#requests.delete(subscriber);
@@ -160,7 +160,7 @@ export class ItemCall extends Call<unknown> {
 }
 
 /** One request of it, until its answer has been told. */
-class Request implements Claim {
+class StageRequest implements Claim {
   readonly #call: ItemCall;
   #isOver = false;
   #isTelling = false;
