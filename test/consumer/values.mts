@@ -32,6 +32,7 @@ import {
   type Permits,
   type Place,
   type Plan,
+  type KeyTurn,
   type Queue,
   type QueueRule,
   type Repair,

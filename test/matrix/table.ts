@@ -1359,7 +1359,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     inversion: noPriorities,
     aborted: neverRepeated(shapes.switchLatest, 3),
     timers: cell('no timer, listener or subscription is left', async () => {
-      await completes(shapes.switchLatest)();
+      await completes(shapes.switchLatest, [3])();
       await leaves(shapes.switchLatest)();
     }),
   },

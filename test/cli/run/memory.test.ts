@@ -12,6 +12,8 @@ import { collectNow } from '../../support/garbage.js';
 vi.setConfig({ testTimeout: 1_200_000 });
 
 const SIZES = isDeep ? [10_000, 100_000, 1_000_000] : [3000, 9000];
+/** What a run has for itself weighs more beside a few thousand rows, and differs from one run to the next. */
+const MOST_GROWTH = isDeep ? 1.1 : 1.3;
 const MIB = 1024 * 1024;
 
 let folder: string;
@@ -70,5 +72,5 @@ it(`needs no more memory for ${SIZES.join(', ')} rows`, async () => {
   );
   process.stdout.write(`${told.join('; ')}\n`);
   const [first] = all;
-  for (const { bytes } of all) expect(bytes, told.join('; ')).toBeLessThan(1.1 * (first?.bytes ?? 0));
+  for (const { bytes } of all) expect(bytes, told.join('; ')).toBeLessThan(MOST_GROWTH * (first?.bytes ?? 0));
 });
