@@ -64,7 +64,8 @@ async function measure(rows: number): Promise<{ readonly bytes: number; readonly
 }
 
 it(`needs no more memory for ${SIZES.join(', ')} rows`, async () => {
-  await measure(3000);
+  // Whatever is loaded and compiled once. A run of its own: one that is over already has nothing to do.
+  await measure(2000);
   const all: { rows: number; bytes: number; rowsPerSecond: number }[] = [];
   for (const rows of SIZES) all.push({ rows, ...(await measure(rows)) });
   const told = all.map(
