@@ -63,7 +63,10 @@ describe('settleAll with a shared limiter', () => {
           const { slots, heldMs, ...options } = given;
           const limiter = createLimiter({ concurrency: slots, scheduler });
           const holder = heldMs > 0 ? limiter.tryAcquire() : undefined;
-          if (holder) scheduler.schedule(() => holder.release(), heldMs);
+          if (holder)
+            scheduler.schedule(() => {
+              holder.release();
+            }, heldMs);
           let running = 0;
           let most = 0;
           let seen: unknown;
@@ -76,7 +79,9 @@ describe('settleAll with a shared limiter', () => {
             plans,
             (call, { signal }) => {
               count(1);
-              signal.addEventListener('abort', () => count(-1));
+              signal.addEventListener('abort', () => {
+                count(-1);
+              });
               return make(call).pipe(
                 mergeMap((value) => {
                   running--;

@@ -34,7 +34,7 @@ describe('the asynchronous context', LONG, () => {
 
   it('of a repair is that of whoever asked, and of a shared call that of whoever it is made for', async () => {
     const seen: string[] = [];
-    const later = () => new Promise<undefined>((resolve) => setTimeout(() => resolve(undefined), 1));
+    const later = () => new Promise<undefined>((resolve) => setTimeout(resolve, 1, undefined));
     const models = createModelCaller({
       concurrency: 1,
       call: async (whose: string) => {
