@@ -34,6 +34,7 @@ import {
   type ToNativeOptions,
   type ToReadableStreamOptions,
   type ToStoreOptions,
+  partOf,
   toAsyncIterable,
   toNative,
   toReadableStream,
@@ -111,7 +112,9 @@ const streaming: ToReadableStreamOptions = { maxQueued: 10 };
 same<ReadableStream<Token>>()(toReadableStream(tokens, streaming));
 const storing: ToStoreOptions<'failed'> = { pace: 'frame', onError: () => 'failed' };
 same<Store<Token | 'failed' | undefined>>()(toStore(tokens, undefined, storing));
-same<() => Token | undefined>()(toStore<Token, undefined>(tokens, undefined).getSnapshot);
+const shown = toStore<Token, undefined>(tokens, undefined);
+same<() => Token | undefined>()(shown.getSnapshot);
+same<Store<number>>()(partOf(shown, (token) => token?.at ?? 0, Object.is));
 
 const native: NativeObservable<Token> = {
   subscribe: (observer?: NativeObserver<Token>) => observer?.next?.({ at: 0, text: 'a' }),

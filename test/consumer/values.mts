@@ -1,7 +1,8 @@
-import { type Observable, of } from 'rxjs';
+import { type Observable, type OperatorFunction, of } from 'rxjs';
 import {
   type BackoffOptions,
   type BatchStreamOptions,
+  batch,
   batchMap,
   bulkheadMap,
   type CloseWhen,
