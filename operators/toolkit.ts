@@ -4,7 +4,7 @@ export { isWithinBudget, retryDelayMs } from './kernel/repair/backoff.js';
 export { mayPass } from './kernel/repair/verdict.js';
 export { isAmount, unusable } from './options/answers.js';
 export { ask, drawnFrom, verdictOrFatal } from './options/ask.js';
-export { instanceOf, listener, safeSink, teller } from './options/events.js';
+export { instanceOf, listened, listener, safeSink, teller } from './options/events.js';
 export { checkedLanes, DEFAULT_LANE } from './options/lanes.js';
 export { laneOption, limiterOption } from './options/limiter-option.js';
 export {
@@ -18,12 +18,14 @@ export {
   flag,
   group,
   known,
+  made,
   maybe,
   oneOf,
   orDefault,
   positive,
   ratio,
   required,
+  words,
 } from './options/options.js';
 export { retryRule } from './options/retry.js';
 export { show } from './options/show.js';
@@ -35,6 +37,7 @@ export { connect } from './shell/connect.js';
 export { currentReader, readBy } from './shell/demand.js';
 export { evidenceOf, linksOf } from './shell/error-evidence.js';
 export { lastOf } from './shell/last-value.js';
+export { FRAME_WAIT_MS, Pace } from './shell/pace.js';
 export { checkPullSource, openPull } from './shell/pull.js';
 export { report } from './shell/report.js';
 export { Shutdown, ShutdownHandle } from './shell/shutdown.js';

@@ -1,7 +1,5 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import { asyncScheduler } from 'rxjs';
-import { FlowConfigError } from '../../operators/errors.js';
-import { callback, checked, known, laneOption, limiterOption, oneOf, schedulerOption } from '../../operators/toolkit.js';
+import { asGiven, callback, checked, laneOption, made, maybe, schedulerOption, words } from '../../operators/toolkit.js';
 import type { Cost, Limiter } from '../../operators/types.js';
 import { agentFetch } from './ag-ui/agent-fetch.js';
 import { coalescing } from './ag-ui/coalesce-events.js';
@@ -9,10 +7,9 @@ import type { AguiFlowEvent } from './ag-ui/run-events.js';
 import type { AguiTools } from './ag-ui/run-tools.js';
 import { toolMiddleware } from './ag-ui/run-tools.js';
 import type { AbandonedRun } from './ag-ui/runs.js';
-import { Runs } from './ag-ui/runs.js';
+import { createRuns } from './ag-ui/runs.js';
 import type { AguiFetch, AguiInput, AguiMiddleware, AguiNext, AguiStream } from './ag-ui/types.js';
 import type { DeltaOptions } from './support/coalesce-deltas.js';
-import { deltaChecks } from './support/coalesce-deltas.js';
 
 export { coalesceEvents } from './ag-ui/coalesce-events.js';
 export type { AguiAgent, RunOptions } from './ag-ui/run.js';
@@ -48,26 +45,10 @@ export interface AguiFlowOptions {
   readonly lane?: string;
   /** What a run is to cost, until its usage is known. @defaultValue one request */
   readonly cost?: (input: AguiInput) => Cost;
-  /** Tokens of a text, for a run whose usage never comes: `estimateTokens` of `sluice`, for example. @defaultValue about 4 ASCII characters a token, 4 others 3 */
+  /** Tokens of a text, for a run whose usage never comes: `estimateTokens` of `sluice`, for example. @defaultValue 4 bytes of UTF-8 a token */
   readonly countTokens?: (text: string) => number;
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-}
-
-/** Near enough for a run that was given up, in a line. */
-function aboutTokens(text: string): number {
-  return Math.ceil((text.length + 2 * text.replaceAll(/[\0-\x7f]+/g, '').length) / 4);
-}
-
-/** What is in it is for the coalescer to judge. */
-function deltaOptions(operator: string, option: string, value: DeltaOptions = {}): DeltaOptions {
-  known(operator, value, Object.keys(deltaChecks), option, `${option}.`);
-  return value;
-}
-
-function toolsOption(operator: string, option: string, tools: AguiTools | undefined): AguiTools | undefined {
-  if (tools === undefined || typeof (Object(tools) as Partial<AguiTools>).run === 'function') return tools;
-  throw new FlowConfigError(operator, option, 'a runner made by createToolRunner', tools);
 }
 
 /** The parts of {@link aguiFlow}. They belong together: `fetch` sends what `switchRuns` can stop. */
@@ -85,6 +66,17 @@ export interface AguiFlow {
 }
 
 const NAME = 'aguiFlow';
+
+/** What {@link aguiFlow} does when an option is left out. */
+const DEFAULTS = {
+  fetch: (url: string, init: RequestInit) => globalThis.fetch(url, init),
+  key: ({ threadId }: AguiInput): unknown => threadId,
+  cancelledAs: 'finished',
+  // What is in it is for the coalescer to judge.
+  coalesce: {},
+  // Near enough for a run that was given up, in a line.
+  countTokens: (text: string) => Math.ceil(new TextEncoder().encode(text).length / 4),
+} as const;
 
 /**
  * Flow control for an agent of AG-UI: large events instead of a thousand small ones, no run that nobody waits for, tool calls in lanes, and failures
@@ -113,37 +105,27 @@ const NAME = 'aguiFlow';
  * ```
  */
 export function aguiFlow(options: AguiFlowOptions = {}): AguiFlow {
-  const settings = checked(
-    NAME,
-    options,
-    {
-      fetch: (url: string, init: RequestInit) => globalThis.fetch(url, init),
-      key: ({ threadId }: AguiInput): unknown => threadId,
-      cancelledAs: 'finished',
-      countTokens: aboutTokens,
-      scheduler: asyncScheduler,
-    } as const,
-    {
-      fetch: callback,
-      key: callback,
-      coalesce: deltaOptions,
-      tools: toolsOption,
-      cancelledAs: (operator, option, value) => oneOf(operator, option, value, ['finished', 'error']),
-      onSupersede: callback,
-      limiter: (operator, _option, value: Limiter | undefined) => limiterOption(operator, value),
-      lane: (operator, _option, value: string | undefined) => laneOption(operator, value, options.limiter),
-      cost: callback,
-      countTokens: callback,
-      scheduler: schedulerOption,
-    },
-  );
-  const runs = new Runs(settings);
-  const merging = coalescing(NAME, { scheduler: settings.scheduler, ...settings.coalesce }, 'coalesce.');
+  const settings = checked(NAME, options, DEFAULTS, {
+    fetch: callback,
+    key: callback,
+    coalesce: asGiven,
+    tools: maybe(made('run', 'a runner made by createToolRunner')),
+    cancelledAs: words('finished', 'error'),
+    onSupersede: callback,
+    limiter: maybe(made('enlist', 'a limiter made by createLimiter')),
+    lane: (operator, _option, lane) => laneOption(operator, lane, options.limiter),
+    cost: callback,
+    countTokens: callback,
+    scheduler: schedulerOption,
+  });
+  const { scheduler } = settings;
+  const { events, switchRuns, signalOf } = createRuns(settings);
+  const merging = coalescing(NAME, settings.coalesce, 'coalesce.', { scheduler });
   return {
-    fetch: agentFetch(settings.fetch, (init) => runs.signalOf(init)),
-    switchRuns: runs.switchRuns,
+    fetch: agentFetch(settings.fetch, signalOf),
+    switchRuns,
     runTools: toolMiddleware(settings.tools),
     coalesce: <I extends AguiInput, O extends AguiStream>(input: I, next: AguiNext<I, O>): O => merging(next.run(input)),
-    events: runs.events,
+    events,
   };
 }

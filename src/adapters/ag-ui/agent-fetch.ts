@@ -3,7 +3,6 @@ import type { AguiFetch } from './types.js';
 
 /** A stream that is no text: what cannot be said there is left as it is. */
 const PROTOBUF = /protobuf|\+proto/;
-const NEWLINE = 10;
 
 /**
  * A `fetch` whose failures the client of AG-UI can live with. A connection that cannot be made, or is cut, becomes a `RUN_ERROR` with the code
@@ -16,67 +15,54 @@ export function agentFetch(base: AguiFetch, signalOf: (init: RequestInit) => Abo
   return async (url, init) => {
     const own = new AbortController();
     const { signal } = own;
+    const given = init.signal ?? undefined;
     const abort = (): void => {
       own.abort(abortReason());
     };
-    const stops = [onAbort(signalOf(init), abort), onAbort(init.signal ?? undefined, abort)];
+    const stopOurs = onAbort(signalOf(init), abort);
+    const stopTheirs = onAbort(given, abort);
     const stop = (): void => {
-      for (const each of stops) each();
+      stopOurs();
+      stopTheirs();
     };
-    /** The frame that says what happened, unless the run was given up. */
-    const frameOf = (error: unknown): Uint8Array<ArrayBuffer> | undefined => {
-      if (!signal.aborted) return frame('network', String(error));
-      const isLate = nameOf(init.signal?.reason) === 'TimeoutError';
-      return isLate ? frame('timeout', 'The run took too long') : undefined;
+    /** The frame that says what happened. @throws AbortError when the run was given up */
+    const failure = (error: unknown): string => {
+      stop();
+      const isLate = nameOf(given?.reason) === 'TimeoutError';
+      if (signal.aborted && !isLate) throw abortReason();
+      const about = isLate ? { message: 'The run took too long', code: 'timeout' } : { message: String(error), code: 'network' };
+      return `data: ${JSON.stringify({ type: 'RUN_ERROR', ...about })}\n\n`;
     };
     try {
       const response = await base(url, { ...init, signal });
       const { body, headers } = response;
       if (!response.ok || body === null || PROTOBUF.test(headers.get('content-type') ?? '')) return response;
-      return new Response(wholeFrames(body, signal, frameOf, stop), response);
+      return new Response(wholeFrames(body, signal, failure, stop), response);
     } catch (error) {
-      stop();
       // What a `fetch` throws when there is no connection; everything else is somebody's own error.
       if (!signal.aborted && nameOf(error) !== 'TypeError') throw error;
-      const failure = frameOf(error);
-      if (failure === undefined) throw abortReason();
-      return new Response(failure, { headers: { 'content-type': 'text/event-stream' } });
+      return new Response(failure(error), { headers: { 'content-type': 'text/event-stream' } });
     }
   };
 }
 
 /** The body by whole frames: of one that is cut off nobody could make sense, and what is said of the cut would be taken for a part of it. */
 function wholeFrames(
-  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  body: ReadableStream<Uint8Array>,
   signal: AbortSignal,
-  frameOf: (error: unknown) => Uint8Array<ArrayBuffer> | undefined,
+  failure: (error: unknown) => string,
   stop: () => void,
-): ReadableStream<Uint8Array<ArrayBuffer>> {
+): ReadableStream<Uint8Array> {
   const reader = body.getReader();
-  let held: Uint8Array<ArrayBuffer>[] = [];
-  let last = 0;
-  const leave = (): Promise<void> => reader.cancel().catch(() => undefined);
-  // A `fetch` that does not look at its signal would read on.
-  const stopListening = onAbort(signal, () => void leave());
-  const end = (): void => {
+  const decoder = new TextDecoder();
+  const encoder = new TextEncoder();
+  let held = '';
+  const leave = (): void => {
     stop();
-    stopListening();
+    void reader.cancel().catch(() => undefined);
   };
-
-  /** Hands on what the bytes make whole; true when that was something. */
-  const read = (bytes: Uint8Array<ArrayBuffer>, controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>): boolean => {
-    const whole = endOfFrames(bytes, last);
-    last = bytes.at(-1) ?? last;
-    if (whole === 0) {
-      held.push(bytes);
-      return false;
-    }
-    for (const part of held) controller.enqueue(part);
-    controller.enqueue(bytes.subarray(0, whole));
-    held = whole === bytes.length ? [] : [bytes.subarray(whole)];
-    return true;
-  };
-
+  // A `fetch` that does not look at its signal would read on.
+  onAbort(signal, leave);
   return new ReadableStream(
     {
       async pull(controller) {
@@ -84,41 +70,26 @@ function wholeFrames(
           for (;;) {
             const { done, value } = await reader.read();
             if (signal.aborted) throw signal.reason;
+            held += decoder.decode(value, { stream: true });
+            // The client reads a last frame without its empty line.
+            const whole = done ? held.length : held.lastIndexOf('\n\n') + 2;
+            if (whole > 1) {
+              controller.enqueue(encoder.encode(held.slice(0, whole)));
+              held = held.slice(whole);
+              if (!done) return;
+            }
             if (done) break;
-            if (read(value, controller)) return;
           }
-          // The client reads a last frame without its empty line.
-          for (const part of held) controller.enqueue(part);
         } catch (error) {
-          const failure = frameOf(error);
-          if (failure === undefined) {
-            end();
-            controller.error(abortReason());
-            return;
-          }
-          controller.enqueue(failure);
+          controller.enqueue(encoder.encode(failure(error)));
         }
-        end();
+        stop();
         controller.close();
       },
-      cancel() {
-        end();
-        return leave();
-      },
+      cancel: leave,
     },
     { highWaterMark: 0 },
   );
-}
-
-/** How many of the bytes belong to whole frames, which end with an empty line. */
-function endOfFrames(bytes: Uint8Array, before: number): number {
-  let end = bytes.length;
-  while (end > 0 && !(bytes[end - 1] === NEWLINE && (end === 1 ? before : bytes[end - 2]) === NEWLINE)) end--;
-  return end;
-}
-
-function frame(code: string, message: string): Uint8Array<ArrayBuffer> {
-  return new TextEncoder().encode(`data: ${JSON.stringify({ type: 'RUN_ERROR', message, code })}\n\n`);
 }
 
 function nameOf(thrown: unknown): unknown {

@@ -4,9 +4,7 @@ import { ours } from './streams.js';
 import type { AguiEvent, AguiStream } from './types.js';
 
 /** Deltas of a text; in the short form they open and close it as well. */
-const DELTA = /^(?:(?:THINKING_TEXT|TEXT|REASONING)_MESSAGE_CONTENT|TOOL_CALL_ARGS|((?:TEXT|REASONING)_MESSAGE|TOOL_CALL)_CHUNK)$/;
-/** What two pieces of one text may differ in. */
-const OF_ONE_PIECE: ReadonlySet<string> = new Set(['delta', 'metadata', 'timestamp']);
+const DELTA = /_(CONTENT|ARGS|CHUNK)$/;
 
 /**
  * Merges the deltas of AG-UI's events: one message, one tool call or one thought becomes a few large events instead of a thousand small ones. For
@@ -49,43 +47,34 @@ export function coalesceEvents(options: DeltaOptions = {}): <O extends AguiStrea
 }
 
 /** @param operator - whose options they are, and what they are part of there */
-export function coalescing(operator: string, options: DeltaOptions, within = ''): <O extends AguiStream>(source: O) => O {
-  const rule: DeltaRule<AguiEvent> = {
-    key: keyOf,
-    text: ({ delta }) => delta as string,
-    join,
-    beside: (waiting, next) => !isShort(waiting) && !isShort(next) && textOf(waiting) !== textOf(next),
-  };
-  const merging = coalesceDeltas(operator, options, rule, within);
+export function coalescing(
+  operator: string,
+  options: DeltaOptions,
+  within = '',
+  defaults?: Pick<DeltaOptions, 'scheduler'>,
+): <O extends AguiStream>(source: O) => O {
+  const merging = coalesceDeltas(operator, options, RULE, within, defaults);
   return <O extends AguiStream>(source: O) => merging(ours(source)) as unknown as O;
 }
 
-/** Everything that two pieces of a text have in common; undefined for what stays as it is. */
-function keyOf(event: AguiEvent): string | undefined {
-  if (typeof event['delta'] !== 'string' || event['rawEvent'] !== undefined || !DELTA.test(event.type)) return undefined;
-  let key = '';
-  for (const name in event) {
-    const value = event[name];
-    if (typeof value === 'object' ? name !== 'metadata' || value === null : name === 'metadata' && value !== undefined) return undefined;
-    if (!OF_ONE_PIECE.has(name) && value !== undefined) key += `${name}:${JSON.stringify(value)},`;
-  }
-  return key;
-}
+const RULE: DeltaRule<AguiEvent> = {
+  // Everything that two pieces of a text have in common.
+  key: ({ delta, timestamp, metadata, rawEvent, ...common }) =>
+    typeof delta === 'string' && rawEvent === undefined && isMap(metadata) && DELTA.test(common.type) ? JSON.stringify(common) : undefined,
+  text: ({ delta }) => delta as string,
+  join: (first, next) => ({
+    ...first,
+    ...next,
+    delta: `${first['delta'] as string}${next['delta'] as string}`,
+    ...(first['metadata'] !== undefined && { metadata: { ...(first['metadata'] as object), ...(next['metadata'] as object) } }),
+  }),
+  // A short form goes on with "the one before", so it may not change places with anything; pieces of one text never do, whoever says so.
+  beside: (waiting, next) =>
+    !/_CHUNK/.test(waiting.type + next.type) &&
+    (waiting['messageId'] !== next['messageId'] || waiting['toolCallId'] !== next['toolCallId']),
+};
 
-function join(first: AguiEvent, next: AguiEvent): AguiEvent {
-  const merged: Record<string, unknown> = { ...first };
-  merged['delta'] = `${first['delta'] as string}${next['delta'] as string}`;
-  if (next['timestamp'] !== undefined) merged['timestamp'] = next['timestamp'];
-  if (next['metadata'] !== undefined) merged['metadata'] = { ...(first['metadata'] as object), ...(next['metadata'] as object) };
-  return merged as unknown as AguiEvent;
-}
-
-/** A short form goes on with "the one before", so it may not change places with anything. */
-function isShort({ type }: AguiEvent): boolean {
-  return type.endsWith('_CHUNK');
-}
-
-/** The text a piece belongs to, whoever says so: pieces of one text never change places. */
-function textOf({ type, messageId, toolCallId }: AguiEvent): string {
-  return JSON.stringify(type === 'TOOL_CALL_ARGS' ? ['call', toolCallId] : ['message', messageId]);
+/** Metadata that can be merged, or none. */
+function isMap(metadata: unknown): boolean {
+  return metadata === undefined || Object(metadata) === metadata;
 }

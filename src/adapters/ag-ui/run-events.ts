@@ -1,5 +1,5 @@
+import { isAmount } from '../../../operators/toolkit.js';
 import type { Usage } from '../../../operators/types.js';
-import { said } from './said.js';
 import type { AguiEvent } from './types.js';
 
 /** How a run ended. `'superseded'` by a newer one, `'left'` by whoever listened; `'failed'` for `RUN_ERROR` and for what the agent threw. */
@@ -26,15 +26,22 @@ export type AguiFlowEvent =
   /** An event that came after the end of its run, and was dropped. */
   | { readonly type: 'eventDropped'; readonly at: number; readonly threadId: string; readonly runId: string; readonly event: string };
 
+/** How an event ends its run; undefined for one that does not. */
+export function endOf({ type, code, outcome }: AguiEvent): AguiOutcome | undefined {
+  if (type === 'RUN_ERROR') return code === 'abort' ? 'cancelled' : 'failed';
+  if (type !== 'RUN_FINISHED') return undefined;
+  const how = (Object(outcome) as { readonly type?: unknown }).type;
+  return how === 'interrupt' ? 'interrupted' : how === 'cancelled' ? how : 'finished';
+}
+
 /** What `RUN_FINISHED` and `RUN_ERROR` say of tokens, summed over the models. */
-export function usageOf({ usage }: AguiEvent): Usage | undefined {
-  if (!Array.isArray(usage)) return undefined;
-  const sum = (name: string): number | undefined => {
-    const found = usage
-      .map((entry: unknown) => (Object(entry) as Readonly<Record<string, unknown>>)[name])
-      .filter((count) => typeof count === 'number' && count >= 0) as number[];
-    return found.length === 0 ? undefined : found.reduce((total, count) => total + count);
-  };
-  const all = said({ inputTokens: sum('inputTokens'), outputTokens: sum('outputTokens') });
-  return Object.keys(all).length === 0 ? undefined : all;
+export function usageOf(event: AguiEvent | undefined): Usage | undefined {
+  let all: { inputTokens?: number; outputTokens?: number } | undefined;
+  for (const entry of Array.isArray(event?.['usage']) ? event['usage'] : []) {
+    for (const name of ['inputTokens', 'outputTokens'] as const) {
+      const count = (Object(entry) as Record<string, unknown>)[name];
+      if (isAmount(count)) all = { ...all, [name]: (all?.[name] ?? 0) + count };
+    }
+  }
+  return all;
 }

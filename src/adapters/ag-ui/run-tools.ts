@@ -1,12 +1,13 @@
 import type { Subscriber } from 'rxjs';
-import { Subscription } from 'rxjs';
+import { Observable, Subscription } from 'rxjs';
 import { connect } from '../../../operators/toolkit.js';
 import type { ToolRunner } from '../../pipelines/create-tool-runner.js';
 import { inputOf } from '../../pipelines/tools/tool-formats.js';
 import type { ShortText } from './chunk-lanes.js';
-import { ChunkLanes } from './chunk-lanes.js';
+import { chunkLanes } from './chunk-lanes.js';
+import { endOf } from './run-events.js';
 import { said } from './said.js';
-import { inPlaceOf } from './streams.js';
+import { ours } from './streams.js';
 import type { AguiEvent, AguiInput, AguiMiddleware, AguiNext, AguiStream } from './types.js';
 
 /** What is used of a tool runner. */
@@ -17,147 +18,128 @@ export function toolMiddleware(tools: AguiTools | undefined): AguiMiddleware {
   return <I extends AguiInput, O extends AguiStream>(input: I, next: AguiNext<I, O>): O =>
     tools === undefined
       ? next.run(input)
-      : inPlaceOf(next, (to, run) => {
-          connect(run(input), to, new ToolCalls(tools, to));
-        });
+      : (new Observable<AguiEvent>((to) => {
+          makeCalls(tools, ours(next.run(input)), to);
+        }) as unknown as O);
 }
 
-/** A call whose arguments are coming. */
-type Call = Omit<ShortText, 'kind'>;
-
 /** The calls of one run. A result goes in as soon as it is there; the end of the run waits for all of them. */
-class ToolCalls {
-  /** Calls in the long form. */
-  readonly #arriving = new Map<unknown, Call>();
-  readonly #underWay = new Map<unknown, Subscription>();
-  readonly #answered = new Set<unknown>();
-  readonly #lanes = new ChunkLanes();
-  /** Results that wait for the end of a text, which they would cut off. */
-  #results: AguiEvent[] = [];
-  /** The end of the run, and what came behind it. */
-  #held: AguiEvent[] = [];
-  #isDone = false;
+function makeCalls(tools: AguiTools, source: Observable<AguiEvent>, to: Subscriber<AguiEvent>): void {
+  /** Calls in the long form whose arguments are coming. */
+  const arriving = new Map<unknown, ShortText>();
+  const underWay = new Map<unknown, Subscription>();
+  const answered = new Set<unknown>();
+  const lanes = chunkLanes();
+  /** What has come and was not handed on: the end of the run while calls are under way, and what is behind it. */
+  const queue: AguiEvent[] = [];
+  /** Those that wait for the end of a text, which they would cut off. */
+  let results: AguiEvent[] = [];
+  let isBusy = false;
+  let isDone = false;
   /** The run is: what comes behind its end, or was cut off by its failure, is no call. */
-  #hasEnded = false;
+  let hasEnded = false;
 
-  constructor(
-    readonly tools: AguiTools,
-    readonly to: Subscriber<AguiEvent>,
-  ) {}
+  to.add(giveUp);
+  connect(source, to, {
+    next: (event) => {
+      queue.push(event);
+      handOn();
+    },
+    error: (error) => {
+      giveUp();
+      to.error(error);
+    },
+    complete: () => {
+      isDone = true;
+      handOn();
+    },
+  });
 
-  next(event: AguiEvent): void {
-    if (this.#held.length > 0) this.#held.push(event);
-    else this.#take(event);
+  /** What is asked for meanwhile is done in the same loop. */
+  function handOn(): void {
+    if (isBusy) return;
+    isBusy = true;
+    do handOnResults();
+    while (queue[0] !== undefined && take(queue[0]));
+    isBusy = false;
+    if (!isDone || queue.length > 0 || underWay.size > 0) return;
+    // A text that is open has ended with its stream.
+    for (const result of results) to.next(result);
+    to.complete();
   }
 
-  error(error: unknown): void {
-    this.#giveUp();
-    this.to.error(error);
+  function handOnResults(): void {
+    const ready = results.filter((result) => !lanes.isOpen(result['subagentRunId']));
+    results = results.filter((result) => !ready.includes(result));
+    for (const result of ready) to.next(result);
   }
 
-  complete(): void {
-    this.#isDone = true;
-    this.#release();
-  }
-
-  #take(event: AguiEvent): void {
+  /** False for the end of a run that has to wait. */
+  function take(event: AguiEvent): boolean {
     const { type, toolCallId: id, toolCallName: name, subagentRunId, delta } = event;
-    const ended = this.#lanes.see(event).filter(({ kind }) => kind === 'TOOL_CALL');
-    const call = this.#arriving.get(id);
-    if (type === 'TOOL_CALL_START') this.#arriving.set(id, { id, name, subagentRunId, text: '' });
-    else if (type === 'TOOL_CALL_ARGS' && call !== undefined) call.text += String(delta);
+    const end = endOf(event);
+    const begun = lanes.see(event).filter(({ kind }) => kind === 'TOOL_CALL');
+    const call = arriving.get(id);
+    if (type === 'TOOL_CALL_START') arriving.set(id, { kind: '', id, name, subagentRunId, text: '' });
+    else if (type === 'TOOL_CALL_ARGS' && call) call.text += String(delta);
+    else if (type === 'TOOL_CALL_END' && call && arriving.delete(id)) begun.push(call);
     // The server has answered it.
-    else if (type === 'TOOL_CALL_RESULT') this.#settle(id);
-    else if (type === 'RUN_STARTED') this.#hasEnded = false;
-    else if (type === 'RUN_ERROR' || isCancelled(event)) this.#giveUp();
-    else if (type === 'RUN_FINISHED') {
-      this.#held = [event];
-      for (const each of ended) this.#begin(each);
-      this.#hasEnded = true;
-      this.#release();
-      return;
+    else if (type === 'TOOL_CALL_RESULT') settle(id);
+    else if (type === 'RUN_STARTED') hasEnded = false;
+    else if (end === 'failed' || end === 'cancelled') giveUp();
+    else if (end) {
+      begun.forEach(begin);
+      hasEnded = true;
+      handOnResults();
+      if (underWay.size > 0) return false;
     }
-    this.to.next(event);
-    for (const each of ended) this.#begin(each);
-    if (type === 'TOOL_CALL_END' && call !== undefined) {
-      this.#arriving.delete(id);
-      this.#begin(call);
-    }
-    this.#release();
+    queue.shift();
+    to.next(end ? withoutAnswered(event) : event);
+    begun.forEach(begin);
+    return true;
   }
 
-  #begin({ id, name, subagentRunId, text }: Call): void {
-    const isOurs = typeof id === 'string' && this.tools.tools.some((tool) => tool.name === name);
-    if (this.#hasEnded || !isOurs || this.#answered.has(id) || this.#underWay.has(id)) return;
+  function begin({ id, name, subagentRunId, text }: ShortText): void {
+    const isOurs = typeof id === 'string' && tools.tools.some((tool) => tool.name === name);
+    if (hasEnded || !isOurs || answered.has(id) || underWay.has(id)) return;
     const link = new Subscription();
-    this.#underWay.set(id, link);
-    this.to.add(link);
-    const running = this.tools.run([{ id, name: name as string, input: inputOf(text) }]).subscribe({
+    underWay.set(id, link);
+    const running = tools.run([{ id, name: name as string, input: inputOf(text) }]).subscribe({
       next: ({ content }) => {
         // Taken out before it is told.
-        if (!this.#settle(id)) return;
-        this.#results.push({
+        if (!settle(id)) return;
+        results.push({
           ...{ type: 'TOOL_CALL_RESULT', messageId: `${id}:result`, toolCallId: id, content, role: 'tool' },
           ...said({ subagentRunId }),
         });
-        this.#release();
+        handOn();
       },
       error: (error: unknown) => {
-        this.to.error(error);
+        to.error(error);
       },
     });
     link.add(running);
   }
 
   /** True when it was ours and under way. */
-  #settle(id: unknown): boolean {
-    const link = this.#underWay.get(id);
-    this.#answered.add(id);
-    this.#underWay.delete(id);
-    link?.unsubscribe();
-    return link !== undefined;
+  function settle(id: unknown): boolean {
+    answered.add(id);
+    underWay.get(id)?.unsubscribe();
+    return underWay.delete(id);
   }
 
-  #giveUp(): void {
-    this.#hasEnded = true;
-    for (const link of this.#underWay.values()) link.unsubscribe();
-    this.#underWay.clear();
-    this.#results = [];
-  }
-
-  /** Hands on what nothing stands in the way of any more. */
-  #release(): void {
-    this.#releaseResults((result) => !this.#lanes.isOpen(result['subagentRunId']));
-    if (this.#underWay.size > 0) return;
-    const [end, ...later] = this.#held;
-    this.#held = [];
-    const isDone = this.#isDone;
-    // Not before all of it is out: each may release what it has brought about.
-    this.#isDone = false;
-    if (end !== undefined) this.to.next(this.#withoutAnswered(end));
-    for (const event of later) this.next(event);
-    this.#isDone ||= isDone;
-    if (!this.#isDone || this.#held.length > 0 || this.#underWay.size > 0) return;
-    // A text that is open has ended with its stream.
-    this.#releaseResults(() => true);
-    this.to.complete();
-  }
-
-  #releaseResults(isReady: (result: AguiEvent) => boolean): void {
-    const ready = this.#results.filter(isReady);
-    if (ready.length > 0) this.#results = this.#results.filter((result) => !ready.includes(result));
-    for (const result of ready) this.to.next(result);
+  function giveUp(): void {
+    hasEnded = true;
+    results = [];
+    for (const link of underWay.values()) link.unsubscribe();
+    underWay.clear();
   }
 
   /** Nothing is left to whoever reads the end that was answered here. */
-  #withoutAnswered(end: AguiEvent): AguiEvent {
+  function withoutAnswered(end: AguiEvent): AguiEvent {
     const outcome = end['outcome'] as { readonly pendingToolCallIds?: unknown } | undefined;
     const pending = outcome?.pendingToolCallIds;
     if (!Array.isArray(pending)) return end;
-    return { ...end, outcome: { ...outcome, pendingToolCallIds: pending.filter((id) => !this.#answered.has(id)) } };
+    return { ...end, outcome: { ...outcome, pendingToolCallIds: pending.filter((id) => !answered.has(id)) } };
   }
-}
-
-function isCancelled({ type, outcome }: AguiEvent): boolean {
-  return type === 'RUN_FINISHED' && (Object(outcome) as { readonly type?: unknown }).type === 'cancelled';
 }

@@ -1,12 +1,12 @@
-import type { Observable, SchedulerLike, Subscriber } from 'rxjs';
-import { Subject } from 'rxjs';
+import type { SchedulerLike } from 'rxjs';
+import { Observable, Subject } from 'rxjs';
 import { abortReason, ask, connect, report } from '../../../operators/toolkit.js';
-import type { Cost, Lease, Limiter, Usage } from '../../../operators/types.js';
-import { Brackets } from './brackets.js';
+import type { Cost, Lease, Limiter } from '../../../operators/types.js';
+import { seeBracket } from './brackets.js';
 import type { AguiFlowEvent, AguiOutcome } from './run-events.js';
-import { usageOf } from './run-events.js';
+import { endOf, usageOf } from './run-events.js';
 import { said } from './said.js';
-import { inPlaceOf } from './streams.js';
+import { ours } from './streams.js';
 import type { AguiEvent, AguiInput, AguiMiddleware, AguiNext, AguiStream } from './types.js';
 
 /** A run that was given up before its end. */
@@ -30,241 +30,199 @@ export interface RunRules {
   readonly scheduler: SchedulerLike;
 }
 
-const NAME = 'aguiFlow';
-
 /** The runs of one flow: at most one for each key goes on. */
-export class Runs {
-  readonly #told = new Subject<AguiFlowEvent>();
-  readonly events: Observable<AguiFlowEvent> = this.#told.asObservable();
-  /** By key. */
-  readonly #current = new Map<unknown, Run>();
-  readonly #byId = new Map<string, Run>();
-  /** The run whose agent is being called. */
-  #starting: Run | undefined;
-
-  constructor(readonly rules: RunRules) {}
-
-  tell(event: AguiFlowEvent): void {
-    this.#told.next(event);
-  }
-
+export interface Runs {
+  readonly events: Observable<AguiFlowEvent>;
+  readonly switchRuns: AguiMiddleware;
   /** The signal of the run that a request belongs to: the one that is being started, else the one that its body names. */
-  signalOf({ body }: RequestInit): AbortSignal | undefined {
-    return (this.#starting ?? this.#byId.get(runIdIn(body) as string))?.signal;
-  }
-
-  readonly switchRuns: AguiMiddleware = <I extends AguiInput, O extends AguiStream>(input: I, next: AguiNext<I, O>): O =>
-    inPlaceOf(next, (to, start) => {
-      const run = new Run(this, input, ask(NAME, 'key', this.rules.key, input), to);
-      const before = this.#current.get(run.key);
-      // First of all: whoever hears of the old one may start another, which is newer than this.
-      this.#current.set(run.key, run);
-      this.#byId.set(input.runId, run);
-      to.add(() => {
-        run.giveUp('left');
-        if (this.#current.get(run.key) === run) this.#current.delete(run.key);
-        if (this.#byId.get(input.runId) === run) this.#byId.delete(input.runId);
-      });
-      before?.giveUp('superseded');
-      if (to.closed) return;
-      run.admit(() => {
-        const outer = this.#starting;
-        this.#starting = run;
-        try {
-          connect(start(input), to, run);
-        } catch (error) {
-          run.error(error);
-        } finally {
-          this.#starting = outer;
-        }
-      });
-    });
+  readonly signalOf: (init: RequestInit) => AbortSignal | undefined;
 }
 
-class Run {
-  readonly #controller = new AbortController();
-  readonly #brackets = new Brackets();
-  #lease: Lease | undefined;
-  /** Tokens, as they were estimated. */
-  #paidFor = 0;
-  #hasStarted = false;
-  /** Its end was handed on: nothing but another run may follow in its stream. */
-  #hasEnded = false;
-  /** Nobody listens any more. */
-  #isOver = false;
-  #chunks = 0;
-  #text = '';
+const NAME = 'aguiFlow';
 
-  constructor(
-    readonly runs: Runs,
-    readonly input: AguiInput,
-    readonly key: unknown,
-    readonly to: Subscriber<AguiEvent>,
-  ) {}
+export function createRuns(rules: RunRules): Runs {
+  const { key, cancelledAs, onSupersede, limiter, lane, cost, countTokens, scheduler } = rules;
+  const told = new Subject<AguiFlowEvent>();
+  /** What gives up the run of a key. */
+  const current = new Map<unknown, (reason: 'superseded') => void>();
+  const byId = new Map<unknown, AbortSignal>();
+  /** Of the run whose agent is being called. */
+  let starting: AbortSignal | undefined;
 
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
+  return {
+    events: told.asObservable(),
+    signalOf: ({ body }) => starting ?? byId.get(runIdIn(body)),
+    switchRuns: <I extends AguiInput, O extends AguiStream>(input: I, next: AguiNext<I, O>): O =>
+      new Observable<AguiEvent>((to) => {
+        const { threadId, runId } = input;
+        const place = ask(NAME, 'key', key, input);
+        const controller = new AbortController();
+        const { signal } = controller;
+        /** What was begun and has not ended. */
+        const open = new Map<string, AguiEvent>();
+        let lease: Lease | undefined;
+        /** Tokens, as they were estimated. */
+        let paidFor = 0;
+        let hasStarted = false;
+        /** Its end was handed on: nothing but another run may follow in its stream. */
+        let hasEnded = false;
+        /** Nobody listens any more. */
+        let isOver = false;
+        let chunks = 0;
+        let text = '';
 
-  /** Begins when the limiter lets it. */
-  admit(begin: () => void): void {
-    const { limiter, lane, cost } = this.runs.rules;
-    this.#tell({ type: 'runStarted' });
-    if (limiter === undefined) {
-      begin();
-      return;
-    }
-    const costs = cost && ask(NAME, 'cost', cost, this.input);
-    this.#paidFor = costs?.tokens ?? 0;
-    connect(limiter.acquire(said({ lane, cost: costs })), this.to, {
-      next: (lease) => {
-        this.#lease = lease;
-        begin();
-      },
-      error: (error) => {
-        this.error(error);
-      },
-      // It goes on with the lease.
-      complete: () => undefined,
-    });
-  }
+        const before = current.get(place);
+        // First of all: whoever hears of the old one may start another, which is newer than this.
+        current.set(place, giveUp);
+        byId.set(runId, signal);
+        to.add(() => {
+          giveUp('left');
+          if (current.get(place) === giveUp) current.delete(place);
+          if (byId.get(runId) === signal) byId.delete(runId);
+        });
+        before?.('superseded');
+        if (to.closed) return;
+        tell({ type: 'runStarted' });
+        if (!limiter) {
+          begin();
+          return;
+        }
+        // Begins when the limiter lets it.
+        const costs = cost && ask(NAME, 'cost', cost, input);
+        paidFor = costs?.tokens ?? 0;
+        connect(limiter.acquire(said({ lane, cost: costs })), to, {
+          next: (permit) => {
+            lease = permit;
+            begin();
+          },
+          error: fail,
+          // It goes on with the lease.
+          complete: () => undefined,
+        });
 
-  next(event: AguiEvent): void {
-    if (this.#isOver) return;
-    const { type } = event;
-    if (type === 'RUN_STARTED') {
-      // Another one in the same stream: what the last one left open was ended with it.
-      if (this.#hasEnded) this.#tell({ type: 'runStarted' });
-      this.#brackets.close();
-      this.#hasEnded = false;
-      this.#hasStarted = true;
-    } else if (this.#hasEnded) {
-      this.#tell({ type: 'eventDropped', event: type });
-      return;
-    }
-    const { delta } = event as { readonly delta?: unknown };
-    if (typeof delta === 'string') {
-      this.#chunks++;
-      this.#text += delta;
-    } else {
-      this.#brackets.see(event);
-    }
-    if (type === 'RUN_FINISHED' || type === 'RUN_ERROR') this.#end(outcomeOf(event), event);
-    this.to.next(event);
-  }
+        function begin(): void {
+          const outer = starting;
+          starting = signal;
+          try {
+            connect(ours(next.run(input)), to, { next: take, error: fail, complete });
+          } catch (error) {
+            fail(error);
+          } finally {
+            starting = outer;
+          }
+        }
 
-  error(error: unknown): void {
-    if (this.#isOver) return;
-    const isLate = this.#hasEnded;
-    this.#stop((Object(error) as { readonly name?: unknown }).name === 'AbortError' ? 'cancelled' : 'failed');
-    if (!isLate) this.to.error(error);
-    else {
-      this.#tell({ type: 'eventDropped', event: 'error' });
-      this.to.complete();
-    }
-  }
+        function take(event: AguiEvent): void {
+          if (isOver) return;
+          const { type, delta } = event;
+          const how = endOf(event);
+          if (type === 'RUN_STARTED') {
+            // Another one in the same stream: what the last one left open was ended with it.
+            if (hasEnded) tell({ type: 'runStarted' });
+            open.clear();
+            hasEnded = false;
+            hasStarted = true;
+          } else if (hasEnded) {
+            tell({ type: 'eventDropped', event: type });
+            return;
+          }
+          if (typeof delta === 'string') {
+            chunks++;
+            text += delta;
+          } else {
+            seeBracket(open, event);
+          }
+          if (how) end(how, event);
+          to.next(event);
+        }
 
-  /** A stream that ends before its run has been cut off on the way. */
-  complete(): void {
-    if (!this.#hasEnded) this.next({ type: 'RUN_ERROR', message: 'The stream ended before the run did', code: 'incomplete' });
-    this.#isOver = true;
-    this.to.complete();
-  }
+        function fail(error: unknown): void {
+          if (isOver) return;
+          const isLate = hasEnded;
+          stop((Object(error) as { readonly name?: unknown }).name === 'AbortError' ? 'cancelled' : 'failed');
+          if (isLate) {
+            tell({ type: 'eventDropped', event: 'error' });
+            to.complete();
+          } else {
+            to.error(error);
+          }
+        }
 
-  /** Stops it at the server; its stream ends as the protocol wants it when somebody still listens to it. */
-  giveUp(reason: 'superseded' | 'left'): void {
-    if (this.#isOver) return;
-    const isEarly = !this.#hasEnded;
-    this.#stop(reason);
-    if (reason === 'left') return;
-    if (isEarly) for (const event of this.#lastEvents()) this.to.next(event);
-    this.to.complete();
-  }
+        /** A stream that ends before its run has been cut off on the way. */
+        function complete(): void {
+          if (!hasEnded) take({ type: 'RUN_ERROR', message: 'The stream ended before the run did', code: 'incomplete' });
+          isOver = true;
+          to.complete();
+        }
 
-  *#lastEvents(): Iterable<AguiEvent> {
-    const { threadId, runId } = this.input;
-    if (this.runs.rules.cancelledAs === 'error') {
-      yield* this.#brackets.close();
-      yield { type: 'RUN_ERROR', message: 'A newer run took its place', code: 'cancelled' };
-      return;
-    }
-    if (!this.#hasStarted) yield { type: 'RUN_STARTED', threadId, runId };
-    yield* this.#brackets.close();
-    yield { type: 'RUN_FINISHED', threadId, runId, outcome: { type: 'cancelled' } };
-  }
+        /** Stops it at the server; its stream ends as the protocol wants it when somebody still listens to it. */
+        function giveUp(reason: 'superseded' | 'left'): void {
+          if (isOver) return;
+          const isEarly = !hasEnded;
+          stop(reason);
+          if (isEarly) {
+            const isError = cancelledAs === 'error';
+            if (!hasStarted && !isError) to.next({ type: 'RUN_STARTED', threadId, runId });
+            for (const event of [...open.values()].reverse()) to.next(event);
+            to.next(
+              isError
+                ? { type: 'RUN_ERROR', message: 'A newer run took its place', code: 'cancelled' }
+                : { type: 'RUN_FINISHED', threadId, runId, outcome: { type: 'cancelled' } },
+            );
+          }
+          to.complete();
+        }
 
-  #stop(outcome: AguiOutcome): void {
-    this.#isOver = true;
-    // First of all, so that whoever takes over finds the server told; what cannot be read is still sent, too.
-    this.#controller.abort(abortReason());
-    this.#end(outcome);
-  }
+        function stop(outcome: AguiOutcome): void {
+          isOver = true;
+          // First of all, so that whoever takes over finds the server told; what cannot be read is still sent, too.
+          controller.abort(abortReason());
+          end(outcome);
+        }
 
-  #tell(event: OwnFields<AguiFlowEvent>): void {
-    const { threadId, runId } = this.input;
-    this.runs.tell({ ...event, at: this.runs.rules.scheduler.now(), threadId, runId });
-  }
+        function tell(event: OwnFields<AguiFlowEvent>): void {
+          told.next({ ...event, at: scheduler.now(), threadId, runId });
+        }
 
-  /** What is known by now is told and paid, once for each run. */
-  #end(outcome: AguiOutcome, event?: AguiEvent): void {
-    if (this.#hasEnded) return;
-    this.#hasEnded = true;
-    const { onSupersede } = this.runs.rules;
-    const usage = event && usageOf(event);
-    const estimatedTokens = this.#countTokens();
-    const code = typeof event?.['code'] === 'string' ? event['code'] : undefined;
-    this.#pay(outcome, usage, estimatedTokens);
-    this.#tell({ type: 'runEnded', outcome, chunks: this.#chunks, estimatedTokens, ...said({ code, usage }) });
-    this.#chunks = 0;
-    this.#text = '';
-    if (onSupersede === undefined || !isGivenUp(outcome)) return;
-    const { threadId, runId } = this.input;
-    const run = { threadId, runId, reason: outcome, input: this.input };
-    // Called at once, because the page may be closing; its failure is not that of a run.
-    new Promise((resolve) => {
-      resolve(onSupersede(run));
-    }).then(undefined, report);
-  }
-
-  #pay(outcome: AguiOutcome, usage: Usage | undefined, estimatedTokens: number): void {
-    const lease = this.#lease;
-    this.#lease = undefined;
-    if (usage !== undefined) lease?.settle(usage);
-    // What it was to cost stands, unless more has come already.
-    else if (estimatedTokens > this.#paidFor) lease?.settle({ outputTokens: estimatedTokens });
-    lease?.release(outcome === 'failed' ? 'error' : isGivenUp(outcome) ? 'cancelled' : 'ok');
-  }
-
-  /** One that throws must not keep the permit, or stop whoever leaves. */
-  #countTokens(): number {
-    try {
-      return this.#text === '' ? 0 : ask(NAME, 'countTokens', this.runs.rules.countTokens, this.#text);
-    } catch (error) {
-      report(error);
-      return 0;
-    }
-  }
+        /** What is known by now is told and paid, once for each run. */
+        function end(outcome: AguiOutcome, event?: AguiEvent): void {
+          if (hasEnded) return;
+          hasEnded = true;
+          const usage = usageOf(event);
+          const code = typeof event?.['code'] === 'string' ? event['code'] : undefined;
+          const isGivenUp = outcome === 'superseded' || outcome === 'left' || outcome === 'cancelled';
+          let estimatedTokens = 0;
+          try {
+            if (text !== '') estimatedTokens = ask(NAME, 'countTokens', countTokens, text);
+          } catch (error) {
+            // One that throws must not keep the permit, or stop whoever leaves.
+            report(error);
+          }
+          if (usage) lease?.settle(usage);
+          // What it was to cost stands, unless more has come already.
+          else if (estimatedTokens > paidFor) lease?.settle({ outputTokens: estimatedTokens });
+          lease?.release(outcome === 'failed' ? 'error' : isGivenUp ? 'cancelled' : 'ok');
+          lease = undefined;
+          tell({ type: 'runEnded', outcome, chunks, estimatedTokens, ...said({ code, usage }) });
+          chunks = 0;
+          text = '';
+          if (!onSupersede || !isGivenUp) return;
+          // Called at once, because the page may be closing; its failure is not that of a run.
+          new Promise((resolve) => {
+            resolve(onSupersede({ threadId, runId, reason: outcome, input }));
+          }).then(undefined, report);
+        }
+      }) as unknown as O,
+  };
 }
 
 /** What a run says of itself beside its names and the time. */
 type OwnFields<E> = E extends unknown ? Omit<E, 'at' | 'threadId' | 'runId'> : never;
 
-function isGivenUp(outcome: AguiOutcome): outcome is AbandonedRun['reason'] {
-  return outcome === 'superseded' || outcome === 'left' || outcome === 'cancelled';
-}
-
-function outcomeOf({ type, code, outcome }: AguiEvent): AguiOutcome {
-  if (type === 'RUN_ERROR') return code === 'abort' ? 'cancelled' : 'failed';
-  const how = (Object(outcome) as { readonly type?: unknown }).type;
-  if (how === 'interrupt') return 'interrupted';
-  return how === 'cancelled' ? 'cancelled' : 'finished';
-}
-
 /** The run that the body of a request names. */
 function runIdIn(body: unknown): unknown {
-  if (typeof body !== 'string') return undefined;
   try {
-    return (Object(JSON.parse(body)) as { readonly runId?: unknown }).runId;
+    return (Object(JSON.parse(body as string)) as { readonly runId?: unknown }).runId;
   } catch {
     return undefined;
   }

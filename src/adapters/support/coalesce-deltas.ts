@@ -1,8 +1,20 @@
 import type { MonoTypeOperatorFunction, SchedulerLike } from 'rxjs';
-import { map, Observable } from 'rxjs';
-import { coalesce } from '../../../operators/coalesce.js';
-import { callback, checked, connect, count, durationMs, filled, oneOf, schedulerOption } from '../../../operators/toolkit.js';
-import type { FlowSink } from '../../../operators/types.js';
+import { Observable } from 'rxjs';
+import {
+  checked,
+  connect,
+  count,
+  DEFAULT_LANE,
+  durationMs,
+  FRAME_WAIT_MS,
+  listened,
+  maybe,
+  Pace,
+  schedulerOption,
+  teller,
+  words,
+} from '../../../operators/toolkit.js';
+import type { FlowSink, FlushReason } from '../../../operators/types.js';
 
 /** How fast the deltas of a stream are handed on; the same for every protocol. */
 export interface DeltaOptions {
@@ -37,12 +49,11 @@ export interface DeltaRule<E> {
 
 /** The options of `coalesceDeltas` as they are checked, for an adapter that has more of its own. */
 export const deltaChecks = {
-  pace: (operator: string, option: string, value: unknown) => oneOf(operator, option, value, ['time', 'frame']),
-  maxWaitMs: (operator: string, option: string, value: unknown) => (value === undefined ? value : durationMs(operator, option, value)),
+  pace: /* @__PURE__ */ words('time', 'frame'),
+  maxWaitMs: /* @__PURE__ */ maybe(durationMs),
   maxChars: count,
   scheduler: schedulerOption,
-  onEvent: callback,
-  name: (operator: string, option: string, value: unknown) => (value === undefined ? value : filled(operator, option, value)),
+  ...listened,
 };
 
 /**
@@ -51,6 +62,7 @@ export const deltaChecks = {
  *
  * @param operator - whose options they are, in errors
  * @param within - what they are part of there, with a dot
+ * @param defaults - beside the usual ones
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  */
 export function coalesceDeltas<E>(
@@ -58,48 +70,95 @@ export function coalesceDeltas<E>(
   options: DeltaOptions,
   { key, text, join, beside = () => true }: DeltaRule<E>,
   within = '',
+  defaults: Pick<DeltaOptions, 'scheduler'> = {},
 ): MonoTypeOperatorFunction<E> {
-  const { maxWaitMs, maxChars, onEvent, name, ...rest } = checked(operator, options, DELTA_DEFAULTS, deltaChecks, within);
-  const merged = (waiting: Delta<E>, next: Delta<E>): Delta<E> =>
-    waiting.key === next.key ? { ...waiting, event: join(waiting.event, next.event) } : waiting;
-  const belongs = (waiting: Delta<E>, next: Delta<E>): boolean => waiting.key === next.key || beside(waiting.event, next.event);
-  const merging = coalesce<Delta<E>>({
-    merge: (first, next) => {
-      const { others } = first;
-      // Nearly always.
-      if (first.key === next.key) return { key: first.key, event: join(first.event, next.event), others };
-      const isThere = others.some(({ key }) => key === next.key);
-      return { ...first, others: isThere ? others.map((delta) => merged(delta, next)) : [...others, next] };
-    },
-    compatible: (first, next) => belongs(first, next) && first.others.every((delta) => belongs(delta, next)),
-    passThrough: (delta) => delta.key === undefined,
-    weigh: (delta) => text(delta.event).length,
-    maxSize: Infinity,
-    maxWeight: maxChars,
-    ...rest,
-    ...(maxWaitMs !== undefined && { maxWaitMs }),
-    ...(onEvent !== undefined && { onEvent }),
-    ...(name !== undefined && { name }),
-  });
+  const settings = checked(operator, options, { ...DELTA_DEFAULTS, ...defaults }, deltaChecks, within);
+  const { maxChars, maxWaitMs = settings.pace === 'frame' ? FRAME_WAIT_MS : 16 } = settings;
   return (source) =>
-    new Observable((subscriber) => {
-      const keyed = source.pipe(map((event): Delta<E> => ({ key: key(event), event, others: NONE })));
-      connect(keyed.pipe(merging), subscriber, {
-        next: ({ event, others }) => {
-          subscriber.next(event);
-          for (const delta of others) subscriber.next(delta.event);
+    new Observable((to) => {
+      /** By key, in the order of their first pieces. */
+      const waiting = new Map<string, E>();
+      /** What was let go, and is handed on one by one: what comes meanwhile goes behind it. */
+      const out: E[] = [];
+      let size = 0;
+      let chars = 0;
+      let since = 0;
+      let isHandingOn = false;
+      let end: (() => void) | undefined;
+
+      const pace = new Pace({ ...settings, maxWaitMs }, () => {
+        flush('time');
+        handOn();
+      });
+      const tell = teller('coalesce', settings, () => pace.now());
+
+      const flush = (reason: FlushReason): void => {
+        if (size === 0) return;
+        tell?.({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight: chars, waitMs: pace.now() - since });
+        out.push(...waiting.values());
+        forget();
+      };
+      const forget = (): void => {
+        waiting.clear();
+        size = chars = 0;
+      };
+      const handOn = (): void => {
+        if (isHandingOn) return;
+        isHandingOn = true;
+        while (out.length > 0) to.next(out.shift() as E);
+        isHandingOn = false;
+        end?.();
+      };
+      const finish = (reason: FlushReason, tellEnd: () => void): void => {
+        flush(reason);
+        end = tellEnd;
+        handOn();
+      };
+      const fail = (error: unknown): void => {
+        finish('error', () => {
+          to.error(error);
+        });
+      };
+
+      const accept = (event: E): void => {
+        const name = key(event);
+        if (name === undefined) {
+          flush('incompatible');
+          out.push(event);
+          return;
+        }
+        const added = text(event).length;
+        if (chars + added > maxChars) flush('weight');
+        else if ([...waiting].some(([other, held]) => other !== name && !beside(held, event))) flush('incompatible');
+        const before = waiting.get(name);
+        waiting.set(name, before === undefined ? event : join(before, event));
+        chars += added;
+        if (size++ === 0 && tell) since = pace.now();
+        if (chars >= maxChars) flush('weight');
+        else if (size === 1) pace.arm();
+      };
+
+      to.add(() => {
+        pace.stop();
+        out.length = 0;
+        if (size > 0) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: size });
+        forget();
+      });
+      connect(source, to, {
+        next: (event) => {
+          try {
+            accept(event);
+          } catch (error) {
+            fail(error);
+          }
+          handOn();
+        },
+        error: fail,
+        complete: () => {
+          finish('complete', () => {
+            to.complete();
+          });
         },
       });
     });
-}
-
-const NONE: readonly never[] = [];
-
-/** What waits, or passes. */
-interface Delta<E> {
-  /** Asked for once. */
-  readonly key: string | undefined;
-  readonly event: E;
-  /** Of other texts that wait beside it, in the order of their first pieces. */
-  readonly others: readonly Delta<E>[];
 }
