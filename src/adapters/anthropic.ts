@@ -41,7 +41,7 @@ const SENT_BEFORE = 'x-stainless-retry-count';
  * connection) is sent again, after the pause the server asks for. The limiter learns from the headers, and pays what the answer says it has cost.
  *
  * The client's `timeout` starts when a request is sent, so waiting here costs nothing of it. When it is over the call fails; the time limit
- * after which a request is sent again is `attemptTimeoutMs`.
+ * after which a request is sent again is `timeoutMs`.
  *
  * - **Rejects**, as seen by the caller, with the client's own errors: `RateLimitError`, `OverloadedError`, `BadRequestError`,
  *   `APIConnectionError`, `APIUserAbortError` … Else with `DeadlineError`, `BreakerOpenError`, `OverflowError` or `ClosedError` of this
@@ -133,13 +133,13 @@ export function anthropicChat(client: Anthropic): AnthropicChat {
 /** The same events. The first says what went in, one of the last what came out, and perhaps once more what went in. */
 async function* counted(
   events: AsyncIterable<Anthropic.MessageStreamEvent>,
-  context: Pick<ModelContext, 'reconcile'>,
+  context: Pick<ModelContext, 'settle'>,
 ): AsyncGenerator<Anthropic.MessageStreamEvent, void, undefined> {
   let started = 0;
   for await (const event of events) {
     if (event.type === 'message_start') started = event.message.usage.input_tokens;
     if (event.type === 'message_delta')
-      context.reconcile({ inputTokens: event.usage.input_tokens || started, outputTokens: event.usage.output_tokens });
+      context.settle({ inputTokens: event.usage.input_tokens || started, outputTokens: event.usage.output_tokens });
     yield event;
   }
 }

@@ -13,8 +13,7 @@ export { toolsOf } from './support/mcp-tools.js';
 export type * from './support/mcp-types.js';
 
 /** What {@link createMcpCaller} does when an option is left out; the rest is that of `policy`. */
-export const MCP_CALLER_DEFAULTS = /* @__PURE__ */ (() =>
-  ({ ...MCP_RULES, timeoutMs: DEFAULT_REQUEST_TIMEOUT_MSEC, maxTotalTimeoutMs: Infinity }) as const)();
+export const MCP_CALLER_DEFAULTS = /* @__PURE__ */ (() => ({ ...MCP_RULES, maxSilenceMs: DEFAULT_REQUEST_TIMEOUT_MSEC }) as const)();
 
 /** A server that never comes to its last page is asked no further; the client of version 2 stops there as well. */
 const MAX_PAGES = 64;
@@ -51,7 +50,7 @@ export function createMcpCaller(client: Client, options: McpCallerOptions<Tool> 
       onToolsChanged: (listener) => listenForTools(client, listener),
     },
     options,
-    MCP_CALLER_DEFAULTS.timeoutMs,
+    MCP_CALLER_DEFAULTS.maxSilenceMs,
   );
 }
 

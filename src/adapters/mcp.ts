@@ -11,8 +11,7 @@ export { toolsOf } from './support/mcp-tools.js';
 export type * from './support/mcp-types.js';
 
 /** What {@link createMcpCaller} does when an option is left out; the rest is that of `policy`. */
-export const MCP_CALLER_DEFAULTS = /* @__PURE__ */ (() =>
-  ({ ...MCP_RULES, timeoutMs: DEFAULT_REQUEST_TIMEOUT_MSEC, maxTotalTimeoutMs: Infinity }) as const)();
+export const MCP_CALLER_DEFAULTS = /* @__PURE__ */ (() => ({ ...MCP_RULES, maxSilenceMs: DEFAULT_REQUEST_TIMEOUT_MSEC }) as const)();
 
 /**
  * Calls the tools of an MCP server through its client (`@modelcontextprotocol/client` 2): read-only tools beside each other, all others one
@@ -57,6 +56,6 @@ export function createMcpCaller(client: Client, options: McpCallerOptions<Tool> 
       onToolsChanged: (listener) => listenForTools(client, listener),
     },
     options,
-    MCP_CALLER_DEFAULTS.timeoutMs,
+    MCP_CALLER_DEFAULTS.maxSilenceMs,
   );
 }

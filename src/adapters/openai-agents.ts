@@ -31,7 +31,7 @@ type Limit = (model: Model) => Model;
  * - **Retries** of the OpenAI client behind the model are off. The runner is advised against those of `modelSettings.retry`, which would
  *   make all attempts anew.
  *
- * `modelSettings.timeoutMs` runs while a request waits here; `attemptTimeoutMs` begins with the permit.
+ * `modelSettings.timeoutMs` runs while a request waits here; `timeoutMs` of these options begins with the permit.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range, or `model` is no model.
  * @example

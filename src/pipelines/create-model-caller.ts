@@ -162,12 +162,12 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   }
 
   stream(request: Q, options: ModelCallOptions = {}): Observable<C> {
-    const { client, attemptTimeoutMs, scheduler } = this.#config;
+    const { client, timeoutMs, scheduler } = this.#config;
     const open = client.stream;
     if (open === undefined) throw new FlowConfigError(NAME, 'stream', 'a function', open);
     return this.#accept(options, Infinity, ({ inquiry }) =>
       this.#make(request, inquiry, (call, how) => {
-        const send = (attempt: ModelAttempt): Observable<C> => openStream(client, open, request, attempt, attemptTimeoutMs, scheduler);
+        const send = (attempt: ModelAttempt): Observable<C> => openStream(client, open, request, attempt, timeoutMs, scheduler);
         return this.#policies.stream((context) => this.#attempt(call, send, context), call.id, how);
       }),
     );
@@ -179,15 +179,15 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
   ): Observable<Record<K, P> & Record<K, Settled<Q, P>> & Collected<K, P>> {
     if (typeof requests !== 'object' || (requests as unknown) === null) throw new FlowConfigError(NAME, 'requests', 'an object', requests);
     checkCallAll(options);
-    const { deadlineMs, scheduler } = this.#config;
-    const { mode = 'all', totalTimeoutMs = deadlineMs, ...how } = options;
+    const { scheduler } = this.#config;
+    const { mode = 'all', deadlineMs = this.#config.deadlineMs, ...how } = options;
     return defer(() => {
       const traceId = how.traceId ?? this.#newTraceId();
-      const endsAt = this.now() + totalTimeoutMs;
+      const endsAt = this.now() + deadlineMs;
       const calls = Object.entries<Q>(requests);
       return settleAll(calls, ([name, request]) => this.#ask(request, { ...how, traceId, name: name === '' ? 'call' : name }, endsAt), {
         errors: mode === 'all' ? 'propagate' : 'settle',
-        deadlineMs: totalTimeoutMs,
+        deadlineMs,
         scheduler,
         // The limiter knows how many.
         concurrency: Infinity,

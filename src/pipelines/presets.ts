@@ -29,13 +29,13 @@ export const presets = {
   /** For `coalesce`, with a `merge`: what is shown, one frame at a time. */
   ui: { pace: 'frame' },
   /** Answers that somebody waits for. Rates are those of your account. */
-  chat: { limits: { concurrency: 4 }, model: { attemptTimeoutMs: 60_000, retry: { maxAttempts: 3 } } },
+  chat: { limits: { concurrency: 4 }, model: { timeoutMs: 60_000, retry: { maxAttempts: 3 } } },
   /** One call for each property of a request, all of them within a total time. */
   llmProperties: {
-    production: { limits: { concurrency: 4 }, model: { attemptTimeoutMs: 10_000, deadlineMs: 30_000, retry: SHORT_PAUSES } },
-    highConcurrency: { limits: { concurrency: 8 }, model: { attemptTimeoutMs: 8000, deadlineMs: 30_000, retry: SHORT_PAUSES } },
-    lowLatency: { limits: { concurrency: 3 }, model: { attemptTimeoutMs: 5000, deadlineMs: 20_000, retry: SHORT_PAUSES } },
-    test: { limits: { concurrency: 2 }, model: { attemptTimeoutMs: 15_000, deadlineMs: 60_000, retry: SHORT_PAUSES } },
+    production: { limits: { concurrency: 4 }, model: { timeoutMs: 10_000, deadlineMs: 30_000, retry: SHORT_PAUSES } },
+    highConcurrency: { limits: { concurrency: 8 }, model: { timeoutMs: 8000, deadlineMs: 30_000, retry: SHORT_PAUSES } },
+    lowLatency: { limits: { concurrency: 3 }, model: { timeoutMs: 5000, deadlineMs: 20_000, retry: SHORT_PAUSES } },
+    test: { limits: { concurrency: 2 }, model: { timeoutMs: 15_000, deadlineMs: 60_000, retry: SHORT_PAUSES } },
   },
   /** Papers: a call that asks twenty questions, an answer and a grade for each. Stages count for each paper by itself. */
   paper: {

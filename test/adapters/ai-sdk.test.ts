@@ -313,7 +313,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
       let latencyMs = 5000;
       api = await startModelApi({ latencyMs: () => latencyMs });
       const limiter = createLimiter({ concurrency: 1 });
-      const call = generateText({ model: limitedModel({ limiter, attemptTimeoutMs: 200 }), prompt: 'x' });
+      const call = generateText({ model: limitedModel({ limiter, timeoutMs: 200 }), prompt: 'x' });
       await expect.poll(() => api.inFlight, soon).toBe(1);
       latencyMs = 0;
       expect((await call).text).toBe('x');

@@ -245,9 +245,9 @@ describe('limitAnthropic', LONG, () => {
       expect(api.requests).toHaveLength(1);
     });
 
-    it('is the same after `attemptTimeoutMs`, but that is tried again', async () => {
+    it('is the same after `timeoutMs`, but that is tried again', async () => {
       const limiter = createLimiter({ concurrency: 1 });
-      const client = limitAnthropic(clientWith(), { limiter, retry, attemptTimeoutMs: 100 });
+      const client = limitAnthropic(clientWith(), { limiter, retry, timeoutMs: 100 });
       api.fail('silent');
       expect(textOf(await client.messages.create(ask('second time')))).toBe('second time');
       api.fail('silent', 'silent', 'silent');

@@ -181,7 +181,7 @@ describe('createFetch', LONG, () => {
       const text = response.text();
       controller.abort(reason);
       await expect(text).rejects.toBe(reason);
-      const slow = await createFetch({ limiter, fetch: silent, attemptTimeoutMs: 10 })(chat());
+      const slow = await createFetch({ limiter, fetch: silent, timeoutMs: 10 })(chat());
       await expect(slow.text()).rejects.toMatchObject({ name: 'AttemptTimeoutError' });
       const late = await createFetch({ limiter, fetch: silent, deadlineMs: 10 })(chat());
       await expect(late.text()).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
@@ -295,7 +295,7 @@ describe('createFetch', LONG, () => {
 
   it('cuts off a body that takes longer than an attempt may, and says so to its reader', async () => {
     const limiter = createLimiter({ concurrency: 1 });
-    const response = await createFetch({ limiter, retry, attemptTimeoutMs: 60 })(chat(), ask(LONG_TEXT, stream));
+    const response = await createFetch({ limiter, retry, timeoutMs: 60 })(chat(), ask(LONG_TEXT, stream));
     await expect(response.text()).rejects.toMatchObject({ name: 'AttemptTimeoutError' });
     await expect.poll(() => api.aborted, soon).toBe(1);
     expect(limiter.executing).toBe(0);
@@ -467,7 +467,7 @@ describe('createFetch', LONG, () => {
     const watch = watchHost();
     try {
       const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600_000 });
-      const limited = createFetch({ limiter, retry, deadlineMs: 60_000, attemptTimeoutMs: 30_000, fetch: base });
+      const limited = createFetch({ limiter, retry, deadlineMs: 60_000, timeoutMs: 30_000, fetch: base });
       const texts = Array.from({ length: 10 }, async () => (await limited('https://host', { signal })).text());
       expect(watch.left()).not.toEqual([]);
       await Promise.all(texts);

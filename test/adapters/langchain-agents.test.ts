@@ -75,7 +75,7 @@ describe('createModelMiddleware', LONG, () => {
     const model = await initChatModel('m', { modelProvider: 'openai', apiKey: 'k', configuration: { baseURL: api.baseUrl } });
     const failure = { status: 503, message: 'overloaded' };
     api.fail(failure, failure, failure, failure);
-    const agent = asking({ retry: { ...retry, maxAttempts: 2 }, attemptTimeoutMs: 200 }, model as never);
+    const agent = asking({ retry: { ...retry, maxAttempts: 2 }, timeoutMs: 200 }, model as never);
     await expect(agent.invoke(say('x'))).rejects.toMatchObject({ cause: { status: 503 } });
     expect(api.requests).toHaveLength(2);
     api.clear();
@@ -88,7 +88,7 @@ describe('createModelMiddleware', LONG, () => {
   it('does so for a model inside something else, too, and aborts that', async () => {
     const pass = new RunnableLambda({ func: (input: unknown) => input });
     for (const model of [new RunnableBinding({ bound: openai(), config: {} }), pass.pipe(openai() as never)]) {
-      const agent = asking({ retry: { ...retry, maxAttempts: 2 }, attemptTimeoutMs: 1000 }, model as never);
+      const agent = asking({ retry: { ...retry, maxAttempts: 2 }, timeoutMs: 1000 }, model as never);
       api.clear();
       api.fail('silent');
       expect((await agent.invoke(say('x'))).messages.at(-1)?.text).toBe('x');
@@ -184,7 +184,7 @@ describe('createModelMiddleware', LONG, () => {
     await expect(run).rejects.toThrow();
     await expect.poll(() => api.aborted, soon).toBe(1);
     await expect.poll(() => limiter.executing, soon).toBe(0);
-    const late = asking({ limiter, retry: false, attemptTimeoutMs: 50 }).invoke(say('x'));
+    const late = asking({ limiter, retry: false, timeoutMs: 50 }).invoke(say('x'));
     await expect(late).rejects.toMatchObject({ cause: { code: 'FLOW_ATTEMPT_TIMEOUT' } });
     await expect.poll(() => api.aborted, soon).toBe(2);
     await expect.poll(() => limiter.executing, soon).toBe(0);

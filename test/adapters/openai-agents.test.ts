@@ -281,7 +281,7 @@ describe('limitModel', LONG, () => {
 
     it('is our own error when we end the call, also in the middle of a stream', async () => {
       const limiter = createLimiter({ concurrency: 1 });
-      const slow = model({ limiter, attemptTimeoutMs: 60 }).getStreamedResponse(request(LONG_TEXT));
+      const slow = model({ limiter, timeoutMs: 60 }).getStreamedResponse(request(LONG_TEXT));
       await expect(
         (async () => {
           for await (const event of slow) expect(event.type).not.toBe('response_done');
@@ -315,7 +315,7 @@ describe('limitModel', LONG, () => {
         yield delta('b');
       },
     };
-    const events = limitModel(deaf, { limiter, retry, attemptTimeoutMs: 30 }).getStreamedResponse(request('x'))[Symbol.asyncIterator]();
+    const events = limitModel(deaf, { limiter, retry, timeoutMs: 30 }).getStreamedResponse(request('x'))[Symbol.asyncIterator]();
     expect(await events.next()).toMatchObject({ done: false });
     if (waitsFor === 'its reader') await expect.poll(() => limiter.executing, soon).toBe(0);
     await expect(events.next()).rejects.toMatchObject({ name: 'AttemptTimeoutError' });

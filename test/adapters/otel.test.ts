@@ -134,9 +134,9 @@ describe('spans of model calls', () => {
     const records: CallRecord[] = [];
     let sent = 0;
     const models = createModelCaller({
-      call: (question: string, { reconcile }) => {
+      call: (question: string, { settle }) => {
         if (sent++ === 0) return throwError(() => busy);
-        reconcile({ inputTokens: 7, outputTokens: 3 });
+        settle({ inputTokens: 7, outputTokens: 3 });
         return of(question);
       },
       model: 'gpt',

@@ -13,7 +13,6 @@ import {
   type McpParameters,
   type McpProgress,
   type McpResult,
-  type McpTimeouts,
   type McpTool,
   type McpToolDefinition,
   type McpToolsOptions,
@@ -21,9 +20,8 @@ import {
 } from 'sluice/mcp/v1';
 
 const rules: CallRules = { limiter: createLimiter({ concurrency: 2 }) };
-const timeouts: McpTimeouts = { timeoutMs: MCP_CALLER_DEFAULTS.timeoutMs };
 const tools: readonly McpTool[] = [{ name: 'time', inputSchema: { type: 'object' }, annotations: { readOnlyHint: true } }];
-const options: McpCallerOptions<Tool> = { ...rules, ...timeouts, readConcurrency: 4 };
+const options: McpCallerOptions<Tool> = { ...rules, maxSilenceMs: MCP_CALLER_DEFAULTS.maxSilenceMs, readConcurrency: 4 };
 export const names = (own: McpCallerOptions): number => [...(own.tools ?? []), ...tools].length;
 
 export async function call(client: Client): Promise<CallToolResult> {

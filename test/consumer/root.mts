@@ -142,7 +142,7 @@ same<Tool<string, number>>()(tool);
 const guard: ToolGuard = (call: GuardedCall, context: GuardContext): ToolOutput<boolean | string> => call.id !== '' && context.attempt < 3;
 const runnerOptions: ToolRunnerOptions = { tools: [tool], guard, timeoutMs: TOOL_RUNNER_DEFAULTS.timeoutMs };
 const runner: ToolRunner = createToolRunner(runnerOptions);
-const runOptions: RunToolsOptions = { totalTimeoutMs: 1000 };
+const runOptions: RunToolsOptions = { deadlineMs: 1000 };
 const openAI: OpenAIToolCall = { id: 'a', function: { name: 'length', arguments: '"text"' } };
 const toolCalls: ToolCall[] = fromOpenAI([openAI]);
 same<Observable<ToolResult>>()(runner.run(toolCalls, runOptions));

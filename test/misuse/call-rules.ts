@@ -10,7 +10,7 @@ export const callRuleRows: readonly MisuseRow[] = [
   ...badly('breaker', 'a breaker made by createBreaker', {}, 5, null, 'shared'),
   ...badly('classify', 'a function', 'fatal', null, {}),
   ...badly('deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, -Infinity, '1000', null),
-  ...badly('attemptTimeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '1000', null),
+  ...badly('timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '1000', null),
   ...badly('onEvent', 'a function', console, 'log', null),
   ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),
   ...badly('random', 'a function', 0.5, null, {}),
@@ -38,4 +38,4 @@ export const connectionRuleRows: readonly MisuseRow[] = [
 ];
 
 /** The names of them, in the order in which an error lists them; the adapter's own come behind. */
-export const CALL_RULES = 'limiter, retry, breaker, classify, deadlineMs, attemptTimeoutMs, onEvent, scheduler, random';
+export const CALL_RULES = 'limiter, retry, breaker, classify, deadlineMs, timeoutMs, onEvent, scheduler, random';

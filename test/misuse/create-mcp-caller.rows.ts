@@ -8,7 +8,7 @@ import { nested } from './gated-options.js';
 
 const client = (): Client => new Client({ name: 'test', version: '1' });
 const limiter = createLimiter({ queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });
-const own = 'tools, readConcurrency, writeConcurrency, maxQueued, lane, timeoutMs, maxTotalTimeoutMs';
+const own = 'tools, readConcurrency, writeConcurrency, maxQueued, lane, maxSilenceMs';
 const call = (options: unknown): unknown => createMcpCaller(client()).callTool({ name: 'look' }, options as never);
 
 export const rows: MisuseTable = {
@@ -19,8 +19,7 @@ export const rows: MisuseTable = {
     'callTool.call options': call,
     'McpCallOptions.signal': (value) => call({ signal: value }),
     'McpCallOptions.onProgress': (value) => call({ onProgress: value }),
-    'McpCallOptions.timeoutMs': (value) => call({ timeoutMs: value }),
-    'McpCallOptions.maxTotalTimeoutMs': (value) => call({ maxTotalTimeoutMs: value }),
+    'McpCallOptions.maxSilenceMs': (value) => call({ maxSilenceMs: value }),
     'McpCallOptions.timeout': (value) => call({ timeout: value }),
   },
   rows: [
@@ -29,8 +28,7 @@ export const rows: MisuseTable = {
     ...badly('readConcurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '8', null),
     ...badly('writeConcurrency', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, '1', null),
     ...badly('maxQueued', 'a whole number >= 0 or Infinity', -1, 1.5, NaN, '4', null),
-    ...badly('timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
-    ...badly('maxTotalTimeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
+    ...badly('maxSilenceMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
     ...badly('lane', 'a non-empty string', '', 5, null, {}).map((row) => ({ ...row, besides: { limiter } })),
     ...badly('lane', 'a lane the limiter has (P0,P1)', 'P7').map((row) => ({ ...row, besides: { limiter } })),
     ...badly('timeout', `absent (known options: ${CALL_RULES}, ${own})`, 5),
@@ -38,8 +36,7 @@ export const rows: MisuseTable = {
     ...badly('callTool.call options', 'an object', null, 5, 'P0'),
     ...badly('McpCallOptions.signal', 'an AbortSignal', null, 5, {}, new AbortController()),
     ...badly('McpCallOptions.onProgress', 'a function', null, 5, {}),
-    ...badly('McpCallOptions.timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
-    ...badly('McpCallOptions.maxTotalTimeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
-    ...badly('McpCallOptions.timeout', 'absent (known options: signal, onProgress, timeoutMs, maxTotalTimeoutMs)', 5),
+    ...badly('McpCallOptions.maxSilenceMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
+    ...badly('McpCallOptions.timeout', 'absent (known options: signal, onProgress, maxSilenceMs)', 5),
   ],
 };

@@ -5,7 +5,7 @@ import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
 const rules =
-  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, repair, cache, retry, breaker, budget, deadlineMs, attemptTimeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
+  'limiter, concurrency, requestsPerMinute, tokensPerMinute, maxQueued, lanes, estimateTokens, usage, parse, repair, cache, retry, breaker, budget, deadlineMs, timeoutMs, hedge, classify, onRecord, onEvent, name, scheduler, random';
 const call = (request: string) => of(request);
 const caller = () => createModelCaller({ call });
 
@@ -43,7 +43,7 @@ export const rows: MisuseTable = {
     'ModelCallOptions.name': (value) => caller().call('a', { name: value }),
     'callAll.requests': (value) => caller().callAll(value),
     'ModelCallAllOptions.mode': (value) => caller().callAll({}, { mode: value }),
-    'ModelCallAllOptions.totalTimeoutMs': (value) => caller().callAll({}, { totalTimeoutMs: value }),
+    'ModelCallAllOptions.deadlineMs': (value) => caller().callAll({}, { deadlineMs: value }),
     'drain.drain options': (value) => caller().drain(value),
     'DrainOptions.timeoutMs': (value) => caller().drain({ timeoutMs: value }),
     'shutdownOn.signal': (value) => caller().shutdownOn(value),
@@ -87,7 +87,7 @@ export const rows: MisuseTable = {
     ...badly('retry.maxRetry', 'absent (known options: maxAttempts, initialMs, factor, maxMs, jitter, budget)', 2),
     ...badly('breaker', 'a breaker made by createBreaker, or its options', null, true, 5),
     ...badly('deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
-    ...badly('attemptTimeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
+    ...badly('timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
     ...badly('hedge', 'an object', null, true, 50),
     ...badly('hedge.delayMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
     ...badly('hedge.maxHedges', 'a whole number >= 0', -1, 1.5, NaN, Infinity, '1', null),
@@ -121,7 +121,7 @@ export const rows: MisuseTable = {
     ...badly('cache.timeoutMs', 'a number > 0 or Infinity', 0, -1, NaN, '5', null),
     ...badly('cache.store', 'an object with `get`, `set` and `delete`', null, 5, {}, { get: String, set: String }),
     ...badly('ModelCallAllOptions.mode', "one of 'all', 'settle', 'collect'", 'any', null, 5),
-    ...badly('ModelCallAllOptions.totalTimeoutMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
+    ...badly('ModelCallAllOptions.deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
     ...badly('drain.drain options', 'an object', null, 5, 'now'),
     ...badly('DrainOptions.timeoutMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, '5', null),
     ...badly('shutdownOn.signal', 'an AbortSignal', undefined, NaN, 'text', null, {}),

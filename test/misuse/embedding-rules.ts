@@ -6,7 +6,7 @@ import { callRuleRows } from './call-rules.js';
 
 /** As an error lists them. */
 export const EMBEDDING_RULES =
-  'limiter, concurrency, retry, split, classify, onEvent, scheduler, random, lane, countTokens, deadlineMs, attemptTimeoutMs';
+  'limiter, concurrency, retry, split, classify, onEvent, scheduler, random, lane, countTokens, deadlineMs, timeoutMs';
 
 const lanes = createLimiter({ queue: lanesOf([{ name: 'a' }, { name: 'b' }]) });
 

@@ -40,7 +40,7 @@ const HANDLES = `
   const embedder = createEmbedder({ baseUrl: 'http://127.0.0.1:9/v1', model: 'm', fetch, window: () => 600 });
   const echo = { name: 'echo', description: 'Echo.', parameters: { safeParse: (data) => ({ success: true, data }) }, execute: async (input) => input };
   const runner = createToolRunner({ tools: [echo] });
-  const models = createModelCaller({ call: async (text) => text, attemptTimeoutMs: 60_000, deadlineMs: 60_000 });
+  const models = createModelCaller({ call: async (text) => text, timeoutMs: 60_000, deadlineMs: 60_000 });
   const say = (what) => () => console.log(what);
 `;
 

@@ -119,7 +119,7 @@ describe('a model caller with a budget', () => {
 
   it('pays nothing for what never left the queue, and the estimate of what was left in the middle', () => {
     virtualTime((clock) => {
-      const { models, spent } = calling(clock, () => NEVER, { concurrency: 1, attemptTimeoutMs: 1000 });
+      const { models, spent } = calling(clock, () => NEVER, { concurrency: 1, timeoutMs: 1000 });
       const calls = [models.call('a').subscribe(), models.call('b').subscribe()];
       expect(spent()).toEqual([0, 150]);
       calls[1]?.unsubscribe();
@@ -603,7 +603,7 @@ describe('64 callers over faults, retries, hedges, streams and people who leave'
         concurrency: 64,
         maxQueued: Infinity,
         hedge: { delayMs: 20, budget: Infinity },
-        attemptTimeoutMs: 45,
+        timeoutMs: 45,
         retry: { initialMs: 5, budget: 1 },
         scheduler: clock.scheduler,
         random,

@@ -109,7 +109,7 @@ describe('one call', () => {
   it('is made again after a timeout, which is a status of its own', () => {
     virtualTime(({ flush, now }) => {
       const { caller, log, records, note } = scripted(now, (_request, times) => (times === 0 ? NEVER : after(10, 'late')), {
-        attemptTimeoutMs: 1000,
+        timeoutMs: 1000,
       });
       caller.call('a').subscribe(note('result'));
       flush();
@@ -166,7 +166,7 @@ describe('one call', () => {
   it('ends at its deadline with DeadlineError, waiting and pauses included, and is not made again', () => {
     virtualTime(({ flush, now }) => {
       const { caller, log, records, note } = scripted(now, () => NEVER, {
-        attemptTimeoutMs: 10_000,
+        timeoutMs: 10_000,
         deadlineMs: 25_000,
         retry: { initialMs: 100, maxAttempts: 9, jitter: 'none' },
       });
@@ -364,7 +364,7 @@ describe('a group of calls', () => {
         retry: { maxAttempts: 9, initialMs: 100, jitter: 'none', budget: Infinity },
       });
       const requests = Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`p${i}`, `r${i}`]));
-      caller.callAll(requests, { totalTimeoutMs: 12_000 }).subscribe(note('result'));
+      caller.callAll(requests, { deadlineMs: 12_000 }).subscribe(note('result'));
       flush();
       expect(log).toContain('result: FLOW_DEADLINE at 12000');
       expect(log.filter((line) => line.includes('sent')).length).toBe(8);
@@ -401,10 +401,10 @@ describe('a group of calls', () => {
 
 describe('the presets', () => {
   it('have the numbers of their situations, and three attempts', () => {
-    const numbers = Object.entries(MODEL_CALLER_PRESETS).map(([name, { concurrency, attemptTimeoutMs, deadlineMs, retry }]) => [
+    const numbers = Object.entries(MODEL_CALLER_PRESETS).map(([name, { concurrency, timeoutMs, deadlineMs, retry }]) => [
       name,
       concurrency,
-      attemptTimeoutMs,
+      timeoutMs,
       deadlineMs,
       retry.maxAttempts,
     ]);
@@ -526,7 +526,7 @@ describe('a stream', () => {
     virtualTime(({ flush, now }) => {
       const aborted: number[] = [];
       const { caller, log, records, note } = scripted(now, () => NEVER, {
-        attemptTimeoutMs: 100,
+        timeoutMs: 100,
         retry: false,
         stream: (request, { signal }) => {
           signal.addEventListener('abort', () => aborted.push(now()));
@@ -630,7 +630,7 @@ describe('a hedge', () => {
 
   it('is tried again as a whole, cut off attempt by attempt, as long as the next pause ends before the deadline', () => {
     virtualTime(({ flush, now }) => {
-      const { caller, log, note } = scripted(now, () => NEVER, { hedge: { delayMs: 30 }, attemptTimeoutMs: 100, deadlineMs: 500 });
+      const { caller, log, note } = scripted(now, () => NEVER, { hedge: { delayMs: 30 }, timeoutMs: 100, deadlineMs: 500 });
       caller.call('a', { lane: 'P0' }).subscribe(note('result'));
       flush();
       expect(log.filter((line) => line.includes('sent'))).toEqual(['a sent at 0', 'a sent at 30', 'a sent at 230', 'a sent at 260']);

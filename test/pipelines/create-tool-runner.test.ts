@@ -420,9 +420,9 @@ describe('time limits', () => {
         tools: [echo, tool('throws', () => fail('no')), tool('hangs', () => NEVER)],
         guard: ({ id }) => id !== 'echo-1',
       });
-      made.run([...calls(2, 'echo'), ...calls(1, 'throws')], { totalTimeoutMs: 1000 }).subscribe();
+      made.run([...calls(2, 'echo'), ...calls(1, 'throws')], { deadlineMs: 1000 }).subscribe();
       expect(pending()).toBe(0);
-      const left = made.run(calls(2, 'hangs'), { totalTimeoutMs: 1000 }).subscribe();
+      const left = made.run(calls(2, 'hangs'), { deadlineMs: 1000 }).subscribe();
       expect(pending()).toBe(3);
       left.unsubscribe();
       expect(pending()).toBe(0);
@@ -434,7 +434,7 @@ describe('time limits', () => {
     const slow = tool('slow', (ms) => after(ms as number, 'ok'));
     const asked = [5, 50, 5].map((input, i) => ({ id: String(i), name: 'slow', input }));
     const made = runner({ tools: [slow], concurrency: 1 });
-    expect(ran(made, asked, { totalTimeoutMs: 20 })).toEqual(['5 0: ok', '20 1: timeout', '20 2: timeout', '20 end']);
+    expect(ran(made, asked, { deadlineMs: 20 })).toEqual(['5 0: ok', '20 1: timeout', '20 2: timeout', '20 end']);
     expect(made.snapshot()).toMatchObject({ open: 0, executing: 0, queued: 0 });
   });
 

@@ -105,7 +105,7 @@ describe('a cache of answers', () => {
       const one = ask('a', 'x');
       ask('b', 'x', { signal });
       expect(getEventListeners(signal, 'abort').length).toBe(1);
-      const all = models.callAll({ c: 'x' }, { totalTimeoutMs: 5 }).subscribe({ error: (error: { code: string }) => log.push(error.code) });
+      const all = models.callAll({ c: 'x' }, { deadlineMs: 5 }).subscribe({ error: (error: { code: string }) => log.push(error.code) });
       one.unsubscribe();
       abort();
       advance(4);

@@ -163,7 +163,7 @@ describe('a record', () => {
   it('says `timeout` when the time of the whole group is over', () => {
     virtualTime(({ flush, now }) => {
       const { models, records } = over(now, () => NEVER);
-      models.callAll({ a: 'a', b: 'b' }, { totalTimeoutMs: 300 }).subscribe({ error: () => undefined });
+      models.callAll({ a: 'a', b: 'b' }, { deadlineMs: 300 }).subscribe({ error: () => undefined });
       flush();
       expect(records.map((record) => [record.status, record.errorCode])).toEqual([
         ['timeout', 'FLOW_DEADLINE'],
@@ -176,7 +176,7 @@ describe('a record', () => {
 describe('an error', () => {
   it('names the caller, and not what it is made of', () => {
     virtualTime(({ flush, now }) => {
-      const cut = over(now, () => NEVER, { attemptTimeoutMs: 20, retry: false });
+      const cut = over(now, () => NEVER, { timeoutMs: 20, retry: false });
       cut.models.call('a').subscribe(cut.failed);
       const late = over(now, () => NEVER, { deadlineMs: 30 });
       late.models.call('b').subscribe(late.failed);
@@ -227,7 +227,7 @@ describe('a stream', () => {
       const chunks = new Observable<string>((subscriber) => {
         for (let n = 0; n < 100; n++) subscriber.next(String(n));
       });
-      const { models } = over(now, () => NEVER, { stream: () => chunks, attemptTimeoutMs: 100, scheduler });
+      const { models } = over(now, () => NEVER, { stream: () => chunks, timeoutMs: 100, scheduler });
       const reading = models.stream('a').subscribe();
       advance(50);
       expect(pending()).toBe(1);

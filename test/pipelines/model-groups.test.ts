@@ -41,7 +41,7 @@ describe("callAll with mode: 'collect'", () => {
   });
 
   it('keeps what there is when the time is up', () => {
-    expect(groupOf({ one: 'good', two: 'silent', three: 'good', four: 'silent' }, { mode: 'collect', totalTimeoutMs: 50 })).toEqual([
+    expect(groupOf({ one: 'good', two: 'silent', three: 'good', four: 'silent' }, { mode: 'collect', deadlineMs: 50 })).toEqual([
       { values: { one: 'value', three: 'value' }, errors: { two: 'FLOW_DEADLINE', four: 'FLOW_DEADLINE' } },
       50,
     ]);
@@ -62,13 +62,10 @@ describe("callAll with mode: 'collect'", () => {
     const outcome = fc.constantFrom<Outcome>('good', 'bad', 'silent');
     fc.assert(
       fc.property(fc.dictionary(names, outcome), (requests) => {
-        const [settled, at] = groupOf(requests, { mode: 'settle', totalTimeoutMs: 100 }) as [
-          Record<string, Record<string, unknown>>,
-          number,
-        ];
+        const [settled, at] = groupOf(requests, { mode: 'settle', deadlineMs: 100 }) as [Record<string, Record<string, unknown>>, number];
         const by = (status: string, field: string) =>
           Object.fromEntries(Object.entries(settled).flatMap(([name, one]) => (one['status'] === status ? [[name, one[field]]] : [])));
-        expect(groupOf(requests, { mode: 'collect', totalTimeoutMs: 100 })).toEqual([
+        expect(groupOf(requests, { mode: 'collect', deadlineMs: 100 })).toEqual([
           { values: by('fulfilled', 'value'), errors: by('rejected', 'reason') },
           at,
         ]);

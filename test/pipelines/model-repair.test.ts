@@ -165,7 +165,7 @@ it('whatever the answers, wherever it is left, and however often it may be asked
           const { models, records, log } = scripted(now, answers, {
             repair: { rounds: most, ask: (request) => `${request}!` },
             retry: { initialMs: 3, jitter: 'none', maxAttempts: 2 },
-            attemptTimeoutMs: 40,
+            timeoutMs: 40,
             deadlineMs: 70,
             ...(isHedged && { hedge: { delayMs: 20, budget: Infinity } }),
           });

@@ -26,7 +26,7 @@ describe('presets', () => {
   it('for properties have the numbers of their situations', () => {
     const rows = Object.entries(presets.llmProperties).map(([name, preset]) => {
       const { limits, model } = read(preset);
-      return [name, limits?.concurrency, model?.attemptTimeoutMs, model?.deadlineMs, model?.retry && model.retry.maxAttempts];
+      return [name, limits?.concurrency, model?.timeoutMs, model?.deadlineMs, model?.retry && model.retry.maxAttempts];
     });
     expect(rows).toEqual([
       ['production', 4, 10_000, 30_000, 3],

@@ -95,11 +95,11 @@ class World {
     const calls = Array.from({ length: 1 + this.#below(6) }, () => this.#call(name));
     const ids = calls.map(({ id }) => id);
     const stop = new AbortController();
-    const totalTimeoutMs = this.#oneOf(Infinity, Infinity, 30);
+    const deadlineMs = this.#oneOf(Infinity, Infinity, 30);
     const results: ToolResult[] = [];
     let hasLeft = false;
     let ended = 0;
-    const subscription = runner.run(calls, { signal: stop.signal, totalTimeoutMs }).subscribe({
+    const subscription = runner.run(calls, { signal: stop.signal, deadlineMs }).subscribe({
       next: (result) => {
         if (hasLeft) this.wrong.push(`${name}: a result after leaving`);
         results.push(result);

@@ -38,14 +38,14 @@ async function callWithRetry(call: Call, property: string, _request: AbortSignal
 
 /** All of them, as many at a time as the semaphore has places. The total time limit is in the text, and not here. */
 async function generateParams(call: Call, properties: readonly string[], request: AbortSignal): Promise<Record<string, string>> {
-  const { concurrency, attemptTimeoutMs } = MODEL_CALLER_PRESETS.production;
+  const { concurrency, timeoutMs } = MODEL_CALLER_PRESETS.production;
   const waiting: (() => void)[] = [];
   let free: number = concurrency;
   const results = properties.map(async (property) => {
     if (free === 0) await new Promise<void>((resolve) => void waiting.push(resolve));
     else free--;
     try {
-      return { property, params: await callWithRetry(call, property, request, 2, attemptTimeoutMs) };
+      return { property, params: await callWithRetry(call, property, request, 2, timeoutMs) };
     } catch (error) {
       return { property, error };
     } finally {

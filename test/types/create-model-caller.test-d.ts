@@ -50,7 +50,7 @@ describe('createModelCaller', () => {
     const models = createModelCaller({ call });
     const requests = { one: { text: 'a' }, two: { text: 'b' } };
     expectTypeOf(models.callAll(requests)).toEqualTypeOf<Observable<Record<'one' | 'two', { answer: number }>>>();
-    expectTypeOf(models.callAll(requests, { totalTimeoutMs: 5 })).toEqualTypeOf<Observable<Record<'one' | 'two', { answer: number }>>>();
+    expectTypeOf(models.callAll(requests, { deadlineMs: 5 })).toEqualTypeOf<Observable<Record<'one' | 'two', { answer: number }>>>();
     expectTypeOf(models.callAll(requests, { mode: 'settle' })).toEqualTypeOf<
       Observable<Record<'one' | 'two', Settled<Question, { answer: number }>>>
     >();

@@ -33,7 +33,7 @@ export interface EmbeddingRules extends Omit<CallRules, 'breaker'> {
 const SHARED = ['limiter', 'concurrency', 'classify', 'onEvent', 'scheduler', 'random'] as const;
 const RULES: readonly string[] = [
   ...['limiter', 'concurrency', 'retry', 'split', 'classify', 'onEvent', 'scheduler', 'random'],
-  ...['lane', 'countTokens', 'deadlineMs', 'attemptTimeoutMs'],
+  ...['lane', 'countTokens', 'deadlineMs', 'timeoutMs'],
 ];
 
 export interface Opened {
@@ -60,7 +60,7 @@ export function opener(
     repair: [retry === false ? [] : retryFailed(retry), split === false ? [] : divideAndConquer(split)],
     weigh: callback(name, 'countTokens', countTokens) ?? createTokenEstimator(),
     deadlineMs: durationMs(name, 'deadlineMs', orDefault(rules.deadlineMs, Infinity)),
-    timeoutMs: positive(name, 'attemptTimeoutMs', orDefault(rules.attemptTimeoutMs, CALL_RULES_DEFAULTS.attemptTimeoutMs)),
+    timeoutMs: positive(name, 'timeoutMs', orDefault(rules.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs)),
     ...(lane !== undefined && { queue: lanes([{ name: lane }]) }),
     // All values are here already: nothing is gained by waiting, nor by refusing some.
     window: natural(),

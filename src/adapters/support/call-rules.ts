@@ -12,7 +12,7 @@ export interface CallRules extends Pick<PolicyOptions, Same> {
   /** When and how often a failed attempt is made again. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter, a budget of 0.2 */
   readonly retry?: RetryOptions | false;
   /** Longest single attempt from its permit to its end, in ms; a stream's end, too. @defaultValue Infinity: the client has a time limit of its own */
-  readonly attemptTimeoutMs?: number;
+  readonly timeoutMs?: number;
 }
 
 const SAME: readonly Same[] = ['limiter', 'breaker', 'classify', 'deadlineMs', 'onEvent', 'scheduler', 'random'];
@@ -23,14 +23,14 @@ const RULES: readonly (keyof CallRules)[] = [
   'breaker',
   'classify',
   'deadlineMs',
-  'attemptTimeoutMs',
+  'timeoutMs',
   'onEvent',
   'scheduler',
   'random',
 ];
 
 /** What an adapter does when an option is left out; the rest is that of `policy`. */
-export const CALL_RULES_DEFAULTS = { attemptTimeoutMs: Infinity } as const;
+export const CALL_RULES_DEFAULTS = { timeoutMs: Infinity } as const;
 
 /**
  * The policy of an adapter, under its name.
@@ -42,7 +42,7 @@ export function callPolicy(adapter: string, options: CallRules, others: readonly
   known(adapter, options, [...RULES, ...others]);
   const retry = retryOf(adapter, options.retry);
   const rules: Partial<Record<keyof PolicyOptions, unknown>> = {
-    timeoutMs: positive(adapter, 'attemptTimeoutMs', orDefault(options.attemptTimeoutMs, CALL_RULES_DEFAULTS.attemptTimeoutMs)),
+    timeoutMs: positive(adapter, 'timeoutMs', orDefault(options.timeoutMs, CALL_RULES_DEFAULTS.timeoutMs)),
     classify: classifyError,
     ...(retry && { retry }),
   };

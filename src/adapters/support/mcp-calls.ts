@@ -39,11 +39,11 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
   /** What the tools are; undefined until somebody asks the server. */
   #tools: Observable<Tools<T>> | undefined;
 
-  constructor(link: McpLink<R, T>, options: McpCallerOptions<T>, timeoutMs: number) {
+  constructor(link: McpLink<R, T>, options: McpCallerOptions<T>, maxSilenceMs: number) {
     super();
     const list = callPolicy(NAME, options, OWN);
     const { limiter, scheduler, classify } = options;
-    const config = callerOptions(options, timeoutMs);
+    const config = callerOptions(options, maxSilenceMs);
     const { tools, lane, maxQueued, readConcurrency, writeConcurrency } = config;
     const limiterOf = (concurrency: number): Limiter =>
       limiter ? childOf(limiter, { concurrency, maxQueued }) : createLimiter({ concurrency, maxQueued, ...(scheduler && { scheduler }) });
@@ -80,7 +80,7 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
 
   callTool(call: McpCall, how: McpCallOptions = {}): Observable<R> {
     const name = filled(NAME, 'name', (Object(call) as Partial<McpCall>).name);
-    const request = requestOf(how, this.#config.timeouts);
+    const request = requestOf(how, this.#config.maxSilenceMs);
     return this.#watched(how.signal, (open) => {
       // The list of tools may come in the context of another call.
       const context = captureContext();
@@ -112,7 +112,7 @@ export class FlowMcpCaller<R extends McpResult, T extends McpTool> extends Shutd
 
   /** Asked once for everybody; the answer stays, a failure does not. */
   #known(): Observable<Tools<T>> {
-    const request = requestOf({}, this.#config.timeouts);
+    const request = requestOf({}, this.#config.maxSilenceMs);
     const call = this.#config.isShared ? { job: this.#job } : {};
     this.#tools ??= this.#policies
       .list(async ({ signal }) => {

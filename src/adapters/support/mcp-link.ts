@@ -9,7 +9,6 @@ export interface McpRequest {
   readonly signal: AbortSignal;
   readonly timeout: number;
   readonly resetTimeoutOnProgress: true;
-  readonly maxTotalTimeout?: number;
   /** Without one, progress is not asked for, and resets nothing. */
   readonly onprogress: (progress: McpProgress) => void;
 }

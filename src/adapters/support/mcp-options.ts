@@ -3,21 +3,20 @@ import { callback, count, countFromZero, known, orDefault, positive, requiredSig
 import { onlyLane } from './call-job.js';
 import { CALL_RULES_DEFAULTS } from './call-rules.js';
 import type { McpRequest } from './mcp-link.js';
-import type { McpCallerOptions, McpCallOptions, McpTimeouts, McpTool } from './mcp-types.js';
+import type { McpCallerOptions, McpCallOptions, McpTool } from './mcp-types.js';
 
 /** What `createMcpCaller` does when an option is left out; the rest is that of `policy`. */
 export const MCP_RULES = /* @__PURE__ */ (() =>
   ({ ...CALL_RULES_DEFAULTS, readConcurrency: 8, writeConcurrency: 1, maxQueued: 1000 }) as const)();
 
 export const NAME = 'createMcpCaller';
-const TIMEOUTS = ['timeoutMs', 'maxTotalTimeoutMs'] as const;
 /** Options that are not rules of the calls. */
-export const OWN: readonly string[] = ['tools', 'readConcurrency', 'writeConcurrency', 'maxQueued', 'lane', ...TIMEOUTS];
+export const OWN: readonly string[] = ['tools', 'readConcurrency', 'writeConcurrency', 'maxQueued', 'lane', 'maxSilenceMs'];
 /** The longest that a timer of the platform takes, in ms. */
 const LONGEST_MS = 2 ** 31 - 1;
 
 /** The options of its own, checked. */
-export function callerOptions<T extends McpTool>(options: McpCallerOptions<T>, timeoutMs: number) {
+export function callerOptions<T extends McpTool>(options: McpCallerOptions<T>, maxSilenceMs: number) {
   const { tools, lane, limiter } = options;
   const areTools = Array.isArray(tools) && tools.every((tool) => typeof (Object(tool) as Partial<McpTool>).name === 'string');
   if (tools !== undefined && !areTools) throw new FlowConfigError(NAME, 'tools', 'a list of tools', tools);
@@ -28,26 +27,21 @@ export function callerOptions<T extends McpTool>(options: McpCallerOptions<T>, t
     readConcurrency: count(NAME, 'readConcurrency', orDefault(options.readConcurrency, MCP_RULES.readConcurrency)),
     writeConcurrency: count(NAME, 'writeConcurrency', orDefault(options.writeConcurrency, MCP_RULES.writeConcurrency)),
     maxQueued: countFromZero(NAME, 'maxQueued', orDefault(options.maxQueued, MCP_RULES.maxQueued)),
-    timeouts: timeouts(options, { timeoutMs, maxTotalTimeoutMs: Infinity }),
+    maxSilenceMs: silence(options.maxSilenceMs, maxSilenceMs),
   };
 }
 
 /** What the client is to be told about a call, apart from its signal. */
-export function requestOf(how: McpCallOptions, defaults: Required<McpTimeouts>): Omit<McpRequest, 'signal'> {
-  known(NAME, how, ['signal', 'onProgress', ...TIMEOUTS], 'call options');
+export function requestOf(how: McpCallOptions, maxSilenceMs: number): Omit<McpRequest, 'signal'> {
+  known(NAME, how, ['signal', 'onProgress', 'maxSilenceMs'], 'call options');
   if (how.signal !== undefined) requiredSignal(NAME, 'signal', how.signal);
-  const { timeoutMs, maxTotalTimeoutMs } = timeouts(how, defaults);
   return {
-    timeout: Math.min(timeoutMs, LONGEST_MS),
-    ...(maxTotalTimeoutMs !== Infinity && { maxTotalTimeout: maxTotalTimeoutMs }),
+    timeout: Math.min(silence(how.maxSilenceMs, maxSilenceMs), LONGEST_MS),
     resetTimeoutOnProgress: true,
     onprogress: callback(NAME, 'onProgress', how.onProgress) ?? (() => undefined),
   };
 }
 
-function timeouts(given: McpTimeouts, defaults: Required<McpTimeouts>): Required<McpTimeouts> {
-  return {
-    timeoutMs: positive(NAME, 'timeoutMs', orDefault(given.timeoutMs, defaults.timeoutMs)),
-    maxTotalTimeoutMs: positive(NAME, 'maxTotalTimeoutMs', orDefault(given.maxTotalTimeoutMs, defaults.maxTotalTimeoutMs)),
-  };
+function silence(given: number | undefined, defaultMs: number): number {
+  return positive(NAME, 'maxSilenceMs', orDefault(given, defaultMs));
 }

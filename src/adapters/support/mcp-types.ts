@@ -35,26 +35,22 @@ export interface McpProgress {
   readonly message?: string | undefined;
 }
 
-/** Time limits of the client. They begin when a call has its permit: waiting does not count. */
-export interface McpTimeouts {
-  /** Longest silence, in ms: every progress that the tool reports begins it anew. @defaultValue 60000, as the client's own */
-  readonly timeoutMs?: number;
-  /**
-   * Longest time in spite of progress, in ms. The client looks at it when progress comes; for a bound that always holds take
-   * `attemptTimeoutMs`. @defaultValue Infinity
-   */
-  readonly maxTotalTimeoutMs?: number;
-}
-
 /** What is different for one call. */
-export interface McpCallOptions extends McpTimeouts {
+export interface McpCallOptions {
+  /** Longest silence of this call, in ms. @defaultValue that of the caller */
+  readonly maxSilenceMs?: number;
   /** Gives the call up with the signal's reason: what waits is never sent, of what runs the server is told. */
   readonly signal?: AbortSignal;
   /** Told of the tool's progress. What it throws goes to the client's `onerror`. @defaultValue none */
   readonly onProgress?: (progress: McpProgress) => void;
 }
 
-export interface McpCallerOptions<T extends McpTool = McpTool> extends CallRules, McpTimeouts {
+export interface McpCallerOptions<T extends McpTool = McpTool> extends CallRules {
+  /**
+   * Longest silence of an attempt, in ms, which is the client's own `timeout`: it begins with the permit, and anew with every progress that the
+   * tool reports. `timeoutMs` is the longest attempt whatever the tool reports. @defaultValue 60000, as the client's own
+   */
+  readonly maxSilenceMs?: number;
   /**
    * What the server's tools are: `annotations.readOnlyHint` says who may run beside others, it and `idempotentHint` who may be tried again. A
    * tool that is not listed may neither. @defaultValue the server is asked before the first call, and again when it says that they have changed

@@ -64,7 +64,7 @@ export function openCaller({ baseUrl, apiKey, config }: RunPlan, { budget, onRec
     retry: false,
     concurrency: Infinity,
     maxQueued: Infinity,
-    attemptTimeoutMs: Infinity,
+    timeoutMs: Infinity,
     onRecord,
     ...(budget && { budget }),
   });
@@ -129,7 +129,7 @@ function asking(
 ): AnyStage<RunDocument> {
   const { name, concurrency, scope, allowPartialFailure, answer = 'text' } = stage;
   const template = new PromptTemplate(stage.prompt ?? '');
-  const timeoutMs = stage.timeoutMs ?? model.attemptTimeoutMs;
+  const timeoutMs = stage.timeoutMs ?? model.timeoutMs;
   return {
     name,
     expands: answer === 'list',

@@ -1,7 +1,7 @@
 import type { ChatCallerOptions } from '../../pipelines/create-model-caller.js';
 import type { Config } from './schema.js';
 
-const NAMES = ['baseUrl', 'model', 'headers', 'attemptTimeoutMs', 'deadlineMs', 'retry'] as const;
+const NAMES = ['baseUrl', 'model', 'headers', 'timeoutMs', 'deadlineMs', 'retry'] as const;
 
 /** What of a configured model is an option of `createModelCaller`. */
 export type ConfiguredCaller = Partial<Pick<ChatCallerOptions, (typeof NAMES)[number]>>;

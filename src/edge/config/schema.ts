@@ -61,7 +61,7 @@ const modelSchema = /* @__PURE__ */ (() =>
       temperature: z.number().min(0).max(2).optional().describe('0 to 2.'),
       maxTokens: whole().optional().describe('The longest answer, in tokens.'),
       options: z.record(z.string(), z.unknown()).optional().describe('Whatever else the provider takes: put into the body as it is.'),
-      attemptTimeoutMs: positive().optional().describe('The longest time for one attempt, in ms; 30000 by default.'),
+      timeoutMs: positive().optional().describe('The longest time for one attempt, in ms; 30000 by default.'),
       deadlineMs: positive().optional().describe('The longest time for a call with all its attempts, from asking to the answer, in ms.'),
       retry: z
         .union([z.literal(false), retrySchema])
@@ -129,9 +129,7 @@ const stageSchema = /* @__PURE__ */ (() =>
         .enum(['shared', 'perBatch'])
         .optional()
         .describe('Whether all documents share `concurrency` (the default), or each has as much.'),
-      timeoutMs: positive()
-        .optional()
-        .describe('The longest attempt of a call of this stage, in ms; `attemptTimeoutMs` of `model` by default.'),
+      timeoutMs: positive().optional().describe('The longest attempt of a call of this stage, in ms; `timeoutMs` of `model` by default.'),
       deadlineMs: positive()
         .optional()
         .describe('The longest time of an item in this stage, in ms, waiting included; `deadlineMs` of `model` by default.'),

@@ -127,5 +127,5 @@ function parsed<Q, R, P>(parse: (answer: R, request: Q) => P, answer: R, request
 function note<A>(usage: ((answer: A) => Usage | undefined) | undefined, answer: A, attempt: ModelAttempt): void {
   attempt.isAnswered = true;
   const used = usage && ask(NAME, 'usage', usage, answer);
-  if (used) attempt.reconcile(used);
+  if (used) attempt.settle(used);
 }

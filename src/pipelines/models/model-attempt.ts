@@ -82,7 +82,7 @@ export class ModelAttempt extends LazySignal implements ModelContext {
   }
 
   /** Numbers that cannot be are left out. */
-  readonly reconcile = ({ inputTokens, outputTokens }: Usage): void => {
+  readonly settle = ({ inputTokens, outputTokens }: Usage): void => {
     if (isTokens(inputTokens)) this.#usage.inputTokens = inputTokens;
     if (isTokens(outputTokens)) this.#usage.outputTokens = outputTokens;
     this.#rules.settle(this.#usage);

@@ -56,7 +56,7 @@ export const MODEL_CALLER_DEFAULTS = {
   maxQueued: 1000,
   lanes: [{ name: 'P0' }, { name: 'P1' }, { name: 'P2' }] as readonly LaneOptions[],
   deadlineMs: Infinity,
-  attemptTimeoutMs: 30_000,
+  timeoutMs: 30_000,
   hedgeBudget: 0.1,
   cacheEntries: 1000,
   cacheTimeoutMs: 1000,
@@ -71,24 +71,24 @@ const SHORT_PAUSES = { maxAttempts: 3, initialMs: 100, factor: 2, budget: 1 } as
  */
 export const MODEL_CALLER_PRESETS = {
   /** Most limits of providers allow this. */
-  production: { concurrency: 4, attemptTimeoutMs: 10_000, deadlineMs: 30_000, retry: SHORT_PAUSES },
+  production: { concurrency: 4, timeoutMs: 10_000, deadlineMs: 30_000, retry: SHORT_PAUSES },
   /** For an account with wide limits. */
-  highConcurrency: { concurrency: 8, attemptTimeoutMs: 8_000, deadlineMs: 30_000, retry: SHORT_PAUSES },
+  highConcurrency: { concurrency: 8, timeoutMs: 8_000, deadlineMs: 30_000, retry: SHORT_PAUSES },
   /** For requests of two or three calls that somebody waits for. */
-  lowLatency: { concurrency: 3, attemptTimeoutMs: 5_000, deadlineMs: 20_000, retry: SHORT_PAUSES },
+  lowLatency: { concurrency: 3, timeoutMs: 5_000, deadlineMs: 20_000, retry: SHORT_PAUSES },
   /** For a slow machine. */
-  test: { concurrency: 2, attemptTimeoutMs: 15_000, deadlineMs: 60_000, retry: SHORT_PAUSES },
+  test: { concurrency: 2, timeoutMs: 15_000, deadlineMs: 60_000, retry: SHORT_PAUSES },
 } as const;
 
 const RULES: readonly string[] = [
   ...['limiter', 'concurrency', 'requestsPerMinute', 'tokensPerMinute', 'maxQueued', 'lanes', 'estimateTokens', 'usage', 'parse', 'repair'],
-  ...['cache', 'retry', 'breaker', 'budget', 'deadlineMs', 'attemptTimeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'name'],
+  ...['cache', 'retry', 'breaker', 'budget', 'deadlineMs', 'timeoutMs', 'hedge', 'classify', 'onRecord', 'onEvent', 'name'],
   ...['scheduler', 'random'],
 ];
 const CLIENT: readonly string[] = ['call', 'stream', 'model'];
 const ENDPOINT: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'fetch'];
 const CALL: readonly string[] = ['lane', 'key', 'signal', 'traceId', 'name'];
-const CALL_ALL: readonly string[] = ['lane', 'key', 'signal', 'traceId', 'mode', 'totalTimeoutMs'];
+const CALL_ALL: readonly string[] = ['lane', 'key', 'signal', 'traceId', 'mode', 'deadlineMs'];
 
 /** What sends the requests. */
 export interface Client<Q, R, C> {
@@ -111,7 +111,7 @@ export interface CallerConfig<Q, R, C, P> {
   readonly budget: BudgetPort | undefined;
   readonly retry: RetryOptions | false | undefined;
   readonly deadlineMs: number;
-  readonly attemptTimeoutMs: number;
+  readonly timeoutMs: number;
   /** Undefined when nothing is hedged. */
   readonly hedge: { readonly lanes: readonly string[]; readonly options: HedgeOptions } | undefined;
   readonly defaultLane: string;
@@ -157,7 +157,7 @@ export function callerConfig<Q, R, C, P>(options: AnyOptions<Q, R, C, P>, tell: 
     budget: budgetOption(NAME, 'budget', rules.budget),
     retry: rules.retry,
     deadlineMs: durationMs(NAME, 'deadlineMs', orDefault(rules.deadlineMs, d.deadlineMs)),
-    attemptTimeoutMs: positive(NAME, 'attemptTimeoutMs', orDefault(rules.attemptTimeoutMs, d.attemptTimeoutMs)),
+    timeoutMs: positive(NAME, 'timeoutMs', orDefault(rules.timeoutMs, d.timeoutMs)),
     hedge: hedgeOf(rules.hedge, lanes ?? [DEFAULT_LANE]),
     defaultLane: lanes?.at(-1) ?? DEFAULT_LANE,
     classify,
@@ -177,9 +177,9 @@ export function checkCall(options: ModelCallOptions): void {
 /** @throws FlowConfigError */
 export function checkCallAll(options: ModelCallAllOptions): void {
   checkFields(options, CALL_ALL);
-  const { mode, totalTimeoutMs } = options;
+  const { mode, deadlineMs } = options;
   if (mode !== undefined) oneOf(NAME, 'mode', mode, ['all', 'settle', 'collect']);
-  if (totalTimeoutMs !== undefined) durationMs(NAME, 'totalTimeoutMs', totalTimeoutMs);
+  if (deadlineMs !== undefined) durationMs(NAME, 'deadlineMs', deadlineMs);
 }
 
 function checkFields(options: ModelCallOptions, names: readonly string[]): void {

@@ -34,13 +34,13 @@ export class ModelPolicies {
     this.#classifyGiven = config.classify;
     this.#tell = tell;
     this.#now = now;
-    const { scheduler, random, limiter, attemptTimeoutMs, retry, deadlineMs, breaker } = config;
+    const { scheduler, random, limiter, timeoutMs, retry, deadlineMs, breaker } = config;
     const attempts = { classify: this.#classify, scheduler, random };
     const rule = retryOf(NAME, retry);
     const calls = { ...attempts, ...(rule && { retry: rule }), deadlineMs, ...(breaker && { breaker }), name, onEvent: this.#relay };
-    this.#calls = policyOf(NAME, { ...calls, limiter, timeoutMs: attemptTimeoutMs });
+    this.#calls = policyOf(NAME, { ...calls, limiter, timeoutMs });
     this.#streams = policyOf(NAME, { ...calls, limiter, timeoutMs: Infinity });
-    this.#attempts = policyOf(NAME, { ...attempts, timeoutMs: attemptTimeoutMs });
+    this.#attempts = policyOf(NAME, { ...attempts, timeoutMs });
     this.#hedgeOptions = { ...config.hedge?.options, limiter, classify: this.#classifyHedged, scheduler, name };
     for (const lane of config.hedge?.lanes ?? []) {
       const onEvent = (event: FlowEvent): void => {

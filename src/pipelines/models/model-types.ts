@@ -33,7 +33,7 @@ export interface ModelContext {
   readonly spanId: string;
   readonly name: string;
   /** Replaces the estimated token cost by the real one, for clients whose answers do not say it. */
-  reconcile(usage: Usage): void;
+  settle(usage: Usage): void;
   /** Lets the limiter read `retry-after` and rate-limit headers from a response. */
   observe(response: ResponseLike): void;
 }
@@ -129,7 +129,7 @@ export interface ModelCallerRules<Q, R, C, P> {
   /** Longest time of a call from its start to its end, in ms, waiting and pauses included; each round of a `repair` has as long. @defaultValue Infinity */
   readonly deadlineMs?: number;
   /** Longest attempt, in ms; of a stream, longest silence: until its first chunk, and between two. @defaultValue 30000 */
-  readonly attemptTimeoutMs?: number;
+  readonly timeoutMs?: number;
   /** @defaultValue none */
   readonly hedge?: ModelHedgeOptions;
   /** Sorts errors into those worth another try and those that are not. @defaultValue `classifyError` */
@@ -192,7 +192,7 @@ export interface ModelCallAllOptions<M extends ModelCallMode = ModelCallMode> ex
    */
   readonly mode?: M;
   /** Longest all of them together may take, in ms. @defaultValue the caller's `deadlineMs` */
-  readonly totalTimeoutMs?: number;
+  readonly deadlineMs?: number;
 }
 
 /** What came of several calls: each name is in one of the two. */

@@ -229,7 +229,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
     kind: SessionKind,
     lifeline?: AbortSignal,
   ): Observable<ToolResult> {
-    const { signal, totalTimeoutMs, given } = runOptions(options);
+    const { signal, deadlineMs, given } = runOptions(options);
     return new Observable((subscriber) => {
       let hasAll = false;
       const session = new ToolSession(this, kind, given, (result) => {
@@ -237,8 +237,8 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
         if (hasAll && session.size === 0) subscriber.complete();
       });
       const alarm = new Alarm(this.config.scheduler, () => {
-        const error = new DeadlineError(NAME, totalTimeoutMs, totalTimeoutMs);
-        session.end({ code: 'timeout', message: `not over within the ${String(totalTimeoutMs)} ms for all calls` }, error);
+        const error = new DeadlineError(NAME, deadlineMs, deadlineMs);
+        session.end({ code: 'timeout', message: `not over within the ${String(deadlineMs)} ms for all calls` }, error);
       });
       subscriber.add(() => {
         alarm.clear();
@@ -256,7 +256,7 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
           }),
         );
       }
-      if (totalTimeoutMs !== Infinity) alarm.set(alarm.now() + totalTimeoutMs);
+      if (deadlineMs !== Infinity) alarm.set(alarm.now() + deadlineMs);
       connect(source, subscriber, {
         next: (call) => {
           session.accept(call);

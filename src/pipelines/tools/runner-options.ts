@@ -38,13 +38,13 @@ export const TOOL_RUNNER_DEFAULTS = {
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- whichever context: it is handed on as it is
 export type AnyRunnerOptions = ToolRunnerOptions<any>;
 
-const RUN_OPTIONS = ['context', 'key', 'signal', 'totalTimeoutMs'] as const;
+const RUN_OPTIONS = ['context', 'key', 'signal', 'deadlineMs'] as const;
 export function runOptions(options: RunToolsOptions = {}) {
   known(NAME, options, RUN_OPTIONS, 'run options');
-  const { signal, totalTimeoutMs, ...given } = options;
+  const { signal, deadlineMs, ...given } = options;
   if (given.key !== undefined) filled(NAME, 'key', given.key);
   if (signal !== undefined) requiredSignal(NAME, 'signal', signal);
-  return { given, signal, totalTimeoutMs: durationMs(NAME, 'totalTimeoutMs', orDefault(totalTimeoutMs, Infinity)) };
+  return { given, signal, deadlineMs: durationMs(NAME, 'deadlineMs', orDefault(deadlineMs, Infinity)) };
 }
 
 export function checkedCalls(calls: readonly ToolCall[]): readonly ToolCall[] {

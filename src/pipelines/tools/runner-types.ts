@@ -64,7 +64,7 @@ export interface RunToolsOptions<X = unknown> {
   /** Gives up what is not over when it aborts: those calls have the error `cancelled`. */
   readonly signal?: AbortSignal;
   /** Longest time for all of them, waiting included, in ms; what is not over then has the error `timeout`. @defaultValue Infinity */
-  readonly totalTimeoutMs?: number;
+  readonly deadlineMs?: number;
 }
 
 /** What a run says of each of its calls. */
