@@ -94,7 +94,6 @@ export type { Bidder, Permit, Permits, Place } from './options/permits.js';
 export type * from './options/types.js';
 export type { Order } from './orders.js';
 export { inputOrder, orderPerKey } from './orders.js';
-export { partOf } from './part-of.js';
 export type { Fallback, FallbackContext, Policy, PolicyCallOptions, PolicyContext, PolicyOptions, PolicyWork } from './policy.js';
 export { policy } from './policy.js';
 export type { RateLimitOptions } from './rate-limit.js';

@@ -42,4 +42,5 @@ export { checkPullSource, openPull } from './shell/pull.js';
 export { report } from './shell/report.js';
 export { Shutdown, ShutdownHandle } from './shell/shutdown.js';
 export { AbortCalls } from './shell/signal-groups.js';
+export { selected } from './shell/snapshot-store.js';
 export { isPromise, onlyOnce, streamOf } from './shell/work.js';

@@ -4,7 +4,7 @@ import { CallbackError } from '../options/errors.js';
 import type { ListenedOptions } from '../options/events.js';
 import { teller } from '../options/events.js';
 import { DEFAULT_LANE } from '../options/lanes.js';
-import { required } from '../options/options.js';
+import { callback, required } from '../options/options.js';
 import { Alarm } from './alarm.js';
 import { listen } from './listen.js';
 import type { PaceSettings } from './pace.js';
@@ -31,6 +31,11 @@ export interface Store<S> {
   readonly status: StoreStatus;
   /** Why it failed; undefined unless `status` is `'failed'`. */
   readonly error: unknown;
+  /**
+   * A part of this store, as a store: its listeners are called when `of` makes something else of the snapshot, as `isEqual` says (`Object.is`
+   * by default), or the status changes. What is equal stays the same object. `of` must be pure; where it throws, `getSnapshot` does.
+   */
+  readonly select: <P>(of: (snapshot: S) => P, isEqual?: (one: P, other: P) => boolean) => Store<P>;
 }
 
 interface StoreSettings<S> extends ListenedOptions, PaceSettings {
@@ -61,7 +66,7 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
   let isDue = false;
   let isTelling = false;
 
-  return {
+  const store: Store<S> = {
     subscribe: (listener) => {
       const entry = { call: required('toStore', 'listener', listener) };
       listeners.add(entry);
@@ -84,7 +89,9 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
     get error() {
       return failure;
     },
+    select: (of, isEqual) => selected(store, of, isEqual),
   };
+  return store;
 
   function connect(): void {
     const link = new Subscription();
@@ -188,4 +195,57 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
       }
     }
   }
+}
+
+/** What `select` makes. */
+export function selected<S, P>(
+  store: Store<S>,
+  of: (snapshot: S) => P,
+  isEqual: ((one: P, other: P) => boolean) | undefined = Object.is,
+): Store<P> {
+  required('toStore', 'of', of);
+  callback('toStore', 'isEqual', isEqual);
+  /** Asked again only for another snapshot. */
+  const partOf = (read: () => S): (() => P) => {
+    let seen: { readonly snapshot: S; readonly part: P } | undefined;
+    return () => {
+      const snapshot = read();
+      if (!seen || !Object.is(seen.snapshot, snapshot)) {
+        const part = of(snapshot);
+        seen = { snapshot, part: seen && isEqual(seen.part, part) ? seen.part : part };
+      }
+      return seen.part;
+    };
+  };
+  const getSnapshot = partOf(store.getSnapshot);
+  /** What a listener could see. */
+  const look = (): readonly unknown[] => {
+    const { status } = store;
+    try {
+      return [status, getSnapshot()];
+    } catch (error) {
+      return [status, error];
+    }
+  };
+  const self: Store<P> = {
+    subscribe: (listener) => {
+      required('toStore', 'listener', listener);
+      let last = look();
+      return store.subscribe(() => {
+        const before = last;
+        last = look();
+        if (last.some((part, i) => !Object.is(part, before[i]))) listener();
+      });
+    },
+    getSnapshot,
+    getServerSnapshot: partOf(store.getServerSnapshot),
+    get status() {
+      return store.status;
+    },
+    get error() {
+      return store.error;
+    },
+    select: (next, areEqual) => selected(self, next, areEqual),
+  };
+  return self;
 }

@@ -1,7 +1,7 @@
 import { Observable, Subject } from 'rxjs';
 import type { Store, StoreStatus, ToStoreOptions } from '../../operators/to-store.js';
 import { toStore } from '../../operators/to-store.js';
-import { report } from '../../operators/toolkit.js';
+import { report, selected } from '../../operators/toolkit.js';
 import type { TurnEvent } from './turn-types.js';
 
 export type Reduce<V> = (view: V, event: TurnEvent) => V;
@@ -48,6 +48,8 @@ export class ViewStore<V> implements Store<V> {
   };
 
   readonly getServerSnapshot = (): V => this.#initial;
+
+  readonly select = <P>(of: (snapshot: V) => P, isEqual?: (one: P, other: P) => boolean): Store<P> => selected(this, of, isEqual);
 
   get status(): StoreStatus {
     return this.#shown?.status ?? 'idle';

@@ -34,7 +34,6 @@ import {
   type ToNativeOptions,
   type ToReadableStreamOptions,
   type ToStoreOptions,
-  partOf,
   toAsyncIterable,
   toNative,
   toReadableStream,
@@ -114,7 +113,7 @@ const storing: ToStoreOptions<'failed'> = { pace: 'frame', onError: () => 'faile
 same<Store<Token | 'failed' | undefined>>()(toStore(tokens, undefined, storing));
 const shown = toStore<Token, undefined>(tokens, undefined);
 same<() => Token | undefined>()(shown.getSnapshot);
-same<Store<number>>()(partOf(shown, (token) => token?.at ?? 0, Object.is));
+same<Store<number>>()(shown.select((token) => token?.at ?? 0, Object.is));
 
 const native: NativeObservable<Token> = {
   subscribe: (observer?: NativeObserver<Token>) => observer?.next?.({ at: 0, text: 'a' }),

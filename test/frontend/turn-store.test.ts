@@ -1,6 +1,5 @@
 import { concat, map, NEVER, of, timer } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
-import { partOf } from '../../operators/index.js';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
 import type { AgentTurnOptions, TurnEvent } from '../../src/frontend/turn-types.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
@@ -68,7 +67,7 @@ describe('the store of a conversation', () => {
       ask('again');
       advance(10);
       expect(store.getSnapshot()).toMatchObject({ status: 'finished' });
-      expect(partOf(store, ({ status }) => status).getSnapshot()).toBe('finished');
+      expect(store.select(({ status }) => status).getSnapshot()).toBe('finished');
       expect(store.getServerSnapshot().status).toBe('idle');
     });
   });

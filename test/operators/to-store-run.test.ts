@@ -3,7 +3,7 @@ import { concat, config, NEVER, Observable, of, Subject, throwError } from 'rxjs
 import { TestScheduler } from 'rxjs/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Store } from '../../operators/index.js';
-import { CallbackError, coalesce, partOf, toStore } from '../../operators/index.js';
+import { CallbackError, coalesce, toStore } from '../../operators/index.js';
 
 const fault = new Error('broken');
 const ignore = (): void => undefined;
@@ -262,7 +262,7 @@ describe('a store that is kept alive', () => {
   });
 });
 
-describe('a part of a store', () => {
+describe('a selected store', () => {
   const people = () => {
     const source = new Subject<{ readonly name: string; readonly tags: readonly string[] }>();
     const store = toStore(source, { name: 'none', tags: [] });
@@ -271,9 +271,8 @@ describe('a part of a store', () => {
 
   it('changes with its part only, and keeps what is equal', () => {
     const { source, store } = people();
-    const names = partOf(store, ({ name }) => name);
-    const tags = partOf(
-      store,
+    const names = store.select(({ name }) => name);
+    const tags = store.select(
       (person) => [...person.tags],
       (one, other) => one.join() === other.join(),
     );
@@ -291,17 +290,17 @@ describe('a part of a store', () => {
 
   it('tells of the status too, and has the error', () => {
     const { source, store } = people();
-    const names = partOf(store, ({ name }) => name);
+    const names = store.select(({ name }) => name);
     const { seen } = watch(names);
     source.error(fault);
     expect([seen, names.error]).toEqual([[['none', 'failed']], fault]);
   });
 
-  it('has parts itself, has one server snapshot, and subscribes once', () => {
+  it('can be selected from, has one server snapshot, and subscribes once', () => {
     const { source, count } = counted(new Subject<{ readonly a: { readonly b: number } }>());
     const store = toStore(source, { a: { b: 1 } });
-    const part = partOf(store, ({ a }) => ({ ...a }));
-    const deep = partOf(part, ({ b }) => b);
+    const part = store.select(({ a }) => ({ ...a }));
+    const deep = part.select(({ b }) => b);
     expect(part.getServerSnapshot()).toBe(part.getServerSnapshot());
     expect(deep.getServerSnapshot()).toBe(1);
     const leave = [part, deep, store].map(({ subscribe }) => subscribe(ignore));
@@ -310,9 +309,9 @@ describe('a part of a store', () => {
     expect(count.left).toBe(1);
   });
 
-  it('throws what makes it throws, to whoever asks', () => {
+  it('throws what its selector throws, to whoever asks', () => {
     const { source, store } = people();
-    const broken = partOf(store, ({ name }) => {
+    const broken = store.select(({ name }) => {
       if (name === 'bad') throw fault;
       return name;
     });
@@ -325,8 +324,11 @@ describe('a part of a store', () => {
   });
 
   it('throws the error of a store that throws', () => {
-    const failing = throwError(() => fault);
-    const store = partOf(toStore(failing, 1, { errors: 'propagate' }), (n) => n + 1);
+    const store = toStore(
+      throwError(() => fault),
+      1,
+      { errors: 'propagate' },
+    ).select((n) => n + 1);
     let calls = 0;
     store.subscribe(() => calls++);
     expect(store.getSnapshot).toThrow(fault);

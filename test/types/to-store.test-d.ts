@@ -1,7 +1,7 @@
 import { animationFrameScheduler, of } from 'rxjs';
 import { describe, expectTypeOf, it } from 'vitest';
 import type { Store, StoreStatus, ToStoreOptions } from '../../operators/index.js';
-import { partOf, toStore } from '../../operators/index.js';
+import { toStore } from '../../operators/index.js';
 
 /** The signature of React's hook. */
 declare function useSyncExternalStore<S>(subscribe: (onChange: () => void) => () => void, get: () => S, getOnServer?: () => S): S;
@@ -27,15 +27,14 @@ describe('toStore', () => {
     const store = toStore(of({ id: 1 }), null);
     expectTypeOf(store.status).toEqualTypeOf<StoreStatus>();
     expectTypeOf(store.error).toBeUnknown();
-    expectTypeOf(partOf(store, (one) => one?.id)).toEqualTypeOf<Store<number | undefined>>();
-    const equal = partOf(
-      store,
+    expectTypeOf(store.select((one) => one?.id)).toEqualTypeOf<Store<number | undefined>>();
+    const equal = store.select(
       (one) => ({ ...one }),
       (one, other) => one.id === other.id,
     );
     expectTypeOf(equal).toEqualTypeOf<Store<{ id?: number }>>();
     // @ts-expect-error not a part
-    void partOf(store, 'id');
+    void store.select('id');
   });
 
   it('refuses wrong arguments', () => {
