@@ -55,7 +55,8 @@ export async function buildCli(withPages = false): Promise<Cli> {
     format: 'esm',
     platform: 'node',
     target: 'es2022',
-    external: ['rxjs'],
+    minifyWhitespace: true,
+    minifySyntax: true,
     banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
     logLevel: 'error',
   });
