@@ -43,6 +43,9 @@ const others: Readonly<Record<string, () => AsyncGenerator<string>>> = {
     yield shown;
     if (flags.write) writeBetweenMarks(join(ROOT, 'docs/adapters/README.md'), shown);
   },
+  async *'bulk-run'() {
+    yield* ((await load('bulk-run.ts')) as typeof import('./bulk-run.js')).bulkRunTables(flags.only);
+  },
   async *'mixed-load'() {
     yield* ((await load('mixed-load.ts')) as typeof import('./mixed-load.js')).mixedLoadTables();
   },

@@ -63,8 +63,8 @@ const ABORTED = /^(?:MCP error -32001: )?AbortError:/;
 const LAST_RESORT: readonly (readonly [RegExp, ErrorClass])[] = [
   [/^Request was aborted\.$/, 'cancelled'],
   [/^Request timed out\.$/, 'timeout'],
-  // Of Node, behind its `fetch failed`: the next one would go round as well.
-  [/^redirect count exceeded$/, 'fatal'],
+  // Of Node, behind its `fetch failed`: the next one would end there as well.
+  [/^(?:redirect count exceeded|bad port)$/, 'fatal'],
   // Node, Chrome and Safari (which may add the host), Firefox, the SDKs, a body that breaks off.
   [/^(?:fetch failed|failed to fetch|load failed)(?: \(.+\))?$/i, 'transient'],
   [/^NetworkError when attempting to fetch resource\.?$/, 'transient'],
@@ -112,7 +112,7 @@ const WHOLE_REQUEST: ReadonlySet<string> = new Set(['max_tokens_per_request', 'r
  * | `BatchShapeError`; an answer the client cannot read | `contract` |
  * | the header `x-should-retry`: `true` | `transient`, when it is not one of the first three |
  * | the header `x-should-retry`: `false` | `fatal`, when it is one of those |
- * | a loop of redirects | `fatal` |
+ * | a loop of redirects; a port that `fetch` never goes to | `fatal` |
  * | whatever a call ends with that we aborted; an `AbortError` that we did not cause | `cancelled` |
  *
  * - **Reads** `status`, `statusCode`, `status_code`, `response.status`, `$metadata.httpStatusCode`, also when they are text; `headers`,

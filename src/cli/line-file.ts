@@ -40,8 +40,9 @@ export class LineFile {
   static async open(path: string, what: string, length: number): Promise<LineFile> {
     return onDisk(`open ${what}`, async () => {
       const file = await open(path, 'a');
-      if ((await file.stat()).size > length) await file.truncate(length);
-      return new LineFile(path, `write ${what}`, file, length);
+      const { size } = await file.stat();
+      if (size > length) await file.truncate(length);
+      return new LineFile(path, `write ${what}`, file, Math.min(size, length));
     });
   }
 

@@ -64,7 +64,7 @@ export class LineSplitter {
 /** Reads a file line by line. */
 export async function* readLines(path: string): AsyncGenerator<FileLine, void, undefined> {
   const splitter = new LineSplitter();
-  for await (const piece of createReadStream(path, { highWaterMark: 1 << 20 }) as AsyncIterable<Buffer>) yield* splitter.push(piece);
+  for await (const piece of createReadStream(path, { highWaterMark: 1 << 16 }) as AsyncIterable<Buffer>) yield* splitter.push(piece);
   const rest = splitter.rest();
   if (rest !== undefined) yield rest;
 }

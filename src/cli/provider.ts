@@ -88,6 +88,8 @@ export function explainFailure(
   if (code !== undefined && UNREACHABLE.has(code)) {
     return stop(`cannot reach ${baseUrl} (${code}): ${words.start}`);
   }
+  if (message.endsWith('bad port'))
+    return stop(`cannot reach ${baseUrl}: \`fetch\` does not go to that port; start the server on another one`);
   const { class: kind } = classifyError(error, { size: 1, attempt: 1, aborted: false });
   if (kind === 'fatal' && !isFlowError(error)) return stop(`${baseUrl} refuses to work: ${message}`);
   // Without a status nobody refused anything: the answer was not understood, or did not come.

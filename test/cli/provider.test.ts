@@ -40,6 +40,11 @@ describe('explainFailure', () => {
       socket('ENOTFOUND'),
       'cannot reach http://host/v1 (ENOTFOUND): is the server running? Start one with `sluice serve`',
     ],
+    [
+      'a port that fetch does not go to',
+      new TypeError('fetch failed', { cause: new Error('bad port') }),
+      'cannot reach http://host/v1: `fetch` does not go to that port; start the server on another one',
+    ],
     ['another refusal', status(405, 'not allowed'), 'http://host/v1 refuses to work: 405 not allowed'],
   ])('stops the run for %s', (_name, error, message) => {
     expect(explainFailure(error, provider)).toMatchObject({ kind: 'stop', error: { exitCode: 3, message } });

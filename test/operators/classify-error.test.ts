@@ -221,6 +221,10 @@ describe('errors of global fetch', () => {
     expect(verdict(new TypeError('fetch failed', { cause: failure({ code }) }))).toEqual({ class: expected });
   });
 
+  it.each(['bad port', 'redirect count exceeded'])('fetch failed: %s is fatal', (message) => {
+    expect(verdict(new TypeError('fetch failed', { cause: new Error(message) }))).toEqual({ class: 'fatal' });
+  });
+
   it('both addresses of a host refused', () => {
     const refused = new AggregateError([failure({ code: 'ECONNREFUSED' }), failure({ code: 'ECONNREFUSED' })]);
     expect(verdict(new TypeError('fetch failed', { cause: refused }))).toEqual({ class: 'transient' });

@@ -207,7 +207,8 @@ class StageTally {
     const { stages } = this.#plan;
     const expected = stages[this.#position + 1]?.expect?.itemsPerDocument;
     if (expected === undefined) return EXPECT_DEFAULTS.itemsPerDocument;
-    return expected / (this.stage.expect?.itemsPerDocument ?? 1);
+    const own = this.stage.expect?.itemsPerDocument ?? 1;
+    return own === 0 ? 0 : expected / own;
   }
 }
 

@@ -1,4 +1,4 @@
-import { mkdir, stat } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { createAccount } from '../../../operators/create-account.js';
 import { isFlowError } from '../../../operators/errors.js';
@@ -13,11 +13,12 @@ import { CliError, EXIT, type ExitCode, onDisk } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { takeLock } from '../lock.js';
 import { refuseForeignFile } from '../own-file.js';
-import { classifyWhile, evidence, explainFailure } from '../provider.js';
+import { classifyWhile, explainFailure } from '../provider.js';
 import { openRows } from './open-rows.js';
 import type { BadRow, RowSource } from './row.js';
 import { RunJournal } from './run-journal.js';
-import { type FailureLine, RunOutput } from './run-output.js';
+import { outcomeOf } from './run-outcome.js';
+import { checkOutput, RunOutput } from './run-output.js';
 import { pathsOf, type RunPlan } from './run-plan.js';
 import { openCaller, type RunCaller, type RunDocument, type StageHost, stagesOf } from './run-stages.js';
 import type { RunSummary, StageSummary } from './run-summary.js';
@@ -51,7 +52,7 @@ export class RunJob implements StageHost {
   readonly #plan: RunPlan;
   readonly #signals: RunJobSignals;
   readonly #startedAtMs = performance.now();
-  readonly #tally = new RunTally(this.#startedAtMs);
+  readonly #tally: RunTally;
   readonly #notes: string[] = [];
   /** What was sent and is not in the journal. */
   readonly #inFlight = new Set<string>();
@@ -73,6 +74,7 @@ export class RunJob implements StageHost {
     this.#options = options;
     this.#plan = options.plan;
     this.#signals = signals;
+    this.#tally = new RunTally(this.#startedAtMs, options.plan.stages.length);
     this.#stop = AbortSignal.any([signals.stop, this.#spent.signal]);
   }
 
@@ -86,7 +88,7 @@ export class RunJob implements StageHost {
       rows: { done: rows.ok + rows.partial, failed: rows.failed, earlier: rows.earlier + rows.earlierFailed },
       etaMs: this.#etaMs(share, nowMs),
       levels: this.#stages === undefined ? [] : levelsOf(this.#stages),
-      ...this.#tally.pace(nowMs),
+      ...this.#tally.pace(),
       retries,
       splits,
       costUsd: this.#costUsd(),
@@ -103,7 +105,7 @@ export class RunJob implements StageHost {
     try {
       const { retryFailed } = this.#options;
       const journal = await RunJournal.read({ path: paths.journal, shown: `${shownOutput}.journal`, work, retryFailed });
-      await this.#checkOutput(journal);
+      await checkOutput(paths, shownOutput, journal);
       if (journal.damagedLines > 0) this.#notes.push(`${String(journal.damagedLines)} damaged lines of the journal were skipped`);
       const events = await this.#openEvents();
       try {
@@ -159,7 +161,7 @@ export class RunJob implements StageHost {
       budget: this.#openBudget(),
       onRecord: (record) => {
         if (record.status === 'success') this.#answered = true;
-        this.#tally.record(record, performance.now());
+        this.#tally.record(record);
       },
     });
     const onEvent = (event: FlowEvent): void => {
@@ -170,10 +172,11 @@ export class RunJob implements StageHost {
         this.#fail(error);
       }
     };
-    const { batches, limits, name } = this.#plan.config;
+    const { batches, limits, lane, name } = this.#plan.config;
     const stages = createStages({
       stages: stagesOf(this.#plan, caller, this),
       limiter: createAccount({ ...limits, onEvent }),
+      ...(lane !== undefined && { lane }),
       ...(batches && { batches: batchesOf(batches) }),
       ...(name !== undefined && { name }),
       id: ({ documentId }: RunDocument) => documentId,
@@ -241,24 +244,15 @@ export class RunJob implements StageHost {
   }
 
   #finish(result: DocumentResult<RunDocument, unknown>, journal: RunJournal, output: RunOutput): void {
-    const { document, documentId, items } = result;
+    const { document, documentId } = result;
     this.#tally.busyMs += performance.now() - document.startedAtMs;
+    const outcome = outcomeOf(result, (stage, item) => journal.isWritten(documentId, stage, item), this.isStopping);
     // Its answers are in the journal; the next run goes on with them.
-    if (isUnfinished(result)) return;
-    const fulfilled = items.filter((item) => item.status === 'fulfilled');
-    const failures = failuresOf(result);
-    const written = result.status === 'rejected' ? [] : fulfilled.filter(({ stage, item }) => !journal.isWritten(documentId, stage, item));
-    const status = result.status === 'rejected' ? 'failed' : failures.length > 0 ? 'partial' : 'ok';
-    this.#tally.rows[status] += 1;
-    this.#tally.items.written += written.length;
-    this.#tally.items.failed += failures.length;
-    const { id, number: row } = document;
-    output.write({
-      documentId,
-      status,
-      output: written.map(({ item, values }) => ({ id, row, ...(item !== '' && { item }), ...values })),
-      failures,
-    });
+    if (outcome === undefined) return;
+    this.#tally.rows[outcome.status] += 1;
+    this.#tally.items.written += outcome.output.length;
+    this.#tally.items.failed += outcome.failures.length;
+    output.write(outcome);
   }
 
   /** Counts what was known, and knows what is safe. */
@@ -294,25 +288,6 @@ export class RunJob implements StageHost {
   };
 
   // ---- beginning and end ----------------------------------------------------------------------------------------------
-
-  /** What stands in the output has to be what the journal knows of it: all else would be lost. */
-  async #checkOutput(journal: RunJournal): Promise<void> {
-    const { paths, shownOutput } = this.#plan;
-    const bytes = await sizeOf(paths.output, shownOutput);
-    const problem =
-      journal.isNew && bytes > 0
-        ? 'is there already, and no journal belongs to it; give another `output.path`, or remove it first'
-        : bytes < journal.outputBytes
-          ? `is shorter than its journal says; put it back, or remove \`${shownOutput}.journal\` to begin anew`
-          : undefined;
-    if (problem !== undefined) throw new CliError(EXIT.usage, `\`${shownOutput}\` ${problem}`);
-    const failuresBytes = await sizeOf(paths.failures, paths.failures);
-    if (journal.isNew && failuresBytes > 0)
-      throw new CliError(
-        EXIT.usage,
-        `\`${paths.failures}\` is there already, and no journal belongs to it; give another \`output.failures\`, or remove it first`,
-      );
-  }
 
   async #openEvents(): Promise<LineFile | undefined> {
     const { events } = this.#options;
@@ -369,6 +344,7 @@ export class RunJob implements StageHost {
     const nowMs = performance.now();
     const durationMs = nowMs - this.#startedAtMs;
     const { ok, partial, failed, earlierFailed } = tally.rows;
+    const { attempts: calls, callsPerMinute, tokensPerMinute, promptTokens, completionTokens } = tally.totals(nowMs);
     const stopped = this.#signals.stop.aborted ? 'interrupted' : this.#spent.signal.aborted ? 'budget' : undefined;
     const exits = { interrupted: EXIT.interrupted, budget: EXIT.budget } as const;
     const exitCode: ExitCode = stopped === undefined ? (failed + partial + earlierFailed > 0 ? EXIT.incomplete : EXIT.ok) : exits[stopped];
@@ -380,16 +356,18 @@ export class RunJob implements StageHost {
       journal: `${shownOutput}.journal`,
       rows: { ...tally.rows },
       items: { ...tally.items },
-      calls: tally.calls,
+      calls,
       retries: tally.retries,
       recalled: tally.recalled,
       splits: tally.splits,
       splitInto: tally.splitInto,
       rowsPerSecond: ((ok + partial + failed) / durationMs) * 1000,
-      ...tally.overall(nowMs),
+      callsPerMinute,
+      tokensPerMinute,
       meanFill: tally.busyMs / (durationMs * (this.#stages?.snapshot().documents.concurrency ?? 1)),
       stages: sorted(tally.stages(), stages),
-      ...tally.tokens(),
+      promptTokens,
+      completionTokens,
       costUsd: this.#costUsd(),
       notes: this.#notes,
       durationMs,
@@ -405,35 +383,8 @@ async function closing(file: { close(): Promise<void> }, work: () => Promise<voi
   }
 }
 
-/** A device has no size, and cannot be gone on with. */
-async function sizeOf(path: string, shown: string): Promise<number> {
-  const found = await stat(path).catch(() => undefined);
-  if (found === undefined) return 0;
-  if (found.isFile()) return found.size;
-  throw new CliError(EXIT.usage, `\`${shown}\` is ${found.isDirectory() ? 'a folder' : 'a device'}, not a file to write results to`);
-}
-
 function nameOf({ documentId, stage, item }: { readonly documentId: string; readonly stage: string; readonly item: string }): string {
   return `${documentId} ${stage} ${item}`;
-}
-
-/** Whether the run has ended before the document did; with a cause it is another item's failure. */
-function isUnfinished({ status, items, ...result }: DocumentResult<RunDocument, unknown>): boolean {
-  const reasons = items.map((item) => (item.status === 'rejected' ? item.reason : undefined));
-  if (status === 'rejected') reasons.push((result as { readonly reason: unknown }).reason);
-  return reasons.some((reason) => isFlowError(reason, 'FLOW_CLOSED') && reason.cause === undefined);
-}
-
-/** What failed by itself, and not with another item of its document. */
-function failuresOf(result: DocumentResult<RunDocument, unknown>): FailureLine[] {
-  const { id, number: row } = result.document;
-  const failures = result.items.flatMap((item) =>
-    item.status === 'fulfilled' || isFlowError(item.reason, 'FLOW_CLOSED')
-      ? []
-      : [{ id, row, ...(item.item !== '' && { item: item.item }), stage: item.stage, error: evidence(item.reason).message }],
-  );
-  if (failures.length > 0 || result.status === 'fulfilled') return failures;
-  return [{ id, row, error: evidence(result.reason).message }];
 }
 
 function batchesOf({ concurrency, scheduling, priority }: NonNullable<Config['batches']>): BatchRules<RunDocument> {

@@ -1,3 +1,5 @@
+import { stat } from 'node:fs/promises';
+import { CliError, EXIT } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { readLines } from '../lines.js';
 import type { DocumentStatus, RunJournal } from './run-journal.js';
@@ -32,6 +34,37 @@ export interface FinishedDocument {
 export interface OutputPaths {
   readonly output: string;
   readonly failures: string;
+}
+
+/**
+ * What stands in the output has to be what the journal knows of it: all else would be lost.
+ *
+ * @param shown what the user calls the output.
+ * @throws CliError (exit code 2) when it is not.
+ */
+export async function checkOutput({ output, failures }: OutputPaths, shown: string, journal: RunJournal): Promise<void> {
+  const bytes = await sizeOf(output, shown);
+  const problem =
+    journal.isNew && bytes > 0
+      ? 'is there already, and no journal belongs to it; give another `output.path`, or remove it first'
+      : bytes < journal.outputBytes
+        ? `is shorter than its journal says; put it back, or remove \`${shown}.journal\` to begin anew`
+        : undefined;
+  if (problem !== undefined) throw new CliError(EXIT.usage, `\`${shown}\` ${problem}`);
+  const failuresBytes = await sizeOf(failures, failures);
+  if (journal.isNew && failuresBytes > 0)
+    throw new CliError(
+      EXIT.usage,
+      `\`${failures}\` is there already, and no journal belongs to it; give another \`output.failures\`, or remove it first`,
+    );
+}
+
+/** A device has no size, and cannot be gone on with. */
+async function sizeOf(path: string, shown: string): Promise<number> {
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined) return 0;
+  if (found.isFile()) return found.size;
+  throw new CliError(EXIT.usage, `\`${shown}\` is ${found.isDirectory() ? 'a folder' : 'a device'}, not a file to write results to`);
 }
 
 /** Documents that may wait for the disk before no more are read. */

@@ -7,7 +7,7 @@ import { createModelCaller } from '../../pipelines/create-model-caller.js';
 import { endpointOf } from '../../pipelines/endpoint.js';
 import { type ChatCompletion, type ChatRequest, chatUsage, estimateChat, requestChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
-import type { AnyStage, RequestContext, StageItem } from '../../pipelines/stages/stages-types.js';
+import type { AnyStage, RequestContext, StageItem, StageRules } from '../../pipelines/stages/stages-types.js';
 import { chunkText } from '../chunks.js';
 import { AnswerError, type AnswerKind, readAnswer } from './answer.js';
 import type { Row } from './row.js';
@@ -77,6 +77,17 @@ export function stagesOf({ stages, config }: RunPlan, caller: RunCaller, host: S
   );
 }
 
+/** What any stage may say. */
+function rulesOf({ name, concurrency, scope, deadlineMs, allowPartialFailure }: PlannedStage): StageRules<unknown> {
+  return {
+    name,
+    ...(concurrency !== undefined && { concurrency }),
+    ...(scope !== undefined && { scope }),
+    ...(deadlineMs !== undefined && { deadlineMs }),
+    ...(allowPartialFailure !== undefined && { allowPartialFailure }),
+  };
+}
+
 /** What the placeholders of a prompt may name: fields of the row, and what came of earlier stages. */
 export function scopeOf(fields: Readonly<Record<string, unknown>>, earlier: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return { ...fields, ...earlier };
@@ -104,12 +115,12 @@ export function requestOf(stage: PlannedStage, model: RunPlan['config']['model']
 }
 
 function chunking(
-  { name }: PlannedStage,
+  stage: PlannedStage,
   chunk: { readonly field: string; readonly maxTokens?: number },
   host: StageHost,
 ): AnyStage<RunDocument> {
   return {
-    name,
+    ...rulesOf(stage),
     local: true,
     expands: true,
     retry: false,
@@ -127,17 +138,14 @@ function asking(
   caller: RunCaller,
   host: StageHost,
 ): AnyStage<RunDocument> {
-  const { name, concurrency, scope, allowPartialFailure, answer = 'text' } = stage;
+  const { answer = 'text' } = stage;
   const template = new PromptTemplate(stage.prompt ?? '');
   const timeoutMs = stage.timeoutMs ?? model.timeoutMs;
   return {
-    name,
-    expands: answer === 'list',
-    ...(concurrency !== undefined && { concurrency }),
-    ...(scope !== undefined && { scope }),
-    ...(allowPartialFailure !== undefined && { allowPartialFailure }),
-    ...(timeoutMs !== undefined && { timeoutMs }),
     ...(model.deadlineMs !== undefined && { deadlineMs: model.deadlineMs }),
+    ...rulesOf(stage),
+    expands: answer === 'list',
+    ...(timeoutMs !== undefined && { timeoutMs }),
     ...(model.retry !== undefined && { retry: model.retry }),
     steps: async (_item: unknown, context) => {
       const body = requestOf(stage, model, template.fill(scopeOf(context.document.fields, context.earlier)));

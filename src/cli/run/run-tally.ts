@@ -1,19 +1,28 @@
 import type { FlowEvent } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import { CallStats } from '../../metrics/call-stats.js';
+import { createMetrics, type Metrics } from '../../metrics/create-metrics.js';
 import type { ModelPrices } from '../../pipelines/budget/budget-types.js';
 import { priceOf, usdOf } from '../../pipelines/budget/prices.js';
 import type { StageSummary } from './run-summary.js';
 
 /** Codes of one stage that are told apart. */
 const MAX_CODES = 20;
-const SLICE_MS = 1000;
-const SLICES = 60;
+const MINUTE_MS = 60_000;
+/** A single call in the first moment is no rate. */
+const LEAST_MS = 1000;
 
-/** Counts what happens in a run: a few kB, however long it is. */
+/** What is counted of calls in some time. */
+interface Calls {
+  readonly attempts: number;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+}
+
+/** Counts what happens in a run: some kB, however long it is. */
 export class RunTally {
   readonly #stages = new Map<string, CallStats>();
-  readonly #models = new Map<string, { calls: number; inputTokens: number; outputTokens: number }>();
+  readonly #metrics: Metrics;
   readonly #startedAtMs: number;
   readonly rows = { ok: 0, partial: 0, failed: 0, earlier: 0, earlierFailed: 0 };
   readonly items = { written: 0, failed: 0 };
@@ -23,74 +32,43 @@ export class RunTally {
   splitInto = 0;
   /** Time that rows were in progress, of all of them together. */
   busyMs = 0;
-  #calls = 0;
-  #tokens = 0;
-  /** Calls and tokens of the last minute, a slice a second. */
-  readonly #recent = Array.from({ length: SLICES }, () => ({ slice: -1, calls: 0, tokens: 0 }));
 
-  constructor(nowMs: number) {
+  /** @param models - how many there are: each is counted by itself */
+  constructor(nowMs: number, models: number) {
     this.#startedAtMs = nowMs;
+    this.#metrics = createMetrics({ windowMs: MINUTE_MS, maxLabels: Math.max(MAX_CODES, models) });
   }
 
-  record(record: CallRecord, nowMs: number): void {
+  record(record: CallRecord): void {
     const stats = this.#stages.get(record.name) ?? new CallStats(MAX_CODES);
     this.#stages.set(record.name, stats);
     stats.add(record);
-    const tokens = (record.promptTokens ?? 0) + (record.completionTokens ?? 0);
-    const model = this.#models.get(record.model) ?? { calls: 0, inputTokens: 0, outputTokens: 0 };
-    this.#models.set(record.model, model);
-    model.calls += 1;
-    model.inputTokens += record.promptTokens ?? 0;
-    model.outputTokens += record.completionTokens ?? 0;
-    this.#calls += 1;
-    this.#tokens += tokens;
-    const slice = Math.floor(nowMs / SLICE_MS);
-    const recent = this.#recent[slice % SLICES] as { slice: number; calls: number; tokens: number };
-    if (recent.slice !== slice) Object.assign(recent, { slice, calls: 0, tokens: 0 });
-    recent.calls += 1;
-    recent.tokens += tokens;
+    this.#metrics.record(record);
   }
 
   readonly observe = (event: FlowEvent): void => {
     if (event.type === 'retryScheduled') this.retries += 1;
   };
 
-  get calls(): number {
-    return this.#calls;
-  }
-
   /** Of the last minute, or of the time since the start. */
-  pace(nowMs: number): { readonly callsPerMinute: number; readonly tokensPerMinute: number } {
-    const oldest = Math.floor(nowMs / SLICE_MS) - SLICES;
-    const sum = { calls: 0, tokens: 0 };
-    for (const { slice, calls, tokens } of this.#recent) {
-      if (slice <= oldest) continue;
-      sum.calls += calls;
-      sum.tokens += tokens;
-    }
-    return perMinute(sum.calls, sum.tokens, Math.min(nowMs - this.#startedAtMs, SLICES * SLICE_MS));
+  pace(): { readonly callsPerMinute: number; readonly tokensPerMinute: number } {
+    const { calls, windowMs } = this.#metrics.snapshot().window as NonNullable<ReturnType<Metrics['snapshot']>['window']>;
+    return perMinute(calls, windowMs);
   }
 
-  overall(nowMs: number): { readonly callsPerMinute: number; readonly tokensPerMinute: number } {
-    return perMinute(this.#calls, this.#tokens, nowMs - this.#startedAtMs);
-  }
-
-  tokens(): { readonly promptTokens: number; readonly completionTokens: number } {
-    const sums = { promptTokens: 0, completionTokens: 0 };
-    for (const stats of this.#stages.values()) {
-      const { promptTokens, completionTokens } = stats.snapshot();
-      sums.promptTokens += promptTokens;
-      sums.completionTokens += completionTokens;
-    }
-    return sums;
+  /** All calls of the run. */
+  totals(nowMs: number): Calls & { readonly callsPerMinute: number; readonly tokensPerMinute: number } {
+    const { attempts, promptTokens, completionTokens } = this.#metrics.snapshot().calls;
+    const calls = { attempts, promptTokens, completionTokens };
+    return { ...calls, ...perMinute(calls, nowMs - this.#startedAtMs) };
   }
 
   /** By the tokens that the provider has counted. */
   costUsd(prices: ModelPrices): number {
     let amount = 0;
-    for (const [model, { calls, inputTokens, outputTokens }] of this.#models) {
+    for (const [model, { attempts, promptTokens, completionTokens }] of Object.entries(this.#metrics.snapshot().models)) {
       const { usdPerCall = 0, ...price } = prices[model] ?? {};
-      amount += usdOf(priceOf(price, { inputTokens, outputTokens })) + calls * usdPerCall;
+      amount += usdOf(priceOf(price, { inputTokens: promptTokens, outputTokens: completionTokens })) + attempts * usdPerCall;
     }
     return amount;
   }
@@ -103,7 +81,10 @@ export class RunTally {
   }
 }
 
-function perMinute(calls: number, tokens: number, ms: number): { readonly callsPerMinute: number; readonly tokensPerMinute: number } {
-  const minutes = Math.max(ms, SLICE_MS) / 60_000;
-  return { callsPerMinute: calls / minutes, tokensPerMinute: tokens / minutes };
+function perMinute(
+  { attempts, promptTokens, completionTokens }: Calls,
+  ms: number,
+): { readonly callsPerMinute: number; readonly tokensPerMinute: number } {
+  const minutes = Math.max(ms, LEAST_MS) / MINUTE_MS;
+  return { callsPerMinute: attempts / minutes, tokensPerMinute: (promptTokens + completionTokens) / minutes };
 }

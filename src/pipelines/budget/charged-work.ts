@@ -1,6 +1,6 @@
 import { tap } from 'rxjs';
 import { isPromise, onlyOnce, streamOf } from '../../../operators/toolkit.js';
-import type { BatchResult, BatchWork, CallContext, ResponseLike, Usage } from '../../../operators/types.js';
+import type { BatchResult, BatchWork, CallContext } from '../../../operators/types.js';
 import { AttemptCharge } from './attempt-charge.js';
 import type { BudgetPort, Reservation } from './budget-types.js';
 
@@ -11,7 +11,7 @@ export function chargedWork<T, R>(budget: BudgetPort | undefined, model: string,
     const charge = new AttemptCharge(reserve(budget, model, context));
     let answer: ReturnType<typeof work>;
     try {
-      answer = work(items, new ChargedContext(context, charge));
+      answer = work(items, chargedContext(context, charge));
     } catch (error) {
       charge.failed(error);
       throw error;
@@ -46,49 +46,19 @@ function reserve(budget: BudgetPort, model: string, context: CallContext): Reser
 }
 
 /** What the work is told. What it says of its usage, the budget hears as well. */
-class ChargedContext implements CallContext {
-  readonly #context: CallContext;
-  readonly #charge: AttemptCharge;
-
-  constructor(context: CallContext, charge: AttemptCharge) {
-    this.#context = context;
-    this.#charge = charge;
-  }
-
-  get signal(): AbortSignal {
-    return this.#context.signal;
-  }
-
-  get attempt(): number {
-    return this.#context.attempt;
-  }
-
-  get splitDepth(): number {
-    return this.#context.splitDepth;
-  }
-
-  get batchId(): string {
-    return this.#context.batchId;
-  }
-
-  get lane(): string {
-    return this.#context.lane;
-  }
-
-  get weight(): number {
-    return this.#context.weight;
-  }
-
-  get deadlineAt(): number {
-    return this.#context.deadlineAt;
-  }
-
-  readonly settle = (usage: Usage): void => {
-    this.#charge.used(usage);
-    this.#context.settle(usage);
-  };
-
-  readonly observe = (response: ResponseLike): void => {
-    this.#context.observe(response);
+function chargedContext(context: CallContext, charge: AttemptCharge): CallContext {
+  const { attempt, splitDepth, batchId, lane, weight, deadlineAt } = context;
+  return {
+    ...{ attempt, splitDepth, batchId, lane, weight, deadlineAt },
+    get signal() {
+      return context.signal;
+    },
+    settle: (usage) => {
+      charge.used(usage);
+      context.settle(usage);
+    },
+    observe: (response) => {
+      context.observe(response);
+    },
   };
 }

@@ -33,6 +33,10 @@ export interface AttemptHost {
 
 /** One attempt: what the client is told, and what is written down about it. */
 export class ModelAttempt extends LazySignal implements ModelContext {
+  readonly deadlineAt: number;
+  readonly lane: string;
+  readonly traceId: string;
+  readonly name: string;
   readonly #host: AttemptHost;
   readonly #rules: AttemptRules;
   readonly #startedAt: number;
@@ -55,6 +59,10 @@ export class ModelAttempt extends LazySignal implements ModelContext {
     reservation: Reservation | undefined,
   ) {
     super();
+    this.deadlineAt = rules.deadlineAt;
+    this.lane = host.lane;
+    this.traceId = host.traceId;
+    this.name = host.name;
     this.#reservation = reservation;
     this.#host = host;
     this.#rules = rules;
@@ -63,22 +71,6 @@ export class ModelAttempt extends LazySignal implements ModelContext {
       this.#end(this.#host.judgeStop(this.deadlineAt));
       this.abort();
     };
-  }
-
-  get deadlineAt(): number {
-    return this.#rules.deadlineAt;
-  }
-
-  get lane(): string {
-    return this.#host.lane;
-  }
-
-  get traceId(): string {
-    return this.#host.traceId;
-  }
-
-  get name(): string {
-    return this.#host.name;
   }
 
   /** Numbers that cannot be are left out. */
@@ -106,14 +98,14 @@ export class ModelAttempt extends LazySignal implements ModelContext {
     this.#isOver = true;
     if (isFree) this.#reservation?.release();
     else this.#reservation?.settle(this.#usage);
-    const { traceId, name, lane, model } = this.#host;
+    const { traceId, name, lane } = this;
     const { inputTokens = null, outputTokens = null } = this.#usage;
     const record = {
       traceId,
       spanId: this.spanId,
       name,
       lane,
-      model,
+      model: this.#host.model,
       attempt: this.attempt,
       latencyMs: this.#host.now() - this.#startedAt,
       queuedMs: this.#rules.queuedMs,

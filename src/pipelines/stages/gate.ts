@@ -17,7 +17,7 @@ export interface Claimant {
   /** When it last had a permit, counted in permits; 0 before the first. */
   turn: number;
   /** Its own slots in a stage where each document has its own. */
-  slotsOf(stage: Level): Limiter | undefined;
+  slotsOf(stage: GateLevel): Limiter | undefined;
 }
 
 /** A request of an item. */
@@ -36,7 +36,7 @@ class Waiting {
   readonly rank: Rank;
 
   constructor(
-    readonly stage: Level,
+    readonly stage: GateLevel,
     readonly claim: Claim,
     readonly cost: Cost,
     readonly granted: (lease: Lease) => void,
@@ -50,14 +50,19 @@ class Waiting {
 export type Rank = Map<Claimant, Set<Waiting>>;
 
 /** What the gate knows and counts of a stage. */
-interface Level {
-  readonly isLocal: boolean;
-  readonly slots: Limiter | undefined;
-  /** Requests of items that have had one, and of those that have not. */
-  readonly begun: Rank;
-  readonly fresh: Rank;
-  waiting: number;
-  executing: number;
+export class GateLevel {
+  /** Requests that wait: of items that have had a permit before, and of all others. */
+  readonly begun: Rank = new Map();
+  readonly fresh: Rank = new Map();
+  waiting = 0;
+  /** Requests under way. */
+  executing = 0;
+
+  /** @param slots - those that all documents share; undefined when there are none, or each document has its own */
+  constructor(
+    readonly isLocal: boolean,
+    readonly slots: Limiter | undefined,
+  ) {}
 }
 
 /**
@@ -70,13 +75,13 @@ export class Gate {
   readonly #lane: string | undefined;
   readonly #scheduling: StagesConfig['scheduling'];
   /** The last one first. */
-  readonly #stages: readonly Level[];
+  readonly #stages: readonly GateLevel[];
   readonly #places = new Set<Bid>();
   #turns = 0;
   #isServing = false;
   #again = false;
 
-  constructor(limiter: Limiter, { lane, scheduling }: Pick<StagesConfig, 'lane' | 'scheduling'>, stages: readonly Level[]) {
+  constructor(limiter: Limiter, { lane, scheduling }: Pick<StagesConfig, 'lane' | 'scheduling'>, stages: readonly GateLevel[]) {
     this.#limiter = limiter;
     this.#lane = lane;
     this.#scheduling = scheduling;
@@ -84,7 +89,7 @@ export class Gate {
   }
 
   /** Where the attempts of a stage get their permits; the `key` of a job is its {@link Claim}. */
-  permitsOf(stage: Level): PermitSource {
+  permitsOf(stage: GateLevel): PermitSource {
     return {
       acquire: ({ key, cost = {} }: LimiterJob = {}) =>
         new Observable<Lease>((subscriber) => {
@@ -118,7 +123,7 @@ export class Gate {
   }
 
   /** How many requests of a stage could go, as far as its slots are concerned. */
-  eligible(stage: Level): number {
+  eligible(stage: GateLevel): number {
     let eligible = 0;
     for (const rank of [stage.begun, stage.fresh]) {
       for (const [claimant, waiting] of rank) eligible += Math.min(waiting.size, freeIn(claimant.slotsOf(stage)));
@@ -201,7 +206,7 @@ export class Gate {
     return undefined;
   }
 
-  #first(rank: Rank, stage: Level): Waiting | undefined {
+  #first(rank: Rank, stage: GateLevel): Waiting | undefined {
     let first: Claimant | undefined;
     for (const claimant of rank.keys()) {
       const isBetter = first === undefined || this.#goesBefore(claimant, first);
@@ -286,13 +291,13 @@ class Bid implements Bidder {
 
 /** A slot of the stage and a permit of the limiter, which come and go together. */
 class StageLease implements Lease {
-  readonly #stage: Level;
+  readonly #stage: GateLevel;
   readonly #claim: Claim;
   /** Those of the stage first: whoever gets the permit next needs one. */
   readonly #leases: readonly Lease[];
   #isOver = false;
 
-  constructor(stage: Level, claim: Claim, slots: readonly Lease[], lease: Lease | undefined) {
+  constructor(stage: GateLevel, claim: Claim, slots: readonly Lease[], lease: Lease | undefined) {
     this.#stage = stage;
     this.#claim = claim;
     this.#leases = lease ? [...slots, lease] : slots;

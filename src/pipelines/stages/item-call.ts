@@ -232,31 +232,23 @@ abstract class About {
 }
 
 class Work extends About implements StageContext {
-  readonly #attempt: AttemptContext;
+  readonly attempt: number;
+  readonly deadlineAt: number;
+  readonly settle: (usage: Usage) => void;
+  readonly observe: (response: ResponseLike) => void;
+  readonly #told: AttemptContext;
 
-  constructor(call: ItemCall, attempt: AttemptContext) {
+  constructor(call: ItemCall, told: AttemptContext) {
     super(call);
-    this.#attempt = attempt;
+    this.attempt = told.attempt;
+    this.deadlineAt = told.deadlineAt;
+    this.settle = told.settle;
+    this.observe = told.observe;
+    this.#told = told;
   }
 
   get signal(): AbortSignal {
-    return this.#attempt.signal;
-  }
-
-  get attempt(): number {
-    return this.#attempt.attempt;
-  }
-
-  get deadlineAt(): number {
-    return this.#attempt.deadlineAt;
-  }
-
-  get settle(): (usage: Usage) => void {
-    return this.#attempt.settle;
-  }
-
-  get observe(): (response: ResponseLike) => void {
-    return this.#attempt.observe;
+    return this.#told.signal;
   }
 }
 

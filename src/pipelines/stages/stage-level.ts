@@ -4,24 +4,13 @@ import type { AttemptPolicy, PermitSource } from '../../../operators/policy.js';
 import { policyOf } from '../../../operators/policy.js';
 import { Alarm } from '../../../operators/toolkit.js';
 import type { FlowSink, Limiter } from '../../../operators/types.js';
-import type { Rank } from './gate.js';
+import { GateLevel } from './gate.js';
 import type { StageConfig, StagesConfig } from './stages-options.js';
 import { NAME } from './stages-options.js';
 
 /** One stage: its slots, who waits for them, and what surrounds its requests. */
-export class StageLevel {
+export class StageLevel extends GateLevel {
   readonly config: StageConfig;
-  readonly isLocal: boolean;
-  /** Position among the stages. */
-  readonly position: number;
-  /** Those that all documents share; undefined when there are none, or each document has its own. */
-  readonly slots: Limiter | undefined;
-  /** Requests that wait: of items that have had a permit before, and of all others. */
-  readonly begun: Rank = new Map();
-  readonly fresh: Rank = new Map();
-  waiting = 0;
-  /** Requests under way. */
-  executing = 0;
   /** Items in this stage, and those that were not begun. */
   admitted = 0;
   pending = 0;
@@ -30,17 +19,23 @@ export class StageLevel {
   #policy: AttemptPolicy | undefined;
   readonly #all: StagesConfig;
   readonly #clock: Alarm;
-  /** A slot is free again. */
   readonly #freed: () => void;
 
-  constructor(all: StagesConfig, position: number, freed: () => void) {
-    this.config = all.stages[position] as StageConfig;
-    this.isLocal = this.config.local;
-    this.position = position;
+  /**
+   * @param position - among the stages
+   * @param freed - a slot is free again
+   */
+  constructor(
+    all: StagesConfig,
+    readonly position: number,
+    freed: () => void,
+  ) {
+    const config = all.stages[position] as StageConfig;
+    super(config.local, config.scope === 'shared' ? slotsOf(config, all.scheduler, freed) : undefined);
+    this.config = config;
     this.#all = all;
     this.#clock = new Alarm(all.scheduler, () => undefined);
     this.#freed = freed;
-    this.slots = this.config.scope === 'shared' ? this.#newSlots() : undefined;
   }
 
   get name(): string {
@@ -57,7 +52,7 @@ export class StageLevel {
 
   /** Those of one document, where each has its own. */
   ownSlots(): Limiter | undefined {
-    return this.config.scope === 'perBatch' ? this.#newSlots() : undefined;
+    return this.config.scope === 'perBatch' ? slotsOf(this.config, this.scheduler, this.#freed) : undefined;
   }
 
   /** Makes a request. */
@@ -70,12 +65,11 @@ export class StageLevel {
     const { retry, timeoutMs } = this.config;
     this.#policy = policyOf(NAME, { ...(retry && { retry }), timeoutMs, classify, scheduler, random, name: instance, onEvent }, permits);
   }
+}
 
-  #newSlots(): Limiter | undefined {
-    const { concurrency } = this.config;
-    if (concurrency === Infinity) return undefined;
-    const slots = createLimiter({ concurrency, scheduler: this.#all.scheduler });
-    slots.watch(this.#freed);
-    return slots;
-  }
+function slotsOf({ concurrency }: StageConfig, scheduler: SchedulerLike, freed: () => void): Limiter | undefined {
+  if (concurrency === Infinity) return undefined;
+  const slots = createLimiter({ concurrency, scheduler });
+  slots.watch(freed);
+  return slots;
 }

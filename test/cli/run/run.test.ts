@@ -305,6 +305,12 @@ describe('sluice run says in a sentence what is wrong', () => {
     },
     { what: 'no server', settings: closedServer, code: 3, says: /cannot reach .* \(ECONNREFUSED\): is the server running/ },
     {
+      what: 'a port that nobody may ask',
+      settings: { model: { baseUrl: 'http://127.0.0.1:6000/v1', model: 'm' } },
+      code: 3,
+      says: /cannot reach http:\/\/127\.0\.0\.1:6000\/v1: `fetch` does not go to that port/,
+    },
+    {
       what: 'a folder that is a file',
       settings: { output: { path: 'in.jsonl/out.jsonl' } },
       code: 4,
