@@ -10,7 +10,7 @@ import type { HttpRules } from './support/http-call.js';
 import { httpCaller, isRepeatable, jsonIn } from './support/http-call.js';
 import { isLimited, markLimited } from './support/limited.js';
 import { observed } from './support/observed.js';
-import { requestTokens } from './support/token-counts.js';
+import { requestUsage } from './support/token-counts.js';
 
 // Before, the client had no middleware.
 needsPeer('sluice/anthropic', '@anthropic-ai/sdk', '>=0.105.0 <2', isAtLeast(VERSION, 0, 105), VERSION);
@@ -126,7 +126,7 @@ export function anthropicChat(client: Anthropic): AnthropicChat {
     // That of a stream comes in parts.
     usage: (answer) =>
       'content' in answer ? { inputTokens: answer.usage.input_tokens, outputTokens: answer.usage.output_tokens } : undefined,
-    estimateTokens: requestTokens,
+    estimateTokens: requestUsage,
   };
 }
 

@@ -13,7 +13,7 @@ import type { HttpRules } from './support/http-call.js';
 import { isLimited } from './support/limited.js';
 import { limitedFetch } from './support/limited-fetch.js';
 import { observed } from './support/observed.js';
-import { requestTokens } from './support/token-counts.js';
+import { requestUsage } from './support/token-counts.js';
 
 needsPeer('sluice/openai', 'openai', '^6.0.0 || ^7.0.0', isAtLeast(VERSION, 6), VERSION);
 
@@ -139,7 +139,7 @@ export function openAIChat(client: OpenAI, defaults: Partial<OpenAIChatParams> =
     },
     model: (request) => bodyOf(request).model,
     usage: chatUsage,
-    estimateTokens: (request) => requestTokens(bodyOf(request)),
+    estimateTokens: (request) => requestUsage(bodyOf(request)),
   };
 }
 

@@ -18,7 +18,9 @@ export class Labels<V> {
   of(label: string): V {
     const found = this.#values.get(label);
     if (found !== undefined) return found;
-    if (label !== OTHER && (this.#values.size >= this.#most || label.length > MAX_LENGTH)) return this.of(OTHER);
+    // The shared one takes no place, whenever it was made.
+    const told = this.#values.size - Number(this.#values.has(OTHER));
+    if (label !== OTHER && (told >= this.#most || label.length > MAX_LENGTH)) return this.of(OTHER);
     const value = this.#make(label);
     this.#values.set(label, value);
     return value;

@@ -59,7 +59,7 @@ class FlowBudget implements Budget, Account {
     const { limits, store } = this.#config;
     this.#limits = limits.map((rule, position) => new Meter(rule, position));
     this.#tell = teller(NAME, this.#config, () => this.#now());
-    for (const saved of checkedSave(store?.load())) for (const limit of this.#limits) limit.restore(saved, this.#now());
+    for (const saved of checkedSave(store?.load())) for (const limit of this.#limits) limit.restore(saved);
   }
 
   reserve(call: BudgetCall): Reservation {

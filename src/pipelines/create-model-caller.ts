@@ -22,6 +22,7 @@ import type { ErrorClass, FlowEvent, Settled, Usage, WorkResult } from '../../op
 import type { CallRecord } from '../metrics/call-record.js';
 import { CallStats } from '../metrics/call-stats.js';
 import type { Reservation } from './budget/budget-types.js';
+import type { CallTokens } from './budget/prices.js';
 import { AnswerCache } from './models/answer-cache.js';
 import type { ChatChunk, ChatCompletion, ChatRequest } from './models/chat-api.js';
 import { exchange, openStream } from './models/exchange.js';
@@ -311,10 +312,10 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
       const { lane, key } = inquiry;
       // A limiter without lanes has no name for the only one.
       const hasLane = limiter.lanes !== undefined || lane !== DEFAULT_LANE;
-      const tokens = this.#tokensOf(request);
+      const estimate = this.#estimateOf(request);
       const model = this.#modelOf(request);
-      const cost = { tokens: sumOf(tokens) };
-      const call = new ModelCall(this, inquiry, `c${String(this.#made++)}`, model, deadlineMs, { model, key, ...tokens });
+      const cost = { tokens: estimate.inputTokens + estimate.outputTokens + estimate.tokens };
+      const call = new ModelCall(this, inquiry, `c${String(this.#made++)}`, model, deadlineMs, { model, key, ...estimate });
       this.#calls.add(call);
       subscriber.add(() => {
         this.#calls.delete(call);
@@ -361,13 +362,15 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     throw unusable(NAME, 'model', 'a non-empty string', model);
   }
 
-  #tokensOf(request: Q): Required<Usage> {
+  /** A mere number is of both kinds together. */
+  #estimateOf(request: Q): Required<CallTokens> {
     const { estimateTokens } = this.#config.client;
     const answer = estimateTokens === undefined ? 0 : ask(NAME, 'estimateTokens', estimateTokens, request);
-    const { inputTokens = 0, outputTokens = 0 } = Object(answer) === answer ? (answer as Usage) : { outputTokens: answer as number };
-    for (const amount of [inputTokens, outputTokens])
+    const { inputTokens = 0, outputTokens = 0 } = Object(answer) as Usage;
+    const tokens = Object(answer) === answer ? 0 : (answer as number);
+    for (const amount of [inputTokens, outputTokens, tokens])
       if (!isAmount(amount) || amount === Infinity) throw unusable(NAME, 'estimateTokens', 'a finite number >= 0', amount);
-    return { inputTokens, outputTokens };
+    return { inputTokens, outputTokens, tokens };
   }
 
   #newTraceId(): string {
@@ -403,10 +406,6 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
     this.#tell({ type: 'drained', operator: NAME });
     this.#events.complete();
   }
-}
-
-function sumOf({ inputTokens, outputTokens }: Required<Usage>): number {
-  return inputTokens + outputTokens;
 }
 
 /** What came of several calls, by their names. */

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { defer, finalize, from, map, mergeMap, of, Subject, takeUntil, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
@@ -233,6 +234,25 @@ describe('what records add up to', () => {
     expect(models['other']?.attempts).toBe(997);
     expect(Object.keys(calls.byCode)).toEqual(['CODE_0', 'CODE_1', 'CODE_2', 'other']);
     expect(Object.keys(lanes)).toEqual(['P0']);
+  });
+
+  it('tells the first so many labels apart, wherever `other` and what is too long for a label come between them', () => {
+    const label = fc.oneof(fc.constantFrom('other', 'x'.repeat(201), 'y'.repeat(300)), fc.constantFrom(...'abcdefgh'));
+    fc.assert(
+      fc.property(fc.array(label, { minLength: 1, maxLength: 40 }), fc.integer({ min: 1, max: 6 }), (models, maxLabels) => {
+        const metrics = createMetrics({ maxLabels, windowMs: 1000 });
+        for (const model of models) metrics.record({ ...record, model });
+        const first = [...new Set(models.filter((model) => model.length === 1))].slice(0, maxLabels);
+        const expected: Record<string, number> = {};
+        for (const model of models) {
+          const counted = first.includes(model) ? model : 'other';
+          expected[counted] = (expected[counted] ?? 0) + 1;
+        }
+        const { window, ...totals } = metrics.snapshot();
+        for (const counted of [totals.models, window?.models ?? {}])
+          expect(Object.fromEntries(Object.entries(counted).map(([model, { attempts }]) => [model, attempts]))).toEqual(expected);
+      }),
+    );
   });
 
   it('is written under the names of log pipelines', () => {

@@ -35,7 +35,7 @@ export const rows: MisuseTable = {
       ['inputUsdPerMillion', 'outputUsdPerMillion', 'usdPerCall', 'usd'].map((field) => [`prices['small'].${field}`, ofPrice(field)]),
     ),
     'reserve.call': (call: never) => createBudget().reserve(call),
-    ...Object.fromEntries(['model', 'inputTokens', 'outputTokens', 'tokens'].map((field) => [`reserve.call.${field}`, ofCall(field)])),
+    ...Object.fromEntries(['model', 'inputTokens', 'outputTokens', 'tokens', 'cost'].map((field) => [`reserve.call.${field}`, ofCall(field)])),
   } satisfies Record<string, (value: never) => unknown>,
   rows: [
     ...badly('limits', 'an array', null, 5, 'usd', {}, { usd: 5 } satisfies NonNullable<BudgetOptions['limits']>[number]),
@@ -67,7 +67,8 @@ export const rows: MisuseTable = {
     ...badly('reserve.call.model', 'a non-empty string', '', null, 5, undefined),
     ...badly('reserve.call.inputTokens', amount, ...notAmount),
     ...badly('reserve.call.outputTokens', amount, ...notAmount),
-    ...badly('reserve.call.tokens', 'absent (known options: model, key, inputTokens, outputTokens)', 5),
+    ...badly('reserve.call.tokens', amount, ...notAmount),
+    ...badly('reserve.call.cost', 'absent (known options: model, key, inputTokens, outputTokens, tokens)', 5),
   ],
 };
 
@@ -80,6 +81,8 @@ export const notSaved: readonly unknown[] = [
   [{ ...saved, unit: 'eur' }],
   [{ ...saved, charged: -1 }],
   [{ ...saved, charged: '5' }],
+  [{ ...saved, charged: 0.5 }],
+  [{ ...saved, charged: 1e300 }],
   [{ ...saved, startedAt: null }],
   [{ ...saved, windowMs: null }],
 ];

@@ -33,12 +33,14 @@ export const PRICES: ModelPrices = {
   small: { inputUsdPerMillion: 0.07, outputUsdPerMillion: 0.3 },
   large: { inputUsdPerMillion: 2.5, outputUsdPerMillion: 10.1, usdPerCall: 0.0003 },
   odd: { inputUsdPerMillion: 0.0125, outputUsdPerMillion: 0.1373 },
+  reading: { inputUsdPerMillion: 0.13 },
 };
 
 /** The price of a call in billionths of a USD, by whole numbers alone: prices as they are written, not as floats have them. */
-export function exactCost(model: string, inputTokens: number, outputTokens: number): bigint {
+export function exactCost(model: string, inputTokens: number, outputTokens: number, tokens = 0): bigint {
   const { inputUsdPerMillion = 0, outputUsdPerMillion = 0, usdPerCall = 0 } = PRICES[model] ?? {};
-  const ofTokens = BigInt(inputTokens) * scaled(inputUsdPerMillion, 6) + BigInt(outputTokens) * scaled(outputUsdPerMillion, 6);
+  const [input, output] = [scaled(inputUsdPerMillion, 6), scaled(outputUsdPerMillion, 6)];
+  const ofTokens = BigInt(inputTokens) * input + BigInt(outputTokens) * output + BigInt(tokens) * (input > output ? input : output);
   return (ofTokens + 999n) / 1000n + scaled(usdPerCall, 9);
 }
 
@@ -47,27 +49,40 @@ function scaled(value: number, decimals: number): bigint {
   return BigInt(whole + part.padEnd(decimals, '0'));
 }
 
+/** Tokens of a call: of the prompt, of the answer, of either. */
+interface Tokens {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly tokens: number;
+}
+
 interface Entry {
   readonly model: string;
   readonly key: unknown;
-  readonly at: number;
-  readonly tokens: { inputTokens: number; outputTokens: number };
-  readonly estimate: { readonly inputTokens: number; readonly outputTokens: number };
+  /** The window of each limit that it began in. */
+  readonly windows: readonly number[];
+  readonly estimate: Tokens;
+  /** What is known of it. */
+  used: { readonly inputTokens?: number; readonly outputTokens?: number };
   state: 'inFlight' | 'spent' | 'released';
 }
+
+type Call = Pick<BudgetCall, 'model' | 'key'> & Tokens;
 
 /** A budget that keeps every call it was ever asked about, and adds them all up each time. */
 export class PlainBudget {
   entries: Entry[] = [];
-  /** Beginnings of the windows of each limit. */
-  readonly #windows: number[][];
+  /** When the window of each limit began, and how many it has had. */
+  #windows: readonly Start[];
+  #saved: readonly Start[];
 
   constructor(readonly limits: readonly BudgetLimit[]) {
-    this.#windows = limits.map(() => []);
+    this.#windows = limits.map(() => ({ at: undefined, count: 0 }));
+    this.#saved = this.#windows;
   }
 
   /** Positions of the limits without room. */
-  full(call: Required<BudgetCall>, now: number): number[] {
+  full(call: Call, now: number): number[] {
     return this.limits.flatMap((limit, i) => {
       if (!isAbout(limit, call)) return [];
       const { charged } = this.sums(i, now);
@@ -75,49 +90,64 @@ export class PlainBudget {
     });
   }
 
-  add(call: Required<BudgetCall>, now: number): Entry {
-    this.limits.forEach((limit, i) => {
-      if (isAbout(limit, call) && this.#startOf(i, now) === undefined) this.#windows[i]!.push(now);
-    });
-    const { inputTokens, outputTokens } = call;
-    const entry: Entry = {
-      model: call.model,
-      key: call.key,
-      at: now,
-      tokens: { inputTokens, outputTokens },
-      estimate: { inputTokens, outputTokens },
-      state: 'inFlight',
-    };
+  add({ model, key, ...estimate }: Call, now: number): Entry {
+    this.#look(now);
+    this.#windows = this.#windows.map((start, i) =>
+      isAbout(this.limits[i]!, { model, key }) && start.at === undefined ? { ...start, at: now } : start,
+    );
+    const windows = this.#windows.map(({ count }) => count);
+    const entry: Entry = { model, key, windows, estimate, used: {}, state: 'inFlight' };
     this.entries.push(entry);
     return entry;
   }
 
   sums(position: number, now: number): { readonly charged: bigint; readonly inFlight: bigint } {
+    this.#look(now);
     const limit = this.limits[position]!;
-    const start = this.#startOf(position, now) ?? Infinity;
     let charged = 0n;
     let inFlight = 0n;
     for (const entry of this.entries) {
-      if (entry.state === 'released' || entry.at < start || !isAbout(limit, entry)) continue;
-      charged += amountOf(limit, entry.model, entry.tokens);
+      const isInWindow = entry.windows[position] === this.#windows[position]!.count;
+      if (entry.state === 'released' || !isInWindow || !isAbout(limit, entry)) continue;
+      charged += amountOf(limit, entry.model, spentBy(entry));
       if (entry.state === 'inFlight') inFlight += amountOf(limit, entry.model, entry.estimate);
     }
     return { charged, inFlight };
   }
 
+  /** When the window of a limit ends. */
+  endsAt(position: number, now: number): number {
+    this.#look(now);
+    return (this.#windows[position]!.at ?? Infinity) + (this.limits[position]!.windowMs ?? Infinity);
+  }
+
+  /** What is written down. */
+  save(now: number): void {
+    this.#look(now);
+    this.#saved = this.#windows;
+  }
+
   /** The process is gone: what was under way is charged for good. */
   crash(): void {
+    this.#windows = this.#saved;
     for (const entry of this.entries) if (entry.state === 'inFlight') entry.state = 'spent';
   }
 
-  #startOf(position: number, now: number): number | undefined {
-    const start = this.#windows[position]!.at(-1);
-    const { windowMs = Infinity } = this.limits[position]!;
-    return start === undefined || now >= start + windowMs ? undefined : start;
+  /** What is over is forgotten, and what has begun has begun now at the latest, wherever the clock is. */
+  #look(now: number): void {
+    this.#windows = this.#windows.map(({ at, count }, i) => {
+      if (at === undefined) return { at, count };
+      return now >= at + (this.limits[i]!.windowMs ?? Infinity) ? { at: undefined, count: count + 1 } : { at: Math.min(at, now), count };
+    });
   }
 }
 
-function isAbout(limit: BudgetLimit, { key, model }: { readonly key: unknown; readonly model: string }): boolean {
+interface Start {
+  readonly at: number | undefined;
+  readonly count: number;
+}
+
+function isAbout(limit: BudgetLimit, { key, model }: Pick<BudgetCall, 'key' | 'model'>): boolean {
   return (limit.key === undefined || limit.key === key) && (limit.model === undefined || limit.model === model);
 }
 
@@ -125,9 +155,16 @@ function limitOf({ usd, tokens }: BudgetLimit): bigint {
   return usd === undefined ? BigInt(tokens ?? 0) : scaled(usd, 9);
 }
 
-function amountOf(limit: BudgetLimit, model: string, tokens: { readonly inputTokens: number; readonly outputTokens: number }): bigint {
-  const { inputTokens, outputTokens } = tokens;
-  return limit.usd === undefined ? BigInt(inputTokens + outputTokens) : exactCost(model, inputTokens, outputTokens);
+function amountOf(limit: BudgetLimit, model: string, { inputTokens, outputTokens, tokens }: Tokens): bigint {
+  return limit.usd === undefined ? BigInt(inputTokens + outputTokens + tokens) : exactCost(model, inputTokens, outputTokens, tokens);
+}
+
+/** What is known in place of what was guessed, and the rest as it was guessed. */
+function spentBy({ estimate, used }: Entry): Tokens {
+  const { inputTokens = estimate.inputTokens, outputTokens = estimate.outputTokens } = used;
+  if (used.inputTokens !== undefined && used.outputTokens !== undefined) return { inputTokens, outputTokens, tokens: 0 };
+  const known = (used.inputTokens ?? 0) + (used.outputTokens ?? 0);
+  return { inputTokens, outputTokens, tokens: Math.max(estimate.tokens - known, 0) };
 }
 
 /** Amounts of a snapshot as whole numbers; a USD is shown as a float, which is exact to more than its billionths. */

@@ -286,7 +286,7 @@ describe('a model caller with a budget', () => {
     });
   });
 
-  it('takes a mere number for tokens of the answer, and what is no number for none', () => {
+  it('takes a mere number for tokens of prompt and answer together, and what is no number for none', () => {
     virtualTime((clock) => {
       const prices = { small: { inputUsdPerMillion: 1, outputUsdPerMillion: 4 } };
       const budget = createBudget({ prices, scheduler: clock.scheduler });

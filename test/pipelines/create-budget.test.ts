@@ -153,11 +153,42 @@ describe('limits', () => {
     expect(only()).toMatchObject({ spent: 4, inFlight: 0 });
   });
 
-  it('stay as they are when a clock is put back', () => {
-    const { budget, clock, only } = on({ limits: [{ tokens: 10, windowMs: 100 }] });
+  it('last no longer than their windows when a clock is put back', () => {
+    const { budget, clock, only, refusal } = on({ limits: [{ tokens: 10, windowMs: 100 }] });
     budget.reserve(tokens(10));
     clock.now = 0;
-    expect(only()).toMatchObject({ inFlight: 10, resetsAt: 1_100 });
+    expect(only()).toMatchObject({ inFlight: 10, resetsAt: 100 });
+    expect(refusal(tokens(1))).toMatchObject({ resetsAt: 100, resetsInMs: 100 });
+    clock.now = 100;
+    expect(only()).toMatchObject({ inFlight: 0, resetsAt: Infinity });
+  });
+
+  it.each([1e20, 1e300, Number.MAX_VALUE])('are right again after %d tokens, which nobody ever had', (much) => {
+    const { budget, only, refusal } = on({ limits: [{ key: 'acme', tokens: 100 }] });
+    const mine = budget.reserve({ ...tokens(40), key: 'acme' });
+    mine.settle({ inputTokens: much, outputTokens: much });
+    expect(isFlowError(refusal({ ...tokens(1), key: 'acme' }), 'FLOW_BUDGET_EXCEEDED')).toBe(true);
+    mine.settle({ inputTokens: 40, outputTokens: 0 });
+    expect(only()).toMatchObject({ spent: 40, left: 60 });
+    expect(refusal({ ...tokens(much), key: 'acme' })).toMatchObject({ resetsAt: Infinity });
+    budget.reserve(tokens(much)).settle({ inputTokens: 2, outputTokens: 0 });
+    const { spentUsd, spentTokens } = budget.snapshot();
+    // Above all sums there are no odd numbers.
+    expect([Math.abs(spentTokens - 42) <= 1, Math.abs(spentUsd - 42e-6) < 1e-8]).toEqual([true, true]);
+  });
+
+  it('charge tokens of which nobody knows the kind at the dearer price, until somebody does', () => {
+    const dear = { small: { inputUsdPerMillion: 1, outputUsdPerMillion: 2 }, reading: { inputUsdPerMillion: 3 } };
+    const { budget, refusal } = on({ limits: [{ usd: 0.0003 }], prices: dear });
+    expect(refusal({ model: 'small', tokens: 151 })).toMatchObject({ unit: 'usd' });
+    const call = budget.reserve({ model: 'small', tokens: 100 });
+    expect(budget.snapshot()).toMatchObject({ inFlightUsd: 0.0002, inFlightTokens: 100 });
+    call.settle({ inputTokens: 80 });
+    expect(budget.snapshot()).toMatchObject({ spentUsd: 0.000_12, spentTokens: 100 });
+    call.settle({ outputTokens: 5 });
+    expect(budget.snapshot()).toMatchObject({ spentUsd: 0.000_09, spentTokens: 85 });
+    // One that has no price for answers is not free.
+    expect(refusal({ model: 'reading', tokens: 100 })).toMatchObject({ unit: 'usd' });
   });
 
   it('are none: everything is counted all the same, in USD where there is a price', () => {

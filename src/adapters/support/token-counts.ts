@@ -16,15 +16,22 @@ const BINARY: ReadonlySet<string> = new Set([
 
 const estimate = /* @__PURE__ */ createTokenEstimator();
 
-/** What a request with this JSON body will cost at most: its texts as estimated, and the longest answer it allows. 0 for another body. */
-export function requestTokens(json: unknown): number {
+/** What a request with this JSON body will take at most: its texts as estimated, and the longest answer it allows. 0 for another body. */
+export function requestUsage(json: unknown): Required<Usage> {
   const body = Object(json) as Readonly<Record<string, unknown>>;
   const config = Object(body['generationConfig']) as typeof body;
   const answer = ANSWERS.map((name) => body[name] ?? config[name]).find(
     (value) => typeof value === 'number' && value > 0 && value < Infinity,
   );
   const tools = body['tools'] === undefined ? 0 : estimate(JSON.stringify(body['tools']));
-  return PROMPTS.reduce((tokens, name) => tokens + textTokens(body[name]), ((answer as number | undefined) ?? 0) + tools);
+  const inputTokens = PROMPTS.reduce((tokens, name) => tokens + textTokens(body[name]), tools);
+  return { inputTokens, outputTokens: (answer as number | undefined) ?? 0 };
+}
+
+/** The same in one number, for a limiter. */
+export function requestTokens(json: unknown): number {
+  const { inputTokens, outputTokens } = requestUsage(json);
+  return inputTokens + outputTokens;
 }
 
 /** However deep it is. */

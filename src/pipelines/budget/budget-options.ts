@@ -11,6 +11,7 @@ import type {
   SavedBudget,
 } from './budget-types.js';
 import type { MeterRule } from './meter.js';
+import type { CallTokens } from './prices.js';
 import { billionths } from './prices.js';
 
 /** Whose errors and events these are. */
@@ -47,14 +48,15 @@ export function budgetOption(operator: string, option: string, budget: BudgetPor
 }
 
 /** What is about to be called, with its tokens as whole numbers. @throws FlowConfigError */
-export function checkedCall(call: BudgetCall): BudgetCall & { readonly inputTokens: number; readonly outputTokens: number } {
-  known(NAME, call, ['model', 'key', 'inputTokens', 'outputTokens'], 'call', 'call.');
-  const { model, key, inputTokens = 0, outputTokens = 0 } = call;
+export function checkedCall(call: BudgetCall): BudgetCall & CallTokens {
+  known(NAME, call, ['model', 'key', 'inputTokens', 'outputTokens', 'tokens'], 'call', 'call.');
+  const { model, key, inputTokens = 0, outputTokens = 0, tokens = 0 } = call;
   return {
     model: filled(NAME, 'call.model', model),
     key,
     inputTokens: Math.ceil(amount('call.inputTokens', inputTokens)),
     outputTokens: Math.ceil(amount('call.outputTokens', outputTokens)),
+    tokens: Math.ceil(amount('call.tokens', tokens)),
   };
 }
 
@@ -70,7 +72,7 @@ export function checkedSave(saved: SavedBudget | undefined): SavedBudget['limits
 function isSaved(value: unknown): value is SavedBudget['limits'][number] {
   const { unit, windowMs, startedAt, charged } = Object(value) as Readonly<Record<string, unknown>>;
   const isKnown = unit === 'usd' || unit === 'tokens';
-  return isKnown && (windowMs === undefined || isFinite(windowMs)) && isFinite(startedAt) && isFinite(charged) && charged >= 0;
+  return isKnown && (windowMs === undefined || isFinite(windowMs)) && isFinite(startedAt) && isWhole(charged);
 }
 
 function isFinite(value: unknown): value is number {
@@ -127,7 +129,11 @@ function amount(option: string, value: unknown): number {
   throw new FlowConfigError(NAME, option, 'a finite number >= 0', value);
 }
 
+function isWhole(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
 function wholeAmount(option: string, value: unknown): number {
-  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
+  if (isWhole(value)) return value;
   throw new FlowConfigError(NAME, option, 'a whole number >= 0', value);
 }

@@ -11,6 +11,8 @@ export interface BudgetCall {
   readonly inputTokens?: number;
   /** Most tokens of the answer, where they are known. @defaultValue 0 */
   readonly outputTokens?: number;
+  /** Tokens beside those, of which nobody knows whether prompt or answer has them: charged at the dearer price. @defaultValue 0 */
+  readonly tokens?: number;
 }
 
 /** What one call may spend. Both methods may be called again without harm. */

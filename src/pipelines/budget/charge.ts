@@ -20,27 +20,29 @@ export class Charge implements Reservation {
   readonly #account: Account;
   readonly #windows: readonly Window[];
   readonly #price: ModelPrice | undefined;
+  readonly #estimate: CallTokens;
   readonly #reserved: Amounts;
-  #tokens: CallTokens;
+  /** What is known of its usage. */
+  #used: Usage = {};
   #amounts: Amounts;
   #state: 'inFlight' | 'settled' | 'released' = 'inFlight';
 
-  constructor(account: Account, windows: readonly Window[], price: ModelPrice | undefined, tokens: CallTokens, now: number) {
+  constructor(account: Account, windows: readonly Window[], price: ModelPrice | undefined, estimate: CallTokens, now: number) {
     this.#account = account;
     this.#windows = windows;
     this.#price = price;
-    this.#tokens = tokens;
-    this.#reserved = amountsOf(price, tokens);
+    this.#estimate = estimate;
+    this.#reserved = amountsOf(price, estimate);
     this.#amounts = this.#reserved;
     for (const window of windows) window.take(this.#reserved, now);
   }
 
   settle({ inputTokens, outputTokens }: Usage = {}): void {
     if (this.#state === 'released') return;
-    if (isTokens(inputTokens)) this.#tokens = { ...this.#tokens, inputTokens: Math.ceil(inputTokens) };
-    if (isTokens(outputTokens)) this.#tokens = { ...this.#tokens, outputTokens: Math.ceil(outputTokens) };
+    if (isTokens(inputTokens)) this.#used = { ...this.#used, inputTokens: Math.ceil(inputTokens) };
+    if (isTokens(outputTokens)) this.#used = { ...this.#used, outputTokens: Math.ceil(outputTokens) };
     this.#land('settled');
-    this.#correct(amountsOf(this.#price, this.#tokens));
+    this.#correct(amountsOf(this.#price, correctedBy(this.#used, this.#estimate)));
   }
 
   release(): void {
@@ -70,8 +72,24 @@ export class Charge implements Reservation {
 const NOTHING: Amounts = { usd: 0, tokens: 0 };
 
 /** USD are those of a price that is known. */
-export function amountsOf(price: ModelPrice | undefined, tokens: CallTokens): Amounts {
-  return { usd: price === undefined ? 0 : priceOf(price, tokens), tokens: tokens.inputTokens + tokens.outputTokens };
+export function amountsOf(price: ModelPrice | undefined, call: CallTokens): Amounts {
+  const { inputTokens, outputTokens, tokens = 0 } = call;
+  return { usd: bounded(price === undefined ? 0 : priceOf(price, call)), tokens: bounded(inputTokens + outputTokens + tokens) };
+}
+
+/** Beyond this, sums would not be exact; what is infinite would never leave them again. */
+function bounded(amount: number): number {
+  return Math.min(amount, Number.MAX_SAFE_INTEGER);
+}
+
+/** What the usage does not say stays as estimated. Of tokens of either kind that is what it leaves of them. */
+function correctedBy(used: Usage, { inputTokens, outputTokens, tokens = 0 }: CallTokens): CallTokens {
+  const isWhole = used.inputTokens !== undefined && used.outputTokens !== undefined;
+  return {
+    inputTokens: used.inputTokens ?? inputTokens,
+    outputTokens: used.outputTokens ?? outputTokens,
+    tokens: isWhole ? 0 : Math.max(0, tokens - (used.inputTokens ?? 0) - (used.outputTokens ?? 0)),
+  };
 }
 
 function isTokens(value: unknown): value is number {

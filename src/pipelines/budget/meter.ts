@@ -78,7 +78,10 @@ export class Meter {
 
   at(now: number): Window {
     if (now >= this.#window.endsAt) this.#window = new Window(this);
-    return this.#window;
+    const window = this.#window;
+    // A clock that was put back must not make the window longer.
+    if (window.startedAt !== undefined && window.startedAt > now) window.startedAt = now;
+    return window;
   }
 
   /** An amount as it is told. */
@@ -110,11 +113,10 @@ export class Meter {
   }
 
   /** Goes on where the saved limit was, when it is this one; its amount may be another. */
-  restore({ key, model, unit, windowMs = Infinity, startedAt, charged }: Saved, now: number): void {
+  restore({ key, model, unit, windowMs = Infinity, startedAt, charged }: Saved): void {
     const { rule } = this;
     if (key !== rule.key || model !== rule.model || unit !== rule.unit || windowMs !== rule.windowMs) return;
-    // A clock that was put back must not make the window longer.
-    this.#window.startedAt = Math.min(startedAt, now);
+    this.#window.startedAt = startedAt;
     this.#window.charged = charged;
   }
 }

@@ -9,14 +9,17 @@ const PER_PRICE_USD = 1_000_000;
 export interface CallTokens {
   readonly inputTokens: number;
   readonly outputTokens: number;
+  /** Of one kind or the other. */
+  readonly tokens?: number;
 }
 
 /** What a call costs, in billionths of a USD; a part of one counts as a whole. */
-export function priceOf(price: ModelPrice, { inputTokens, outputTokens }: CallTokens): number {
+export function priceOf(price: ModelPrice, { inputTokens, outputTokens, tokens = 0 }: CallTokens): number {
   const { inputUsdPerMillion = 0, outputUsdPerMillion = 0, usdPerCall = 0 } = price;
-  const input = inputTokens * Math.round(inputUsdPerMillion * PER_PRICE_USD);
-  const output = outputTokens * Math.round(outputUsdPerMillion * PER_PRICE_USD);
-  return Math.ceil((input + output) / 1000) + billionths(usdPerCall);
+  const input = Math.round(inputUsdPerMillion * PER_PRICE_USD);
+  const output = Math.round(outputUsdPerMillion * PER_PRICE_USD);
+  const ofTokens = inputTokens * input + outputTokens * output + tokens * Math.max(input, output);
+  return Math.ceil(ofTokens / 1000) + billionths(usdPerCall);
 }
 
 export function billionths(usd: number): number {

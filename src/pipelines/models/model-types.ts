@@ -105,8 +105,8 @@ export interface ModelCallerRules<Q, R, C, P> {
   /** Most urgent first. Not together with `limiter`. @defaultValue P0, P1, P2 */
   readonly lanes?: readonly LaneOptions[];
   /**
-   * What a request will take, in tokens: of its prompt and of its longest answer. A budget takes a mere number for tokens of the answer, the dearer
-   * ones. @defaultValue with `baseUrl`: its texts and its longest answer; else 0
+   * What a request will take, in tokens: of its prompt and of its longest answer. A mere number is both together; a budget charges it at the dearer
+   * price of the two. @defaultValue with `baseUrl`: its texts and its longest answer; else 0
    */
   readonly estimateTokens?: (request: Q) => number | Usage;
   /** What an answer, or a chunk, says about tokens; the last one that says something counts. @defaultValue with `baseUrl`: its `usage` */
