@@ -110,7 +110,17 @@ export function settleAll<T, R>(
   const hasProject = typeof second === 'function' || third !== undefined || !list.every((call) => typeof call === 'function');
   const project = hasProject ? required(NAME, 'project', second as Project<T, R>) : (makeItself as Project<T, R>);
   const options = orDefault(hasProject ? third : second, {}) as SettleAllOptions<T>;
-  const config = itemConfig<T, R>(NAME, options, CHECKS, () => ({ project, key: undefined, limitOf: () => Infinity }), 4);
+  return settleAllOf(NAME, list, project, options);
+}
+
+/** The same inside something else, under whose name it raises errors and tells events. */
+export function settleAllOf<T, R>(
+  operator: string,
+  list: readonly T[],
+  project: Project<T, R>,
+  options: SettleAllOptions<T>,
+): Observable<Settled<T, R>[]> {
+  const config = itemConfig<T, R>(operator, options, CHECKS, () => ({ project, key: undefined, limitOf: () => Infinity }), 4);
   const { guard } = options;
 
   return new Observable((subscriber) => {
@@ -123,7 +133,7 @@ export function settleAll<T, R>(
       made.add(context.index);
       return project(call, context);
     };
-    const items = { ...config, settles: true, project: guard === undefined ? make : guarded(NAME, guard, make) };
+    const items = { ...config, settles: true, project: guard === undefined ? make : guarded(operator, guard, make) };
     const each = new Observable<Settled<T, R>>((to) => {
       runItems(items, from(list), to as Subscriber<Settled<T, R> | R>);
     });

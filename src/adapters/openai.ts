@@ -161,7 +161,10 @@ export function openAIChat(client: OpenAI, defaults: Partial<OpenAIChatParams> =
  * (await embedder.embedAsync('hello')).length; // => 2
  * ```
  */
-export function openAIEmbeddings(client: OpenAI, options: OpenAIEmbeddingsOptions): Pick<ClientEmbedderOptions, 'call'> {
+export function openAIEmbeddings(
+  client: OpenAI,
+  options: OpenAIEmbeddingsOptions,
+): Required<Pick<ClientEmbedderOptions, 'call' | 'model'>> {
   const name = 'openAIEmbeddings';
   checkClient(name, client);
   known(name, options, ['model', 'dimensions', 'user']);
@@ -175,6 +178,7 @@ export function openAIEmbeddings(client: OpenAI, options: OpenAIEmbeddingsOption
       const sent = client.embeddings.create({ ...settings, input: [...texts], encoding_format: 'base64' }, { signal, ...ONCE });
       return embeddingsIn(await observed(sent, context), context);
     },
+    model: options.model,
   };
 }
 

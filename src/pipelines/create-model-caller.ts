@@ -1,7 +1,7 @@
 import { catchError, defer, EMPTY, map, Observable, Subject, subscribeOn } from 'rxjs';
 import { ClosedError, FlowConfigError } from '../../operators/errors.js';
 import type { AttemptContext, PolicyCallOptions } from '../../operators/policy.js';
-import { settleAll } from '../../operators/settle-all.js';
+import { settleAllOf } from '../../operators/settle-all.js';
 import {
   AbortCalls,
   Alarm,
@@ -186,7 +186,9 @@ class PolicedModelCaller<Q, R, C, P> extends ShutdownHandle implements ModelCall
       const traceId = how.traceId ?? this.#newTraceId();
       const endsAt = this.now() + deadlineMs;
       const calls = Object.entries<Q>(requests);
-      return settleAll(calls, ([name, request]) => this.#ask(request, { ...how, traceId, name: name === '' ? 'call' : name }, endsAt), {
+      const make = ([name, request]: readonly [string, Q]): Observable<P> =>
+        this.#ask(request, { ...how, traceId, name: name === '' ? 'call' : name }, endsAt);
+      return settleAllOf(NAME, calls, make, {
         errors: mode === 'all' ? 'propagate' : 'settle',
         deadlineMs,
         scheduler,

@@ -1,7 +1,7 @@
 import type { ObservableInput } from 'rxjs';
 import { FlowConfigError } from '../../operators/errors.js';
 import { lanes } from '../../operators/lanes.js';
-import { known, show } from '../../operators/toolkit.js';
+import { filled, known, maybe, show } from '../../operators/toolkit.js';
 import type { CallContext } from '../../operators/types.js';
 import { graded } from '../../operators/windows.js';
 import type { BudgetPort } from './budget/budget-types.js';
@@ -14,7 +14,7 @@ export const NAME = 'createEmbedder';
 
 /** What calls may cost. */
 export interface EmbedderSpend {
-  /** Made by `createBudget`: each call is charged before it is sent, as one of `model`, or of 'default' over a client of yours. @defaultValue none */
+  /** Made by `createBudget`: each call is charged before it is sent, as one of `model`. @defaultValue none */
   readonly budget?: BudgetPort;
 }
 
@@ -33,9 +33,14 @@ export interface EmbedderOptions extends EndpointOptions, EmbedderRules, Embedde
 export type EmbedCall = (texts: readonly string[], context: CallContext) => ObservableInput<readonly (ArrayLike<number> | Error)[]>;
 
 /** An embedder over a client of yours: any SDK, `fetch`, a model in the process. */
-export interface ClientEmbedderOptions extends EmbedderRules, EmbedderSpend, Partial<Record<keyof EndpointOptions | 'dimensions', never>> {
+export interface ClientEmbedderOptions
+  extends EmbedderRules,
+    EmbedderSpend,
+    Partial<Record<Exclude<keyof EndpointOptions, 'model'> | 'dimensions', never>> {
   /** Turns texts into vectors. Not together with `baseUrl` and what belongs to it. */
   readonly call: EmbedCall;
+  /** What a budget knows the calls by: it finds their price, and the limits of that model. @defaultValue 'default' */
+  readonly model?: string;
 }
 
 export const EMBEDDER_DEFAULTS = /* @__PURE__ */ (() => ({
@@ -49,11 +54,11 @@ export const EMBEDDER_DEFAULTS = /* @__PURE__ */ (() => ({
   queue: lanes([{ name: 'P0', maxWaitMs: 0, piggyback: false }, { name: 'P1', maxWaitMs: 20 }, { name: 'P2' }]),
 }))();
 
-const ENDPOINT: readonly string[] = ['baseUrl', 'model', 'apiKey', 'headers', 'fetch', 'dimensions'];
+const ENDPOINT: readonly string[] = ['baseUrl', 'apiKey', 'headers', 'fetch', 'dimensions'];
 
 /** Which of the two kinds of options they are; nothing of the other is among them. @throws FlowConfigError */
 export function isOverClient(options: EmbedderOptions | ClientEmbedderOptions): options is ClientEmbedderOptions {
-  known(NAME, options, ['maxSize', ...BATCH_RULES, ...TEXT_RULES, 'budget', ...ENDPOINT, 'call']);
+  known(NAME, options, ['maxSize', ...BATCH_RULES, ...TEXT_RULES, 'budget', 'model', ...ENDPOINT, 'call']);
   const given: Readonly<Record<string, unknown>> = { ...options };
   if (given['call'] === undefined) {
     if (given['baseUrl'] === undefined) throw new FlowConfigError(NAME, 'baseUrl', 'given, or a `call`', undefined);
@@ -65,5 +70,6 @@ export function isOverClient(options: EmbedderOptions | ClientEmbedderOptions): 
     const shown = typeof value === 'string' ? 'a string' : show(value);
     if (value !== undefined) throw new FlowConfigError(NAME, name, 'absent when a `call` is given', undefined, shown);
   }
+  maybe<string>(filled)(NAME, 'model', options.model);
   return true;
 }

@@ -8,6 +8,7 @@ import { createFetch } from '../../src/adapters/fetch.js';
 import type { LimitOpenAIOptions } from '../../src/adapters/openai.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
+import { createBudget } from '../../src/pipelines/create-budget.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import type { ModelApi, ModelApiOptions } from '../fakes/model-api.js';
@@ -500,6 +501,13 @@ describe('openAIEmbeddings', LONG, () => {
     expect(await Promise.all(texts.map((text) => made.embedAsync(text)))).toEqual(texts.map((text) => rounded(text, 3)));
     expect(api.requests[0]?.body).toMatchObject({ model: 'm', dimensions: 3, user: 'u', encoding_format: 'base64' });
     await made.drain();
+  });
+
+  it('is charged by the price of its model', async () => {
+    const budget = createBudget({ limits: [{ usd: 1 }], prices: { m: { inputUsdPerMillion: 10 } } });
+    const made = createEmbedder({ ...openAIEmbeddings(clientOf(api), { model: 'm' }), budget });
+    await made.embedAsync('hello');
+    expect(budget.snapshot().spentUsd).toBeGreaterThan(0);
   });
 
   it.each([true, false])('isolates the refused text, whether the server names it (%s) or not', async (namePoison) => {

@@ -10,6 +10,12 @@ function problemsOf(input: unknown, options?: ParseConfigOptions): readonly Conf
 }
 const messagesOf = (input: unknown, options?: ParseConfigOptions): string[] => problemsOf(input, options).map(({ message }) => message);
 
+/** What a program may hand over. */
+const EVERYTHING = {
+  ...{ withBigInt: true, withDate: true, withMap: true, withSet: true, withTypedArray: true },
+  ...{ withNullPrototype: true, withObjectString: true, withSparseArray: true, withBoxedValues: true },
+} as const;
+
 describe('a configuration', () => {
   it('of every section is read as it stands, from YAML, JSON and values alike', () => {
     const value = {
@@ -234,10 +240,24 @@ describe('what is wrong', () => {
 
   it('is never thrown, and never more than can be read', () => {
     fc.assert(
-      fc.property(fc.oneof(fc.string(), fc.json(), fc.anything()), (input) => {
+      fc.property(fc.oneof(fc.string(), fc.json(), fc.anything(EVERYTHING)), (input) => {
         for (const { message } of problemsOf(input)) expect(message.length).toBeLessThan(600);
       }),
     );
+  });
+
+  it.each([
+    ['a Map', new Map([['limits', { concurrency: 4 }]])],
+    ['a Set', { limits: { lanes: new Set(['P0']) } }],
+    ['a Date', { model: { options: { since: new Date() } } }],
+    ['a big number', { limits: { concurrency: 4n } }],
+  ])('is %s where plain data belongs: nothing of it is passed over', (_, input) => {
+    expect(problemsOf(input)).toMatchObject([{ expected: 'plain data, as JSON has it', got: 'something else' }]);
+  });
+
+  it('is said at once where it is the fault of a program: options that there are not', () => {
+    for (const options of [{ enviroment: {} }, { format: 'toml' }, { env: null }, null, 'json'])
+      expect(() => parseConfig('name: a', options as never)).toThrow('parseConfig: expected');
   });
 
   it('never quotes a secret, wherever it stands: in a value, a variable, or a text that cannot be read', () => {
@@ -270,7 +290,16 @@ describe('what is wrong', () => {
     for (const place of [...places, ...more]) {
       for (const given of [secret, '${KEY}', '${KEY} ${NONE}', '${KEY:-', [secret], { a: secret }]) {
         const value = place.split('.').reduceRight<unknown>((part, step) => (step === '0' ? [part] : { [step]: part }), given);
-        for (const input of [value, JSON.stringify(value), `${JSON.stringify(value)}}`, `"${secret}: [${JSON.stringify(value)}`]) {
+        const text = JSON.stringify(value);
+        for (const input of [
+          value,
+          text,
+          `${text}}`,
+          `"${secret}: [${text}`,
+          `? ${text}\n: 1`,
+          `? [${text}]\n: 1`,
+          `name: { ${text}: 1 }`,
+        ]) {
           expect(JSON.stringify(problemsOf(input, { env: { KEY: secret } }))).not.toContain(secret);
         }
       }

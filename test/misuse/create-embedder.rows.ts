@@ -4,7 +4,7 @@ import type { MisuseRow, MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { BATCH_RULES, embedderRows, TEXT_RULES } from './embedder-rules.js';
 
-const KNOWN = `maxSize, ${BATCH_RULES}, ${TEXT_RULES}, budget, baseUrl, model, apiKey, headers, fetch, dimensions, call`;
+const KNOWN = `maxSize, ${BATCH_RULES}, ${TEXT_RULES}, budget, model, baseUrl, apiKey, headers, fetch, dimensions, call`;
 const call = (texts: readonly string[]) => of(texts.map(() => [1]));
 const baseUrl = 'http://127.0.0.1/v1';
 
@@ -29,6 +29,7 @@ export const rows: MisuseTable = {
     ...badly('call', 'a function', null, 'fetch', {}, 5),
     ...badly('nothing.baseUrl', 'given, or a `call`', undefined),
     ...badly('baseUrl', 'an http(s) URL such as `https://host/v1`', 5, null, '', 'localhost:11434', 'ftp://host'),
+    ...badly('model', 'a non-empty string', null, '', 5, {}),
     ...overHttp(
       ...badly('model', 'a non-empty string', undefined, null, '', 5),
       ...badly('apiKey', 'a string', 5, null, {}),

@@ -343,6 +343,20 @@ describe('an embedder with a budget', () => {
     });
   });
 
+  it('is one of its model, for prices and for limits, also over a client of yours', () => {
+    virtualTime((clock) => {
+      const prices = { small: { inputUsdPerMillion: 1 }, large: { inputUsdPerMillion: 3 } };
+      const budget = createBudget({ prices, limits: [{ usd: 1 }, { model: 'large', tokens: 15 }], scheduler: clock.scheduler });
+      for (const model of Object.keys(prices)) {
+        const embedder = createEmbedder({ call: vectors, model, countTokens: () => 10, budget });
+        embedder.embed('a').subscribe();
+        embedder.flush();
+        clock.flush();
+      }
+      expect(budget.snapshot()).toMatchObject({ spentUsd: 0.000_04, limits: [{ spent: 0.000_04 }, { spent: 10 }] });
+    });
+  });
+
   it('pays for each part of a batch that is split, and nothing for the refusals', () => {
     virtualTime((clock) => {
       const budget = createBudget({ limits: [{ tokens: 10_000 }], scheduler: clock.scheduler });

@@ -47,6 +47,20 @@ describe("callAll with mode: 'collect'", () => {
     ]);
   });
 
+  it.each(['all', 'settle', 'collect'] as const)('names the caller in the error, and not what it is made of (%s)', (mode) => {
+    virtualTime(({ flush }) => {
+      const heard: unknown[] = [];
+      const caller = createModelCaller({ call: () => NEVER });
+      caller
+        .callAll({ one: 'a' }, { mode, totalTimeoutMs: 50 })
+        .subscribe({ next: (all) => heard.push(all), error: (error) => heard.push(error) });
+      flush();
+      const late = { name: 'DeadlineError', operator: 'createModelCaller', deadlineMs: 50 };
+      const shapes = { all: late, settle: { one: { status: 'rejected', reason: late } }, collect: { values: {}, errors: { one: late } } };
+      expect(heard).toMatchObject([shapes[mode]]);
+    });
+  });
+
   it('takes any names', () => {
     const requests = JSON.parse('{"__proto__":"good","":"bad","constructor":"good"}') as Record<string, Outcome>;
     const [{ values, errors }] = groupOf(requests, { mode: 'collect' }) as [{ values: object; errors: object }];

@@ -17,6 +17,7 @@ describe('createEmbedder', () => {
     expectTypeOf(embedder.embedAsync('a', { lane: 'P0' })).toEqualTypeOf<Promise<Float32Array>>();
     expectTypeOf(embedder.embedFrom(['a'])).toEqualTypeOf<Observable<Settled<string, Float32Array>>>();
     expectTypeOf(createEmbedder({ call: () => of([]), limiter: createLimiter(), refusalsAreFree: true })).toEqualTypeOf<Embedder>();
+    expectTypeOf(createEmbedder({ call: () => of([]), model: 'for its price' })).toEqualTypeOf<Embedder>();
   });
 
   it('tells a client what it is to embed, and takes what it answers', () => {

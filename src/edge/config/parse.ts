@@ -1,3 +1,5 @@
+import { FlowConfigError } from '../../../operators/errors.js';
+import { known, oneOf } from '../../../operators/toolkit.js';
 import { crossChecks } from './cross-checks.js';
 import { type Env, fillIn } from './env.js';
 import { showPath } from './finding.js';
@@ -18,10 +20,11 @@ export interface ParseConfigOptions {
 export type ParsedConfig = { readonly value: Config } | { readonly problems: readonly ConfigProblem[] };
 
 /**
- * Reads a configuration: YAML or JSON, or what is read already. Variables (`${NAME}`, `${NAME:-default}`) are filled in everywhere but in prompts. Never
- * throws: everything that is wrong comes back at once, each with its path, its line, what was expected and what is there. No text and nothing
- * out of a variable is ever quoted.
+ * Reads a configuration: YAML or JSON, or what is read already. Variables (`${NAME}`, `${NAME:-default}`) are filled in everywhere but in prompts.
+ * Whatever the input, it never throws: everything that is wrong comes back at once, each with its path, its line, what was expected and what is there. No
+ * text and nothing out of a variable is ever quoted.
  *
+ * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) when an option is unknown, or `format` is none.
  * @example
  * ```ts
  * import { parseConfig } from 'sluice/edge';
@@ -33,7 +36,11 @@ export type ParsedConfig = { readonly value: Config } | { readonly problems: rea
  * ```
  */
 export function parseConfig(input: unknown, options: ParseConfigOptions = {}): ParsedConfig {
+  known('parseConfig', options, ['env', 'format']);
   const { env = {}, format = 'yaml' } = options;
+  oneOf('parseConfig', 'format', format, ['yaml', 'json']);
+  if (typeof env !== 'object' || (env as unknown) === null)
+    throw new FlowConfigError('parseConfig', 'env', 'an object', undefined, `a ${typeof env}`);
   const source = typeof input === 'string' ? readText(input, format) : plainSource(input);
   if (source.faults.length > 0) return inOrder(source.faults.map(({ place, ...fault }) => problemOf({ path: [], ...fault }, place)));
   const filled = fillIn(source.value, VALUE_SCHEMA, env);

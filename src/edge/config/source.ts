@@ -1,4 +1,4 @@
-import { type Document, isMap, isPair, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
+import { type Document, isMap, isPair, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml';
 import type { Path } from './finding.js';
 
 /** Where something is in a text; both count from 1. */
@@ -24,11 +24,20 @@ export interface Fault {
 /** A value that is there already. */
 export function plainSource(value: unknown): Source {
   try {
+    // What is within itself without end is none.
     JSON.stringify(value);
-    return { value, faults: [], placeOf: () => undefined };
+    if (isPlain(value)) return { value, faults: [], placeOf: () => undefined };
   } catch {
-    return faulty({ expected: 'plain data, as JSON has it', got: 'something else' });
+    // Neither is what throws.
   }
+  return faulty({ expected: 'plain data, as JSON has it', got: 'something else' });
+}
+
+/** A `Map` or a `Date` would pass for a mapping without a key. */
+function isPlain(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  const isKnown = Array.isArray(value) || Object.prototype.toString.call(value) === '[object Object]';
+  return isKnown && Object.values(value).every(isPlain);
 }
 
 /** Never throws, and quotes nothing of the text: a fault may stand beside a key. */
@@ -39,10 +48,16 @@ export function readText(text: string, format: 'yaml' | 'json'): Source {
     return { line, column: col };
   };
   try {
-    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+    const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'error' });
     const faults = [...document.errors, ...document.warnings].map(({ code, pos: [offset] }): Fault => {
       const [expected, got] = FAULTS[code] ?? ['YAML', `what is none (${code.toLowerCase().replaceAll('_', ' ')})`];
       return { expected, got, place: place(offset) };
+    });
+    // Shown as part of a path it would be quoted.
+    visit(document, {
+      Pair: (_, { key }) => {
+        if (!isScalar(key)) faults.push({ expected: 'texts for keys', got: 'a mapping or a list', place: place(offsetOf(key) ?? 0) });
+      },
     });
     if (format === 'json' && !isJson(text)) faults.push({ expected: 'JSON', got: 'what is none' });
     if (faults.length > 0) return faulty(...faults);
