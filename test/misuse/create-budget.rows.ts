@@ -35,7 +35,9 @@ export const rows: MisuseTable = {
       ['inputUsdPerMillion', 'outputUsdPerMillion', 'usdPerCall', 'usd'].map((field) => [`prices['small'].${field}`, ofPrice(field)]),
     ),
     'reserve.call': (call: never) => createBudget().reserve(call),
-    ...Object.fromEntries(['model', 'inputTokens', 'outputTokens', 'tokens', 'cost'].map((field) => [`reserve.call.${field}`, ofCall(field)])),
+    ...Object.fromEntries(
+      ['model', 'inputTokens', 'outputTokens', 'tokens', 'cost'].map((field) => [`reserve.call.${field}`, ofCall(field)]),
+    ),
   } satisfies Record<string, (value: never) => unknown>,
   rows: [
     ...badly('limits', 'an array', null, 5, 'usd', {}, { usd: 5 } satisfies NonNullable<BudgetOptions['limits']>[number]),

@@ -52,7 +52,7 @@ describe("callAll with mode: 'collect'", () => {
       const heard: unknown[] = [];
       const caller = createModelCaller({ call: () => NEVER });
       caller
-        .callAll({ one: 'a' }, { mode, totalTimeoutMs: 50 })
+        .callAll({ one: 'a' }, { mode: mode as 'collect', deadlineMs: 50 })
         .subscribe({ next: (all) => heard.push(all), error: (error) => heard.push(error) });
       flush();
       const late = { name: 'DeadlineError', operator: 'createModelCaller', deadlineMs: 50 };
