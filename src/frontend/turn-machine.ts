@@ -42,6 +42,8 @@ export class TurnMachine {
   #reasoning = '';
   #opaque: OpaqueBlock[] = [];
   #calls: StepCall[] = [];
+  /** Ids of the calls of the step, by those that the model gave them. */
+  readonly #renamed = new Map<unknown, string>();
   #reason: string | undefined;
   #stepUsage: TurnUsage = NO_USAGE;
   #chunks = 0;
@@ -93,12 +95,15 @@ export class TurnMachine {
         this.#reasoning += part.text;
         return part.text === '' ? undefined : { type: 'delta', kind: 'reasoning', text: part.text };
       case 'opaque': {
-        const { protocol, block } = part;
-        this.#opaque.push({ protocol, block, afterChars: this.#text.length, afterCalls: this.#calls.length });
+        const { protocol, block, afterChars = this.#text.length, afterCalls = this.#calls.length } = part;
+        this.#opaque.push({ protocol, block, afterChars, afterCalls });
+        // What is said at the end may belong to the beginning.
+        this.#opaque.sort((a, b) => a.afterCalls - b.afterCalls || a.afterChars - b.afterChars);
         return undefined;
       }
       case 'toolCall': {
         const call = { ...part.call, id: this.#newId(part.call.id) };
+        this.#renamed.set(part.call.id, call.id);
         this.#calls.push({ call, isPending: false, result: undefined });
         return { type: 'toolCall', call };
       }
@@ -206,6 +211,7 @@ export class TurnMachine {
     this.#reasoning = '';
     this.#opaque = [];
     this.#calls = [];
+    this.#renamed.clear();
     this.#reason = undefined;
     this.#stepUsage = NO_USAGE;
     this.#chunks = 0;
@@ -221,7 +227,11 @@ export class TurnMachine {
     const content = isBlank(this.#text) ? '' : this.#text;
     const toolCalls = this.#calls.map(({ call }) => call);
     // What leads to nothing any more is refused, or worth nothing.
-    const opaque = isCut ? this.#opaque.filter(({ afterCalls }) => afterCalls < toolCalls.length) : this.#opaque;
+    const all = this.#opaque.map((each) => {
+      const id = this.#renamed.get((each.block as { readonly toolCallId?: unknown }).toolCallId);
+      return id === undefined ? each : { ...each, block: { ...each.block, toolCallId: id } };
+    });
+    const opaque = isCut ? all.filter(({ afterCalls, block }) => afterCalls < toolCalls.length || 'toolCallId' in block) : all;
     return { role: 'assistant', content, toolCalls, ...(opaque.length > 0 && { opaque }), ...(isCut && { isCut }) };
   }
 

@@ -34,8 +34,11 @@ export type AguiTurnMessage =
       id: string;
       role: 'assistant';
       content: string;
-      toolCalls?: { id: string; type: 'function'; function: { name: string; arguments: string } }[];
+      toolCalls?: { id: string; type: 'function'; function: { name: string; arguments: string }; encryptedValue?: string }[];
+      encryptedValue?: string;
     }
+  /** What was thought before the answer, as it came. */
+  | { id: string; role: 'reasoning'; content: string; encryptedValue: string }
   | { id: string; role: 'tool'; toolCallId: string; content: string; error?: string };
 
 /** The messages of each protocol. */
@@ -71,7 +74,7 @@ const writers: { readonly [P in keyof TurnProtocols]: (messages: readonly TurnMe
   chat: (messages) => messages.map(chatMessage),
   anthropic: anthropicMessages,
   responses: (messages) => messages.flatMap(responsesItems),
-  'ag-ui': (messages) => messages.map(aguiMessage),
+  'ag-ui': (messages) => messages.flatMap(aguiMessages),
 };
 
 function chatMessage(message: TurnMessage): ChatTurnMessage {
@@ -148,16 +151,28 @@ function inOrder<P extends object>(
   return parts.slice(0, parts.findLastIndex((part) => !blocks.has(part)) + 1);
 }
 
-function aguiMessage(message: TurnMessage, index: number): AguiTurnMessage {
+function aguiMessages(message: TurnMessage, index: number): AguiTurnMessage[] {
   const id = `message_${String(index + 1)}`;
-  if (message.role === 'user') return { id, role: 'user', content: message.content };
+  if (message.role === 'user') return [{ id, role: 'user', content: message.content }];
   if (message.role === 'tool') {
     const { toolCallId, content, isError } = message;
-    return { id, role: 'tool', toolCallId, content, ...(isError && { error: content }) };
+    return [{ id, role: 'tool', toolCallId, content, ...(isError && { error: content }) }];
   }
-  const { content, toolCalls } = message;
-  return { id, role: 'assistant', content, ...(toolCalls.length > 0 && { toolCalls: functionCalls(toolCalls) }) };
+  const { content, opaque = [] } = message;
+  const own = opaque.filter(({ protocol }) => protocol === 'ag-ui').map(({ block }) => block as AguiOpaque);
+  const thoughts = own.filter((block): block is AguiThought => 'role' in block);
+  const valueOf = (callId?: string) => {
+    const encryptedValue = own.findLast((block) => !('role' in block) && block.toolCallId === callId)?.encryptedValue;
+    return encryptedValue === undefined ? {} : { encryptedValue };
+  };
+  const toolCalls = functionCalls(message.toolCalls).map((call) => ({ ...call, ...valueOf(call.id) }));
+  return [...thoughts, { id, role: 'assistant', content, ...(toolCalls.length > 0 && { toolCalls }), ...valueOf() }];
 }
+
+type AguiThought = Extract<AguiTurnMessage, { role: 'reasoning' }>;
+
+/** A thought, or what belongs to a call or to the answer. */
+type AguiOpaque = AguiThought | { readonly toolCallId?: string; readonly encryptedValue: string };
 
 type AssistantMessage = Extract<TurnMessage, { role: 'assistant' }>;
 

@@ -1,7 +1,7 @@
 import type { ToolCall } from '../pipelines/tools/tool-types.js';
 
 /** Whose block it is: no other provider can read it. */
-export type OpaqueProtocol = 'anthropic' | 'responses';
+export type OpaqueProtocol = 'anthropic' | 'responses' | 'ag-ui';
 
 /** What the stream of a model says, whatever protocol it has. */
 export type ModelPart =
@@ -10,7 +10,14 @@ export type ModelPart =
   /** A piece of what the model thinks before it answers. */
   | { readonly type: 'reasoning'; readonly text: string }
   /** What the provider wants back as it was, in its place: signed thinking, encrypted reasoning. For nobody to read. */
-  | { readonly type: 'opaque'; readonly protocol: OpaqueProtocol; readonly block: object }
+  | {
+      readonly type: 'opaque';
+      readonly protocol: OpaqueProtocol;
+      readonly block: object;
+      /** How many characters of text and how many calls stand before it. @defaultValue what has come */
+      readonly afterChars?: number;
+      readonly afterCalls?: number;
+    }
   /** A call that is whole. */
   | { readonly type: 'toolCall'; readonly call: ToolCall }
   /** Totals, not differences; the last one of each counts. */

@@ -3,10 +3,12 @@ import { lateError } from '../pipelines/provider-error.js';
 import type { ModelPart } from './model-part.js';
 import { isModelPart, NOTHING, textPart } from './model-part.js';
 import { OpenCalls } from './open-calls.js';
+import type { AguiThoughts } from './read-ag-ui.js';
 import { readAgui } from './read-ag-ui.js';
 import type { OpenThoughts } from './read-anthropic.js';
 import { readAnthropic } from './read-anthropic.js';
 import { readChat } from './read-chat.js';
+import type { GivenThoughts } from './read-responses.js';
 import { readResponses } from './read-responses.js';
 
 /** Longest arguments, of all calls that are open at a time, in characters. */
@@ -19,11 +21,11 @@ export const MAX_ARGUMENT_CHARS = 1_000_000;
  */
 export class ModelReader {
   readonly #calls: OpenCalls;
-  readonly #thoughts: OpenThoughts | undefined;
+  readonly #thoughts: { readonly anthropic: OpenThoughts; readonly responses: GivenThoughts; readonly agui: AguiThoughts } | undefined;
 
   /** @param keepsThoughts - whether thinking that is to be given back is collected */
   constructor(operator: string, maxArgumentChars = MAX_ARGUMENT_CHARS, keepsThoughts = true) {
-    this.#thoughts = keepsThoughts ? new Map() : undefined;
+    this.#thoughts = keepsThoughts ? { anthropic: new Map(), responses: new Set(), agui: new Map() } : undefined;
     this.#calls = new OpenCalls(operator, maxArgumentChars);
   }
 
@@ -41,8 +43,10 @@ export class ModelReader {
     if (typeof type !== 'string') return NOTHING;
     if (isModelPart(event)) return [event];
     const typed = event as { readonly type: string };
-    if (type.startsWith('response.')) return readResponses(typed, this.#calls);
-    return /^[A-Z]/.test(type) ? readAgui(typed, this.#calls) : readAnthropic(typed, this.#calls, this.#thoughts);
+    if (type.startsWith('response.')) return readResponses(typed, this.#calls, this.#thoughts?.responses);
+    return /^[A-Z]/.test(type)
+      ? readAgui(typed, this.#calls, this.#thoughts?.agui)
+      : readAnthropic(typed, this.#calls, this.#thoughts?.anthropic);
   }
 
   /** The stream has ended: calls that are whole, though nobody has said so. */

@@ -8,16 +8,23 @@ interface AguiEvent {
   readonly type: string;
   readonly toolCallId?: string | null;
   readonly toolCallName?: string | null;
+  readonly messageId?: unknown;
+  readonly subtype?: unknown;
+  readonly entityId?: unknown;
+  readonly encryptedValue?: unknown;
   readonly delta?: unknown;
   readonly message?: unknown;
   readonly code?: unknown;
   readonly outcome?: { readonly type?: unknown } | null;
 }
 
+/** What was thought so far, by message. */
+export type AguiThoughts = Map<unknown, string>;
+
 /** A call without an end of its own: it is open until something else comes. */
 const isOfChunks = (call: OpenCall): boolean => call.hasNoEnd;
 
-export function readAgui(event: AguiEvent, calls: OpenCalls): readonly ModelPart[] {
+export function readAgui(event: AguiEvent, calls: OpenCalls, thoughts?: AguiThoughts): readonly ModelPart[] {
   const id = event.toolCallId ?? '';
   switch (event.type) {
     case 'TOOL_CALL_CHUNK':
@@ -37,10 +44,14 @@ export function readAgui(event: AguiEvent, calls: OpenCalls): readonly ModelPart
     case 'TEXT_MESSAGE_CONTENT':
     case 'TEXT_MESSAGE_CHUNK':
       return [...calls.finishWhole(isOfChunks), ...textPart('text', event.delta)];
+    case 'REASONING_MESSAGE_START':
     case 'REASONING_MESSAGE_CONTENT':
     case 'REASONING_MESSAGE_CHUNK':
     case 'THINKING_TEXT_MESSAGE_CONTENT':
+      think(event, thoughts);
       return [...calls.finishWhole(isOfChunks), ...textPart('reasoning', event.delta)];
+    case 'REASONING_ENCRYPTED_VALUE':
+      return encrypted(event, thoughts);
     case 'RUN_FINISHED': {
       const reason = event.outcome?.type;
       const isCut = reason === 'cancelled';
@@ -51,6 +62,21 @@ export function readAgui(event: AguiEvent, calls: OpenCalls): readonly ModelPart
     default:
       return calls.finishWhole(isOfChunks);
   }
+}
+
+/** A chunk without an id goes on with the last one. */
+function think({ messageId, delta }: AguiEvent, thoughts: AguiThoughts | undefined): void {
+  const id = messageId ?? [...(thoughts?.keys() ?? [])].at(-1);
+  thoughts?.set(id, (thoughts.get(id) ?? '') + (typeof delta === 'string' ? delta : ''));
+}
+
+/** It belongs to a call, to what was thought, or to the answer. */
+function encrypted({ subtype, entityId, encryptedValue }: AguiEvent, thoughts: AguiThoughts | undefined): readonly ModelPart[] {
+  if (!thoughts || typeof encryptedValue !== 'string') return NOTHING;
+  const content = thoughts.get(entityId);
+  const owner =
+    subtype === 'tool-call' ? { toolCallId: entityId } : content === undefined ? {} : { id: entityId, role: 'reasoning', content };
+  return [{ type: 'opaque', protocol: 'ag-ui', block: { ...owner, encryptedValue } }];
 }
 
 /** The first one of a call names it; one without an id goes on with the last. */

@@ -14,6 +14,7 @@ interface ResponsesEvent {
   readonly response?: {
     readonly error?: unknown;
     readonly incomplete_details?: { readonly reason?: unknown } | null;
+    readonly output?: readonly (Item | null)[] | null;
     readonly usage?: { readonly input_tokens?: unknown; readonly output_tokens?: unknown } | null;
   } | null;
 }
@@ -26,11 +27,15 @@ interface Item {
   readonly arguments?: unknown;
   readonly input?: unknown;
   readonly encrypted_content?: unknown;
+  readonly content?: readonly ({ readonly text?: string; readonly refusal?: string } | null)[] | null;
 }
+
+/** Places of reasoning that was handed on. */
+export type GivenThoughts = Set<number>;
 
 const CALLS: ReadonlySet<unknown> = new Set(['function_call', 'custom_tool_call']);
 
-export function readResponses(event: ResponsesEvent, calls: OpenCalls): readonly ModelPart[] {
+export function readResponses(event: ResponsesEvent, calls: OpenCalls, given?: GivenThoughts): readonly ModelPart[] {
   const { response, item, delta, output_index: place = 0 } = event;
   switch (event.type) {
     case 'response.output_text.delta':
@@ -55,16 +60,21 @@ export function readResponses(event: ResponsesEvent, calls: OpenCalls): readonly
       return NOTHING;
     }
     case 'response.output_item.done': {
-      if (!isCall(item)) return isEncrypted(item) ? [{ type: 'opaque', protocol: 'responses', block: item }] : NOTHING;
+      if (!isCall(item)) {
+        if (!isEncrypted(item)) return NOTHING;
+        given?.add(place);
+        return [{ type: 'opaque', protocol: 'responses', block: item }];
+      }
       const call = calls.at(place) ?? begin(place, item, calls);
       settle(call, item, calls);
       return item.status === 'incomplete' ? NOTHING : calls.finish(call);
     }
     case 'response.completed':
-      return [...calls.finishAll(false), ...usageOf(event), { type: 'stop', reason: 'completed' }];
+      return [...calls.finishAll(false), ...lateThoughts(event, given), ...usageOf(event), { type: 'stop', reason: 'completed' }];
     case 'response.incomplete': {
       const reason = response?.incomplete_details?.reason;
-      return [...calls.finishWhole(), ...usageOf(event), { type: 'stop', reason: typeof reason === 'string' ? reason : 'incomplete' }];
+      const stop = { type: 'stop', reason: typeof reason === 'string' ? reason : 'incomplete' } as const;
+      return [...calls.finishWhole(), ...lateThoughts(event, given), ...usageOf(event), stop];
     }
     case 'response.failed':
       throw lateError(response?.error ?? 'the response has failed');
@@ -80,6 +90,23 @@ function isCall(item: Item | null | undefined): item is Item {
 /** Reasoning that can be given back to a server which has kept nothing. */
 function isEncrypted(item: Item | null | undefined): item is Item {
   return item?.type === 'reasoning' && typeof item.encrypted_content === 'string' && item.encrypted_content !== '';
+}
+
+/** Some servers encrypt it only where they say all of the answer once more. */
+function lateThoughts({ response }: ResponsesEvent, given: GivenThoughts | undefined): readonly ModelPart[] {
+  const output = response?.output;
+  if (!given || !Array.isArray(output)) return NOTHING;
+  const parts: ModelPart[] = [];
+  let afterChars = 0;
+  let afterCalls = 0;
+  for (const [place, item] of (output as readonly (Item | null)[]).entries()) {
+    if (isCall(item)) afterCalls++;
+    else if (isEncrypted(item) && !given.has(place))
+      parts.push({ type: 'opaque', protocol: 'responses', block: item, afterChars, afterCalls });
+    if (item?.type !== 'message') continue;
+    for (const { text, refusal } of (item.content ?? []).map((part) => part ?? {})) afterChars += (text ?? refusal ?? '').length;
+  }
+  return parts;
 }
 
 function begin(place: number, { type, call_id, name }: Item, calls: OpenCalls): OpenCall {

@@ -1,3 +1,4 @@
+import { MessageSchema } from '@ag-ui/core/schemas';
 import type { RawMessageStreamEvent } from '@anthropic-ai/sdk/resources/messages';
 import * as fc from 'fast-check';
 import type { ResponseStreamEvent } from 'openai/resources/responses/responses';
@@ -22,6 +23,7 @@ type Block = Record<string, unknown> & { readonly type: string };
 
 /** How a provider streams an answer, and what it wants to have back. */
 interface Provider {
+  readonly name: string;
   readonly protocol: 'anthropic' | 'responses';
   readonly events: (pieces: readonly Piece[]) => readonly object[];
   readonly blocks: (pieces: readonly Piece[]) => readonly Block[];
@@ -107,8 +109,12 @@ const responsesEvents = (piece: Piece, output_index: number): readonly ResponseS
   return [{ ...added, item: { ...item, arguments: '' } as never }, ...args, done];
 };
 
+const withoutSecret = (event: ResponseStreamEvent): object =>
+  'item' in event ? { ...event, item: { ...event.item, encrypted_content: undefined } } : event;
+
 const providers: readonly Provider[] = [
   {
+    name: 'Anthropic',
     protocol: 'anthropic',
     events: (pieces) => [
       ...pieces.flatMap(anthropicEvents),
@@ -118,8 +124,32 @@ const providers: readonly Provider[] = [
     written: (messages) => toMessages(messages, 'anthropic').findLast(({ role }) => role === 'assistant')?.content as Block[],
   },
   {
+    name: 'Responses',
     protocol: 'responses',
     events: (pieces) => [...pieces.flatMap(responsesEvents), { type: 'response.completed', response: {} }],
+    blocks: (pieces) => pieces.map(responsesBlock),
+    written: (messages) => {
+      const items = toMessages(messages, 'responses').map(
+        (item) => ('role' in item ? { ...item, type: 'message' } : item) as unknown as Block,
+      );
+      const own = items.filter(({ type, role }) => role !== 'user' && type !== 'function_call_output');
+      return own;
+    },
+  },
+  {
+    name: 'Responses that encrypt at the end',
+    protocol: 'responses',
+    events: (pieces) => [
+      ...pieces.flatMap(responsesEvents).map(withoutSecret),
+      {
+        type: 'response.completed',
+        response: {
+          output: pieces
+            .map(responsesBlock)
+            .map((item) => (item.type === 'message' ? { ...item, content: [{ text: item['content'] }] } : item)),
+        },
+      },
+    ],
     blocks: (pieces) => pieces.map(responsesBlock),
     written: (messages) => {
       const items = toMessages(messages, 'responses').map(
@@ -163,7 +193,7 @@ function expectTaken(messages: readonly TurnMessage[]): void {
   }
 }
 
-describe.each(providers)('what $protocol wants back', ({ protocol, events, blocks, written }) => {
+describe.each(providers)('what $name wants back', ({ protocol, events, blocks, written }) => {
   const other = protocol === 'anthropic' ? 'responses' : 'anthropic';
 
   it('comes back as it was, in its place, at the next step and in the next turn, and after a reload', async () => {
@@ -260,4 +290,93 @@ it('keeps no thinking without a signature: nobody would take it', async () => {
   await whole(turns.ask('Read.'));
   expect(turns.history().map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'assistant']);
   expect(JSON.stringify(turns.history())).not.toContain('opaque');
+});
+
+describe('what an agent of AG-UI wants back', () => {
+  /** Thoughts, a text and calls, each of which may have an encrypted value. */
+  const aguiAnswers = fc.record({
+    thoughts: fc.array(fc.record({ text: fc.constantFrom('', 'well, let me see'), isSealed: fc.boolean(), isShort: fc.boolean() }), {
+      maxLength: 3,
+    }),
+    text: fc.record({ text: fc.constantFrom('', 'I look it up.'), isSealed: fc.boolean() }),
+    calls: fc.array(fc.record({ id: fc.constantFrom('call', 'functions.read:0'), isSealed: fc.boolean(), isEarly: fc.boolean() }), {
+      minLength: 1,
+      maxLength: 3,
+    }),
+  });
+  const sealed = (subtype: 'message' | 'tool-call', entityId: string) => ({
+    type: 'REASONING_ENCRYPTED_VALUE',
+    subtype,
+    entityId,
+    encryptedValue: `sealed ${entityId}`,
+  });
+
+  it('comes back where its client would keep it: with the thought, the answer and the call', async () => {
+    await fc.assert(
+      fc.asyncProperty(aguiAnswers, async ({ thoughts, text, calls }) => {
+        const events = [
+          ...thoughts.flatMap((thought, i) => {
+            const messageId = `thought_${i}`;
+            const deltas = thought.text === '' ? [] : halves(thought.text);
+            const said = thought.isShort
+              ? (deltas.length > 0 ? deltas : ['']).map((delta, at) => ({
+                  type: 'REASONING_MESSAGE_CHUNK',
+                  ...(at === 0 && { messageId }),
+                  delta,
+                }))
+              : [
+                  { type: 'REASONING_MESSAGE_START', messageId, role: 'reasoning' },
+                  ...deltas.map((delta) => ({ type: 'REASONING_MESSAGE_CONTENT', messageId, delta })),
+                  { type: 'REASONING_MESSAGE_END', messageId },
+                ];
+            return [...said, ...(thought.isSealed ? [sealed('message', messageId)] : [])];
+          }),
+          ...halves(text.text).map((delta) => ({ type: 'TEXT_MESSAGE_CONTENT', messageId: 'm', delta })),
+          ...(text.isSealed ? [sealed('message', 'm')] : []),
+          ...calls.flatMap(({ id, isSealed, isEarly }, i) => {
+            const toolCallId = `${id}${i}`;
+            const value = isSealed ? [sealed('tool-call', toolCallId)] : [];
+            return [
+              { type: 'TOOL_CALL_START', toolCallId, toolCallName: 'read' },
+              ...(isEarly ? value : []),
+              ...halves(INPUT).map((delta) => ({ type: 'TOOL_CALL_ARGS', toolCallId, delta })),
+              { type: 'TOOL_CALL_END', toolCallId },
+              ...(isEarly ? [] : value),
+            ];
+          }),
+          { type: 'RUN_FINISHED', threadId: 't', runId: 'r' },
+        ];
+        const turns = createAgentTurn({ tools: [read], model: (_messages, { step }) => (step === 1 ? from(events) : of('The end.')) });
+        await whole(turns.ask('Read.'));
+        const saved = JSON.parse(JSON.stringify(turns.history())) as TurnMessage[];
+        const messages = toMessages(createAgentTurn({ tools: [read], model: () => of(''), history: saved }).history(), 'ag-ui');
+        const own = messages.slice(
+          1,
+          messages.findIndex(({ role }) => role === 'tool'),
+        );
+        const valueOf = (isSealed: boolean, id: string) => (isSealed ? { encryptedValue: `sealed ${id}` } : {});
+        expect(own).toEqual([
+          ...thoughts.flatMap((thought, i) =>
+            thought.isSealed ? [{ id: `thought_${i}`, role: 'reasoning', content: thought.text, ...valueOf(true, `thought_${i}`) }] : [],
+          ),
+          {
+            id: 'message_2',
+            role: 'assistant',
+            content: text.text,
+            toolCalls: calls.map(({ id, isSealed }, i) => ({
+              id: `${id}${i}`.replace(/[.:]/g, '_'),
+              type: 'function',
+              function: { name: 'read', arguments: INPUT },
+              ...valueOf(isSealed, `${id}${i}`),
+            })),
+            ...valueOf(text.isSealed, 'm'),
+          },
+        ]);
+        for (const message of own) expect(MessageSchema.safeParse(message).success).toBe(true);
+        for (const foreign of ['chat', 'anthropic', 'responses'] as const)
+          expect(JSON.stringify(toMessages(turns.history(), foreign))).not.toContain('sealed');
+      }),
+      { numRuns: 100 },
+    );
+  });
 });
