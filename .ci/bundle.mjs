@@ -23,7 +23,7 @@ export const promises = [
   { exports: ['*'], target: 42_000 },
   // `coalesce` with all it needs is 3 kB of it.
   { entry: 'ag-ui', source: 'src/adapters/ag-ui.ts', exports: ['*'], target: 5_000 },
-  // The element and all that it needs.
+  // The element and the model behind it; what it looks like is loaded when it is first on a page, and is measured with it as well.
   { entry: 'inspector', source: 'src/inspector/index.ts', exports: ['*'], target: 12_000 },
 ];
 
@@ -35,7 +35,10 @@ const rxjsLeftOut = {
   },
 };
 
-/** What names of an entry cost together: bytes, the foreign packages inside, and bytes before gzip by file. */
+/**
+ * What names of an entry cost together: bytes, the foreign packages inside, and bytes before gzip by file. Where a part is loaded later, by `import()`,
+ * that is what is loaded at first, and `later` is the rest.
+ */
 export async function measure(entry, names, { alias = {} } = {}) {
   const everything = names.includes('*');
   return measureCode(everything ? `export * from '${entry}';` : `export { ${names.join(', ')} } from '${entry}';`, { alias });
@@ -45,8 +48,9 @@ export async function measureCode(code, { alias = {} } = {}) {
   const { outputFiles, metafile } = await build({
     stdin: { contents: code, resolveDir: project },
     absWorkingDir: project,
-    outfile: 'bundle.js',
+    outdir: 'bundle',
     bundle: true,
+    splitting: true,
     minify: true,
     write: false,
     metafile: true,
@@ -57,15 +61,31 @@ export async function measureCode(code, { alias = {} } = {}) {
     plugins: [rxjsLeftOut],
     logLevel: 'silent',
   });
-  const [{ contents }] = outputFiles;
-  const inputs = Object.entries(metafile.outputs['bundle.js'].inputs);
+  const outputs = Object.entries(metafile.outputs).map(([path, output], i) => ({ path, ...output, contents: outputFiles[i].contents }));
+  const first = new Set();
+  const load = (path) => {
+    first.add(path);
+    for (const { path: next, kind } of metafile.outputs[path].imports)
+      if (kind === 'import-statement' && next in metafile.outputs && !first.has(next)) load(next);
+  };
+  load(outputs.find(({ entryPoint }) => entryPoint === '<stdin>').path);
+  const [now, later] = [true, false].map((isFirst) => sizeOf(outputs.filter(({ path }) => first.has(path) === isFirst)));
+  return { ...now, ...(later.minBytes > 0 && { later }) };
+}
+
+function sizeOf(outputs) {
+  const inputs = outputs.flatMap(({ inputs }) => Object.entries(inputs));
   const packages = new Set(inputs.map(([file]) => /node_modules\/((@[^/]+\/)?[^/]+)/.exec(file)?.[1]).filter((item) => item !== undefined));
   return {
-    minBytes: contents.length,
-    gzipBytes: gzipSync(contents).length,
+    minBytes: sum(outputs, ({ contents }) => contents.length),
+    gzipBytes: sum(outputs, ({ contents }) => gzipSync(contents).length),
     packages: [...packages],
     parts: inputs.map(([file, { bytesInOutput }]) => [file, bytesInOutput]).filter(([, bytes]) => bytes > 0),
   };
+}
+
+function sum(items, of) {
+  return items.reduce((all, item) => all + of(item), 0);
 }
 
 /** From the sources, without a build. One file first, as in the package: what a file does when it is loaded is in every bundle then, if a bundler cannot see that it is pure. */

@@ -24,11 +24,18 @@ async function show(what) {
     process.exitCode = 1;
     return;
   }
-  const { gzipBytes, minBytes, parts } = measured;
-  const over = gzipBytes > (target ?? Infinity) ? `  OVER BY ${number(gzipBytes - target)}` : '';
-  console.log(`${number(gzipBytes).padStart(8)}${promised.padEnd(9)} ${what} (${number(minBytes)} before gzip)${over}`);
-  if (!flags.parts) return;
-  for (const [part, bytes] of parts.toSorted(([, a], [, b]) => b - a)) console.log(`${number(bytes).padStart(20)}  ${part}`);
+  tell(what, measured);
+  const { later } = measured;
+  if (later === undefined) return;
+  tell(`${what}: what is loaded later`, later);
+  tell(`${what}: both`, { gzipBytes: measured.gzipBytes + later.gzipBytes, minBytes: measured.minBytes + later.minBytes, parts: [] });
+
+  function tell(name, { gzipBytes, minBytes, parts }) {
+    const over = gzipBytes > (target ?? Infinity) ? `  OVER BY ${number(gzipBytes - target)}` : '';
+    console.log(`${number(gzipBytes).padStart(8)}${promised.padEnd(9)} ${name} (${number(minBytes)} before gzip)${over}`);
+    if (!flags.parts) return;
+    for (const [part, bytes] of parts.toSorted(([, a], [, b]) => b - a)) console.log(`${number(bytes).padStart(20)}  ${part}`);
+  }
 }
 
 function reason(error) {

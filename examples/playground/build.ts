@@ -23,7 +23,7 @@ export async function buildPlayground(outDir = OUT): Promise<void> {
       outDir,
       emptyOutDir: true,
       target: 'es2023',
-      modulePreload: { polyfill: false },
+      modulePreload: false,
       rolldownOptions: {
         output: {
           // What is loaded together lies together, and is packed better.

@@ -1,17 +1,19 @@
+type Attributes = Readonly<Record<string, string | number>>;
+
 /** Makes an element; texts are texts, whatever stands in them. */
 export function make<K extends keyof HTMLElementTagNameMap>(
   tag: K,
-  attributes: Readonly<Record<string, string>> = {},
+  attributes?: Attributes,
   ...inside: readonly (Node | string)[]
 ): HTMLElementTagNameMap[K] {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...inside);
-  return element;
+  return filled(document.createElement(tag), attributes, inside);
 }
 
-export function svg(tag: string, attributes: Readonly<Record<string, string | number>>, ...inside: readonly (Node | string)[]): SVGElement {
-  const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+export function svg(tag: string, attributes?: Attributes, ...inside: readonly (Node | string)[]): SVGElement {
+  return filled(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, inside);
+}
+
+function filled<E extends Element>(element: E, attributes: Attributes = {}, inside: readonly (Node | string)[]): E {
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
   element.append(...inside);
   return element;

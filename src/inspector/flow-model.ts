@@ -1,10 +1,8 @@
 import type { FlowEvent } from '../../operators/types.js';
 import type { FlowCounters, LaneView, Sums } from './counters.js';
 import { addSums, countersOf, laneView, noSums } from './counters.js';
-import type { Told } from './event-log.js';
-import { EventLog } from './event-log.js';
-import type { ItemState } from './flow-parts.js';
-import { callOf, FlowBatch, FlowInstance, FlowItem, FlowLane, labelOf, sortLanes } from './flow-parts.js';
+import type { FlowBatch, FlowItem, ItemState, Told } from './flow-parts.js';
+import { callOf, FlowInstance, FlowLane, isExecuting, labelOf, sortLanes } from './flow-parts.js';
 import type { LimitSample, LimitView } from './limits.js';
 import { Limits } from './limits.js';
 import { isFault, readEvent } from './read-event.js';
@@ -64,7 +62,7 @@ export class FlowModel {
   /** The first calls of what was repeated or cut up, newest last. */
   readonly trees: FlowBatch[] = [];
   readonly samples: LimitSample[] = [];
-  readonly #log = new EventLog(KEPT.events);
+  readonly #log: Told[] = [];
   readonly #sums = noSums();
   readonly #lanes = new Map<string, FlowLane>();
   #sorted: readonly FlowLane[] | undefined;
@@ -87,7 +85,9 @@ export class FlowModel {
     if (isFault(event)) return;
     this.version++;
     this.now = Math.max(this.now, event.at ?? 0);
-    this.#log.add(event);
+    this.#log.push({ event, order: this.version });
+    // Now and then: to move all of them with each event takes longer than the rest.
+    if (this.#log.length >= 2 * KEPT.events) this.#log.splice(0, KEPT.events);
     this.#apply(event);
   }
 
@@ -95,21 +95,20 @@ export class FlowModel {
   sample(sample: LimitSample): void {
     this.version++;
     this.#limits.add(sample);
-    this.samples.push(sample);
-    if (this.samples.length > KEPT.samples) this.samples.shift();
+    keepLast(this.samples, sample, KEPT.samples);
   }
 
   /** Events that tell all about what is open now, and the last 2,000: from these the same picture is made again. */
   get history(): readonly FlowEvent[] {
-    const kept: Told[] = [];
+    const kept = new Set(this.#log.slice(-KEPT.events));
     for (const { items } of this.#instances.values()) {
       for (const item of items.values()) {
         if (!item.isOpen) continue;
-        if (item.told) kept.push(item.told);
-        for (let batch = item.batch; batch; batch = batch.parent) kept.push(...batch.told);
+        if (item.told) kept.add(item.told);
+        for (let batch = item.batch; batch; batch = batch.parent) for (const told of batch.told) kept.add(told);
       }
     }
-    return this.#log.behind(kept);
+    return [...kept].sort((a, b) => a.order - b.order).map(({ event }) => event);
   }
 
   /** What had been counted of a lane before the first event. */
@@ -121,7 +120,7 @@ export class FlowModel {
 
   /** The last 2,000 events, oldest first. */
   get events(): readonly FlowEvent[] {
-    return this.#log.events;
+    return this.#log.slice(-KEPT.events).map(({ event }) => event);
   }
 
   get limits(): readonly LimitView[] {
@@ -152,56 +151,67 @@ export class FlowModel {
   // ---- what each event means ------------------------------------------------------------------------------------------
 
   #apply(event: FlowEvent): void {
+    const sums = this.#sums;
     switch (event.type) {
       case 'accepted':
         this.#accepted(event);
-        return;
+        break;
       case 'batchFormed':
         this.#formed(event);
-        return;
+        break;
       case 'attemptStarted':
         this.#started(event);
-        return;
+        break;
       case 'attemptEnded':
         this.#over(event);
-        return;
+        break;
       case 'settled':
         this.#settled(event);
-        return;
+        break;
       case 'dropped':
-      case 'expired':
-        this.#sums[event.type]++;
-        this.#giveUp(event, event.type);
-        return;
+      case 'expired': {
+        sums[event.type]++;
+        // It will not be sent; a result may be told all the same.
+        const item = this.#named(event);
+        if (item?.isOpen) this.#move(item, event.type);
+        break;
+      }
       case 'cancelled':
         this.#cancelled(event);
-        return;
+        break;
       case 'retryScheduled':
-        this.#sums.retries++;
-        return;
+        sums.retries++;
+        break;
       case 'split':
-        this.#sums.splits++;
-        this.#cut(event, event.parts);
-        return;
-      case 'blamed':
-        this.#sums.splits++;
-        this.#cut(event, 2);
-        return;
+      case 'blamed': {
+        sums.splits++;
+        const batch = this.#instance(event).batches.get(event.batchId ?? '');
+        if (!batch) break;
+        batch.parts = event.type === 'split' ? event.parts : 2;
+        this.#keep(batch);
+        break;
+      }
       case 'hedged':
-        this.#sums.hedged++;
-        return;
+        sums.hedged++;
+        break;
       case 'throttled':
         this.pausedUntil = Math.max(this.pausedUntil, this.now + event.pauseMs);
-        return;
+        break;
       case 'breakerChanged':
         this.breaker = event.state;
-        return;
+        break;
+      // Of these nobody will ever hear.
       case 'swallowed':
-        this.#swallowed(event);
-        return;
-      case 'drained':
-        this.#drained(event);
-        return;
+        for (const id of event.seqs ?? [idOf(event)]) this.#lose(this.#instance(event).items.get(id ?? ''));
+        break;
+      case 'drained': {
+        const instance = this.#instance(event);
+        for (const item of instance.items.values()) this.#lose(item);
+        sums.lost += instance.untracked;
+        sums.waiting -= instance.untracked;
+        this.#forget(instance);
+        break;
+      }
       default:
     }
   }
@@ -211,17 +221,17 @@ export class FlowModel {
     lane.accepted++;
     this.#sums.accepted++;
     const instance = this.#instance(event);
-    const id = event.seq ?? event.batchId;
+    const id = idOf(event);
     // A queue that hands its items on without a word.
     if (id === undefined) return;
     if (this.#tracked >= KEPT.items) {
       instance.untracked++;
       this.#sums.waiting++;
-    } else this.#track(instance, id, lane, this.#log.last);
+    } else this.#track(instance, id, lane, this.#log.at(-1));
   }
 
-  #track(instance: FlowInstance, id: string | number, lane: FlowLane, told: Told | undefined): FlowItem {
-    const item = new FlowItem(this.#keys++, id, lane, this.now, told);
+  #track(instance: FlowInstance, id: string | number, lane: FlowLane, told?: Told): FlowItem {
+    const item: FlowItem = { key: this.#keys++, id, lane, state: 'waiting', isOpen: true, batch: undefined, calls: 0, told };
     instance.items.set(id, item);
     this.#tracked++;
     this.#sums.waiting++;
@@ -230,25 +240,26 @@ export class FlowModel {
   }
 
   #formed(event: Of<'batchFormed'>): void {
-    const { size, reason } = event;
+    const { size, reason, batchId } = event;
     if (reason === 'size') this.#fullSize ??= size;
     if (reason !== 'retry' && reason !== 'split') {
       this.#sums.batches++;
       this.#sums.batched += size;
     }
-    if (event.batchId !== undefined) this.#batch(event, event.batchId, reason).told.push(this.#log.last);
+    if (batchId !== undefined) this.#keep(this.#batch(event, batchId));
   }
 
-  #batch(event: Of<'batchFormed' | 'attemptStarted'>, id: string, reason: string): FlowBatch {
+  #batch(event: Of<'batchFormed' | 'attemptStarted'>, id: string): FlowBatch {
     const instance = this.#instance(event);
-    const { operator, size, weight, parentBatchId, seq } = event;
-    const seqs = event.seqs ?? (seq === undefined ? [] : [seq]);
-    const ids: readonly (string | number)[] = seqs.length > 0 ? seqs : [id];
+    const { operator, size, weight, parentBatchId, seq, seqs = seq === undefined ? [] : [seq] } = event;
     const lane = this.#lane(event.lane);
-    const items = ids.flatMap((name) => this.#found(instance, name, lane) ?? []);
+    const items = (seqs.length > 0 ? seqs : [id]).flatMap((name) => this.#found(instance, name, lane) ?? []);
     const parent = instance.batches.get(parentBatchId ?? id);
-    const label = labelOf(seqs, size, id);
-    const batch = new FlowBatch(this.#keys++, id, operator, instance.name, lane, size, weight, reason, parent, items, label, this.now);
+    const batch: FlowBatch = {
+      ...{ key: this.#keys++, id, operator, instance, lane, size, weight, parent, items, label: labelOf(seqs, size, id) },
+      ...{ startedAt: this.now, attempt: 1, depth: 0, outcome: 'executing', latencyMs: 0, slot: -1 },
+      ...{ parts: 0, children: [], more: 0, open: items.length, told: [] },
+    };
     if (parent) this.#adopt(parent, batch);
     instance.batches.set(id, batch);
     for (const item of items) {
@@ -259,15 +270,26 @@ export class FlowModel {
     return batch;
   }
 
+  /** Remembers the last event as one of this batch. */
+  #keep(batch: FlowBatch): void {
+    batch.told.push(this.#log.at(-1) as Told);
+  }
+
+  /** The item that an event names. */
+  #named(event: FlowEvent & { readonly lane: string }): FlowItem | undefined {
+    const id = idOf(event);
+    return id === undefined ? id : this.#found(this.#instance(event), id, this.#lane(event.lane));
+  }
+
   #found(instance: FlowInstance, id: string | number, lane: FlowLane): FlowItem | undefined {
     const item = instance.items.get(id);
-    if (item !== undefined) return item;
+    if (item) return item;
     if (instance.untracked > 0) {
       instance.untracked--;
       this.#sums.waiting--;
     } else if (this.before.waiting > 0) this.before = { ...this.before, waiting: this.before.waiting - 1 };
     else return undefined;
-    return this.#track(instance, id, lane, undefined);
+    return this.#track(instance, id, lane);
   }
 
   #adopt(parent: FlowBatch, child: FlowBatch): void {
@@ -275,30 +297,26 @@ export class FlowModel {
     while (root.parent) root = root.parent;
     if (parent.children.length < SHOWN.children) parent.children.push(child);
     else parent.more++;
-    if (this.trees.includes(root)) return;
-    this.trees.push(root);
-    if (this.trees.length > SHOWN.trees) this.trees.shift();
+    if (!this.trees.includes(root)) keepLast(this.trees, root, SHOWN.trees);
   }
 
   #started(event: Of<'attemptStarted'>): void {
     const { batchId, attempt, splitDepth, size, weight, parentBatchId } = event;
     const instance = this.#instance(event);
     const known = instance.batches.get(batchId);
-    const isNew = known !== undefined && known.outcome === 'executing' && !known.isExecuting;
-    const batch = isNew ? known : this.#batch(event, batchId, attempt > 1 ? 'retry' : 'call');
-    batch.told.push(this.#log.last);
-    batch.attempt = attempt;
-    batch.depth = splitDepth;
-    batch.startedAt = this.now;
+    const batch = known?.outcome === 'executing' && !isExecuting(known) ? known : this.#batch(event, batchId);
     const free = this.slots.indexOf(undefined);
-    batch.slot = free === -1 ? this.slots.length : free;
-    this.slots[batch.slot] = batch;
+    const slot = free < 0 ? this.slots.length : free;
+    this.#keep(batch);
+    Object.assign(batch, { attempt, depth: splitDepth, startedAt: this.now, slot });
+    this.slots[slot] = batch;
     instance.calls.set(callOf(batchId, attempt), batch);
-    this.#sums.calls++;
-    this.#sums.executing++;
-    this.#sums.weight += weight;
+    const sums = this.#sums;
+    sums.calls++;
+    sums.executing++;
+    sums.weight += weight;
     if (weight !== size) this.#isWeighed = true;
-    if (attempt === 1 && splitDepth === 0 && parentBatchId === undefined) this.#sums.sent += size;
+    if (attempt === 1 && splitDepth === 0 && parentBatchId === undefined) sums.sent += size;
     for (const item of batch.items) {
       item.calls++;
       this.#move(item, 'executing');
@@ -312,73 +330,52 @@ export class FlowModel {
     const call = callOf(batchId, attempt);
     const batch = instance.calls.get(call);
     // It was under way before anybody listened.
-    if (batch === undefined) return;
+    if (!batch) return;
     instance.calls.delete(call);
-    batch.told.push(this.#log.last);
-    this.#end(instance, batch, outcome, latencyMs);
+    this.#keep(batch);
+    this.#end(batch, outcome, latencyMs);
   }
 
-  #end(instance: FlowInstance, batch: FlowBatch, outcome: string, latencyMs: number): void {
+  #end(batch: FlowBatch, outcome: string, latencyMs: number): void {
     this.slots[batch.slot] = undefined;
-    batch.slot = -1;
-    batch.outcome = outcome;
-    batch.latencyMs = latencyMs;
-    batch.endedAt = this.now;
+    Object.assign(batch, { slot: -1, outcome, latencyMs });
     this.#sums.executing--;
-    this.ended.push(batch);
-    if (this.ended.length > SHOWN.ended) this.ended.shift();
+    keepLast(this.ended, batch, SHOWN.ended);
+    const isCancelled = outcome === 'cancelled';
     for (const item of batch.items) {
       // Another call of a hedge goes on.
       if (--item.calls > 0 || item.state !== 'executing') continue;
-      if (outcome === 'cancelled') this.#leave(instance, item, 'cancelled');
+      if (isCancelled) this.#leave(batch.instance, item);
       else this.#move(item, 'returned');
     }
-    if (batch.open > 0 && outcome !== 'cancelled') this.returned.add(batch);
+    if (batch.open > 0 && !isCancelled) this.returned.add(batch);
     this.#maybeGone(batch);
-  }
-
-  #cut(event: Of<'split' | 'blamed'>, parts: number): void {
-    const batch = this.#instance(event).batches.get(event.batchId ?? '');
-    if (batch === undefined) return;
-    batch.parts = parts;
-    batch.told.push(this.#log.last);
   }
 
   #settled(event: Of<'settled'>): void {
     const { outcome, totalMs } = event;
-    const instance = this.#instance(event);
     const lane = this.#lane(event.lane);
     lane.settled++;
     lane.times.add(totalMs);
     this.#sums[outcome]++;
-    const id = event.seq ?? event.batchId;
-    const item = id === undefined ? undefined : this.#found(instance, id, lane);
-    if (id === undefined || item === undefined) return;
+    const item = this.#named(event);
+    if (!item) return;
     this.#move(item, outcome);
-    instance.items.delete(id);
-  }
-
-  /** It will not be sent; a result may be told all the same. */
-  #giveUp(event: Of<'dropped' | 'expired'>, state: 'dropped' | 'expired'): void {
-    const id = event.seq ?? event.batchId;
-    const instance = this.#instance(event);
-    const item = id === undefined ? undefined : this.#found(instance, id, this.#lane(event.lane));
-    if (item?.isOpen) this.#leave(instance, item, state);
+    this.#instance(event).items.delete(item.id);
   }
 
   #cancelled(event: Of<'cancelled'>): void {
     const instance = this.#instance(event);
-    const id = event.seq ?? event.batchId;
-    const named = id === undefined ? undefined : this.#found(instance, id, this.#lane(event.lane));
-    if (named !== undefined) {
-      if (named.isOpen) this.#leave(instance, named, 'cancelled');
+    const named = this.#named(event);
+    if (named) {
+      if (named.isOpen) this.#leave(instance, named);
       return;
     }
     // Those that were given up with their calls have been counted.
     const open = [...instance.items.values()].filter((item) => item.isOpen);
-    const leaving =
-      event.count < open.length + instance.untracked ? open.filter(({ state }) => state !== 'executing').slice(0, event.count) : open;
-    for (const item of leaving) this.#leave(instance, item, 'cancelled');
+    const isPart = event.count < open.length + instance.untracked;
+    const leaving = isPart ? open.filter(({ state }) => state !== 'executing').slice(0, event.count) : open;
+    for (const item of leaving) this.#leave(instance, item);
     const unseen = event.count - leaving.length;
     const untracked = Math.min(unseen, instance.untracked);
     instance.untracked -= untracked;
@@ -387,58 +384,43 @@ export class FlowModel {
     for (const [call, batch] of instance.calls) {
       if (batch.open > 0) continue;
       instance.calls.delete(call);
-      this.#end(instance, batch, 'cancelled', this.now - batch.startedAt);
+      this.#end(batch, 'cancelled', this.now - batch.startedAt);
     }
-  }
-
-  /** Of these nobody will ever hear. */
-  #swallowed(event: Of<'swallowed'>): void {
-    const { items } = this.#instance(event);
-    for (const id of event.seqs ?? [event.seq ?? event.batchId ?? -1]) {
-      const item = items.get(id);
-      if (item?.isOpen) this.#move(item, 'lost');
-    }
-  }
-
-  #drained(event: Of<'drained'>): void {
-    const instance = this.#instance(event);
-    for (const item of instance.items.values()) if (item.isOpen) this.#move(item, 'lost');
-    this.#sums.lost += instance.untracked;
-    this.#sums.waiting -= instance.untracked;
-    this.#forget(instance);
   }
 
   // ---- items ----------------------------------------------------------------------------------------------------------
 
+  #lose(item: FlowItem | undefined): void {
+    if (item?.isOpen) this.#move(item, 'lost');
+  }
+
   /** Somebody has given it up. It is still known for a while, because of what is told of it afterwards. */
-  #leave(instance: FlowInstance, item: FlowItem, state: 'cancelled' | 'dropped' | 'expired'): void {
-    this.#move(item, state);
-    if (state !== 'cancelled') return;
+  #leave({ leavers, items }: FlowInstance, item: FlowItem): void {
+    this.#move(item, 'cancelled');
     this.#sums.cancelled++;
-    instance.leavers.push(item.id);
-    const over = instance.leavers.length > SHOWN.leavers ? instance.leavers.shift() : undefined;
-    if (over !== undefined) instance.items.delete(over);
+    const over = keepLast(leavers, item.id, SHOWN.leavers);
+    if (over !== undefined) items.delete(over);
   }
 
   /** The one place where an item changes. */
   #move(item: FlowItem, state: ItemState): void {
-    const { state: was, lane, isOpen } = item;
+    const { state: was, isOpen, lane } = item;
+    const sums = this.#sums;
     if (was === state) return;
     if (was === 'waiting') lane.waiting.delete(item);
-    if (was === 'waiting' || was === 'returned') this.#sums.waiting--;
+    if (was === 'waiting' || was === 'returned') sums.waiting--;
     if (was === 'executing') lane.executing--;
     // A result is told of what was given up before.
-    if (was === 'cancelled') this.#sums.cancelled--;
+    if (was === 'cancelled') sums.cancelled--;
     item.state = state;
-    item.since = this.now;
-    if (state === 'returned') this.#sums.waiting++;
+    item.isOpen = state === 'returned' || state === 'executing';
+    if (state === 'returned') sums.waiting++;
     if (state === 'executing') lane.executing++;
-    if (state === 'lost') this.#sums.lost++;
+    if (state === 'lost') sums.lost++;
     if (!isOpen || item.isOpen) return;
     this.#tracked--;
     this.finishedCount++;
-    this.finished.push(item);
-    if (this.finished.length > SHOWN.finished) this.finished.shift();
+    keepLast(this.finished, item, SHOWN.finished);
     for (let batch = item.batch; batch; batch = batch.parent) {
       batch.open--;
       this.#maybeGone(batch);
@@ -447,15 +429,14 @@ export class FlowModel {
 
   /** What is over, and has nobody left to be sent again, is remembered as a line of its tree only. */
   #maybeGone(batch: FlowBatch): void {
-    const { open, isExecuting, items, endedAt } = batch;
-    if (isExecuting || endedAt === Infinity) return;
-    const isEmpty = open <= 0;
-    if (isEmpty || !items.some((item) => item.batch === batch && item.isOpen)) this.returned.delete(batch);
+    if (batch.outcome === 'executing') return;
+    const isEmpty = batch.open <= 0;
+    if (isEmpty || !batch.items.some((item) => item.batch === batch && item.isOpen)) this.returned.delete(batch);
     if (!isEmpty) return;
     batch.items = [];
-    batch.told.length = 0;
-    const instance = this.#instances.get(batch.instance);
-    if (instance?.batches.get(batch.id) === batch) instance.batches.delete(batch.id);
+    batch.told = [];
+    const { batches } = batch.instance;
+    if (batches.get(batch.id) === batch) batches.delete(batch.id);
   }
 
   // ---- who and where --------------------------------------------------------------------------------------------------
@@ -463,33 +444,41 @@ export class FlowModel {
   #instance({ operator, instance: told }: FlowEvent): FlowInstance {
     const name = `${operator}/${told ?? ''}`;
     let instance = this.#instances.get(name);
-    if (instance !== undefined) return instance;
-    instance = new FlowInstance(name, operator);
+    if (instance) return instance;
+    if (this.#instances.size >= KEPT.instances) {
+      const idle = [...this.#instances.values()].find(
+        ({ calls, items }) => calls.size === 0 && ![...items.values()].some((item) => item.isOpen),
+      );
+      if (idle) this.#forget(idle);
+    }
+    instance = new FlowInstance(name);
     this.#instances.set(name, instance);
-    if (this.#instances.size > KEPT.instances) this.#forgetOldest();
     return instance;
   }
 
-  #forgetOldest(): void {
-    for (const instance of this.#instances.values()) {
-      if (instance.calls.size > 0 || [...instance.items.values()].some((item) => item.isOpen)) continue;
-      this.#forget(instance);
-      return;
-    }
-  }
-
   #forget(instance: FlowInstance): void {
-    for (const [, batch] of instance.calls) this.#end(instance, batch, 'cancelled', 0);
+    for (const batch of instance.calls.values()) this.#end(batch, 'cancelled', 0);
     this.#instances.delete(instance.name);
   }
 
   #lane(name: string): FlowLane {
     let lane = this.#lanes.get(name);
-    if (lane !== undefined) return lane;
+    if (lane) return lane;
     if (this.#lanes.size >= KEPT.lanes && name !== 'other') return this.#lane('other');
     lane = new FlowLane(name);
     this.#lanes.set(name, lane);
     this.#sorted = undefined;
     return lane;
   }
+}
+
+/** The item of an event, by number, or by the name of its call. */
+function idOf({ seq, batchId }: FlowEvent): number | string | undefined {
+  return seq ?? batchId;
+}
+
+/** Adds to a list that has a bound; answers with what had to go. */
+function keepLast<T>(list: T[], last: T, most: number): T | undefined {
+  list.push(last);
+  return list.length > most ? list.shift() : undefined;
 }

@@ -1,5 +1,11 @@
+import type { FlowEvent } from '../../operators/types.js';
 import { Histogram } from '../metrics/histogram.js';
-import type { Told } from './event-log.js';
+
+/** An event, and when it was told, compared with others. */
+export interface Told {
+  readonly event: FlowEvent;
+  readonly order: number;
+}
 
 /** Where an item is. `returned` is between two attempts: its call has failed, and it is to be sent again. */
 export type ItemState =
@@ -15,70 +21,55 @@ export type ItemState =
   | 'lost';
 
 /** One item, or one call where there are no batches. It has a number and no content. */
-export class FlowItem {
-  state: ItemState = 'waiting';
+export interface FlowItem {
+  readonly key: number;
+  readonly id: string | number;
+  readonly lane: FlowLane;
+  state: ItemState;
+  /** Whether it may still get a result. */
+  isOpen: boolean;
   /** The newest call it is or was in. */
-  batch: FlowBatch | undefined = undefined;
+  batch: FlowBatch | undefined;
   /** Calls it is in; two at the most, of a hedge. */
-  calls = 0;
-
-  constructor(
-    readonly key: number,
-    readonly id: string | number,
-    readonly lane: FlowLane,
-    public since: number,
-    /** How it was accepted. */
-    readonly told: Told | undefined,
-  ) {}
-
-  get isOpen(): boolean {
-    return this.state === 'waiting' || this.state === 'returned' || this.state === 'executing';
-  }
+  calls: number;
+  /** How it was accepted. */
+  readonly told: Told | undefined;
 }
 
 /** One call, and the items in it. */
-export class FlowBatch {
+export interface FlowBatch {
+  readonly key: number;
+  readonly id: string;
+  readonly operator: string;
+  readonly instance: FlowInstance;
+  readonly lane: FlowLane;
+  readonly size: number;
+  readonly weight: number;
+  readonly parent: FlowBatch | undefined;
+  items: readonly FlowItem[];
+  /** The numbers of its items, to read: `#4–#7`. */
+  readonly label: string;
+  startedAt: number;
+  attempt: number;
+  depth: number;
   /** `executing` until it is over; then how it ended. */
-  outcome = 'executing';
-  latencyMs = 0;
-  endedAt = Infinity;
+  outcome: string;
+  latencyMs: number;
   /** Its place among the calls under way; -1 when it is none of them. */
-  slot = -1;
+  slot: number;
   /** Into how many it was cut. */
-  parts = 0;
-  readonly children: FlowBatch[] = [];
+  parts: number;
+  readonly children: FlowBatch[];
   /** Children that are not shown any more, of a very large tree. */
-  more = 0;
+  more: number;
   /** Members that have no result yet. */
   open: number;
   /** What was told of it. */
-  readonly told: Told[] = [];
+  told: Told[];
+}
 
-  constructor(
-    readonly key: number,
-    readonly id: string,
-    readonly operator: string,
-    readonly instance: string,
-    readonly lane: FlowLane,
-    readonly size: number,
-    readonly weight: number,
-    /** Why it was closed; `call` where there are no batches. */
-    readonly reason: string,
-    readonly parent: FlowBatch | undefined,
-    public items: FlowItem[],
-    /** The numbers of its items, to read: `#4–#7`. */
-    readonly label: string,
-    public startedAt: number,
-  ) {
-    this.open = items.length;
-  }
-
-  attempt = 1;
-  depth = 0;
-
-  get isExecuting(): boolean {
-    return this.slot !== -1;
-  }
+export function isExecuting({ slot }: FlowBatch): boolean {
+  return slot >= 0;
 }
 
 /** What is known of one lane. */
@@ -107,16 +98,14 @@ export class FlowInstance {
   /** Given up, though a result may still be told: the keys of those in `items`. */
   readonly leavers: (string | number)[] = [];
 
-  constructor(
-    readonly name: string,
-    readonly operator: string,
-  ) {}
+  constructor(readonly name: string) {}
 }
 
 /** Numbers of items, to read: `#4–#7`. */
 export function labelOf(seqs: readonly number[], size: number, batchId: string): string {
   if (seqs.length === 0) return size === 1 ? batchId : `${String(size)} items`;
-  const [first, last] = [Math.min(...seqs), Math.max(...seqs)];
+  let [first, last] = [Infinity, -Infinity];
+  for (const seq of seqs) [first, last] = [Math.min(first, seq), Math.max(last, seq)];
   if (first === last) return `#${String(first)}`;
   return `#${String(first)}${last - first === seqs.length - 1 ? '–' : ' … '}#${String(last)}`;
 }

@@ -35,8 +35,7 @@ export class Player {
 
   /** On by so many ms. */
   advance(ms: number): void {
-    this.positionMs = Math.min(this.lengthMs, this.positionMs + ms);
-    this.#play();
+    if (ms > 0) this.seek(this.positionMs + ms);
   }
 
   /** On to the next moment at which something happens; false at the end. */
@@ -50,7 +49,7 @@ export class Player {
 
   /** To a time; back to an earlier one it begins anew, with a new model. */
   seek(ms: number): void {
-    const to = Math.max(0, Math.min(ms, this.lengthMs));
+    const to = Math.max(0, Math.min(ms || 0, this.lengthMs));
     if (to < this.positionMs) {
       this.#next = 0;
       this.model = this.#begin();

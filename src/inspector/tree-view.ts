@@ -7,77 +7,65 @@ const HEIGHT = 24;
 const MOST_ROWS = 200;
 const SHOWN = 6;
 
+interface Row {
+  readonly element: HTMLDetailsElement;
+  /** Writes what has changed. */
+  show(): void;
+}
+
 /** The calls that were repeated or cut up, newest first; each opens into its tree. */
 export class TreeView {
-  readonly element = make('div', { class: 'trees' });
+  readonly element = make('div', { class: 'limits' });
   readonly #rows = new Map<FlowBatch, Row>();
 
   show(trees: readonly FlowBatch[]): void {
-    const newest = trees.slice(-SHOWN).reverse();
+    const newest = trees.slice(-SHOWN);
     this.element.hidden = newest.length === 0;
-    // One that is being read stays.
-    for (const [tree, row] of this.#rows) {
-      if (newest.includes(tree) || row.isOpen) continue;
-      row.element.remove();
+    // One that is being read stays, while there is a source that had it.
+    for (const [tree, { element }] of this.#rows) {
+      if (newest.includes(tree) || (element.open && trees.length > 0)) continue;
+      element.remove();
       this.#rows.delete(tree);
     }
-    for (const tree of [...newest].reverse()) {
+    for (const tree of newest) {
       let row = this.#rows.get(tree);
       if (row === undefined) {
-        row = new Row();
+        row = rowOf(tree);
         this.#rows.set(tree, row);
         this.element.prepend(row.element);
       }
-      row.show(tree);
+      row.show();
     }
   }
-
-  clear(): void {
-    this.#rows.clear();
-    this.element.replaceChildren();
-  }
 }
 
-class Row {
-  readonly #button = make('button', { type: 'button', 'data-tree': '', 'aria-expanded': 'false' });
-  readonly #inside = make('div', { tabindex: '0', role: 'group' });
-  readonly element = make('div', { class: 'tree' }, this.#button, this.#inside);
-  #tree: FlowBatch | undefined;
-  #drawn = '';
-  isOpen = false;
-
-  constructor() {
-    this.#inside.hidden = true;
-    this.#button.addEventListener('click', () => {
-      this.isOpen = !this.isOpen;
-      this.#button.setAttribute('aria-expanded', String(this.isOpen));
-      this.#inside.hidden = !this.isOpen;
-      if (this.#tree) this.show(this.#tree);
-    });
-  }
-
-  show(tree: FlowBatch): void {
-    this.#tree = tree;
+function rowOf(tree: FlowBatch): Row {
+  const head = make('summary', { 'data-tree': '' });
+  const inside = make('div', { tabindex: 0, role: 'group', 'aria-label': `calls of ${tree.label}` });
+  const element = make('details', {}, head, inside);
+  let drawn = '';
+  const show = (): void => {
     const { calls, isOver } = summary(tree);
-    const text = `${this.isOpen ? '▾' : '▸'} ${tree.label}: ${why(tree)}; ${String(calls)} calls${isOver ? '' : ', going on'}`;
-    write(this.#button, text);
-    if (!this.isOpen) return;
+    write(head, `${tree.label}: ${why(tree)}; ${String(calls)} calls${isOver ? '' : ', going on'}`);
     const now = `${String(calls)} ${String(isOver)}`;
-    if (now === this.#drawn && isOver) return;
-    this.#drawn = now;
-    this.#inside.setAttribute('aria-label', `calls of ${tree.label}`);
-    this.#inside.replaceChildren(draw(tree));
-  }
+    if (!element.open || (now === drawn && isOver)) return;
+    drawn = now;
+    inside.replaceChildren(draw(tree));
+  };
+  element.ontoggle = show;
+  return { element, show };
 }
 
-function why({ outcome, parts, isExecuting }: FlowBatch): string {
-  if (isExecuting) return 'under way';
-  return parts > 0 ? `failed (${outcome}), cut into ${String(parts)}` : `failed (${outcome}), sent again`;
+const isExecuting = ({ slot }: FlowBatch): boolean => slot >= 0;
+
+function why(tree: FlowBatch): string {
+  if (isExecuting(tree)) return 'under way';
+  return `failed (${tree.outcome}), ${tree.parts > 0 ? `cut into ${String(tree.parts)}` : 'sent again'}`;
 }
 
 function summary(tree: FlowBatch): { calls: number; isOver: boolean } {
   let calls = 1 + tree.more;
-  let isOver = tree.open <= 0 && !tree.isExecuting;
+  let isOver = tree.open <= 0 && !isExecuting(tree);
   for (const child of tree.children) {
     const below = summary(child);
     calls += below.calls;
@@ -93,28 +81,23 @@ function draw(tree: FlowBatch): SVGElement {
   let rows = 0;
   let columns = 1;
   const place = (batch: FlowBatch, depth: number): number => {
+    const { outcome, label, latencyMs, children } = batch;
+    const isNow = isExecuting(batch);
+    const name = isNow ? `${label} …` : `${label} ${outcome} ${time(latencyMs)}`;
     columns = Math.max(columns, depth + 1);
-    const ys = batch.children.slice(0, MOST_ROWS - rows).map((child) => place(child, depth + 1));
+    const ys = children.slice(0, MOST_ROWS - rows).map((child) => place(child, depth + 1));
     const y = ys.length === 0 ? (rows++ + 0.5) * HEIGHT : ((ys[0] as number) + (ys.at(-1) as number)) / 2;
     const x = depth * WIDTH + 10;
-    for (const to of ys) {
-      const half = x + WIDTH - 24;
+    const half = x + WIDTH - 24;
+    for (const to of ys)
       lines.push(
-        svg('path', { d: `M${String(Math.min(half, x + 16 + 6.5 * name(batch).length))} ${String(y)}H${String(half)}V${String(to)}h16` }),
+        svg('path', { d: `M${String(Math.min(half, x + 16 + 6.5 * name.length))} ${String(y)}H${String(half)}V${String(to)}h16` }),
       );
-    }
-    marks.push(svg('circle', { cx: x, cy: y, r: 5, class: colour(batch) }), svg('text', { x: x + 10, y: y + 4 }, name(batch)));
+    const colour = isNow ? 'l0' : outcome === 'ok' ? outcome : outcome === 'cancelled' ? 'gone' : 'bad';
+    marks.push(svg('circle', { cx: x, cy: y, r: 5, fill: `var(--${colour})` }), svg('text', { x: x + 10, y: y + 4 }, name));
     return y;
   };
   place(tree, 0);
   const [width, height] = [columns * WIDTH, rows * HEIGHT];
   return svg('svg', { width, height, viewBox: `0 0 ${String(width)} ${String(height)}` }, ...lines, ...marks);
-}
-
-function name({ label, outcome, isExecuting, latencyMs }: FlowBatch): string {
-  return isExecuting ? `${label} …` : `${label} ${outcome} ${time(latencyMs)}`;
-}
-
-function colour({ outcome, isExecuting }: FlowBatch): string {
-  return isExecuting ? 'o-now' : outcome === 'ok' ? 'o-ok' : outcome === 'cancelled' ? 'o-gone' : 'o-bad';
 }

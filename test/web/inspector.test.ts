@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { importRecording, replay } from '../../src/inspector/index.js';
 import { sized } from '../support/deep.js';
@@ -9,6 +10,8 @@ import { startWeb, until } from './support/browser.js';
 
 const SECRET = 'sk-planted-in-the-payload';
 const SECONDS = sized(10, 60);
+/** For people to look at; CI keeps it. */
+const PICTURES = resolve(import.meta.dirname, '../../.screenshots');
 
 let web: Web;
 beforeAll(async () => {
@@ -137,8 +140,7 @@ it('pauses without losing anything, several side by side each by itself, with th
   await tree.waitFor();
   await tree.focus();
   await page.keyboard.press('Space');
-  await until('the tree is open', async () => (await page.locator('.tree svg circle').count()) > 1);
-  expect(await tree.getAttribute('aria-expanded')).toBe('true');
+  await until('the tree is open', async () => (await page.locator('details svg circle').count()) > 1);
   expect(opened.errors).toEqual([]);
 });
 
@@ -215,11 +217,18 @@ it('cuts off no number at any width', async () => {
 });
 
 describe('accessibility', () => {
-  it.each(['light', 'dark'] as const)('axe finds nothing serious, %s, with everything open', async (colorScheme) => {
-    const { page } = await open({ boards: 2 });
-    await page.emulateMedia({ colorScheme });
+  it.each([
+    ['light', 1280],
+    ['dark', 1280],
+    ['phone', 390],
+  ])('axe finds nothing serious, %s, with everything open', async (name, width) => {
+    const { page } = await open({ boards: 2, dark: name === 'dark' ? 1 : 0 });
+    await page.emulateMedia({ colorScheme: name === 'dark' ? 'dark' : 'light' });
+    await page.setViewportSize({ width, height: 900 });
     await page.locator('[data-table]').first().click();
     await page.locator('[data-tree]').first().click();
+    expect(await page.locator('section').evaluateAll((all) => all.map((one) => one.scrollWidth - one.clientWidth))).toEqual([0, 0]);
+    await page.screenshot({ path: join(PICTURES, `inspector-${name}.png`), fullPage: true });
     await page.addScriptTag({ path: createRequire(import.meta.url).resolve('axe-core/axe.min.js') });
     const violations = await page.evaluate(async () => {
       const { axe } = globalThis as unknown as {

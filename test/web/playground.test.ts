@@ -206,9 +206,9 @@ describe('the playground', () => {
     // A picture is drawn when it is to be seen.
     await page.locator('.board.sluice').scrollIntoViewIfNeeded();
     await split.focus();
-    expect(await split.getAttribute('aria-expanded')).toBe('false');
+    expect(await page.locator('.board.sluice .limits circle').count()).toBe(0);
     await page.keyboard.press('Enter');
-    expect(await split.getAttribute('aria-expanded')).toBe('true');
+    await until('the tree is drawn', async () => (await page.locator('.board.sluice .limits circle').count()) > 1);
     expect(errors).toEqual([]);
   });
 
