@@ -1,6 +1,6 @@
 import type { SchedulerLike } from 'rxjs';
-import type { Linked } from '../kernel/queues/chain.js';
-import { Chain } from '../kernel/queues/chain.js';
+import type { Linked } from '../kernel/queues/line.js';
+import { Chain } from '../kernel/queues/line.js';
 import { ask } from '../options/ask.js';
 import { Alarm } from './alarm.js';
 import { Item, isItem } from './loads.js';
@@ -65,7 +65,7 @@ export class LoadMemory<T, R> {
 
   /** Values kept. */
   get size(): number {
-    return this.values.length;
+    return this.values.size;
   }
 
   /**
@@ -137,27 +137,27 @@ export class LoadMemory<T, R> {
   private find(key: unknown): Item<T, R> | Kept<R> | undefined {
     const found = this.known.get(key);
     if (found === undefined || isItem<T, R>(found)) return found;
-    this.values.delete(found);
+    this.values.remove(found);
     if (found.expiresAt !== Infinity && found.expiresAt <= this.clock.now()) {
       this.known.delete(key);
       return undefined;
     }
     // Asked for just now: it is kept longest.
-    this.values.add(found);
+    this.values.push(found);
     return found;
   }
 
   private keep(key: unknown, value: R, shown?: Promise<R>): void {
     const kept = new Kept(key, value, shown, this.ttlMs === Infinity ? Infinity : this.clock.now() + this.ttlMs);
     this.known.set(key, kept);
-    this.values.add(kept);
-    const { first, length } = this.values;
-    if (first === undefined || length <= (this.cache?.maxEntries ?? 0)) return;
-    this.values.delete(first);
+    this.values.push(kept);
+    const { first, size } = this.values;
+    if (first === undefined || size <= (this.cache?.maxEntries ?? 0)) return;
+    this.values.remove(first);
     this.known.delete(first.key);
   }
 
   private drop(found: Item<T, R> | Kept<R> | undefined): void {
-    if (found !== undefined && !isItem<T, R>(found)) this.values.delete(found);
+    if (found !== undefined && !isItem<T, R>(found)) this.values.remove(found);
   }
 }

@@ -1,5 +1,5 @@
-import type { Linked } from '../kernel/queues/chain.js';
-import { Chain } from '../kernel/queues/chain.js';
+import type { Linked } from '../kernel/queues/line.js';
+import { Chain } from '../kernel/queues/line.js';
 
 /** Somebody who asked for the next item. */
 class Asked<T> implements Linked<Asked<T>> {
@@ -18,7 +18,7 @@ export class Readers<T> {
 
   ask(by: unknown): Promise<IteratorResult<T, undefined>> {
     return new Promise((resolve) => {
-      this.#asked.add(new Asked(by, resolve));
+      this.#asked.push(new Asked(by, resolve));
     });
   }
 
@@ -40,7 +40,7 @@ export class Readers<T> {
   }
 
   #end(asked: Asked<T>, result: IteratorResult<T, undefined>): void {
-    this.#asked.delete(asked);
+    this.#asked.remove(asked);
     asked.answer(result);
   }
 }

@@ -63,6 +63,7 @@ import {
   parseRateReports,
   parseRetryAfterMs,
   positionsOf,
+  ONE_LINE,
   type Queue,
   type QueueRule,
   RateLesson,
@@ -91,6 +92,8 @@ import {
   trustedBlame,
   type Verdict,
   type Waiter,
+  type Turns,
+  type TurnsRule,
 } from 'sluice/operators/kernel';
 
 // Decisions about a backend
@@ -147,6 +150,9 @@ same<readonly Entry[]>()(losers(queue, 0, overflow, true));
 const line = new Line<Entry>();
 same<Entry | undefined>()(line.look());
 const rule: QueueRule<unknown> = FIFO;
+const turnsRule: TurnsRule<unknown> = ONE_LINE;
+const turns: Turns<Entry> = turnsRule.create<Entry>(1);
+same<number>()(turns.lead());
 const laneRule: LaneRule | undefined = rule.lanes[0];
 export const opaque = (order: Order<string>): Readonly<Order<string>> => order;
 export const order = (given: ReorderBuffer<string>): string => `${String(given.held)} behind ${String(laneRule?.name)}`;

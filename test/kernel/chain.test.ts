@@ -20,24 +20,24 @@ describe('Chain', () => {
     for (const leaver of [0, 1, 2]) {
       const chain = new Chain<Member>();
       const members = ['a', 'b', 'c'].map((name) => new Member(name));
-      for (const member of members) chain.add(member);
-      expect([names(chain), chain.length]).toEqual(['abc', 3]);
+      for (const member of members) chain.push(member);
+      expect([names(chain), chain.size]).toEqual(['abc', 3]);
       const member = members[leaver] as Member;
-      chain.delete(member);
-      expect([names(chain), chain.length]).toEqual(['abc'.replace(member.name, ''), 2]);
+      chain.remove(member);
+      expect([names(chain), chain.size]).toEqual(['abc'.replace(member.name, ''), 2]);
       expect([member.previous, member.next]).toEqual([undefined, undefined]);
-      chain.add(member);
-      expect([names(chain), chain.length]).toEqual(['abc'.replace(member.name, '') + member.name, 3]);
+      chain.push(member);
+      expect([names(chain), chain.size]).toEqual(['abc'.replace(member.name, '') + member.name, 3]);
     }
   });
 
   it('is empty when the last has left, and can be used again', () => {
     const chain = new Chain<Member>();
     const member = new Member('a');
-    chain.add(member);
-    chain.delete(member);
-    expect([chain.first, chain.length]).toEqual([undefined, 0]);
-    chain.add(member);
+    chain.push(member);
+    chain.remove(member);
+    expect([chain.first, chain.size]).toEqual([undefined, 0]);
+    chain.push(member);
     expect(names(chain)).toBe('a');
   });
 });

@@ -23,7 +23,6 @@ const MACHINE = 'kernel/machine/batch-machine.ts';
 const MENDING = 'kernel/repair/mending.ts';
 const SHELL = 'shell/batch-shell.ts';
 const CALL = 'shell/call.ts';
-const CAPACITY = 'shell/limiter/capacity.ts';
 const PUMP = 'shell/limiter/pump.ts';
 const ITEMS = 'kernel/machine/item-machine.ts';
 const LIMITED: readonly Subject[] = ['createLimiter', 'rateLimit', 'batchMap', 'policy'];
@@ -168,8 +167,8 @@ export const BUGS: readonly Bug[] = [
   }),
   bug(
     'one permit too many',
-    CAPACITY,
-    'Capacity.hasSlots',
+    PUMP,
+    'Pump.hasSlots',
     (hasSlots) =>
       function (charge) {
         return hasSlots.call(this, charge) || this.executing === this.slots;
@@ -177,7 +176,7 @@ export const BUGS: readonly Bug[] = [
     LIMITED,
   ),
   bug('a refund forgotten', 'shell/limiter/rates.ts', 'Rates.refund', nothing, LIMITED),
-  bug('a pause ignored', CAPACITY, 'Capacity.penalize', nothing, LIMITED),
+  bug('a pause ignored', PUMP, 'Pump.penalize', nothing, LIMITED),
   bug('a call that waits and has left is granted', PUMP, 'Pump.leave', nothing, LIMITED),
   bug('a lane of a key that is never left', ITEMS, 'ItemMachine.end', nothing, BY_ITEM),
   bug(

@@ -1,6 +1,6 @@
-import { Chain } from '../queues/chain.js';
 import type { Lost } from '../queues/key-lane.js';
 import { KeyLane } from '../queues/key-lane.js';
+import { Chain } from '../queues/line.js';
 import type { Overflow } from '../queues/queue.js';
 
 /** What a machine goes by. */
@@ -114,9 +114,9 @@ export class ItemMachine<T> {
     lane.running++;
     const item = lane.shift();
     // The only one in turn goes again.
-    if (turns.length === 1 && lane.canGo) return item;
-    turns.delete(lane);
-    if (lane.canGo) turns.add(lane);
+    if (turns.size === 1 && lane.canGo) return item;
+    turns.remove(lane);
+    if (lane.canGo) turns.push(lane);
     return item;
   }
 
@@ -179,7 +179,7 @@ export class ItemMachine<T> {
   private startsAtOnce(lane: KeyLane<T> | undefined, held: number, places: number): boolean {
     if (held > 0 && held >= this.rules.maxQueued) return false;
     if (lane && lane.running + lane.length >= lane.limit) return false;
-    const ahead = this.turns.length === 0 ? 0 : this.queued;
+    const ahead = this.turns.size === 0 ? 0 : this.queued;
     return ahead < places;
   }
 
@@ -216,8 +216,8 @@ export class ItemMachine<T> {
     const { turns } = this;
     const isIn = lane.previous !== undefined || turns.first === lane;
     if (lane.canGo === isIn) return;
-    if (isIn) turns.delete(lane);
-    else turns.add(lane);
+    if (isIn) turns.remove(lane);
+    else turns.push(lane);
   }
 
   private forget(lane: KeyLane<T>): void {

@@ -1,35 +1,9 @@
 import { Line } from './line.js';
 import type { Plan, Queue, QueueRule, Waiter } from './queue.js';
 
-/** One line for all: first come, first served, but for what came back, which is ahead. */
+/** One line of which batches are made. */
 class Fifo<E extends Waiter<E>> extends Line<E> implements Queue<E> {
   private planned: E[] = [];
-
-  count(): number {
-    return this.size;
-  }
-
-  lead(): number {
-    return this.first === undefined ? -1 : 0;
-  }
-
-  goesFirst(): boolean {
-    return this.first === undefined;
-  }
-
-  head(): E | undefined {
-    return this.first;
-  }
-
-  takeHead(): E {
-    const head = this.first as E;
-    this.remove(head);
-    return head;
-  }
-
-  turn(): void {
-    // One lane has every turn.
-  }
 
   plan(_lane: number, places: number, budget: number): Plan<E> {
     const entries: E[] = [];
@@ -51,10 +25,6 @@ class Fifo<E extends Waiter<E>> extends Line<E> implements Queue<E> {
 
   after(lane: number): number {
     return lane === -1 && this.oldest() !== undefined ? 0 : -1;
-  }
-
-  each(_lane: number, show: (entry: E) => boolean): void {
-    this.visit(show);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Linked } from './chain.js';
+import type { Linked } from './line.js';
 
 /** An item that waited and has gone without its turn. */
 export interface Lost<T> {

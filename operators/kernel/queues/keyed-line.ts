@@ -1,6 +1,5 @@
-import type { Linked } from './chain.js';
-import { Chain } from './chain.js';
-import { Line } from './line.js';
+import type { Linked } from './line.js';
+import { Chain, Line } from './line.js';
 import type { KeyTurn, Waiter } from './queue.js';
 
 /** What waits under one key. */
@@ -59,7 +58,7 @@ export class KeyedLine<E extends Waiter<E>> {
     if (line === undefined) {
       line = new KeyLine();
       this.keys.set(entry.key, line);
-      this.rotation.add(line);
+      this.rotation.push(line);
     }
     line.push(entry);
   }
@@ -80,7 +79,7 @@ export class KeyedLine<E extends Waiter<E>> {
     line.remove(entry);
     if (line.size > 0) return;
     this.keys.delete(entry.key);
-    this.rotation.delete(line);
+    this.rotation.remove(line);
   }
 
   /** Its key goes behind the others. */
@@ -88,8 +87,8 @@ export class KeyedLine<E extends Waiter<E>> {
     const line = this.cameBack.has(entry) ? undefined : this.keys.get(entry.key);
     this.remove(entry);
     if (line === undefined || line.size === 0) return;
-    this.rotation.delete(line);
-    this.rotation.add(line);
+    this.rotation.remove(line);
+    this.rotation.push(line);
   }
 
   rewind(): void {

@@ -1,14 +1,108 @@
-import type { Waiter } from './queue.js';
+import type { Turns, TurnsRule, Waiter } from './queue.js';
 
-/**
- * Who waits in one line: what came back first, in the order it came back, then what is fresh, in the order it came. The entries are linked
- * with each other, so whoever leaves does so at once, from wherever it stands, and leaves nothing behind.
- */
-export class Line<E extends Waiter<E>> {
+/** Knows its neighbours in the chain it is in; it can be in one at a time. */
+export interface Linked<T> {
+  previous: T | undefined;
+  next: T | undefined;
+}
+
+/** A list in the order of adding with O(1) push and remove, linked through its members: it makes no object, and who leaves leaves nothing behind. */
+export class Chain<T extends Linked<T>> {
   size = 0;
-  /** Who goes next. */
-  first: E | undefined = undefined;
-  private last: E | undefined = undefined;
+  first: T | undefined = undefined;
+  last: T | undefined = undefined;
+
+  /** Adds at the end what is in no chain. */
+  push(member: T): void {
+    const { last } = this;
+    member.previous = last;
+    if (last === undefined) this.first = member;
+    else last.next = member;
+    this.last = member;
+    this.size++;
+  }
+
+  /** Takes a member out. */
+  remove(member: T): void {
+    const { previous, next } = member;
+    if (previous === undefined) this.first = next;
+    else previous.next = next;
+    if (next === undefined) this.last = previous;
+    else next.previous = previous;
+    // Or who has left would keep others in memory.
+    member.previous = undefined;
+    member.next = undefined;
+    this.size--;
+  }
+
+  /** Forgets its members; they are not to be used again. */
+  clear(): void {
+    this.first = undefined;
+    this.last = undefined;
+    this.size = 0;
+  }
+}
+
+/** One line for all: first come, first served. */
+export class OneLine<E extends Waiter<E>> extends Chain<E> implements Turns<E> {
+  count(): number {
+    return this.size;
+  }
+
+  lead(): number {
+    return this.first === undefined ? -1 : 0;
+  }
+
+  goesFirst(): boolean {
+    return this.first === undefined;
+  }
+
+  head(): E | undefined {
+    return this.first;
+  }
+
+  takeHead(_lane: number, _taken?: number, entry = this.first as E): E {
+    this.remove(entry);
+    return entry;
+  }
+
+  turn(): void {
+    // One lane has every turn.
+  }
+
+  oldest(): E | undefined {
+    return this.first;
+  }
+
+  newest(): E | undefined {
+    return this.last;
+  }
+
+  each(_lane: number, show: (entry: E) => boolean): void {
+    this.visit(show);
+  }
+
+  /** Visits them, the oldest first, until the answer is false. A visit may take out whom it is shown. */
+  visit(show: (entry: E) => boolean): boolean {
+    for (let entry = this.oldest(); entry !== undefined; ) {
+      const { next } = entry;
+      if (!show(entry)) return false;
+      entry = next;
+    }
+    return true;
+  }
+}
+
+/** What turns go by when nobody says otherwise: without lanes. */
+export const ONE_LINE: Readonly<TurnsRule<unknown>> = {
+  lanes: [{ name: 'default' }],
+  isDeclared: false,
+  at: () => 0,
+  create: () => new OneLine(),
+};
+
+/** A line into which entries come back: what came back first, in the order it came back, then what is fresh, in the order it came. */
+export class Line<E extends Waiter<E>> extends OneLine<E> {
   /** The newest of those that came back. */
   private returned: E | undefined = undefined;
   /** How far a plan has looked. */
@@ -19,22 +113,13 @@ export class Line<E extends Waiter<E>> {
   }
 
   /** The fresh one that came first. */
-  oldest(): E | undefined {
+  override oldest(): E | undefined {
     return this.returned === undefined ? this.first : this.returned.next;
   }
 
   /** The fresh one that came last. */
-  newest(): E | undefined {
+  override newest(): E | undefined {
     return this.last === this.returned ? undefined : this.last;
-  }
-
-  push(entry: E): void {
-    const { last } = this;
-    entry.previous = last;
-    if (last === undefined) this.first = entry;
-    else last.next = entry;
-    this.last = entry;
-    this.size++;
   }
 
   pushReturned(entry: E): void {
@@ -50,18 +135,9 @@ export class Line<E extends Waiter<E>> {
     this.size++;
   }
 
-  /** Takes one out that is in this line. */
-  remove(entry: E): void {
-    const { previous, next } = entry;
-    if (entry === this.returned) this.returned = previous;
-    if (previous === undefined) this.first = next;
-    else previous.next = next;
-    if (next === undefined) this.last = previous;
-    else next.previous = previous;
-    // Or who has left would keep others in memory.
-    entry.previous = undefined;
-    entry.next = undefined;
-    this.size--;
+  override remove(entry: E): void {
+    if (entry === this.returned) this.returned = entry.previous;
+    super.remove(entry);
   }
 
   /** Takes out one whose turn it was. */
@@ -80,15 +156,5 @@ export class Line<E extends Waiter<E>> {
 
   step(): void {
     this.at = this.at?.next;
-  }
-
-  /** Visits the fresh ones, the oldest first, until the answer is false. A visit may take out whom it is shown. */
-  visit(show: (entry: E) => boolean): boolean {
-    for (let entry = this.oldest(); entry !== undefined; ) {
-      const { next } = entry;
-      if (!show(entry)) return false;
-      entry = next;
-    }
-    return true;
   }
 }

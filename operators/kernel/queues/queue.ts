@@ -21,11 +21,8 @@ export interface Plan<E> {
   readonly weight: number;
 }
 
-/**
- * Whose turn it is among all that wait. One is made for each machine: for batches with as many places to a turn as a batch has items, for
- * single grants with one.
- */
-export interface Queue<E extends Waiter<E>> {
+/** Whose turn it is among all that wait, where a turn is one grant. */
+export interface Turns<E extends Waiter<E>> {
   /** Entries in all lanes. */
   readonly size: number;
   /** Entries in one lane. */
@@ -33,8 +30,6 @@ export interface Queue<E extends Waiter<E>> {
 
   /** Adds a fresh entry at the end of its lane. */
   push(entry: E): void;
-  /** Puts an entry that comes back ahead of everything fresh in its lane, behind what came back earlier. */
-  pushReturned(entry: E): void;
   /** Takes an entry out from wherever it is; books no turn. */
   remove(entry: E): void;
 
@@ -44,12 +39,29 @@ export interface Queue<E extends Waiter<E>> {
   goesFirst(lane: number): boolean;
   /** Who is next in the lane. */
   head(lane: number): E | undefined;
-  /** Whether that one came back: it travels alone. */
-  isReturned(lane: number): boolean;
   /** Takes the head out, or this entry, which is the head of its key, and books one whole turn, of which it had so many places. */
   takeHead(lane: number, taken?: number, entry?: E): E;
   /** Books a turn for one that never waited. */
   turn(lane: number, taken?: number): void;
+
+  /** The fresh entry of the lane that came last. */
+  newest(lane: number): E | undefined;
+  /** Fresh entries of the lane, oldest first, until `visit` answers false. */
+  each(lane: number, visit: (entry: E) => boolean): void;
+
+  // Of one whose rule has `keyOf`.
+  /** Who is next of those in the lane with this key. */
+  headOf?(lane: number, key: unknown): E | undefined;
+  /** Keys under which something waits in the lane, in the order of their turns, so many at most. */
+  turns?(lane: number, most: number): readonly KeyTurn[];
+}
+
+/** The same where a turn is a batch, of which a part may come back. One is made for each machine, with as many places to a turn as a batch has items. */
+export interface Queue<E extends Waiter<E>> extends Turns<E> {
+  /** Puts an entry that comes back ahead of everything fresh in its lane, behind what came back earlier. */
+  pushReturned(entry: E): void;
+  /** Whether the head of the lane came back: it travels alone. */
+  isReturned(lane: number): boolean;
 
   /**
    * Chooses fresh entries for a batch led by this lane, and by turns those of others that may ride along: its head whatever it weighs, the others
@@ -63,16 +75,6 @@ export interface Queue<E extends Waiter<E>> {
   after(lane: number): number;
   /** The fresh entry of the lane that came first. */
   oldest(lane: number): E | undefined;
-  /** The fresh entry of the lane that came last. */
-  newest(lane: number): E | undefined;
-  /** Fresh entries of the lane, oldest first, until `visit` answers false. */
-  each(lane: number, visit: (entry: E) => boolean): void;
-
-  // Of a queue whose rule has `keyOf`.
-  /** Who is next of those in the lane with this key. */
-  headOf?(lane: number, key: unknown): E | undefined;
-  /** Keys under which something waits in the lane, in the order of their turns, so many at most. */
-  turns?(lane: number, most: number): readonly KeyTurn[];
 }
 
 /** A key, and how many wait under it. */
@@ -108,4 +110,9 @@ export interface QueueRule<in T> {
   unknown?(operator: string, name: string): unknown;
   /** A new, empty queue. */
   create<E extends Waiter<E>>(places: number): Queue<E>;
+}
+
+/** The same for turns of one grant. */
+export interface TurnsRule<in T> extends Omit<QueueRule<T>, 'create'> {
+  create<E extends Waiter<E>>(places: number): Turns<E>;
 }

@@ -3,10 +3,10 @@ import { ONE_REQUEST } from '../../kernel/limits/limit.js';
 import type { Slotted } from '../../kernel/queues/bag.js';
 import { Bag } from '../../kernel/queues/bag.js';
 import type { ResponseLike } from '../../options/types.js';
-import type { Capacity } from './capacity.js';
 import { FlowLimiter } from './limiter.js';
+import type { Pump } from './pump.js';
 import type { LimiterSettings } from './settings.js';
-import type { Above, Lease } from './ticket.js';
+import type { Above, Lease, Level } from './ticket.js';
 import { Ticket, WAIT } from './ticket.js';
 
 /**
@@ -24,15 +24,11 @@ export class ChildLimiter extends FlowLimiter {
     this.above = new Places(pump, this);
   }
 
-  override get isGivenUp(): boolean {
-    return super.isGivenUp || this.above.pump.isGivenUp;
-  }
-
   override get load(): number {
     return Math.max(super.load, this.above.pump.load);
   }
 
-  override least(of: (limiter: Capacity) => number): number {
+  override least(of: (limiter: Pump) => number): number {
     return Math.min(of(this), this.above.pump.least(of));
   }
 
@@ -47,11 +43,6 @@ export class ChildLimiter extends FlowLimiter {
   override obstacle(own: Charge): { readonly limit: string | undefined; readonly waitMs: number } {
     const [here, above] = [super.obstacle(own), this.above.pump.obstacle(own)];
     return { limit: here.limit ?? above.limit, waitMs: Math.max(here.waitMs, above.waitMs) };
-  }
-
-  override refuseStuck(): void {
-    super.refuseStuck();
-    this.above.pump.refuseStuck();
   }
 
   /** What comes free above is news here. */
@@ -73,7 +64,7 @@ export class ChildLimiter extends FlowLimiter {
    * here is in the way.
    */
   offer(lane: number | undefined, affordable: number, key: unknown): Ticket | undefined {
-    if (this.isGivenUp) return undefined;
+    if (this.isGivingUp) return undefined;
     if (this.isTimed) this.read();
     const ticket = this.next(lane, affordable, key);
     const limit = ticket && this.blockedBy(ticket.charge);
@@ -176,7 +167,7 @@ class Places implements Above {
       }
     }
     if (!child.isBusy && pump.below.delete(child)) pump.rest();
-    for (let at: FlowLimiter | undefined = pump; at; at = (at.above as Places | undefined)?.pump) at.changes?.tell();
+    for (let at: Level | undefined = pump; at; at = at.above?.pump) at.changes?.tell();
   }
 
   /** Without lanes to share there is one above. */

@@ -2,27 +2,29 @@ import { Observable } from 'rxjs';
 import { captureContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ONE_REQUEST } from '../../kernel/limits/limit.js';
-import { ClosedError, FlowConfigError, LaneUnknownError } from '../../options/errors.js';
+import { ClosedError, FlowConfigError } from '../../options/errors.js';
 import type {
   Lease,
   LeasedWork,
   Limiter,
   LimiterJob,
+  LimiterLimits,
   LimiterSnapshot,
   ObserveOptions,
   Release,
   SavedLimits,
 } from '../../options/limiter.js';
-import { count, known, required } from '../../options/options.js';
+import { count, known, orDefault, required } from '../../options/options.js';
 import type { Bidder, Place } from '../../options/permits.js';
 import type { ResponseLike, WorkResult } from '../../options/types.js';
+import { laneAt } from '../describe-item.js';
 import { passLastValue } from '../last-value.js';
 import { AbortCalls } from '../signal-groups.js';
 import { Audience } from './audience.js';
 import { Pump } from './pump.js';
 import type { Rates } from './rates.js';
-import { amountOption, chargeOf, checkJob, NAME } from './settings.js';
-import type { Asker, Lease as OwnLease, Ticket } from './ticket.js';
+import { amountOption, chargeOf, checkJob, NAME, ratesOption } from './settings.js';
+import type { Asker, Lease as OwnLease } from './ticket.js';
 import { BidderTicket, JobTicket, WrappedTicket } from './ticket.js';
 
 const NO_JOB: LimiterJob = {};
@@ -124,7 +126,7 @@ export class FlowLimiter extends Pump implements Limiter {
     required(NAME, 'bidder.refused', refused);
     if (requests !== undefined) amountOption(NAME, 'bidder.requests', requests);
     const ticket = new BidderTicket(this, this.at(lane), bidder);
-    if (key !== undefined) this.assign(ticket, { key });
+    if (key !== undefined) ticket.key = this.settings.queue.keyOf?.({ key });
     const error = this.refusal(NOTHING);
     if (error) ticket.refused(error);
     else this.admitPlace(ticket);
@@ -133,16 +135,18 @@ export class FlowLimiter extends Pump implements Limiter {
 
   move(id: string | number, lane: string): boolean {
     const at = this.at(lane);
-    const ticket = this.find(id);
+    const ticket = this.byId.get(id);
     if (ticket) {
-      this.shift(ticket, at);
+      this.takeOut(ticket);
+      ticket.lane = at;
+      this.enter(ticket, Infinity);
       this.letOthersIn();
     }
     return ticket !== undefined;
   }
 
   remove(id: string | number, reason?: unknown): boolean {
-    const ticket = this.find(id);
+    const ticket = this.byId.get(id);
     if (ticket) this.refuse(ticket, cleared(reason), 'dropped');
     return ticket !== undefined;
   }
@@ -170,6 +174,16 @@ export class FlowLimiter extends Pump implements Limiter {
     return lesson !== undefined;
   }
 
+  setLimits(limits: LimiterLimits): void {
+    known(NAME, limits, ['concurrency', 'rates']);
+    const concurrency = count(NAME, 'concurrency', orDefault(limits.concurrency, this.slots));
+    const rates = ratesOption(NAME, 'rates', orDefault(limits.rates, []));
+    this.slots = concurrency;
+    this.adopt(rates);
+    this.tell?.({ type: 'limitChanged', concurrency });
+    this.widened();
+  }
+
   pause(): void {
     this.hold(true);
   }
@@ -180,7 +194,7 @@ export class FlowLimiter extends Pump implements Limiter {
 
   clear(reason?: unknown): void {
     const error = cleared(reason);
-    for (const ticket of this.waiting()) if (ticket.isWaiting) ticket.pump.refuse(ticket, error, 'dropped');
+    for (const ticket of this.jobs()) if (ticket.isWaiting) ticket.pump.refuse(ticket, error, 'dropped');
   }
 
   whenIdle(): Promise<void> {
@@ -272,18 +286,13 @@ export class FlowLimiter extends Pump implements Limiter {
     const { id, holder, deadlineMs = Infinity } = job;
     if (holder) ticket.asker = holder as Asker;
     if (id !== undefined) {
-      if (this.find(id)) throw new FlowConfigError(NAME, 'id', 'one that nobody waits under', undefined, 'one in use');
+      if (this.byId.has(id)) throw new FlowConfigError(NAME, 'id', 'one that nobody waits under', undefined, 'one in use');
       ticket.id = id;
     }
-    this.assign(ticket, job);
-    this.admit(ticket, deadlineMs, waitsForRoom);
-    if (ticket.isWaiting && (ticket.fn || !reject)) ticket.context = captureContext();
-  }
-
-  /** Says whose it is, where that matters. */
-  private assign(ticket: Ticket, job: LimiterJob): void {
     const key = this.settings.queue.keyOf?.(job);
     if (key !== undefined) ticket.key = key;
+    this.admit(ticket, deadlineMs, waitsForRoom);
+    if (ticket.isWaiting && (ticket.fn || !reject)) ticket.context = captureContext();
   }
 
   /** @throws FlowConfigError or LaneUnknownError */
@@ -293,11 +302,7 @@ export class FlowLimiter extends Pump implements Limiter {
   }
 
   private at(name: string | undefined): number {
-    const { queue } = this.settings;
-    const at = queue.at(name);
-    if (at !== -1) return at;
-    const names = queue.lanes.map((lane) => lane.name);
-    throw new LaneUnknownError(NAME, name as string, names);
+    return laneAt(NAME, this.settings.queue, name);
   }
 
   private chargeOf(job: LimiterJob): Charge {

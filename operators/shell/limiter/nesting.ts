@@ -11,7 +11,6 @@ export interface NestingLimiter extends Lessor {
   nesting: NestedJobs | undefined;
   hasSlots(charge: Charge): boolean;
   least(of: (limiter: { readonly slots: number }) => number): number;
-  refuseStuck(): void;
 }
 
 /** A job that waits, and how to refuse it there. */
@@ -96,7 +95,7 @@ export function nest(pump: NestingLimiter, ticket: Ticket, holder: Lease): void 
     at.nesting = nesting;
     nesting.add(ticket, holder, refuse);
   }
-  pump.refuseStuck();
+  for (let at: NestingLimiter | undefined = pump; at; at = at.above?.pump) at.nesting?.refuseStuck();
 }
 
 /** Says whose work has asked for a lease. */

@@ -2,48 +2,63 @@ import type { Charge } from '../../kernel/limits/limit.js';
 import { Bag } from '../../kernel/queues/bag.js';
 import { ClosedError, RateLimitError } from '../../options/errors.js';
 import type { Release } from '../../options/limiter.js';
+import { durationMs } from '../../options/options.js';
 import type { Outcome } from '../../options/permits.js';
 import type { ResponseLike } from '../../options/types.js';
+import { Alarm } from '../alarm.js';
 import { Shutdown } from '../shutdown.js';
 import type { Audience } from './audience.js';
-import { Capacity } from './capacity.js';
+import type { Rates } from './rates.js';
 import type { LimiterSettings } from './settings.js';
 import { NAME } from './settings.js';
 import type { Above, Lessor, NestedJobs, RunningWork, Ticket } from './ticket.js';
 import { Lease, WAIT } from './ticket.js';
+import { WaitingRoom } from './waiting-room.js';
 
 /**
- * Who gets what a limiter has to give: one loop, one timer, and a clock that is only looked at when something depends on the time. Nobody
- * is granted anything from inside a grant: calls made there only enqueue, and the loop comes round again.
+ * What there is to give, and who gets it: one loop, one timer, and a clock that is only looked at when something depends on the time. Nobody is
+ * granted anything from inside a grant: calls made there only enqueue, and the loop comes round again.
  */
-export abstract class Pump extends Capacity implements Lessor {
-  /** Leases handed out and not released. */
-  leases = 0;
-  readonly above: Above | undefined = undefined;
+export abstract class Pump extends WaitingRoom implements Lessor {
+  readonly shutdown: Shutdown;
+  readonly running = new Bag<RunningWork>();
   /** Limiters below that have something waiting or running. */
   readonly below = new Set<Pump>();
   nesting: NestedJobs | undefined = undefined;
-  readonly running = new Bag<RunningWork>();
-  readonly shutdown: Shutdown;
-  protected isPumping = false;
-  /** Everything is being given up: what a refused job releases must not be granted to the next. */
-  protected isGivingUp = false;
+  /** What depends on the time; made when there is such a limit. */
+  rates: Rates | undefined = undefined;
+  /** Slots there are, and those in use. */
+  slots: number;
+  executing = 0;
+  /** Leases handed out and not released. */
+  leases = 0;
+  /** When the clock was last looked at; everything until the next time happens then. */
+  time = 0;
   // For whoever watches: that something came free, what comes back, and that something may hold that is waited for.
   declare protected news?: Audience<void>;
   declare protected releases?: Audience<Release>;
   declare changes?: Audience<void>;
+  protected isPumping = false;
+  /** Everything is being given up: what a refused job releases must not be granted to the next. */
+  protected isGivingUp = false;
   /** Something has changed since the loop last went round. */
   private again = false;
   /** Something was released or widened, and the watchers do not know yet. */
   private hasFreed = false;
+  private pausedUntil = -Infinity;
+  /** Paused by hand, until somebody says otherwise. */
+  private isHeld = false;
+  private alarm: Alarm | undefined = undefined;
   /** Slots held by work that was given up but is not over, and until when. */
   private readonly lingering = new Map<Lease, number>();
 
   constructor(settings: LimiterSettings) {
     super(settings);
+    const { concurrency, learn, rates, restore, scheduler } = settings;
+    this.slots = concurrency;
     this.shutdown = new Shutdown({
       operator: NAME,
-      scheduler: settings.scheduler,
+      scheduler,
       stop: () => {
         for (const child of [...this.below]) void child.drain();
         this.finish();
@@ -52,18 +67,27 @@ export abstract class Pump extends Capacity implements Lessor {
         this.giveUp(error);
       },
     });
+    this.adopt(learn ? [...rates, learn] : rates);
+    if (restore === undefined) return;
+    const pauseMs = restore.pausedForMs - (this.rates?.restore(restore) ?? 0);
+    if (pauseMs > 0) this.pausedUntil = this.read() + pauseMs;
   }
 
   // ---- what there is --------------------------------------------------------------------------------------------------
 
-  /** The error for a job that can never be paid, or comes too late: the end has begun, here or above. */
-  refusal(charge: Charge): Error | undefined {
-    return this.rates?.tooHeavy(charge) ?? (this.shutdown.isClosed ? new ClosedError(NAME) : undefined);
+  get load(): number {
+    const slots = this.slots === Infinity ? 0 : Math.min(1, this.executing / this.slots);
+    return Math.max(this.pausedForMs > 0 ? 1 : slots, this.rates?.load() ?? 0);
   }
 
-  /** Whether nobody is to be served any more, because this one or one above gives everything up. */
-  get isGivenUp(): boolean {
-    return this.isGivingUp;
+  /** How much longer everything is paused here, in ms. */
+  get pausedForMs(): number {
+    return this.isHeld ? Infinity : this.asksToWaitMs;
+  }
+
+  /** How long the pause is to last yet that was asked for. */
+  get asksToWaitMs(): number {
+    return this.pausedUntil === -Infinity ? 0 : Math.max(0, this.pausedUntil - this.read());
   }
 
   /** Whether anything waits or runs, here or below. */
@@ -84,6 +108,77 @@ export abstract class Pump extends Capacity implements Lessor {
     return jobs;
   }
 
+  /** The least of what all limiters say, here and above. */
+  least(of: (limiter: Pump) => number): number {
+    return of(this);
+  }
+
+  /** Looks at the clock. */
+  read(): number {
+    this.time = this.clock.now();
+    return this.time;
+  }
+
+  /** What takes more slots than there are takes all of them. */
+  hasSlots({ slots }: Charge): boolean {
+    return this.executing + slots <= this.slots || slots === 0 || this.executing === 0;
+  }
+
+  /** The error for a job that can never be paid, or comes too late: the end has begun, here or above. */
+  refusal(charge: Charge): Error | undefined {
+    return this.rates?.tooHeavy(charge) ?? (this.shutdown.isClosed ? new ClosedError(NAME) : undefined);
+  }
+
+  /** What is in the way of a job: its own cost, or that of the one whose turn it is. */
+  obstacle(own: Charge): { readonly limit: string | undefined; readonly waitMs: number } {
+    this.read();
+    const next = this.next()?.charge ?? own;
+    return { limit: this.blockedBy(next), waitMs: Math.max(this.payableAt(own), this.payableAt(next)) - this.time };
+  }
+
+  /** A response to the request under this lease. */
+  abstract learn(response: ResponseLike, lease: Lease): void;
+
+  penalize(pauseMs: number): void {
+    durationMs(NAME, 'pauseMs', pauseMs);
+    const now = this.read();
+    // A shorter pause never ends a longer one; one of 0 does.
+    if (pauseMs > 0 ? now + pauseMs <= this.pausedUntil : now >= this.pausedUntil) return;
+    this.pausedUntil = pauseMs > 0 ? now + pauseMs : -Infinity;
+    if (pauseMs === 0) this.rates?.resumed();
+    this.tell?.({ type: 'throttled', pauseMs });
+    if (pauseMs === 0) this.widened();
+    else this.rest();
+  }
+
+  /** By hand, until that is taken back. */
+  protected hold(isHeld: boolean): void {
+    if (this.isHeld === isHeld) return;
+    this.isHeld = isHeld;
+    if (isHeld) this.rest();
+    else this.widened();
+  }
+
+  protected adopt(rules: readonly { addTo(rates: object | undefined, pump: object): object }[]): void {
+    for (const rule of rules) this.rates = rule.addTo(this.rates, this) as Rates;
+  }
+
+  /** Whether a grant depends on the time; when nothing does, nobody has to look at the clock. */
+  protected get isTimed(): boolean {
+    return this.rates?.isLimited === true || this.pausedUntil !== -Infinity || this.isHeld;
+  }
+
+  /** What stands in the way of a job, here. */
+  protected blockedBy(charge: Charge): string | undefined {
+    if (!this.hasSlots(charge)) return 'concurrency';
+    return this.isHeld || this.time < this.pausedUntil ? 'pause' : this.rates?.blockedBy(charge);
+  }
+
+  /** When nothing but a slot stands in the way here any more. */
+  protected payableAt(charge: Charge): number {
+    return this.isHeld ? Infinity : Math.max(this.pausedUntil, this.rates?.payableAt(charge) ?? this.time);
+  }
+
   // ---- who asks -------------------------------------------------------------------------------------------------------
 
   /** A lease at once, or none. */
@@ -99,26 +194,40 @@ export abstract class Pump extends Capacity implements Lessor {
 
   /** Whether a job would be granted now, so that it does not need a place to wait. */
   goesAtOnce(charge: Charge, lane: number): boolean {
-    return this.isNext(charge, lane);
+    if (!this.hasSlots(charge) || !this.queue.goesFirst(lane)) return false;
+    if (this.isTimed) this.read();
+    return this.blockedBy(charge) === undefined;
   }
 
   /** For who bids, and for a limiter below, which may still have to send what it has accepted before the end of this one began. */
   admitPlace(ticket: Ticket): void {
     this.enter(ticket, Infinity);
-    this.above?.enter();
     this.pump();
   }
 
   /** The ticket is granted, refused, or waits: for ever or until its deadline. */
   admit(ticket: Ticket, deadlineMs: number, waitsForRoom: boolean): void {
-    const error = this.refusal(ticket.charge);
+    const { charge, lane } = ticket;
+    const error = this.refusal(charge);
     if (error) {
       ticket.refused(error);
       return;
     }
-    const above = this.isPumping ? WAIT : this.admission(ticket.charge, ticket.lane);
-    if (above !== WAIT) this.pump(ticket, above);
-    else this.admitLater(ticket, deadlineMs, waitsForRoom);
+    const above = this.isPumping ? WAIT : this.admission(charge, lane);
+    if (above !== WAIT) {
+      this.pump(ticket, above);
+      return;
+    }
+    const { maxQueued } = this.settings;
+    const { maxQueued: most = Infinity } = this.ruleOf(lane);
+    const bound = Math.min(maxQueued, most);
+    const hasRoom = this.waiting < maxQueued && (this.inLane[lane] as number) < most;
+    // Where nobody may wait, a job that cannot go at once has waited long enough; one that goes at once needs no place to wait.
+    if (waitsForRoom || hasRoom || bound === 0 || this.goesAtOnce(charge, lane)) this.enter(ticket, bound === 0 ? 0 : deadlineMs);
+    else this.makeRoom(ticket, deadlineMs, bound);
+    // With all slots taken and no time that matters, one more who waits changes nothing.
+    if (this.mayGrant() || this.dependsOnTime()) this.pump();
+    if (ticket.isWaiting) ticket.asker?.waits(this, ticket);
   }
 
   /** Leaves the queue. */
@@ -137,33 +246,27 @@ export abstract class Pump extends Capacity implements Lessor {
     this.letOthersIn();
   }
 
-  /** Everybody who waits here and below, but those that stand for jobs below. */
-  waiting(): Ticket[] {
+  /** Jobs that wait here and below. */
+  jobs(): Ticket[] {
     const own = this.everybody().filter(({ isPlace }) => !isPlace);
-    return [...own, ...[...this.below].flatMap((child) => child.waiting())];
+    return [...own, ...[...this.below].flatMap((child) => child.jobs())];
   }
-
-  /** A response to the request under this lease. */
-  abstract learn(response: ResponseLike, lease: Lease): void;
 
   // ---- what leases report ---------------------------------------------------------------------------------------------
 
   freed(lease: Lease, outcome: Outcome, error: unknown): void {
-    if (this.releases?.isThere) {
-      const { executing } = this;
+    const { executing, releases } = this;
+    if (releases?.isThere) {
       const releasedAt = this.read();
-      this.releases.tell({ outcome, error, grantedAt: lease.grantedAt ?? releasedAt, releasedAt, executing });
+      releases.tell({ outcome, error, grantedAt: lease.grantedAt ?? releasedAt, releasedAt, executing });
     }
-    const isGivenUp = this.lingering.size > 0 && this.lingering.delete(lease);
-    const isDone = (outcome === 'ok' || outcome === 'error') && !isGivenUp && !this.isGivingUp;
-    if (isDone && this.shutdown.isClosed) this.shutdown.count('done');
+    const isGivenUp = (this.lingering.size > 0 && this.lingering.delete(lease)) || this.isGivingUp;
+    if (this.shutdown.isClosed && !isGivenUp && (outcome === 'ok' || outcome === 'error')) this.shutdown.count('done');
     this.leases--;
     this.executing -= lease.charge.slots;
     this.nesting?.released(lease);
     if (outcome === 'unused') this.rates?.refund(lease);
-    this.hasFreed = true;
-    if (outcome === 'cancelled') this.letOthersIn();
-    else this.pump();
+    this.widened(outcome === 'cancelled');
   }
 
   settled(lease: Lease, tokens: number): void {
@@ -183,10 +286,8 @@ export abstract class Pump extends Capacity implements Lessor {
 
   /** The one loop that grants. Calls made from inside it only enqueue: it comes round again. `first` was found to go at once. */
   pump(first?: Ticket, above?: Lease): void {
-    if (this.isPumping) {
-      this.again = true;
-      return;
-    }
+    this.again = true;
+    if (this.isPumping) return;
     // Nothing follows from it.
     if (first === undefined && this.queue.size === 0 && this.isQuiet()) {
       this.again = this.hasFreed = false;
@@ -194,30 +295,30 @@ export abstract class Pump extends Capacity implements Lessor {
       return;
     }
     this.isPumping = true;
-    let hasFreed: boolean;
     try {
       if (first) this.grant(first, above);
-      do {
+      while (this.again) {
         this.again = false;
         const isTimed = this.dependsOnTime();
         if (isTimed) this.read();
         // First the grants: a permit that comes free in the moment a wait ends is not refused.
-        while (this.queue.size > 0 && this.grantNext());
+        while (this.queue.size > 0 && !this.isGivingUp && this.grantNext());
         if (isTimed) this.expire();
-        this.refuseStuck();
-      } while (this.again as boolean);
+        // While all slots are held by work that waits for another one, here or above, one of those jobs is refused: it would wait for ever.
+        this.nesting?.refuseStuck();
+        for (let { above } = this; above; above = above.pump.above) above.pump.nesting?.refuseStuck();
+      }
     } finally {
       this.isPumping = false;
-      hasFreed = this.hasFreed;
+      const { hasFreed } = this;
       this.hasFreed = false;
       this.rest();
+      if (hasFreed) this.news?.tell();
     }
-    if (hasFreed) this.news?.tell();
   }
 
   private grantNext(): boolean {
     const lane = this.queue.lead();
-    if (this.isGivenUp) return false;
     const ticket = this.queue.head(lane) as Ticket;
     if (ticket.bid && !this.hasBid(ticket)) return true;
     if (this.blockedBy(ticket.charge) !== undefined) return false;
@@ -249,17 +350,10 @@ export abstract class Pump extends Capacity implements Lessor {
 
   /** What a newcomer gets who goes at once: a lease of the limiter above, or nothing where none is above. It has had its turn. */
   private admission(charge: Charge, lane: number): Lease | undefined | typeof WAIT {
-    const above = this.isNext(charge, lane) ? this.above?.take(charge, lane) : WAIT;
+    const above = this.goesAtOnce(charge, lane) ? this.above?.take(charge, lane) : WAIT;
     // Those still waiting earn their share.
     if (above !== WAIT && this.queue.size > 0) this.queue.turn(lane);
     return above;
-  }
-
-  /** Whether it would be granted now, as far as this limiter is concerned. */
-  protected isNext(charge: Charge, lane: number): boolean {
-    if (!this.hasSlots(charge) || !this.queue.goesFirst(lane)) return false;
-    if (this.isTimed) this.read();
-    return this.blockedBy(charge) === undefined;
   }
 
   /** The one whose turn it is, in any lane or in this one, and of one key if it has any there, when it has said what it wants. */
@@ -284,7 +378,7 @@ export abstract class Pump extends Capacity implements Lessor {
     }
     if (ticket.isWaiting) {
       this.takeOut(ticket);
-      // If the limiter above asked, what follows from that is not to happen in its midst.
+      // If the limiter above asked, what follows is not to happen in its midst.
       if (!this.isPumping) this.clock.setBy(this.time);
     }
     if (failure) {
@@ -294,43 +388,17 @@ export abstract class Pump extends Capacity implements Lessor {
     return false;
   }
 
-  private admitLater(ticket: Ticket, deadlineMs: number, waitsForRoom: boolean): void {
-    const { lane, charge } = ticket;
-    const hasRoom = this.hasRoom(lane);
-    // Where nobody may wait, a job that cannot go at once has waited long enough.
-    const isShut = !hasRoom && this.bound(lane) === 0;
-    const waitMs = isShut ? 0 : deadlineMs;
-    // One that goes at once needs no place to wait.
-    const fits = waitsForRoom || isShut || hasRoom || this.goesAtOnce(charge, lane);
-    const losers = fits ? undefined : this.makeRoom(lane);
-    if (losers?.length !== 0) {
-      this.above?.enter();
-      this.enter(ticket, waitMs === Infinity ? Infinity : this.read() + waitMs);
-    }
-    // Told only now that the newcomer has its place: they may well call again.
-    if (losers) this.turnAway(losers.length > 0 ? losers : [ticket], lane);
-    // With all slots taken and no time that matters, one more who waits changes nothing.
-    if (this.mayGrant() || this.dependsOnTime()) this.pump();
-    if (ticket.isWaiting) ticket.asker?.waits(this, ticket);
-  }
-
   /** Refuses those who have waited long enough, and takes their slots from those who have lingered long enough. */
   private expire(): void {
     // Everybody is being refused, for another reason.
-    if (this.isGivenUp) return;
-    for (let ticket = this.expired(this.time); ticket; ticket = this.expired(this.time)) {
+    if (this.isGivingUp) return;
+    while (this.nextExpiry <= this.time) {
+      const ticket = this.expiring?.pop() as Ticket;
       const { limit, waitMs } = this.obstacle(ticket.charge);
       // Whoever comes next may want less.
       this.refuse(ticket, new RateLimitError(NAME, limit ?? 'concurrency', waitMs));
     }
     for (const [lease, until] of this.lingering) if (until <= this.time) lease.release('cancelled');
-  }
-
-  /** What is in the way of a job: its own cost, or that of the one whose turn it is. */
-  obstacle(own: Charge): { readonly limit: string | undefined; readonly waitMs: number } {
-    this.read();
-    const next = this.next()?.charge ?? own;
-    return { limit: this.blockedBy(next), waitMs: Math.max(this.payableAt(own), this.payableAt(next)) - this.time };
   }
 
   // ---- what comes next ------------------------------------------------------------------------------------------------
@@ -352,22 +420,22 @@ export abstract class Pump extends Capacity implements Lessor {
     if (this.isPumping) return;
     const isQuiet = this.queue.size === 0 && this.isQuiet();
     const at = isQuiet ? Infinity : this.wakesAt();
-    if (at < Infinity) this.clock.set(at);
-    else this.alarm?.clear();
+    if (at < Infinity || this.alarm) this.clock.set(at);
     if (isQuiet) return;
     this.above?.rested();
     this.changes?.tell();
     this.finish();
   }
 
-  /** While all slots are held by work that waits for another one, here or above, one of those jobs is refused: it would wait for ever. */
-  refuseStuck(): void {
-    this.nesting?.refuseStuck();
+  protected get clock(): Alarm {
+    return (this.alarm ??= new Alarm(this.settings.scheduler, () => {
+      this.pump();
+    }));
   }
 
   /** One timer, for whatever comes first: a rate, a wait that gets too long, a slot held by work that was given up. */
   private wakesAt(): number {
-    const next = this.mayGrant() && !this.isGivenUp ? this.next() : undefined;
+    const next = this.mayGrant() && !this.isGivingUp ? this.next() : undefined;
     const hasNews = this.hasFreed && this.news?.isThere;
     // Something has changed since it was looked whether those who hold all the slots wait for each other.
     const mayBeStuck = this.again && this.nesting?.isEmpty === false;
@@ -382,13 +450,12 @@ export abstract class Pump extends Capacity implements Lessor {
     return at;
   }
 
-  /** Whether whoever is next may find a slot, or needs none. */
   private mayGrant(): boolean {
     return this.queue.size > 0 && (this.executing < this.slots || this.slotless > 0);
   }
 
   private giveUp(error: unknown): void {
-    this.isGivingUp = true;
+    this.serveNobody();
     this.shutdown.count('aborted', this.leases - this.lingering.size);
     this.shutdown.count('dropped', this.queued);
     for (const child of [...this.below]) child.shutdown.close(error);
@@ -403,7 +470,13 @@ export abstract class Pump extends Capacity implements Lessor {
     this.finish(true);
   }
 
-  /** Says so when everything is over that was accepted before the end began. */
+  /** Here and below, before anybody is told. */
+  private serveNobody(): void {
+    this.isGivingUp = true;
+    for (const child of this.below) child.serveNobody();
+  }
+
+  /** Says so when all is over that was accepted before the end began. */
   private finish(isOver = this.shutdown.isClosed && !this.isGivingUp && !this.isBusy): void {
     if (isOver && this.shutdown.finish()) this.tell?.({ type: 'drained' });
   }

@@ -1,8 +1,8 @@
 import type { SchedulerLike } from 'rxjs';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ONE_REQUEST } from '../../kernel/limits/limit.js';
-import { FIFO } from '../../kernel/queues/fifo.js';
-import type { Overflow, QueueRule } from '../../kernel/queues/queue.js';
+import { ONE_LINE } from '../../kernel/queues/line.js';
+import type { Overflow, TurnsRule } from '../../kernel/queues/queue.js';
 import { FlowConfigError } from '../../options/errors.js';
 import type { FlowSink } from '../../options/events.js';
 import { listened } from '../../options/events.js';
@@ -18,7 +18,7 @@ const DEFAULTS = {
   concurrency: Infinity,
   rates: [] as readonly RateRule[],
   headroom: 0.9,
-  queue: FIFO as QueueRule<LimiterJob>,
+  queue: ONE_LINE as TurnsRule<LimiterJob>,
   maxQueued: Infinity,
   overflow: 'error',
   refunds: true,
@@ -33,7 +33,7 @@ export interface LimiterSettings {
   readonly concurrency: number;
   readonly rates: readonly RateRule[];
   readonly headroom: number;
-  readonly queue: QueueRule<LimiterJob>;
+  readonly queue: TurnsRule<LimiterJob>;
   readonly maxQueued: number;
   readonly overflow: Overflow;
   readonly learn: LearnRule | undefined;
@@ -52,7 +52,7 @@ export function limiterSettings(options: LimiterOptions): LimiterSettings {
     concurrency: count,
     rates: ratesOption,
     headroom: (operator, option, value) => ratio(operator, option, value, 0.01),
-    queue: made<QueueRule<LimiterJob>>('create', 'a queue made by lanes'),
+    queue: made<TurnsRule<LimiterJob>>('create', 'a queue made by lanes'),
     maxQueued: countFromZero,
     overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
     learn: made<LearnRule | undefined>('addTo', 'made by fromHeaders', undefined),

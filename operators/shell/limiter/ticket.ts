@@ -114,8 +114,16 @@ export interface NestedJobs {
 /** Who asks has to wait. */
 export const WAIT = 'wait';
 
+/** One of limiters above each other. */
+export interface Level {
+  readonly above: Above | undefined;
+  readonly nesting: NestedJobs | undefined;
+  readonly changes?: { tell(): void } | undefined;
+}
+
 /** What a limiter has of the one above it: leases when they are free, or else places in its queue. */
 export interface Above {
+  readonly pump: Level;
   /** Places taken. */
   readonly size: number;
   /** Tokens that could be spent at once there. */
