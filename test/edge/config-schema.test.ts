@@ -3,7 +3,8 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { configJsonSchema, parseConfig } from '../../src/edge/index.js';
+import { configJsonSchema, modelCallerOptions, parseConfig, planOf } from '../../src/edge/index.js';
+import { createAccount, createBudget, createModelCaller, createStages, explainThroughput } from '../../src/index.js';
 import { configKeys } from '../support/config-keys.js';
 import { configMistakes } from '../support/config-mistakes.js';
 
@@ -33,6 +34,7 @@ const BEYOND = [
   /fields and earlier stages/,
   /a name in each pair/,
   /the name of one of `stages`/,
+  /a URL that can be called/,
 ];
 
 function agrees(document: unknown): { readonly parser: boolean; readonly editor: boolean } {
@@ -69,7 +71,15 @@ function documents(node: Schema): fc.Arbitrary<unknown> {
         ...(node.pattern === undefined
           ? ['a text', 'P1', 'papers.jsonl']
           : node.pattern.startsWith('^http')
-            ? ['https://host/v1']
+            ? [
+                'https://host/v1',
+                'http://127.0.0.1:8787/v1',
+                'http://[::1]:80',
+                'http://a b',
+                'http://[',
+                'http://host:99999/',
+                'https://%',
+              ]
             : ['P0', 'ask', 'grade']),
       );
     case 'array':
@@ -144,6 +154,40 @@ describe('the JSON Schema', () => {
       { numRuns: 1500 },
     );
     expect(Math.min(seen.right, seen.wrong)).toBeGreaterThan(50);
+  });
+
+  it('lets nothing through that what is made of it would refuse', () => {
+    let made = 0;
+    fc.assert(
+      fc.property(documents(schema), fc.nat(), slips, fc.boolean(), (document, place, slip, hasSlip) => {
+        const paths = pathsIn(document);
+        const parsed = parseConfig(hasSlip ? changed(document, paths[place % paths.length] ?? [], slip) : document);
+        if ('problems' in parsed) return;
+        const { limits, model, batches, stages, prices, budget } = parsed.value;
+        const limiter = createAccount(limits);
+        createModelCaller({ baseUrl: 'https://host/v1', model: 'm', ...modelCallerOptions(model), limiter });
+        const work = (item: unknown): unknown => item;
+        const { priority: field, ...rules } = batches ?? {};
+        createStages({
+          batches: { ...rules, ...(field !== undefined && { priority: () => 1 }) },
+          stages: (stages ?? [{ name: 'calls' }]).map(({ name, concurrency, scope, timeoutMs, deadlineMs, allowPartialFailure }) => {
+            const levels = { concurrency, scope, timeoutMs, deadlineMs, allowPartialFailure };
+            return { name, ...Object.fromEntries(Object.entries(levels).filter(([, given]) => given !== undefined)), work };
+          }),
+          limiter,
+        } as never);
+        const { usd, tokens, warnAt = 0.8, windowMs = Infinity } = budget ?? {};
+        const most = [
+          ...(usd !== undefined && prices && Object.keys(prices).length > 0 ? [{ usd }] : []),
+          ...(tokens === undefined ? [] : [{ tokens }]),
+        ];
+        createBudget({ ...(prices && { prices }), limits: most.map((each) => ({ ...each, windowMs })), warnAt });
+        explainThroughput(planOf(parsed.value).plan);
+        made++;
+      }),
+      { numRuns: 1000 },
+    );
+    expect(made).toBeGreaterThan(100);
   });
 
   it('finds the mistakes people make, but for those that no schema can', () => {

@@ -65,6 +65,10 @@ export const configMistakes: readonly { readonly text: string; readonly messages
     text: 'model: { baseUrl: localhost }\n',
     messages: ['`model.baseUrl`, line 1: expected an http(s) URL such as `https://host/v1`, got a text'],
   },
+  {
+    text: 'model: { baseUrl: "http://[" }\n',
+    messages: ['`model.baseUrl`, line 1: expected a URL that can be called, such as `https://host/v1`, got a text'],
+  },
   { text: 'model: { retry: true }\n', messages: ['`model.retry`, line 1: expected `false` or a mapping, got `true`'] },
   { text: 'stages: []\n', messages: ['`stages`, line 1: expected a list of at least one, got an empty list'] },
   {

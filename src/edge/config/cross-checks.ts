@@ -1,5 +1,6 @@
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import type { Finding, Path } from './finding.js';
+import { HTTP_URL } from './patterns.js';
 import { kindOf, valueAt } from './problems.js';
 
 /** What values have to do with each other. It looks at a value that may be wrong in itself, so that everything can be said at once. */
@@ -8,6 +9,10 @@ export function crossChecks(value: unknown): Finding[] {
   const isGiven = (...path: Path): boolean => valueAt(value, path) !== undefined;
   const wrong = (path: Path, expected: string, got = kindOf(valueAt(value, path))): void => void findings.push({ path, expected, got });
 
+  const baseUrl = valueAt(value, ['model', 'baseUrl']);
+  if (typeof baseUrl === 'string' && HTTP_URL.test(baseUrl) && !URL.canParse(baseUrl)) {
+    wrong(['model', 'baseUrl'], 'a URL that can be called, such as `https://host/v1`');
+  }
   if (isGiven('limits', 'requestsPerSecond') && isGiven('limits', 'requestsPerMinute')) {
     wrong(['limits', 'requestsPerSecond'], 'either this or `requestsPerMinute`', 'both');
   }

@@ -232,7 +232,7 @@ export const configSchema = /* @__PURE__ */ (() =>
       budget: z
         .strictObject({
           usd: positive().optional().describe('Most US dollars.'),
-          tokens: positive().optional().describe('Most tokens.'),
+          tokens: whole().optional().describe('Most tokens.'),
           windowMs: positive().optional().describe('In so many ms; in all by default.'),
           warnAt: z.number().min(0).max(1).optional().describe('The part of it at which an event says so; 0.8 by default.'),
         })
