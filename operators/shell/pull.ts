@@ -6,6 +6,8 @@ export type PullSource<T> = Iterable<T> | AsyncIterable<T> | ReadableStreamLike<
 
 /** A web stream, by shape. */
 export interface ReadableStreamLike<T> {
+  /** Says to the compiler what a stream of the DOM yields, and is never called: `getReader` has a form for bytes, which TypeScript 5 takes for all of it. */
+  pipeThrough?(transform: { readonly writable: { getWriter(): { write(chunk?: T): unknown } } }): unknown;
   getReader(): {
     read(): Promise<{ readonly done: boolean; readonly value?: T | undefined }>;
     cancel(reason?: unknown): Promise<unknown>;

@@ -220,6 +220,8 @@ same<Observable<string>>()(fromStream((_signal: AbortSignal): AsyncIterable<stri
 const readable: ReadableStreamLike<number> = { getReader: () => new ReadableStream<number>().getReader() };
 const streamLike: StreamLike<number> = readable;
 same<Observable<number>>()(fromStream(() => streamLike));
+same<Observable<string>>()(fromStream((): ReadableStream<string> => new ReadableStream()));
+same<Observable<Ticket>>()(fromStream((): Promise<ReadableStream<Ticket>> => Promise.resolve(new ReadableStream())));
 async function* words(): AsyncGenerator<string> {
   yield await Promise.resolve('word');
 }
