@@ -3,7 +3,7 @@ import { asyncScheduler, map, Observable } from 'rxjs';
 import { SlidingWindow } from '../operators/kernel/limits/sliding-window.js';
 import { TokenBucket } from '../operators/kernel/limits/token-bucket.js';
 import { FlowConfigError } from '../operators/options/errors.js';
-import { count, durationMs, flag, known, oneOf, orDefault, positive, ratio, required } from '../operators/options/options.js';
+import { count, durationMs, flag, known, orDefault, positive, ratio, required, words } from '../operators/options/options.js';
 import type { ResponseLike } from '../operators/options/types.js';
 import type { CallRecord } from './call-log.js';
 import { CallLog } from './call-log.js';
@@ -333,10 +333,10 @@ function checkedOptions<T, R>(options: FakeProviderOptions<T, R>) {
   if (!Array.isArray(poisoned)) throw new FlowConfigError(NAME, 'poisoned', 'a list of ids', poisoned);
   return {
     answer: required(NAME, 'answer', options.answer),
-    rateHeaders: options.rateHeaders === undefined ? undefined : oneOf(NAME, 'rateHeaders', options.rateHeaders, ['openai', 'anthropic']),
+    rateHeaders: options.rateHeaders === undefined ? undefined : words('openai', 'anthropic')(NAME, 'rateHeaders', options.rateHeaders),
     requestsPerMinute: positive(NAME, 'requestsPerMinute', given('requestsPerMinute')),
     tokensPerMinute: positive(NAME, 'tokensPerMinute', given('tokensPerMinute')),
-    discipline: oneOf(NAME, 'discipline', given('discipline'), ['bucket', 'sliding']),
+    discipline: words('bucket', 'sliding')(NAME, 'discipline', given('discipline')),
     burstSeconds: positive(NAME, 'burstSeconds', given('burstSeconds')),
     tokensOf: required(NAME, 'tokensOf', orDefault(options.tokensOf, quarterOfText)),
     latencyOf: checkedLatency(orDefault(options.latencyMs, FAKE_PROVIDER_DEFAULTS.latencyMs)),

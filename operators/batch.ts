@@ -1,8 +1,8 @@
-import type { ObservableInput, OperatorFunction, SchedulerLike } from 'rxjs';
-import { Observable, Subscriber } from 'rxjs';
+import type { ObservableInput, OperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
+import { Observable } from 'rxjs';
 import type { CloseWhen } from './options/ask.js';
 import { weightOf, whenToClose } from './options/ask.js';
-import type { FlowSink, FlushReason, Note } from './options/events.js';
+import type { FlowSink, FlushReason } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, count, durationMs, positive, words } from './options/options.js';
@@ -19,7 +19,7 @@ export interface BatchOptions<T> {
   readonly maxWaitMs?: number;
   /** Most total weight in one batch, in the unit `weigh` returns; an item that is heavier is emitted alone. @defaultValue Infinity */
   readonly maxWeight?: number;
-  /** Weight of one item, for example its token count: finite and >= 0. An `ItemTooHeavyError` that it throws is the stream's. @defaultValue `() => 1` */
+  /** Weight of one item, for example its token count: finite and >= 0. @defaultValue `() => 1` */
   readonly weigh?: (item: T) => number;
   /** Closes the open batch `'before'` an item or `'after'` it. @defaultValue never */
   readonly closeWhen?: CloseWhen<T>;
@@ -86,19 +86,7 @@ export function batch<T>(options: BatchOptions<T> = {}): OperatorFunction<T, T[]
   const settings = readOptions(options);
   return (source) =>
     new Observable((subscriber) => {
-      const batcher = new Batcher(settings, subscriber);
-      subscriber.add(batcher);
-      // `flush` first: a source that emits at once may make its consumer ask for one.
-      if (settings.flush !== undefined) {
-        const next = (): void => {
-          batcher.flush();
-        };
-        const error = (failure: unknown): void => {
-          batcher.error(failure);
-        };
-        subscriber.add((settings.flush as Observable<unknown>).subscribe({ next, error }));
-      }
-      attach(source, batcher);
+      batchInto(settings, source, subscriber);
     });
 }
 
@@ -119,178 +107,124 @@ function readOptions<T>(options: BatchOptions<T>) {
   });
 }
 
-/**
- * One subscription of `batch`: the subscriber of the source and its open batch in one. It is busy while it emits, and while it asks a callback: what
- * arrives meanwhile is done afterwards, in a loop.
- *
- * Without `#private`, and asked for itself: RxJS 5 and 6 call it through an object made with `Object.create`. It has a tag, because Vue's
- * `reactive` leaves alone what has one, and would hand out proxies of the batches.
- */
-// eslint-disable-next-line rxjs-x/no-subclass -- an object less on the way of every item, and it can be left while its source subscribes
-class Batcher<T> extends Subscriber<T> {
-  private readonly self = this;
-  private readonly maxSize: number;
-  private readonly maxWeight: number;
-  /** Nothing but the size is looked at, and what it weighs is its size. */
-  private readonly isPlain: boolean;
-  private readonly weigh: ((item: T) => number) | undefined;
-  private readonly closeWhen: CloseWhen<T> | undefined;
-  private readonly alarm: Alarm | undefined;
-  private readonly tell: ((note: Note) => void) | undefined;
-  private items: T[] = [];
-  private weight = 0;
-  /** When the open batch got its first item; unknown when no limit and no listener asks for it. */
-  private openedAt: number | undefined;
-  private isBusy = false;
-  private readonly later: (() => void)[] = [];
+/** One subscription. What arrives while a batch is emitted, or a callback asked, is done afterwards. */
+function batchInto<T>(settings: Settings<T>, source: Observable<T>, to: Subscriber<T[]>): void {
+  const { maxSize, maxWeight, maxWaitMs, weigh, closeWhen, flush } = settings;
+  const isPlain = (weigh ?? closeWhen) === undefined && maxWeight === Infinity;
+  const later: (() => void)[] = [];
+  let isBusy = false;
+  const alarm = new Alarm(settings.scheduler, () => {
+    turn(close, 'time');
+  });
+  const tell = teller(NAME, settings, () => alarm.now());
+  let items: T[] = [];
+  /** Theirs; not kept when nothing but the size is looked at. */
+  let weight = 0;
+  /** When the open batch got its first item, if anybody wants to know. */
+  let openedAt = Infinity;
+  /** With fewer items there is nothing to do but to take one more. */
+  let room = 0;
+  const error = (failure: unknown): void => {
+    turn(fail, failure);
+  };
 
-  constructor(
-    private readonly settings: Settings<T>,
-    private readonly to: Subscriber<T[]>,
-  ) {
-    // eslint-disable-next-line @typescript-eslint/no-deprecated -- as above
-    super();
-    const { maxSize, maxWeight, maxWaitMs, weigh, closeWhen, onEvent, scheduler } = settings;
-    this.maxSize = maxSize;
-    this.maxWeight = maxWeight;
-    this.weigh = weigh;
-    this.closeWhen = closeWhen;
-    this.isPlain = (weigh ?? closeWhen) === undefined && maxWeight === Infinity;
-    if (maxWaitMs === Infinity && !onEvent) return;
-    const alarm = new Alarm(scheduler, () => {
-      this.turn(() => {
-        this.close('time');
-      });
-    });
-    this.alarm = alarm;
-    this.tell = teller(NAME, settings, () => alarm.now());
-  }
-
-  get [Symbol.toStringTag](): string {
-    return 'Batcher';
-  }
-
-  flush(): void {
-    this.turn(() => {
-      this.close('flush');
-    });
-  }
-
-  /** The consumer has left, or the stream has ended. */
-  override unsubscribe(): void {
-    const { alarm, items, tell } = this.self;
-    super.unsubscribe();
-    alarm?.clear();
+  to.add(() => {
+    alarm.clear();
     if (items.length > 0) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: items.length });
-    items.length = 0;
+    items = [];
+  });
+  // `flush` first: a source that emits at once may make its consumer ask for one.
+  if (flush) {
+    const next = (): void => {
+      turn(close, 'flush');
+    };
+    to.add((flush as Observable<unknown>).subscribe({ next, error }));
   }
-
-  protected override _next(item: T): void {
-    const { self } = this;
-    if (self.isBusy) {
-      self.later.push(() => {
-        self.accept(item);
-      });
-    } else if (self.isPlain) {
-      const size = self.items.push(item);
-      if (size < self.maxSize && (size > 1 || self.alarm === undefined)) return;
-      self.turn(() => {
-        self.grown(size);
-      });
-    } else {
-      self.isBusy = true;
-      self.accept(item);
-      self.free();
-    }
-    // The consumer has left: ours has stopped by itself, a source of RxJS 5 or 6 that emits while it is being subscribed to has not.
-    if (self.closed) this.unsubscribe();
-  }
-
-  protected override _error(error: unknown): void {
-    const { self } = this;
-    self.turn(() => {
-      self.fail(error);
-    });
-  }
-
-  protected override _complete(): void {
-    const { self } = this;
-    self.turn(() => {
-      self.close('complete');
-      self.to.complete();
-    });
-  }
+  attach(source, to, {
+    next: (item) => {
+      if (items.length < room) items.push(item);
+      else if (isBusy) later.push(accept.bind(undefined, item));
+      else {
+        isBusy = true;
+        accept(item);
+        if (later.length > 0) free();
+        isBusy = false;
+      }
+    },
+    error,
+    complete: () => {
+      turn(end, undefined);
+    },
+  });
 
   /** Does it now, or after what it is busy with. */
-  private turn(command: () => void): void {
-    if (this.isBusy) this.later.push(command);
-    else {
-      this.isBusy = true;
-      command();
-      this.free();
-    }
+  function turn<V>(step: (value: V) => void, value: V): void {
+    later.push(step.bind(undefined, value));
+    if (!isBusy) free();
   }
 
-  /** What was asked for meanwhile is done first. */
-  private free(): void {
-    const { later, to } = this;
-    while (later.length > 0) for (const command of later.splice(0)) if (!to.closed) command();
-    this.isBusy = false;
+  function free(): void {
+    isBusy = true;
+    while (later.length > 0) for (const step of later.splice(0)) if (!to.closed) step();
+    isBusy = false;
   }
 
-  private accept(item: T): void {
-    const { weigh, closeWhen } = this;
+  function accept(item: T): void {
+    let added: number;
+    let end: ReturnType<CloseWhen<T>> = false;
     try {
-      const weight = weigh === undefined ? 1 : weightOf(NAME, weigh, item);
-      const sum = this.weight + weight;
-      if (sum < this.maxWeight && closeWhen === undefined) {
-        // The way of most items.
-        this.weight = sum;
-        const size = this.items.push(item);
-        if (size >= this.maxSize || (size === 1 && this.alarm !== undefined)) this.grown(size);
-        return;
-      }
-      const end = closeWhen && whenToClose(NAME, closeWhen, item, { items: this.items, weight: this.weight, itemWeight: weight });
-      if (end === 'before') this.close('closeWhen');
-      if (this.weight + weight > this.maxWeight) this.close('weight');
-      this.weight += weight;
-      this.grown(this.items.push(item));
-      if (end === 'after') this.close('closeWhen');
+      added = weightOf(NAME, weigh, item);
+      if (closeWhen) end = whenToClose(NAME, closeWhen, item, { items, weight, itemWeight: added });
     } catch (error) {
-      this.fail(error);
+      fail(error);
+      return;
     }
+    if (end === 'before') close('closeWhen');
+    let sum = weight + added;
+    if (sum > maxWeight) {
+      close('weight');
+      sum = added;
+    }
+    weight = sum;
+    const size = items.push(item);
+    if (size > 1 && size < maxSize && sum < maxWeight && end !== 'after') return;
+    if (sum > maxWeight) close('oversize');
+    else if (size >= maxSize) close('size');
+    else if (sum >= maxWeight) close('weight');
+    else if (end === 'after') close('closeWhen');
+    else open();
   }
 
-  /** There is one item more: the batch is full, or its time runs from now. */
-  private grown(size: number): void {
-    const { alarm, to, weight, maxSize } = this;
-    const { maxWeight, maxWaitMs } = this.settings;
-    if (weight > maxWeight) this.close('oversize');
-    else if (size >= maxSize) this.close('size');
-    else if (weight >= maxWeight) this.close('weight');
-    else if (size === 1 && alarm && !to.closed) {
-      this.openedAt = alarm.now();
-      alarm.set(this.openedAt + maxWaitMs);
-    }
+  function open(): void {
+    if (isPlain) room = maxSize - 1;
+    // A callback may have made the consumer leave.
+    if (to.closed || (maxWaitMs === Infinity && !tell)) return;
+    openedAt = alarm.now();
+    alarm.set(openedAt + maxWaitMs);
   }
 
   /** The timer is left alone: the next batch sets it later, and when it fires early it looks again. */
-  private close(reason: FlushReason): void {
-    const { alarm, items, openedAt, tell, to } = this;
+  function close(reason: FlushReason): void {
+    const closed = items;
     const size = items.length;
-    const weight = this.isPlain ? size : this.weight;
     if (size === 0 || to.closed) return;
+    const its = isPlain ? size : weight;
+    const since = openedAt;
     // The batch is taken before it is emitted, so that what comes meanwhile starts a new one.
-    this.items = [];
-    this.weight = 0;
-    this.openedAt = undefined;
-    if (tell && alarm)
-      tell({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight, waitMs: openedAt === undefined ? 0 : alarm.now() - openedAt });
-    to.next(items);
+    items = [];
+    weight = room = 0;
+    openedAt = Infinity;
+    tell?.({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight: its, waitMs: Math.max(0, alarm.now() - since) });
+    to.next(closed);
   }
 
-  private fail(error: unknown): void {
-    if (this.settings.onSourceError === 'flush') this.close('error');
-    this.to.error(error);
+  function end(): void {
+    close('complete');
+    to.complete();
+  }
+
+  function fail(error: unknown): void {
+    if (settings.onSourceError === 'flush') close('error');
+    to.error(error);
   }
 }

@@ -7,7 +7,7 @@ import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, count, durationMs, flag, positive, required, words } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
 import { connect } from './shell/connect.js';
-import { InTurn } from './shell/in-turn.js';
+import { inTurn } from './shell/in-turn.js';
 import { FRAME_WAIT_MS, Pace } from './shell/pace.js';
 
 const NAME = 'coalesce';
@@ -127,9 +127,9 @@ function readOptions<T>(options: CoalesceOptions<T>) {
 /** One subscription. Everything that arrives while an item is being handed out waits its turn. */
 function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subscriber<T>): void {
   const { merge, compatible, passThrough, weigh, maxSize, maxWeight, leading } = settings;
-  const turn = new InTurn(to);
+  const turn = inTurn(to);
   const pace = new Pace(settings, () => {
-    turn.do(() => {
+    turn(() => {
       flush('time');
     });
   });
@@ -148,15 +148,15 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
   });
   connect(source, to, {
     next: (item) => {
-      turn.take(accept, item);
+      turn(accept, item);
     },
     error: (error) => {
-      turn.do(() => {
+      turn(() => {
         fail(error);
       });
     },
     complete: () => {
-      turn.do(() => {
+      turn(() => {
         flush('complete');
         to.complete();
       });

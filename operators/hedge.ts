@@ -434,8 +434,8 @@ function withOthers(errors: readonly unknown[]): unknown {
 class Attempt<R> extends PermittedCall<R> implements HedgeContext {
   readonly lease = undefined;
   /** Undefined until the work begins. */
-  startedAt: number | undefined;
-  broke: { readonly error: unknown } | undefined;
+  startedAt: number | undefined = undefined;
+  broke: { readonly error: unknown } | undefined = undefined;
   over = false;
 
   constructor(

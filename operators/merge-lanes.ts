@@ -35,7 +35,7 @@ export interface MergeLanesOptions<T> {
   readonly maxSize?: number;
   /** Most total weight in one batch, in the unit `weigh` returns; an item that is heavier is emitted alone. @defaultValue Infinity */
   readonly maxWeight?: number;
-  /** Weight of one item, for example its token count: finite and >= 0. An `ItemTooHeavyError` that it throws is the stream's. @defaultValue `() => 1` */
+  /** Weight of one item, for example its token count: finite and >= 0. @defaultValue `() => 1` */
   readonly weigh?: (item: T) => number;
   /** Which lane leads a batch that is full, and in which order lanes fill it up. @defaultValue `strictWithFloor()` */
   readonly fairness?: Fairness;
@@ -96,7 +96,7 @@ const OVERFLOWS = ['error', 'dropOldest', 'dropNewest', 'latest'] as const satis
  * - **Drops** nothing, unless a lane's `overflow` says so.
  * - **Completes when** all lanes have completed (with `eagerComplete` the first), after what still waits.
  * - **Errors when** a lane errors (unless `laneError: 'isolate'`) or `flush` does, `weigh` throws or returns something unusable
- *   (`CallbackError`), an item is too heavy (`ItemTooHeavyError`), or a lane overflows (`OverflowError`); what waits is emitted first,
+ *   (`CallbackError`), or a lane overflows (`OverflowError`); what waits is emitted first,
  *   unless `onSourceError: 'abort'`.
  * - **On unsubscribe** all lanes are left, what waits is dropped and the timers are cleared.
  *
@@ -181,7 +181,7 @@ function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanes
     ...listened,
   });
   const fairness = fairnessOf(NAME, 'fairness', options.fairness);
-  const lanes = checkedLanes(NAME, list, fairness, ['source'], OVERFLOWS, 1).map((lane, i) => ({
+  const lanes = checkedLanes(NAME, list, fairness, ['source'], OVERFLOWS, count).map((lane, i) => ({
     ...lane,
     waitMs: lane.maxWaitMs ?? WAITS_MS[i] ?? WAITS_MS[2],
     maxQueued: lane.maxQueued ?? maxQueued,

@@ -11,7 +11,7 @@ import { SameFault } from './kernel/repair/same-fault.js';
 import { mayPass } from './kernel/repair/verdict.js';
 import { drawnFrom, verdictOf } from './options/ask.js';
 import { DeadlineError, FlowConfigError, SplitBudgetError } from './options/errors.js';
-import { count, countFromZero, flag, known, orDefault } from './options/options.js';
+import { count, countFrom, countFromZero, flag, known, orDefault } from './options/options.js';
 import type { RetryOptions } from './options/retry.js';
 import { retryRule } from './options/retry.js';
 
@@ -150,7 +150,7 @@ export function divideAndConquer(options: DivideOptions = {}): RepairRule {
     throw new FlowConfigError(DIVIDE, 'factor', 'absent beside `strategy`', options.factor);
   if (strategy !== undefined && (typeof strategy !== 'object' || typeof (strategy as SearchRule | null)?.search !== 'function'))
     throw new FlowConfigError(DIVIDE, 'strategy', 'sequentialSearch()', strategy);
-  const factor = count(DIVIDE, 'factor', orDefault(options.factor, 4), 2);
+  const factor = countFrom(2)(DIVIDE, 'factor', orDefault(options.factor, 4));
   const maxDepth = countFromZero(DIVIDE, 'maxDepth', orDefault(options.maxDepth, 16));
   const maxBlameRounds = countFromZero(DIVIDE, 'maxBlameRounds', orDefault(options.maxBlameRounds, 3));
   const maxCalls = options.maxCalls === undefined ? undefined : count(DIVIDE, 'maxCalls', options.maxCalls);

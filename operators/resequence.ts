@@ -11,7 +11,8 @@ import { checked, countFromZero, durationMs, required, words } from './options/o
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import type { Handlers } from './shell/connect.js';
 import { connect } from './shell/connect.js';
-import { InTurn } from './shell/in-turn.js';
+import type { InTurn } from './shell/in-turn.js';
+import { inTurn } from './shell/in-turn.js';
 
 export interface ResequenceOptions<T> {
   /** The number of an item: a whole number, one more than that of the item before it. */
@@ -111,10 +112,10 @@ class Resequencer<T> implements Handlers<T> {
   constructor(settings: Settings<T>, to: Subscriber<T>) {
     this.#settings = settings;
     this.#to = to;
-    this.#turn = new InTurn(to);
+    this.#turn = inTurn(to);
     this.#buffer = new SequenceBuffer(settings.first);
     this.#alarm = new Alarm(settings.scheduler, () => {
-      this.#turn.do(() => {
+      this.#turn(() => {
         this.#giveUpOverdue();
       });
     });
@@ -122,17 +123,17 @@ class Resequencer<T> implements Handlers<T> {
   }
 
   next(item: T): void {
-    this.#turn.take(this.#accept, item);
+    this.#turn(this.#accept, item);
   }
 
   error(error: unknown): void {
-    this.#turn.do(() => {
+    this.#turn(() => {
       this.#fail(error);
     });
   }
 
   complete(): void {
-    this.#turn.do(() => {
+    this.#turn(() => {
       this.#giveUp(Infinity, this.#settings.onGap);
       if (!this.#to.closed) this.#to.complete();
     });

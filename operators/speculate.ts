@@ -11,7 +11,8 @@ import type { WorkResult } from './options/types.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import { Call } from './shell/call.js';
 import { connect } from './shell/connect.js';
-import { InTurn } from './shell/in-turn.js';
+import type { InTurn } from './shell/in-turn.js';
+import { inTurn } from './shell/in-turn.js';
 import { stream } from './shell/notifier.js';
 
 const NAME = 'speculate';
@@ -177,7 +178,7 @@ class Speculator<P, T, R> implements Owner<R> {
     this.#settings = settings;
     this.#to = to;
     this.#tellEvent = teller(NAME, settings, () => this.#alarm.now());
-    this.#turn = new InTurn(to);
+    this.#turn = inTurn(to);
     this.#alarm = new Alarm(settings.scheduler, () => {
       this.#do(() => {
         this.#expire();
@@ -253,7 +254,7 @@ class Speculator<P, T, R> implements Owner<R> {
   }
 
   #do(command: () => void): void {
-    this.#turn.do(command);
+    this.#turn(command);
     if (this.#done && !this.#turn.isBusy && this.#confirmed.size === 0 && !this.#to.closed) this.#to.complete();
   }
 

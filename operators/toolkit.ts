@@ -20,7 +20,6 @@ export {
   known,
   made,
   maybe,
-  oneOf,
   orDefault,
   positive,
   ratio,

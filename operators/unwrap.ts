@@ -3,10 +3,10 @@ import { Observable } from 'rxjs';
 import type { FlowSink } from './options/events.js';
 import { safeSink } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, known, oneOf } from './options/options.js';
+import { callback, known, words } from './options/options.js';
 import type { Fulfilled, Settled } from './options/types.js';
 import { connect } from './shell/connect.js';
-import { InTurn } from './shell/in-turn.js';
+import { inTurn } from './shell/in-turn.js';
 
 export interface UnwrapOptions {
   /** Told of every failure that `'values'` leaves out (`dropped`). @defaultValue none */
@@ -53,12 +53,12 @@ export interface UnwrapOptions {
 export function unwrap<R>(mode: 'values' | 'first', options?: UnwrapOptions): OperatorFunction<Settled<unknown, R>, R>;
 export function unwrap<R>(mode: 'all', options?: UnwrapOptions): OperatorFunction<Settled<unknown, R>, R[]>;
 export function unwrap<R>(mode: 'values' | 'first' | 'all', options: UnwrapOptions = {}): OperatorFunction<Settled<unknown, R>, R | R[]> {
-  oneOf('unwrap', 'mode', mode, ['values', 'first', 'all']);
+  words('values', 'first', 'all')('unwrap', 'mode', mode);
   known('unwrap', options, ['onEvent']);
   const onEvent = safeSink(callback('unwrap', 'onEvent', options.onEvent));
   return (source) =>
     new Observable((subscriber) => {
-      const turn = new InTurn(subscriber);
+      const turn = inTurn(subscriber);
       const kept: Fulfilled<unknown, R>[] = [];
       const take = (settled: Settled<unknown, R>): void => {
         if (settled.status === 'fulfilled') {
@@ -72,17 +72,17 @@ export function unwrap<R>(mode: 'values' | 'first' | 'all', options: UnwrapOptio
       };
       connect(source, subscriber, {
         next: (settled) => {
-          turn.do(() => {
+          turn(() => {
             take(settled);
           });
         },
         error: (error) => {
-          turn.do(() => {
+          turn(() => {
             subscriber.error(error);
           });
         },
         complete: () => {
-          turn.do(() => {
+          turn(() => {
             if (mode === 'all') subscriber.next(kept.sort((a, b) => a.index - b.index).map(({ value }) => value));
             subscriber.complete();
           });

@@ -1,6 +1,6 @@
 import { merge, Subject, take, tap } from 'rxjs';
 import type { BatchOptions } from '../../operators/index.js';
-import { batch, CallbackError, ItemTooHeavyError } from '../../operators/index.js';
+import { batch, CallbackError } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -9,12 +9,6 @@ const values = { x: ['a', 'b'], y: ['c', 'd'], w: ['e'] };
 
 /** Digits are their own weight: '3' weighs 3. */
 const weigh = Number;
-
-/** The same, and nothing heavier than 5. */
-const refusing = (item: string): number => {
-  if (Number(item) > 5) throw new ItemTooHeavyError('batch', Number(item), 5);
-  return Number(item);
-};
 
 /** The texts of the embedding examples, as tokens; all others are one token long. */
 const TOKENS: Readonly<Record<string, number>> = { h: 9000, q: 3000, r: 5192, t: 5193 };
@@ -264,18 +258,6 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '---(xy)-(z|)',
     values: { x: ['3'], y: ['9'], z: ['2'] },
     build: batched({ maxWeight: 5, weigh }),
-  },
-
-  {
-    operator: 'batch',
-    title: 'errors with what weigh refuses an item with, after the open batch',
-    label: 'batch({ maxWeight: 5, weigh: refusing })',
-    inputs: { source:        '-3-9-2--|' },
-    subscriptions: { source: '^--!' },
-    expected:                '---(x#)',
-    values: { x: ['3'] },
-    error: new ItemTooHeavyError('batch', 9, 5),
-    build: batched({ maxWeight: 5, weigh: refusing }),
   },
 
   // Closing by hand.

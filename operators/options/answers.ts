@@ -7,6 +7,5 @@ export function isAmount(value: unknown): value is number {
 
 /** What to say of a callback's answer. Tells the type only of what is no number: it may be a payload. */
 export function unusable(operator: string, name: string, wanted: string, value: unknown): CallbackError {
-  const returned = typeof value === 'number' ? String(value) : `a ${typeof value}`;
-  return new CallbackError(operator, name, `must return ${wanted}, returned ${returned}`);
+  return new CallbackError(operator, name, `must return ${wanted}, returned ${typeof value === 'number' ? value : `a ${typeof value}`}`);
 }

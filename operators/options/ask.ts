@@ -1,5 +1,5 @@
 import { isAmount, unusable } from './answers.js';
-import { CallbackError, isFlowError } from './errors.js';
+import { CallbackError } from './errors.js';
 import type { Classify, ClassifyContext, ErrorClass, Verdict } from './types.js';
 
 /** What `closeWhen` is told about the open batch, before the item joins it. */
@@ -29,20 +29,21 @@ export function ask<A extends unknown[], R>(operator: string, name: string, call
 }
 
 /**
- * One without a `weigh`, which may refuse an item as too heavy.
+ * One without a `weigh`.
  *
- * @throws CallbackError when it is no finite number >= 0; ItemTooHeavyError when `weigh` does
+ * @throws CallbackError when it is no finite number >= 0
  */
 export function weightOf<T>(operator: string, weigh: ((item: T) => number) | undefined, item: T): number {
   if (weigh === undefined) return 1;
-  let weight: number;
+  let weight: unknown;
+  // Not `ask`, which costs a list of arguments for every item.
   try {
     weight = weigh(item);
   } catch (cause) {
-    throw isFlowError(cause, 'FLOW_ITEM_TOO_HEAVY') ? cause : new CallbackError(operator, 'weigh', 'threw', cause);
+    throw new CallbackError(operator, 'weigh', 'threw', cause);
   }
-  // Not a number, Infinity and texts are none of these.
-  if (typeof weight === 'number' && weight >= 0 && weight < Infinity) return weight;
+  // Infinity is none of these.
+  if (isAmount(weight) && weight < Infinity) return weight;
   throw unusable(operator, 'weigh', 'a finite number >= 0', weight);
 }
 

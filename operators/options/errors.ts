@@ -11,15 +11,15 @@ const BRAND = '@@sluice/FlowError';
  * No item, prompt or key ever enters a message.
  */
 export class FlowError extends Error {
-  readonly code: FlowErrorCode;
-  /** The operator or factory that raised it, for example `batchMap`. */
-  readonly operator: string;
-
-  constructor(code: FlowErrorCode, operator: string, message: string, cause?: unknown) {
-    super(`${operator}: ${message}`, cause === undefined ? undefined : { cause });
+  constructor(
+    readonly code: FlowErrorCode,
+    /** The operator or factory that raised it, for example `batchMap`. */
+    readonly operator: string,
+    message: string,
+    cause?: unknown,
+  ) {
+    super(`${operator}: ${message}`, cause === undefined ? {} : { cause });
     this.name = new.target.name;
-    this.code = code;
-    this.operator = operator;
   }
 
   /** {@link BRAND}: no field, which tests and loggers would show. */
@@ -55,11 +55,11 @@ export interface FlowErrors {
 export function isFlowError<C extends FlowErrorCode>(value: unknown, code: C): value is FlowErrors[C];
 export function isFlowError(value: unknown, code?: FlowErrorCode): value is FlowError;
 export function isFlowError(value: unknown, code?: FlowErrorCode): value is FlowError {
-  if (typeof value !== 'object' || value === null) return false;
   try {
-    return BRAND in value && (code === undefined || (value as unknown as FlowError).code === code);
+    const { [BRAND]: isOurs, code: its } = value as Partial<FlowError>;
+    return isOurs === true && (code === undefined || its === code);
   } catch {
-    // A proxy that lets nobody look.
+    // Nothing, or a proxy that lets nobody look.
     return false;
   }
 }

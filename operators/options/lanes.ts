@@ -1,7 +1,7 @@
 import type { FairnessRule } from '../kernel/queues/discipline.js';
 import { strictWithFloor } from '../kernel/queues/strict-with-floor.js';
 import { FlowConfigError } from './errors.js';
-import { count, durationMs, flag, known, oneOf, orDefault, ratio } from './options.js';
+import { type count, countFromZero, durationMs, flag, known, orDefault, ratio, words } from './options.js';
 import type { LaneOptions, Overflow } from './types.js';
 
 /** The lane of everything when no lanes are declared. */
@@ -35,8 +35,8 @@ export function checkedLanes(
   list: readonly LaneOptions[],
   fairness: FairnessRule = strictWithFloor(),
   extra: readonly string[] = [],
-  words: readonly Overflow[] = OVERFLOWS,
-  leastQueued = 0,
+  overflows: readonly Overflow[] = OVERFLOWS,
+  bound: typeof count = countFromZero,
 ): readonly CheckedLane[] {
   if (!Array.isArray(list) || list.length === 0) throw new FlowConfigError(operator, 'lanes', 'a list of at least one lane', list);
   const names = new Set<string>();
@@ -55,8 +55,8 @@ export function checkedLanes(
     return {
       name,
       maxWaitMs: maxWaitMs === undefined ? undefined : durationMs(operator, `${at}.maxWaitMs`, maxWaitMs),
-      maxQueued: maxQueued === undefined ? undefined : count(operator, `${at}.maxQueued`, maxQueued, leastQueued),
-      overflow: overflow === undefined ? undefined : oneOf(operator, `${at}.overflow`, overflow, words),
+      maxQueued: maxQueued === undefined ? undefined : bound(operator, `${at}.maxQueued`, maxQueued),
+      overflow: overflow === undefined ? undefined : words(...overflows)(operator, `${at}.overflow`, overflow),
       share,
       floor: floor === undefined ? undefined : ratio(operator, `${at}.floor`, floor),
       piggyback: flag(operator, `${at}.piggyback`, orDefault(lane.piggyback, true)),

@@ -12,16 +12,14 @@ export function check<V>(expected: string, isGood: (value: never) => boolean): R
   };
 }
 
-/** A whole number >= `least`, or Infinity for "no limit". */
-export function count(operator: string, option: string, value: unknown, least = 1): number {
+/** Makes a check for a whole number >= `least`, or Infinity for "no limit". */
+export function countFrom(least: number): Refusing<number> {
   const isGood = (given: number): boolean => given === Infinity || (Number.isSafeInteger(given) && given >= least);
-  return check<number>(`a whole number >= ${String(least)} or Infinity`, isGood)(operator, option, value);
+  return check(`a whole number >= ${least} or Infinity`, isGood);
 }
 
-/** A whole number >= 0, or Infinity for "no limit". */
-export function countFromZero(operator: string, option: string, value: unknown): number {
-  return count(operator, option, value, 0);
-}
+export const count = /* @__PURE__ */ countFrom(1);
+export const countFromZero = /* @__PURE__ */ countFrom(0);
 
 /** A number of milliseconds >= 0, or Infinity for "never". */
 export const durationMs = /* @__PURE__ */ check<number>('a number of milliseconds >= 0 or Infinity', isAmount);
@@ -32,13 +30,12 @@ export const positive = /* @__PURE__ */ check<number>('a number > 0 or Infinity'
 /** A finite number between `least` and `most`, both included. */
 export function ratio(operator: string, option: string, value: unknown, least = 0, most = 1): number {
   const isGood = (given: unknown): boolean => isAmount(given) && given >= least && given <= most;
-  return check<number>(`a number from ${String(least)} to ${String(most)}`, isGood)(operator, option, value);
+  return check<number>(`a number from ${least} to ${most}`, isGood)(operator, option, value);
 }
 
-/** One of a closed set of words. */
-export function oneOf<const V extends string>(operator: string, option: string, value: unknown, words: readonly V[]): V {
-  const expected = `one of ${words.map((w) => `'${w}'`).join(', ')}`;
-  return check<V>(expected, (given) => words.includes(given))(operator, option, value);
+/** Makes a check for one of a closed set of words. */
+export function words<const V extends string>(...allowed: readonly V[]): Refusing<V> {
+  return check(`one of '${allowed.join("', '")}'`, (given: V) => allowed.includes(given));
 }
 
 /** What was given, or the default when it was left out. `null` is not left out: it is checked, and refused. */
@@ -59,9 +56,7 @@ type Same = <F>(operator: string, option: string, value: F) => F;
 export const required = /* @__PURE__ */ check('a function', (value) => typeof value === 'function') as Same;
 
 /** A function, or nothing. */
-export function callback<F>(operator: string, option: string, value: F): F {
-  return value === undefined ? value : required(operator, option, value);
-}
+export const callback = /* @__PURE__ */ maybe(required) as Same;
 
 /** A text with something in it. */
 export const filled = /* @__PURE__ */ check<string>('a non-empty string', (value) => typeof value === 'string' && value !== '');
@@ -109,7 +104,7 @@ export function checked<O extends object, D extends object>(
   known(operator, options, Object.keys(checks), within.slice(0, -1) || 'options', within);
   const all: Record<string, unknown> = {};
   for (const name in checks) {
-    const value: unknown = orDefault<unknown, unknown>(options[name], defaults[name as never]);
+    const { [name]: value = defaults[name as never] } = options;
     all[name] = checks[name](operator, within + name, value as never);
   }
   return all as Checked<O, D>;
@@ -127,11 +122,6 @@ export function made<V>(method: string, expected: string, ...others: readonly un
     expected,
     (value) => others.includes(value) || typeof (Object(value) as Record<string, unknown>)[method] === 'function',
   ) as (operator: string, option: string, value: V) => V;
-}
-
-/** {@link oneOf} as a check. */
-export function words<const V extends string>(...allowed: readonly V[]): (operator: string, option: string, value: unknown) => V {
-  return (operator, option, value) => oneOf(operator, option, value, allowed);
 }
 
 /** For an option that is looked at together with others. */

@@ -1,6 +1,6 @@
 import type { BackoffOptions } from '../kernel/repair/backoff.js';
 import { BACKOFF_DEFAULTS } from '../kernel/repair/backoff.js';
-import { count, durationMs, group, known, oneOf, orDefault, positive } from './options.js';
+import { count, durationMs, group, known, orDefault, positive, words } from './options.js';
 
 export interface RetryOptions {
   /** Attempts one call (or batch) may take, the first included. @defaultValue 3 */
@@ -50,7 +50,7 @@ export function retryRule(
     initialMs,
     factor: positive(operator, `${within}factor`, orDefault(given.factor, d.factor)),
     maxMs: durationMs(operator, `${within}maxMs`, orDefault(given.maxMs, Math.max(initialMs, d.maxMs))),
-    jitter: oneOf(operator, `${within}jitter`, orDefault(given.jitter, d.jitter), ['full', 'equal', 'none']),
+    jitter: words('full', 'equal', 'none')(operator, `${within}jitter`, orDefault(given.jitter, d.jitter)),
     budget: positive(operator, `${within}budget`, orDefault(given.budget, budget)),
   };
 }

@@ -21,16 +21,15 @@ export class Alarm {
   readonly #fire = (): void => {
     this.#fired();
   };
-  #timer: Subscription | undefined;
+  #timer: Subscription | undefined = undefined;
   /** When the running timer fires; Infinity when none runs. */
   #firesAt = Infinity;
   /** When to ring; Infinity when nobody waits. */
   #ringsAt = Infinity;
-  #lastRead = -Infinity;
-  /** What backward jumps of the scheduler's clock have taken away. */
+  /** The latest time that was told or has come; nobody is told of an earlier one. */
+  #time = -Infinity;
+  /** What the scheduler's clock is behind. */
   #lost = 0;
-  /** The latest time it rang for: it has come, whatever the fractions say. */
-  #reached = -Infinity;
 
   /** `onRing` must not throw: it is called by the scheduler. */
   constructor(scheduler: SchedulerLike, onRing: () => void) {
@@ -41,9 +40,8 @@ export class Alarm {
   /** Milliseconds on the scheduler's clock, without its backward jumps. */
   now(): number {
     const read = this.#scheduler.now();
-    if (read < this.#lastRead) this.#lost += this.#lastRead - read;
-    this.#lastRead = read;
-    return Math.max(this.#reached, read + this.#lost);
+    this.#lost = Math.max(this.#lost, this.#time - read);
+    return (this.#time = Math.max(this.#time, read + this.#lost));
   }
 
   /** Rings once at `at` (on `now()`) instead of whenever it was going to; Infinity is `clear()`. */
@@ -66,29 +64,23 @@ export class Alarm {
     this.#timer?.unsubscribe();
     this.#firesAt = Infinity;
     if (this.#ringsAt === Infinity) return;
-    const now = this.now();
     // Whole milliseconds, rounded up: a host timer cuts the fraction off and would fire early.
-    const delayMs = Math.max(0, Math.min(Math.ceil(this.#ringsAt - now - TOLERANCE_MS), LONGEST_DELAY_MS));
+    const delayMs = Math.max(0, Math.min(Math.ceil(this.#ringsAt - this.now() - TOLERANCE_MS), LONGEST_DELAY_MS));
     // Made first: some schedulers (`queueScheduler`) run a delay of 0 at once, and what rang may have started the next timer already.
     const timer = new Subscription();
     this.#timer = timer;
-    this.#firesAt = now + delayMs;
+    this.#firesAt = this.#time + delayMs;
     timer.add(this.#scheduler.schedule(this.#fire, delayMs));
   }
 
   #fired(): void {
-    const firesAt = this.#firesAt;
-    const read = this.#scheduler.now();
     // The clock was put back while the timer ran: the timer is then the better witness of the time that has passed.
-    if (read < this.#lastRead) {
-      this.#lastRead = read;
-      this.#lost = firesAt - read;
-    }
+    if (this.#scheduler.now() + this.#lost < this.#time) this.#time = Math.max(this.#time, this.#firesAt);
     if (this.#ringsAt - this.now() > TOLERANCE_MS) {
       this.#restart();
     } else {
       // A fraction early is on time: whoever compares `now()` with the time it asked for must not ask again for ever.
-      this.#reached = Math.max(this.#reached, this.#ringsAt);
+      this.#time = Math.max(this.#time, this.#ringsAt);
       this.#firesAt = this.#ringsAt = Infinity;
       this.#onRing();
     }

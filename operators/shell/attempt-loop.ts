@@ -94,7 +94,7 @@ export class AttemptLoop<R> {
   /** Attempts begun, refused ones included. */
   count = 0;
   /** What the last attempt failed with. */
-  failure: unknown;
+  failure: unknown = undefined;
   /** It was left by a consumer that has the whole answer. */
   hasSucceeded = false;
   /** It gave up because the next pause would have gone beyond the deadline. */

@@ -1,4 +1,4 @@
-import type { Observable, ObservableInput, Subscription } from 'rxjs';
+import type { Observable, ObservableInput, Observer, Subscription } from 'rxjs';
 import { from } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import type { Outcome, Permit } from '../options/permits.js';
@@ -42,7 +42,7 @@ export abstract class Call<R> extends LazySignal {
   /** A release that waits for the work to return. */
   protected due: (() => void) | undefined = undefined;
   /** Made once for all streams of this object. */
-  private handlers: [(value: R) => void, (error: unknown) => void, () => void] | undefined = undefined;
+  private observer: Observer<R> | undefined = undefined;
 
   /** What an answer that does not come later is: `'value'` the value itself, `'input'` whatever `from` takes. */
   get reading(): Reading {
@@ -156,7 +156,8 @@ export abstract class Call<R> extends LazySignal {
   }
 
   private listen(stream: Observable<R>): void {
-    const ear = new Link<R>(...(this.handlers ??= this.makeHandlers()));
+    // eslint-disable-next-line @typescript-eslint/no-deprecated -- the constructor is RxJS's own
+    const ear = new Link<R>((this.observer ??= this.makeObserver()));
     this.ear = ear;
     try {
       stream.subscribe(ear);
@@ -166,20 +167,20 @@ export abstract class Call<R> extends LazySignal {
   }
 
   /** What a stream says, if that still counts. */
-  private makeHandlers(): [(value: R) => void, (error: unknown) => void, () => void] {
-    return [
-      (value) => {
+  private makeObserver(): Observer<R> {
+    return {
+      next: (value) => {
         if (this.state === OPEN) this.said(value, false);
       },
-      (error) => {
+      error: (error) => {
         if (this.hasFailed(error)) this.broken(error);
       },
-      () => {
+      complete: () => {
         if (this.state !== OPEN) return;
         this.state = DONE;
         this.completed();
       },
-    ];
+    };
   }
 
   /** It has its whole answer. */

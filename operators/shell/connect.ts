@@ -1,4 +1,4 @@
-import type { Observable } from 'rxjs';
+import type { Observable, Observer } from 'rxjs';
 import { Subscriber } from 'rxjs';
 import { report } from './report.js';
 
@@ -16,58 +16,40 @@ export interface Handlers<T> {
  * source of 10,000 items runs to its end.) A throw in a handler errors the destination.
  */
 export function connect<T>(source: Observable<T>, destination: Subscriber<unknown>, handlers: Handlers<T>): void {
-  const attempt = (tell: () => void): void => {
-    try {
-      tell();
-    } catch (thrown) {
-      destination.error(thrown);
-    }
-  };
-  const link = new Link<T>(
-    (value) => {
+  const safe =
+    (handle: (value: never) => void) =>
+    (value?: unknown): void => {
       try {
-        handlers.next(value);
+        handle.call(handlers, value as never);
       } catch (thrown) {
         destination.error(thrown);
       }
-    },
-    (error) => {
-      attempt(() => {
-        if (handlers.error) handlers.error(error);
-        else destination.error(error);
-      });
-    },
-    () => {
-      attempt(() => {
-        if (handlers.complete) handlers.complete();
-        else destination.complete();
-      });
-    },
-  );
-  destination.add(link);
-  attach(source, link);
+    };
+  const fail = (error: unknown): void => {
+    destination.error(error);
+  };
+  const end = (): void => {
+    destination.complete();
+  };
+  // eslint-disable-next-line @typescript-eslint/unbound-method -- called with their object
+  const { next, error = fail, complete = end } = handlers;
+  attach<T>(source, destination, { next: safe(next), error: safe(error), complete: safe(complete) });
 }
 
-/** The same for an operator that is a subscriber itself, and linked. */
-export function attach<T>(source: Observable<T>, link: Subscriber<T>): void {
+/** The same without a net: the handlers must not throw. */
+export function attach<T>(source: Observable<T>, destination: Subscriber<unknown>, observer: Observer<T>): void {
+  const link = new Link<T>(observer);
+  destination.add(link);
   const subscription = source.subscribe(link);
   // A copy of RxJS that does not know ours has put an object of its own in front of it.
   if (subscription !== link) link.add(subscription);
 }
 
 /**
- * Made of functions: a `Subject` inside Vue's `reactive` calls it through a proxy, which hands out every object in it as a proxy too, and RxJS 5
- * and 6 through an object made with `Object.create`, whose `unsubscribe` is their own. So nothing is `#private` either.
+ * Hands everything to an observer made of functions: a `Subject` inside Vue's `reactive` calls it through a proxy, which hands out every object in it as
+ * a proxy too, and RxJS 5 and 6 through an object made with `Object.create`, whose `unsubscribe` is their own. So nothing is `#private` either.
  */
 export class Link<T> extends Subscriber<T> {
-  constructor(
-    private readonly hear: (value: T) => void,
-    private readonly fail: (error: unknown) => void,
-    private readonly finish: () => void,
-  ) {
-    super();
-  }
-
   /** A teardown of yours that throws is reported, and costs neither the result nor the permit. */
   override unsubscribe(): void {
     try {
@@ -78,18 +60,8 @@ export class Link<T> extends Subscriber<T> {
   }
 
   protected override _next(value: T): void {
-    this.hear(value);
+    (this.destination as Observer<T>).next(value);
     // The consumer has left. Ours has stopped by itself; a source of RxJS 5 or 6 that emits while it is being subscribed to has not.
     if (this.closed) this.unsubscribe();
-  }
-
-  protected override _error(error: unknown): void {
-    this.fail(error);
-    this.unsubscribe();
-  }
-
-  protected override _complete(): void {
-    this.finish();
-    this.unsubscribe();
   }
 }

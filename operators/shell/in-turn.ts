@@ -1,62 +1,42 @@
 import type { Subscriber } from 'rxjs';
 
+/** Calls `step` with these two, or has it called later. */
+export interface InTurn {
+  <A, B>(step: (one: A, other: B) => void, one?: A, other?: B): void;
+  isBusy: boolean;
+}
+
+type Step = (one: unknown, other: unknown) => void;
+
 /**
  * Does one thing at a time, for one subscription: what is asked for meanwhile (by a consumer that feeds its own source) is done
- * afterwards, in a loop, so that it cannot overflow the stack. Nothing is done after the end; a throw is the subscription's error.
+ * afterwards, in a loop, so that it cannot overflow the stack. Nothing is done after the end; what is thrown is told to `fail`.
  */
-export class InTurn {
-  readonly #to: Subscriber<unknown>;
-  #later: (() => void)[] = [];
-  #busy = false;
-
-  constructor(to: Subscriber<unknown>) {
-    this.#to = to;
-  }
-
-  get isBusy(): boolean {
-    return this.#busy;
-  }
-
-  do(command: () => void): void {
-    if (this.#busy) {
-      this.#later.push(command);
-      return;
-    }
-    this.#busy = true;
-    this.#try(command);
-    if (this.#later.length > 0) this.#catchUp();
-    this.#busy = false;
-  }
-
-  /** The same for what is done with every item: a function is made of it only when it has to wait. `accept` must not throw. */
-  take<T>(accept: (item: T, at: number) => void, item: T, at = 0): void {
-    if (this.#busy) {
-      this.#later.push(() => {
-        accept(item, at);
-      });
-      return;
-    }
-    this.#busy = true;
-    accept(item, at);
-    if (this.#later.length > 0) this.#catchUp();
-    this.#busy = false;
-  }
-
-  /** What was asked for meanwhile. */
-  #catchUp(): void {
-    while (this.#later.length > 0) {
-      const commands = this.#later;
-      this.#later = [];
-      for (const command of commands) this.#try(command);
-    }
-  }
-
-  #try(command: () => void): void {
-    if (this.#to.closed) return;
+export function inTurn(
+  to: Subscriber<unknown>,
+  fail = (error: unknown): void => {
+    to.error(error);
+  },
+): InTurn {
+  const later: (() => void)[] = [];
+  const attempt = (step: Step, one: unknown, other: unknown): void => {
     try {
-      command();
+      if (!to.closed) step(one, other);
     } catch (error) {
-      this.#to.error(error);
+      fail(error);
     }
-  }
+  };
+  const turn = (step: Step, one?: unknown, other?: unknown): void => {
+    if (turn.isBusy) {
+      // Not a closure: it would cost every call an object.
+      later.push(attempt.bind(undefined, step, one, other));
+      return;
+    }
+    turn.isBusy = true;
+    attempt(step, one, other);
+    while (later.length > 0) for (const next of later.splice(0)) next();
+    turn.isBusy = false;
+  };
+  turn.isBusy = false;
+  return turn as InTurn;
 }

@@ -8,7 +8,8 @@ import { OverflowError } from '../options/errors.js';
 import type { FlowSink, FlushReason } from '../options/events.js';
 import { teller } from '../options/events.js';
 import { Alarm } from './alarm.js';
-import { InTurn } from './in-turn.js';
+import type { InTurn } from './in-turn.js';
+import { inTurn } from './in-turn.js';
 
 /** One batch made of several lanes. */
 export interface LaneBatch<T, N extends string = string> {
@@ -89,11 +90,11 @@ export class LaneMerger<T, N extends string> {
     private readonly to: Subscriber<LaneBatch<T, N>>,
   ) {
     const { operator, lanes, fairness, maxSize, scheduler } = config;
-    this.turn = new InTurn(to);
+    this.turn = inTurn(to);
     this.queue = new LanesQueue(lanes, fairness, maxSize, false);
     this.open = lanes.length;
     this.alarm = new Alarm(scheduler, () => {
-      this.turn.do(() => {
+      this.turn(() => {
         this.ring();
       });
     });
@@ -101,12 +102,12 @@ export class LaneMerger<T, N extends string> {
   }
 
   next(lane: number, item: T): void {
-    this.turn.take(this.accept, item, lane);
+    this.turn(this.accept, item, lane);
   }
 
   /** A lane has failed. */
   laneError(lane: number, error: unknown): void {
-    this.turn.do(() => {
+    this.turn(() => {
       if (this.config.laneError === 'propagate') {
         this.fail(error);
         return;
@@ -117,20 +118,20 @@ export class LaneMerger<T, N extends string> {
   }
 
   laneComplete(): void {
-    this.turn.do(() => {
+    this.turn(() => {
       this.ended(this.config.eagerComplete);
     });
   }
 
   /** Something that is no lane has failed. */
   error(error: unknown): void {
-    this.turn.do(() => {
+    this.turn(() => {
       this.fail(error);
     });
   }
 
   flush(): void {
-    this.turn.do(() => {
+    this.turn(() => {
       this.emitAll('flush');
     });
   }
@@ -198,7 +199,7 @@ export class LaneMerger<T, N extends string> {
     this.isFramed = true;
     const frame = this.config.frames.schedule(() => {
       this.landFrame();
-      this.turn.do(() => {
+      this.turn(() => {
         this.emitDue();
       });
     }, 0);

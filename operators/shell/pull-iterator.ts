@@ -4,7 +4,7 @@ import { OverflowError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
 import { safeSink } from '../options/events.js';
 import { DEFAULT_LANE } from '../options/lanes.js';
-import { callback, count, known, oneOf, optionNames, orDefault } from '../options/options.js';
+import { callback, count, known, optionNames, orDefault, words } from '../options/options.js';
 import { onAbort, requiredSignal } from './abort.js';
 import type { Demand } from './demand.js';
 import { readBy } from './demand.js';
@@ -46,7 +46,7 @@ export function readPullOptions(operator: string, options: ToAsyncIterableOption
   return {
     operator,
     maxQueued: count(operator, 'maxQueued', orDefault(options.maxQueued, PULL_DEFAULTS.maxQueued)),
-    overflow: oneOf(operator, 'overflow', orDefault(options.overflow, PULL_DEFAULTS.overflow), OVERFLOWS),
+    overflow: words(...OVERFLOWS)(operator, 'overflow', orDefault(options.overflow, PULL_DEFAULTS.overflow)),
     signal: options.signal === undefined ? undefined : requiredSignal(operator, 'signal', options.signal),
     onEvent: safeSink(callback(operator, 'onEvent', options.onEvent)),
   };

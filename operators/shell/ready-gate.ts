@@ -8,7 +8,8 @@ import { DEFAULT_LANE } from '../options/lanes.js';
 import { callback, positive, words } from '../options/options.js';
 import type { Handlers } from './connect.js';
 import { connect } from './connect.js';
-import { InTurn } from './in-turn.js';
+import type { InTurn } from './in-turn.js';
+import { inTurn } from './in-turn.js';
 import { stream } from './notifier.js';
 
 export const READY_DEFAULTS = { maxWeight: Infinity, onSourceError: 'abort' } as const;
@@ -124,7 +125,7 @@ class ReadyGate<T, R> implements Handlers<T> {
     this.#waiting = waiting;
     this.#aborts = aborts;
     this.#to = to;
-    this.#turn = new InTurn(to);
+    this.#turn = inTurn(to);
   }
 
   level(isReady: boolean): void {
@@ -138,7 +139,7 @@ class ReadyGate<T, R> implements Handlers<T> {
       this.#to.next(this.#waiting.pass(item));
       this.#isHanding = false;
     } else {
-      this.#turn.do(() => {
+      this.#turn(() => {
         this.#waiting.add(item);
       });
       this.#settle();

@@ -1,5 +1,5 @@
 import { FlowConfigError } from '../options/errors.js';
-import { count } from '../options/options.js';
+import { count, countFromZero } from '../options/options.js';
 
 export interface WaterMarks {
   readonly highWater: number;
@@ -11,7 +11,7 @@ export function waterMarks(operator: string, { highWater, lowWater }: Partial<Wa
   const high = highWater === undefined ? Math.max(1, Math.ceil((maxQueued * 4) / 5)) : count(operator, 'highWater', highWater);
   if (highWater !== undefined && high > maxQueued)
     throw new FlowConfigError(operator, 'highWater', `at most \`maxQueued\` (${String(maxQueued)})`, highWater);
-  const low = lowWater === undefined ? Math.min(high - 1, Math.floor(maxQueued / 2)) : count(operator, 'lowWater', lowWater, 0);
+  const low = lowWater === undefined ? Math.min(high - 1, Math.floor(maxQueued / 2)) : countFromZero(operator, 'lowWater', lowWater);
   if (lowWater !== undefined && low >= high)
     throw new FlowConfigError(operator, 'lowWater', `less than \`highWater\` (${String(high)})`, lowWater);
   return { highWater: high, lowWater: low };

@@ -1,4 +1,4 @@
-import { oneOf } from '../../operators/toolkit.js';
+import { words } from '../../operators/toolkit.js';
 import type { OpaqueProtocol } from '../streams/model-part.js';
 import type { TurnMessage, UserContent } from './turn-types.js';
 
@@ -66,7 +66,7 @@ const NAME = 'toMessages';
  * ```
  */
 export function toMessages<P extends keyof TurnProtocols>(messages: readonly TurnMessage[], protocol: P): TurnProtocols[P][] {
-  const { [oneOf(NAME, 'protocol', protocol, ['chat', 'anthropic', 'responses', 'ag-ui'])]: write } = writers;
+  const { [words('chat', 'anthropic', 'responses', 'ag-ui')(NAME, 'protocol', protocol)]: write } = writers;
   return write(messages) as TurnProtocols[P][];
 }
 

@@ -8,12 +8,12 @@ import {
   filled,
   flag,
   known,
-  oneOf,
   orDefault,
   positive,
   required,
   requiredSignal,
   schedulerOption,
+  words,
 } from '../../operators/toolkit.js';
 import { createToolRunner } from '../pipelines/create-tool-runner.js';
 import type { ModelStream } from '../pipelines/models/model-types.js';
@@ -73,7 +73,7 @@ export function readOptions(options: AnyTurnOptions) {
       speculate: asGiven,
       history: asGiven,
       toContent: callback,
-      unfinished: (operator, option, value: unknown) => oneOf(operator, option, value, ['keep', 'drop']),
+      unfinished: words('keep', 'drop'),
       maxSteps: count,
       timeoutMs: positive,
       deadlineMs: positive,
@@ -144,7 +144,7 @@ export function answerOptions(options: AnswerOptions = {}) {
   const { key, scope } = options;
   return {
     key: key === undefined ? undefined : keyOption(key),
-    scope: oneOf(NAME, 'scope', orDefault(scope, 'call'), ['call', 'tool']),
+    scope: words('call', 'tool')(NAME, 'scope', orDefault(scope, 'call')),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { AccountOptions } from '../../operators/create-account.js';
 import { FlowConfigError } from '../../operators/errors.js';
-import { filled, known, oneOf, orDefault, positive, ratio } from '../../operators/toolkit.js';
+import { filled, known, orDefault, positive, ratio, words } from '../../operators/toolkit.js';
 
 /** A stage, and what it is expected to have to do. */
 export interface StageLoad {
@@ -341,7 +341,7 @@ function check(plan: ThroughputPlan): void {
     known(NAME, stage, STAGE, within.slice(0, -1), within);
     filled(NAME, `${within}name`, stage.name);
     positive(NAME, `${within}concurrency`, orDefault(stage.concurrency, Infinity));
-    oneOf(NAME, `${within}scope`, orDefault(stage.scope, 'shared'), ['shared', 'perBatch']);
+    words('shared', 'perBatch')(NAME, `${within}scope`, orDefault(stage.scope, 'shared'));
     for (const name of ['itemsPerDocument', 'callsPerItem', 'secondsPerCall', 'tokensPerCall'] as const) {
       finite(`${within}${name}`, orDefault(stage[name], 0));
     }

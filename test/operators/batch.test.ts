@@ -3,7 +3,7 @@ import { asapScheduler, Observable, of, range, Subject, take } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { BatchOptions, FlowEvent } from '../../operators/index.js';
-import { batch, ItemTooHeavyError } from '../../operators/index.js';
+import { batch } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
 import { CallbackError, isFlowError } from '../today.js';
@@ -276,7 +276,7 @@ describe('events', () => {
   it('tell why a batch was closed, its size and its weight', () => {
     const weigh = Number;
     const refusing = (item: string): number => {
-      if (Number(item) > 5) throw new ItemTooHeavyError('batch', Number(item), 5);
+      if (Number(item) > 5) throw new Error('too heavy');
       return Number(item);
     };
     expect(reasons(collect(['1', '1', '1'], { maxSize: 2 }).events)).toEqual(['size 2 2', 'complete 1 1']);

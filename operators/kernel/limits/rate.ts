@@ -10,7 +10,7 @@ const MOST_TOKENS = 10_000_000;
 export class Rate {
   rule: RateSpec;
   private readonly headroom: number;
-  private meter: Meter | undefined;
+  private meter: Meter | undefined = undefined;
   /** What was learned, per minute. */
   private learned = Infinity;
   private share = 1;

@@ -40,9 +40,9 @@ export class BatchMachine<T, R> {
   fresh = 0;
   freshWeight = 0;
   /** An item was too much, and the operator is to fail. */
-  overflowed: { readonly error: unknown } | undefined;
+  overflowed: { readonly error: unknown } | undefined = undefined;
   /** Rejects everything that comes. */
-  refusal: { readonly error: unknown } | undefined;
+  refusal: { readonly error: unknown } | undefined = undefined;
   /** Calls under way. */
   readonly calls: Batch<T, R>[] = [];
   /** Calls that are over, and whose members are being seen to. */
@@ -57,11 +57,11 @@ export class BatchMachine<T, R> {
   /** The index below which `flush` has made everything due. */
   private flushedBelow = 0;
   /** How long calls take, smoothed; undefined before the first. */
-  latencyMs: number | undefined;
+  latencyMs: number | undefined = undefined;
   private isLong = false;
   private isCleared = false;
   /** Deadlines of items, made for the first that has one; and the length at which settled items are swept out of them. */
-  private deadlines: DeadlineHeap<Job<T, R>> | undefined;
+  private deadlines: DeadlineHeap<Job<T, R>> | undefined = undefined;
   private sweepAt = 1024;
   /** No call takes too long before this; it may be the time of one that is over. */
   private timeoutAt = Infinity;

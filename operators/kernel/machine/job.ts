@@ -15,14 +15,14 @@ export type Entry<T, R> = Job<T, R> | Batch<T, R>;
 /** What few items have. */
 class More<T, R> {
   deadlineAt = Infinity;
-  name: string | undefined;
-  key: unknown;
+  name: string | undefined = undefined;
+  key: unknown = undefined;
   /** Why it is not even queued. */
-  fault: { readonly error: unknown } | undefined;
+  fault: { readonly error: unknown } | undefined = undefined;
   /** Its place in the order of results; undefined when that is the order in which calls end. */
-  place: OrderedPlace<Job<T, R>> | undefined;
+  place: OrderedPlace<Job<T, R>> | undefined = undefined;
   /** Set on an item that was cut up, and on its parts. */
-  whole: Whole<T, R> | undefined;
+  whole: Whole<T, R> | undefined = undefined;
 }
 
 /** In place of a value: this item of a call has failed. Values themselves are not wrapped, there may be a million of them. */

@@ -1,5 +1,5 @@
 import { FlowConfigError } from '../../../operators/errors.js';
-import { known, oneOf, orDefault } from '../../../operators/toolkit.js';
+import { known, orDefault, words } from '../../../operators/toolkit.js';
 import { EMBEDDER_DEFAULTS } from '../../pipelines/embedder-options.js';
 import type { EmbedderRules, TextBatches } from '../../pipelines/text-batches.js';
 import { BATCH_RULES, TEXT_RULES, textBatches } from '../../pipelines/text-batches.js';
@@ -40,6 +40,6 @@ export function partsOf(options: FlowEmbeddingsOptions): Parts {
   const batches = textBatches(NAME, options, { ...d, maxSize: most });
   const { maxSize } = batches.options;
   if (maxSize > most) throw new FlowConfigError(NAME, 'maxSize', `at most ${String(most)}, the \`batchSize\` of the embeddings`, maxSize);
-  const queries = oneOf(NAME, 'queries', orDefault(options.queries, d.queries), ['together', 'alone']);
+  const queries = words('together', 'alone')(NAME, 'queries', orDefault(options.queries, d.queries));
   return { inner, batches, areQueriesAlone: queries === 'alone' };
 }

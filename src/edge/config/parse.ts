@@ -1,5 +1,5 @@
 import { FlowConfigError } from '../../../operators/errors.js';
-import { known, oneOf } from '../../../operators/toolkit.js';
+import { known, words } from '../../../operators/toolkit.js';
 import { crossChecks } from './cross-checks.js';
 import { type Env, fillIn } from './env.js';
 import { showPath } from './finding.js';
@@ -38,7 +38,7 @@ export type ParsedConfig = { readonly value: Config } | { readonly problems: rea
 export function parseConfig(input: unknown, options: ParseConfigOptions = {}): ParsedConfig {
   known('parseConfig', options, ['env', 'format']);
   const { env = {}, format = 'yaml' } = options;
-  oneOf('parseConfig', 'format', format, ['yaml', 'json']);
+  words('yaml', 'json')('parseConfig', 'format', format);
   if (typeof env !== 'object' || (env as unknown) === null)
     throw new FlowConfigError('parseConfig', 'env', 'an object', undefined, `a ${typeof env}`);
   const source = typeof input === 'string' ? readText(input, format) : plainSource(input);

@@ -13,18 +13,19 @@ import {
   callback,
   checkedLanes,
   count,
+  countFromZero,
   DEFAULT_LANE,
   durationMs,
   filled,
   known,
   limiterOption,
   maybe,
-  oneOf,
   orDefault,
   positive,
   required,
   requiredSignal,
   schedulerOption,
+  words,
 } from '../../../operators/toolkit.js';
 import type { Classify, FlowSink, LaneOptions, Limiter, RetryOptions, Usage } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
@@ -178,7 +179,7 @@ export function checkCall(options: ModelCallOptions): void {
 export function checkCallAll(options: ModelCallAllOptions): void {
   checkFields(options, CALL_ALL);
   const { mode, deadlineMs } = options;
-  if (mode !== undefined) oneOf(NAME, 'mode', mode, ['all', 'settle', 'collect']);
+  if (mode !== undefined) words('all', 'settle', 'collect')(NAME, 'mode', mode);
   if (deadlineMs !== undefined) durationMs(NAME, 'deadlineMs', deadlineMs);
 }
 
@@ -229,7 +230,7 @@ type Own = { readonly scheduler: SchedulerLike; readonly onEvent: FlowSink };
 
 function newLimiter<Q, R, C, P>(rules: ModelCallerRules<Q, R, C, P>, own: Own): Limiter {
   const d = MODEL_CALLER_DEFAULTS;
-  const maxQueued = count(NAME, 'maxQueued', orDefault(rules.maxQueued, d.maxQueued), 0);
+  const maxQueued = countFromZero(NAME, 'maxQueued', orDefault(rules.maxQueued, d.maxQueued));
   const lanes: readonly LaneOptions[] = orDefault(rules.lanes, d.lanes);
   // The same for lanes.
   checkedLanes(NAME, lanes);

@@ -14,11 +14,11 @@ import {
   laneOption,
   limiterOption,
   listener,
-  oneOf,
   orDefault,
   positive,
   required,
   schedulerOption,
+  words,
 } from '../../../operators/toolkit.js';
 import type { Classify, Cost, FlowSink, Limiter } from '../../../operators/types.js';
 import { retryOf } from '../../retry.js';
@@ -119,7 +119,7 @@ function batchesOption(operator: string, option: string, batches: BatchRules<unk
     { concurrency: STAGES_DEFAULTS.documents, scheduling: 'fair' } as const,
     {
       concurrency: count,
-      scheduling: (_operator, name, value) => oneOf(NAME, name, value, ['fair', 'priority', 'roundRobin']),
+      scheduling: words('fair', 'priority', 'roundRobin'),
       priority: callback,
       maxQueued: (_operator, name, value: number | undefined) => (value === undefined ? value : countFromZero(NAME, name, value)),
     },
@@ -155,7 +155,7 @@ function stageConfig(given: AnyStage, at: string, all: readonly AnyStage[]): Sta
       steps: callback,
       expands: flag,
       concurrency: count,
-      scope: (operator, option, value) => oneOf(operator, option, value, ['shared', 'perBatch']),
+      scope: words('shared', 'perBatch'),
       timeoutMs: positive,
       deadlineMs: positive,
       allowPartialFailure: flag,
