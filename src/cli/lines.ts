@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 
 /** One line of a file, without its line feed. */
@@ -9,6 +10,8 @@ export interface FileLine {
   readonly complete: boolean;
   /** Bytes from the start of the file to the end of this line. */
   readonly endOffset: number;
+  /** Whether its bytes are UTF-8; elsewhere the text has a mark in place of what is not. */
+  readonly isUtf8: boolean;
 }
 
 const LINE_FEED = 0x0a;
@@ -57,7 +60,7 @@ export class LineSplitter {
     this.#openBytes = 0;
     this.#number += 1;
     this.#endOffset += bytes.length + (complete ? 1 : 0);
-    return { number: this.#number, text: bytes.toString('utf8'), complete, endOffset: this.#endOffset };
+    return { number: this.#number, text: bytes.toString('utf8'), complete, endOffset: this.#endOffset, isUtf8: isUtf8(bytes) };
   }
 }
 

@@ -1,4 +1,4 @@
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { open, readFile, rename, rm } from 'node:fs/promises';
 import { CliError, EXIT, errorCode, onDisk } from './exit.js';
 
 /**
@@ -37,12 +37,20 @@ async function removeStale(path: string, what: string): Promise<void> {
 }
 
 async function create(path: string): Promise<boolean> {
+  const file = await open(path, 'wx').catch((error: unknown) => {
+    if (errorCode(error) === 'EEXIST') return undefined;
+    throw error;
+  });
+  if (file === undefined) return false;
   try {
-    await writeFile(path, `${String(process.pid)}\n`, { flag: 'wx' });
+    await file.writeFile(`${String(process.pid)}\n`);
     return true;
   } catch (error) {
-    if (errorCode(error) === 'EEXIST') return false;
+    // On a full disk; one that names nobody would be held for ever.
+    await rm(path, { force: true });
     throw error;
+  } finally {
+    await file.close();
   }
 }
 

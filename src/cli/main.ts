@@ -2,7 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { isFlowError } from '../../operators/errors.js';
 import { configCommand } from './config-command.js';
-import { CliError, EXIT } from './exit.js';
+import { CliError, EXIT, errorCode } from './exit.js';
 import { indexCommand } from './index-command.js';
 import { inspectCommand } from './inspect-command.js';
 import { ownPackage } from './package-root.js';
@@ -38,6 +38,12 @@ async function main(): Promise<void> {
   for (const command of program.commands.flatMap((one) => [one, ...one.commands])) command.exitOverride();
   await program.parseAsync();
 }
+
+// A pipe that nobody reads any more is no reason to stop what is under way.
+for (const stream of [process.stdout, process.stderr])
+  stream.on('error', (error) => {
+    if (errorCode(error) !== 'EPIPE') throw error;
+  });
 
 try {
   await main();

@@ -44,7 +44,12 @@ export function runCommand(): Command {
 }
 
 async function run(file: string, flags: RunFlags): Promise<void> {
-  const plan = planRun(await loadConfig(file), file, process.env);
+  const plan = planRun(
+    await loadConfig(file),
+    file,
+    process.env,
+    [flags.events, flags.json].filter((path) => typeof path === 'string'),
+  );
   checkPrices(plan, flags.maxUsd);
   checkOwnFiles(plan, flags);
   if (typeof flags.json === 'string') await refuseForeignFile(resolve(flags.json), flags.json, SUMMARY_MARK, 'a summary');

@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
+import { Readable } from 'node:stream';
 import { parse } from 'csv-parse';
 import { CliError, EXIT } from '../exit.js';
 import { type BadRow, badRow, type Row, type RowSource, rowOf } from './row.js';
@@ -47,7 +48,7 @@ export class CsvRows implements RowSource {
         return undefined;
       },
     });
-    const source = createReadStream(this.#path, { highWaterMark: 1 << 18 });
+    const source = Readable.from(this.#pieces());
     source.on('error', (error) => parser.destroy(error));
     for await (const given of source.pipe(parser)) {
       const [place, bytes, ...record] = given as readonly string[];
@@ -64,6 +65,22 @@ export class CsvRows implements RowSource {
 
   share(): number {
     return this.#bytes === 0 ? 1 : this.#read / this.#bytes;
+  }
+
+  /** @throws CliError (exit code 2) where a text could not be read */
+  async *#pieces(): AsyncGenerator<Buffer, void, undefined> {
+    const decoder = new TextDecoder('utf-8', { fatal: true });
+    let isUtf16: boolean | undefined;
+    for await (const piece of createReadStream(this.#path, { highWaterMark: 1 << 16 }) as AsyncIterable<Buffer>) {
+      // Its mark is at the start; the parser reads it, too.
+      isUtf16 ??= piece[0] === 0xff && piece[1] === 0xfe;
+      try {
+        if (!isUtf16) decoder.decode(piece, { stream: true });
+      } catch (error) {
+        throw new CliError(EXIT.usage, `\`${this.#shown}\` is not UTF-8: save it as that`, error);
+      }
+      yield piece;
+    }
   }
 
   /** A comma, a semicolon or a tab: what is most often in the header. */

@@ -9,7 +9,7 @@ import { evidence } from '../provider.js';
 import { openRows } from './open-rows.js';
 import type { Row } from './row.js';
 import { RunJournal } from './run-journal.js';
-import { type PlannedStage, pathsOf, type RunPlan } from './run-plan.js';
+import type { PlannedStage, RunPlan } from './run-plan.js';
 import { partsOf, requestOf, scopeOf } from './run-stages.js';
 import { formatUsd } from './run-summary.js';
 
@@ -50,7 +50,7 @@ export interface DryRun {
  */
 export async function dryRun(plan: RunPlan, limit: number): Promise<DryRun> {
   const { paths, shownOutput, input, work } = plan;
-  const source = await openRows({ ...input, exclude: new Set(pathsOf(paths)) });
+  const source = await openRows(input);
   const journal = await RunJournal.read({ path: paths.journal, shown: `${shownOutput}.journal`, work, retryFailed: false });
   const stages = plan.stages.map((stage, i) => new StageTally(stage, plan, i));
   let rows = 0;

@@ -15,8 +15,12 @@ export class JsonRows implements RowSource {
   }
 
   async *rows(): AsyncGenerator<Row | BadRow, void, undefined> {
-    for await (const { number, text, endOffset } of readLines(this.#path)) {
+    for await (const { number, text, endOffset, isUtf8 } of readLines(this.#path)) {
       this.#read = endOffset;
+      if (!isUtf8) {
+        yield badRow(number, String(number), text, 'it is not UTF-8');
+        continue;
+      }
       const line = number === 1 ? text.replace(/^\uFEFF/, '') : text;
       if (line.trim() !== '') yield this.#row(number, line);
     }

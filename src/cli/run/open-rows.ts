@@ -17,7 +17,7 @@ export interface InputOptions {
   readonly format: RowFormat | undefined;
   /** Field that names a row; not of a folder. */
   readonly id: string | undefined;
-  /** Absolute paths of what the run writes. */
+  /** Absolute paths of what belongs to the run, and is no document. */
   readonly exclude: ReadonlySet<string>;
 }
 

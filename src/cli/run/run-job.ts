@@ -13,13 +13,13 @@ import { CliError, EXIT, type ExitCode, onDisk } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { takeLock } from '../lock.js';
 import { refuseForeignFile } from '../own-file.js';
-import { classifyWhile, explainFailure } from '../provider.js';
+import { classifyWhile, explainFailure, type ProviderWords } from '../provider.js';
 import { openRows } from './open-rows.js';
 import type { BadRow, RowSource } from './row.js';
 import { RunJournal } from './run-journal.js';
 import { outcomeOf } from './run-outcome.js';
 import { checkOutput, RunOutput } from './run-output.js';
-import { pathsOf, type RunPlan } from './run-plan.js';
+import type { RunPlan } from './run-plan.js';
 import { openCaller, type RunCaller, type RunDocument, type StageHost, stagesOf } from './run-stages.js';
 import type { RunSummary, StageSummary } from './run-summary.js';
 import { RunTally } from './run-tally.js';
@@ -43,6 +43,9 @@ export interface RunJobSignals {
   readonly abort: AbortSignal;
 }
 
+/** A server that lets so many calls down, and has answered none, will let down all others. */
+const MOST_UNANSWERED = 10;
+
 /** How every line of an events file begins. */
 const EVENT_MARK = '{"type":"';
 
@@ -65,6 +68,8 @@ export class RunJob implements StageHost {
   #source: RowSource | undefined;
   #stages: Stages<RunDocument, unknown> | undefined;
   #answered = false;
+  /** Calls that were given up before there was an answer to any. */
+  #unanswered = 0;
   #taken = 0;
   /** How much of the input earlier runs were through with. */
   #shareBefore = 0;
@@ -98,8 +103,7 @@ export class RunJob implements StageHost {
   /** @throws CliError when the run cannot be finished; what was answered stays in the journal. */
   async run(): Promise<RunSummary> {
     const { paths, shownOutput, input, work } = this.#plan;
-    const exclude = new Set(pathsOf(paths));
-    this.#source = await openRows({ ...input, exclude });
+    this.#source = await openRows(input);
     await onDisk(`create the folder of \`${shownOutput}\``, () => mkdir(dirname(paths.output), { recursive: true }));
     const release = await takeLock(paths.lock, 'output');
     try {
@@ -144,9 +148,16 @@ export class RunJob implements StageHost {
       this.#fail(error);
       return true;
     }
-    const failure = explainFailure(error, { baseUrl: this.#plan.baseUrl, model }, this.#words());
+    const { baseUrl } = this.#plan;
+    const words = this.#words();
+    const failure = explainFailure(error, { baseUrl, model }, words);
     if (failure.kind === 'stop') this.#fail(failure.error);
-    return failure.kind === 'stop';
+    else if (failure.kind === 'poisoned' || this.#answered || ++this.#unanswered < MOST_UNANSWERED) return false;
+    else
+      this.#fail(
+        new CliError(EXIT.provider, `${baseUrl} has answered nothing of use so far: ${failure.reason}. Check ${words.options}`, error),
+      );
+    return true;
   }
 
   expanded(items: number): void {
@@ -240,6 +251,7 @@ export class RunJob implements StageHost {
   /** A row that is none. */
   #refuse({ id, number: row, problem }: BadRow, documentId: string, output: RunOutput): void {
     this.#tally.rows.failed += 1;
+    this.#tally.items.failed += 1;
     output.write({ documentId, status: 'failed', output: [], failures: [{ id, row, error: problem }] });
   }
 
@@ -313,7 +325,7 @@ export class RunJob implements StageHost {
     });
   }
 
-  #words(): Parameters<typeof explainFailure>[2] {
+  #words(): ProviderWords {
     const keys = this.#plan.config.model?.apiKeyEnv ?? 'SLUICE_API_KEY or OPENAI_API_KEY';
     return { keys, options: '`model` in the configuration', start: 'is the server running, and `model.baseUrl` its address?' };
   }
@@ -404,7 +416,7 @@ function levelsOf(pipeline: Stages<RunDocument, unknown>): LevelView[] {
   ];
 }
 
-/** In the order of the configuration. */
+/** In the order of the configuration, those that ask somebody. */
 function sorted(summaries: readonly StageSummary[], stages: RunPlan['stages']): StageSummary[] {
-  return stages.flatMap(({ name }) => summaries.find(({ stage }) => stage === name) ?? []);
+  return stages.flatMap(({ name, chunk }) => (chunk === undefined && summaries.find(({ stage }) => stage === name)) || []);
 }

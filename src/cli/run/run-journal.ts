@@ -67,9 +67,16 @@ export class RunJournal implements StageJournal {
     const { path, shown, work } = options;
     const scan = new Scan();
     const content = await readJournal(path, shown, ADVICE, (json, place) => scan.take(json, place));
-    if (scan.work !== undefined && scan.work !== work)
-      throw new CliError(EXIT.usage, `the journal \`${shown}\` has answers to other prompts, or of another model; ${ADVICE}`);
-    return new RunJournal(options, scan, content);
+    if (scan.work === undefined || scan.work === work) return new RunJournal(options, scan, content);
+    if (scan.hasAnswers)
+      throw new CliError(
+        EXIT.usage,
+        `the journal \`${shown}\` has answers to other prompts, or of another model; give another \`output.path\`, or remove it, the output and the failures to begin anew`,
+      );
+    // Nothing but failures: a prompt was wrong, and has been put right.
+    const anew = new Scan();
+    anew.work = work;
+    return new RunJournal(options, anew, { length: 0, damagedLines: 0 });
   }
 
   /** Whether nothing was ever run on it. */
@@ -166,6 +173,7 @@ export class RunJournal implements StageJournal {
 class Scan {
   runs = 0;
   work: string | undefined;
+  hasAnswers = false;
   outputBytes = 0;
   failuresBytes = 0;
   /** Rows that need nothing more. */
@@ -188,6 +196,7 @@ class Scan {
     } else if ('done' in line) {
       this.#ended(line);
     } else {
+      this.hasAnswers = true;
       const known = this.open.get(line.document);
       const entry = { ...place, written: false };
       if (known === undefined) this.open.set(line.document, [entry]);

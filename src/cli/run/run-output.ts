@@ -48,7 +48,7 @@ export async function checkOutput({ output, failures }: OutputPaths, shown: stri
     journal.isNew && bytes > 0
       ? 'is there already, and no journal belongs to it; give another `output.path`, or remove it first'
       : bytes < journal.outputBytes
-        ? `is shorter than its journal says; put it back, or remove \`${shown}.journal\` to begin anew`
+        ? `is shorter than its journal says; put it back, or remove it, its failures and \`${shown}.journal\` to begin anew`
         : undefined;
   if (problem !== undefined) throw new CliError(EXIT.usage, `\`${shown}\` ${problem}`);
   const failuresBytes = await sizeOf(failures, failures);

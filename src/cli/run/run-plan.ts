@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import type { Config, StageConfig } from '../../edge/config/schema.js';
 import { CliError, EXIT } from '../exit.js';
 import { apiKeyFrom } from '../options.js';
-import type { RowFormat } from './open-rows.js';
+import type { InputOptions } from './open-rows.js';
 
 /** A stage that asks the `model` it names, or cuts a text. */
 export type PlannedStage = StageConfig;
@@ -14,12 +14,7 @@ export interface RunPlan {
   readonly stages: readonly PlannedStage[];
   readonly baseUrl: string;
   readonly apiKey: string | undefined;
-  readonly input: {
-    readonly path: string;
-    readonly shown: string;
-    readonly format: RowFormat | undefined;
-    readonly id: string | undefined;
-  };
+  readonly input: InputOptions;
   /** Absolute. */
   readonly paths: RunPaths;
   /** What the user calls the output. */
@@ -49,9 +44,10 @@ const TAKEN: ReadonlySet<string> = new Set(['id', 'row', 'item']);
  * Looks whether a configuration has all that a run needs, and fills in where files are: relative to the configuration.
  *
  * @param file path of the configuration.
+ * @param own what else the command writes; never taken for input.
  * @throws CliError (exit code 2) naming what is missing.
  */
-export function planRun(config: Config, file: string, env: NodeJS.ProcessEnv): RunPlan {
+export function planRun(config: Config, file: string, env: NodeJS.ProcessEnv, own: readonly string[] = []): RunPlan {
   const { model = {}, input, output } = config;
   const missing = (path: string, hint = ''): CliError => new CliError(EXIT.usage, `\`${file}\`: a run needs \`${path}\`${hint}`);
   if (config.stages === undefined) throw missing('stages');
@@ -76,19 +72,21 @@ export function planRun(config: Config, file: string, env: NodeJS.ProcessEnv): R
     throw new CliError(EXIT.usage, `\`${file}\`: \`model.apiKeyEnv\` names ${model.apiKeyEnv}, which is not set`);
   const folder = dirname(resolve(file));
   const path = resolve(folder, output.path);
+  const paths = {
+    output: path,
+    failures: output.failures === undefined ? `${path}.failures.jsonl` : resolve(folder, output.failures),
+    journal: `${path}.journal`,
+    lock: `${path}.lock`,
+    budget: `${path}.budget`,
+  };
+  const exclude = new Set([...pathsOf(paths), ...[file, ...own].map((name) => resolve(name))]);
   return {
     config,
     stages,
     baseUrl,
     apiKey: model.apiKeyEnv === undefined ? apiKeyFrom(env) : env[model.apiKeyEnv],
-    input: { path: resolve(folder, input.path), shown: input.path, format: input.format, id: input.id },
-    paths: {
-      output: path,
-      failures: output.failures === undefined ? `${path}.failures.jsonl` : resolve(folder, output.failures),
-      journal: `${path}.journal`,
-      lock: `${path}.lock`,
-      budget: `${path}.budget`,
-    },
+    input: { path: resolve(folder, input.path), shown: input.path, format: input.format, id: input.id, exclude },
+    paths,
     shownOutput: output.path,
     work: workOf(config, stages),
   };

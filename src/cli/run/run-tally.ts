@@ -1,6 +1,6 @@
 import type { FlowEvent } from '../../../operators/types.js';
+import { AttemptStats } from '../../metrics/attempt-stats.js';
 import type { CallRecord } from '../../metrics/call-record.js';
-import { CallStats } from '../../metrics/call-stats.js';
 import { createMetrics, type Metrics } from '../../metrics/create-metrics.js';
 import type { ModelPrices } from '../../pipelines/budget/budget-types.js';
 import { priceOf, usdOf } from '../../pipelines/budget/prices.js';
@@ -21,7 +21,7 @@ interface Calls {
 
 /** Counts what happens in a run: some kB, however long it is. */
 export class RunTally {
-  readonly #stages = new Map<string, CallStats>();
+  readonly #stages = new Map<string, AttemptStats>();
   readonly #metrics: Metrics;
   readonly #startedAtMs: number;
   readonly rows = { ok: 0, partial: 0, failed: 0, earlier: 0, earlierFailed: 0 };
@@ -40,14 +40,17 @@ export class RunTally {
   }
 
   record(record: CallRecord): void {
-    const stats = this.#stages.get(record.name) ?? new CallStats(MAX_CODES);
-    this.#stages.set(record.name, stats);
-    stats.add(record);
     this.#metrics.record(record);
   }
 
   readonly observe = (event: FlowEvent): void => {
     if (event.type === 'retryScheduled') this.retries += 1;
+    // Not of the records: who cuts off an attempt is the stage, and the caller knows only that it was left.
+    if (event.type !== 'attemptEnded') return;
+    const { lane: stage, outcome, attempt, latencyMs } = event;
+    const stats = this.#stages.get(stage) ?? new AttemptStats(MAX_CODES);
+    this.#stages.set(stage, stats);
+    stats.add(outcome === 'ok' || outcome === 'cancelled' ? outcome : { code: outcome }, attempt, latencyMs);
   };
 
   /** Of the last minute, or of the time since the start. */
@@ -75,8 +78,8 @@ export class RunTally {
 
   stages(): StageSummary[] {
     return [...this.#stages].map(([stage, stats]) => {
-      const { attempts, failures, latencyMs } = stats.snapshot();
-      return { stage, calls: attempts, failures, latencyMs };
+      const { attempts, cancelled, failures, latencyMs } = stats.snapshot();
+      return { stage, calls: attempts - cancelled, failures, latencyMs };
     });
   }
 }

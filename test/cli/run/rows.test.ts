@@ -41,6 +41,17 @@ describe('lines of JSON', () => {
     ]);
   });
 
+  it('are UTF-8', async () => {
+    const text = Buffer.from('{"t":"\u00fc"}\n{"t":"\ufffd"}\n{"t":"', 'utf8');
+    const rows = await rowsOf('in.jsonl', Buffer.concat([text, Buffer.from([0xfc]), Buffer.from('"}\n{"t":"x"}')]));
+    expect(seen(rows)).toEqual([
+      [1, '1', { t: '\u00fc' }],
+      [2, '2', { t: '\ufffd' }],
+      [3, '3', 'it is not UTF-8'],
+      [4, '4', { t: 'x' }],
+    ]);
+  });
+
   it('go by the field that was named, and by nothing else', async () => {
     const rows = await rowsOf('in.ndjson', '{"id":1,"paper":"x"}\n{"id":2}\n{"paper":{}}\n', { id: 'paper' });
     expect(seen(rows)).toEqual([
@@ -73,6 +84,14 @@ describe('a table', () => {
     expect(seen(await rowsOf('in.csv', `id${delimiter}t${delimiter}a,b\nx${delimiter}y${delimiter}1,5\n`))).toEqual([
       [1, 'x', { id: 'x', t: 'y', 'a,b': '1,5' }],
     ]);
+  });
+
+  it('is UTF-8, or UTF-16 with its mark, and nothing else', async () => {
+    const rows = [[1, '1', { text: 'Müller' }]];
+    expect(seen(await rowsOf('in.csv', 'text\nMüller\n'))).toEqual(rows);
+    expect(seen(await rowsOf('in.csv', Buffer.from('\ufefftext\nMüller\n', 'utf16le')))).toEqual(rows);
+    const latin = rowsOf('in.csv', Buffer.from('text\nMüller\n', 'latin1'));
+    await expect(latin).rejects.toMatchObject({ exitCode: 2, message: '`in.csv` is not UTF-8: save it as that' });
   });
 
   it('says where a quote is never closed', async () => {

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -76,6 +76,83 @@ describe('a run goes by all that its configuration says', () => {
       rows: { partial: 1 },
       items: { written: 1, failed: 1 },
     });
+  });
+});
+
+describe('a run of a server that is of no use', () => {
+  it('ends when ten calls were given up and none was answered, and goes on when it is', async () => {
+    const rows = Array.from({ length: 40 }, (_, i) => ({ text: `t${String(i)}` }));
+    let isUp = false;
+    const model = { ...(await serve({ fault: () => (isUp ? undefined : { status: 500, message: 'boom' }) })), retry: false } as const;
+    const plan = planOf({ model }, rows);
+    await expect(run(plan)).rejects.toMatchObject({
+      exitCode: 3,
+      message: `${model.baseUrl} has answered nothing of use so far: 500 boom. Check \`model\` in the configuration`,
+    });
+    expect(linesOf('out.jsonl.failures.jsonl').length).toBeLessThan(10);
+    isUp = true;
+    const { rows: ended } = await run(plan);
+    expect(ended).toMatchObject({ ok: 40 - ended.earlierFailed, failed: 0 });
+  });
+
+  it('goes on when it refuses what it is asked: that is about the rows', async () => {
+    const rows = Array.from({ length: 20 }, (_, i) => ({ text: `t${String(i)}` }));
+    const model = await serve({ fault: () => ({ status: 400, message: 'not that' }) });
+    expect(await run(planOf({ model }, rows))).toMatchObject({ exitCode: 1, rows: { failed: 20 } });
+  });
+
+  it('counts calls that took too long as failed', async () => {
+    const model = { ...(await serve({ until: new Promise(() => undefined) })), retry: false, timeoutMs: 50 } as const;
+    const { stages, calls } = await run(planOf({ model }, ROWS));
+    expect([calls, stages]).toEqual([3, [expect.objectContaining({ stage: 'reply', calls: 3, failures: 3 })]]);
+    expect(stages[0]?.latencyMs.p50).toBeGreaterThan(40);
+  });
+});
+
+describe('a run with other prompts than the one before', () => {
+  it('begins anew where there was no answer, and is refused where there was one', async () => {
+    const model = await serve();
+    const typo = [{ name: 'reply', prompt: 'say {{txt}}' }];
+    expect(await run(planOf({ model, stages: typo }, ROWS))).toMatchObject({ exitCode: 1, rows: { failed: 3 }, calls: 0 });
+    expect(await run(planOf({ model }, ROWS))).toMatchObject({ exitCode: 0, rows: { ok: 3, earlierFailed: 0 }, calls: 3 });
+    expect(existsSync(join(folder, 'out.jsonl.failures.jsonl'))).toBe(false);
+    await expect(run(planOf({ model, stages: typo }, ROWS))).rejects.toMatchObject({ exitCode: 2 });
+    expect(linesOf('out.jsonl')).toHaveLength(3);
+  });
+});
+
+describe('a run whose files were changed in between', () => {
+  it('is refused when something of the output is gone', async () => {
+    const plan = planOf({ model: await serve() }, ROWS);
+    await run(plan);
+    writeFileSync(join(folder, 'out.jsonl'), '{}\n');
+    const message =
+      '`out.jsonl` is shorter than its journal says; put it back, or remove it, its failures and `out.jsonl.journal` to begin anew';
+    await expect(run(plan)).rejects.toMatchObject({ exitCode: 2, message });
+  });
+
+  it('goes on without the failures that were taken away', async () => {
+    const bad = { other: 'x' };
+    const config = { model: await serve() };
+    await run(planOf(config, [...ROWS, bad, bad]));
+    rmSync(join(folder, 'out.jsonl.failures.jsonl'));
+    for (const more of [1, 2]) {
+      const plan = planOf(config, [...ROWS, bad, bad, ...Array.from({ length: more }, (_, i) => ({ bad: i }))]);
+      expect(await run(plan)).toMatchObject({ rows: { failed: 1, earlierFailed: 1 + more } });
+      expect(linesOf('out.jsonl.failures.jsonl').map(({ failure }) => failure)).toEqual(more === 1 ? [1] : [1, 2]);
+      // As a process leaves it that was killed.
+      appendFileSync(join(folder, 'out.jsonl.failures.jsonl'), '{"fail');
+    }
+  });
+});
+
+describe('a run over a folder', () => {
+  it('takes nothing for a document that belongs to itself', async () => {
+    const model = await serve();
+    for (const name of ['a.txt', 'run.yaml', 'events.jsonl']) writeFileSync(join(folder, name), 'words');
+    const config = { model, stages: [{ name: 'reply', prompt: 'say {{text}}' }], input: { path: '.' }, output: { path: 'out.jsonl' } };
+    await run(planRun(config, join(folder, 'run.yaml'), {}, [join(folder, 'events.jsonl')]));
+    expect(linesOf('out.jsonl')).toEqual([{ id: 'a.txt', row: 1, reply: 'SAY WORDS' }]);
   });
 });
 

@@ -137,12 +137,25 @@ describe('the journal of a run', () => {
     expect(existsSync(path)).toBe(false);
   });
 
+  it('begins anew when it has no answer to what is asked now, and none to anything else', async () => {
+    const first = await begun();
+    await first.end({ documentId: first.nameOf(row(1)), status: 'failed', outputBytes: 0, failuresBytes: 80 });
+    await first.close();
+    const second = await begun(false, 'other');
+    expect(second).toMatchObject({ isNew: false, outputBytes: 0, failuresBytes: 0 });
+    expect(second.endOf(row(1))).toBe(undefined);
+    await second.close();
+    expect(await RunJournal.read({ path, shown: path, work: 'other', retryFailed: false })).toMatchObject({ isNew: false });
+  });
+
   it('is refused when it has answers to something else, or is none', async () => {
-    await (await begun()).close();
+    const first = await begun();
+    await first.append({ documentId: first.nameOf(row(1)), stage: 's', item: '', value: 'x' });
+    await first.close();
     await expect(begun(false, 'other')).rejects.toMatchObject({
       exitCode: 2,
       message:
-        'the journal `out.jsonl.journal` has answers to other prompts, or of another model; give another `output.path`, or remove it first',
+        'the journal `out.jsonl.journal` has answers to other prompts, or of another model; give another `output.path`, or remove it, the output and the failures to begin anew',
     });
     writeFileSync(path, 'Dear diary,\n');
     await expect(begun()).rejects.toMatchObject({ exitCode: 2, message: expect.stringMatching(/is not a journal/) as string });

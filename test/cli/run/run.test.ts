@@ -156,6 +156,17 @@ describe('sluice run', () => {
     expect(readdirSync(cwd).sort()).toEqual(['in.jsonl', 'out.jsonl.journal', 'run.json']);
   });
 
+  it('goes on when nobody reads what it says', async () => {
+    let answer = (): void => undefined;
+    await serve({ until: new Promise((resolve) => (answer = resolve)) });
+    write();
+    const first = cli.start(['run', 'run.json'], { cwd });
+    first.child.stdout?.destroy();
+    await expect.poll(() => chat.open, { timeout: 20_000 }).toBeGreaterThan(0);
+    answer();
+    expect(await first.ended).toMatchObject({ code: 0, stderr: '' });
+  });
+
   it('lets one run at a time work on an output', async () => {
     let answer = (): void => undefined;
     await serve({ until: new Promise((resolve) => (answer = resolve)) });
@@ -213,6 +224,11 @@ describe('sluice run', () => {
     }
     try {
       await serve({ answer: (prompt) => prompt.repeat(200) });
+      writeFileSync(join(disk, 'others'), 'x'.repeat(64 * 1024));
+      write({ output: { path: 'disk/out.jsonl' } });
+      expect((await run()).stderr).toMatch(/^sluice: cannot create the lock `.*`: the disk is full \(ENOSPC\)\n$/);
+      expect(readdirSync(disk)).toEqual(['others']);
+      rmSync(join(disk, 'others'));
       write({ output: { path: 'disk/out.jsonl' } }, rowsOf(60));
       const full = await run();
       expect(full.stderr).toMatch(/^sluice: cannot write the (journal|output) `.*`: the disk is full \(ENOSPC\)\n$/);
@@ -304,6 +320,14 @@ describe('sluice run says in a sentence what is wrong', () => {
       says: /does not know the model `m`: 404 .* Check `model` in the configuration$/,
     },
     { what: 'no server', settings: closedServer, code: 3, says: /cannot reach .* \(ECONNREFUSED\): is the server running/ },
+    {
+      what: 'a server that lets everything down',
+      server: { fault: () => ({ status: 500, message: 'boom' }) },
+      settings: () => ({ model: { baseUrl: chat.baseUrl, model: 'm', retry: false } }),
+      rows: rowsOf(30),
+      code: 3,
+      says: /has answered nothing of use so far: 500 boom\. Check `model` in the configuration$/,
+    },
     {
       what: 'a port that nobody may ask',
       settings: { model: { baseUrl: 'http://127.0.0.1:6000/v1', model: 'm' } },
