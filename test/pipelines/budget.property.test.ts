@@ -48,7 +48,7 @@ const step = fc.oneof(
 );
 
 describe('a budget', () => {
-  it('says what adding up all calls says, to the last billionth, whatever happens to them', () => {
+  it('says what adding up all calls says, to the last billionth, whatever happens to them', { timeout: 300_000 }, () => {
     fc.assert(
       fc.property(
         fc.uniqueArray(limit, {
@@ -165,13 +165,13 @@ describe('64 callers at a time', () => {
   });
 
   it('never spend more than the limit when the process dies between any two steps, and what was reserved stays charged', () => {
-    const small = { limits: [{ usd: sized(0.005, 0.02) }], estimate: exactly };
+    const small = { limits: [{ usd: sized(0.005, 0.05) }], estimate: exactly };
     const steps = load(1, small).store.saves;
     expect(steps).toBeGreaterThan(64);
     for (let crashAt = 1; crashAt <= steps; crashAt++) {
       for (const estimate of [exactly, upper]) {
         const { billed, budget, store } = load(1, { ...small, estimate }, crashAt);
-        expect(billed).toBeLessThanOrEqual(sized(5_000_000, 20_000_000));
+        expect(billed).toBeLessThanOrEqual(sized(5_000_000, 50_000_000));
         const [limits] = budget.snapshot().limits;
         // Whatever the provider has billed is charged.
         expect(BigInt(Math.round((limits?.spent ?? 0) * 1e9))).toBeGreaterThanOrEqual(billed);
