@@ -37,10 +37,13 @@ export function endpointOf(operator: string, path: string, options: EndpointOpti
   if (typeof model !== 'string' || model === '') throw new FlowConfigError(operator, 'model', 'a non-empty string', model);
   if (apiKey !== undefined && typeof (apiKey as unknown) !== 'string') throw new FlowConfigError(operator, 'apiKey', 'a string', apiKey);
   if (typeof headers !== 'object' || (headers as unknown) === null) throw new FlowConfigError(operator, 'headers', 'an object', headers);
+  checkSendable(operator, 'headers', headers);
+  const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
+  checkSendable(operator, 'apiKey', authorization);
   return {
     url: `${baseUrl(operator, options.baseUrl)}${path}`,
     model,
-    headers: { ...headers, ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }) },
+    headers: { ...headers, ...authorization },
     fetch: callback(operator, 'fetch', options.fetch) ?? globalThis.fetch,
   };
 }
@@ -57,6 +60,15 @@ export async function post({ url, headers, fetch }: Endpoint, body: object, cont
   // The status says what is to be done, also when the rest of the refusal breaks off or never ends.
   if (!response.ok) throw refusalOf(response, (await boundedText(response, REFUSAL_BOUNDS)).text);
   return response;
+}
+
+/** What cannot be sent, `fetch` would quote in its error: a key with a line break, for example. */
+function checkSendable(operator: string, option: string, headers: Readonly<Record<string, string>>): void {
+  try {
+    new Headers(headers);
+  } catch {
+    throw new FlowConfigError(operator, option, 'what a header can carry', undefined, 'something else');
+  }
 }
 
 function baseUrl(operator: string, value: unknown): string {

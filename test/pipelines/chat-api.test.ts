@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { lastValueFrom, take, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -53,6 +54,15 @@ async function read(request: IncomingMessage): Promise<string> {
   return body;
 }
 
+function thrownBy(act: () => unknown): unknown {
+  try {
+    act();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
 const completion = (content: string): ChatCompletion => ({
   choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
   usage: { prompt_tokens: 11, completion_tokens: 2 },
@@ -88,6 +98,43 @@ function caller(
 
 const hello = { messages: [{ role: 'user', content: 'hello' }] };
 const contents = (chunks: readonly ChatChunk[]): string => chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('');
+
+describe('a key or a header that cannot be sent', () => {
+  it('is refused at once, and not quoted by anybody', async () => {
+    const parts = fc.constantFrom('\n', '\r\n', '\0', '\x7f', '…', 'é', ' ', '\t', 'sk-geheim');
+    const text = fc.array(parts, { minLength: 1, maxLength: 5 }).map((all) => `sk-geheim${all.join('')}sk-geheim`);
+    const tally = { refused: 0, sent: 0 };
+    const isSendable = (value: string): boolean => {
+      try {
+        new Headers({ value });
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    const fetch = (_url: unknown, { headers }: RequestInit = {}) =>
+      Promise.resolve(Response.json({ ...completion('yes'), sent: [...new Headers(headers)] }));
+    const options = fc.oneof(
+      text.map((apiKey) => [apiKey, { apiKey }] as const),
+      text.map((value) => [value, { headers: { 'x-tenant': value } }] as const),
+    );
+    await fc.assert(
+      fc.asyncProperty(options, async ([value, given]) => {
+        const make = () => createModelCaller({ baseUrl: 'https://host/v1', model: 'm', ...given, fetch });
+        if (isSendable(value)) {
+          await make().callAsync({ messages: [] });
+          tally.sent++;
+          return;
+        }
+        tally.refused++;
+        const thrown = thrownBy(make);
+        expect(thrown).toMatchObject({ code: 'FLOW_CONFIG_INVALID', option: Object.keys(given)[0], got: undefined });
+        expect(inspect(thrown)).not.toContain('geheim');
+      }),
+    );
+    expect(Math.min(tally.refused, tally.sent)).toBeGreaterThan(5);
+  });
+});
 
 describe('a chat over HTTP', () => {
   it('is sent with model and key, and answered with usage', async () => {
