@@ -318,6 +318,8 @@ async function countersAt(browser, url, wanted, isEnough = () => true) {
     },
     () => `${url} counts ${JSON.stringify(counters)}`,
   );
+  // What it looks like is loaded by itself.
+  await page.waitForSelector('sluice-inspector canvas', { state: 'attached' });
   assert.deepEqual(errors, []);
   await page.close();
   return counters;

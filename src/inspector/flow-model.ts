@@ -11,7 +11,7 @@ type Of<K extends FlowEvent['type']> = Extract<FlowEvent, { readonly type: K }>;
 
 /** Everything the model keeps has a bound. */
 const KEPT = { events: 2000, samples: 120, items: 20_000, instances: 200, lanes: 50 };
-const SHOWN = { finished: 400, ended: 60, trees: 50, children: 100, leavers: 500 };
+const SHOWN = { finished: 400, ended: 60, trees: 50, children: 100, levels: 100, leavers: 500 };
 
 export interface FlowModelOptions {
   /** Names of lanes, most urgent first. @defaultValue `P0`, `P1`, … in this order, then the others as they come */
@@ -62,7 +62,10 @@ export class FlowModel {
   /** The first calls of what was repeated or cut up, newest last. */
   readonly trees: FlowBatch[] = [];
   readonly samples: LimitSample[] = [];
+  /** The last events, each in the place of one that is too old. */
   readonly #log: Told[] = [];
+  #told = 0;
+  #last: Told | undefined;
   readonly #sums = noSums();
   readonly #lanes = new Map<string, FlowLane>();
   #sorted: readonly FlowLane[] | undefined;
@@ -85,9 +88,8 @@ export class FlowModel {
     if (isFault(event)) return;
     this.version++;
     this.now = Math.max(this.now, event.at ?? 0);
-    this.#log.push({ event, order: this.version });
-    // Now and then: to move all of them with each event takes longer than the rest.
-    if (this.#log.length >= 2 * KEPT.events) this.#log.splice(0, KEPT.events);
+    this.#last = { event, order: this.version };
+    this.#log[this.#told++ % KEPT.events] = this.#last;
     this.#apply(event);
   }
 
@@ -100,7 +102,7 @@ export class FlowModel {
 
   /** Events that tell all about what is open now, and the last 2,000: from these the same picture is made again. */
   get history(): readonly FlowEvent[] {
-    const kept = new Set(this.#log.slice(-KEPT.events));
+    const kept = new Set(this.#log);
     for (const { items } of this.#instances.values()) {
       for (const item of items.values()) {
         if (!item.isOpen) continue;
@@ -108,7 +110,7 @@ export class FlowModel {
         for (let batch = item.batch; batch; batch = batch.parent) for (const told of batch.told) kept.add(told);
       }
     }
-    return [...kept].sort((a, b) => a.order - b.order).map(({ event }) => event);
+    return inOrder(kept);
   }
 
   /** What had been counted of a lane before the first event. */
@@ -120,7 +122,7 @@ export class FlowModel {
 
   /** The last 2,000 events, oldest first. */
   get events(): readonly FlowEvent[] {
-    return this.#log.slice(-KEPT.events).map(({ event }) => event);
+    return inOrder(this.#log);
   }
 
   get limits(): readonly LimitView[] {
@@ -227,7 +229,7 @@ export class FlowModel {
     if (this.#tracked >= KEPT.items) {
       instance.untracked++;
       this.#sums.waiting++;
-    } else this.#track(instance, id, lane, this.#log.at(-1));
+    } else this.#track(instance, id, lane, this.#last);
   }
 
   #track(instance: FlowInstance, id: string | number, lane: FlowLane, told?: Told): FlowItem {
@@ -254,13 +256,20 @@ export class FlowModel {
     const { operator, size, weight, parentBatchId, seq, seqs = seq === undefined ? [] : [seq] } = event;
     const lane = this.#lane(event.lane);
     const items = (seqs.length > 0 ? seqs : [id]).flatMap((name) => this.#found(instance, name, lane) ?? []);
-    const parent = instance.batches.get(parentBatchId ?? id);
+    const before = instance.batches.get(parentBatchId ?? id);
+    // What is sent again without end stands side by side from there.
+    const parent = before && before.level >= SHOWN.levels ? before.parent : before;
+    const root = parent && (parent.root ?? parent);
     const batch: FlowBatch = {
       ...{ key: this.#keys++, id, operator, instance, lane, size, weight, parent, items, label: labelOf(seqs, size, id) },
       ...{ startedAt: this.now, attempt: 1, depth: 0, outcome: 'executing', latencyMs: 0, slot: -1 },
-      ...{ parts: 0, children: [], more: 0, open: items.length, told: [] },
+      ...{ parts: 0, children: [], root, level: parent ? parent.level + 1 : 0, calls: 1, running: 0, open: items.length, told: [] },
     };
-    if (parent) this.#adopt(parent, batch);
+    if (root) {
+      root.calls++;
+      if (parent.children.length < SHOWN.children) parent.children.push(batch);
+      if (!this.trees.includes(root)) keepLast(this.trees, root, SHOWN.trees);
+    }
     instance.batches.set(id, batch);
     for (const item of items) {
       const before = item.batch;
@@ -272,7 +281,7 @@ export class FlowModel {
 
   /** Remembers the last event as one of this batch. */
   #keep(batch: FlowBatch): void {
-    batch.told.push(this.#log.at(-1) as Told);
+    batch.told.push(this.#last as Told);
   }
 
   /** The item that an event names. */
@@ -292,14 +301,6 @@ export class FlowModel {
     return this.#track(instance, id, lane);
   }
 
-  #adopt(parent: FlowBatch, child: FlowBatch): void {
-    let root = parent;
-    while (root.parent) root = root.parent;
-    if (parent.children.length < SHOWN.children) parent.children.push(child);
-    else parent.more++;
-    if (!this.trees.includes(root)) keepLast(this.trees, root, SHOWN.trees);
-  }
-
   #started(event: Of<'attemptStarted'>): void {
     const { batchId, attempt, splitDepth, size, weight, parentBatchId } = event;
     const instance = this.#instance(event);
@@ -309,6 +310,7 @@ export class FlowModel {
     const slot = free < 0 ? this.slots.length : free;
     this.#keep(batch);
     Object.assign(batch, { attempt, depth: splitDepth, startedAt: this.now, slot });
+    (batch.root ?? batch).running++;
     this.slots[slot] = batch;
     instance.calls.set(callOf(batchId, attempt), batch);
     const sums = this.#sums;
@@ -339,6 +341,7 @@ export class FlowModel {
   #end(batch: FlowBatch, outcome: string, latencyMs: number): void {
     this.slots[batch.slot] = undefined;
     Object.assign(batch, { slot: -1, outcome, latencyMs });
+    (batch.root ?? batch).running--;
     this.#sums.executing--;
     keepLast(this.ended, batch, SHOWN.ended);
     const isCancelled = outcome === 'cancelled';
@@ -376,7 +379,7 @@ export class FlowModel {
     const isPart = event.count < open.length + instance.untracked;
     const leaving = isPart ? open.filter(({ state }) => state !== 'executing').slice(0, event.count) : open;
     for (const item of leaving) this.#leave(instance, item);
-    const unseen = event.count - leaving.length;
+    const unseen = Math.max(0, event.count - leaving.length);
     const untracked = Math.min(unseen, instance.untracked);
     instance.untracked -= untracked;
     this.#sums.waiting -= untracked;
@@ -475,6 +478,10 @@ export class FlowModel {
 /** The item of an event, by number, or by the name of its call. */
 function idOf({ seq, batchId }: FlowEvent): number | string | undefined {
   return seq ?? batchId;
+}
+
+function inOrder(told: Iterable<Told>): FlowEvent[] {
+  return [...told].sort((a, b) => a.order - b.order).map(({ event }) => event);
 }
 
 /** Adds to a list that has a bound; answers with what had to go. */

@@ -60,8 +60,12 @@ export interface FlowBatch {
   /** Into how many it was cut. */
   parts: number;
   readonly children: FlowBatch[];
-  /** Children that are not shown any more, of a very large tree. */
-  more: number;
+  /** The first call of its tree; that one knows how many there are, and how many of them are under way. */
+  readonly root: FlowBatch | undefined;
+  /** How far it is from that one. */
+  readonly level: number;
+  calls: number;
+  running: number;
   /** Members that have no result yet. */
   open: number;
   /** What was told of it. */

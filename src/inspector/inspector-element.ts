@@ -53,7 +53,8 @@ export class InspectorElement extends Base implements SluiceInspector {
 
   set source(source: InspectorSource | undefined) {
     this.#disconnect();
-    this.#source = source;
+    // Plain JavaScript may say null.
+    this.#source = (source as InspectorSource | null) ?? undefined;
     this.#player = isRecording(source) ? new Player(source, this.#options) : undefined;
     if (this.hasAttribute('still')) this.#player?.seek(Infinity);
     this.#model = new FlowModel(this.#options);

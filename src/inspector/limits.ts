@@ -34,9 +34,15 @@ export function sampleOf(at: number, name: string, given: unknown): LimitSample 
   const number = (field: string, without: number): number => numberOr(from[field], without);
   const told = Array.isArray(from['rates']) ? from['rates'].map(rateOf) : ratesOf(from);
   // What has no limit cannot be short.
-  const rates = told.filter(({ left }) => left < Infinity);
+  const rates = told.filter(({ left }) => left < Infinity).slice(0, 20);
   return {
-    ...{ at, name, executing: number('executing', 0), concurrency: number('concurrency', Infinity), queued: number('queued', 0) },
+    ...{
+      at,
+      name: name.slice(0, 200),
+      executing: number('executing', 0),
+      concurrency: number('concurrency', Infinity),
+      queued: number('queued', 0),
+    },
     ...{ heldBySlot: number('heldBySlot', 0), heldByRate: number('heldByRate', 0), pausedForMs: number('pausedForMs', 0), rates },
   };
 }

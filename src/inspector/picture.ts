@@ -163,8 +163,9 @@ export function createPicture(canvas: CanvasRenderingContext2D): Picture {
         drawBatch(batch, frame, w, 34);
         canvas.strokeStyle = colours.bad;
         canvas.beginPath();
-        for (let part = 1; part < batch.parts; part++) {
-          const x = frame.x + (w * part) / batch.parts;
+        const parts = Math.min(batch.parts, PER_BATCH);
+        for (let part = 1; part < parts; part++) {
+          const x = frame.x + (w * part) / parts;
           canvas.moveTo(x - 2, frame.y - 2);
           canvas.lineTo(x + 3, frame.y + 17);
           canvas.lineTo(x - 2, frame.y + 36);

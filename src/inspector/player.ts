@@ -43,7 +43,8 @@ export class Player {
     const next = this.#steps[this.#next];
     if (next === undefined) return false;
     this.positionMs = next.at - this.#startsAt;
-    this.#play();
+    // Not by the position: a sum of fractions may fall short of it.
+    this.#play(next.at);
     return true;
   }
 
@@ -55,7 +56,7 @@ export class Player {
       this.model = this.#begin();
     }
     this.positionMs = to;
-    this.#play();
+    this.#play(to === this.lengthMs ? Infinity : this.#startsAt + to);
   }
 
   #begin(): FlowModel {
@@ -64,8 +65,7 @@ export class Player {
     return model;
   }
 
-  #play(): void {
-    const until = this.#startsAt + this.positionMs;
+  #play(until: number): void {
     for (let step = this.#steps[this.#next]; step && step.at <= until; step = this.#steps[++this.#next]) step.to(this.model);
   }
 }

@@ -38,20 +38,29 @@ export interface Connection {
  * @param onChange - called after each change, not for those of `look`
  */
 export function connectSource(source: InspectorSource, model: FlowModel, onChange: () => void = () => undefined): Connection {
-  const looks: (() => void)[] = [];
+  const looks = new Set<() => void>();
   const leaves: (() => void)[] = [];
   connect(source, 1);
-  for (const look of looks) look();
+  look();
 
   return {
-    look: () => {
-      for (const look of looks) look();
-    },
+    look,
     leave: () => {
       for (const leave of leaves.splice(0)) leave();
-      looks.length = 0;
+      looks.clear();
     },
   };
+
+  function look(): void {
+    for (const ask of looks) {
+      try {
+        ask();
+      } catch {
+        // It has nothing to say any more. What is told of it is heard all the same.
+        looks.delete(ask);
+      }
+    }
+  }
 
   function connect(given: InspectorSource, number: number): void {
     if (Array.isArray(given)) {
@@ -72,7 +81,7 @@ export function connectSource(source: InspectorSource, model: FlowModel, onChang
     const stop = watched.watch?.(onChange);
     if (stop) leaves.push(stop);
     const name = `${watched.watch ? 'limiter' : 'pipeline'}${number > 1 ? ` ${String(number)}` : ''}`;
-    looks.push(() => {
+    looks.add(() => {
       const now = model.now || Date.now();
       const { observed, calls, ...rest } = watched.snapshot() as Snapshot;
       if (observed === undefined) {

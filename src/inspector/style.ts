@@ -6,7 +6,7 @@ export const STYLE = `
 --l0:var(--sluice-lane-0,light-dark(#1f6feb,#6ea8ff));--l1:var(--sluice-lane-1,light-dark(#b25e00,#f0a04b));
 --l2:var(--sluice-lane-2,light-dark(#7a3fd0,#b993ff));--l3:var(--sluice-lane-3,light-dark(#0b7f86,#4cc4cb));
 --ok:var(--sluice-ok,light-dark(#157a46,#4fce8a));--bad:var(--sluice-bad,light-dark(#c02636,#ff7a85));--gone:light-dark(#7b8497,#8d96a9);
-background:var(--bg);color:var(--fg);border:1px solid var(--line);border-radius:12px;font:14px/1.4 system-ui,sans-serif;overflow:hidden}
+background:var(--bg);color:var(--fg);border:1px solid var(--line);border-radius:12px;font:14px/1.4 system-ui,sans-serif;overflow:hidden;overflow-wrap:anywhere}
 *{box-sizing:border-box;margin:0}[hidden],:host([embedded]) .play{display:none!important}
 section,.limits,.wide{display:grid;grid-template-columns:minmax(0,1fr);gap:12px}section{padding:14px 16px 16px}
 header,.bar,.limits div{display:flex;flex-wrap:wrap;gap:6px 12px;align-items:center}.bar{gap:6px}
@@ -15,7 +15,7 @@ button,summary{font:inherit;font-size:13px;color:var(--fg);background:var(--card
 :focus-visible{outline:2px solid var(--l0);outline-offset:2px}
 dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(max(105px,16%),1fr));gap:1px;background:var(--line);border:1px solid var(--line);border-radius:9px;overflow:hidden}
 dl div{background:var(--card);padding:6px 10px;display:flex;flex-direction:column;justify-content:space-between}
-dd{font-size:18px;font-weight:600;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}.ok dd{color:var(--ok)}[role=alert],.held,.bad dd{color:var(--bad)}
+dd{font-size:18px;font-weight:600;font-variant-numeric:tabular-nums}.ok dd{color:var(--ok)}[role=alert],.held,.bad dd{color:var(--bad)}
 .stage{position:relative;display:grid;grid-template:auto auto 1fr/1.15fr .8fr 1.35fr .8fr;gap:2px 14px}
 canvas{position:absolute;inset:0;width:100%;height:100%;pointer-events:none}
 .col{display:grid;grid-row:span 3;grid-template-rows:subgrid;min-width:0}

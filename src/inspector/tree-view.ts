@@ -45,7 +45,8 @@ function rowOf(tree: FlowBatch): Row {
   const element = make('details', {}, head, inside);
   let drawn = '';
   const show = (): void => {
-    const { calls, isOver } = summary(tree);
+    const { calls } = tree;
+    const isOver = tree.open <= 0 && tree.running === 0;
     write(head, `${tree.label}: ${why(tree)}; ${String(calls)} calls${isOver ? '' : ', going on'}`);
     const now = `${String(calls)} ${String(isOver)}`;
     if (!element.open || (now === drawn && isOver)) return;
@@ -61,17 +62,6 @@ const isExecuting = ({ slot }: FlowBatch): boolean => slot >= 0;
 function why(tree: FlowBatch): string {
   if (isExecuting(tree)) return 'under way';
   return `failed (${tree.outcome}), ${tree.parts > 0 ? `cut into ${String(tree.parts)}` : 'sent again'}`;
-}
-
-function summary(tree: FlowBatch): { calls: number; isOver: boolean } {
-  let calls = 1 + tree.more;
-  let isOver = tree.open <= 0 && !isExecuting(tree);
-  for (const child of tree.children) {
-    const below = summary(child);
-    calls += below.calls;
-    isOver &&= below.isOver;
-  }
-  return { calls, isOver };
 }
 
 /** From left to right: each call, and what came of it. */

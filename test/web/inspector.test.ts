@@ -193,6 +193,66 @@ it('lets nothing travel for who asks for reduced motion', async () => {
   expect(opened.errors).toEqual([]);
 });
 
+it('stands whatever is told and asked of it, and says so where it cannot', async () => {
+  const opened = await open();
+  const { page } = opened;
+  await page.evaluate(async () => {
+    const element = globalThis.demo.inspectors[0]!;
+    const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+    globalThis.demo.stop();
+    let tell = (_event: object): void => undefined;
+    element.source = {
+      subscribe: ({ next }: { next: (event: never) => void }) => {
+        tell = next as (event: object) => void;
+        return { unsubscribe: () => undefined };
+      },
+    };
+    const item = { operator: 'batchMap', lane: 'P0', instance: 'a', seq: 0 };
+    const call = { ...item, batchId: 'b', size: 1e9, weight: 1e308, attempt: 1, splitDepth: 0 };
+    for (let i = 0; i < 60; i++) tell({ ...item, type: 'accepted', lane: `${'name'.repeat(50)}${String(i)}`, seq: i + 1, queued: 0 });
+    tell({ ...item, type: 'accepted', queued: 1e300 });
+    for (let attempt = 1; attempt < 5000; attempt++) {
+      tell({ ...call, type: 'attemptStarted', attempt, executing: 1 });
+      tell({ ...call, type: 'attemptEnded', attempt, outcome: 'transient', latencyMs: -5 });
+    }
+    tell({ ...call, type: 'split', parts: 1e12, depth: 1 });
+    tell({ ...item, type: 'cancelled', count: -3, seq: undefined });
+    tell({ ...item, type: 'throttled', pauseMs: Infinity });
+    element.speed = Number.NaN;
+    await wait(300);
+    element.shadowRoot?.querySelector<HTMLElement>('[data-tree]')?.click();
+    element.shadowRoot?.querySelector<HTMLElement>('[data-table]')?.click();
+    await wait(300);
+  });
+  await until('the tree is drawn', async () => (await page.locator('details svg circle').count()) > 20);
+  expect(await frames(opened, 500)).toBeGreaterThan(2);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+  const played = await page.evaluate(async () => {
+    const element = globalThis.demo.inspectors[0]!;
+    const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+    const root = element.parentElement;
+    element.import(element.export());
+    element.seek(Number.NaN);
+    element.speed = -1;
+    await wait(100);
+    // Taken away while it plays.
+    element.speed = 1000;
+    element.remove();
+    element.seek(3);
+    element.step();
+    await wait(100);
+    root?.append(element);
+    element.resume();
+    await wait(300);
+    const { accepted } = element.model.counters;
+    element.source = null as never;
+    await wait(200);
+    return [accepted, element.model.counters.accepted, element.shadowRoot?.querySelector('header p')?.textContent];
+  });
+  expect(played).toEqual([61, 0, 'no source yet']);
+  expect(opened.errors).toEqual([]);
+});
+
 it('cuts off no number at any width', async () => {
   const opened = await open({ boards: 1 });
   const { page } = opened;

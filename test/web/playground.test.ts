@@ -155,6 +155,35 @@ describe('the playground', () => {
     expect(requests.filter((url) => !url.startsWith(site.url))).toEqual([]);
   });
 
+  it.each(NAMES.slice(0, sized(1, NAMES.length)))('goes on while everything that can be set is set, to its least and its most: %s', async (name) => {
+    const { page, errors } = await open(`#preset=${name}&speed=20`);
+    await until('it plays', async () => (await nowMs(page)) > 0);
+    const fields = await page.$$eval('.controls input[type="number"]', (all) =>
+      all
+        .filter((one) => one.checkVisibility())
+        .map((one) => [one.id, (one as HTMLInputElement).min, (one as HTMLInputElement).max] as const),
+    );
+    expect(fields.length).toBeGreaterThan(5);
+    for (const [id, min, max] of fields) {
+      for (const value of [min, '1e999', max]) {
+        await page.fill(`#${id}`, value);
+        await page.press(`#${id}`, 'Enter');
+      }
+    }
+    for (const label of ['weighted', 'roundRobin']) {
+      const choice = page.locator('.controls select');
+      if (await choice.isVisible()) await choice.selectOption(label);
+    }
+    const from = await nowMs(page);
+    await until('it goes on', async () => (await nowMs(page)) > from, 30_000);
+    // All of it stands in the address, and is read again.
+    await until('the address says it', () => page.evaluate(() => location.hash.includes('seconds=600')));
+    await page.reload();
+    await page.waitForSelector(`html[data-ready="${name}"]`);
+    expect(await page.getByRole('alert').isVisible()).toBe(false);
+    expect(errors).toEqual([]);
+  });
+
   it('a link shows the same numbers on both boards to somebody else', async () => {
     const one = await open('#preset=storm-of-429s&p1=40&fairness=weighted&seed=99&speed=4');
     await until('it plays', async () => (await nowMs(one.page)) > 2500);
