@@ -10,7 +10,7 @@ import { onAbort, requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
 import { batchConfig } from './shell/batch-options.js';
 import { BatchShell } from './shell/batch-shell.js';
-import { settledOf } from './shell/batch-stream.js';
+import { settledOf } from './shell/settled.js';
 
 const NAME = 'divideRetry';
 
@@ -137,7 +137,7 @@ class DivideShell<T, R> extends BatchShell<T, R> {
   }
 
   protected settled(job: Job<T, R>): void {
-    this.results[job.index] = settledOf(job);
+    this.results[job.index] = settledOf(job, job.failed, job.outcome);
   }
 
   protected finished(): void {

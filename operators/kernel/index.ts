@@ -23,7 +23,7 @@ export { Bag } from './queues/bag.js';
 export { DeadlineHeap } from './queues/deadline-heap.js';
 export type { Discipline, Fairness, Filler, LaneClaim } from './queues/discipline.js';
 export { FIFO } from './queues/fifo.js';
-export type { Lost } from './queues/key-lane.js';
+export type { LaneItem } from './queues/key-lane.js';
 export { KeyLane } from './queues/key-lane.js';
 export { LanesQueue } from './queues/lanes-queue.js';
 export type { Linked } from './queues/line.js';

@@ -6,6 +6,7 @@ import type { BatchConfig, BatchWork, GateOptions } from './batch-options.js';
 import { BATCH_CHECKS, batchConfig } from './batch-options.js';
 import { BatchShell } from './batch-shell.js';
 import { connect } from './connect.js';
+import { settledOf } from './settled.js';
 
 /** Options of the batching operators whose results are one stream. */
 export interface BatchStreamOptions<T, R = never> extends GateOptions<T, R> {
@@ -32,13 +33,6 @@ export function streamConfig<T, R>(
   defaults: object = {},
 ): StreamConfig<T> {
   return batchConfig(operator, options, checks as never, { onSourceError: 'abort', ...defaults }) as StreamConfig<T>;
-}
-
-/** What became of an item. */
-export function settledOf<T, R>({ failed, outcome, input, index, id, attempts }: Job<T, R>): Settled<T, R> {
-  return failed
-    ? { status: 'rejected', reason: outcome, input, index, id, attempts }
-    : { status: 'fulfilled', value: outcome as R, input, index, id, attempts };
 }
 
 /** One subscription: its results go to one stream. */
@@ -84,7 +78,7 @@ export class BatchStream<T, R> extends BatchShell<T, R> {
   }
 
   protected override settled(job: Job<T, R>): void {
-    this.to.next(settledOf(job));
+    this.to.next(settledOf(job, job.failed, job.outcome));
   }
 
   protected override finished(): void {

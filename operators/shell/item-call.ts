@@ -1,33 +1,30 @@
 import type { ObservableInput } from 'rxjs';
 import type { KeyLane } from '../kernel/queues/key-lane.js';
+import type { Linked } from '../kernel/queues/line.js';
 import type { Permit } from '../options/permits.js';
 import type { ItemContext, WorkResult } from '../options/types.js';
 import { LazySignal } from './abort.js';
 import { PermittedCall } from './call.js';
+import type { ItemConfig } from './item-options.js';
 import type { Reading } from './work.js';
 
 /** Whose items they are. */
 export interface ItemOwner<T, R> {
-  /** Whether an item has one result, its last value, instead of every value. */
+  readonly config: ItemConfig<T, R>;
   readonly settles: boolean;
-  project(item: T, context: ItemContext): WorkResult<R> | ObservableInput<R>;
-  emitted(index: number, value: R): void;
-  done(call: ItemCall<T, R>, value: R, isEmpty: boolean): void;
-  failed(call: ItemCall<T, R>, error: unknown): void;
+  emitted(call: ItemCall<T, R>, value: R): void;
+  ended(call: ItemCall<T, R>, failed: boolean, outcome: unknown, isEmpty?: boolean): void;
 }
 
 /** What the work for an item is told. The call does not hold on to it: it goes on to the next item. */
 class Context<T, R> implements ItemContext {
-  private readonly call: ItemCall<T, R>;
   private made: AbortSignal | undefined = undefined;
-  readonly index: number;
-  readonly key: unknown;
 
-  constructor(call: ItemCall<T, R>, index: number, key: unknown) {
-    this.call = call;
-    this.index = index;
-    this.key = key;
-  }
+  constructor(
+    private readonly call: ItemCall<T, R>,
+    readonly index: number,
+    readonly key: unknown,
+  ) {}
 
   get signal(): AbortSignal {
     return (this.made ??= this.call.signalOf(this.index));
@@ -35,38 +32,37 @@ class Context<T, R> implements ItemContext {
 }
 
 /** The work for one item, used again for the next one. */
-export class ItemCall<T, R> extends PermittedCall<R> {
+export class ItemCall<T, R> extends PermittedCall<R> implements Linked<ItemCall<T, R>> {
+  previous: ItemCall<T, R> | undefined = undefined;
+  next: ItemCall<T, R> | undefined = undefined;
+  /** Of the item it has; undefined while it has none. */
   lane: KeyLane<T> | undefined = undefined;
-  item: T | undefined = undefined;
+  input: T | undefined = undefined;
+  /** Of the item whose signal is its own; -1 once it goes on to another. */
   index = -1;
-  /** When it has taken too long. */
-  expiresAt = Infinity;
-  /** Where its owner keeps it, and how many had started before it. */
-  place = 0;
-  startedAs = 0;
-  private readonly owner: ItemOwner<T, R>;
+  at = 0;
+  startedAt = 0;
 
-  constructor(owner: ItemOwner<T, R>) {
+  constructor(private readonly owner: ItemOwner<T, R>) {
     super();
-    this.owner = owner;
   }
 
   override get reading(): Reading {
     return this.owner.settles ? 'value' : 'input';
   }
 
-  take(place: number, lane: KeyLane<T>, item: T, index: number, permit: Permit | undefined): void {
-    this.place = place;
+  /** Makes it that of the next item in this lane. */
+  take(lane: KeyLane<T>, permit: Permit | undefined, startedAt: number): void {
     this.lane = lane;
-    this.item = item;
-    this.index = index;
+    this.index = lane.headIndex;
+    this.at = lane.headAt;
     this.permit = permit;
+    this.startedAt = startedAt;
   }
 
   /** Its item is over; whether it can be used for another. */
   isFree(): boolean {
-    this.lane = undefined;
-    this.item = undefined;
+    this.permit = this.lane = this.input = undefined;
     if (!this.renew()) return false;
     this.index = -1;
     return true;
@@ -78,13 +74,12 @@ export class ItemCall<T, R> extends PermittedCall<R> {
   }
 
   work(): WorkResult<R> | ObservableInput<R> {
-    const { index } = this;
-    return this.owner.project(this.item as T, new Context(this, index, this.lane?.key));
+    return this.owner.config.project(this.input as T, new Context(this, this.index, this.lane?.key));
   }
 
   override said(value: R, isWhole: boolean): void {
     if (this.owner.settles) super.said(value, isWhole);
-    else if (!isWhole) this.owner.emitted(this.index, value);
+    else if (!isWhole) this.owner.emitted(this, value);
   }
 
   /** Where the first error is the end, the consumer hears of it before the stream is torn down, as in `mergeMap`. */
@@ -94,10 +89,10 @@ export class ItemCall<T, R> extends PermittedCall<R> {
   }
 
   done(value: R, isEmpty: boolean): void {
-    this.owner.done(this, value, isEmpty);
+    this.owner.ended(this, false, value, isEmpty);
   }
 
   failed(error: unknown): void {
-    this.owner.failed(this, error);
+    this.owner.ended(this, true, error);
   }
 }

@@ -1,55 +1,49 @@
-import type { Observable, ObservableInput, Subscriber } from 'rxjs';
+import type { Observable, Subscriber } from 'rxjs';
+import { noop } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
 import { ItemMachine } from '../kernel/machine/item-machine.js';
-import type { KeyLane, Lost } from '../kernel/queues/key-lane.js';
+import { Backlog } from '../kernel/queues/backlog.js';
+import type { KeyLane, LaneItem } from '../kernel/queues/key-lane.js';
+import { Chain } from '../kernel/queues/line.js';
 import type { OrderedValues } from '../kernel/queues/ordered-values.js';
-import { AttemptTimeoutError, DeadlineError, OverflowError } from '../options/errors.js';
+import { ask } from '../options/ask.js';
+import { AttemptTimeoutError, DeadlineError, isFlowError, OverflowError } from '../options/errors.js';
 import type { Note } from '../options/events.js';
 import { teller } from '../options/events.js';
+import { DEFAULT_LANE } from '../options/lanes.js';
 import { count } from '../options/options.js';
-import type { Outcome, Permit } from '../options/permits.js';
-import type { ItemContext, Settled, WorkResult } from '../options/types.js';
+import type { Bidder, Permit, Permits, Place } from '../options/permits.js';
+import type { Settled } from '../options/types.js';
 import { Alarm } from './alarm.js';
-import type { Wanting } from './bidding.js';
-import { Bidding } from './bidding.js';
 import type { Handlers } from './connect.js';
 import { connect } from './connect.js';
 import type { ItemOwner } from './item-call.js';
 import { ItemCall } from './item-call.js';
-import { ItemJudge } from './item-judge.js';
 import type { ItemConfig } from './item-options.js';
-import { ItemReports } from './item-reports.js';
-import { News } from './news.js';
+import { settledOf } from './settled.js';
 
 /** Without a `maxQueued`, so many results wait for an earlier one at most: then nothing starts that would have to wait as well. */
 const MOST_HELD = 1000;
 
-/** An item that was sent in the middle of a callback. */
-interface Caller<T> {
-  readonly item: T;
-  readonly context: AsyncContext;
-}
+/** So many that wait without a bound are told of: whoever sends them should be looked at. */
+const LONG = 10_000;
+
+/** The place of one that is being asked for. */
+const ASKING: Place = { poke: noop, withdraw: noop };
 
 /** One subscription of an operator that does one piece of work per item. */
 export function runItems<T, R>(config: ItemConfig<T, R>, source: Observable<T>, to: Subscriber<Settled<T, R> | R>): void {
   const shell = new ItemShell<T, R>(config, to);
-  if (config.concurrency$) {
-    connect(config.concurrency$, to, {
-      next: (concurrency) => {
-        shell.setConcurrency(concurrency);
-      },
-      error: (error) => {
-        shell.fail(error);
-      },
-      // The last value stays in force.
-      complete: () => undefined,
-    });
-  }
+  // When it has completed, its last value stays in force.
+  if (config.concurrency$) connect(config.concurrency$, to, { next: shell.setConcurrency, error: shell.fail, complete: noop });
   shell.isSubscribing = true;
   connect(source, to, shell);
   shell.isSubscribing = false;
 }
+
+/** What is told of items, which have no lanes. */
+type ItemNote<N = Note> = N extends unknown ? Omit<N, 'lane'> : never;
 
 /**
  * Takes items, starts their work as the machine says and permits come, and hands on what it says.
@@ -57,189 +51,187 @@ export function runItems<T, R>(config: ItemConfig<T, R>, source: Observable<T>, 
  * One loop starts everything and tells everybody: what is to be told (events, results, permits that go back, the end) waits in the order in which
  * it happened, and is told before anything else starts. Whatever happens meanwhile (a consumer that feeds the source, a listener that leaves, an inner
  * stream that completes at once) changes state and lets the loop come round again, so nothing recurses and nobody is called while the state is half
- * changed. Callbacks that judge an item (`key`, `priority`, `perKey`) are asked before it counts; what is sent meanwhile waits at the door, behind it.
+ * changed. Callbacks that judge an item (`key`, `perKey`) are asked before it counts; what is sent meanwhile waits at the door, behind it.
  */
-class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
-  readonly settles: boolean;
+class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   /** What is sent now is of whoever subscribes. */
   isSubscribing = false;
-  private readonly config: ItemConfig<T, R>;
-  private readonly to: Subscriber<Settled<T, R> | R>;
+  // Looked at for each item: of an object that is made anew for each operator V8 knows no shape.
+  readonly settles: boolean;
+  private readonly permits: Permits | undefined;
+  private readonly isAsking: boolean;
+  /** Only where there are times to keep to, or somebody is told them, does anybody look at the clock. */
+  private readonly isTimed: boolean;
   private readonly machine: ItemMachine<T>;
-  /** Those under way, as many as the machine says, and behind them those that are used again. */
-  private readonly calls: (ItemCall<T, R> | undefined)[] = [];
+  /** Those under way, in the order in which they started, and those that can be used again. */
+  private readonly calls = new Chain<ItemCall<T, R>>();
+  private readonly idle: ItemCall<T, R>[] = [];
   private readonly alarm: Alarm;
-  private readonly reports: ItemReports | undefined;
-  private readonly news = new News();
+  private readonly say: ReturnType<typeof teller>;
+  private readonly tell: ((note: ItemNote) => void) | undefined;
+  private readonly news = new Backlog<() => void>();
   /** Puts results in order, where it is asked for. */
   private readonly ordered: OrderedValues<Settled<T, R> | R> | undefined;
-  private readonly door: Caller<T>[] = [];
+  /** What was sent in the middle of a callback. */
+  private readonly door: [item: T, context: AsyncContext][] = [];
   private context: AsyncContext | undefined = undefined;
-  private readonly judged: ItemJudge<T>;
-  private readonly bidding: Bidding | undefined;
+  /** Its place in the queue for permits, and one that was granted and not taken yet. */
+  private place: Place | undefined = undefined;
+  private permit: Permit | undefined = undefined;
   private arrived = 0;
-  private started = 0;
+  private unsettled = 0;
+  private isLong = false;
+  private isTelling = false;
   private isBusy = false;
   private isJudging = false;
-  /** How the source has ended, and then the output is to. */
+  /** How the output is to end, once the source has. */
   private end: (() => void) | undefined = undefined;
   private isOver = false;
 
-  constructor(config: ItemConfig<T, R>, to: Subscriber<Settled<T, R> | R>) {
-    const { operator, key, order, maxQueued, permits } = config;
-    this.config = config;
-    this.to = to;
-    this.settles = config.settles;
+  constructor(
+    readonly config: ItemConfig<T, R>,
+    private readonly to: Subscriber<Settled<T, R> | R>,
+  ) {
+    const { operator, key, order, scheduler, permits, settles, timeoutMs, deadlineMs } = config;
+    this.settles = settles;
+    this.permits = permits;
+    this.isAsking = (key ?? order?.keyOf) !== undefined;
     this.machine = new ItemMachine({ ...config, isKeyed: key !== undefined });
-    this.bidding = permits && new Bidding(permits, this);
-    this.judged = new ItemJudge(config as ItemConfig<T, never>, this.machine);
-    this.alarm = new Alarm(config.scheduler, () => {
+    this.alarm = new Alarm(scheduler, () => {
       this.expire();
     });
-    const now = (): number => this.alarm.now();
-    const tell = teller(operator, config, now);
-    if (tell) {
-      const tellLater = (note: Note): void => {
-        this.news.add(() => {
-          tell(note);
+    const say = (this.say = teller(operator, config, () => this.alarm.now()));
+    this.tell =
+      say &&
+      ((note) => {
+        this.news.push(() => {
+          say({ lane: DEFAULT_LANE, ...note } as Note);
         });
-      };
-      this.reports = new ItemReports(tellLater, now, maxQueued !== Infinity);
-    }
+      });
+    this.isTimed = (say ?? Math.min(timeoutMs, deadlineMs)) !== Infinity;
     this.ordered = order?.values((value) => {
       this.emitLater(value);
     });
   }
 
-  setConcurrency(concurrency: number): void {
+  readonly setConcurrency = (concurrency: number): void => {
     try {
       this.machine.concurrency = count(this.config.operator, 'concurrency', concurrency);
       this.run();
     } catch (error) {
       this.fail(error);
     }
-  }
+  };
 
-  next(item: T): void {
+  next(input: T): void {
+    const { door } = this;
     if (this.isJudging) {
-      this.door.push({ item, context: captureContext() });
+      door.push([input, captureContext()]);
       return;
     }
     // With the first item, and so behind the link to the source, which is torn down before the inner streams, as in `mergeMap`.
     if (this.arrived === 0) this.stopWithConsumer();
-    if (this.judged.isAsking) this.letIn(item);
-    else this.admit(item, undefined);
+    this.admit(input);
+    if (door.length > 0) {
+      // Grows while it is gone through, and is emptied when the consumer leaves.
+      for (let at = 0; at < door.length; at++) this.admit(...(door[at] as (typeof door)[0]));
+      door.length = 0;
+    }
     // Behind others, or with no place free, one more item changes nothing yet.
     if (this.machine.free > 0 || this.news.length > 0) this.run();
   }
 
   error(error: unknown): void {
-    const fail = (): void => {
+    this.end = () => {
       this.fail(error);
     };
-    if (this.config.drains) this.endWith(fail);
-    else fail();
+    if (this.config.drains) this.run();
+    else this.end();
   }
 
   complete(): void {
-    this.endWith(() => {
+    this.end = () => {
       this.to.complete();
-    });
-  }
-
-  private endWith(end: () => void): void {
-    this.end = end;
+    };
     this.run();
   }
 
-  /** What callbacks send comes behind the item they were asked about. */
-  private letIn(item: T): void {
-    const { door } = this;
-    this.judge(item, undefined);
-    // Emptying an array is no small thing, and it nearly always is.
-    if (door.length === 0) return;
-    // Grows while it is gone through, and is emptied when the consumer leaves.
-    for (let at = 0; at < door.length; at++) {
-      const caller = door[at] as Caller<T>;
-      this.judge(caller.item, caller.context);
-    }
-    door.length = 0;
-  }
-
   /** Everything that is asked of callbacks comes first: they may send, leave, or end work that is under way. */
-  private judge(item: T, context: AsyncContext | undefined): void {
-    this.isJudging = true;
-    this.judged.judge(item);
-    this.isJudging = false;
-    if (!this.isOver) this.admit(item, context);
-  }
-
-  private admit(item: T, context: AsyncContext | undefined): void {
-    const { machine, reports, ordered, bidding } = this;
-    const { deadlineMs } = this.config;
-    const { key, lane, limit, line, failure } = this.judged;
+  private admit(input: T, context?: AsyncContext): void {
+    const { machine, ordered, permits } = this;
+    let lane = machine.find(undefined);
+    let key: unknown;
+    let line: unknown;
+    let limit = Infinity;
+    let fault: { readonly error: unknown } | undefined;
+    if (this.isAsking) {
+      const { operator, key: keyOf, limitOf, order } = this.config;
+      this.isJudging = true;
+      try {
+        if (order?.keyOf) line = ask(operator, 'key', order.keyOf, input);
+        if (keyOf) {
+          key = ask(operator, 'key', keyOf, input);
+          if (machine.find(key) === undefined) limit = limitOf(key);
+          // Asking may have begun what there was none of.
+          lane = machine.find(key);
+        }
+      } catch (error) {
+        fault = { error };
+      }
+      this.isJudging = false;
+      if (this.isOver) return;
+    }
     const index = this.arrived++;
-    reports?.accepted(index, machine.queued);
+    const at = this.now();
+    this.unsettled++;
+    this.tell?.({ type: 'accepted', seq: index, queued: machine.queued });
     ordered?.enter(index, line);
-    if (failure) {
-      this.refuse(item, index, failure.error);
+    fault ??= lane?.fate;
+    const places = permits ? Number(!(this.isBusy || this.place || this.permit)) : machine.free;
+    const bound = fault ? undefined : machine.judge(lane, ordered?.held ?? 0, places);
+    for (let lost = machine.lost.shift(); lost; lost = machine.lost.shift()) this.overflow(lost, 'maxQueued');
+    if (fault ?? bound) {
+      const item = { input, index, at };
+      if (bound) this.overflow(item, bound);
+      else this.refuse(item, fault?.error);
       return;
     }
-    const places = bidding === undefined ? machine.free : this.isBusy || bidding.isWaiting ? 0 : 1;
-    const refusal = machine.judge(key, lane, ordered === undefined ? 0 : ordered.held, places);
-    if (machine.lost.length > 0) this.makeWay();
-    if (refusal === 'stopped') {
-      this.refuse(item, index, machine.whyStopped(key));
-    } else if (refusal) {
-      this.overflow(item, index, refusal);
-    } else {
-      // What starts inside this very call is in its sender's context, unless permits or a listener can put it off.
-      const waits = !machine.isNext || this.isBusy || bidding !== undefined || reports !== undefined;
-      machine.accept(lane ?? machine.open(key, limit), item, index, context ?? (waits ? this.contextNow() : undefined));
-      reports?.queued(machine.queued);
-      if (deadlineMs === Infinity) return;
-      const now = this.alarm.now();
-      machine.arrived(index, now);
-      this.alarm.setBy(now + deadlineMs);
-    }
+    // What starts inside this very call is in its sender's context, unless permits or a listener can put it off.
+    const waits = !machine.isNext || this.isBusy || permits !== undefined || this.say !== undefined;
+    machine.accept(lane ?? machine.open(key, limit), input, index, at, context ?? (waits ? this.contextNow() : undefined));
+    if (this.isTimed) this.alarm.setBy(at + this.config.deadlineMs);
+    if (this.tell === undefined || this.config.maxQueued !== Infinity) return;
+    const { queued } = machine;
+    if (queued >= LONG && !this.isLong) this.tell({ type: 'queueLong', queued });
+    this.isLong = queued >= LONG || (this.isLong && queued > 1);
   }
 
   /** One for all that come while the source is being subscribed to. */
   private contextNow(): AsyncContext {
-    if (!this.isSubscribing) return captureContext();
-    return (this.context ??= captureContext());
+    return this.isSubscribing ? (this.context ??= captureContext()) : captureContext();
   }
 
-  /** Not where items are admitted: a function in there would be made for each. */
-  private makeWay(): void {
-    this.giveUpLost(({ item, index }) => {
-      this.overflow(item, index, 'maxQueued');
-    });
+  private now(): number {
+    return this.isTimed ? this.alarm.now() : 0;
   }
 
-  private refuseLost(error: unknown): void {
-    this.giveUpLost(({ item, index }) => {
-      this.refuse(item, index, error);
-    });
-  }
-
-  /** Those that waited and go without their turn. */
-  private giveUpLost(giveUp: (lost: Lost<T>) => void): void {
-    for (const lost of this.machine.lost.splice(0)) giveUp(lost);
+  /** Those that waited go without their turn. */
+  private refuseLost(why: (item: LaneItem<T>) => unknown): void {
+    for (let item = this.machine.lost.shift(); item; item = this.machine.lost.shift()) this.refuse(item, why(item));
   }
 
   /** Gives up an item that waits, or came too late to. */
-  private overflow(item: T, index: number, bound: 'maxQueued' | 'maxKeys'): void {
+  private overflow(item: LaneItem<T>, bound: 'maxQueued' | 'maxKeys'): void {
     const { operator, overflow, [bound]: limit } = this.config;
     const error = new OverflowError(operator, limit, overflow, bound);
-    this.reports?.dropped(index, overflow);
-    this.reject(item, index, error, 0);
+    this.tell?.({ type: 'dropped', seq: item.index, policy: overflow });
+    this.settle(item.input, item.index, item.at, true, error, 0);
     if (overflow === 'error') this.failLater(error);
   }
 
   /** Rejects an item that is not even tried; an error of the output where there are no rejections. */
-  private refuse(item: T, index: number, error: unknown): void {
-    if (this.settles) this.reject(item, index, error, 0);
+  private refuse({ input, index, at }: LaneItem<T>, error: unknown): void {
+    if (this.settles) this.settle(input, index, at, true, error, 0);
     else this.failLater(error);
   }
 
@@ -248,30 +240,39 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
   private run(): void {
     if (this.isBusy || this.isJudging || this.isOver) return;
     this.isBusy = true;
-    do this.news.tell();
+    do this.tellAll();
     while (this.startNext());
+    // Whatever listeners do at the end starts nothing more.
+    const end = !(this.isOver as boolean) && this.machine.isEmpty ? this.end : undefined;
+    if (end) {
+      this.end = undefined;
+      this.say?.({ type: 'drained' });
+    }
     this.isBusy = false;
-    if (this.end && !(this.isOver as boolean) && this.machine.isEmpty) this.finish(this.end);
+    if (!(this.isOver as boolean)) end?.();
   }
 
-  private finish(end: () => void): void {
-    this.end = undefined;
-    // Whatever listeners do starts nothing more.
-    this.isBusy = true;
-    this.reports?.drained();
-    this.news.tell();
-    this.isBusy = false;
-    if (!this.isOver) end();
+  /** Tells all that waits. From inside that, the rest is told after it. */
+  private tellAll(): void {
+    if (this.isTelling || this.news.length === 0) return;
+    this.isTelling = true;
+    this.tellNow();
+    this.isTelling = false;
+  }
+
+  /** The same also from inside: for whoever must have come to an end before it returns. */
+  private tellNow(): void {
+    for (let tell = this.news.shift(); tell; tell = this.news.shift()) tell();
   }
 
   /** The end of the output. The consumer hears of it before it is gone: whatever it does then starts nothing more. */
-  fail(error: unknown): void {
+  readonly fail = (error: unknown): void => {
     this.stop();
     this.to.error(error);
-  }
+  };
 
   private failLater(error: unknown): void {
-    this.news.add(() => {
+    this.news.push(() => {
       this.fail(error);
     });
   }
@@ -279,15 +280,11 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
   /** Starts one item, or asks for its permit; false when there is nothing left to do. */
   private startNext(): boolean {
     if (this.isOver) return false;
-    const { bidding } = this;
     const lane = this.nextLane();
-    if (lane === undefined) {
-      // Granted for what is gone.
-      if (bidding?.isGranted) bidding.leave();
-      return this.news.length > 0;
-    }
-    const permit = bidding?.take();
-    if (bidding && permit === undefined) return this.news.length > 0;
+    const permit = lane && this.take();
+    // Granted for what is gone.
+    if (lane === undefined && this.permit) this.leavePermits();
+    if (lane === undefined || (this.permits && permit === undefined)) return this.news.length > 0;
     this.start(lane, permit);
     return true;
   }
@@ -301,35 +298,71 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
   }
 
   private start(lane: KeyLane<T>, permit: Permit | undefined): void {
-    const { timeoutMs } = this.config;
-    const index = lane.headIndex;
+    const call = this.idle.pop() ?? new ItemCall<T, R>(this);
     // In which it was sent, when it had to wait.
     const context = lane.headNote as AsyncContext | undefined;
-    const place = this.machine.running;
-    const call = (this.calls[place] ??= new ItemCall<T, R>(this));
-    call.startedAs = this.started++;
-    call.take(place, lane, this.machine.start(lane), index, permit);
+    call.take(lane, permit, this.now());
+    call.input = this.machine.start(lane);
+    this.calls.push(call);
+    const { index } = call;
     this.ordered?.started(index);
-    if (timeoutMs !== Infinity) {
-      call.expiresAt = this.alarm.now() + timeoutMs;
-      this.alarm.setBy(call.expiresAt);
-    }
-    if (this.reports) {
-      this.reports.started(index, this.machine.running);
-      this.news.tell();
+    if (this.isTimed) this.alarm.setBy(call.startedAt + this.config.timeoutMs);
+    if (this.tell) {
+      const about = { seq: index, batchId: String(index), size: 1, weight: 1, attempt: 1, splitDepth: 0 };
+      this.tell({ ...about, type: 'attemptStarted', executing: this.machine.running });
+      this.tellAll();
     }
     // Not when a listener has made the consumer leave.
     call.begin(context);
   }
 
-  // ---- what calls say -----------------------------------------------------------------------------------------------
-
-  project(item: T, context: ItemContext): WorkResult<R> | ObservableInput<R> {
-    return this.config.project(item, context);
+  /** The permit for what is next; undefined while it is waited for, and where none is needed. */
+  private take(): Permit | undefined {
+    const { permits } = this;
+    if (permits && this.place === undefined) this.permit ??= permits.take?.();
+    if (permits && this.place === undefined && this.permit === undefined) {
+      this.place = ASKING;
+      const place = permits.enlist(this);
+      // Granted or refused at once, there is no place to keep.
+      if ((this.place as Place | undefined) === ASKING) this.place = place;
+    }
+    const { permit } = this;
+    this.permit = undefined;
+    return permit;
   }
 
+  private leavePermits(): void {
+    const { place, permit } = this;
+    this.place = this.permit = undefined;
+    place?.withdraw();
+    permit?.release('unused');
+  }
+
+  bid(): number | undefined {
+    if (!this.isOver && this.nextLane()) return 0;
+    this.place = undefined;
+    return undefined;
+  }
+
+  granted(permit: Permit): void {
+    this.place = undefined;
+    this.permit = permit;
+    if (this.isOver) this.leavePermits();
+    else this.run();
+  }
+
+  refused(error: unknown): void {
+    this.place = undefined;
+    if (this.isOver) return;
+    this.machine.expire(Infinity);
+    this.refuseLost(() => error);
+    this.run();
+  }
+
+  // ---- what calls say -----------------------------------------------------------------------------------------------
+
   /** An inner stream has a value that is handed on. */
-  emitted(index: number, value: R): void {
+  emitted({ index }: ItemCall<T, R>, value: R): void {
     if (this.isOver) return;
     if (this.ordered === undefined) {
       this.to.next(value);
@@ -337,59 +370,60 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
     }
     this.ordered.push(index, value);
     // Inside the loop as well, or an inner stream that emits at once for ever would never be left.
-    if (this.isBusy) this.news.tell();
+    if (this.isBusy) this.tellAll();
     else this.run();
   }
 
   /** Its place is free before the result goes out: whoever leaves then has nothing to abort. */
-  done(call: ItemCall<T, R>, value: R, isEmpty: boolean): void {
+  ended(call: ItemCall<T, R>, failed: boolean, outcome: unknown, isEmpty = false): void {
     // The teardown of one inner stream may end another.
     if (this.isOver) return;
-    const { index, permit } = call;
-    const item = call.item as T;
-    this.reports?.ended(index, 'ok');
-    this.free(call);
-    this.reports?.settled(index, 'fulfilled', 1);
-    if (this.settles) this.emit(index, { status: 'fulfilled', value, input: item, index, id: String(index), attempts: 1 });
-    else if (!isEmpty) this.emit(index, value);
-    this.ordered?.close(index);
-    if (permit) this.releaseLater(permit, 'ok');
-    this.run();
-  }
-
-  failed(call: ItemCall<T, R>, error: unknown): void {
-    if (this.isOver) return;
-    const { index, lane, permit } = call;
-    this.reports?.failed(index, error);
-    if (!this.settles) {
+    const { input, index, at, permit, startedAt } = call;
+    const lane = call.lane as KeyLane<T>;
+    if (this.tell) {
+      const isLate = failed && (isFlowError(outcome, 'FLOW_ATTEMPT_TIMEOUT') || isFlowError(outcome, 'FLOW_DEADLINE'));
+      const about = { seq: index, batchId: String(index), size: 1, attempt: 1, latencyMs: this.now() - startedAt };
+      this.tell({ ...about, type: 'attemptEnded', outcome: isLate ? 'timeout' : failed ? 'failed' : 'ok' });
+    }
+    if (failed && !this.settles) {
       // The consumer hears of it first; its leaving tears down the inner streams, this one included, as in `mergeMap`.
-      this.failLater(error);
+      this.failLater(outcome);
       this.run();
       return;
     }
-    const { stopped } = this.config;
-    const item = call.item as T;
-    this.free(call);
-    this.reject(item, index, error, 1);
-    if (stopped) {
-      const reason = stopped(error);
-      this.machine.stop(lane as KeyLane<T>, reason);
-      this.refuseLost(reason);
+    this.machine.end(lane);
+    this.calls.remove(call);
+    if (call.isFree()) this.idle.push(call);
+    this.settle(input as T, index, at, failed, outcome, 1, isEmpty);
+    const reason: unknown = failed && this.config.stopped?.(outcome);
+    if (reason) {
+      this.machine.stop(lane, reason);
+      this.refuseLost(() => reason);
     }
-    if (permit) this.releaseLater(permit, 'error', error);
+    if (permit) {
+      // A result is never overtaken by that of the next item.
+      this.news.push(() => {
+        if (failed) permit.release('error', outcome);
+        else permit.release('ok');
+      });
+      // Whoever heard of the result has left.
+      if (this.isOver as boolean) this.tellNow();
+    }
     this.run();
   }
 
-  private reject(input: T, index: number, reason: unknown, attempts: number): void {
-    this.reports?.settled(index, 'rejected', attempts);
-    if (this.settles) this.emit(index, { status: 'rejected', reason, input, index, id: String(index), attempts });
+  private settle(input: T, index: number, at: number, failed: boolean, outcome: unknown, attempts: number, isEmpty = false): void {
+    this.unsettled--;
+    this.tell?.({ type: 'settled', seq: index, outcome: failed ? 'rejected' : 'fulfilled', attempts, totalMs: this.now() - at });
+    if (this.settles) this.emit(index, settledOf<T, R>({ input, index, id: String(index), attempts }, failed, outcome));
+    else if (!failed && !isEmpty) this.emit(index, outcome as R);
     this.ordered?.close(index);
   }
 
   /** On its way out, or waiting for its turn. */
   private emit(index: number, value: Settled<T, R> | R): void {
     if (this.ordered) this.ordered.push(index, value);
-    else if (this.isBusy || this.reports) this.emitLater(value);
+    else if (this.isBusy || this.say) this.emitLater(value);
     else {
       this.isBusy = true;
       this.to.next(value);
@@ -398,88 +432,54 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
   }
 
   private emitLater(value: Settled<T, R> | R): void {
-    this.news.add(() => {
+    this.news.push(() => {
       this.to.next(value);
     });
-  }
-
-  /** A place is free. */
-  private free(call: ItemCall<T, R>): void {
-    const { calls, machine } = this;
-    const { place } = call;
-    call.permit = undefined;
-    machine.end(call.lane as KeyLane<T>);
-    const last = calls[machine.running] as ItemCall<T, R>;
-    calls[place] = last;
-    last.place = place;
-    calls[machine.running] = call.isFree() ? call : undefined;
-  }
-
-  /** A result is never overtaken by that of the next item. */
-  private releaseLater(permit: Permit, outcome: Outcome, error?: unknown): void {
-    this.news.add(() => {
-      permit.release(outcome, error);
-    });
-    // Whoever heard of the result has left.
-    if (this.isOver) this.news.tellNow();
   }
 
   /** Gives up what has taken too long. */
   private expire(): void {
     const { operator, timeoutMs, deadlineMs } = this.config;
-    const { machine, alarm } = this;
-    const now = alarm.now();
-    const elapsedMs = now - machine.deadlineAt + deadlineMs;
-    const late = (): DeadlineError => new DeadlineError(operator, deadlineMs, elapsedMs);
+    const { machine } = this;
+    const now = this.alarm.now();
+    const late = (at: number): DeadlineError => new DeadlineError(operator, deadlineMs, now - at);
     this.isBusy = true;
-    const below = machine.expire(now);
-    this.giveUpLost(({ item, index }) => {
-      this.reports?.expired(index, deadlineMs);
-      this.refuse(item, index, late());
+    machine.expire(now);
+    this.refuseLost((item) => {
+      this.tell?.({ type: 'expired', seq: item.index, deadlineMs });
+      return late(item.at);
     });
-    for (const call of this.underWay()) {
-      if (call.index < below) this.cut(call, late());
-      else if (call.expiresAt <= now) this.cut(call, new AttemptTimeoutError(operator, timeoutMs));
-    }
+    this.eachCall((call) => {
+      const { at, startedAt } = call;
+      // The abort of one may have ended others.
+      if (call.lane === undefined || this.isOver) return;
+      if (!machine.isLate(at, now) && startedAt + timeoutMs > now) return;
+      const error = machine.isLate(at, now) ? late(at) : new AttemptTimeoutError(operator, timeoutMs);
+      call.stop();
+      call.release('error', error);
+      // A listener to the abort may have made the consumer leave.
+      this.ended(call, true, error);
+    });
     this.isBusy = false;
     this.run();
-    // All have the same time, so the call that started first is due first.
-    if (!this.isOver) alarm.set(Math.min(this.underWay()[0]?.expiresAt ?? Infinity, machine.deadlineAt));
-  }
-
-  private cut(call: ItemCall<T, R>, error: unknown): void {
-    if (this.isOver || call.lane === undefined) return;
-    call.stop();
-    call.release('error', error);
-    // A listener to the abort may have made the consumer leave.
-    this.failed(call, error);
-  }
-
-  /** In the order in which they started. A copy: whoever looks at them ends them. */
-  private underWay(): ItemCall<T, R>[] {
-    const calls = this.calls.slice(0, this.machine.running) as ItemCall<T, R>[];
-    return calls.sort((a, b) => a.startedAs - b.startedAs);
-  }
-
-  isWanting(): boolean {
-    return !this.isOver && this.nextLane() !== undefined;
-  }
-
-  permitted(): void {
-    if (this.isOver) this.bidding?.leave();
-    else this.run();
-  }
-
-  refused(error: unknown): void {
     if (this.isOver) return;
-    this.machine.refuseAll();
-    this.refuseLost(error);
-    this.run();
+    let dueAt = machine.deadlineAt;
+    this.eachCall(({ at, startedAt }) => {
+      dueAt = Math.min(dueAt, startedAt + timeoutMs, at + deadlineMs);
+    });
+    this.alarm.set(dueAt);
+  }
+
+  /** In the order in which they started. All of them: whoever looks at one may end it, and others. */
+  private eachCall(look: (call: ItemCall<T, R>) => void): void {
+    const all: ItemCall<T, R>[] = [];
+    for (let call = this.calls.first; call; call = call.next) all.push(call);
+    all.forEach(look);
   }
 
   private stop(): void {
     this.isOver = true;
-    this.bidding?.leave();
+    this.leavePermits();
     this.alarm.clear();
   }
 
@@ -488,11 +488,13 @@ class ItemShell<T, R> implements Wanting, Handlers<T>, ItemOwner<T, R> {
       this.stop();
       this.ordered?.clear();
       this.door.length = 0;
-      this.reports?.left();
+      if (this.unsettled > 0) this.tell?.({ type: 'cancelled', count: this.unsettled });
       this.machine.clear();
-      for (const call of this.underWay()) call.cancel();
+      this.eachCall((call) => {
+        call.cancel();
+      });
       // Results are not heard any more; permits go back, and events are told.
-      this.news.tellNow();
+      this.tellNow();
     });
   }
 }

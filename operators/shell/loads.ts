@@ -1,6 +1,7 @@
 import { noop } from 'rxjs';
 import { Job } from '../kernel/machine/job.js';
 import type { Settled } from '../options/types.js';
+import { settledOf } from './settled.js';
 import type { SignalGroup } from './signal-groups.js';
 import { SignalGroups } from './signal-groups.js';
 
@@ -129,8 +130,8 @@ export function promisedLoad<T, R>(): { readonly load: Load<T, R>; readonly prom
 
 /** What became of a load, with its own input: another caller's may have the same key. */
 export function settledLoad<T, R>(input: T, failed: boolean, outcome: unknown, item: Item<T, R> | undefined): Settled<T, R> {
-  const about = { input, index: item?.index ?? -1, id: item?.id ?? '', attempts: item?.attempts ?? 0 };
-  return failed ? { status: 'rejected', reason: outcome, ...about } : { status: 'fulfilled', value: outcome as R, ...about };
+  const { index = -1, id = '', attempts = 0 } = item ?? {};
+  return settledOf({ input, index, id, attempts }, failed, outcome);
 }
 
 /** The loads that signals end. @param leave takes them out of where they wait, and of their group; answers those that did wait */

@@ -44,6 +44,7 @@ import {
   Job,
 
   KeyLane,
+  type LaneItem,
   type LaneClaim,
   type LaneRule,
   LanesQueue,
@@ -51,7 +52,6 @@ import {
   type LimitSample,
   Line,
   type Linked,
-  type Lost,
   losers,
   mend,
   mostLeft,
@@ -159,14 +159,14 @@ export const order = (given: ReorderBuffer<string>): string => `${String(given.h
 
 // What waits under one key
 const lane = new KeyLane<string>('customer', 1);
-lane.push('item', 0, undefined);
-const lost: Lost<string>[] = [];
-lane.takeBelow(1, lost);
+lane.push('item', 0, 0, undefined);
+same<string>()(lane.shift());
 
 // Machines
 const items: ItemRules = { concurrency: 2, isKeyed: true, maxKeys: 10, maxQueued: 100, overflow, deadlineMs: Infinity };
 const machine = new ItemMachine<string>(items);
-same<Refusal>()(machine.judge('customer', machine.find('customer'), 0, 0));
+same<Refusal>()(machine.judge(machine.find('customer'), 0, 0));
+same<LaneItem<string> | undefined>()(machine.lost.shift());
 const batchRules: BatchRules<string> = {
   maxSize: 2,
   maxWeight: 10,

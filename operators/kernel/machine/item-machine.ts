@@ -1,4 +1,5 @@
-import type { Lost } from '../queues/key-lane.js';
+import { Backlog } from '../queues/backlog.js';
+import type { LaneItem } from '../queues/key-lane.js';
 import { KeyLane } from '../queues/key-lane.js';
 import { Chain } from '../queues/line.js';
 import type { Overflow } from '../queues/queue.js';
@@ -13,24 +14,18 @@ export interface ItemRules {
   /** Most items waiting, with what the owner holds back of others. */
   readonly maxQueued: number;
   readonly overflow: Overflow;
-  /** Longest an item may take from `accept` on, in ms. */
+  /** Longest an item may take from when it came, in ms. */
   readonly deadlineMs: number;
 }
 
 /** Why an item is not accepted; undefined when it is. */
-export type Refusal = 'stopped' | 'maxKeys' | 'maxQueued' | undefined;
-
-/** All items below `index` have been here since `at`. */
-interface Mark {
-  index: number;
-  readonly at: number;
-}
+export type Refusal = 'maxKeys' | 'maxQueued' | undefined;
 
 /**
  * Decides about single items: who is accepted, who has to go for it, who is next, and who is too late. One item may be under way for each free
  * place, and so many of each key; keys go in turn, and one that is full waits by itself. Taking and adding an item costs the same however many keys
  * and items there are, and a key with nothing waiting and nothing under way is forgotten. It is told of starts and ends, and of the time where there
- * are deadlines; numbers of items rise.
+ * are deadlines.
  */
 export class ItemMachine<T> {
   concurrency: number;
@@ -40,23 +35,15 @@ export class ItemMachine<T> {
   /** Whether the item that was judged last would start now. */
   isNext = false;
   /** Those who had to go since this was emptied last, which is for the owner to do. */
-  readonly lost: Lost<T>[] = [];
+  readonly lost = new Backlog<LaneItem<T>>();
   private readonly lanes = new Map<unknown, KeyLane<T>>();
   /** The lanes that can go, in turn. */
   private readonly turns = new Chain<KeyLane<T>>();
   private readonly only: KeyLane<T> | undefined;
-  /** Keys that are served no more, and why. */
-  private readonly stopped = new Map<unknown, unknown>();
-  private marks: Mark[] = [];
 
   constructor(private readonly rules: ItemRules) {
     this.concurrency = rules.concurrency;
     if (!rules.isKeyed) this.only = this.open(undefined, Infinity);
-  }
-
-  /** Nothing waits, and nothing is under way. */
-  get isEmpty(): boolean {
-    return this.running === 0 && this.queued === 0;
   }
 
   /** Where items of this key stand; undefined when none does. */
@@ -64,19 +51,13 @@ export class ItemMachine<T> {
     return this.only ?? this.lanes.get(key);
   }
 
-  /** Why a key was stopped. */
-  whyStopped(key: unknown): unknown {
-    return this.stopped.get(key);
-  }
-
   /**
-   * Whether one more item of this key, which has this lane if any, is accepted; `lost` then has those who go for it. `held` counts towards `maxQueued`; so many
-   * `places` are free for those who wait and for this one.
+   * Whether one more item is accepted whose key has this lane, if any; `lost` then has those who go for it. `held` counts towards `maxQueued`; so
+   * many `places` are free for those who wait and for this one.
    */
-  judge(key: unknown, lane: KeyLane<T> | undefined, held: number, places: number): Refusal {
+  judge(lane: KeyLane<T> | undefined, held: number, places: number): Refusal {
     const { maxKeys, maxQueued } = this.rules;
-    if (this.stopped.size > 0 && this.stopped.has(key)) return 'stopped';
-    if (lane === undefined && this.lanes.size + this.stopped.size >= maxKeys) return 'maxKeys';
+    if (lane === undefined && this.lanes.size >= maxKeys) return 'maxKeys';
     this.isNext = this.startsAtOnce(lane, held, places);
     if (this.isNext || this.queued + held < maxQueued || this.makeRoom(lane)) return undefined;
     return 'maxQueued';
@@ -89,11 +70,15 @@ export class ItemMachine<T> {
     return lane;
   }
 
-  /** Accepts an item. The note is kept for it, as `headNote`. */
-  accept(lane: KeyLane<T>, item: T, index: number, note: unknown): void {
-    lane.push(item, index, note);
+  accept(lane: KeyLane<T>, input: T, index: number, at: number, note: unknown): void {
+    lane.push(input, index, at, note);
     this.queued++;
     this.update(lane);
+  }
+
+  /** Nothing waits, and nothing is under way. */
+  get isEmpty(): boolean {
+    return this.running + this.queued === 0;
   }
 
   /** Places that are free. */
@@ -129,41 +114,31 @@ export class ItemMachine<T> {
     this.forget(lane);
   }
 
-  /** Serves a key no more: what waits of it is lost, and what comes is refused. */
-  stop(lane: KeyLane<T>, cause: unknown): void {
-    this.stopped.set(lane.key, cause);
-    this.lose(lane, Infinity);
-    this.forget(lane);
+  /** Serves a key no more: what waits of it is lost. */
+  stop(lane: KeyLane<T>, error: unknown): void {
+    lane.fate = { error };
+    this.lanes.set(lane.key, lane);
+    this.lose(lane);
   }
 
-  /** All that wait are lost. */
-  refuseAll(): void {
-    this.loseBelow(Infinity);
+  /** Whether what came then should be over by now. */
+  isLate(at: number, now: number): boolean {
+    return at + this.rules.deadlineMs <= now;
   }
 
-  /** Where there are deadlines: the item with this number is here. */
-  arrived(index: number, now: number): void {
-    const last = this.marks.at(-1);
-    if (last?.at === now) last.index = index + 1;
-    else this.marks.push({ index: index + 1, at: now });
+  /** Loses all that wait and are too late; at the end of time all that wait. */
+  expire(now: number): void {
+    for (const lane of [...this.lanes.values()]) {
+      while (lane.length > 0 && this.isLate(lane.headAt, now)) this.lose(lane, 1);
+      this.forget(lane);
+    }
   }
 
-  /** When an item may be too late next; Infinity when none is here. */
+  /** When one that waits is too late next; Infinity when none is. */
   get deadlineAt(): number {
-    const first = this.isEmpty ? undefined : this.marks[0];
-    return first === undefined ? Infinity : first.at + this.rules.deadlineMs;
-  }
-
-  /** Loses all that wait and are too late; those under way with a number below the answer are as well. */
-  expire(now: number): number {
-    const { marks } = this;
-    let late = 0;
-    while (late < marks.length && (marks[late] as Mark).at + this.rules.deadlineMs <= now) late++;
-    if (late === 0) return 0;
-    const below = (marks[late - 1] as Mark).index;
-    this.marks = marks.slice(late);
-    this.loseBelow(below);
-    return below;
+    let least = Infinity;
+    for (const lane of this.lanes.values()) if (lane.length > 0) least = Math.min(least, lane.headAt + this.rules.deadlineMs);
+    return least;
   }
 
   /** Forgets everything; lanes from before are not to be used any more. */
@@ -171,8 +146,7 @@ export class ItemMachine<T> {
     this.lanes.clear();
     this.turns.clear();
     this.queued = 0;
-    this.marks = [];
-    this.lost.length = 0;
+    this.lost.clear();
   }
 
   /** Whether an item of this lane would start now, so that it needs no room to wait in. Those that wait have not had their turn yet. */
@@ -190,24 +164,19 @@ export class ItemMachine<T> {
     let full = lane;
     if (!lane?.length) for (const other of this.lanes.values()) if (other.length > (full?.length ?? 0)) full = other;
     if (!full?.length) return false;
-    this.lose(full, overflow === 'latest' && full === lane ? Infinity : full.headIndex + 1);
+    this.lose(full, overflow === 'latest' && full === lane ? Infinity : 1);
     // That of the newcomer is needed.
     if (full !== lane) this.forget(full);
     return true;
   }
 
-  private loseBelow(index: number): void {
-    for (const lane of [...this.lanes.values()]) {
-      this.lose(lane, index);
-      this.forget(lane);
+  /** Takes out those that came first. */
+  private lose(lane: KeyLane<T>, most = Infinity): void {
+    for (let left = Math.min(most, lane.length); left > 0; left--) {
+      const { headIndex: index, headAt: at } = lane;
+      this.lost.push({ input: lane.shift(), index, at });
+      this.queued--;
     }
-  }
-
-  /** Takes out what came before a number. */
-  private lose(lane: KeyLane<T>, below: number): void {
-    const before = lane.length;
-    lane.takeBelow(below, this.lost);
-    this.queued -= before - lane.length;
     this.update(lane);
   }
 
@@ -221,6 +190,6 @@ export class ItemMachine<T> {
   }
 
   private forget(lane: KeyLane<T>): void {
-    if (lane.running === 0 && lane.length === 0 && lane !== this.only) this.lanes.delete(lane.key);
+    if (lane.running + lane.length === 0 && lane !== this.only && !lane.fate) this.lanes.delete(lane.key);
   }
 }

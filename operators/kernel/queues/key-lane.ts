@@ -1,19 +1,20 @@
 import type { Linked } from './line.js';
 
-/** An item that waited and has gone without its turn. */
-export interface Lost<T> {
-  readonly item: T;
+/** An item that was accepted, its number, and when it came. */
+export interface LaneItem<T> {
+  readonly input: T;
   readonly index: number;
+  readonly at: number;
 }
 
-/** Items, their numbers and their notes in turn, and those that came after. */
+/** Items in turn with all that is known of them, and those that came after. */
 interface Stretch {
   readonly entries: unknown[];
   next: Stretch | undefined;
 }
 
 /** So many places an item takes. */
-const PLACES = 3;
+const PLACES = 4;
 const SHORTEST_STRETCH = 2 * PLACES;
 const LONGEST_STRETCH = 512 * PLACES;
 
@@ -26,6 +27,8 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
   length = 0;
   /** Items under way. */
   running = 0;
+  /** Why no more of it is served. */
+  fate: { readonly error: unknown } | undefined = undefined;
   previous: KeyLane<T> | undefined = undefined;
   next: KeyLane<T> | undefined = undefined;
   private first: Stretch | undefined = undefined;
@@ -45,21 +48,27 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
     return this.running < this.limit && this.length > 0;
   }
 
-  /** Number of the item that goes next, and the note that was handed in with it. Only asked while one waits. */
+  /** Number of the item that goes next, when it came, and the note that was handed in with it. Only asked while one waits. */
   get headIndex(): number {
     return (this.first as Stretch).entries[this.at + 1] as number;
   }
 
-  get headNote(): unknown {
-    return (this.first as Stretch).entries[this.at + 2];
+  get headAt(): number {
+    return (this.first as Stretch).entries[this.at + 2] as number;
   }
 
-  push(item: T, index: number, note: unknown): void {
-    let last = this.last;
-    if (last === undefined || this.end === last.entries.length) last = this.lengthen();
-    last.entries[this.end++] = item;
-    last.entries[this.end++] = index;
-    last.entries[this.end++] = note;
+  get headNote(): unknown {
+    return (this.first as Stretch).entries[this.at + 3];
+  }
+
+  push(input: T, index: number, at: number, note: unknown): void {
+    let { last } = this;
+    if (last === undefined || this.end === last.entries.length) last = this.lengthen(last);
+    const { entries } = last;
+    entries[this.end++] = input;
+    entries[this.end++] = index;
+    entries[this.end++] = at;
+    entries[this.end++] = note;
     this.length++;
   }
 
@@ -67,8 +76,7 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
   shift(): T {
     const { entries, next } = this.first as Stretch;
     const item = entries[this.at] as T;
-    entries[this.at] = undefined;
-    entries[this.at + 2] = undefined;
+    entries[this.at] = entries[this.at + 3] = undefined;
     this.at += PLACES;
     this.length--;
     if (this.at === entries.length) {
@@ -79,16 +87,7 @@ export class KeyLane<T> implements Linked<KeyLane<T>> {
     return item;
   }
 
-  /** Takes out all that came before this number. */
-  takeBelow(index: number, lost: Lost<T>[]): void {
-    while (this.length > 0 && this.headIndex < index) {
-      const at = this.headIndex;
-      lost.push({ item: this.shift(), index: at });
-    }
-  }
-
-  private lengthen(): Stretch {
-    const { last } = this;
+  private lengthen(last: Stretch | undefined): Stretch {
     const length = last ? Math.min(2 * last.entries.length, LONGEST_STRETCH) : SHORTEST_STRETCH;
     const stretch: Stretch = { entries: new Array<unknown>(length), next: undefined };
     if (last) last.next = stretch;
