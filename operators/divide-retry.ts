@@ -10,7 +10,7 @@ import { onAbort, requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
 import { batchConfig } from './shell/batch-options.js';
 import { BatchShell } from './shell/batch-shell.js';
-import { settledOf } from './shell/settled.js';
+import { settledOf } from './shell/work.js';
 
 const NAME = 'divideRetry';
 

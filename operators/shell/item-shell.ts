@@ -21,7 +21,7 @@ import { connect } from './connect.js';
 import type { ItemOwner } from './item-call.js';
 import { ItemCall } from './item-call.js';
 import type { ItemConfig } from './item-options.js';
-import { settledOf } from './settled.js';
+import { settledOf } from './work.js';
 
 /** Without a `maxQueued`, so many results wait for an earlier one at most: then nothing starts that would have to wait as well. */
 const MOST_HELD = 1000;
