@@ -168,10 +168,7 @@ export class FlowLimiter extends Pump implements Limiter {
 
   /** Whether something was learned from a response to the request under this lease, or to one of which nothing is known but maybe when it was sent. */
   learn(response: ResponseLike, lease?: OwnLease, sentAt = Infinity): boolean {
-    const lesson = this.rates?.learn(response, lease, sentAt);
-    if (lesson?.hasChanged) this.widened(true);
-    if (lesson?.pauseMs) this.penalize(lesson.pauseMs);
-    return lesson !== undefined;
+    return this.rates?.learn(response, lease, sentAt) === true;
   }
 
   setLimits(limits: LimiterLimits): void {

@@ -403,7 +403,7 @@ export abstract class Pump extends WaitingRoom implements Lessor {
 
   // ---- what comes next ------------------------------------------------------------------------------------------------
 
-  protected widened(isLater = false): void {
+  widened(isLater = false): void {
     this.hasFreed = true;
     if (isLater) this.letOthersIn();
     else this.pump();

@@ -16,6 +16,8 @@ export interface RatedLimiter {
   readonly time: number;
   /** Looks at the clock. */
   read(): number;
+  widened(isLater: boolean): void;
+  penalize(pauseMs: number): void;
 }
 
 /** Reads the responses to a limiter's requests. */
@@ -157,13 +159,16 @@ export class Rates {
     return this.all.filter((rate) => rate.unit === unit);
   }
 
-  learn(response: ResponseLike, lease: Lease | undefined, sentAt: number) {
-    if (this.learner === undefined) return undefined;
+  /** False when nobody learns here. */
+  learn(response: ResponseLike, lease: Lease | undefined, sentAt: number): boolean {
+    if (this.learner === undefined) return false;
     const now = this.pump.read();
     const before = this.all.map(({ perMinute }) => perMinute);
     const pauseMs = this.learner.read(response, Math.min(lease?.grantedAt ?? sentAt, now), lease?.mark, now);
     this.changed();
-    return { pauseMs, hasChanged: this.all.some(({ perMinute }, i) => perMinute !== (before[i] ?? Infinity)) };
+    if (this.all.some(({ perMinute }, i) => perMinute !== (before[i] ?? Infinity))) this.pump.widened(true);
+    if (pauseMs) this.pump.penalize(pauseMs);
+    return true;
   }
 
   /** A pause was ended by hand. */

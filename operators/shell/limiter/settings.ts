@@ -1,12 +1,11 @@
-import type { SchedulerLike } from 'rxjs';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ONE_REQUEST } from '../../kernel/limits/limit.js';
 import { ONE_LINE } from '../../kernel/queues/line.js';
-import type { Overflow, TurnsRule } from '../../kernel/queues/queue.js';
+import type { TurnsRule } from '../../kernel/queues/queue.js';
 import { FlowConfigError } from '../../options/errors.js';
-import type { FlowSink } from '../../options/events.js';
 import { listened } from '../../options/events.js';
 import type { Cost, LearnRule, LimiterJob, LimiterOptions, RateRule, SavedLimits } from '../../options/limiter.js';
+import type { Checked } from '../../options/options.js';
 import { checked, count, countFromZero, durationMs, flag, known, made, ratio, required, words } from '../../options/options.js';
 import { requiredSignal } from '../abort.js';
 import { schedulerOption } from '../alarm.js';
@@ -29,21 +28,8 @@ const DEFAULTS = {
 const JOB = ['id', 'lane', 'key', 'cost', 'signal', 'deadlineMs', 'holder'] as const;
 
 /** The options, checked and with their defaults. */
-export interface LimiterSettings {
-  readonly concurrency: number;
-  readonly rates: readonly RateRule[];
-  readonly headroom: number;
+export interface LimiterSettings extends Omit<Checked<LimiterOptions, typeof DEFAULTS>, 'queue'> {
   readonly queue: TurnsRule<LimiterJob>;
-  readonly maxQueued: number;
-  readonly overflow: Overflow;
-  readonly learn: LearnRule | undefined;
-  readonly refunds: boolean;
-  readonly abortGraceMs: number;
-  readonly restore: SavedLimits | undefined;
-  readonly random: () => number;
-  readonly onEvent: FlowSink | undefined;
-  readonly name: string | undefined;
-  readonly scheduler: SchedulerLike;
 }
 
 /** @throws FlowConfigError */
