@@ -202,7 +202,7 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
     const item = pending as T;
     // The next one leads only after a pause. Before the listener, which may leave and stop it.
     if (leading) pace.arm();
-    tell?.({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight, waitMs: pace.now() - since });
+    tell?.({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight, waitMs: Math.max(0, pace.now() - since) });
     // State first: what the consumer sends meanwhile comes behind it.
     clear();
     to.next(item);

@@ -3,7 +3,7 @@ import { asyncScheduler, Subscription } from 'rxjs';
 import { check } from '../options/options.js';
 
 /** Longest delay a host timer can hold; a longer one would fire at once. */
-const LONGEST_DELAY_MS = 2_147_483_647;
+export const LONGEST_DELAY_MS = 2_147_483_647;
 
 /** Differences below this are rounding of the clock, not time: one step of a double at today's epoch is 0.0002 ms. */
 const TOLERANCE_MS = 0.001;

@@ -1,6 +1,6 @@
-import type { SchedulerLike, Subscription } from 'rxjs';
-import { animationFrames, take } from 'rxjs';
-import { Alarm } from './alarm.js';
+import type { SchedulerLike } from 'rxjs';
+import { animationFrames, Subscription, take } from 'rxjs';
+import { LONGEST_DELAY_MS } from './alarm.js';
 
 export interface PaceSettings {
   /** `'frame'`: the next animation frame rings as well. */
@@ -26,57 +26,64 @@ let frames = 0;
  * a frame, and never in the one it was made in, so that no circle can close. Each asks for frames of its own all the same, and needs no other.
  */
 export class Pace {
-  readonly #alarm: Alarm;
+  readonly #settings: PaceSettings;
   readonly #onRing: () => void;
-  readonly #maxWaitMs: number;
   readonly #isLast: boolean;
   #hasFrames: boolean;
+  #timer: Subscription | undefined = undefined;
   /** The frame that was asked for, while armed. */
-  #frame: Subscription | undefined;
+  #frame: Subscription | undefined = undefined;
   /** The frame it was served in. */
   #served = frames;
-  #isArmed = false;
+  /** True from `arm` until it rings. */
+  isArmed = false;
 
   /** `onRing` must not throw. One that comes last is served when all others have been. */
-  constructor({ pace, maxWaitMs, scheduler }: PaceSettings, onRing: () => void, isLast = false) {
-    this.#alarm = new Alarm(scheduler, () => {
-      this.#ring();
-    });
+  constructor(settings: PaceSettings, onRing: () => void, isLast = false) {
+    this.#settings = settings;
     this.#onRing = onRing;
-    this.#maxWaitMs = maxWaitMs;
     this.#isLast = isLast;
-    this.#hasFrames = pace === 'frame';
+    this.#hasFrames = settings.pace === 'frame';
   }
 
   static #serve(): void {
     const frame = ++frames;
     for (const isLast of [false, true]) {
       // It grows meanwhile.
-      for (const pace of waiting) if (pace.#isLast === isLast) pace.#serveIn(frame);
+      for (const pace of waiting) {
+        if (pace.#isLast !== isLast || pace.#served === frame) continue;
+        pace.#served = frame;
+        pace.#ring();
+      }
     }
   }
 
-  /** True from `arm` until it rings. */
-  get isArmed(): boolean {
-    return this.#isArmed;
-  }
-
   now(): number {
-    return this.#alarm.now();
+    return this.#settings.scheduler.now();
   }
 
   /** Rings `maxWaitMs` from now at the latest, and no more for what it was armed for before. */
   arm(): void {
-    this.#isArmed = true;
-    this.#alarm.set(this.#alarm.now() + this.#maxWaitMs);
+    const { scheduler, maxWaitMs } = this.#settings;
+    this.isArmed = true;
+    this.#timer?.unsubscribe();
+    // Made first: some schedulers run a delay of 0 at once, and what rang may have armed it again.
+    const timer = new Subscription();
+    this.#timer = timer;
+    if (maxWaitMs < Infinity) {
+      const ring = (): void => {
+        this.#ring();
+      };
+      timer.add(scheduler.schedule(ring, Math.min(maxWaitMs, LONGEST_DELAY_MS)));
+    }
     if (!this.#hasFrames) return;
     waiting.add(this);
     if (this.#frame === undefined) this.#askForFrame();
   }
 
   stop(): void {
-    this.#isArmed = false;
-    this.#alarm.clear();
+    this.isArmed = false;
+    this.#timer?.unsubscribe();
     waiting.delete(this);
     this.#frame?.unsubscribe();
     this.#frame = undefined;
@@ -99,14 +106,8 @@ export class Pace {
     if (!frame.closed) this.#frame = frame;
   }
 
-  #serveIn(frame: number): void {
-    if (this.#served === frame) return;
-    this.#served = frame;
-    this.#ring();
-  }
-
   #ring(): void {
-    if (!this.#isArmed) return;
+    if (!this.isArmed) return;
     this.stop();
     this.#onRing();
   }

@@ -5,7 +5,7 @@ import type { ListenedOptions } from '../options/events.js';
 import { teller } from '../options/events.js';
 import { DEFAULT_LANE } from '../options/lanes.js';
 import { callback, required } from '../options/options.js';
-import { Alarm } from './alarm.js';
+import { LONGEST_DELAY_MS } from './alarm.js';
 import { listen } from './listen.js';
 import type { PaceSettings } from './pace.js';
 import { Pace } from './pace.js';
@@ -48,13 +48,14 @@ interface StoreSettings<S> extends ListenedOptions, PaceSettings {
 
 /** A snapshot of a source that changes only together with a call of every listener. */
 export function snapshotStore<S>(source: Observable<S>, initial: S, settings: StoreSettings<S>): Store<S> {
-  const { keepAliveMs, onError, errors } = settings;
+  const { keepAliveMs, onError, errors, scheduler } = settings;
   /** In objects of their own, so that one function can listen twice. */
   const listeners = new Set<{ readonly call: () => void }>();
-  const alarm = new Alarm(settings.scheduler, leave);
   const pace = settings.isPaced ? new Pace(settings, show, true) : undefined;
-  const tell = teller('toStore', settings, () => alarm.now());
+  const tell = teller('toStore', settings, () => scheduler.now());
   let connection: Subscription | undefined;
+  /** The timer of `keepAliveMs`. */
+  let kept: Subscription | undefined;
   let snapshot = initial;
   let status: StoreStatus = 'idle';
   /** Of a failed source; `getSnapshot` may have to throw it. */
@@ -70,12 +71,12 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
     subscribe: (listener) => {
       const entry = { call: required('toStore', 'listener', listener) };
       listeners.add(entry);
-      alarm.clear();
+      kept?.unsubscribe();
       if (connection === undefined) connect();
       return () => {
         if (!listeners.delete(entry) || listeners.size > 0) return;
         if (keepAliveMs === 0) leave();
-        else alarm.set(alarm.now() + keepAliveMs);
+        else if (keepAliveMs < Infinity) kept = scheduler.schedule(leave, Math.min(keepAliveMs, LONGEST_DELAY_MS));
       };
     },
     getSnapshot: () => {
