@@ -5,9 +5,8 @@ import type { FlowBatch, FlowItem, ItemState, Told } from './flow-parts.js';
 import { callOf, FlowInstance, FlowLane, isExecuting, labelOf, sortLanes } from './flow-parts.js';
 import type { LimitSample, LimitView } from './limits.js';
 import { Limits } from './limits.js';
+import type { EventOf } from './read-event.js';
 import { isFault, readEvent } from './read-event.js';
-
-type Of<K extends FlowEvent['type']> = Extract<FlowEvent, { readonly type: K }>;
 
 /** Everything the model keeps has a bound. */
 const KEPT = { events: 2000, samples: 120, items: 20_000, instances: 200, lanes: 50 };
@@ -218,7 +217,7 @@ export class FlowModel {
     }
   }
 
-  #accepted(event: Of<'accepted'>): void {
+  #accepted(event: EventOf<'accepted'>): void {
     const lane = this.#lane(event.lane);
     lane.accepted++;
     this.#sums.accepted++;
@@ -241,7 +240,7 @@ export class FlowModel {
     return item;
   }
 
-  #formed(event: Of<'batchFormed'>): void {
+  #formed(event: EventOf<'batchFormed'>): void {
     const { size, reason, batchId } = event;
     if (reason === 'size') this.#fullSize ??= size;
     if (reason !== 'retry' && reason !== 'split') {
@@ -251,7 +250,7 @@ export class FlowModel {
     if (batchId !== undefined) this.#keep(this.#batch(event, batchId));
   }
 
-  #batch(event: Of<'batchFormed' | 'attemptStarted'>, id: string): FlowBatch {
+  #batch(event: EventOf<'batchFormed' | 'attemptStarted'>, id: string): FlowBatch {
     const instance = this.#instance(event);
     const { operator, size, weight, parentBatchId, seq, seqs = seq === undefined ? [] : [seq] } = event;
     const lane = this.#lane(event.lane);
@@ -301,7 +300,7 @@ export class FlowModel {
     return this.#track(instance, id, lane);
   }
 
-  #started(event: Of<'attemptStarted'>): void {
+  #started(event: EventOf<'attemptStarted'>): void {
     const { batchId, attempt, splitDepth, size, weight, parentBatchId } = event;
     const instance = this.#instance(event);
     const known = instance.batches.get(batchId);
@@ -325,7 +324,7 @@ export class FlowModel {
     }
   }
 
-  #over(event: Of<'attemptEnded'>): void {
+  #over(event: EventOf<'attemptEnded'>): void {
     const { batchId, attempt, outcome, latencyMs } = event;
     if (outcome === 'throttled') this.#sums.throttled++;
     const instance = this.#instance(event);
@@ -355,7 +354,7 @@ export class FlowModel {
     this.#maybeGone(batch);
   }
 
-  #settled(event: Of<'settled'>): void {
+  #settled(event: EventOf<'settled'>): void {
     const { outcome, totalMs } = event;
     const lane = this.#lane(event.lane);
     lane.settled++;
@@ -367,7 +366,7 @@ export class FlowModel {
     this.#instance(event).items.delete(item.id);
   }
 
-  #cancelled(event: Of<'cancelled'>): void {
+  #cancelled(event: EventOf<'cancelled'>): void {
     const instance = this.#instance(event);
     const named = this.#named(event);
     if (named) {

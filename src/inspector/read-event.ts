@@ -1,7 +1,8 @@
 import type { FlowEvent } from '../../operators/types.js';
 
 type Type = FlowEvent['type'];
-type EventOf<T extends Type> = Extract<FlowEvent, { readonly type: T }>;
+/** An event of one type. */
+export type EventOf<T extends Type> = Extract<FlowEvent, { readonly type: T }>;
 type Common = 'type' | 'operator' | 'instance' | 'at' | 'parentBatchId' | 'seq' | 'seqs' | 'traceId' | 'spanId';
 type FieldsOf<T extends Type> = Exclude<keyof EventOf<T>, Common | (T extends `attempt${string}` ? never : 'batchId')>;
 type OfKind<V> = { [T in Type]: { [F in FieldsOf<T>]: EventOf<T>[F] extends V ? F : never }[FieldsOf<T>] }[Type];

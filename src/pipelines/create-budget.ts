@@ -1,5 +1,5 @@
-import { BudgetExceededError } from '../../operators/errors.js';
-import { teller } from '../../operators/toolkit.js';
+import { BudgetExceededError, FlowConfigError } from '../../operators/errors.js';
+import { isPromise, teller } from '../../operators/toolkit.js';
 import { checkedCall, checkedSave, NAME, readOptions, unpriced } from './budget/budget-options.js';
 import type { Budget, BudgetCall, BudgetLimitSnapshot, BudgetOptions, BudgetSnapshot, Reservation } from './budget/budget-types.js';
 import type { Account } from './budget/charge.js';
@@ -162,6 +162,9 @@ class FlowBudget implements Budget, Account {
     const { store } = this.#config;
     if (store === undefined) return;
     const now = this.#now();
-    store.save({ limits: this.#limits.flatMap((limit) => limit.save(now)) });
+    const saving: unknown = store.save({ limits: this.#limits.flatMap((limit) => limit.save(now)) });
+    if (!isPromise(saving)) return;
+    saving.then(undefined, () => undefined);
+    throw new FlowConfigError(NAME, 'store.save', 'a function that has saved when it returns', saving);
   }
 }

@@ -330,7 +330,7 @@ describe('measurements', () => {
     expect([...values('flow.model.wait', 'flow.model')]).toEqual(['model 0', 'model 1', 'model 2', 'other']);
     expect([...values('flow.model.wait', 'flow.lane')]).toEqual(['other']);
     expect([...values('flow.items', 'flow.name')]).toEqual(['name 0', 'name 1', 'name 2', 'other']);
-    expect([...values('flow.items', 'flow.lane')]).toEqual(['lane 0', 'lane 1', 'other']);
+    expect([...values('flow.items', 'flow.lane')]).toEqual(['lane 0', 'lane 1', 'lane 2', 'other']);
   });
 
   it('are read by Prometheus', async () => {

@@ -329,6 +329,17 @@ describe('a store', () => {
     expect(store.load()?.limits[0]?.charged).toBe(40);
   });
 
+  it.each([
+    ['later', () => Promise.resolve()],
+    ['in vain', () => Promise.reject(new Error('no space left'))],
+  ])('that saves %s lets no call go: nobody would know whether it was written down', async (_, save) => {
+    const { budget, refusal } = on({ limits: [{ tokens: 100 }], store: { load: () => undefined, save: save as () => void } });
+    expect(refusal(tokens(10))).toMatchObject({ code: 'FLOW_CONFIG_INVALID', option: 'store.save' });
+    expect(budget.snapshot()).toMatchObject({ executing: 0, limits: [{ inFlight: 0, left: 100 }] });
+    // Nor is there a rejection that nobody listens to.
+    await new Promise((resolve) => setTimeout(resolve));
+  });
+
   it.each(notSaved)('is refused with what no budget has saved (%j)', (limits) => {
     const store = { load: () => ({ limits }) as never, save: () => undefined };
     expect(() => createBudget({ store })).toThrow('createBudget: expected `store` to be one that holds what a budget has saved');

@@ -1,11 +1,10 @@
 import type { Attributes, Context, HrTime, SpanContext, Tracer } from '@opentelemetry/api';
 import { context, isValidTraceId, ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace } from '@opentelemetry/api';
 import type { FlowEvent } from '../../../operators/types.js';
+import type { EventOf } from '../../inspector/read-event.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import { nameOf } from '../../metrics/collected.js';
 import type { OtelNames } from './names.js';
-
-type Of<K extends FlowEvent['type']> = Extract<FlowEvent, { readonly type: K }>;
 
 /** Most spans that others may have as their parent, after their end. */
 const MAX_PARENTS = 1000;
@@ -95,7 +94,7 @@ export class Spans {
     this.#attemptSpan({ startedAt, endedAt, record, attributes: {}, spanId: undefined, outcome: record.status }, parent);
   }
 
-  #begin(event: Of<'accepted' | 'batchFormed' | 'attemptStarted'>, kind: Work['kind'], attributes: Attributes): Work {
+  #begin(event: EventOf<'accepted' | 'batchFormed' | 'attemptStarted'>, kind: Work['kind'], attributes: Attributes): Work {
     const key = keyOf(event);
     const { parentBatchId } = event;
     const above = parentBatchId === undefined ? undefined : this.#parents.get(keyOf({ ...event, batchId: parentBatchId }));
@@ -129,7 +128,7 @@ export class Spans {
     };
   }
 
-  #started(event: Of<'attemptStarted'>): void {
+  #started(event: EventOf<'attemptStarted'>): void {
     const work = this.#open.get(keyOf(event)) ?? this.#begin(event, undefined, {});
     const { size, weight, attempt: number, splitDepth, spanId, traceId } = event;
     const names = this.#names;
@@ -144,7 +143,7 @@ export class Spans {
     if (spanId !== undefined) this.#bySpanId.set(spanId, attempt);
   }
 
-  #ended(event: Of<'attemptEnded'>): void {
+  #ended(event: EventOf<'attemptEnded'>): void {
     const work = this.#open.get(keyOf(event));
     const attempt = work?.attempts.get(event.attempt);
     // It was under way before anybody listened.

@@ -100,7 +100,7 @@ export interface SavedBudget {
 export interface BudgetStore {
   /** What was saved last, or undefined. Asked once, when the budget is made. */
   load(): SavedBudget | undefined;
-  /** Takes the place of what was saved before. When it throws, the call fails with that error, unsent. */
+  /** Takes the place of what was saved before. When it throws, or answers a promise, the call fails, unsent. */
   save(saved: SavedBudget): void;
 }
 
