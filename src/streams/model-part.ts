@@ -27,8 +27,8 @@ export type ModelPart =
 
 const TYPES: ReadonlySet<unknown> = new Set<ModelPart['type']>(['text', 'reasoning', 'opaque', 'toolCall', 'usage', 'stop']);
 
-export function isModelPart(event: { readonly type?: unknown }): event is ModelPart {
-  return TYPES.has(event.type);
+export function isModelPart(event: { readonly type?: unknown; readonly block?: unknown }): event is ModelPart {
+  return TYPES.has(event.type) && (event.type !== 'opaque' || Object(event.block) === event.block);
 }
 
 /** One part, or none for a text with nothing in it. */

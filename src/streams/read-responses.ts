@@ -27,7 +27,7 @@ interface Item {
   readonly arguments?: unknown;
   readonly input?: unknown;
   readonly encrypted_content?: unknown;
-  readonly content?: readonly ({ readonly text?: string; readonly refusal?: string } | null)[] | null;
+  readonly content?: unknown;
 }
 
 /** Places of reasoning that was handed on. */
@@ -103,10 +103,15 @@ function lateThoughts({ response }: ResponsesEvent, given: GivenThoughts | undef
     if (isCall(item)) afterCalls++;
     else if (isEncrypted(item) && !given.has(place))
       parts.push({ type: 'opaque', protocol: 'responses', block: item, afterChars, afterCalls });
-    if (item?.type !== 'message') continue;
-    for (const { text, refusal } of (item.content ?? []).map((part) => part ?? {})) afterChars += (text ?? refusal ?? '').length;
+    if (item?.type === 'message') afterChars += charsOf(item.content);
   }
   return parts;
+}
+
+function charsOf(content: unknown): number {
+  const parts = Array.isArray(content) ? (content as readonly ({ readonly text?: unknown; readonly refusal?: unknown } | null)[]) : [];
+  const texts = parts.map((part) => part?.text ?? part?.refusal);
+  return texts.reduce<number>((chars, text) => chars + (typeof text === 'string' ? text.length : 0), 0);
 }
 
 function begin(place: number, { type, call_id, name }: Item, calls: OpenCalls): OpenCall {

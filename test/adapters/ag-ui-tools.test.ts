@@ -108,6 +108,31 @@ describe.each(versions)('runTools with @ag-ui/client %s', (_version, client) => 
     });
   });
 
+  it.each([
+    ['in front of it', [true, false]],
+    ['behind it', [false, true]],
+    ['on both sides', [true, true]],
+    ['nowhere', [false, false]],
+  ] as const)('a result is found among the new messages of its run, with a text %s', async (_where, [before, behind]) => {
+    const { calls, tools } = workshop('search');
+    const { run, runs, say } = pushed(client, { tools: createToolRunner({ tools }) });
+    const text = (messageId: string): AguiEvent[] => [
+      { type: 'TEXT_MESSAGE_START', messageId, role: 'assistant' },
+      { type: 'TEXT_MESSAGE_CONTENT', messageId, delta: 'well' },
+      { type: 'TEXT_MESSAGE_END', messageId },
+    ];
+    const ended = run('r');
+    await settled();
+    await say(started, ...(before ? text('before') : []), ...call('a', 'search'));
+    calls[0]?.answer('found');
+    await settled();
+    await say(...(behind ? text('behind') : []), finished);
+    runs[0]?.complete();
+    const { newMessages } = await ended;
+    expect(newMessages.filter(({ id }) => id.endsWith(':result'))).toMatchObject([{ role: 'tool', toolCallId: 'a', content: 'found' }]);
+    expect(newMessages.at(-1)?.role).toBe(behind ? 'assistant' : 'tool');
+  });
+
   it('makes calls that come in the short form, and never cuts off a text by a result', async () => {
     const { calls, tools } = workshop('search');
     const { agent, run, runs, say, typesSeen } = pushed(client, { tools: createToolRunner({ tools }) });

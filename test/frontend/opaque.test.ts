@@ -380,3 +380,44 @@ describe('what an agent of AG-UI wants back', () => {
     );
   });
 });
+
+it('what is said in no shape there is costs no turn its end, and no conversation its history', async () => {
+  const anything = fc.anything({ maxDepth: 2 });
+  const odd = fc.oneof(
+    fc.record({ type: fc.constant('opaque'), protocol: anything, block: anything }),
+    fc.record({
+      type: fc.constant('response.completed'),
+      response: fc.record({
+        output: fc.array(
+          fc.oneof(
+            anything,
+            fc.record({
+              type: fc.constantFrom('message', 'reasoning', 'function_call'),
+              content: fc.oneof(anything, fc.array(fc.record({ text: anything }))),
+              encrypted_content: anything,
+            }),
+          ),
+        ),
+      }),
+    }),
+    fc.record({
+      type: fc.constant('REASONING_ENCRYPTED_VALUE'),
+      subtype: anything,
+      entityId: anything,
+      encryptedValue: fc.oneof(anything, fc.string()),
+    }),
+    fc.record({ type: fc.constantFrom('REASONING_MESSAGE_START', 'REASONING_MESSAGE_CHUNK'), messageId: anything, delta: anything }),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(odd, { maxLength: 4 }), async (events) => {
+      const turns = createAgentTurn({
+        tools: [read],
+        model: (_messages, { step }) => (step === 1 ? from([...events, 'Well.']) : of('The end.')),
+      });
+      const told = await whole(turns.ask('Read.'));
+      expect(['finished', 'failed']).toContain(told.at(-1)?.type);
+      for (const protocol of ['chat', 'anthropic', 'responses', 'ag-ui'] as const) toMessages(turns.history(), protocol);
+    }),
+    { numRuns: 300 },
+  );
+});

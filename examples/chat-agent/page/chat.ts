@@ -1,4 +1,4 @@
-import type { Message } from '@ag-ui/client';
+import type { Message, RunAgentResult } from '@ag-ui/client';
 import { HttpAgent } from '@ag-ui/client';
 import { Observable } from 'rxjs';
 import { toStore } from '../../../operators/index.js';
@@ -50,8 +50,9 @@ let asked = 0;
 export async function ask(question: string): Promise<void> {
   const turn = ++asked;
   agent.addMessage({ id: crypto.randomUUID(), role: 'user', content: question });
-  do await agent.runAgent({ tools: tools.map(({ name, description }) => ({ name, description, parameters: {} })) });
-  while (turn === asked && agent.messages.at(-1)?.role === 'tool');
+  let result: RunAgentResult;
+  do result = await agent.runAgent({ tools: tools.map(({ name, description }) => ({ name, description, parameters: {} })) });
+  while (turn === asked && result.newMessages.some(({ id }) => id.endsWith(':result')));
 }
 
 export function stop(): void {
