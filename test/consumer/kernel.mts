@@ -124,7 +124,7 @@ const place: OrderedPlace<string> = buffer.enter('key');
 buffer.leave(place);
 export const linked = <T extends Linked<T>>(members: readonly T[]): Chain<T> => {
   const chain = new Chain<T>();
-  for (const member of members) chain.add(member);
+  for (const member of members) chain.push(member);
   return chain;
 };
 const sequence = new SequenceBuffer<string>(0);
