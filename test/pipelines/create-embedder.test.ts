@@ -416,7 +416,7 @@ describe('a client of your own', () => {
     limiter.close();
   });
 
-  it.each(['baseUrl', 'model', 'apiKey', 'headers', 'fetch', 'dimensions'])('is not together with `%s`, which is not shown', (option) => {
+  it.each(['baseUrl', 'apiKey', 'headers', 'fetch', 'dimensions'])('is not together with `%s`, which is not shown', (option) => {
     const refused = () => createEmbedder({ call: () => NEVER, [option]: 'a secret' });
     expect(refused).toThrow(`createEmbedder: expected \`${option}\` to be absent when a \`call\` is given, got a string`);
   });
