@@ -2,7 +2,7 @@ import type { FlowEvent } from '../../operators/types.js';
 import type { FlowCounters, LaneView, Sums } from './counters.js';
 import { addSums, countersOf, laneView, noSums } from './counters.js';
 import type { FlowBatch, FlowItem, ItemState, Told } from './flow-parts.js';
-import { callOf, FlowInstance, FlowLane, isExecuting, labelOf, sortLanes } from './flow-parts.js';
+import { callOf, FlowInstance, FlowLane, labelOf, sortLanes } from './flow-parts.js';
 import type { LimitSample, LimitView } from './limits.js';
 import { Limits } from './limits.js';
 import type { EventOf } from './read-event.js';
@@ -304,7 +304,7 @@ export class FlowModel {
     const { batchId, attempt, splitDepth, size, weight, parentBatchId } = event;
     const instance = this.#instance(event);
     const known = instance.batches.get(batchId);
-    const batch = known?.outcome === 'executing' && !isExecuting(known) ? known : this.#batch(event, batchId);
+    const batch = known?.outcome === 'executing' && known.slot < 0 ? known : this.#batch(event, batchId);
     const free = this.slots.indexOf(undefined);
     const slot = free < 0 ? this.slots.length : free;
     this.#keep(batch);

@@ -72,10 +72,6 @@ export interface FlowBatch {
   told: Told[];
 }
 
-export function isExecuting({ slot }: FlowBatch): boolean {
-  return slot >= 0;
-}
-
 /** What is known of one lane. */
 export class FlowLane {
   /** In the order of their arrival. */

@@ -57,11 +57,9 @@ function rowOf(tree: FlowBatch): Row {
   return { element, show };
 }
 
-const isExecuting = ({ slot }: FlowBatch): boolean => slot >= 0;
-
-function why(tree: FlowBatch): string {
-  if (isExecuting(tree)) return 'under way';
-  return `failed (${tree.outcome}), ${tree.parts > 0 ? `cut into ${String(tree.parts)}` : 'sent again'}`;
+function why({ slot, outcome, parts }: FlowBatch): string {
+  if (slot >= 0) return 'under way';
+  return `failed (${outcome}), ${parts > 0 ? `cut into ${String(parts)}` : 'sent again'}`;
 }
 
 /** From left to right: each call, and what came of it. */
@@ -71,8 +69,8 @@ function draw(tree: FlowBatch): SVGElement {
   let rows = 0;
   let columns = 1;
   const place = (batch: FlowBatch, depth: number): number => {
-    const { outcome, label, latencyMs, children } = batch;
-    const isNow = isExecuting(batch);
+    const { slot, outcome, label, latencyMs, children } = batch;
+    const isNow = slot >= 0;
     const name = isNow ? `${label} …` : `${label} ${outcome} ${time(latencyMs)}`;
     columns = Math.max(columns, depth + 1);
     const ys = children.slice(0, MOST_ROWS - rows).map((child) => place(child, depth + 1));

@@ -337,8 +337,8 @@ it(
       await feed(true);
       return usedSize;
     };
-    // Until every bound is reached: the last 2,000 events, the last 400 items.
-    await page.waitForTimeout(8000);
+    // Until every bound is reached: the last 2,000 events, the last 400 items; and, where there is time, until nothing is compiled any more.
+    await page.waitForTimeout(sized(8000, 25_000));
     const before = await heap();
     const counted: number[] = [];
     for (let i = 0; i < SECONDS; i++) counted.push(await frames(opened, 1000));
