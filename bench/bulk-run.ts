@@ -10,45 +10,45 @@ import { RunJob } from '../src/cli/run/run-job.js';
 import { planRun } from '../src/cli/run/run-plan.js';
 import { collectGarbage, table } from './harness.js';
 
-/** What a process of its own is to do: a run of so many rows, or the server that they ask. */
-type Task = { readonly what: 'serve' } | { readonly what: 'run'; readonly folder: string; readonly rows: number; readonly baseUrl: string };
+/** What a process of its own does: a run that is timed, one that is weighed, short runs until it is stopped, or the server that they ask. */
+interface Task {
+  readonly what: 'time' | 'weigh' | 'beside' | 'serve';
+  readonly folder: string;
+  readonly rows: number;
+  /** Empty: texts are cut, and nobody is asked. */
+  readonly baseUrl: string;
+}
 
-/** A run in a process that has done another one before: all code is compiled. */
-interface Measured {
-  readonly rowsPerSecond: number;
-  readonly cpuMicrosPerRow: number;
-  /** In use after a collection, on and off the heap; at each tenth of the run. */
-  readonly mebibytes: readonly number[];
+interface Times {
+  readonly rows: number;
+  readonly ms: number;
+  readonly cpuMicros: number;
 }
 
 const TASK = 'SLUICE_BULK_RUN';
-/** Rows of a run before the one that is measured, and of that one before anything is. */
+/** Rows of short runs. */
+const SHORT = 10_000;
+/** Rows of a run before those that are timed. */
 const WARM_UP = 30_000;
-const FIRST = 2000;
 const LOOKS = 10;
 const MIB = 1024 * 1024;
 const TEXT = 'some words of a note, and more of them. '.repeat(5);
 
-/** `--only` takes those whose name says so: `cut 1000000`. */
+/** `--only cut` does one of them, `--only 'cut 1000000'` one size. */
 const CONTESTS = [
-  { name: 'cut', sizes: [10_000, 100_000, 1_000_000], asks: false },
-  { name: 'ask', sizes: [10_000, 100_000], asks: true },
+  { name: 'cut', sizes: [SHORT, 100_000, 1_000_000], asks: false },
+  { name: 'ask', sizes: [SHORT, 100_000], asks: true },
 ];
 
-/** `sluice run` on inputs of several sizes: what a row takes, and whether memory grows. */
+/** `sluice run` on inputs of several sizes: what a row takes, beside short runs at the same time, and whether memory grows. */
 export async function* bulkRunTables(only = ''): AsyncGenerator<string> {
-  const server = start({ what: 'serve' });
+  const server = start({ what: 'serve', folder: '', rows: 0, baseUrl: '' });
   try {
-    const { baseUrl } = (await told(server)) as { baseUrl: string };
+    const { baseUrl } = await answerOf<{ baseUrl: string }>(server);
     for (const { name, sizes, asks } of CONTESTS) {
       const rows: string[][] = [];
-      for (const size of sizes) {
-        if (!`${name} ${String(size)}`.includes(only)) continue;
-        const { rowsPerSecond, cpuMicrosPerRow, mebibytes } = await measured(size, asks ? baseUrl : '');
-        const shown = [mebibytes[0], Math.max(...mebibytes), mebibytes.at(-1)].map((each) => (each ?? 0).toFixed(1));
-        rows.push([size.toLocaleString('en'), rowsPerSecond.toFixed(0), cpuMicrosPerRow.toFixed(0), ...shown]);
-      }
-      const heads = ['rows', 'rows/s', 'CPU µs a row', 'MiB at a tenth', 'most', 'at the end'];
+      for (const size of sizes) if (['', name, `${name} ${String(size)}`].includes(only)) rows.push(await row(size, asks ? baseUrl : ''));
+      const heads = ['rows', 'rows/s', 'short runs meanwhile', 'CPU µs a row', 'short runs meanwhile', 'MiB at least', 'at most'];
       if (rows.length > 0) yield `${name}\n\n${table(heads, rows)}`;
     }
   } finally {
@@ -56,17 +56,39 @@ export async function* bulkRunTables(only = ''): AsyncGenerator<string> {
   }
 }
 
-async function measured(rows: number, baseUrl: string): Promise<Measured> {
+async function row(rows: number, baseUrl: string): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-bulk-'));
   try {
-    const file = createWriteStream(join(folder, 'in.jsonl'));
-    for (let i = 0; i < rows; i++) if (!file.write(`${JSON.stringify({ id: `r${String(i)}`, text: TEXT })}\n`)) await once(file, 'drain');
-    file.end();
-    await finished(file);
-    return (await told(start({ what: 'run', folder, rows, baseUrl }))) as Measured;
+    await write(join(folder, 'in.jsonl'), rows);
+    await write(join(folder, 'short.jsonl'), SHORT);
+    const beside = start({ what: 'beside', folder, rows: SHORT, baseUrl });
+    const others: Times[] = [];
+    beside.on('message', (times) => others.push(times as Times));
+    const times = await answerOf<Times>(start({ what: 'time', folder, rows, baseUrl }));
+    if (others.length === 0) await once(beside, 'message');
+    beside.kill();
+    const mebibytes = await answerOf<number[]>(start({ what: 'weigh', folder, rows, baseUrl }));
+    const short = others.reduce((sum, one) => ({
+      rows: sum.rows + one.rows,
+      ms: sum.ms + one.ms,
+      cpuMicros: sum.cpuMicros + one.cpuMicros,
+    }));
+    return [
+      rows.toLocaleString('en'),
+      ...[times, short].map(({ rows: done, ms }) => ((done / ms) * 1000).toFixed(0)),
+      ...[times, short].map(({ rows: done, cpuMicros }) => (cpuMicros / done).toFixed(0)),
+      ...[Math.min(...mebibytes), Math.max(...mebibytes)].map((each) => each.toFixed(1)),
+    ];
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+async function write(path: string, rows: number): Promise<void> {
+  const file = createWriteStream(path);
+  for (let i = 0; i < rows; i++) if (!file.write(`${JSON.stringify({ id: `r${String(i)}`, text: TEXT })}\n`)) await once(file, 'drain');
+  file.end();
+  await finished(file);
 }
 
 function start(task: Task): ChildProcess {
@@ -76,69 +98,69 @@ function start(task: Task): ChildProcess {
   });
 }
 
-async function told(child: ChildProcess): Promise<unknown> {
-  const [message] = (await Promise.race([
-    once(child, 'message'),
-    once(child, 'exit').then(([code]) => {
-      throw new Error(`ended with ${String(code)}`);
-    }),
-  ])) as unknown[];
-  return message;
+async function answerOf<A>(child: ChildProcess): Promise<A> {
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`ended with ${String(code)}`);
+  });
+  const [answer] = (await Promise.race([once(child, 'message'), ended])) as unknown[];
+  ended.catch(() => undefined);
+  return answer as A;
 }
 
 // ---- in a process of its own ----------------------------------------------------------------------------------------
 
-async function run({ folder, rows, baseUrl }: Extract<Task, { what: 'run' }>): Promise<Measured> {
-  const jobOf = (output: string, limit: number): RunJob => {
-    const config = {
-      model: { baseUrl: baseUrl === '' ? 'http://127.0.0.1:9' : baseUrl, model: 'm' },
-      batches: { concurrency: 16 },
-      stages: [baseUrl === '' ? { name: 'part', chunk: { field: 'text' } } : { name: 'reply', prompt: 'say {{text}}' }],
-      input: { path: 'in.jsonl' },
-      output: { path: output },
-    };
-    const never = new AbortController().signal;
-    const plan = planRun(config, join(folder, 'run.yaml'), {});
-    return new RunJob({ plan, limit, maxUsd: undefined, retryFailed: false, events: undefined }, { stop: never, abort: never });
+/** A run to its end, or of so many rows; told now and then how many are done. */
+async function run(
+  { folder, baseUrl }: Task,
+  input: string,
+  output: string,
+  rows: number,
+  look: (done: number) => void = () => undefined,
+): Promise<Times> {
+  const config = {
+    model: { baseUrl: baseUrl === '' ? 'http://127.0.0.1:9' : baseUrl, model: 'm' },
+    batches: { concurrency: 16 },
+    stages: [baseUrl === '' ? { name: 'part', chunk: { field: 'text' } } : { name: 'reply', prompt: 'say {{text}}' }],
+    input: { path: input },
+    output: { path: output },
   };
-  for (let warm = 0; warm < WARM_UP; warm += rows) await jobOf(`warm-${String(warm)}.jsonl`, WARM_UP).run();
+  const never = new AbortController().signal;
+  const plan = planRun(config, join(folder, 'run.yaml'), {});
+  const job = new RunJob({ plan, limit: rows, maxUsd: undefined, retryFailed: false, events: undefined }, { stop: never, abort: never });
+  const looking = setInterval(() => {
+    look(job.view().rows.done);
+  }, 50);
+  const before = { at: performance.now(), cpu: process.cpuUsage() };
+  const { exitCode, items } = await job.run();
+  const { user, system } = process.cpuUsage(before.cpu);
+  clearInterval(looking);
+  if (exitCode !== 0 || items.written !== rows) throw new Error(`${items.written} of ${rows} rows, exit code ${exitCode}`);
+  return { rows, ms: performance.now() - before.at, cpuMicros: user + system };
+}
 
-  let began: { readonly done: number; readonly at: number; readonly micros: number } | undefined;
-  let ended = { done: 0, at: 0, micros: 0 };
-  await watched(jobOf('timed.jsonl', Infinity), rows, (done) => {
-    ended = { done, at: performance.now(), micros: cpuMicros() };
-    if (done >= FIRST) began ??= ended;
-  });
-  if (began === undefined) throw new Error('it was over before anybody looked');
-  const done = ended.done - began.done;
-  const rowsPerSecond = (done / (ended.at - began.at)) * 1000;
-  const cpuMicrosPerRow = (ended.micros - began.micros) / done;
+async function warmUp(task: Task): Promise<void> {
+  for (let done = 0; done < WARM_UP; done += SHORT) await run(task, 'short.jsonl', `${task.what}-warm-${done}.jsonl`, SHORT);
+}
 
-  // By itself: a collection throws away compiled code, too.
+async function beside(task: Task): Promise<never> {
+  await warmUp(task);
+  for (let i = 0; ; i++) {
+    process.send?.(await run(task, 'short.jsonl', `beside-${i}.jsonl`, SHORT));
+    for (const end of ['', '.journal']) rmSync(join(task.folder, `beside-${i}.jsonl${end}`), { force: true });
+  }
+}
+
+/** What is in use after a collection, on and off the heap. By itself: a collection throws away compiled code, too. */
+async function weigh(task: Task): Promise<number[]> {
+  await warmUp(task);
   const mebibytes: number[] = [];
-  await watched(jobOf('weighed.jsonl', Infinity), rows, (done) => {
-    if (done < ((mebibytes.length + 1) * rows) / LOOKS) return;
+  await run(task, 'in.jsonl', 'weighed.jsonl', task.rows, (done) => {
+    if (done < ((mebibytes.length + 1) * task.rows) / LOOKS) return;
     collectGarbage();
     const { heapUsed, external } = process.memoryUsage();
     mebibytes.push((heapUsed + external) / MIB);
   });
-  return { rowsPerSecond, cpuMicrosPerRow, mebibytes };
-}
-
-/** Runs it to its end, and looks now and then at how many rows are done. */
-async function watched(job: RunJob, rows: number, look: (done: number) => void): Promise<void> {
-  const looking = setInterval(() => {
-    look(job.view().rows.done);
-  }, 50);
-  const { exitCode, items } = await job.run();
-  clearInterval(looking);
-  if (exitCode !== 0 || items.written !== rows)
-    throw new Error(`${String(items.written)} of ${String(rows)} rows, exit code ${String(exitCode)}`);
-}
-
-function cpuMicros(): number {
-  const { user, system } = process.cpuUsage();
-  return user + system;
+  return mebibytes;
 }
 
 /** Answers every chat with the same word. */
@@ -154,10 +176,15 @@ async function serve(): Promise<{ baseUrl: string }> {
   return { baseUrl: `http://127.0.0.1:${String((server.address() as AddressInfo).port)}/v1` };
 }
 
+async function time(task: Task): Promise<Times> {
+  await warmUp(task);
+  return run(task, 'in.jsonl', 'timed.jsonl', task.rows);
+}
+
 const given = process.env[TASK];
 if (given !== undefined) {
   const task = JSON.parse(given) as Task;
-  const answer = task.what === 'serve' ? await serve() : await run(task);
+  const answer = await { time, weigh, beside, serve }[task.what](task);
   process.send?.(answer);
-  if (task.what === 'run') process.disconnect();
+  if (task.what !== 'serve') process.disconnect();
 }

@@ -86,6 +86,7 @@ export class RunJob implements StageHost {
   view(): RunView {
     const nowMs = performance.now();
     const { rows, retries, splits } = this.#tally;
+    const { callsPerMinute, tokensPerMinute, costUsd } = this.#tally.look(this.#plan.config.prices ?? {});
     const share = this.#source?.share() ?? 0;
     return {
       phase: this.isStopping && this.#phase === 'running' ? 'stopping' : this.#phase,
@@ -93,10 +94,11 @@ export class RunJob implements StageHost {
       rows: { done: rows.ok + rows.partial, failed: rows.failed, earlier: rows.earlier + rows.earlierFailed },
       etaMs: this.#etaMs(share, nowMs),
       levels: this.#stages === undefined ? [] : levelsOf(this.#stages),
-      ...this.#tally.pace(),
+      callsPerMinute,
+      tokensPerMinute,
       retries,
       splits,
-      costUsd: this.#costUsd(),
+      costUsd: this.#isPriced ? costUsd : undefined,
     };
   }
 
@@ -344,10 +346,10 @@ export class RunJob implements StageHost {
     return ((nowMs - this.#firstTakenAtMs) / gained) * (1 - share);
   }
 
-  #costUsd(): number | undefined {
+  /** Whether a price is known of all that is asked. */
+  get #isPriced(): boolean {
     const { config, stages } = this.#plan;
-    const priced = stages.every(({ prompt, model = '' }) => prompt === undefined || config.prices?.[model] !== undefined);
-    return priced ? this.#tally.costUsd(config.prices ?? {}) : undefined;
+    return stages.every(({ prompt, model = '' }) => prompt === undefined || config.prices?.[model] !== undefined);
   }
 
   #summary(): RunSummary {
@@ -356,7 +358,7 @@ export class RunJob implements StageHost {
     const nowMs = performance.now();
     const durationMs = nowMs - this.#startedAtMs;
     const { ok, partial, failed, earlierFailed } = tally.rows;
-    const { attempts: calls, callsPerMinute, tokensPerMinute, promptTokens, completionTokens } = tally.totals(nowMs);
+    const { attempts: calls, costUsd, ...sums } = tally.totals(nowMs, config.prices ?? {});
     const stopped = this.#signals.stop.aborted ? 'interrupted' : this.#spent.signal.aborted ? 'budget' : undefined;
     const exits = { interrupted: EXIT.interrupted, budget: EXIT.budget } as const;
     const exitCode: ExitCode = stopped === undefined ? (failed + partial + earlierFailed > 0 ? EXIT.incomplete : EXIT.ok) : exits[stopped];
@@ -374,13 +376,10 @@ export class RunJob implements StageHost {
       splits: tally.splits,
       splitInto: tally.splitInto,
       rowsPerSecond: ((ok + partial + failed) / durationMs) * 1000,
-      callsPerMinute,
-      tokensPerMinute,
+      ...sums,
       meanFill: tally.busyMs / (durationMs * (this.#stages?.snapshot().documents.concurrency ?? 1)),
       stages: sorted(tally.stages(), stages),
-      promptTokens,
-      completionTokens,
-      costUsd: this.#costUsd(),
+      costUsd: this.#isPriced ? costUsd : undefined,
       notes: this.#notes,
       durationMs,
     };

@@ -19,6 +19,11 @@ interface Calls {
   readonly completionTokens: number;
 }
 
+interface Pace {
+  readonly callsPerMinute: number;
+  readonly tokensPerMinute: number;
+}
+
 /** Counts what happens in a run: some kB, however long it is. */
 export class RunTally {
   readonly #stages = new Map<string, AttemptStats>();
@@ -53,27 +58,22 @@ export class RunTally {
     stats.add(outcome === 'ok' || outcome === 'cancelled' ? outcome : { code: outcome }, attempt, latencyMs);
   };
 
-  /** Of the last minute, or of the time since the start. */
-  pace(): { readonly callsPerMinute: number; readonly tokensPerMinute: number } {
-    const { calls, windowMs } = this.#metrics.snapshot().window as NonNullable<ReturnType<Metrics['snapshot']>['window']>;
-    return perMinute(calls, windowMs);
+  /** The calls of the last minute, or of the time since the start, and what all of them have cost by the tokens that the provider has counted. */
+  look(prices: ModelPrices): Pace & { readonly costUsd: number } {
+    const { window, models } = this.#metrics.snapshot();
+    const { calls, windowMs } = window as NonNullable<typeof window>;
+    return { ...perMinute(calls, windowMs), costUsd: costOf(models, prices) };
   }
 
   /** All calls of the run. */
-  totals(nowMs: number): Calls & { readonly callsPerMinute: number; readonly tokensPerMinute: number } {
-    const { attempts, promptTokens, completionTokens } = this.#metrics.snapshot().calls;
-    const calls = { attempts, promptTokens, completionTokens };
-    return { ...calls, ...perMinute(calls, nowMs - this.#startedAtMs) };
-  }
-
-  /** By the tokens that the provider has counted. */
-  costUsd(prices: ModelPrices): number {
-    let amount = 0;
-    for (const [model, { attempts, promptTokens, completionTokens }] of Object.entries(this.#metrics.snapshot().models)) {
-      const { usdPerCall = 0, ...price } = prices[model] ?? {};
-      amount += usdOf(priceOf(price, { inputTokens: promptTokens, outputTokens: completionTokens })) + attempts * usdPerCall;
-    }
-    return amount;
+  totals(nowMs: number, prices: ModelPrices): Calls & Pace & { readonly costUsd: number } {
+    const { calls, models } = this.#metrics.snapshot();
+    const { attempts, promptTokens, completionTokens } = calls;
+    return {
+      ...{ attempts, promptTokens, completionTokens },
+      ...perMinute(calls, nowMs - this.#startedAtMs),
+      costUsd: costOf(models, prices),
+    };
   }
 
   stages(): StageSummary[] {
@@ -84,10 +84,16 @@ export class RunTally {
   }
 }
 
-function perMinute(
-  { attempts, promptTokens, completionTokens }: Calls,
-  ms: number,
-): { readonly callsPerMinute: number; readonly tokensPerMinute: number } {
+function costOf(models: Readonly<Record<string, Calls>>, prices: ModelPrices): number {
+  let amount = 0;
+  for (const [model, { attempts, promptTokens, completionTokens }] of Object.entries(models)) {
+    const { usdPerCall = 0, ...price } = prices[model] ?? {};
+    amount += usdOf(priceOf(price, { inputTokens: promptTokens, outputTokens: completionTokens })) + attempts * usdPerCall;
+  }
+  return amount;
+}
+
+function perMinute({ attempts, promptTokens, completionTokens }: Calls, ms: number): Pace {
   const minutes = Math.max(ms, LEAST_MS) / MINUTE_MS;
   return { callsPerMinute: attempts / minutes, tokensPerMinute: (promptTokens + completionTokens) / minutes };
 }
