@@ -101,8 +101,8 @@ it('opens nothing that is broken, however it is, and says so', () => {
   const whole = exportRecording(replayed(5));
   fc.assert(
     fc.property(fc.nat(whole.length - 1), fc.nat(whole.length - 1), fc.anything(), (from, length, thing) => {
-      const texts = [whole.slice(0, from), whole.slice(0, from) + whole.slice(from + 1 + (length % 9)), JSON.stringify(thing) ?? ''];
-      for (const given of [...texts, `{"format":"sluice-recording","version":1,"events":${texts[2] || '0'}}`]) {
+      const texts = [whole.slice(0, from), whole.slice(0, from) + whole.slice(from + 1 + (length % 9)), String(JSON.stringify(thing))];
+      for (const given of [...texts, `{"format":"sluice-recording","version":1,"events":${texts[2]!}}`]) {
         try {
           replay(importRecording(given));
         } catch (error) {
