@@ -8,7 +8,7 @@ type FieldsOf<T extends Type> = Exclude<keyof EventOf<T>, Common | (T extends `a
 type OfKind<V> = { [T in Type]: { [F in FieldsOf<T>]: EventOf<T>[F] extends V ? F : never }[FieldsOf<T>] }[Type];
 
 /** What every event may carry, beside `type` and `operator`, which it must. */
-const STAMP = ['at', 'instance', 'batchId', 'parentBatchId', 'seq', 'traceId', 'spanId'];
+const STAMP = ['at', 'instance', 'batchId', 'parentBatchId', 'seq', 'traceId', 'spanId'] as const;
 
 const lane = { lane: 1 } as const;
 const queued = { ...lane, queued: 1 } as const;
