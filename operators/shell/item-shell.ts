@@ -159,7 +159,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   /** Everything that is asked of callbacks comes first: they may send, leave, or end work that is under way. */
   private admit(input: T, context?: AsyncContext): void {
     const { machine, ordered, permits } = this;
-    let lane = machine.find(undefined);
+    let lane = machine.only;
     let key: unknown;
     let line: unknown;
     let limit = Infinity;
@@ -171,9 +171,9 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
         if (order?.keyOf) line = ask(operator, 'key', order.keyOf, input);
         if (keyOf) {
           key = ask(operator, 'key', keyOf, input);
-          if (machine.find(key) === undefined) limit = limitOf(key);
-          // Asking may have begun what there was none of.
           lane = machine.find(key);
+          // Asking may begin what there is none of.
+          if (lane === undefined) [limit, lane] = [limitOf(key), machine.find(key)];
         }
       } catch (error) {
         fault = { error };

@@ -39,7 +39,8 @@ export class ItemMachine<T> {
   private readonly lanes = new Map<unknown, KeyLane<T>>();
   /** The lanes that can go, in turn. */
   private readonly turns = new Chain<KeyLane<T>>();
-  private readonly only: KeyLane<T> | undefined;
+  /** The lane of all items when they have no keys. */
+  readonly only: KeyLane<T> | undefined;
 
   constructor(private readonly rules: ItemRules) {
     this.concurrency = rules.concurrency;
