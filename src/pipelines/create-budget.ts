@@ -1,7 +1,15 @@
 import { BudgetExceededError, FlowConfigError } from '../../operators/errors.js';
 import { isPromise, teller } from '../../operators/toolkit.js';
 import { checkedCall, checkedSave, NAME, readOptions, unpriced } from './budget/budget-options.js';
-import type { Budget, BudgetCall, BudgetLimitSnapshot, BudgetOptions, BudgetSnapshot, Reservation } from './budget/budget-types.js';
+import type {
+  Budget,
+  BudgetCall,
+  BudgetLimitSnapshot,
+  BudgetOptions,
+  BudgetSnapshot,
+  Reservation,
+  SavedBudget,
+} from './budget/budget-types.js';
 import type { Account } from './budget/charge.js';
 import { amountsOf, Charge } from './budget/charge.js';
 import type { Amounts, Window } from './budget/meter.js';
@@ -159,10 +167,10 @@ class FlowBudget implements Budget, Account {
   }
 
   #save(): void {
-    const { store } = this.#config;
+    const store = this.#config.store as { save(saved: SavedBudget): unknown } | undefined;
     if (store === undefined) return;
     const now = this.#now();
-    const saving: unknown = store.save({ limits: this.#limits.flatMap((limit) => limit.save(now)) });
+    const saving = store.save({ limits: this.#limits.flatMap((limit) => limit.save(now)) });
     if (!isPromise(saving)) return;
     saving.then(undefined, () => undefined);
     throw new FlowConfigError(NAME, 'store.save', 'a function that has saved when it returns', saving);
