@@ -333,7 +333,8 @@ describe('a store', () => {
     ['later', () => Promise.resolve()],
     ['in vain', () => Promise.reject(new Error('no space left'))],
   ])('that saves %s lets no call go: nobody would know whether it was written down', async (_, save) => {
-    const { budget, refusal } = on({ limits: [{ tokens: 100 }], store: { load: () => undefined, save: save as never } });
+    const store = { load: () => undefined, save };
+    const { budget, refusal } = on({ limits: [{ tokens: 100 }], store });
     expect(refusal(tokens(10))).toMatchObject({ code: 'FLOW_CONFIG_INVALID', option: 'store.save' });
     expect(budget.snapshot()).toMatchObject({ executing: 0, limits: [{ inFlight: 0, left: 100 }] });
     // Nor is there a rejection that nobody listens to.
