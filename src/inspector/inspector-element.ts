@@ -54,7 +54,7 @@ export class InspectorElement extends Base implements SluiceInspector {
   set source(source: InspectorSource | undefined) {
     this.#disconnect();
     // Plain JavaScript may say null.
-    this.#source = (source as InspectorSource | null) ?? undefined;
+    this.#source = source ?? undefined;
     this.#player = isRecording(source) ? new Player(source, this.#options) : undefined;
     if (this.hasAttribute('still')) this.#player?.seek(Infinity);
     this.#model = new FlowModel(this.#options);
