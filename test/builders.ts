@@ -274,12 +274,6 @@ export function policy<F = never>({ retry, ...same }: PolicyRules<F> = {}): Poli
   return operators.policy({ ...same, ...(retry && { retry: operators.retryFailed({ budget: 0.2, ...retry }) }) });
 }
 
-/** The rules of an adapter's calls. */
-export const callRules = <O extends object>({ timeoutMs, ...same }: O & { readonly timeoutMs?: number }) => ({
-  ...same,
-  ...(timeoutMs !== undefined && { attemptTimeoutMs: timeoutMs }),
-});
-
 // ---- limiters ---------------------------------------------------------------------------------------------------------
 
 export interface LimiterRules extends Common {

@@ -11,7 +11,7 @@ import { createFetch } from '../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import type { FlowEvent } from '../builders.js';
-import { callRules, createLimiter } from '../builders.js';
+import { createLimiter } from '../builders.js';
 import type { StreamPlan } from '../fakes/stream-plan.js';
 import type { StreamServer } from '../fakes/stream-server.js';
 import { question, startStreamServer } from '../fakes/stream-server.js';
@@ -185,7 +185,7 @@ describe('a connection that is being closed', LONG, () => {
 
   it.each(['cancel', 'abort', 'timeout'])('keeps its permit until the server has seen it: %s', async (way) => {
     const limiter = createLimiter({ concurrency: 2 });
-    const limited = createFetch(callRules({ limiter, retry: false as const, timeoutMs: way === 'timeout' ? 60 : Infinity }));
+    const limited = createFetch({ limiter, retry: false, timeoutMs: way === 'timeout' ? 60 : Infinity });
     await Promise.all(
       Array.from({ length: 30 }, async () => {
         const controller = new AbortController();

@@ -13,7 +13,6 @@ import { limitAnthropic } from '../../../src/adapters/anthropic.js';
 import { createFetch } from '../../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../../src/adapters/openai.js';
 import type { Limiter } from '../../builders.js';
-import { callRules } from '../../builders.js';
 
 /** A question for one stream. */
 export interface Question {
@@ -39,8 +38,7 @@ export interface Answer {
 export type Ask = (question: Question) => Promise<Answer>;
 
 const messages = (text: string) => [{ role: 'user' as const, content: text }];
-const rules = ({ limiter, timeoutMs }: Question) =>
-  callRules({ limiter, retry: false as const, ...(timeoutMs !== undefined && { timeoutMs }) });
+const rules = ({ limiter, timeoutMs }: Question) => ({ limiter, retry: false as const, ...(timeoutMs !== undefined && { timeoutMs }) });
 const withSignal = ({ signal }: Question) => (signal ? { signal } : {});
 
 /** What the clients of OpenAI and Anthropic give, all versions. */
