@@ -323,7 +323,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
 
   describe('the limiter', () => {
     it('is charged the prompt and the longest answer, and then what the answer says', async () => {
-      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60_000, burstSeconds: 60, headroom: 1 });
+      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, headroom: 1 });
       const full = limiter.snapshot().tokens;
       const model = limitedModel({ limiter });
       const spent = () => full - limiter.snapshot().tokens;

@@ -322,7 +322,7 @@ describe('createFetch', LONG, () => {
   describe('the limiter', () => {
     it('is told what a request asks for', async () => {
       const lanes = [{ name: 'user' }, { name: 'batch' }];
-      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60_000, lanes });
+      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, lanes });
       const seen: HttpRequest[] = [];
       const events: FlowEvent[] = [];
       const limited = createFetch({
@@ -343,7 +343,7 @@ describe('createFetch', LONG, () => {
     });
 
     it('pays what the answer says, whole and streamed, and what was estimated until then', async () => {
-      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 600_000, headroom: 1, learn: false });
+      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, headroom: 1, learn: false });
       const limited = createFetch({ limiter });
       const full = limiter.snapshot().tokens;
       const response = await limited(chat(), ask('hello world', { max_tokens: 4000 }));
@@ -362,7 +362,7 @@ describe('createFetch', LONG, () => {
     });
 
     it('pays nothing for a question how many tokens something would be, and goes by the last numbers of an answer', async () => {
-      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60_000, burstSeconds: 60, headroom: 1, learn: false });
+      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, headroom: 1, learn: false });
       const full = limiter.snapshot().tokens;
       const answers = [
         { input_tokens: 9000 },

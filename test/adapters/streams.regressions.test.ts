@@ -133,8 +133,7 @@ describe('a stream whose reader is gone', LONG, () => {
         await reader.cancel();
       }
     }
-    await expect.poll(() => limiter.executing, soon).toBe(0);
-    expect(server.inFlight).toBe(0);
+    await expect.poll(() => [limiter.executing, server.inFlight], soon).toEqual([0, 0]);
   });
 
   it('gives its permit back when a call is made and never awaited', async () => {

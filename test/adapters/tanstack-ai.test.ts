@@ -41,21 +41,17 @@ describe('a chat of TanStack AI', () => {
   };
   const url = (query: string): string => `${server.url}/ag-ui?${query}`;
 
-  it('is told of a burst of 2,000 deltas in a few events, in a part of its time, with the same text', async () => {
-    const timed = async (connection: Connection) => {
+  it('is told of a burst of 2,000 deltas in a few events, with the same text', async () => {
+    const said = async (connection: Connection) => {
       const { chat, heard, text } = chatOf(connection);
-      const begun = performance.now();
       await chat.sendMessage('go on');
-      const took = performance.now() - begun;
       expect(heard.errors).toEqual([]);
-      return { took, text: text(), changes: heard.changes };
+      return { text: text(), changes: heard.changes };
     };
-    await timed(flowStream(fetchServerSentEvents(url('chunks=20&tools=3'))));
-    const flowing = await timed(flowStream(fetchServerSentEvents(url('chunks=2000&tools=3'))));
-    const plain = await timed(fetchServerSentEvents(url('chunks=2000&tools=3')));
+    const flowing = await said(flowStream(fetchServerSentEvents(url('chunks=2000&tools=3'))));
+    const plain = await said(fetchServerSentEvents(url('chunks=2000&tools=3')));
     expect(flowing.text).toBe(plain.text);
     expect(flowing.text.length).toBeGreaterThan(8000);
-    expect(flowing.took).toBeLessThan(plain.took / 3);
     expect(flowing.changes).toBeLessThan(plain.changes / 50);
   }, 60_000);
 
