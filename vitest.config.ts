@@ -22,11 +22,11 @@ const sizedTests = [
   'test/leaks/leaks.test.ts',
   'test/listeners/listeners.test.ts',
   'test/matrix.test.ts',
-  'test/limiter/model.test.ts',
+  'test/limiter/{child,model}.test.ts',
   'test/cli/budget-file.test.ts',
-  'test/pipelines/{budget.property,budget-use,model-cache}.test.ts',
+  'test/pipelines/{budget.property,budget-use,model-cache,tool-guard.property}.test.ts',
   'test/pipelines/create-stages.simulation.test.ts',
-  'test/operators/{divide-retry.exhaustive,racing.random,slots.random}.test.ts',
+  'test/operators/{divide-retry.exhaustive,own-slots,racing.random,slots.random}.test.ts',
   'test/web/{inspector,playground,soak}.test.ts',
 ];
 

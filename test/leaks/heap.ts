@@ -2,8 +2,8 @@ import { sized } from '../support/deep.js';
 
 /** When the heap is looked at: after so many items, or so many distinct keys. */
 export const MARKS = {
-  items: [sized(50_000, 100_000), sized(100_000, 500_000), sized(200_000, 1_000_000)],
-  keys: [10_000, sized(20_000, 50_000), sized(40_000, 100_000)],
+  items: [sized(20_000, 100_000), sized(50_000, 500_000), sized(100_000, 1_000_000)],
+  keys: [10_000, sized(15_000, 50_000), sized(25_000, 100_000)],
 };
 
 /** What is not measured, and why. */

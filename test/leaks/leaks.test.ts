@@ -18,7 +18,7 @@ import { sized } from '../support/deep.js';
 import { createLimiter } from '../today.js';
 import { HELD, MARKS } from './heap.js';
 
-const SUBSCRIPTIONS = sized(1000, 10_000);
+const SUBSCRIPTIONS = sized(500, 10_000);
 /** How far the heap may move between the first look and the last: noise of the collector, not a byte for each item. */
 const MOST_GROWTH_BYTES = 1_000_000;
 

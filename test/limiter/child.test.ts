@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { batchMap } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { sized } from '../support/deep.js';
 import type { ChildLimiterOptions, Lease, Limiter, LimiterJob } from '../today.js';
 import { createLimiter, isFlowError, NestedAcquireError } from '../today.js';
 
@@ -526,7 +527,7 @@ describe('a tree of limiters', () => {
         expect(scheduler.actions).toHaveLength(0);
         for (const limiter of limiters) expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
       }),
-      { numRuns: 400 },
+      { numRuns: sized(120, 400) },
     );
   }, 60_000);
 });

@@ -4,6 +4,7 @@ import { BehaviorSubject, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { batchMap, bulkheadMap, classifyError, retryFailed } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { sized } from '../support/deep.js';
 import type { Limiter, Settled } from '../today.js';
 import { createLimiter } from '../today.js';
 
@@ -122,7 +123,7 @@ describe('an operator with a number for its concurrency', () => {
         expect(own.log).toEqual(limited.log);
         expect(own.scheduler.actions).toHaveLength(0);
       }),
-      { numRuns: 1000 },
+      { numRuns: sized(250, 1000) },
     );
   });
 });

@@ -15,7 +15,7 @@ import {
 import { sized } from '../support/deep.js';
 import { Dice } from '../world/dice.js';
 
-const SEEDS = sized(1500, 60_000);
+const SEEDS = sized(500, 60_000);
 const PLANNED = 'planned';
 const fail = (): never => {
   throw new Error(PLANNED);
