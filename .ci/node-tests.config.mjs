@@ -1,17 +1,18 @@
-// The tests that check-node.mjs repeats on other Node versions. Simulations and examples measure the machine more
-// than its Node; what runs a browser, npm, a compiler or a model needs no second Node.
+// The tests that check-node.mjs repeats on another version of Node: what leans on the language and its timers. The rest would measure the machine more
+// than its Node, or runs a browser, npm, a compiler or a model; what it needs of Node, the program of that check does, too.
 import { configDefaults, defineConfig } from 'vitest/config';
 import { hostTests } from '../test/support/host-tests.ts';
 
 // They try all cases of pure arithmetic, which takes longer than everything else together.
 const exhaustive = [
-  'test/**/*.exhaustive.test.ts',
+  'test/**/*.{exhaustive,random}.test.ts',
   'test/kernel/divide-plan.test.ts',
   'test/kernel/bad-item-search.test.ts',
   'test/limiter/model.test.ts',
+  'test/operators/{batch-random-listeners,own-slots}.test.ts',
 ];
 
-const folders = ['kernel', 'operators', 'limiter', 'marbles-kit', 'metrics', 'pipelines', 'src', 'edge', 'support'];
+const folders = ['kernel', 'operators', 'limiter', 'src'];
 
 const shared = { environment: 'node', testTimeout: 30_000 };
 

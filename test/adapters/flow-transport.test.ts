@@ -45,11 +45,11 @@ describe.each(SDKS)('a chat of %s', (_name, ChatOf, TransportOf) => {
   };
 
   it('has the same message as without', async () => {
-    const { chat } = chatOf('chunks=2000&tools=3');
+    const { chat } = chatOf('chunks=600&tools=3');
     await chat.sendMessage({ text: 'go on' });
     const plain = new ChatOf<UIMessage>({
       id: 'plain',
-      transport: new TransportOf<UIMessage>({ api: `${server.url}/ai-sdk?chunks=2000&tools=3` }),
+      transport: new TransportOf<UIMessage>({ api: `${server.url}/ai-sdk?chunks=600&tools=3` }),
     });
     await plain.sendMessage({ text: 'go on' });
     const shape = ({ parts }: UIMessage) => parts.map((part) => ({ ...part, toolCallId: undefined }));

@@ -154,7 +154,7 @@ export const reenters = (shape: Shape, options: object = {}): Check =>
   });
 
 /** A part of it is enough to see a stack that grows. */
-export const MILLION = sized(50_000, 1_000_000);
+export const MILLION = sized(20_000, 1_000_000);
 
 /** A million items in one go: how many come out, and how it ends. */
 export const takesMillion = (shape: Shape, options: object = {}, out = MILLION): Check =>
