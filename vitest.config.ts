@@ -93,7 +93,7 @@ export default defineConfig({
             openai: 'openai6',
           },
         },
-        test: { ...patience, name: 'older SDKs', environment: 'node', include: ['test/adapters/{ai-sdk,anthropic,openai}.test.ts'] },
+        test: { ...patience, name: 'older', environment: 'node', include: ['test/adapters/{ai-sdk,anthropic,openai}.test.ts'] },
       },
       {
         resolve: asyncContext('src/async-context.ts'),
