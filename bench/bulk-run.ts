@@ -125,7 +125,7 @@ async function run(
     output: { path: output },
   };
   const never = new AbortController().signal;
-  const plan = planRun(config, join(folder, 'run.yaml'), {});
+  const plan = planRun(config, join(folder, 'run.yaml'), { env: {}, cwd: () => folder });
   const job = new RunJob({ plan, limit: rows, maxUsd: undefined, retryFailed: false, events: undefined }, { stop: never, abort: never });
   const looking = setInterval(() => {
     look(job.view().rows.done);

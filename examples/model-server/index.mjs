@@ -45,10 +45,11 @@ export async function startModelServer(givenOptions = {}) {
   };
   const server = createServer((req, res) => void answer(app, req, res));
   try {
-    await pool.start();
+    // Before the model is loaded for nothing; who is early waits.
     await listen(server, options.port);
+    await pool.start();
   } catch (error) {
-    await Promise.all([pool.close(), chat?.runtime.close()]);
+    await stop(server, pool, chat);
     throw error;
   }
 

@@ -7,9 +7,16 @@ import { explainThroughput } from '../pipelines/throughput.js';
 import { loadConfig, readConfig } from './config-file.js';
 import { CliError, EXIT } from './exit.js';
 import { explainText } from './explain-text.js';
+import type { Host } from './host.js';
 import { positiveNumber, wholeNumber } from './options.js';
 
-export function configCommand(): Command {
+interface CheckFlags {
+  readonly json: boolean;
+}
+
+type ExplainFlags = StatedLoad & CheckFlags;
+
+export function configCommand(host: Host): Command {
   const command = new Command('config').description('check a configuration, and tell what bounds its throughput');
   const settled = (sub: Command): Command => sub.copyInheritedSettings(command);
   command.addCommand(
@@ -18,7 +25,7 @@ export function configCommand(): Command {
         .description('say everything that is wrong with a configuration')
         .argument('<file>', 'YAML, or JSON when its name ends so')
         .option('--json', 'what is wrong as JSON', false)
-        .action(check),
+        .action((file: string, flags: CheckFlags) => check(file, flags, host)),
     ),
   );
   command.addCommand(
@@ -32,7 +39,7 @@ export function configCommand(): Command {
         .option('--prompt-tokens <n>', 'tokens that a call sends', wholeNumber(0))
         .option('--completion-tokens <n>', 'tokens that a call answers', wholeNumber(0))
         .option('--json', 'the same as JSON', false)
-        .action(explain),
+        .action((file: string, flags: ExplainFlags) => explain(file, flags, host)),
     ),
   );
   command.addCommand(
@@ -40,43 +47,45 @@ export function configCommand(): Command {
       new Command('preset')
         .description('print a configuration to begin with')
         .argument('[name]', 'without it the names')
-        .action(printPreset),
+        .action((name: string | undefined) => {
+          printPreset(name, host);
+        }),
     ),
   );
   command.addCommand(
     settled(
       new Command('schema').description('print the JSON Schema, for editors').action(() => {
-        print(JSON.stringify(configJsonSchema(), undefined, 2));
+        print(host, JSON.stringify(configJsonSchema(), undefined, 2));
       }),
     ),
   );
   return command;
 }
 
-async function check(file: string, { json }: { readonly json: boolean }): Promise<void> {
-  const parsed = await readConfig(file);
+async function check(file: string, { json }: CheckFlags, host: Host): Promise<void> {
+  const parsed = await readConfig(file, host);
   const problems = 'problems' in parsed ? parsed.problems : [];
-  if (json) print(JSON.stringify({ file, problems }, undefined, 2));
-  else if (problems.length === 0) print(`${file}: nothing is wrong`);
-  else print(problems.map(({ message }) => `${file}: ${message}`).join('\n'));
-  if (problems.length > 0) process.exitCode = EXIT.usage;
+  if (json) print(host, JSON.stringify({ file, problems }, undefined, 2));
+  else if (problems.length === 0) print(host, `${file}: nothing is wrong`);
+  else print(host, problems.map(({ message }) => `${file}: ${message}`).join('\n'));
+  if (problems.length > 0) host.exitCode = EXIT.usage;
 }
 
-async function explain(file: string, { json, ...stated }: StatedLoad & { readonly json: boolean }): Promise<void> {
-  const { plan, assumed } = planOf(await loadConfig(file), stated);
+async function explain(file: string, { json, ...stated }: ExplainFlags, host: Host): Promise<void> {
+  const { plan, assumed } = planOf(await loadConfig(file, host), stated);
   const explained = explainThroughput(plan);
-  print(json ? JSON.stringify({ ...explained, plan, assumed }, undefined, 2) : explainText(plan, assumed, explained));
+  print(host, json ? JSON.stringify({ ...explained, plan, assumed }, undefined, 2) : explainText(plan, assumed, explained));
 }
 
-function printPreset(name: string | undefined): void {
+function printPreset(name: string | undefined, host: Host): void {
   const all = configPresets();
   if (name === undefined) {
-    print([...all.keys()].join('\n'));
+    print(host, [...all.keys()].join('\n'));
     return;
   }
   const preset = all.get(name);
   if (preset === undefined) throw new CliError(EXIT.usage, `there is no preset \`${name}\`; there are ${[...all.keys()].join(', ')}`);
-  print(stringify(preset, { aliasDuplicateObjects: false }).trimEnd());
+  print(host, stringify(preset, { aliasDuplicateObjects: false }).trimEnd());
 }
 
 /** Presets that are whole configurations, by their names: `paper.production`. */
@@ -87,6 +96,6 @@ function configPresets(): ReadonlyMap<string, object> {
   return new Map([['chat', chat], ...of('llmProperties', llmProperties), ...of('paper', paper)]);
 }
 
-function print(text: string): void {
-  process.stdout.write(`${text}\n`);
+function print(host: Host, text: string): void {
+  host.stdout.write(`${text}\n`);
 }

@@ -1,9 +1,9 @@
 import { writeFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { CHUNK_DEFAULTS } from './chunks.js';
 import { MAX_FILE_BYTES } from './documents.js';
 import { CliError, EXIT, onDisk } from './exit.js';
+import { type Host, pathOf } from './host.js';
 import { IndexJob } from './index-job.js';
 import type { IndexSummary } from './index-summary.js';
 import { onInterrupt } from './interrupt.js';
@@ -34,13 +34,13 @@ const SUMMARY_MARK = '{\n  "exitCode": ';
 /** Below this a chunk can hold little more than a heading. */
 const LEAST_CHUNK_TOKENS = 16;
 
-export function indexCommand(): Command {
+export function indexCommand(host: Host): Command {
   const command = new Command('index')
     .description('read documents, embed their passages and write an index that `sluice search` can search')
     .argument('[paths...]', 'files and folders; folders without node_modules and names that start with a dot')
     .option('-o, --output <file>', 'the index', DEFAULT_INDEX)
     .option('--files-from <list>', 'more paths, one per line, # comments; relative to the working folder');
-  return addProviderOptions(command)
+  return addProviderOptions(command, host)
     .option('--max-chunk-tokens <n>', 'most estimated tokens in a passage', wholeNumber(LEAST_CHUNK_TOKENS), CHUNK_DEFAULTS.maxTokens)
     .option('--max-file-bytes <n>', 'larger files are skipped', wholeNumber(1), MAX_FILE_BYTES)
     .option('--max-batch <n>', 'most passages in one call', wholeNumber(1), 64)
@@ -51,19 +51,19 @@ export function indexCommand(): Command {
     .option('--ask <questions.json>', 'ask these questions meanwhile, and check at the end which document answers them')
     .option('--strict', 'exit with 1 when the provider refused a passage', false)
     .option('--json [file]', 'the summary as JSON, to a file or to standard output')
-    .action(run);
+    .action((paths: string[], flags: IndexFlags) => run(paths, flags, host));
 }
 
-async function run(paths: string[], flags: IndexFlags): Promise<void> {
-  if (typeof flags.json === 'string') await checkSummaryPath(flags.json, flags.output);
-  const signals = onInterrupt(() => {
+async function run(paths: string[], flags: IndexFlags, host: Host): Promise<void> {
+  if (typeof flags.json === 'string') await checkSummaryPath(flags.json, flags.output, host);
+  const signals = onInterrupt(host, () => {
     display.note('stopping: waiting for the calls under way (interrupt again to abort them)');
   });
   const job = new IndexJob(
     {
       paths,
       filesFrom: flags.filesFrom,
-      cwd: process.cwd(),
+      cwd: host.cwd(),
       output: flags.output,
       maxFileBytes: flags.maxFileBytes,
       maxChunkTokens: flags.maxChunkTokens,
@@ -72,7 +72,7 @@ async function run(paths: string[], flags: IndexFlags): Promise<void> {
       provider: {
         baseUrl: flags.baseUrl,
         model: flags.model,
-        apiKey: apiKeyFrom(process.env),
+        apiKey: apiKeyFrom(host.env),
         maxBatch: flags.maxBatch,
         maxBatchTokens: flags.maxBatchTokens,
         concurrency: flags.concurrency,
@@ -82,7 +82,7 @@ async function run(paths: string[], flags: IndexFlags): Promise<void> {
     },
     signals,
   );
-  const display = showProgress(process.stderr, { live: () => progressText(job.progress()), line: () => progressLine(job.progress()) });
+  const display = showProgress(host, { live: () => progressText(job.progress()), line: () => progressLine(job.progress()) });
   let summary: IndexSummary;
   try {
     summary = await job.run();
@@ -90,22 +90,23 @@ async function run(paths: string[], flags: IndexFlags): Promise<void> {
     display.stop();
     signals.dispose();
   }
-  await report(summary, flags.json);
-  process.exitCode = summary.exitCode;
+  await report(summary, flags.json, host);
+  host.exitCode = summary.exitCode;
 }
 
 /** Before anything is read or sent: at the end it would be too late to say that the summary has no place. */
-async function checkSummaryPath(json: string, output: string): Promise<void> {
-  const index = resolve(output);
-  if ([index, `${index}.journal`, `${index}.lock`].includes(resolve(json)))
+async function checkSummaryPath(json: string, output: string, host: Host): Promise<void> {
+  const index = pathOf(host, output);
+  const summary = pathOf(host, json);
+  if ([index, `${index}.journal`, `${index}.lock`].includes(summary))
     throw new CliError(EXIT.usage, `\`--json ${json}\` would overwrite the index or what belongs to it; give another file`);
-  await refuseForeignFile(resolve(json), json, SUMMARY_MARK, 'a summary');
+  await refuseForeignFile(summary, json, SUMMARY_MARK, 'a summary');
 }
 
 /** Standard output stays pure JSON when it is asked for it. */
-async function report(summary: IndexSummary, json: string | true | undefined): Promise<void> {
+async function report(summary: IndexSummary, json: string | true | undefined, host: Host): Promise<void> {
   const text = `${JSON.stringify(summary, undefined, 2)}\n`;
-  (json === true ? process.stderr : process.stdout).write(`${summaryText(summary)}\n`);
-  if (json === true) process.stdout.write(text);
-  else if (json !== undefined) await onDisk(`write the summary \`${json}\``, () => writeFile(resolve(json), text));
+  (json === true ? host.stderr : host.stdout).write(`${summaryText(summary)}\n`);
+  if (json === true) host.stdout.write(text);
+  else if (json !== undefined) await onDisk(`write the summary \`${json}\``, () => writeFile(pathOf(host, json), text));
 }

@@ -91,17 +91,18 @@ async function syncFolder(path: string): Promise<void> {
 /**
  * Reads an index and checks every line of it.
  *
+ * @param shown what the user called the path.
  * @throws CliError (exit code 2) when there is no index, or it is damaged; the message names the line.
  */
-export async function readIndex(path: string): Promise<IndexContent & { readonly dimensions: number }> {
-  const reader = new IndexReader(path);
+export async function readIndex(path: string, shown = path): Promise<IndexContent & { readonly dimensions: number }> {
+  const reader = new IndexReader(shown);
   try {
     for await (const line of readLines(path)) reader.read(line.number, line.text, line.complete);
   } catch (error) {
     const code = errorCode(error);
     if (code === undefined || error instanceof CliError) throw error;
     const why = code === 'ENOENT' ? 'there is no such file; make one with `sluice index`' : code;
-    throw new CliError(EXIT.usage, `cannot read the index \`${path}\`: ${why}`, error);
+    throw new CliError(EXIT.usage, `cannot read the index \`${shown}\`: ${why}`, error);
   }
   return reader.finish();
 }

@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { basename, resolve } from 'node:path';
+import { basename } from 'node:path';
 import { Command } from 'commander';
 import type { FlowEvent } from '../../operators/types.js';
 import { FlowModel } from '../inspector/flow-model.js';
 import { exportRecording, replay } from '../inspector/recording.js';
 import { CliError, EXIT, onDisk } from './exit.js';
+import { type Host, pathOf } from './host.js';
 import { Digest } from './inspect/digest.js';
 import { Feed } from './inspect/feed.js';
 import { html, type MadePage, makePage } from './inspect/html.js';
@@ -33,7 +34,14 @@ interface Source {
   read(follow: boolean, signal: AbortSignal): AsyncGenerator<News, void, undefined>;
 }
 
-export function inspectCommand(): Command {
+interface Surroundings {
+  readonly host: Host;
+  /** Stands beside the command: the inspector with all that it needs, for a browser. */
+  readonly page: URL;
+}
+
+/** @param page file with what its pages run. */
+export function inspectCommand(host: Host, page: URL): Command {
   return new Command('inspect')
     .description('show what a pipeline did, or does, in a page on 127.0.0.1')
     .argument(
@@ -42,27 +50,28 @@ export function inspectCommand(): Command {
     )
     .option('--port <n>', 'default: a free one', wholeNumber(0))
     .option('--html <file>', 'write a page that holds everything it needs, and end')
-    .action(run);
+    .action((given: string, flags: InspectFlags) => run(given, flags, { host, page }));
 }
 
-async function run(given: string, flags: InspectFlags): Promise<void> {
+async function run(given: string, flags: InspectFlags, surroundings: Surroundings): Promise<void> {
   if (flags.html !== undefined && flags.port !== undefined)
     throw new CliError(EXIT.usage, '`--html` serves nothing, so there is no `--port`');
-  const source = sourceOf(given);
-  const interrupts = onInterrupt(() => {
-    process.stderr.write('stopping\n');
+  const { host } = surroundings;
+  const source = sourceOf(given, host);
+  const interrupts = onInterrupt(host, () => {
+    host.stderr.write('stopping\n');
   });
   try {
-    if (flags.html === undefined) await serve(source, flags.port ?? 0, interrupts.stop);
-    else await report(source, flags.html, interrupts.stop);
+    if (flags.html === undefined) await serve(source, flags.port ?? 0, interrupts.stop, surroundings);
+    else await report(source, flags.html, interrupts.stop, surroundings);
   } finally {
     interrupts.dispose();
   }
 }
 
-function sourceOf(given: string): Source {
+function sourceOf(given: string, host: Host): Source {
   if (!/^[a-z][a-z\d+.-]*:\/\//i.test(given)) {
-    return { isStream: false, shown: given, read: (follow, signal) => readFileNews(resolve(given), given, follow, signal) };
+    return { isStream: false, shown: given, read: (follow, signal) => readFileNews(pathOf(host, given), given, follow, signal) };
   }
   const url = URL.canParse(given) ? new URL(given) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) throw new CliError(EXIT.usage, 'an address begins with http:// or https://');
@@ -70,18 +79,18 @@ function sourceOf(given: string): Source {
   return { isStream: true, shown, read: (follow, signal) => readUrlNews(url, shown, follow, signal) };
 }
 
-async function serve(source: Source, port: number, stop: AbortSignal): Promise<void> {
+async function serve(source: Source, port: number, stop: AbortSignal, { host, page }: Surroundings): Promise<void> {
   const feed = new Feed(basename(source.shown));
   const news = source.read(true, stop);
   let served: Served | undefined;
   try {
     for (let next = await news.next(); next.done !== true; next = await news.next()) {
-      warn(source, next.value, feed.model);
+      warn(source, next.value, feed.model, host);
       feed.take(next.value);
       // What is wrong with the file shows before there is an address to look at.
       if (next.value.type !== 'caughtUp') continue;
-      served = await servePage(port, watchPage(source.shown), feed);
-      process.stdout.write(`inspector of ${source.shown} on ${served.url}\n`);
+      served = await servePage(port, watchPage(source.shown, page), feed);
+      host.stdout.write(`inspector of ${source.shown} on ${served.url}\n`);
     }
     await aborted(stop);
   } finally {
@@ -91,7 +100,7 @@ async function serve(source: Source, port: number, stop: AbortSignal): Promise<v
   }
 }
 
-function watchPage(shown: string): MadePage {
+function watchPage(shown: string, page: URL): MadePage {
   const title = basename(shown);
   const body = html`<main>
 <h1><bdi>${title}</bdi></h1>
@@ -105,14 +114,14 @@ function watchPage(shown: string): MadePage {
     title: `${title}: sluice inspect`,
     style: STYLE,
     body,
-    script: pageScript(),
+    script: scriptIn(page),
     asksItsServer: true,
   });
 }
 
-async function report(source: Source, file: string, stop: AbortSignal): Promise<void> {
-  await refuseForeignFile(resolve(file), file, REPORT_MARK, 'a report of `sluice inspect`');
-  if (source.isStream) process.stderr.write(`reading ${source.shown} to its end; interrupt to write what has come until then\n`);
+async function report(source: Source, file: string, stop: AbortSignal, { host, page }: Surroundings): Promise<void> {
+  await refuseForeignFile(pathOf(host, file), file, REPORT_MARK, 'a report of `sluice inspect`');
+  if (source.isStream) host.stderr.write(`reading ${source.shown} to its end; interrupt to write what has come until then\n`);
   const digest = new Digest();
   let model = new FlowModel();
   const add = (events: readonly FlowEvent[], isCounted = true): void => {
@@ -122,7 +131,7 @@ async function report(source: Source, file: string, stop: AbortSignal): Promise<
     }
   };
   for await (const news of source.read(false, stop)) {
-    warn(source, news, model);
+    warn(source, news, model, host);
     if (news.type === 'events') add(news.events);
     if (news.type !== 'recording') continue;
     model = replay(news.recording);
@@ -131,30 +140,29 @@ async function report(source: Source, file: string, stop: AbortSignal): Promise<
   if (stop.aborted && !source.isStream)
     throw new CliError(EXIT.interrupted, `\`${source.shown}\` was not read to its end, and nothing is written`);
   if (digest.events === 0) throw new CliError(EXIT.usage, `there are no events in \`${source.shown}\``);
-  const text = reportOf(source, digest, model);
-  await onDisk(`write \`${file}\``, () => writeFile(resolve(file), text));
-  process.stdout.write(`wrote ${file}: ${String(digest.calls)} calls of ${source.shown}\n`);
+  const text = reportOf(source, digest, model, page);
+  await onDisk(`write \`${file}\``, () => writeFile(pathOf(host, file), text));
+  host.stdout.write(`wrote ${file}: ${String(digest.calls)} calls of ${source.shown}\n`);
 }
 
 /** With as many of the last events as there is room for. */
-function reportOf(source: Source, digest: Digest, model: FlowModel): string {
+function reportOf(source: Source, digest: Digest, model: FlowModel, page: URL): string {
   const { counters, lanes } = model;
-  const base = { title: basename(source.shown), version: ownPackage().version, digest, counters, lanes, script: pageScript() };
+  const base = { title: basename(source.shown), version: ownPackage().version, digest, counters, lanes, script: scriptIn(page) };
   const text = exportRecording(model, base.title);
   const whole = makeReport({ ...base, recording: { text, events: model.events.length } });
   return Buffer.byteLength(whole) <= MAX_REPORT_BYTES ? whole : makeReport({ ...base, recording: undefined });
 }
 
 /** Tells of lines that are no events; where nothing else came, it is something else than a stream of events. */
-function warn({ shown }: Source, news: News, { events }: FlowModel): void {
+function warn({ shown }: Source, news: News, { events }: FlowModel, host: Host): void {
   if (news.type !== 'fault') return;
   if (events.length === 0) throw new CliError(EXIT.usage, `\`${shown}\` ${news.fault}`);
-  process.stderr.write(`sluice: \`${shown}\` ${news.fault}\n`);
+  host.stderr.write(`sluice: \`${shown}\` ${news.fault}\n`);
 }
 
-/** Stands beside the command: the inspector with all that it needs, for a browser. */
-function pageScript(): string {
-  return readFileSync(new URL('inspect-page.js', import.meta.url), 'utf8');
+function scriptIn(page: URL): string {
+  return readFileSync(page, 'utf8');
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

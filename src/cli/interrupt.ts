@@ -1,3 +1,5 @@
+import type { Host } from './host.js';
+
 /** What the user's interrupts ask for. */
 export interface Interrupts {
   /** Aborts at the first interrupt. */
@@ -9,7 +11,7 @@ export interface Interrupts {
 }
 
 /** Listens to SIGINT and SIGTERM; `onFirst` is called at the first. */
-export function onInterrupt(onFirst: () => void): Interrupts {
+export function onInterrupt(host: Host, onFirst: () => void): Interrupts {
   const stop = new AbortController();
   const abort = new AbortController();
   const interrupt = (): void => {
@@ -21,12 +23,12 @@ export function onInterrupt(onFirst: () => void): Interrupts {
     onFirst();
   };
   const signals = ['SIGINT', 'SIGTERM'] as const;
-  for (const signal of signals) process.on(signal, interrupt);
+  for (const signal of signals) host.on(signal, interrupt);
   return {
     stop: stop.signal,
     abort: abort.signal,
     dispose: () => {
-      for (const signal of signals) process.off(signal, interrupt);
+      for (const signal of signals) host.off(signal, interrupt);
     },
   };
 }

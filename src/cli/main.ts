@@ -1,43 +1,6 @@
 #!/usr/bin/env node
-import { Command, CommanderError } from 'commander';
-import { isFlowError } from '../../operators/errors.js';
-import { configCommand } from './config-command.js';
-import { CliError, EXIT, errorCode } from './exit.js';
-import { indexCommand } from './index-command.js';
-import { inspectCommand } from './inspect-command.js';
-import { ownPackage } from './package-root.js';
-import { runCommand } from './run-command.js';
-import { searchCommand } from './search-command.js';
-import { serveCommand } from './serve-command.js';
-
-const EXIT_CODES = `
-Exit codes:
-  0    done; passages the provider refused are named in the summary
-  1    done, but passages or rows failed, or the provider refused some and --strict was given
-  2    wrong options, unknown or unusable files
-  3    provider or address not reachable, key refused, model unknown
-  4    a file could not be written
-  5    another run is writing the same file
-  6    the budget is spent; \`sluice run\` goes on where it stopped when there is more
-  130  interrupted; \`sluice index\` and \`sluice run\` go on where they stopped when they are run again
-
-Keys come from SLUICE_API_KEY or OPENAI_API_KEY.
-`;
-
-async function main(): Promise<void> {
-  const program = new Command('sluice')
-    .description(
-      'Run documents through a model; search them by meaning: index them, ask questions, run a local embeddings server; look into pipelines.',
-    )
-    .version(ownPackage().version)
-    .addHelpText('after', EXIT_CODES)
-    .showHelpAfterError('(run it with --help to see the options)');
-  for (const command of [runCommand(), indexCommand(), searchCommand(), serveCommand(), inspectCommand(), configCommand()])
-    program.addCommand(command.copyInheritedSettings(program));
-  program.exitOverride();
-  for (const command of program.commands.flatMap((one) => [one, ...one.commands])) command.exitOverride();
-  await program.parseAsync();
-}
+import { runCommandLine } from './command-line.js';
+import { errorCode } from './exit.js';
 
 // A pipe that nobody reads any more is no reason to stop what is under way.
 for (const stream of [process.stdout, process.stderr])
@@ -45,24 +8,4 @@ for (const stream of [process.stdout, process.stderr])
     if (errorCode(error) !== 'EPIPE') throw error;
   });
 
-try {
-  await main();
-} catch (error) {
-  process.exitCode = explain(error);
-}
-
-/** Prints what went wrong, a sentence where it is known, and answers the exit code. */
-function explain(error: unknown): number {
-  // Commander has printed its own message, or the help that was asked for.
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
-  if (error instanceof CliError) {
-    process.stderr.write(`sluice: ${error.message}\n`);
-    return error.exitCode;
-  }
-  if (isFlowError(error, 'FLOW_CONFIG_INVALID')) {
-    process.stderr.write(`sluice: ${error.message}\n`);
-    return EXIT.usage;
-  }
-  process.stderr.write(`sluice: unexpected error\n${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
-  return EXIT.incomplete;
-}
+await runCommandLine(process, new URL('inspect-page.js', import.meta.url));

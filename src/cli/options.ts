@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
+import type { Host } from './host.js';
 import type { ProviderOptions } from './provider.js';
 
 export const DEFAULT_INDEX = '.sluice-index.jsonl';
@@ -9,9 +10,9 @@ export interface ProviderFlags {
   readonly model: string;
 }
 
-export function addProviderOptions(command: Command): Command {
+export function addProviderOptions(command: Command, { env }: Host): Command {
   return command
-    .option('--base-url <url>', 'OpenAI-compatible API, up to and with its version (env SLUICE_BASE_URL)', defaultBaseUrl(process.env))
+    .option('--base-url <url>', 'OpenAI-compatible API, up to and with its version (env SLUICE_BASE_URL)', defaultBaseUrl(env))
     .option('--model <name>', 'embedding model', 'all-MiniLM-L6-v2');
 }
 
@@ -25,11 +26,11 @@ export function apiKeyFrom(env: NodeJS.ProcessEnv): string | undefined {
 }
 
 /** One text at a time, without limits: what a search needs. */
-export function singleCall({ baseUrl, model }: ProviderFlags): ProviderOptions {
+export function singleCall({ baseUrl, model }: ProviderFlags, env: NodeJS.ProcessEnv): ProviderOptions {
   return {
     baseUrl,
     model,
-    apiKey: apiKeyFrom(process.env),
+    apiKey: apiKeyFrom(env),
     maxBatch: 1,
     maxBatchTokens: undefined,
     concurrency: 1,

@@ -1,6 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import { createLogUpdate } from 'log-update';
 import { formatCount, formatMs, formatShare } from './format.js';
+import type { Host } from './host.js';
 import type { JobProgress } from './index-job.js';
 
 /** The live display: four lines at most. Pure, the terminal is the printer's business. */
@@ -50,8 +51,8 @@ export interface Display {
 const DEFAULT_COLUMNS = 80;
 
 /** Shows what is going on until it is stopped: a live display on a terminal, a line every few seconds elsewhere. */
-export function showProgress(stream: NodeJS.WriteStream, shown: Shown): Display {
-  const display = stream.isTTY ? new LiveDisplay(stream, shown.live) : undefined;
+export function showProgress({ stderr: stream, env }: Pick<Host, 'env' | 'stderr'>, shown: Shown): Display {
+  const display = stream.isTTY ? new LiveDisplay(stream, env, shown.live) : undefined;
   const show = (): void => {
     if (display === undefined) stream.write(`${shown.line()}\n`);
     else display.show();
@@ -71,20 +72,22 @@ export function showProgress(stream: NodeJS.WriteStream, shown: Shown): Display 
 
 class LiveDisplay {
   readonly #stream: NodeJS.WriteStream;
+  readonly #env: NodeJS.ProcessEnv;
   readonly #text: Shown['live'];
   readonly #update: ReturnType<typeof createLogUpdate>;
   /** What stands there, without colours. */
   #lines: readonly string[] = [];
 
-  constructor(stream: NodeJS.WriteStream, text: Shown['live']) {
+  constructor(stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv, text: Shown['live']) {
     this.#stream = stream;
+    this.#env = env;
     this.#text = text;
     this.#update = createLogUpdate(stream);
     stream.on('resize', this.#resized);
   }
 
   show(): void {
-    const text = this.#text(this.#columns, hasColour(this.#stream));
+    const text = this.#text(this.#columns, hasColour(this.#stream, this.#env));
     this.#update(text);
     this.#lines = stripVTControlCharacters(text).split('\n');
   }
@@ -115,6 +118,6 @@ class LiveDisplay {
 }
 
 /** `NO_COLOR` with any value turns colours off, as everywhere. */
-function hasColour(stream: NodeJS.WriteStream): boolean {
-  return (process.env['NO_COLOR'] ?? '') === '' && stream.hasColors();
+function hasColour(stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv): boolean {
+  return (env['NO_COLOR'] ?? '') === '' && stream.hasColors();
 }

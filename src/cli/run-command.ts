@@ -1,8 +1,8 @@
 import { writeFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { loadConfig } from './config-file.js';
 import { CliError, EXIT, onDisk } from './exit.js';
+import { type Host, pathOf } from './host.js';
 import { onInterrupt } from './interrupt.js';
 import { positiveNumber, wholeNumber } from './options.js';
 import { refuseForeignFile } from './own-file.js';
@@ -26,7 +26,7 @@ interface RunFlags {
 /** How every summary begins. */
 const SUMMARY_MARK = '{\n  "exitCode": ';
 
-export function runCommand(): Command {
+export function runCommand(host: Host): Command {
   return new Command('run')
     .description('take the rows of a file, or the documents of a folder, through the prompts of a configuration')
     .argument('<config>', 'YAML or JSON: model, stages, limits, input, output')
@@ -40,38 +40,38 @@ export function runCommand(): Command {
     .option('--retry-failed', 'take up again the rows that failed', false)
     .option('--events <file>', 'write what happens, for `sluice inspect`')
     .option('--json [file]', 'the summary as JSON, to a file or to standard output')
-    .action(run);
+    .action((file: string, flags: RunFlags) => run(file, flags, host));
 }
 
-async function run(file: string, flags: RunFlags): Promise<void> {
+async function run(file: string, flags: RunFlags, host: Host): Promise<void> {
   const plan = planRun(
-    await loadConfig(file),
+    await loadConfig(file, host),
     file,
-    process.env,
+    host,
     [flags.events, flags.json].filter((path) => typeof path === 'string'),
   );
   checkPrices(plan, flags.maxUsd);
-  checkOwnFiles(plan, flags);
-  if (typeof flags.json === 'string') await refuseForeignFile(resolve(flags.json), flags.json, SUMMARY_MARK, 'a summary');
+  checkOwnFiles(plan, flags, host);
+  if (typeof flags.json === 'string') await refuseForeignFile(pathOf(host, flags.json), flags.json, SUMMARY_MARK, 'a summary');
   if (flags.dryRun) {
     const estimate = await dryRun(plan, flags.limit ?? Infinity);
-    await report(dryRunText(estimate), estimate, flags.json);
+    await report(dryRunText(estimate), estimate, flags.json, host);
     return;
   }
-  const summary = await runJob(plan, flags);
-  await report(runSummaryText(summary), summary, flags.json);
-  process.exitCode = summary.exitCode;
+  const summary = await runJob(plan, flags, host);
+  await report(runSummaryText(summary), summary, flags.json, host);
+  host.exitCode = summary.exitCode;
 }
 
-async function runJob(plan: RunPlan, { limit = Infinity, maxUsd, retryFailed, events }: RunFlags): Promise<RunSummary> {
-  const signals = onInterrupt(() => {
+async function runJob(plan: RunPlan, { limit = Infinity, maxUsd, retryFailed, events }: RunFlags, host: Host): Promise<RunSummary> {
+  const signals = onInterrupt(host, () => {
     display.note('stopping: waiting for the calls under way (interrupt again to abort them)');
   });
   const job = new RunJob(
-    { plan, limit, maxUsd, retryFailed, events: events === undefined ? undefined : { path: resolve(events), shown: events } },
+    { plan, limit, maxUsd, retryFailed, events: events === undefined ? undefined : { path: pathOf(host, events), shown: events } },
     signals,
   );
-  const display = showProgress(process.stderr, {
+  const display = showProgress(host, {
     live: (columns, colour) => runViewText(job.view(), { columns, colour }),
     line: () => runViewLine(job.view()),
   });
@@ -93,10 +93,10 @@ function checkPrices({ config, stages }: RunPlan, maxUsd: number | undefined): v
 }
 
 /** Before anything is read or sent: at the end it would be too late. */
-function checkOwnFiles({ paths, input, shownOutput }: RunPlan, { json, events }: RunFlags): void {
+function checkOwnFiles({ paths, input, shownOutput }: RunPlan, { json, events }: RunFlags, host: Host): void {
   const own: ReadonlySet<string> = new Set([...pathsOf(paths), input.path]);
   for (const [option, path] of Object.entries({ '--json': json, '--events': events }))
-    if (typeof path === 'string' && own.has(resolve(path)))
+    if (typeof path === 'string' && own.has(pathOf(host, path)))
       throw new CliError(
         EXIT.usage,
         `\`${option} ${path}\` would overwrite the input, the output or what belongs to it; give another file`,
@@ -106,9 +106,9 @@ function checkOwnFiles({ paths, input, shownOutput }: RunPlan, { json, events }:
 }
 
 /** Standard output stays pure JSON when it is asked for it. */
-async function report(text: string, summary: object, json: string | true | undefined): Promise<void> {
+async function report(text: string, summary: object, json: string | true | undefined, host: Host): Promise<void> {
   const lines = `${JSON.stringify(summary, undefined, 2)}\n`;
-  (json === true ? process.stderr : process.stdout).write(`${text}\n`);
-  if (json === true) process.stdout.write(lines);
-  else if (json !== undefined) await onDisk(`write the summary \`${json}\``, () => writeFile(resolve(json), lines));
+  (json === true ? host.stderr : host.stdout).write(`${text}\n`);
+  if (json === true) host.stdout.write(lines);
+  else if (json !== undefined) await onDisk(`write the summary \`${json}\``, () => writeFile(pathOf(host, json), lines));
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Command } from 'commander';
 import { CliError, EXIT, errorCode } from './exit.js';
+import type { Host } from './host.js';
 import { onInterrupt } from './interrupt.js';
 import { positiveNumber, share, wholeNumber } from './options.js';
 import { ownPackage } from './package-root.js';
@@ -29,7 +30,7 @@ interface ServeFlags {
   readonly blame: boolean;
 }
 
-export function serveCommand(): Command {
+export function serveCommand(host: Host): Command {
   return new Command('serve')
     .description('start a local, OpenAI-compatible server on 127.0.0.1, answered by a real embeddings model')
     .option('--port <n>', '0 takes a free one', wholeNumber(0), 8787)
@@ -51,20 +52,20 @@ export function serveCommand(): Command {
     .option('--fault-crash <n>', 'texts that take their worker down', wholeNumber(0), 0)
     .option('--poison-sha256 <hash...>', 'SHA-256 of texts that are refused with 400', [])
     .option('--no-blame', 'do not say which text was refused')
-    .action(run);
+    .action((flags: ServeFlags) => run(flags, host));
 }
 
-async function run(flags: ServeFlags): Promise<void> {
+async function run(flags: ServeFlags, host: Host): Promise<void> {
   const startModelServer = await loadServer();
-  const interrupts = onInterrupt(() => {
-    process.stderr.write('stopping the server\n');
+  const interrupts = onInterrupt(host, () => {
+    host.stderr.write('stopping the server\n');
   });
   const stopped = new Promise((resolve) => {
     interrupts.stop.addEventListener('abort', resolve, { once: true });
   });
   try {
-    const server = await start(startModelServer, flags);
-    process.stdout.write(`listening on ${server.baseUrl}\n`);
+    const server = await start(startModelServer, flags, host);
+    host.stdout.write(`listening on ${server.baseUrl}\n`);
     await stopped;
     await server.close();
   } finally {
@@ -102,14 +103,14 @@ async function loadServer(): Promise<StartModelServer> {
   }
 }
 
-async function start(startModelServer: StartModelServer, flags: ServeFlags): Promise<ModelServer> {
+async function start(startModelServer: StartModelServer, flags: ServeFlags, { env }: Host): Promise<ModelServer> {
   try {
     return await startModelServer({
       port: flags.port,
       workers: flags.workers,
       ...(flags.requestsPerMinute !== undefined && { requestsPerMinute: flags.requestsPerMinute }),
       ...(flags.tokensPerMinute !== undefined && { tokensPerMinute: flags.tokensPerMinute }),
-      ...(flags.apiKeyEnv !== undefined && { apiKey: keyFrom(flags.apiKeyEnv) }),
+      ...(flags.apiKeyEnv !== undefined && { apiKey: keyFrom(flags.apiKeyEnv, env) }),
       chat: chatOptions(flags),
       faults: {
         seed: flags.faultSeed,
@@ -147,8 +148,8 @@ function chatOptions({ chat, chatSequences, chatThreads }: ServeFlags): false | 
   throw new CliError(EXIT.usage, '`--chat-sequences` and `--chat-threads` go with `--chat`');
 }
 
-function keyFrom(name: string): string {
-  const key = process.env[name];
+function keyFrom(name: string, env: NodeJS.ProcessEnv): string {
+  const key = env[name];
   if (key === undefined || key === '') throw new CliError(EXIT.usage, `\`--api-key-env\`: the environment variable ${name} is not set`);
   return key;
 }

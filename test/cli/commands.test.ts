@@ -3,13 +3,10 @@ import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { IndexSummary } from '../../src/cli/index-summary.js';
-import { buildCli, type Cli, type CliResult, watch } from '../support/cli.js';
+import { buildCli, type Cli, type CliResult, runHere, startHere, watch } from '../support/cli.js';
 import { type FakeProvider, type FakeProviderOptions, startFakeProvider } from '../support/fake-provider.js';
-
-// Every test starts a few processes.
-vi.setConfig({ testTimeout: 60_000 });
 
 let cli: Cli;
 let cwd: string;
@@ -17,9 +14,6 @@ let provider: FakeProvider;
 
 beforeAll(async () => {
   cli = await buildCli();
-});
-afterAll(() => {
-  cli.remove();
 });
 beforeEach(() => {
   cwd = mkdtempSync(join(tmpdir(), 'sluice-cli-'));
@@ -30,6 +24,9 @@ afterEach(async () => {
 });
 
 const INDEX = 'index.jsonl';
+const PATIENT = { timeout: 20_000, interval: 5 };
+
+const never = new Promise<void>(() => undefined);
 
 function write(name: string, text: string | Uint8Array): void {
   mkdirSync(join(cwd, name, '..'), { recursive: true });
@@ -58,7 +55,7 @@ function indexArgs(...more: string[]): string[] {
 }
 
 async function index(...more: string[]): Promise<CliResult & { readonly summary: IndexSummary }> {
-  const result = await cli.run(indexArgs(...more), { cwd });
+  const result = await runHere(indexArgs(...more), { cwd });
   return { ...result, summary: readSummary() };
 }
 
@@ -70,8 +67,12 @@ function indexBytes(): string {
   return readFileSync(join(cwd, INDEX), 'utf8');
 }
 
+function journalLines(): number {
+  return existsSync(join(cwd, `${INDEX}.journal`)) ? readFileSync(join(cwd, `${INDEX}.journal`), 'utf8').split('\n').length - 1 : 0;
+}
+
 function search(question: string, ...more: string[]): Promise<CliResult> {
-  return cli.run(['search', INDEX, question, '--base-url', provider.baseUrl, ...more], { cwd });
+  return runHere(['search', INDEX, question, '--base-url', provider.baseUrl, ...more], { cwd });
 }
 
 describe('sluice index and search', () => {
@@ -143,7 +144,7 @@ describe('sluice index and search', () => {
     await serve();
     writeDocuments(5);
     write('lists/some.txt', '# two of five\ndocs/001.md\ndocs/003.md\n');
-    const { code } = await cli.run(['index', '--files-from', 'lists/some.txt', '-o', INDEX, '--base-url', provider.baseUrl], { cwd });
+    const { code } = await runHere(['index', '--files-from', 'lists/some.txt', '-o', INDEX, '--base-url', provider.baseUrl], { cwd });
     expect(code).toBe(0);
     expect(indexBytes().match(/"file":"[^"]+"/g)).toEqual(['"file":"docs/001.md"', '"file":"docs/003.md"']);
   });
@@ -151,7 +152,7 @@ describe('sluice index and search', () => {
   it('prints pure JSON when it is asked to', async () => {
     await serve();
     writeDocuments(2);
-    const { stdout, stderr } = await cli.run(['index', 'docs', '-o', INDEX, '--base-url', provider.baseUrl, '--json'], { cwd });
+    const { stdout, stderr } = await runHere(['index', 'docs', '-o', INDEX, '--base-url', provider.baseUrl, '--json'], { cwd });
     expect(JSON.parse(stdout)).toMatchObject({ exitCode: 0, indexed: 2 });
     expect(stderr).toContain('wrote index.jsonl: 2 of 2 passages');
   });
@@ -214,22 +215,23 @@ describe('sluice index against a difficult provider', () => {
     expect(strict.summary).toMatchObject({ reused: 35, indexed: 35 });
   });
 
-  it('keeps to the limits it is given', async () => {
-    await serve({ requestsPerWindow: 14, windowMs: 1000 });
-    writeDocuments(120);
-    // Four a second, and two seconds' worth at once: at most twelve in any second.
-    const { code, summary } = await index('--max-batch', '6', '--requests-per-minute', '240');
-    expect(code).toBe(0);
-    expect(summary).toMatchObject({ embedded: 120, calls: 20, throttled: 0 });
-    rmSync(join(cwd, INDEX));
-    expect((await index('--max-batch', '6')).summary.throttled).toBeGreaterThan(0);
+  it.each(['--requests-per-minute', '--tokens-per-minute'])('keeps to %s', async (flag) => {
+    await serve();
+    writeDocuments(24);
+    // One call takes what there is in a minute.
+    const run = startHere(indexArgs(flag, flag === '--requests-per-minute' ? '1' : '80'), { cwd });
+    await expect.poll(journalLines, PATIENT).toBeGreaterThan(0);
+    run.kill('SIGINT');
+    run.kill('SIGINT');
+    expect((await run.ended).code).toBe(130);
+    expect(readSummary()).toMatchObject({ calls: 1, embedded: journalLines(), throttled: 0 });
   });
 
   it('stops with one sentence when the server is not there', async () => {
     await serve();
     writeDocuments(30);
     await provider.close();
-    const result = await cli.run(indexArgs(), { cwd });
+    const result = await runHere(indexArgs(), { cwd });
     expect(result.code).toBe(3);
     expect(result.stderr).toBe(
       `sluice: cannot reach ${provider.baseUrl} (ECONNREFUSED): is the server running? Start one with \`sluice serve\`\n`,
@@ -241,7 +243,7 @@ describe('sluice index against a difficult provider', () => {
   it('stops with one sentence, without the key in it, when the key is refused', async () => {
     await serve({ apiKey: 'right-key' });
     writeDocuments(30);
-    const run = (env: NodeJS.ProcessEnv) => cli.run(indexArgs(), { cwd, env });
+    const run = (env: NodeJS.ProcessEnv) => runHere(indexArgs(), { cwd, env });
     const refused = await run({ OPENAI_API_KEY: 'wrong-key' });
     expect(refused.code).toBe(3);
     expect(refused.stderr).toMatch(
@@ -257,7 +259,7 @@ describe('sluice index against a difficult provider', () => {
   it('stops with one sentence when the model is missing', async () => {
     await serve({ model: 'small' });
     writeDocuments(30);
-    const result = await cli.run(indexArgs('--model', 'large'), { cwd });
+    const result = await runHere(indexArgs('--model', 'large'), { cwd });
     expect(result.code).toBe(3);
     expect(result.stderr).toMatch(
       /does not know the model `large`: 404 The model `large` does not exist\. Check `--model` and `--base-url`\n$/,
@@ -270,7 +272,7 @@ describe('sluice index against a difficult provider', () => {
     await index();
     const old = indexBytes();
     write('docs/a.md', 'bad');
-    const result = await cli.run(indexArgs(), { cwd });
+    const result = await runHere(indexArgs(), { cwd });
     expect(result).toMatchObject({ code: 3, stderr: expect.stringMatching(/^sluice: no passage could be embedded: 400 /) as string });
     expect(indexBytes()).toBe(old);
   });
@@ -279,7 +281,7 @@ describe('sluice index against a difficult provider', () => {
 it('refuses a device as the index instead of reading it without end', async () => {
   await serve();
   writeDocuments(1);
-  const { code, stderr } = await cli.run(['index', 'docs', '-o', '/dev/full', '--base-url', provider.baseUrl], { cwd });
+  const { code, stderr } = await runHere(['index', 'docs', '-o', '/dev/full', '--base-url', provider.baseUrl], { cwd });
   expect(stderr).toBe('sluice: `/dev/full` is a device, not a file to write an index to\n');
   expect(code).toBe(2);
 });
@@ -288,74 +290,74 @@ describe('sluice index, interrupted', () => {
   /** What a run without interruption writes. */
   async function undisturbed(): Promise<string> {
     const calm = await startFakeProvider();
-    await cli.run(['index', 'docs', '-o', 'calm.jsonl', '--base-url', calm.baseUrl], { cwd });
+    await runHere(['index', 'docs', '-o', 'calm.jsonl', '--base-url', calm.baseUrl], { cwd });
     await calm.close();
     return readFileSync(join(cwd, 'calm.jsonl'), 'utf8');
   }
 
-  function journalLines(): number {
-    return existsSync(join(cwd, `${INDEX}.journal`)) ? readFileSync(join(cwd, `${INDEX}.journal`), 'utf8').split('\n').length - 1 : 0;
-  }
-
   it('loses nothing to kill -9, and ends with the same bytes', async () => {
-    await serve({ delayMs: 15 });
-    writeDocuments(300);
-    let kept = 0;
-    for (let kill = 0; kill < 4; kill += 1) {
+    let answered = 0;
+    await serve({ until: ({ index: i }) => (i < answered ? undefined : never) });
+    writeDocuments(120);
+    for (const kept of [36, 72]) {
+      answered = provider.calls.length + 3;
       const run = cli.start(indexArgs(), { cwd });
-      const goal = kept + 30;
-      await expect.poll(journalLines, { interval: 3, timeout: 20_000 }).toBeGreaterThanOrEqual(goal);
+      await expect.poll(journalLines, PATIENT).toBe(kept);
       run.child.kill('SIGKILL');
       expect((await run.ended).signal).toBe('SIGKILL');
-      kept = journalLines();
-      expect(existsSync(join(cwd, INDEX))).toBe(false);
+      expect([journalLines(), existsSync(join(cwd, INDEX))]).toEqual([kept, false]);
     }
+    answered = Infinity;
     const { code, summary } = await index();
     expect(code).toBe(0);
-    expect(summary).toMatchObject({ indexed: 300, embedded: 300 - kept, reused: kept, notes: [] });
+    expect(summary).toMatchObject({ indexed: 120, embedded: 48, reused: 72, notes: [] });
     expect(indexBytes()).toBe(await undisturbed());
     expect(existsSync(join(cwd, `${INDEX}.journal`))).toBe(false);
   });
 
   it('finishes its calls at the first interrupt, and goes on when it is run again', async () => {
-    await serve({ delayMs: 40 });
+    let answer = (): void => undefined;
+    const answered = new Promise<void>((resolve) => (answer = resolve));
+    await serve({ until: () => answered });
     writeDocuments(200);
-    const run = cli.start(indexArgs(), { cwd });
-    await expect.poll(journalLines, { interval: 5, timeout: 20_000 }).toBeGreaterThan(0);
-    run.child.kill('SIGINT');
+    const run = startHere(indexArgs(), { cwd });
+    await expect.poll(() => provider.calls.length, PATIENT).toBe(2);
+    run.kill('SIGINT');
+    answer();
     const result = await run.ended;
     expect(result.code).toBe(130);
     expect(result.stderr).toContain('stopping: waiting for the calls under way');
     expect(result.stdout).toMatch(/interrupted: no index written; .* run the same command again to go on\n$/);
-    const { summary } = { summary: readSummary() };
+    const { embedded, ...summary } = readSummary();
     expect(summary).toMatchObject({ interrupted: true, lost: 0 });
-    expect(summary.embedded).toBeLessThan(200);
-    expect(journalLines()).toBe(summary.embedded);
-    expect(provider.calls.flatMap((call) => call.inputs)).toHaveLength(summary.embedded);
+    expect(embedded).toBeLessThan(200);
+    expect(journalLines()).toBe(embedded);
+    expect(provider.calls.flatMap((call) => call.inputs)).toHaveLength(embedded);
     expect(readdirSync(cwd).sort()).toEqual(['docs', `${INDEX}.journal`, 'summary.json']);
-    expect((await index()).summary).toMatchObject({ reused: summary.embedded, indexed: 200 });
+    expect((await index()).summary).toMatchObject({ reused: embedded, indexed: 200 });
     expect(indexBytes()).toBe(await undisturbed());
   });
 
   it('ends at once at the second interrupt', async () => {
-    await serve({ delayMs: 60_000 });
+    await serve({ until: () => never });
     writeDocuments(50);
-    const run = cli.start(indexArgs(), { cwd });
-    await expect.poll(() => provider.calls.length, { timeout: 20_000 }).toBeGreaterThan(0);
-    run.child.kill('SIGINT');
+    const run = startHere(indexArgs(), { cwd });
+    await expect.poll(() => provider.calls.length, PATIENT).toBeGreaterThan(0);
+    run.kill('SIGINT');
     await run.prints(/stopping/);
-    run.child.kill('SIGINT');
+    run.kill('SIGINT');
     expect((await run.ended).code).toBe(130);
     expect(readdirSync(cwd).sort()).toEqual(['docs', 'summary.json']);
   });
 
   it('lets one run at a time write an index', async () => {
     let answer = (): void => undefined;
-    await serve({ until: new Promise((resolve) => (answer = resolve)) });
+    const answered = new Promise<void>((resolve) => (answer = resolve));
+    await serve({ until: () => answered });
     writeDocuments(12);
     const first = cli.start(indexArgs(), { cwd });
-    await expect.poll(() => provider.calls.length, { timeout: 20_000 }).toBeGreaterThan(0);
-    const second = await cli.run(indexArgs(), { cwd });
+    await expect.poll(() => provider.calls.length, PATIENT).toBeGreaterThan(0);
+    const second = await runHere(indexArgs(), { cwd });
     expect(second).toMatchObject({ code: 5, stdout: '' });
     expect(second.stderr).toMatch(new RegExp(`^sluice: process ${String(first.child.pid)} is writing this index; wait for it, or remove `));
     answer();
@@ -383,7 +385,7 @@ describe('sluice index, interrupted', () => {
     await serve();
     writeDocuments(2);
     write('file', 'x');
-    const result = await cli.run(['index', 'docs', '-o', 'file/index.jsonl', '--base-url', provider.baseUrl], { cwd });
+    const result = await runHere(['index', 'docs', '-o', 'file/index.jsonl', '--base-url', provider.baseUrl], { cwd });
     expect(result).toMatchObject({
       code: 4,
       stderr: expect.stringMatching(/^sluice: cannot create the folder of `file\/index.jsonl`: /) as string,
@@ -410,7 +412,7 @@ describe.runIf(canRun)('sluice index without permission', () => {
   it('names a file it may not read, and goes on', async () => {
     chmodSync(join(cwd, 'docs/001.md'), 0);
     const args = ['index', 'docs', '-o', 'out/index.jsonl', '--base-url', provider.baseUrl];
-    const { code, stdout } = await cli.run(args, { cwd, uid });
+    const { code, stdout } = await cli.start(args, { cwd, uid }).ended;
     expect(stdout).toContain('skipped: docs/001.md: permission denied\n');
     expect(stdout).toContain('wrote out/index.jsonl: 2 of 2 passages\n');
     expect(code).toBe(0);
@@ -418,7 +420,8 @@ describe.runIf(canRun)('sluice index without permission', () => {
 
   it('does nothing when it may not write the index', async () => {
     chmodSync(join(cwd, 'locked'), 0o555);
-    const { code, stderr } = await cli.run(['index', 'docs', '-o', 'locked/index.jsonl', '--base-url', provider.baseUrl], { cwd, uid });
+    const { code, stderr } = await cli.start(['index', 'docs', '-o', 'locked/index.jsonl', '--base-url', provider.baseUrl], { cwd, uid })
+      .ended;
     expect(stderr).toMatch(/^sluice: cannot create the lock `.*locked\/index.jsonl.lock`: permission denied \(EACCES\)\n$/);
     expect(code).toBe(4);
     expect(provider.calls).toHaveLength(0);
@@ -428,8 +431,8 @@ describe.runIf(canRun)('sluice index without permission', () => {
 describe('sluice index --ask', () => {
   it('asks before and while it indexes, and checks the answers', async () => {
     await serve({ delayMs: 40 });
-    writeDocuments(300);
-    const questions = [7, 250, 33].map((i) => ({
+    writeDocuments(120);
+    const questions = [7, 105, 33].map((i) => ({
       question: `where is topic${letters(i)} ${letters(i * 7)} ${letters(i * 31)}`,
       expected: `docs/${String(i).padStart(3, '0')}.md`,
     }));
@@ -439,8 +442,8 @@ describe('sluice index --ask', () => {
     expect(summary.p0Idle.count).toBe(10);
     expect(summary.p0Idle.p50Ms).toBeGreaterThanOrEqual(40);
     expect(summary.p0WhileIndexing.count).toBeGreaterThanOrEqual(1);
-    expect(summary).toMatchObject({ questionsFailed: 0, indexed: 300, lost: 0 });
-    expect(summary.accepted).toBe(300 + 10 + summary.p0WhileIndexing.count);
+    expect(summary).toMatchObject({ questionsFailed: 0, indexed: 120, lost: 0 });
+    expect(summary.accepted).toBe(120 + 10 + summary.p0WhileIndexing.count);
     expect(summary.questions).toHaveLength(4);
     expect(summary.questions[3]).toMatchObject({ expected: 'docs/none.md', hit: false });
     for (const { question, expected, found, hit } of summary.questions) {
@@ -454,7 +457,7 @@ describe('sluice index --ask', () => {
     await serve();
     writeDocuments(1);
     write('questions.json', '[{ "question": "why?" }]');
-    const ask = (file: string) => cli.run(indexArgs('--ask', file), { cwd });
+    const ask = (file: string) => runHere(indexArgs('--ask', file), { cwd });
     expect(await ask('questions.json')).toMatchObject({ code: 2, stderr: expect.stringContaining('does not hold questions') as string });
     expect(await ask('missing.json')).toMatchObject({ code: 2, stderr: expect.stringContaining('cannot read the questions') as string });
   });
@@ -481,16 +484,16 @@ describe('the command line', () => {
     ],
   ])('answers 2 to %s', async (_name, args, message) => {
     write('a.md', 'text');
-    const { code, stderr } = await cli.run(args, { cwd });
+    const { code, stderr } = await runHere(args, { cwd });
     expect(stderr).toMatch(message);
     expect(code).toBe(2);
   });
 
   it('explains itself', async () => {
-    const help = await cli.run(['--help']);
+    const help = await runHere(['--help']);
     expect(help.code).toBe(0);
     for (const word of ['index', 'search', 'serve', 'Exit codes:', '130']) expect(help.stdout).toContain(word);
-    expect(await cli.run(['--version'])).toMatchObject({ code: 0, stdout: '0.1.0\n' });
+    expect(await cli.start(['--version']).ended).toMatchObject({ code: 0, stdout: '0.1.0\n' });
   });
 
   it('says that the server is not part of the published package', async () => {

@@ -5,24 +5,21 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatTime } from '../../src/cli/explain-text.js';
 import { parseConfig } from '../../src/edge/index.js';
 import { presets } from '../../src/pipelines/presets.js';
-import { buildCli, type Cli, type CliResult } from '../support/cli.js';
+import { type CliResult, runHere } from '../support/cli.js';
 
 const page = readFileSync(resolve(import.meta.dirname, '../../docs/config.md'), 'utf8');
 const [, example = ''] = /```yaml\n([^]*?)```/.exec(page) ?? [];
 
-let cli: Cli;
 let cwd: string;
-beforeAll(async () => {
-  cli = await buildCli();
+beforeAll(() => {
   cwd = mkdtempSync(join(tmpdir(), 'sluice-config-'));
   writeFileSync(join(cwd, 'papers.yaml'), example);
-}, 60_000);
+});
 afterAll(() => {
-  cli.remove();
   rmSync(cwd, { recursive: true, force: true });
 });
 
-const config = (...args: string[]): Promise<CliResult> => cli.run(['config', ...args], { cwd, env: { PLANTED: 'sk-planted' } });
+const config = (...args: string[]): Promise<CliResult> => runHere(['config', ...args], { cwd, env: { PLANTED: 'sk-planted' } });
 const write = (name: string, text: string): void => {
   writeFileSync(join(cwd, name), text);
 };

@@ -1,28 +1,36 @@
 import { execFileSync } from 'node:child_process';
-import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, type Server, type ServerResponse, request as sendRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createParser } from 'eventsource-parser';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { FlowEvent } from '../../operators/index.js';
 import { FlowModel } from '../../src/inspector/flow-model.js';
 import { exportRecording, importRecording, replay } from '../../src/inspector/recording.js';
-import { buildCli, type Cli, type CliRun } from '../support/cli.js';
+import { buildCli, type Cli, type CliHere, runHere, startHere } from '../support/cli.js';
 import { asLines, recordedRun } from '../support/recorded-run.js';
 
-vi.setConfig({ testTimeout: 30_000 });
+const PATIENT = { timeout: 20_000, interval: 5 };
 
 let cli: Cli;
 let cwd: string;
 const EVENTS = recordedRun({ items: 60, throttledEvery: 5, poisoned: [11] });
 
 beforeAll(async () => {
-  cli = await buildCli(true);
-});
-afterAll(() => {
-  cli.remove();
+  cli = await buildCli();
 });
 beforeEach(() => {
   cwd = mkdtempSync(join(tmpdir(), 'sluice-inspect-'));
@@ -34,12 +42,8 @@ afterEach(() => {
 const file = (name: string): string => join(cwd, name);
 
 /** Starts the command; it is stopped at the end of the test. */
-async function inspect(...args: string[]): Promise<{ readonly run: CliRun; readonly url: string }> {
-  const run = cli.start(['inspect', ...args], { cwd });
-  onTestFinished(async () => {
-    run.child.kill('SIGTERM');
-    await run.ended;
-  });
+async function inspect(...args: string[]): Promise<{ readonly run: CliHere; readonly url: string }> {
+  const run = startHere(['inspect', ...args], { cwd });
   const [, url = ''] = await run.prints(/^inspector of .* on (http:\/\/127\.0\.0\.1:\d+\/)\n/);
   return { run, url };
 }
@@ -101,10 +105,10 @@ describe('a file of events', () => {
     const page = listen(url);
     await vi.waitFor(() => {
       expect(page.status()).toBe('following');
-    });
+    }, PATIENT);
     expect(page.model().counters).toEqual(modelOf(EVENTS).counters);
     expect(page.model().counters).toMatchObject({ accepted: 60, fulfilled: 59, rejected: 1, lost: 0 });
-    run.child.kill('SIGINT');
+    run.kill('SIGINT');
     expect(await run.ended).toMatchObject({ code: 0, stderr: 'stopping\n' });
   });
 
@@ -119,11 +123,11 @@ describe('a file of events', () => {
     }
     await vi.waitFor(() => {
       expect(page.model().counters).toEqual(modelOf(EVENTS).counters);
-    }, 5000);
+    }, PATIENT);
     const late = listen(url);
     await vi.waitFor(() => {
       expect(late.model().counters).toEqual(modelOf(EVENTS).counters);
-    }, 5000);
+    }, PATIENT);
   });
 
   it('takes a last line without a line feed, once', async () => {
@@ -132,11 +136,11 @@ describe('a file of events', () => {
     const page = listen(url);
     await vi.waitFor(() => {
       expect(page.model().counters).toEqual(modelOf(EVENTS).counters);
-    });
+    }, PATIENT);
     appendFileSync(file('events.jsonl'), `\n${asLines(EVENTS.slice(0, 1))}`);
     await vi.waitFor(() => {
       expect(page.model().counters.accepted).toBe(61);
-    }, 5000);
+    }, PATIENT);
     expect(page.model().events).toHaveLength(EVENTS.length + 1);
   });
 
@@ -161,11 +165,11 @@ describe('a file of events', () => {
     const page = listen(url);
     await vi.waitFor(() => {
       expect(page.model().counters.accepted).toBe(60);
-    });
+    }, PATIENT);
     change();
     await vi.waitFor(() => {
       expect(page.model().events).toHaveLength(5);
-    }, 5000);
+    }, PATIENT);
     expect(page.status()).toMatch(/^following/);
   });
 
@@ -177,7 +181,7 @@ describe('a file of events', () => {
     await run.prints(/sluice: `events\.jsonl` line 4 is not JSON\n/);
     await vi.waitFor(() => {
       expect(page.model().counters).toEqual(modelOf(EVENTS).counters);
-    }, 5000);
+    }, PATIENT);
     expect(page.status()).toBe('following; 1 line was no event');
   });
 
@@ -198,7 +202,7 @@ describe('a file of events', () => {
     const page = listen(url);
     await vi.waitFor(() => {
       expect(page.status()).toBe('the whole recording');
-    });
+    }, PATIENT);
     expect(page.model().counters).toEqual(modelOf(EVENTS).counters);
   });
 });
@@ -218,22 +222,22 @@ describe('a running pipeline', () => {
     const page = listen(url);
     await vi.waitFor(() => {
       expect(page.model().events).toHaveLength(20);
-    });
+    }, PATIENT);
     for (const stream of streams) stream.write(asMessages(EVENTS.slice(20)));
     await vi.waitFor(() => {
       expect(page.model().counters).toEqual(modelOf(EVENTS).counters);
-    }, 5000);
+    }, PATIENT);
     for (const stream of streams) stream.destroy();
     await vi.waitFor(() => {
       expect(page.status()).toBe('the connection is lost; trying again');
-    }, 5000);
+    }, PATIENT);
     await vi.waitFor(() => {
       expect(page.status()).toBe('following a new run');
-    }, 5000);
+    }, PATIENT);
     await vi.waitFor(() => {
       expect(page.model().events).toHaveLength(20);
-    }, 5000);
-    run.child.kill('SIGTERM');
+    }, PATIENT);
+    run.kill('SIGTERM');
     const ended = await run.ended;
     expect(ended).toMatchObject({ code: 0, stderr: 'stopping\n' });
     expect(JSON.stringify([ended, page.told])).not.toContain('secret');
@@ -247,7 +251,7 @@ describe('a running pipeline', () => {
     const page = listen(url);
     await vi.waitFor(() => {
       expect(page.status()).toBe('the whole recording');
-    }, 5000);
+    }, PATIENT);
     expect(page.model().counters).toEqual(modelOf(EVENTS).counters);
   });
 });
@@ -347,7 +351,7 @@ describe('what can be wrong', () => {
     ],
   ])('%s is said in a sentence, with exit code 2', async (_what, args, message, prepare) => {
     prepare();
-    const { code, stderr, stdout } = await cli.run(['inspect', ...args], { cwd });
+    const { code, stderr, stdout } = await runHere(['inspect', ...args], { cwd });
     expect({ code, stdout, stderr }).toEqual({ code: 2, stdout: '', stderr: expect.stringMatching(message) as string });
     expect(stderr).not.toContain('secret');
     expect(existsSync(file('x.html'))).toBe(false);
@@ -382,21 +386,21 @@ describe('what can be wrong', () => {
     ],
   ])('an address that answers with %s', async (_what, answer, exit, message) => {
     const { url } = await serveStream(answer);
-    const { code, stderr } = await cli.run(['inspect', `${url}?key=secret`]);
+    const { code, stderr } = await runHere(['inspect', `${url}?key=secret`]);
     expect({ code, stderr }).toEqual({ code: exit, stderr: expect.stringMatching(message) as string });
     expect(stderr).not.toContain('secret');
   });
 
   it('a pipe, which could not be read again', async () => {
     execFileSync('mkfifo', [file('pipe')]);
-    const { code, stderr } = await cli.run(['inspect', 'pipe'], { cwd });
+    const { code, stderr } = await runHere(['inspect', 'pipe'], { cwd });
     expect({ code, stderr }).toEqual({ code: 2, stderr: 'sluice: `pipe` is no file that can be read again; give a file of events\n' });
   });
 
   it('an address where nobody is', async () => {
     const { url, server } = await serveStream(() => undefined);
     await new Promise((resolve) => server.close(resolve));
-    const { code, stderr } = await cli.run(['inspect', url]);
+    const { code, stderr } = await runHere(['inspect', url]);
     expect({ code, stderr }).toEqual({ code: 3, stderr: `sluice: \`${url}\` cannot be reached (ECONNREFUSED)\n` });
   });
 
@@ -404,7 +408,7 @@ describe('what can be wrong', () => {
     const { url } = await serveStream(() => undefined);
     const { port } = new URL(url);
     writeFileSync(file('e.jsonl'), asLines(EVENTS));
-    const { code, stderr } = await cli.run(['inspect', 'e.jsonl', '--port', port], { cwd });
+    const { code, stderr } = await runHere(['inspect', 'e.jsonl', '--port', port], { cwd });
     expect({ code, stderr }).toEqual({
       code: 2,
       stderr: `sluice: port ${port} is taken; choose another with \`--port\`, or leave it out for a free one\n`,
@@ -413,8 +417,10 @@ describe('what can be wrong', () => {
 
   it.runIf(process.getuid?.() === 0)('a file that may not be read, and a folder that may not be written', async () => {
     writeFileSync(file('e.jsonl'), asLines(EVENTS), { mode: 0o600 });
-    expect(await cli.run(['inspect', 'e.jsonl', '--html', 'x.html'], { cwd: '/', uid: 65_534 })).toMatchObject({ code: 2 });
-    const { code, stderr } = await cli.run(['inspect', file('e.jsonl'), '--html', 'no/such/folder/x.html'], { cwd });
+    chmodSync(cwd, 0o755);
+    const refused = await cli.start(['inspect', 'e.jsonl', '--html', 'x.html'], { cwd, uid: 65_534 }).ended;
+    expect(refused).toMatchObject({ code: 2, stderr: 'sluice: cannot read `e.jsonl` (EACCES)\n' });
+    const { code, stderr } = await runHere(['inspect', file('e.jsonl'), '--html', 'no/such/folder/x.html'], { cwd });
     expect({ code, stderr }).toEqual({
       code: 4,
       stderr: 'sluice: cannot write `no/such/folder/x.html`: the folder does not exist (ENOENT)\n',
@@ -463,21 +469,21 @@ describe('the server', () => {
 describe('--html', () => {
   it('writes a page, over an older one, and the same one each time', async () => {
     writeFileSync(file('e.jsonl'), asLines(EVENTS));
-    const first = await cli.run(['inspect', 'e.jsonl', '--html', 'run.html'], { cwd });
+    const first = await runHere(['inspect', 'e.jsonl', '--html', 'run.html'], { cwd });
     expect(first).toMatchObject({
       code: 0,
       stderr: '',
       stdout: expect.stringMatching(/^wrote run\.html: \d+ calls of e\.jsonl\n$/) as string,
     });
     const page = readFileSync(file('run.html'), 'utf8');
-    expect(await cli.run(['inspect', 'e.jsonl', '--html', 'run.html'], { cwd })).toMatchObject({ code: 0 });
+    expect(await runHere(['inspect', 'e.jsonl', '--html', 'run.html'], { cwd })).toMatchObject({ code: 0 });
     expect(readFileSync(file('run.html'), 'utf8')).toBe(page);
     expect(page).not.toContain('Aggregated');
   });
 
   it('leaves out a last line that was cut off, and says so', async () => {
     writeFileSync(file('e.jsonl'), `${asLines(EVENTS)}{"type":"sett`);
-    const { code, stderr } = await cli.run(['inspect', 'e.jsonl', '--html', 'run.html'], { cwd });
+    const { code, stderr } = await runHere(['inspect', 'e.jsonl', '--html', 'run.html'], { cwd });
     expect({ code, stderr }).toEqual({ code: 0, stderr: `sluice: \`e.jsonl\` line ${String(EVENTS.length + 1)} is not JSON\n` });
   });
 
@@ -485,18 +491,17 @@ describe('--html', () => {
     const { url } = await serveStream((response) => {
       response.writeHead(200, { 'content-type': 'application/x-ndjson' }).end(asLines(EVENTS));
     });
-    expect(await cli.run(['inspect', `${url}?key=secret`, '--html', 'run.html'], { cwd })).toMatchObject({ code: 0 });
+    expect(await runHere(['inspect', `${url}?key=secret`, '--html', 'run.html'], { cwd })).toMatchObject({ code: 0 });
     expect(readFileSync(file('run.html'), 'utf8')).not.toContain('secret');
   });
 
   it('writes what a stream has told so far when it is interrupted', async () => {
     const { url } = await serveStream((response) => {
-      response.writeHead(200, { 'content-type': 'application/x-ndjson' }).write(asLines(EVENTS));
+      response.writeHead(200, { 'content-type': 'application/x-ndjson' }).write(`${asLines(EVENTS)}nonsense\n`);
     });
-    const run = cli.start(['inspect', url, '--html', 'run.html'], { cwd });
-    await run.prints(/reading/);
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    run.child.kill('SIGINT');
+    const run = startHere(['inspect', url, '--html', 'run.html'], { cwd });
+    await run.prints(/is not JSON/);
+    run.kill('SIGINT');
     expect(await run.ended).toMatchObject({ code: 0 });
     expect(readFileSync(file('run.html'), 'utf8')).toContain('60');
   });

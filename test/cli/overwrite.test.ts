@@ -1,22 +1,17 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { buildCli, type Cli, type CliResult } from '../support/cli.js';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type CliResult, runHere } from '../support/cli.js';
 import { type FakeProvider, startFakeProvider } from '../support/fake-provider.js';
 
-vi.setConfig({ testTimeout: 60_000 });
-
-let cli: Cli;
 let cwd: string;
 let provider: FakeProvider;
 
 beforeAll(async () => {
-  cli = await buildCli();
   provider = await startFakeProvider({});
 });
 afterAll(async () => {
-  cli.remove();
   await provider.close();
 });
 beforeEach(() => {
@@ -28,7 +23,7 @@ afterEach(() => {
   rmSync(cwd, { recursive: true, force: true });
 });
 
-const index = (...more: string[]): Promise<CliResult> => cli.run(['index', 'docs', '--base-url', provider.baseUrl, ...more], { cwd });
+const index = (...more: string[]): Promise<CliResult> => runHere(['index', 'docs', '--base-url', provider.baseUrl, ...more], { cwd });
 
 /** Everything in the folder, byte for byte. */
 function files(): Record<string, string> {

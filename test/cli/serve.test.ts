@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { buildCli, type Cli, type CliRun } from '../support/cli.js';
+import { buildCli, type Cli, type CliRun, runHere } from '../support/cli.js';
 import { hasChatModel } from '../support/model-server.js';
 
 // The real model is loaded here.
@@ -19,7 +19,6 @@ beforeAll(async () => {
   cwd = mkdtempSync(join(tmpdir(), 'sluice-serve-'));
 });
 afterAll(() => {
-  cli.remove();
   rmSync(cwd, { recursive: true, force: true });
 });
 
@@ -52,14 +51,14 @@ it('serves a real model that index and search find their way to, and stops when 
   writeFileSync(join(cwd, 'poison.md'), poison);
   const env = { SLUICE_API_KEY: 'secret', SLUICE_BASE_URL: baseUrl };
 
-  const indexed = await cli.run(['index', 'cats.md', 'ships.md', 'poison.md', '--max-batch', '1'], { cwd, env });
+  const indexed = await runHere(['index', 'cats.md', 'ships.md', 'poison.md', '--max-batch', '1'], { cwd, env });
   expect(indexed.stderr).toBe('');
   expect(indexed.stdout).toMatch(/poisoned, left out: poison\.md:1-1: 400 /);
   expect(indexed.stdout).toContain('wrote .sluice-index.jsonl: 2 of 3 passages\n');
   expect(indexed.code).toBe(0);
-  const found = await cli.run(['search', '.sluice-index.jsonl', 'Which pet takes a nap?', '--top', '1'], { cwd, env });
+  const found = await runHere(['search', '.sluice-index.jsonl', 'Which pet takes a nap?', '--top', '1'], { cwd, env });
   expect(found.stdout).toMatch(/^0\.\d{3} {2}cats\.md:1-1\n/);
-  const refused = await cli.run(['search', '.sluice-index.jsonl', 'x'], { cwd, env: { ...env, SLUICE_API_KEY: 'wrong' } });
+  const refused = await runHere(['search', '.sluice-index.jsonl', 'x'], { cwd, env: { ...env, SLUICE_API_KEY: 'wrong' } });
   expect(refused).toMatchObject({ code: 3, stderr: expect.stringContaining('refuses the key') as string });
 
   server.child.kill('SIGTERM');
@@ -72,29 +71,29 @@ it('says that a port is taken', async () => {
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
   const { port } = other.address() as AddressInfo;
-  const { code, stderr } = await cli.run(['serve', '--port', String(port), '--workers', '1']);
+  const { code, stderr } = await runHere(['serve', '--port', String(port), '--workers', '1']);
   other.close();
   expect(stderr).toBe(`sluice: port ${String(port)} is taken; choose another with \`--port\`, or 0 for a free one\n`);
   expect(code).toBe(2);
 });
 
 it('hands on what the server says about its options', async () => {
-  const { code, stderr } = await cli.run(['serve', '--port', '0', '--fault-429', '0.6', '--fault-5xx', '0.6']);
+  const { code, stderr } = await runHere(['serve', '--port', '0', '--fault-429', '0.6', '--fault-5xx', '0.6']);
   expect(stderr).toMatch(/^sluice: startModelServer: expected `faults\.rate5xx` to be at most 0\.4/);
   expect(code).toBe(2);
 });
 
 it('takes what is for the chat model with `--chat` alone', async () => {
-  const { code, stderr } = await cli.run(['serve', '--port', '0', '--chat-threads', '2']);
+  const { code, stderr } = await runHere(['serve', '--port', '0', '--chat-threads', '2']);
   expect(stderr).toBe('sluice: `--chat-sequences` and `--chat-threads` go with `--chat`\n');
   expect(code).toBe(2);
-  const refused = await cli.run(['serve', '--port', '0', '--chat', '--chat-sequences', '65']);
+  const refused = await runHere(['serve', '--port', '0', '--chat', '--chat-sequences', '65']);
   expect(refused.stderr).toMatch(/^sluice: startModelServer: expected `chat\.sequences` to be a whole number from 1 to 64, got `65`/);
   expect(refused.code).toBe(2);
 });
 
 it.skipIf(hasChatModel)('says how to install the chat model, when it is not installed', async () => {
-  const { code, stderr } = await cli.run(['serve', '--port', '0', '--chat']);
+  const { code, stderr } = await runHere(['serve', '--port', '0', '--chat']);
   expect(stderr).toMatch(/^sluice: model server: the chat model is not installed\. Run `npm ci --prefix examples\/model-server\/chat`/);
   expect(code).toBe(2);
 });

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { buildCli, type Cli, type CliRun } from '../support/cli.js';
+import { buildCli, type Cli, type CliChild } from '../support/cli.js';
 import { isDeep } from '../support/deep.js';
 
 // The main job on the real model, with a small part of its corpus.
@@ -38,7 +38,7 @@ let cwd: string;
 let list: string;
 let clean: string;
 let chunks: Line[];
-const servers: CliRun[] = [];
+const servers: CliChild[] = [];
 
 beforeAll(async () => {
   cli = await buildCli();
@@ -56,7 +56,6 @@ beforeAll(async () => {
 afterAll(() => {
   // Those a failed test has left running.
   for (const server of servers) server.child.kill('SIGKILL');
-  cli.remove();
   rmSync(cwd, { recursive: true, force: true });
 });
 
@@ -71,7 +70,7 @@ async function serve(...flags: string[]): Promise<{ readonly baseUrl: string; re
   return { baseUrl, stop };
 }
 
-function start(baseUrl: string, output: string): CliRun {
+function start(baseUrl: string, output: string): CliChild {
   return cli.start(['index', '--files-from', list, '--base-url', baseUrl, '-o', output, '--max-batch', '8', '--json', `${output}.summary`]);
 }
 

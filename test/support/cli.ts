@@ -1,7 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { EventEmitter } from 'node:events';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { build } from 'esbuild';
+import { pathToFileURL } from 'node:url';
+import { type BuildOptions, build } from 'esbuild';
+import { onTestFinished } from 'vitest';
+import { runCommandLine } from '../../src/cli/command-line.js';
 
 const root = resolve(import.meta.dirname, '../..');
 
@@ -13,122 +18,161 @@ export interface CliResult {
 }
 
 export interface CliRun {
-  readonly child: ChildProcess;
   /** Resolves to the match when standard output or standard error matches. */
   prints(pattern: RegExp): Promise<RegExpExecArray>;
   readonly ended: Promise<CliResult>;
 }
 
+export interface CliChild extends CliRun {
+  readonly child: ChildProcess;
+}
+
+/** The command in this process. */
+export interface CliHere extends CliRun {
+  kill(signal: 'SIGINT' | 'SIGTERM'): void;
+}
+
 export interface CliOptions {
   /** @defaultValue the repository */
   readonly cwd?: string;
+  /** Of the machine's own environment, a process has all but keys and addresses, the command in this process has nothing. */
   readonly env?: NodeJS.ProcessEnv;
-  /** User to run as. @defaultValue the one who runs the tests */
-  readonly uid?: number | undefined;
 }
 
+/** As a process. */
 export interface Cli {
-  /** Starts the command; keys and addresses of the machine's own environment are left out. */
-  start(args: readonly string[], options?: CliOptions): CliRun;
-  run(args: readonly string[], options?: CliOptions): Promise<CliResult>;
+  /** @param uid user to run as; default: the one who runs the tests. */
+  start(args: readonly string[], options?: CliOptions & { readonly uid?: number | undefined }): CliChild;
   /** Path of the bundle, for tests that start it in their own way. */
   readonly file: string;
-  remove(): void;
 }
 
-/**
- * Bundles the command as the build does, inside the repository, so that it finds the package it belongs to.
- *
- * @param withPages and what `sluice inspect` puts into its pages
- */
-export async function buildCli(withPages = false): Promise<Cli> {
-  const cache = join(root, 'node_modules', '.cache');
-  mkdirSync(cache, { recursive: true });
-  const folder = mkdtempSync(join(cache, 'sluice-cli-'));
-  // Readable for tests that run the command as somebody else.
-  chmodSync(folder, 0o755);
-  const file = join(folder, 'cli.mjs');
-  await build({
-    entryPoints: [join(root, 'src/cli/main.ts')],
-    outfile: file,
-    bundle: true,
-    format: 'esm',
-    platform: 'node',
-    target: 'es2022',
-    minifyWhitespace: true,
-    minifySyntax: true,
-    banner: { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
-    logLevel: 'error',
-  });
-  if (withPages) {
-    await build({
-      entryPoints: [join(root, 'src/cli/inspect/page.ts')],
-      outfile: join(folder, 'inspect-page.js'),
-      bundle: true,
-      minify: true,
-      format: 'esm',
-      platform: 'browser',
-      target: 'es2022',
-      logLevel: 'error',
-    });
-  }
-  const start: Cli['start'] = (args, { cwd = root, env = {}, uid } = {}) => {
-    const { SLUICE_API_KEY: _s, OPENAI_API_KEY: _o, SLUICE_BASE_URL: _b, ...inherited } = process.env;
-    return watch(
-      spawn(process.execPath, [file, ...args], {
-        cwd,
-        env: { ...inherited, ...env },
-        stdio: ['ignore', 'pipe', 'pipe'],
-        ...(uid !== undefined && { uid }),
-      }),
-    );
-  };
+let bundle: Promise<string> | undefined;
+
+/** The command bundled as the build does, once for each process that runs tests: for what only a process of its own can show. */
+export async function buildCli(): Promise<Cli> {
+  const file = join(await (bundle ??= buildBundle()), 'cli.mjs');
   return {
-    start,
-    run: (args, options) => start(args, options).ended,
-    file,
-    remove: () => {
-      rmSync(folder, { recursive: true, force: true });
+    start: (args, { cwd = root, env = {}, uid } = {}) => {
+      const { SLUICE_API_KEY: _s, OPENAI_API_KEY: _o, SLUICE_BASE_URL: _b, ...inherited } = process.env;
+      const options = { cwd, env: { ...inherited, ...env }, ...(uid !== undefined && { uid }) };
+      return watch(spawn(process.execPath, [file, ...args], { ...options, stdio: ['ignore', 'pipe', 'pipe'] }));
     },
+    file,
   };
+}
+
+const PAGE = 'inspect-page.js';
+const MAX_AGE_MS = 24 * 3_600_000;
+
+/** A folder by the name of its content, inside the repository, so that the command finds the package it belongs to. */
+async function buildBundle(): Promise<string> {
+  const common: BuildOptions = { bundle: true, format: 'esm', target: 'es2022', logLevel: 'error' };
+  const banner = { js: "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" };
+  const [cli, page] = await Promise.all([
+    textOf({ ...common, entryPoints: ['src/cli/main.ts'], platform: 'node', minifyWhitespace: true, minifySyntax: true, banner }),
+    textOf({ ...common, entryPoints: ['src/cli/inspect/page.ts'], platform: 'browser', minify: true }),
+  ]);
+  const cache = join(root, 'node_modules', '.cache', 'sluice-cli');
+  const folder = join(cache, createHash('sha256').update(cli).update(page).digest('hex').slice(0, 16));
+  if (existsSync(folder)) return folder;
+  mkdirSync(cache, { recursive: true });
+  for (const old of readdirSync(cache).map((name) => join(cache, name)))
+    if (Date.now() - (statSync(old, { throwIfNoEntry: false })?.mtimeMs ?? 0) > MAX_AGE_MS) rmSync(old, { recursive: true, force: true });
+  const made = mkdtempSync(join(cache, 'new-'));
+  // Readable for tests that run the command as somebody else.
+  chmodSync(made, 0o755);
+  writeFileSync(join(made, 'cli.mjs'), cli);
+  writeFileSync(join(made, PAGE), page);
+  try {
+    renameSync(made, folder);
+  } catch {
+    // Another process was faster.
+    rmSync(made, { recursive: true });
+  }
+  return folder;
+}
+
+async function textOf(options: BuildOptions): Promise<string> {
+  const { outputFiles } = await build({ ...options, absWorkingDir: root, write: false });
+  return outputFiles[0]?.text ?? '';
+}
+
+/** Runs the command in this process, as far as it goes. */
+export function runHere(args: readonly string[], options?: CliOptions): Promise<CliResult> {
+  return startHere(args, options).ended;
+}
+
+/** Starts the command in this process; the end of the test ends it. It has the pages of `sluice inspect` once {@link buildCli} was called. */
+export function startHere(args: readonly string[], { cwd = root, env = {} }: CliOptions = {}): CliHere {
+  const signals = new EventEmitter();
+  const output = collect();
+  const host = Object.assign(signals, {
+    argv: ['node', 'sluice', ...args],
+    env,
+    cwd: () => cwd,
+    stdout: { write: output.out },
+    stderr: { write: output.err } as unknown as NodeJS.WriteStream,
+    exitCode: 0,
+  });
+  const running = async (): Promise<CliResult> => {
+    const folder = await (bundle ?? root);
+    await runCommandLine(host, pathToFileURL(join(folder, PAGE)));
+    return { code: host.exitCode, signal: null, ...output.text() };
+  };
+  const ended = running();
+  const kill = (signal: 'SIGINT' | 'SIGTERM'): void => void signals.emit(signal);
+  onTestFinished(async () => {
+    while (signals.emit('SIGTERM')) await new Promise(setImmediate);
+    await ended;
+  });
+  return { kill, ended, prints: (pattern) => output.prints(pattern, ended) };
 }
 
 /** Collects what a child process prints. */
-export function watch(child: ChildProcess): CliRun {
-  let stdout = '';
-  let stderr = '';
-  const waiting = new Set<() => void>();
-  const onText = (add: (text: string) => void) => (text: string) => {
-    add(text);
-    for (const look of waiting) look();
-  };
-  child.stdout?.setEncoding('utf8').on(
-    'data',
-    onText((text) => (stdout += text)),
-  );
-  child.stderr?.setEncoding('utf8').on(
-    'data',
-    onText((text) => (stderr += text)),
-  );
+export function watch(child: ChildProcess): CliChild {
+  const output = collect();
+  child.stdout?.setEncoding('utf8').on('data', output.out);
+  child.stderr?.setEncoding('utf8').on('data', output.err);
   const ended = new Promise<CliResult>((resolve, reject) => {
     child.on('error', reject);
     child.on('close', (code, signal) => {
-      resolve({ code, signal, stdout, stderr });
+      resolve({ code, signal, ...output.text() });
     });
   });
-  const prints = (pattern: RegExp): Promise<RegExpExecArray> =>
-    new Promise((resolve, reject) => {
-      const look = (): void => {
-        const match = pattern.exec(stdout) ?? pattern.exec(stderr);
-        if (match === null) return;
-        waiting.delete(look);
-        resolve(match);
-      };
-      waiting.add(look);
+  return { child, ended, prints: (pattern) => output.prints(pattern, ended) };
+}
+
+function collect() {
+  let stdout = '';
+  let stderr = '';
+  const waiting = new Set<() => void>();
+  const look = (): void => {
+    for (const one of waiting) one();
+  };
+  return {
+    out: (text: string): void => {
+      stdout += text;
       look();
-      void ended.then(() => {
-        reject(new Error(`ended without printing ${String(pattern)}: ${stdout}${stderr}`));
-      });
-    });
-  return { child, prints, ended };
+    },
+    err: (text: string): void => {
+      stderr += text;
+      look();
+    },
+    text: () => ({ stdout, stderr }),
+    prints: (pattern: RegExp, ended: Promise<unknown>): Promise<RegExpExecArray> =>
+      new Promise((resolve, reject) => {
+        const look = (): void => {
+          const match = pattern.exec(stdout) ?? pattern.exec(stderr);
+          if (match === null) return;
+          waiting.delete(look);
+          resolve(match);
+        };
+        waiting.add(look);
+        look();
+        void ended.then(() => {
+          reject(new Error(`ended without printing ${String(pattern)}: ${stdout}${stderr}`));
+        });
+      }),
+  };
 }

@@ -22,8 +22,8 @@ export interface FakeProviderOptions {
   readonly dimensions?: number;
   /** Time an answer takes. @defaultValue 0 */
   readonly delayMs?: number;
-  /** Nothing is answered before it resolves. @defaultValue at once */
-  readonly until?: Promise<void>;
+  /** A call is not answered before it resolves. @defaultValue at once */
+  readonly until?: (call: FakeCall) => Promise<void> | undefined;
   /** Refuses more inputs in one call with 400. @defaultValue no limit */
   readonly maxInputs?: number;
   /** Requests and tokens (a quarter of the characters) taken in any `windowMs`; more is answered 429. @defaultValue no limit */
@@ -76,7 +76,7 @@ export async function startFakeProvider(options: FakeProviderOptions = {}): Prom
     const call = { index: calls.length, model: body.model, inputs, authorization: request.headers.authorization };
     calls.push(call);
     const answer = refuse(call);
-    await options.until;
+    await options.until?.(call);
     await delay(options.delayMs ?? 0);
     if (answer === 'cut') request.socket.destroy();
     else if (answer !== undefined) {

@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { FlowEvent } from '../../operators/index.js';
 import type { FlowCounters, SluiceInspector } from '../../src/inspector/index.js';
-import { buildCli, type Cli, type CliRun } from '../support/cli.js';
+import { buildCli, type Cli, type CliChild } from '../support/cli.js';
 import { asLines, countersOf, recordedRun, rounded } from '../support/recorded-run.js';
 import { seriousFaults } from './support/axe.js';
 import { startWeb, until, type Web, type WebPage } from './support/browser.js';
@@ -18,10 +18,9 @@ const EVIL = '</script><script>globalThis.hacked = true</script><img src="https:
 const EVENTS = recordedRun({ items: 90, throttledEvery: 6, poisoned: [13] });
 
 beforeAll(async () => {
-  [cli, web] = await Promise.all([buildCli(true), startWeb()]);
+  [cli, web] = await Promise.all([buildCli(), startWeb()]);
 });
 afterAll(async () => {
-  cli.remove();
   await web.close();
 });
 beforeEach(() => {
@@ -33,7 +32,7 @@ afterEach(() => {
 
 const file = (name: string): string => join(cwd, name);
 
-async function serve(...args: string[]): Promise<{ readonly run: CliRun; readonly url: string }> {
+async function serve(...args: string[]): Promise<{ readonly run: CliChild; readonly url: string }> {
   const run = cli.start(['inspect', ...args], { cwd });
   onTestFinished(async () => {
     run.child.kill('SIGTERM');
@@ -127,7 +126,7 @@ describe('the page that is served', () => {
 describe('a report', () => {
   const report = async (events: readonly FlowEvent[]): Promise<string> => {
     writeFileSync(file('run.jsonl'), asLines(events));
-    const { code, stderr } = await cli.run(['inspect', 'run.jsonl', '--html', 'run.html'], { cwd });
+    const { code, stderr } = await cli.start(['inspect', 'run.jsonl', '--html', 'run.html'], { cwd }).ended;
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     return pathToFileURL(file('run.html')).href;
   };
@@ -167,7 +166,7 @@ it.each([
   [
     'as a report',
     async (args: string[]) => {
-      await cli.run(['inspect', ...args, '--html', 'run.html'], { cwd });
+      await cli.start(['inspect', ...args, '--html', 'run.html'], { cwd }).ended;
       return pathToFileURL(file('run.html')).href;
     },
   ],

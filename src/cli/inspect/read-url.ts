@@ -69,8 +69,10 @@ abstract class Texts {
     for (const text of texts) {
       this.count += 1;
       const event = eventOfLine(text);
-      if (typeof event === 'string') yield { type: 'fault', fault: `${this.name} ${String(this.count)} ${event}` };
-      else if (event !== undefined) events.push(event);
+      if (typeof event === 'string') {
+        if (events.length > 0) yield { type: 'events', events: events.splice(0) };
+        yield { type: 'fault', fault: `${this.name} ${String(this.count)} ${event}` };
+      } else if (event !== undefined) events.push(event);
     }
     if (events.length > 0) yield { type: 'events', events };
   }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { dirname, resolve } from 'node:path';
 import type { Config, StageConfig } from '../../edge/config/schema.js';
 import { CliError, EXIT } from '../exit.js';
+import { type Host, pathOf } from '../host.js';
 import { apiKeyFrom } from '../options.js';
 import type { InputOptions } from './open-rows.js';
 
@@ -47,7 +48,8 @@ const TAKEN: ReadonlySet<string> = new Set(['id', 'row', 'item']);
  * @param own what else the command writes; never taken for input.
  * @throws CliError (exit code 2) naming what is missing.
  */
-export function planRun(config: Config, file: string, env: NodeJS.ProcessEnv, own: readonly string[] = []): RunPlan {
+export function planRun(config: Config, file: string, host: Pick<Host, 'cwd' | 'env'>, own: readonly string[] = []): RunPlan {
+  const { env } = host;
   const { model = {}, input, output } = config;
   const missing = (path: string, hint = ''): CliError => new CliError(EXIT.usage, `\`${file}\`: a run needs \`${path}\`${hint}`);
   if (config.stages === undefined) throw missing('stages');
@@ -70,7 +72,7 @@ export function planRun(config: Config, file: string, env: NodeJS.ProcessEnv, ow
   if (baseUrl === undefined) throw missing('model.baseUrl', ' (or SLUICE_BASE_URL)');
   if (model.apiKeyEnv !== undefined && env[model.apiKeyEnv] === undefined)
     throw new CliError(EXIT.usage, `\`${file}\`: \`model.apiKeyEnv\` names ${model.apiKeyEnv}, which is not set`);
-  const folder = dirname(resolve(file));
+  const folder = dirname(pathOf(host, file));
   const path = resolve(folder, output.path);
   const paths = {
     output: path,
@@ -79,7 +81,7 @@ export function planRun(config: Config, file: string, env: NodeJS.ProcessEnv, ow
     lock: `${path}.lock`,
     budget: `${path}.budget`,
   };
-  const exclude = new Set([...pathsOf(paths), ...[file, ...own].map((name) => resolve(name))]);
+  const exclude = new Set([...pathsOf(paths), ...[file, ...own].map((name) => pathOf(host, name))]);
   return {
     config,
     stages,

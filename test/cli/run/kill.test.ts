@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { seededRandom } from '../../../marbles/random.js';
-import { buildCli, type Cli } from '../../support/cli.js';
+import { buildCli, type Cli, runHere } from '../../support/cli.js';
 import { sized } from '../../support/deep.js';
 import { type FakeChat, startFakeChat } from '../../support/fake-chat-api.js';
 
@@ -35,7 +35,6 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  cli.remove();
   rmSync(cwd, { recursive: true, force: true });
   await chat.close();
 });
@@ -89,7 +88,7 @@ it(`goes on after ${String(KILLS)} kills: each item once, no journaled call agai
     known = journaled();
   }
   const answeredOnce = (): number => [...chat.answered.values()].reduce((sum, times) => sum + times - 1, 0);
-  const { code, stderr } = await cli.run(['run', 'run.json'], { cwd });
+  const { code, stderr } = await runHere(['run', 'run.json'], { cwd });
   expect([code, stderr]).toEqual([0, expect.any(String)]);
   for (const [prompt, times] of known) expect([prompt, chat.sent.get(prompt)]).toEqual([prompt, times]);
   expect(answeredOnce()).toBeLessThanOrEqual(KILLS * CONCURRENCY);

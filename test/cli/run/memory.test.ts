@@ -46,7 +46,13 @@ async function measure(rows: number): Promise<{ readonly rows: number; readonly 
     output: { path: `out-${String(rows)}.jsonl` },
   };
   const job = new RunJob(
-    { plan: planRun(config, join(folder, 'run.yaml'), {}), limit: Infinity, maxUsd: undefined, retryFailed: false, events: undefined },
+    {
+      plan: planRun(config, join(folder, 'run.yaml'), { env: {}, cwd: () => folder }),
+      limit: Infinity,
+      maxUsd: undefined,
+      retryFailed: false,
+      events: undefined,
+    },
     { stop: new AbortController().signal, abort: new AbortController().signal },
   );
   let bytes = 0;

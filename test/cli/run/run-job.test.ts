@@ -9,6 +9,9 @@ import type { RunSummary } from '../../../src/cli/run/run-summary.js';
 import type { Config } from '../../../src/edge/config/schema.js';
 import { type FakeChat, type FakeChatOptions, startFakeChat } from '../../support/fake-chat-api.js';
 
+/** No keys, and paths are absolute. */
+const HOST = { env: {}, cwd: () => '/' };
+
 let folder: string;
 let chat: FakeChat | undefined;
 
@@ -30,7 +33,7 @@ function planOf(config: Config, rows: readonly object[]): RunPlan {
     output: { path: 'out.jsonl' },
     ...config,
   };
-  return planRun(given, join(folder, 'run.yaml'), {});
+  return planRun(given, join(folder, 'run.yaml'), HOST);
 }
 
 async function serve(options: FakeChatOptions = {}): Promise<{ readonly baseUrl: string; readonly model: string }> {
@@ -151,7 +154,7 @@ describe('a run over a folder', () => {
     const model = await serve();
     for (const name of ['a.txt', 'run.yaml', 'events.jsonl']) writeFileSync(join(folder, name), 'words');
     const config = { model, stages: [{ name: 'reply', prompt: 'say {{text}}' }], input: { path: '.' }, output: { path: 'out.jsonl' } };
-    await run(planRun(config, join(folder, 'run.yaml'), {}, [join(folder, 'events.jsonl')]));
+    await run(planRun(config, join(folder, 'run.yaml'), HOST, [join(folder, 'events.jsonl')]));
     expect(linesOf('out.jsonl')).toEqual([{ id: 'a.txt', row: 1, reply: 'SAY WORDS' }]);
   });
 });

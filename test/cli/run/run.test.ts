@@ -2,12 +2,12 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { importRecording, replay } from '../../../src/inspector/recording.js';
-import { buildCli, type Cli, type CliOptions, type CliResult } from '../../support/cli.js';
+import { buildCli, type Cli, type CliResult, runHere, startHere } from '../../support/cli.js';
 import { type FakeChat, type FakeChatOptions, startFakeChat } from '../../support/fake-chat-api.js';
 
-vi.setConfig({ testTimeout: 60_000 });
+const PATIENT = { timeout: 20_000, interval: 5 };
 
 let cli: Cli;
 let cwd: string;
@@ -15,9 +15,6 @@ let chat: FakeChat;
 
 beforeAll(async () => {
   cli = await buildCli();
-});
-afterAll(() => {
-  cli.remove();
 });
 beforeEach(() => {
   cwd = mkdtempSync(join(tmpdir(), 'sluice-run-'));
@@ -52,8 +49,7 @@ function rowsOf(count: number): string {
   return Array.from({ length: count }, (_, i) => `${JSON.stringify({ id: `r${String(i)}`, text: `t${String(i)}` })}\n`).join('');
 }
 
-const run = (args: readonly string[] = [], options: CliOptions = {}): Promise<CliResult> =>
-  cli.run(['run', 'run.json', ...args], { cwd, ...options });
+const run = (args: readonly string[] = []): Promise<CliResult> => runHere(['run', 'run.json', ...args], { cwd });
 
 function linesOf(name: string): Record<string, unknown>[] {
   const path = join(cwd, name);
@@ -131,7 +127,7 @@ describe('sluice run', () => {
     await serve({ until: new Promise((resolve) => (answer = resolve)) });
     write({ batches: { concurrency: 3 } });
     const first = cli.start(['run', 'run.json'], { cwd });
-    await expect.poll(() => chat.open, { timeout: 20_000 }).toBe(3);
+    await expect.poll(() => chat.open, PATIENT).toBe(3);
     first.child.kill('SIGINT');
     await first.prints(/stopping: waiting for the calls under way/);
     answer();
@@ -147,13 +143,29 @@ describe('sluice run', () => {
   it('aborts at the second', async () => {
     await serve({ until: new Promise(() => undefined) });
     write();
-    const first = cli.start(['run', 'run.json'], { cwd });
-    await expect.poll(() => chat.open, { timeout: 20_000 }).toBeGreaterThan(0);
-    first.child.kill('SIGINT');
+    const first = startHere(['run', 'run.json'], { cwd });
+    await expect.poll(() => chat.open, PATIENT).toBeGreaterThan(0);
+    first.kill('SIGINT');
     await first.prints(/stopping/);
-    first.child.kill('SIGINT');
+    first.kill('SIGINT');
     expect((await first.ended).code).toBe(130);
     expect(readdirSync(cwd).sort()).toEqual(['in.jsonl', 'out.jsonl.journal', 'run.json']);
+  });
+
+  it('writes a line now and then where there is no terminal', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    await serve({ until: new Promise(() => undefined) });
+    write();
+    const first = startHere(['run', 'run.json'], { cwd });
+    await vi.waitFor(() => {
+      expect(chat.open).toBeGreaterThan(0);
+    }, PATIENT);
+    vi.advanceTimersByTime(5000);
+    await first.prints(/running \d+ %, 0 rows done, 0 failed; rows: .*; reply: .* executing; requests: .*\n/);
+    first.kill('SIGINT');
+    first.kill('SIGINT');
+    expect((await first.ended).stderr).not.toContain('\u001b');
   });
 
   it('goes on when nobody reads what it says', async () => {
@@ -162,7 +174,7 @@ describe('sluice run', () => {
     write();
     const first = cli.start(['run', 'run.json'], { cwd });
     first.child.stdout?.destroy();
-    await expect.poll(() => chat.open, { timeout: 20_000 }).toBeGreaterThan(0);
+    await expect.poll(() => chat.open, PATIENT).toBeGreaterThan(0);
     answer();
     expect(await first.ended).toMatchObject({ code: 0, stderr: '' });
   });
@@ -172,7 +184,7 @@ describe('sluice run', () => {
     await serve({ until: new Promise((resolve) => (answer = resolve)) });
     write();
     const first = cli.start(['run', 'run.json'], { cwd });
-    await expect.poll(() => chat.open, { timeout: 20_000 }).toBeGreaterThan(0);
+    await expect.poll(() => chat.open, PATIENT).toBeGreaterThan(0);
     const second = await run();
     expect([second.code, second.stdout]).toEqual([5, '']);
     expect(second.stderr).toMatch(

@@ -26,7 +26,7 @@ beforeAll(async () => {
   cwd = mkdtempSync(join(tmpdir(), 'sluice-terminal-'));
   socket = join(cwd, 'tmux');
   mkdirSync(screens, { recursive: true });
-  for (const name of ['drained', 'aborted', 'plain']) {
+  for (const name of ['drained', 'aborted']) {
     const config = {
       model: { baseUrl: chat.baseUrl, model: 'm' },
       stages: [{ name: 'reply', prompt: `${name} {{id}}` }],
@@ -39,7 +39,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   tmux('kill-server');
-  cli.remove();
   await chat.close();
   rmSync(cwd, { recursive: true, force: true });
 });
@@ -97,11 +96,4 @@ it('has no colours with NO_COLOR, and ends at once at the second interrupt', asy
   await screen('aborted', 'stopping-again', /stopping: waiting/);
   tmux('send-keys', '-t', 'aborted', 'C-c');
   await screen('aborted', 'aborted', /exit 130/);
-});
-
-it('writes lines where there is no terminal', async () => {
-  const run = cli.start(['run', 'plain.json'], { cwd });
-  await run.prints(/running \d+ %, 0 rows done, 0 failed; rows: .*; reply: .* executing; requests: .*\n/);
-  run.child.kill('SIGKILL');
-  expect((await run.ended).stderr).not.toContain('\u001b');
 });
