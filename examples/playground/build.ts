@@ -31,7 +31,7 @@ export async function buildPlayground(outDir = OUT): Promise<void> {
             includeDependenciesRecursively: false,
             groups: [
               { name: 'code', test: /\?raw$|engine\/code\.ts$/ },
-              { name: 'turns', test: /\/src\/(frontend|pipelines|streams|tokenizers)\/|\/engine\/(presets\/agent-turn|pipelines\/turns)/ },
+              { name: 'turns', test: /\/src\/pipelines\/|\/engine\/(presets\/agent-turn|pipelines\/turns)/ },
               { name: 'inspector', test: /\/src\/(inspector|metrics)\// },
               {
                 name: 'stories',

@@ -109,7 +109,8 @@ export class Tally {
   /** Calls that were answered when nobody wanted the answer. */
   wasted = 0;
   private readonly open = new Map<number, { readonly since: number; readonly isUrgent: boolean }>();
-  private readonly waits: number[] = [];
+  /** How many waited so many ms. */
+  private readonly waits = new Map<number, number>();
 
   /** @param newestOnly - whether an item takes the place of the one before */
   constructor(
@@ -133,7 +134,7 @@ export class Tally {
     this.open.delete(item.index);
     if (isAnswer) this.answered++;
     else this.refused++;
-    if (known.isUrgent) this.waits.push(this.now() - known.since);
+    if (known.isUrgent) countAt(this.waits, this.now() - known.since);
   }
 
   /** Nobody will hear of these. */
@@ -148,9 +149,14 @@ export class Tally {
   /** `open` are the items that nothing has become of so far; the times are those of the first lane, of open items how long they have waited. */
   get counts() {
     const { accepted, answered, refused, left, lost, open, calls, throttled, tokens, wasted } = this;
-    const ages = [...open.values()].filter(({ isUrgent }) => isUrgent).map(({ since }) => this.now() - since);
-    const sorted = [...this.waits, ...ages].toSorted((a, b) => a - b);
-    const quantile = (share: number): number => sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? 0;
+    const waits = new Map(this.waits);
+    for (const { since, isUrgent } of open.values()) if (isUrgent) countAt(waits, this.now() - since);
+    const sorted = [...waits].toSorted(([a], [b]) => a - b);
+    const all = sorted.reduce((sum, [, count]) => sum + count, 0);
+    const quantile = (share: number): number => {
+      let left = share * all;
+      return sorted.find(([, count]) => (left -= count) <= 0)?.[0] ?? 0;
+    };
     return {
       accepted,
       answered,
@@ -166,6 +172,11 @@ export class Tally {
       p99Ms: quantile(0.99),
     };
   }
+}
+
+function countAt(waits: Map<number, number>, ms: number): void {
+  const whole = Math.round(ms);
+  waits.set(whole, (waits.get(whole) ?? 0) + 1);
 }
 
 export type Counts = Tally['counts'];

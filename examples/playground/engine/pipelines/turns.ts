@@ -1,13 +1,15 @@
 import type { Observable } from 'rxjs';
-import { filter, map, mergeMap } from 'rxjs';
+import { concatMap } from 'rxjs';
 import type { Settled } from '../../../../operators/index.js';
-import { createBatcher, createLimiter, lanes, natural, perMinute, retryFailed } from '../../../../operators/index.js';
-import type { TurnEvent } from '../../../../src/index.js';
-import { createAgentTurn, createToolRunner } from '../../../../src/index.js';
+import { createBatcher, createLimiter, lanes, natural, perMinute, retryFailed, switchLatest } from '../../../../operators/index.js';
+import { createToolRunner } from '../../../../src/index.js';
 import type { Item, Setting } from '../setting.js';
 import { LANES } from '../setting.js';
 
-/** A question is a turn: the model asks for a search, reads it and answers. A newer question ends the turn, whatever of it is under way. */
+/**
+ * A question is a turn: the model asks for a search, reads it and answers. A newer question ends the turn, whatever of it is under way.
+ * `createAgentTurn` makes such turns of any model and tools, and keeps the conversation.
+ */
 export function flow({ scenario, items, call, scheduler, random, onEvent }: Setting): Observable<Settled<Item, Item>> {
   const { concurrency, requestsPerMinute, tokensPerMinute } = scenario;
   const queue = lanes(LANES.map((name) => ({ name })));
@@ -36,23 +38,16 @@ export function flow({ scenario, items, call, scheduler, random, onEvent }: Sett
       call([{ ...context, tokens: 1 }], { signal }),
   };
   const runner = createToolRunner<Item>({ tools: [search], scheduler, random, onEvent });
-  const turns = createAgentTurn<string, Item>({
-    model: (_messages, { step, context }) =>
-      model
-        .load(context, { lane: context.lane })
-        .pipe(
-          map(() => (step === 1 ? { type: 'toolCall', call: { id: 'call_1', name: 'search', input: 'otters' } } : 'Otters hold hands.')),
-        ),
-    tools: runner,
-    scheduler,
-  });
-  const settled = (item: Item, event: TurnEvent): Settled<Item, Item> | undefined => {
-    const about = { input: item, index: item.index, id: String(item.index), attempts: 1 };
-    if (event.type === 'finished') return { ...about, status: 'fulfilled', value: item };
-    return event.type === 'failed' ? { ...about, status: 'rejected', reason: event.error } : undefined;
-  };
+  const ask = (item: Item): Observable<Item> => model.load(item, { lane: item.lane });
+  const look = (item: Item) => runner.run([{ id: 'call_1', name: 'search', input: 'otters' }], { context: item });
   return items.pipe(
-    mergeMap((item) => turns.ask('What do otters do?', { context: item }).pipe(map((event) => settled(item, event)))),
-    filter((result) => result !== undefined),
+    switchLatest(
+      (item) =>
+        ask(item).pipe(
+          concatMap(() => look(item)),
+          concatMap(() => ask(item)),
+        ),
+      { errors: 'settle', scheduler },
+    ),
   );
 }
