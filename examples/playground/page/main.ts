@@ -338,7 +338,8 @@ function remember(): void {
   }, 200);
 }
 
-addEventListener('hashchange', () => void show(location.hash));
+// By now `remember` may have written another one over it.
+addEventListener('hashchange', ({ newURL }) => void show(new URL(newURL).hash));
 
 async function copyLink(): Promise<void> {
   clearTimeout(rememberSoon);
