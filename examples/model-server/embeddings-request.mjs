@@ -11,7 +11,7 @@ const BREATHE_AFTER_MS = 10;
 
 /**
  * @typedef {object} Checks
- * @property {(text: string) => number[]} encode text to token ids, `[CLS]` and `[SEP]` included
+ * @property {(text: string) => readonly number[]} encode text to token ids, `[CLS]` and `[SEP]` included
  * @property {import('./faults.mjs').Faults} faults
  * @property {number} maxTokensPerInput
  * @property {number} maxInputs

@@ -7,13 +7,14 @@ export type {
   ChatOptions,
   ChatRuntime,
   ChatStats,
+  EmbeddingsEngine,
   Fault,
   FaultOptions,
+  InferenceThread,
   LogEntry,
   ModelServer,
   ModelServerOptions,
   ModelServerStats,
-  RuntimeName,
 } from './types.d.mts';
 
 /**

