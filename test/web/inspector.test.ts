@@ -1,12 +1,14 @@
 import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { importRecording, replay } from '../../src/inspector/index.js';
-import { sized } from '../support/deep.js';
+import { isDeep, sized } from '../support/deep.js';
 import type {} from './pages/inspector.js';
+import { seriousFaults } from './support/axe.js';
 import type { Web, WebPage } from './support/browser.js';
 import { startWeb, until } from './support/browser.js';
+import type { Heap } from './support/heap.js';
+import { heapOf } from './support/heap.js';
 
 const SECRET = 'sk-planted-in-the-payload';
 const SECONDS = sized(10, 60);
@@ -14,18 +16,21 @@ const SECONDS = sized(10, 60);
 const PICTURES = resolve(import.meta.dirname, '../../.screenshots');
 
 let web: Web;
+let shared: WebPage;
 beforeAll(async () => {
   web = await startWeb();
+  shared = await web.visit('about:blank');
 }, 60_000);
 afterAll(() => web.close());
 
+/** The page in the tab of all, loaded anew: of a test before, nothing is left. */
 async function open(query: Readonly<Record<string, string | number>> = {}): Promise<WebPage> {
-  const opened = await web.open('inspector.ts', query);
-  onTestFinished(() => opened.context.close());
-  await until('something has happened', () =>
-    opened.page.evaluate(() => globalThis.demo.inspectors.every(({ model }) => model.version > 0)),
-  );
-  return opened;
+  const { page } = shared;
+  await page.emulateMedia({ colorScheme: null, reducedMotion: null });
+  await page.setViewportSize({ width: 1280, height: 720 });
+  await web.show(shared, 'inspector.ts', query);
+  await until('something has happened', () => page.evaluate(() => globalThis.demo.inspectors.every(({ model }) => model.version > 0)));
+  return shared;
 }
 
 /** What a fact says: the one with this label. */
@@ -185,8 +190,7 @@ it('asks for no frame while nothing changes, nor while nobody can see it', async
 it('lets nothing travel for who asks for reduced motion', async () => {
   const opened = await open();
   await opened.page.emulateMedia({ reducedMotion: 'reduce' });
-  await opened.page.waitForTimeout(1500);
-  expect(await painted(opened)).toBeGreaterThan(200);
+  await until('something is to be seen', async () => (await painted(opened)) > 200);
   // Where something is, changes with events alone.
   await opened.page.evaluate(() => {
     globalThis.demo.stop();
@@ -278,50 +282,47 @@ it('cuts off no number at any width', async () => {
   }
 });
 
-describe('accessibility', () => {
-  it.each([
+it('has nothing that axe finds serious, light, dark and on a phone, with everything open', async () => {
+  const { page } = await open({ boards: 2 });
+  await page.locator('[data-table]').first().click();
+  await page.locator('[data-tree]').first().click();
+  // As it is to be looked at: the picture stands.
+  await page.evaluate(() => {
+    for (const inspector of globalThis.demo.inspectors) inspector.pause();
+  });
+  for (const [name, width] of [
     ['light', 1280],
     ['dark', 1280],
     ['phone', 390],
-  ])('axe finds nothing serious, %s, with everything open', async (name, width) => {
-    const { page } = await open({ boards: 2, dark: name === 'dark' ? 1 : 0 });
+  ] as const) {
     await page.emulateMedia({ colorScheme: name === 'dark' ? 'dark' : 'light' });
+    await page.evaluate((colour) => (document.body.style.background = colour), name === 'dark' ? '#0d0f14' : '');
     await page.setViewportSize({ width, height: 900 });
-    await page.locator('[data-table]').first().click();
-    await page.locator('[data-tree]').first().click();
     expect(await page.locator('section').evaluateAll((all) => all.map((one) => one.scrollWidth - one.clientWidth))).toEqual([0, 0]);
     await page.screenshot({ path: join(PICTURES, `inspector-${name}.png`), fullPage: true });
-    await page.addScriptTag({ path: createRequire(import.meta.url).resolve('axe-core/axe.min.js') });
-    const violations = await page.evaluate(async () => {
-      const { axe } = globalThis as unknown as {
-        axe: { run(): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }> };
-      };
-      const found = await axe.run();
-      return found.violations.map(({ id, impact, nodes }) => `${impact} ${id}: ${nodes[0]?.html ?? ''}`);
-    });
-    expect(violations.filter((found) => /^(serious|critical)/.test(found))).toEqual([]);
-  });
+    expect(await seriousFaults(page), name).toEqual([]);
+  }
 });
 
 it(
-  `${String(SECONDS)} s at 500 items a second: 50 frames a second, and the heap stays`,
+  `${String(SECONDS)} s at 500 items a second: frames keep coming, and the heap stays`,
   async () => {
-    const { page: blank, context } = await web.open('inspector.ts', { boards: 0 });
-    const empty = await blank.evaluate(async () => {
+    await shared.page.goto('about:blank');
+    const empty = await shared.page.evaluate(async () => {
       let count = 0;
       const tick = (): void => {
         count++;
         requestAnimationFrame(tick);
       };
       tick();
-      await new Promise((resolve) => setTimeout(resolve, 2000));
-      return count / 2;
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      return count;
     });
-    await context.close();
-    const opened = await open({ rate: 500 });
+    const opened = await web.open('inspector.ts', { rate: 500 });
+    onTestFinished(() => opened.context.close());
     const { page, devtools } = opened;
     // With nothing on its way: what waits is the pipeline's own.
-    const heap = async (): Promise<number> => {
+    const heap = async (): Promise<Heap> => {
       const feed = (isFed: boolean): Promise<void> =>
         page.evaluate((is) => {
           globalThis.demo.isFed = is;
@@ -333,14 +334,20 @@ it(
         });
       await feed(false);
       await until('all is done', async () => !(await isOpen()), 20_000);
-      await page.waitForTimeout(2000);
-      for (let i = 0; i < 3; i++) await devtools.send('HeapProfiler.collectGarbage');
-      const { usedSize } = await devtools.send('Runtime.getHeapUsage');
+      // The last of it fades.
+      await page.waitForTimeout(1500);
+      const found = await heapOf(devtools);
       await feed(true);
-      return usedSize;
+      return found;
     };
-    // Until every bound is reached: the last 2,000 events, the last 400 items; and, where there is time, until nothing is compiled any more.
-    await page.waitForTimeout(sized(8000, 25_000));
+    // Until every bound is reached: the last 2,000 events, the last 400 items; and, where all of the heap is looked at, until nearly everything
+    // is compiled: after 60 s that has grown by 7 %, after 240 s by 10, and what the page holds itself by 3, once, for the last samples.
+    const warm = sized(4000, 30_000);
+    await until(
+      'it is warm',
+      () => page.evaluate((items) => globalThis.demo.inspectors[0]!.model.counters.accepted > items, warm),
+      200_000,
+    );
     const before = await heap();
     const counted: number[] = [];
     for (let i = 0; i < SECONDS; i++) counted.push(await frames(opened, 1000));
@@ -349,13 +356,16 @@ it(
     // What else runs on the machine may stop everything for a moment.
     const [perSecond] = counted.sort((one, other) => one - other).slice(SECONDS / 2);
     console.log(
-      `soak: ${String(perSecond)} frames a second (an empty page: ${String(empty)}), heap ${String(before)} -> ${String(after)}, ${String(accepted)} items`,
+      `soak: ${String(perSecond)} frames a second (an empty page: ${String(empty)}), ${String(accepted)} items, heap`,
+      before,
+      after,
     );
     expect(accepted).toBeGreaterThan(SECONDS * 400);
     expect(lost).toBe(0);
-    expect(after).toBeLessThanOrEqual(before * 1.05);
-    // On a machine that is busy with something else, as many as an empty page gets, nearly.
-    expect(perSecond).toBeGreaterThanOrEqual(Math.min(50, 0.8 * empty));
+    expect(after.own).toBeLessThanOrEqual(before.own * 1.05);
+    if (isDeep) expect(after.all).toBeLessThanOrEqual(before.all * 1.05);
+    // Where other tests have the cores as well, that it goes on smoothly; alone, that it has all frames.
+    expect(perSecond).toBeGreaterThanOrEqual(Math.min(sized(25, 50), 0.8 * empty));
   },
-  SECONDS * 1000 + 60_000,
+  SECONDS * 1000 + sized(60_000, 300_000),
 );

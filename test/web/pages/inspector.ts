@@ -90,7 +90,6 @@ declare global {
 document.documentElement.lang = 'en';
 document.title = 'Inspector';
 document.body.style.margin = '12px';
-if (query.get('dark') === '1') document.body.style.background = '#0d0f14';
 const root = document.getElementById('root') as HTMLElement;
 // Before it is defined: what is set on it is not lost.
 const inspectors: readonly SluiceInspector[] = Array.from({ length: number('boards', 1) }, (_, i) => {
