@@ -75,7 +75,7 @@ export function batchMapFrom<T, R>(
   const operator = 'batchMapFrom';
   required(operator, 'work', work);
   const { overflow, ...checks } = STREAM_CHECKS;
-  const config = streamConfig(operator, options as BatchStreamOptions<T, R>, checks, { maxQueued: 80 });
+  const config = Object.assign(streamConfig(operator, options as BatchStreamOptions<T, R>, checks, { maxQueued: 80 }), { isPulled: true });
   const bounded = config.queue.lanes.find((lane) => (lane.maxQueued ?? lane.overflow) !== undefined);
   if (bounded) {
     throw new FlowConfigError(
@@ -87,7 +87,7 @@ export function batchMapFrom<T, R>(
   }
   checkPullSource(operator, input);
   return new Observable((subscriber) => {
-    new PulledStream<T, R>({ ...config, isPulled: true }, work, subscriber).open(input);
+    new PulledStream<T, R>(config, work, subscriber).open(input);
   });
 }
 

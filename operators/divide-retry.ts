@@ -172,5 +172,5 @@ function divideConfig<T>(options: DivideRetryOptions<T>): BatchConfig<T> {
     throw new FlowConfigError(NAME, 'lane', `a lane the limiter has (${lanes.join()})`, lane);
   // The batch is what was given: nothing leaves before all of it is there, so nothing looks for what is due before that either.
   const whole = { maxSize: Infinity, maxWeight: Infinity, maxQueued: Infinity, window: () => Infinity };
-  return { ...config, ...whole, ...(lane !== undefined && { queue: { ...FIFO, lanes: [{ name: lane }], isDeclared: true } }) };
+  return Object.assign(config, whole, lane !== undefined && { queue: { ...FIFO, lanes: [{ name: lane }], isDeclared: true } });
 }

@@ -133,7 +133,7 @@ export function settleAllOf<T, R>(
       made.add(context.index);
       return project(call, context);
     };
-    const items = { ...config, settles: true, project: guard === undefined ? make : guarded(operator, guard, make) };
+    const items = Object.assign({}, config, { settles: true, project: guard === undefined ? make : guarded(operator, guard, make) });
     const each = new Observable<Settled<T, R>>((to) => {
       runItems(items, from(list), to as Subscriber<Settled<T, R> | R>);
     });

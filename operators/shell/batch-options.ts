@@ -158,11 +158,11 @@ export function batchConfig<T, R>(
   const missing = queue.isDeclared && queue.lanes.find(({ name }) => limiter?.lanes?.includes(name) === false);
   if (missing) throw new FlowConfigError(operator, 'queue', `lanes the limiter has (${String(limiter?.lanes)})`, missing.name);
   const isChanging = isObservable(concurrency);
-  return {
-    ...all,
+  // Not by spreading: that makes a shape of its own for each object, and whatever reads them for each item is slower by half.
+  return Object.assign(all, {
     operator,
     concurrency: isChanging ? MOST_CALLS : concurrency,
     concurrency$: isChanging ? concurrency : undefined,
     frames: options.scheduler ?? asapScheduler,
-  };
+  });
 }

@@ -83,6 +83,7 @@ export interface ItemConfig<T, R> {
   readonly operator: string;
   readonly project: (item: T, context: ItemContext) => WorkResult<R> | ObservableInput<R>;
   readonly key: ((item: T) => unknown) | undefined;
+  readonly isKeyed: boolean;
   /** Most items of a key at a time. */
   readonly limitOf: (key: unknown) => number;
   /** Why the other items of a key are not started after one has failed, where that is its end. */
@@ -119,20 +120,32 @@ export function itemConfig<T, R>(
   most = 10,
 ): ItemConfig<T, R> {
   const all = { ...DEFAULTS, ...(checked(operator, options, DEFAULTS, checks as never) as Given<T>) };
-  const { concurrency = most, limiter, maxKeys, order, errors, onSourceError } = all;
+  const { limiter, maxKeys, maxQueued, overflow, order, errors, timeoutMs, deadlineMs, onSourceError, onEvent, name, scheduler } = all;
+  const { concurrency = most } = all;
   limiterOption(operator, limiter, all.concurrency);
   const changes = isObservable(concurrency);
-  const asked = own();
+  const { project, key, limitOf, stopped } = own();
+  // One by one: what is made by spreading has a shape of its own each time, and that is looked up anew for every item.
   return {
-    ...all,
-    ...asked,
     operator,
-    permits: limiter,
+    project,
+    key,
+    isKeyed: key !== undefined,
+    limitOf,
+    stopped,
     concurrency: limiter ? Infinity : changes ? most : concurrency,
     concurrency$: changes ? concurrency : undefined,
-    maxKeys: ofKeys(operator, 'maxKeys', maxKeys, asked.key !== undefined, Infinity),
+    permits: limiter,
+    maxKeys: ofKeys(operator, 'maxKeys', maxKeys, key !== undefined, Infinity),
+    maxQueued,
+    overflow,
     order: order as OrderRule<T> | undefined,
     settles: errors === 'settle',
+    timeoutMs,
+    deadlineMs,
     drains: onSourceError !== 'abort',
+    onEvent,
+    name,
+    scheduler,
   };
 }

@@ -96,7 +96,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.settles = settles;
     this.permits = permits;
     this.isAsking = (key ?? order?.keyOf) !== undefined;
-    this.machine = new ItemMachine({ ...config, isKeyed: key !== undefined });
+    this.machine = new ItemMachine(config);
     this.alarm = new Alarm(scheduler, () => {
       this.expire();
     });
