@@ -15,7 +15,7 @@ const deepTests = 'test/deep/**/*.test.ts';
 const sizedTests = [
   'test/adapters/{ag-ui-coalesce,mcp}.test.ts',
   'test/cli/run/{kill,memory}.test.ts',
-  'test/examples/{embedding-job,main-job,model-server,playground}.test.ts',
+  'test/examples/{embedding-job,model-server,playground}.test.ts',
   'test/frontend/agent-turn.schedules.test.ts',
   'test/inspector/flow-model.test.ts',
   'test/kernel/{divide-plan,bad-item-search}.test.ts',

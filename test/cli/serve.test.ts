@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -37,8 +37,14 @@ it('serves a real model that index and search find their way to, and stops when 
     '1',
     '--api-key-env',
     'SERVER_KEY',
-    '--fault-5xx',
+    '--fault-429',
     '0.3',
+    '--fault-5xx',
+    '0.2',
+    '--fault-cut',
+    '1',
+    '--fault-cut-every',
+    '3',
     '--fault-seed',
     '3',
     '--poison-sha256',
@@ -51,11 +57,13 @@ it('serves a real model that index and search find their way to, and stops when 
   writeFileSync(join(cwd, 'poison.md'), poison);
   const env = { SLUICE_API_KEY: 'secret', SLUICE_BASE_URL: baseUrl };
 
-  const indexed = await runHere(['index', 'cats.md', 'ships.md', 'poison.md', '--max-batch', '1'], { cwd, env });
+  const indexed = await runHere(['index', 'cats.md', 'ships.md', 'poison.md', '--max-batch', '1', '--json', 'summary.json'], { cwd, env });
   expect(indexed.stderr).toBe('');
   expect(indexed.stdout).toMatch(/poisoned, left out: poison\.md:1-1: 400 /);
   expect(indexed.stdout).toContain('wrote .sluice-index.jsonl: 2 of 3 passages\n');
   expect(indexed.code).toBe(0);
+  const summary: unknown = JSON.parse(readFileSync(join(cwd, 'summary.json'), 'utf8'));
+  expect(summary).toMatchObject({ accepted: 3, settled: 3, lost: 0, failed: [], retries: 3, throttled: 2 });
   const found = await runHere(['search', '.sluice-index.jsonl', 'Which pet takes a nap?', '--top', '1'], { cwd, env });
   expect(found.stdout).toMatch(/^0\.\d{3} {2}cats\.md:1-1\n/);
   const refused = await runHere(['search', '.sluice-index.jsonl', 'x'], { cwd, env: { ...env, SLUICE_API_KEY: 'wrong' } });

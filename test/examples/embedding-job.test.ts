@@ -6,6 +6,7 @@ import type { Provider } from '../../examples/embedding-job/provider.js';
 import { LIMITS, Rules, startProvider, vectorOf } from '../../examples/embedding-job/provider.js';
 import { countTokens, leastSeconds, makeTexts, REFUSED } from '../../examples/embedding-job/texts.js';
 import { virtualTime } from '../../marbles/virtual.js';
+import { isDeep } from '../support/deep.js';
 import type { CallContext, LimiterOptions, ResponseLike, SplitOptions } from '../today.js';
 import { batchMapFrom, createLimiter } from '../today.js';
 
@@ -51,7 +52,7 @@ describe('over HTTP', () => {
     expect(calls - throttled).toBeLessThanOrEqual(170);
   });
 
-  it('needs few calls in a sequential search', { timeout: 60_000 }, async () => {
+  it.runIf(isDeep)('needs few calls in a sequential search', { timeout: 60_000 }, async () => {
     const { calls, throttled } = await against(embedAllInFewCalls);
     expect(calls - throttled).toBeLessThanOrEqual(160);
   });

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { buildCli, type Cli, type CliChild } from '../support/cli.js';
-import { isDeep } from '../support/deep.js';
 
 // The main job on the real model, with a small part of its corpus.
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
@@ -106,8 +105,7 @@ describe('the main job on the real model', () => {
     expect(chunksOf(output)).toEqual(chunks.filter((chunk) => !poisoned.includes(chunk)));
   });
 
-  // On a model that answers at once: `test/cli/commands.test.ts`.
-  it.runIf(isDeep)('writes the same index after being killed in the middle', async () => {
+  it('writes the same index after being killed in the middle', async () => {
     const { baseUrl, stop } = await serve();
     const output = join(cwd, 'killed.jsonl');
     const first = start(baseUrl, output);
