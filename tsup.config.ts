@@ -29,6 +29,7 @@ const library = {
     'tanstack-ai': 'src/adapters/tanstack-ai.ts',
     devtools: 'src/frontend/devtools.ts',
     react: 'src/frontend/react.ts',
+    recordings: 'src/recordings.ts',
   },
   target: 'es2022',
   platform: 'neutral',

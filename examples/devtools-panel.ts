@@ -2,7 +2,8 @@ import { EventClient } from '@tanstack/devtools-event-client';
 import { Subject } from 'rxjs';
 import type { FlowEvent } from '../operators/index.js';
 import type { DevtoolsEvents } from '../src/frontend/devtools.js';
-import { defineInspector, importRecording, type SluiceInspector } from '../src/inspector/index.js';
+import { defineInspector, type SluiceInspector } from '../src/inspector/index.js';
+import { importRecording, recorded } from '../src/recordings.js';
 
 /** For `render` of a plugin of TanStack Devtools. */
 export function showInspector(panel: HTMLElement, key: string): void {
@@ -14,7 +15,7 @@ export function showInspector(panel: HTMLElement, key: string): void {
   bus.on('recording', ({ payload }) => {
     if (payload.key !== key) return;
     live = new Subject();
-    inspector.source = [importRecording(payload.text), live];
+    inspector.source = [recorded(importRecording(payload.text)), live];
   });
   bus.on('update', ({ payload }) => {
     if (payload.key === key) for (const event of payload.events) live.next(event);

@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel';
 import type { FlowEvent } from '../operators/types.js';
-import { isFault, readEvent } from './inspector/read-event.js';
+import { readEvent } from './inspector/read-event.js';
 import type { CallRecord } from './metrics/call-record.js';
 
 export type { FlowEvent } from '../operators/types.js';
@@ -33,7 +33,7 @@ export function publishEvent(event: FlowEvent): void {
   const events = channel(CHANNELS.event);
   if (!events.hasSubscribers) return;
   const read = readEvent(event);
-  if (!isFault(read)) events.publish(read);
+  if (read) events.publish(read);
 }
 
 /**

@@ -115,7 +115,7 @@ describe.each([
   it('shows files of examples/ as they stand there, with imports as a user writes them', () => {
     for (const [, file = ''] of page.matchAll(/^```tsx? (examples\/.+)$/gm)) {
       const asUsed = read(file).replaceAll(
-        /'(?:\.\.\/)+(?:src\/)?(operators|marbles|frontend|inspector)\/(index|react|devtools)\.js'/g,
+        /'(?:\.\.\/)+(?:src\/)?(?:(operators|marbles|frontend|inspector)\/)?(index|react|devtools|recordings)\.js'/g,
         (_all, folder: string, name: string) => `'sluice/${name === 'index' ? folder : name}'`,
       );
       const info = `${file.split('.').at(-1)!} ${file}`;

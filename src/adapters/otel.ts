@@ -3,7 +3,7 @@ import { metrics, trace } from '@opentelemetry/api';
 import { FlowConfigError } from '../../operators/errors.js';
 import { asGiven, checked, count, filled, known, orDefault, required } from '../../operators/toolkit.js';
 import type { FlowSink } from '../../operators/types.js';
-import { isFault, readEvent } from '../inspector/read-event.js';
+import { readEvent } from '../inspector/read-event.js';
 import type { CallRecord } from '../metrics/call-record.js';
 import type { Observed } from '../metrics/gauges.js';
 import { Instruments } from './otel/instruments.js';
@@ -100,7 +100,7 @@ export function createOtel(options: OtelOptions = {}): Otel {
   return {
     sink: (told) => {
       const event = readEvent(told);
-      if (isFault(event)) return;
+      if (!event) return;
       instruments?.add(event);
       spans?.add(event);
     },

@@ -3,9 +3,9 @@ import { FlowConfigError } from '../../operators/errors.js';
 import { checked, filled } from '../../operators/toolkit.js';
 import type { FlowEvent } from '../../operators/types.js';
 import type { FlowCounters, LaneView } from '../inspector/counters.js';
+import { exportRecording } from '../inspector/export-recording.js';
 import { FlowModel } from '../inspector/flow-model.js';
 import type { LimitView } from '../inspector/limits.js';
-import { exportRecording } from '../inspector/recording.js';
 import type { Connection, InspectorSource } from '../inspector/source.js';
 import { connectSource } from '../inspector/source.js';
 
@@ -15,7 +15,7 @@ export interface DevtoolsEvents {
   readonly announce: { readonly key: string };
   /** A panel is there, and wants to see everything. */
   readonly hello: Readonly<Record<string, never>>;
-  /** All that was so far: text for `importRecording` of `sluice/inspector`. */
+  /** All that was so far: text for `importRecording` of `sluice/recordings`. */
   readonly recording: { readonly key: string; readonly text: string };
   /** What has happened since, at most 2,000 events, and the numbers as they are. */
   readonly update: {

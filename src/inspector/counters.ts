@@ -53,49 +53,38 @@ export interface LaneView {
 }
 
 /** The sums of {@link FlowCounters}; the rest follows from them. */
-const NO_SUMS = {
+export const NO_SUMS = {
   ...{ accepted: 0, fulfilled: 0, rejected: 0, dropped: 0, expired: 0, cancelled: 0, waiting: 0, executing: 0, lost: 0 },
   ...{ calls: 0, sent: 0, batches: 0, batched: 0, retries: 0, splits: 0, throttled: 0, hedged: 0, weight: 0 },
 } as const;
 export type Sums = Record<keyof typeof NO_SUMS, number>;
 
-export function noSums(): Sums {
-  return { ...NO_SUMS };
-}
+/** What was counted of a lane. */
+export type LaneSums = Pick<LaneView, 'name' | 'accepted' | 'settled'>;
 
-/** Each sum, made anew. */
-export function mapSums(make: (name: keyof Sums) => number): Sums {
-  const sums = noSums();
-  for (const name of Object.keys(sums) as (keyof Sums)[]) sums[name] = make(name);
-  return sums;
-}
 /** What the sums come to. @param fullSize most items in a batch, undefined while nobody knows */
 export function countersOf(
   { sent, batched, weight, ...sums }: Sums,
   first: FlowLane | undefined,
   fullSize: number | undefined,
-  recordedTokens: number | undefined,
+  tokens: number,
 ): FlowCounters {
-  const meanSize = sums.batches === 0 ? 0 : batched / sums.batches;
+  const meanSize = batched / sums.batches || 0;
+  const view = first && laneView(first);
   return {
     ...sums,
     settled: sums.fulfilled + sums.rejected,
     callsSaved: sent - sums.calls,
     meanSize,
-    meanFill: fullSize === undefined || sums.batches === 0 ? undefined : meanSize / fullSize,
-    tokens: recordedTokens ?? weight,
-    firstLane: first?.name,
-    p50Ms: first?.times.quantile(0.5) ?? 0,
-    p99Ms: first?.times.quantile(0.99) ?? 0,
+    meanFill: fullSize && meanSize ? meanSize / fullSize : undefined,
+    tokens,
+    firstLane: view?.name,
+    p50Ms: view?.p50Ms ?? 0,
+    p99Ms: view?.p99Ms ?? 0,
   };
 }
 
 /** One lane, in numbers. */
-export function laneView({ name, accepted, waiting, executing, settled, times }: FlowLane): LaneView {
-  return { name, accepted, waiting: waiting.size, executing, settled, p50Ms: times.quantile(0.5), p99Ms: times.quantile(0.99) };
-}
-
-/** Adds the second to the first, or takes it away. */
-export function addSums(one: Sums, other: Sums, sign: 1 | -1): Sums {
-  return mapSums((name) => one[name] + sign * other[name]);
+export function laneView({ times, ...lane }: FlowLane): LaneView {
+  return { ...lane, waiting: lane.waiting.size, p50Ms: times.quantile(0.5), p99Ms: times.quantile(0.99) };
 }

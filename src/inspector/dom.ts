@@ -1,4 +1,4 @@
-type Attributes = Readonly<Record<string, string | number>>;
+export type Attributes = Readonly<Record<string, string | number>>;
 
 /** Makes an element; texts are texts, whatever stands in them. */
 export function make<K extends keyof HTMLElementTagNameMap>(
@@ -24,15 +24,17 @@ export function write(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
 
-export function whole(number: number): string {
-  return Math.round(number).toLocaleString('en-US');
+/** Numbers as people read them; all that is neither number nor text is nothing. */
+export function told(value: unknown): string {
+  if (typeof value === 'number') return value.toLocaleString('en-US', { maximumFractionDigits: 2 });
+  return typeof value === 'string' ? value : '';
 }
 
 export function time(ms: number): string {
-  if (ms >= 9950) return `${whole(ms / 1000)} s`;
-  return ms >= 995 ? `${(ms / 1000).toFixed(1)} s` : `${whole(ms)} ms`;
+  return ms < 1000 ? `${told(ms)} ms` : `${told(ms / 1000)} s`;
 }
 
-export function several(count: number, one: string): string {
-  return `${whole(count)} ${one}${count === 1 ? '' : 's'}`;
+/** `callsSaved`: calls saved. */
+export function words(name: string): string {
+  return name.replace(/Ms$/, ', ms').replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }

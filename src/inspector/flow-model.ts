@@ -1,16 +1,24 @@
 import type { FlowEvent } from '../../operators/types.js';
-import type { FlowCounters, LaneView, Sums } from './counters.js';
-import { addSums, countersOf, laneView, noSums } from './counters.js';
-import type { FlowBatch, FlowItem, ItemState, Told } from './flow-parts.js';
-import { callOf, FlowInstance, FlowLane, labelOf, sortLanes } from './flow-parts.js';
+import type { FlowCounters, LaneSums, LaneView, Sums } from './counters.js';
+import { countersOf, laneView, NO_SUMS } from './counters.js';
+import type { FlowBatch, FlowInstance, FlowItem, FlowLane, ItemState } from './flow-parts.js';
+import { callOf, labelOf, newLane, openItems, sortLanes } from './flow-parts.js';
 import type { LimitSample, LimitView } from './limits.js';
 import { Limits } from './limits.js';
 import type { EventOf } from './read-event.js';
-import { isFault, readEvent } from './read-event.js';
+import { readEvent } from './read-event.js';
 
 /** Everything the model keeps has a bound. */
-const KEPT = { events: 2000, samples: 120, items: 20_000, instances: 200, lanes: 50 };
-const SHOWN = { finished: 400, ended: 60, trees: 50, children: 100, levels: 100, leavers: 500 };
+const MOST_EVENTS = 2000;
+const MOST_SAMPLES = 120;
+const MOST_ITEMS = 20_000;
+const MOST_INSTANCES = 200;
+const MOST_LANES = 50;
+const MOST_ENDED = 20;
+const MOST_TREES = 50;
+const MOST_CHILDREN = 100;
+const MOST_LEVELS = 100;
+const MOST_LEAVERS = 500;
 
 export interface FlowModelOptions {
   /** Names of lanes, most urgent first. @defaultValue `P0`, `P1`, … in this order, then the others as they come */
@@ -41,12 +49,6 @@ export class FlowModel {
   now = 0;
   /** Changes with whatever is added. */
   version = 0;
-  /** What had been counted before the first event that is kept; of a recording that does not begin at the beginning. */
-  before: Sums = noSums();
-  /** Until when everything is paused, as a limiter said last. */
-  pausedUntil = 0;
-  /** What a breaker said last. */
-  breaker: 'closed' | 'open' | 'halfOpen' = 'closed';
   /** Tokens as records count them. */
   recordedTokens: number | undefined = undefined;
   /** Calls under way; by slot, with gaps. */
@@ -55,26 +57,22 @@ export class FlowModel {
   readonly returned = new Set<FlowBatch>();
   /** The last that are over, newest last. */
   readonly ended: FlowBatch[] = [];
-  /** How many items have come to their end; the last of them stand in `finished`, newest last. */
-  finishedCount = 0;
-  readonly finished: FlowItem[] = [];
   /** The first calls of what was repeated or cut up, newest last. */
   readonly trees: FlowBatch[] = [];
   readonly samples: LimitSample[] = [];
-  /** The last events, each in the place of one that is too old. */
-  readonly #log: Told[] = [];
-  #told = 0;
-  #last: Told | undefined;
-  readonly #sums = noSums();
+  readonly sums: Sums = { ...NO_SUMS };
+  /** A few more than are to be kept: what is too old is taken out of it now and then. */
+  #log: FlowEvent[] = [];
+  #mostInLog = MOST_EVENTS;
   readonly #lanes = new Map<string, FlowLane>();
-  #sorted: readonly FlowLane[] | undefined;
   readonly #instances = new Map<string, FlowInstance>();
   readonly #limits = new Limits();
   readonly #order: readonly string[];
   #fullSize: number | undefined;
   #isWeighed = false;
-  #keys = 0;
   #tracked = 0;
+  /** Items that were too many to be told apart, or waited before there was anybody to be told. */
+  #untracked = 0;
 
   constructor({ lanes = [], maxBatchSize }: FlowModelOptions = {}) {
     this.#order = lanes;
@@ -84,11 +82,14 @@ export class FlowModel {
   /** Takes the next event. Whatever is no event is ignored. */
   add(told: FlowEvent): void {
     const event = readEvent(told);
-    if (isFault(event)) return;
+    if (!event) return;
     this.version++;
     this.now = Math.max(this.now, event.at ?? 0);
-    this.#last = { event, order: this.version };
-    this.#log[this.#told++ % KEPT.events] = this.#last;
+    this.#log.push(event);
+    if (this.#log.length > this.#mostInLog) {
+      this.#log = this.history;
+      this.#mostInLog = this.#log.length * 1.03;
+    }
     this.#apply(event);
   }
 
@@ -96,40 +97,33 @@ export class FlowModel {
   sample(sample: LimitSample): void {
     this.version++;
     this.#limits.add(sample);
-    keepLast(this.samples, sample, KEPT.samples);
+    keepLast(this.samples, sample, MOST_SAMPLES);
   }
 
-  /** Events that tell all about what is open now, and the last 2,000: from these the same picture is made again. */
-  get history(): readonly FlowEvent[] {
-    const kept = new Set(this.#log);
-    for (const { items } of this.#instances.values()) {
-      for (const item of items.values()) {
-        if (!item.isOpen) continue;
-        if (item.told) kept.add(item.told);
-        for (let batch = item.batch; batch; batch = batch.parent) for (const told of batch.told) kept.add(told);
-      }
+  /** Adds what somebody else has counted. Its items that wait are known when they are first named. */
+  addCounted(sums: Sums, lanes: readonly LaneSums[]): void {
+    for (const name of Object.keys(sums) as (keyof Sums)[]) this.sums[name] += sums[name];
+    this.#untracked += sums.waiting;
+    for (const { name, accepted, settled } of lanes) {
+      const lane = this.#lane(name);
+      lane.accepted += accepted;
+      lane.settled += settled;
     }
-    return inOrder(kept);
   }
 
-  /** What had been counted of a lane before the first event. */
-  laneBefore(name: string, accepted: number, settled: number): void {
-    const lane = this.#lane(name);
-    lane.accepted += accepted;
-    lane.settled += settled;
+  /** Events that tell about what is open now, and the last 2,000: from these the same picture is made again. */
+  get history(): FlowEvent[] {
+    const old = this.#log.length - MOST_EVENTS;
+    return this.#log.filter((event, i) => i >= old || this.#isOpen(event));
   }
 
   /** The last 2,000 events, oldest first. */
   get events(): readonly FlowEvent[] {
-    return inOrder(this.#log);
+    return this.#log.slice(-MOST_EVENTS);
   }
 
   get limits(): readonly LimitView[] {
-    return this.#limits.views;
-  }
-
-  get sums(): Sums {
-    return addSums(this.#sums, this.before, 1);
+    return [...this.#limits.views.values()];
   }
 
   get counters(): FlowCounters {
@@ -145,14 +139,13 @@ export class FlowModel {
 
   /** The same, to draw. */
   get laneParts(): readonly FlowLane[] {
-    this.#sorted ??= sortLanes([...this.#lanes.values()], this.#order);
-    return this.#sorted;
+    return sortLanes(this.#lanes.values(), this.#order);
   }
 
   // ---- what each event means ------------------------------------------------------------------------------------------
 
   #apply(event: FlowEvent): void {
-    const sums = this.#sums;
+    const sums = this.sums;
     switch (event.type) {
       case 'accepted':
         this.#accepted(event);
@@ -187,29 +180,22 @@ export class FlowModel {
       case 'blamed': {
         sums.splits++;
         const batch = this.#instance(event).batches.get(event.batchId ?? '');
-        if (!batch) break;
-        batch.parts = event.type === 'split' ? event.parts : 2;
-        this.#keep(batch);
+        if (batch) batch.parts = event.type === 'split' ? event.parts : 2;
         break;
       }
       case 'hedged':
         sums.hedged++;
         break;
-      case 'throttled':
-        this.pausedUntil = Math.max(this.pausedUntil, this.now + event.pauseMs);
-        break;
-      case 'breakerChanged':
-        this.breaker = event.state;
-        break;
       // Of these nobody will ever hear.
       case 'swallowed':
-        for (const id of event.seqs ?? [idOf(event)]) this.#lose(this.#instance(event).items.get(id ?? ''));
+        for (const id of event.seqs ?? [idOf(event) ?? '']) {
+          const item = this.#instance(event).items.get(id);
+          if (item?.isOpen) this.#move(item, 'lost');
+        }
         break;
       case 'drained': {
         const instance = this.#instance(event);
-        for (const item of instance.items.values()) this.#lose(item);
-        sums.lost += instance.untracked;
-        sums.waiting -= instance.untracked;
+        for (const item of openItems(instance)) this.#move(item, 'lost');
         this.#forget(instance);
         break;
       }
@@ -220,22 +206,20 @@ export class FlowModel {
   #accepted(event: EventOf<'accepted'>): void {
     const lane = this.#lane(event.lane);
     lane.accepted++;
-    this.#sums.accepted++;
+    this.sums.accepted++;
     const instance = this.#instance(event);
     const id = idOf(event);
     // A queue that hands its items on without a word.
     if (id === undefined) return;
-    if (this.#tracked >= KEPT.items) {
-      instance.untracked++;
-      this.#sums.waiting++;
-    } else this.#track(instance, id, lane, this.#last);
+    this.sums.waiting++;
+    if (this.#tracked < MOST_ITEMS) this.#track(instance, id, lane);
+    else this.#untracked++;
   }
 
-  #track(instance: FlowInstance, id: string | number, lane: FlowLane, told?: Told): FlowItem {
-    const item: FlowItem = { key: this.#keys++, id, lane, state: 'waiting', isOpen: true, batch: undefined, calls: 0, told };
+  #track(instance: FlowInstance, id: string | number, lane: FlowLane): FlowItem {
+    const item: FlowItem = { id, lane, state: 'waiting', isOpen: true, batch: undefined, calls: 0 };
     instance.items.set(id, item);
     this.#tracked++;
-    this.#sums.waiting++;
     lane.waiting.add(item);
     return item;
   }
@@ -244,30 +228,30 @@ export class FlowModel {
     const { size, reason, batchId } = event;
     if (reason === 'size') this.#fullSize ??= size;
     if (reason !== 'retry' && reason !== 'split') {
-      this.#sums.batches++;
-      this.#sums.batched += size;
+      this.sums.batches++;
+      this.sums.batched += size;
     }
-    if (batchId !== undefined) this.#keep(this.#batch(event, batchId));
+    if (batchId !== undefined) this.#batch(event, batchId);
   }
 
   #batch(event: EventOf<'batchFormed' | 'attemptStarted'>, id: string): FlowBatch {
     const instance = this.#instance(event);
-    const { operator, size, weight, parentBatchId, seq, seqs = seq === undefined ? [] : [seq] } = event;
+    const { operator, size, parentBatchId, seq, seqs = seq === undefined ? [] : [seq] } = event;
     const lane = this.#lane(event.lane);
     const items = (seqs.length > 0 ? seqs : [id]).flatMap((name) => this.#found(instance, name, lane) ?? []);
     const before = instance.batches.get(parentBatchId ?? id);
     // What is sent again without end stands side by side from there.
-    const parent = before && before.level >= SHOWN.levels ? before.parent : before;
+    const parent = before && before.level >= MOST_LEVELS ? before.parent : before;
     const root = parent && (parent.root ?? parent);
     const batch: FlowBatch = {
-      ...{ key: this.#keys++, id, operator, instance, lane, size, weight, parent, items, label: labelOf(seqs, size, id) },
+      ...{ id, operator, instance, lane, size, parent, items, label: labelOf(seqs, size, id) },
       ...{ startedAt: this.now, attempt: 1, depth: 0, outcome: 'executing', latencyMs: 0, slot: -1 },
-      ...{ parts: 0, children: [], root, level: parent ? parent.level + 1 : 0, calls: 1, running: 0, open: items.length, told: [] },
+      ...{ parts: 0, children: [], root, level: parent ? parent.level + 1 : 0, calls: 1, open: items.length },
     };
     if (root) {
       root.calls++;
-      if (parent.children.length < SHOWN.children) parent.children.push(batch);
-      if (!this.trees.includes(root)) keepLast(this.trees, root, SHOWN.trees);
+      if (parent.children.length < MOST_CHILDREN) parent.children.push(batch);
+      if (!this.trees.includes(root)) keepLast(this.trees, root, MOST_TREES);
     }
     instance.batches.set(id, batch);
     for (const item of items) {
@@ -276,11 +260,6 @@ export class FlowModel {
       if (before) this.#maybeGone(before);
     }
     return batch;
-  }
-
-  /** Remembers the last event as one of this batch. */
-  #keep(batch: FlowBatch): void {
-    batch.told.push(this.#last as Told);
   }
 
   /** The item that an event names. */
@@ -292,11 +271,8 @@ export class FlowModel {
   #found(instance: FlowInstance, id: string | number, lane: FlowLane): FlowItem | undefined {
     const item = instance.items.get(id);
     if (item) return item;
-    if (instance.untracked > 0) {
-      instance.untracked--;
-      this.#sums.waiting--;
-    } else if (this.before.waiting > 0) this.before = { ...this.before, waiting: this.before.waiting - 1 };
-    else return undefined;
+    if (this.#untracked <= 0) return undefined;
+    this.#untracked--;
     return this.#track(instance, id, lane);
   }
 
@@ -307,12 +283,10 @@ export class FlowModel {
     const batch = known?.outcome === 'executing' && known.slot < 0 ? known : this.#batch(event, batchId);
     const free = this.slots.indexOf(undefined);
     const slot = free < 0 ? this.slots.length : free;
-    this.#keep(batch);
     Object.assign(batch, { attempt, depth: splitDepth, startedAt: this.now, slot });
-    (batch.root ?? batch).running++;
     this.slots[slot] = batch;
     instance.calls.set(callOf(batchId, attempt), batch);
-    const sums = this.#sums;
+    const sums = this.sums;
     sums.calls++;
     sums.executing++;
     sums.weight += weight;
@@ -326,23 +300,21 @@ export class FlowModel {
 
   #over(event: EventOf<'attemptEnded'>): void {
     const { batchId, attempt, outcome, latencyMs } = event;
-    if (outcome === 'throttled') this.#sums.throttled++;
+    if (outcome === 'throttled') this.sums.throttled++;
     const instance = this.#instance(event);
     const call = callOf(batchId, attempt);
     const batch = instance.calls.get(call);
     // It was under way before anybody listened.
     if (!batch) return;
     instance.calls.delete(call);
-    this.#keep(batch);
     this.#end(batch, outcome, latencyMs);
   }
 
   #end(batch: FlowBatch, outcome: string, latencyMs: number): void {
     this.slots[batch.slot] = undefined;
     Object.assign(batch, { slot: -1, outcome, latencyMs });
-    (batch.root ?? batch).running--;
-    this.#sums.executing--;
-    keepLast(this.ended, batch, SHOWN.ended);
+    this.sums.executing--;
+    keepLast(this.ended, batch, MOST_ENDED);
     const isCancelled = outcome === 'cancelled';
     for (const item of batch.items) {
       // Another call of a hedge goes on.
@@ -359,7 +331,7 @@ export class FlowModel {
     const lane = this.#lane(event.lane);
     lane.settled++;
     lane.times.add(totalMs);
-    this.#sums[outcome]++;
+    this.sums[outcome]++;
     const item = this.#named(event);
     if (!item) return;
     this.#move(item, outcome);
@@ -374,15 +346,14 @@ export class FlowModel {
       return;
     }
     // Those that were given up with their calls have been counted.
-    const open = [...instance.items.values()].filter((item) => item.isOpen);
-    const isPart = event.count < open.length + instance.untracked;
-    const leaving = isPart ? open.filter(({ state }) => state !== 'executing').slice(0, event.count) : open;
+    const open = openItems(instance);
+    const leaving = event.count < open.length ? open.filter(({ state }) => state !== 'executing').slice(0, event.count) : open;
     for (const item of leaving) this.#leave(instance, item);
     const unseen = Math.max(0, event.count - leaving.length);
-    const untracked = Math.min(unseen, instance.untracked);
-    instance.untracked -= untracked;
-    this.#sums.waiting -= untracked;
-    this.#sums.cancelled += unseen;
+    const untracked = Math.min(unseen, this.#untracked);
+    this.#untracked -= untracked;
+    this.sums.waiting -= untracked;
+    this.sums.cancelled += unseen;
     for (const [call, batch] of instance.calls) {
       if (batch.open > 0) continue;
       instance.calls.delete(call);
@@ -392,22 +363,18 @@ export class FlowModel {
 
   // ---- items ----------------------------------------------------------------------------------------------------------
 
-  #lose(item: FlowItem | undefined): void {
-    if (item?.isOpen) this.#move(item, 'lost');
-  }
-
   /** Somebody has given it up. It is still known for a while, because of what is told of it afterwards. */
   #leave({ leavers, items }: FlowInstance, item: FlowItem): void {
     this.#move(item, 'cancelled');
-    this.#sums.cancelled++;
-    const over = keepLast(leavers, item.id, SHOWN.leavers);
+    this.sums.cancelled++;
+    const over = keepLast(leavers, item.id, MOST_LEAVERS);
     if (over !== undefined) items.delete(over);
   }
 
   /** The one place where an item changes. */
   #move(item: FlowItem, state: ItemState): void {
     const { state: was, isOpen, lane } = item;
-    const sums = this.#sums;
+    const sums = this.sums;
     if (was === state) return;
     if (was === 'waiting') lane.waiting.delete(item);
     if (was === 'waiting' || was === 'returned') sums.waiting--;
@@ -421,8 +388,6 @@ export class FlowModel {
     if (state === 'lost') sums.lost++;
     if (!isOpen || item.isOpen) return;
     this.#tracked--;
-    this.finishedCount++;
-    keepLast(this.finished, item, SHOWN.finished);
     for (let batch = item.batch; batch; batch = batch.parent) {
       batch.open--;
       this.#maybeGone(batch);
@@ -436,24 +401,30 @@ export class FlowModel {
     if (isEmpty || !batch.items.some((item) => item.batch === batch && item.isOpen)) this.returned.delete(batch);
     if (!isEmpty) return;
     batch.items = [];
-    batch.told = [];
     const { batches } = batch.instance;
     if (batches.get(batch.id) === batch) batches.delete(batch.id);
   }
 
   // ---- who and where --------------------------------------------------------------------------------------------------
 
-  #instance({ operator, instance: told }: FlowEvent): FlowInstance {
-    const name = `${operator}/${told ?? ''}`;
+  /** Has what this event is about no end yet? Of a call that is made again the newest attempt is enough. */
+  #isOpen(event: FlowEvent): boolean {
+    const instance = this.#instances.get(nameOf(event));
+    const { type, batchId = '', attempt = Infinity } = event as FlowEvent & { readonly attempt?: number };
+    if (!instance || type === 'accepted') return instance?.items.get(idOf(event) ?? '')?.isOpen ?? false;
+    const newest = instance.batches.get(batchId)?.attempt;
+    return (newest !== undefined && newest <= attempt) || instance.calls.has(callOf(batchId, attempt));
+  }
+
+  #instance(event: FlowEvent): FlowInstance {
+    const name = nameOf(event);
     let instance = this.#instances.get(name);
     if (instance) return instance;
-    if (this.#instances.size >= KEPT.instances) {
-      const idle = [...this.#instances.values()].find(
-        ({ calls, items }) => calls.size === 0 && ![...items.values()].some((item) => item.isOpen),
-      );
+    if (this.#instances.size >= MOST_INSTANCES) {
+      const idle = [...this.#instances.values()].find((one) => one.calls.size === 0 && openItems(one).length === 0);
       if (idle) this.#forget(idle);
     }
-    instance = new FlowInstance(name);
+    instance = { name, items: new Map(), batches: new Map(), calls: new Map(), leavers: [] };
     this.#instances.set(name, instance);
     return instance;
   }
@@ -466,10 +437,9 @@ export class FlowModel {
   #lane(name: string): FlowLane {
     let lane = this.#lanes.get(name);
     if (lane) return lane;
-    if (this.#lanes.size >= KEPT.lanes && name !== 'other') return this.#lane('other');
-    lane = new FlowLane(name);
+    if (this.#lanes.size >= MOST_LANES && name !== 'other') return this.#lane('other');
+    lane = newLane(name);
     this.#lanes.set(name, lane);
-    this.#sorted = undefined;
     return lane;
   }
 }
@@ -479,8 +449,8 @@ function idOf({ seq, batchId }: FlowEvent): number | string | undefined {
   return seq ?? batchId;
 }
 
-function inOrder(told: Iterable<Told>): FlowEvent[] {
-  return [...told].sort((a, b) => a.order - b.order).map(({ event }) => event);
+function nameOf({ operator, instance = '' }: FlowEvent): string {
+  return `${operator}/${instance}`;
 }
 
 /** Adds to a list that has a bound; answers with what had to go. */

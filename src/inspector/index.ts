@@ -1,10 +1,10 @@
-export type { FlowCounters, LaneView } from './counters.js';
+export type { FlowCounters, LaneSums, LaneView, Sums } from './counters.js';
 export { defineInspector } from './define.js';
+export type { Recording } from './export-recording.js';
+export { exportRecording } from './export-recording.js';
 export type { FlowModelOptions } from './flow-model.js';
 export { FlowModel } from './flow-model.js';
 export type { SluiceInspector } from './inspector-types.js';
 export type { LimitSample, LimitView, RateLevel } from './limits.js';
-export type { Recording } from './recording.js';
-export { exportRecording, importRecording, RecordingError, replay } from './recording.js';
-export type { Connection, EventStream, InspectorSource, Watched } from './source.js';
+export type { Connection, EventStream, Feeding, InspectorSource, Watched } from './source.js';
 export { connectSource } from './source.js';

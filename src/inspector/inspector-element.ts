@@ -1,8 +1,6 @@
-import type { FlowModelOptions } from './flow-model.js';
+import { exportRecording } from './export-recording.js';
 import { FlowModel } from './flow-model.js';
 import type { SluiceInspector } from './inspector-types.js';
-import { Player } from './player.js';
-import { exportRecording, importRecording, isRecording } from './recording.js';
 import type { Connection, InspectorSource } from './source.js';
 import { connectSource } from './source.js';
 import type { View } from './view.js';
@@ -16,28 +14,12 @@ export class InspectorElement extends Base implements SluiceInspector {
   declare lanes: readonly string[] | undefined;
   declare maxBatchSize: number | undefined;
   declare clock: (() => number) | undefined;
-  declare speed: number;
   #source: InspectorSource | undefined;
   #model = new FlowModel();
-  #player: Player | undefined;
   #connection: Connection | undefined;
   #view: View | undefined;
-  #loading: Promise<void> | undefined;
   #isPaused = false;
   #isOnPage = false;
-
-  static get observedAttributes(): readonly string[] {
-    return ['heading'];
-  }
-
-  constructor() {
-    super();
-    this.speed = (this as Partial<SluiceInspector>).speed ?? 1;
-  }
-
-  attributeChangedCallback(): void {
-    this.#view?.changed(true);
-  }
 
   get heading(): string {
     return this.getAttribute('heading') ?? 'Flow';
@@ -45,6 +27,7 @@ export class InspectorElement extends Base implements SluiceInspector {
 
   set heading(text: string) {
     this.setAttribute('heading', text);
+    this.#view?.changed(true);
   }
 
   get source(): InspectorSource | undefined {
@@ -55,15 +38,12 @@ export class InspectorElement extends Base implements SluiceInspector {
     this.#disconnect();
     // Plain JavaScript may say null.
     this.#source = source ?? undefined;
-    this.#player = isRecording(source) ? new Player(source, this.#options) : undefined;
-    if (this.hasAttribute('still')) this.#player?.seek(Infinity);
-    this.#model = new FlowModel(this.#options);
     this.#view?.clear();
-    if (this.#isOnPage) this.#connect();
+    this.#connect();
   }
 
   get model(): FlowModel {
-    return this.#player?.model ?? this.#model;
+    return this.#model;
   }
 
   get paused(): boolean {
@@ -78,26 +58,8 @@ export class InspectorElement extends Base implements SluiceInspector {
     this.#pauseOrNot(false);
   }
 
-  step(): boolean {
-    this.pause();
-    const hasMore = this.#player?.step() ?? true;
-    this.#view?.changed(true);
-    return hasMore;
-  }
-
-  seek(ms: number): void {
-    this.#player?.seek(ms);
-    this.#view?.changed(true);
-  }
-
   export(): string {
-    return exportRecording(this.model, this.heading);
-  }
-
-  import(text: string): void {
-    this.source = importRecording(text);
-    this.resume();
-    this.dispatchEvent(new CustomEvent('import'));
+    return exportRecording(this.#model, this.heading);
   }
 
   connectedCallback(): void {
@@ -112,7 +74,7 @@ export class InspectorElement extends Base implements SluiceInspector {
     if (this.#isOnPage) return;
     this.#isOnPage = true;
     this.#connect();
-    this.#load();
+    void this.#load();
   }
 
   disconnectedCallback(): void {
@@ -124,35 +86,21 @@ export class InspectorElement extends Base implements SluiceInspector {
     });
   }
 
-  get #options(): FlowModelOptions {
-    return { lanes: this.lanes, maxBatchSize: this.maxBatchSize };
-  }
-
-  #load(): void {
-    this.#loading ??= import('./view.js').then(({ createView }) => {
-      this.#view = createView(
-        this,
-        () => this.#player,
-        () => this.#connection?.look(),
-      );
-    });
-    this.#loading.then(
-      () => {
-        if (this.#isOnPage) this.#view?.watch();
-      },
-      (error: unknown) => {
-        this.#loading = undefined;
-        (this.shadowRoot ?? this.attachShadow({ mode: 'open' })).textContent = `The inspector could not be loaded: ${String(error)}`;
-      },
-    );
-  }
-
-  #connect(): void {
-    if (this.#source !== undefined && this.#player === undefined) {
-      // What has happened meanwhile is not known: it begins anew.
-      this.#model = new FlowModel(this.#options);
-      this.#connection = connectSource(this.#source, this.#model, () => this.#view?.changed());
+  async #load(): Promise<void> {
+    try {
+      const { createView } = await import('./view.js');
+      this.#view ??= createView(this, () => this.#connection?.look());
+      if (this.#isOnPage) this.#view.watch();
+    } catch (error) {
+      (this.shadowRoot ?? this.attachShadow({ mode: 'open' })).textContent = String(error);
     }
+  }
+
+  /** What has happened before is not known: it begins anew. */
+  #connect(): void {
+    this.#model = new FlowModel(this);
+    if (this.#isOnPage && this.#source !== undefined)
+      this.#connection = connectSource(this.#source, this.#model, (isAsked) => this.#view?.changed(isAsked));
     this.#view?.changed(true);
   }
 
@@ -165,6 +113,6 @@ export class InspectorElement extends Base implements SluiceInspector {
     if (this.#isPaused === isPaused) return;
     this.#isPaused = isPaused;
     this.#view?.changed(true);
-    this.dispatchEvent(new CustomEvent(isPaused ? 'pause' : 'resume'));
+    this.dispatchEvent(new Event(isPaused ? 'pause' : 'resume'));
   }
 }

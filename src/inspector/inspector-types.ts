@@ -1,7 +1,7 @@
 import type { FlowModel } from './flow-model.js';
 import type { InspectorSource } from './source.js';
 
-/** `<sluice-inspector>`. Tells `pause`, `resume` and `import` as events. */
+/** `<sluice-inspector>`. Tells `pause` and `resume` as events. */
 export interface SluiceInspector extends HTMLElement {
   /** What is shown. A new one begins anew. @defaultValue undefined: nothing */
   source: InspectorSource | undefined;
@@ -13,22 +13,14 @@ export interface SluiceInspector extends HTMLElement {
   maxBatchSize: number | undefined;
   /** The time of the source, in ms. @defaultValue the system's */
   clock: (() => number) | undefined;
-  /** Of a recording: how much faster than it was. @defaultValue 1 */
-  speed: number;
   /** What is known of the source; another one with every source. */
   readonly model: FlowModel;
   readonly paused: boolean;
   /** The picture stands still. What is live goes on behind it, and nothing is lost. */
   pause(): void;
   resume(): void;
-  /** Pauses, and shows the next moment of a recording, or how a live source is now. False at the end of a recording. */
-  step(): boolean;
-  /** To a time of a recording, in ms since its beginning; Infinity is its end. */
-  seek(ms: number): void;
-  /** The last 2,000 events, and all that is open, as JSON text, which `import` opens again. */
+  /** The last 2,000 events, and all that is open, as JSON text, which `importRecording` of `sluice/recordings` opens again. */
   export(): string;
-  /** Shows a recording. @throws RecordingError when the text is none */
-  import(text: string): void;
 }
 
 declare global {

@@ -1,3 +1,5 @@
+import { cut } from './read-event.js';
+
 /** One rate of a limiter at one moment. */
 export interface RateLevel {
   readonly unit: string;
@@ -28,71 +30,43 @@ export interface LimitView extends LimitSample {
   readonly rates: readonly (RateLevel & { readonly level: number })[];
 }
 
-/** Reads whatever has some of these numbers: the snapshot of a limiter or a pipeline, what metrics observe, or a line of a recording. */
-export function sampleOf(at: number, name: string, given: unknown): LimitSample {
-  const from = Object(given) as Readonly<Record<string, unknown>>;
-  const number = (field: string, without: number): number => numberOr(from[field], without);
-  const told = Array.isArray(from['rates']) ? from['rates'].map(rateOf) : ratesOf(from);
-  // What has no limit cannot be short.
-  const rates = told.filter(({ left }) => left < Infinity).slice(0, 20);
+/** Reads whatever has some of these numbers: the snapshot of a limiter or a pipeline, what metrics observe, or a sample. */
+export function sampleOf(at: number, name: string, given: object): LimitSample {
+  const from = given as Readonly<Record<string, unknown>>;
+  const { executing, concurrency, queued, heldBySlot, heldByRate, pausedForMs } = from;
+  // Of what metrics observe.
+  const gauges = ['requests', 'tokens'].map((unit) => ({ unit, left: from[`${unit}Left`] }));
+  const rates = (Array.isArray(from['rates']) ? from['rates'] : gauges) as readonly Readonly<Record<string, unknown>>[];
   return {
-    ...{
-      at,
-      name: name.slice(0, 200),
-      executing: number('executing', 0),
-      concurrency: number('concurrency', Infinity),
-      queued: number('queued', 0),
-    },
-    ...{ heldBySlot: number('heldBySlot', 0), heldByRate: number('heldByRate', 0), pausedForMs: number('pausedForMs', 0), rates },
+    ...{ at, name: cut(name), executing: number(executing, 0), concurrency: number(concurrency, Infinity), queued: number(queued, 0) },
+    ...{ heldBySlot: number(heldBySlot, 0), heldByRate: number(heldByRate, 0), pausedForMs: number(pausedForMs, 0) },
+    rates: rates.flatMap(({ unit, windowMs, amount, left }) =>
+      // What has no limit cannot be short.
+      Number.isFinite(left)
+        ? { unit: cut(String(unit)), windowMs: number(windowMs, undefined), amount: number(amount, undefined), left: left as number }
+        : [],
+    ),
   };
 }
 
-function rateOf(given: unknown): RateLevel {
-  const { unit, windowMs, amount, left } = Object(given) as Partial<Record<keyof RateLevel, unknown>>;
-  return {
-    unit: typeof unit === 'string' ? unit.slice(0, 40) : 'requests',
-    windowMs: typeof windowMs === 'number' ? windowMs : undefined,
-    amount: typeof amount === 'number' ? amount : undefined,
-    left: numberOr(left, 0),
-  };
+function number<W>(value: unknown, without: W): number | W {
+  return typeof value === 'number' ? value : without;
 }
 
-/** Of what metrics observe. */
-function ratesOf(from: Readonly<Record<string, unknown>>): RateLevel[] {
-  return ['requests', 'tokens'].flatMap((unit) => {
-    const left = from[`${unit}Left`];
-    return typeof left === 'number' ? [{ unit, left }] : [];
-  });
-}
-
-function numberOr(value: unknown, without: number): number {
-  // JSON has no other word for it.
-  if (value === null) return Infinity;
-  return typeof value === 'number' && !Number.isNaN(value) ? value : without;
-}
-
-/** What was last heard of each limiter, and the most that each rate had. */
+/** What was last heard of each limiter; a rate is full with the most that it ever had. */
 export class Limits {
-  readonly #samples = new Map<string, LimitSample>();
+  readonly views = new Map<string, LimitView>();
   readonly #most = new Map<string, number>();
 
   add(sample: LimitSample): void {
-    if (this.#samples.size >= 20 && !this.#samples.has(sample.name)) return;
-    this.#samples.set(sample.name, sample);
-    for (const rate of sample.rates) {
-      const key = keyOf(sample, rate);
-      this.#most.set(key, Math.max(this.#most.get(key) ?? 0, rate.left));
-    }
+    const { views } = this;
+    if (views.size >= 20 && !views.has(sample.name)) return;
+    const rates = sample.rates.map((rate) => {
+      const key = `${sample.name}/${rate.unit}/${rate.windowMs}`;
+      const most = Math.max(this.#most.get(key) ?? 0, rate.left);
+      this.#most.set(key, most);
+      return { ...rate, level: rate.left / (most || 1) };
+    });
+    views.set(sample.name, { ...sample, rates });
   }
-
-  get views(): LimitView[] {
-    return [...this.#samples.values()].map((sample) => ({
-      ...sample,
-      rates: sample.rates.map((rate) => ({ ...rate, level: rate.left / (this.#most.get(keyOf(sample, rate)) || 1) })),
-    }));
-  }
-}
-
-function keyOf({ name }: LimitSample, { unit, windowMs }: RateLevel): string {
-  return `${name}/${unit}/${String(windowMs)}`;
 }

@@ -1,8 +1,6 @@
 import type { FlowEvent } from '../../operators/types.js';
 import type { FlowModel } from './flow-model.js';
 import { sampleOf } from './limits.js';
-import type { Recording } from './recording.js';
-import { begin, isRecording } from './recording.js';
 import { turnEvents } from './turn-events.js';
 
 /** Whatever can be subscribed to: an Observable of any version. */
@@ -19,10 +17,16 @@ export interface Watched {
 }
 
 /**
- * What an inspector shows: events of operators, metrics (with what they observe), a limiter, a pipeline (`createEmbedder`, `createModelCaller`,
- * `createToolRunner`, `createAgentTurn`), a recording, or several of these together.
+ * Adds events to a model, and says so: `changed(true)` shows it even while the picture is paused. Answers with how it is left, when there is something to leave.
+ * Recordings are of this kind: `recorded` of `sluice/recordings`.
  */
-export type InspectorSource = EventStream<FlowEvent> | Watched | Recording | readonly InspectorSource[];
+export type Feeding = (model: FlowModel, changed: (isAsked?: boolean) => void) => (() => void) | undefined;
+
+/**
+ * What an inspector shows: events of operators, metrics (with what they observe), a limiter, a pipeline (`createEmbedder`, `createModelCaller`,
+ * `createToolRunner`, `createAgentTurn`), a function that adds to the model by itself, or several of these together.
+ */
+export type InspectorSource = EventStream<FlowEvent> | Watched | Feeding | readonly InspectorSource[];
 
 /** A source that a model listens to. */
 export interface Connection {
@@ -33,11 +37,15 @@ export interface Connection {
 }
 
 /**
- * Lets a model hear what a source says, until it is left. A recording is taken in at once; what comes behind it goes on from there.
+ * Lets a model hear what a source says, until it is left.
  *
  * @param onChange - called after each change, not for those of `look`
  */
-export function connectSource(source: InspectorSource, model: FlowModel, onChange: () => void = () => undefined): Connection {
+export function connectSource(
+  source: InspectorSource,
+  model: FlowModel,
+  onChange: (isAsked?: boolean) => void = () => undefined,
+): Connection {
   const looks = new Set<() => void>();
   const leaves: (() => void)[] = [];
   connect(source, 1);
@@ -67,11 +75,9 @@ export function connectSource(source: InspectorSource, model: FlowModel, onChang
       given.forEach((one: InspectorSource, at) => {
         connect(one, at + 1);
       });
-    } else if (isRecording(given)) {
-      begin(model, given);
-      for (const event of given.events) model.add(event);
-      for (const sample of given.samples) model.sample(sample);
-      onChange();
+    } else if (typeof given === 'function') {
+      const leave = given(model, onChange);
+      if (leave) leaves.push(leave);
     } else if ('snapshot' in given) watch(given, number);
     else hear(given as EventStream);
   }
@@ -80,7 +86,7 @@ export function connectSource(source: InspectorSource, model: FlowModel, onChang
     if (watched.events) hear(watched.events);
     const stop = watched.watch?.(onChange);
     if (stop) leaves.push(stop);
-    const name = `${watched.watch ? 'limiter' : 'pipeline'}${number > 1 ? ` ${String(number)}` : ''}`;
+    const name = `${watched.watch ? 'limiter' : 'pipeline'}${number > 1 ? ` ${number}` : ''}`;
     looks.add(() => {
       const now = model.now || Date.now();
       const { observed, calls, ...rest } = watched.snapshot() as Snapshot;

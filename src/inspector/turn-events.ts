@@ -6,48 +6,34 @@ interface Told {
   readonly result?: { readonly id: string; readonly is_error: boolean };
 }
 
-const OPERATOR = 'createAgentTurn';
-
 /** Makes events of flow out of those of agent turns: a turn is a call, and so is each use of a tool. Everything else passes as it is. */
 export function turnEvents(): (told: unknown) => readonly unknown[] {
-  const started = new Map<string, number>();
-  let tools = 0;
-  const open = new Map<string, string>();
-
-  const begin = (batchId: string, lane: string): readonly unknown[] => {
-    started.set(batchId, Date.now());
-    return [event('accepted', batchId, lane, { queued: 0 }), event('attemptStarted', batchId, lane, { executing: started.size })];
-  };
-  const end = (batchId: string, lane: string, outcome: 'ok' | 'failed' | 'cancelled'): readonly unknown[] => {
-    const latencyMs = Date.now() - (started.get(batchId) ?? Date.now());
-    if (!started.delete(batchId)) return [];
-    const over = event('attemptEnded', batchId, lane, { outcome, latencyMs });
-    if (outcome === 'cancelled') return [over, event('cancelled', batchId, lane, { count: 1 })];
+  const open = new Map<string, { readonly batchId: string; readonly since: number }>();
+  let count = 0;
+  return (told) => {
+    const { turnId, type = '', call, result } = Object(told) as Partial<Told>;
+    if (turnId === undefined) return [told];
+    const use = call ?? result;
+    const lane = use ? 'tools' : 'turns';
+    const key = `${turnId}/${use?.id ?? ''}`;
+    const at = Date.now();
+    const isStart = /^(started|toolCall)$/.test(type);
+    if (isStart) open.set(key, { batchId: `${lane} ${++count}`, since: at });
+    const work = open.get(key);
+    if (!work || !(isStart || /^(toolResult|finished|failed|cancelled)$/.test(type))) return [];
+    const ms = at - work.since;
+    // More than an event of its type has: whoever reads it takes what is needed.
+    const event = {
+      ...{ operator: 'createAgentTurn', at, lane, batchId: work.batchId, size: 1, weight: 1, attempt: 1, attempts: 1, splitDepth: 0 },
+      ...{ queued: 0, count: 1, executing: open.size, latencyMs: ms, totalMs: ms },
+    };
+    if (isStart) return ['accepted', 'attemptStarted'].map((name) => ({ ...event, type: name }));
+    open.delete(key);
+    const isCancelled = type === 'cancelled';
+    const isBad = result?.is_error ?? type !== 'finished';
     return [
-      over,
-      event('settled', batchId, lane, { outcome: outcome === 'ok' ? 'fulfilled' : 'rejected', attempts: 1, totalMs: latencyMs }),
+      { ...event, type: 'attemptEnded', outcome: isCancelled ? type : isBad ? 'failed' : 'ok' },
+      { ...event, type: isCancelled ? type : 'settled', outcome: isBad ? 'rejected' : 'fulfilled' },
     ];
   };
-
-  return (told) => {
-    const { turnId, type, call, result } = Object(told) as Partial<Told>;
-    if (turnId === undefined) return [told];
-    if (type === 'started') return begin(turnId, 'turns');
-    if (type === 'finished') return end(turnId, 'turns', 'ok');
-    if (type === 'failed' || type === 'cancelled') return end(turnId, 'turns', type);
-    if (type === 'toolCall' && call) {
-      const name = `tool ${String(++tools)}`;
-      open.set(`${turnId}/${call.id}`, name);
-      return begin(name, 'tools');
-    }
-    const name = open.get(`${turnId}/${result?.id ?? ''}`);
-    if (result === undefined || name === undefined) return [];
-    open.delete(`${turnId}/${result.id}`);
-    return end(name, 'tools', result.is_error ? 'failed' : 'ok');
-  };
-}
-
-function event(type: string, batchId: string, lane: string, more: object): object {
-  const one = { size: 1, weight: 1, attempt: 1, splitDepth: 0 };
-  return { type, operator: OPERATOR, instance: 'turns', at: Date.now(), lane, batchId, ...one, ...more };
 }

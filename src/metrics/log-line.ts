@@ -1,5 +1,5 @@
 import type { FlowEvent } from '../../operators/types.js';
-import { isFault, readEvent } from '../inspector/read-event.js';
+import { readEvent } from '../inspector/read-event.js';
 import type { CallRecord } from './call-record.js';
 import { callRecordToJson } from './call-record.js';
 
@@ -25,7 +25,7 @@ export type LogFields = Readonly<Record<string, string | number | boolean | null
 export function logFields(told: FlowEvent | CallRecord): LogFields {
   if (!('type' in told)) return { event: 'call', ...callRecordToJson(told) };
   const read = readEvent(told);
-  if (isFault(read)) return { event: 'unknown' };
+  if (!read) return { event: 'unknown' };
   const { type, ...fields } = read;
   return Object.fromEntries([['event', type], ...Object.entries(fields).map(([name, value]) => [snake(name), value] as const)]);
 }

@@ -2,8 +2,9 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { FlowEvent } from '../../operators/index.js';
 import { Digest } from '../../src/cli/inspect/digest.js';
 import { MAX_REPORT_BYTES, makeReport, type ReportOptions } from '../../src/cli/inspect/report.js';
+import { exportRecording } from '../../src/inspector/export-recording.js';
 import { FlowModel } from '../../src/inspector/flow-model.js';
-import { exportRecording, importRecording, replay } from '../../src/inspector/recording.js';
+import { importRecording, replay } from '../../src/inspector/recording.js';
 import { recordedRun } from '../support/recorded-run.js';
 
 /** As large as the real one, and more. */

@@ -18,8 +18,9 @@ import { join } from 'node:path';
 import { createParser } from 'eventsource-parser';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { FlowEvent } from '../../operators/index.js';
+import { exportRecording } from '../../src/inspector/export-recording.js';
 import { FlowModel } from '../../src/inspector/flow-model.js';
-import { exportRecording, importRecording, replay } from '../../src/inspector/recording.js';
+import { importRecording, replay } from '../../src/inspector/recording.js';
 import { buildCli, type Cli, type CliHere, runHere, startHere } from '../support/cli.js';
 import { asLines, recordedRun } from '../support/recorded-run.js';
 

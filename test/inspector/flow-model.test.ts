@@ -16,7 +16,8 @@ import {
   retryFailed,
   switchLatest,
 } from '../../src/index.js';
-import { exportRecording, FlowModel, importRecording, replay } from '../../src/inspector/index.js';
+import { exportRecording, FlowModel } from '../../src/inspector/index.js';
+import { importRecording, replay } from '../../src/recordings.js';
 import { sized } from '../support/deep.js';
 
 /** One seeded run: what the work does with an item, by its number. */

@@ -14,7 +14,6 @@ const exempt: Readonly<Record<string, string>> = {
   'operators/shell/pace.ts frames': 'tells one frame from the next, for the set above',
   'src/adapters/support/when-collected.ts registry': 'made on first use, and only told what to call: callers share nothing by it',
   'src/tokenizers/gpt.ts PLAIN_TEXT': 'the tokenizer wants a `Set`, and only reads it',
-  'src/inspector/read-event.ts stamp': 'made of a list of names when it is first needed, in every copy the same',
 };
 
 const CONTAINERS = new Set(['Map', 'Set', 'WeakMap', 'WeakSet', 'Array']);

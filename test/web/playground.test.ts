@@ -18,7 +18,7 @@ import { PRESETS } from '../../examples/playground/engine/scenario.js';
 import type { Counts, Scenario } from '../../examples/playground/engine/setting.js';
 import { createWorld } from '../../examples/playground/engine/world.js';
 import type { SluiceInspector } from '../../src/inspector/index.js';
-import { importRecording } from '../../src/inspector/index.js';
+import { importRecording } from '../../src/recordings.js';
 import { isDeep, sized } from '../support/deep.js';
 import type { Web, WebPage } from './support/browser.js';
 import { startWeb, until } from './support/browser.js';
@@ -322,9 +322,7 @@ describe('the playground', () => {
     await page.setInputFiles('input[type="file"]', { name: 'mine.json', mimeType: 'application/json', buffer: await readFile(file) });
     const opened = page.locator('.board', { hasText: 'Recording: mine.json' });
     await opened.waitFor();
-    await page.$eval('.board.opened sluice-inspector', (element) => {
-      (element as unknown as SluiceInspector).seek(Infinity);
-    });
+    await opened.locator('input[type=range]').press('End');
     expect(await counters('.board.opened sluice-inspector')).toEqual(await counters(`.board.${side} sluice-inspector`));
     await page.setInputFiles('input[type="file"]', { name: 'no.json', mimeType: 'application/json', buffer: Buffer.from('{"a": 1}') });
     expect(await page.getByRole('alert').innerText()).toContain('no.json is no recording');

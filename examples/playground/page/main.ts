@@ -1,3 +1,4 @@
+import type { RecordingPlayer } from '../../../src/recordings.js';
 import type { Preset } from '../engine/preset.js';
 import { loadPreset } from '../engine/preset.js';
 import type { PresetName, State } from '../engine/scenario.js';
@@ -403,8 +404,10 @@ async function openFile(): Promise<void> {
   file.value = '';
   const inspector = modules.boards.inspectorElement();
   inspector.heading = `Picture of ${chosen.name}`;
+  let playing: RecordingPlayer;
   try {
-    inspector.import(await chosen.text());
+    const { importRecording, playRecording } = await import('../../../src/recordings.js');
+    playing = playRecording(inspector, importRecording(await chosen.text()));
     complain([]);
   } catch (error) {
     complainOf(chosen.name, error);
@@ -415,6 +418,7 @@ async function openFile(): Promise<void> {
     {
       type: 'button',
       click: () => {
+        playing.leave();
         recordingPlace.replaceChildren();
         openButton.focus();
       },
@@ -423,7 +427,7 @@ async function openFile(): Promise<void> {
   );
   const heading = h('h2', { id: 'recording', tabindex: -1 }, `Recording: ${chosen.name}`);
   recordingPlace.replaceChildren(
-    h('section', { class: 'board opened', 'aria-labelledby': 'recording' }, h('header', {}, heading, close), inspector),
+    h('section', { class: 'board opened', 'aria-labelledby': 'recording' }, h('header', {}, heading, close), playing.controls, inspector),
   );
   heading.focus();
 }

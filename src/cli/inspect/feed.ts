@@ -1,6 +1,7 @@
 import type { FlowEvent } from '../../../operators/types.js';
+import { exportRecording } from '../../inspector/export-recording.js';
 import { FlowModel } from '../../inspector/flow-model.js';
-import { exportRecording, replay } from '../../inspector/recording.js';
+import { replay } from '../../inspector/recording.js';
 import type { News } from './news.js';
 
 /** What a page is told: the name of a server-sent event, and its data. */

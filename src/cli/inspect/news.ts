@@ -1,6 +1,7 @@
 import type { FlowEvent } from '../../../operators/types.js';
-import { isFault, readEvent } from '../../inspector/read-event.js';
-import type { Recording } from '../../inspector/recording.js';
+import { faultOf } from '../../inspector/event-fault.js';
+import type { Recording } from '../../inspector/export-recording.js';
+import { readEvent } from '../../inspector/read-event.js';
 
 /** What a file or an address tells, in its order. */
 export type News =
@@ -33,8 +34,7 @@ export function eventOfLine(line: string): FlowEvent | string | undefined {
   } catch {
     return 'is not JSON';
   }
-  const read = readEvent(value);
-  return isFault(read) ? `is not an event of Sluice: ${read.fault}` : read;
+  return readEvent(value) ?? `is not an event of Sluice: ${faultOf(value)}`;
 }
 
 /** Waits; less when the signal aborts. */

@@ -2,18 +2,20 @@
 import type { FlowEvent } from '../../../operators/types.js';
 import { defineInspector } from '../../inspector/define.js';
 import type { SluiceInspector } from '../../inspector/inspector-types.js';
-import { importRecording } from '../../inspector/recording.js';
+import type { RecordingPlayer } from '../../inspector/play-recording.js';
+import { playRecording } from '../../inspector/play-recording.js';
+import { importRecording, recorded } from '../../inspector/recording.js';
 
 type Listener = (event: FlowEvent) => void;
 
 function show(): void {
   defineInspector();
   const inspector = document.createElement('sluice-inspector') as SluiceInspector;
-  inspector.setAttribute('still', '');
-  document.getElementById('inspector')?.append(inspector);
-  const recorded = document.getElementById('recording');
-  if (recorded !== null) {
-    inspector.source = importRecording(recorded.textContent);
+  const place = document.getElementById('inspector');
+  place?.append(inspector);
+  const told = document.getElementById('recording');
+  if (told !== null) {
+    play(inspector, told.textContent).seek(Infinity);
     return;
   }
   let leave = watch(inspector);
@@ -22,11 +24,15 @@ function show(): void {
   button?.addEventListener('click', () => {
     isPlaying = !isPlaying;
     button.textContent = isPlaying ? 'Back to now' : 'Play it from the start';
-    inspector.toggleAttribute('still', !isPlaying);
     leave();
-    if (!isPlaying) leave = watch(inspector);
-    else inspector.source = importRecording(inspector.export());
+    leave = isPlaying ? play(inspector, inspector.export()).leave : watch(inspector);
   });
+}
+
+function play(inspector: SluiceInspector, text: string): RecordingPlayer {
+  const player = playRecording(inspector, importRecording(text));
+  inspector.before(player.controls);
+  return player;
 }
 
 /** Asks the server that the page came from. A new connection begins with all there was. */
@@ -45,7 +51,7 @@ function watch(inspector: SluiceInspector): () => void {
   on('recording', (text) => {
     const mine = new Set<Listener>();
     listeners = mine;
-    inspector.source = [importRecording(text), liveFrom(mine)];
+    inspector.source = [recorded(importRecording(text)), liveFrom(mine)];
   });
   on('events', (text) => {
     for (const event of JSON.parse(text) as FlowEvent[]) for (const listener of listeners) listener(event);

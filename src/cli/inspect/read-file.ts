@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import { open, stat } from 'node:fs/promises';
 import type { FlowEvent } from '../../../operators/types.js';
-import type { Recording } from '../../inspector/recording.js';
+import type { Recording } from '../../inspector/export-recording.js';
 import { importRecording, RecordingError } from '../../inspector/recording.js';
 import { CliError, EXIT, errorCode } from '../exit.js';
 import { LineSplitter } from '../lines.js';

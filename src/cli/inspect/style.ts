@@ -9,6 +9,7 @@ h1, h2 { line-height: 1.2; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 p, summary, dd, bdi { overflow-wrap: anywhere; }
 button { font: inherit; padding: .3rem .8rem; color: inherit; background: none; border: 1px solid var(--soft); border-radius: .4rem; cursor: pointer; }
+.recording { display: flex; gap: .75rem; align-items: center; } .recording input { flex: 1; }
 .note { border-inline-start: 4px solid var(--running); padding: .25rem .75rem; }
 .numbers { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: .75rem; margin: 0; }
 .numbers div { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem .75rem; }

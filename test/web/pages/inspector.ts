@@ -3,6 +3,8 @@ import type { FlowEvent } from '../../../src/index.js';
 import { batchMap, createLimiter, createMetrics, divideAndConquer, lanes, perMinute, retryFailed } from '../../../src/index.js';
 import type { SluiceInspector } from '../../../src/inspector/index.js';
 import { defineInspector } from '../../../src/inspector/index.js';
+import type { RecordingPlayer } from '../../../src/recordings.js';
+import { importRecording, playRecording } from '../../../src/recordings.js';
 
 const query = new URLSearchParams(location.search);
 const number = (name: string, without: number): number => Number(query.get(name) ?? without);
@@ -81,6 +83,8 @@ declare global {
   var demo: {
     readonly inspectors: readonly SluiceInspector[];
     readonly told: readonly FlowEvent[];
+    /** Plays a recording in the first one. */
+    play(text: string): RecordingPlayer;
     /** Whether items come. */
     isFed: boolean;
     stop(): void;
@@ -110,6 +114,11 @@ const running = pipelines.map(({ start }) => start());
 globalThis.demo = {
   inspectors,
   told,
+  play: (text) => {
+    const player = playRecording(inspectors[0]!, importRecording(text));
+    root.append(player.controls);
+    return player;
+  },
   stop: () => {
     for (const one of running) one.unsubscribe();
   },

@@ -1,6 +1,6 @@
-import { FlowModel, type FlowModelOptions } from './flow-model.js';
-import type { Recording } from './recording.js';
-import { begin } from './recording.js';
+import type { Recording } from './export-recording.js';
+import type { FlowModel } from './flow-model.js';
+import { addBefore } from './recording.js';
 
 /** Something to be done to the model, at its time. */
 interface Step {
@@ -8,65 +8,64 @@ interface Step {
   to(model: FlowModel): void;
 }
 
-/** Plays a recording into a model: as time passes, moment by moment, or to a given time. */
-export class Player {
-  model: FlowModel;
+/** Plays a recording into a model, moment by moment. */
+export class Timeline {
   /** How far it is, in ms since its beginning. */
   positionMs = 0;
+  readonly startsAt: number;
   readonly lengthMs: number;
   readonly #recording: Recording;
-  readonly #options: FlowModelOptions;
   readonly #steps: readonly Step[];
-  readonly #startsAt: number;
+  #model: FlowModel | undefined;
+  /** All before this time has been played. */
+  #until = -Infinity;
   #next = 0;
 
-  constructor(recording: Recording, options: FlowModelOptions) {
+  constructor(recording: Recording) {
     this.#recording = recording;
-    this.#options = options;
     this.#steps = stepsOf(recording);
-    this.#startsAt = this.#steps[0]?.at ?? 0;
-    this.lengthMs = (this.#steps.at(-1)?.at ?? 0) - this.#startsAt;
-    this.model = this.#begin();
+    this.startsAt = this.#steps[0]?.at ?? 0;
+    this.lengthMs = (this.#steps.at(-1)?.at ?? 0) - this.startsAt;
   }
 
   get isOver(): boolean {
     return this.#next >= this.#steps.length;
   }
 
-  /** On by so many ms. */
-  advance(ms: number): void {
-    if (ms > 0) this.seek(this.positionMs + ms);
+  /** Goes on in an empty model, in which everything until now is played again. */
+  playInto(model: FlowModel): void {
+    addBefore(model, this.#recording);
+    this.#model = model;
+    this.#next = 0;
+    this.#play(this.#until);
   }
 
   /** On to the next moment at which something happens; false at the end. */
   step(): boolean {
     const next = this.#steps[this.#next];
     if (next === undefined) return false;
-    this.positionMs = next.at - this.#startsAt;
+    this.positionMs = next.at - this.startsAt;
     // Not by the position: a sum of fractions may fall short of it.
     this.#play(next.at);
     return true;
   }
 
-  /** To a time; back to an earlier one it begins anew, with a new model. */
-  seek(ms: number): void {
+  /** To a time. False when that was back: an empty model is needed. */
+  seek(ms: number): boolean {
     const to = Math.max(0, Math.min(ms || 0, this.lengthMs));
-    if (to < this.positionMs) {
-      this.#next = 0;
-      this.model = this.#begin();
-    }
+    const until = to === this.lengthMs ? Infinity : this.startsAt + to;
+    const isForward = until >= this.#until;
     this.positionMs = to;
-    this.#play(to === this.lengthMs ? Infinity : this.#startsAt + to);
-  }
-
-  #begin(): FlowModel {
-    const model = new FlowModel(this.#options);
-    begin(model, this.#recording);
-    return model;
+    if (isForward) this.#play(until);
+    else this.#until = until;
+    return isForward;
   }
 
   #play(until: number): void {
-    for (let step = this.#steps[this.#next]; step && step.at <= until; step = this.#steps[++this.#next]) step.to(this.model);
+    this.#until = until;
+    for (let step = this.#steps[this.#next]; step && step.at <= until; step = this.#steps[++this.#next]) {
+      if (this.#model) step.to(this.#model);
+    }
   }
 }
 

@@ -1,0 +1,39 @@
+import type { FlowEvent } from '../../operators/types.js';
+import type { LaneSums, Sums } from './counters.js';
+import type { FlowModel } from './flow-model.js';
+import type { LimitSample } from './limits.js';
+
+/** What happened, as numbers and names: plain data, to be kept as JSON. */
+export interface Recording {
+  readonly format: 'sluice-recording';
+  readonly version: 2;
+  readonly name?: string | undefined;
+  /** What was counted at its end, in all and by lane: also what came before the first event. Undefined of events with nothing around them. */
+  readonly sums?: Sums | undefined;
+  readonly lanes?: readonly LaneSums[] | undefined;
+  /** Tokens as records of calls count them, where there are any. */
+  readonly tokens?: number | undefined;
+  readonly events: readonly FlowEvent[];
+  /** What limiters said meanwhile. */
+  readonly samples: readonly LimitSample[];
+}
+
+/**
+ * The last 2,000 events of a model, with all that is needed to show it as it is, as JSON text: `importRecording` of `sluice/recordings` opens it again, and so
+ * does the playground. Percentiles are those of the events that are kept.
+ *
+ * @example
+ * ```ts
+ * import { exportRecording, FlowModel } from 'sluice/inspector';
+ * import { importRecording, replay } from 'sluice/recordings';
+ *
+ * const model = new FlowModel();
+ * model.add({ type: 'accepted', operator: 'batchMap', lane: 'P0', queued: 0, seq: 0, at: 5 });
+ * const again = replay(importRecording(exportRecording(model)));
+ * again.counters.waiting; // => 1
+ * ```
+ */
+export function exportRecording({ sums, lanes, recordedTokens: tokens, history: events, samples }: FlowModel, name?: string): string {
+  const recording: Recording = { format: 'sluice-recording', version: 2, name, sums, lanes, tokens, events, samples };
+  return JSON.stringify(recording);
+}
