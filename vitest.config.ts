@@ -23,7 +23,7 @@ const sizedTests = [
   'test/listeners/listeners.test.ts',
   'test/matrix.test.ts',
   'test/limiter/{child,model}.test.ts',
-  'test/cli/budget-file.test.ts',
+  'test/cli/{budget-file,inspect-report}.test.ts',
   'test/pipelines/{budget.property,budget-use,model-cache,tool-guard.property}.test.ts',
   'test/pipelines/create-stages.simulation.test.ts',
   'test/operators/{divide-retry.exhaustive,own-slots,racing.random,slots.random}.test.ts',
