@@ -47,11 +47,6 @@ export function importRecording(text: string): Recording {
   };
 }
 
-/** Events with nothing around them, as a recording. */
-export function recordingOfEvents(events: readonly FlowEvent[]): Recording {
-  return { format: 'sluice-recording', version: VERSION, events, samples: [] };
-}
-
 /**
  * A model of all that a recording has; what comes after may be added to it.
  *
@@ -122,7 +117,7 @@ function ofLines(text: string): Recording {
   const lines = text.split('\n');
   const events = lines.flatMap((line, at) => (line.trim() === '' ? [] : eventOf(parsed(line), `line ${at + 1}`)));
   if (events.length === 0) throw new RecordingError('expected a recording, or lines of JSON with an event each');
-  return recordingOfEvents(events);
+  return { format: 'sluice-recording', version: VERSION, events, samples: [] };
 }
 
 function eventOf(given: unknown, where: string): FlowEvent {
