@@ -8,7 +8,7 @@ import { callback, checked, count, durationMs, flag, positive, required, words }
 import { schedulerOption } from './shell/alarm.js';
 import { connect } from './shell/connect.js';
 import { inTurn } from './shell/in-turn.js';
-import { FRAME_WAIT_MS, Pace } from './shell/pace.js';
+import { createPace, FRAME_WAIT_MS } from './shell/pace.js';
 
 const NAME = 'coalesce';
 
@@ -126,14 +126,14 @@ function readOptions<T>(options: CoalesceOptions<T>) {
 
 /** One subscription. Everything that arrives while an item is being handed out waits its turn. */
 function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subscriber<T>): void {
-  const { merge, compatible, passThrough, weigh, maxSize, maxWeight, leading } = settings;
+  const { merge, compatible, passThrough, weigh, maxSize, maxWeight, leading, scheduler } = settings;
   const turn = inTurn(to);
-  const pace = new Pace(settings, () => {
+  const pace = createPace(settings, () => {
     turn(() => {
       flush('time');
     });
   });
-  const tell = teller(NAME, settings, () => pace.now());
+  const tell = teller(NAME, settings, () => scheduler.now());
   /** What waits; only when `size` > 0. */
   let pending: T | undefined;
   /** How many items were merged into it, and their weight. */
@@ -184,7 +184,7 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
 
   function place(item: T, added: number): void {
     const isFirst = size === 0;
-    if (isFirst && tell !== undefined) since = pace.now();
+    if (isFirst && tell !== undefined) since = scheduler.now();
     pending = isFirst ? item : ask(NAME, 'merge', merge, pending as T, item);
     size++;
     weight += added;
@@ -202,7 +202,7 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
     const item = pending as T;
     // The next one leads only after a pause. Before the listener, which may leave and stop it.
     if (leading) pace.arm();
-    tell?.({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight, waitMs: Math.max(0, pace.now() - since) });
+    tell?.({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight, waitMs: Math.max(0, scheduler.now() - since) });
     // State first: what the consumer sends meanwhile comes behind it.
     clear();
     to.next(item);

@@ -32,11 +32,12 @@ export { abortReason, LazySignal, onAbort, requiredSignal } from './shell/abort.
 export { Alarm, schedulerOption } from './shell/alarm.js';
 export { batchConfig } from './shell/batch-options.js';
 export { Call } from './shell/call.js';
-export { connect } from './shell/connect.js';
+export { attach, connect } from './shell/connect.js';
 export { currentReader, readBy } from './shell/demand.js';
 export { evidenceOf, linksOf } from './shell/error-evidence.js';
+export { inTurn } from './shell/in-turn.js';
 export { lastOf } from './shell/last-value.js';
-export { FRAME_WAIT_MS, Pace } from './shell/pace.js';
+export { createPace, FRAME_WAIT_MS } from './shell/pace.js';
 export { checkPullSource, openPull } from './shell/pull.js';
 export { report } from './shell/report.js';
 export { Shutdown, ShutdownHandle } from './shell/shutdown.js';

@@ -8,7 +8,7 @@ import { callback, required } from '../options/options.js';
 import { LONGEST_DELAY_MS } from './alarm.js';
 import { listen } from './listen.js';
 import type { PaceSettings } from './pace.js';
-import { Pace } from './pace.js';
+import { createPace } from './pace.js';
 import { report } from './report.js';
 
 /**
@@ -51,7 +51,7 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
   const { keepAliveMs, onError, errors, scheduler } = settings;
   /** In objects of their own, so that one function can listen twice. */
   const listeners = new Set<{ readonly call: () => void }>();
-  const pace = settings.isPaced ? new Pace(settings, show, true) : undefined;
+  const pace = settings.isPaced ? createPace(settings, show, true) : undefined;
   const tell = teller('toStore', settings, () => scheduler.now());
   let connection: Subscription | undefined;
   /** The timer of `keepAliveMs`. */

@@ -1,7 +1,6 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import { asGiven, callback, checked, laneOption, made, maybe, schedulerOption, words } from '../../operators/toolkit.js';
-import type { Cost, Limiter } from '../../operators/types.js';
-import { agentFetch } from './ag-ui/agent-fetch.js';
+import { asGiven, callback, checked, made, maybe, schedulerOption, words } from '../../operators/toolkit.js';
+import type { Limiter, LimiterJob } from '../../operators/types.js';
 import { coalescing } from './ag-ui/coalesce-events.js';
 import type { AguiFlowEvent } from './ag-ui/run-events.js';
 import type { AguiTools } from './ag-ui/run-tools.js';
@@ -10,6 +9,7 @@ import type { AbandonedRun } from './ag-ui/runs.js';
 import { createRuns } from './ag-ui/runs.js';
 import type { AguiFetch, AguiInput, AguiMiddleware, AguiNext, AguiStream } from './ag-ui/types.js';
 import type { DeltaOptions } from './support/coalesce-deltas.js';
+import { DELTA_DEFAULTS } from './support/coalesce-deltas.js';
 
 export { coalesceEvents } from './ag-ui/coalesce-events.js';
 export type { AguiAgent, RunOptions } from './ag-ui/run.js';
@@ -41,12 +41,8 @@ export interface AguiFlowOptions {
   readonly onSupersede?: (run: AbandonedRun) => unknown;
   /** Each run takes a permit of it, and pays what it has used. @defaultValue none */
   readonly limiter?: Limiter;
-  /** Lane of that limiter. @defaultValue its last one */
-  readonly lane?: string;
-  /** What a run is to cost, until its usage is known. @defaultValue one request */
-  readonly cost?: (input: AguiInput) => Cost;
-  /** Tokens of a text, for a run whose usage never comes: `estimateTokens` of `sluice`, for example. @defaultValue 4 bytes of UTF-8 a token */
-  readonly countTokens?: (text: string) => number;
+  /** How a run asks it: in which lane, and with what `cost` until its usage is known. @defaultValue one request, in the last lane */
+  readonly job?: (input: AguiInput) => LimiterJob;
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
 }
@@ -67,17 +63,6 @@ export interface AguiFlow {
 
 const NAME = 'aguiFlow';
 
-/** What {@link aguiFlow} does when an option is left out. */
-const DEFAULTS = {
-  fetch: (url: string, init: RequestInit) => globalThis.fetch(url, init),
-  key: ({ threadId }: AguiInput): unknown => threadId,
-  cancelledAs: 'finished',
-  // What is in it is for the coalescer to judge.
-  coalesce: {},
-  // Near enough for a run that was given up, in a line.
-  countTokens: (text: string) => Math.ceil(new TextEncoder().encode(text).length / 4),
-} as const;
-
 /**
  * Flow control for an agent of AG-UI: large events instead of a thousand small ones, no run that nobody waits for, tool calls in lanes, and failures
  * that end one run and nothing else. Works with `@ag-ui/client` 1.0 and 0.0.59, beside any copy of RxJS.
@@ -86,7 +71,7 @@ const DEFAULTS = {
  *
  * - **Supersedes** the run that is under way when another one with its `key` starts: its request is aborted first, then its stream ends with the
  *   ends of all that is open and `RUN_FINISHED` with the outcome `cancelled`. A run that is left is aborted as well.
- * - **Ends** every run: a stream that breaks off has a `RUN_ERROR` with the code `'network'`, `'timeout'` or `'incomplete'` as its last event.
+ * - **Ends** every run: a stream that breaks off has a `RUN_ERROR` with the code `'network'` or `'incomplete'` as its last event.
  * - **Drops** events behind the end of a run, and tells them in `events`.
  * - **Makes** the calls of those tools that `tools` has, as soon as their arguments are there. Each result is a `TOOL_CALL_RESULT` when it is there;
  *   `RUN_FINISHED` waits for the last one. A result of the server goes first. A run that is given up gives up its calls.
@@ -105,27 +90,27 @@ const DEFAULTS = {
  * ```
  */
 export function aguiFlow(options: AguiFlowOptions = {}): AguiFlow {
-  const settings = checked(NAME, options, DEFAULTS, {
-    fetch: callback,
-    key: callback,
-    coalesce: asGiven,
-    tools: maybe(made('run', 'a runner made by createToolRunner')),
-    cancelledAs: words('finished', 'error'),
-    onSupersede: callback,
-    limiter: maybe(made('enlist', 'a limiter made by createLimiter')),
-    lane: (operator, _option, lane) => laneOption(operator, lane, options.limiter),
-    cost: callback,
-    countTokens: callback,
-    scheduler: schedulerOption,
-  });
-  const { scheduler } = settings;
-  const { events, switchRuns, signalOf } = createRuns(settings);
-  const merging = coalescing(NAME, settings.coalesce, 'coalesce.', { scheduler });
+  const settings = checked(
+    NAME,
+    options,
+    { cancelledAs: 'finished' },
+    {
+      fetch: callback,
+      key: callback,
+      coalesce: asGiven,
+      tools: maybe(made('run', 'a runner made by createToolRunner')),
+      cancelledAs: words('finished', 'error'),
+      onSupersede: callback,
+      limiter: maybe(made('enlist', 'a limiter made by createLimiter')),
+      job: callback,
+      scheduler: schedulerOption,
+    },
+  );
+  const { scheduler, tools } = settings;
+  const merging = coalescing(NAME, settings.coalesce, 'coalesce.', { ...DELTA_DEFAULTS, scheduler });
   return {
-    fetch: agentFetch(settings.fetch, signalOf),
-    switchRuns,
-    runTools: toolMiddleware(settings.tools),
+    ...createRuns(settings),
+    runTools: toolMiddleware(tools),
     coalesce: <I extends AguiInput, O extends AguiStream>(input: I, next: AguiNext<I, O>): O => merging(next.run(input)),
-    events,
   };
 }

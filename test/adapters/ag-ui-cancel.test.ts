@@ -128,25 +128,6 @@ describe('a run that is left', () => {
     expect(told.map(({ type }) => type)).toEqual(['runStarted', 'runEnded']);
   });
 
-  it('frees its permit although `countTokens` throws', async () => {
-    const reported: unknown[] = [];
-    config.onUnhandledError = (error) => reported.push(error);
-    const limiter = createLimiter({ concurrency: 1 });
-    const countTokens = () => {
-      throw new Error('no tokenizer');
-    };
-    const { switchRuns } = aguiFlow({ limiter, countTokens });
-    const source = new Subject<AguiEvent>();
-    const subscription = switchRuns(input('1'), { run: () => source as Observable<AguiEvent> }).subscribe();
-    source.next({ type: 'TEXT_MESSAGE_CONTENT', messageId: 'm', delta: 'x' });
-    subscription.unsubscribe();
-    expect(limiter.snapshot().executing).toBe(0);
-    await vi.waitFor(() => {
-      expect(reported).toMatchObject([{ code: 'FLOW_CALLBACK' }]);
-    });
-    config.onUnhandledError = null;
-  });
-
   it.each<[string, AguiFlowOptions]>([
     [
       'key',
@@ -157,10 +138,10 @@ describe('a run that is left', () => {
       },
     ],
     [
-      'cost',
+      'job',
       {
         limiter: createLimiter(),
-        cost: () => {
+        job: () => {
           throw new Error('x');
         },
       },
@@ -169,7 +150,7 @@ describe('a run that is left', () => {
     const { switchRuns } = aguiFlow(options);
     const errors: unknown[] = [];
     switchRuns(input('1'), { run: () => NEVER as Observable<AguiEvent> }).subscribe({ error: (error: unknown) => errors.push(error) });
-    expect(errors).toMatchObject([{ code: 'FLOW_CALLBACK' }]);
+    expect(errors).toEqual([new Error('x')]);
   });
 
   it('what fails behind its end is dropped', () => {
@@ -187,6 +168,6 @@ describe('a run that is left', () => {
     source.next({ type: 'RUN_FINISHED' });
     source.error(new SyntaxError('no JSON'));
     expect(seen).toEqual(['RUN_STARTED', 'RUN_FINISHED', '|']);
-    expect(told.at(-1)).toMatchObject({ type: 'eventDropped', event: 'error' });
+    expect(told.at(-1)).toMatchObject({ type: 'runEnded', outcome: 'finished' });
   });
 });

@@ -156,7 +156,7 @@ describe('the runs of a flow', () => {
 
   it('wait for a permit, pay what they have used, and give it back', () => {
     const limiter = createLimiter({ concurrency: 1, rates: [strict({ unit: 'tokens', amount: 1000, windowMs: 60_000 })], headroom: 1 });
-    const { switchRuns } = aguiFlow({ limiter, cost: () => ({ tokens: 10 }) });
+    const { switchRuns } = aguiFlow({ limiter, job: () => ({ cost: { tokens: 10 } }) });
     const sources: Record<string, Subject<AguiEvent>> = { a: new Subject(), b: new Subject(), c: new Subject() };
     const started: string[] = [];
     const begin = (thread: string) =>
@@ -260,9 +260,38 @@ describe('the fetch of a flow', () => {
   it.each([
     ['before it answers', never],
     ['while it answers', silent],
-  ])('says that a request has timed out %s', async (_when, base) => {
-    const response = await aguiFlow({ fetch: base }).fetch('https://host', { body: '{}', signal: AbortSignal.timeout(5) });
-    expect(await response.text()).toBe('data: {"type":"RUN_ERROR","message":"The run took too long","code":"timeout"}\n\n');
+  ])('says as clients expect it that a request has timed out %s', async (_when, base) => {
+    const answer = aguiFlow({ fetch: base })
+      .fetch('https://host', { body: '{}', signal: AbortSignal.timeout(5) })
+      .then((response) => response.text());
+    await expect(answer).rejects.toMatchObject({ name: 'AbortError', message: expect.stringContaining('TimeoutError') as string });
+  });
+
+  it('hands on all that has come before the connection was lost', async () => {
+    const pieces = Array.from({ length: 50 }, (_, i) => `data: ${String(i)}\n\n`);
+    const left = [...pieces];
+    const base = () =>
+      Promise.resolve(
+        new Response(
+          new ReadableStream({
+            pull: (to) => {
+              const piece = left.shift();
+              if (piece === undefined) to.error(new TypeError('terminated'));
+              else to.enqueue(new TextEncoder().encode(piece));
+            },
+          }),
+        ),
+      );
+    const { body } = await aguiFlow({ fetch: base }).fetch('https://host', { body: '{}' });
+    const seen: string[] = [];
+    const reading = (async () => {
+      for await (const piece of body as unknown as AsyncIterable<Uint8Array>) {
+        seen.push(new TextDecoder().decode(piece));
+        await new Promise((resolve) => setTimeout(resolve));
+      }
+    })();
+    await expect(reading).rejects.toMatchObject({ name: 'AbortError', message: 'TypeError: terminated' });
+    expect(seen.join('')).toBe(pieces.join(''));
   });
 
   it('aborts as clients expect it, whatever the reason was', async () => {

@@ -193,6 +193,35 @@ describe.each(versions)('an agent of @ag-ui/client %s', (version, client) => {
       expect(server.runs[0]?.end).not.toBe('running');
     });
 
+    it('a signal that aborts with a reason of its own', async () => {
+      const { agent, seen } = await withFlow(client, (run) => speech(run, ['x'], 'hang'));
+      const abortController = new AbortController();
+      const ended = agent.runAgent({ runId: '1', abortController }, { onEvent: ({ event }) => void seen.push(event) });
+      await vi.waitFor(() => {
+        expect(textOf(agent, '1')).toBe('x');
+      });
+      abortController.abort(new DOMException('too late', 'TimeoutError'));
+      await ended;
+      expect(seen.at(-1)).toMatchObject({ type: 'RUN_ERROR', code: 'abort', message: 'TimeoutError: too late' });
+      await server.idle();
+      expect(server.runs[0]?.end).toBe('aborted');
+    });
+
+    it('a binary stream that is cut', async () => {
+      const body = () =>
+        new ReadableStream({
+          pull: (to) => {
+            to.enqueue(new Uint8Array([0, 0]));
+            to.error(new TypeError('terminated'));
+          },
+        });
+      const headers = { 'content-type': 'application/vnd.ag-ui.event+proto' };
+      const { ask, seen, ends } = await withFlow(client, () => [], { fetch: () => Promise.resolve(new Response(body(), { headers })) });
+      await ask('fail', '1');
+      expect(seen).toMatchObject([{ type: 'RUN_ERROR', code: 'network' }]);
+      expect(ends()).toEqual(['failed']);
+    });
+
     it('a server that is not there', async () => {
       const { ask, seen } = await withFlow(client, () => 500);
       await server.close();

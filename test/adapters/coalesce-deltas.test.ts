@@ -101,7 +101,7 @@ describe('deltas of several texts', () => {
     expect(source.observed).toBe(false);
   });
 
-  it.each([{ maxChars: 0 }, { maxWaitMs: -1 }, { pace: 'idle' }, { name: '' }, { onEvent: 5 }, { scheduler: {} }, { ms: 16 }])(
+  it.each([{ maxChars: 0 }, { maxWaitMs: -1 }, { pace: 'idle' }, { scheduler: {} }, { ms: 16 }])(
     'refuse %o under the name of whoever was given it',
     (options) => {
       let thrown: unknown;

@@ -28,7 +28,7 @@ const tools: AguiTools = createToolRunner({ tools: [] });
 const coalesce: DeltaOptions = { pace: 'frame' };
 const send: AguiFetch = (url, init) => fetch(url, init);
 const onSupersede = ({ runId }: AbandonedRun) => runId;
-const options: AguiFlowOptions = { fetch: send, tools, coalesce, onSupersede, limiter: createLimiter(), cancelledAs: 'error' };
+const options: AguiFlowOptions = { fetch: send, tools, coalesce, onSupersede, limiter: createLimiter(), job: ({ runId }) => ({ id: runId }), cancelledAs: 'error' };
 const flow: AguiFlow = aguiFlow(options);
 const agent = new HttpAgent({ url: 'https://host', fetch: flow.fetch });
 agent.use(flow.coalesce, flow.switchRuns, flow.runTools, (given, next) => next.run(given).pipe(coalesceEvents(coalesce)));

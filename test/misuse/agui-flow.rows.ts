@@ -3,7 +3,7 @@ import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 import { nested } from './gated-options.js';
 
-const KNOWN = 'fetch, key, coalesce, tools, cancelledAs, onSupersede, limiter, lane, cost, countTokens, scheduler';
+const KNOWN = 'fetch, key, coalesce, tools, cancelledAs, onSupersede, limiter, job, scheduler';
 
 export const rows: MisuseTable = {
   operator: 'aguiFlow',
@@ -12,15 +12,13 @@ export const rows: MisuseTable = {
     ...badly('fetch', 'a function', null, 5, {}, 'https://host'),
     ...badly('key', 'a function', null, 'threadId', {}),
     ...badly('coalesce', 'an object', null, 16, 'frame', true),
-    ...badly('coalesce.maxChars', 'a whole number >= 1 or Infinity', 0, '4096'),
-    ...badly('coalesce.flush', 'absent (known options: pace, maxWaitMs, maxChars, scheduler, onEvent, name)', true),
+    ...badly('coalesce.maxChars', 'a number > 0 or Infinity', 0, '4096'),
+    ...badly('coalesce.flush', 'absent (known options: pace, maxWaitMs, maxChars, scheduler)', true),
     ...badly('tools', 'a runner made by createToolRunner', null, 5, [], {}, 'search'),
     ...badly('cancelledAs', "one of 'finished', 'error'", null, true, 'cancelled'),
     ...badly('onSupersede', 'a function', null, 5, '/stop', {}),
     ...badly('limiter', 'a limiter made by createLimiter', null, 5, {}, 'limiter'),
-    ...badly('lane', 'a non-empty string', null, 5, '', {}),
-    ...badly('cost', 'a function', null, 5, { tokens: 5 }),
-    ...badly('countTokens', 'a function', null, 5, 'gpt'),
+    ...badly('job', 'a function', null, 5, { lane: 'P0' }),
     ...badly('scheduler', 'an rxjs scheduler', NaN, 0, 'async', null, {}, { now: () => 0 }),
     ...badly('maxWaitMs', `absent (known options: ${KNOWN})`, 16),
   ],

@@ -2,7 +2,7 @@ import { flowStream } from '../../src/adapters/tanstack-ai.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'pace, maxWaitMs, maxChars, scheduler, onEvent, name';
+const known = 'pace, maxWaitMs, maxChars, scheduler';
 
 export const rows: MisuseTable = {
   operator: 'flowStream',
@@ -12,10 +12,8 @@ export const rows: MisuseTable = {
     ...badly('source', 'a function, or a connection with `connect`', undefined, null, 5, '/api/chat', {}),
     ...badly('pace', "one of 'time', 'frame'", 'idle', 60, null, {}),
     ...badly('maxWaitMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '16', null, true, {}),
-    ...badly('maxChars', 'a whole number >= 1 or Infinity', NaN, 0, -1, 1.5, '4096', null, true, {}),
+    ...badly('maxChars', 'a number > 0 or Infinity', NaN, 0, -1, '4096', null, true, {}),
     ...badly('scheduler', 'an rxjs scheduler', NaN, 0, 'async', null, {}, { now: () => 0 }),
-    ...badly('onEvent', 'a function', console, 'log', null),
-    ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('throttle', `absent (known options: ${known})`, 50),
   ],
 };

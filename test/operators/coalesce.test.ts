@@ -167,7 +167,7 @@ describe('animation frames', () => {
     expect(seen).toEqual(['a', 'b']);
   });
 
-  it('are not needed: in Node the time lets everything go, and the host is asked once', () => {
+  it('are not needed: in Node the time lets everything go', () => {
     const scheduler = new CountingScheduler();
     const source = new Subject<string>();
     const seen: string[] = [];

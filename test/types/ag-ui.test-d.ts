@@ -24,8 +24,7 @@ describe('aguiFlow', () => {
     cancelledAs: 'error',
     onSupersede: ({ runId, reason }) => fetch(`https://host/stop/${runId}?${reason}`),
     limiter,
-    cost: () => ({ tokens: 100 }),
-    countTokens: (text) => text.length,
+    job: ({ threadId }) => ({ lane: 'P1', key: threadId, cost: { tokens: 100 } }),
   });
 
   it('is what an agent of either version takes, as functions', () => {

@@ -1,6 +1,5 @@
 import type { DeltaOptions, DeltaRule } from '../support/coalesce-deltas.js';
 import { coalesceDeltas } from '../support/coalesce-deltas.js';
-import { ours } from './streams.js';
 import type { AguiEvent, AguiStream } from './types.js';
 
 /** Deltas of a text; in the short form they open and close it as well. */
@@ -42,25 +41,29 @@ const DELTA = /_(CONTENT|ARGS|CHUNK)$/;
  * seen; // => ['Hello', 'TEXT_MESSAGE_END']
  * ```
  */
-export function coalesceEvents(options: DeltaOptions = {}): <O extends AguiStream>(source: O) => O {
+export function coalesceEvents(options?: DeltaOptions): <O extends AguiStream>(source: O) => O {
   return coalescing('coalesceEvents', options);
 }
 
 /** @param operator - whose options they are, and what they are part of there */
 export function coalescing(
   operator: string,
-  options: DeltaOptions,
+  options: DeltaOptions = {},
   within = '',
-  defaults?: Pick<DeltaOptions, 'scheduler'>,
+  defaults?: DeltaOptions,
 ): <O extends AguiStream>(source: O) => O {
-  const merging = coalesceDeltas(operator, options, RULE, within, defaults);
-  return <O extends AguiStream>(source: O) => merging(ours(source)) as unknown as O;
+  return coalesceDeltas(operator, options, RULE, within, defaults) as unknown as <O extends AguiStream>(source: O) => O;
 }
 
 const RULE: DeltaRule<AguiEvent> = {
   // Everything that two pieces of a text have in common.
   key: ({ delta, timestamp, metadata, rawEvent, ...common }) =>
-    typeof delta === 'string' && rawEvent === undefined && isMap(metadata) && DELTA.test(common.type) ? JSON.stringify(common) : undefined,
+    typeof delta === 'string' &&
+    rawEvent === undefined &&
+    (metadata === undefined || Object(metadata) === metadata) &&
+    DELTA.test(common.type)
+      ? JSON.stringify(common)
+      : undefined,
   text: ({ delta }) => delta as string,
   join: (first, next) => ({
     ...first,
@@ -73,8 +76,3 @@ const RULE: DeltaRule<AguiEvent> = {
     !/_CHUNK/.test(waiting.type + next.type) &&
     (waiting['messageId'] !== next['messageId'] || waiting['toolCallId'] !== next['toolCallId']),
 };
-
-/** Metadata that can be merged, or none. */
-function isMap(metadata: unknown): boolean {
-  return metadata === undefined || Object(metadata) === metadata;
-}

@@ -15,13 +15,13 @@ export type AguiFlowEvent =
       readonly runId: string;
       readonly outcome: AguiOutcome;
       /** Of a `RUN_ERROR`. */
-      readonly code?: string;
+      readonly code: string | undefined;
       /** Deltas that came. */
       readonly chunks: number;
       /** Of their texts: the usage of a run that was given up never comes. */
       readonly estimatedTokens: number;
       /** What the agent said it has used. */
-      readonly usage?: Usage;
+      readonly usage: Usage | undefined;
     }
   /** An event that came after the end of its run, and was dropped. */
   | { readonly type: 'eventDropped'; readonly at: number; readonly threadId: string; readonly runId: string; readonly event: string };
@@ -37,7 +37,7 @@ export function endOf({ type, code, outcome }: AguiEvent): AguiOutcome | undefin
 /** What `RUN_FINISHED` and `RUN_ERROR` say of tokens, summed over the models. */
 export function usageOf(event: AguiEvent | undefined): Usage | undefined {
   let all: { inputTokens?: number; outputTokens?: number } | undefined;
-  for (const entry of Array.isArray(event?.['usage']) ? event['usage'] : []) {
+  for (const entry of [event?.['usage']].flat()) {
     for (const name of ['inputTokens', 'outputTokens'] as const) {
       const count = (Object(entry) as Record<string, unknown>)[name];
       if (isAmount(count)) all = { ...all, [name]: (all?.[name] ?? 0) + count };

@@ -1,6 +1,6 @@
-import { Observable } from 'rxjs';
-import { abortReason, connect, onAbort } from '../../../operators/toolkit.js';
-import { ours } from './streams.js';
+import type { Subscriber } from 'rxjs';
+import { filter, fromEvent, Observable, of, tap } from 'rxjs';
+import { heard } from './streams.js';
 import type { AguiInput, AguiNext, AguiStream, EventOf } from './types.js';
 
 /** An agent, by shape: what `run$` uses of it. */
@@ -41,38 +41,37 @@ export function run$<I extends AguiInput, O extends AguiStream>(
   input: I,
   { signal }: RunOptions = {},
 ): Observable<EventOf<O>> {
-  return new Observable((subscriber) => {
+  return new Observable((to) => {
     const own = 'abortController' in agent ? new AbortController() : undefined;
     let isOver = false;
     const stop = (): void => {
       if (isOver) return;
       isOver = true;
-      if (own === undefined || agent.abortController === own) agent.abortRun?.();
-      own?.abort(abortReason());
+      // Without a controller neither has one.
+      if (agent.abortController === own) agent.abortRun?.();
+      own?.abort();
     };
-    subscriber.add(stop);
-    subscriber.add(
-      onAbort(signal, () => {
+    to.add(stop);
+    const aborted: Observable<unknown> | undefined = signal && (signal.aborted ? of(signal) : fromEvent(signal, 'abort'));
+    to.add(
+      // eslint-disable-next-line rxjs-x/no-ignored-error -- a signal does not fail
+      aborted?.subscribe(() => {
         stop();
-        subscriber.next({ type: 'RUN_ERROR', message: 'The run was aborted', code: 'abort' } as unknown as EventOf<O>);
-        subscriber.complete();
+        to.next({ type: 'RUN_ERROR', message: 'The run was cancelled', code: 'abort' } as unknown as EventOf<O>);
+        to.complete();
       }),
     );
-    if (subscriber.closed) return;
+    if (to.closed) return;
     // Read when the request is made, and that is in `run`; another run of this agent has its own.
-    if (own !== undefined) agent.abortController = own;
-    connect(ours(agent.run(input)), subscriber, {
-      next: (event) => {
-        if (!isOver) subscriber.next(event as EventOf<O>);
-      },
-      error: (error) => {
-        isOver = true;
-        subscriber.error(error);
-      },
-      complete: () => {
-        isOver = true;
-        subscriber.complete();
-      },
-    });
+    if (own) agent.abortController = own;
+    const over = (): void => {
+      isOver = true;
+    };
+    heard(agent.run(input))
+      .pipe(
+        filter(() => !isOver),
+        tap({ error: over, complete: over }),
+      )
+      .subscribe(to as Subscriber<unknown>);
   });
 }

@@ -1,13 +1,14 @@
 import type { SchedulerLike } from 'rxjs';
-import { Observable, Subject } from 'rxjs';
-import { abortReason, ask, connect, report } from '../../../operators/toolkit.js';
-import type { Cost, Lease, Limiter } from '../../../operators/types.js';
-import { seeBracket } from './brackets.js';
+import { defer, mergeMap, noop, Observable, of, Subject } from 'rxjs';
+import { attach } from '../../../operators/toolkit.js';
+import type { Lease, Limiter, LimiterJob } from '../../../operators/types.js';
+import { agentFetch } from './agent-fetch.js';
+import type { OpenPart } from './open-parts.js';
+import { openParts } from './open-parts.js';
 import type { AguiFlowEvent, AguiOutcome } from './run-events.js';
 import { endOf, usageOf } from './run-events.js';
-import { said } from './said.js';
-import { ours } from './streams.js';
-import type { AguiEvent, AguiInput, AguiMiddleware, AguiNext, AguiStream } from './types.js';
+import { heard } from './streams.js';
+import type { AguiEvent, AguiFetch, AguiInput, AguiMiddleware, AguiNext, AguiStream } from './types.js';
 
 /** A run that was given up before its end. */
 export interface AbandonedRun {
@@ -20,13 +21,12 @@ export interface AbandonedRun {
 }
 
 export interface RunRules {
-  readonly key: (input: AguiInput) => unknown;
+  readonly fetch: AguiFetch | undefined;
+  readonly key: ((input: AguiInput) => unknown) | undefined;
   readonly cancelledAs: 'finished' | 'error';
   readonly onSupersede: ((run: AbandonedRun) => unknown) | undefined;
   readonly limiter: Limiter | undefined;
-  readonly lane: string | undefined;
-  readonly cost: ((input: AguiInput) => Cost) | undefined;
-  readonly countTokens: (text: string) => number;
+  readonly job: ((input: AguiInput) => LimiterJob) | undefined;
   readonly scheduler: SchedulerLike;
 }
 
@@ -34,36 +34,34 @@ export interface RunRules {
 export interface Runs {
   readonly events: Observable<AguiFlowEvent>;
   readonly switchRuns: AguiMiddleware;
-  /** The signal of the run that a request belongs to: the one that is being started, else the one that its body names. */
-  readonly signalOf: (init: RequestInit) => AbortSignal | undefined;
+  /** Sends what `switchRuns` can stop: a request is of the run that its body names. */
+  readonly fetch: AguiFetch;
 }
 
-const NAME = 'aguiFlow';
-
-export function createRuns(rules: RunRules): Runs {
-  const { key, cancelledAs, onSupersede, limiter, lane, cost, countTokens, scheduler } = rules;
+export function createRuns({ fetch, key, cancelledAs, onSupersede, limiter, job, scheduler }: RunRules): Runs {
   const told = new Subject<AguiFlowEvent>();
-  /** What gives up the run of a key. */
-  const current = new Map<unknown, (reason: 'superseded') => void>();
-  const byId = new Map<unknown, AbortSignal>();
-  /** Of the run whose agent is being called. */
-  let starting: AbortSignal | undefined;
+  /** The run of each key, and what gives it up. */
+  const current = new Map<
+    unknown,
+    { readonly runId: string; readonly signal: AbortSignal; readonly giveUp: (reason: 'superseded') => void }
+  >();
 
   return {
     events: told.asObservable(),
-    signalOf: ({ body }) => starting ?? byId.get(runIdIn(body)),
+    fetch: agentFetch(fetch, ({ body }) => {
+      // Where it stands is for the agent to say: some put what a run is started with into an envelope.
+      const named = /"runId":"([^"]*)"/.exec(body as string)?.[1];
+      return [...current.values()].find(({ runId }) => runId === named)?.signal;
+    }),
     switchRuns: <I extends AguiInput, O extends AguiStream>(input: I, next: AguiNext<I, O>): O =>
       new Observable<AguiEvent>((to) => {
         const { threadId, runId } = input;
-        const place = ask(NAME, 'key', key, input);
+        const place = key ? key(input) : threadId;
+        const wanted = limiter && job?.(input);
         const controller = new AbortController();
-        const { signal } = controller;
-        /** What was begun and has not ended. */
-        const open = new Map<string, AguiEvent>();
+        const run = { runId, signal: controller.signal, giveUp };
+        const { long: open, see } = openParts(noop);
         let lease: Lease | undefined;
-        /** Tokens, as they were estimated. */
-        let paidFor = 0;
-        let hasStarted = false;
         /** Its end was handed on: nothing but another run may follow in its stream. */
         let hasEnded = false;
         /** Nobody listens any more. */
@@ -73,111 +71,76 @@ export function createRuns(rules: RunRules): Runs {
 
         const before = current.get(place);
         // First of all: whoever hears of the old one may start another, which is newer than this.
-        current.set(place, giveUp);
-        byId.set(runId, signal);
+        current.set(place, run);
         to.add(() => {
           giveUp('left');
-          if (current.get(place) === giveUp) current.delete(place);
-          if (byId.get(runId) === signal) byId.delete(runId);
+          if (current.get(place) === run) current.delete(place);
         });
-        before?.('superseded');
+        before?.giveUp('superseded');
         if (to.closed) return;
         tell({ type: 'runStarted' });
-        if (!limiter) {
-          begin();
-          return;
-        }
-        // Begins when the limiter lets it.
-        const costs = cost && ask(NAME, 'cost', cost, input);
-        paidFor = costs?.tokens ?? 0;
-        connect(limiter.acquire(said({ lane, cost: costs })), to, {
-          next: (permit) => {
-            lease = permit;
-            begin();
-          },
-          error: fail,
-          // It goes on with the lease.
-          complete: () => undefined,
+        const permits: Observable<Lease | undefined> = limiter?.acquire(wanted) ?? of(undefined);
+        const begin = mergeMap((permit: Lease | undefined) => {
+          lease = permit;
+          return heard(next.run(input));
         });
-
-        function begin(): void {
-          const outer = starting;
-          starting = signal;
-          try {
-            connect(ours(next.run(input)), to, { next: take, error: fail, complete });
-          } catch (error) {
-            fail(error);
-          } finally {
-            starting = outer;
-          }
-        }
+        attach(begin(permits), to, { next: take, error: fail, complete });
 
         function take(event: AguiEvent): void {
           if (isOver) return;
           const { type, delta } = event;
           const how = endOf(event);
           if (type === 'RUN_STARTED') {
-            // Another one in the same stream: what the last one left open was ended with it.
+            // Another one in the same stream.
             if (hasEnded) tell({ type: 'runStarted' });
-            open.clear();
             hasEnded = false;
-            hasStarted = true;
           } else if (hasEnded) {
             tell({ type: 'eventDropped', event: type });
             return;
           }
+          see(event);
           if (typeof delta === 'string') {
             chunks++;
             text += delta;
-          } else {
-            seeBracket(open, event);
           }
           if (how) end(how, event);
           to.next(event);
         }
 
         function fail(error: unknown): void {
-          if (isOver) return;
-          const isLate = hasEnded;
-          stop((Object(error) as { readonly name?: unknown }).name === 'AbortError' ? 'cancelled' : 'failed');
-          if (isLate) {
-            tell({ type: 'eventDropped', event: 'error' });
-            to.complete();
-          } else {
+          stop((error as Partial<Error> | undefined)?.name === 'AbortError' ? 'cancelled' : 'failed', () => {
             to.error(error);
-          }
+          });
         }
 
         /** A stream that ends before its run has been cut off on the way. */
         function complete(): void {
-          if (!hasEnded) take({ type: 'RUN_ERROR', message: 'The stream ended before the run did', code: 'incomplete' });
-          isOver = true;
-          to.complete();
+          if (!hasEnded) take({ type: 'RUN_ERROR', message: 'The stream broke off', code: 'incomplete' });
+          stop('failed', noop);
         }
 
         /** Stops it at the server; its stream ends as the protocol wants it when somebody still listens to it. */
         function giveUp(reason: 'superseded' | 'left'): void {
-          if (isOver) return;
-          const isEarly = !hasEnded;
-          stop(reason);
-          if (isEarly) {
-            const isError = cancelledAs === 'error';
-            if (!hasStarted && !isError) to.next({ type: 'RUN_STARTED', threadId, runId });
-            for (const event of [...open.values()].reverse()) to.next(event);
-            to.next(
-              isError
-                ? { type: 'RUN_ERROR', message: 'A newer run took its place', code: 'cancelled' }
-                : { type: 'RUN_FINISHED', threadId, runId, outcome: { type: 'cancelled' } },
-            );
-          }
-          to.complete();
+          stop(reason, () => {
+            const start = { type: 'RUN_STARTED', threadId, runId };
+            if (open.size === 0) {
+              see(start);
+              to.next(start);
+            }
+            for (const part of [...open.values()].reverse()) to.next(endOfPart(part, cancelledAs));
+          });
         }
 
-        function stop(outcome: AguiOutcome): void {
+        /** Once. `sayEnd` is called when the end of the run was not handed on before. */
+        function stop(outcome: AguiOutcome, sayEnd: () => void): void {
+          if (isOver) return;
           isOver = true;
+          const isEarly = !hasEnded;
           // First of all, so that whoever takes over finds the server told; what cannot be read is still sent, too.
-          controller.abort(abortReason());
+          controller.abort();
           end(outcome);
+          if (isEarly) sayEnd();
+          to.complete();
         }
 
         function tell(event: OwnFields<AguiFlowEvent>): void {
@@ -189,41 +152,39 @@ export function createRuns(rules: RunRules): Runs {
           if (hasEnded) return;
           hasEnded = true;
           const usage = usageOf(event);
-          const code = typeof event?.['code'] === 'string' ? event['code'] : undefined;
           const isGivenUp = outcome === 'superseded' || outcome === 'left' || outcome === 'cancelled';
-          let estimatedTokens = 0;
-          try {
-            if (text !== '') estimatedTokens = ask(NAME, 'countTokens', countTokens, text);
-          } catch (error) {
-            // One that throws must not keep the permit, or stop whoever leaves.
-            report(error);
-          }
+          // 4 bytes of UTF-8 a token: near enough for a run that was given up.
+          const estimatedTokens = Math.ceil(new Blob([text]).size / 4);
           if (usage) lease?.settle(usage);
           // What it was to cost stands, unless more has come already.
-          else if (estimatedTokens > paidFor) lease?.settle({ outputTokens: estimatedTokens });
+          else if (estimatedTokens > (wanted?.cost?.tokens ?? 0)) lease?.settle({ outputTokens: estimatedTokens });
           lease?.release(outcome === 'failed' ? 'error' : isGivenUp ? 'cancelled' : 'ok');
-          lease = undefined;
-          tell({ type: 'runEnded', outcome, chunks, estimatedTokens, ...said({ code, usage }) });
+          tell({ type: 'runEnded', outcome, code: event?.['code'] as string | undefined, chunks, estimatedTokens, usage });
           chunks = 0;
           text = '';
-          if (!onSupersede || !isGivenUp) return;
           // Called at once, because the page may be closing; its failure is not that of a run.
-          new Promise((resolve) => {
-            resolve(onSupersede({ threadId, runId, reason: outcome, input }));
-          }).then(undefined, report);
+          if (onSupersede && isGivenUp)
+            // eslint-disable-next-line @typescript-eslint/require-await -- what it throws is a rejection, too
+            defer(async () => onSupersede({ threadId, runId, reason: outcome, input })).subscribe();
         }
       }) as unknown as O,
   };
 }
 
+/** The event that ends what was given up. */
+function endOfPart({ kind, start }: OpenPart, cancelledAs: 'finished' | 'error'): AguiEvent {
+  const { type, messageId, toolCallId, stepName, subagentRunId, threadId, runId } = start;
+  const isRun = kind === 'RUN';
+  const isFailed = isRun ? cancelledAs === 'error' : kind === 'SUBAGENT';
+  const end = isFailed
+    ? { type: `${kind}_ERROR`, subagentRunId, message: 'The run was cancelled', code: 'cancelled' }
+    : {
+        ...{ type: `${kind}_${/ED$/.test(type) ? 'FINISHED' : 'END'}`, messageId, toolCallId, stepName, subagentRunId, threadId, runId },
+        outcome: isRun ? { type: 'cancelled' } : undefined,
+      };
+  // To the client a field that is undefined is one it does not know; in JSON there is none.
+  return JSON.parse(JSON.stringify(end)) as AguiEvent;
+}
+
 /** What a run says of itself beside its names and the time. */
 type OwnFields<E> = E extends unknown ? Omit<E, 'at' | 'threadId' | 'runId'> : never;
-
-/** The run that the body of a request names. */
-function runIdIn(body: unknown): unknown {
-  try {
-    return (Object(JSON.parse(body as string)) as { readonly runId?: unknown }).runId;
-  } catch {
-    return undefined;
-  }
-}

@@ -102,6 +102,7 @@ const DELTAS: DeltaRule<UIMessageChunk> = {
     const text = textOf(first) + textOf(next);
     return first.type === 'tool-input-delta' ? { ...first, inputTextDelta: text } : ({ ...first, delta: text } as UIMessageChunk);
   },
+  beside: () => true,
 };
 
 function textOf(chunk: UIMessageChunk): string {

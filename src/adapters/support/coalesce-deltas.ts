@@ -1,20 +1,17 @@
 import type { MonoTypeOperatorFunction, SchedulerLike } from 'rxjs';
 import { Observable } from 'rxjs';
 import {
+  attach,
   checked,
-  connect,
-  count,
-  DEFAULT_LANE,
+  createPace,
   durationMs,
   FRAME_WAIT_MS,
-  listened,
+  inTurn,
   maybe,
-  Pace,
+  positive,
   schedulerOption,
-  teller,
   words,
 } from '../../../operators/toolkit.js';
-import type { FlowSink, FlushReason } from '../../../operators/types.js';
 
 /** How fast the deltas of a stream are handed on; the same for every protocol. */
 export interface DeltaOptions {
@@ -26,10 +23,6 @@ export interface DeltaOptions {
   readonly maxChars?: number;
   /** Clock and timer. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /** Told of everything that was merged or waited (`batchFormed`), and of deltas given up (`cancelled`). @defaultValue none */
-  readonly onEvent?: FlowSink;
-  /** What events call it, as `instance`. @defaultValue a number of its own */
-  readonly name?: string;
 }
 
 /** What {@link DeltaOptions} are when they are left out. */
@@ -43,17 +36,16 @@ export interface DeltaRule<E> {
   readonly text: (event: E) => string;
   /** One delta of two with the same key; changes neither. */
   readonly join: (first: E, next: E) => E;
-  /** Whether `next` may wait beside a delta of another text, and so be merged into what stands before that one. @defaultValue always */
-  readonly beside?: (waiting: E, next: E) => boolean;
+  /** Whether `next` may wait beside a delta of another text, and so be merged into what stands before that one. */
+  readonly beside: (waiting: E, next: E) => boolean;
 }
 
 /** The options of `coalesceDeltas` as they are checked, for an adapter that has more of its own. */
 export const deltaChecks = {
   pace: /* @__PURE__ */ words('time', 'frame'),
   maxWaitMs: /* @__PURE__ */ maybe(durationMs),
-  maxChars: count,
+  maxChars: positive,
   scheduler: schedulerOption,
-  ...listened,
 };
 
 /**
@@ -68,94 +60,68 @@ export const deltaChecks = {
 export function coalesceDeltas<E>(
   operator: string,
   options: DeltaOptions,
-  { key, text, join, beside = () => true }: DeltaRule<E>,
+  { key, text, join, beside }: DeltaRule<E>,
   within = '',
-  defaults: Pick<DeltaOptions, 'scheduler'> = {},
+  defaults: DeltaOptions = DELTA_DEFAULTS,
 ): MonoTypeOperatorFunction<E> {
-  const settings = checked(operator, options, { ...DELTA_DEFAULTS, ...defaults }, deltaChecks, within);
+  const settings = checked(operator, options, defaults as typeof DELTA_DEFAULTS, deltaChecks, within);
   const { maxChars, maxWaitMs = settings.pace === 'frame' ? FRAME_WAIT_MS : 16 } = settings;
   return (source) =>
     new Observable((to) => {
       /** By key, in the order of their first pieces. */
       const waiting = new Map<string, E>();
-      /** What was let go, and is handed on one by one: what comes meanwhile goes behind it. */
-      const out: E[] = [];
-      let size = 0;
       let chars = 0;
-      let since = 0;
-      let isHandingOn = false;
-      let end: (() => void) | undefined;
 
-      const pace = new Pace({ ...settings, maxWaitMs }, () => {
-        flush('time');
-        handOn();
+      const turn = inTurn(to);
+      const pace = createPace({ ...settings, maxWaitMs }, () => {
+        turn(flush);
       });
-      const tell = teller('coalesce', settings, () => pace.now());
 
-      const flush = (reason: FlushReason): void => {
-        if (size === 0) return;
-        tell?.({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight: chars, waitMs: pace.now() - since });
-        out.push(...waiting.values());
+      const flush = (): void => {
+        const ready = [...waiting.values()];
         forget();
+        for (const event of ready) to.next(event);
       };
       const forget = (): void => {
         waiting.clear();
-        size = chars = 0;
-      };
-      const handOn = (): void => {
-        if (isHandingOn) return;
-        isHandingOn = true;
-        while (out.length > 0) to.next(out.shift() as E);
-        isHandingOn = false;
-        end?.();
-      };
-      const finish = (reason: FlushReason, tellEnd: () => void): void => {
-        flush(reason);
-        end = tellEnd;
-        handOn();
-      };
-      const fail = (error: unknown): void => {
-        finish('error', () => {
-          to.error(error);
-        });
+        chars = 0;
       };
 
       const accept = (event: E): void => {
         const name = key(event);
         if (name === undefined) {
-          flush('incompatible');
-          out.push(event);
+          flush();
+          to.next(event);
           return;
         }
         const added = text(event).length;
-        if (chars + added > maxChars) flush('weight');
-        else if ([...waiting].some(([other, held]) => other !== name && !beside(held, event))) flush('incompatible');
+        if (chars + added > maxChars || [...waiting].some(([other, held]) => other !== name && !beside(held, event))) flush();
+        // Who was handed that may have left.
+        if (to.closed) return;
+        if (waiting.size === 0) pace.arm();
         const before = waiting.get(name);
         waiting.set(name, before === undefined ? event : join(before, event));
         chars += added;
-        if (size++ === 0 && tell) since = pace.now();
-        if (chars >= maxChars) flush('weight');
-        else if (size === 1) pace.arm();
+        if (chars >= maxChars) flush();
       };
 
       to.add(() => {
         pace.stop();
-        out.length = 0;
-        if (size > 0) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: size });
         forget();
       });
-      connect(source, to, {
+      attach(source, to, {
         next: (event) => {
-          try {
-            accept(event);
-          } catch (error) {
-            fail(error);
-          }
-          handOn();
+          turn(accept, event);
         },
-        error: fail,
+        error: (error) => {
+          turn(() => {
+            flush();
+            to.error(error);
+          });
+        },
         complete: () => {
-          finish('complete', () => {
+          turn(() => {
+            flush();
             to.complete();
           });
         },
