@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { first, type Observable, Subject, startWith } from 'rxjs';
 import { createAccount } from '../../../operators/create-account.js';
 import { isFlowError } from '../../../operators/errors.js';
 import { onAbort } from '../../../operators/toolkit.js';
@@ -57,8 +58,10 @@ export class RunJob implements StageHost {
   readonly #startedAtMs = performance.now();
   readonly #tally: RunTally;
   readonly #notes: string[] = [];
-  /** What was sent and is not in the journal. */
+  /** What was sent and is not in the journal, how much that may be, and that it has become less. */
   readonly #inFlight = new Set<string>();
+  #mostInFlight = Infinity;
+  readonly #landed = new Subject<void>();
   /** Ends the run early from inside: a full disk, a refused key. */
   readonly #failure = new AbortController();
   /** Ends the run gently from inside. */
@@ -133,6 +136,13 @@ export class RunJob implements StageHost {
     return this.#stop.aborted;
   }
 
+  room(): Observable<unknown> {
+    return this.#landed.pipe(
+      startWith(undefined),
+      first(() => this.#inFlight.size < this.#mostInFlight),
+    );
+  }
+
   sent(item: StageItem<RunDocument>): void {
     this.#inFlight.add(nameOf(item));
   }
@@ -186,9 +196,11 @@ export class RunJob implements StageHost {
       }
     };
     const { batches, limits, lane, name } = this.#plan.config;
+    const limiter = createAccount({ ...limits, onEvent });
+    this.#mostInFlight = limiter.concurrency;
     const stages = createStages({
       stages: stagesOf(this.#plan, caller, this),
-      limiter: createAccount({ ...limits, onEvent }),
+      limiter,
       ...(lane !== undefined && { lane }),
       ...(batches && { batches: batchesOf(batches) }),
       ...(name !== undefined && { name }),
@@ -285,7 +297,7 @@ export class RunJob implements StageHost {
   }
 
   #settled(item: { readonly documentId: string; readonly item: string; readonly stage: string }): void {
-    this.#inFlight.delete(nameOf(item));
+    if (this.#inFlight.delete(nameOf(item))) this.#landed.next();
     if (this.isStopping) this.#closeWhenIdle();
   }
 

@@ -1,4 +1,4 @@
-import { NEVER, type Observable, tap } from 'rxjs';
+import { defer, NEVER, type Observable, switchMap, tap } from 'rxjs';
 import type { Cost } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { BudgetPort } from '../../pipelines/budget/budget-types.js';
@@ -23,6 +23,8 @@ export interface RunDocument extends Row {
 export interface StageHost {
   /** Whether nothing new may be sent. */
   readonly isStopping: boolean;
+  /** Emits once, when another request may go out: no more may be paid twice after a crash than may be under way. */
+  room(): Observable<unknown>;
   /** A request goes out. */
   sent(item: StageItem<RunDocument>): void;
   /** It has failed, and may be tried again. */
@@ -166,11 +168,15 @@ function asking(
 }
 
 function send(caller: RunCaller, request: PermittedRequest, item: StageItem<RunDocument>, host: StageHost): Observable<ChatCompletion> {
-  // What is not sent waits for the end of the run, so that nothing of its document is given up.
-  if (host.isStopping) return NEVER;
-  host.sent(item);
   const { permit } = request;
-  return caller.call(request, { name: item.stage, signal: permit.signal }).pipe(
+  const call = defer(() => {
+    // What is not sent waits for the end of the run, so that nothing of its document is given up.
+    if (host.isStopping) return NEVER;
+    host.sent(item);
+    return caller.call(request, { name: item.stage, signal: permit.signal });
+  });
+  return host.room().pipe(
+    switchMap(() => call),
     tap({
       next: (completion) => {
         const usage = chatUsage(completion);
