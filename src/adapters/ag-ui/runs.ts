@@ -98,11 +98,10 @@ export function createRuns({ fetch, key, cancelledAs, onSupersede, limiter, job,
             tell({ type: 'eventDropped', event: type });
             return;
           }
-          see(event);
           if (typeof delta === 'string') {
             chunks++;
             text += delta;
-          }
+          } else see(event);
           if (how) end(how, event);
           to.next(event);
         }
