@@ -54,7 +54,7 @@ export const deltaChecks = {
  *
  * @param operator - whose options they are, in errors
  * @param within - what they are part of there, with a dot
- * @param defaults - beside the usual ones
+ * @param defaults - of options that are left out
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when an option is unknown or out of range.
  */
 export function coalesceDeltas<E>(
