@@ -1,8 +1,8 @@
 import * as v1 from '@ag-ui/client';
 import * as v0 from 'ag-ui-client0';
 import fc from 'fast-check';
-import { config, from, NEVER, Observable, of, Subject, take } from 'rxjs';
-import { describe, expect, it, vi } from 'vitest';
+import { from, NEVER, Observable, of, Subject, take } from 'rxjs';
+import { describe, expect, it } from 'vitest';
 import { createLimiter } from '../../operators/index.js';
 import type { AguiEvent, AguiFlowEvent, AguiFlowOptions } from '../../src/adapters/ag-ui.js';
 import { aguiFlow } from '../../src/adapters/ag-ui.js';
