@@ -55,7 +55,7 @@ export function openParts(onEnd: (part: OpenPart) => void) {
     if (ENDS_ALL.test(type)) for (const other of short.keys()) close(short, other);
     else if (!ENDS_NONE.test(type)) close(short, whose);
     // Two agents may have a step of the same name; the end of a text need not say whose it is.
-    const key = JSON.stringify([kind, id ?? [stepName, whose]]);
+    const key = form && JSON.stringify([kind, id ?? [stepName, whose]]);
     const call = long.get(key);
     if (kind === 'RUN') long.clear();
     if (form === 'START') long.set(key, part);
