@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { dryRun } from '../../../src/cli/run/dry-run.js';
 import { RunJob } from '../../../src/cli/run/run-job.js';
 import { planRun, type RunPlan } from '../../../src/cli/run/run-plan.js';
@@ -109,6 +109,32 @@ describe('a run of a server that is of no use', () => {
     const { stages, calls } = await run(planOf({ model }, ROWS));
     expect([calls, stages]).toEqual([3, [expect.objectContaining({ stage: 'reply', calls: 3, failures: 3 })]]);
     expect(stages[0]?.latencyMs.p50).toBeGreaterThan(40);
+  });
+});
+
+describe('a run whose calls take too long', () => {
+  it.each([1, 2])('makes room with each that is given up: %i at a time', async (concurrency) => {
+    let silent = concurrency;
+    const model = {
+      ...(await serve({ delayMs: () => (silent-- > 0 ? 5000 : 0) })),
+      timeoutMs: 200,
+      retry: { maxAttempts: 2, initialMs: 5 },
+    };
+    const { exitCode, rows, retries } = await run(planOf({ model, limits: { concurrency } }, ROWS));
+    expect({ exitCode, rows, retries }).toMatchObject({ exitCode: 0, rows: { ok: 3 }, retries: concurrency });
+    expect(chat.calls).toBe(3 + concurrency);
+  });
+
+  it('drains while one of them waits for its next attempt', async () => {
+    const model = { ...(await serve({ delayMs: 5000 })), timeoutMs: 50, retry: { maxAttempts: 5, initialMs: 600_000, maxMs: 600_000 } };
+    const stop = new AbortController();
+    const job = start(planOf({ model, limits: { concurrency: 1 } }, ROWS.slice(0, 1)), stop.signal);
+    const ended = job.run();
+    await vi.waitFor(() => {
+      expect(job.view().retries).toBe(1);
+    });
+    stop.abort();
+    expect(await ended).toMatchObject({ stopped: 'interrupted', calls: 1 });
   });
 });
 
