@@ -6,13 +6,13 @@ import type { Handle, Settled } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
 import { BATCH_CHECKS, batchConfig } from './shell/batch-options.js';
+import { isPromise } from './shell/call.js';
 import type { Kept, LoadCacheOptions } from './shell/load-memory.js';
 import { LoadMemory } from './shell/load-memory.js';
 import { LoadShell } from './shell/load-shell.js';
 import { Item, isItem, Load, promisedLoad, settledLoad, signalLoads } from './shell/loads.js';
 import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
 import type { SignalGroups } from './shell/signal-groups.js';
-import { isPromise } from './shell/work.js';
 
 export type { LoadCacheOptions } from './shell/load-memory.js';
 

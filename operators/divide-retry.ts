@@ -1,7 +1,7 @@
 import type { Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
 import { Job } from './kernel/machine/job.js';
-import { FIFO } from './kernel/queues/fifo.js';
+import { FIFO } from './kernel/queues/line.js';
 import { FlowConfigError } from './options/errors.js';
 import { count, filled, known, required } from './options/options.js';
 import type { Settled } from './options/types.js';
@@ -10,7 +10,7 @@ import { onAbort, requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
 import { batchConfig } from './shell/batch-options.js';
 import { BatchShell } from './shell/batch-shell.js';
-import { settledOf } from './shell/work.js';
+import { settledOf } from './shell/call.js';
 
 const NAME = 'divideRetry';
 

@@ -10,9 +10,9 @@ import { callback, checked, count, ofKeys, required, words } from './options/opt
 import type { Fulfilled, ItemContext, Rejected, Settled, WorkResult } from './options/types.js';
 import { schedulerOption } from './shell/alarm.js';
 import type { AsyncContext } from './shell/async-context.js';
+import type { Reading } from './shell/call.js';
 import { Call } from './shell/call.js';
 import { connect } from './shell/connect.js';
-import type { Reading } from './shell/work.js';
 
 const NAME = 'switchLatest';
 

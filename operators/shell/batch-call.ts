@@ -1,13 +1,18 @@
 import type { AsyncContext } from '#async-context';
 import type { BatchMachine } from '../kernel/machine/batch-machine.js';
-import type { Batch, ItemFailure, Job } from '../kernel/machine/job.js';
+import type { Batch, Job } from '../kernel/machine/job.js';
+import { ItemFailure } from '../kernel/machine/job.js';
 import { BatchShapeError } from '../options/errors.js';
 import type { FlushReason, Note } from '../options/events.js';
 import type { Permit, Permits } from '../options/permits.js';
 import type { BatchResult, CallContext, ErrorClass, ResponseLike, Usage, WorkResult } from '../options/types.js';
 import type { BatchWork } from './batch-options.js';
 import { PermittedCall } from './call.js';
-import { stitch } from './stitch.js';
+
+/** Something to be done to the outside once a step is over: an event told, a call started or stopped. */
+export interface Act {
+  run(): void;
+}
 
 /** What is told of a call when it begins. */
 interface About {
@@ -33,8 +38,14 @@ interface BatchCaller<T, R> {
   ended(call: BatchCall<T, R>, answer: BatchResult<R> | undefined, fault: { readonly error: unknown } | undefined): void;
 }
 
+/** What became of one position of a call. */
+type Outcome<R> = R | ItemFailure;
+
+/** Says what of an answer does not fit; `received` is how many results there are. */
+type Misfit = (received: number, problem?: string) => BatchShapeError;
+
 /** One call of the work, for a batch that has its permit. It is an act of its shell: first it begins; once it is to stop, it stops. */
-export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> {
+export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Act {
   isStopping = false;
   /** Why it has failed, or was stopped. */
   fault: { readonly error: unknown } | undefined = undefined;
@@ -90,12 +101,11 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> {
   /** Decides what becomes of its items. Callbacks are asked on the way, and may do anything. */
   conclude(answer: BatchResult<R> | undefined, fault: { readonly error: unknown } | undefined): void {
     const { batch, caller } = this;
-    const { machine, operator } = caller;
-    const { jobs } = batch;
-    let outcomes: readonly (R | ItemFailure)[] = [];
+    const { machine } = caller;
+    let outcomes: readonly Outcome<R>[] = [];
     if (!fault) {
       try {
-        outcomes = stitch(operator, answer as BatchResult<R>, () => jobs.map(({ id }) => id), jobs.length);
+        outcomes = this.stitch(answer as BatchResult<R>);
       } catch (error) {
         fault = { error };
       }
@@ -109,6 +119,27 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> {
     }
     if (fault) machine.failed(batch, judged ? judged.reason : fault.error, judged?.verdict);
     else machine.succeeded(batch, outcomes);
+  }
+
+  /**
+   * Matches the answer to the items, in their order.
+   *
+   * @throws BatchShapeError when that cannot be done without guessing; results are never shifted to a neighbour
+   */
+  stitch(answer: BatchResult<R>): readonly Outcome<R>[] {
+    const { batch, caller } = this;
+    const { jobs } = batch;
+    const misfit: Misfit = (received, problem) => new BatchShapeError(caller.operator, jobs.length, received, problem);
+    if (Array.isArray(answer)) {
+      if (answer.length === jobs.length) return ofList<R>(answer as readonly unknown[]);
+      throw misfit(answer.length);
+    }
+    const { get, has, keys } = Object(answer) as Readonly<Record<string, unknown>>;
+    if (typeof get === 'function' && typeof has === 'function' && typeof keys === 'function') {
+      const ids = jobs.map(({ id }) => id);
+      return ofMap(answer as ReadonlyMap<string, R>, ids, misfit);
+    }
+    throw misfit(0, 'expected the work to answer an array, a Map or a list of settled results');
   }
 
   /**
@@ -143,7 +174,7 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> {
 }
 
 /** What a work function sees of its call. Getters make what is rarely asked for, as functions that may be taken out of the context. */
-class Context implements CallContext {
+class Context<T, R> implements CallContext {
   readonly attempt: number;
   readonly splitDepth: number;
   readonly batchId: string;
@@ -153,7 +184,7 @@ class Context implements CallContext {
 
   constructor(
     private readonly call: { readonly signal: AbortSignal; readonly permit: Permit | undefined },
-    { attempt, depth, origin, weight, timeoutAt }: Batch<never, never>,
+    { attempt, depth, origin, weight, timeoutAt }: Batch<T, R>,
     readonly lane: string,
   ) {
     this.permit = call.permit;
@@ -179,4 +210,30 @@ class Context implements CallContext {
       this.permit?.observe(response);
     };
   }
+}
+
+function ofList<R>(list: readonly unknown[]): readonly Outcome<R>[] {
+  if (list.length > 0 && list.every(isSettled)) {
+    return (list as readonly PromiseSettledResult<R>[]).map((result) =>
+      result.status === 'fulfilled' ? result.value : new ItemFailure(result.reason),
+    );
+  }
+  const isError = (entry: unknown): boolean => entry instanceof Error;
+  return list.some(isError)
+    ? Array.from(list, (entry) => (isError(entry) ? new ItemFailure(entry) : (entry as R)))
+    : (list as readonly R[]);
+}
+
+function ofMap<R>(map: ReadonlyMap<string, R>, ids: readonly string[], misfit: Misfit): Outcome<R>[] {
+  const wanted = new Set(ids);
+  if (wanted.size !== ids.length) throw misfit(map.size, 'two items of the batch have the same id, so results by id cannot be matched');
+  for (const id of map.keys()) if (!wanted.has(id)) throw misfit(map.size, 'the work answered with an id that was not in the batch');
+  return ids.map((id) =>
+    map.has(id) ? (map.get(id) as R) : new ItemFailure(misfit(map.size, 'the work answered without a result for this item')),
+  );
+}
+
+function isSettled(entry: unknown): boolean {
+  if (typeof entry !== 'object' || entry === null || !('status' in entry)) return false;
+  return (entry.status === 'fulfilled' && 'value' in entry) || (entry.status === 'rejected' && 'reason' in entry);
 }

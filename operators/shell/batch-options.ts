@@ -1,10 +1,12 @@
 import type { Observable, ObservableInput, SchedulerLike } from 'rxjs';
 import { asapScheduler, isObservable } from 'rxjs';
-import { FIFO } from '../kernel/queues/fifo.js';
+import { FIFO } from '../kernel/queues/line.js';
 import type { Order } from '../kernel/queues/order.js';
 import type { Overflow, QueueRule } from '../kernel/queues/queue.js';
 import type { RepairRule } from '../kernel/repair/rule.js';
 import type { Classify } from '../kernel/repair/verdict.js';
+import { isAmount, unusable } from '../options/answers.js';
+import { ask } from '../options/ask.js';
 import { FlowConfigError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
 import { listened } from '../options/events.js';
@@ -108,7 +110,7 @@ export const BATCH_CHECKS = /* @__PURE__ */ (() =>
     maxQueued: count,
     overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
     order: made('lines', 'inputOrder() or orderPerKey(key)', undefined),
-    window: callback,
+    window: windowOption,
     concurrency: concurrencyOption,
     limiter: (operator: string, _option: string, given: Permits | undefined) => limiterOption(operator, given),
     id: callback,
@@ -121,6 +123,19 @@ export const BATCH_CHECKS = /* @__PURE__ */ (() =>
     scheduler: schedulerOption,
     random: required,
   }) satisfies { readonly [K in keyof GateOptions<never>]-?: Check })();
+
+/** One whose answers are checked. */
+function windowOption(operator: string, option: string, given: Window | undefined): Window | undefined {
+  const window = callback(operator, option, given);
+  return (
+    window &&
+    ((context) => {
+      const ms = ask(operator, option, window, context);
+      if (isAmount(ms)) return ms;
+      throw unusable(operator, option, 'a number of ms >= 0', ms);
+    })
+  );
+}
 
 function rules(operator: string, option: string, given: Repairs = []): readonly RepairRule[] {
   const all = [given].flat(2) as readonly RepairRule[];

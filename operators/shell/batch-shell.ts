@@ -6,23 +6,21 @@ import { BatchMachine } from '../kernel/machine/batch-machine.js';
 import { bid, shrinkAt } from '../kernel/machine/bid.js';
 import type { Batch, Job } from '../kernel/machine/job.js';
 import { ACCEPTED } from '../kernel/machine/job.js';
-import { Backlog } from '../kernel/queues/backlog.js';
+import { Backlog } from '../kernel/queues/line.js';
 import type { Overflow } from '../kernel/queues/queue.js';
 import { AttemptTimeoutError, DeadlineError, isFlowError, OverflowError } from '../options/errors.js';
 import { teller } from '../options/events.js';
 import type { Bidder, Permit, Permits, Place } from '../options/permits.js';
 import type { BatchResult } from '../options/types.js';
 import { Alarm } from './alarm.js';
+import type { Act } from './batch-call.js';
 import { BatchCall } from './batch-call.js';
 import type { BatchConfig, BatchWork } from './batch-options.js';
 import { describe } from './describe-item.js';
 import { Slots } from './slots.js';
-import { windowMs } from './window-ms.js';
 
-/** Something to be done to the outside once a step is over: an event told, a call started or stopped. */
-interface Act {
-  run(): void;
-}
+/** Longest that a batch is held for company when no window is given. */
+const LONGEST_MS = 100;
 
 /**
  * Drives a batch machine: asks your callbacks about each item, gathers those of one frame, waits for permits and for time, makes the calls, and
@@ -78,11 +76,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     this.say = say;
     if (say)
       this.tell = (note) => {
-        this.acts.push({
-          run: () => {
-            say(note);
-          },
-        });
+        this.acts.push({ run: say.bind(undefined, note) });
       };
     this.own = limiter ? undefined : new Slots(concurrency, scheduler);
     this.permits = limiter ?? (this.own as Slots);
@@ -343,9 +337,14 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     return !config.window || (machine.results.length === 0 && machine.lead === lead);
   }
 
+  /** How long a batch that is not full is held now. */
   private readonly windowMs = (): number => {
+    const { config, machine, permits } = this;
     try {
-      return windowMs(this.config, this.machine, this.permits);
+      const { executing, concurrency, load } = permits;
+      if (!config.window) return LONGEST_MS * load;
+      const { fresh: queued, freshWeight: queuedWeight, now, oldestAt } = machine;
+      return config.window({ executing, concurrency, load, queued, queuedWeight, oldestMs: now - oldestAt });
     } catch (fault) {
       this.failed(fault);
       return Infinity;

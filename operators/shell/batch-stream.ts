@@ -5,8 +5,8 @@ import type { Settled } from '../options/types.js';
 import type { BatchConfig, BatchWork, GateOptions } from './batch-options.js';
 import { BATCH_CHECKS, batchConfig } from './batch-options.js';
 import { BatchShell } from './batch-shell.js';
+import { settledOf } from './call.js';
 import { connect } from './connect.js';
-import { settledOf } from './work.js';
 
 /** Options of the batching operators whose results are one stream. */
 export interface BatchStreamOptions<T, R = never> extends GateOptions<T, R> {

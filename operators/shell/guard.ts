@@ -3,8 +3,7 @@ import { Observable } from 'rxjs';
 import { ask } from '../options/ask.js';
 import { CallbackError, GuardRefusedError } from '../options/errors.js';
 import type { ItemContext, WorkResult } from '../options/types.js';
-import { Call } from './call.js';
-import { isPromise, onlyOnce } from './work.js';
+import { Call, isPromise, onlyOnce } from './call.js';
 
 /** Whether a call may be made: yes, no, or no with a reason. */
 export type Guard<T> = (call: T, context: ItemContext) => boolean | string | PromiseLike<boolean | string>;

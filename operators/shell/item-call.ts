@@ -4,9 +4,9 @@ import type { Linked } from '../kernel/queues/line.js';
 import type { Permit } from '../options/permits.js';
 import type { ItemContext, WorkResult } from '../options/types.js';
 import { LazySignal } from './abort.js';
+import type { Reading } from './call.js';
 import { PermittedCall } from './call.js';
 import type { ItemConfig } from './item-options.js';
-import type { Reading } from './work.js';
 
 /** Whose items they are. */
 export interface ItemOwner<T, R> {

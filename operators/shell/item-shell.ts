@@ -3,9 +3,8 @@ import { noop } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
 import { ItemMachine } from '../kernel/machine/item-machine.js';
-import { Backlog } from '../kernel/queues/backlog.js';
 import type { KeyLane, LaneItem } from '../kernel/queues/key-lane.js';
-import { Chain } from '../kernel/queues/line.js';
+import { Backlog, Chain } from '../kernel/queues/line.js';
 import type { OrderedValues } from '../kernel/queues/ordered-values.js';
 import { ask } from '../options/ask.js';
 import { AttemptTimeoutError, DeadlineError, isFlowError, OverflowError } from '../options/errors.js';
@@ -16,12 +15,12 @@ import { count } from '../options/options.js';
 import type { Bidder, Permit, Permits, Place } from '../options/permits.js';
 import type { Settled } from '../options/types.js';
 import { Alarm } from './alarm.js';
+import { settledOf } from './call.js';
 import type { Handlers } from './connect.js';
 import { connect } from './connect.js';
 import type { ItemOwner } from './item-call.js';
 import { ItemCall } from './item-call.js';
 import type { ItemConfig } from './item-options.js';
-import { settledOf } from './work.js';
 
 /** Without a `maxQueued`, so many results wait for an earlier one at most: then nothing starts that would have to wait as well. */
 const MOST_HELD = 1000;

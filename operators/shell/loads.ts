@@ -1,9 +1,9 @@
 import { noop } from 'rxjs';
 import { Job } from '../kernel/machine/job.js';
 import type { Settled } from '../options/types.js';
+import { settledOf } from './call.js';
 import type { SignalGroup } from './signal-groups.js';
 import { SignalGroups } from './signal-groups.js';
-import { settledOf } from './work.js';
 
 /** Hears once what became of a load; the item is undefined when none was needed, or none accepted. */
 type Told<T, R> = (failed: boolean, outcome: unknown, item: Item<T, R> | undefined) => void;

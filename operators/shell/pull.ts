@@ -1,5 +1,5 @@
 import { FlowConfigError } from '../options/errors.js';
-import { isPromise } from './work.js';
+import { isPromise } from './call.js';
 
 /** What can be read piece by piece, so that nothing is read that there is no room for. */
 export type PullSource<T> = Iterable<T> | AsyncIterable<T> | ReadableStreamLike<T>;

@@ -16,4 +16,9 @@ describe('docs/architecture.md', () => {
   it.each(traces)('names the files of "$title", in their order', ({ title, files }) => {
     expect(filesOf(title)).toEqual(files);
   });
+
+  it.each(traces)('"$title" is as short as was promised', ({ calls, files, mostCalls, mostFiles }) => {
+    expect(calls.length).toBeLessThanOrEqual(mostCalls);
+    expect(files.length).toBeLessThanOrEqual(mostFiles);
+  });
 });

@@ -41,10 +41,16 @@ export const BUGS: readonly Bug[] = [
         if (!job.more?.place && !job.more?.whole) this.results.push(job);
       },
   ),
-  bug('results shifted by one', 'shell/stitch.ts', 'stitch', (stitch) => (...given) => {
-    const right = stitch(...given);
-    return [...right.slice(1), ...right.slice(0, 1)];
-  }),
+  bug(
+    'results shifted by one',
+    'shell/batch-call.ts',
+    'BatchCall.stitch',
+    (stitch) =>
+      function (answer) {
+        const right = stitch.call(this, answer);
+        return [...right.slice(1), ...right.slice(0, 1)];
+      },
+  ),
   bug('a forgotten abort', 'shell/abort.ts', 'LazySignal.abort', nothing),
   bug("a listener left on a user's signal", 'shell/abort.ts', 'onAbort', (listen) => (signal, listener) => {
     listen(signal, listener);

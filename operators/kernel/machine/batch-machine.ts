@@ -1,5 +1,5 @@
-import { Backlog } from '../queues/backlog.js';
 import { DeadlineHeap } from '../queues/deadline-heap.js';
+import { Backlog } from '../queues/line.js';
 import type { OrderRule } from '../queues/order.js';
 import { losers } from '../queues/overflow.js';
 import type { LaneRule, Queue } from '../queues/queue.js';

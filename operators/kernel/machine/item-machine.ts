@@ -1,7 +1,6 @@
-import { Backlog } from '../queues/backlog.js';
 import type { LaneItem } from '../queues/key-lane.js';
 import { KeyLane } from '../queues/key-lane.js';
-import { Chain } from '../queues/line.js';
+import { Backlog, Chain } from '../queues/line.js';
 import type { Overflow } from '../queues/queue.js';
 
 /** What a machine goes by. */

@@ -1,4 +1,26 @@
-import type { Turns, TurnsRule, Waiter } from './queue.js';
+import type { Plan, Queue, QueueRule, Turns, TurnsRule, Waiter } from './queue.js';
+
+/** What waits to be seen to, in order. Empty again, it forgets how long it was. */
+export class Backlog<T> {
+  length = 0;
+  private readonly items: T[] = [];
+  private at = 0;
+
+  push(item: T): void {
+    this.length = this.items.push(item) - this.at;
+  }
+
+  shift(): T | undefined {
+    if (this.length === 0) return undefined;
+    const item = this.items[this.at++];
+    if (--this.length === 0) this.clear();
+    return item;
+  }
+
+  clear(): void {
+    this.items.length = this.length = this.at = 0;
+  }
+}
 
 /** Knows its neighbours in the chain it is in; it can be in one at a time. */
 export interface Linked<T> {
@@ -158,3 +180,38 @@ export class Line<E extends Waiter<E>> extends OneLine<E> {
     this.at = this.at?.next;
   }
 }
+
+/** One line of which batches are made. */
+class Fifo<E extends Waiter<E>> extends Line<E> implements Queue<E> {
+  private planned: E[] = [];
+
+  plan(_lane: number, places: number, budget: number): Plan<E> {
+    const entries: E[] = [];
+    const head = this.oldest();
+    let weight = 0;
+    for (let entry = head; entry !== undefined && entries.length < places; entry = entry.next) {
+      if (entry !== head && weight + entry.weight > budget) break;
+      entries.push(entry);
+      weight += entry.weight;
+    }
+    this.planned = entries;
+    return { entries, weight };
+  }
+
+  takePlanned(): void {
+    for (const entry of this.planned) this.remove(entry);
+    this.planned = [];
+  }
+
+  after(lane: number): number {
+    return lane === -1 && this.oldest() !== undefined ? 0 : -1;
+  }
+}
+
+/** What queues are when nobody says otherwise: without lanes. */
+export const FIFO: Readonly<QueueRule<unknown>> = {
+  lanes: [{ name: 'default' }],
+  isDeclared: false,
+  at: () => 0,
+  create: () => new Fifo(),
+};
