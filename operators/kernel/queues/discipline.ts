@@ -28,9 +28,12 @@ export interface FairnessRule extends Fairness {
   create(lanes: readonly LaneClaim[], places: number, counts: readonly number[]): Discipline;
 }
 
-/** Who goes next. It sees how many wait in each lane and is told of turns; the entries themselves are none of its business. Lane 0 is the most urgent. */
+/**
+ * Who goes next; asked only while something waits. It sees how many wait in each lane and is told of turns; the entries themselves are none of its
+ * business. Lane 0 is the most urgent.
+ */
 export interface Discipline {
-  /** The lane whose turn it is, or -1 when all are empty. The same until something happens. */
+  /** The lane whose turn it is, which is not empty. The same until something happens. */
   lead(): number;
   /** Whether a newcomer in this lane may be served at once, past everybody who waits. */
   goesFirst(lane: number): boolean;

@@ -13,7 +13,6 @@ class KeyLine<E extends Waiter<E>> extends Line<E> implements Linked<KeyLine<E>>
  * others, whoever is the first of its key is served within one turn of each. What came back goes ahead of them all. An empty key is forgotten.
  */
 export class KeyedLine<E extends Waiter<E>> {
-  size = 0;
   private readonly returned = new Line<E>();
   private readonly cameBack = new Set<E>();
   private readonly keys = new Map<unknown, KeyLine<E>>();
@@ -53,7 +52,6 @@ export class KeyedLine<E extends Waiter<E>> {
   }
 
   push(entry: E): void {
-    this.size++;
     let line = this.keys.get(entry.key);
     if (line === undefined) {
       line = new KeyLine();
@@ -64,13 +62,11 @@ export class KeyedLine<E extends Waiter<E>> {
   }
 
   pushReturned(entry: E): void {
-    this.size++;
     this.returned.push(entry);
     this.cameBack.add(entry);
   }
 
   remove(entry: E): void {
-    this.size--;
     if (this.cameBack.delete(entry)) {
       this.returned.remove(entry);
       return;
@@ -103,8 +99,7 @@ export class KeyedLine<E extends Waiter<E>> {
   }
 
   step(): void {
-    const line = this.at;
-    if (line === undefined) return;
+    const line = this.at as KeyLine<E>;
     line.step();
     if (line.look() !== undefined) this.later.push(line);
     // The first round goes along the chain, so that a plan only looks at the keys it takes from.
@@ -130,8 +125,8 @@ export class KeyedLine<E extends Waiter<E>> {
   private best(of: (line: KeyLine<E>) => E | undefined, sign: 1 | -1): E | undefined {
     let best: E | undefined;
     for (let line = this.rotation.first; line !== undefined; line = line.next) {
-      const entry = of(line);
-      if (best === undefined || sign * ((entry?.index ?? 0) - (best.index ?? 0)) > 0) best = entry;
+      const entry = of(line) as E;
+      if (best === undefined || sign * ((entry.index ?? 0) - (best.index ?? 0)) > 0) best = entry;
     }
     return best;
   }

@@ -130,13 +130,15 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   }
 
   private added(lane: number): void {
+    const before = this.count(lane);
     this.size++;
-    if ((this.counts[lane] as number)++ === 0) this.discipline.filled(lane);
+    this.counts[lane] = before + 1;
+    if (before === 0) this.discipline.filled(lane);
   }
 
   private removed(lane: number): void {
     this.size--;
-    (this.counts[lane] as number)--;
+    this.counts[lane] = this.count(lane) - 1;
   }
 
   /** Both kinds are used alike. */

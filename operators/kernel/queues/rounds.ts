@@ -38,13 +38,12 @@ class Rounds implements Discipline {
   }
 
   lead(): number {
-    if (this.counts.every((count) => count === 0)) return -1;
     while (this.counts[this.at] === 0 || (this.deficit[this.at] as number) < 1 - EPSILON) this.visit(this.next(this.at));
     return this.at;
   }
 
   goesFirst(): boolean {
-    return this.counts.every((count) => count === 0);
+    return false;
   }
 
   fill(places: number, batch: Filler): void {

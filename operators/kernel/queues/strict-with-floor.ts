@@ -60,14 +60,12 @@ export class StrictWithFloor implements Discipline {
       }
       if (owed !== -1) return owed;
     }
-    for (let lane = 0; lane < counts.length; lane++) if (counts[lane] !== 0) return lane;
-    return -1;
+    return counts.findIndex((count) => count > 0);
   }
 
   goesFirst(lane: number): boolean {
     for (let other = 0; other <= lane; other++) if (this.counts[other] !== 0) return false;
-    const lead = this.lead();
-    return lead === -1 || this.claim(lead) === 0;
+    return this.claim(this.lead()) === 0;
   }
 
   fill(places: number, batch: Filler): void {
@@ -75,12 +73,10 @@ export class StrictWithFloor implements Discipline {
     const { length } = this.counts;
     let kept = 0;
     for (let lane = lead + 1; lane < length; lane++) kept += this.claim(lane);
-    let left = places;
-    if (left > kept) left -= batch.fill(lead, left - kept);
-    for (let lane = 0; lane < length && left > 0; lane++) {
-      if (lane === lead || this.counts[lane] === 0) continue;
+    let left = places - batch.fill(lead, places - kept);
+    for (let lane = 0; lane < length; lane++) {
       if (lane > lead) kept -= this.claim(lane);
-      if (left > kept) left -= batch.fill(lane, left - kept);
+      left -= batch.fill(lane, left - kept);
     }
   }
 
@@ -88,7 +84,7 @@ export class StrictWithFloor implements Discipline {
     this.turns++;
     for (let lane = 0; lane < given.length; lane++) {
       const got = given[lane] as number;
-      if (got === 0 || this.floors[lane] === 0 || this.counts[lane] === 0) continue;
+      if (got === 0) continue;
       const change = ((this.floors[lane] as number) - got / total) * this.places;
       this.restart(lane, Math.max(0, Math.min(this.mostCredit, this.saved(lane, this.turns - 1) + change)));
     }

@@ -1,0 +1,446 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Batch, BatchHost, BatchNote, BatchRules, LaneRule, Order, QueueRule, RepairRule } from '../../operators/kernel/index.js';
+import {
+  BatchMachine,
+  bid,
+  FIFO,
+  hurry,
+  ItemFailure,
+  Job,
+  LanesQueue,
+  leave,
+  mend,
+  ReorderBuffer,
+  shrinkAt,
+  strictWithFloor,
+} from '../../operators/kernel/index.js';
+import type { Cure, Fault } from './batch-model.js';
+import { CURES, decide, Item, Model, verdictOf } from './batch-model.js';
+import { same } from './same.js';
+
+type Item$ = Job<number, string>;
+type Call = Batch<number, string>;
+
+const LANES: readonly LaneRule[] = [
+  { name: 'high', maxWaitMs: 0 },
+  { name: 'mid', maxQueued: 2, overflow: 'dropOldest' },
+  { name: 'low', maxWaitMs: 9, maxQueued: 3 },
+  { name: 'last' },
+];
+const lanesQueue: QueueRule<unknown> = {
+  lanes: LANES,
+  isDeclared: true,
+  at: () => LANES.length - 1,
+  create: (places) =>
+    new LanesQueue(
+      LANES.map(() => ({ share: 1, floor: 0 })),
+      strictWithFloor(0),
+      places,
+      false,
+    ),
+};
+const orderOf = (gates: boolean) => ({ gates, lines: <E>(out: (entry: E) => void) => new ReorderBuffer(out) }) as Order<unknown>;
+
+const WINDOW_MS = 5;
+
+const givenRules = fc.record({
+  maxSize: fc.constantFrom(1, 2, 3, Infinity),
+  maxWeight: fc.constantFrom(4, 6, Infinity),
+  maxQueued: fc.constantFrom(1, 2, 5, Infinity),
+  overflow: fc.constantFrom('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
+  queue: fc.constantFrom(FIFO, lanesQueue),
+  order: fc.constantFrom(undefined, orderOf(true), orderOf(false)),
+  isRepaired: fc.boolean(),
+  timeoutMs: fc.constantFrom(4, Infinity),
+  isPulled: fc.boolean(),
+  charges: fc.boolean(),
+});
+
+const pick = fc.nat({ max: 11 });
+const fault: fc.Arbitrary<Fault> = fc.oneof(
+  fc.record({
+    class: fc.constantFrom('throttled' as const, 'transient' as const, 'timeout' as const, 'itemFault' as const),
+    retryAfterMs: fc.constantFrom(0, 3, 4),
+  }),
+  fc.constant({ class: 'transient' as const }),
+  fc.constant({ class: 'fatal' as const, isUnclear: true }),
+);
+const command = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      do: fc.constant('enter' as const),
+      lane: fc.nat({ max: 3 }),
+      key: fc.nat({ max: 1 }),
+      weights: fc.oneof(
+        { weight: 4, arbitrary: fc.integer({ min: 1, max: 5 }).map((weight) => [weight]) },
+        fc.array(fc.integer({ min: 1, max: 3 }), { minLength: 2, maxLength: 3 }),
+      ),
+      deadlineMs: fc.constantFrom(Infinity, Infinity, 3, 8),
+      fault: fc.constantFrom(undefined, undefined, undefined, undefined, undefined, 'too heavy'),
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({ do: fc.constant('take' as const), isSent: fc.boolean(), affordable: fc.constantFrom(1, 3, Infinity) }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constantFrom('answer' as const, 'fail' as const),
+      pick,
+      cure: fc.constantFrom(...CURES),
+      faults: fc.array(fc.option(fault, { nil: undefined }), { minLength: 1, maxLength: 3 }),
+      fault,
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constantFrom('leave' as const, 'hurry' as const), pick: fc.nat(), lane: fc.nat({ max: 3 }) }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('pass' as const), ms: fc.nat({ max: 4 }) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constantFrom('flush' as const, 'frame' as const, 'land' as const, 'hand out' as const) }) },
+  fc.record({ do: fc.constantFrom('finish' as const, 'refuse waiting' as const) }),
+);
+const lastCommand = fc.constantFrom('drain', 'reject all', 'clear');
+
+type Given = typeof givenRules extends fc.Arbitrary<infer G> ? G : never;
+type Command = typeof command extends fc.Arbitrary<infer C> ? C : never;
+
+/** Both side by side: each command goes to both, and all that can be seen of them is compared. */
+class Pair {
+  readonly model: Model;
+  readonly machine: BatchMachine<number, string>;
+  private readonly jobs = new Map<Item, Item$>();
+  private readonly items: Item[] = [];
+  private readonly isSent = new Set<Call>();
+  private events: BatchNote[] = [];
+  private stopped: string[] = [];
+  private pauses: number[] = [];
+  private results: Item$[] = [];
+  private cure: Cure = 'none';
+
+  constructor({ isRepaired, charges, ...given }: Given) {
+    const rule: RepairRule = { mend, failed: (failure) => decide(this.cure, this.checked(failure)) };
+    const rules: BatchRules<number> = { ...given, repair: isRepaired ? [rule] : [], classify: verdictOf, random: () => 0.5 };
+    const host: BatchHost<number, string> = {
+      operator: 'test',
+      tell: (note) => this.events.push(note),
+      deadlineError: (_job, now) => `late at ${now}`,
+      overflowError: (limit, policy) => `over ${limit} ${policy}`,
+      pause: (pauseMs) => this.pauses.push(pauseMs),
+      stop: ({ id }) => this.stopped.push(id),
+    };
+    this.machine = new BatchMachine(rules, host);
+    this.model = new Model(rules);
+    this.machine.charges = this.model.charges = charges;
+  }
+
+  /** What a rule is told besides what it decides by. */
+  private checked<
+    F extends { executing: number; retrying: number; waiting: number; ids(): readonly string[]; call: readonly { id: string }[] },
+  >(failure: F): F {
+    const { calls, paused } = this.model;
+    same(
+      [failure.executing, failure.retrying, failure.waiting],
+      [calls.length, calls.filter(({ attempt }) => attempt > 1).length, paused.length],
+    );
+    same(
+      failure.ids(),
+      failure.call.map(({ id }) => id),
+    );
+    return failure;
+  }
+
+  do(command: Command): void {
+    const { model, machine } = this;
+    switch (command.do) {
+      case 'enter':
+        this.enter(command);
+        break;
+      case 'take': {
+        const { lead } = machine;
+        if (lead === -1) break;
+        same([bid(machine, command.affordable), machine.budget], model.bid(command.affordable));
+        const call = machine.take(lead, machine.budget);
+        model.take(machine.budget);
+        this.compareCalls();
+        if (command.isSent) this.send(call);
+        break;
+      }
+      case 'answer':
+      case 'fail': {
+        const call = machine.calls[command.pick % Math.max(1, machine.calls.length)];
+        if (call) this.end(call, command.do === 'fail' ? command.fault : command.faults, command.cure);
+        break;
+      }
+      case 'leave':
+      case 'hurry': {
+        const item = this.items[command.pick % Math.max(1, this.items.length)];
+        if (item === undefined || item.isDone) break;
+        if (command.do === 'leave') leave(machine, this.jobOf(item));
+        else hurry(machine, this.jobOf(item), command.lane % machine.rules.queue.lanes.length);
+        model[command.do](item, command.lane % machine.rules.queue.lanes.length);
+        break;
+      }
+      case 'pass':
+        this.pass(command.ms);
+        break;
+      case 'flush':
+        machine.flush();
+        model.flushedBelow = model.accepted;
+        break;
+      case 'frame':
+      case 'land':
+        machine.isFramed = model.isFramed = command.do === 'frame';
+        break;
+      case 'finish':
+        machine.isFinishing = model.isFinishing = true;
+        break;
+      case 'refuse waiting':
+        machine.refuseWaiting('refused');
+        model.refuseWaiting('refused');
+        break;
+      case 'hand out':
+        this.handOut();
+        break;
+    }
+    this.compare();
+  }
+
+  end(call: Call, outcome: Fault | readonly (Fault | undefined)[], cure: Cure): void {
+    const { model, machine } = this;
+    if (!this.isSent.has(call)) this.send(call);
+    const group = this.groupOf(call);
+    const items = group.items;
+    this.cure = model.cure = cure;
+    machine.over(call);
+    machine.ending.push(call);
+    if ('class' in outcome) {
+      model.calls = model.calls.filter((other) => other !== group);
+      const judged = machine.judge(outcome, call);
+      machine.failed(call, judged ? judged.reason : outcome, judged?.verdict);
+      model.failed(group, outcome);
+    } else {
+      model.calls = model.calls.filter((other) => other !== group);
+      const faults = new Map(items.flatMap((item, i) => (outcome[i] ? [[item, outcome[i]] as const] : [])));
+      machine.succeeded(
+        call,
+        items.map((item) => (faults.has(item) ? new ItemFailure(faults.get(item)) : `done ${item.index}`)),
+      );
+      model.answered(group, faults);
+    }
+    machine.ending.pop();
+  }
+
+  finish(how: 'drain' | 'reject all' | 'clear'): void {
+    const { model, machine } = this;
+    if (how === 'clear') {
+      machine.clear();
+      model.clear();
+      this.results = [];
+    } else if (how === 'reject all') {
+      machine.rejectAll('rejected');
+      model.rejectAll('rejected');
+    }
+    this.compare();
+    this.enter({ lane: 0, key: 0, weights: [1], deadlineMs: Infinity, fault: undefined });
+    this.compare();
+    for (let round = 0; model.waiting.length + model.calls.length > 0; round++) {
+      expect(round).toBeLessThan(500);
+      this.do({ do: 'take', isSent: true, affordable: Infinity });
+      for (const call of [...machine.calls]) if (call.slot !== -1) this.end(call, [undefined], 'none');
+      this.do({ do: 'pass', ms: 1 });
+      this.do({ do: 'hand out' });
+    }
+    same(
+      this.items.every(({ isDone }) => isDone),
+      true,
+    );
+    same(machine.nextAt, Infinity);
+  }
+
+  private enter({ lane: wanted, key, weights, deadlineMs, fault }: Omit<Extract<Command, { do: 'enter' }>, 'do'>): void {
+    const { model, machine, jobs } = this;
+    const lane = wanted % machine.rules.queue.lanes.length;
+    const weight = weights.reduce((sum, each) => sum + each, 0);
+    const make = (own: number): Item => {
+      const item = new Item(model.accepted, model.now, lane, own, model.now + deadlineMs);
+      const job = new Job<number, string>(item.index);
+      jobs.set(item, job);
+      return item;
+    };
+    const item = make(weight);
+    const job = this.jobOf(item);
+    machine.stamp(job);
+    same([job.index, job.lane, job.id], [item.index, machine.rules.queue.lanes.length - 1, String(item.index)]);
+    Object.assign(job, { lane, weight });
+    if (deadlineMs < Infinity) job.extras.deadlineAt = item.deadlineAt;
+    if (fault !== undefined) job.extras.fault = { error: fault };
+    machine.place(job, machine.rules.order?.gates ? undefined : key);
+    if (weights.length > 1) {
+      item.parts = weights.map((own) => Object.assign(make(own), { whole: item }));
+      this.cut(job, item.parts);
+    }
+    model.accepted++;
+    this.items.push(item);
+    same(machine.enter(job), model.enter(item, key, fault));
+  }
+
+  /** As a splitter of items does it. */
+  private cut(whole: Item$, items: readonly Item[]): void {
+    const parts = items.map((item) => {
+      const part = this.jobOf(item);
+      Object.assign(part, { index: whole.index, lane: whole.lane, weight: item.weight, acceptedAt: whole.acceptedAt, state: whole.state });
+      if (whole.deadlineAt < Infinity) part.extras.deadlineAt = whole.deadlineAt;
+      return part;
+    });
+    let last: unknown;
+    let missing = parts.length;
+    const rule: NonNullable<NonNullable<Item$['more']>['whole']> = {
+      job: whole,
+      parts,
+      sent: (batch) => {
+        if (last !== batch) whole.attempts++;
+        last = batch;
+      },
+      settled: (machine, _part, failed, outcome, counts) => {
+        if (whole.isDone) return;
+        if (failed) {
+          machine.settle(whole, true, outcome, counts);
+          for (const part of parts) machine.remove(part);
+        } else if (--missing === 0) machine.settle(whole, false, outcome);
+      },
+    };
+    for (const job of [whole, ...parts]) job.extras.whole = rule;
+  }
+
+  private send(call: Call): void {
+    this.machine.sent(call);
+    this.model.sent(this.groupOf(call));
+    this.isSent.add(call);
+    this.compareCalls();
+  }
+
+  private pass(ms: number): void {
+    const { model, machine } = this;
+    machine.now += ms;
+    model.now += ms;
+    machine.wake();
+    model.wake();
+    this.compare();
+    for (let call = machine.overdue(); call; call = machine.overdue()) {
+      const group = this.groupOf(call);
+      expect(model.timeoutAt(group)).toBeLessThanOrEqual(model.now);
+      this.end(call, { class: 'timeout' }, 'none');
+    }
+    same(
+      model.calls.filter((call) => model.timeoutAt(call) <= model.now),
+      [],
+    );
+    // When there is anything to wait for, it is still to come.
+    expect(machine.nextAt).toBeGreaterThan(machine.now);
+  }
+
+  private handOut(): void {
+    const { model, machine } = this;
+    for (let job = machine.results.shift(); job; job = machine.results.shift()) this.results.push(job);
+    const shown = (all: readonly { index: number; failed: boolean; outcome: unknown; attempts: number }[]) =>
+      all.map(({ index, failed, outcome, attempts }) => ({ index, failed, outcome, attempts }));
+    const [got, wanted] = [shown(this.results), shown(model.results)];
+    // Those of one step that keep no order come in any.
+    const byIndex = machine.rules.order?.gates ? () => 0 : (a: { index: number }, b: { index: number }) => a.index - b.index;
+    same(got.toSorted(byIndex), wanted.toSorted(byIndex));
+    this.results = [];
+    model.results = [];
+  }
+
+  private compare(): void {
+    const { model, machine } = this;
+    const sorted = (notes: readonly BatchNote[]): string[] => notes.map((note) => JSON.stringify(Object.entries(note).sort())).sort();
+    same(sorted(this.events), sorted(model.events));
+    same([this.stopped.toSorted(), this.pauses], [model.stopped.toSorted(), model.pauses]);
+    Object.assign(this, { events: [], stopped: [], pauses: [] });
+    Object.assign(model, { events: [], stopped: [], pauses: [] });
+    const { queued, fresh, freshWeight, heldBack, lead, isFull, isBlocked, isUrgent, oldestAt, spare, room, accepted, latencyMs } = machine;
+    const { maxSize, maxQueued, maxWeight } = machine.rules;
+    const waiting = model.waiting.length;
+    same(
+      { queued, fresh, freshWeight, heldBack, lead, isFull, isBlocked, isUrgent, oldestAt, spare, room, accepted, latencyMs },
+      {
+        ...{ queued: waiting, fresh: model.fresh.length, freshWeight: model.freshWeight, heldBack: model.heldBack, lead: model.lead },
+        ...{ isFull: model.isFull, isBlocked: model.isBlocked, isUrgent: model.isUrgent, oldestAt: model.oldestAt },
+        spare: Math.min(maxSize - model.fresh.length, maxQueued - waiting, maxWeight - model.freshWeight) - 1,
+        room: maxQueued - waiting - machine.results.length - model.heldBack,
+        accepted: model.accepted,
+        latencyMs: model.latencyMs,
+      },
+    );
+    let asked = 0;
+    same(
+      machine.dueAt(() => (asked++, WINDOW_MS)),
+      model.dueAt(WINDOW_MS),
+    );
+    expect(asked).toBeLessThanOrEqual(1);
+    same(lead === -1 ? undefined : machine.reason(lead), model.reason);
+    same([shrinkAt(machine), machine.overflowed?.error, machine.refusal], [model.shrinkAt, model.overflowed, model.refusal]);
+    // The time of a call that is over may be left.
+    expect(machine.nextAt).toBeLessThanOrEqual(model.nextAt);
+    if (machine.calls.length === 0) same(machine.nextAt, model.nextAt);
+    this.compareCalls();
+  }
+
+  private compareCalls(): void {
+    const { model, machine } = this;
+    const byId = (a: { id: string }, b: { id: string }): number => (a.id < b.id ? -1 : 1);
+    same(
+      machine.calls.map(({ slot }) => slot),
+      machine.calls.map((_, slot) => slot),
+    );
+    const calls = machine.calls.toSorted(byId).map(({ id, lane, attempt, depth, parentId, origin, startedAt, jobs, weight }) => ({
+      ...{
+        id,
+        lane,
+        attempt,
+        depth,
+        parentId,
+        startedAt,
+        weight,
+        originId: origin.id,
+        jobs: jobs.map(({ index, state }) => [index, state]),
+      },
+    }));
+    same(
+      calls,
+      model.calls.toSorted(byId).map((group) => {
+        const { id, lane, attempt, depth, startedAt, items, origin = group } = group;
+        const parentId = id.includes('.') ? id.slice(0, id.lastIndexOf('.')) : undefined;
+        const weight = items.reduce((sum, item) => sum + item.weight, 0);
+        const jobs = items.map(({ index, isDone }) => [index, isDone ? 4 : 3]);
+        return { id, lane, attempt, depth, parentId, startedAt, weight, originId: origin.id, jobs };
+      }),
+    );
+  }
+
+  private jobOf(item: Item): Item$ {
+    return this.jobs.get(item) as Item$;
+  }
+
+  private groupOf({ id }: Call): Model['calls'][number] {
+    return this.model.calls.find((call) => call.id === id) as Model['calls'][number];
+  }
+}
+
+describe('a batch machine', () => {
+  it('does what searched lists do', () => {
+    fc.assert(
+      fc.property(givenRules, fc.array(command, { maxLength: 60 }), lastCommand, (given, commands, last) => {
+        const pair = new Pair(given);
+        for (const each of commands) pair.do(each);
+        pair.finish(last);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
