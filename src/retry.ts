@@ -7,7 +7,7 @@ import type { RetryOptions } from '../operators/types.js';
 const BUDGET = 0.2;
 
 /** The `retry` option of whatever makes calls, as the value that `policy` takes; undefined when it is turned off. @throws FlowConfigError */
-export function retryOf(operator: string, retry: RetryOptions | false | undefined): RepairRule | undefined {
-  const rule = retryRule(operator, retry, BUDGET);
+export function retryOf(operator: string, retry: RetryOptions | false | undefined, budget = BUDGET): RepairRule | undefined {
+  const rule = retryRule(operator, retry, budget);
   return rule && retryFailed(rule);
 }

@@ -13,7 +13,7 @@ export interface RetryOptions {
   readonly maxMs?: number;
   /** @defaultValue 'full' */
   readonly jitter?: BackoffOptions['jitter'];
-  /** Most retries at a time as a share of all calls under way, never less than 3. @defaultValue Infinity, in `policy` 0.2 */
+  /** Most retries at a time as a share of all calls under way, never less than 3. @defaultValue Infinity, in model callers and adapters 0.2 */
   readonly budget?: number;
 }
 

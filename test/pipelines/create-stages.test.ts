@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import { concat, concatMap, EMPTY, map, NEVER, of, Subject, throwError, timer } from 'rxjs';
+import { concat, concatMap, EMPTY, ignoreElements, map, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createLimiter, isFlowError, lanes, per, toAsyncIterable } from '../../operators/index.js';
@@ -137,6 +137,39 @@ describe('failures', () => {
       .run(['a', 'b'])
       .subscribe((result) => seen.push(said(result)));
     expect(seen).toEqual(['0:0 a1', '0:1 no such thing', '0 is over', '1:0 no such thing', '1:1 no such thing', '1 failed: no such thing']);
+  });
+
+  it.each(
+    [1, 20].flatMap((atATime) =>
+      [{ status: 500 }, { status: 429 }, { status: 503, headers: { 'retry-after': '1' } }].flatMap((error) =>
+        [false, true].map((allowPartialFailure) => ({ atATime, error, allowPartialFailure })),
+      ),
+    ),
+  )('are none where each request fails once and for a while: %o', ({ atATime, error, allowPartialFailure }) => {
+    virtualTime(({ flush }) => {
+      const attempts = new Map<string, number>();
+      const ask = (item: string): Observable<string> => {
+        const attempt = (attempts.get(item) ?? 0) + 1;
+        attempts.set(item, attempt);
+        return attempt === 1
+          ? concat(
+              after(10, item).pipe(ignoreElements()),
+              throwError(() => error),
+            )
+          : after(10, item);
+      };
+      const seen: string[] = [];
+      createStages({
+        stages: [halves, { name: 'ask', allowPartialFailure, work: ask }] as readonly AnyStage[],
+        limiter: createLimiter({ concurrency: atATime }),
+        batches: { concurrency: atATime },
+      })
+        .run(Array.from({ length: 20 }, (_, i) => `d${String(i)}-`))
+        .subscribe((result) => seen.push(result.status));
+      flush();
+      expect(seen.filter((status) => status === 'fulfilled')).toHaveLength(20 * 3);
+      expect(new Set(attempts.values())).toEqual(new Set([2]));
+    });
   });
 
   it.each([

@@ -1,4 +1,6 @@
 import { defer, NEVER, type Observable, switchMap, tap } from 'rxjs';
+import { classifyError } from '../../../operators/classify-error.js';
+import { mayPass, retryRule } from '../../../operators/toolkit.js';
 import type { Cost } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { BudgetPort } from '../../pipelines/budget/budget-types.js';
@@ -9,6 +11,7 @@ import { type ChatCompletion, type ChatRequest, chatUsage, estimateChat, request
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import type { AnyStage, RequestContext, StageItem, StageRules } from '../../pipelines/stages/stages-types.js';
 import { chunkText } from '../chunks.js';
+import { evidence } from '../provider.js';
 import { AnswerError, type AnswerKind, readAnswer } from './answer.js';
 import type { Row } from './row.js';
 import type { PlannedStage, RunPlan } from './run-plan.js';
@@ -143,22 +146,30 @@ function asking(
   const { answer = 'text' } = stage;
   const template = new PromptTemplate(stage.prompt ?? '');
   const timeoutMs = stage.timeoutMs ?? model.timeoutMs;
+  const retry = retryRule('sluice run', model.retry, Infinity);
   return {
     ...(model.deadlineMs !== undefined && { deadlineMs: model.deadlineMs }),
     ...rulesOf(stage),
     expands: answer === 'list',
     ...(timeoutMs !== undefined && { timeoutMs }),
-    ...(model.retry !== undefined && { retry: model.retry }),
+    retry: retry ?? false,
     steps: async (_item: unknown, context) => {
       const body = requestOf(stage, model, template.fill(scopeOf(context.document.fields, context.earlier)));
       const { inputTokens, outputTokens } = estimateChat(body);
       const cost: Cost = { requests: 1, tokens: inputTokens + outputTokens };
       let completion: ChatCompletion;
+      let attempt = 0;
+      const request = (permit: RequestContext): Observable<ChatCompletion> => {
+        ({ attempt } = permit);
+        return send(caller, { body, permit }, context, host);
+      };
       try {
-        completion = await context.requestAsync((permit) => send(caller, { body, permit }, context, host), cost);
+        completion = await context.requestAsync(request, cost);
       } catch (error) {
         if (host.gaveUp(body.model ?? '', error)) return new Promise<never>(() => undefined);
-        throw error;
+        if (retry === undefined || retry.budget === Infinity || attempt >= retry.maxAttempts || host.isStopping) throw error;
+        if (!mayPass(classifyError(error, { size: 1, attempt, aborted: false }))) throw error;
+        throw new Error(`not tried again, for \`model.retry.budget\` had no room: ${evidence(error).message}`, { cause: error });
       }
       const value = readAnswer(answer, textOf(completion));
       if (Array.isArray(value) && answer === ('list' satisfies AnswerKind)) host.expanded(value.length);

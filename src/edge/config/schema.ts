@@ -42,7 +42,11 @@ const retrySchema = /* @__PURE__ */ (() =>
         .enum(['full', 'equal', 'none'])
         .optional()
         .describe('Whether pauses are drawn at random up to their length; `full` by default.'),
-      budget: positive().optional().describe('Most retries at a time as a part of the calls under way; 0.2 by default.'),
+      budget: positive()
+        .optional()
+        .describe(
+          'Most retries at a time as a part of the calls under way, always 3; what finds no room fails. No such limit by default: `limits` and `batches` are.',
+        ),
     })
     .describe('How calls that fail for a while are tried again.'))();
 

@@ -76,7 +76,7 @@ export interface StageRules<In = never> {
    * nothing, and whatever else is under way for it is aborted. @defaultValue false
    */
   readonly allowPartialFailure?: boolean;
-  /** When and how often a failed request is made again; a pause holds no slot and no permit. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter */
+  /** When and how often a failed request is made again; a pause holds no slot and no permit. @defaultValue 3 attempts, 200 ms doubling to 20 s with full jitter, without a `budget` */
   readonly retry?: RetryOptions | false;
   /** What a request takes from the limiter; `steps` may say it for each. @defaultValue one slot and one request */
   readonly cost?: Cost | ((item: In) => Cost);

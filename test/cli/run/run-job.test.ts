@@ -112,6 +112,32 @@ describe('a run of a server that is of no use', () => {
   });
 });
 
+describe('a run of a server that refuses each call once', () => {
+  const rows = Array.from({ length: 40 }, (_, i) => ({ text: `t${String(i)}` }));
+  const many = { limits: { concurrency: 20 }, batches: { concurrency: 20 } };
+
+  it.each([500, 503, 429])('does them all, with %i', async (status) => {
+    const model = {
+      ...(await serve({ fault: (_, times) => (times === 1 ? { status, message: 'not now' } : undefined) })),
+      retry: { initialMs: 5 },
+    };
+    expect(await run(planOf({ model, ...many }, rows))).toMatchObject({ exitCode: 0, rows: { ok: 40 }, calls: 80, retries: 40 });
+  });
+
+  it('says of which rows it was that a budget for retries had no room', async () => {
+    let refuse = (): void => undefined;
+    const until = new Promise<void>((resolve) => (refuse = resolve));
+    const server = await serve({ until, fault: (_, times) => (times === 1 ? { status: 500, message: 'not now' } : undefined) });
+    const model = { ...server, retry: { budget: 0.01, initialMs: 500, jitter: 'none' } } as const;
+    const ended = run(planOf({ model, ...many }, rows.slice(0, 12)));
+    await expect.poll(() => chat?.open).toBe(12);
+    refuse();
+    expect(await ended).toMatchObject({ exitCode: 1, rows: { ok: 3, failed: 9 }, retries: 3 });
+    const failures = linesOf('out.jsonl.failures.jsonl').map(({ error }) => error);
+    expect(failures).toEqual(Array(9).fill('not tried again, for `model.retry.budget` had no room: 500 not now'));
+  });
+});
+
 describe('a run whose calls take too long', () => {
   it.each([1, 2])('makes room with each that is given up: %i at a time', async (concurrency) => {
     let silent = concurrency;
