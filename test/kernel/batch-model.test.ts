@@ -15,8 +15,9 @@ import {
   shrinkAt,
   strictWithFloor,
 } from '../../operators/kernel/index.js';
-import type { Cure, Fault } from './batch-model.js';
-import { CURES, decide, Item, Model, verdictOf } from './batch-model.js';
+import type { Cure, Fault } from './batch-cures.js';
+import { CURES, decide, verdictOf } from './batch-cures.js';
+import { Item, Model } from './batch-model.js';
 import { same } from './same.js';
 
 type Item$ = Job<number, string>;

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { KeyLane } from '../../operators/kernel/index.js';
-import { ItemMachine } from '../../operators/kernel/index.js';
-import { countAlive } from './garbage.js';
+import { ItemMachine, KeyLane } from '../../operators/kernel/index.js';
+import { countAlive, heapBytes } from './garbage.js';
 
 const RULES = {
   concurrency: Infinity,
@@ -114,5 +113,49 @@ describe('ItemMachine, by key', () => {
       }
     }
     expect([machine.queued, lane.length, taken]).toEqual([0, 0, pushed]);
+  });
+});
+
+describe('a key lane', () => {
+  const filled = (items: number): KeyLane<number> => {
+    const lane = new KeyLane<number>('a', 1);
+    for (let index = 0; index < items; index++) lane.push(index, index, 0, undefined);
+    return lane;
+  };
+
+  it('makes no object for an item that waits', () => {
+    const before = heapBytes();
+    const lane = filled(100_000);
+    expect((heapBytes() - before) / lane.length).toBeLessThan(60);
+  });
+
+  it('is small while little waits', () => {
+    const before = heapBytes();
+    const lanes = Array.from({ length: 1000 }, () => filled(3));
+    expect((heapBytes() - before) / lanes.length).toBeLessThan(2000);
+  });
+
+  it('gives back what it has handed out, also when it is never empty', () => {
+    const lane = filled(1);
+    const before = heapBytes();
+    for (let index = 1; index < 200_000; index++) {
+      lane.push(index, index, 0, undefined);
+      lane.shift();
+    }
+    expect(lane.length).toBe(1);
+    expect(heapBytes() - before).toBeLessThan(1e6);
+  });
+
+  it('holds no input and no note of what it has handed out', async () => {
+    const lane = new KeyLane<object>('a', 1);
+    const handedOut = Array.from({ length: 1000 }, (_, index) => {
+      const [input, note] = [{}, {}];
+      lane.push(input, index, 0, note);
+      if (index > 0) lane.shift();
+      return [new WeakRef(input), new WeakRef(note)];
+    });
+    expect(await countAlive(handedOut.map(([input]) => input!))).toBeLessThan(10);
+    expect(await countAlive(handedOut.map(([, note]) => note!))).toBeLessThan(10);
+    expect(lane.length).toBe(1);
   });
 });

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { RateReport } from '../../operators/kernel/index.js';
+import type { HeadersLike, RateReport } from '../../operators/kernel/index.js';
 import { parseRateReports, parseRetryAfterMs } from '../../operators/kernel/index.js';
-import type { HeadersLike } from '../today.js';
 
 const NOON = Date.parse('2026-10-21T12:00:00Z');
 

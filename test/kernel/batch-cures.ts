@@ -1,0 +1,70 @@
+import type { Failure, Repair, Search, Verdict } from '../../operators/kernel/index.js';
+
+/** What a rule of these tests does about a failure. */
+export const CURES = ['none', 'later', 'atOnce', 'halves', 'some', 'search', 'throws'] as const;
+export type Cure = (typeof CURES)[number];
+
+/** An error of these tests says itself what it is. */
+export interface Fault extends Verdict {
+  /** Nobody can say what it is: the classifier fails. */
+  readonly isUnclear?: boolean;
+}
+
+export const UNCLEAR = new Error('unclear');
+const BROKEN = new Error('broken rule');
+
+export function verdictOf(error: unknown): Verdict {
+  const { isUnclear, ...verdict } = error as Fault;
+  if (isUnclear) throw UNCLEAR;
+  return verdict;
+}
+
+/** Sends the first of what it has, half of what failed last, until nothing is left. */
+class Halving<J extends { readonly isDone: boolean }> implements Search<J> {
+  private most = 1;
+  private untolds = 0;
+  private rest: readonly J[] = [];
+
+  failed(jobs: readonly J[]): Repair<J> {
+    this.most = Math.max(1, jobs.length >> 1);
+    if (jobs.length === 1) return { ...this.succeeded(), rejected: jobs.map((job) => ({ job, reason: 'alone' })) };
+    this.rest = [...jobs, ...this.rest];
+    return { ...this.succeeded(), depth: 3 };
+  }
+
+  succeeded(): Repair<J> {
+    const rest = this.rest.filter(({ isDone }) => !isDone);
+    const send = rest.slice(0, this.most);
+    this.rest = rest.slice(this.most);
+    return { parts: [send], held: this.rest, search: this };
+  }
+
+  untold(): Repair<J> {
+    if (++this.untolds < 2) return this.succeeded();
+    // The last of them is forgotten, which must not leave it without a result.
+    return { rejected: this.rest.slice(1).map((job) => ({ job, reason: 'untold' })), held: [], search: this };
+  }
+}
+
+/** What is done about a failure; the same for the machine and for the model. */
+export function decide<J extends { readonly isDone: boolean }>(
+  cure: Cure,
+  { jobs, verdict, attempt, depth, search, isPartial }: Pick<Failure<J>, 'jobs' | 'verdict' | 'attempt' | 'depth' | 'search' | 'isPartial'>,
+): Repair<J> | undefined {
+  const size = jobs.length;
+  if (cure === 'throws') throw BROKEN;
+  if (cure === 'later') {
+    const [next, delayMs] = [attempt + 1, 1 + attempt];
+    return { parts: [jobs], attempt: next, delayMs, note: { type: 'retryScheduled', class: verdict.class, size, attempt: next, delayMs } };
+  }
+  if (cure === 'atOnce') return { parts: [jobs], attempt: attempt + 1 };
+  if (cure === 'halves') {
+    const half = size >> 1;
+    return { parts: [jobs.slice(0, half), jobs.slice(half)], depth: depth + 1, note: { type: 'split', size, parts: 2, depth: depth + 1 } };
+  }
+  // All but these two are mentioned nowhere.
+  if (cure === 'some')
+    return { rejected: jobs.slice(0, 1).map((job) => ({ job, reason: 'named' })), parts: [jobs.slice(1, 2)], pauseMs: 7 };
+  if (cure === 'search' && !isPartial) return ((search as Halving<J> | undefined) ?? new Halving<J>()).failed(jobs);
+  return undefined;
+}

@@ -1,0 +1,234 @@
+import { describe, expect, it } from 'vitest';
+import type { BatchRules, ClassifyContext, FailedJob, Failure, Origin, Repair, RepairRule, Verdict } from '../../operators/kernel/index.js';
+import { Batch, BatchMachine, FIFO, ItemFailure, Job, mend } from '../../operators/kernel/index.js';
+
+type Call = Batch<string, string>;
+
+const PASSING: Verdict = { class: 'transient' };
+
+/** A machine with one call of so many items on its way. */
+function calling(inputs: readonly string[], given: Partial<BatchRules<string>>) {
+  const rules: BatchRules<string> = {
+    ...{ maxSize: 9, maxWeight: 9, maxQueued: Infinity, overflow: 'error', queue: FIFO, order: undefined, repair: [], timeoutMs: Infinity },
+    random: () => 0.25,
+    ...given,
+  };
+  const machine = new BatchMachine<string, string>(rules, {
+    operator: 'test',
+    tell: undefined,
+    deadlineError: () => 'late',
+    overflowError: () => 'over',
+    pause: () => undefined,
+    stop: () => undefined,
+  });
+  const jobs = inputs.map((input) => {
+    const job = new Job<string, string>(input);
+    machine.stamp(job);
+    job.extras.name = `id of ${input}`;
+    job.extras.key = `key of ${input}`;
+    machine.enter(job);
+    return job;
+  });
+  const call = take(machine);
+  return { machine, jobs, call };
+}
+
+function take(machine: BatchMachine<string, string>): Call {
+  const call = machine.take(machine.lead, machine.aim);
+  machine.sent(call);
+  return call;
+}
+
+/** As a call ends: all that is asked and decided then. */
+function fail(machine: BatchMachine<string, string>, call: Call, error: unknown): void {
+  machine.over(call);
+  const judged = machine.judge(error, call);
+  machine.failed(call, judged ? judged.reason : error, judged?.verdict);
+}
+
+function results(machine: BatchMachine<string, string>): unknown[] {
+  const all: unknown[] = [];
+  for (let job = machine.results.shift(); job; job = machine.results.shift())
+    all.push([job.input, job.failed ? 'failed' : 'done', job.outcome]);
+  return all;
+}
+
+/** Gives everything up, and notes what it was told. */
+class Listening implements RepairRule {
+  readonly mend = mend;
+  readonly told: Failure<FailedJob>[] = [];
+  readonly good: unknown[] = [];
+
+  constructor(
+    private readonly answer?: <J extends FailedJob>(failure: Failure<J>) => Repair<J> | undefined,
+    readonly classify = (_error: unknown, _context: ClassifyContext): Verdict => PASSING,
+  ) {}
+
+  failed<J extends FailedJob>(failure: Failure<J>): Repair<J> | undefined {
+    this.told.push(failure);
+    return this.answer?.(failure);
+  }
+
+  succeeded<J>(origin: Origin<J>): void {
+    this.good.push(origin.id);
+  }
+}
+
+describe('what a classifier is told', () => {
+  const asked = (given: Partial<BatchRules<string>>): unknown[] => {
+    const seen: unknown[] = [];
+    const rule = new Listening(undefined, (error, context) => (seen.push(['rule', error, context]), PASSING));
+    const classify = given.classify && ((error: unknown, context: ClassifyContext) => (seen.push(['own', error, context]), PASSING));
+    const silent = new Listening();
+    Object.assign(silent, { classify: undefined });
+    const { machine, call } = calling(['a', 'b'], { repair: [silent, rule], ...given, ...(classify && { classify }) });
+    fail(machine, call, 'bad');
+    return seen;
+  };
+
+  it('is the size of the call and its attempt, and the time of day where there is one', () => {
+    const context = { size: 2, attempt: 1, aborted: false };
+    expect(asked({})).toStrictEqual([['rule', 'bad', context]]);
+    expect(asked({ scheduler: { now: () => 77 } })).toStrictEqual([['rule', 'bad', { ...context, epochMs: 77 }]]);
+  });
+
+  it("is told to the operator's own, where it has one, and not to that of a rule", () => {
+    expect(asked({ classify: () => PASSING })).toEqual([['own', 'bad', { size: 2, attempt: 1, aborted: false }]]);
+  });
+
+  it('makes an error fatal that nobody sorts, and one whose classifier fails, of which the items hear', () => {
+    const rule = new Listening();
+    Object.assign(rule, { classify: undefined });
+    const { machine, call } = calling(['a'], { repair: [rule] });
+    expect(machine.judge('bad', call)).toEqual({ verdict: { class: 'fatal' }, reason: 'bad' });
+    const fault = new Error('no');
+    const failing = new Listening(undefined, () => {
+      throw fault;
+    });
+    const other = calling(['a'], { repair: [failing] });
+    expect(other.machine.judge('bad', other.call)).toEqual({ verdict: { class: 'fatal' }, reason: fault });
+    expect(calling(['a'], {}).machine.judge('bad', call)).toBeUndefined();
+  });
+});
+
+describe('what a rule is told', () => {
+  it('of a failed call is all there is to know of it', () => {
+    const rule = new Listening();
+    const { machine, jobs, call } = calling(['a', 'b', 'c'], { repair: [rule] });
+    machine.now = 5;
+    machine.remove(jobs[1]!);
+    fail(machine, call, 'bad');
+    const [failure] = rule.told;
+    expect(failure).toMatchObject({
+      ...{ operator: 'test', now: 5, error: 'bad', verdict: PASSING, isPartial: false, attempt: 1, depth: 0, search: undefined },
+      ...{ executing: 0, retrying: 0, waiting: 0 },
+    });
+    expect([failure?.call, failure?.jobs, failure?.origin]).toEqual([jobs, [jobs[0], jobs[2]], call]);
+    expect([failure?.ids(), failure?.draw()]).toEqual([['id of a', 'id of b', 'id of c'], 0.25]);
+    expect(failure?.jobs.map((job) => [job.id, (job as Job<string, string>).key])).toEqual([
+      ['id of a', 'key of a'],
+      ['id of c', 'key of c'],
+    ]);
+    expect([new Job('x').key, new Job('x').id]).toEqual([undefined, '-1']);
+  });
+
+  it('of items that failed alone is which, and the verdict that makes them wait longest', () => {
+    const waits: Readonly<Record<string, number | undefined>> = { none: undefined, short: 3, long: 9, other: 9 };
+    const rule = new Listening(undefined, (error) => ({
+      class: 'timeout',
+      ...(waits[String(error)] && { retryAfterMs: waits[String(error)]! }),
+    }));
+    const { machine, jobs, call } = calling(['a', 'b', 'c', 'd', 'e'], { repair: [rule] });
+    machine.over(call);
+    const outcomes = ['none', 'short', 'long', 'other'].map((reason) => new ItemFailure(reason));
+    machine.succeeded(call, [...outcomes, 'fine']);
+    expect(rule.told).toHaveLength(1);
+    expect(rule.told[0]).toMatchObject({ isPartial: true, error: 'long', verdict: { retryAfterMs: 9 }, jobs: jobs.slice(0, 4) });
+    expect(rule.good).toEqual([call.id]);
+    const failed = ['none', 'short', 'long', 'other'].map((reason, i) => ['abcd'[i], 'failed', reason]);
+    expect(results(machine)).toEqual([['e', 'done', 'fine'], ...failed]);
+  });
+
+  it('is told to the first that answers, and to none when nobody is left', () => {
+    const first = new Listening();
+    const second = new Listening(({ jobs }) => ({ rejected: jobs.map((job) => ({ job, reason: 'second' })) }));
+    const third = new Listening();
+    const { machine, call } = calling(['a'], { repair: [first, second, third] });
+    fail(machine, call, 'bad');
+    expect([first.told.length, second.told.length, third.told.length, results(machine)]).toEqual([1, 1, 0, [['a', 'failed', 'second']]]);
+    const left = calling(['a'], { repair: [first, second] });
+    left.machine.over(left.call);
+    left.machine.remove(left.jobs[0]!);
+    left.machine.failed(left.call, 'bad', PASSING);
+    expect([first.told.length, results(left.machine)]).toEqual([1, []]);
+  });
+});
+
+describe('what a callback may do while it is asked', () => {
+  it('is to let an item go: it is neither rejected nor sent again', () => {
+    const rule: RepairRule = new Listening(undefined, (error) => {
+      machine.remove(jobs[error as number]!);
+      return error === 0 ? { class: 'fatal' } : PASSING;
+    });
+    const { machine, jobs, call } = calling(['a', 'b', 'c'], { repair: [rule] });
+    machine.over(call);
+    machine.succeeded(call, [new ItemFailure(0), new ItemFailure(1), 'fine']);
+    expect(results(machine)).toEqual([['c', 'done', 'fine']]);
+    expect((rule as Listening).told).toEqual([]);
+  });
+
+  it('is to reject everything: those of the call that is being seen to as well, once', () => {
+    const rule: RepairRule = new Listening(undefined, () => {
+      machine.rejectAll('closed');
+      return PASSING;
+    });
+    const { machine, call } = calling(['a', 'b'], { repair: [rule] });
+    machine.over(call);
+    machine.ending.push(call);
+    machine.succeeded(call, ['fine', new ItemFailure('bad')]);
+    machine.ending.pop();
+    expect(results(machine)).toEqual([
+      ['a', 'done', 'fine'],
+      ['b', 'failed', 'closed'],
+    ]);
+  });
+
+  it('is to let everybody go who is to be sent again', () => {
+    const rule: RepairRule = new Listening(({ jobs: failed }) => {
+      for (const job of jobs) machine.remove(job);
+      return { parts: [failed], attempt: 2, delayMs: 3, rejected: failed.map((job) => ({ job, reason: 'named' })) };
+    });
+    const { machine, jobs, call } = calling(['a', 'b'], { repair: [rule] });
+    fail(machine, call, 'bad');
+    expect([results(machine), machine.queued, machine.nextAt, machine.lead]).toEqual([[], 0, Infinity, -1]);
+  });
+});
+
+describe('what was sent again', () => {
+  it('counts as calls of its origin when it is a first attempt, and keeps to what the rule says of it', () => {
+    const rule = new Listening(({ jobs, depth }) =>
+      depth === 0 ? { parts: [jobs.slice(0, 1), jobs.slice(1)], depth: 1 } : { parts: [jobs], attempt: 2, delayMs: 5 },
+    );
+    const { machine, call } = calling(['a', 'b', 'c'], { repair: [rule] });
+    fail(machine, call, 'bad');
+    expect([call.calls, machine.queued, machine.reason(0)]).toEqual([3, 3, 'split']);
+    const one = take(machine);
+    expect([one.id, one.parentId, one.depth, one.attempt, one.jobs.length, one.origin]).toEqual(['b0.1', 'b0', 1, 1, 1, call]);
+    fail(machine, one, 'bad');
+    expect([call.calls, machine.nextAt, machine.queued]).toEqual([3, 5, 3]);
+    const two = take(machine);
+    expect([two.id, two.jobs.length, machine.lead]).toEqual(['b0.2', 2, -1]);
+    machine.now = 5;
+    machine.wake();
+    expect([machine.reason(0), machine.nextAt]).toEqual(['retry', Infinity]);
+    const again = take(machine);
+    expect([again.id, again.attempt, again.depth, again.origin, again.weight]).toEqual(['b0.1.1', 2, 1, call, 1]);
+  });
+});
+
+describe('a batch', () => {
+  it('is nowhere to begin with', () => {
+    const batch = new Batch<string, string>([], 0, 0, 'b');
+    expect([batch.isReady, batch.isPausing, batch.slot, batch.live, batch.calls, batch.children]).toEqual([false, false, -1, 0, 1, 0]);
+  });
+});
