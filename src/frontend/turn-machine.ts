@@ -1,6 +1,7 @@
 import { failed } from '../pipelines/tools/tool-results.js';
 import type { ToolCall, ToolResult } from '../pipelines/tools/tool-types.js';
 import type { ModelPart } from '../streams/model-part.js';
+import { stringOf } from '../streams/model-part.js';
 import { estimateTokens } from '../tokenizers/estimate.js';
 import { isBlank } from './turn-messages.js';
 import type { OpaqueBlock, TurnMessage, TurnNews, TurnUsage, TurnWaste } from './turn-types.js';
@@ -236,9 +237,9 @@ export class TurnMachine {
   }
 
   /** Some servers count the calls of every answer from 0, some give no ids, and some give ids that another would not take back. */
-  #newId(given: string): string {
-    const id = given.replace(/[^a-zA-Z0-9_-]/g, '_') || 'call';
-    let free = given === '' || this.#ids.has(id) ? `${id}_${String(this.#ids.size + 1)}` : id;
+  #newId(given: unknown): string {
+    const id = stringOf(given).replace(/[^a-zA-Z0-9_-]/g, '_') || 'call';
+    let free = !given || this.#ids.has(id) ? `${id}_${String(this.#ids.size + 1)}` : id;
     while (this.#ids.has(free)) free += '_';
     this.#ids.add(free);
     return free;

@@ -21,8 +21,9 @@ const DEFAULTS = { maxArgumentChars: MAX_ARGUMENT_CHARS } as const;
  * - **Emits when** a call is whole: at the `finish_reason` of a chat completion, with `response.output_item.done`, `content_block_stop` or
  *   `TOOL_CALL_END`; a `TOOL_CALL_CHUNK` is the last of its call when something else follows and its JSON is closed. Calls that the provider
  *   runs itself are left out. Of several choices the first counts.
- * - **Input** is the parsed JSON, `{}` for no arguments. What the model ended, and is no JSON all the same, stays a text, which the schema of the
- *   tool refuses.
+ * - **Input** is the parsed JSON, `{}` for no arguments; arguments that the server has parsed itself are taken as they are. What the model ended, and is
+ *   no JSON all the same, stays a text, which the schema of the tool refuses.
+ * - **Ids** are the server's. A call without one gets `no_id_1`, `no_id_2` and so on, counted in each stream.
  * - **Holds at most** `maxArgumentChars` characters.
  * - **Drops** everything that is no part of a tool call.
  * - **Completes when** the source completes.
@@ -55,8 +56,11 @@ export function assembleToolCalls(options: AssembleToolCallsOptions = {}): Opera
   return (source) =>
     new Observable((subscriber) => {
       const reader = new ModelReader(NAME, maxArgumentChars, false);
+      let unnamed = 0;
       const tell = (parts: readonly ModelPart[]): void => {
-        for (const part of parts) if (part.type === 'toolCall') subscriber.next(part.call);
+        for (const part of parts) {
+          if (part.type === 'toolCall') subscriber.next({ ...part.call, id: part.call.id || `no_id_${String(++unnamed)}` });
+        }
       };
       connect(source, subscriber, {
         next: (event) => {

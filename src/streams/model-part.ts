@@ -27,8 +27,10 @@ export type ModelPart =
 
 const TYPES: ReadonlySet<unknown> = new Set<ModelPart['type']>(['text', 'reasoning', 'opaque', 'toolCall', 'usage', 'stop']);
 
-export function isModelPart(event: { readonly type?: unknown; readonly block?: unknown }): event is ModelPart {
-  return TYPES.has(event.type) && (event.type !== 'opaque' || Object(event.block) === event.block);
+export function isModelPart(event: { readonly type?: unknown; readonly block?: unknown; readonly call?: unknown }): event is ModelPart {
+  const { type, block, call } = event;
+  const inside = type === 'opaque' ? block : type === 'toolCall' ? call : event;
+  return TYPES.has(type) && Object(inside) === inside;
 }
 
 /** One part, or none for a text with nothing in it. */
@@ -41,6 +43,11 @@ export function usagePart(inputTokens: unknown, outputTokens: unknown): readonly
   const output = typeof outputTokens === 'number' ? { outputTokens } : {};
   const counted = { ...input, ...output };
   return Object.keys(counted).length > 0 ? [{ type: 'usage', ...counted }] : NOTHING;
+}
+
+/** Empty for what is no text: servers say what they like. */
+export function stringOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
 }
 
 /** Shared, so that an event that says nothing costs nothing. */

@@ -1,14 +1,15 @@
 import { ItemTooHeavyError, UnfinishedToolCallError } from '../../operators/errors.js';
 import { inputOf } from '../pipelines/tools/tool-formats.js';
 import type { ModelPart } from './model-part.js';
-import { NOTHING } from './model-part.js';
+import { NOTHING, stringOf } from './model-part.js';
 
 /** A tool call whose arguments are still coming. */
 export interface OpenCall {
   /** What the protocol calls it while it streams; several may have the same one after another. */
   readonly place: number | string;
-  /** Empty until it is known, as the name. */
+  /** Empty until it is known, and of a server that gives none. */
   id: string;
+  /** Empty until it is known. */
   name: string;
   /** The pieces of its arguments so far, as one text. */
   text: string;
@@ -39,29 +40,33 @@ export class OpenCalls {
     return this.#open.findLast((call) => call.place === place);
   }
 
-  begin(place: number | string, id = '', name = ''): OpenCall {
-    const call: OpenCall = { place, id, name, text: '', isText: false, hasNoEnd: false };
+  begin(place: number | string, id?: unknown, name?: unknown): OpenCall {
+    const call: OpenCall = { place, id: stringOf(id), name: stringOf(name), text: '', isText: false, hasNoEnd: false };
     this.#open.push(call);
     return call;
   }
 
-  /** @throws ItemTooHeavyError when the arguments of the open calls are longer than allowed */
+  /**
+   * @param piece - a text, or of some servers the arguments as they are; an empty object is often there before its text
+   * @throws ItemTooHeavyError when the arguments of the open calls are longer than allowed
+   */
   add(call: OpenCall, piece: unknown): void {
-    if (typeof piece !== 'string') return;
-    call.text += piece;
-    this.#chars += piece.length;
+    if (piece === undefined || isEmptyObject(piece)) return;
+    const text = typeof piece === 'string' ? piece : JSON.stringify(piece);
+    call.text += text;
+    this.#chars += text.length;
     if (this.#chars > this.#maxChars) throw new ItemTooHeavyError(this.#operator, this.#chars, this.#maxChars);
   }
 
-  replace(call: OpenCall, text: string): void {
+  replace(call: OpenCall, whole: unknown): void {
     this.#chars -= call.text.length;
     call.text = '';
-    this.add(call, text);
+    this.add(call, whole);
   }
 
   /** The protocol says that the call is whole, so what it has is what the model wanted, JSON or not. */
   finish(call: OpenCall): readonly ModelPart[] {
-    if (call.id === '' || call.name === '') return NOTHING;
+    if (call.name === '') return NOTHING;
     this.#open = this.#open.filter((other) => other !== call);
     this.#chars -= call.text.length;
     const { id, name, text, isText } = call;
@@ -93,7 +98,13 @@ export class OpenCalls {
   }
 }
 
-function isWhole({ text, isText }: OpenCall): boolean {
+/** Whether its arguments are an object that is closed. */
+export function isWhole({ text, isText }: OpenCall): boolean {
   // Looked at often, parsed seldom.
   return !isText && text.trimEnd().endsWith('}') && typeof inputOf(text) === 'object';
+}
+
+/** Null is none as well. */
+function isEmptyObject(piece: unknown): boolean {
+  return typeof piece === 'object' && Object.keys(piece ?? {}).length === 0;
 }

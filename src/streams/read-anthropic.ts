@@ -1,5 +1,5 @@
 import type { ModelPart } from './model-part.js';
-import { NOTHING, textPart, usagePart } from './model-part.js';
+import { NOTHING, stringOf, textPart, usagePart } from './model-part.js';
 import type { OpenCalls } from './open-calls.js';
 
 /** What is read of an event of Anthropic's messages. */
@@ -51,8 +51,7 @@ export function readAnthropic(event: MessagesEvent, calls: OpenCalls, thoughts?:
       const thought = thoughts && thoughtOf(block);
       if (thought) thoughts.set(place, thought);
       if (block?.type !== 'tool_use') return [...textPart('text', block?.text), ...textPart('reasoning', block?.thinking)];
-      const call = calls.begin(place, block.id, block.name);
-      if (hasFields(block.input)) calls.add(call, JSON.stringify(block.input));
+      calls.add(calls.begin(place, block.id, block.name), block.input);
       return NOTHING;
     }
     case 'content_block_delta': {
@@ -83,27 +82,19 @@ export function readAnthropic(event: MessagesEvent, calls: OpenCalls, thoughts?:
 function thoughtOf(block: MessagesEvent['content_block']): Thought | undefined {
   const { type, thinking, signature, data } = block ?? {};
   if (type === 'redacted_thinking' && typeof data === 'string') return { type, data };
-  return type === 'thinking' ? { type, thinking: textOf(thinking), signature: textOf(signature) } : undefined;
+  return type === 'thinking' ? { type, thinking: stringOf(thinking), signature: stringOf(signature) } : undefined;
 }
 
 function goOn(thought: Thought | undefined, delta: MessagesEvent['delta']): void {
   if (thought?.type !== 'thinking') return;
-  thought.thinking += textOf(delta?.thinking);
+  thought.thinking += stringOf(delta?.thinking);
   // Said once, and whole.
-  thought.signature = textOf(delta?.signature) || thought.signature;
+  thought.signature = stringOf(delta?.signature) || thought.signature;
 }
 
 /** Thinking that was cut off has no signature, and is refused without. */
 function isSigned(thought: Thought | undefined): thought is Thought {
   return thought !== undefined && (thought.type === 'redacted_thinking' || thought.signature !== '');
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : '';
-}
-
-function hasFields(input: unknown): boolean {
-  return Object.keys(Object(input) as object).length > 0;
 }
 
 function usageOf(counts: Counts | null | undefined): readonly ModelPart[] {

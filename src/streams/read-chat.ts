@@ -1,7 +1,8 @@
 import { lateError } from '../pipelines/provider-error.js';
 import type { ModelPart } from './model-part.js';
-import { NOTHING, textPart, usagePart } from './model-part.js';
+import { NOTHING, stringOf, textPart, usagePart } from './model-part.js';
 import type { OpenCall, OpenCalls } from './open-calls.js';
+import { isWhole } from './open-calls.js';
 
 /** What is read of a `chat.completion.chunk`; servers leave out what they like. */
 interface Chunk {
@@ -18,15 +19,15 @@ interface Choice {
     readonly refusal?: unknown;
     readonly reasoning?: unknown;
     readonly reasoning_content?: unknown;
-    readonly tool_calls?: readonly (Piece | null)[] | null;
+    readonly tool_calls?: unknown;
   } | null;
 }
 
 interface Piece {
   readonly index?: number | null;
-  readonly id?: string | null;
-  readonly function?: { readonly name?: string | null; readonly arguments?: unknown } | null;
-  readonly custom?: { readonly name?: string | null; readonly input?: unknown } | null;
+  readonly id?: unknown;
+  readonly function?: { readonly name?: unknown; readonly arguments?: unknown } | null;
+  readonly custom?: { readonly name?: unknown; readonly input?: unknown } | null;
 }
 
 /** The answer is not what the model wanted to say. */
@@ -43,7 +44,8 @@ export function readChat({ choices, usage, error }: Chunk, calls: OpenCalls): re
       ...textPart('reasoning', delta?.reasoning_content ?? delta?.reasoning),
       ...textPart('text', delta?.content ?? delta?.refusal),
     );
-    for (const piece of delta?.tool_calls ?? NOTHING) if (piece) take(piece, calls);
+    const pieces: readonly (Piece | null)[] = Array.isArray(delta?.tool_calls) ? delta.tool_calls : NOTHING;
+    for (const piece of pieces) if (piece) take(piece, calls);
     if (typeof finish_reason !== 'string') continue;
     parts.push(...calls.finishAll(CUT.has(finish_reason)), { type: 'stop', reason: finish_reason });
   }
@@ -52,24 +54,37 @@ export function readChat({ choices, usage, error }: Chunk, calls: OpenCalls): re
 
 function take(piece: Piece, calls: OpenCalls): void {
   const { custom, function: json } = piece;
-  const name = json?.name ?? custom?.name ?? '';
-  const call = callOf(piece, name, calls);
-  if (call.id === '') call.id = piece.id ?? '';
-  if (call.name === '') call.name = name;
+  const id = stringOf(piece.id);
+  const name = stringOf(json?.name ?? custom?.name);
+  const given = json?.arguments ?? custom?.input;
+  const call = callOf(piece.index ?? undefined, { id, name, given }, calls);
+  call.id ||= id;
+  call.name ||= name;
   call.isText ||= custom !== undefined && custom !== null;
-  calls.add(call, json?.arguments ?? custom?.input);
+  calls.add(call, given);
 }
 
 /**
  * Some servers give no index, some the same one to all, and some a new id with every piece; but only the first piece of a call has its name, or
- * all have the same id.
+ * all have the same id. Of calls without ids, one begins where another tool is named, or where more comes for one that is whole.
  */
-function callOf({ index, id }: Piece, name: string, calls: OpenCalls): OpenCall {
-  const place = index ?? undefined;
-  const known = place === undefined ? (id ? calls.all.findLast((call) => call.id === id) : calls.all.at(-1)) : calls.at(place);
-  const isOther = known !== undefined && name !== '' && !!id && known.id !== '' && known.id !== id;
-  if (known !== undefined && !isOther) return known;
+function callOf(
+  place: number | undefined,
+  { id, name, given }: { readonly id: string; readonly name: string; readonly given: unknown },
+  calls: OpenCalls,
+): OpenCall {
+  const newest = id === '' ? calls.all.at(-1) : calls.all.findLast((call) => call.id === id);
+  const known = place === undefined ? newest : calls.at(place);
+  const isOther = (call: OpenCall): boolean => {
+    if (call.id !== '' && id !== '') return call.id !== id;
+    return call.id === id && call.name !== '' && (call.name !== name || (isWhole(call) && !isBlank(given)));
+  };
+  if (known !== undefined && (name === '' || !isOther(known))) return known;
   const call = calls.begin(place ?? calls.all.length);
   call.hasNoEnd = true;
   return call;
+}
+
+function isBlank(given: unknown): boolean {
+  return typeof given === 'string' ? given.trim() === '' : Object(given) !== given;
 }

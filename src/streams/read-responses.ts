@@ -120,10 +120,10 @@ function begin(place: number, { type, call_id, name }: Item, calls: OpenCalls): 
   return call;
 }
 
-/** The whole text, as it is said once more at the end, beats its pieces. */
+/** The whole of it, as it is said once more at the end, beats its pieces. */
 function settle(call: OpenCall, said: Pick<Item, 'arguments' | 'input'>, calls: OpenCalls): void {
-  const text = said.arguments ?? said.input;
-  if (typeof text === 'string') calls.replace(call, text);
+  const whole = said.arguments ?? said.input;
+  if (whole !== undefined && whole !== null) calls.replace(call, whole);
 }
 
 function usageOf({ response }: ResponsesEvent): readonly ModelPart[] {

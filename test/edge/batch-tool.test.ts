@@ -156,7 +156,7 @@ describe('the batch tool', () => {
     expect((await batched(calls, { tools: [long, createBatchTool()] })).content.length).toBeGreaterThan(200_000);
     const cut = await batched(calls, { tools: [long, createBatchTool()], maxResultChars: 50 });
     // Each result by itself: the second is not lost because the first is long.
-    expect(cut.content.match(/\[cut: 50 of 100000 characters\]/g)).toHaveLength(2);
+    expect(cut.content.match(/\[cut: only the first 50 of 100000 characters\]/g)).toHaveLength(2);
   });
 
   it('is never in its own way: two batches and one slot', () => {

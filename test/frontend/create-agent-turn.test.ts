@@ -1,7 +1,9 @@
-import { concat, map, NEVER, Observable, of, take, throwError, timer } from 'rxjs';
+import { concat, from, map, NEVER, Observable, of, take, throwError, timer } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
+import { messageFaults } from '../../src/frontend/message-faults.js';
+import { toMessages } from '../../src/frontend/turn-messages.js';
 import type { AgentTurnOptions, TurnEvent, TurnMessage } from '../../src/frontend/turn-types.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
@@ -100,6 +102,25 @@ describe('a turn', () => {
       ['a_b', 'read 5'],
     ]);
   });
+
+  it.each([{}, { id: null }, { id: '' }, { id: 'call_0' }])(
+    'makes the calls of chunks with %j, and arguments that are an object',
+    async (id) => {
+      const chunk = (tool_calls: readonly object[], finish_reason?: string): object => ({
+        choices: [{ delta: { tool_calls }, finish_reason }],
+      });
+      const both = ['{"x":1}', { y: 1 }].map((args, index) => ({ index, ...id, function: { name: 'read', arguments: args } }));
+      const turns = createAgentTurn({
+        tools: [read],
+        model: (messages) => (messages.at(-1)?.role === 'tool' ? of('end') : from([chunk(both), chunk([], 'tool_calls')])),
+      });
+      for (let i = 0; i < 2; i++) expect((await whole(turns.ask('go'))).at(-1)).toMatchObject({ type: 'finished', reason: 'done' });
+      const results = turns.history().flatMap((message) => (message.role === 'tool' ? [message] : []));
+      expect(results.map(({ content }) => content)).toEqual(['read {"x":1}', 'read {"y":1}', 'read {"x":1}', 'read {"y":1}']);
+      expect(new Set(results.map(({ toolCallId }) => toolCallId)).size).toBe(4);
+      expect(messageFaults(toMessages(turns.history(), 'chat'), 'chat')).toEqual([]);
+    },
+  );
 
   it('has no message of an answer without a word', async () => {
     const turns = createAgentTurn({ model: says([' ', '\n']) });

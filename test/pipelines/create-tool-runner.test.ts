@@ -109,6 +109,9 @@ describe('results', () => {
 
   it.each<[string, unknown, Partial<Tool>]>([
     ['a number JSON does not know', 10n, {}],
+    ['a symbol', Symbol('s'), {}],
+    ['a function', () => 'text', {}],
+    ['what says that it is nothing in JSON', { toJSON: () => undefined }, {}],
     ['a circle', Object.assign([] as unknown[], { 0: 0 }).concat([]), { format: () => JSON.stringify(circle()) }],
     ['a format that throws', 1, { format: () => fail('no') }],
   ])('that cannot be written are failures: %s', async (_what, value, options) => {
@@ -156,7 +159,7 @@ describe('results', () => {
     expect(whole).toMatchObject({ isTruncated: false });
     expect(whole.content).toHaveLength(501);
     const cut = (await runner({ tools: [long], maxResultChars: 10 }).runAll(calls(1, 'long'))).results[0]!;
-    expect(cut).toMatchObject({ isTruncated: true, content: 'aaaaaaaaa\n[cut: 9 of 501 characters]', value: whole.content });
+    expect(cut).toMatchObject({ isTruncated: true, content: 'aaaaaaaaa\n[cut: only the first 9 of 501 characters]', value: whole.content });
   });
 
   it('become what the APIs take', async () => {
@@ -168,6 +171,8 @@ describe('results', () => {
     expect(results.map(toOpenAI)[0]).toEqual({ role: 'tool', tool_call_id: 'a', content: 'hi' });
     const openAI = ['{"a":1}', '', 'not JSON'].map((text, i) => ({ id: String(i), function: { name: 'echo', arguments: text } }));
     expect(fromOpenAI(openAI).map(({ input }) => input)).toEqual([{ a: 1 }, {}, 'not JSON']);
+    const parsed = [{ a: 1 }, [1], 5, null, undefined].map((given) => ({ id: 'a', function: { name: 'echo', arguments: given as never } }));
+    expect(fromOpenAI(parsed).map(({ input }) => input)).toEqual([{ a: 1 }, [1], 5, {}, {}]);
   });
 });
 

@@ -44,6 +44,14 @@ const plan = fc.record({
   turns: fc.array(fc.nat({ max: 3 }), { minLength: 1, maxLength: 30 }),
 });
 
+/** A copy with something else in some places: `of` is asked about each value, also those that others are made of. */
+function changed(value: unknown, of: (value: unknown) => unknown): unknown {
+  const now = of(value);
+  if (now !== value || typeof value !== 'object' || value === null) return now;
+  if (Array.isArray(value)) return value.map((part) => changed(part, of));
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, changed(part, of)]));
+}
+
 const callsOf = (inputs: readonly string[]): readonly ToolCall[] =>
   inputs.map((input, i) => ({ id: `call_${String(i)}`, name: `tool_${String(i % 2)}`, input: JSON.parse(input) as unknown }));
 
@@ -78,6 +86,43 @@ describe.each(Object.entries(PROTOCOLS))('%s', (_name, { before, call, after }) 
         const begun = wanted.filter(({ id }) => some.some((event) => JSON.stringify(event).includes(`"${id}"`)));
         expect([...calls.map(({ id }) => id), ...ids].sort()).toEqual(begun.map(({ id }) => id).sort());
       }),
+    );
+  });
+
+  it('gives the same calls where arguments come as they are and not as JSON', () => {
+    fc.assert(
+      fc.property(plan, fc.infiniteStream(fc.boolean()), (given, isParsed) => {
+        const parsed = changed(events({ ...given, cuts: [] }), (value) => {
+          return typeof value === 'string' && given.inputs.includes(value) && isParsed.next().value ? JSON.parse(value) : value;
+        });
+        const { calls, error } = heard(parsed as readonly object[]);
+        expect(error).toBeUndefined();
+        expect(byId(calls)).toEqual(callsOf(given.inputs));
+      }),
+    );
+  });
+
+  it('makes no empty arguments of what is none', () => {
+    for (const value of [5, 0, false, true, [1], [{ x: 1 }]]) {
+      const stream = [...before(1), ...call({ id: 'a', name: 'read', input: undefined }, 0, ['HERE']), ...after(false)];
+      const { calls } = heard(changed(stream, (old) => (old === 'HERE' ? value : old)) as readonly object[]);
+      expect(calls).toEqual([{ id: 'a', name: 'read', input: value }]);
+    }
+  });
+
+  it('says nothing raw of events with anything in them, and gives no call without an id and a name', () => {
+    const junk = fc.constantFrom<unknown>(undefined, null, 0, 7, true, '', 'x', {}, [], [null], ['x'], [[]], { x: 1 }, { length: 1 });
+    fc.assert(
+      fc.property(plan, fc.nat(), junk, (given, at, value) => {
+        let count = 0;
+        changed(events(given), (old) => (count++, old));
+        // Not the list itself.
+        let place = 1 + (at % (count - 1));
+        const { calls, error } = heard(changed(events(given), (old) => (place-- === 0 ? value : old)) as readonly object[]);
+        expect(error === undefined || isFlowError(error) || error instanceof ProviderError, String(error)).toBe(true);
+        expect(calls.flatMap(({ id, name }) => [id, name]).filter((word) => typeof word !== 'string' || word === '')).toEqual([]);
+      }),
+      { numRuns: 200 },
     );
   });
 
@@ -156,6 +201,21 @@ describe('what servers do', () => {
       ],
       [{ id: 'a', name: 'sh', input: '{"x":1}' }],
     ],
+    ['arguments that are no list', [chat({ index: 0, id: 'a' } as never), chat('x' as never), chat(7 as never), END], []],
+    ['an empty object before the text', [chat([whole('a', {} as never, 0)]), chat([whole('', '{"x":1}', 0)]), END], [a]],
+    [
+      'no id in the Responses API',
+      [{ type: 'response.output_item.done', output_index: 0, item: { type: 'function_call', name: 'read', arguments: '{"x":1}' } }],
+      [{ ...a, id: 'no_id_1' }],
+    ],
+    [
+      'no id of Anthropic',
+      [
+        { type: 'content_block_start', index: 0, content_block: { type: 'tool_use', name: 'read', input: { x: 1 } } },
+        { type: 'content_block_stop', index: 0 },
+      ],
+      [{ ...a, id: 'no_id_1' }],
+    ],
     ['another choice', [{ choices: [{ index: 1, delta: { tool_calls: [whole('a', '{}', 0)] }, finish_reason: 'tool_calls' }] }], []],
     [
       'things that are no events',
@@ -171,6 +231,8 @@ describe('what servers do', () => {
         { choices: [null] },
         { choices: [{}] },
         { choices: [{ delta: null }] },
+        { type: 'toolCall' },
+        { type: 'toolCall', call: 'x' },
         { type: 'content_block_start' },
         { type: 'response.output_item.done' },
         { type: 'TOOL_CALL_END' },
@@ -236,6 +298,33 @@ describe('what servers do', () => {
     ],
   ])('%s', (_what, events, calls) => {
     expect(heard(events)).toEqual({ calls });
+  });
+
+  it.each<[string, (index: number) => object]>([
+    ['an index each', (index) => ({ index })],
+    ['the same index', () => ({ index: 0 })],
+    ['no index', () => ({})],
+  ])('no ids, and %s', (_what, placed) => {
+    fc.assert(
+      fc.property(plan, fc.constantFrom({}, { id: '' }, { id: null }), ({ inputs, cuts, turns }, noId) => {
+        const each = inputs.map((input, i) => {
+          const pieces = cutAt(input, cuts[i] ?? []).filter((piece) => piece !== '');
+          return pieces.map((text, n) =>
+            chat([{ ...placed(i), ...noId, function: { ...(n === 0 && { name: `tool_${String(i % 2)}` }), arguments: text } }]),
+          );
+        });
+        // Without an index, nothing says which call a piece of another one is of.
+        const events = _what === 'an index each' ? interleaved(each, turns) : each.flat();
+        const { calls, error } = heard([...events, END]);
+        expect(error).toBeUndefined();
+        expect(calls.map(({ id }) => id)).toEqual(inputs.map((_, i) => `no_id_${String(i + 1)}`));
+        expect(calls.map(({ name, input }) => JSON.stringify([name, input])).sort()).toEqual(
+          callsOf(inputs)
+            .map(({ name, input }) => JSON.stringify([name, input]))
+            .sort(),
+        );
+      }),
+    );
   });
 
   it.each<[string, object, object]>([

@@ -9,7 +9,7 @@ export type OpenAIToolCall =
 
 /**
  * Calls as `createToolRunner` takes them, of the `tool_calls` of an OpenAI message; none when it has none. Arguments that are no JSON stay a
- * text, which the schema of the tool refuses.
+ * text, which the schema of the tool refuses; those that the server has parsed itself stay as they are.
  *
  * @example
  * ```ts
@@ -23,7 +23,8 @@ export function fromOpenAI(calls: readonly OpenAIToolCall[] | null | undefined):
   return (calls ?? []).map((call) => {
     const { id } = call;
     if ('custom' in call) return { id, name: call.custom.name, input: call.custom.input };
-    return { id, name: call.function.name, input: inputOf(call.function.arguments) };
+    const { name, arguments: given }: { readonly name: string; readonly arguments: unknown } = call.function;
+    return { id, name, input: typeof given === 'string' ? inputOf(given) : (given ?? {}) };
   });
 }
 

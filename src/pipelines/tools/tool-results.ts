@@ -34,10 +34,12 @@ function messageIn(reason: unknown): unknown {
   }
 }
 
-/** The output of a tool as a text, empty for none. @throws whatever `JSON.stringify` does about what it cannot write */
+/** The output of a tool as a text, empty for none. @throws whatever `JSON.stringify` does, or a `TypeError`, about what cannot be written */
 export function textOf(value: unknown): string {
-  const text: unknown = typeof value === 'string' ? value : JSON.stringify(value);
-  return typeof text === 'string' ? text : '';
+  if (typeof value === 'string') return value;
+  const text: unknown = value === undefined ? '' : JSON.stringify(value);
+  if (typeof text === 'string') return text;
+  throw new TypeError(`a ${typeof value} cannot be written as JSON`);
 }
 
 /** What the `format` of a tool answered. @throws CallbackError when it is no text */
@@ -48,12 +50,12 @@ export function written(text: unknown): string {
   throw new CallbackError(NAME, 'format', 'must return a string');
 }
 
-/** A text of at most so many characters, and a line that says what is missing. */
+/** A text of at most so many characters, and a line that says how much of it is there. */
 function cut(text: string, maxChars: number): string {
   if (text.length <= maxChars) return text;
   // Not through the middle of a character.
   const end = /[\uD800-\uDBFF]/.test(text.charAt(maxChars - 1)) ? maxChars - 1 : maxChars;
-  return `${text.slice(0, end)}\n[cut: ${String(end)} of ${String(text.length)} characters]`;
+  return `${text.slice(0, end)}\n[cut: only the first ${String(end)} of ${String(text.length)} characters]`;
 }
 
 /** Results in the order of their calls, counted. */
