@@ -17,9 +17,10 @@ import { refuseForeignFile } from '../own-file.js';
 import { classifyWhile, explainFailure, type ProviderWords } from '../provider.js';
 import { openRows } from './open-rows.js';
 import type { BadRow, RowSource } from './row.js';
+import { Doubts, mayBeOfRow } from './run-doubts.js';
 import { RunJournal } from './run-journal.js';
 import { outcomeOf } from './run-outcome.js';
-import { checkOutput, RunOutput } from './run-output.js';
+import { checkOutput, type FinishedDocument, RunOutput } from './run-output.js';
 import type { RunPlan } from './run-plan.js';
 import { openCaller, type RunCaller, type RunDocument, type StageHost, stagesOf } from './run-stages.js';
 import type { RunSummary, StageSummary } from './run-summary.js';
@@ -44,7 +45,7 @@ export interface RunJobSignals {
   readonly abort: AbortSignal;
 }
 
-/** A server that lets so many calls down, and has answered none, will let down all others. */
+/** A model that has let so many calls down, and has answered none, will let down all others. */
 const MOST_UNANSWERED = 10;
 
 /** How every line of an events file begins. */
@@ -70,9 +71,10 @@ export class RunJob implements StageHost {
   #phase: RunView['phase'] = 'reading the journal';
   #source: RowSource | undefined;
   #stages: Stages<RunDocument, unknown> | undefined;
-  #answered = false;
-  /** Calls that were given up before there was an answer to any. */
-  #unanswered = 0;
+  #output: RunOutput | undefined;
+  readonly #doubts = new Doubts((outcome) => {
+    this.#write(outcome);
+  });
   #taken = 0;
   /** How much of the input earlier runs were through with. */
   #shareBefore = 0;
@@ -120,6 +122,7 @@ export class RunJob implements StageHost {
       try {
         await journal.begin();
         const output = await RunOutput.open(paths, journal, this.#fail);
+        this.#output = output;
         await closing(output, () => this.#work(journal, output, events));
       } finally {
         await closing(journal, () => events?.close());
@@ -151,7 +154,7 @@ export class RunJob implements StageHost {
     this.#settled(item);
   }
 
-  gaveUp(model: string, error: unknown): boolean {
+  gaveUp({ document, documentId }: StageItem<RunDocument>, model: string, error: unknown): boolean {
     if (isFlowError(error, 'FLOW_BUDGET_EXCEEDED')) {
       this.#spent.abort();
       return true;
@@ -163,11 +166,17 @@ export class RunJob implements StageHost {
     const { baseUrl } = this.#plan;
     const words = this.#words();
     const failure = explainFailure(error, { baseUrl, model }, words);
-    if (failure.kind === 'stop') this.#fail(failure.error);
-    else if (failure.kind === 'poisoned' || this.#answered || ++this.#unanswered < MOST_UNANSWERED) return false;
+    if (failure.kind === 'stop' && !mayBeOfRow(error)) this.#fail(failure.error);
+    else if (failure.kind === 'poisoned' || document.hasFailed) return false;
+    else if (this.#doubts.gaveUp(model, documentId) < MOST_UNANSWERED) return false;
+    else if (failure.kind === 'stop') this.#fail(failure.error);
     else
       this.#fail(
-        new CliError(EXIT.provider, `${baseUrl} has answered nothing of use so far: ${failure.reason}. Check ${words.options}`, error),
+        new CliError(
+          EXIT.provider,
+          `${baseUrl} has answered nothing of use with \`${model}\` so far: ${failure.reason}. Check ${words.options}`,
+          error,
+        ),
       );
     return true;
   }
@@ -183,7 +192,7 @@ export class RunJob implements StageHost {
     const caller = openCaller(this.#plan, {
       budget: this.#openBudget(),
       onRecord: (record) => {
-        if (record.status === 'success') this.#answered = true;
+        if (record.status === 'success') this.#doubts.answered(record.model);
         this.#tally.record(record);
       },
     });
@@ -206,7 +215,7 @@ export class RunJob implements StageHost {
       ...(name !== undefined && { name }),
       id: ({ documentId }: RunDocument) => documentId,
       journal: this.#kept(journal),
-      classify: (error, context) => classifyWhile(this.#answered, error, context),
+      classify: (error, context) => classifyWhile(this.#doubts.hasAnswer, error, context),
       onEvent,
     });
     this.#stages = stages;
@@ -225,11 +234,14 @@ export class RunJob implements StageHost {
     return new Promise((resolve, reject) => {
       const results = stages.run(this.#documents(journal, output)).subscribe({
         next: (result) => {
-          if (result.type === 'document') this.#finish(result, journal, output);
+          if (result.type === 'document') this.#finish(result, journal);
           else if (result.status === 'rejected') this.#settled(result);
         },
         error: reject,
-        complete: resolve,
+        complete: () => {
+          if (!this.isStopping && !this.#failure.signal.aborted) this.#doubts.end();
+          resolve();
+        },
       });
       onAbort(AbortSignal.any([this.#signals.abort, this.#failure.signal]), () => {
         results.unsubscribe();
@@ -257,7 +269,7 @@ export class RunJob implements StageHost {
       this.#taken += 1;
       const documentId = journal.nameOf(row);
       if ('problem' in row) this.#refuse(row, documentId, output);
-      else yield { ...row, documentId, startedAtMs: performance.now() };
+      else yield { ...row, documentId, hasFailed: journal.hasFailed(documentId), startedAtMs: performance.now() };
       await output.room();
     }
   }
@@ -269,16 +281,19 @@ export class RunJob implements StageHost {
     output.write({ documentId, status: 'failed', output: [], failures: [{ id, row, error: problem }] });
   }
 
-  #finish(result: DocumentResult<RunDocument, unknown>, journal: RunJournal, output: RunOutput): void {
+  #finish(result: DocumentResult<RunDocument, unknown>, journal: RunJournal): void {
     const { document, documentId } = result;
     this.#tally.busyMs += performance.now() - document.startedAtMs;
     const outcome = outcomeOf(result, (stage, item) => journal.isWritten(documentId, stage, item), this.isStopping);
     // Its answers are in the journal; the next run goes on with them.
-    if (outcome === undefined) return;
+    if (outcome !== undefined) this.#doubts.finished(outcome);
+  }
+
+  #write(outcome: FinishedDocument): void {
     this.#tally.rows[outcome.status] += 1;
     this.#tally.items.written += outcome.output.length;
     this.#tally.items.failed += outcome.failures.length;
-    output.write(outcome);
+    (this.#output as RunOutput).write(outcome);
   }
 
   /** Counts what was known, and knows what is safe. */

@@ -115,6 +115,11 @@ export class RunJournal implements StageJournal {
     return known ?? `${String(this.#scan.runs)}-${String(number)}:${key}`;
   }
 
+  /** Whether a document that is taken up again had failed. */
+  hasFailed(documentId: string): boolean {
+    return this.#scan.retried.has(documentId);
+  }
+
   async recall(documentId: string): Promise<readonly JournalEntry[]> {
     const known = this.#scan.open.get(documentId);
     if (known === undefined) return [];
@@ -184,6 +189,8 @@ class Scan {
   readonly open = new Map<string, KnownEntry[]>();
   /** Names of those, by the key of their row. */
   readonly openByKey = new Map<string, string[]>();
+  /** Names of those that had failed. */
+  readonly retried = new Set<string>();
   /** Entries of documents that have failed, or some of whose items have. */
   readonly #failedDocuments = new Map<string, KnownEntry[]>();
 
@@ -220,7 +227,10 @@ class Scan {
     this.runs += 1;
     this.work = work;
     if (!retryFailed) return;
-    for (const [document, entries] of this.#failedDocuments) this.open.set(document, entries);
+    for (const [document, entries] of this.#failedDocuments) {
+      this.open.set(document, entries);
+      this.retried.add(document);
+    }
     this.#failedDocuments.clear();
     this.failed = new KeyCounts();
     // The failures file begins anew with such a run.
@@ -232,6 +242,7 @@ class Scan {
     this.failuresBytes = failures;
     const entries = this.open.get(document) ?? [];
     this.open.delete(document);
+    this.retried.delete(document);
     if (status === 'ok') {
       this.done.add(keyIn(document));
       return;

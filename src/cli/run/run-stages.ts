@@ -19,6 +19,8 @@ import type { PlannedStage, RunPlan } from './run-plan.js';
 /** A row on its way. */
 export interface RunDocument extends Row {
   readonly documentId: string;
+  /** In an earlier run, and is taken up again. */
+  readonly hasFailed: boolean;
   readonly startedAtMs: number;
 }
 
@@ -33,7 +35,7 @@ export interface StageHost {
   /** It has failed, and may be tried again. */
   failed(item: StageItem<RunDocument>): void;
   /** It will not be tried again. @returns whether the run stops because of that, and the item is to wait for its end */
-  gaveUp(model: string, error: unknown): boolean;
+  gaveUp(item: StageItem<RunDocument>, model: string, error: unknown): boolean;
   /** An item has become several. */
   expanded(items: number): void;
 }
@@ -166,7 +168,7 @@ function asking(
       try {
         completion = await context.requestAsync(request, cost);
       } catch (error) {
-        if (host.gaveUp(body.model ?? '', error)) return new Promise<never>(() => undefined);
+        if (host.gaveUp(context, body.model ?? '', error)) return new Promise<never>(() => undefined);
         if (retry === undefined || retry.budget === Infinity || attempt >= retry.maxAttempts || host.isStopping) throw error;
         if (!mayPass(classifyError(error, { size: 1, attempt, aborted: false }))) throw error;
         throw new Error(`not tried again, for \`model.retry.budget\` had no room: ${evidence(error).message}`, { cause: error });

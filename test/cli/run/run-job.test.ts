@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { dryRun } from '../../../src/cli/run/dry-run.js';
-import { RunJob } from '../../../src/cli/run/run-job.js';
+import { RunJob, type RunJobOptions } from '../../../src/cli/run/run-job.js';
 import { planRun, type RunPlan } from '../../../src/cli/run/run-plan.js';
 import type { RunSummary } from '../../../src/cli/run/run-summary.js';
 import type { Config } from '../../../src/edge/config/schema.js';
@@ -41,14 +41,15 @@ async function serve(options: FakeChatOptions = {}): Promise<{ readonly baseUrl:
   return { baseUrl: chat.baseUrl, model: 'm' };
 }
 
-function start(plan: RunPlan, stop = new AbortController().signal): RunJob {
-  const options = { plan, limit: Infinity, maxUsd: undefined, retryFailed: false, events: undefined };
+function start(plan: RunPlan, stop = new AbortController().signal, given: Partial<RunJobOptions> = {}): RunJob {
+  const options = { plan, limit: Infinity, maxUsd: undefined, retryFailed: false, events: undefined, ...given };
   return new RunJob(options, { stop, abort: new AbortController().signal });
 }
 
-const run = (plan: RunPlan): Promise<RunSummary> => start(plan).run();
+const run = (plan: RunPlan, given: Partial<RunJobOptions> = {}): Promise<RunSummary> => start(plan, undefined, given).run();
 
 function linesOf(name: string): Record<string, unknown>[] {
+  if (!existsSync(join(folder, name))) return [];
   const lines = readFileSync(join(folder, name), 'utf8').split('\n').slice(0, -1);
   return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
 }
@@ -83,25 +84,52 @@ describe('a run goes by all that its configuration says', () => {
 });
 
 describe('a run of a server that is of no use', () => {
-  it('ends when ten calls were given up and none was answered, and goes on when it is', async () => {
-    const rows = Array.from({ length: 40 }, (_, i) => ({ text: `t${String(i)}` }));
+  const rows = Array.from({ length: 40 }, (_, i) => ({ text: `t${String(i)}` }));
+
+  it.each([
+    [500, (url: string) => `${url} has answered nothing of use with \`m\` so far: 500 boom. Check \`model\` in the configuration`],
+    [403, (url: string) => `${url} refuses the key: 403 boom. Set SLUICE_API_KEY or OPENAI_API_KEY to a valid one`],
+    [451, (url: string) => `${url} refuses to work: 451 boom`],
+  ])('ends when ten calls were given up with %i and none was answered, and does them all when it is', async (status, says) => {
     let isUp = false;
-    const model = { ...(await serve({ fault: () => (isUp ? undefined : { status: 500, message: 'boom' }) })), retry: false } as const;
+    const model = { ...(await serve({ fault: () => (isUp ? undefined : { status, message: 'boom' }) })), retry: false } as const;
     const plan = planOf({ model }, rows);
-    await expect(run(plan)).rejects.toMatchObject({
-      exitCode: 3,
-      message: `${model.baseUrl} has answered nothing of use so far: 500 boom. Check \`model\` in the configuration`,
-    });
-    expect(linesOf('out.jsonl.failures.jsonl').length).toBeLessThan(10);
+    for (let i = 0; i < 2; i++) await expect(run(plan)).rejects.toMatchObject({ exitCode: 3, message: says(model.baseUrl) });
+    expect(linesOf('out.jsonl.failures.jsonl')).toEqual([]);
     isUp = true;
-    const { rows: ended } = await run(plan);
-    expect(ended).toMatchObject({ ok: 40 - ended.earlierFailed, failed: 0 });
+    expect(await run(plan)).toMatchObject({ exitCode: 0, rows: { ok: 40, failed: 0, earlierFailed: 0 } });
+  });
+
+  it('ends when one of two models is, and has the answers of the other', async () => {
+    let isUp = false;
+    const fault = (prompt: string) => (isUp || !prompt.startsWith('next') ? undefined : { status: 403, message: 'no access' });
+    const stages = [
+      { name: 'reply', prompt: 'say {{text}}' },
+      { name: 'next', prompt: 'next {{reply}}', model: 'other' },
+    ];
+    const plan = planOf({ model: await serve({ fault }), stages }, rows);
+    await expect(run(plan)).rejects.toMatchObject({ exitCode: 3 });
+    isUp = true;
+    expect(await run(plan)).toMatchObject({ exitCode: 0, rows: { ok: 40, earlierFailed: 0 } });
+    // Those that were under way when it ended.
+    expect([...(chat?.answered.values() ?? [])].filter((times) => times > 1).length).toBeLessThanOrEqual(4);
+  });
+
+  it('leaves what has failed until then when it is interrupted', async () => {
+    const fault = (_: string, times: number) => (times === 1 ? { status: 500, message: 'boom' } : undefined);
+    const model = { ...(await serve({ fault, delayMs: 50 })), retry: false } as const;
+    const plan = planOf({ model, batches: { concurrency: 1 } }, ROWS);
+    const stop = new AbortController();
+    const running = start(plan, stop.signal).run();
+    await expect.poll(() => chat?.calls).toBe(2);
+    stop.abort();
+    expect(await running).toMatchObject({ exitCode: 130, rows: { failed: 0 } });
+    expect(linesOf('out.jsonl.failures.jsonl')).toEqual([]);
   });
 
   it('goes on when it refuses what it is asked: that is about the rows', async () => {
-    const rows = Array.from({ length: 20 }, (_, i) => ({ text: `t${String(i)}` }));
     const model = await serve({ fault: () => ({ status: 400, message: 'not that' }) });
-    expect(await run(planOf({ model }, rows))).toMatchObject({ exitCode: 1, rows: { failed: 20 } });
+    expect(await run(planOf({ model }, rows))).toMatchObject({ exitCode: 1, rows: { failed: 40 } });
   });
 
   it('counts calls that took too long as failed', async () => {
@@ -109,6 +137,38 @@ describe('a run of a server that is of no use', () => {
     const { stages, calls } = await run(planOf({ model }, ROWS));
     expect([calls, stages]).toEqual([3, [expect.objectContaining({ stage: 'reply', calls: 3, failures: 3 })]]);
     expect(stages[0]?.latencyMs.p50).toBeGreaterThan(40);
+  });
+});
+
+describe('a run of a server that refuses some rows', () => {
+  const rows = Array.from({ length: 20 }, (_, i) => ({ text: `t${String(i)}` }));
+  const refused = (status: number, ...texts: string[]): FakeChatOptions => ({
+    fault: (prompt) => (texts.includes(prompt.slice(4)) ? { status, message: 'filtered' } : undefined),
+  });
+
+  it.each([403, 405, 406, 410, 415, 418, 451, 499].flatMap((status) => ['t0', 't7', 't19'].map((text) => [status, text] as const)))(
+    'does the others: %i for %s',
+    async (status, text) => {
+      const plan = planOf({ model: await serve(refused(status, text)), batches: { concurrency: 1 } }, rows);
+      expect(await run(plan)).toMatchObject({ exitCode: 1, rows: { ok: 19, failed: 1 }, calls: 20 });
+      expect(linesOf('out.jsonl.failures.jsonl')).toMatchObject([{ error: `${String(status)} filtered` }]);
+      expect(await run(plan)).toMatchObject({ exitCode: 1, calls: 0 });
+    },
+  );
+
+  it.each([403, 500])('has their failures again when they are taken up again, however many they are: %i', async (status) => {
+    const most = rows.slice(4).map(({ text }) => text);
+    const plan = planOf({ model: { ...(await serve(refused(status, ...most))), retry: false }, batches: { concurrency: 1 } }, rows);
+    for (const retryFailed of [false, true, true])
+      expect(await run(plan, { retryFailed })).toMatchObject({ exitCode: 1, rows: { failed: 16 } });
+    expect(linesOf('out.jsonl.failures.jsonl')).toHaveLength(16);
+  });
+
+  it.each([401, 402, 404])('ends where that is about all of them: %i', async (status) => {
+    const plan = planOf({ model: await serve(refused(status, 't7')), batches: { concurrency: 1 } }, rows);
+    await expect(run(plan)).rejects.toMatchObject({ exitCode: 3 });
+    expect(linesOf('out.jsonl')).toHaveLength(7);
+    expect(linesOf('out.jsonl.failures.jsonl')).toEqual([]);
   });
 });
 

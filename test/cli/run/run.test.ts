@@ -338,7 +338,7 @@ describe('sluice run says in a sentence what is wrong', () => {
       settings: () => ({ model: { baseUrl: chat.baseUrl, model: 'm', retry: false } }),
       rows: rowsOf(30),
       code: 3,
-      says: /has answered nothing of use so far: 500 boom\. Check `model` in the configuration$/,
+      says: /has answered nothing of use with `m` so far: 500 boom\. Check `model` in the configuration$/,
     },
     {
       what: 'a port that nobody may ask',
