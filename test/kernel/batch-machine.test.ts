@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { BatchHost, BatchRules, FailedJob, Failure, Order, Repair, RepairRule } from '../../operators/kernel/index.js';
+import type { BatchHost, BatchNote, BatchRules, FailedJob, Failure, Order, Repair, RepairRule } from '../../operators/kernel/index.js';
 import { Batch, BatchMachine, bid, FIFO, ItemFailure, Job, leave, mend, ReorderBuffer, shrinkAt } from '../../operators/kernel/index.js';
+import { countAlive } from './garbage.js';
 
 type Item = Job<number, string>;
 
@@ -19,8 +19,8 @@ const again: RepairRule = {
 /** A machine and whoever drives it: every step is one call, and all that it decides can be looked at. */
 class Driver {
   readonly stopped: unknown[] = [];
+  readonly notes: BatchNote[] = [];
   readonly accepted: Item[] = [];
-  readonly left = new Set<Item>();
   readonly out: Item[] = [];
   readonly flying: Batch<number, string>[] = [];
   readonly machine: BatchMachine<number, string>;
@@ -28,10 +28,11 @@ class Driver {
   constructor(
     readonly rules: BatchRules<number>,
     isPulled = false,
+    isHeard = false,
   ) {
     const host: BatchHost<number, string> = {
       operator: 'test',
-      tell: undefined,
+      tell: !isHeard ? undefined : (note) => note.type !== 'settled' && this.notes.push(note),
       deadlineError: () => 'late',
       overflowError: () => 'over',
       pause: () => undefined,
@@ -40,11 +41,11 @@ class Driver {
     this.machine = new BatchMachine({ ...rules, isPulled }, host);
   }
 
-  add(input: number, deadlineMs = Infinity): Item {
+  add(input: number, deadlineMs = Infinity, weight = 1 + (input % 3)): Item {
     const { machine } = this;
     const job = new Job<number, string>(input);
     machine.stamp(job);
-    job.weight = 1 + (input % 3);
+    job.weight = weight;
     if (this.rules.order) machine.place(job, undefined);
     if (deadlineMs !== Infinity) job.extras.deadlineAt = machine.now + deadlineMs;
     machine.enter(job);
@@ -81,13 +82,6 @@ class Driver {
     this.machine.wake();
   }
 
-  leave(at: number): void {
-    const job = this.accepted[at % Math.max(1, this.accepted.length)];
-    if (job === undefined || job.isDone) return;
-    this.left.add(job);
-    leave(this.machine, job);
-  }
-
   handOut(): void {
     for (let job = this.machine.results.shift(); job; job = this.machine.results.shift()) this.out.push(job);
   }
@@ -110,61 +104,6 @@ const rules = (given: Partial<BatchRules<number>> = {}): BatchRules<number> => (
   ...given,
 });
 const inputOrder = { gates: true, lines: <E>(out: (entry: E) => void) => new ReorderBuffer(out) } as Order<unknown>;
-
-const step = fc.oneof(
-  fc.record({ do: fc.constant('add' as const), n: fc.nat({ max: 20 }), late: fc.constantFrom(Infinity, Infinity, 3, 9) }),
-  fc.record({ do: fc.constant('send' as const) }),
-  fc.record({ do: fc.constant('flush' as const) }),
-  fc.record({ do: fc.constant('end' as const), how: fc.constantFrom('well' as const, 'badly' as const, 'partly' as const) }),
-  fc.record({ do: fc.constant('pass' as const), ms: fc.nat({ max: 10 }) }),
-  fc.record({ do: fc.constant('leave' as const), n: fc.nat({ max: 50 }) }),
-);
-
-function run(driver: Driver, steps: readonly (typeof step extends fc.Arbitrary<infer S> ? S : never)[]): void {
-  for (const each of steps) {
-    if (each.do === 'add') driver.add(each.n, each.late);
-    else if (each.do === 'send') driver.send();
-    else if (each.do === 'flush') driver.machine.flush();
-    else if (each.do === 'end') driver.end(each.how);
-    else if (each.do === 'pass') driver.pass(each.ms);
-    else driver.leave(each.n);
-    for (const { jobs, attempt, depth } of driver.flying) {
-      expect(jobs.length).toBeLessThanOrEqual(driver.rules.maxSize);
-      const weight = jobs.reduce((sum, job) => sum + job.weight, 0);
-      if (attempt + depth === 1 && jobs.length > 1) expect(weight).toBeLessThanOrEqual(driver.rules.maxWeight);
-    }
-    driver.handOut();
-  }
-  driver.finish();
-}
-
-describe.each([
-  ['as calls end', {}],
-  ['with a repair', { repair: [again] }],
-  ['in the order of input', { order: inputOrder, repair: [again] }],
-  ['with a bound that drops the oldest', { maxQueued: 4, overflow: 'dropOldest' }],
-  ['with a bound that keeps the newest', { maxQueued: 2, overflow: 'latest', repair: [again] }],
-] as const)('a batch machine, %s', (_title, given) => {
-  it('settles each item once that nobody has given up, and keeps nothing', () => {
-    fc.assert(
-      fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
-        const driver = new Driver(rules(given));
-        run(driver, steps);
-        const wanted = driver.accepted.filter((job) => !driver.left.has(job));
-        expect(new Set(driver.out).size).toBe(driver.out.length);
-        expect(new Set(driver.out)).toEqual(new Set(wanted));
-        const { queued, fresh, freshWeight, heldBack } = driver.machine;
-        expect({ queued, fresh, freshWeight, heldBack, calls: driver.machine.calls }).toEqual({
-          ...{ queued: 0, fresh: 0, freshWeight: 0, heldBack: 0, calls: [] },
-        });
-        for (const job of driver.out) if (!job.failed) expect(job.outcome).toBe(String(job.input));
-        if ('order' in given)
-          expect(driver.out.map(({ index }) => index)).toEqual(driver.out.map(({ index }) => index).toSorted((a, b) => a - b));
-      }),
-      { numRuns: 300 },
-    );
-  });
-});
 
 describe('a batch machine', () => {
   it('says when the next batch is due, and why', () => {
@@ -258,5 +197,115 @@ describe('a batch machine', () => {
     driver.flying.push(first as Batch<number, string>);
     driver.end('well');
     expect([driver.machine.isBlocked, driver.machine.lead]).toEqual([false, 0]);
+  });
+
+  it('begins with nothing known', () => {
+    const { machine } = new Driver(rules());
+    const { charges, isFramed, isFinishing, isFull, lead, nextAt, latencyMs } = machine;
+    expect({ charges, isFramed, isFinishing, isFull, lead, nextAt, latencyMs }).toEqual({
+      ...{ charges: false, isFramed: false, isFinishing: false, isFull: false, lead: -1, nextAt: Infinity, latencyMs: undefined },
+    });
+    expect(new Job(1)).toMatchObject({ index: -1, failed: false, attempts: 0, isDone: false, parts: undefined });
+  });
+
+  it('tells once that ten thousand wait in a queue without a bound, and again when it was empty in between', () => {
+    const fill = (given: Partial<BatchRules<number>>, counts: readonly number[]): unknown[] => {
+      const driver = new Driver(rules({ maxSize: Infinity, maxWeight: Infinity, ...given }), false, true);
+      for (const count of counts) {
+        for (let n = 0; n < count; n++) driver.add(0);
+        if (driver.machine.queued > 5000) driver.send();
+      }
+      return driver.notes.map((note) => Object.values(note));
+    };
+    const told = ['queueLong', 'default', 10_000];
+    expect(fill({}, [9_999])).toEqual([]);
+    expect(fill({}, [10_001, 10_000, 9_999, 10_000])).toEqual([told, told, told]);
+    expect(fill({ maxQueued: 20_000 }, [10_001])).toEqual([]);
+    const quiet = new Driver(rules({ maxSize: Infinity, maxWeight: Infinity }));
+    for (let n = 0; n < 10_000; n++) quiet.add(0);
+    expect(quiet.machine.queued).toBe(10_000);
+  });
+
+  it('holds back a thousand results while maxQueued is no bound', () => {
+    const driver = new Driver(rules({ maxSize: 1, order: inputOrder }));
+    for (let n = 0; n <= 1001; n++) driver.add(0);
+    const first = driver.send();
+    driver.flying.length = 0;
+    for (let n = 0; n < 1000; n++) {
+      expect(driver.machine.isBlocked).toBe(false);
+      driver.send();
+      driver.end('well');
+    }
+    expect([driver.machine.isBlocked, driver.machine.lead, driver.machine.queued]).toEqual([true, -1, 1]);
+    driver.flying.push(first!);
+    driver.end('well');
+    expect([driver.machine.isBlocked, driver.machine.lead]).toEqual([false, 0]);
+  });
+
+  it('weighs nothing when nothing waits, however weights add up', () => {
+    const driver = new Driver(rules({ maxSize: 2 }));
+    for (const weight of [0.1, 0.2, 0.3]) driver.add(0, Infinity, weight);
+    driver.send();
+    driver.send();
+    expect([driver.machine.fresh, driver.machine.freshWeight]).toEqual([0, 0]);
+  });
+
+  it('repairs nothing without a verdict, or without a rule', () => {
+    for (const [given, verdict] of [
+      [{ repair: [again] }, undefined],
+      [{}, { class: 'transient' as const }],
+    ] as const) {
+      const driver = new Driver(rules(given));
+      driver.add(0);
+      const call = driver.send()!;
+      driver.machine.over(call);
+      driver.machine.failed(call, 'bad', verdict);
+      driver.handOut();
+      expect(driver.out.map(({ reason }) => reason)).toEqual(['bad']);
+    }
+  });
+
+  it('stops no call that is over when the last of its items leaves', () => {
+    const driver = new Driver(rules({ maxSize: 1 }));
+    const [one] = [driver.add(0), driver.add(0)];
+    const [first, second] = [driver.send()!, driver.send()!];
+    driver.machine.over(first);
+    leave(driver.machine, one);
+    expect([driver.machine.calls, driver.stopped]).toEqual([[second], []]);
+  });
+
+  it('is quiet about an item that leaves before it is submitted, and about all when nobody listens', () => {
+    for (const isHeard of [false, true]) {
+      const driver = new Driver(rules(), false, isHeard);
+      const { machine } = driver;
+      const early = new Job<number, string>(0);
+      machine.stamp(early);
+      leave(machine, early);
+      expect([early.isDone, driver.notes]).toEqual([true, []]);
+      leave(machine, driver.add(0));
+      driver.add(0);
+      machine.clear();
+      const told = [
+        { type: 'cancelled', lane: 'default', count: 1, seq: 1 },
+        { type: 'cancelled', lane: 'default', count: 1 },
+      ];
+      expect([driver.notes, machine.queued]).toEqual([isHeard ? told : [], 0]);
+    }
+  });
+
+  it('holds on to few of the items with deadlines that it has settled, while thousands wait', async () => {
+    const driver = new Driver(rules({ maxSize: Infinity, maxWeight: Infinity, maxQueued: Infinity }));
+    const { machine } = driver;
+    for (let n = 0; n < 1500; n++) driver.add(0, 10);
+    const gone = Array.from({ length: 5000 }, () => {
+      const job = driver.add(0, 1000);
+      leave(machine, job);
+      driver.accepted.pop();
+      return new WeakRef(job);
+    });
+    expect(await countAlive(gone)).toBeLessThan(3000);
+    expect([machine.queued, machine.nextAt]).toEqual([1500, 10]);
+    driver.pass(10);
+    expect([machine.queued, machine.nextAt]).toEqual([0, Infinity]);
   });
 });

@@ -97,12 +97,16 @@ export class Model {
   }
 
   get lead(): number {
-    const comesBack = (lane: number): boolean => this.returned.some((group) => group.lane === lane);
-    const lanes = this.rules.queue.lanes.map((_, lane) => lane);
-    if (!this.isBlocked) return lanes.findIndex((lane) => comesBack(lane) || this.ofLane(lane).length > 0);
-    if (this.returned.length > 0) return lanes.findIndex(comesBack);
+    if (!this.isBlocked) return this.first;
+    if (this.returned.length > 0) return Math.min(...this.returned.map(({ lane }) => lane));
     const head = this.places[0]?.item;
     return head && (head.parts ?? [head]).some((item) => this.fresh.includes(item)) ? head.lane : -1;
+  }
+
+  /** The first lane in which anything waits. */
+  private get first(): number {
+    const lanes = [...this.returned, ...this.fresh].map(({ lane }) => lane);
+    return lanes.length === 0 ? -1 : Math.min(...lanes);
   }
 
   dueAt(windowMs: number): number {
@@ -216,7 +220,7 @@ export class Model {
     for (const item of items) {
       if (item.isDone) continue;
       const fault = faults.get(item);
-      const { verdict, reason } = fault && this.isRepaired ? judge(fault) : { verdict: undefined, reason: fault };
+      const { verdict, reason } = fault && this.rules.repair.length > 0 ? judge(fault) : { verdict: undefined, reason: fault };
       if (fault === undefined) this.settle(item, false, `done ${item.index}`);
       else if (verdict && ['throttled', 'transient', 'timeout'].includes(verdict.class)) {
         item.outcome = reason;
@@ -233,7 +237,7 @@ export class Model {
   failed(group: Group, error: Fault): void {
     this.calls = without(this.calls, group);
     const items = group.items.filter(({ state }) => state === 'flying');
-    const { verdict, reason } = this.isRepaired ? judge(error) : { verdict: undefined, reason: error };
+    const { verdict, reason } = this.rules.repair.length > 0 ? judge(error) : { verdict: undefined, reason: error };
     for (const item of items) item.outcome = reason;
     if (verdict?.class === 'throttled' && verdict.retryAfterMs !== undefined) this.pauses.push(verdict.retryAfterMs);
     if (verdict && !this.repair(group, items, verdict, false)) this.untold(group);
@@ -280,11 +284,9 @@ export class Model {
 
   /** All that waits to be sent, and what is made of a search that has nobody left. */
   refuseWaiting(error: unknown): void {
-    for (;;) {
-      const { lead } = this;
-      if (lead === -1) return;
-      const back = this.returned.find(({ lane }) => lane === lead);
-      for (const item of back ? this.members(back) : this.ofLane(lead).slice(0, 1)) if (!item.isDone) this.refuse(item, error);
+    for (let { first } = this; first !== -1; first = this.first) {
+      const back = this.returned.find(({ lane }) => lane === first);
+      for (const item of back ? this.members(back) : this.ofLane(first).slice(0, 1)) if (!item.isDone) this.refuse(item, error);
     }
   }
 
@@ -310,10 +312,6 @@ export class Model {
   /** The first of each lane. */
   private get oldest(): Item[] {
     return this.rules.queue.lanes.flatMap((_, lane) => this.ofLane(lane).slice(0, 1));
-  }
-
-  private get isRepaired(): boolean {
-    return this.rules.repair.length > 0;
   }
 
   private laneName(lane: number): string {

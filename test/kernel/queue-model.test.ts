@@ -383,12 +383,12 @@ function compare(queue: Queue<Entry> | Turns<Entry>, model: Model): void {
   }
 }
 
-const numRuns = 200;
+const numRuns = 120;
 
 describe('a queue', () => {
   it('of lanes does what searched lists do', () => {
     fc.assert(
-      fc.property(given, fc.array(command, { maxLength: 50 }), ({ kind, claims, isKeyed, places }, commands) => {
+      fc.property(given, fc.array(command, { maxLength: 50, size: 'max' }), ({ kind, claims, isKeyed, places }, commands) => {
         const fairness = kind === 'strict' ? strictWithFloor() : sharedRounds(kind === 'weighted');
         const queue = new LanesQueue<Entry>(claims, fairness, places, isKeyed);
         const shares = claims.map(({ share }) => (kind === 'weighted' ? share : 1));
@@ -409,10 +409,10 @@ describe('a queue', () => {
   ])('%s does what a list does', (_title, rule) => {
     same([rule.lanes, rule.isDeclared, rule.at(undefined)], [[{ name: 'default' }], false, 0]);
     fc.assert(
-      fc.property(fc.array(command, { maxLength: 50 }), (commands) => {
+      fc.property(fc.array(command, { maxLength: 50, size: 'max' }), (commands) => {
         play(rule.create<Entry>(1), new Model([{ share: 1, floor: 0 }], false, first), commands);
       }),
-      { numRuns: 100 },
+      { numRuns: 50 },
     );
   });
 });

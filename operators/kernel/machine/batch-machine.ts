@@ -4,7 +4,7 @@ import type { OrderRule } from '../queues/order.js';
 import { losers } from '../queues/overflow.js';
 import type { LaneRule, Queue } from '../queues/queue.js';
 import type { ReorderBuffer } from '../queues/reorder-buffer.js';
-import type { Judgement, Mending } from '../repair/mending.js';
+import type { FailedAlone, Judgement, Mending } from '../repair/mending.js';
 import type { Verdict } from '../repair/verdict.js';
 import type { BatchHost, BatchRules } from './batch-host.js';
 import type { Entry, Job } from './job.js';
@@ -76,7 +76,7 @@ export class BatchMachine<T, R> {
     const { queue, maxSize, maxWeight, order, repair } = rules;
     this.lanes = queue.lanes;
     this.aim = maxWeight;
-    this.queue = queue.create<Entry<T, R>>(maxSize === Infinity ? 1 : maxSize);
+    this.queue = queue.create<Entry<T, R>>(maxSize);
     this.laneQueued = this.lanes.map(() => 0);
     this.order = (order as OrderRule<T> | undefined)?.lines<Job<T, R>>((job) => {
       this.results.push(job);
@@ -85,7 +85,11 @@ export class BatchMachine<T, R> {
   }
 
   laneName(lane: number): string {
-    return this.lanes[lane]?.name ?? '';
+    return this.laneRule(lane).name;
+  }
+
+  private laneRule(lane: number): LaneRule {
+    return this.lanes[lane] as LaneRule;
   }
 
   // ---- accepting ----------------------------------------------------------------------------------------------------
@@ -159,7 +163,7 @@ export class BatchMachine<T, R> {
   /** Applies the overflow policy for one more item; false when that is the one to go. What is held back takes up room as well. */
   private makeRoom(job: Job<T, R>): boolean {
     const { queue, rules } = this;
-    const { maxQueued: most = Infinity, overflow: policy = rules.overflow } = this.lanes[job.lane] as LaneRule;
+    const { maxQueued: most = Infinity, overflow: policy = rules.overflow } = this.laneRule(job.lane);
     const isLaneFull = (this.laneQueued[job.lane] as number) >= most;
     if (!isLaneFull && this.queued + this.heldBack < rules.maxQueued) return true;
     const error = this.host.overflowError(Math.min(rules.maxQueued, most), policy);
@@ -206,7 +210,7 @@ export class BatchMachine<T, R> {
     const { queue } = this;
     if (!this.isBlocked) return queue.lead();
     if (this.isReturned) return this.lanes.findIndex((_, lane) => queue.isReturned(lane));
-    const head = this.order?.head(undefined);
+    const head = (this.order as ReorderBuffer<Job<T, R>>).head(undefined);
     const isFresh = (job: Job<T, R>): boolean => job.state === WAITING && job.batch === undefined;
     return head && (head.parts ?? [head]).some(isFresh) ? head.lane : -1;
   }
@@ -222,7 +226,7 @@ export class BatchMachine<T, R> {
     let asked: number | undefined;
     return this.least((head, lane) => {
       if (isFramed) return Infinity;
-      return this.isFlushed(head) ? -Infinity : head.acceptedAt + (this.lanes[lane]?.maxWaitMs ?? (asked ??= windowMs()));
+      return this.isFlushed(head) ? -Infinity : head.acceptedAt + (this.laneRule(lane).maxWaitMs ?? (asked ??= windowMs()));
     });
   }
 
@@ -252,7 +256,7 @@ export class BatchMachine<T, R> {
     if (this.isFull) return this.fresh >= this.rules.maxSize ? 'size' : 'weight';
     if (this.isFinishing) return 'complete';
     if (this.isFlushed(queue.oldest(lead) as Job<T, R>)) return 'flush';
-    return this.lanes[lead]?.maxWaitMs === 0 ? 'urgent' : 'time';
+    return this.laneRule(lead).maxWaitMs === 0 ? 'urgent' : 'time';
   }
 
   /** When to look again at deadlines, pauses and calls that take too long; Infinity when there are none. */
@@ -280,9 +284,8 @@ export class BatchMachine<T, R> {
   /** A call that has taken too long. */
   overdue(): Batch<T, R> | undefined {
     if (this.now < this.timeoutAt) return undefined;
-    const late = this.calls.find(({ timeoutAt }) => timeoutAt <= this.now);
-    if (late === undefined) this.timeoutAt = this.calls.reduce((at, call) => Math.min(at, call.timeoutAt), Infinity);
-    return late;
+    this.timeoutAt = this.calls.reduce((at, call) => Math.min(at, call.timeoutAt), Infinity);
+    return this.calls.find(({ timeoutAt }) => timeoutAt <= this.now);
   }
 
   /** Takes the batch whose turn it is; it is on its way from now on. */
@@ -291,7 +294,6 @@ export class BatchMachine<T, R> {
     let batch: Batch<T, R>;
     if (queue.isReturned(lead)) {
       batch = queue.takeHead(lead, (queue.head(lead) as Batch<T, R>).live) as Batch<T, R>;
-      batch.isReady = false;
       batch.tidy();
     } else {
       const { entries, weight } = queue.plan(lead, rules.maxSize, budget);
@@ -343,10 +345,10 @@ export class BatchMachine<T, R> {
       const hasFailed = outcome instanceof ItemFailure;
       if (job.state !== FLYING) continue;
       if (hasFailed) allGood = false;
-      if (hasFailed && mending && alone) mending.failedAlone(batch, job, outcome, alone);
+      if (hasFailed && mending) mending.failedAlone(batch, job, outcome, alone as FailedAlone<T, R>);
       else this.settle(job, hasFailed, hasFailed ? outcome.reason : outcome);
     }
-    if (alone) mending?.concluded(batch, alone, allGood);
+    mending?.concluded(batch, alone as FailedAlone<T, R>, allGood);
   }
 
   /** It failed as a whole; without a verdict nothing can be repaired. */
@@ -372,7 +374,9 @@ export class BatchMachine<T, R> {
 
   /** The one place where an item gets its result, once; it is handed out at once, or when those before it have theirs. */
   settle(job: Job<T, R>, failed: boolean, outcome: unknown, counts = true): void {
-    const { whole, place } = job.more ?? NONE;
+    const { more } = job;
+    const whole = more?.whole;
+    const place = more?.place;
     job.state = DONE;
     job.batch = undefined;
     if (whole && whole.job !== job) {
@@ -384,7 +388,7 @@ export class BatchMachine<T, R> {
     if (this.isCleared) return;
     if (place === undefined) this.results.push(job);
     // What was dropped takes up no room.
-    else this.order?.ready(place, counts);
+    else (this.order as ReorderBuffer<Job<T, R>>).ready(place, counts);
     const { lane, attempts, acceptedAt, index } = job;
     this.host.tell?.({
       ...{ type: 'settled', lane: this.laneName(lane), outcome: failed ? 'rejected' : 'fulfilled', attempts },
@@ -392,10 +396,9 @@ export class BatchMachine<T, R> {
     });
   }
 
-  /** Takes an item that is not done out of wherever it is. */
+  /** Takes an item out of wherever it is; one that is done is nowhere. */
   remove(job: Job<T, R>): void {
     const { parts, batch, state } = job;
-    if (state === DONE) return;
     if (state === WAITING && !parts) this.detach(job);
     job.state = DONE;
     for (const part of parts ?? []) this.remove(part);
@@ -415,8 +418,7 @@ export class BatchMachine<T, R> {
     job.batch = undefined;
     if (--batch.live > 0) return;
     if (batch.isReady) this.queue.remove(batch);
-    batch.isReady = false;
-    this.mending?.emptied(batch);
+    (this.mending as Mending<T, R>).emptied(batch);
   }
 
   /** Rejects everything that is not settled yet, and all that comes from now on; the calls under way are stopped. */
@@ -435,7 +437,7 @@ export class BatchMachine<T, R> {
   }
 
   private refuse(entry: Entry<T, R>, error: unknown): void {
-    for (const job of entry instanceof Batch ? entry.jobs.filter(({ batch }) => batch === entry) : [entry]) {
+    for (const job of entry instanceof Batch ? entry.jobs : [entry]) {
       if (job.isDone) continue;
       this.detach(job);
       this.settle(job, true, error);
@@ -472,5 +474,3 @@ export class BatchMachine<T, R> {
     (this.laneQueued[lane] as number) += change;
   }
 }
-
-const NONE = { whole: undefined, place: undefined };

@@ -1,6 +1,5 @@
 import type { BatchMachine } from './batch-machine.js';
 import type { Batch } from './job.js';
-import { weightOf } from './job.js';
 
 /** Tokens wanted for the next batch; less than it weighs only when a deadline would pass while saving up for it. */
 export function bid<T, R>(machine: BatchMachine<T, R>, affordable: number): number {
@@ -8,7 +7,11 @@ export function bid<T, R>(machine: BatchMachine<T, R>, affordable: number): numb
   const { maxSize } = machine.rules;
   machine.budget = aim;
   if (!charges) return 0;
-  if (queue.isReturned(lead)) return weightOf((queue.head(lead) as Batch<T, R>).jobs);
+  if (queue.isReturned(lead)) {
+    const batch = queue.head(lead) as Batch<T, R>;
+    batch.tidy();
+    return batch.weight;
+  }
   const whole = queue.plan(lead, maxSize, aim).weight;
   if (whole <= affordable || now < shrinkAt(machine)) return whole;
   const part = queue.plan(lead, maxSize, affordable).weight;

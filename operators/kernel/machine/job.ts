@@ -142,7 +142,7 @@ export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
   /** Forgets who left. */
   tidy(): void {
     if (this.live === this.jobs.length) return;
-    this.jobs = this.jobs.filter((job) => job.batch === this && job.state !== DONE);
+    this.jobs = this.jobs.filter(({ isDone }) => !isDone);
     this.weight = weightOf(this.jobs);
   }
 }
