@@ -1,15 +1,16 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import { asGiven, callback, checked, made, maybe, schedulerOption, words } from '../../operators/toolkit.js';
+import { asGiven, callback, checked, made, schedulerOption, words } from '../../operators/toolkit.js';
 import type { Limiter, LimiterJob } from '../../operators/types.js';
-import { coalescing } from './ag-ui/coalesce-events.js';
+import { AGUI_DELTAS } from './ag-ui/coalesce-events.js';
 import type { AguiFlowEvent } from './ag-ui/run-events.js';
 import type { AguiTools } from './ag-ui/run-tools.js';
 import { toolMiddleware } from './ag-ui/run-tools.js';
 import type { AbandonedRun } from './ag-ui/runs.js';
 import { createRuns } from './ag-ui/runs.js';
+import { ours } from './ag-ui/streams.js';
 import type { AguiFetch, AguiInput, AguiMiddleware, AguiNext, AguiStream } from './ag-ui/types.js';
 import type { DeltaOptions } from './support/coalesce-deltas.js';
-import { DELTA_DEFAULTS } from './support/coalesce-deltas.js';
+import { coalesceDeltas, DELTA_DEFAULTS } from './support/coalesce-deltas.js';
 
 export { coalesceEvents } from './ag-ui/coalesce-events.js';
 export type { AguiAgent, RunOptions } from './ag-ui/run.js';
@@ -98,19 +99,20 @@ export function aguiFlow(options: AguiFlowOptions = {}): AguiFlow {
       fetch: callback,
       key: callback,
       coalesce: asGiven,
-      tools: maybe(made('run', 'a runner made by createToolRunner')),
+      tools: made('run', 'a tool runner', undefined),
       cancelledAs: words('finished', 'error'),
       onSupersede: callback,
-      limiter: maybe(made('enlist', 'a limiter made by createLimiter')),
+      limiter: made('enlist', 'a limiter', undefined),
       job: callback,
       scheduler: schedulerOption,
     },
   );
   const { scheduler, tools } = settings;
-  const merging = coalescing(NAME, settings.coalesce, 'coalesce.', { ...DELTA_DEFAULTS, scheduler });
+  const merging = coalesceDeltas(NAME, AGUI_DELTAS, settings.coalesce, 'coalesce.', { ...DELTA_DEFAULTS, scheduler });
   return {
     ...createRuns(settings),
     runTools: toolMiddleware(tools),
-    coalesce: <I extends AguiInput, O extends AguiStream>(input: I, next: AguiNext<I, O>): O => merging(next.run(input)),
+    coalesce: <I extends AguiInput, O extends AguiStream>(input: I, next: AguiNext<I, O>): O =>
+      merging(ours(next.run(input))) as unknown as O,
   };
 }

@@ -1,9 +1,9 @@
-import type { MonoTypeOperatorFunction } from 'rxjs';
 import { FlowConfigError } from '../../operators/errors.js';
 import { abortReason, onAbort } from '../../operators/toolkit.js';
-import { coalescing } from './ag-ui/coalesce-events.js';
+import { AGUI_DELTAS } from './ag-ui/coalesce-events.js';
 import type { AguiEvent } from './ag-ui/types.js';
 import type { DeltaOptions } from './support/coalesce-deltas.js';
+import { coalesceDeltas } from './support/coalesce-deltas.js';
 import type { Drawn } from './support/drawn.js';
 import { drawn } from './support/drawn.js';
 import { relayedSignal } from './support/relayed-signal.js';
@@ -56,7 +56,7 @@ export function flowStream<A extends readonly unknown[], E>(
 ): (...args: A) => AsyncIterable<E>;
 export function flowStream<C extends StreamConnection>(source: C, options?: DeltaOptions): C;
 export function flowStream(source: Factory | { readonly connect: Factory }, options: DeltaOptions = {}): unknown {
-  const merging = coalescing(NAME, options) as MonoTypeOperatorFunction<AguiEvent>;
+  const merging = coalesceDeltas(NAME, AGUI_DELTAS, options);
   const flowing =
     (open: Factory): Factory =>
     (...args) => ({ [Symbol.asyncIterator]: () => opened(open, args, (events) => drawn(events, merging)) });

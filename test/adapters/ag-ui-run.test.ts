@@ -2,7 +2,7 @@ import * as v1 from '@ag-ui/client';
 import * as v0 from 'ag-ui-client0';
 import { NEVER, Observable, of, Subject, take, throwError } from 'rxjs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { createLimiter, strict } from '../../operators/index.js';
+import { createLimiter, isFlowError, lanes, strict } from '../../operators/index.js';
 import type { AguiEvent, AguiFlowEvent, AguiInput } from '../../src/adapters/ag-ui.js';
 import { aguiFlow, run$ } from '../../src/adapters/ag-ui.js';
 import type { AguiServer } from '../fakes/ag-ui-server.js';
@@ -199,6 +199,19 @@ describe('the runs of a flow', () => {
     switchRuns(input('2', 'b'), next).subscribe({ error: (error: unknown) => (refused = error) });
     expect(refused).toMatchObject({ code: 'FLOW_RATE_LIMITED' });
     expect(told.at(-1)).toMatchObject({ type: 'runEnded', runId: '2', outcome: 'failed', chunks: 0, estimatedTokens: 0 });
+  });
+
+  it.each([{ lane: 'typo' }, { cost: { tokens: Number.NaN } }])('are refused when the limiter does not know what %o is', (job) => {
+    const left: unknown[] = [];
+    const limiter = createLimiter({ queue: lanes([{ name: 'chat' }]) });
+    const { switchRuns, events } = aguiFlow({ limiter, job: () => job, onSupersede: (run) => left.push(run) });
+    const told: AguiFlowEvent[] = [];
+    events.subscribe((event) => told.push(event));
+    let refused: unknown;
+    switchRuns(input('1'), { run: () => NEVER as Observable<AguiEvent> }).subscribe({ error: (error: unknown) => (refused = error) });
+    expect(isFlowError(refused)).toBe(true);
+    expect(told.at(-1)).toMatchObject({ type: 'runEnded', outcome: 'failed' });
+    expect([left, limiter.snapshot().queued]).toEqual([[], 0]);
   });
 
   it('tell how many tokens have come of a run that was given up', () => {

@@ -108,6 +108,58 @@ describe.each(versions)('runTools with @ag-ui/client %s', (_version, client) => 
     });
   });
 
+  it('a call that was answered here has no second answer', async () => {
+    const { calls, tools } = workshop('search');
+    const { agent, run, runs, say } = pushed(client, { tools: createToolRunner({ tools }) });
+    const ended = run('r');
+    await settled();
+    await say(started, ...call('a', 'search'));
+    calls[0]?.answer('ours');
+    await settled();
+    await say({ type: 'TOOL_CALL_RESULT', messageId: 'm', toolCallId: 'a', content: 'theirs' }, finished);
+    runs[0]?.complete();
+    await ended;
+    expect(agent.messages.filter(({ role }) => role === 'tool')).toMatchObject([{ toolCallId: 'a', content: 'ours' }]);
+  });
+
+  describe('a picture of all messages', () => {
+    const asked = { id: 'q', role: 'assistant', toolCalls: [{ id: 'a', type: 'function', function: { name: 'search', arguments: '{}' } }] };
+    const question = { id: 'u', role: 'user', content: 'q' };
+    const answer = { id: 'a:result', role: 'tool', toolCallId: 'a', content: 'found' };
+
+    it.each([
+      ['lacks the result that was handed on', [question, asked], ['u', 'q', 'a:result']],
+      ['has it', [question, asked, answer], ['u', 'q', 'a:result']],
+      ['has neither call nor result', [question], ['u']],
+    ])('that %s', async (_what, messages, ids) => {
+      const { calls, tools } = workshop('search');
+      const { agent, run, runs, say } = pushed(client, { tools: createToolRunner({ tools }) });
+      const ended = run('r');
+      await settled();
+      await say(started, ...call('a', 'search'));
+      calls[0]?.answer('found');
+      await settled();
+      // Twice, as some servers send it after each step.
+      await say({ type: 'MESSAGES_SNAPSHOT', messages }, { type: 'MESSAGES_SNAPSHOT', messages }, finished);
+      runs[0]?.complete();
+      await ended;
+      // Where one stands that it had before is for the client to say.
+      expect(agent.messages.map(({ id }) => id).toSorted()).toEqual(ids.toSorted());
+    });
+
+    it('that comes before the result changes nothing', async () => {
+      const { calls, tools } = workshop('search');
+      const { agent, run, runs, say } = pushed(client, { tools: createToolRunner({ tools }) });
+      const ended = run('r');
+      await settled();
+      await say(started, ...call('a', 'search'), { type: 'MESSAGES_SNAPSHOT', messages: [question, asked] }, finished);
+      runs[0]?.complete();
+      calls[0]?.answer('found');
+      await ended;
+      expect(agent.messages.map(({ id }) => id)).toEqual(['u', 'q', 'a:result']);
+    });
+  });
+
   it.each([
     ['in front of it', [true, false]],
     ['behind it', [false, true]],

@@ -1,11 +1,13 @@
 import * as v1 from '@ag-ui/client';
 import * as v0 from 'ag-ui-client0';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import * as z from 'zod';
 import type { AbandonedRun, AguiFlowEvent, AguiFlowOptions } from '../../src/adapters/ag-ui.js';
 import { aguiFlow } from '../../src/adapters/ag-ui.js';
+import { createToolRunner, defineTool } from '../../src/index.js';
 import type { Agent, AguiServer } from '../fakes/ag-ui-server.js';
 import { speech, startAguiServer } from '../fakes/ag-ui-server.js';
-import { expectNoUnhandledRejections } from '../support/rejections.js';
+import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
 
 /** The client before 1.0, as the one after it; what is used here is the same in both. */
 const versions: readonly (readonly [string, typeof v1])[] = [
@@ -145,6 +147,40 @@ describe.each(versions)('an agent of @ag-ui/client %s', (version, client) => {
     ]);
   });
 
+  it('leaving by abortRun gives up the tools that work on after the server has ended', async () => {
+    let signal: AbortSignal | undefined;
+    const slow = defineTool({
+      name: 'slow',
+      description: 'slow',
+      parameters: z.object({}),
+      execute: (_args, context) => {
+        ({ signal } = context);
+        return new Promise(() => undefined);
+      },
+    });
+    const ids = { threadId: 't', runId: '1' };
+    const events = [
+      { type: 'RUN_STARTED', ...ids },
+      { type: 'TOOL_CALL_START', toolCallId: 'c', toolCallName: 'slow' },
+      { type: 'TOOL_CALL_END', toolCallId: 'c' },
+      { type: 'RUN_FINISHED', ...ids },
+    ];
+    const body = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+    const fetch = () => Promise.resolve(new Response(body));
+    const { agent, ask, seen, ends } = await withFlow(client, () => 500, { fetch, tools: createToolRunner({ tools: [slow] }) });
+    const ended = ask('go', '1');
+    await vi.waitFor(() => {
+      expect(signal).not.toBe(undefined);
+    });
+    // All of the answer is read.
+    for (let i = 0; i < 5; i++) await settle();
+    agent.abortRun();
+    expect(signal?.aborted).toBe(true);
+    await ended;
+    expect(ends()).toEqual(['cancelled']);
+    expect(seen.at(-1)).toMatchObject({ type: 'RUN_FINISHED', outcome: { type: 'cancelled' } });
+  });
+
   describe('a run that fails', () => {
     const failures: Readonly<
       Record<string, { agent: (run: Parameters<Agent>[0]) => ReturnType<Agent>; ends: string; error?: string; rejects?: RegExp }>
@@ -205,6 +241,24 @@ describe.each(versions)('an agent of @ag-ui/client %s', (version, client) => {
       expect(seen.at(-1)).toMatchObject({ type: 'RUN_ERROR', code: 'abort', message: 'TimeoutError: too late' });
       await server.idle();
       expect(server.runs[0]?.end).toBe('aborted');
+    });
+
+    it('a signal that aborts before the server has answered', async () => {
+      const { agent, seen, ends } = await withFlow(client, () => ['hang'], {
+        fetch: (_url, init) =>
+          new Promise((_resolve, reject) => {
+            init.signal?.addEventListener('abort', () => {
+              reject(init.signal?.reason as Error);
+            });
+          }),
+      });
+      const abortController = new AbortController();
+      const ended = agent.runAgent({ runId: '1', abortController }, { onEvent: ({ event }) => void seen.push(event) });
+      await settle();
+      abortController.abort(new DOMException('too late', 'TimeoutError'));
+      await ended;
+      expect(seen).toMatchObject([{ type: 'RUN_ERROR', code: 'abort', message: 'TimeoutError: too late' }]);
+      expect(ends()).toEqual(['cancelled']);
     });
 
     it('a binary stream that is cut', async () => {

@@ -18,7 +18,7 @@ const rule: DeltaRule<Part> = {
   join: (first, next) => ({ ...first, text: first.text + next.text }),
   beside: (waiting, next) => waiting.id % 2 === 1 && next.id % 2 === 1,
 };
-const deltas = (options: DeltaOptions = {}) => coalesceDeltas('flowing', options, rule);
+const deltas = (options: DeltaOptions = {}) => coalesceDeltas('flowing', rule, options);
 
 describe('deltas of several texts', () => {
   const arrival = fc.record({ afterMs: fc.nat({ max: 9 }), id: fc.nat({ max: 4 }), text: fc.string({ minLength: 1, maxLength: 3 }) });

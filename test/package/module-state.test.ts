@@ -12,8 +12,6 @@ const exempt: Readonly<Record<string, string>> = {
   'operators/shell/demand.ts reader': 'set while one subscribes on behalf of a reader, and put back before that returns',
   'operators/shell/pace.ts waiting': 'whoever waits for a frame is in it until it rings or is stopped; two copies only share no frame',
   'operators/shell/pace.ts frames': 'tells one frame from the next, for the set above',
-  'src/adapters/ag-ui/lost-run.ts events':
-    'what is known of an error is told to who meets it again, and goes with it; `fetch` and `switchRuns` of a flow are of one copy',
   'src/adapters/support/when-collected.ts registry': 'made on first use, and only told what to call: callers share nothing by it',
   'src/tokenizers/gpt.ts PLAIN_TEXT': 'the tokenizer wants a `Set`, and only reads it',
 };

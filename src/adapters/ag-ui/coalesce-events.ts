@@ -42,33 +42,21 @@ const DELTA = /_(CONTENT|ARGS|CHUNK)$/;
  * ```
  */
 export function coalesceEvents(options?: DeltaOptions): <O extends AguiStream>(source: O) => O {
-  return coalescing('coalesceEvents', options);
+  return coalesceDeltas('coalesceEvents', AGUI_DELTAS, options) as unknown as <O extends AguiStream>(source: O) => O;
 }
 
-/** @param operator - whose options they are, and what they are part of there */
-export function coalescing(
-  operator: string,
-  options: DeltaOptions = {},
-  within = '',
-  defaults?: DeltaOptions,
-): <O extends AguiStream>(source: O) => O {
-  return coalesceDeltas(operator, options, RULE, within, defaults) as unknown as <O extends AguiStream>(source: O) => O;
-}
-
-const RULE: DeltaRule<AguiEvent> = {
+/** What deltas are in the events of AG-UI. */
+export const AGUI_DELTAS: DeltaRule<AguiEvent> = {
   // Everything that two pieces of a text have in common.
   key: ({ delta, timestamp, metadata, rawEvent, ...common }) =>
-    typeof delta === 'string' &&
-    rawEvent === undefined &&
-    (metadata === undefined || Object(metadata) === metadata) &&
-    DELTA.test(common.type)
+    typeof delta === 'string' && rawEvent === undefined && typeof (metadata ?? {}) === 'object' && DELTA.test(common.type)
       ? JSON.stringify(common)
       : undefined,
   text: ({ delta }) => delta as string,
   join: (first, next) => ({
     ...first,
     ...next,
-    delta: `${first['delta'] as string}${next['delta'] as string}`,
+    delta: (first['delta'] as string) + (next['delta'] as string),
     ...(first['metadata'] !== undefined && { metadata: { ...(first['metadata'] as object), ...(next['metadata'] as object) } }),
   }),
   // A short form goes on with "the one before", so it may not change places with anything; pieces of one text never do, whoever says so.

@@ -22,7 +22,7 @@ const ENDS_NONE = /^(RAW|ACTIVITY|SUBAGENT_S|REASONING_ENC)/;
  *
  * @param onEnd - called with each part that an event ends
  */
-export function openParts(onEnd: (part: OpenPart) => void) {
+export function openParts(onEnd?: (part: OpenPart) => void) {
   /** Those that end by an event of their own, in the order they were opened: the run first. */
   const long = new Map<unknown, OpenPart>();
   /** Those in the short form (`CHUNK`): at most one for each sub-agent, which ends when anything else is said there. */
@@ -30,7 +30,7 @@ export function openParts(onEnd: (part: OpenPart) => void) {
 
   const close = (open: typeof long, key: unknown): void => {
     const part = open.get(key);
-    if (part && open.delete(key)) onEnd(part);
+    if (part && open.delete(key)) onEnd?.(part);
   };
 
   const see = (event: AguiEvent): void => {

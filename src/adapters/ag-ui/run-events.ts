@@ -30,7 +30,7 @@ export type AguiFlowEvent =
 export function endOf({ type, code, outcome }: AguiEvent): AguiOutcome | undefined {
   if (type === 'RUN_ERROR') return code === 'abort' ? 'cancelled' : 'failed';
   if (type !== 'RUN_FINISHED') return undefined;
-  const how = (Object(outcome) as { readonly type?: unknown }).type;
+  const how = (outcome as { readonly type?: unknown } | undefined)?.type;
   return how === 'interrupt' ? 'interrupted' : how === 'cancelled' ? how : 'finished';
 }
 
@@ -39,7 +39,7 @@ export function usageOf(event: AguiEvent | undefined): Usage | undefined {
   let all: { inputTokens?: number; outputTokens?: number } | undefined;
   for (const entry of [event?.['usage']].flat()) {
     for (const name of ['inputTokens', 'outputTokens'] as const) {
-      const count = (Object(entry) as Record<string, unknown>)[name];
+      const count = (entry as Record<string, unknown> | undefined)?.[name];
       if (isAmount(count)) all = { ...all, [name]: (all?.[name] ?? 0) + count };
     }
   }

@@ -12,6 +12,11 @@ import type { AguiEvent, AguiInput, AguiMiddleware, AguiNext, AguiStream } from 
 /** What is used of a tool runner. */
 export type AguiTools = Pick<ToolRunner, 'run' | 'tools'>;
 
+interface AguiMessage {
+  readonly toolCalls?: readonly { readonly id: unknown }[];
+  readonly toolCallId?: unknown;
+}
+
 /** The middleware that makes the calls of a run; without tools it is not there. */
 export function toolMiddleware(tools: AguiTools | undefined): AguiMiddleware {
   return <I extends AguiInput, O extends AguiStream>(input: I, next: AguiNext<I, O>): O =>
@@ -24,8 +29,10 @@ export function toolMiddleware(tools: AguiTools | undefined): AguiMiddleware {
 
 /** The calls of one run. A result goes in as soon as it is there; the end of the run waits for all of them. */
 function makeCalls(tools: AguiTools, source: Observable<AguiEvent>, to: Subscriber<AguiEvent>): void {
-  /** By id: those under way, and those that were answered, which are closed. */
+  /** By id: those under way, and those that are over, which are closed. */
   const calls = new Map<unknown, Subscription>();
+  /** Results made here, by the id of their call, and those that are to be handed on. */
+  const made = new Map<unknown, AguiEvent>();
   const results = new Set<AguiEvent>();
   /** The end of the run while calls are under way, and what is behind it. */
   let waiting: AguiEvent[] = [];
@@ -41,9 +48,7 @@ function makeCalls(tools: AguiTools, source: Observable<AguiEvent>, to: Subscrib
       turn(handOn, event);
     },
     error: (error) => {
-      turn(() => {
-        to.error(error);
-      });
+      turn(fail, error);
     },
     complete: () => {
       turn(() => {
@@ -62,6 +67,7 @@ function makeCalls(tools: AguiTools, source: Observable<AguiEvent>, to: Subscrib
     const end = endOf(event);
     if (end === 'failed' || end === 'cancelled') giveUp();
     if (type === 'TOOL_CALL_RESULT') {
+      if (made.has(toolCallId)) return;
       // The server has answered it.
       calls.get(toolCallId)?.unsubscribe();
       calls.set(toolCallId, Subscription.EMPTY);
@@ -76,12 +82,24 @@ function makeCalls(tools: AguiTools, source: Observable<AguiEvent>, to: Subscrib
         return;
       }
     }
-    to.next(end ? withoutAnswered(event) : event);
+    to.next(withoutAnswered(event));
+    // The server knows nothing of what was answered here.
+    for (const [id, result] of made) if (lastAbout(event, id)?.toolCalls) results.add(result);
     handOnResults();
+  }
+
+  function fail(error: unknown): void {
+    to.error(error);
   }
 
   function isUnderWay(): boolean {
     return [...calls.values()].some(({ closed }) => !closed);
+  }
+
+  /** Where an event takes the place of all messages: the last that is about a call. */
+  function lastAbout(event: AguiEvent, callId: unknown): AguiMessage | undefined {
+    const messages = event['messages'] as readonly AguiMessage[] | undefined;
+    return messages?.findLast((one) => one.toolCallId === callId || one.toolCalls?.some(({ id }) => id === callId));
   }
 
   /** A result would cut off a text in the short form, and waits for its end. */
@@ -113,21 +131,20 @@ function makeCalls(tools: AguiTools, source: Observable<AguiEvent>, to: Subscrib
           if (link.closed) return;
           // Taken out before it is told.
           link.unsubscribe();
-          results.add({
+          const result = {
             type: 'TOOL_CALL_RESULT',
             messageId: `${id}:result`,
             toolCallId: id,
             content,
-            role: 'tool',
             ...(whose !== undefined && { subagentRunId: whose }),
-          });
+          };
+          made.set(id, result);
+          results.add(result);
           handOnResults();
           goOn();
         });
       },
-      error: (error: unknown) => {
-        to.error(error);
-      },
+      error: fail,
     });
     link.add(running);
   }
@@ -139,9 +156,9 @@ function makeCalls(tools: AguiTools, source: Observable<AguiEvent>, to: Subscrib
   }
 
   /** Nothing is left to whoever reads the end that was answered here. */
-  function withoutAnswered(end: AguiEvent): AguiEvent {
-    const outcome = end['outcome'] as { readonly pendingToolCallIds?: readonly string[] } | undefined;
+  function withoutAnswered(event: AguiEvent): AguiEvent {
+    const outcome = event['outcome'] as { readonly pendingToolCallIds?: readonly string[] } | undefined;
     const pendingToolCallIds = outcome?.pendingToolCallIds?.filter((id) => !calls.has(id));
-    return pendingToolCallIds ? { ...end, outcome: { ...outcome, pendingToolCallIds } } : end;
+    return pendingToolCallIds ? { ...event, outcome: { ...outcome, pendingToolCallIds } } : event;
   }
 }

@@ -1,6 +1,7 @@
 import type { Subscriber } from 'rxjs';
-import { filter, fromEvent, Observable, of, tap } from 'rxjs';
-import { heard } from './streams.js';
+import { Observable } from 'rxjs';
+import { attach } from '../../../operators/toolkit.js';
+import { lostRun, ours } from './streams.js';
 import type { AguiInput, AguiNext, AguiStream, EventOf } from './types.js';
 
 /** An agent, by shape: what `run$` uses of it. */
@@ -52,26 +53,35 @@ export function run$<I extends AguiInput, O extends AguiStream>(
       own?.abort();
     };
     to.add(stop);
-    const aborted: Observable<unknown> | undefined = signal && (signal.aborted ? of(signal) : fromEvent(signal, 'abort'));
-    to.add(
-      // eslint-disable-next-line rxjs-x/no-ignored-error -- a signal does not fail
-      aborted?.subscribe(() => {
-        stop();
-        to.next({ type: 'RUN_ERROR', message: 'The run was cancelled', code: 'abort' } as unknown as EventOf<O>);
-        to.complete();
-      }),
-    );
+    const cancel = (): void => {
+      stop();
+      to.next({ type: 'RUN_ERROR', message: 'The run was cancelled', code: 'abort' } as unknown as EventOf<O>);
+      to.complete();
+    };
+    signal?.addEventListener('abort', cancel);
+    to.add(() => signal?.removeEventListener('abort', cancel));
+    if (signal?.aborted) cancel();
     if (to.closed) return;
     // Read when the request is made, and that is in `run`; another run of this agent has its own.
     if (own) agent.abortController = own;
-    const over = (): void => {
-      isOver = true;
-    };
-    heard(agent.run(input))
-      .pipe(
-        filter(() => !isOver),
-        tap({ error: over, complete: over }),
-      )
-      .subscribe(to as Subscriber<unknown>);
+    attach(ours(agent.run(input)), to as Subscriber<unknown>, {
+      next: (event) => {
+        // What it says to being stopped is not its answer.
+        if (!isOver) to.next((lostRun(event['rawEvent']) ?? event) as EventOf<O>);
+      },
+      error: (error) => {
+        isOver = true;
+        const end = lostRun(error);
+        if (end) {
+          to.next(end as EventOf<O>);
+          to.complete();
+        }
+        to.error(error);
+      },
+      complete: () => {
+        isOver = true;
+        to.complete();
+      },
+    });
   });
 }

@@ -1,13 +1,14 @@
 import type { SchedulerLike } from 'rxjs';
-import { defer, mergeMap, noop, Observable, of, Subject } from 'rxjs';
+import { defer, mergeMap, Observable, Subject } from 'rxjs';
 import { attach } from '../../../operators/toolkit.js';
 import type { Lease, Limiter, LimiterJob } from '../../../operators/types.js';
+import type { Run } from './agent-fetch.js';
 import { agentFetch } from './agent-fetch.js';
 import type { OpenPart } from './open-parts.js';
 import { openParts } from './open-parts.js';
 import type { AguiFlowEvent, AguiOutcome } from './run-events.js';
 import { endOf, usageOf } from './run-events.js';
-import { heard } from './streams.js';
+import { lostRun, ours } from './streams.js';
 import type { AguiEvent, AguiFetch, AguiInput, AguiMiddleware, AguiNext, AguiStream } from './types.js';
 
 /** A run that was given up before its end. */
@@ -41,17 +42,14 @@ export interface Runs {
 export function createRuns({ fetch, key, cancelledAs, onSupersede, limiter, job, scheduler }: RunRules): Runs {
   const told = new Subject<AguiFlowEvent>();
   /** The run of each key, and what gives it up. */
-  const current = new Map<
-    unknown,
-    { readonly runId: string; readonly signal: AbortSignal; readonly giveUp: (reason: 'superseded') => void }
-  >();
+  const current = new Map<unknown, Run & { readonly runId: string }>();
 
   return {
     events: told.asObservable(),
     fetch: agentFetch(fetch, ({ body }) => {
       // Where it stands is for the agent to say: some put what a run is started with into an envelope.
       const named = /"runId":"([^"]*)"/.exec(body as string)?.[1];
-      return [...current.values()].find(({ runId }) => runId === named)?.signal;
+      return [...current.values()].find(({ runId }) => runId === named);
     }),
     switchRuns: <I extends AguiInput, O extends AguiStream>(input: I, next: AguiNext<I, O>): O =>
       new Observable<AguiEvent>((to) => {
@@ -60,7 +58,7 @@ export function createRuns({ fetch, key, cancelledAs, onSupersede, limiter, job,
         const wanted = limiter && job?.(input);
         const controller = new AbortController();
         const run = { runId, signal: controller.signal, giveUp };
-        const { long: open, see } = openParts(noop);
+        const { long: open, see } = openParts();
         let lease: Lease | undefined;
         /** Its end was handed on: nothing but another run may follow in its stream. */
         let hasEnded = false;
@@ -79,15 +77,15 @@ export function createRuns({ fetch, key, cancelledAs, onSupersede, limiter, job,
         before?.giveUp('superseded');
         if (to.closed) return;
         tell({ type: 'runStarted' });
-        const permits: Observable<Lease | undefined> = limiter?.acquire(wanted) ?? of(undefined);
         const begin = mergeMap((permit: Lease | undefined) => {
           lease = permit;
-          return heard(next.run(input));
+          return ours(next.run(input));
         });
-        attach(begin(permits), to, { next: take, error: fail, complete });
+        attach(defer(() => (limiter ? limiter.acquire(wanted) : [undefined])).pipe(begin), to, { next: take, error: fail, complete });
 
-        function take(event: AguiEvent): void {
+        function take(told: AguiEvent): void {
           if (isOver) return;
+          const event = lostRun(told['rawEvent']) ?? told;
           const { type, delta } = event;
           const how = endOf(event);
           if (type === 'RUN_STARTED') {
@@ -107,6 +105,8 @@ export function createRuns({ fetch, key, cancelledAs, onSupersede, limiter, job,
         }
 
         function fail(error: unknown): void {
+          const end = lostRun(error);
+          if (end) take(end);
           stop((error as Partial<Error> | undefined)?.name === 'AbortError' ? 'cancelled' : 'failed', () => {
             to.error(error);
           });
@@ -114,12 +114,12 @@ export function createRuns({ fetch, key, cancelledAs, onSupersede, limiter, job,
 
         /** A stream that ends before its run has been cut off on the way. */
         function complete(): void {
-          if (!hasEnded) take({ type: 'RUN_ERROR', message: 'The stream broke off', code: 'incomplete' });
-          stop('failed', noop);
+          if (!hasEnded) take({ type: 'RUN_ERROR', message: 'The run was cut off', code: 'incomplete' });
+          stop('failed');
         }
 
         /** Stops it at the server; its stream ends as the protocol wants it when somebody still listens to it. */
-        function giveUp(reason: 'superseded' | 'left'): void {
+        function giveUp(reason: AbandonedRun['reason']): void {
           stop(reason, () => {
             const start = { type: 'RUN_STARTED', threadId, runId };
             if (open.size === 0) {
@@ -131,14 +131,14 @@ export function createRuns({ fetch, key, cancelledAs, onSupersede, limiter, job,
         }
 
         /** Once. `sayEnd` is called when the end of the run was not handed on before. */
-        function stop(outcome: AguiOutcome, sayEnd: () => void): void {
+        function stop(outcome: AguiOutcome, sayEnd?: () => void): void {
           if (isOver) return;
           isOver = true;
           const isEarly = !hasEnded;
           // First of all, so that whoever takes over finds the server told; what cannot be read is still sent, too.
           controller.abort();
           end(outcome);
-          if (isEarly) sayEnd();
+          if (isEarly) sayEnd?.();
           to.complete();
         }
 
@@ -154,9 +154,8 @@ export function createRuns({ fetch, key, cancelledAs, onSupersede, limiter, job,
           const isGivenUp = outcome === 'superseded' || outcome === 'left' || outcome === 'cancelled';
           // 4 bytes of UTF-8 a token: near enough for a run that was given up.
           const estimatedTokens = Math.ceil(new Blob([text]).size / 4);
-          if (usage) lease?.settle(usage);
           // What it was to cost stands, unless more has come already.
-          else if (estimatedTokens > (wanted?.cost?.tokens ?? 0)) lease?.settle({ outputTokens: estimatedTokens });
+          lease?.settle(usage ?? (estimatedTokens > (wanted?.cost?.tokens ?? 0) ? { outputTokens: estimatedTokens } : {}));
           lease?.release(outcome === 'failed' ? 'error' : isGivenUp ? 'cancelled' : 'ok');
           tell({ type: 'runEnded', outcome, code: event?.['code'] as string | undefined, chunks, estimatedTokens, usage });
           chunks = 0;

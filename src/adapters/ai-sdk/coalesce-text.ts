@@ -53,7 +53,6 @@ export function coalesceText<TOOLS extends ToolSet>(options: CoalesceTextOptions
   });
   const merging = coalesceDeltas<TextStreamPart<TOOLS>>(
     'coalesceText',
-    { maxWaitMs, maxChars, scheduler },
     {
       key: (part) => (isDelta(part) && part.providerMetadata === undefined ? `${part.type} ${part.id}` : undefined),
       text: (part) => textOf(part as Delta),
@@ -61,6 +60,7 @@ export function coalesceText<TOOLS extends ToolSet>(options: CoalesceTextOptions
       // All parts keep their order.
       beside: () => false,
     },
+    { maxWaitMs, maxChars, scheduler },
   );
   return () => {
     const { readable, writable } = new TransformStream<TextStreamPart<TOOLS>, TextStreamPart<TOOLS>>();

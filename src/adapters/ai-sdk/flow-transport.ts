@@ -56,7 +56,7 @@ const DEFAULTS = { ...DELTA_DEFAULTS, supersede: true } as const;
 export function flowTransport<M extends UIMessage>(transport: ChatTransport<M>, options: FlowTransportOptions = {}): ChatTransport<M> {
   checkTransport(transport);
   const { supersede, ...pace } = checked(NAME, options, DEFAULTS, { ...deltaChecks, supersede: flag });
-  const merging = coalesceDeltas(NAME, pace as DeltaOptions, DELTAS);
+  const merging = coalesceDeltas(NAME, DELTAS, pace as DeltaOptions);
   const sends = new Map<string, Run>();
   const reconnects = new Map<string, Run>();
 

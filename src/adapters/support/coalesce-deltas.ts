@@ -59,8 +59,8 @@ export const deltaChecks = {
  */
 export function coalesceDeltas<E>(
   operator: string,
-  options: DeltaOptions,
   { key, text, join, beside }: DeltaRule<E>,
+  options: DeltaOptions = {},
   within = '',
   defaults: DeltaOptions = DELTA_DEFAULTS,
 ): MonoTypeOperatorFunction<E> {
