@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { checkJson } from '../edge/check.js';
 import { type Questions, questionsSchema } from '../edge/questions.js';
 import type { Embedder } from '../pipelines/create-embedder.js';
-import { CliError, EXIT, errorCode } from './exit.js';
+import { CliError, EXIT } from './exit.js';
+import { readTextFile } from './text-file.js';
 
 /**
  * Pauses between questions are spread evenly over this span, by steps of the golden section: people do not ask in step with the
@@ -18,13 +18,7 @@ const MIN_IDLE_QUESTIONS = 10;
 
 /** @throws CliError (exit code 2) when the file cannot be read or does not hold questions. */
 export async function readQuestions(path: string, cwd: string): Promise<Questions> {
-  let text: string;
-  try {
-    text = await readFile(resolve(cwd, path), 'utf8');
-  } catch (error) {
-    throw new CliError(EXIT.usage, `cannot read the questions \`${path}\`: ${errorCode(error) ?? 'not readable'}`, error);
-  }
-  const checked = checkJson(questionsSchema, text);
+  const checked = checkJson(questionsSchema, await readTextFile(resolve(cwd, path), `the questions \`${path}\``));
   if ('problem' in checked) {
     throw new CliError(EXIT.usage, `\`${path}\` does not hold questions (a JSON list of { question, expected }): ${checked.problem}`);
   }

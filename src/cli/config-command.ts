@@ -72,7 +72,7 @@ async function check(file: string, { json }: CheckFlags, host: Host): Promise<vo
 }
 
 async function explain(file: string, { json, ...stated }: ExplainFlags, host: Host): Promise<void> {
-  const { plan, assumed } = planOf(await loadConfig(file, host), stated);
+  const { plan, assumed } = planOf((await loadConfig(file, host)).value, stated);
   const explained = explainThroughput(plan);
   print(host, json ? JSON.stringify({ ...explained, plan, assumed }, undefined, 2) : explainText(plan, assumed, explained));
 }

@@ -1,24 +1,34 @@
-import { readFile } from 'node:fs/promises';
-import { type ParsedConfig, parseConfig } from '../edge/config/parse.js';
+import { variable } from '../edge/config/env.js';
+import { parseWithOrigins } from '../edge/config/parse.js';
+import type { ConfigProblem } from '../edge/config/problems.js';
 import type { Config } from '../edge/config/schema.js';
-import { CliError, EXIT, errorCode } from './exit.js';
+import { CliError, EXIT } from './exit.js';
 import { type Host, pathOf } from './host.js';
+import { readTextFile } from './text-file.js';
+
+/** A configuration, and what variables have put where keys stand. */
+export interface LoadedConfig {
+  readonly value: Config;
+  readonly secrets: readonly string[];
+}
+
+export type ReadConfig = LoadedConfig | { readonly problems: readonly ConfigProblem[] };
+
+const SECRET = /^model\.(baseUrl|headers|options)\b/;
 
 /** What stands in a configuration, or what is wrong with it. @throws CliError (exit code 2) when it cannot be read */
-export async function readConfig(path: string, host: Host): Promise<ParsedConfig> {
-  let text: string;
-  try {
-    text = await readFile(pathOf(host, path), 'utf8');
-  } catch (error) {
-    const why = errorCode(error) === 'ENOENT' ? 'there is no such file' : (errorCode(error) ?? 'it cannot be read');
-    throw new CliError(EXIT.usage, `cannot read the configuration \`${path}\`: ${why}`, error);
-  }
-  return parseConfig(text, { env: host.env, format: /\.json$/i.test(path) ? 'json' : 'yaml' });
+export async function readConfig(path: string, host: Host): Promise<ReadConfig> {
+  const text = await readTextFile(pathOf(host, path), `the configuration \`${path}\``);
+  const { env } = host;
+  const { parsed, origins } = parseWithOrigins(text, { env, format: /\.json$/i.test(path) ? 'json' : 'yaml' });
+  if ('problems' in parsed) return parsed;
+  const names = [...origins].flatMap(([place, inIt]) => (SECRET.test(place) ? inIt : []));
+  return { value: parsed.value, secrets: names.flatMap((name) => variable(env, name) ?? []) };
 }
 
 /** The same for a command that needs it to be right. @throws CliError (exit code 2) that names everything that is wrong */
-export async function loadConfig(path: string, host: Host): Promise<Config> {
+export async function loadConfig(path: string, host: Host): Promise<LoadedConfig> {
   const parsed = await readConfig(path, host);
   if ('problems' in parsed) throw new CliError(EXIT.usage, [`\`${path}\`:`, ...parsed.problems.map(({ message }) => message)].join('\n  '));
-  return parsed.value;
+  return parsed;
 }

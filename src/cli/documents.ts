@@ -1,6 +1,7 @@
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { join, relative, resolve, sep } from 'node:path';
 import { CliError, EXIT, errorCode } from './exit.js';
+import { readTextFile } from './text-file.js';
 
 /** A file the user meant: where it is, and the name the index shows. */
 export interface DocumentFile {
@@ -48,12 +49,7 @@ export async function findFiles(paths: readonly string[], options: FindOptions):
  * @throws CliError (exit code 2) when the list cannot be read or names nothing.
  */
 export async function readFileList(list: string, cwd: string): Promise<string[]> {
-  let text: string;
-  try {
-    text = await readFile(resolve(cwd, list), 'utf8');
-  } catch (error) {
-    throw new CliError(EXIT.usage, `cannot read the list \`${list}\`: ${reasonOf(error)}`, error);
-  }
+  const text = await readTextFile(resolve(cwd, list), `the list \`${list}\``);
   const paths = text
     .split('\n')
     .map((line) => line.trim())
@@ -65,8 +61,10 @@ export async function readFileList(list: string, cwd: string): Promise<string[]>
 /** The text of a file, or why it is not one. */
 export async function readDocument(file: DocumentFile, maxBytes = MAX_FILE_BYTES): Promise<{ text: string } | { reason: string }> {
   try {
-    const { size } = await stat(file.path);
-    if (size > maxBytes) return { reason: `larger than ${String(maxBytes)} bytes (\`--max-file-bytes\`)` };
+    const found = await stat(file.path);
+    // A pipe would be waited for without end, and a device read.
+    if (!found.isFile()) return { reason: found.isDirectory() ? 'a folder that cannot be read' : 'neither a file nor a folder' };
+    if (found.size > maxBytes) return { reason: `larger than ${String(maxBytes)} bytes (\`--max-file-bytes\`)` };
     return textOf(await readFile(file.path));
   } catch (error) {
     return { reason: reasonOf(error) };

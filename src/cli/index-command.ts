@@ -7,7 +7,7 @@ import { type Host, pathOf } from './host.js';
 import { IndexJob } from './index-job.js';
 import type { IndexSummary } from './index-summary.js';
 import { onInterrupt } from './interrupt.js';
-import { addProviderOptions, apiKeyFrom, DEFAULT_INDEX, type ProviderFlags, positiveNumber, wholeNumber } from './options.js';
+import { addProviderOptions, DEFAULT_INDEX, type ProviderFlags, positiveNumber, providerFrom, wholeNumber } from './options.js';
 import { refuseForeignFile } from './own-file.js';
 import { progressLine, progressText, showProgress } from './progress.js';
 import { summaryText } from './summary.js';
@@ -70,9 +70,7 @@ async function run(paths: string[], flags: IndexFlags, host: Host): Promise<void
       ask: flags.ask,
       strict: flags.strict,
       provider: {
-        baseUrl: flags.baseUrl,
-        model: flags.model,
-        apiKey: apiKeyFrom(host.env),
+        ...providerFrom(flags, host.env),
         maxBatch: flags.maxBatch,
         maxBatchTokens: flags.maxBatchTokens,
         concurrency: flags.concurrency,

@@ -1,6 +1,7 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Host } from './host.js';
 import type { ProviderOptions } from './provider.js';
+import { shownOf } from './secrets.js';
 
 export const DEFAULT_INDEX = '.sluice-index.jsonl';
 
@@ -10,14 +11,16 @@ export interface ProviderFlags {
   readonly model: string;
 }
 
-export function addProviderOptions(command: Command, { env }: Host): Command {
-  return command
-    .option('--base-url <url>', 'OpenAI-compatible API, up to and with its version (env SLUICE_BASE_URL)', defaultBaseUrl(env))
-    .option('--model <name>', 'embedding model', 'all-MiniLM-L6-v2');
-}
+/** Where `sluice serve` listens. */
+const LOCAL = 'http://127.0.0.1:8787/v1';
 
-function defaultBaseUrl(env: NodeJS.ProcessEnv): string {
-  return env['SLUICE_BASE_URL'] ?? 'http://127.0.0.1:8787/v1';
+export function addProviderOptions(command: Command, { env }: Host): Command {
+  const baseUrl = new Option('--base-url <url>', 'OpenAI-compatible API, up to and with its version (env SLUICE_BASE_URL)');
+  return command
+    .addOption(
+      env['SLUICE_BASE_URL'] === undefined ? baseUrl.default(LOCAL) : baseUrl.default(env['SLUICE_BASE_URL'], 'that of the environment'),
+    )
+    .option('--model <name>', 'embedding model', 'all-MiniLM-L6-v2');
 }
 
 /** The key comes from the environment only: an option would show it to everybody who can list processes. */
@@ -25,12 +28,19 @@ export function apiKeyFrom(env: NodeJS.ProcessEnv): string | undefined {
   return env['SLUICE_API_KEY'] ?? env['OPENAI_API_KEY'];
 }
 
+/** Who is asked, by the flags and the environment. */
+export function providerFrom(
+  { baseUrl, model }: ProviderFlags,
+  env: NodeJS.ProcessEnv,
+): Pick<ProviderOptions, 'baseUrl' | 'model' | 'apiKey' | 'shown'> {
+  const sent = { baseUrl, apiKey: apiKeyFrom(env) };
+  return { ...sent, model, shown: shownOf(sent) };
+}
+
 /** One text at a time, without limits: what a search needs. */
-export function singleCall({ baseUrl, model }: ProviderFlags, env: NodeJS.ProcessEnv): ProviderOptions {
+export function singleCall(flags: ProviderFlags, env: NodeJS.ProcessEnv): ProviderOptions {
   return {
-    baseUrl,
-    model,
-    apiKey: apiKeyFrom(env),
+    ...providerFrom(flags, env),
     maxBatch: 1,
     maxBatchTokens: undefined,
     concurrency: 1,

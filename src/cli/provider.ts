@@ -4,12 +4,14 @@ import { robust } from '../../operators/repair.js';
 import type { Classify, FlowSink } from '../../operators/types.js';
 import { createEmbedder, type Embedder } from '../pipelines/create-embedder.js';
 import { CliError, EXIT, errorCode } from './exit.js';
+import type { Hide, Shown } from './secrets.js';
 
 /** Where texts are embedded, and how much it may be asked. Infinity is no limit. */
 export interface ProviderOptions {
   readonly baseUrl: string;
   readonly model: string;
   readonly apiKey: string | undefined;
+  readonly shown: Shown;
   /** Most texts in one call. */
   readonly maxBatch: number;
   readonly maxBatchTokens: number | undefined;
@@ -76,22 +78,24 @@ const EMBEDDER_WORDS: ProviderWords = {
 
 export function explainFailure(
   error: unknown,
-  { baseUrl, model }: Pick<ProviderOptions, 'baseUrl' | 'model'>,
+  { model, shown }: Pick<ProviderOptions, 'model' | 'shown'>,
   words: ProviderWords = EMBEDDER_WORDS,
 ): Failure {
-  const { status, code, message } = evidence(error);
+  const { address } = shown;
+  const { status, code } = evidence(error);
+  const message = saidBy(error, shown.hide);
   const stop = (sentence: string): Failure => ({ kind: 'stop', error: new CliError(EXIT.provider, sentence, error) });
   if (status === 401 || status === 403) {
-    return stop(`${baseUrl} refuses the key: ${message}. Set ${words.keys} to a valid one`);
+    return stop(`${address} refuses the key: ${message}. Set ${words.keys} to a valid one`);
   }
-  if (status === 404) return stop(`${baseUrl} does not know the model \`${model}\`: ${message}. Check ${words.options}`);
+  if (status === 404) return stop(`${address} does not know the model \`${model}\`: ${message}. Check ${words.options}`);
   if (code !== undefined && UNREACHABLE.has(code)) {
-    return stop(`cannot reach ${baseUrl} (${code}): ${words.start}`);
+    return stop(`cannot reach ${address} (${code}): ${words.start}`);
   }
   if (message.endsWith('bad port'))
-    return stop(`cannot reach ${baseUrl}: \`fetch\` does not go to that port; start the server on another one`);
+    return stop(`cannot reach ${address}: \`fetch\` does not go to that port; start the server on another one`);
   const { class: kind } = classifyError(error, { size: 1, attempt: 1, aborted: false });
-  if (kind === 'fatal' && !isFlowError(error)) return stop(`${baseUrl} refuses to work: ${message}`);
+  if (kind === 'fatal' && !isFlowError(error)) return stop(`${address} refuses to work: ${message}`);
   // Without a status nobody refused anything: the answer was not understood, or did not come.
   const refused = status !== undefined && (kind === 'itemFault' || kind === 'tooLarge');
   const poisoned = refused || isFlowError(error, 'FLOW_ITEM_TOO_HEAVY');
@@ -110,6 +114,11 @@ const UNREACHABLE: ReadonlySet<string> = new Set([
 /** A provider's message can quote what it was sent; a line of it is enough. */
 const MAX_MESSAGE_LENGTH = 200;
 
+/** What an error says, for people. What is secret is hidden first: of a key that is cut the beginning would be left. */
+export function saidBy(error: unknown, hide: Hide): string {
+  return hide(evidence(error).message).replaceAll(/\s+/g, ' ').slice(0, MAX_MESSAGE_LENGTH);
+}
+
 /** What the error and those behind it say; `fetch` hides the system's error in `cause`, behind several when a name has several addresses. */
 export function evidence(error: unknown): { status: number | undefined; code: string | undefined; message: string } {
   let status: number | undefined;
@@ -122,5 +131,5 @@ export function evidence(error: unknown): { status: number | undefined; code: st
     if (link.message !== '') messages.push(link.message);
   }
   const message = (status === undefined ? messages.join(': ') : messages[0]) ?? String(error);
-  return { status, code, message: message.replaceAll(/\s+/g, ' ').slice(0, MAX_MESSAGE_LENGTH) };
+  return { status, code, message };
 }

@@ -44,12 +44,9 @@ export function runCommand(host: Host): Command {
 }
 
 async function run(file: string, flags: RunFlags, host: Host): Promise<void> {
-  const plan = planRun(
-    await loadConfig(file, host),
-    file,
-    host,
-    [flags.events, flags.json].filter((path) => typeof path === 'string'),
-  );
+  const { value, secrets } = await loadConfig(file, host);
+  const own = [flags.events, flags.json].filter((path) => typeof path === 'string');
+  const plan = planRun(value, file, host, own, secrets);
   checkPrices(plan, flags.maxUsd);
   checkOwnFiles(plan, flags, host);
   if (typeof flags.json === 'string') await refuseForeignFile(pathOf(host, flags.json), flags.json, SUMMARY_MARK, 'a summary');

@@ -6,7 +6,7 @@ import { refusalOf } from './provider-error.js';
 
 /** Where an API of a model is, and what it wants to know with every request. */
 export interface EndpointOptions {
-  /** Where the API is, up to and with its version: `https://host/v1`. */
+  /** Where the API is, up to and with its version: `https://host/v1`. A query (`?api-version=…`) goes behind the path of each request. */
   readonly baseUrl: string;
   readonly model: string;
   /** Sent as a bearer token. @defaultValue none */
@@ -41,7 +41,7 @@ export function endpointOf(operator: string, path: string, options: EndpointOpti
   const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
   checkSendable(operator, 'apiKey', authorization);
   return {
-    url: `${baseUrl(operator, options.baseUrl)}${path}`,
+    url: urlOf(operator, options.baseUrl, path),
     model,
     headers: { ...headers, ...authorization },
     fetch: callback(operator, 'fetch', options.fetch) ?? globalThis.fetch,
@@ -71,8 +71,15 @@ function checkSendable(operator: string, option: string, headers: Readonly<Recor
   }
 }
 
-function baseUrl(operator: string, value: unknown): string {
-  if (typeof value !== 'string' || !/^https?:\/\//.test(value) || !URL.canParse(value))
-    throw new FlowConfigError(operator, 'baseUrl', 'an http(s) URL such as `https://host/v1`', value);
-  return value.replace(/\/+$/, '');
+/** The path goes before a query: `https://host/v1?api-version=1`. */
+function urlOf(operator: string, baseUrl: string, path: string): string {
+  const url = typeof baseUrl === 'string' && /^https?:\/\//.test(baseUrl) && URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
+  if (!url || url.username || url.password) {
+    // A password or a key is shown to nobody.
+    const isSecret = /[?@]/.test(baseUrl);
+    const got = url ? 'one with a user or a password, which `fetch` refuses' : isSecret ? 'a text that is none' : undefined;
+    throw new FlowConfigError(operator, 'baseUrl', 'an http(s) URL such as `https://host/v1`', isSecret ? undefined : baseUrl, got);
+  }
+  url.pathname = url.pathname.replace(/\/*$/, path);
+  return url.href;
 }

@@ -70,6 +70,20 @@ describe('sluice config', () => {
     expect(await config('check', 'papers.yaml')).toMatchObject({ code: 0, stdout: 'papers.yaml: nothing is wrong\n' });
   });
 
+  it('check refuses what is not UTF-8, and takes a byte order mark, of YAML and of JSON', async () => {
+    for (const name of ['latin.yaml', 'latin.json']) {
+      writeFileSync(join(cwd, name), Buffer.from('{ "name": "\u00fcbersetzen" }', 'latin1'));
+      expect(await config('check', name)).toMatchObject({
+        code: 2,
+        stderr: `sluice: cannot read the configuration \`${name}\`: it is not UTF-8\n`,
+      });
+    }
+    for (const name of ['mark.yaml', 'mark.json']) {
+      write(name, '\uFEFF{ "name": "\u00fcbersetzen" }');
+      expect(await config('check', name)).toMatchObject({ code: 0, stdout: `${name}: nothing is wrong\n` });
+    }
+  });
+
   it('preset prints what is read back as it was', async () => {
     const { stdout } = await config('preset', 'paper.production');
     expect(parseConfig(stdout)).toEqual({ value: presets.paper.production });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readCorpus } from '../../src/cli/corpus.js';
-import { findFiles, readDocument, readFileList } from '../../src/cli/documents.js';
+import { findFiles, readDocument, readFileList, walkFolder } from '../../src/cli/documents.js';
 
 let cwd: string;
 
@@ -81,6 +81,16 @@ describe('readFileList', () => {
     expect(await readFileList('list.txt', cwd)).toEqual(['a.md', 'b/c.md']);
   });
 
+  it('reads UTF-8 alone, with or without a byte order mark', async () => {
+    write('list.txt', '\uFEFFa.md\n');
+    expect(await readFileList('list.txt', cwd)).toEqual(['a.md']);
+    write('latin.txt', Buffer.from('\u00fc.md\n', 'latin1'));
+    await expect(readFileList('latin.txt', cwd)).rejects.toMatchObject({
+      exitCode: 2,
+      message: 'cannot read the list `latin.txt`: it is not UTF-8',
+    });
+  });
+
   it('refuses a missing and an empty list', async () => {
     write('empty.txt', '# nothing\n');
     await expect(readFileList('missing.txt', cwd)).rejects.toMatchObject({
@@ -88,6 +98,21 @@ describe('readFileList', () => {
       message: expect.stringMatching(/cannot read the list `missing.txt`/) as string,
     });
     await expect(readFileList('empty.txt', cwd)).rejects.toMatchObject({ exitCode: 2, message: 'the list `empty.txt` names no files' });
+  });
+});
+
+describe('walkFolder', () => {
+  it('hands out what is no file, and readDocument says so without opening it', async () => {
+    write('a.md');
+    execFileSync('mkfifo', [join(cwd, 'pipe')]);
+    symlinkSync('/dev/zero', join(cwd, 'zero'));
+    const read: unknown[] = [];
+    for await (const file of walkFolder(cwd, new Set())) read.push([file.name, await readDocument(file)]);
+    expect(read).toEqual([
+      ['a.md', { text: expect.any(String) as string }],
+      ['pipe', { reason: 'neither a file nor a folder' }],
+      ['zero', { reason: 'neither a file nor a folder' }],
+    ]);
   });
 });
 

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { explainFailure } from '../../src/cli/provider.js';
+import { shownOf } from '../../src/cli/secrets.js';
 import { ProviderError } from '../../src/pipelines/provider-error.js';
 import { AttemptTimeoutError, ItemTooHeavyError, SplitBudgetError } from '../today.js';
 
-const provider = { baseUrl: 'http://host/v1', model: 'm' };
+const provider = { shown: shownOf({ baseUrl: 'http://host/v1' }), model: 'm' };
 
 function status(code: number, message: string): ProviderError {
   return new ProviderError(code, new Headers(), `${String(code)} ${message}`, undefined, undefined, undefined);

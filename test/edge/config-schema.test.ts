@@ -35,6 +35,9 @@ const BEYOND = [
   /a name in each pair/,
   /the name of one of `stages`/,
   /a URL that can be called/,
+  /a URL alone/,
+  /what a header can carry/,
+  /names that a header can have/,
 ];
 
 function agrees(document: unknown): { readonly parser: boolean; readonly editor: boolean } {

@@ -56,6 +56,11 @@ describe('a configuration', () => {
     expect(parseConfig(`# papers\n---\n${text}\n...\n`)).toEqual({ value });
   });
 
+  it.each(['json', 'yaml'] as const)('may begin with a byte order mark, as %s', (format) => {
+    expect(parseConfig('\uFEFF{ "name": "a" }', { format })).toEqual({ value: { name: 'a' } });
+    expect(problemsOf('\uFEFF{ "name": 5 }', { format })).toMatchObject([{ line: 1, column: 3 }]);
+  });
+
   it('may hold limits alone, or nothing', () => {
     expect(parseConfig('limits: { concurrency: 4 }')).toEqual({ value: { limits: { concurrency: 4 } } });
     expect(parseConfig({})).toEqual({ value: {} });
@@ -175,6 +180,14 @@ describe('variables', () => {
       '`limits.headroom`, line 3: expected the variable `B` to be set (or a default, `${B:-…}`), got none of that name',
       '`name`, line 4: expected a text that is not empty, got what `C` holds',
     ]);
+  });
+
+  it.each(['constructor', 'toString', '__proto__', 'hasOwnProperty'])('are none that every object has: %s', (name) => {
+    for (const given of [{}, env, Object.create({ [name]: 'x' }) as object])
+      expect(messagesOf(`name: \${${name}}`, { env: given as typeof env })).toEqual([
+        `\`name\`, line 1: expected the variable \`${name}\` to be set (or a default, \`\${${name}:-…}\`), got none of that name`,
+      ]);
+    expect(read(`name: "\${${name}:-x}"`)).toEqual({ value: { name: 'x' } });
   });
 
   it('are read from what is given only', () => {

@@ -69,6 +69,20 @@ export const configMistakes: readonly { readonly text: string; readonly messages
     text: 'model: { baseUrl: "http://[" }\n',
     messages: ['`model.baseUrl`, line 1: expected a URL that can be called, such as `https://host/v1`, got a text'],
   },
+  {
+    text: 'model: { baseUrl: "https://me:word@host/v1" }\n',
+    messages: [
+      '`model.baseUrl`, line 1: expected a URL alone: what is secret goes by `apiKeyEnv`, or into `headers`, got one with a user or a password',
+    ],
+  },
+  {
+    text: 'model: { headers: { x-team: "a\\nb" } }\n',
+    messages: ['`model.headers.x-team`, line 1: expected what a header can carry, got something else'],
+  },
+  {
+    text: 'model: { headers: { my team: a } }\n',
+    messages: ['`model.headers`, line 1: expected names that a header can have, got another'],
+  },
   { text: 'model: { retry: true }\n', messages: ['`model.retry`, line 1: expected `false` or a mapping, got `true`'] },
   { text: 'stages: []\n', messages: ['`stages`, line 1: expected a list of at least one, got an empty list'] },
   {

@@ -5,7 +5,8 @@ import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import { explainThroughput, type Throughput } from '../../pipelines/throughput.js';
 import { formatTime } from '../explain-text.js';
 import { formatCount } from '../format.js';
-import { evidence } from '../provider.js';
+import { saidBy } from '../provider.js';
+import type { Hide } from '../secrets.js';
 import { openRows } from './open-rows.js';
 import type { Row } from './row.js';
 import { RunJournal } from './run-journal.js';
@@ -63,7 +64,7 @@ export async function dryRun(plan: RunPlan, limit: number): Promise<DryRun> {
       earlier += 1;
       continue;
     }
-    const problem = 'problem' in row ? row.problem : problemOf(row, stages);
+    const problem = 'problem' in row ? row.problem : problemOf(row, stages, plan.shown.hide);
     if (problem === undefined) rows += 1;
     else {
       unusable += 1;
@@ -213,13 +214,13 @@ class StageTally {
 }
 
 /** Takes a row through all stages; says why that cannot be done. */
-function problemOf(row: Row, stages: readonly StageTally[]): string | undefined {
+function problemOf(row: Row, stages: readonly StageTally[], hide: Hide): string | undefined {
   let guesses: readonly Guess[] = [{ count: 1, earlier: {} }];
   try {
     for (const stage of stages) guesses = guesses.flatMap((guess) => stage.add(row, guess));
     return undefined;
   } catch (error) {
-    return evidence(error).message;
+    return saidBy(error, hide);
   }
 }
 

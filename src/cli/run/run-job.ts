@@ -163,9 +163,9 @@ export class RunJob implements StageHost {
       this.#fail(error);
       return true;
     }
-    const { baseUrl } = this.#plan;
+    const { shown } = this.#plan;
     const words = this.#words();
-    const failure = explainFailure(error, { baseUrl, model }, words);
+    const failure = explainFailure(error, { shown, model }, words);
     if (failure.kind === 'stop' && !mayBeOfRow(error)) this.#fail(failure.error);
     else if (failure.kind === 'poisoned' || document.hasFailed) return false;
     else if (this.#doubts.gaveUp(model, documentId) < MOST_UNANSWERED) return false;
@@ -174,7 +174,7 @@ export class RunJob implements StageHost {
       this.#fail(
         new CliError(
           EXIT.provider,
-          `${baseUrl} has answered nothing of use with \`${model}\` so far: ${failure.reason}. Check ${words.options}`,
+          `${shown.address} has answered nothing of use with \`${model}\` so far: ${failure.reason}. Check ${words.options}`,
           error,
         ),
       );
@@ -284,7 +284,7 @@ export class RunJob implements StageHost {
   #finish(result: DocumentResult<RunDocument, unknown>, journal: RunJournal): void {
     const { document, documentId } = result;
     this.#tally.busyMs += performance.now() - document.startedAtMs;
-    const outcome = outcomeOf(result, (stage, item) => journal.isWritten(documentId, stage, item), this.isStopping);
+    const outcome = outcomeOf(result, (stage, item) => journal.isWritten(documentId, stage, item), this.isStopping, this.#plan.shown.hide);
     // Its answers are in the journal; the next run goes on with them.
     if (outcome !== undefined) this.#doubts.finished(outcome);
   }

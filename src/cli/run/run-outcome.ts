@@ -1,6 +1,7 @@
 import { isFlowError } from '../../../operators/errors.js';
 import type { DocumentResult } from '../../pipelines/stages/stages-types.js';
-import { evidence } from '../provider.js';
+import { saidBy } from '../provider.js';
+import type { Hide } from '../secrets.js';
 import type { FailureLine, FinishedDocument } from './run-output.js';
 import type { RunDocument } from './run-stages.js';
 
@@ -11,17 +12,19 @@ type Result = DocumentResult<RunDocument, unknown>;
  *
  * @param isWritten - whether an earlier run has written what became of an item, whose last stage this is
  * @param isStopping - the run ends: what was late has waited for nothing
+ * @param hide - of what is said about failures
  */
 export function outcomeOf(
   result: Result,
   isWritten: (stage: string, item: string) => boolean,
   isStopping: boolean,
+  hide: Hide,
 ): FinishedDocument | undefined {
   const reasons = reasonsOf(result);
   if (reasons.some((reason) => isClosed(reason) || (isStopping && isLate(reason)))) return undefined;
   const { document, documentId, items } = result;
   const { id, number: row } = document;
-  const failures = failuresOf(result);
+  const failures = failuresOf(result, hide);
   if (result.status === 'rejected') return { documentId, status: 'failed', output: [], failures };
   const output = items.flatMap((item) =>
     item.status === 'rejected' || isWritten(item.stage, item.item) ? [] : [{ id, row, ...itemOf(item), ...item.values }],
@@ -30,15 +33,15 @@ export function outcomeOf(
 }
 
 /** What failed by itself, and not with another item of its document. */
-function failuresOf(result: Result): FailureLine[] {
+function failuresOf(result: Result, hide: Hide): FailureLine[] {
   const { id, number: row } = result.document;
   const failures = result.items.flatMap((item) =>
     item.status === 'fulfilled' || isFlowError(item.reason, 'FLOW_CLOSED')
       ? []
-      : [{ id, row, ...itemOf(item), stage: item.stage, error: evidence(item.reason).message }],
+      : [{ id, row, ...itemOf(item), stage: item.stage, error: saidBy(item.reason, hide) }],
   );
   if (failures.length > 0 || result.status === 'fulfilled') return failures;
-  return [{ id, row, error: evidence(result.reason).message }];
+  return [{ id, row, error: saidBy(result.reason, hide) }];
 }
 
 /** Left out when the document is one. */

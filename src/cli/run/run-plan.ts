@@ -1,9 +1,12 @@
 import { createHash } from 'node:crypto';
 import { dirname, resolve } from 'node:path';
+import { variable } from '../../edge/config/env.js';
 import type { Config, StageConfig } from '../../edge/config/schema.js';
+import { type Endpoint, endpointOf } from '../../pipelines/endpoint.js';
 import { CliError, EXIT } from '../exit.js';
 import { type Host, pathOf } from '../host.js';
 import { apiKeyFrom } from '../options.js';
+import { type Shown, shownOf } from '../secrets.js';
 import type { InputOptions } from './open-rows.js';
 
 /** A stage that asks the `model` it names, or cuts a text. */
@@ -13,8 +16,9 @@ export type PlannedStage = StageConfig;
 export interface RunPlan {
   readonly config: Config;
   readonly stages: readonly PlannedStage[];
-  readonly baseUrl: string;
-  readonly apiKey: string | undefined;
+  /** Each request names its own model. */
+  readonly endpoint: Endpoint;
+  readonly shown: Shown;
   readonly input: InputOptions;
   /** Absolute. */
   readonly paths: RunPaths;
@@ -46,9 +50,16 @@ const TAKEN: ReadonlySet<string> = new Set(['id', 'row', 'item']);
  *
  * @param file path of the configuration.
  * @param own what else the command writes; never taken for input.
- * @throws CliError (exit code 2) naming what is missing.
+ * @param secrets what variables of the environment have put into it, and nobody may see.
+ * @throws CliError, FlowConfigError (exit code 2) naming what is missing, or cannot be used.
  */
-export function planRun(config: Config, file: string, host: Pick<Host, 'cwd' | 'env'>, own: readonly string[] = []): RunPlan {
+export function planRun(
+  config: Config,
+  file: string,
+  host: Pick<Host, 'cwd' | 'env'>,
+  own: readonly string[] = [],
+  secrets: readonly string[] = [],
+): RunPlan {
   const { env } = host;
   const { model = {}, input, output } = config;
   const missing = (path: string, hint = ''): CliError => new CliError(EXIT.usage, `\`${file}\`: a run needs \`${path}\`${hint}`);
@@ -70,8 +81,10 @@ export function planRun(config: Config, file: string, host: Pick<Host, 'cwd' | '
   });
   const baseUrl = model.baseUrl ?? env['SLUICE_BASE_URL'];
   if (baseUrl === undefined) throw missing('model.baseUrl', ' (or SLUICE_BASE_URL)');
-  if (model.apiKeyEnv !== undefined && env[model.apiKeyEnv] === undefined)
+  const apiKey = model.apiKeyEnv === undefined ? apiKeyFrom(env) : variable(env, model.apiKeyEnv);
+  if (model.apiKeyEnv !== undefined && apiKey === undefined)
     throw new CliError(EXIT.usage, `\`${file}\`: \`model.apiKeyEnv\` names ${model.apiKeyEnv}, which is not set`);
+  const sent = { baseUrl, ...(apiKey !== undefined && { apiKey }), ...(model.headers && { headers: model.headers }) };
   const folder = dirname(pathOf(host, file));
   const path = resolve(folder, output.path);
   const paths = {
@@ -85,8 +98,8 @@ export function planRun(config: Config, file: string, host: Pick<Host, 'cwd' | '
   return {
     config,
     stages,
-    baseUrl,
-    apiKey: model.apiKeyEnv === undefined ? apiKeyFrom(env) : env[model.apiKeyEnv],
+    endpoint: endpointOf('sluice run', '/chat/completions', { ...sent, model: 'default' }),
+    shown: shownOf(sent, secrets),
     input: { path: resolve(folder, input.path), shown: input.path, format: input.format, id: input.id, exclude },
     paths,
     shownOutput: output.path,

@@ -6,7 +6,6 @@ import type { CallRecord } from '../../metrics/call-record.js';
 import type { BudgetPort } from '../../pipelines/budget/budget-types.js';
 import type { ModelCaller } from '../../pipelines/create-model-caller.js';
 import { createModelCaller } from '../../pipelines/create-model-caller.js';
-import { endpointOf } from '../../pipelines/endpoint.js';
 import { type ChatCompletion, type ChatRequest, chatUsage, estimateChat, requestChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import type { AnyStage, RequestContext, StageItem, StageRules } from '../../pipelines/stages/stages-types.js';
@@ -54,15 +53,7 @@ interface PermittedRequest {
 export type RunCaller = ModelCaller<PermittedRequest, ChatCompletion, never>;
 
 /** Makes the calls: one attempt each, under the permit that a stage has taken. */
-export function openCaller({ baseUrl, apiKey, config }: RunPlan, { budget, onRecord }: CallOptions): RunCaller {
-  const { headers } = config.model ?? {};
-  // Each request names its own model.
-  const endpoint = endpointOf('sluice run', '/chat/completions', {
-    baseUrl,
-    model: 'default',
-    ...(apiKey !== undefined && { apiKey }),
-    ...(headers && { headers }),
-  });
+export function openCaller({ endpoint }: RunPlan, { budget, onRecord }: CallOptions): RunCaller {
   return createModelCaller<PermittedRequest, ChatCompletion>({
     call: ({ body, permit }, { signal }) => requestChat(endpoint, body, { signal, observe: permit.observe }),
     model: ({ body }) => body.model ?? 'default',

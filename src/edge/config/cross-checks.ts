@@ -13,6 +13,17 @@ export function crossChecks(value: unknown): Finding[] {
   if (typeof baseUrl === 'string' && HTTP_URL.test(baseUrl) && !URL.canParse(baseUrl)) {
     wrong(['model', 'baseUrl'], 'a URL that can be called, such as `https://host/v1`');
   }
+  if (typeof baseUrl === 'string' && URL.canParse(baseUrl)) {
+    const { username, password } = new URL(baseUrl);
+    if (username !== '' || password !== '')
+      wrong(['model', 'baseUrl'], 'a URL alone: what is secret goes by `apiKeyEnv`, or into `headers`', 'one with a user or a password');
+  }
+  const headers = valueAt(value, ['model', 'headers']);
+  for (const [name, header] of Object.entries(typeof headers === 'object' ? (headers ?? {}) : {})) {
+    if (!isSendable(name, '')) wrong(['model', 'headers'], 'names that a header can have', 'another');
+    else if (typeof header === 'string' && !isSendable(name, header))
+      wrong(['model', 'headers', name], 'what a header can carry', 'something else');
+  }
   if (isGiven('limits', 'requestsPerSecond') && isGiven('limits', 'requestsPerMinute')) {
     wrong(['limits', 'requestsPerSecond'], 'either this or `requestsPerMinute`', 'both');
   }
@@ -63,5 +74,14 @@ export function crossChecks(value: unknown): Finding[] {
       if (steps.includes('')) wrong(path, 'a name in each pair of `{{` and `}}`', 'nothing between them');
       else if (later.includes(steps[0])) wrong(path, 'fields and earlier stages in `{{…}}`', 'a stage that has no answer by then');
     }
+  }
+}
+
+function isSendable(name: string, value: string): boolean {
+  try {
+    new Headers([[name, value]]);
+    return true;
+  } catch {
+    return false;
   }
 }

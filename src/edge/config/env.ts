@@ -14,6 +14,11 @@ const ANY = new RegExp(`\\$\\$\\{|${VARIABLE}|\\$\\{`, 'g');
 /** Texts for a model: what looks like a variable in them may be code. */
 const VERBATIM: readonly string[] = ['prompt', 'system'];
 
+/** Not what every object has. */
+export function variable(env: Env, name: string): string | undefined {
+  return Object.hasOwn(env, name) ? env[name] : undefined;
+}
+
 /** A configuration with its variables filled in. */
 export interface Filled {
   readonly value: unknown;
@@ -48,7 +53,7 @@ export function fillIn(value: unknown, schema: SchemaNode, env: Env): Filled {
         return '';
       }
       names.push(name);
-      const given = env[name];
+      const given = variable(env, name);
       // As a shell does it: an empty one takes the default, too.
       if (given !== undefined && (given !== '' || fallback === undefined)) return given;
       if (fallback === undefined) {

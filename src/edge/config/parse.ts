@@ -1,7 +1,7 @@
 import { FlowConfigError } from '../../../operators/errors.js';
 import { known, words } from '../../../operators/toolkit.js';
 import { crossChecks } from './cross-checks.js';
-import { type Env, fillIn } from './env.js';
+import { type Env, type Filled, fillIn } from './env.js';
 import { showPath } from './finding.js';
 import { VALUE_SCHEMA } from './json-schema.js';
 import { normalised } from './levels.js';
@@ -36,21 +36,34 @@ export type ParsedConfig = { readonly value: Config } | { readonly problems: rea
  * ```
  */
 export function parseConfig(input: unknown, options: ParseConfigOptions = {}): ParsedConfig {
+  return parseWithOrigins(input, options).parsed;
+}
+
+/** What came of it, and the names of the variables that it was made of, by the path of what they stand in. */
+export function parseWithOrigins(
+  input: unknown,
+  options: ParseConfigOptions,
+): { readonly parsed: ParsedConfig; readonly origins: Filled['origins'] } {
   known('parseConfig', options, ['env', 'format']);
   const { env = {}, format = 'yaml' } = options;
   words('yaml', 'json')('parseConfig', 'format', format);
   if (typeof env !== 'object' || (env as unknown) === null)
     throw new FlowConfigError('parseConfig', 'env', 'an object', undefined, `a ${typeof env}`);
   const source = typeof input === 'string' ? readText(input, format) : plainSource(input);
-  if (source.faults.length > 0) return inOrder(source.faults.map(({ place, ...fault }) => problemOf({ path: [], ...fault }, place)));
+  if (source.faults.length > 0)
+    return {
+      parsed: inOrder(source.faults.map(({ place, ...fault }) => problemOf({ path: [], ...fault }, place))),
+      origins: new Map(),
+    };
   const filled = fillIn(source.value, VALUE_SCHEMA, env);
   const { success, data, error } = configSchema.safeParse(filled.value);
   // What is wrong with the place of a variable that is not there says nothing more.
   const missing = new Set(filled.faults.map(({ path }) => showPath(path)));
   const others = [...(error?.issues ?? []).flatMap((issue) => findingsOf(issue, filled, VALUE_SCHEMA)), ...crossChecks(filled.value)];
   const findings = [...filled.faults, ...others.filter(({ path }) => !missing.has(showPath(path)))];
-  if (success && findings.length === 0) return { value: normalised(data as ConfigFile) };
-  return inOrder(findings.map((finding) => problemOf(finding, source.placeOf(finding.path))));
+  const { origins } = filled;
+  if (success && findings.length === 0) return { parsed: { value: normalised(data as ConfigFile) }, origins };
+  return { parsed: inOrder(findings.map((finding) => problemOf(finding, source.placeOf(finding.path)))), origins };
 }
 
 function inOrder(problems: readonly ConfigProblem[]): ParsedConfig {

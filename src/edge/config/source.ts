@@ -41,7 +41,9 @@ function isPlain(value: unknown): boolean {
 }
 
 /** Never throws, and quotes nothing of the text: a fault may stand beside a key. */
-export function readText(text: string, format: 'yaml' | 'json'): Source {
+export function readText(given: string, format: 'yaml' | 'json'): Source {
+  // JSON knows no byte order mark.
+  const text = given.replace(/^\uFEFF/, '');
   const lines = new LineCounter();
   const place = (offset: number): Place => {
     const { line, col } = lines.linePos(offset);
