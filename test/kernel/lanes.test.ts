@@ -514,6 +514,48 @@ describe('the floor of a lane', () => {
     expect(batchOf(queue, 10, 3)).toEqual([0, 10, 0]);
   });
 
+  it('is a tenth below the first lane when nobody says, or half of all in equal parts where that is less', () => {
+    const ownFloor = (lanes: number, floor?: number): number => {
+      const claims = Array.from({ length: lanes }, () => ({ share: 1, floor: undefined }));
+      const queue = new LanesQueue<Entry>(claims, strictWithFloor(floor), 1, false);
+      for (let lane = 0; lane < 2; lane++) queue.push(new Entry(lane, lane));
+      let turns = 0;
+      for (; queue.lead() === 0; turns++) queue.turn(0);
+      return 1 / turns;
+    };
+    expect([ownFloor(2), ownFloor(6), ownFloor(21), ownFloor(3, 0.25)]).toEqual([0.1, 0.1, 1 / 40, 0.25]);
+  });
+
+  it('is refused where all of them leave nothing for the first lane', () => {
+    const refused = (floors: readonly (number | undefined)[], floor?: number): unknown[] => {
+      const said: unknown[] = [];
+      const fail = (...args: unknown[]): never => said.push(...args) as never;
+      strictWithFloor(floor).check?.(
+        floors.map((each) => ({ share: 1, floor: each })),
+        fail,
+      );
+      return said;
+    };
+    const expected = ['lanes', 'lanes whose floors add up to less than 1'];
+    expect([refused([0, 0.5, 0.25]), refused([undefined, undefined, undefined]), refused([undefined, undefined], 0.5)]).toEqual([
+      [],
+      [],
+      [],
+    ]);
+    expect([refused([0, 0.5, 0.5]), refused([undefined, undefined, undefined], 0.75)]).toEqual([
+      [...expected, 1],
+      [...expected, 1.5],
+    ]);
+  });
+
+  it('saves up two turns for one lane with a floor and not more, however long it is passed over', () => {
+    const queue = floorQueue([0, 0.25, 0, 0], 10);
+    for (let id = 0; id < 200; id++) queue.push(new Entry(id, id % 4));
+    for (let n = 0; n < 1000; n++) queue.turn(0, 10);
+    const leads = Array.from({ length: 5 }, () => queue.takeHead(queue.lead(), 10).lane);
+    expect(leads).toEqual([1, 1, 0, 0, 1]);
+  });
+
   it('works for 1,024 lanes', () => {
     const floors = Array.from({ length: 1024 }, (_, lane) => (lane === 0 ? 0 : 0.5 / 1023));
     const { served, turn } = floored(floors, 1);
