@@ -242,6 +242,30 @@ describe('a batch machine', () => {
     expect([driver.machine.isBlocked, driver.machine.lead]).toEqual([false, 0]);
   });
 
+  it('waits for the item that all results wait for, when that is accepted and not submitted yet', () => {
+    const driver = new Driver(rules({ maxSize: 1, maxQueued: 1, order: inputOrder }), true);
+    const { machine } = driver;
+    const early = new Job<number, string>(0);
+    machine.stamp(early);
+    machine.place(early, undefined);
+    for (let n = 0; n < 2; n++) driver.add(0);
+    driver.send();
+    driver.end('well');
+    expect([machine.isBlocked, machine.lead]).toEqual([true, -1]);
+    machine.enter(early);
+    expect(machine.lead).toBe(0);
+  });
+
+  it('drops the oldest for one more, whether anybody listens or not', () => {
+    for (const isHeard of [false, true]) {
+      const driver = new Driver(rules({ maxQueued: 1, overflow: 'dropOldest' }), false, isHeard);
+      for (let n = 0; n < 2; n++) driver.add(0);
+      driver.handOut();
+      expect(driver.out.map(({ index, reason }) => [index, reason])).toEqual([[0, 'over']]);
+      expect(driver.notes).toEqual(isHeard ? [{ type: 'dropped', lane: 'default', policy: 'dropOldest', seq: 0 }] : []);
+    }
+  });
+
   it('weighs nothing when nothing waits, however weights add up', () => {
     const driver = new Driver(rules({ maxSize: 2 }));
     for (const weight of [0.1, 0.2, 0.3]) driver.add(0, Infinity, weight);

@@ -1,5 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import type { BatchRules, ClassifyContext, FailedJob, Failure, Origin, Repair, RepairRule, Verdict } from '../../operators/kernel/index.js';
+import type {
+  BatchRules,
+  ClassifyContext,
+  FailedJob,
+  Failure,
+  Origin,
+  Repair,
+  RepairRule,
+  Search,
+  Verdict,
+} from '../../operators/kernel/index.js';
 import { Batch, BatchMachine, FIFO, ItemFailure, Job, mend } from '../../operators/kernel/index.js';
 
 type Call = Batch<string, string>;
@@ -223,6 +233,46 @@ describe('what was sent again', () => {
     expect([machine.reason(0), machine.nextAt]).toEqual(['retry', Infinity]);
     const again = take(machine);
     expect([again.id, again.attempt, again.depth, again.origin, again.weight]).toEqual(['b0.1.1', 2, 1, call, 1]);
+  });
+});
+
+describe('a search', () => {
+  it.each([
+    ['that its part has succeeded, when nobody in it has failed', ['fine', 'fine'], ['succeeded', 2]],
+    ['nothing, when one of its part has failed alone', ['fine', new ItemFailure('bad')], ['untold']],
+  ])('is told %s', (_title, outcomes, expected) => {
+    const told: unknown[] = [];
+    const search: Search<never> = {
+      succeeded: (call) => (told.push('succeeded', call.length), {}),
+      untold: () => (told.push('untold'), {}),
+    };
+    const rule = new Listening(({ jobs, isPartial }) => (isPartial ? undefined : { parts: [jobs], search }));
+    const { machine, call } = calling(['a', 'b'], { repair: [rule] });
+    fail(machine, call, 'bad');
+    const part = take(machine);
+    expect(told).toEqual([]);
+    machine.over(part);
+    machine.succeeded(part, outcomes);
+    expect(told).toEqual(expected);
+    expect(results(machine)).toHaveLength(2);
+  });
+});
+
+describe('a batch that waits', () => {
+  it('is rejected without those who have left it', () => {
+    for (const delayMs of [0, 5]) {
+      const rule = new Listening(({ jobs }) => ({ parts: [jobs], attempt: 2, delayMs }));
+      const { machine, jobs, call } = calling(['a', 'b', 'c'], { repair: [rule] });
+      fail(machine, call, 'bad');
+      machine.remove(jobs[1]!);
+      expect(machine.queued).toBe(2);
+      machine.rejectAll('closed');
+      expect([machine.queued, machine.fresh, machine.lead, machine.nextAt]).toEqual([0, 0, -1, Infinity]);
+      expect(results(machine)).toEqual([
+        ['a', 'failed', 'closed'],
+        ['c', 'failed', 'closed'],
+      ]);
+    }
   });
 });
 
