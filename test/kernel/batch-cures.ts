@@ -40,7 +40,8 @@ class Halving<J extends { readonly isDone: boolean }> implements Search<J> {
   }
 
   untold(): Repair<J> {
-    if (++this.untolds < 2) return this.succeeded();
+    this.most = 1;
+    if (++this.untolds < 3) return this.succeeded();
     // The last of them is forgotten, which must not leave it without a result.
     return { rejected: this.rest.slice(1).map((job) => ({ job, reason: 'untold' })), held: [], search: this };
   }

@@ -64,7 +64,7 @@ const fault: fc.Arbitrary<Fault> = fc.oneof(
     class: fc.constantFrom('throttled' as const, 'transient' as const, 'timeout' as const, 'itemFault' as const),
     retryAfterMs: fc.constantFrom(0, 3, 4),
   }),
-  fc.constant({ class: 'transient' as const }),
+  fc.constantFrom({ class: 'transient' as const }, { class: 'throttled' as const }),
   fc.constant({ class: 'fatal' as const, isUnclear: true }),
 );
 const command = fc.oneof(
@@ -119,11 +119,19 @@ class Pair {
   private events: BatchNote[] = [];
   private stopped: string[] = [];
   private pauses: number[] = [];
+  private told: unknown[] = [];
   private results: Item$[] = [];
   private cure: Cure = 'none';
 
   constructor({ isRepaired, charges, ...given }: Given) {
-    const rule: RepairRule = { mend, failed: (failure) => decide(this.cure, this.checked(failure)) };
+    const rule: RepairRule = {
+      mend,
+      failed: (failure) => {
+        const { executing, retrying, waiting } = failure;
+        this.told.push([executing, retrying, waiting, ...failure.ids()]);
+        return decide(this.cure, failure);
+      },
+    };
     const rules: BatchRules<number> = { ...given, repair: isRepaired ? [rule] : [], classify: verdictOf, random: () => 0.5 };
     const host: BatchHost<number, string> = {
       operator: 'test',
@@ -136,22 +144,6 @@ class Pair {
     this.machine = new BatchMachine(rules, host);
     this.model = new Model(rules);
     this.machine.charges = this.model.charges = charges;
-  }
-
-  /** What a rule is told besides what it decides by. */
-  private checked<
-    F extends { executing: number; retrying: number; waiting: number; ids(): readonly string[]; call: readonly { id: string }[] },
-  >(failure: F): F {
-    const { calls, paused } = this.model;
-    same(
-      [failure.executing, failure.retrying, failure.waiting],
-      [calls.length, calls.filter(({ attempt }) => attempt > 1).length, paused.length],
-    );
-    same(
-      failure.ids(),
-      failure.call.map(({ id }) => id),
-    );
-    return failure;
   }
 
   do(command: Command): void {
@@ -361,9 +353,9 @@ class Pair {
     const { model, machine } = this;
     const sorted = (notes: readonly BatchNote[]): string[] => notes.map((note) => JSON.stringify(Object.entries(note).sort())).sort();
     same(sorted(this.events), sorted(model.events));
-    same([this.stopped.toSorted(), this.pauses], [model.stopped.toSorted(), model.pauses]);
-    Object.assign(this, { events: [], stopped: [], pauses: [] });
-    Object.assign(model, { events: [], stopped: [], pauses: [] });
+    same([this.stopped.toSorted(), this.pauses, this.told], [model.stopped.toSorted(), model.pauses, model.told]);
+    Object.assign(this, { events: [], stopped: [], pauses: [], told: [] });
+    Object.assign(model, { events: [], stopped: [], pauses: [], told: [] });
     const { queued, fresh, freshWeight, heldBack, lead, isFull, isBlocked, isUrgent, oldestAt, spare, room, accepted, latencyMs } = machine;
     const { maxSize, maxQueued, maxWeight } = machine.rules;
     const waiting = model.waiting.length;
@@ -438,6 +430,21 @@ describe('a batch machine', () => {
     fc.assert(
       fc.property(givenRules, fc.array(command, { maxLength: 60, size: 'max' }), lastCommand, (given, commands, last) => {
         const pair = new Pair(given);
+        for (const each of commands) pair.do(each);
+        pair.finish(last);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it('does so with what is sent again, too', () => {
+    fc.assert(
+      fc.property(givenRules, fc.array(command, { maxLength: 40, size: 'max' }), lastCommand, (given, commands, last) => {
+        const bounds = { maxSize: 6, maxWeight: Infinity, maxQueued: Infinity, timeoutMs: Infinity };
+        const pair = new Pair({ ...given, ...bounds, isRepaired: true });
+        for (let n = 0; n < 6; n++) pair.do({ do: 'enter', lane: 3, key: 0, weights: [1], deadlineMs: Infinity, fault: undefined });
+        pair.do({ do: 'take', isSent: true, affordable: Infinity });
+        pair.do({ do: 'fail', pick: 0, cure: 'search', faults: [], fault: { class: 'transient' } });
         for (const each of commands) pair.do(each);
         pair.finish(last);
       }),

@@ -2,6 +2,9 @@ import type { BatchNote, BatchRules, Repair, Search, Verdict } from '../../opera
 import type { Cure, Fault } from './batch-cures.js';
 import { decide, UNCLEAR, verdictOf } from './batch-cures.js';
 
+/** No search of these tests asks about it. */
+const NO_ORIGIN = undefined as never;
+
 /** One item. */
 export class Item {
   state: 'new' | 'waiting' | 'flying' | 'done' = 'new';
@@ -57,10 +60,11 @@ export class Model {
   paused: { readonly until: number; readonly group: Group }[] = [];
   calls: Group[] = [];
   results: Item[] = [];
-  /** Told, stopped and paused since this was emptied last. */
+  /** Told, stopped and paused since this was emptied last, and what rules were told. */
   events: BatchNote[] = [];
   stopped: string[] = [];
   pauses: number[] = [];
+  told: unknown[] = [];
   private readonly held = new Map<Search<Item>, Group>();
   private places: NonNullable<Item['place']>[] = [];
   private timed: Item[] = [];
@@ -216,21 +220,23 @@ export class Model {
     if (this.charges) this.latencyMs = 0.2 * tookMs + 0.8 * (this.latencyMs ?? tookMs);
     const again: Item[] = [];
     let slowest: Verdict | undefined;
+    let isGood = true;
     const items = group.items.filter(({ state }) => state === 'flying');
     for (const item of items) {
       if (item.isDone) continue;
       const fault = faults.get(item);
+      isGood &&= fault === undefined;
       const { verdict, reason } = fault && this.rules.repair.length > 0 ? judge(fault) : { verdict: undefined, reason: fault };
       if (fault === undefined) this.settle(item, false, `done ${item.index}`);
       else if (verdict && ['throttled', 'transient', 'timeout'].includes(verdict.class)) {
         item.outcome = reason;
         again.push(item);
-        if (slowest === undefined || (verdict.retryAfterMs ?? 0) > (slowest.retryAfterMs ?? 0)) slowest = verdict;
+        if ((verdict.retryAfterMs ?? 0) > (slowest?.retryAfterMs ?? -1)) slowest = verdict;
       } else this.settle(item, true, reason);
     }
     if (slowest) this.repair(group, again, slowest, true);
     const { search } = group;
-    if (search) this.apply(group, faults.size === 0 ? search.succeeded(group.items, origin()) : search.untold(origin()));
+    if (search) this.apply(group, isGood ? search.succeeded(group.items, NO_ORIGIN) : search.untold(NO_ORIGIN));
   }
 
   /** The call has failed. */
@@ -248,7 +254,7 @@ export class Model {
     for (const item of this.timed.toSorted((a, b) => a.deadlineAt - b.deadlineAt)) {
       if (item.isDone || item.deadlineAt > this.now) continue;
       this.remove(item);
-      this.tell({ type: 'expired', lane: this.laneName(item.lane), deadlineMs: item.deadlineAt - item.at, seq: item.index });
+      this.events.push({ type: 'expired', lane: this.laneName(item.lane), deadlineMs: item.deadlineAt - item.at, seq: item.index });
       this.settle(item, true, `late at ${this.now}`);
     }
     for (const { group, until } of this.paused.toSorted((a, b) => a.until - b.until)) {
@@ -261,7 +267,7 @@ export class Model {
   leave(item: Item): void {
     if (item.place) this.close(item.place, 'left');
     this.remove(item);
-    this.tell({ type: 'cancelled', lane: this.laneName(item.lane), count: 1, seq: item.index });
+    this.events.push({ type: 'cancelled', lane: this.laneName(item.lane), count: 1, seq: item.index });
   }
 
   hurry(item: Item, lane: number): void {
@@ -296,7 +302,7 @@ export class Model {
     this.rejectAll(undefined);
     this.results = [];
     this.places = [];
-    if (length > 0) this.tell({ type: 'cancelled', lane: this.laneName(0), count: length });
+    if (length > 0) this.events.push({ type: 'cancelled', lane: this.laneName(0), count: length });
   }
 
   // How it is done.
@@ -316,10 +322,6 @@ export class Model {
 
   private laneName(lane: number): string {
     return this.rules.queue.lanes[lane]?.name as string;
-  }
-
-  private tell(note: BatchNote): void {
-    this.events.push(note);
   }
 
   private plan(lead: number, budget: number): Item[] {
@@ -361,7 +363,7 @@ export class Model {
     const error = `over ${Math.min(rules.maxQueued, maxQueued)} ${overflow}`;
     for (const loser of losers.length > 0 ? losers : [item]) {
       if (loser.isDone) continue;
-      this.tell({ type: 'dropped', lane: this.laneName(loser.lane), policy: overflow, seq: loser.index });
+      this.events.push({ type: 'dropped', lane: this.laneName(loser.lane), policy: overflow, seq: loser.index });
       if (loser !== item) this.detach(loser);
       this.settle(loser, true, error, false);
     }
@@ -384,7 +386,7 @@ export class Model {
     if (place) this.close(place, 'ready', counts);
     else this.results.push(item);
     const type = failed ? 'rejected' : 'fulfilled';
-    this.tell({
+    this.events.push({
       type: 'settled',
       lane: this.laneName(item.lane),
       outcome: type,
@@ -434,12 +436,15 @@ export class Model {
   }
 
   private untold(group: Group): void {
-    if (group.search && this.refusal === undefined) this.apply(group, group.search.untold(origin()));
+    if (group.search && this.refusal === undefined) this.apply(group, group.search.untold(NO_ORIGIN));
   }
 
   private repair(group: Group, items: readonly Item[], verdict: Verdict, isPartial: boolean): boolean {
     const { attempt, depth, search } = group;
     let repair: Repair<Item> | undefined;
+    const retrying = this.calls.filter((call) => call.attempt > 1).length;
+    if (items.length > 0)
+      this.told.push([this.calls.length, retrying, this.paused.length, ...group.items.map(({ index }) => String(index))]);
     try {
       if (items.length > 0)
         repair = decide(this.cure, { jobs: items, verdict, attempt, depth, search: isPartial ? undefined : search, isPartial });
@@ -475,8 +480,8 @@ export class Model {
     if (search && held.length > 0) this.held.set(search, this.regroup(group, held, 1, depth, undefined));
     for (const { job, reason } of going) this.settle(job, true, reason);
     for (const item of loose) if (item.state === 'flying') this.settle(item, true, item.outcome);
-    if (note) this.tell({ ...note, lane: this.laneName(group.lane), batchId: group.id });
-    if (search && !isSent && this.held.has(search)) this.apply(group, search.untold(origin()));
+    if (note) this.events.push({ ...note, lane: this.laneName(group.lane), batchId: group.id });
+    if (search && !isSent && this.held.has(search)) this.apply(group, search.untold(NO_ORIGIN));
   }
 
   private regroup(from: Group, items: readonly Item[], attempt: number, depth: number, search: Search<Item> | undefined): Group {
@@ -490,9 +495,6 @@ export class Model {
 function judge(error: Fault): { readonly verdict: Verdict; readonly reason: unknown } {
   return error.isUnclear ? { verdict: { class: 'fatal' }, reason: UNCLEAR } : { verdict: verdictOf(error), reason: error };
 }
-
-/** No search of these tests asks about it. */
-const origin = (): never => undefined as never;
 
 const without = <E>(all: readonly E[], one: E): E[] => all.filter((each) => each !== one);
 const weightOf = (items: readonly Item[]): number => items.reduce((sum, { weight }) => sum + weight, 0);

@@ -217,7 +217,9 @@ describe('what a callback may do while it is asked', () => {
 describe('what was sent again', () => {
   it('counts as calls of its origin when it is a first attempt, and keeps to what the rule says of it', () => {
     const rule = new Listening(({ jobs, depth }) =>
-      depth === 0 ? { parts: [jobs.slice(0, 1), jobs.slice(1)], depth: 1 } : { parts: [jobs], attempt: 2, delayMs: 5 },
+      depth === 0
+        ? { parts: [jobs.slice(0, 1), jobs.slice(1)], depth: 1 }
+        : { parts: [jobs], attempt: 2, delayMs: 5, note: { type: 'split', size: 1, parts: 1, depth } },
     );
     const { machine, call } = calling(['a', 'b', 'c'], { repair: [rule] });
     fail(machine, call, 'bad');
