@@ -1,6 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import type { BatchHost, BatchNote, BatchRules, FailedJob, Failure, Order, Repair, RepairRule } from '../../operators/kernel/index.js';
-import { Batch, BatchMachine, bid, FIFO, ItemFailure, Job, leave, mend, ReorderBuffer, shrinkAt } from '../../operators/kernel/index.js';
+import {
+  Batch,
+  BatchMachine,
+  bid,
+  FIFO,
+  hurry,
+  ItemFailure,
+  Job,
+  leave,
+  mend,
+  ReorderBuffer,
+  shrinkAt,
+} from '../../operators/kernel/index.js';
 import { countAlive } from './garbage.js';
 
 type Item = Job<number, string>;
@@ -296,6 +308,15 @@ describe('a batch machine', () => {
     driver.machine.over(first);
     leave(driver.machine, one);
     expect([driver.machine.calls, driver.stopped]).toEqual([[second], []]);
+  });
+
+  it('hurries nothing that does not wait', () => {
+    const { machine } = new Driver(rules());
+    const early = new Job<number, string>(0);
+    machine.stamp(early);
+    early.lane = 1;
+    hurry(machine, early, 0);
+    expect([early.lane, machine.queued, machine.fresh]).toEqual([1, 0, 0]);
   });
 
   it('is quiet about an item that leaves before it is submitted, and about all when nobody listens', () => {

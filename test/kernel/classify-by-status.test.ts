@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { classifyByStatus } from '../../operators/kernel/index.js';
+import { classifyByStatus, positionsOf, trustedBlame } from '../../operators/kernel/index.js';
 
 const context = { size: 3, attempt: 1, aborted: false };
 const failure = (fields: object, message = ''): Error => Object.assign(new Error(message), fields);
@@ -46,5 +46,78 @@ describe('a failure is sorted', () => {
       class: 'throttled',
       retryAfterMs: 5,
     });
+  });
+});
+
+const verdict = (error: unknown, epochMs?: number) => classifyByStatus(error, { ...context, ...(epochMs !== undefined && { epochMs }) });
+
+describe('every status, code and name', () => {
+  it.each([
+    ['status', { 400: 'itemFault', 401: 'fatal', 404: 'fatal', 408: 'transient', 409: 'transient', 413: 'tooLarge', 422: 'itemFault' }],
+    ['status', { 425: 'transient', 429: 'throttled', 499: 'fatal', 500: 'transient', 501: 'fatal', 502: 'transient', 529: 'transient' }],
+    ['statusCode', { 413: 'tooLarge', 500: 'transient' }],
+    [
+      'code',
+      { FLOW_ITEM_TOO_HEAVY: 'itemFault', FLOW_BATCH_SHAPE: 'contract', FLOW_RATE_LIMITED: 'throttled', FLOW_CALLBACK: 'itemFault' },
+    ],
+    ['code', { FLOW_BREAKER_OPEN: 'transient', FLOW_ATTEMPT_TIMEOUT: 'timeout', FLOW_CLEARED: 'cancelled', FLOW_NEW: 'fatal' }],
+    ['code', { FLOW_SEQUENCE_GAP: 'contract', FLOW_SEQUENCE_DUPLICATE: 'contract', FLOW_TOOL_CALL_UNFINISHED: 'transient' }],
+    ['name', { AbortError: 'cancelled', TimeoutError: 'timeout', TypeError: 'fatal', ReferenceError: 'fatal', RangeError: 'fatal' }],
+  ])('has its class: %s', (field, table) => {
+    for (const [value, expected] of Object.entries(table))
+      expect([value, verdict({ [field]: field.startsWith('status') ? Number(value) : value })]).toEqual([value, { class: expected }]);
+  });
+
+  it('of a connection that failed may pass: whatever begins with one of these, and nothing that has it elsewhere', () => {
+    const codes = ['ECONNRESET', 'ENETDOWN', 'EHOSTUNREACH', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN'];
+    for (const code of [...codes, 'UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_CLOSED', 'UND_ERR_DESTROYED']) {
+      expect([code, verdict({ code }), verdict({ cause: { code } })]).toEqual([code, { class: 'transient' }, { class: 'transient' }]);
+      expect([code, verdict({ code: `NOT_${code}` }).class]).toEqual([code, 'itemFault']);
+    }
+    // Its own code says more than that behind it.
+    expect(verdict({ code: 'OTHER', cause: { code: 'EPIPE' } }).class).toBe('itemFault');
+  });
+
+  it('of a fetch that failed may pass, by how its message begins', () => {
+    const words = ['fetch failed', 'Failed to fetch', 'Load failed', 'NetworkError when attempting to fetch', 'terminated'];
+    for (const message of [...words, 'network error', 'Network request failed']) {
+      expect([message, verdict({ name: 'TypeError', message })]).toEqual([message, { class: 'transient' }]);
+      expect([message, verdict({ name: 'TypeError', message: `x ${message}` })]).toEqual([message, { class: 'fatal' }]);
+    }
+    expect(verdict({ name: 'TypeError', message: 'terminated by a bug' }).class).toBe('fatal');
+  });
+
+  it('is looked for in the error before its response, and waits are read from wherever headers are', () => {
+    expect(verdict({ status: 429, statusCode: 500, response: { status: 400 } }).class).toBe('throttled');
+    expect(verdict({ statusCode: 500, response: { status: 400 } }).class).toBe('transient');
+    expect(verdict({ status: 399 })).toEqual({ class: 'itemFault', unrecognised: true });
+    const [one, two, three] = [{ 'retry-after': '1' }, { 'retry-after': '2' }, { 'retry-after': '3' }];
+    expect(verdict({ status: 429, headers: one, responseHeaders: two, response: { headers: three } })).toEqual({
+      class: 'throttled',
+      retryAfterMs: 1000,
+    });
+    expect(verdict({ status: 429, responseHeaders: two, response: { headers: three } }).retryAfterMs).toBe(2000);
+    expect(verdict({ status: 429, response: { headers: three } }).retryAfterMs).toBe(3000);
+    const at = Date.parse('2026-10-21T12:00:00Z');
+    const dated = { status: 503, headers: { 'retry-after': new Date(at + 5000).toUTCString() } };
+    expect([verdict(dated, at), verdict(dated)]).toEqual([{ class: 'transient', retryAfterMs: 5000 }, { class: 'transient' }]);
+  });
+
+  it('of this package has its wait only when that ends, and only in texts', () => {
+    expect(verdict({ code: 'FLOW_RATE_LIMITED', retryAfterMs: Infinity })).toEqual({ class: 'throttled' });
+    expect(verdict({ code: 'FLOW_RATE_LIMITED', retryAfterMs: '5' })).toEqual({ class: 'throttled' });
+    expect([verdict({ code: 7 }).class, verdict({ code: 'X_FLOW_CLEARED' }).class]).toEqual(['itemFault', 'itemFault']);
+  });
+});
+
+describe('blame', () => {
+  it('is a position by index or by the only id of that name, and -1 for all else', () => {
+    const ids = (): readonly string[] => ['a', 'b', 'a', 'c'];
+    expect(positionsOf([0, 3, 4, -1, 0.5, 'b', 'c', 'a', 'x'], ids, 4)).toEqual([0, 3, -1, -1, -1, 1, 3, -1, -1]);
+  });
+
+  it('is trusted when it is not empty, in range, and doubled nowhere', () => {
+    expect([...(trustedBlame([0, 3], 4) ?? [])]).toEqual([0, 3]);
+    for (const blame of [undefined, [], [1, 1], [4], [-1], [0, 0.5], [1, 4]]) expect(trustedBlame(blame, 4)).toBeUndefined();
   });
 });

@@ -1,3 +1,4 @@
+import type { ReorderBuffer } from '../queues/reorder-buffer.js';
 import type { BatchMachine } from './batch-machine.js';
 import type { Job } from './job.js';
 import { ACCEPTED, WAITING } from './job.js';
@@ -5,7 +6,8 @@ import { ACCEPTED, WAITING } from './job.js';
 /** Nobody waits for the item any more: those behind it need not either. */
 export function leave<T, R>(machine: BatchMachine<T, R>, job: Job<T, R>): void {
   const { more, state } = job;
-  if (more?.place) machine.order?.leave(more.place);
+  const place = more?.place;
+  if (place) (machine.order as ReorderBuffer<Job<T, R>>).leave(place);
   machine.remove(job);
   if (state !== ACCEPTED) machine.host.tell?.({ type: 'cancelled', lane: machine.laneName(job.lane), count: 1, seq: job.index });
 }
