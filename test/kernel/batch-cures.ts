@@ -1,7 +1,7 @@
 import type { Failure, Repair, Search, Verdict } from '../../operators/kernel/index.js';
 
 /** What a rule of these tests does about a failure. */
-export const CURES = ['none', 'later', 'atOnce', 'halves', 'some', 'search', 'throws'] as const;
+export const CURES = ['none', 'later', 'atOnce', 'halves', 'some', 'search', 'giveUp', 'throws'] as const;
 export type Cure = (typeof CURES)[number];
 
 /** An error of these tests says itself what it is. */
@@ -47,17 +47,29 @@ class Halving<J extends { readonly isDone: boolean }> implements Search<J> {
   }
 }
 
+/** What these decide by. */
+type Told<J> = Pick<Failure<J>, 'jobs' | 'verdict' | 'attempt' | 'depth' | 'search' | 'isPartial'> & {
+  readonly origin: { readonly jobs: readonly J[] };
+};
+
 /** What is done about a failure; the same for the machine and for the model. */
 export function decide<J extends { readonly isDone: boolean }>(
   cure: Cure,
-  { jobs, verdict, attempt, depth, search, isPartial }: Pick<Failure<J>, 'jobs' | 'verdict' | 'attempt' | 'depth' | 'search' | 'isPartial'>,
+  { jobs, verdict, attempt, depth, search, isPartial, origin }: Told<J>,
 ): Repair<J> | undefined {
   const size = jobs.length;
   if (cure === 'throws') throw BROKEN;
   if (cure === 'later') {
     const [next, delayMs] = [attempt + 1, 1 + attempt];
-    return { parts: [jobs], attempt: next, delayMs, note: { type: 'retryScheduled', class: verdict.class, size, attempt: next, delayMs } };
+    return {
+      parts: [jobs],
+      attempt: next,
+      delayMs,
+      ...(search && { search }),
+      note: { type: 'retryScheduled', class: verdict.class, size, attempt: next, delayMs },
+    };
   }
+  if (cure === 'giveUp') return { rejected: origin.jobs.filter(({ isDone }) => !isDone).map((job) => ({ job, reason: 'given up' })) };
   if (cure === 'atOnce') return { parts: [jobs], attempt: attempt + 1 };
   if (cure === 'halves') {
     const half = size >> 1;

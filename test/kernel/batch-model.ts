@@ -104,7 +104,7 @@ export class Model {
     if (!this.isBlocked) return this.first;
     if (this.returned.length > 0) return Math.min(...this.returned.map(({ lane }) => lane));
     const head = this.places[0]?.item;
-    return head && (head.parts ?? [head]).some((item) => this.fresh.includes(item)) ? head.lane : -1;
+    return (head?.parts ?? [head]).find((item) => item && this.fresh.includes(item))?.lane ?? -1;
   }
 
   /** The first lane in which anything waits. */
@@ -447,7 +447,15 @@ export class Model {
       this.told.push([this.calls.length, retrying, this.paused.length, ...group.items.map(({ index }) => String(index))]);
     try {
       if (items.length > 0)
-        repair = decide(this.cure, { jobs: items, verdict, attempt, depth, search: isPartial ? undefined : search, isPartial });
+        repair = decide(this.cure, {
+          jobs: items,
+          verdict,
+          attempt,
+          depth,
+          search: isPartial ? undefined : search,
+          isPartial,
+          origin: { jobs: (group.origin ?? group).items },
+        });
     } catch (fault) {
       for (const item of items) item.outcome = fault;
     }
@@ -457,11 +465,11 @@ export class Model {
   }
 
   private apply(group: Group, repair: Repair<Item>): void {
-    const { parts = [], attempt = 1, depth = group.depth, delayMs = 0, pauseMs, rejected = [], search, held = [], note } = repair;
+    const { parts = [], attempt = 1, depth = group.depth, delayMs = 0, pauseMs, rejected = [], search, held, note } = repair;
     if (pauseMs !== undefined) this.pauses.push(pauseMs);
-    const before = search && this.held.get(search);
+    const before = search && held && this.held.get(search);
     const loose = before ? this.members(before) : [];
-    if (search) this.held.delete(search);
+    if (search && before) this.held.delete(search);
     for (const item of loose) Object.assign(item, { state: 'flying', group: undefined });
     const going = rejected.filter(({ job: { state, group: at = group } }) => state === 'waiting' || (state === 'flying' && at === group));
     for (const { job } of going) {
@@ -477,7 +485,7 @@ export class Model {
       if (delayMs > 0) this.paused.push({ until: this.now + delayMs, group: again });
       else this.returned.push(again);
     }
-    if (search && held.length > 0) this.held.set(search, this.regroup(group, held, 1, depth, undefined));
+    if (search && held && held.length > 0) this.held.set(search, this.regroup(group, held, 1, depth, undefined));
     for (const { job, reason } of going) this.settle(job, true, reason);
     for (const item of loose) if (item.state === 'flying') this.settle(item, true, item.outcome);
     if (note) this.events.push({ ...note, lane: this.laneName(group.lane), batchId: group.id });

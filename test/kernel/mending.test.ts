@@ -260,6 +260,49 @@ describe('a search', () => {
   });
 });
 
+describe('a search', () => {
+  const searching = () => {
+    const told: string[] = [];
+    const search: Search<FailedJob> = { succeeded: () => (told.push('succeeded'), {}), untold: () => (told.push('untold'), {}) };
+    return { told, search };
+  };
+
+  it('is told nothing once everything is rejected', () => {
+    const { told, search } = searching();
+    const rule = new Listening(({ jobs }) => ({ parts: [jobs], search: search as Search<never> }));
+    const { machine, call } = calling(['a'], { repair: [rule] });
+    fail(machine, call, 'bad');
+    take(machine);
+    machine.rejectAll('closed');
+    expect([told, results(machine)]).toEqual([[], [['a', 'failed', 'closed']]]);
+  });
+
+  it('goes on when everybody in its part has left while the rule was asked', () => {
+    const { told, search } = searching();
+    const rule: RepairRule = new Listening(({ jobs: [first, ...held] }) => {
+      machine.remove(jobs[0]!);
+      return { parts: [[first!]], held, search: search as Search<never> };
+    });
+    const { machine, jobs, call } = calling(['a', 'b'], { repair: [rule] });
+    fail(machine, call, 'bad');
+    expect([told, machine.queued]).toEqual([['untold'], 1]);
+  });
+});
+
+describe('a pause', () => {
+  it('is counted once, also when everybody leaves after it', () => {
+    const rule = new Listening(({ attempt, jobs }) => (attempt === 1 ? { parts: [jobs], attempt: 2, delayMs: 5 } : undefined));
+    const { machine, jobs, call } = calling(['a', 'b'], { maxSize: 1, repair: [rule] });
+    const other = take(machine);
+    fail(machine, call, 'bad');
+    machine.now = 5;
+    machine.wake();
+    machine.remove(jobs[0]!);
+    fail(machine, other, 'bad');
+    expect(rule.told.map(({ waiting }) => waiting)).toEqual([0, 0]);
+  });
+});
+
 describe('a batch that waits', () => {
   it('is rejected without those who have left it', () => {
     for (const delayMs of [0, 5]) {

@@ -212,7 +212,8 @@ export class BatchMachine<T, R> {
     if (this.isReturned) return this.lanes.findIndex((_, lane) => queue.isReturned(lane));
     const head = (this.order as ReorderBuffer<Job<T, R>>).head(undefined);
     const isFresh = (job: Job<T, R>): boolean => job.state === WAITING && job.batch === undefined;
-    return head && (head.parts ?? [head]).some(isFresh) ? head.lane : -1;
+    // Parts may have moved to another lane than the one their item came in.
+    return (head?.parts ?? (head && [head]))?.find(isFresh)?.lane ?? -1;
   }
 
   /** What is due whatever its window. */

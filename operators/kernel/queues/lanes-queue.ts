@@ -86,9 +86,9 @@ export class LanesQueue<E extends Waiter<E>> implements Queue<E> {
   plan(lane: number, places: number, budget: number): Plan<E> {
     const plan = new BatchPlan(this.lines, budget);
     this.planned = plan;
-    const isAlone = this.counts[lane] === this.size || this.lanes[lane]?.piggyback === false;
+    const isAlone = this.counts[lane] === this.size || (this.lanes[lane] as LaneClaim).piggyback === false;
     const got = plan.fill(lane, isAlone ? places : 1);
-    if (!isAlone && places > got) this.discipline.fill(places - got, plan);
+    if (!isAlone) this.discipline.fill(places - got, plan);
     return plan;
   }
 

@@ -119,7 +119,6 @@ export class Mending<T, R> {
   /** Everybody has left a batch that waits. */
   emptied(batch: Batch<T, R>): void {
     if (batch.isPausing) this.waiting--;
-    batch.isPausing = false;
     this.untold(batch);
   }
 
