@@ -339,6 +339,22 @@ describe('weighted deficit round robin', () => {
     expect(next.filter((lane) => lane === 0)).toHaveLength(10);
   });
 
+  it('leaves a lane that has emptied what its visit is worth until the round moves on, and not longer', () => {
+    const rest = (movesOn: boolean): number[] => {
+      const owner = new Owner(ruleOf('weighted', [3, 1]), 1);
+      owner.push(0);
+      for (let n = 0; n < 3; n++) owner.push(1);
+      const lanes = [owner.grant()!.lane];
+      if (movesOn) expect(owner.queue.lead()).toBe(1);
+      for (let n = 0; n < 9; n++) owner.push(0);
+      return [...lanes, ...Array.from({ length: 8 }, () => owner.grant()!.lane)];
+    };
+    expect([rest(false), rest(true)]).toEqual([
+      [0, 0, 0, 1, 0, 0, 0, 1, 0],
+      [0, 1, 0, 0, 0, 1, 0, 0, 0],
+    ]);
+  });
+
   it('lets a newcomer past nobody', () => {
     const owner = new Owner(ruleOf('weighted', [1, 1]), 1);
     expect(owner.queue.goesFirst(0)).toBe(true);

@@ -9,7 +9,7 @@ export function losers<E extends Waiter<E>>(queue: Queue<E>, lane: number, overf
   if (overflow === 'dropOldest') found.push(queue.oldest(lane));
   else if (overflow === 'latest') queue.each(lane, (entry) => found.push(entry) > 0);
   else if (overflow === 'dropLowest' && !isLaneFull) {
-    let lowest = -1;
+    let lowest = lane;
     for (let at = queue.after(-1); at !== -1; at = queue.after(at)) lowest = at;
     if (lowest > lane) found.push(queue.newest(lowest));
   }

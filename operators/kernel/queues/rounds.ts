@@ -54,22 +54,18 @@ class Rounds implements Discipline {
       isOpen = false;
       let lane = lead;
       do {
-        if (batch.isOpen(lane)) {
-          // The lead has been visited already.
-          const most = Math.min(left, this.allowance(lane, lane === lead ? visits : visits + 1) - batch.given(lane));
-          if (most > 0) left -= batch.fill(lane, most);
-          isOpen ||= batch.isOpen(lane);
-        }
+        // The lead has been visited already.
+        left -= batch.fill(lane, Math.min(left, this.allowance(lane, lane === lead ? visits : visits + 1) - batch.given(lane)));
+        isOpen ||= batch.isOpen(lane);
         lane = this.next(lane);
-      } while (lane !== lead && left > 0);
+      } while (lane !== lead);
     }
   }
 
   ended(given: readonly number[]): void {
-    for (let lane = 0; lane < given.length; lane++) {
-      const taken = given[lane] as number;
+    given.forEach((taken, lane) => {
       if (taken > 0 && this.counts.some((count, other) => count > 0 && other !== lane)) (this.deficit[lane] as number) -= taken;
-    }
+    });
   }
 
   filled(lane: number): void {
@@ -93,8 +89,9 @@ class Rounds implements Discipline {
   }
 
   private endRound(): void {
-    for (let lane = 0; lane < this.counts.length; lane++)
-      if (this.counts[lane] === 0) this.deficit[lane] = Math.min(0, (this.deficit[lane] as number) + (this.quantum[lane] as number));
+    this.counts.forEach((count, lane) => {
+      if (count === 0) this.deficit[lane] = Math.min(0, (this.deficit[lane] as number) + (this.quantum[lane] as number));
+    });
   }
 
   /** Places the lane can pay for after so many more visits. */
