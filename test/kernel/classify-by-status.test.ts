@@ -90,7 +90,8 @@ describe('every status, code and name', () => {
   it('is looked for in the error before its response, and waits are read from wherever headers are', () => {
     expect(verdict({ status: 429, statusCode: 500, response: { status: 400 } }).class).toBe('throttled');
     expect(verdict({ statusCode: 500, response: { status: 400 } }).class).toBe('transient');
-    expect(verdict({ status: 399 })).toEqual({ class: 'itemFault', unrecognised: true });
+    for (const status of [399, '500']) expect(verdict({ status })).toEqual({ class: 'itemFault', unrecognised: true });
+    expect(verdict({ status: 500 })).toStrictEqual({ class: 'transient' });
     const [one, two, three] = [{ 'retry-after': '1' }, { 'retry-after': '2' }, { 'retry-after': '3' }];
     expect(verdict({ status: 429, headers: one, responseHeaders: two, response: { headers: three } })).toEqual({
       class: 'throttled',
@@ -113,7 +114,7 @@ describe('every status, code and name', () => {
 describe('blame', () => {
   it('is a position by index or by the only id of that name, and -1 for all else', () => {
     const ids = (): readonly string[] => ['a', 'b', 'a', 'c'];
-    expect(positionsOf([0, 3, 4, -1, 0.5, 'b', 'c', 'a', 'x'], ids, 4)).toEqual([0, 3, -1, -1, -1, 1, 3, -1, -1]);
+    expect(positionsOf([0, 3, 4, -1, -2, 0.5, 'b', 'c', 'a', 'x'], ids, 4)).toEqual([0, 3, -1, -1, -1, -1, 1, 3, -1, -1]);
   });
 
   it('is trusted when it is not empty, in range, and doubled nowhere', () => {
