@@ -339,6 +339,15 @@ describe('weighted deficit round robin', () => {
     expect(next.filter((lane) => lane === 0)).toHaveLength(10);
   });
 
+  it('charges nothing to a lane that waits alone, however much it takes and whatever is left of it', () => {
+    const owner = new Owner(ruleOf('weighted', [1, 1]), 1);
+    for (let n = 0; n < 3; n++) owner.push(0);
+    owner.queue.lead();
+    owner.queue.takeHead(0, 5);
+    owner.push(1);
+    expect(owner.queue.lead()).toBe(0);
+  });
+
   it('leaves a lane that has emptied what its visit is worth until the round moves on, and not longer', () => {
     const rest = (movesOn: boolean): number[] => {
       const owner = new Owner(ruleOf('weighted', [3, 1]), 1);
