@@ -127,7 +127,7 @@ function play(given: Plan, steps: readonly Step[]): void {
           expect([refusal, dropped]).toEqual(['stopped', []]);
           break;
         }
-        if (!isKnown && model.keys.size + model.stopped.size >= given.maxKeys) {
+        if (!isKnown && new Set([...model.keys, ...model.stopped]).size >= given.maxKeys) {
           expect([refusal, dropped]).toEqual(['maxKeys', []]);
           break;
         }
