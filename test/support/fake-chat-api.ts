@@ -11,6 +11,8 @@ export interface FakeChatOptions {
   readonly model?: string;
   /** What is said to a prompt. @defaultValue the prompt in capitals */
   readonly answer?: (prompt: string) => string;
+  /** What an answer says it took. @defaultValue the tokens of prompt and answer */
+  readonly usage?: (prompt: string) => unknown;
   /** Time an answer takes. @defaultValue 0 */
   readonly delayMs?: number | (() => number);
   /** Nothing is answered before it resolves. @defaultValue at once */
@@ -73,7 +75,8 @@ export async function startFakeChat(options: FakeChatOptions = {}, port = 0): Pr
       else {
         const content = answer(prompt);
         answered.set(prompt, (answered.get(prompt) ?? 0) + 1);
-        const usage = { prompt_tokens: Math.ceil(prompt.length / 4), completion_tokens: Math.ceil(content.length / 4) };
+        const counted = { prompt_tokens: Math.ceil(prompt.length / 4), completion_tokens: Math.ceil(content.length / 4) };
+        const usage = options.usage === undefined ? counted : options.usage(prompt);
         send(200, { choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }], usage });
       }
     };

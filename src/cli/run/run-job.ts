@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { first, type Observable, Subject, startWith } from 'rxjs';
@@ -48,6 +49,10 @@ export interface RunJobSignals {
 /** A model that has let so many calls down, and has answered none, will let down all others. */
 const MOST_UNANSWERED = 10;
 
+/** More than anybody spends, and all that a budget can count. */
+const MOST_USD = 9_000_000;
+const MOST_TOKENS = Number.MAX_SAFE_INTEGER;
+
 /** How every line of an events file begins. */
 const EVENT_MARK = '{"type":"';
 
@@ -72,6 +77,7 @@ export class RunJob implements StageHost {
   #source: RowSource | undefined;
   #stages: Stages<RunDocument, unknown> | undefined;
   #output: RunOutput | undefined;
+  #budget: Budget | undefined;
   readonly #doubts = new Doubts((outcome) => {
     this.#write(outcome);
   });
@@ -84,14 +90,14 @@ export class RunJob implements StageHost {
     this.#options = options;
     this.#plan = options.plan;
     this.#signals = signals;
-    this.#tally = new RunTally(this.#startedAtMs, options.plan.stages.length);
+    this.#tally = new RunTally(this.#startedAtMs);
     this.#stop = AbortSignal.any([signals.stop, this.#spent.signal]);
   }
 
   view(): RunView {
     const nowMs = performance.now();
     const { rows, retries, splits } = this.#tally;
-    const { callsPerMinute, tokensPerMinute, costUsd } = this.#tally.look(this.#plan.config.prices ?? {});
+    const { callsPerMinute, tokensPerMinute } = this.#tally.look();
     const share = this.#source?.share() ?? 0;
     return {
       phase: this.isStopping && this.#phase === 'running' ? 'stopping' : this.#phase,
@@ -103,7 +109,7 @@ export class RunJob implements StageHost {
       tokensPerMinute,
       retries,
       splits,
-      costUsd: this.#isPriced ? costUsd : undefined,
+      costUsd: this.#costUsd,
     };
   }
 
@@ -117,6 +123,8 @@ export class RunJob implements StageHost {
       const { retryFailed } = this.#options;
       const journal = await RunJournal.read({ path: paths.journal, shown: `${shownOutput}.journal`, work, retryFailed });
       await checkOutput(paths, shownOutput, journal);
+      if (this.#isLimited && journal.hasAnswers && !existsSync(paths.budget))
+        this.#notes.push('what earlier runs have spent is not known and not counted: they had neither `prices` nor a `budget`');
       if (journal.damagedLines > 0) this.#notes.push(`${String(journal.damagedLines)} damaged lines of the journal were skipped`);
       const events = await this.#openEvents();
       try {
@@ -189,11 +197,15 @@ export class RunJob implements StageHost {
   // ---- the work -------------------------------------------------------------------------------------------------------
 
   async #work(journal: RunJournal, output: RunOutput, events: LineFile | undefined): Promise<void> {
+    this.#budget = this.#openBudget();
     const caller = openCaller(this.#plan, {
-      budget: this.#openBudget(),
+      budget: this.#budget,
       onRecord: (record) => {
         if (record.status === 'success') this.#doubts.answered(record.model);
         this.#tally.record(record);
+      },
+      onEstimate: () => {
+        this.#tally.estimatedCalls += 1;
       },
     });
     const onEvent = (event: FlowEvent): void => {
@@ -337,21 +349,29 @@ export class RunJob implements StageHost {
     return LineFile.open(events.path, `the events \`${events.shown}\``, 0);
   }
 
+  /** Counts from the first run on that could: a limit may be given later. */
   #openBudget(): Budget | undefined {
-    const { prices, budget } = this.#plan.config;
-    const usd = this.#options.maxUsd ?? budget?.usd;
-    const windowMs = budget?.windowMs === undefined ? {} : { windowMs: budget.windowMs };
-    const limits: BudgetLimit[] = [
-      ...(usd === undefined ? [] : [{ usd, ...windowMs }]),
-      ...(budget?.tokens === undefined ? [] : [{ tokens: budget.tokens, ...windowMs }]),
-    ];
-    if (limits.length === 0) return undefined;
+    const { paths, shownOutput, stages, config } = this.#plan;
+    const { prices, budget } = config;
+    if (prices === undefined && budget === undefined) return undefined;
+    const { usd, tokens, windowMs, warnAt } = budget ?? {};
+    const inAll = windowMs === undefined ? { usd, tokens } : {};
+    const limits: BudgetLimit[] = [{ tokens: inAll.tokens ?? MOST_TOKENS }];
+    if (prices) limits.push({ usd: this.#options.maxUsd ?? inAll.usd ?? MOST_USD });
+    if (windowMs !== undefined && usd !== undefined) limits.push({ usd, windowMs });
+    if (windowMs !== undefined && tokens !== undefined) limits.push({ tokens, windowMs });
     return createBudget({
       limits,
-      ...(prices && { prices }),
-      ...(budget?.warnAt !== undefined && { warnAt: budget.warnAt }),
-      store: budgetFile(this.#plan.paths.budget, `${this.#plan.shownOutput}.budget`),
+      // Without a limit in USD, a model may have none.
+      ...(prices && { prices: { ...Object.fromEntries(stages.map(({ model = '' }) => [model, {}])), ...prices } }),
+      ...(warnAt !== undefined && { warnAt }),
+      store: budgetFile(paths.budget, `${shownOutput}.budget`),
     });
+  }
+
+  get #isLimited(): boolean {
+    const { usd, tokens } = this.#plan.config.budget ?? {};
+    return (this.#options.maxUsd ?? usd ?? tokens) !== undefined;
   }
 
   #words(): ProviderWords {
@@ -373,10 +393,11 @@ export class RunJob implements StageHost {
     return ((nowMs - this.#firstTakenAtMs) / gained) * (1 - share);
   }
 
-  /** Whether a price is known of all that is asked. */
-  get #isPriced(): boolean {
+  /** What this run was charged; undefined when a price is not known of all that is asked. */
+  get #costUsd(): number | undefined {
     const { config, stages } = this.#plan;
-    return stages.every(({ prompt, model = '' }) => prompt === undefined || config.prices?.[model] !== undefined);
+    const isPriced = stages.every(({ prompt, model = '' }) => prompt === undefined || config.prices?.[model] !== undefined);
+    return isPriced ? (this.#budget?.snapshot().spentUsd ?? 0) : undefined;
   }
 
   #summary(): RunSummary {
@@ -385,7 +406,7 @@ export class RunJob implements StageHost {
     const nowMs = performance.now();
     const durationMs = nowMs - this.#startedAtMs;
     const { ok, partial, failed, earlierFailed } = tally.rows;
-    const { attempts: calls, costUsd, ...sums } = tally.totals(nowMs, config.prices ?? {});
+    const { attempts: calls, ...sums } = tally.totals(nowMs);
     const stopped = this.#signals.stop.aborted ? 'interrupted' : this.#spent.signal.aborted ? 'budget' : undefined;
     const exits = { interrupted: EXIT.interrupted, budget: EXIT.budget } as const;
     const exitCode: ExitCode = stopped === undefined ? (failed + partial + earlierFailed > 0 ? EXIT.incomplete : EXIT.ok) : exits[stopped];
@@ -406,7 +427,8 @@ export class RunJob implements StageHost {
       ...sums,
       meanFill: tally.busyMs / (durationMs * (this.#stages?.snapshot().documents.concurrency ?? 1)),
       stages: sorted(tally.stages(), stages),
-      costUsd: this.#isPriced ? costUsd : undefined,
+      estimatedCalls: tally.estimatedCalls,
+      costUsd: this.#costUsd,
       notes: this.#notes,
       durationMs,
     };

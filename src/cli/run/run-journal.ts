@@ -84,6 +84,11 @@ export class RunJournal implements StageJournal {
     return this.#scan.work === undefined;
   }
 
+  /** Whether earlier runs have got answers. */
+  get hasAnswers(): boolean {
+    return this.#scan.hasAnswers;
+  }
+
   /** Begins a run. @throws CliError (exit code 4) when it cannot be written. */
   async begin(): Promise<void> {
     const { path, work, retryFailed } = this.#options;

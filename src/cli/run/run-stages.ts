@@ -1,7 +1,7 @@
 import { defer, NEVER, type Observable, switchMap, tap } from 'rxjs';
 import { classifyError } from '../../../operators/classify-error.js';
-import { mayPass, retryRule } from '../../../operators/toolkit.js';
-import type { Cost } from '../../../operators/types.js';
+import { isAmount, mayPass, retryRule } from '../../../operators/toolkit.js';
+import type { Cost, Usage } from '../../../operators/types.js';
 import type { CallRecord } from '../../metrics/call-record.js';
 import type { BudgetPort } from '../../pipelines/budget/budget-types.js';
 import type { ModelCaller } from '../../pipelines/create-model-caller.js';
@@ -9,6 +9,7 @@ import { createModelCaller } from '../../pipelines/create-model-caller.js';
 import { type ChatCompletion, type ChatRequest, chatUsage, estimateChat, requestChat } from '../../pipelines/models/chat-api.js';
 import { PromptTemplate } from '../../pipelines/prompt-template.js';
 import type { AnyStage, RequestContext, StageItem, StageRules } from '../../pipelines/stages/stages-types.js';
+import { createTokenEstimator } from '../../tokenizers/estimate.js';
 import { chunkText } from '../chunks.js';
 import { evidence } from '../provider.js';
 import { AnswerError, type AnswerKind, readAnswer } from './answer.js';
@@ -42,6 +43,8 @@ export interface StageHost {
 export interface CallOptions {
   readonly budget: BudgetPort | undefined;
   readonly onRecord: (record: CallRecord) => void;
+  /** An answer that does not say what it took. */
+  readonly onEstimate: () => void;
 }
 
 /** A request, and the permit it goes with. */
@@ -53,12 +56,19 @@ interface PermittedRequest {
 export type RunCaller = ModelCaller<PermittedRequest, ChatCompletion, never>;
 
 /** Makes the calls: one attempt each, under the permit that a stage has taken. */
-export function openCaller({ endpoint }: RunPlan, { budget, onRecord }: CallOptions): RunCaller {
+export function openCaller({ endpoint }: RunPlan, { budget, onRecord, onEstimate }: CallOptions): RunCaller {
   return createModelCaller<PermittedRequest, ChatCompletion>({
-    call: ({ body, permit }, { signal }) => requestChat(endpoint, body, { signal, observe: permit.observe }),
+    call: async ({ body, permit }, context) => {
+      const completion = await requestChat(endpoint, body, { signal: context.signal, observe: permit.observe });
+      const counted = countedIn(completion);
+      if (counted === undefined) onEstimate();
+      const usage = counted ?? estimateOf(body, completion);
+      context.settle(usage);
+      permit.settle(usage);
+      return completion;
+    },
     model: ({ body }) => body.model ?? 'default',
     estimateTokens: ({ body }) => estimateChat(body),
-    usage: chatUsage,
     retry: false,
     concurrency: Infinity,
     maxQueued: Infinity,
@@ -66,6 +76,26 @@ export function openCaller({ endpoint }: RunPlan, { budget, onRecord }: CallOpti
     onRecord,
     ...(budget && { budget }),
   });
+}
+
+/** No call takes so many tokens: what says so cannot count. */
+const MOST_TOKENS = 1_000_000_000;
+
+/** What the provider says that a call took; undefined when that is not all. */
+function countedIn(completion: ChatCompletion): Required<Usage> | undefined {
+  const { inputTokens, outputTokens } = chatUsage(completion) ?? {};
+  return isCount(inputTokens) && isCount(outputTokens) ? { inputTokens, outputTokens } : undefined;
+}
+
+function isCount(tokens: unknown): tokens is number {
+  return isAmount(tokens) && tokens < MOST_TOKENS;
+}
+
+const estimate = createTokenEstimator();
+
+/** What it took by the length of its texts. */
+function estimateOf(body: ChatRequest, completion: ChatCompletion): Required<Usage> {
+  return { inputTokens: estimateChat(body).inputTokens, outputTokens: estimate(contentOf(completion) ?? '') };
 }
 
 /** The stages of a plan, as `createStages` takes them. */
@@ -182,10 +212,6 @@ function send(caller: RunCaller, request: PermittedRequest, item: StageItem<RunD
   return host.room().pipe(
     switchMap(() => call),
     tap({
-      next: (completion) => {
-        const usage = chatUsage(completion);
-        if (usage) permit.settle(usage);
-      },
       error: () => {
         host.failed(item);
       },
@@ -193,8 +219,13 @@ function send(caller: RunCaller, request: PermittedRequest, item: StageItem<RunD
   );
 }
 
-function textOf({ choices }: ChatCompletion): string {
-  const content: unknown = (choices as ChatCompletion['choices'] | undefined)?.[0]?.message.content;
-  if (typeof content === 'string') return content;
+function textOf(completion: ChatCompletion): string {
+  const content = contentOf(completion);
+  if (content !== undefined) return content;
   throw new AnswerError('the answer has no text');
+}
+
+function contentOf({ choices }: ChatCompletion): string | undefined {
+  const content: unknown = (choices as ChatCompletion['choices'] | undefined)?.[0]?.message.content;
+  return typeof content === 'string' ? content : undefined;
 }

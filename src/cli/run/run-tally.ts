@@ -1,9 +1,7 @@
 import type { FlowEvent } from '../../../operators/types.js';
 import { AttemptStats } from '../../metrics/attempt-stats.js';
 import type { CallRecord } from '../../metrics/call-record.js';
-import { createMetrics, type Metrics } from '../../metrics/create-metrics.js';
-import type { ModelPrices } from '../../pipelines/budget/budget-types.js';
-import { priceOf, usdOf } from '../../pipelines/budget/prices.js';
+import { createMetrics, type Metrics, type MetricsSnapshot } from '../../metrics/create-metrics.js';
 import type { StageSummary } from './run-summary.js';
 
 /** Codes of one stage that are told apart. */
@@ -35,13 +33,14 @@ export class RunTally {
   retries = 0;
   splits = 0;
   splitInto = 0;
+  /** Calls whose tokens are estimates. */
+  estimatedCalls = 0;
   /** Time that rows were in progress, of all of them together. */
   busyMs = 0;
 
-  /** @param models - how many there are: each is counted by itself */
-  constructor(nowMs: number, models: number) {
+  constructor(nowMs: number) {
     this.#startedAtMs = nowMs;
-    this.#metrics = createMetrics({ windowMs: MINUTE_MS, maxLabels: Math.max(MAX_CODES, models) });
+    this.#metrics = createMetrics({ windowMs: MINUTE_MS, maxLabels: MAX_CODES });
   }
 
   record(record: CallRecord): void {
@@ -58,22 +57,17 @@ export class RunTally {
     stats.add(outcome === 'ok' || outcome === 'cancelled' ? outcome : { code: outcome }, attempt, latencyMs);
   };
 
-  /** The calls of the last minute, or of the time since the start, and what all of them have cost by the tokens that the provider has counted. */
-  look(prices: ModelPrices): Pace & { readonly costUsd: number } {
-    const { window, models } = this.#metrics.snapshot();
-    const { calls, windowMs } = window as NonNullable<typeof window>;
-    return { ...perMinute(calls, windowMs), costUsd: costOf(models, prices) };
+  /** The calls of the last minute, or of the time since the start. */
+  look(): Pace {
+    const { calls, windowMs } = this.#metrics.snapshot().window as NonNullable<MetricsSnapshot['window']>;
+    return perMinute(calls, windowMs);
   }
 
   /** All calls of the run. */
-  totals(nowMs: number, prices: ModelPrices): Calls & Pace & { readonly costUsd: number } {
-    const { calls, models } = this.#metrics.snapshot();
-    const { attempts, promptTokens, completionTokens } = calls;
-    return {
-      ...{ attempts, promptTokens, completionTokens },
-      ...perMinute(calls, nowMs - this.#startedAtMs),
-      costUsd: costOf(models, prices),
-    };
+  totals(nowMs: number): Calls & Pace {
+    const { attempts, promptTokens, completionTokens } = this.#metrics.snapshot().calls;
+    const calls = { attempts, promptTokens, completionTokens };
+    return { ...calls, ...perMinute(calls, nowMs - this.#startedAtMs) };
   }
 
   stages(): StageSummary[] {
@@ -82,15 +76,6 @@ export class RunTally {
       return { stage, calls: attempts - cancelled, failures, latencyMs };
     });
   }
-}
-
-function costOf(models: Readonly<Record<string, Calls>>, prices: ModelPrices): number {
-  let amount = 0;
-  for (const [model, { attempts, promptTokens, completionTokens }] of Object.entries(models)) {
-    const { usdPerCall = 0, ...price } = prices[model] ?? {};
-    amount += usdOf(priceOf(price, { inputTokens: promptTokens, outputTokens: completionTokens })) + attempts * usdPerCall;
-  }
-  return amount;
 }
 
 function perMinute({ attempts, promptTokens, completionTokens }: Calls, ms: number): Pace {

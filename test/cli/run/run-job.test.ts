@@ -1,11 +1,12 @@
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { dryRun } from '../../../src/cli/run/dry-run.js';
 import { RunJob, type RunJobOptions } from '../../../src/cli/run/run-job.js';
-import { planRun, type RunPlan } from '../../../src/cli/run/run-plan.js';
-import type { RunSummary } from '../../../src/cli/run/run-summary.js';
+import { pathsOf, planRun, type RunPlan } from '../../../src/cli/run/run-plan.js';
+import { type RunSummary, runSummaryText } from '../../../src/cli/run/run-summary.js';
 import type { Config } from '../../../src/edge/config/schema.js';
 import { type FakeChat, type FakeChatOptions, startFakeChat } from '../../support/fake-chat-api.js';
 
@@ -195,6 +196,60 @@ describe('a run of a server that refuses each call once', () => {
     expect(await ended).toMatchObject({ exitCode: 1, rows: { ok: 3, failed: 9 }, retries: 3 });
     const failures = linesOf('out.jsonl.failures.jsonl').map(({ error }) => error);
     expect(failures).toEqual(Array(9).fill('not tried again, for `model.retry.budget` had no room: 500 not now'));
+  });
+});
+
+describe('what a run has cost', () => {
+  const rows = Array.from({ length: 40 }, (_, i) => ({ text: `t${String(i)}` }));
+  const prices = { m: { usdPerCall: 0.01 } };
+
+  it('is counted with and without a limit, whatever the order', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.tuple(fc.constantFrom(undefined, 0.02, 0.05, 0.1), fc.integer({ min: 1, max: 12 })), { minLength: 2, maxLength: 5 }),
+        fc.constantFrom<Config['budget']>(undefined, { tokens: 1_000_000 }, { usd: 5, windowMs: 60_000 }),
+        async (runs, budget) => {
+          await chat?.close();
+          const model = await serve();
+          const plan = planOf({ model, prices, ...(budget && { budget }) }, rows);
+          for (const file of pathsOf(plan.paths)) rmSync(file, { force: true });
+          let paid = 0;
+          for (const [maxUsd, limit] of runs) {
+            const { calls, costUsd } = await run(plan, { maxUsd, limit });
+            const left = maxUsd === undefined ? limit : Math.max(0, Math.min(limit, Math.round(maxUsd * 100) - paid));
+            expect({ calls, costUsd }).toEqual({ calls: left, costUsd: left / 100 });
+            paid += calls;
+          }
+          expect(chat?.calls).toBe(paid);
+        },
+      ),
+      { numRuns: 8 },
+    );
+  });
+
+  it('is not known of runs without prices, and that is said', async () => {
+    const model = await serve();
+    await run(planOf({ model }, rows), { limit: 2 });
+    const note = 'what earlier runs have spent is not known and not counted: they had neither `prices` nor a `budget`';
+    expect(await run(planOf({ model, prices }, rows), { limit: 2, maxUsd: 1 })).toMatchObject({ notes: [note], costUsd: 0.02 });
+    expect(await run(planOf({ model, prices }, rows), { limit: 2, maxUsd: 1 })).toMatchObject({ notes: [] });
+  });
+
+  it.each<[string, unknown, object]>([
+    ['as they say', { prompt_tokens: 7, completion_tokens: 2 }, { promptTokens: 21, completionTokens: 6, estimatedCalls: 0 }],
+    ['by estimate when they say nothing', undefined, { promptTokens: 21, completionTokens: 12, estimatedCalls: 3 }],
+    ['by estimate when they say half of it', { prompt_tokens: 999, completion_tokens: null }, { promptTokens: 21, estimatedCalls: 3 }],
+    ['by estimate when they cannot count', { prompt_tokens: 1e300, completion_tokens: '2' }, { promptTokens: 21, estimatedCalls: 3 }],
+    ['by estimate when it is less than nothing', { prompt_tokens: -7, completion_tokens: 2 }, { promptTokens: 21, estimatedCalls: 3 }],
+  ])('is that of its answers: %s', async (_what, usage, tokens) => {
+    const model = { ...(await serve({ usage: () => usage })), maxTokens: 100 };
+    const priced = { m: { inputUsdPerMillion: 1000, outputUsdPerMillion: 1000 } };
+    const summary = await run(planOf({ model, prices: priced }, ROWS));
+    expect(summary).toMatchObject(tokens);
+    expect(summary.costUsd).toBeCloseTo((summary.promptTokens + summary.completionTokens) / 1000, 9);
+    const saved = readFileSync(join(folder, 'out.jsonl.budget'), 'utf8').split('\n').at(-2) ?? '';
+    expect(saved).toContain(`"charged":${String(Math.round((summary.costUsd ?? 0) * 1e9))}}`);
+    expect(runSummaryText(summary).includes('by estimate')).toBe(summary.estimatedCalls > 0);
   });
 });
 
