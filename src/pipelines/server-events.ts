@@ -6,7 +6,7 @@ import { lateError } from './provider-error.js';
 export const MAX_EVENT_CHARS = 16_777_216;
 
 export interface EventParserRules {
-  /** Most characters of one event, or of a line without an end; Infinity = no limit. */
+  /** Most characters in the data of one event; a line that is no data may be about as long. Infinity = no limit. */
   readonly maxEventChars: number;
   readonly onEvent: (event: EventSourceMessage) => void;
   /** The server says how long to wait before the next connection, in ms. */
@@ -19,20 +19,33 @@ export interface EventParserRules {
  * @returns what to feed; it throws a `ProviderError` when an event gets too long
  */
 export function eventParser({ maxEventChars, ...told }: EventParserRules): (text: string) => void {
+  const tooLong = (): Error => lateError(`an event is longer than ${String(maxEventChars)} characters`);
   const parser = createParser({
     ...told,
+    // Looked at behind each line: what is held then is the data of an event, and nothing else.
     maxBufferSize: maxEventChars === Infinity ? undefined : maxEventChars,
     onError: ({ type }) => {
-      if (type === 'max-buffer-size-exceeded') throw lateError(`an event is longer than ${String(maxEventChars)} characters`);
+      if (type === 'max-buffer-size-exceeded') throw tooLong();
     },
   });
+  /** The one that has not ended. */
+  let line = '';
   let endsWithCr = false;
   // The parser would wait for what follows a CR at the end of a piece: it may be a CRLF.
   return (text) => {
     if (text === '') return;
     const rest = endsWithCr && text.startsWith('\n') ? text.slice(1) : text;
     endsWithCr = text.endsWith('\r');
-    parser.feed(rest.includes('\r') ? rest.replaceAll(/\r\n?/g, '\n') : rest);
+    const lines = rest.includes('\r') ? rest.replaceAll(/\r\n?/g, '\n') : rest;
+    for (let start = 0; ; ) {
+      const end = lines.indexOf('\n', start);
+      line += lines.slice(start, end < 0 ? undefined : end);
+      if (line.length > maxEventChars + 'data: '.length) throw tooLong();
+      if (end < 0) return;
+      parser.feed(`${line}\n`);
+      line = '';
+      start = end + 1;
+    }
   };
 }
 

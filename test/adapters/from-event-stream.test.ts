@@ -80,6 +80,56 @@ describe('a body', () => {
     );
   });
 
+  it('takes events of as many characters as are allowed, and no longer one, wherever its bytes are cut', async () => {
+    const max = 10;
+    const prefix = 'data: '.length;
+    const text = (least: number, most: number): fc.Arbitrary<string> =>
+      fc.string({ unit: fc.constantFrom('x', ' ', ':'), minLength: least, maxLength: most });
+    const long = fc.oneof(
+      text(0, 4).map((end) => `data: ${'d'.repeat(8)}${end}`),
+      text(0, 12).map((data) => `data:${data}`),
+      text(prefix, 12).map((end) => `: ${end}`),
+      text(prefix, 12).map((end) => `id: ${end}`),
+      fc.constantFrom('', '', 'data', 'data: ab', 'event: add', 'x'.repeat(max + prefix), `: ${'x'.repeat(5000)}`),
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(long, { maxLength: 8 }),
+        fc.boolean(),
+        fc.array(fc.nat({ max: 5100 }), { maxLength: 6 }),
+        async (lines, isOpen, cuts) => {
+          let data: readonly string[] = [];
+          const expected: unknown[] = [];
+          for (const [i, line] of lines.entries()) {
+            const hasEnd = !isOpen || i < lines.length - 1;
+            if (hasEnd && /^data(:|$)/.test(line)) data = [...data, line.replace(/^data:? ?/, '')];
+            const isTooLong = line.length > max + prefix || data.join('\n').length > max;
+            if (isTooLong) {
+              expected.push('an event is longer than 10 characters');
+              break;
+            }
+            if (line !== '' || !hasEnd) continue;
+            if (data.length > 0) expected.push(data.join('\n'));
+            data = [];
+          }
+          const body = new TextEncoder().encode(lines.join('\n') + (isOpen || lines.length === 0 ? '' : '\n'));
+          const ends = [...new Set(cuts.map((cut) => cut % (body.length + 1)))].sort((a, b) => a - b);
+          for (const pieces of [
+            [body],
+            [0, ...ends].map((start, i) => body.slice(start, ends[i] ?? body.length)),
+            [...body].map((byte) => Uint8Array.of(byte)),
+          ]) {
+            const seen: unknown[] = [];
+            await fromEventStream('http://host/', { fetch: answered(pieces), maxEventChars: max })
+              .forEach((one) => void seen.push(one.data))
+              .catch((error: unknown) => void seen.push((error as Error).message));
+            expect(seen).toEqual(expected);
+          }
+        },
+      ),
+    );
+  });
+
   it('says an event at the CR that ends it, and does not wait for what follows', async () => {
     let send = (_text: string): void => undefined;
     const body = new ReadableStream<Uint8Array>({

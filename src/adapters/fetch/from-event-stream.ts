@@ -54,7 +54,7 @@ export interface EventStreamOptions {
   readonly reconnect?: Omit<RetryOptions, 'budget'> | false;
   /** Whether the end of the body is a break as well, as for `EventSource`; then 204 is the end. @defaultValue false */
   readonly reconnectAtEnd?: boolean;
-  /** Most characters of one event, or of a line without an end. @defaultValue 16,777,216 */
+  /** Most characters in the data of one event; a line of anything else (a comment, an id) may be as long. @defaultValue 16,777,216 */
   readonly maxEventChars?: number;
   /** Clock and timer of the pauses. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
