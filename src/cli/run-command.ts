@@ -51,7 +51,7 @@ async function run(file: string, flags: RunFlags, host: Host): Promise<void> {
   checkOwnFiles(plan, flags, host);
   if (typeof flags.json === 'string') await refuseForeignFile(pathOf(host, flags.json), flags.json, SUMMARY_MARK, 'a summary');
   if (flags.dryRun) {
-    const estimate = await dryRun(plan, flags.limit ?? Infinity);
+    const estimate = await dryRun(plan, { limit: flags.limit ?? Infinity, retryFailed: flags.retryFailed });
     await report(dryRunText(estimate), estimate, flags.json, host);
     return;
   }

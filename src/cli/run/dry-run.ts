@@ -9,6 +9,7 @@ import { saidBy } from '../provider.js';
 import type { Hide } from '../secrets.js';
 import { openRows } from './open-rows.js';
 import type { Row } from './row.js';
+import type { RunJobOptions } from './run-job.js';
 import { RunJournal } from './run-journal.js';
 import type { PlannedStage, RunPlan } from './run-plan.js';
 import { partsOf, requestOf, scopeOf } from './run-stages.js';
@@ -44,32 +45,39 @@ export interface DryRun {
 }
 
 /**
- * Reads the whole input and sends nothing: chunks are cut, prompts are filled in and estimated where they need no answer of a model; the rest is what the
- * configuration expects.
+ * Reads the whole input and sends nothing: answers are those of earlier runs, chunks are cut, prompts are filled in and estimated where they need no answer of
+ * a model; the rest is what the configuration expects.
  *
  * @throws CliError as a run does, for whatever it would find before its first call.
  */
-export async function dryRun(plan: RunPlan, limit: number): Promise<DryRun> {
+export async function dryRun(plan: RunPlan, { limit, retryFailed }: Pick<RunJobOptions, 'limit' | 'retryFailed'>): Promise<DryRun> {
   const { paths, shownOutput, input, work } = plan;
   const source = await openRows(input);
-  const journal = await RunJournal.read({ path: paths.journal, shown: `${shownOutput}.journal`, work, retryFailed: false });
+  const journal = await RunJournal.read({ path: paths.journal, shown: `${shownOutput}.journal`, work, retryFailed });
   const stages = plan.stages.map((stage, i) => new StageTally(stage, plan, i));
   let rows = 0;
   let unusable = 0;
   let earlier = 0;
   let firstProblem: string | undefined;
-  for await (const row of source.rows()) {
-    if (rows + unusable >= limit) break;
-    if (journal.endOf(row) !== undefined) {
-      earlier += 1;
-      continue;
+  try {
+    await journal.look();
+    for await (const row of source.rows()) {
+      if (rows + unusable >= limit) break;
+      if (journal.endOf(row) !== undefined) {
+        earlier += 1;
+        continue;
+      }
+      const answers = await journal.recall(journal.nameOf(row));
+      const known = new Map(answers.map(({ stage, item, value }) => [`${stage} ${item}`, value]));
+      const problem = 'problem' in row ? row.problem : problemOf(row, known, stages, plan.shown.hide);
+      if (problem === undefined) rows += 1;
+      else {
+        unusable += 1;
+        firstProblem ??= `row ${String(row.number)}: ${problem}`;
+      }
     }
-    const problem = 'problem' in row ? row.problem : problemOf(row, stages, plan.shown.hide);
-    if (problem === undefined) rows += 1;
-    else {
-      unusable += 1;
-      firstProblem ??= `row ${String(row.number)}: ${problem}`;
-    }
+  } finally {
+    await journal.close();
   }
   const estimates = stages.map((stage) => stage.estimate());
   return {
@@ -111,8 +119,13 @@ function timeLine({ makespanMs, bottleneck, raise }: Throughput): string {
 /** An item, as far as it is known before anything was asked: how many there are like it, and what is known of them. */
 interface Guess {
   readonly count: number;
+  /** Which one of its row it is; undefined when there may be several. */
+  readonly position: readonly number[] | undefined;
   readonly earlier: Readonly<Record<string, unknown>>;
 }
+
+/** Answers of earlier runs to one row, by stage and item. */
+type Known = ReadonlyMap<string, unknown>;
 
 /** Counts what one stage would do. */
 class StageTally {
@@ -141,20 +154,24 @@ class StageTally {
     this.#template = new PromptTemplate(known);
   }
 
-  /** What comes of an item. @throws Error when a placeholder has no value */
-  add(row: Row, { count, earlier }: Guess): Guess[] {
+  /** What comes of an item; of one that is known, what came of it. @throws Error when a placeholder has no value */
+  add(row: Row, guess: Guess, known: Known): Guess[] {
     const { name, prompt, chunk, answer } = this.stage;
+    const { count, position, earlier } = guess;
+    const isMany = answer === 'list' || chunk !== undefined;
+    const key = `${name} ${position?.join('.') ?? '?'}`;
+    if (known.has(key)) {
+      const value = known.get(key);
+      return isMany ? this.#parts(guess, value as readonly unknown[]) : [{ ...guess, earlier: { ...earlier, [name]: value } }];
+    }
     this.items += count;
     if (chunk !== undefined && this.#isKnown)
-      return partsOf(chunk.field, chunk.maxTokens, scopeOf(row.fields, earlier)).map((part) => ({
-        count,
-        earlier: { ...earlier, [name]: part },
-      }));
+      return this.#parts(guess, partsOf(chunk.field, chunk.maxTokens, scopeOf(row.fields, earlier)));
     if (prompt !== undefined) {
       const request = requestOf(this.stage, this.#plan.config.model, this.#template.fill(scopeOf(row.fields, earlier)));
       this.#promptTokens += count * (estimateChat(request).inputTokens + this.#answerTokens());
     }
-    return [{ count: answer === 'list' || chunk !== undefined ? count * this.#listLength() : count, earlier }];
+    return [isMany ? { count: count * this.#listLength(), position: undefined, earlier } : guess];
   }
 
   get completionTokens(): number {
@@ -196,6 +213,10 @@ class StageTally {
     ];
   }
 
+  #parts({ count, position, earlier }: Guess, parts: readonly unknown[]): Guess[] {
+    return parts.map((part, i) => ({ count, position: position && [...position, i], earlier: { ...earlier, [this.stage.name]: part } }));
+  }
+
   #answerTokens(): number {
     return sum(this.#answers, (name) => {
       const { expect } = this.#plan.stages.find((stage) => stage.name === name) ?? {};
@@ -214,10 +235,10 @@ class StageTally {
 }
 
 /** Takes a row through all stages; says why that cannot be done. */
-function problemOf(row: Row, stages: readonly StageTally[], hide: Hide): string | undefined {
-  let guesses: readonly Guess[] = [{ count: 1, earlier: {} }];
+function problemOf(row: Row, known: Known, stages: readonly StageTally[], hide: Hide): string | undefined {
+  let guesses: readonly Guess[] = [{ count: 1, position: [], earlier: {} }];
   try {
-    for (const stage of stages) guesses = guesses.flatMap((guess) => stage.add(row, guess));
+    for (const stage of stages) guesses = guesses.flatMap((guess) => stage.add(row, guess, known));
     return undefined;
   } catch (error) {
     return saidBy(error, hide);

@@ -91,12 +91,17 @@ export class RunJournal implements StageJournal {
 
   /** Begins a run. @throws CliError (exit code 4) when it cannot be written. */
   async begin(): Promise<void> {
+    this.#journal = await Journal.open(this.#options.path, this.#length);
+    await this.#journal.add(await this.look());
+  }
+
+  /** Knows what a run has to do that begins now, and changes nothing. @throws CliError (exit code 4) when it cannot be read. */
+  async look(): Promise<RunLine> {
     const { path, work, retryFailed } = this.#options;
-    this.#journal = await Journal.open(path, this.#length);
-    this.#reader = await onDisk(`read the journal \`${path}\``, () => open(path, 'r'));
     const begun: RunLine = { format: 'sluice-run', version: 1, work, retryFailed };
     this.#scan.begin(begun);
-    await this.#journal.add(begun);
+    if (this.#scan.open.size > 0) this.#reader = await onDisk(`read the journal \`${path}\``, () => open(path, 'r'));
+    return begun;
   }
 
   /** How long the files have to be. */

@@ -351,8 +351,48 @@ describe('a dry run', () => {
       { name: 'reply', prompt: 'say {{idea}}', expect: { itemsPerDocument: 0 } },
     ] as const;
     for (const rows of [[], [{ other: 'x' }], ROWS]) {
-      const estimate = await dryRun(planOf({ stages }, rows), Infinity);
+      const estimate = await dryRun(planOf({ stages }, rows), { limit: Infinity, retryFailed: false });
       expect(JSON.stringify(estimate)).not.toContain('null');
     }
+  });
+
+  it('counts the calls of a run that goes on where others stopped, with and without what has failed', async () => {
+    const refused = new Set<string>();
+    const fault = (prompt: string) => (refused.has(prompt) ? { status: 400, message: 'not that' } : undefined);
+    const model = await serve({ fault, answer: (prompt) => (prompt.startsWith('ideas') ? '["x", "y"]' : `${prompt}!`) });
+    const texts = ['a', 'b', 'c', 'd'];
+    const prompts = texts.flatMap((text) => [
+      `ideas of ${text}`,
+      ...['x', 'y'].flatMap((idea) => [`reply ${text} ${idea}`, `grade reply ${text} ${idea}!`]),
+    ]);
+    let runs = 0;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.subarray(prompts),
+        fc.boolean(),
+        fc.integer({ min: 1, max: 4 }),
+        fc.boolean(),
+        async (refusals, allowPartialFailure, limit, retryFailed) => {
+          const stages = [
+            { name: 'cut', chunk: { field: 'text' } },
+            { name: 'idea', prompt: 'ideas of {{cut}}', answer: 'list', expect: { itemsPerDocument: 1 } },
+            { name: 'reply', prompt: 'reply {{text}} {{idea}}', allowPartialFailure, expect: { itemsPerDocument: 2 } },
+            { name: 'grade', prompt: 'grade {{reply}}', allowPartialFailure },
+          ] as const;
+          const output = { path: `out-${String(runs++)}.jsonl` };
+          const plan = planOf(
+            { model: { ...model, retry: false }, stages, output },
+            texts.map((text) => ({ text })),
+          );
+          for (const prompt of refusals) refused.add(prompt);
+          await run(plan, { limit });
+          refused.clear();
+          const { calls, rows } = await dryRun(plan, { limit: Infinity, retryFailed });
+          const done = await run(plan, { retryFailed });
+          expect([calls, rows]).toEqual([done.calls, done.rows.ok]);
+        },
+      ),
+      { numRuns: 15 },
+    );
   });
 });
