@@ -138,6 +138,9 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
   // ---- what happens in conversations --------------------------------------------------------------------------------
 
   told(turn: AgentTurn, conversation: Conversation, news: TurnNews): void {
+    // Of what was accepted; who left is of no account.
+    if (news.type === 'finished' || news.type === 'failed') this.shutdown.count('done');
+    else if (news.type === 'cancelled' && news.reason === 'closed') this.shutdown.count('aborted');
     this.#tell({ turnId: turn.turnId, key: turn.key, step: turn.step, ...news }, conversation, this.#askers.get(turn));
     if (!isEnd(news)) return;
     this.#askers.delete(turn);
@@ -239,7 +242,6 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
   #count(event: EndEvent): void {
     this.#counts[event.type]++;
     if (event.type !== 'finished') this.#counts.wastedTokens += event.wasted.estimatedTokens;
-    this.shutdown.count(event.type === 'cancelled' && event.reason === 'closed' ? 'aborted' : 'done');
   }
 
   #checkDrained(): void {

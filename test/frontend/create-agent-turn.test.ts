@@ -1,10 +1,12 @@
-import { concat, from, map, NEVER, Observable, of, take, throwError, timer } from 'rxjs';
+import type { Subscription } from 'rxjs';
+import { concat, from, map, NEVER, Observable, of, Subject, take, throwError, timer } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { Drained } from '../../operators/types.js';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
 import { messageFaults } from '../../src/frontend/message-faults.js';
 import { toMessages } from '../../src/frontend/turn-messages.js';
-import type { AgentTurnOptions, TurnEvent, TurnMessage } from '../../src/frontend/turn-types.js';
+import type { AgentTurnOptions, AgentTurns, TurnEvent, TurnMessage } from '../../src/frontend/turn-types.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 import { calls, line, lived, says, tool, whole, word } from './turn-kit.js';
@@ -401,6 +403,67 @@ describe('an end before its time', () => {
       expect(ends.slice(-2)).toEqual(['2 finished done', 'complete']);
       expect(ends).toContain('0 failed ClosedError');
     });
+  });
+
+  interface Draining {
+    readonly turns: AgentTurns;
+    readonly answers: Subject<string>;
+    readonly stop: AbortController;
+    readonly asked: Subscription;
+  }
+  it.each<[string, Partial<Drained>, (of: Draining) => unknown]>([
+    ['nothing happens', { done: 1 }, () => undefined],
+    [
+      'it fails',
+      { done: 1 },
+      ({ answers }) => {
+        answers.error(new Error('of the model'));
+      },
+    ],
+    ['a question is refused', { done: 1 }, ({ turns }) => turns.ask('late').subscribe()],
+    ['one of another conversation is refused', { done: 1 }, ({ turns }) => turns.ask('late', { key: 'other' }).subscribe()],
+    ['one that goes on is refused', { done: 1 }, ({ turns }) => turns.resume({ key: 'other' }).subscribe()],
+    ['one has aborted already', { done: 1 }, ({ turns }) => turns.ask('late', { signal: AbortSignal.abort() }).subscribe()],
+    ['one cannot be made', { done: 1 }, ({ turns }) => turns.ask('bad').subscribe()],
+    [
+      'it is left',
+      {},
+      ({ asked }) => {
+        asked.unsubscribe();
+      },
+    ],
+    [
+      'its signal aborts',
+      {},
+      ({ stop }) => {
+        stop.abort();
+      },
+    ],
+    [
+      'it is stopped',
+      {},
+      ({ turns }) => {
+        turns.stop();
+      },
+    ],
+    [
+      'all is closed',
+      { aborted: 1 },
+      ({ turns }) => {
+        turns.close();
+      },
+    ],
+  ])('counts what was accepted and nothing else while it drains: %s', async (_name, counts, act) => {
+    for (const times of [1, 3]) {
+      const answers = new Subject<string>();
+      const stop = new AbortController();
+      const turns: AgentTurns = createAgentTurn({ model: () => answers, toContent: (intent) => (intent === 'bad' ? '' : intent) });
+      const asked = turns.ask('go', { signal: stop.signal }).subscribe();
+      const drained = turns.drain();
+      for (let i = 0; i < times; i++) act({ turns, answers, stop, asked });
+      answers.complete();
+      expect(await drained).toEqual({ done: 0, aborted: 0, dropped: 0, ...counts });
+    }
   });
 
   it('leaves a runner of yours open', async () => {
