@@ -10,12 +10,13 @@ export interface Interrupts {
   dispose(): void;
 }
 
-/** Listens to SIGINT and SIGTERM; `onFirst` is called at the first. */
+/** Listens to SIGINT and SIGTERM; `onFirst` is called at the first. A third one ends the process, should anything hold it up. */
 export function onInterrupt(host: Host, onFirst: () => void): Interrupts {
   const stop = new AbortController();
   const abort = new AbortController();
   const interrupt = (): void => {
     if (stop.signal.aborted) {
+      dispose();
       abort.abort();
       return;
     }
@@ -23,12 +24,13 @@ export function onInterrupt(host: Host, onFirst: () => void): Interrupts {
     onFirst();
   };
   const signals = ['SIGINT', 'SIGTERM'] as const;
+  const dispose = (): void => {
+    for (const signal of signals) host.off(signal, interrupt);
+  };
   for (const signal of signals) host.on(signal, interrupt);
   return {
     stop: stop.signal,
     abort: abort.signal,
-    dispose: () => {
-      for (const signal of signals) host.off(signal, interrupt);
-    },
+    dispose,
   };
 }

@@ -8,6 +8,7 @@ import { positiveNumber, wholeNumber } from './options.js';
 import { refuseForeignFile } from './own-file.js';
 import { showProgress } from './progress.js';
 import { dryRun, dryRunText } from './run/dry-run.js';
+import { ownFiles, refuseSpecialFiles } from './run/run-files.js';
 import { RunJob } from './run/run-job.js';
 import { pathsOf, planRun, type RunPlan } from './run/run-plan.js';
 import { type RunSummary, runSummaryText } from './run/run-summary.js';
@@ -49,6 +50,7 @@ async function run(file: string, flags: RunFlags, host: Host): Promise<void> {
   const plan = planRun(value, file, host, own, secrets);
   checkPrices(plan, flags.maxUsd);
   checkOwnFiles(plan, flags, host);
+  await refuseSpecialFiles(ownFiles(value, file, host, flags));
   if (typeof flags.json === 'string') await refuseForeignFile(pathOf(host, flags.json), flags.json, SUMMARY_MARK, 'a summary');
   if (flags.dryRun) {
     const estimate = await dryRun(plan, { limit: flags.limit ?? Infinity, retryFailed: flags.retryFailed });

@@ -29,7 +29,8 @@ export interface CliChild extends CliRun {
 
 /** The command in this process. */
 export interface CliHere extends CliRun {
-  kill(signal: 'SIGINT' | 'SIGTERM'): void;
+  /** False where nobody listens: a process would be gone. */
+  kill(signal: 'SIGINT' | 'SIGTERM'): boolean;
 }
 
 export interface CliOptions {
@@ -121,7 +122,7 @@ export function startHere(args: readonly string[], { cwd = root, env = {} }: Cli
     return { code: host.exitCode, signal: null, ...output.text() };
   };
   const ended = running();
-  const kill = (signal: 'SIGINT' | 'SIGTERM'): void => void signals.emit(signal);
+  const kill = (signal: 'SIGINT' | 'SIGTERM'): boolean => signals.emit(signal);
   onTestFinished(async () => {
     while (signals.emit('SIGTERM')) await new Promise(setImmediate);
     await ended;

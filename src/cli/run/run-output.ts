@@ -43,7 +43,7 @@ export interface OutputPaths {
  * @throws CliError (exit code 2) when it is not.
  */
 export async function checkOutput({ output, failures }: OutputPaths, shown: string, journal: RunJournal): Promise<void> {
-  const bytes = await sizeOf(output, shown);
+  const bytes = await sizeOf(output);
   const problem =
     journal.isNew && bytes > 0
       ? 'is there already, and no journal belongs to it; give another `output.path`, or remove it first'
@@ -51,7 +51,7 @@ export async function checkOutput({ output, failures }: OutputPaths, shown: stri
         ? `is shorter than its journal says; put it back, or remove it, its failures and \`${shown}.journal\` to begin anew`
         : undefined;
   if (problem !== undefined) throw new CliError(EXIT.usage, `\`${shown}\` ${problem}`);
-  const failuresBytes = await sizeOf(failures, failures);
+  const failuresBytes = await sizeOf(failures);
   if (journal.isNew && failuresBytes > 0)
     throw new CliError(
       EXIT.usage,
@@ -59,12 +59,8 @@ export async function checkOutput({ output, failures }: OutputPaths, shown: stri
     );
 }
 
-/** A device has no size, and cannot be gone on with. */
-async function sizeOf(path: string, shown: string): Promise<number> {
-  const found = await stat(path).catch(() => undefined);
-  if (found === undefined) return 0;
-  if (found.isFile()) return found.size;
-  throw new CliError(EXIT.usage, `\`${shown}\` is ${found.isDirectory() ? 'a folder' : 'a device'}, not a file to write results to`);
+async function sizeOf(path: string): Promise<number> {
+  return (await stat(path).catch(() => undefined))?.size ?? 0;
 }
 
 /** Documents that may wait for the disk before no more are read. */

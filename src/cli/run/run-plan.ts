@@ -8,6 +8,7 @@ import { type Host, pathOf } from '../host.js';
 import { apiKeyFrom } from '../options.js';
 import { type Shown, shownOf } from '../secrets.js';
 import type { InputOptions } from './open-rows.js';
+import { type RunPaths, runPaths } from './run-files.js';
 
 /** A stage that asks the `model` it names, or cuts a text. */
 export type PlannedStage = StageConfig;
@@ -28,16 +29,7 @@ export interface RunPlan {
   readonly work: string;
 }
 
-/** What a run writes. */
-export interface RunPaths {
-  readonly output: string;
-  readonly failures: string;
-  readonly journal: string;
-  readonly lock: string;
-  readonly budget: string;
-}
-
-/** All of them. */
+/** All that a run writes. */
 export function pathsOf(paths: RunPaths): string[] {
   return Object.values({ ...paths } as Record<string, string>);
 }
@@ -86,14 +78,7 @@ export function planRun(
     throw new CliError(EXIT.usage, `\`${file}\`: \`model.apiKeyEnv\` names ${model.apiKeyEnv}, which is not set`);
   const sent = { baseUrl, ...(apiKey !== undefined && { apiKey }), ...(model.headers && { headers: model.headers }) };
   const folder = dirname(pathOf(host, file));
-  const path = resolve(folder, output.path);
-  const paths = {
-    output: path,
-    failures: output.failures === undefined ? `${path}.failures.jsonl` : resolve(folder, output.failures),
-    journal: `${path}.journal`,
-    lock: `${path}.lock`,
-    budget: `${path}.budget`,
-  };
+  const paths = runPaths(output, folder);
   const exclude = new Set([...pathsOf(paths), ...[file, ...own].map((name) => pathOf(host, name))]);
   return {
     config,

@@ -148,6 +148,8 @@ describe('sluice run', () => {
     first.kill('SIGINT');
     await first.prints(/stopping/);
     first.kill('SIGINT');
+    // A third one is for the process, should anything hold it up.
+    expect(first.kill('SIGINT')).toBe(false);
     expect((await first.ended).code).toBe(130);
     expect(readdirSync(cwd).sort()).toEqual(['in.jsonl', 'out.jsonl.journal', 'run.json']);
   });
@@ -361,5 +363,23 @@ describe('sluice run says in a sentence what is wrong', () => {
     expect(result.stderr).toMatch(/^sluice: /);
     expect([result.code, result.stdout]).toEqual([code, '']);
     for (const [name, text] of Object.entries(files)) expect(readFileSync(join(cwd, name), 'utf8')).toBe(text);
+  });
+
+  it.each([
+    ['in.jsonl', 'is neither a file nor a folder'],
+    ...['out.jsonl', 'out.jsonl.failures.jsonl', 'out.jsonl.journal', 'out.jsonl.lock', 'out.jsonl.budget', 'events.jsonl'].map((name) => [
+      name,
+      'is a pipe, not a file to write to',
+    ]),
+  ])('a pipe where %s is, which nobody could wait for', async (name, says) => {
+    await serve();
+    write({ prices: { m: { usdPerCall: 0.01 } } });
+    rmSync(join(cwd, name), { force: true });
+    execFileSync('mkfifo', [join(cwd, name)]);
+    for (const args of [[], ['--dry-run']]) {
+      const { code, stderr } = await run(['--events', 'events.jsonl', ...args]);
+      expect([code, stderr]).toEqual([2, expect.stringContaining(`\`${name}\` ${says}`)]);
+    }
+    expect([chat.calls, readdirSync(cwd).sort()]).toEqual([0, [...new Set(['in.jsonl', 'run.json', name])].sort()]);
   });
 });
