@@ -303,6 +303,46 @@ describe('a stream', () => {
     expect(opened[0]?.cancelled).toMatchObject({ name: 'AbortError' });
   });
 
+  it.each([
+    ['stopped', undefined, [], 'AbortError'],
+    ['stopped', undefined, ['x'], 'AbortError'],
+    ['stopped', undefined, ['x', 'y'], 'AbortError'],
+    ['stopped', new TypeError('too long'), ['x', 'y'], 'TypeError'],
+    ['superseded', undefined, ['x', 'y'], 'AbortError'],
+    ['cancelled', undefined, ['x', 'y'], 'done'],
+  ] as const)(
+    'that is %s (reason: %s) while %j waits gives it before it ends, unless its reader has left',
+    async (how, reason, ids, end) => {
+      const { opened, transport } = byHand();
+      const flow = flowTransport(transport, { maxWaitMs: Infinity });
+      const controller = new AbortController();
+      const reader = (await flow.sendMessages({ ...ASKED, abortSignal: controller.signal })).getReader();
+      const seen: unknown[] = [];
+      const reading = (async (): Promise<void> => {
+        for (let read = await reader.read(); !read.done; read = await reader.read()) seen.push(read.value);
+      })().then(
+        () => 'done',
+        (error: unknown) => (error as Error).name,
+      );
+      const chunks = ids.map((id) => ({ type: 'text-delta', id, delta: 'waits' }) as const);
+      for (const each of chunks) opened[0]?.controller.enqueue(each);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      expect(seen).toEqual([]);
+      if (how === 'stopped') {
+        controller.abort(reason);
+      } else if (how === 'cancelled') {
+        await reader.cancel();
+      } else {
+        const newer = await flow.sendMessages({ ...ASKED, abortSignal: undefined });
+        opened[1]?.controller.enqueue({ type: 'start' });
+        await newer.getReader().read();
+      }
+      expect(await reading).toBe(end);
+      expect(seen).toEqual(how === 'cancelled' ? [] : chunks);
+      expect(opened[0]?.signal?.aborted).toBe(true);
+    },
+  );
+
   it('that comes after its request was left is cancelled unread', async () => {
     const { opened, transport } = byHand();
     const controller = new AbortController();

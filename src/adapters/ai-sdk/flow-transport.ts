@@ -24,9 +24,10 @@ const DEFAULTS = { ...DELTA_DEFAULTS, supersede: true } as const;
  * - **Emits when** the first delta has waited `maxWaitMs`, a frame comes (`pace: 'frame'`), `maxChars` are reached, before any other chunk,
  *   and at the end.
  * - **Holds at most** `maxChars` characters, and reads on only while the chat waits.
- * - **Supersedes** by `chatId`. The stream of the older answer errors with an `AbortError` as soon as the newer one has begun (or failed), as
- *   after `stop()`; `onFinish` is told `isAbort`. A `reconnectToStream` takes the place of an older one, never that of a message.
- * - **On cancel**, and when `abortSignal` aborts (`stop()`), the request is aborted and what waits is dropped.
+ * - **Supersedes** by `chatId`. The stream of the older answer errors with an `AbortError` as soon as the newer one has begun (or failed), behind what waits,
+ *   as after `stop()`; `onFinish` is told `isAbort`. A `reconnectToStream` takes the place of an older one, never that of a message.
+ * - **On cancel** the request is aborted and what waits is dropped. When `abortSignal` aborts (`stop()`) the request is aborted too, but what waits is
+ *   given before the stream errors with the reason of the signal, an `AbortError` unless it has another.
  *
  * For AI SDK 6 and 7. Errors of the other transport pass through.
  *
