@@ -1,6 +1,6 @@
 import { BehaviorSubject, concatMap, finalize, merge, of, Subject, take, tap } from 'rxjs';
-import type { BackpressureOptions } from '../../test/today.js';
-import { backpressure, CallbackError, ItemTooHeavyError, OverflowError } from '../../test/today.js';
+import type { BackpressureOptions } from '../../operators/index.js';
+import { backpressure, CallbackError, ItemTooHeavyError, OverflowError } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

@@ -1,6 +1,6 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import type { CoalesceOptions } from '../../test/today.js';
-import { CallbackError, coalesce } from '../../test/today.js';
+import type { CoalesceOptions } from '../../operators/index.js';
+import { CallbackError, coalesce } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');

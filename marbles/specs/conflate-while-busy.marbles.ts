@@ -1,6 +1,6 @@
 import { BehaviorSubject, concatMap, finalize, merge, of, Subject, take, tap } from 'rxjs';
-import type { ConflateWhileBusyOptions } from '../../test/today.js';
-import { CallbackError, conflateWhileBusy, ItemTooHeavyError, OverflowError } from '../../test/today.js';
+import type { ConflateWhileBusyOptions } from '../../operators/index.js';
+import { CallbackError, conflateWhileBusy, ItemTooHeavyError, OverflowError } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

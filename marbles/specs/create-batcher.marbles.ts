@@ -1,8 +1,7 @@
 import type { Observable } from 'rxjs';
 import { map, merge, mergeMap, of, Subject, take, takeUntil, tap, timer } from 'rxjs';
 import type { Batcher, BatcherOptions, BatchWork, LoadOptions, Settled } from '../../operators/index.js';
-import { createBatcher, divideAndConquer, fixed, inputOrder, lanes, natural, splitItem } from '../../operators/index.js';
-import { CallbackError } from '../../test/today.js';
+import { CallbackError, createBatcher, divideAndConquer, fixed, inputOrder, lanes, natural, splitItem } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');

@@ -1,7 +1,6 @@
 import { EMPTY, expand, take } from 'rxjs';
 import type { HedgeOptions } from '../../operators/index.js';
-import { HedgeStats, hedge } from '../../operators/index.js';
-import { CallbackError, createLimiter } from '../../test/today.js';
+import { CallbackError, createLimiter, HedgeStats, hedge } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const broken = new Error('the backend broke');

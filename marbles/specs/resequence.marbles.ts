@@ -1,6 +1,6 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import type { ResequenceOptions } from '../../test/today.js';
-import { CallbackError, resequence, SequenceError } from '../../test/today.js';
+import type { ResequenceOptions } from '../../operators/index.js';
+import { CallbackError, resequence, SequenceError } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

@@ -1,7 +1,6 @@
 import { merge, Subject, take, tap } from 'rxjs';
 import type { SpeculateOptions } from '../../operators/index.js';
-import { speculate } from '../../operators/index.js';
-import { CallbackError } from '../../test/today.js';
+import { CallbackError, speculate } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

@@ -1,7 +1,6 @@
 import { debounceTime, groupBy, map, merge, mergeMap, Subject, take, tap } from 'rxjs';
 import type { SwitchLatestOptions } from '../../operators/index.js';
-import { switchLatest } from '../../operators/index.js';
-import { CallbackError, OverflowError } from '../../test/today.js';
+import { CallbackError, OverflowError, switchLatest } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');

@@ -1,6 +1,6 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import type { Settled } from '../../test/today.js';
-import { unwrap } from '../../test/today.js';
+import type { Settled } from '../../operators/index.js';
+import { unwrap } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');

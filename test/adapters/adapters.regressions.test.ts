@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { createLimiter } from '../../operators/index.js';
 import type { EachCall } from '../../src/adapters/support/held-each.js';
 import { heldEach } from '../../src/adapters/support/held-each.js';
 import type { ConnectionRules } from '../../src/adapters/support/held-rules.js';
 import { heldRules } from '../../src/adapters/support/held-rules.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import { createLimiter } from '../today.js';
 
 describe('heldEach', () => {
   expectNoUnhandledRejections();

@@ -3,8 +3,7 @@ import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
 import { checkLaws } from '../../marbles/laws.js';
 import { runSpec } from '../../marbles/run.js';
-import { batch, batchMap, switchLatest } from '../../operators/index.js';
-import { fromStream, unwrap } from '../today.js';
+import { batch, batchMap, fromStream, switchLatest, unwrap } from '../../operators/index.js';
 
 describe('the operators in the browser', () => {
   it('batch by size, and by time on the real clock', async () => {

@@ -1,6 +1,6 @@
 import { interval, lastValueFrom, NEVER, of, range, Subject, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { fromStream, isFlowError, toAsyncIterable, toReadableStream } from '../today.js';
+import { fromStream, isFlowError, toAsyncIterable, toReadableStream } from '../../operators/index.js';
 
 describe('toAsyncIterable in the browser', () => {
   it('is read by for await, and left by break', async () => {

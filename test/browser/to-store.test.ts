@@ -1,6 +1,6 @@
 import { animationFrameScheduler, defer, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { coalesce, toStore } from '../today.js';
+import { coalesce, toStore } from '../../operators/index.js';
 
 const frame = () => new Promise(requestAnimationFrame);
 

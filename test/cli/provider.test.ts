@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { AttemptTimeoutError, ItemTooHeavyError, SplitBudgetError } from '../../operators/index.js';
 import { explainFailure } from '../../src/cli/provider.js';
 import { shownOf } from '../../src/cli/secrets.js';
 import { ProviderError } from '../../src/pipelines/provider-error.js';
-import { AttemptTimeoutError, ItemTooHeavyError, SplitBudgetError } from '../today.js';
 
 const provider = { shown: shownOf({ baseUrl: 'http://host/v1' }), model: 'm' };
 

@@ -33,11 +33,11 @@ import {
 } from 'ai';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { ClassifyContext, Verdict } from '../../operators/index.js';
+import { classifyError } from '../../operators/index.js';
 import type { FailingApi, Failure } from '../fakes/failing-api.js';
 import { startFailingApi } from '../fakes/failing-api.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import type { ClassifyContext, Verdict } from '../today.js';
-import { classifyError } from '../today.js';
 
 /** How one client makes one call, its own retries off. */
 type Call = (to: { readonly url: string; readonly signal?: AbortSignal; readonly timeoutMs: number }) => PromiseLike<unknown>;

@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import OpenAI from 'openai';
 import { filter, firstValueFrom, map, Subject, switchMap, take } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { fromStream } from '../../operators/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import { fromStream } from '../today.js';
 
 /** A server that says one word of each answer, and then nothing more. */
 async function stallingServer() {

@@ -7,7 +7,7 @@ import type { Subscription } from 'rxjs';
 import { concat, NEVER, of, throwError } from 'rxjs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
-import { createBatcher } from '../../operators/index.js';
+import { createBatcher, createLimiter } from '../../operators/index.js';
 import type { Shape } from '../matrix/shape.js';
 import { echo, fault, never } from '../matrix/shape.js';
 import { shapes } from '../matrix/shapes.js';
@@ -15,7 +15,6 @@ import { matrix } from '../matrix/table.js';
 import { atOnce } from '../support/at-once.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
-import { createLimiter } from '../today.js';
 import { HELD, MARKS } from './heap.js';
 
 const SUBSCRIPTIONS = sized(500, 10_000);

@@ -2,9 +2,9 @@ import type { Observable } from 'rxjs';
 import { of, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { Lease } from '../../operators/index.js';
 import type { FlowEvent, Job, Limiter, LimiterRules } from '../builders.js';
 import { batchMap, childOf, createLimiter, isFlowError, job, keyedLimiter, lanes, natural, perMinute, strict } from '../builders.js';
-import type { Lease } from '../today.js';
 
 /** Asks, and writes down what comes of it. */
 function asker(limiter: { acquire(job: never): Observable<Lease> }, now: () => number = () => 0) {

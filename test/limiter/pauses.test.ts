@@ -1,9 +1,9 @@
 import { mergeMap, of, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { Lease } from '../../operators/index.js';
 import type { Job, Limiter, LimiterRules } from '../builders.js';
 import { childOf, createLimiter, isFlowError, job, policy } from '../builders.js';
-import type { Lease } from '../today.js';
 
 const refusal = (headers: Record<string, string> = {}) => ({ status: 429, headers });
 const ok = { status: 200, headers: {} };

@@ -1,9 +1,9 @@
 import { config, NEVER, Subject } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { Lease } from '../../operators/index.js';
 import type { FlowEvent, Job, Limiter } from '../builders.js';
 import { childOf, createLimiter, job, lanes, perMinute } from '../builders.js';
-import type { Lease } from '../today.js';
 
 type Place = FlowEvent['type'] | 'onRelease' | 'watch' | 'lease' | 'refused';
 

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Lease } from '../../operators/index.js';
 import type { Limiter } from '../builders.js';
 import { childOf, createLimiter, job, keyedLimiter, lanes, perMinute, strict } from '../builders.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import type { Lease } from '../today.js';
 
 /** Virtual time whose timers may be late, and whose clock may be set. */
 class Clock extends CountingScheduler {

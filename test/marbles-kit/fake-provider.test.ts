@@ -4,7 +4,7 @@ import type { FakeProvider, FakeProviderOptions } from '../../marbles/fake-provi
 import { FAKE_PROVIDER_DEFAULTS, FakeProviderError, fakeProvider } from '../../marbles/fake-provider.js';
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import { classifyError, FlowConfigError } from '../today.js';
+import { classifyError, FlowConfigError } from '../../operators/index.js';
 
 const upper = (options: Partial<FakeProviderOptions<string, string>> = {}): FakeProvider<string, string> =>
   fakeProvider({ answer: (text) => text.toUpperCase(), ...options });

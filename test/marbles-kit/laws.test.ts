@@ -18,7 +18,7 @@ import {
 import { afterEach, describe, expect, it } from 'vitest';
 import type { LawSubject } from '../../marbles/laws.js';
 import { checkLaws, LawBrokenError, laws } from '../../marbles/laws.js';
-import { CallbackError } from '../today.js';
+import { CallbackError } from '../../operators/index.js';
 
 type Numbers = OperatorFunction<number, number>;
 

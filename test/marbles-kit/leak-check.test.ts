@@ -5,7 +5,7 @@ import { fakeProvider } from '../../marbles/fake-provider.js';
 import { LeakError, leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import { createLimiter } from '../today.js';
+import { createLimiter } from '../../operators/index.js';
 
 afterEach(() => {
   vi.useRealTimers();

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
+import type { FlowEvent } from '../../operators/index.js';
 import { FlowStats } from '../../src/metrics/flow-stats.js';
-import type { FlowEvent } from '../today.js';
 
 const call = { operator: 'batchMap', lane: 'default', batchId: 'b0', size: 5, attempt: 1 } as const;
 const formed = { type: 'batchFormed', operator: 'batchMap', lane: 'default', weight: 5, waitMs: 0 } as const;

@@ -19,8 +19,9 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { BackpressureOptions, FlowEvent } from '../today.js';
-import { backpressure, CallbackError, isFlowError, OverflowError } from '../today.js';
+import type { BackpressureOptions, FlowEvent } from '../../operators/index.js';
+import { backpressure, CallbackError, isFlowError, OverflowError } from '../../operators/index.js';
+import { unstamped } from '../support/events.js';
 
 type Options<T> = Omit<BackpressureOptions<T>, 'ready'>;
 
@@ -31,7 +32,7 @@ function gate<T = number>(options: Options<T> = {}, level = false) {
   const seen: T[] = [];
   const ends: unknown[] = [];
   const events: FlowEvent[] = [];
-  const subscription = source.pipe(backpressure({ ready, onEvent: (event) => events.push(event), ...options })).subscribe({
+  const subscription = source.pipe(backpressure({ ready, onEvent: unstamped((event) => events.push(event)), ...options })).subscribe({
     next: (item) => seen.push(item),
     error: (error: unknown) => ends.push(error),
     complete: () => ends.push('complete'),
@@ -527,7 +528,7 @@ describe('leaving', () => {
     const { send, ready, source } = gate();
     const events: FlowEvent[] = [];
     const seen: number[] = [];
-    source.pipe(backpressure({ ready, onEvent: (event) => events.push(event) }), take(2)).subscribe((item) => seen.push(item));
+    source.pipe(backpressure({ ready, onEvent: unstamped((event) => events.push(event)) }), take(2)).subscribe((item) => seen.push(item));
     send(1, 2, 3, 4, 5);
     ready.next(true);
     expect(seen).toEqual([1, 2]);

@@ -2,11 +2,10 @@ import type { Observable } from 'rxjs';
 import { map, NEVER, of, Subject, take, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMapFrom, classifyError, divideAndConquer, fixed, lanes, natural, retryFailed } from '../../operators/index.js';
+import type { BatchWork, FlowEvent, Settled } from '../../operators/index.js';
+import { batchMapFrom, classifyError, createLimiter, divideAndConquer, fixed, lanes, natural, retryFailed } from '../../operators/index.js';
 import { atOnce } from '../support/at-once.js';
 import { unstamped } from '../support/events.js';
-import type { BatchWork, FlowEvent, Settled } from '../today.js';
-import { createLimiter } from '../today.js';
 
 /** Answers after 10 ms. */
 const slow: BatchWork<number, number> = (items) => timer(10).pipe(map(() => items));

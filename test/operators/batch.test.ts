@@ -3,10 +3,9 @@ import { asapScheduler, Observable, of, range, Subject, take } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import type { BatchOptions, FlowEvent } from '../../operators/index.js';
-import { batch } from '../../operators/index.js';
+import { batch, CallbackError, isFlowError } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
-import { CallbackError, isFlowError } from '../today.js';
 
 function collect<T>(items: readonly T[], options: BatchOptions<T>) {
   const batches: T[][] = [];

@@ -3,8 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import OpenAI from 'openai';
 import { afterEach, describe, expect, it } from 'vitest';
-import { parseRetryAfterMs } from '../../operators/kernel/index.js';
-import type { ClassifyContext, HeadersLike, Verdict } from '../today.js';
+import type { ClassifyContext, HeadersLike, Verdict } from '../../operators/index.js';
 import {
   AttemptTimeoutError,
   BatchShapeError,
@@ -20,7 +19,8 @@ import {
   RateLimitError,
   SequenceError,
   SplitBudgetError,
-} from '../today.js';
+} from '../../operators/index.js';
+import { parseRetryAfterMs } from '../../operators/kernel/index.js';
 
 const CALL: ClassifyContext = { size: 8, attempt: 1, aborted: false };
 

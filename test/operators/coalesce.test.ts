@@ -4,9 +4,10 @@ import { TestScheduler } from 'rxjs/testing';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { CoalesceOptions, FlowEvent } from '../../operators/index.js';
+import { coalesce } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import type { CoalesceOptions, FlowEvent } from '../today.js';
-import { coalesce } from '../today.js';
+import { unstamped } from '../support/events.js';
 
 const join = (first: string, next: string): string => first + next;
 
@@ -356,7 +357,7 @@ describe('events', () => {
             maxWeight: 9,
             weigh: (text) => text.length,
             passThrough: (text) => text === '!',
-            onEvent: (event) => events.push(event),
+            onEvent: unstamped((event) => events.push(event)),
           }),
         )
         .subscribe();

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { BehaviorSubject, buffer, of, range, Subject, sample, scan, tap } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { ConflateWhileBusyOptions, FlowEvent } from '../today.js';
-import { CallbackError, conflateWhileBusy, isFlowError, OverflowError } from '../today.js';
+import type { ConflateWhileBusyOptions, FlowEvent } from '../../operators/index.js';
+import { CallbackError, conflateWhileBusy, isFlowError, OverflowError } from '../../operators/index.js';
+import { unstamped } from '../support/events.js';
 
 type Options = Partial<Omit<ConflateWhileBusyOptions<number, readonly number[]>, 'ready'>>;
 
@@ -18,11 +19,13 @@ function gate(options: Options = {}, level = false) {
   const seen: (readonly number[])[] = [];
   const ends: unknown[] = [];
   const events: FlowEvent[] = [];
-  const subscription = source.pipe(conflateWhileBusy({ ready, onEvent: (event) => events.push(event), ...listed, ...options })).subscribe({
-    next: (items) => seen.push(items),
-    error: (error: unknown) => ends.push(error),
-    complete: () => ends.push('complete'),
-  });
+  const subscription = source
+    .pipe(conflateWhileBusy({ ready, onEvent: unstamped((event) => events.push(event)), ...listed, ...options }))
+    .subscribe({
+      next: (items) => seen.push(items),
+      error: (error: unknown) => ends.push(error),
+      complete: () => ends.push('complete'),
+    });
   const send = (...items: readonly number[]): void => {
     for (const item of items) source.next(item);
   };

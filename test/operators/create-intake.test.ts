@@ -2,10 +2,10 @@ import { getEventListeners } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { batchMapFrom, lanes, natural } from '../../operators/index.js';
+import type { FlowEvent, Intake, IntakeOptions, OfferOptions, Settled } from '../../operators/index.js';
+import { batchMapFrom, CallbackError, createIntake, LaneUnknownError, lanes, natural, OverflowError } from '../../operators/index.js';
 import { atOnce } from '../support/at-once.js';
-import type { FlowEvent, Intake, IntakeOptions, OfferOptions, Settled } from '../today.js';
-import { CallbackError, createIntake, LaneUnknownError, OverflowError } from '../today.js';
+import { unstamped } from '../support/events.js';
 
 /** Offers and keeps what becomes of it: true, false, or the error. */
 function offered<T>(intake: Intake<T>, item: T, options?: OfferOptions) {
@@ -393,7 +393,7 @@ describe('events', () => {
   it('tell of items let in, refused, withdrawn and given up, of pressure, and of the end, without an item', () => {
     const events: FlowEvent[] = [];
     const queue = lanes([{ name: 'now' }, { name: 'later' }]);
-    const intake = createIntake<string>({ maxQueued: 1, maxWaiting: 1, queue, onEvent: (event) => events.push(event) });
+    const intake = createIntake<string>({ maxQueued: 1, maxWaiting: 1, queue, onEvent: unstamped((event) => events.push(event)) });
     const gone = new AbortController();
     void intake.offer('SECRET', { lane: 'now' });
     void intake.offer('SECRET', { lane: 'now', signal: gone.signal });

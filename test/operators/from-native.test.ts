@@ -1,8 +1,8 @@
 import { defer, EMPTY, lastValueFrom, NEVER, Observable, of, Subject, take, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import type { NativeObservable } from '../../operators/index.js';
+import { FlowConfigError, fromNative, toNative } from '../../operators/index.js';
 import { PlatformObservable } from '../support/platform-observable.js';
-import type { NativeObservable } from '../today.js';
-import { FlowConfigError, fromNative, toNative } from '../today.js';
 
 const fault = new Error('broken');
 const native = <T>(source: Observable<T>) => toNative(source, { observableClass: PlatformObservable });

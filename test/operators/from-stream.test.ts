@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import type { Observable } from 'rxjs';
 import { config, lastValueFrom, Subject, switchMap, take, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { StreamLike } from '../today.js';
-import { CallbackError, FlowConfigError, fromStream } from '../today.js';
+import type { StreamLike } from '../../operators/index.js';
+import { CallbackError, FlowConfigError, fromStream } from '../../operators/index.js';
 
 /** Lets every promise that can settle do so. */
 async function settle(): Promise<void> {

@@ -2,11 +2,10 @@ import type { Subscriber } from 'rxjs';
 import { ignoreElements, mergeMap, NEVER, Observable, of, Subject, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { HedgeStats, hedge } from '../../operators/index.js';
+import type { FlowEvent } from '../../operators/index.js';
+import { createLimiter, HedgeStats, hedge, isFlowError } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
-import type { FlowEvent } from '../today.js';
-import { createLimiter, isFlowError } from '../today.js';
 
 const failing = (status: number): Error => Object.assign(new Error(`status ${String(status)}`), { status });
 

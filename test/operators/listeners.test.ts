@@ -1,9 +1,8 @@
 import { BehaviorSubject, firstValueFrom, forkJoin, from, map, NEVER, Observable, of, timer, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { batchMap, classifyError, createBatcher, natural, retryFailed } from '../../operators/index.js';
+import type { FlowEvent } from '../../operators/index.js';
+import { batchMap, classifyError, createBatcher, isFlowError, natural, retryFailed } from '../../operators/index.js';
 import { unstamped } from '../support/events.js';
-import type { FlowEvent } from '../today.js';
-import { isFlowError } from '../today.js';
 
 /** Answers after a moment of real time, so that no call ends inside the loop that started it. */
 const tenfold = (items: readonly number[]): Observable<number[]> => timer(1).pipe(map(() => items.map((item) => 10 * item)));

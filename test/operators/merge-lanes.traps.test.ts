@@ -1,8 +1,9 @@
 import { from, groupBy, mergeMap, Subject, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import type { FlowEvent } from '../../operators/index.js';
+import { mergeLanes } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import type { FlowEvent } from '../today.js';
-import { mergeLanes } from '../today.js';
+import { unstamped } from '../support/events.js';
 
 describe('what goes wrong elsewhere', () => {
   it('groupBy and mergeMap(2) lose what a third group emits before its turn: no lane loses anything', () => {
@@ -97,7 +98,7 @@ describe('what goes wrong elsewhere', () => {
         maxQueued: 3,
         overflow: 'dropNewest',
         scheduler,
-        onEvent: (event) => events.push(event),
+        onEvent: unstamped((event) => events.push(event)),
       },
     ).subscribe(({ items }) => seen.push(items));
     for (const item of ['a', 'b', 'c', 'd', 'e']) low.next(item);

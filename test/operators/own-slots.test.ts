@@ -2,11 +2,10 @@ import fc from 'fast-check';
 import type { OperatorFunction } from 'rxjs';
 import { BehaviorSubject, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { batchMap, bulkheadMap, classifyError, retryFailed } from '../../operators/index.js';
+import type { Limiter, Settled } from '../../operators/index.js';
+import { batchMap, bulkheadMap, classifyError, createLimiter, retryFailed } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
-import type { Limiter, Settled } from '../today.js';
-import { createLimiter } from '../today.js';
 
 type Step =
   | { readonly do: 'send'; readonly count: number }

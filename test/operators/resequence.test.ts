@@ -3,9 +3,10 @@ import { from, map, range, Subject, take } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { FlowEvent, ResequenceOptions } from '../../operators/index.js';
+import { isFlowError, resequence, SequenceError } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import type { FlowEvent, ResequenceOptions } from '../today.js';
-import { isFlowError, resequence, SequenceError } from '../today.js';
+import { unstamped } from '../support/events.js';
 
 const sequence = (item: number): number => item;
 const numbers = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
@@ -16,7 +17,7 @@ function collect(items: readonly number[], options: Partial<ResequenceOptions<nu
   const events: FlowEvent[] = [];
   let completed = false;
   from(items)
-    .pipe(resequence({ sequence, ...options, onEvent: (event) => events.push(event) }))
+    .pipe(resequence({ sequence, ...options, onEvent: unstamped((event) => events.push(event)) }))
     .subscribe({ next: (item) => seen.push(item), error: (error: unknown) => errors.push(error), complete: () => (completed = true) });
   return { seen, errors, events, completed };
 }

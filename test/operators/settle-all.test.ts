@@ -1,10 +1,9 @@
 import { lastValueFrom, NEVER, Observable, of, Subject, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { settleAll } from '../../operators/index.js';
+import type { FlowEvent, Settled } from '../../operators/index.js';
+import { CallbackError, classifyError, DeadlineError, GuardRefusedError, isFlowError, settleAll } from '../../operators/index.js';
 import { unstamped } from '../support/events.js';
-import type { FlowEvent, Settled } from '../today.js';
-import { CallbackError, classifyError, DeadlineError, GuardRefusedError, isFlowError } from '../today.js';
 
 /** A wait without a clock: so many turns of the promise queue. */
 async function turns(count: number): Promise<void> {

@@ -1,12 +1,10 @@
 import { NEVER, Observable, of, Subject, take, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { SpeculateContext, SpeculateOptions } from '../../operators/index.js';
-import { speculate } from '../../operators/index.js';
+import type { FlowEvent, SpeculateContext, SpeculateOptions } from '../../operators/index.js';
+import { isFlowError, speculate } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { unstamped } from '../support/events.js';
-import type { FlowEvent } from '../today.js';
-import { isFlowError } from '../today.js';
 
 /** A guess and a question match when they are equal; every run shows its context to `log`. */
 function speculation(

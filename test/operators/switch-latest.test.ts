@@ -1,10 +1,9 @@
 import { EMPTY, NEVER, Observable, of, range, Subject, switchMap, take, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import type { FlowEvent } from '../../operators/index.js';
 import * as operators from '../../operators/index.js';
-import { switchLatest } from '../../operators/index.js';
+import { isFlowError, switchLatest } from '../../operators/index.js';
 import { unstamped } from '../support/events.js';
-import type { FlowEvent } from '../today.js';
-import { isFlowError } from '../today.js';
 
 /** Calls that end when the test says so, and a log of what their signals and subscriptions see. */
 function callsOf<R>(log: string[]) {

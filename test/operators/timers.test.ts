@@ -1,9 +1,8 @@
 import type { SchedulerLike } from 'rxjs';
 import { of, queueScheduler, Subject, Subscription, VirtualTimeScheduler } from 'rxjs';
 import { expect, it } from 'vitest';
-import { batch, batchMap, fixed } from '../../operators/index.js';
+import { batch, batchMap, createLimiter, fixed } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import { createLimiter } from '../today.js';
 
 // Every timer of the package is of one kind; how it keeps time when the clock does not is in `batch.test.ts`.
 

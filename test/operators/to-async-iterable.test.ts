@@ -1,8 +1,8 @@
 import { concat, EMPTY, NEVER, Observable, of, range, Subject, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import type { FlowEvent, ObservableIterator, ToAsyncIterableOptions } from '../../operators/index.js';
+import { FlowConfigError, OverflowError, toAsyncIterable } from '../../operators/index.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
-import type { FlowEvent, ObservableIterator, ToAsyncIterableOptions } from '../today.js';
-import { FlowConfigError, OverflowError, toAsyncIterable } from '../today.js';
 
 expectNoUnhandledRejections();
 

@@ -1,7 +1,7 @@
 import { concat, defer, EMPTY, NEVER, Observable, of, Subject, throwError } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
+import { FlowConfigError, isFlowError, toNative } from '../../operators/index.js';
 import { PlatformObservable } from '../support/platform-observable.js';
-import { FlowConfigError, isFlowError, toNative } from '../today.js';
 
 const fault = new Error('broken');
 const observableClass = PlatformObservable;

@@ -1,8 +1,8 @@
 import { concat, EMPTY, from, lastValueFrom, NEVER, Observable, of, range, Subject, throwError, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import type { FlowEvent } from '../../operators/index.js';
+import { FlowConfigError, fromStream, OverflowError, toReadableStream } from '../../operators/index.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
-import type { FlowEvent } from '../today.js';
-import { FlowConfigError, fromStream, OverflowError, toReadableStream } from '../today.js';
 
 expectNoUnhandledRejections();
 

@@ -1,8 +1,9 @@
 import { concat, config, EMPTY, NEVER, Observable, of, range, Subject, throwError } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { FlowEvent, Store } from '../today.js';
-import { CallbackError, FlowConfigError, toStore } from '../today.js';
+import type { FlowEvent, Store } from '../../operators/index.js';
+import { CallbackError, FlowConfigError, toStore } from '../../operators/index.js';
+import { unstamped } from '../support/events.js';
 
 const fault = new Error('broken');
 
@@ -61,6 +62,7 @@ describe('toStore, as every operator is asked', () => {
         throwError(() => fault),
       ),
       0,
+      { errors: 'propagate' },
     );
     const { seen } = watch(store);
     expect(seen).toEqual([1, { error: fault }]);
@@ -248,7 +250,7 @@ describe('a store', () => {
       if (tries === 1) subscriber.error(fault);
       else subscriber.next(tries);
     });
-    const store = toStore(source, 0);
+    const store = toStore(source, 0, { errors: 'propagate' });
     const { leave } = watch(store);
     expect(store.getSnapshot).toThrow(fault);
     leave();
@@ -270,6 +272,7 @@ describe('a store', () => {
     expect(seen).toEqual([fault]);
     const other = new Error('worse');
     const broken = toStore(failing, 'quiet', {
+      errors: 'propagate',
       onError: () => {
         throw other;
       },
@@ -281,7 +284,7 @@ describe('a store', () => {
 
   it('shows a value and then an error that both come while it calls its listeners', () => {
     const source = new Subject<number>();
-    const store = toStore(source, 0);
+    const store = toStore(source, 0, { errors: 'propagate' });
     let isFed = false;
     store.subscribe(() => {
       if (isFed) return;
@@ -300,7 +303,7 @@ describe('a store with a pace', () => {
     virtually((scheduler) => {
       const events: FlowEvent[] = [];
       const source = scheduler.createColdObservable('-abc-----d--e');
-      const store = toStore(source, '', { maxWaitMs: 5, onEvent: (event) => events.push(event) });
+      const store = toStore(source, '', { maxWaitMs: 5, onEvent: unstamped((event) => events.push(event)) });
       const seen: unknown[] = [];
       const leave = store.subscribe(() => seen.push([scheduler.now(), store.getSnapshot()]));
       scheduler.schedule(() => seen.push(['at 5', store.getSnapshot()]), 5);
@@ -323,7 +326,7 @@ describe('a store with a pace', () => {
         ['-a|', ['a']],
         ['-a#', ['a', { error: 'error' }]],
       ] as const) {
-        const { seen } = watch(toStore(scheduler.createColdObservable(marbles), '', { maxWaitMs: 1000 }));
+        const { seen } = watch(toStore(scheduler.createColdObservable(marbles), '', { errors: 'propagate', maxWaitMs: 1000 }));
         scheduler.flush();
         expect(seen).toEqual(expected);
         expect(scheduler.now()).toBeLessThan(1000);

@@ -1,10 +1,9 @@
 import fc from 'fast-check';
 import { from, Observable, of, Subject, take } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { batchMap } from '../../operators/index.js';
+import type { FlowEvent, Settled } from '../../operators/index.js';
+import { batchMap, unwrap } from '../../operators/index.js';
 import { atOnce } from '../support/at-once.js';
-import type { FlowEvent, Settled } from '../today.js';
-import { unwrap } from '../today.js';
 
 const result = (index: number, isGood: boolean): Settled<number, number> => {
   const origin = { input: index, index, id: String(index), attempts: 1 };

@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { EMPTY, NEVER, Observable, of, range, Subject, switchMap, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import { switchLatest } from '../../operators/index.js';
+import { FlowConfigError, switchLatest } from '../../operators/index.js';
 import { unstamped } from '../support/events.js';
-import { FlowConfigError } from '../today.js';
 import type { Example, Operator } from './recording.js';
 import { logOf } from './recording.js';
 

@@ -4,12 +4,12 @@ import type { AddressInfo } from 'node:net';
 import { concat, firstValueFrom, lastValueFrom, map, mergeMap, NEVER, Observable, of, throwError, timer, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { WorkResult } from '../../operators/index.js';
 import { AttemptStats } from '../../src/metrics/attempt-stats.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import type { ModelCallerOptions, ModelContext } from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
-import type { WorkResult } from '../today.js';
 
 const status = (code: number): Error => Object.assign(new Error(`status ${code}`), { status: code });
 const after = (ms: number, answer: string): Observable<string> => timer(ms).pipe(map(() => answer));

@@ -3,13 +3,13 @@ import { NEVER, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
 import { virtualTime } from '../../marbles/virtual.js';
+import { createLimiter, isFlowError } from '../../operators/index.js';
 import { createBatchTool } from '../../src/edge/batch-tool.js';
 import type { ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { fromOpenAI } from '../../src/pipelines/tools/tool-formats.js';
 import type { Tool, ToolContext, ToolResult } from '../../src/pipelines/tools/tool-types.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import { createLimiter, isFlowError } from '../today.js';
 import { after, calls, said, tool } from './tool-kit.js';
 
 expectNoUnhandledRejections();

@@ -3,6 +3,7 @@ import { lastValueFrom } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import * as z from 'zod';
 import { captureContext } from '#async-context';
+import { createLimiter } from '../../operators/index.js';
 import { createEmbeddingModelMiddleware } from '../../src/adapters/ai-sdk.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import { createMcpCaller } from '../../src/adapters/mcp.js';
@@ -10,7 +11,6 @@ import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { defineTool } from '../../src/pipelines/tools/tool-types.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import { createLimiter } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const user = new AsyncLocalStorage<string>();

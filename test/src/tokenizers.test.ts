@@ -6,9 +6,9 @@ import { build } from 'esbuild';
 import fc from 'fast-check';
 import { countTokens as countPlainly } from 'gpt-tokenizer/encoding/o200k_base';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { FlowConfigError } from '../../operators/index.js';
 import { createTokenEstimator, estimateTokens } from '../../src/tokenizers/estimate.js';
 import { createGptTokenCounter } from '../../src/tokenizers/gpt.js';
-import { FlowConfigError } from '../today.js';
 
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz';
 const letter = fc.constantFrom(...Array.from(LETTERS));

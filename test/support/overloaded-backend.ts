@@ -1,9 +1,8 @@
 import { mergeMap, range, throwError, timer } from 'rxjs';
 import { FakeProviderError, fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import { bulkheadMap } from '../../operators/index.js';
-import type { Limiter } from '../today.js';
-import { createLimiter } from '../today.js';
+import type { Limiter } from '../../operators/index.js';
+import { bulkheadMap, createLimiter } from '../../operators/index.js';
 
 export interface BackendRun {
   /** Calls at a time, each time it changed. */

@@ -2,11 +2,22 @@ import { lastValueFrom, of, throwError, toArray } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import { batchMap, bulkheadMap, classifyError, createBatcher, retryFailed, settleAll } from '../../operators/index.js';
+import type { Limiter } from '../../operators/index.js';
+import {
+  adaptiveLimit,
+  batchMap,
+  bulkheadMap,
+  classifyError,
+  createBatcher,
+  createLimiter,
+  FlowConfigError,
+  lanes,
+  retryFailed,
+  settleAll,
+  unwrap,
+} from '../../operators/index.js';
 import { Aimd } from '../../operators/kernel/index.js';
 import { runOverloaded, unsettled } from '../support/overloaded-backend.js';
-import type { Limiter } from '../today.js';
-import { adaptiveLimit, createLimiter, FlowConfigError, unwrap } from '../today.js';
 import { elementsMoved, hostTime, numbers, sleep, stateOf, turns } from './tools.js';
 
 // Parallel tool calls for an agent, as tutorials write them: one text of many, rewritten in as few lines as show what goes wrong.
@@ -147,11 +158,11 @@ describe('a class that counts running calls', () => {
     await turns(5);
     expect(order).toEqual(['later', 'now']);
     virtualTime(({ advance }) => {
-      const ours = createLimiter({ concurrency: 1, lanes: [{ name: 'now' }, { name: 'later' }] });
+      const ours = createLimiter({ concurrency: 1, queue: lanes([{ name: 'now' }, { name: 'later' }]) });
       const lease = ours.tryAcquire()!;
       const log: string[] = [];
       const ask = (name: string, lane: string, timeoutMs?: number): void => {
-        ours.acquire({ lane, ...(timeoutMs !== undefined && { timeoutMs }) }).subscribe({
+        ours.acquire({ lane, ...(timeoutMs !== undefined && { deadlineMs: timeoutMs }) }).subscribe({
           next: (granted) => {
             log.push(name);
             granted.release();

@@ -10,13 +10,15 @@ import {
   bulkheadMap,
   concatMapBy,
   createBatcher,
+  createLimiter,
   divideRetry,
   hedge,
+  mergeLanes,
   settleAll,
   speculate,
   switchLatest,
+  unwrap,
 } from '../../operators/index.js';
-import { createLimiter, mergeLanes, unwrap } from '../today.js';
 import { numbers } from './tools.js';
 
 describe('a signal that lives as long as a session', () => {
