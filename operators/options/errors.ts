@@ -288,7 +288,7 @@ export class UnfinishedToolCallError extends FlowError {
   override readonly name = 'UnfinishedToolCallError';
   constructor(
     operator: string,
-    /** Of the calls that were not finished, as the model gave them. */
+    /** Of the calls that were not finished, as the model gave them; `no_id_1` and so on where it gave none. */
     readonly ids: readonly string[],
   ) {
     super('FLOW_TOOL_CALL_UNFINISHED', operator, `the stream ended within ${ids.map((id) => `\`${id}\``).join(', ')}`);

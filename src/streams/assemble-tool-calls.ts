@@ -4,6 +4,7 @@ import { checked, connect, count } from '../../operators/toolkit.js';
 import type { ToolCall } from '../pipelines/tools/tool-types.js';
 import type { ModelPart } from './model-part.js';
 import { MAX_ARGUMENT_CHARS, ModelReader } from './model-reader.js';
+import { noId } from './open-calls.js';
 
 export interface AssembleToolCallsOptions {
   /** Most characters in the arguments of all calls that are open at a time. @defaultValue 1,000,000 */
@@ -59,7 +60,7 @@ export function assembleToolCalls(options: AssembleToolCallsOptions = {}): Opera
       let unnamed = 0;
       const tell = (parts: readonly ModelPart[]): void => {
         for (const part of parts) {
-          if (part.type === 'toolCall') subscriber.next({ ...part.call, id: part.call.id || `no_id_${String(++unnamed)}` });
+          if (part.type === 'toolCall') subscriber.next({ ...part.call, id: part.call.id || noId(++unnamed) });
         }
       };
       connect(source, subscriber, {
@@ -68,7 +69,7 @@ export function assembleToolCalls(options: AssembleToolCallsOptions = {}): Opera
         },
         complete: () => {
           tell(reader.end());
-          const unfinished = reader.unfinished();
+          const unfinished = reader.unfinished(unnamed);
           if (unfinished === undefined) subscriber.complete();
           else subscriber.error(unfinished);
         },

@@ -54,8 +54,12 @@ export class ModelReader {
     return this.#calls.finishWhole(({ hasNoEnd }) => hasNoEnd);
   }
 
-  /** After the end: that there are calls which can never be whole, with their ids. */
-  unfinished(): UnfinishedToolCallError | undefined {
-    return this.#calls.unfinished();
+  /**
+   * After the end: that there are calls which can never be whole, with their ids.
+   *
+   * @param unnamed - calls without an id so far
+   */
+  unfinished(unnamed = 0): UnfinishedToolCallError | undefined {
+    return this.#calls.unfinished(unnamed);
   }
 }

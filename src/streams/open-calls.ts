@@ -87,15 +87,21 @@ export class OpenCalls {
     return this.#open.length === 0 ? NOTHING : this.#open.filter(which).flatMap((call) => this.finish(call));
   }
 
-  /** What can never be whole now. */
-  unfinished(): UnfinishedToolCallError | undefined {
+  /** What can never be whole now; `unnamed` calls without an id came before. */
+  unfinished(unnamed: number): UnfinishedToolCallError | undefined {
+    let n = unnamed;
     return this.#open.length === 0
       ? undefined
       : new UnfinishedToolCallError(
           this.#operator,
-          this.#open.map(({ id }) => id),
+          this.#open.map(({ id }) => id || noId(++n)),
         );
   }
+}
+
+/** What a call without an id is called, counted in its stream. */
+export function noId(n: number): string {
+  return `no_id_${String(n)}`;
 }
 
 /** Whether its arguments are an object that is closed. */

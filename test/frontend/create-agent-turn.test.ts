@@ -184,7 +184,15 @@ describe('failures', () => {
     [
       'ends within a call',
       () => of({ choices: [{ index: 0, delta: { tool_calls: [{ index: 0, id: 'c', function: { name: 'read', arguments: '{"a' } }] } }] }),
-      { code: 'FLOW_TOOL_CALL_UNFINISHED' },
+      { code: 'FLOW_TOOL_CALL_UNFINISHED', ids: ['c'] },
+    ],
+    [
+      'ends within calls without an id',
+      () =>
+        of({
+          choices: [{ index: 0, delta: { tool_calls: [0, 1].map((index) => ({ index, function: { name: 'read', arguments: '{"a' } })) } }],
+        }),
+      { ids: ['no_id_1', 'no_id_2'], message: 'createAgentTurn: the stream ended within `no_id_1`, `no_id_2`' },
     ],
   ])('are events: a model that %s', async (_what, model, error) => {
     let isBroken = true;

@@ -317,7 +317,13 @@ describe('what servers do', () => {
         const events = _what === 'an index each' ? interleaved(each, turns) : each.flat();
         const { calls, error } = heard([...events, END]);
         expect(error).toBeUndefined();
-        expect(calls.map(({ id }) => id)).toEqual(inputs.map((_, i) => `no_id_${String(i + 1)}`));
+        const ids = inputs.map((_, i) => `no_id_${String(i + 1)}`);
+        expect(calls.map(({ id }) => id)).toEqual(ids);
+        // Where the answer is cut off those that are not whole are named as well, behind the others.
+        const cut = heard(events);
+        const unfinished = isFlowError(cut.error, 'FLOW_TOOL_CALL_UNFINISHED') ? cut.error.ids : [];
+        expect([...cut.calls.map(({ id }) => id), ...unfinished]).toEqual(ids);
+        for (const id of unfinished) expect((cut.error as Error).message).toContain(`\`${id}\``);
         expect(calls.map(({ name, input }) => JSON.stringify([name, input])).sort()).toEqual(
           callsOf(inputs)
             .map(({ name, input }) => JSON.stringify([name, input]))
