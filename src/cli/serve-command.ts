@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Command } from 'commander';
-import { variable } from '../edge/config/env.js';
 import { CliError, EXIT, errorCode } from './exit.js';
 import type { Host } from './host.js';
 import { onInterrupt } from './interrupt.js';
@@ -150,7 +149,7 @@ function chatOptions({ chat, chatSequences, chatThreads }: ServeFlags): false | 
 }
 
 function keyFrom(name: string, env: NodeJS.ProcessEnv): string {
-  const key = variable(env, name);
+  const key = env[name];
   if (key === undefined || key === '') throw new CliError(EXIT.usage, `\`--api-key-env\`: the environment variable ${name} is not set`);
   return key;
 }

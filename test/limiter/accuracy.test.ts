@@ -2,19 +2,26 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { LimiterOptions } from '../../operators/index.js';
+import { createLimiter, perMinute, strict } from '../../operators/index.js';
 import { TokenBucket } from '../../operators/kernel/index.js';
 import type { Granted } from '../support/rate-accuracy.js';
 import { bucketBoundMs, FEEDS, LIMITS, requestCosts, slidingBoundMs, worstWindow } from '../support/rate-accuracy.js';
-import type { LimiterOptions } from '../today.js';
-import { createLimiter } from '../today.js';
 
 const MINUTE_MS = 60_000;
-const SLIDING = { discipline: 'sliding', costAboveCapacity: 'reject' } as const;
+const units = [
+  ['requests', LIMITS.requestsPerMinute],
+  ['tokens', LIMITS.tokensPerMinute],
+] as const;
+const SLIDING = { rates: units.map(([unit, amount]) => strict({ unit, amount, windowMs: MINUTE_MS })) };
+const BUCKET = { rates: units.map(([unit, amount]) => perMinute(unit, amount)) };
+/** With a whole minute saved up. */
+const FULL_BUCKET = { rates: units.map(([unit, amount]) => perMinute(unit, amount, { burst: amount })) };
 
 /** Lets all requests through a limiter to a provider with the same limits. */
 function sent(options: LimiterOptions, costs: readonly number[], restAtMs: number, discipline: 'bucket' | 'sliding') {
   return virtualTime(({ scheduler, now, flush }) => {
-    const limiter = createLimiter({ ...LIMITS, ...options });
+    const limiter = createLimiter(options);
     const provider = fakeProvider({ ...LIMITS, discipline, answer: (tokens: number) => tokens, tokensOf: (tokens) => tokens });
     const granted: Granted[] = [];
     const ask = (tokens: number): void => {
@@ -55,7 +62,7 @@ describe.each(Object.entries(FEEDS))(
     });
 
     it('bucket with defaults: no minute has more than 1.04, nothing is refused, and the last goes within 1 % of the earliest', () => {
-      const { granted, refused } = sent({}, costs, restAtMs, 'bucket');
+      const { granted, refused } = sent(BUCKET, costs, restAtMs, 'bucket');
       expect(granted.map(({ tokens }) => tokens)).toEqual(costs);
       const worst = worstWindow(granted);
       expect(worst.tokens).toBeLessThanOrEqual(1.04);
@@ -65,7 +72,7 @@ describe.each(Object.entries(FEEDS))(
     });
 
     it('a sliding provider refuses a bucket that uses all of the limits and may save up a minute', () => {
-      expect(sent({ headroom: 1, burstSeconds: 60 }, costs, restAtMs, 'sliding').refused).toBeGreaterThan(0);
+      expect(sent({ ...FULL_BUCKET, headroom: 1 }, costs, restAtMs, 'sliding').refused).toBeGreaterThan(0);
     });
   },
 );
@@ -118,7 +125,7 @@ function used(log: readonly Entry[], now: number): { readonly requests: number; 
 
 function run(options: LimiterOptions, requests: readonly Plan[]): Run {
   return virtualTime(({ scheduler, now, flush }) => {
-    const limiter = createLimiter({ ...LIMITS, ...options });
+    const limiter = createLimiter(options);
     const log: Entry[] = [];
     const faults: string[] = [];
     let grantedAt = -1;
@@ -192,7 +199,7 @@ describe('requests of any size at any time', () => {
     fc.assert(
       fc.property(plans(less), (requests) => {
         const { log } = run(
-          {},
+          BUCKET,
           requests.map((plan) => ({ ...plan, tookMs: plan.tookMs / 3 })),
         );
         const provider = new TokenBucket(LIMITS.tokensPerMinute, LIMITS.tokensPerMinute, 0);
@@ -208,7 +215,7 @@ describe('requests of any size at any time', () => {
   it('bucket with defaults: no minute has more than 1.04 of the limits', () => {
     fc.assert(
       fc.property(plans(exact), (requests) => {
-        const { log } = run({}, requests);
+        const { log } = run(BUCKET, requests);
         expect(log).toHaveLength(requests.length);
         const worst = worstWindow(log);
         expect(worst.requests).toBeLessThanOrEqual(1.04);

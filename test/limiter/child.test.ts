@@ -3,11 +3,20 @@ import type { Subscription } from 'rxjs';
 import { defer, mergeMap, NEVER, of, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMap } from '../../operators/index.js';
+import type { ChildLimiterOptions, Lease, Limiter, LimiterJob } from '../../operators/index.js';
+import {
+  batchMap,
+  childOf,
+  createLimiter,
+  heldBy,
+  isFlowError,
+  keyedLimiter,
+  lanes,
+  NestedAcquireError,
+  perMinute,
+} from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
-import type { ChildLimiterOptions, Lease, Limiter, LimiterJob } from '../today.js';
-import { createLimiter, isFlowError, NestedAcquireError } from '../today.js';
 
 /** Leases as they come, and errors by their code. */
 function asker(limiter: Limiter) {
@@ -27,8 +36,8 @@ function asker(limiter: Limiter) {
 describe('a child of a limiter', () => {
   it('counts against its own limits and those of its parent', () => {
     const parent = createLimiter({ concurrency: 3 });
-    const one = parent.child({ concurrency: 2 });
-    const two = parent.child();
+    const one = childOf(parent, { concurrency: 2 });
+    const two = childOf(parent);
     const first = one.tryAcquire();
     one.tryAcquire();
     expect(one.tryAcquire()).toBeUndefined();
@@ -43,8 +52,8 @@ describe('a child of a limiter', () => {
 
   it('holds nothing of its parent while it waits for its own limits, and the other way round', () => {
     virtualTime(({ scheduler, advance }) => {
-      const parent = createLimiter({ concurrency: 2, requestsPerMinute: 600, headroom: 1, burstSeconds: 0.1, scheduler });
-      const slow = parent.child({ requestsPerMinute: 60, headroom: 1, burstSeconds: 1 });
+      const parent = createLimiter({ concurrency: 2, rates: [perMinute('requests', 600, { burst: 1 })], headroom: 1, scheduler });
+      const slow = childOf(parent, { rates: [perMinute('requests', 60, { burst: 1 })], headroom: 1 });
       const { log, ask, leases } = asker(slow);
       ask('a');
       ask('b');
@@ -75,7 +84,7 @@ describe('a child of a limiter', () => {
 
   it('takes its turns among the jobs of its parent', () => {
     const parent = createLimiter({ concurrency: 1 });
-    const child = parent.child();
+    const child = childOf(parent);
     const log: string[] = [];
     const holder = parent.tryAcquire();
     const leases: Lease[] = [];
@@ -95,8 +104,8 @@ describe('a child of a limiter', () => {
   });
 
   it('has the lanes of its parent, and its urgent jobs go before the others of everybody', () => {
-    const parent = createLimiter({ concurrency: 1, lanes: [{ name: 'P0' }, { name: 'P1', floor: 0 }] });
-    const child = parent.child({ concurrency: 1 });
+    const parent = createLimiter({ concurrency: 1, queue: lanes([{ name: 'P0' }, { name: 'P1', floor: 0 }]) });
+    const child = childOf(parent, { concurrency: 1 });
     expect(child.lanes).toEqual(['P0', 'P1']);
     const { log, ask, leases } = asker(child);
     const outer = asker(parent);
@@ -114,7 +123,7 @@ describe('a child of a limiter', () => {
 
   it('may have lanes of its own under a parent without any', () => {
     const parent = createLimiter({ concurrency: 1 });
-    const child = parent.child({ lanes: [{ name: 'now' }, { name: 'later', floor: 0 }] });
+    const child = childOf(parent, { queue: lanes([{ name: 'now' }, { name: 'later', floor: 0 }]) });
     const { log, ask, leases } = asker(child);
     const holder = parent.tryAcquire();
     ask('b', { lane: 'later' });
@@ -126,8 +135,8 @@ describe('a child of a limiter', () => {
 
   it('settles both with what was really used, and gives both back what was not sent', () => {
     virtualTime(({ scheduler }) => {
-      const parent = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 10, scheduler });
-      const child = parent.child({ tokensPerMinute: 3000, headroom: 1, burstSeconds: 10 });
+      const parent = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 1000 })], headroom: 1, scheduler });
+      const child = childOf(parent, { rates: [perMinute('tokens', 3000, { burst: 500 })], headroom: 1 });
       const lease = child.tryAcquire({ cost: { tokens: 100 } });
       expect([parent.snapshot().tokens, child.snapshot().tokens]).toEqual([900, 400]);
       lease?.settle({ inputTokens: 200, outputTokens: 50 });
@@ -138,8 +147,8 @@ describe('a child of a limiter', () => {
   });
 
   it('refuses what its parent could never pay', () => {
-    const parent = createLimiter({ tokensPerMinute: 60, headroom: 1, burstSeconds: 1, costAboveCapacity: 'reject' });
-    const child = parent.child();
+    const parent = createLimiter({ rates: [perMinute('tokens', 60, { burst: 1, borrow: false })], headroom: 1 });
+    const child = childOf(parent);
     const { log, ask } = asker(child);
     ask('huge', { cost: { tokens: 2 } });
     expect(log).toEqual(['huge FLOW_ITEM_TOO_HEAVY']);
@@ -150,7 +159,7 @@ describe('a child of a limiter', () => {
   it('pauses alone', () => {
     virtualTime(({ scheduler, advance }) => {
       const parent = createLimiter({ concurrency: 5, scheduler });
-      const child = parent.child();
+      const child = childOf(parent);
       child.penalize(1000);
       const { log, ask } = asker(child);
       ask('late');
@@ -165,10 +174,10 @@ describe('a child of a limiter', () => {
   it('waits no longer than it may, whoever is in the way', () => {
     virtualTime(({ scheduler, advance }) => {
       const parent = createLimiter({ concurrency: 1, scheduler });
-      const child = parent.child({ maxWaitMs: 50 });
+      const child = childOf(parent);
       const { log, ask } = asker(child);
       const holder = parent.tryAcquire();
-      ask('a');
+      ask('a', { deadlineMs: 50 });
       advance(50);
       expect(log).toEqual(['a FLOW_RATE_LIMITED']);
       holder?.release();
@@ -179,7 +188,7 @@ describe('a child of a limiter', () => {
   it('leaves the queue of its parent when its job leaves', () => {
     virtualTime(({ scheduler, advance }) => {
       const parent = createLimiter({ concurrency: 1, scheduler });
-      const child = parent.child();
+      const child = childOf(parent);
       const { log, ask } = asker(child);
       const holder = parent.tryAcquire();
       ask('a').unsubscribe();
@@ -194,7 +203,7 @@ describe('a child of a limiter', () => {
   it('can be the limiter of a batchMap, and a child again', () => {
     virtualTime(({ scheduler, flush }) => {
       const account = createLimiter({ concurrency: 2, scheduler });
-      const model = account.child({ concurrency: 1 }).child({ requestsPerMinute: 6000, headroom: 1 });
+      const model = childOf(childOf(account, { concurrency: 1 }), { rates: [perMinute('requests', 6000)], headroom: 1 });
       let most = 0;
       let now = 0;
       const values: number[] = [];
@@ -226,7 +235,7 @@ describe('a child of a limiter', () => {
 
   it('ends with its parent: a drain waits for what it has accepted, a close gives it up', async () => {
     const parent = createLimiter({ concurrency: 1 });
-    const child = parent.child({ concurrency: 1 });
+    const child = childOf(parent, { concurrency: 1 });
     const { log, ask, leases } = asker(child);
     ask('a');
     ask('b');
@@ -239,7 +248,7 @@ describe('a child of a limiter', () => {
     expect(await drained).toEqual({ done: 2, aborted: 0, dropped: 0 });
 
     const other = createLimiter({ concurrency: 1 });
-    const below = other.child();
+    const below = childOf(other);
     const again = asker(below);
     below.run(() => NEVER).subscribe({ error: (error: unknown) => again.log.push(isFlowError(error) ? error.code : '') });
     again.ask('d');
@@ -252,7 +261,7 @@ describe('a child of a limiter', () => {
 
   it('serves a hundred thousand synchronous jobs without recursion, through three levels', () => {
     const parent = createLimiter({ concurrency: 1 });
-    const child = parent.child({ concurrency: 2 }).child({ maxQueued: Infinity });
+    const child = childOf(childOf(parent, { concurrency: 2 }), { maxQueued: Infinity });
     const holder = parent.tryAcquire();
     let sum = 0;
     for (let i = 0; i < 100_000; i++) child.run(() => of(1)).subscribe((one) => (sum += one));
@@ -264,9 +273,9 @@ describe('a child of a limiter', () => {
 
   it.each([
     ['scheduler', createLimiter(), { scheduler: new CountingScheduler() }],
-    ['queue', createLimiter({ lanes: [{ name: 'P0' }] }), { lanes: [{ name: 'P1' }] }],
+    ['queue', createLimiter({ queue: lanes([{ name: 'P0' }]) }), { queue: lanes([{ name: 'P1' }]) }],
   ])('refuses `%s`, which is that of its parent', (option, parent, options) => {
-    expect(() => parent.child(options as ChildLimiterOptions)).toThrow(
+    expect(() => childOf(parent, options as ChildLimiterOptions)).toThrow(
       `expected \`${option}\` to be absent: a child has that of its parent`,
     );
   });
@@ -275,7 +284,7 @@ describe('a child of a limiter', () => {
 describe('a keyed limiter', () => {
   it('limits each key by itself, and all of them together', () => {
     const limiter = createLimiter({ concurrency: 3 });
-    const tools = limiter.keyed({ concurrency: 2 });
+    const tools = keyedLimiter(limiter, { concurrency: 2 });
     const leases = [tools.tryAcquire({ key: 'a' }), tools.tryAcquire({ key: 'a' }), tools.tryAcquire({ key: 'a' })];
     expect(leases.map((lease) => lease !== undefined)).toEqual([true, true, false]);
     expect(tools.tryAcquire({ key: 'b' })).toBeDefined();
@@ -284,7 +293,7 @@ describe('a keyed limiter', () => {
   });
 
   it('lets no full key block another', () => {
-    const tools = createLimiter().keyed({ concurrency: 1 });
+    const tools = keyedLimiter(createLimiter(), { concurrency: 1 });
     const log: string[] = [];
     const leases: Lease[] = [];
     for (const key of ['a', 'a', 'a', 'b']) {
@@ -300,7 +309,7 @@ describe('a keyed limiter', () => {
 
   it('forgets keys that have nothing to remember, and not those whose rate is spent', () => {
     virtualTime(({ scheduler, advance }) => {
-      const tools = createLimiter({ scheduler }).keyed({ requestsPerMinute: 60, headroom: 1, burstSeconds: 1 });
+      const tools = keyedLimiter(createLimiter({ scheduler }), { rates: [perMinute('requests', 60, { burst: 1 })], headroom: 1 });
       for (let i = 0; i < 500; i++) tools.tryAcquire({ key: i })?.release();
       expect(tools.keys).toBe(500);
       expect(tools.tryAcquire({ key: 0 })).toBeUndefined();
@@ -310,7 +319,7 @@ describe('a keyed limiter', () => {
   });
 
   it('has a bound on its keys', async () => {
-    const tools = createLimiter().keyed({ concurrency: 1, maxKeys: 2 });
+    const tools = keyedLimiter(createLimiter(), { concurrency: 1, maxKeys: 2 });
     tools.tryAcquire({ key: 1 });
     const second = tools.tryAcquire({ key: 2 });
     await expect(tools.runAsync(() => of(1), { key: 3 })).rejects.toMatchObject({ code: 'FLOW_OVERFLOW', bound: 'maxKeys', limit: 2 });
@@ -319,7 +328,7 @@ describe('a keyed limiter', () => {
   });
 
   it('hands out the limiter of a key, and keeps it', () => {
-    const tools = createLimiter().keyed({ concurrency: 1 });
+    const tools = keyedLimiter(createLimiter(), { concurrency: 1 });
     const one = tools.of('a');
     expect(tools.keys).toBe(1);
     one.tryAcquire();
@@ -329,7 +338,7 @@ describe('a keyed limiter', () => {
 
   it('drains and closes all keys, and nothing else', async () => {
     const limiter = createLimiter();
-    const tools = limiter.keyed({ concurrency: 1 });
+    const tools = keyedLimiter(limiter, { concurrency: 1 });
     const lease = tools.tryAcquire({ key: 'a' });
     const drained = tools.drain();
     await expect(tools.acquireAsync({ key: 'b' })).rejects.toMatchObject({ code: 'FLOW_CLOSED' });
@@ -342,13 +351,13 @@ describe('a keyed limiter', () => {
     [{}, 'expected `job` to be an object with a `key`'],
     [{ key: 1, lanes: 'x' }, '`lanes`'],
   ])('names what is wrong with a job', (job, message) => {
-    const tools = createLimiter().keyed();
+    const tools = keyedLimiter(createLimiter());
     expect(() => tools.acquire(job as { key: number })).toThrow(message);
   });
 
   it('names what is wrong with its options at once', () => {
-    expect(() => createLimiter().keyed({ concurrency: 0 })).toThrow('`concurrency`');
-    expect(() => createLimiter().keyed({ maxKeys: 0 })).toThrow('`maxKeys`');
+    expect(() => keyedLimiter(createLimiter(), { concurrency: 0 })).toThrow('`concurrency`');
+    expect(() => keyedLimiter(createLimiter(), { maxKeys: 0 })).toThrow('`maxKeys`');
   });
 });
 
@@ -357,7 +366,7 @@ describe('work that asks for a second permit of the limiter it runs under', () =
     const limiter = createLimiter({ concurrency: 1 });
     const log: unknown[] = [];
     limiter
-      .run(({ lease }) => limiter.run(() => of('never'), { holder: lease }))
+      .run(({ lease }) => limiter.run(() => of('never'), { holder: heldBy(lease) }))
       .subscribe({ next: (value) => log.push(value), error: (error: unknown) => log.push(error) });
     expect(log).toEqual([expect.any(NestedAcquireError)]);
     expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
@@ -367,7 +376,7 @@ describe('work that asks for a second permit of the limiter it runs under', () =
     const limiter = createLimiter({ concurrency: 2 });
     const other = limiter.tryAcquire();
     const log: unknown[] = [];
-    limiter.run(({ lease }) => limiter.run(() => of('inner'), { holder: lease })).subscribe((value) => log.push(value));
+    limiter.run(({ lease }) => limiter.run(() => of('inner'), { holder: heldBy(lease) })).subscribe((value) => log.push(value));
     expect(log).toEqual([]);
     other?.release();
     expect(log).toEqual(['inner']);
@@ -378,7 +387,7 @@ describe('work that asks for a second permit of the limiter it runs under', () =
     const log: string[] = [];
     const nested = (name: string): void => {
       limiter
-        .run(({ lease }) => limiter.run(() => of(`${name} done`), { holder: lease }))
+        .run(({ lease }) => limiter.run(() => of(`${name} done`), { holder: heldBy(lease) }))
         .subscribe({ next: (value) => log.push(value), error: (error: unknown) => log.push(`${name} ${(error as Error).name}`) });
     };
     const first = limiter.tryAcquire();
@@ -389,7 +398,7 @@ describe('work that asks for a second permit of the limiter it runs under', () =
     const holders = [limiter.tryAcquire(), limiter.tryAcquire()];
     const asks = holders.map((lease, i) =>
       limiter
-        .acquireAsync({ holder: lease as Lease })
+        .acquireAsync({ holder: heldBy(lease as Lease) })
         .then(
           () => log.push(`${String(i)} granted`),
           (error: unknown) => log.push(`${String(i)} ${(error as Error).name}`),
@@ -403,24 +412,24 @@ describe('work that asks for a second permit of the limiter it runs under', () =
 
   it('is refused across a child, and when the limit is lowered', () => {
     const parent = createLimiter({ concurrency: 2 });
-    const child = parent.child({ concurrency: 5 });
+    const child = childOf(parent, { concurrency: 5 });
     const log: string[] = [];
     const outer = parent.tryAcquire() as Lease;
     const busy = parent.tryAcquire() as Lease;
-    child.acquire({ holder: outer }).subscribe({ error: (error: unknown) => log.push((error as Error).name) });
+    child.acquire({ holder: heldBy(outer) }).subscribe({ error: (error: unknown) => log.push((error as Error).name) });
     expect(log).toEqual([]);
     parent.setLimits({ concurrency: 1 });
     busy.release();
     expect(log).toEqual(['NestedAcquireError']);
 
     const under = createLimiter({ concurrency: 1 });
-    const own = under.child().tryAcquire() as Lease;
-    under.acquire({ holder: own }).subscribe({ error: (error: unknown) => log.push((error as Error).name) });
+    const own = childOf(under).tryAcquire() as Lease;
+    under.acquire({ holder: heldBy(own) }).subscribe({ error: (error: unknown) => log.push((error as Error).name) });
     expect(log).toEqual(['NestedAcquireError', 'NestedAcquireError']);
   });
 
   it('names a holder that is none', () => {
-    expect(() => createLimiter().acquire({ holder: {} as Lease })).toThrow('heldBy: expected `lease` to be a lease of a limiter');
+    expect(() => createLimiter().acquire({ holder: heldBy({} as Lease) })).toThrow('heldBy: expected `lease` to be a lease of a limiter');
   });
 });
 
@@ -456,12 +465,13 @@ describe('a tree of limiters', () => {
       fc.property(nodes, steps, fc.boolean(), (shape, script, hasLanes) => {
         const scheduler = new CountingScheduler();
         const tree: Node[] = shape.map(({ up, ...limits }, i) => ({ ...limits, parent: i === 0 ? undefined : up % i }));
-        const lanes = hasLanes ? { lanes: [{ name: 'l0' }, { name: 'l1' }] } : {};
+        const queue = hasLanes ? { queue: lanes([{ name: 'l0' }, { name: 'l1' }]) } : {};
         const limiters: Limiter[] = [];
         for (const { parent, concurrency, tokensPerSecond } of tree) {
-          const options = { concurrency, tokensPerMinute: tokensPerSecond * 60, headroom: 1, burstSeconds: 1 };
+          const saved = tokensPerSecond < Infinity ? { burst: tokensPerSecond } : {};
+          const options = { concurrency, rates: [perMinute('tokens', tokensPerSecond * 60, saved)], headroom: 1 };
           limiters.push(
-            parent === undefined ? createLimiter({ ...options, ...lanes, scheduler }) : (limiters[parent] as Limiter).child(options),
+            parent === undefined ? createLimiter({ ...options, ...queue, scheduler }) : childOf(limiters[parent] as Limiter, options),
           );
         }
         const waiting: Subscription[] = [];

@@ -2,16 +2,16 @@ import type { Observable } from 'rxjs';
 import { of, Subject } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Lease } from '../../operators/index.js';
-import type { FlowEvent, Job, Limiter, LimiterRules } from '../builders.js';
-import { batchMap, childOf, createLimiter, isFlowError, job, keyedLimiter, lanes, natural, perMinute, strict } from '../builders.js';
+import type { FlowEvent, Lease, Limiter, LimiterJob, RateRule } from '../../operators/index.js';
+import { batchMap, childOf, createLimiter, isFlowError, keyedLimiter, lanes, natural, perMinute, strict } from '../../operators/index.js';
+import { unstamped } from '../support/events.js';
 
 /** Asks, and writes down what comes of it. */
 function asker(limiter: { acquire(job: never): Observable<Lease> }, now: () => number = () => 0) {
   const leases: Lease[] = [];
   const log: string[] = [];
-  const ask = (name: string, wish: Job & { readonly key?: unknown } = {}) =>
-    limiter.acquire(job(wish) as never).subscribe({
+  const ask = (name: string, wish: LimiterJob = {}) =>
+    limiter.acquire(wish as never).subscribe({
       next: (lease) => {
         leases.push(lease);
         log.push(now() === 0 ? name : `${name} at ${String(now())}`);
@@ -92,7 +92,7 @@ describe('pause', () => {
       const limiter = createLimiter();
       limiter.pause();
       const errors: string[] = [];
-      limiter.acquire(job({ deadlineMs: 100 })).subscribe({ error: (error: unknown) => errors.push((error as Error).message) });
+      limiter.acquire({ deadlineMs: 100 }).subscribe({ error: (error: unknown) => errors.push((error as Error).message) });
       flush();
       expect(errors).toEqual(['createLimiter: no permit under pause']);
     });
@@ -130,7 +130,7 @@ describe('pause', () => {
 describe('clear', () => {
   it('refuses whoever waits with a named error and its reason, and leaves what runs alone', async () => {
     const events: FlowEvent[] = [];
-    const limiter = createLimiter({ concurrency: 1, onEvent: (event) => events.push(event) });
+    const limiter = createLimiter({ concurrency: 1, onEvent: unstamped((event) => events.push(event)) });
     let end: (value: string) => void = () => undefined;
     const running = limiter.runAsync(() => new Promise<string>((resolve) => (end = resolve)));
     const { log, ask } = asker(limiter);
@@ -334,22 +334,22 @@ describe('whenQueued', () => {
 });
 
 describe('a rate of 0', () => {
-  const rates: readonly (readonly [string, LimiterRules, object])[] = [
-    ['requests', { rates: [perMinute('requests', 0)] }, { requestsPerMinute: 600 }],
-    ['tokens', { rates: [perMinute('tokens', 0)] }, { tokensPerMinute: 600 }],
-    ['requests in a window', { rates: [strict('requests', 0)] }, { requestsPerMinute: 600 }],
+  const rates: readonly (readonly [string, (amount: number) => RateRule])[] = [
+    ['requests', (amount) => perMinute('requests', amount)],
+    ['tokens', (amount) => perMinute('tokens', amount)],
+    ['requests in a window', (amount) => strict({ unit: 'requests', amount, windowMs: 60_000 })],
   ];
 
-  it.each(rates)('lets nothing pass until it is raised: %s', (_name, rules, raised) => {
+  it.each(rates)('lets nothing pass until it is raised: %s', (_name, rate) => {
     virtualTime(({ advance, now, pending }) => {
-      const limiter = createLimiter({ concurrency: 1, ...rules });
+      const limiter = createLimiter({ concurrency: 1, rates: [rate(0)], headroom: 1 });
       const { log, ask } = asker(limiter, now);
       ask('a');
       ask('heavy', { cost: { tokens: 9 } });
       advance(1e7);
       expect([log, pending(), limiter.tryAcquire(), limiter.load]).toEqual([[], 0, undefined, 1]);
       expect(limiter.snapshot()).toMatchObject({ queued: 2, heldByRate: 2 });
-      limiter.setLimits(raised);
+      limiter.setLimits({ rates: [rate(600)] });
       expect(log).toEqual(['a at 10000000']);
       limiter.close();
     });
@@ -357,28 +357,28 @@ describe('a rate of 0', () => {
 
   it('keeps what was saved up, and what was spent', () => {
     virtualTime(({ advance }) => {
-      const limiter = createLimiter({ rates: [perMinute('requests', 300)] });
+      const limiter = createLimiter({ rates: [perMinute('requests', 300)], headroom: 1 });
       for (let i = 0; i < 10; i++) limiter.tryAcquire()?.release();
-      limiter.setLimits({ requestsPerMinute: 0 });
+      limiter.setLimits({ rates: [perMinute('requests', 0)] });
       expect([limiter.tryAcquire(), limiter.snapshot().requests]).toEqual([undefined, 0]);
-      limiter.setLimits({ requestsPerMinute: 300 });
+      limiter.setLimits({ rates: [perMinute('requests', 300)] });
       expect(limiter.tryAcquire()).toBeUndefined();
-      limiter.setLimits({ requestsPerMinute: 0 });
+      limiter.setLimits({ rates: [perMinute('requests', 0)] });
       advance(60_000);
-      limiter.setLimits({ requestsPerMinute: 300 });
+      limiter.setLimits({ rates: [perMinute('requests', 300)] });
       expect(limiter.snapshot().requests).toBe(10);
     });
   });
 
   it('of an account holds its children, and refuses those who cannot wait', () => {
     virtualTime(({ flush, now }) => {
-      const account = createLimiter({ rates: [perMinute('requests', 0)] });
+      const account = createLimiter({ rates: [perMinute('requests', 0)], headroom: 1 });
       const { log, ask } = asker(childOf(account), now);
       ask('a');
       ask('b', { deadlineMs: 50 });
       flush();
       expect(log).toEqual(['b FLOW_RATE_LIMITED']);
-      account.setLimits({ requestsPerMinute: 60 });
+      account.setLimits({ rates: [perMinute('requests', 60)] });
       expect(log).toEqual(['b FLOW_RATE_LIMITED', 'a at 50']);
       account.close();
     });
@@ -390,7 +390,7 @@ describe('a queue', () => {
     const events: FlowEvent[] = [];
     const limiter = createLimiter({
       concurrency: 1,
-      onEvent: (event) => events.push(event),
+      onEvent: unstamped((event) => events.push(event)),
       queue: lanes([{ name: 'chat' }, { name: 'batch' }]),
     });
     const { leases, log, ask } = asker(limiter);

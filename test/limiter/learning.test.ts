@@ -4,9 +4,19 @@ import { describe, expect, it } from 'vitest';
 import type { FakeProvider, FakeProviderError } from '../../marbles/fake-provider.js';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMap } from '../../operators/index.js';
-import type { FlowEvent, HeadersLike, Lease, Limiter, LimiterJob, LimiterOptions, ResponseLike } from '../today.js';
-import { createLimiter, isFlowError, RateLimitError } from '../today.js';
+import type { AccountOptions, FlowEvent, HeadersLike, Lease, Limiter, LimiterJob, ResponseLike } from '../../operators/index.js';
+import {
+  batchMap,
+  childOf,
+  createAccount,
+  createLimiter,
+  fromHeaders,
+  isFlowError,
+  perMinute,
+  RateLimitError,
+  strict,
+} from '../../operators/index.js';
+import { unstamped } from '../support/events.js';
 
 const ok = (headers: HeadersLike): ResponseLike => ({ status: 200, headers });
 const refusal = (headers: HeadersLike = {}): ResponseLike => ({ status: 429, headers });
@@ -17,7 +27,7 @@ const limited = (limit: number, remaining?: number, reset?: string): HeadersLike
 });
 
 /** With a minute's worth saved up, so that what is left can be seen. */
-const wide = (options: LimiterOptions = {}): Limiter => createLimiter({ headroom: 1, burstSeconds: 60, random: () => 1, ...options });
+const wide = (options: AccountOptions = {}): Limiter => createAccount({ headroom: 1, burstSeconds: 60, random: () => 1, ...options });
 
 /** Everything that happens to a job. */
 function watch(limiter: Limiter, now: () => number, job?: LimiterJob) {
@@ -59,7 +69,7 @@ describe('an account with a lower limit than was configured', () => {
   it.each(['openai', 'anthropic'] as const)('gets no further 429 after the first responses (%s)', (rateHeaders) => {
     virtualTime(({ flush, now }) => {
       const provider = fakeProvider({ answer: (item: number) => item, requestsPerMinute: 60, latencyMs: 300, rateHeaders });
-      const limiter = createLimiter({ requestsPerMinute: 6000 });
+      const limiter = createAccount({ requestsPerMinute: 6000 });
       let answers: number[] = [];
       callAll(limiter, provider, 240).subscribe((all) => (answers = all));
       flush();
@@ -77,7 +87,7 @@ describe('an account with a lower limit than was configured', () => {
   it('is not overrun by a limiter without any rate either', () => {
     virtualTime(({ flush }) => {
       const provider = fakeProvider({ answer: (item: number) => item, requestsPerMinute: 600, latencyMs: 200, rateHeaders: 'openai' });
-      const limiter = createLimiter({ concurrency: 50, maxQueued: Infinity });
+      const limiter = createAccount({ concurrency: 50, maxQueued: Infinity });
       let answers = 0;
       callAll(limiter, provider, 1200).subscribe((all) => (answers = all.length));
       flush();
@@ -94,7 +104,7 @@ describe('an account with a lower limit than was configured', () => {
         latencyMs: 200,
         rateHeaders: 'openai',
       });
-      const limiter = createLimiter({ concurrency: 8 });
+      const limiter = createAccount({ concurrency: 8 });
       const results: number[] = [];
       range(180)
         .pipe(batchMap(provider.work, { limiter, maxSize: 1, weigh: () => 100 }))
@@ -110,7 +120,7 @@ describe('an account with a lower limit than was configured', () => {
 describe('a reported limit', () => {
   it('is adopted without a configured one, and the lower of the two counts with one', () => {
     virtualTime(() => {
-      const rates = (options: LimiterOptions, reported: number): number => {
+      const rates = (options: AccountOptions, reported: number): number => {
         const limiter = wide(options);
         limiter.observe(ok(limited(reported)));
         return limiter.snapshot().requestsPerMinute;
@@ -131,11 +141,11 @@ describe('a reported limit', () => {
       expect(now()).toBe(80);
       limiter.observe(ok(limited(500)));
       expect(now()).toBe(100);
-      limiter.setLimits({ requestsPerMinute: 1000 });
+      limiter.setLimits({ rates: [perMinute('requests', 1000)] });
       expect(now()).toBe(500);
-      limiter.setLimits({ requestsPerMinute: 40 });
+      limiter.setLimits({ rates: [perMinute('requests', 40)] });
       expect(now()).toBe(40);
-      limiter.setLimits({ requestsPerMinute: Infinity });
+      limiter.setLimits({ rates: [perMinute('requests', Infinity)] });
       expect(now()).toBe(500);
     });
   });
@@ -150,7 +160,7 @@ describe('a reported limit', () => {
 
   it('lets those who wait go earlier when it is higher, and later when it is lower', () => {
     virtualTime(({ advance, flush, now }) => {
-      const limiter = createLimiter({ headroom: 1, burstSeconds: 1 });
+      const limiter = createAccount({ headroom: 1, burstSeconds: 1 });
       limiter.observe(ok(limited(60)));
       limiter.tryAcquire();
       const [first, second] = [watch(limiter, now), watch(limiter, now)];
@@ -177,7 +187,8 @@ describe('a reported limit', () => {
 
   it('makes no job too heavy: what was allowed by the user waits for its turn', () => {
     virtualTime(({ flush, now }) => {
-      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 1, costAboveCapacity: 'reject' });
+      const rates = [perMinute('tokens', 60_000, { burst: 1000, borrow: false })];
+      const limiter = createLimiter({ rates, headroom: 1, learn: fromHeaders() });
       limiter.observe(ok({ 'x-ratelimit-limit-tokens': '6000' }));
       expect(limiter.tokenCapacity).toBe(1000);
       const jobs = [watch(limiter, now, { cost: { tokens: 1000 } }), watch(limiter, now, { cost: { tokens: 1000 } })];
@@ -189,7 +200,8 @@ describe('a reported limit', () => {
 
   it('is held in any minute by a sliding window', () => {
     virtualTime(({ flush, now }) => {
-      const limiter = createLimiter({ requestsPerMinute: 600, discipline: 'sliding', costAboveCapacity: 'reject', headroom: 1 });
+      const rates = [strict({ unit: 'requests', amount: 600, windowMs: 60_000 })];
+      const limiter = createLimiter({ rates, headroom: 1, learn: fromHeaders() });
       limiter.observe(ok(limited(3)));
       const jobs = Array.from({ length: 7 }, () => watch(limiter, now));
       flush();
@@ -314,7 +326,7 @@ describe('what remains', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), fc.constantFrom(60, 600, Infinity), (steps, perMinute) => {
         virtualTime(({ advance, flush }) => {
-          const limiter = createLimiter({ requestsPerMinute: perMinute, tokensPerMinute: perMinute * 100, random: () => 1 });
+          const limiter = createAccount({ requestsPerMinute: perMinute, tokensPerMinute: perMinute * 100, random: () => 1 });
           const leases: Lease[] = [];
           for (const each of steps) {
             if (each.do === 'wait') advance(each.ms);
@@ -350,7 +362,7 @@ describe('a refusal without a reason', () => {
   it('halves once for a storm of ten, and pauses everybody', () => {
     virtualTime(({ advance, flush, now }) => {
       const events: FlowEvent[] = [];
-      const limiter = wide({ requestsPerMinute: 600, onEvent: (event) => events.push(event) });
+      const limiter = wide({ requestsPerMinute: 600, onEvent: unstamped((event) => events.push(event)) });
       const leases = Array.from({ length: 10 }, () => limiter.tryAcquire());
       const job = watch(limiter, now);
       expect(job.seen).toEqual(['lease at 0']);
@@ -433,7 +445,7 @@ describe('a refusal without a reason', () => {
 
   it('takes no size from the batches meanwhile', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 1, random: () => 1 });
+      const limiter = createAccount({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 1, random: () => 1 });
       limiter.observe(refusal());
       expect([limiter.tokenCapacity, limiter.snapshot().tokensPerMinute]).toEqual([1000, 30_000]);
     });
@@ -460,7 +472,7 @@ describe('a refusal without a reason', () => {
   });
 
   it('needs a source of randomness that works', () => {
-    const limiter = createLimiter({ random: () => 5 });
+    const limiter = createAccount({ random: () => 5 });
     expect(() => {
       limiter.observe(refusal());
     }).toThrow('createLimiter: `random`');
@@ -469,7 +481,7 @@ describe('a refusal without a reason', () => {
   it('lets an account of unknown limit and without any headers be served whole', () => {
     virtualTime(({ flush, now }) => {
       const provider = fakeProvider({ answer: (item: number) => item, requestsPerMinute: 600, burstSeconds: 1, latencyMs: 50 });
-      const limiter = createLimiter({ concurrency: 20, requestsPerMinute: 6000, random: () => 1 });
+      const limiter = createAccount({ concurrency: 20, requestsPerMinute: 6000, random: () => 1 });
       let done = 0;
       range(300)
         .pipe(
@@ -529,7 +541,7 @@ describe('a hint', () => {
       const schedule = (): never => {
         throw new Error('nothing waits');
       };
-      const limiter = createLimiter({ learn: false, scheduler: { now: () => epochMs, schedule } });
+      const limiter = createAccount({ learn: false, scheduler: { now: () => epochMs, schedule } });
       limiter.observe(response);
       return limiter.snapshot().pausedForMs;
     };
@@ -542,7 +554,7 @@ describe('what a child learns', () => {
   it('is its own, and so is its pause', () => {
     virtualTime(({ flush, now }) => {
       const account = wide({ requestsPerMinute: 600 });
-      const [small, large] = [account.child({ concurrency: 5 }), account.child({ concurrency: 5 })];
+      const [small, large] = [1, 2].map(() => childOf(account, { concurrency: 5, learn: fromHeaders() })) as [Limiter, Limiter];
       small.tryAcquire()?.observe(refusal({ 'retry-after': '2', ...limited(60) }));
       expect(small.snapshot()).toMatchObject({ pausedForMs: 2000, requestsPerMinute: 60 });
       expect([large.snapshot().pausedForMs, account.snapshot().requestsPerMinute]).toEqual([0, 600]);

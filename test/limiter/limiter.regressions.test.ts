@@ -1,9 +1,9 @@
 import { config } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { Drained, Lease, Limiter, LimiterJob } from '../../operators/index.js';
+import { childOf, createLimiter, fromHeaders, heldBy, isFlowError, lanes, perMinute } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import type { Drained, Lease, Limiter, LimiterJob } from '../today.js';
-import { createLimiter, isFlowError } from '../today.js';
 
 /** Leases as they come, and errors by their code. */
 function asker(limiter: Limiter) {
@@ -29,7 +29,7 @@ describe('a job in a child', () => {
   it('is not stranded when the child has learned that it may not go before its turn comes above', () => {
     virtualTime(({ scheduler, flush }) => {
       const parent = createLimiter({ concurrency: 1, scheduler });
-      const child = parent.child({ requestsPerMinute: 60, headroom: 1, burstSeconds: 1 });
+      const child = childOf(parent, { rates: [perMinute('requests', 60, { burst: 1 })], headroom: 1, learn: fromHeaders() });
       const held = parent.tryAcquire();
       const { log, ask } = asker(child);
       ask('a');
@@ -45,7 +45,7 @@ describe('a job in a child', () => {
   it('is not stranded when a correction has spent what it waits for', () => {
     virtualTime(({ scheduler, flush }) => {
       const parent = createLimiter({ concurrency: 2, scheduler });
-      const child = parent.child({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const child = childOf(parent, { rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       const held = parent.tryAcquire();
       const other = child.tryAcquire({ cost: { tokens: 10 } });
       const { log, ask } = asker(child);
@@ -61,10 +61,10 @@ describe('a job in a child', () => {
 
   it('leaves nothing behind above when it is refused for asking a second time', async () => {
     const parent = createLimiter({ concurrency: 1 });
-    const child = parent.child();
+    const child = childOf(parent);
     const held = parent.tryAcquire();
     const { log, ask } = asker(child);
-    ask('a', { holder: held as Lease });
+    ask('a', { holder: heldBy(held as Lease) });
     expect(log).toEqual(['a FLOW_NESTED_ACQUIRE']);
     held?.release();
     expect(await drained(parent)).toEqual({ done: 0, aborted: 0, dropped: 0 });
@@ -72,7 +72,7 @@ describe('a job in a child', () => {
 
   it('leaves nothing behind when it gives up its place', async () => {
     const parent = createLimiter({ concurrency: 1 });
-    const child = parent.child();
+    const child = childOf(parent);
     const held = parent.tryAcquire();
     let wants: number | undefined = 0;
     child.enlist({
@@ -91,8 +91,8 @@ describe('a job in a child', () => {
 
   it('that has left is in nobody’s way', () => {
     virtualTime(({ scheduler, advance }) => {
-      const parent = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1, scheduler });
-      const child = parent.child();
+      const parent = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1, scheduler });
+      const child = childOf(parent);
       const running = child.tryAcquire({ cost: { tokens: 90 } });
       const { ask } = asker(child);
       const waiting = ask('a', { cost: { tokens: 50 } });
@@ -109,7 +109,7 @@ describe('a job in a child', () => {
   it('refused because it may not wait is in nobody’s way either', () => {
     virtualTime(({ scheduler }) => {
       const parent = createLimiter({ concurrency: 1, scheduler });
-      const child = parent.child({ maxQueued: 0 });
+      const child = childOf(parent, { maxQueued: 0 });
       const held = parent.tryAcquire();
       const { ask, log } = asker(child);
       for (let i = 0; i < 3; i++) ask('a');
@@ -120,8 +120,8 @@ describe('a job in a child', () => {
   });
 
   it('keeps to the bound, however urgent it is', () => {
-    const parent = createLimiter({ concurrency: 1, lanes: [{ name: 'P0' }, { name: 'P1' }] });
-    const child = parent.child({ maxQueued: 2, overflow: 'error' });
+    const parent = createLimiter({ concurrency: 1, queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });
+    const child = childOf(parent, { maxQueued: 2, overflow: 'error' });
     parent.tryAcquire();
     const { ask, log } = asker(child);
     ask('a', { lane: 'P1' });
@@ -133,8 +133,8 @@ describe('a job in a child', () => {
   });
 
   it('has the bounds and the overflow of the child, in the lanes of the parent', () => {
-    const parent = createLimiter({ concurrency: 1, maxQueued: 0, lanes: [{ name: 'P0' }, { name: 'P1' }] });
-    const child = parent.child({ maxQueued: 1, overflow: 'dropOldest' });
+    const parent = createLimiter({ concurrency: 1, maxQueued: 0, queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });
+    const child = childOf(parent, { maxQueued: 1, overflow: 'dropOldest' });
     parent.tryAcquire();
     const { ask, log } = asker(child);
     ask('a');
@@ -146,8 +146,8 @@ describe('a job in a child', () => {
 
   it('that waits for a slot above is held by a slot, and one that waits for the rate above by the rate', () => {
     virtualTime(({ scheduler }) => {
-      const parent = createLimiter({ concurrency: 1, requestsPerMinute: 60, headroom: 1, burstSeconds: 2, scheduler });
-      const child = parent.child();
+      const parent = createLimiter({ concurrency: 1, rates: [perMinute('requests', 60)], headroom: 1, scheduler });
+      const child = childOf(parent);
       parent.tryAcquire();
       const { ask } = asker(child);
       ask('a');
@@ -162,14 +162,13 @@ describe('a job in a child', () => {
   it('is the one that goes when its turn comes, whatever a limiter further up does in between', () => {
     virtualTime(({ scheduler, advance }) => {
       const account = createLimiter({
-        tokensPerMinute: 6000,
+        rates: [perMinute('tokens', 6000, { burst: 100 })],
         headroom: 1,
-        burstSeconds: 1,
         scheduler,
-        lanes: [{ name: 'P0' }, { name: 'P1', floor: 0 }],
+        queue: lanes([{ name: 'P0' }, { name: 'P1', floor: 0 }]),
       });
-      const model = account.child({ concurrency: 1 });
-      const tenant = model.child();
+      const model = childOf(account, { concurrency: 1 });
+      const tenant = childOf(model);
       const first = account.tryAcquire({ lane: 'P0', cost: { tokens: 90 } });
       const { ask, log, leases } = asker(tenant);
       ask('low', { lane: 'P1', cost: { tokens: 50 } });
@@ -191,7 +190,7 @@ describe('a job in a child', () => {
 describe('a job in a child, as time goes by,', () => {
   it('is not stranded when the one before it gives up its place while the timer is being set', () => {
     virtualTime(({ scheduler, flush }) => {
-      const child = createLimiter({ scheduler }).child({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const child = childOf(createLimiter({ scheduler }), { rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       child.tryAcquire({ cost: { tokens: 100 } })?.release();
       const answers: (number | undefined)[] = [];
       const place = child.enlist({
@@ -211,15 +210,15 @@ describe('a job in a child, as time goes by,', () => {
   it('is told how long the pause above is, whatever was done to the clock before it was made', () => {
     const scheduler = new CountingScheduler();
     scheduler.offset = 10_000;
-    const parent = createLimiter({ requestsPerMinute: 60, headroom: 1, burstSeconds: 1, scheduler });
+    const parent = createLimiter({ rates: [perMinute('requests', 60, { burst: 1 })], headroom: 1, scheduler });
     scheduler.offset = 1000;
-    const child = parent.child();
+    const child = childOf(parent);
     const errors: unknown[] = [];
     const ask = (job?: LimiterJob) => child.acquire(job).subscribe({ error: (error: unknown) => errors.push(error) });
     ask();
-    ask({ timeoutMs: 0 });
+    ask({ deadlineMs: 0 });
     parent.penalize(5000);
-    ask({ timeoutMs: 0 });
+    ask({ deadlineMs: 0 });
     expect(errors).toEqual([
       expect.objectContaining({ limit: 'requestsPerMinute', retryAfterMs: 1000 }),
       expect.objectContaining({ limit: 'pause', retryAfterMs: 5000 }),
@@ -230,7 +229,7 @@ describe('a job in a child, as time goes by,', () => {
 
 describe('a reported limit', () => {
   it('of less than one, which nobody can keep to, is none', () => {
-    const limiter = createLimiter({ requestsPerMinute: 60 });
+    const limiter = createLimiter({ rates: [perMinute('requests', 60)], learn: fromHeaders() });
     const limits = { 'x-ratelimit-limit-requests': '0.000001', 'x-ratelimit-limit-tokens': ['0.5', '7'] };
     limiter.observe({ status: 200, headers: limits });
     expect(limiter.snapshot()).toMatchObject({ requestsPerMinute: 60, tokensPerMinute: Infinity });
@@ -241,9 +240,11 @@ describe('close', () => {
   it.each(['itself', 'the limiter above'])('of %s asks no bidder that wants nothing any more since a job was refused', (closed) => {
     virtualTime(({ scheduler }) => {
       const top = createLimiter({ concurrency: 1, scheduler });
-      const own = createLimiter({ requestsPerMinute: 60, headroom: 1, burstSeconds: 1, scheduler });
+      const own = createLimiter({ rates: [perMinute('requests', 60, { burst: 1 })], headroom: 1, scheduler });
       const isAbove = closed !== 'itself';
-      const [jobs, bidders] = isAbove ? [top.child({ concurrency: 1 }), top.child({ requestsPerMinute: 600 })] : [own, own];
+      const [jobs, bidders] = isAbove
+        ? [childOf(top, { concurrency: 1 }), childOf(top, { rates: [perMinute('requests', 600)] })]
+        : [own, own];
       const limiter = isAbove ? top : own;
       limiter.tryAcquire();
       const refused: string[] = [];
@@ -281,7 +282,7 @@ describe('close', () => {
       },
     });
     limiter.enlist({ bid: () => wants, granted: () => undefined, refused: refusedAs('bidder') });
-    limiter.acquire({ timeoutMs: 10 }).subscribe({ error: refusedAs('late') });
+    limiter.acquire({ deadlineMs: 10 }).subscribe({ error: refusedAs('late') });
     // The timer has not fired yet: the event loop was busy.
     scheduler.frame += 20;
     limiter.close();
@@ -292,7 +293,7 @@ describe('close', () => {
 describe('a lease of a child', () => {
   it('is given back above as well, whatever is thrown by the one who is served next', () => {
     const parent = createLimiter({ concurrency: 2 });
-    const child = parent.child({ concurrency: 1 });
+    const child = childOf(parent, { concurrency: 1 });
     const lease = child.tryAcquire();
     child.enlist({
       granted: () => {
@@ -310,8 +311,8 @@ describe('work that waits for a second permit', () => {
     const limiter = createLimiter({ concurrency: 2 });
     const { ask, log, leases } = asker(limiter);
     ask('outer');
-    ask('inner', { holder: leases[0] as Lease });
-    ask('innermost', { holder: leases[1] as Lease });
+    ask('inner', { holder: heldBy(leases[0] as Lease) });
+    ask('innermost', { holder: heldBy(leases[1] as Lease) });
     expect(log).toEqual(['outer', 'inner', 'innermost FLOW_NESTED_ACQUIRE']);
   });
 
@@ -320,8 +321,8 @@ describe('work that waits for a second permit', () => {
     const { ask, log, leases } = asker(limiter);
     ask('outer');
     ask('other');
-    ask('one', { holder: leases[0] as Lease });
-    ask('two', { holder: leases[0] as Lease });
+    ask('one', { holder: heldBy(leases[0] as Lease) });
+    ask('two', { holder: heldBy(leases[0] as Lease) });
     limiter.setLimits({ concurrency: 1 });
     leases[1]?.release();
     expect(log).toEqual(['outer', 'other', 'two FLOW_NESTED_ACQUIRE', 'one FLOW_NESTED_ACQUIRE']);
@@ -330,13 +331,13 @@ describe('work that waits for a second permit', () => {
 
 describe('work that asks many times for a second permit', () => {
   it('is served each time, however many it has asked for before', () => {
-    const limiter = createLimiter({ concurrency: 3 }).child();
+    const limiter = childOf(createLimiter({ concurrency: 3 }));
     const outer = limiter.tryAcquire() as Lease;
     const other = limiter.tryAcquire() as Lease;
     let granted = 0;
     let spent = limiter.tryAcquire() as Lease;
     const ask = () => {
-      limiter.acquire({ holder: outer }).subscribe((lease) => {
+      limiter.acquire({ holder: heldBy(outer) }).subscribe((lease) => {
         granted++;
         spent = lease;
       });
@@ -356,7 +357,7 @@ describe('work that asks many times for a second permit', () => {
 describe('a listener to releases that throws', () => {
   it('costs nobody a slot', async () => {
     const parent = createLimiter({ concurrency: 1 });
-    const child = parent.child();
+    const child = childOf(parent);
     const reported: unknown[] = [];
     config.onUnhandledError = (error) => reported.push((error as Error).message);
     child.onRelease(() => {
@@ -376,7 +377,7 @@ describe('a listener to releases that throws', () => {
 describe('those who watch a child', () => {
   it('are told when something comes free above', () => {
     const parent = createLimiter({ concurrency: 1 });
-    const child = parent.child();
+    const child = childOf(parent);
     const held = parent.tryAcquire();
     let told = 0;
     child.watch(() => told++);

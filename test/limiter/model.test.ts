@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import type { SchedulerAction, Subscription } from 'rxjs';
 import { Subject, takeUntil } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import type { Lease, Limiter, Place, RateRule } from '../../operators/index.js';
+import { createLimiter, fromHeaders, isFlowError, lanes, perMinute, RateLimitError } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
-import type { Lease, Limiter, Place } from '../today.js';
-import { createLimiter, isFlowError, RateLimitError } from '../today.js';
 import type { Action, Setup } from './reference.js';
 import { ReferenceLimiter } from './reference.js';
 
@@ -22,6 +22,7 @@ class Driver {
   readonly log: string[] = [];
   readonly scheduler = new EndingScheduler();
   readonly limiter: Limiter;
+  readonly #setup: Setup;
   readonly #floored: boolean;
   readonly #waiting = new Map<number, number>();
   readonly #leaving = new Map<number, Subject<void>>();
@@ -38,12 +39,17 @@ class Driver {
   drained: Promise<unknown> | undefined;
 
   constructor(setup: Setup) {
-    const { lanes, ...rest } = setup;
-    this.#floored = lanes.some(({ floor }) => floor > 0);
+    const { concurrency, requestsPerMinute, tokensPerMinute, maxQueued, abortGraceMs } = setup;
+    this.#setup = setup;
+    this.#floored = setup.lanes.some(({ floor }) => floor > 0);
     this.limiter = createLimiter({
-      ...rest,
+      concurrency,
+      maxQueued,
+      abortGraceMs,
+      rates: [this.#rate('requests', requestsPerMinute), this.#rate('tokens', tokensPerMinute)],
       headroom: 1,
-      lanes: lanes.map((lane, i) => ({ ...lane, name: `l${String(i)}` })),
+      learn: fromHeaders(),
+      queue: lanes(setup.lanes.map((lane, i) => ({ ...lane, name: `l${String(i)}` }))),
       scheduler: this.scheduler,
     });
   }
@@ -79,11 +85,11 @@ class Driver {
         this.#leaving.set(id, leaving);
         if (action.signal) this.#signals.set(id, controller);
         this.#waiting.set(id, action.lane);
-        const { lane, requests, tokens, timeoutMs } = action;
+        const { lane, requests, tokens, deadlineMs } = action;
         const job = {
           lane: `l${String(lane)}`,
           cost: { requests, tokens },
-          ...(timeoutMs !== Infinity && { timeoutMs }),
+          ...(deadlineMs !== Infinity && { deadlineMs }),
           ...(action.signal && { signal: controller.signal }),
         };
         limiter
@@ -187,8 +193,14 @@ class Driver {
         limiter.observe({ status: 429, headers: { 'Retry-After': String(action.ms / 1000) } });
         return;
       case 'setLimits': {
-        const { do: _do, ...limits } = action;
-        limiter.setLimits(limits);
+        const { concurrency, requestsPerMinute, tokensPerMinute } = action;
+        limiter.setLimits({
+          ...(concurrency !== undefined && { concurrency }),
+          rates: [
+            ...(requestsPerMinute === undefined ? [] : [this.#rate('requests', requestsPerMinute)]),
+            ...(tokensPerMinute === undefined ? [] : [this.#rate('tokens', tokensPerMinute)]),
+          ],
+        });
         return;
       }
       case 'drain':
@@ -197,6 +209,11 @@ class Driver {
       case 'close':
         limiter.close();
     }
+  }
+
+  #rate(unit: string, amount: number): RateRule {
+    const { burstSeconds, borrow } = this.#setup;
+    return perMinute(unit, amount, { borrow, ...(amount < Infinity && { burst: (amount / 60) * burstSeconds }) });
   }
 
   #idOf(n: number): number {
@@ -325,8 +342,7 @@ const setups = (floors: readonly number[]): fc.Arbitrary<Setup> =>
       ),
     ),
     maxQueued: bound,
-    maxWaitMs: fc.constantFrom(Infinity, Infinity, 0, 50),
-    costAboveCapacity: fc.constantFrom('borrow' as const, 'reject' as const),
+    borrow: fc.boolean(),
     abortGraceMs: fc.constantFrom(0, 40, Infinity),
   });
 
@@ -345,7 +361,7 @@ function actions(lanes: number, depth: number): fc.Arbitrary<Action> {
           { weight: 2, arbitrary: fc.constant([]) },
           { weight: 1, arbitrary: fc.array(actions(lanes, depth - 1), { maxLength: 3 }) },
         );
-  const timeoutMs = fc.constantFrom(Infinity, Infinity, 0, 1, 30, 200);
+  const deadlineMs = fc.constantFrom(Infinity, Infinity, 0, 1, 30, 50, 200);
   return fc.oneof(
     {
       weight: 8,
@@ -354,7 +370,7 @@ function actions(lanes: number, depth: number): fc.Arbitrary<Action> {
         lane,
         requests,
         tokens,
-        timeoutMs,
+        deadlineMs,
         signal: fc.boolean(),
         then: nested,
         otherwise: nested,

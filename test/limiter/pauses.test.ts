@@ -1,21 +1,20 @@
 import { mergeMap, of, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Lease } from '../../operators/index.js';
-import type { Job, Limiter, LimiterRules } from '../builders.js';
-import { childOf, createLimiter, isFlowError, job, policy } from '../builders.js';
+import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../../operators/index.js';
+import { childOf, createLimiter, fromHeaders, isFlowError, policy, retryFailed } from '../../operators/index.js';
 
 const refusal = (headers: Record<string, string> = {}) => ({ status: 429, headers });
 const ok = { status: 200, headers: {} };
 const DAY_MS = 86_400_000;
 
 /** Learns, and without chance. */
-const wide = (rules: LimiterRules = {}): Limiter => createLimiter({ learn: 'fromHeaders', random: () => 1, ...rules });
+const wide = (rules: LimiterOptions = {}): Limiter => createLimiter({ learn: fromHeaders(), random: () => 1, ...rules });
 
-function ask(limiter: Limiter, now: () => number, wish: Job = {}) {
+function ask(limiter: Limiter, now: () => number, job: LimiterJob = {}) {
   const seen: string[] = [];
   const leases: Lease[] = [];
-  const subscription = limiter.acquire(job(wish)).subscribe({
+  const subscription = limiter.acquire(job).subscribe({
     next: (lease) => {
       leases.push(lease);
       seen.push(`lease at ${String(now())}`);
@@ -169,7 +168,7 @@ describe('a long hint', () => {
       const limiter = wide({ concurrency: 1 });
       let sent = 0;
       const seen: string[] = [];
-      policy({ limiter, deadlineMs: 60_000, retry: { maxAttempts: 5 } })(({ observe }) => {
+      policy({ limiter, deadlineMs: 60_000, retry: retryFailed({ maxAttempts: 5, budget: 0.2 }) })(({ observe }) => {
         sent++;
         observe(refusal({ 'retry-after': '2592000' }));
         return throwError(() => Object.assign(new Error('refused'), refusal({ 'retry-after': '2592000' })));
@@ -183,7 +182,7 @@ describe('a long hint', () => {
     virtualTime(({ flush, now }) => {
       const limiter = wide({ concurrency: 1 });
       const sentAt: number[] = [];
-      policy({ limiter, retry: { jitter: 'none' }, random: () => 0 })(({ attempt }) => {
+      policy({ limiter, retry: retryFailed({ jitter: 'none', budget: 0.2 }), random: () => 0 })(({ attempt }) => {
         sentAt.push(now());
         const error = Object.assign(new Error('refused'), refusal({ 'retry-after': '2592000' }));
         return attempt === 1 ? throwError(() => error) : of('answer');

@@ -1,9 +1,8 @@
 import { config, NEVER, Subject } from 'rxjs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Lease } from '../../operators/index.js';
-import type { FlowEvent, Job, Limiter } from '../builders.js';
-import { childOf, createLimiter, job, lanes, perMinute } from '../builders.js';
+import type { FlowEvent, Lease, Limiter, LimiterJob } from '../../operators/index.js';
+import { childOf, createLimiter, fromHeaders, lanes, perMinute } from '../../operators/index.js';
 
 type Place = FlowEvent['type'] | 'onRelease' | 'watch' | 'lease' | 'refused';
 
@@ -48,8 +47,8 @@ const deeds: Readonly<Record<string, (world: World) => void>> = {
     account.setLimits({ concurrency: 5 });
   },
   'stops the rate for a while': ({ limiter }) => {
-    limiter.setLimits({ requestsPerMinute: 0 });
-    limiter.setLimits({ requestsPerMinute: 6000 });
+    limiter.setLimits({ rates: [perMinute('requests', 0)] });
+    limiter.setLimits({ rates: [perMinute('requests', 6000)] });
   },
   penalizes: ({ limiter }) => {
     limiter.penalize(30);
@@ -94,6 +93,7 @@ class World {
       maxQueued: 4,
       overflow: 'dropOldest',
       rates: [perMinute('requests', 6000), perMinute('tokens', 60_000)],
+      headroom: 1,
       onEvent,
     } as const;
     const queue = lanes([{ name: 'chat' }, { name: 'batch' }]);
@@ -114,14 +114,14 @@ class World {
     this.#deed(this);
   }
 
-  ask(wish: Job = {}): void {
+  ask(job: LimiterJob = {}): void {
     this.asked++;
     let state: 'waiting' | 'settled' | 'left' = 'waiting';
     const settle = (): void => {
       if (state !== 'waiting') this.faults.push(`settled when ${state}`);
       state = 'settled';
     };
-    const subscription = this.limiter.acquire(job(wish)).subscribe({
+    const subscription = this.limiter.acquire(job).subscribe({
       next: (lease) => {
         settle();
         this.granted++;
@@ -223,7 +223,7 @@ describe.each(['limiter', 'child'] as const)('a listener of a %s', (kind) => {
 
 describe('close', () => {
   it('refuses those who wait, and leaves adapter-like leases alone until they are released: nothing hangs', async () => {
-    const account = createLimiter({ concurrency: 2 });
+    const account = createLimiter({ concurrency: 2, learn: fromHeaders({ rates: false }) });
     const child = childOf(account);
     const stream = new Subject<string>();
     const read: string[] = [];

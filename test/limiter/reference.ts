@@ -5,7 +5,7 @@ export type Action =
       readonly lane: number;
       readonly requests: number;
       readonly tokens: number;
-      readonly timeoutMs: number;
+      readonly deadlineMs: number;
       readonly signal: boolean;
       readonly then: readonly Action[];
       readonly otherwise: readonly Action[];
@@ -31,8 +31,7 @@ export interface Setup {
     readonly overflow: 'error' | 'dropOldest' | 'dropNewest' | 'dropLowest' | 'latest';
   }[];
   readonly maxQueued: number;
-  readonly maxWaitMs: number;
-  readonly costAboveCapacity: 'borrow' | 'reject';
+  readonly borrow: boolean;
   readonly abortGraceMs: number;
 }
 
@@ -161,7 +160,7 @@ export class ReferenceLimiter {
         }
         if (action.signal) this.#signals.add(id);
         const mayWait = this.setup.maxQueued > 0 && this.setup.lanes[lane]!.maxQueued > 0;
-        const waitMs = mayWait ? Math.min(action.timeoutMs, action.timeoutMs === Infinity ? this.setup.maxWaitMs : Infinity) : 0;
+        const waitMs = mayWait ? action.deadlineMs : 0;
         this.#admit({
           id,
           lane,
@@ -298,7 +297,7 @@ export class ReferenceLimiter {
   }
 
   #tooHeavy(requests: number, tokens: number): boolean {
-    if (this.setup.costAboveCapacity === 'borrow') return false;
+    if (this.setup.borrow) return false;
     return requests * UNIT > (this.requests?.capacity ?? Infinity) || tokens * UNIT > (this.tokens?.capacity ?? Infinity);
   }
 

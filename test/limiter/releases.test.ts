@@ -2,23 +2,31 @@ import type { Observable } from 'rxjs';
 import { defer, firstValueFrom, NEVER, of, throwError, toArray } from 'rxjs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { hedge } from '../../operators/index.js';
-import type { Limiter, Release } from '../today.js';
+import type { Limiter, Release } from '../../operators/index.js';
 import {
   AttemptTimeoutError,
   BatchShapeError,
   batchMap,
   batchMapFrom,
   bulkheadMap,
+  childOf,
   concatMapBy,
   createBatcher,
   createLimiter,
+  divideAndConquer,
   divideRetry,
-} from '../today.js';
+  hedge,
+  inputOrder,
+  perMinute,
+  retryFailed,
+} from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
 
 // Whoever works under a limiter says how it went when it gives the permit back.
 
 type Failing = () => Observable<never> | Promise<never>;
+
+const repair = [retryFailed(), divideAndConquer()];
 
 const fault = Object.assign(new Error('too many requests'), { status: 429 });
 
@@ -32,13 +40,13 @@ const failing: Readonly<Record<string, Failing>> = {
 
 /** Work on a list or on one item, whichever is asked for. */
 const users: Readonly<Record<string, (limiter: Limiter, work: Failing) => Observable<unknown>>> = {
-  batchMap: (limiter, work) => of(1).pipe(batchMap(work, { limiter, retry: false, split: false, burst: 'sync' })),
-  batchMapFrom: (limiter, work) => batchMapFrom([1], work, { limiter, retry: false, split: false, burst: 'sync' }),
-  createBatcher: (limiter, work) => createBatcher(work, { limiter, retry: false, split: false, burst: 'sync' }).load(1),
-  divideRetry: (limiter, work) => divideRetry(work, { limiter, retry: false, split: false })([1]),
+  batchMap: (limiter, work) => of(1).pipe(batchMap(work, { limiter, scheduler: atOnce() })),
+  batchMapFrom: (limiter, work) => batchMapFrom([1], work, { limiter, scheduler: atOnce() }),
+  createBatcher: (limiter, work) => createBatcher(work, { limiter, scheduler: atOnce() }).load(1),
+  divideRetry: (limiter, work) => divideRetry(work, { limiter, repair: [] })([1]),
   'bulkheadMap, settled': (limiter, work) => of(1).pipe(bulkheadMap(work, { limiter })),
   'bulkheadMap, propagating': (limiter, work) => of(1).pipe(bulkheadMap(work, { limiter, errors: 'propagate' })),
-  'bulkheadMap, in order': (limiter, work) => of(1).pipe(bulkheadMap(work, { limiter, order: 'input', errors: 'propagate' })),
+  'bulkheadMap, in order': (limiter, work) => of(1).pipe(bulkheadMap(work, { limiter, order: inputOrder(), errors: 'propagate' })),
   concatMapBy: (limiter, work) => of(1).pipe(concatMapBy((item) => item, work, { limiter })),
   hedge: (limiter, work) => hedge(work, { limiter, maxHedges: 0 }),
   run: (limiter, work) => limiter.run(work),
@@ -67,7 +75,7 @@ describe('a call that went well', () => {
   it('gives back its permit without an error', async () => {
     const limiter = createLimiter({ concurrency: 2 });
     const fine = [{ outcome: 'ok', error: undefined }];
-    expect(await releasesOf(limiter, of(1).pipe(batchMap((items) => of(items), { limiter, burst: 'sync' })))).toEqual(fine);
+    expect(await releasesOf(limiter, of(1).pipe(batchMap((items) => of(items), { limiter, repair, scheduler: atOnce() })))).toEqual(fine);
     expect(await releasesOf(limiter, of(1).pipe(bulkheadMap((item) => of(item), { limiter })))).toEqual(fine);
     expect(await releasesOf(limiter, of(1).pipe(bulkheadMap((item) => of(item), { limiter, errors: 'propagate' })))).toEqual(fine);
     expect(
@@ -81,13 +89,13 @@ describe('a call that went well', () => {
   it('and one item of it did not: the call is no failure', async () => {
     const limiter = createLimiter({ concurrency: 2 });
     const work = (items: readonly number[]) => of(items.map((item) => (item === 2 ? fault : item)));
-    const stream = of(1, 2, 3).pipe(batchMap(work, { limiter, retry: false, maxSize: 3 }));
+    const stream = of(1, 2, 3).pipe(batchMap(work, { limiter, repair: divideAndConquer(), maxSize: 3 }));
     expect(await releasesOf(limiter, stream)).toEqual([{ outcome: 'ok', error: undefined }]);
   });
 
   it('with the wrong number of results is a failure', async () => {
     const limiter = createLimiter({ concurrency: 2 });
-    const [release] = await releasesOf(limiter, of(1).pipe(batchMap(() => of([1, 2]), { limiter, burst: 'sync' })));
+    const [release] = await releasesOf(limiter, of(1).pipe(batchMap(() => of([1, 2]), { limiter, repair, scheduler: atOnce() })));
     expect(release).toMatchObject({ outcome: 'error', error: expect.any(BatchShapeError) as unknown });
   });
 
@@ -95,8 +103,8 @@ describe('a call that went well', () => {
     const limiter = createLimiter({ concurrency: 2 });
     let attempts = 0;
     const work = (items: readonly number[]) => (++attempts < 3 ? throwError(() => fault) : of(items));
-    const retry = { maxAttempts: 3, initialMs: 0, maxMs: 0 };
-    const releases = await releasesOf(limiter, of(1).pipe(batchMap(work, { limiter, retry, burst: 'sync' })));
+    const repair = retryFailed({ maxAttempts: 3, initialMs: 0, maxMs: 0 });
+    const releases = await releasesOf(limiter, of(1).pipe(batchMap(work, { limiter, repair, scheduler: atOnce() })));
     expect(releases.map(({ outcome }) => outcome)).toEqual(['error', 'error', 'ok']);
   });
 
@@ -104,7 +112,7 @@ describe('a call that went well', () => {
     const limiter = createLimiter({ concurrency: 4 });
     const bad = Object.assign(new Error('bad'), { status: 400 });
     const work = (items: readonly number[]) => (items.includes(3) ? throwError(() => bad) : of(items));
-    const releases = await releasesOf(limiter, divideRetry(work, { limiter })([1, 2, 3, 4]));
+    const releases = await releasesOf(limiter, divideRetry(work, { limiter, repair })([1, 2, 3, 4]));
     expect(releases.map(({ outcome }) => outcome)).toEqual(['error', 'ok', 'ok', 'error', 'ok']);
     expect(releases.filter(({ outcome }) => outcome === 'error').map(({ error }) => error)).toEqual([bad, bad]);
   });
@@ -125,7 +133,7 @@ describe('a call that takes too long', () => {
       return seen;
     });
   const never = (): Promise<never> => new Promise(() => undefined);
-  const options = { attemptTimeoutMs: 100, retry: false, split: false, burst: 'sync' } as const;
+  const options = { timeoutMs: 100, scheduler: atOnce() };
 
   it('gives back its permit at once with the timeout when it is an Observable', () => {
     const told = ['error at 100: AttemptTimeoutError'];
@@ -177,7 +185,7 @@ describe('work that was given up', () => {
     const releases: Release[] = [];
     limiter.onRelease((release) => releases.push(release));
     of(1)
-      .pipe(batchMap(() => NEVER, { limiter, burst: 'sync' }))
+      .pipe(batchMap(() => NEVER, { limiter, repair, scheduler: atOnce() }))
       .subscribe()
       .unsubscribe();
     of(1)
@@ -204,7 +212,7 @@ describe('work that was given up', () => {
         });
       });
     of(1)
-      .pipe(batchMap(work, { limiter, burst: 'sync' }))
+      .pipe(batchMap(work, { limiter, repair, scheduler: atOnce() }))
       .subscribe()
       .unsubscribe();
     of(1).pipe(bulkheadMap(work, { limiter })).subscribe().unsubscribe();
@@ -223,7 +231,7 @@ describe('releaseAfter', () => {
     parent.onRelease(({ outcome, error }) => releases.push([outcome, error]));
     const own = createLimiter({ concurrency: 2 });
     own.onRelease(({ outcome, error }) => releases.push([outcome, error]));
-    for (const limiter of [own, parent.child({ concurrency: 1 })]) {
+    for (const limiter of [own, childOf(parent, { concurrency: 1 })]) {
       limiter.tryAcquire()!.releaseAfter(Promise.resolve(1), fault);
       await Promise.resolve();
     }
@@ -235,7 +243,7 @@ describe('releaseAfter', () => {
 });
 
 describe('settle', () => {
-  const options = { tokensPerMinute: 60_000, burstSeconds: 60, headroom: 1 } as const;
+  const options = { rates: [perMinute('tokens', 60_000, { burst: 60_000 })], headroom: 1 };
   const spend = (limiter: Limiter, used: number): number => {
     const before = limiter.snapshot().tokens;
     const lease = limiter.tryAcquire({ cost: { tokens: 1000 } });
@@ -262,7 +270,7 @@ describe('settle', () => {
   it('goes by what each of several limiters says', () => {
     virtualTime(() => {
       const account = createLimiter({ ...options, refunds: false });
-      const child = account.child({ ...options, tokensPerMinute: 6000 });
+      const child = childOf(account, { ...options, rates: [perMinute('tokens', 6000, { burst: 6000 })] });
       const before = account.snapshot().tokens;
       expect(spend(child, 400)).toBe(400);
       expect(before - account.snapshot().tokens).toBe(1000);

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Lease } from '../../operators/index.js';
-import type { Limiter } from '../builders.js';
-import { childOf, createLimiter, job, keyedLimiter, lanes, perMinute, strict } from '../builders.js';
+import type { Lease, Limiter, RateRule } from '../../operators/index.js';
+import { childOf, createLimiter, fromHeaders, heldBy, keyedLimiter, lanes, perMinute, strict } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 
 /** Virtual time whose timers may be late, and whose clock may be set. */
@@ -91,6 +90,8 @@ interface Held {
   isOver: boolean;
 }
 
+const inWindow = (unit: string, amount: number): RateRule => strict({ unit, amount, windowMs: 60_000 });
+
 const LANES = ['chat', 'batch'] as const;
 
 /** An account with a child in a bucket, one below it, and two keys in a window. */
@@ -105,23 +106,13 @@ class Script {
   readonly held: Held[] = [];
 
   constructor() {
-    const account = createLimiter({
-      concurrency: 4,
-      scheduler: this.clock,
-      random: () => 1,
-      learn: 'fromHeaders',
-      queue: lanes([{ name: LANES[0] }, { name: LANES[1] }]),
-      abortGraceMs: 40,
-    });
-    const child = childOf(account, {
-      concurrency: 2,
-      rates: [perMinute('tokens', 60_000)],
-      abortGraceMs: 40,
-      random: () => 1,
-      learn: 'fromHeaders',
-    });
-    const keyed = keyedLimiter(account, { concurrency: 2, rates: [strict('requests', 600)], abortGraceMs: 40 });
-    this.limiters = [account, child, childOf(child, { concurrency: 2, abortGraceMs: 40 }), keyed.of('a'), keyed.of('b')];
+    const all = { concurrency: 2, headroom: 1, abortGraceMs: 40 };
+    const learning = { ...all, learn: fromHeaders(), random: () => 1 };
+    const queue = lanes([{ name: LANES[0] }, { name: LANES[1] }]);
+    const account = createLimiter({ ...learning, concurrency: 4, scheduler: this.clock, queue });
+    const child = childOf(account, { ...learning, rates: [perMinute('tokens', 60_000)] });
+    const keyed = keyedLimiter(account, { ...all, rates: [inWindow('requests', 600)], learn: fromHeaders({ rates: false }) });
+    this.limiters = [account, child, childOf(child, all), keyed.of('a'), keyed.of('b')];
   }
 
   do(action: Action): void {
@@ -159,7 +150,7 @@ class Script {
         break;
       case 'limits':
         this.#concurrency[action.who] = action.concurrency;
-        limiter.setLimits({ concurrency: action.concurrency, requestsPerMinute: action.rate });
+        limiter.setLimits({ concurrency: action.concurrency, rates: [this.#rate(action.who)('requests', action.rate)] });
         break;
       case 'drain':
         void limiter.drain();
@@ -182,11 +173,12 @@ class Script {
   /** Everything is allowed again and all permits come back: then nobody waits, and nothing is held. */
   end(): void {
     this.#concurrency.fill(4);
-    for (const limiter of this.limiters) {
+    this.limiters.forEach((limiter, who) => {
+      const rate = this.#rate(who);
       limiter.resume();
       limiter.penalize(0);
-      limiter.setLimits({ concurrency: 4, requestsPerMinute: 60_000, tokensPerMinute: 6e6 });
-    }
+      limiter.setLimits({ concurrency: 4, rates: [rate('requests', 60_000), rate('tokens', 6e6)] });
+    });
     for (let round = 0; round < 400; round++) {
       for (const held of this.#open) this.#release(held, 'ok');
       this.clock.advance(2000);
@@ -197,6 +189,10 @@ class Script {
     this.limiters[0]?.close();
     this.clock.advance(1e5);
     expect(this.clock.actions).toEqual([]);
+  }
+
+  #rate(who: number): (unit: string, amount: number) => RateRule {
+    return who < 3 ? perMinute : inWindow;
   }
 
   get #open(): Held[] {
@@ -210,13 +206,13 @@ class Script {
   #ask(limiter: Limiter, at: number, { lane, tokens, waitMs, isNested, by }: Extract<Action, { do: 'ask' }>): void {
     const holder = isNested ? this.#open[0]?.lease : undefined;
     const controller = new AbortController();
-    const wish = job({
+    const wish = {
       lane: LANES[lane] as string,
       cost: { tokens },
       ...(waitMs !== Infinity && { deadlineMs: waitMs }),
-      ...(holder && { holder }),
+      ...(holder && { holder: heldBy(holder) }),
       ...(by === 'signal' && { signal: controller.signal }),
-    });
+    };
     const asked: Asked = {
       settled: 0,
       left: false,

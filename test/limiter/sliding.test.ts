@@ -2,12 +2,12 @@ import { asyncScheduler } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { Lease, Limiter, LimiterJob, LimiterOptions, RateRule } from '../../operators/index.js';
+import { createLimiter, ItemTooHeavyError, lanes, RateLimitError, strict } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import type { Lease, Limiter, LimiterJob, LimiterOptions } from '../today.js';
-import { createLimiter, ItemTooHeavyError, RateLimitError } from '../today.js';
 
-const sliding = (options: LimiterOptions): Limiter =>
-  createLimiter({ discipline: 'sliding', costAboveCapacity: 'reject', headroom: 1, ...options });
+const inAnyMinute = (unit: string, amount: number): RateRule => strict({ unit, amount, windowMs: 60_000 });
+const sliding = (options: LimiterOptions): Limiter => createLimiter({ headroom: 1, ...options });
 
 /** When each job got its lease, and the leases. */
 function watch(limiter: Limiter, now: () => number) {
@@ -24,10 +24,10 @@ function watch(limiter: Limiter, now: () => number) {
 
 const tokens = (cost: number): LimiterJob => ({ cost: { tokens: cost } });
 
-describe("createLimiter with discipline: 'sliding'", () => {
+describe('createLimiter with strict rates', () => {
   it('lets a minute of requests go at once, and the next when each of them is a minute old', () => {
     virtualTime(({ advance, flush, now }) => {
-      const limiter = sliding({ requestsPerMinute: 3 });
+      const limiter = sliding({ rates: [inAnyMinute('requests', 3)] });
       const { at, ask } = watch(limiter, now);
       ask();
       advance(20_000);
@@ -39,7 +39,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
   it('uses the share of a minute that headroom says', () => {
     virtualTime(({ flush, now }) => {
-      const limiter = sliding({ requestsPerMinute: 10, tokensPerMinute: 1000, headroom: 0.5 });
+      const limiter = sliding({ rates: [inAnyMinute('requests', 10), inAnyMinute('tokens', 1000)], headroom: 0.5 });
       expect(limiter.tokenCapacity).toBe(500);
       const { at, ask } = watch(limiter, now);
       for (let i = 0; i < 6; i++) ask();
@@ -50,7 +50,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
   it('lets less than one request a minute go less often', () => {
     virtualTime(({ flush, now }) => {
-      const { at, ask } = watch(sliding({ requestsPerMinute: 0.5 }), now);
+      const { at, ask } = watch(sliding({ rates: [inAnyMinute('requests', 0.5)] }), now);
       for (let i = 0; i < 3; i++) ask();
       flush();
       expect(at).toEqual([0, 120_000, 240_000]);
@@ -59,7 +59,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
   it('charges both or nothing', () => {
     virtualTime(({ advance, now }) => {
-      const limiter = sliding({ requestsPerMinute: 2, tokensPerMinute: 100 });
+      const limiter = sliding({ rates: [inAnyMinute('requests', 2), inAnyMinute('tokens', 100)] });
       const { at, ask } = watch(limiter, now);
       ask(tokens(90));
       expect(limiter.tryAcquire(tokens(20))).toBeUndefined();
@@ -76,7 +76,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
   it('refuses a job that no minute has room for', () => {
     virtualTime(() => {
-      const limiter = sliding({ tokensPerMinute: 1000, headroom: 0.9 });
+      const limiter = sliding({ rates: [inAnyMinute('tokens', 1000)], headroom: 0.9 });
       const errors: unknown[] = [];
       limiter.acquire(tokens(901)).subscribe({ error: (error: unknown) => errors.push(error) });
       expect(errors).toEqual([expect.any(ItemTooHeavyError)]);
@@ -87,7 +87,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
   it('says when to come back, to the millisecond', () => {
     virtualTime(({ advance }) => {
-      const limiter = sliding({ tokensPerMinute: 100, maxQueued: 0 });
+      const limiter = sliding({ rates: [inAnyMinute('tokens', 100)], maxQueued: 0 });
       limiter.tryAcquire(tokens(30));
       advance(15_000);
       limiter.tryAcquire(tokens(60));
@@ -109,7 +109,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
   describe('when a lease says what it really cost', () => {
     it('gives back to the minute in which it was paid', () => {
       virtualTime(({ advance, flush, now }) => {
-        const limiter = sliding({ tokensPerMinute: 100 });
+        const limiter = sliding({ rates: [inAnyMinute('tokens', 100)] });
         const { at, leases, ask } = watch(limiter, now);
         ask(tokens(40));
         advance(30_000);
@@ -129,7 +129,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
     it('goes into debt when it cost more, until what is older has left', () => {
       virtualTime(({ advance, flush, now }) => {
-        const limiter = sliding({ tokensPerMinute: 100 });
+        const limiter = sliding({ rates: [inAnyMinute('tokens', 100)] });
         const { at, leases, ask } = watch(limiter, now);
         ask(tokens(50));
         advance(20_000);
@@ -149,7 +149,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
     it('charges a cost that nobody had estimated to the time of the grant', () => {
       virtualTime(({ advance, now }) => {
-        const limiter = sliding({ tokensPerMinute: 100 });
+        const limiter = sliding({ rates: [inAnyMinute('tokens', 100)] });
         const { leases, ask } = watch(limiter, now);
         ask();
         advance(45_000);
@@ -164,7 +164,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
     it('changes nothing once its minute is over', () => {
       virtualTime(({ advance, now }) => {
-        const limiter = sliding({ tokensPerMinute: 100 });
+        const limiter = sliding({ rates: [inAnyMinute('tokens', 100)] });
         const { leases, ask } = watch(limiter, now);
         ask(tokens(40));
         ask(tokens(40));
@@ -178,7 +178,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
     it('gives back request and tokens of a lease that was not used, and lets the next go', () => {
       virtualTime(({ advance, now }) => {
-        const limiter = sliding({ requestsPerMinute: 2, tokensPerMinute: 100 });
+        const limiter = sliding({ rates: [inAnyMinute('requests', 2), inAnyMinute('tokens', 100)] });
         const { at, leases, ask } = watch(limiter, now);
         ask(tokens(40));
         advance(10_000);
@@ -198,7 +198,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
     it('books to the moment of the grant while somebody listens to releases, on a clock that goes on by itself', () => {
       let clock = 0;
       const scheduler = { now: () => clock++, schedule: asyncScheduler.schedule.bind(asyncScheduler) };
-      const limiter = sliding({ tokensPerMinute: 100, scheduler });
+      const limiter = sliding({ rates: [inAnyMinute('tokens', 100)], scheduler });
       const grantedAt: number[] = [];
       limiter.onRelease((release) => grantedAt.push(release.grantedAt));
       const lease = limiter.tryAcquire(tokens(80));
@@ -212,14 +212,14 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
   it('takes new limits at once, and remembers what was paid under the old ones', () => {
     virtualTime(({ advance, flush, now }) => {
-      const limiter = sliding({ requestsPerMinute: 2, tokensPerMinute: 100 });
+      const limiter = sliding({ rates: [inAnyMinute('requests', 2), inAnyMinute('tokens', 100)] });
       const { at, ask } = watch(limiter, now);
       for (let i = 0; i < 4; i++) ask(tokens(20));
       advance(10_000);
       expect(at).toEqual([0, 0]);
-      limiter.setLimits({ requestsPerMinute: 3 });
+      limiter.setLimits({ rates: [inAnyMinute('requests', 3)] });
       expect(at).toEqual([0, 0, 10_000]);
-      limiter.setLimits({ tokensPerMinute: 50 });
+      limiter.setLimits({ rates: [inAnyMinute('tokens', 50)] });
       expect(limiter.snapshot()).toMatchObject({ requests: 0, tokens: -10, heldByRate: 1 });
       expect(limiter.tokenCapacity).toBe(50);
       flush();
@@ -229,12 +229,12 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
   it('lets a job that waited go alone when new limits are below its cost, so that it does not wait for ever', () => {
     virtualTime(({ advance, flush, now }) => {
-      const limiter = sliding({ tokensPerMinute: 100 });
+      const limiter = sliding({ rates: [inAnyMinute('tokens', 100)] });
       const { at, ask } = watch(limiter, now);
       ask(tokens(100));
       advance(30_000);
       ask(tokens(80));
-      limiter.setLimits({ tokensPerMinute: 50 });
+      limiter.setLimits({ rates: [inAnyMinute('tokens', 50)] });
       flush();
       expect(at).toEqual([0, 60_000]);
       expect(limiter.snapshot().tokens).toBe(-30);
@@ -243,7 +243,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
   it('tells what is left, what waits for the rate, and how busy it is', () => {
     virtualTime(({ advance }) => {
-      const limiter = sliding({ requestsPerMinute: 10, tokensPerMinute: 100 });
+      const limiter = sliding({ rates: [inAnyMinute('requests', 10), inAnyMinute('tokens', 100)] });
       limiter.tryAcquire(tokens(75));
       const waiting = limiter.acquire(tokens(50)).subscribe();
       advance(59_999);
@@ -258,7 +258,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
   it('needs one timer for those who wait, and none when nobody does', () => {
     const scheduler = new CountingScheduler();
-    const limiter = sliding({ requestsPerMinute: 100, maxQueued: Infinity, scheduler });
+    const limiter = sliding({ rates: [inAnyMinute('requests', 100)], maxQueued: Infinity, scheduler });
     let granted = 0;
     for (let i = 0; i < 100; i++) limiter.tryAcquire();
     expect(scheduler.delays).toEqual([]);
@@ -271,7 +271,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
   describe('with a clock that goes backwards', () => {
     it('neither stops nor grants more, when it is used inside and outside of TestScheduler.run', () => {
-      const limiter = sliding({ requestsPerMinute: 2 });
+      const limiter = sliding({ rates: [inAnyMinute('requests', 2)] });
       expect(limiter.tryAcquire()).toBeDefined();
       const at: number[] = [];
       const scheduler = new TestScheduler(() => true);
@@ -285,7 +285,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
     it('keeps what was paid for as long as it still had to count, and takes it back where it was paid', () => {
       const scheduler = new CountingScheduler();
-      const limiter = sliding({ tokensPerMinute: 100, scheduler });
+      const limiter = sliding({ rates: [inAnyMinute('tokens', 100)], scheduler });
       const lease = limiter.tryAcquire(tokens(60));
       scheduler.frame = 30_000;
       limiter.tryAcquire(tokens(40));
@@ -302,7 +302,7 @@ describe("createLimiter with discipline: 'sliding'", () => {
 
   it('keeps a lane in its turn: a small urgent job goes first, a small later one does not pass', () => {
     virtualTime(({ advance, flush, now }) => {
-      const limiter = sliding({ tokensPerMinute: 100, lanes: [{ name: 'now' }, { name: 'later' }] });
+      const limiter = sliding({ rates: [inAnyMinute('tokens', 100)], queue: lanes([{ name: 'now' }, { name: 'later' }]) });
       const order: string[] = [];
       const ask = (lane: string, cost: number): void => {
         limiter.acquire({ lane, cost: { tokens: cost } }).subscribe(() => order.push(`${lane} ${String(cost)} at ${String(now())}`));

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { createLimiter, lanes, perMinute } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import { createLimiter } from '../today.js';
 
 const shares = fc
   .array(fc.integer({ min: 1, max: 30 }), { minLength: 1, maxLength: 5 })
@@ -13,10 +13,10 @@ function grants(floors: readonly number[], count: number, tokens: (lane: number)
   const scheduler = new CountingScheduler();
   const limiter = createLimiter({
     concurrency: 1,
-    tokensPerMinute: 60_000,
+    rates: [perMinute('tokens', 60_000)],
     headroom: 1,
     scheduler,
-    lanes: [{ name: 'l0' }, ...floors.map((floor, i) => ({ name: `l${String(i + 1)}`, floor }))],
+    queue: lanes([{ name: 'l0' }, ...floors.map((floor, i) => ({ name: `l${String(i + 1)}`, floor }))]),
   });
   const order: number[] = [];
   const ask = (lane: number): void => {
@@ -75,9 +75,9 @@ describe('nobody starves', () => {
 
   it('when more urgent jobs are only tried for: a turn is owed all the same', () => {
     const limiter = createLimiter({
-      tokensPerMinute: 6000,
+      rates: [perMinute('tokens', 6000)],
       headroom: 1,
-      lanes: [{ name: 'now' }, { name: 'later', floor: 0.25 }],
+      queue: lanes([{ name: 'now' }, { name: 'later', floor: 0.25 }]),
       scheduler: new CountingScheduler(),
     });
     const waiting = ['first', 'second'].map(() => limiter.acquire({ lane: 'later', cost: { tokens: 150 } }).subscribe());

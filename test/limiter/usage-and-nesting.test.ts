@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { FlowEvent, Lease } from '../../operators/index.js';
+import { childOf, createLimiter, heldBy, isFlowError, perMinute, strict } from '../../operators/index.js';
 import { createMetrics } from '../../src/index.js';
-import type { FlowEvent } from '../builders.js';
-import { childOf, createLimiter, isFlowError, perMinute, strict } from '../builders.js';
+import { unstamped } from '../support/events.js';
 
 const ABSURD = [1e12, Number.MAX_VALUE, Infinity];
 
@@ -10,7 +11,11 @@ describe('a usage beyond all reason', () => {
   it.each(ABSURD)('of %d is told, and costs no more than what a bucket holds', (reported) => {
     virtualTime(({ flush, now }) => {
       const events: FlowEvent[] = [];
-      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], onEvent: (event) => events.push(event) });
+      const limiter = createLimiter({
+        rates: [perMinute('tokens', 60_000)],
+        headroom: 1,
+        onEvent: unstamped((event) => events.push(event)),
+      });
       const lease = limiter.tryAcquire({ cost: { tokens: 100 } });
       lease?.settle({ inputTokens: reported, outputTokens: 5 });
       lease?.release();
@@ -23,7 +28,7 @@ describe('a usage beyond all reason', () => {
 
   it('costs what was paid for already, when that is more', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)] });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], headroom: 1 });
       const lease = limiter.tryAcquire({ cost: { tokens: 7000 } });
       lease?.settle({ inputTokens: 1e12 });
       expect(limiter.snapshot().tokens).toBe(-5000);
@@ -34,8 +39,8 @@ describe('a usage beyond all reason', () => {
 
   it('stalls neither a window nor the account above', () => {
     virtualTime(({ flush, now }) => {
-      const account = createLimiter({ rates: [strict('tokens', 60_000)] });
-      const child = childOf(account, { rates: [perMinute('tokens', 6000)] });
+      const account = createLimiter({ rates: [strict({ unit: 'tokens', amount: 60_000, windowMs: 60_000 })], headroom: 1 });
+      const child = childOf(account, { rates: [perMinute('tokens', 6000)], headroom: 1 });
       const lease = child.tryAcquire({ cost: { tokens: 100 } });
       lease?.settle({ outputTokens: 1e15 });
       lease?.release();
@@ -48,7 +53,11 @@ describe('a usage beyond all reason', () => {
   it.each([2_000_000, 10_000_000])('is not one that a model with a large context may have: %d tokens are owed in full', (tokens) => {
     virtualTime(() => {
       const events: FlowEvent[] = [];
-      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], onEvent: (event) => events.push(event) });
+      const limiter = createLimiter({
+        rates: [perMinute('tokens', 60_000)],
+        headroom: 1,
+        onEvent: unstamped((event) => events.push(event)),
+      });
       limiter.tryAcquire()?.settle({ inputTokens: tokens });
       expect([limiter.snapshot().tokens, events]).toEqual([2000 - tokens, []]);
     });
@@ -56,17 +65,17 @@ describe('a usage beyond all reason', () => {
 
   it('is not one that a minute of the account would pay', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ rates: [perMinute('tokens', 6e9)] });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 6e9)], headroom: 1 });
       limiter.tryAcquire()?.settle({ inputTokens: 5e9 });
       expect(limiter.snapshot().tokens).toBe(2e8 - 5e9);
     });
   });
 
   it('is nothing to a limiter without a rate of tokens', () => {
-    const limiter = createLimiter({ concurrency: 1 });
+    const limiter = createLimiter({ concurrency: 1, headroom: 1 });
     const lease = limiter.tryAcquire();
     for (const tokens of ABSURD) lease?.settle({ inputTokens: tokens });
-    limiter.setLimits({ tokensPerMinute: 60_000 });
+    limiter.setLimits({ rates: [perMinute('tokens', 60_000)] });
     lease?.release('unused');
     expect(limiter.snapshot().tokens).toBe(2000);
   });
@@ -81,7 +90,7 @@ describe('work that waits for another permit of its own limiter', () => {
         const leases = [1, 2, 3].map(() => limiter.tryAcquire());
         const seen: string[] = [];
         for (const holder of leases.slice(0, 2)) {
-          limiter.acquire({ holder: holder as NonNullable<typeof holder> }).subscribe({
+          limiter.acquire({ holder: heldBy(holder as Lease) }).subscribe({
             next: (lease) => {
               seen.push('lease');
               lease.release();
@@ -110,7 +119,7 @@ describe('work that waits for another permit of its own limiter', () => {
       const leases = [child.tryAcquire(), child.tryAcquire(), account.tryAcquire()];
       const seen: string[] = [];
       for (const holder of leases.slice(0, 2)) {
-        child.acquire({ holder: holder as NonNullable<typeof holder> }).subscribe({
+        child.acquire({ holder: heldBy(holder as Lease) }).subscribe({
           next: (lease) => {
             seen.push('lease');
             lease.release();
@@ -136,7 +145,7 @@ describe('work that waits for another permit of its own limiter', () => {
       const [outer, other] = [limiter.tryAcquire(), limiter.tryAcquire()];
       const seen: string[] = [];
       limiter
-        .acquire({ holder: outer as NonNullable<typeof outer> })
+        .acquire({ holder: heldBy(outer as Lease) })
         .subscribe({ error: (error: unknown) => seen.push((error as { code: string }).code) });
       limiter.setLimits({ concurrency: 1 });
       const never = new Promise<void>(() => undefined);
@@ -151,9 +160,9 @@ describe('work that waits for another permit of its own limiter', () => {
 describe('the snapshot of a child', () => {
   it('says what can be had, of its own and of the account', () => {
     virtualTime(({ advance }) => {
-      const account = createLimiter({ concurrency: 8, rates: [perMinute('requests', 300), perMinute('tokens', 6000)] });
+      const account = createLimiter({ concurrency: 8, rates: [perMinute('requests', 300), perMinute('tokens', 6000)], headroom: 1 });
       const child = childOf(account, { concurrency: 5 });
-      const small = childOf(account, { rates: [perMinute('requests', 60)] });
+      const small = childOf(account, { rates: [perMinute('requests', 60)], headroom: 1 });
       const both = childOf(child);
       const least = { requests: 10, tokens: 200, requestsPerMinute: 300, tokensPerMinute: 6000, pausedForMs: 0 };
       expect(child.snapshot()).toMatchObject({ ...least, concurrency: 5 });
@@ -168,10 +177,10 @@ describe('the snapshot of a child', () => {
   });
 
   it('makes levels from 0 to 1 of it', () => {
-    const account = createLimiter({ rates: [perMinute('requests', 300)] });
+    const account = createLimiter({ rates: [perMinute('requests', 300)], headroom: 1 });
     const metrics = createMetrics();
     metrics.observe('child', childOf(account, { concurrency: 5 }));
-    metrics.observe('small', childOf(account, { rates: [perMinute('requests', 60)] }));
+    metrics.observe('small', childOf(account, { rates: [perMinute('requests', 60)], headroom: 1 }));
     expect(metrics.snapshot().observed).toMatchObject({
       child: { requestLevel: 1, tokenLevel: 1, requestsLeft: 10 },
       small: { requestLevel: 1, tokenLevel: 1, requestsLeft: 2 },

@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { childOf, createLimiter, strict } from '../builders.js';
+import { childOf, createLimiter, strict } from '../../operators/index.js';
 
 const MINUTE_MS = 60_000;
+const requests = (amount: number) => strict({ unit: 'requests', amount, windowMs: MINUTE_MS });
 
 const step = fc.oneof(
   {
@@ -21,7 +22,11 @@ describe('the strict window', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 30 }), fc.boolean(), fc.constantFrom(1, 3, Infinity), (steps, below, concurrency) => {
         virtualTime(({ advance, flush, now }) => {
-          const account = createLimiter({ concurrency, rates: [strict('requests', 50), strict('tokens', 400)] });
+          const account = createLimiter({
+            concurrency,
+            rates: [requests(50), strict({ unit: 'tokens', amount: 400, windowMs: MINUTE_MS })],
+            headroom: 1,
+          });
           const limiters = below ? [account, childOf(account), childOf(account, { concurrency: 2 })] : [account];
           const grants: { at: number; tokens: number }[] = [];
           let waiting = { unsubscribe: (): void => undefined };
@@ -32,9 +37,9 @@ describe('the strict window', () => {
             if (each.do === 'pause') account.penalize(each.ms);
             if (each.do === 'leave') waiting.unsubscribe();
             if (each.do === 'stop') {
-              account.setLimits({ requestsPerMinute: 0 });
+              account.setLimits({ rates: [requests(0)] });
               advance(each.ms);
-              account.setLimits({ requestsPerMinute: 50 });
+              account.setLimits({ rates: [requests(50)] });
             }
             if (each.do !== 'ask') continue;
             for (let i = 0; i < each.calls; i++) {

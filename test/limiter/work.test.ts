@@ -2,8 +2,8 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { EMPTY, lastValueFrom, of, Subject, takeUntil, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Limiter } from '../builders.js';
-import { childOf, createLimiter, keyedLimiter } from '../builders.js';
+import type { Limiter } from '../../operators/index.js';
+import { childOf, createLimiter, keyedLimiter } from '../../operators/index.js';
 
 /** `runAsync` in its ways: at once, after a wait, with a signal, and `run` as a promise. */
 const ways: readonly (readonly [string, (limiter: Limiter, work: () => unknown) => Promise<unknown>])[] = [

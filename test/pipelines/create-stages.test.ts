@@ -259,14 +259,6 @@ describe('slots and permits', () => {
     });
   });
 
-  it('are counted for each stage, whatever its name', () => {
-    const names = ['constructor', 'toString', '__proto__', 'hasOwnProperty'];
-    const stages = createStages({ stages: names.map((name) => ({ name, work: (text: string) => text })) as readonly AnyStage<string>[] });
-    expect(Object.entries(stages.snapshot().stages).map(([name, { queued, done }]) => [name, queued, done])).toEqual(
-      names.map((name) => [name, 0, 0]),
-    );
-  });
-
   it('go to the latest stage when requests are scarce', () => {
     virtualTime(({ flush }) => {
       const begun: string[] = [];
@@ -636,29 +628,6 @@ describe('a journal', () => {
     safe.resolve(undefined);
     await turns(10);
     expect(seen).toEqual(['0: a', '0 is over']);
-  });
-
-  it.each([
-    [[null], '`null` (object)'],
-    [[{ stage: 'ask', item: '', value: 1 }, undefined], '`undefined` (undefined)'],
-    [['ask'], '`ask` (string)'],
-    [[['ask', '']], 'one whose `stage` is `undefined` (undefined)'],
-    [[{}], 'one whose `stage` is `undefined` (undefined)'],
-    [[{ stage: {}, item: '' }], 'one whose `stage` is an object of type Object'],
-    [[{ stage: 'ask' }], 'one whose `item` is `undefined` (undefined)'],
-    [[{ stage: 'ask', item: 0 }], 'one whose `item` is `0` (number)'],
-  ])('that recalls what is no entry says so: %j', async (entries, got) => {
-    const ended = deferred<unknown>();
-    createStages({
-      journal: { recall: () => entries as never, append: () => undefined },
-      stages: [{ name: 'ask', work: (text: string) => text }],
-    })
-      .run(['a'])
-      .subscribe({ error: ended.resolve });
-    expect(await ended.promise).toMatchObject({
-      code: 'FLOW_CALLBACK',
-      message: `createStages: \`journal.recall\` must return entries with the texts \`stage\` and \`item\`, returned ${got}`,
-    });
   });
 
   it.each([

@@ -72,6 +72,5 @@ export const classifyByStatus: Classify = (error, { aborted, epochMs }) => {
   const causeCode = (Object(fields['cause']) as typeof fields)['code'];
   if (CONNECTION.test(String(code ?? causeCode)) || FAILED_FETCH.test(String(message))) return { class: 'transient' };
   const named = BY_NAME[String(name)];
-  // An error may have the name of what every object has.
-  return typeof named === 'string' ? { class: named } : { class: 'itemFault', unrecognised: true };
+  return named === undefined ? { class: 'itemFault', unrecognised: true } : { class: named };
 };
