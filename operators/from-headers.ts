@@ -1,4 +1,4 @@
-import { isRefusal, parseRetryAfterMs } from './kernel/limits/headers.js';
+import { parseRetryAfterMs } from './kernel/limits/headers.js';
 import type { RateSpec } from './kernel/limits/limit.js';
 import { parseRateReports } from './kernel/limits/rate-headers.js';
 import { mostLeft, RateLesson } from './kernel/limits/rate-lesson.js';
@@ -84,7 +84,8 @@ class HeaderLearner implements Learner {
   read(response: ResponseLike, sentAt: number, mark: unknown, now: number): number | undefined {
     const { status, headers } = Object(response) as ResponseLike;
     const isGood = status >= 200 && status < 300;
-    const isRefused = isRefusal(status);
+    // Those that may say when to come again.
+    const isRefused = status === 429 || status === 503 || status === 529;
     if (!isGood && !isRefused) return undefined;
     const epochMs = this.pump.settings.scheduler.now();
     const hintMs = isRefused ? parseRetryAfterMs(headers, epochMs) : undefined;

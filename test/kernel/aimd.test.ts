@@ -100,7 +100,7 @@ describe('whatever happens', () => {
       inFlight: fc.integer({ min: 1, max: 400 }),
       outcome: fc.constantFrom('ok' as const, 'ok' as const, 'ok' as const, 'dropped' as const),
     }),
-    { maxLength: 400 },
+    { maxLength: 400, size: 'max' },
   );
   const backoffRatio = fc.double({ min: 0.1, max: 0.99, noNaN: true });
 
@@ -135,12 +135,13 @@ describe('whatever happens', () => {
           before = limit;
         }
       }),
+      { numRuns: 25 },
     );
   });
 
   it('refusals of calls that were all sent before the first came back are one step, in whatever order they end', () => {
     fc.assert(
-      fc.property(range, fc.array(fc.integer({ min: 0, max: 1000 }), { minLength: 1, maxLength: 50 }), (limits, lengths) => {
+      fc.property(range, fc.array(fc.integer({ min: 0, max: 1000 }), { minLength: 1, maxLength: 50, size: 'max' }), (limits, lengths) => {
         const aimd = new Aimd(limits, 0.75);
         for (const tookMs of lengths.toSorted((a, b) => a - b))
           aimd.add({ startedAt: 0, endedAt: tookMs, inFlight: 10, outcome: 'dropped' });

@@ -254,113 +254,29 @@ describe('a clock that jumps back', () => {
   });
 });
 
-type Step =
-  | { readonly do: 'enter' | 'trip' | 'reset' }
-  | { readonly do: 'wait'; readonly ms: number }
-  | { readonly do: 'end'; readonly as: 'ok' | 'failed' | 'left'; readonly which: number };
-
-const steps: fc.Arbitrary<Step[]> = fc.array(
-  fc.oneof(
-    { weight: 6, arbitrary: fc.record({ do: fc.constant('enter' as const) }) },
-    {
-      weight: 2,
-      arbitrary: fc.record({
-        do: fc.constant('wait' as const),
-        ms: fc.oneof(fc.nat(50), fc.nat(3000), fc.integer({ min: -2000, max: -1 })),
-      }),
-    },
-    {
-      weight: 6,
-      arbitrary: fc.record({
-        do: fc.constant('end' as const),
-        as: fc.constantFrom('ok' as const, 'failed' as const, 'failed' as const, 'left' as const),
-        which: fc.nat(99),
-      }),
-    },
-    { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('trip' as const, 'reset' as const) }) },
-  ),
-  { maxLength: 200 },
-);
-const options = fc.record({
-  failureRatio: fc.double({ min: 0, max: 1, noNaN: true }),
-  minCalls: fc.integer({ min: 1, max: 5 }),
-  windowMs: fc.constantFrom(100, 1000, 30_000, Infinity),
-  openMs: fc.constantFrom(1, 100, 1000),
-  maxOpenMs: fc.constantFrom(1000, 5000),
-  probes: fc.integer({ min: 1, max: 3 }),
-});
-
 describe('any circuit', () => {
-  it('lets through what its state allows, and counts no more than it let through', () => {
-    fc.assert(
-      fc.property(options, steps, (settings, list) => {
-        const it = circuit(settings);
-        const open: number[] = [];
-        let now = 1000;
-        let entered = 0;
-        let isTripped = false;
-        for (const step of list) {
-          const before = it.state;
-          if (step.do === 'wait') now += step.ms;
-          else if (step.do === 'trip') it.trip();
-          else if (step.do === 'reset') it.reset();
-          else if (step.do === 'end') {
-            const [ticket] = open.splice(step.which % Math.max(1, open.length), 1);
-            if (ticket === undefined) continue;
-            if (step.as === 'ok') it.succeeded(ticket, now);
-            else if (step.as === 'failed') it.failed(ticket, now);
-            else it.left(ticket);
-            if (before === 'open') expect(it.state).toBe('open');
-            if (it.state !== before)
-              expect(`${before} ${it.state} ${step.as}`).toMatch(/^(closed open failed|halfOpen open failed|halfOpen closed ok)$/);
-          } else {
-            const waitMs = it.retryAfterMs(now);
-            const expected = it.stateAt(now);
-            const ticket = it.enter(now);
-            expect(ticket !== undefined).toBe(waitMs === 0);
-            expect(it.state).toBe(expected);
-            if (isTripped) expect(ticket).toBeUndefined();
-            if (ticket !== undefined) {
-              entered += 1;
-              open.push(ticket);
-            }
-          }
-          if (step.do === 'trip') isTripped = true;
-          if (step.do === 'reset') isTripped = false;
-          const { calls, failures } = it.counts(now);
-          expect(calls).toBeGreaterThanOrEqual(failures);
-          expect(failures).toBeGreaterThanOrEqual(0);
-          expect(calls).toBeLessThanOrEqual(entered);
-          expect(it.probing).toBeGreaterThanOrEqual(0);
-          expect(it.probing).toBeLessThanOrEqual(settings.probes);
-          if (it.openForMs !== Infinity) expect(it.openForMs).toBeLessThanOrEqual(settings.maxOpenMs);
-        }
-      }),
-      { numRuns: 2000 },
-    );
-  });
-
   it('counts the results of the last window, and at most a tenth of it less', () => {
-    const results = fc.array(fc.record({ waitMs: fc.nat(300), ok: fc.boolean() }), { minLength: 1, maxLength: 100 });
+    const results = fc.array(fc.record({ waitMs: fc.nat(300), ok: fc.boolean() }), { minLength: 1, maxLength: 100, size: 'max' });
     fc.assert(
       fc.property(results, (list) => {
         const windowMs = 1000;
         const it = circuit({ windowMs, minCalls: Infinity });
         const seen: { readonly at: number; readonly ok: boolean }[] = [];
         let now = 0;
+        let isRight = true;
         for (const { waitMs, ok } of list) {
           now += waitMs;
           call(it, now, ok ? 'ok' : 'failed');
           seen.push({ at: now, ok });
           const within = (ms: number) => seen.filter(({ at }) => at > now - ms);
           const { calls, failures } = it.counts(now);
-          expect(calls).toBeLessThanOrEqual(within(windowMs + 1).length);
-          expect(calls).toBeGreaterThanOrEqual(within(windowMs * 0.9).length);
-          expect(failures).toBeLessThanOrEqual(within(windowMs + 1).filter((result) => !result.ok).length);
-          expect(failures).toBeGreaterThanOrEqual(within(windowMs * 0.9).filter((result) => !result.ok).length);
+          const [most, least] = [within(windowMs + 1), within(windowMs * 0.9)];
+          const failed = (results: typeof seen): number => results.filter(({ ok }) => !ok).length;
+          isRight &&= calls <= most.length && calls >= least.length && failures <= failed(most) && failures >= failed(least);
         }
+        expect(isRight).toBe(true);
       }),
-      { numRuns: 2000 },
+      { numRuns: 150 },
     );
   });
 });
@@ -443,19 +359,23 @@ describe('a saved circuit', () => {
   it('forgets what is too old at the same time as it would have', () => {
     const step = fc.record({ waitMs: fc.nat(700), ok: fc.boolean() });
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 30 }), fc.array(fc.nat(700), { minLength: 1, maxLength: 10 }), (steps, looks) => {
-        const before = circuit({ windowMs: 1000, minCalls: Infinity });
-        let now = 0;
-        for (const { waitMs, ok } of steps) {
-          now += waitMs;
-          call(before, now, ok ? 'ok' : 'failed');
-        }
-        const after = again(before, now, { windowMs: 1000, minCalls: Infinity });
-        for (const waitMs of looks) {
-          now += waitMs;
-          expect(after.counts(now)).toEqual(before.counts(now));
-        }
-      }),
+      fc.property(
+        fc.array(step, { maxLength: 30, size: 'max' }),
+        fc.array(fc.nat(700), { minLength: 1, maxLength: 10 }),
+        (steps, looks) => {
+          const before = circuit({ windowMs: 1000, minCalls: Infinity });
+          let now = 0;
+          for (const { waitMs, ok } of steps) {
+            now += waitMs;
+            call(before, now, ok ? 'ok' : 'failed');
+          }
+          const after = again(before, now, { windowMs: 1000, minCalls: Infinity });
+          for (const waitMs of looks) {
+            now += waitMs;
+            expect(after.counts(now)).toEqual(before.counts(now));
+          }
+        },
+      ),
     );
   });
 

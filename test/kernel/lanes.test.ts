@@ -129,7 +129,7 @@ describe.each(KINDS)('under %s', (kind) => {
 
   it('loses nothing, doubles nothing, is first in, first out inside a lane, and never leaves a batch empty', () => {
     fc.assert(
-      fc.property(lanes, fc.array(step, { maxLength: 80 }), (count, steps) => {
+      fc.property(lanes, fc.array(step, { maxLength: 80, size: 'max' }), (count, steps) => {
         const owner = new Owner(
           ruleOf(
             kind,
@@ -179,13 +179,13 @@ describe.each(KINDS)('under %s', (kind) => {
         for (let entry = owner.grant(); entry; entry = owner.grant()) serve(entry);
         expect(waiting.size).toBe(0);
       }),
-      { numRuns: 300 },
+      { numRuns: 40 },
     );
   });
 
   it('fills a batch while anything fits', () => {
     fc.assert(
-      fc.property(lanes, fc.array(fc.nat(), { maxLength: 60 }), fc.integer({ min: 1, max: 70 }), (count, pushes, places) => {
+      fc.property(lanes, fc.array(fc.nat(), { maxLength: 60, size: 'max' }), fc.integer({ min: 1, max: 70 }), (count, pushes, places) => {
         const owner = new Owner(ruleOf(kind, new Array<number>(count).fill(1)), places);
         for (const lane of pushes) owner.push(lane % count);
         expect(owner.plan({ places })).toHaveLength(Math.min(places, pushes.length));
@@ -643,7 +643,7 @@ describe('keys that share a lane', () => {
       key: fc.nat({ max: 4 }),
     });
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 120 }), (steps) => {
+      fc.property(fc.array(step, { maxLength: 120, size: 'max' }), (steps) => {
         const owner = keyed();
         const fresh = new Map<Entry, number>();
         const returned: Entry[] = [];
@@ -683,7 +683,7 @@ describe('keys that share a lane', () => {
           expect(queue.after(-1)).toBe(fresh.size > 0 ? 1 : -1);
         }
       }),
-      { numRuns: 300 },
+      { numRuns: 60 },
     );
   });
 });

@@ -164,6 +164,10 @@ describe('the headers that tell of rates', () => {
     ['Anthropic', 'the input alone', { 'anthropic-ratelimit-input-tokens-limit': '50000' }, [tokens({ limit: 50_000 })]],
     ['RFC 3339', 'another zone', resets('2026-10-21T14:00:04+02:00'), leftAt(4000)],
     ['RFC 3339', 'fractions, small letters', resets('2026-10-21t12:00:00.5z'), leftAt(500)],
+    ['RFC 3339', 'fractions of two digits', resets('2026-10-21T12:00:00.25Z'), leftAt(250)],
+    ['RFC 3339', 'the latest that is plausible', resets(new Date(NOON + 2_147_483_647).toISOString()), leftAt(2_147_483_647)],
+    ['RFC 3339', 'not a year of six digits', resets('+002026-10-21T12:00:04Z'), leftAt(undefined)],
+    ['RFC 3339', 'not a time with something behind it', resets('2026-10-21T12:00:04Z (UTC)'), leftAt(undefined)],
     ['RFC 3339', 'a time that has just passed', resets('2026-10-21T11:59:59Z'), leftAt(0)],
     ['RFC 3339', 'not a time that is months away', resets('2027-10-21T12:00:00Z'), leftAt(undefined)],
     ['RFC 3339', 'not a time without its zone', resets('2026-10-21T12:00:04'), leftAt(undefined)],
@@ -171,6 +175,7 @@ describe('the headers that tell of rates', () => {
     ['Node', 'a record with capitals', { 'X-RateLimit-Limit-Requests': '60' }, [requests({ limit: 60 })]],
     ['Node', 'the first of several values', { 'x-ratelimit-limit-requests': ['60', '70'] }, [requests({ limit: 60 })]],
     ['axios', 'numbers', { 'x-ratelimit-limit-requests': 60 } as never, [requests({ limit: 60 })]],
+    ['anybody', 'a limit of one', { 'x-ratelimit-limit-requests': '1' }, [requests({ limit: 1 })]],
     ['anybody', 'spaces around', { 'x-ratelimit-limit-requests': ' 60 ' }, [requests({ limit: 60 })]],
     ['nobody', 'not a limit of 0, which could not be kept to', { 'x-ratelimit-limit-requests': '0' }, []],
     ['nobody', 'not a word', { 'x-ratelimit-limit-requests': 'unlimited' }, []],
@@ -181,6 +186,7 @@ describe('the headers that tell of rates', () => {
     ['nobody', 'not a negative reset', resets('-5'), leftAt(undefined)],
     ['nobody', 'not units in the wrong order', resets('5s1m'), leftAt(undefined)],
     ['nobody', 'not units without a number', resets('ms'), leftAt(undefined)],
+    ['nobody', 'the longest reset that is plausible', resets('2147483647ms'), leftAt(2_147_483_647)],
     ['nobody', 'not an empty reset', resets(''), leftAt(undefined)],
     ['nobody', 'not a reset of months', resets('2000h'), leftAt(undefined)],
     ['any REST interface', 'not a limit that does not say of what', { 'x-ratelimit-limit': '60', 'ratelimit-remaining': '5' }, []],
@@ -195,6 +201,44 @@ describe('the headers that tell of rates', () => {
     expect(parseRateReports(resets('1970-01-01T00:00:09Z'), virtualMs)).toEqual(leftAt(4000));
     expect(parseRateReports(resets('2026-10-21T12:00:04Z'))).toEqual(leftAt(undefined));
     expect(parseRateReports(resets('12ms'), virtualMs)).toEqual(leftAt(12));
+  });
+
+  it('takes numbers for dates from the year 2001 on', () => {
+    const in2001 = 1e12;
+    expect(parseRateReports(resets('1000000000'), in2001)).toEqual(leftAt(0));
+    expect(parseRateReports(resets('1000000000000'), in2001)).toEqual(leftAt(0));
+    expect(parseRateReports(resets('1000000'), in2001)).toEqual(leftAt(1e9));
+  });
+
+  it('adds input and output up as far as both are known', () => {
+    const side = fc.record({ limit: fc.integer({ min: 1, max: 9 }), remaining: fc.nat(3), reset: fc.nat(9) }, { requiredKeys: [] });
+    fc.assert(
+      fc.property(side, side, (input, output) => {
+        const headers: Record<string, string> = {};
+        for (const [name, value] of Object.entries(input)) headers[`anthropic-ratelimit-input-tokens-${name}`] = String(value);
+        for (const [name, value] of Object.entries(output)) headers[`anthropic-ratelimit-output-tokens-${name}`] = String(value);
+        const known = [input, output].filter(({ limit, remaining }) => limit !== undefined || remaining !== undefined);
+        const of = (field: 'limit' | 'remaining' | 'reset', combine: (...values: number[]) => number): number | undefined => {
+          const values = known.flatMap((one) => one[field] ?? []);
+          return values.length === known.length ? combine(...values) : undefined;
+        };
+        const add = (...values: number[]): number => values.reduce((sum, value) => sum + value, 0);
+        const hasRunOut = known.some(({ remaining }) => remaining === 0);
+        const longestS = of('reset', Math.max);
+        expect(parseRateReports(headers, NOON)).toEqual(
+          known.length === 0
+            ? []
+            : [
+                tokens({
+                  limit: of('limit', add),
+                  remaining: hasRunOut ? 0 : of('remaining', add),
+                  resetMs: longestS === undefined ? undefined : 1000 * longestS,
+                }),
+              ],
+        );
+      }),
+      { numRuns: 500 },
+    );
   });
 
   it.each<[string, unknown]>([
@@ -240,12 +284,25 @@ describe('the headers that tell of rates', () => {
   });
 
   it('reads a duration back that was written from its parts', () => {
-    const parts = fc.record({ h: fc.nat({ max: 500 }), m: fc.nat({ max: 99 }), s: fc.nat({ max: 99 }), ms: fc.nat({ max: 999 }) });
+    const part = (max: number) => fc.option(fc.tuple(fc.nat({ max }), fc.option(fc.integer({ min: 10, max: 99 }))));
+    const parts = fc.tuple(part(20), part(60), part(99), part(99), part(999), part(999));
+    const units = ['d', 'h', 'm', 's', 'ms', 'µs'] as const;
+    const unitsMs = [86_400_000, 3_600_000, 60_000, 1000, 1, 0.001] as const;
     fc.assert(
-      fc.property(parts, ({ h, m, s, ms }) => {
-        const [read] = parseRateReports(resets(`${String(h)}h${String(m)}m${String(s)}s${String(ms)}ms`));
-        expect(read?.resetMs).toBe(3_600_000 * h + 60_000 * m + 1000 * s + ms);
+      fc.property(parts, (given) => {
+        let text = '';
+        let totalMs = 0;
+        given.forEach((one, i) => {
+          if (!one) return;
+          const [whole, hundredths] = one;
+          text += `${String(whole)}${hundredths === null ? '' : `.${String(hundredths)}`}${units[i]!}`;
+          totalMs += (whole + (hundredths ?? 0) / 100) * unitsMs[i]!;
+        });
+        const [read] = parseRateReports(resets(text));
+        if (text === '') expect(read?.resetMs).toBeUndefined();
+        else expect(read?.resetMs).toBeCloseTo(totalMs, 3);
       }),
+      { numRuns: 300 },
     );
   });
 });

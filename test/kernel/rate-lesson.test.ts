@@ -112,6 +112,7 @@ describe('what may be left', () => {
       {
         minLength: 1,
         maxLength: 40,
+        size: 'max',
       },
     );
     fc.assert(
@@ -184,7 +185,7 @@ describe('refusals without a reason', () => {
       random: fc.double({ min: 0, max: 1, noNaN: true }),
     });
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      fc.property(fc.array(step, { maxLength: 60, size: 'max' }), (steps) => {
         const lesson = new RateLesson();
         let now = 0;
         for (const { isGood, waitMs, latencyMs, random } of steps) {

@@ -16,7 +16,12 @@ describe('ReorderBuffer', () => {
         items.chain((made) => fc.tuple(fc.constant(made), fc.shuffledSubarray([...made.keys()]))),
         ([made, closing]) => {
           const out: number[] = [];
-          const buffer = new ReorderBuffer<number>((item) => out.push(item));
+          const buffer = new ReorderBuffer<number>((item) => {
+            out.push(item);
+            // Whoever gets it asks whom its line waits for now: the next one, if there is one, ready or not.
+            const line = made[item]?.line;
+            expect(buffer.head(line)).toBe([...made.keys()].find((at) => at > item && made[at]?.line === line));
+          });
           const places = made.map(({ line }, i) => {
             const place = buffer.enter(line);
             place.item = i;

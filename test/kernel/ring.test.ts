@@ -93,6 +93,28 @@ describe('Ring', () => {
     expect(out).toEqual(Array.from({ length: 100_000 }, (_, i) => i));
   });
 
+  it('keeps order in a queue that stays as long as it is, however early its first turn', () => {
+    const sizes = fc.record({ early: fc.nat({ max: 20 }), waiting: fc.nat({ max: 1500 }), turns: fc.nat({ max: 20_000 }) });
+    fc.assert(
+      fc.property(sizes, ({ early, waiting, turns }) => {
+        const ring = new Ring<number>();
+        let pushed = 0;
+        let shifted = 0;
+        let isInOrder = true;
+        const turn = () => {
+          ring.push(pushed++);
+          isInOrder &&= ring.shift() === shifted++;
+        };
+        for (let i = 0; i < early; i++) turn();
+        for (let i = 0; i < waiting; i++) ring.push(pushed++);
+        for (let i = 0; i < turns; i++) turn();
+        while (ring.length > 0) isInOrder &&= ring.shift() === shifted++;
+        expect([isInOrder, shifted]).toEqual([true, pushed]);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
   it('asks about each item once and about nothing else', () => {
     const ring = new Ring<number>();
     for (const item of [1, 2, 3]) ring.push(item);

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { SameFault } from '../../operators/kernel/index.js';
 
@@ -54,8 +55,11 @@ describe('SameFault', () => {
 
   it('gives up what is sent part by part once four items have failed alone', () => {
     const watch = new SameFault(0);
-    for (const size of [20, 10, 5, 2, 1, 1, 1]) watch.failed(same(), size, 1);
-    expect([watch.isHopeless, watch.alone]).toEqual([false, 3]);
+    for (const size of [20, 10, 5, 2, 1, 1, 1]) {
+      watch.failed(same(), size, 1);
+      expect(watch.isHopeless).toBe(false);
+    }
+    expect(watch.alone).toBe(3);
     watch.failed(same(), 1, 1);
     expect([watch.isHopeless, watch.alone]).toEqual([true, 4]);
   });
@@ -67,6 +71,7 @@ describe('SameFault', () => {
     ['ids', (i) => new Error(`no route (request 1b4e28ba-2fa1-11d2-883f-0123456789a${String(i)})`)],
     ['long numbers', (i) => new Error(`no route to ${String(1_000_000 + i)}`)],
     ['names with a number', (i) => new Error(`annual-report-${String(i)} is empty`)],
+    ['numbers, or none', (i) => new Error(i === 3 ? 'got  rows' : 'got 5 rows')],
     ['types', (i) => (i === 3 ? 'undefined' : new Error('undefined'))],
   ])('sees a difference between errors with different %s', (_name, error) => {
     expect(watched(4, error).isHopeless).toBe(false);
@@ -84,6 +89,51 @@ describe('SameFault', () => {
     expect(watched(4, (i) => new Error(`${message(i)} for ${'abcdefghijkl'.charAt(i)}`)).isHopeless).toBe(false);
   });
 
+  it('sees none behind what is compared of a long text', () => {
+    expect(watched(4, (i) => `${'x'.repeat(10_000)}${'abcdefghijkl'.charAt(i)}`).isHopeless).toBe(true);
+    expect(watched(4, (i) => `${'x'.repeat(9_999)}${'abcdefghijkl'.charAt(i)}`).isHopeless).toBe(false);
+  });
+
+  it('is what a tree of the parts says, in whatever order they fail', () => {
+    interface Part {
+      readonly size: number;
+      readonly depth: number;
+      hasFailed: boolean;
+      parts: Part[];
+    }
+    const made = (size: number, depth: number): Part => ({ size, depth, hasFailed: false, parts: [] });
+    const order = fc.array(fc.nat(), { maxLength: 60, size: 'max' });
+    fc.assert(
+      fc.property(fc.constantFrom(0, 2, 3, 4, 5, Infinity), fc.integer({ min: 1, max: 30 }), order, (factor, size, picks) => {
+        const watch = new SameFault(factor);
+        const root = made(size, 0);
+        const pending = [root];
+        let alone = 0;
+        // The first depth at which a batch is in four parts.
+        const level = [0, 1, 2].find((depth) => factor ** depth >= 4) ?? 0;
+        const isLost = (part: Part): boolean =>
+          part.hasFailed && (part.depth === level || part.size === 1 || (part.parts.length > 0 && part.parts.every(isLost)));
+        for (const pick of picks) {
+          const [part] = pending.splice(pick % Math.max(1, pending.length), 1);
+          if (!part) return;
+          watch.failed(same(), part.size, part.depth);
+          part.hasFailed = true;
+          if (part.size === 1) alone++;
+          expect([watch.isHopeless, watch.alone]).toEqual([factor === 0 ? alone >= 4 : isLost(root), alone]);
+          if (part.size === 1) continue;
+          // One after the other: halves, for the sake of it.
+          const count = Math.min(factor || 2, part.size);
+          const share = (i: number): number => Math.floor((part.size * i) / count);
+          part.parts = Array.from({ length: count }, (_, i) => made(share(i + 1) - share(i), part.depth + 1));
+          pending.push(...part.parts);
+          watch.cut(part.depth, count);
+          expect(watch.isHopeless).toBe(factor === 0 ? alone >= 4 : isLost(root));
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
   it.each<[string, () => unknown]>([
     ['strings', () => 'no'],
     ['nothing', () => undefined],
@@ -91,6 +141,7 @@ describe('SameFault', () => {
     ['symbols', () => Symbol('no')],
     ['objects without a message', () => ({})],
     ['objects with fields of their own', () => ({ message: 'no', name: () => 'no' })],
+    ['objects whose name is no text', () => ({ message: 'no', name: Symbol('no') })],
     ['objects without a prototype', () => Object.create(null) as object],
   ])('sees none between equal %s', (_name, error) => {
     expect(watched(4, error).isHopeless).toBe(true);

@@ -29,7 +29,7 @@ describe('TokenBucket', () => {
           perMinute: fc.constant(perMinute),
           capacity: fc.constant(capacity),
           at: fc.constant(at),
-          asks: fc.array(fc.record({ cost: costs(capacity), waitMs }), { minLength: 1, maxLength: 60 }),
+          asks: fc.array(fc.record({ cost: costs(capacity), waitMs }), { minLength: 1, maxLength: 60, size: 'max' }),
         });
       });
     fc.assert(
@@ -55,7 +55,7 @@ describe('TokenBucket', () => {
         // A grant may come a microsecond early, and every sum of fractions rounds.
         expect(worst).toBeLessThanOrEqual(Math.max(1e-5, perMs * 0.002));
       }),
-      { numRuns: 2000 },
+      { numRuns: 250 },
     );
   });
 
@@ -81,7 +81,7 @@ describe('TokenBucket', () => {
           expect(bucket.payableAt(cost, when)).toBe(when);
         },
       ),
-      { numRuns: 5000 },
+      { numRuns: 3000 },
     );
   });
 
@@ -92,7 +92,7 @@ describe('TokenBucket', () => {
       fc.record({ do: fc.constant('refund' as const), cost: fc.nat({ max: 300 }), waitMs: fc.nat({ max: 3000 }) }),
     );
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
+      fc.property(fc.array(step, { maxLength: 30, size: 'max' }), (steps) => {
         // 6,000 a minute is a tenth each ms; the model counts in tenths, so it never rounds.
         const bucket = new TokenBucket(6000, 200, 0);
         let now = 0;
@@ -109,7 +109,7 @@ describe('TokenBucket', () => {
           expect(bucket.level(now)).toBeCloseTo(tenths / 10, 6);
         }
       }),
-      { numRuns: 500 },
+      { numRuns: 60 },
     );
   });
 
@@ -160,7 +160,7 @@ describe('TokenBucket', () => {
 
   it('survives a clock that is set back: nothing is taken away, and it fills on from there', () => {
     fc.assert(
-      fc.property(fc.array(fc.integer({ min: -100_000, max: 3000 }), { minLength: 1, maxLength: 30 }), (jumps) => {
+      fc.property(fc.array(fc.integer({ min: -100_000, max: 3000 }), { minLength: 1, maxLength: 30, size: 'max' }), (jumps) => {
         const bucket = new TokenBucket(600, 100, 1_000_000);
         bucket.pay(100, 1_000_000);
         let now = 1_000_000;

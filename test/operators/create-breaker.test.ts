@@ -290,6 +290,16 @@ describe('moved by hand', () => {
   });
 });
 
+it('that is open until it is reset is so from what was saved as JSON too', () => {
+  const { breaker } = sensitive({ openMs: Infinity });
+  const saved = (): NonNullable<BreakerOptions['state']> => JSON.parse(JSON.stringify(breaker.save())) as ReturnType<Breaker['save']>;
+  const closed = sensitive({ openMs: Infinity, state: saved() }).breaker;
+  failTimes(closed, 1);
+  expect(closed.snapshot()).toMatchObject({ state: 'open', retryAfterMs: Infinity });
+  failTimes(breaker, 1);
+  expect(sensitive({ openMs: Infinity, state: saved() }).breaker.snapshot()).toMatchObject({ state: 'open', retryAfterMs: Infinity });
+});
+
 describe('its events', () => {
   it('tell every change of state once, with the time it stays open', () => {
     const events: FlowEvent[] = [];

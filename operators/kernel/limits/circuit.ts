@@ -1,9 +1,9 @@
 /** All that a breaker knows, but its calls under way: plain data, which can be stored as JSON. */
 export interface BreakerState {
   readonly state: CircuitState;
-  /** How long the present or the next opening lasts, in ms. */
+  /** How long the present or the next opening lasts, in ms; -1 for ever. */
   readonly openMs: number;
-  /** How much of it is left, in ms; -1 when it was opened by hand. */
+  /** How much of it is left, in ms; -1 when it is open for ever, as when it was opened by hand. */
   readonly leftMs: number;
   /** What it has counted. */
   readonly counted: readonly number[];
@@ -150,16 +150,16 @@ export class Circuit {
   /** All of it but the calls under way. */
   save(now: number): BreakerState {
     const at = this.#time(now);
-    const leftMs = this.#until === Infinity ? -1 : Math.max(0, this.#until - at);
-    return { state: this.#state, openMs: this.#openMs, leftMs: this.#state === 'open' ? leftMs : 0, counted: this.#count.save(at) };
+    const leftMs = this.#state === 'open' ? Math.max(0, this.#until - at) : 0;
+    return { state: this.#state, openMs: finite(this.#openMs), leftMs: finite(leftMs), counted: this.#count.save(at) };
   }
 
   /** Goes on where another one was saved. Probes that were under way then are made anew. */
   restore({ state, openMs, leftMs, counted }: BreakerState, now: number): void {
     const at = this.#time(now);
     this.#count.restore(counted, at);
-    this.#openMs = openMs;
-    this.#until = leftMs < 0 ? Infinity : at + leftMs;
+    this.#openMs = endless(openMs);
+    this.#until = at + endless(leftMs);
     this.#become(state === 'closed' ? 'closed' : 'open');
   }
 
@@ -213,6 +213,10 @@ export class Circuit {
     return read + this.#lost;
   }
 }
+
+/** JSON has no Infinity. */
+const finite = (ms: number): number => (ms === Infinity ? -1 : ms);
+const endless = (ms: number): number => (ms < 0 ? Infinity : ms);
 
 /** A tenth of the window. */
 interface Part {

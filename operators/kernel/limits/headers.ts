@@ -17,22 +17,16 @@ const HTTP_DATE = /^[A-Z][a-z]+, .+ GMT$/;
 
 /** One header by its lower-case name, in whatever spelling a record has it; the first of several values. None of what is no record. */
 export function headerOf(given: HeadersLike, name: string): string | undefined {
-  const headers = Object(given) as HeadersLike;
-  return textOf(isGettable(headers) ? headers.get(name) : valueOf(headers, name));
+  return headerReader(given)(name);
 }
 
 /** {@link headerOf} for whoever asks for many headers: a record is gone through once, and not for every name. */
 export function headerReader(given: HeadersLike): (name: string) => string | undefined {
   const headers = Object(given) as HeadersLike;
-  if (isGettable(headers)) return (name) => headerOf(headers, name);
+  if (isGettable(headers)) return (name) => textOf(headers.get(name));
   const lowered: Record<string, string | readonly string[] | undefined> = Object.create(null) as Record<string, undefined>;
   for (const name of Object.keys(headers)) lowered[name.toLowerCase()] ??= headers[name];
   return (name) => textOf(lowered[name]);
-}
-
-/** Whether an answer of this status is a refusal that may say when to come again. */
-export function isRefusal(status: number): boolean {
-  return status === 429 || status === 503 || status === 529;
 }
 
 /**
@@ -41,19 +35,13 @@ export function isRefusal(status: number): boolean {
  * Anything else (negative, not a number) is ignored. However long it is, it is what they ask for.
  */
 export function parseRetryAfterMs(headers: HeadersLike, epochMs?: number): number | undefined {
-  const waitMs = scaled(headerOf(headers, 'retry-after-ms'), 1);
-  if (waitMs !== undefined) return waitMs;
-  const text = headerOf(headers, 'retry-after');
-  return scaled(text, 1000) ?? untilDate(text, epochMs);
+  const read = headerReader(headers);
+  const text = String(read('retry-after'));
+  return scaled(String(read('retry-after-ms')), 1) ?? scaled(text, 1000) ?? untilDate(text, epochMs);
 }
 
 function isGettable(headers: HeadersLike): headers is { get(name: string): string | null } {
   return typeof (headers as { get?: unknown }).get === 'function';
-}
-
-function valueOf(headers: Exclude<HeadersLike, { get(name: string): string | null }>, name: string): unknown {
-  const key = Object.keys(headers).find((spelling) => spelling.toLowerCase() === name);
-  return key === undefined ? undefined : headers[key];
 }
 
 function textOf(value: unknown): string | undefined {
@@ -61,12 +49,11 @@ function textOf(value: unknown): string | undefined {
   return typeof first === 'string' || typeof first === 'number' ? String(first).trim() : undefined;
 }
 
-function scaled(text: string | undefined, unitMs: number): number | undefined {
-  return text !== undefined && DECIMAL.test(text) ? Math.min(Number(text) * unitMs, Number.MAX_SAFE_INTEGER) : undefined;
+function scaled(text: string, unitMs: number): number | undefined {
+  return DECIMAL.test(text) ? Math.min(Number(text) * unitMs, Number.MAX_SAFE_INTEGER) : undefined;
 }
 
-function untilDate(text: string | undefined, epochMs: number | undefined): number | undefined {
-  if (text === undefined || epochMs === undefined || !(epochMs >= FIRST_EPOCH_MS) || !HTTP_DATE.test(text)) return undefined;
-  const at = Date.parse(text);
+function untilDate(text: string, epochMs = 0): number | undefined {
+  const at = epochMs >= FIRST_EPOCH_MS && HTTP_DATE.test(text) ? Date.parse(text) : NaN;
   return Number.isNaN(at) ? undefined : Math.max(0, at - epochMs);
 }

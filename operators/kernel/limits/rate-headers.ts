@@ -88,9 +88,8 @@ function reportOf(
   epochMs: number | undefined,
   namedMs?: number,
 ): RateReport | undefined {
-  const most = amount(read(nameOf('limit')));
   // A limit of less than one cannot be kept to: whoever says so means that there is none.
-  const limit = most !== undefined && most < 1 ? undefined : most;
+  const limit = amount(read(nameOf('limit')), 1);
   const remaining = amount(read(nameOf('remaining')));
   if (limit === undefined && remaining === undefined) return undefined;
   const periodS = amount(read(nameOf('renewalperiod')));
@@ -107,15 +106,14 @@ function sum(a: number | undefined, b: number | undefined): number | undefined {
   return a === undefined || b === undefined ? undefined : a + b;
 }
 
-/** A number >= 0; `-1` stands for "unknown" at some providers. */
-function amount(text: string | undefined): number | undefined {
-  if (text === undefined || !NUMBER.test(text)) return undefined;
-  const value = Number(text);
-  return value < Infinity ? value : undefined;
+/** A number; `-1` stands for "unknown" at some providers. */
+function amount(text: string | undefined, least = 0): number | undefined {
+  const value = NUMBER.test(String(text)) ? Number(text) : NaN;
+  return value >= least && value < Infinity ? value : undefined;
 }
 
 function resetMs(text: string | undefined, epochMs: number | undefined): number | undefined {
-  if (text === undefined || text === '') return undefined;
+  if (!text) return undefined;
   const value = amount(text);
   if (value !== undefined) {
     if (value < FIRST_DATE_S) return plausible(value * SECOND_MS);
@@ -128,8 +126,8 @@ function resetMs(text: string | undefined, epochMs: number | undefined): number 
 
 function until(atMs: number, epochMs: number | undefined): number | undefined {
   // On a clock that does not count from 1970 every date is far away.
-  if (epochMs === undefined || !(Math.abs(atMs - epochMs) <= LONGEST_MS)) return undefined;
-  return Math.max(0, atMs - epochMs);
+  const waitMs = atMs - (epochMs ?? NaN);
+  return Math.abs(waitMs) <= LONGEST_MS ? Math.max(0, waitMs) : undefined;
 }
 
 function plausible(waitMs: number): number | undefined {

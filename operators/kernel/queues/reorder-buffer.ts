@@ -3,8 +3,10 @@ import { Ring } from './ring.js';
 /** A place in a line. What stands in it may be replaced as long as the place is open. */
 class Place<T> {
   item: T | undefined = undefined;
-  state: 'open' | 'ready' | 'left' = 'open';
-  counts = false;
+  /** Whether its item goes out in its turn; undefined while the place is open. */
+  isReady: boolean | undefined = undefined;
+  /** What it adds to `held` while it is ready and waits. */
+  counts = 0;
 
   constructor(
     readonly key: unknown,
@@ -49,12 +51,12 @@ export class ReorderBuffer<T> {
 
   /** What stands in the place is ready: it goes out now, or as soon as everything before it has. */
   ready(place: Place<T>, counts = true): void {
-    this.#close(place, 'ready', counts);
+    this.#close(place, true, Number(counts));
   }
 
   /** Frees a place: nobody waits for it any more. */
   leave(place: Place<T>): void {
-    this.#close(place, 'left', false);
+    this.#close(place, false, 0);
   }
 
   /** Empties all lines. Places in them may still be closed, which does nothing. */
@@ -63,17 +65,17 @@ export class ReorderBuffer<T> {
     this.#held = 0;
   }
 
-  #close(place: Place<T>, state: 'ready' | 'left', counts: boolean): void {
+  #close(place: Place<T>, isReady: boolean, counts: number): void {
     const { line, key } = place;
     // The line of a place from before `clear` is not the one of its key any more.
-    if (place.state !== 'open' || this.#lines.get(key) !== line) return;
-    place.state = state;
+    if (place.isReady !== undefined || this.#lines.get(key) !== line) return;
+    place.isReady = isReady;
     place.counts = counts;
-    if (counts) this.#held++;
-    for (let head = line.peek(); head !== undefined && head.state !== 'open'; head = line.peek()) {
+    this.#held += counts;
+    for (let head = line.peek(); head?.isReady !== undefined; head = line.peek()) {
       line.shift();
-      if (head.counts) this.#held--;
-      if (head.state === 'ready') this.#out(head.item as T);
+      this.#held -= head.counts;
+      if (head.isReady) this.#out(head.item as T);
     }
     if (line.length === 0) this.#lines.delete(key);
   }

@@ -16,13 +16,14 @@ export class SameFault {
   private readonly level: number;
   private mark: string | undefined = undefined;
   private isRuledOut = false;
-  /** Parts that have not failed. */
-  private untried = 1;
+  /** Parts that have not failed; Infinity when one is sent after the other. */
+  private untried: number;
   private single = 0;
 
   /** @param factor parts that a batch is cut into; 0 when one part after the other is sent */
   constructor(factor: number) {
     this.level = factor === 0 ? Infinity : factor >= 4 ? 1 : 2;
+    this.untried = factor === 0 ? Infinity : 1;
   }
 
   /** Items that have failed alone with what may be the same fault in all of them. */
@@ -31,7 +32,7 @@ export class SameFault {
   }
 
   get isHopeless(): boolean {
-    return !this.isRuledOut && (this.untried === 0 || (this.level === Infinity && this.single >= ENOUGH_ALONE));
+    return !this.isRuledOut && (this.untried === 0 || (this.untried === Infinity && this.single >= ENOUGH_ALONE));
   }
 
   /** Something came of a call, or an error says what it is about: there are items to be told apart. */
@@ -49,7 +50,7 @@ export class SameFault {
     const mark = markOf(error);
     if (mark !== (this.mark ??= mark)) this.ruleOut();
     if (size === 1) this.single++;
-    if (depth === this.level || (size === 1 && depth < this.level && this.level !== Infinity)) this.untried--;
+    if (size === 1 ? depth <= this.level : depth === this.level) this.untried--;
   }
 }
 
