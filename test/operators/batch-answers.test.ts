@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { defer, firstValueFrom, lastValueFrom, map, of, Subject, timer, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { Settled } from '../builders.js';
-import { batchMap, batchMapFrom, createBatcher, createLimiter, divideRetry, natural } from '../builders.js';
+import type { Settled } from '../../operators/index.js';
+import { batchMap, batchMapFrom, createBatcher, createLimiter, divideRetry, natural } from '../../operators/index.js';
 
 /** What batch work hands back, and what its callers get of it. */
 

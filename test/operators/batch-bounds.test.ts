@@ -1,7 +1,7 @@
 import type { Observable } from 'rxjs';
 import { from, lastValueFrom, map, NEVER, of, Subject, timer, toArray, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { FlowEvent, Settled } from '../builders.js';
+import type { FlowEvent, Settled } from '../../operators/index.js';
 import {
   batch,
   batchMap,
@@ -13,7 +13,7 @@ import {
   toAsyncIterable,
   toReadableStream,
   unwrap,
-} from '../builders.js';
+} from '../../operators/index.js';
 
 /** How much waits, and who waits for whom. */
 

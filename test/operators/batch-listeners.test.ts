@@ -12,7 +12,7 @@ import {
   VirtualTimeScheduler,
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { FlowEvent, Settled } from '../builders.js';
+import type { FlowEvent, Settled } from '../../operators/index.js';
 import {
   batchMap,
   batchMapFrom,
@@ -25,7 +25,7 @@ import {
   orderPerKey,
   retryFailed,
   robust,
-} from '../builders.js';
+} from '../../operators/index.js';
 
 /** Listeners, abort listeners and callbacks may do anything: nothing is lost, doubled, left behind or begun after the end. */
 

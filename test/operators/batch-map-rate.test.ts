@@ -2,8 +2,8 @@ import { concat, from, interval, map, NEVER, Observable, of, take, timer } from 
 import { describe, expect, it } from 'vitest';
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { BatchMapOptions, Limiter, LimiterOptions } from '../today.js';
-import { batchMap, createLimiter } from '../today.js';
+import type { BatchMapOptions, Limiter, LimiterOptions } from '../../operators/index.js';
+import { batchMap, createLimiter, natural, perMinute } from '../../operators/index.js';
 
 interface Item {
   readonly id: number;
@@ -67,7 +67,7 @@ describe('batchMap under a token limit', () => {
       'sends full batches: 50 calls for 1,000 items, a fifth more at most, and is no later for it; %d slots',
       (concurrency) => {
         virtualTime((clock) => {
-          const { calls, done, finishedMs } = send(source(), { concurrency, tokensPerMinute: 60_000 }, { maxSize: 20 }, clock);
+          const { calls, done, finishedMs } = send(source(), { concurrency, rates: [perMinute('tokens', 60_000)] }, { maxSize: 20 }, clock);
           expect(done.toSorted((a, b) => a - b)).toEqual(items.map(({ id }) => id));
           expect(calls.length).toBeGreaterThanOrEqual(50);
           expect(calls.length).toBeLessThanOrEqual(60);
@@ -82,7 +82,7 @@ describe('batchMap under a token limit', () => {
       virtualTime((clock) => {
         const { calls, done, finishedMs } = send(
           source(),
-          { concurrency: 4, tokensPerMinute: 60_000, burstSeconds: 1 },
+          { concurrency: 4, rates: [perMinute('tokens', 60_000, { burst: 1000 })] },
           { maxSize: 100, maxWeight: 8192 },
           clock,
         );
@@ -96,7 +96,7 @@ describe('batchMap under a token limit', () => {
 
     it('keeps the order, and never sends more tokens than have come in', () => {
       virtualTime((clock) => {
-        const { calls } = send(source(), { tokensPerMinute: 60_000 }, { maxSize: 20 }, clock);
+        const { calls } = send(source(), { rates: [perMinute('tokens', 60_000)] }, { maxSize: 20 }, clock);
         expect(calls.flatMap(({ ids }) => ids)).toEqual(items.map(({ id }) => id));
         let sent = 0;
         for (const { atMs, tokens } of calls) {
@@ -109,7 +109,12 @@ describe('batchMap under a token limit', () => {
 
   it('does not wait for company while tokens are saved up and the window is 0, and sends full batches once they are spent', () => {
     virtualTime((clock) => {
-      const { calls } = send(arrivals['one each ms'](), { tokensPerMinute: 60_000 }, { maxSize: 20, window: { kind: 'natural' } }, clock);
+      const { calls } = send(
+        arrivals['one each ms'](),
+        { rates: [perMinute('tokens', 60_000)] },
+        { maxSize: 20, window: natural() },
+        clock,
+      );
       const alone = calls.findIndex(({ ids }) => ids.length > 1);
       expect(alone).toBe(33);
       expect(calls.slice(alone, -1).every(({ ids }) => ids.length === 20)).toBe(true);
@@ -118,7 +123,7 @@ describe('batchMap under a token limit', () => {
 
   it('shares the limit with others without going past them', () => {
     virtualTime((clock) => {
-      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], headroom: 1 });
       const order: string[] = [];
       const stream = (name: string, count: number): void => {
         from(items.slice(0, count))
@@ -144,12 +149,12 @@ describe('batchMap under a token limit', () => {
 describe('an item deadline under a token limit', () => {
   /** The bucket is empty, 20 items of 60 tokens wait: a whole batch can be paid after 1,200 ms. */
   const late = (deadlineMs: number, clock: VirtualClock): Outcome => {
-    const spent = { tokensPerMinute: 60_000, burstSeconds: 1.2 };
+    const spent = { rates: [perMinute('tokens', 60_000, { burst: 1200 })] };
     const first = { id: -1, tokens: 1200 };
     return send(
       concat(of(first), timer(10).pipe(map(() => items[0]!)), from(items.slice(1, 20))),
       spent,
-      { maxSize: 20, window: { kind: 'natural' }, itemDeadlineMs: (item) => (item.id < 0 ? Infinity : deadlineMs) },
+      { maxSize: 20, window: natural(), deadlineMs: (item) => (item.id < 0 ? Infinity : deadlineMs) },
       clock,
     );
   };
@@ -184,7 +189,7 @@ describe('an item deadline under a token limit', () => {
 
   it('of an item that cannot be paid in time at all rejects it, and the others go', () => {
     virtualTime((clock) => {
-      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000, { burst: 1000 })], headroom: 1 });
       limiter.tryAcquire({ cost: { tokens: 1000 } });
       const seen: string[] = [];
       from([
@@ -196,7 +201,7 @@ describe('an item deadline under a token limit', () => {
             limiter,
             weigh: (item) => item.tokens,
             maxSize: 2,
-            itemDeadlineMs: (item) => (item.id === 0 ? 300 : Infinity),
+            deadlineMs: (item) => (item.id === 0 ? 300 : Infinity),
           }),
         )
         .subscribe((settled) => seen.push(`${String(settled.input.id)} ${settled.status} at ${String(clock.now())}`));
@@ -207,10 +212,10 @@ describe('an item deadline under a token limit', () => {
 
   it('leaves nothing behind when the consumer leaves', () => {
     virtualTime(({ pending }) => {
-      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], headroom: 1 });
       limiter.tryAcquire({ cost: { tokens: 2000 } })!.release();
       const subscription = concat(from(items.slice(0, 5)), NEVER)
-        .pipe(batchMap((batch: readonly Item[]) => of(batch), { limiter, weigh: (item) => item.tokens, maxSize: 5, itemDeadlineMs: 500 }))
+        .pipe(batchMap((batch: readonly Item[]) => of(batch), { limiter, weigh: (item) => item.tokens, maxSize: 5, deadlineMs: 500 }))
         .subscribe();
       expect(pending()).toBeGreaterThan(0);
       subscription.unsubscribe();

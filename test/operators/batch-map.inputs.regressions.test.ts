@@ -2,9 +2,10 @@ import type { Observable } from 'rxjs';
 import { concat, NEVER, of, Subject, throwError } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import * as operators from '../../operators/index.js';
-import type { BatchMapOptions, BatchWork, Settled } from '../today.js';
-import { batchMap, batchMapFrom, createBatcher, FlowConfigError } from '../today.js';
+import type { BatchMapOptions, BatchWork, Settled } from '../../operators/index.js';
+import { batchMap, batchMapFrom, classifyError, createBatcher, FlowConfigError, robust } from '../../operators/index.js';
+
+const repaired = { classify: classifyError, repair: robust() };
 
 const SECRET = 'sk-very-secret';
 const echo: BatchWork<string, string> = (items) => of(items);
@@ -13,7 +14,7 @@ const overloaded = Object.assign(new Error('overloaded'), { status: 503 });
 
 /** One operator's whole life in virtual time. */
 function settle<T, R>(items: readonly T[], work: BatchWork<T, R>, options: BatchMapOptions<T>) {
-  return virtualTime(({ flush }) => watch(of(...items).pipe(batchMap(work, options)), flush));
+  return virtualTime(({ flush }) => watch(of(...items).pipe(batchMap(work, { ...repaired, ...options })), flush));
 }
 
 function watch<T, R>(result: Observable<Settled<T, R>>, flush: () => void) {
@@ -72,7 +73,7 @@ describe('a callback that answers text where a number is due', () => {
   });
 
   it('rejects the item when it is deadlineMs', () => {
-    const { settled } = settle(['a'], echo, { itemDeadlineMs: () => '500' as never });
+    const { settled } = settle(['a'], echo, { deadlineMs: () => '500' as never });
     expect(reasons(settled)).toMatchObject([{ code: 'FLOW_CALLBACK', callback: 'deadlineMs' }]);
   });
 
@@ -111,8 +112,8 @@ describe('a wrong option', () => {
   });
 
   it('is named by batchMapFrom although it is not even an object', () => {
-    expect(() => operators.batchMapFrom(['a'], echo, 5 as never)).toThrow('batchMapFrom: expected `options` to be an object');
-    expect(() => operators.batchMapFrom(['a'], echo, null as never)).toThrow('batchMapFrom: expected `options` to be an object');
+    expect(() => batchMapFrom(['a'], echo, 5 as never)).toThrow('batchMapFrom: expected `options` to be an object');
+    expect(() => batchMapFrom(['a'], echo, null as never)).toThrow('batchMapFrom: expected `options` to be an object');
   });
 });
 

@@ -1,7 +1,19 @@
 import { NEVER, Observable, of, Subject, takeWhile, throwError, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { CallContext, Settled, Verdict } from '../today.js';
-import { batchMap, batchMapFrom, createBatcher, createLimiter } from '../today.js';
+import type { CallContext, Settled, Verdict } from '../../operators/index.js';
+import {
+  batchMap,
+  batchMapFrom,
+  classifyError,
+  createBatcher,
+  createLimiter,
+  divideAndConquer,
+  fixed,
+  lanes,
+  natural,
+  robust,
+} from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
 
 /** Found by the simulation, each reduced to the least that shows it. */
 describe('batchMap, once broken', () => {
@@ -20,8 +32,8 @@ describe('batchMap, once broken', () => {
       .pipe(
         batchMap(work, {
           scheduler,
-          attemptTimeoutMs: 50,
-          retry: false,
+          timeoutMs: 50,
+          repair: divideAndConquer(),
           classify: (error): Verdict => {
             classes.push((error as { code?: string }).code);
             return { class: 'fatal' };
@@ -51,8 +63,9 @@ describe('batchMap, once broken', () => {
         });
       });
     const batcher = createBatcher(work, {
-      scheduler,
-      burst: 'sync',
+      scheduler: atOnce(scheduler),
+      classify: classifyError,
+      repair: robust(),
       maxSize: 1,
       onEvent: (event) => {
         if (event.type === 'attemptEnded') ended.push(event.outcome);
@@ -70,7 +83,7 @@ describe('batchMap, once broken', () => {
       scheduler,
       maxQueued: 1,
       overflow: 'dropOldest',
-      window: { kind: 'fixed', ms: 100 },
+      window: fixed(100),
     });
     const listen = (name: string, then?: () => void): void => {
       batcher.load(name).subscribe({
@@ -101,7 +114,7 @@ describe('batchMap, once broken', () => {
             calls.push(items);
             return of(items);
           },
-          { scheduler, maxQueued: 2, overflow: 'dropOldest', window: { kind: 'fixed', ms: 100 } },
+          { scheduler, maxQueued: 2, overflow: 'dropOldest', window: fixed(100) },
         ),
       )
       .subscribe((result) => {
@@ -141,7 +154,7 @@ describe('batchMap, once broken', () => {
         running.push(call);
         return call;
       },
-      { maxQueued: 2, maxSize: 2, concurrency: 1, window: { kind: 'fixed', ms: 1000 }, classify: () => ({ class: 'itemFault' }) },
+      { maxQueued: 2, maxSize: 2, concurrency: 1, window: fixed(1000), classify: () => ({ class: 'itemFault' }), repair: robust() },
     ).subscribe((result) => codes.push(result.status === 'rejected' && (result.reason as { code?: string }).code));
     await new Promise((resolve) => setTimeout(resolve));
     // a and b are under way, c waits, d is being read: then a and b come back as two parts, and the queue is full.
@@ -166,7 +179,7 @@ describe('batchMap, once broken', () => {
       oversize: 'reject',
       maxQueued: 5,
       concurrency: 1,
-      attemptTimeoutMs: Infinity,
+      timeoutMs: Infinity,
     })
       .pipe(takeWhile((result) => result.status === 'fulfilled'))
       .subscribe();
@@ -176,7 +189,7 @@ describe('batchMap, once broken', () => {
 
   it('without lanes of its own stands in the last lane of a limiter that has some', () => {
     const scheduler = new VirtualTimeScheduler();
-    const limiter = createLimiter({ scheduler, lanes: [{ name: 'fast' }, { name: 'slow' }] });
+    const limiter = createLimiter({ scheduler, queue: lanes([{ name: 'fast' }, { name: 'slow' }]) });
     const values: unknown[] = [];
     of('a')
       .pipe(batchMap((items: readonly string[]) => of(items), { scheduler, limiter }))
@@ -193,9 +206,8 @@ describe('batchMap, once broken', () => {
       .pipe(
         batchMap((items: readonly string[]) => of(items), {
           scheduler,
-          lanes: [{ name: 'p0', maxQueued: 1, overflow: 'dropLowest' }, { name: 'p1' }],
-          lane: (item) => item.slice(0, 2),
-          window: { kind: 'fixed', ms: 100 },
+          queue: lanes([{ name: 'p0', maxQueued: 1, overflow: 'dropLowest' }, { name: 'p1' }], { by: (item: string) => item.slice(0, 2) }),
+          window: fixed(100),
         }),
       )
       .subscribe((result) => {
@@ -215,7 +227,7 @@ describe('batchMap, once broken', () => {
         sent.push(...items);
         return of(items);
       },
-      { scheduler, dedupe: (item) => item, maxQueued: 1, overflow: 'dropOldest', window: { kind: 'fixed', ms: 100 } },
+      { scheduler, dedupe: (item) => item, maxQueued: 1, overflow: 'dropOldest', window: fixed(100) },
     );
     const loadB = (): void => {
       batcher.load('b').subscribe();
@@ -236,7 +248,7 @@ describe('batchMap, once broken', () => {
         controller.abort();
         return throwError(() => new Error('busy'));
       },
-      { scheduler, burst: 'sync', maxSize: 1, window: { kind: 'natural' }, classify: () => ({ class: 'transient' }) },
+      { scheduler: atOnce(scheduler), maxSize: 1, window: natural(), classify: () => ({ class: 'transient' }), repair: robust() },
     );
     batcher.load('a', { signal: controller.signal }).subscribe({ error: () => undefined });
     scheduler.flush();
@@ -257,8 +269,7 @@ describe('batchMap, once broken', () => {
     const scheduler = new VirtualTimeScheduler();
     const options = {
       scheduler,
-      lanes: [{ name: 'urgent', maxWaitMs: 0 }, { name: 'rest' }],
-      lane: (item: string): string => (item === 'a' ? 'urgent' : 'rest'),
+      queue: lanes([{ name: 'urgent', maxWaitMs: 0 }, { name: 'rest' }], { by: (item: string) => (item === 'a' ? 'urgent' : 'rest') }),
       window: (): number => {
         throw new Error('no rule');
       },

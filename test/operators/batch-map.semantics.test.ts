@@ -2,8 +2,27 @@ import type { Observable } from 'rxjs';
 import { concat, delay, map, merge, NEVER, of, range, Subject, take, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { BatchMapOptions, BatchResult, FlowEvent, Overflow } from '../today.js';
-import { batchMap, batchMapFrom, createBatcher, createLimiter } from '../today.js';
+import type { BatchMapOptions, BatchResult, FlowEvent, Overflow } from '../../operators/index.js';
+import {
+  batchMap,
+  batchMapFrom,
+  classifyError,
+  createBatcher,
+  createLimiter,
+  divideAndConquer,
+  fixed,
+  inputOrder,
+  lanes,
+  natural,
+  orderPerKey,
+  perMinute,
+  robust,
+  splitItem,
+  unwrap,
+} from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
+
+const repaired = { classify: classifyError, repair: robust() };
 
 /** A call per item or batch that takes as many ms as its first item says. */
 const sleep = (items: readonly number[]): Observable<readonly number[]> => timer(items[0] ?? 0).pipe(map(() => items));
@@ -38,7 +57,7 @@ function run<T, R>(source: Observable<T>, work: (items: readonly T[]) => Observa
 }
 
 describe('order', () => {
-  const one = { maxSize: 1, concurrency: 3, retry: false, split: false } as const;
+  const one = { maxSize: 1, concurrency: 3 } as const;
 
   it("'completion' hands results on as calls end", () => {
     expect(run(of(30, 10, 20), sleep, one).out).toBe('10 20 30 |');
@@ -46,25 +65,25 @@ describe('order', () => {
 
   it("'input' keeps the order of acceptance, rejected items included", () => {
     const work = (items: readonly number[]) => (items[0] === 10 ? throwError(() => new Error('no')) : sleep(items));
-    expect(run(of(30, 10, 20), work, { ...one, order: 'input' }).out).toBe('30 !10 20 |');
+    expect(run(of(30, 10, 20), work, { ...one, order: inputOrder() }).out).toBe('30 !10 20 |');
   });
 
   it("'perKey' keeps it for equal keys only", () => {
     const key = (item: number): number => item % 2;
-    expect(run(of(31, 10, 21, 40, 20), sleep, { ...one, concurrency: 5, order: 'perKey', key }).out).toBe('10 31 21 40 20 |');
+    expect(run(of(31, 10, 21, 40, 20), sleep, { ...one, concurrency: 5, order: orderPerKey(key) }).out).toBe('10 31 21 40 20 |');
   });
 
   it('gives an item that is too heavy, expired or dropped its place in line', () => {
     const weigh = (item: number): number => (item === 7 ? 99 : 1);
-    const options = { ...one, order: 'input', weigh, maxWeight: 5, oversize: 'reject', itemDeadlineMs: (item: number) => item } as const;
+    const options = { ...one, order: inputOrder(), weigh, maxWeight: 5, oversize: 'reject', deadlineMs: (item: number) => item } as const;
     expect(run(of(30, 7, 5), (items) => timer(items[0] === 30 ? 20 : 50).pipe(map(() => items)), options).out).toBe('30 !7 !5 |');
     const dropped = run(of(30, 1, 2, 3), sleep, {
       ...one,
       concurrency: 1,
-      order: 'input',
+      order: inputOrder(),
       maxQueued: 2,
       overflow: 'dropOldest',
-      burst: 'sync',
+      scheduler: atOnce(),
     });
     expect(dropped.out).toBe('30 !1 2 3 |');
   });
@@ -74,7 +93,7 @@ describe('order', () => {
       if (item === 10) throw new Error('no key');
       return 0;
     };
-    expect(run(of(30, 10, 20), sleep, { ...one, order: 'perKey', key }).out).toBe('!10 30 20 |');
+    expect(run(of(30, 10, 20), sleep, { ...one, order: orderPerKey(key) }).out).toBe('!10 30 20 |');
   });
 
   it('counts results held back towards maxQueued, and still lets the first one retry', () => {
@@ -90,7 +109,14 @@ describe('order', () => {
           if (batch[0] === 0 && attempts++ < 2) return timer(10).pipe(map(() => [Object.assign(new Error('busy'), { status: 503 })]));
           return timer(1).pipe(map(() => batch));
         },
-        { maxSize: 1, concurrency: 2, maxQueued: 4, order: 'input', retry: { initialMs: 100, jitter: 'none' } },
+        {
+          maxSize: 1,
+          concurrency: 2,
+          maxQueued: 4,
+          order: inputOrder(),
+          classify: classifyError,
+          repair: robust({ retry: { initialMs: 100, jitter: 'none' } }),
+        },
       ).subscribe((settled) => seen.push(settled.index));
       flush();
       return seen;
@@ -102,21 +128,20 @@ describe('order', () => {
   });
 
   it('sends the item that is waited for, however little urgent, when no other result has room', () => {
-    const lanes = [{ name: 'urgent' }, { name: 'later', floor: 0 }];
+    const queue = lanes([{ name: 'urgent' }, { name: 'later', floor: 0 }], { by: (item: number) => (item === 1000 ? 'later' : 'urgent') });
     const source = merge(of(1000), timer(1, 1).pipe(map((i) => i)));
     const got = virtualTime(({ advance }) => {
       const seen: number[] = [];
       const subscription = source
         .pipe(
           batchMap((items: readonly number[]) => timer(2).pipe(map(() => items)), {
-            lanes,
-            lane: (item) => (item === 1000 ? 'later' : 'urgent'),
+            queue,
             maxSize: 1,
             concurrency: 1,
             maxQueued: 20,
             overflow: 'dropNewest',
-            order: 'input',
-            window: { kind: 'fixed', ms: 1 },
+            order: inputOrder(),
+            window: fixed(1),
           }),
         )
         .subscribe(({ input }) => seen.push(input));
@@ -131,7 +156,7 @@ describe('order', () => {
   it('frees the place of a load that left', () => {
     const answers = virtualTime(({ flush }) => {
       const seen: number[] = [];
-      const batcher = createBatcher(sleep, { ...one, order: 'input' });
+      const batcher = createBatcher(sleep, { ...one, order: inputOrder() });
       const first = batcher.load(50).subscribe((value) => seen.push(value));
       batcher.load(10).subscribe((value) => seen.push(value));
       timer(20).subscribe(() => {
@@ -147,16 +172,18 @@ describe('order', () => {
 });
 
 describe('overflow', () => {
-  const orders: readonly NonNullable<BatchMapOptions<unknown, unknown>['order']>[] = ['completion', 'input', 'perKey'];
   const key = (item: number): number => item % 2;
+  const orders = [
+    ['completion', {}],
+    ['input', { order: inputOrder() }],
+    ['perKey', { order: orderPerKey(key) }],
+  ] as const;
   /** Every third item is urgent. Two slots, three places; the earlier an item came the longer its call takes. */
   const full = {
-    lanes: [{ name: 'urgent' }, { name: 'later' }],
-    lane: (item: number) => (item % 3 === 0 ? 'urgent' : 'later'),
+    queue: lanes([{ name: 'urgent' }, { name: 'later' }], { by: (item: number) => (item % 3 === 0 ? 'urgent' : 'later') }),
     maxSize: 1,
     concurrency: 2,
     maxQueued: 3,
-    key,
   } as const;
   const slower = (items: readonly number[]): Observable<readonly number[]> => timer(100 - 10 * (items[0] ?? 0)).pipe(map(() => items));
 
@@ -185,9 +212,9 @@ describe('overflow', () => {
   ];
   const policies = dropped.map(([policy]) => policy);
 
-  describe.each(orders)("with order '%s'", (order) => {
+  describe.each(orders)("with order '%s'", (order, ordered) => {
     it.each(dropped)("'%s' rejects whom it drops, and settles everybody once, in order", (policy, whom) => {
-      const { out, reasons } = run(range(0, 9), slower, { ...full, order, overflow: policy, burst: 'sync' });
+      const { out, reasons } = run(range(0, 9), slower, { ...full, ...ordered, overflow: policy, scheduler: atOnce() });
       const { items, rejected, codes } = outcome(out, reasons);
       expect(out.endsWith(' |')).toBe(true);
       expect([...items].sort((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
@@ -199,7 +226,7 @@ describe('overflow', () => {
     it.each(policies)("'%s' goes on doing so while items trickle in", (policy) => {
       const { out, reasons } = run(timer(0, 7).pipe(take(60)), (items) => timer(15 + ((items[0] ?? 0) % 4) * 20).pipe(map(() => items)), {
         ...full,
-        order,
+        ...ordered,
         overflow: policy,
       });
       const { items, rejected, codes } = outcome(out, reasons);
@@ -212,7 +239,7 @@ describe('overflow', () => {
     });
 
     it("'error' ends with the error of the first item too many, and sends nothing more", () => {
-      const { out, reasons, calls } = run(range(0, 9), slower, { ...full, order, overflow: 'error', burst: 'sync' });
+      const { out, reasons, calls } = run(range(0, 9), slower, { ...full, ...ordered, overflow: 'error', scheduler: atOnce() });
       // Its rejection goes first, unless it has to stand in line: the error does not.
       expect(out).toBe(order === 'completion' ? '!5 #' : '#');
       expect(new Set(reasons.map((reason) => (reason as { code?: unknown }).code))).toEqual(new Set(['FLOW_OVERFLOW']));
@@ -283,9 +310,10 @@ describe('what the work answers', () => {
     const seen = run(of('a', 'b', 'c', 'd', 'e', 'f'), (items) => timer(items[0] === 'a' ? 20 : 10).pipe(map(() => answer(items))), {
       maxSize: 3,
       concurrency: 2,
-      order: 'input',
+      order: inputOrder(),
       id: (item: string) => item,
-      retry: false,
+      classify: classifyError,
+      repair: divideAndConquer(),
     });
     expect(seen.out).toBe(expected);
     expect(seen.reasons).toEqual(reasons);
@@ -299,8 +327,9 @@ describe('what the work answers', () => {
       {
         maxSize: 3,
         concurrency: 2,
-        order: 'input',
+        order: inputOrder(),
         id: (item: string) => item,
+        ...repaired,
       },
     );
     expect(seen.out).toBe('!a !b !a d |');
@@ -308,7 +337,7 @@ describe('what the work answers', () => {
   });
 });
 
-describe("failure: 'failFast'", () => {
+describe("unwrap('first') behind it", () => {
   const reason = new Error('no');
 
   it('errors with the very reason of the first item that fails for good, and aborts the rest', () => {
@@ -322,10 +351,11 @@ describe("failure: 'failFast'", () => {
               signals.push(signal);
               return items[0] === 10 ? timer(10).pipe(map(() => [reason])) : sleep(items);
             },
-            { maxSize: 1, concurrency: 3, retry: false, split: false, failure: 'failFast' },
+            { maxSize: 1, concurrency: 3, ...repaired },
           ),
+          unwrap('first'),
         )
-        .subscribe({ next: (settled) => out.push(settled.input), error: (error: unknown) => out.push(now(), error) });
+        .subscribe({ next: (value) => out.push(value), error: (error: unknown) => out.push(now(), error) });
       flush();
       return out;
     });
@@ -337,12 +367,20 @@ describe("failure: 'failFast'", () => {
     let calls = 0;
     const work = (items: readonly number[]) =>
       calls++ === 0 ? throwError(() => Object.assign(new Error('busy'), { status: 503 })) : of(items);
-    expect(run(of(1, 2), work, { failure: 'failFast' }).out).toBe('1 2 |');
+    const values = virtualTime(({ flush }) => {
+      const seen: unknown[] = [];
+      of(1, 2)
+        .pipe(batchMap(work, repaired), unwrap('first'))
+        .subscribe({ next: (value) => seen.push(value), error: (error: unknown) => seen.push(error), complete: () => seen.push('|') });
+      flush();
+      return seen;
+    });
+    expect(values).toEqual([1, 2, '|']);
   });
 });
 
 describe('flush', () => {
-  const slow = { window: { kind: 'fixed', ms: 100 }, maxSize: 10 } as const;
+  const slow = { window: fixed(100), maxSize: 10 } as const;
 
   it('sends all that waits when `flush` emits, and ends with its error', () => {
     const flush = timer(30);
@@ -356,7 +394,7 @@ describe('flush', () => {
 });
 
 describe('oversize', () => {
-  const heavy = { maxWeight: 4, weigh: (text: string) => text.length, window: { kind: 'natural' } } as const;
+  const heavy = { maxWeight: 4, weigh: (text: string) => text.length, window: natural() } as const;
   const upper = (items: readonly string[]) => of(items.map((item) => item.toUpperCase()));
   const halves = (text: string): string[] => [text.slice(0, text.length / 2), text.slice(text.length / 2)];
 
@@ -370,7 +408,7 @@ describe('oversize', () => {
 
   it("'split' sends the parts like items and joins their results into one", () => {
     const joinResults = (results: readonly string[]): string => results.join('');
-    const { out, calls } = run(of('ab', 'cdefgh', 'i'), upper, { ...heavy, oversize: 'split', splitItem: halves, joinResults });
+    const { out, calls } = run(of('ab', 'cdefgh', 'i'), upper, { ...heavy, oversize: splitItem({ into: halves, join: joinResults }) });
     expect(out).toBe('AB CDEFGH I |');
     expect(calls).toEqual(['0:ab', '0:cde', '0:fgh i']);
   });
@@ -383,10 +421,8 @@ describe('oversize', () => {
           batchMap((items: readonly string[]) => upper(items).pipe(delay(10)), {
             ...heavy,
             maxWeight: 3,
-            oversize: 'split',
-            splitItem: halves,
-            joinResults: (results) => results.join('+'),
-            order: 'input',
+            oversize: splitItem({ into: halves, join: (results) => results.join('+') }),
+            order: inputOrder(),
           }),
         )
         .subscribe((one) => seen.push(one));
@@ -409,10 +445,9 @@ describe('oversize', () => {
     const { out, reasons } = run(of('badgood', 'x'), work, {
       ...heavy,
       concurrency: 1,
-      retry: false,
-      oversize: 'split',
-      splitItem: () => ['bad', 'good'],
-      joinResults: (results) => results.join(''),
+      classify: classifyError,
+      repair: divideAndConquer(),
+      oversize: splitItem({ into: () => ['bad', 'good'], join: (results) => results.join('') }),
     });
     expect(out).toBe('!badgood x |');
     expect(reasons).toEqual([reason]);
@@ -420,12 +455,16 @@ describe('oversize', () => {
   });
 
   it('refuses no parts, and results that cannot be joined', () => {
-    const split = { ...heavy, oversize: 'split', joinResults: (results: readonly string[]) => results.join('') } as const;
-    expect(run(of('abcdefgh'), upper, { ...split, splitItem: () => [] }).reasons).toMatchObject([{ callback: 'splitItem' }]);
-    const joinResults = (): string => {
+    const join = (results: readonly string[]) => results.join('');
+    expect(run(of('abcdefgh'), upper, { ...heavy, oversize: splitItem({ into: () => [], join }) }).reasons).toMatchObject([
+      { callback: 'splitItem' },
+    ]);
+    const cannot = (): string => {
       throw new Error('cannot');
     };
-    expect(run(of('abcdef'), upper, { ...split, splitItem: halves, joinResults }).reasons).toMatchObject([{ callback: 'joinResults' }]);
+    expect(run(of('abcdef'), upper, { ...heavy, oversize: splitItem({ into: halves, join: cannot }) }).reasons).toMatchObject([
+      { callback: 'joinResults' },
+    ]);
   });
 
   it('is left whole: no part of it is sent any more', () => {
@@ -440,9 +479,7 @@ describe('oversize', () => {
           ...heavy,
           concurrency: 1,
           maxWeight: 3,
-          oversize: 'split',
-          splitItem: halves,
-          joinResults: String,
+          oversize: splitItem({ into: halves, join: String }),
         },
       );
       const load = batcher.load('abcdef').subscribe();
@@ -464,7 +501,7 @@ describe('onSourceError', () => {
   );
 
   it.each(['drain', 'flush'] as const)("'%s' settles what was accepted, then errors", (onSourceError) => {
-    expect(run(failing, sleep, { onSourceError, window: { kind: 'fixed', ms: 500 } })).toMatchObject({ out: '1 2 #', reasons: [bad] });
+    expect(run(failing, sleep, { onSourceError, window: fixed(500) })).toMatchObject({ out: '1 2 #', reasons: [bad] });
     const pulled = virtualTime(({ flush }) => {
       const seen: unknown[] = [];
       function* items() {
@@ -483,7 +520,7 @@ describe('onSourceError', () => {
   });
 
   it("'abort' stops everything at once", () => {
-    expect(run(failing, sleep, { onSourceError: 'abort', burst: 'sync' }).out).toBe('#');
+    expect(run(failing, sleep, { onSourceError: 'abort', scheduler: atOnce() }).out).toBe('#');
   });
 });
 
@@ -515,7 +552,7 @@ describe('window', () => {
   it('gathers a trickle when only the rate is limited', () => {
     const sizes = virtualTime(({ flush, scheduler }) => {
       const seen: number[] = [];
-      const limiter = createLimiter({ requestsPerMinute: 600, burstSeconds: 1, scheduler });
+      const limiter = createLimiter({ rates: [perMinute('requests', 600, { burst: 10 })], scheduler });
       const source = new Subject<number>();
       source
         .pipe(
@@ -547,14 +584,14 @@ describe('window', () => {
   it('tells a rule of yours how busy the limiter is', () => {
     const loads: number[] = [];
     virtualTime(({ flush }) => {
-      const limiter = createLimiter({ requestsPerMinute: 60, headroom: 1, burstSeconds: 4 });
+      const limiter = createLimiter({ rates: [perMinute('requests', 60, { burst: 4 })], headroom: 1 });
       limiter.tryAcquire()?.release();
       const window = ({ load }: { load: number }): number => {
         loads.push(load);
         return 0;
       };
       of(1)
-        .pipe(batchMap((items: readonly number[]) => of(items), { limiter, window, burst: 'sync' }))
+        .pipe(batchMap((items: readonly number[]) => of(items), { limiter, window, scheduler: atOnce() }))
         .subscribe();
       flush();
     });

@@ -3,8 +3,37 @@ import { concat, concatMap, defer, delay, EMPTY, from, map, NEVER, of, range, Su
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import type { BatchMapOptions, BatchResult, BatchWork, CallContext, FlowEvent, Fulfilled, Rejected, Settled } from '../today.js';
-import { BatchShapeError, batchMap, CallbackError, createLimiter, isFlowError, SplitBudgetError } from '../today.js';
+import type {
+  BatchMapOptions,
+  BatchResult,
+  BatchWork,
+  CallContext,
+  FlowEvent,
+  Fulfilled,
+  Rejected,
+  Settled,
+} from '../../operators/index.js';
+import {
+  BatchShapeError,
+  batchMap,
+  CallbackError,
+  classifyError,
+  createLimiter,
+  divideAndConquer,
+  fixed,
+  fromHeaders,
+  isFlowError,
+  lanes,
+  natural,
+  perMinute,
+  robust,
+  SplitBudgetError,
+} from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
+import { unstamped } from '../support/events.js';
+
+/** Errors of SDKs are read, and whatever can be repaired is. */
+const repaired = { classify: classifyError, repair: robust() };
 
 const echo = <T>(items: readonly T[]): Observable<readonly T[]> => of(items);
 const badRequest = Object.assign(new Error('forbidden words'), { status: 400 });
@@ -28,7 +57,7 @@ function watch<T, R>(result: Observable<Settled<T, R>>) {
 /** The whole life of some items in virtual time. */
 function settle<T, R>(items: readonly T[], work: BatchWork<T, R>, options?: BatchMapOptions<T>) {
   return virtualTime(({ flush }) => {
-    const seen = watch(from(items).pipe(batchMap(work, options)));
+    const seen = watch(from(items).pipe(batchMap(work, { ...repaired, ...options })));
     flush();
     return seen;
   });
@@ -81,7 +110,7 @@ describe('work that answers with a promise', () => {
       if (items.includes('x')) throw badRequest;
       return items.map((item) => item.toUpperCase());
     };
-    const seen = watch(of('a', 'x', 'b').pipe(batchMap(work, { random: () => 0.5 })));
+    const seen = watch(of('a', 'x', 'b').pipe(batchMap(work, { ...repaired, random: () => 0.5 })));
     await vi.advanceTimersByTimeAsync(1000);
     expect(sent).toEqual(['axb 1 0', 'axb 2 0', 'a 1 1', 'x 1 1', 'b 1 1']);
     expect(fulfilled(seen.settled).map(({ value, attempts }) => [value, attempts])).toEqual([
@@ -101,7 +130,7 @@ describe('work that answers with a promise', () => {
       if (items.includes('prompt 3')) throw badRequest;
       return items.map((item) => `answer to ${item}`);
     };
-    const seen = watch(from(prompts).pipe(batchMap(work)));
+    const seen = watch(from(prompts).pipe(batchMap(work, repaired)));
     await vi.advanceTimersByTimeAsync(1000);
     expect(fulfilled(seen.settled)).toHaveLength(9);
     for (const { input, value } of fulfilled(seen.settled)) expect(value).toBe(`answer to ${input}`);
@@ -119,7 +148,7 @@ describe('work that answers with a promise', () => {
     const first = deferred<string[]>();
     const second = deferred<string[]>();
     const answers = [first, second];
-    const seen = watch(of('a', 'b').pipe(batchMap(() => (answers.shift() ?? first).promise, { maxSize: 1 })));
+    const seen = watch(of('a', 'b').pipe(batchMap(() => (answers.shift() ?? first).promise, { ...repaired, maxSize: 1 })));
     seen.subscription.unsubscribe();
     first.resolve(['A']);
     second.reject(new Error('too late'));
@@ -134,8 +163,8 @@ describe('work that answers with a promise', () => {
   it('keeps its slot in a shared limiter after it was given up, until it settles', async () => {
     const limiter = createLimiter({ concurrency: 1, abortGraceMs: 1000 });
     const stubborn = deferred<string[]>();
-    watch(of('a').pipe(batchMap(() => stubborn.promise, { limiter, burst: 'sync' }))).subscription.unsubscribe();
-    const next = watch(of('b').pipe(batchMap(echo, { limiter, burst: 'sync' })));
+    watch(of('a').pipe(batchMap(() => stubborn.promise, { limiter, scheduler: atOnce() }))).subscription.unsubscribe();
+    const next = watch(of('b').pipe(batchMap(echo, { limiter, scheduler: atOnce() })));
     await vi.advanceTimersByTimeAsync(500);
     expect(limiter.executing).toBe(1);
     expect(next.settled).toEqual([]);
@@ -148,8 +177,10 @@ describe('work that answers with a promise', () => {
 
   it('loses its slot in a shared limiter after abortGraceMs, if it never settles', async () => {
     const limiter = createLimiter({ concurrency: 1, abortGraceMs: 1000 });
-    watch(of('a').pipe(batchMap(() => new Promise<string[]>(() => undefined), { limiter, burst: 'sync' }))).subscription.unsubscribe();
-    const next = watch(of('b').pipe(batchMap(echo, { limiter, burst: 'sync' })));
+    watch(
+      of('a').pipe(batchMap(() => new Promise<string[]>(() => undefined), { limiter, scheduler: atOnce() })),
+    ).subscription.unsubscribe();
+    const next = watch(of('b').pipe(batchMap(echo, { limiter, scheduler: atOnce() })));
     await vi.advanceTimersByTimeAsync(999);
     expect(next.settled).toEqual([]);
     await vi.advanceTimersByTimeAsync(1);
@@ -164,7 +195,7 @@ describe('work that answers with a promise', () => {
       sent.push(items.join(''));
       return items.includes('a') ? stubborn.promise : of(items);
     };
-    const options = { concurrency: 1, maxSize: 1, attemptTimeoutMs: 100, retry: false, itemDeadlineMs: 5000 } as const;
+    const options = { concurrency: 1, maxSize: 1, timeoutMs: 100, repair: divideAndConquer(), deadlineMs: 5000 } as const;
     const seen = watch(concat(of('a', 'b'), NEVER).pipe(batchMap(work, options)));
     await vi.advanceTimersByTimeAsync(100);
     expect(rejected(seen.settled)).toMatchObject([{ input: 'a', reason: { code: 'FLOW_ATTEMPT_TIMEOUT' } }]);
@@ -179,7 +210,7 @@ describe('work that answers with a promise', () => {
 
   it('frees the slot of an Observable at once', () => {
     const limiter = createLimiter({ concurrency: 1 });
-    watch(of('a').pipe(batchMap(() => NEVER, { limiter, burst: 'sync' }))).subscription.unsubscribe();
+    watch(of('a').pipe(batchMap(() => NEVER, { limiter, scheduler: atOnce() }))).subscription.unsubscribe();
     expect(limiter.executing).toBe(0);
   });
 });
@@ -203,7 +234,7 @@ describe('the signal', () => {
       return NEVER;
     };
     const source = new Subject<string>();
-    const { subscription } = watch(source.pipe(batchMap(work, { burst: 'sync', window: { kind: 'natural' } })));
+    const { subscription } = watch(source.pipe(batchMap(work, { scheduler: atOnce(), window: natural() })));
     source.next('a');
     source.next('b');
     expect(signals).toHaveLength(2);
@@ -225,7 +256,7 @@ describe('the signal', () => {
       return NEVER;
     };
     watch(source.pipe(batchMap(work))).subscription.unsubscribe();
-    const late = watch(of('a').pipe(batchMap(work, { burst: 'sync' })));
+    const late = watch(of('a').pipe(batchMap(work, { scheduler: atOnce() })));
     late.subscription.unsubscribe();
     expect(context?.signal.aborted).toBe(true);
     expect((context?.signal.reason as DOMException).name).toBe('AbortError');
@@ -237,7 +268,7 @@ describe('the signal', () => {
       signals.push(signal);
       return attempt === 1 ? NEVER : of(items);
     };
-    const { settled } = settle(['a'], work, { attemptTimeoutMs: 100, random: () => 0 });
+    const { settled } = settle(['a'], work, { timeoutMs: 100, random: () => 0 });
     expect(settled).toMatchObject([{ status: 'fulfilled', attempts: 2 }]);
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, false]);
   });
@@ -245,7 +276,7 @@ describe('the signal', () => {
   it('aborts a call when the deadlines of all its members have passed, not before', () => {
     virtualTime(({ advance }) => {
       const { work, calls } = manual();
-      const seen = watch(of('a', 'bb').pipe(batchMap(work, { itemDeadlineMs: (item) => item.length * 100 })));
+      const seen = watch(of('a', 'bb').pipe(batchMap(work, { deadlineMs: (item) => item.length * 100 })));
       advance(100);
       expect(calls[0]?.context.signal.aborted).toBe(false);
       expect(rejected(seen.settled)).toMatchObject([{ input: 'a', reason: { code: 'FLOW_DEADLINE', deadlineMs: 100 } }]);
@@ -266,11 +297,10 @@ describe('what the work is told', () => {
       return of(items);
     };
     settle(['aa', 'bbb'], work, {
-      lanes: [{ name: 'fast' }, { name: 'slow' }],
-      lane: () => 'slow',
+      queue: lanes([{ name: 'fast' }, { name: 'slow' }], { by: () => 'slow' }),
       weigh: (item) => item.length,
-      attemptTimeoutMs: 1000,
-      retry: { initialMs: 100, jitter: 'none' },
+      timeoutMs: 1000,
+      repair: robust({ retry: { initialMs: 100, jitter: 'none' } }),
     });
     expect(told).toEqual([
       { attempt: 1, splitDepth: 0, batchId: 'b0', lane: 'slow', weight: 5, deadlineAt: 1000 },
@@ -282,7 +312,7 @@ describe('what the work is told', () => {
 
   it('lets it correct the token cost and hand on a response to the limiter', () => {
     virtualTime(({ flush }) => {
-      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 10 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000, { burst: 10_000 })], headroom: 1, learn: fromHeaders() });
       const work: BatchWork<string, string> = (items, context) => {
         expect(limiter.snapshot().tokens).toBe(10_000 - 500);
         context.settle({ inputTokens: 100, outputTokens: 150 });
@@ -300,7 +330,7 @@ describe('what the work is told', () => {
   it('is frozen in time for the items: a batch is a list of its own', () => {
     const { work, calls } = manual();
     const source = new Subject<string>();
-    const { subscription } = watch(source.pipe(batchMap(work, { concurrency: 1, burst: 'sync' })));
+    const { subscription } = watch(source.pipe(batchMap(work, { concurrency: 1, scheduler: atOnce() })));
     source.next('a');
     source.next('b');
     expect(calls[0]?.items).toEqual(['a']);
@@ -482,7 +512,9 @@ describe('callbacks', () => {
 
   it.each(['weigh', 'lane', 'id', 'deadlineMs'] as const)('what `%s` throws is the cause of the rejection of that item', (name) => {
     const { settled, completed } = settle(['a', 'b'], echo, {
-      [name === 'deadlineMs' ? 'itemDeadlineMs' : name]: (item: string) => (item === 'a' ? fault() : name === 'lane' ? 'default' : 1),
+      ...(name === 'lane'
+        ? { queue: lanes([{ name: 'default' }], { by: (item: string) => (item === 'a' ? fault() : 'default') }) }
+        : { [name]: (item: string) => (item === 'a' ? fault() : 1) }),
     });
     expect(rejected(settled)).toMatchObject([{ input: 'a', index: 0, attempts: 0, reason: { callback: name, cause } }]);
     expect(rejected(settled)[0]?.reason).toBeInstanceOf(CallbackError);
@@ -496,13 +528,13 @@ describe('callbacks', () => {
   });
 
   it.each([NaN, -1])('a deadline of %o rejects the item', (ms) => {
-    const { settled } = settle(['a', 'b'], echo, { itemDeadlineMs: (item) => (item === 'a' ? ms : 10) });
+    const { settled } = settle(['a', 'b'], echo, { deadlineMs: (item) => (item === 'a' ? ms : 10) });
     expect(rejected(settled)).toMatchObject([{ input: 'a', reason: { code: 'FLOW_CALLBACK', callback: 'deadlineMs' } }]);
   });
 
   it('an unknown lane rejects the item, and names the known ones', () => {
-    const lanes = [{ name: 'fast' }, { name: 'slow' }];
-    const { settled } = settle(['fast', 'typo'], echo, { lanes, lane: (item) => item });
+    const queue = lanes([{ name: 'fast' }, { name: 'slow' }], { by: (item: string) => item });
+    const { settled } = settle(['fast', 'typo'], echo, { queue });
     expect(rejected(settled)).toMatchObject([
       { input: 'typo', reason: { code: 'FLOW_LANE_UNKNOWN', lane: 'typo', known: ['fast', 'slow'] } },
     ]);
@@ -632,7 +664,7 @@ describe('the concurrency', () => {
       const limiter = createLimiter({ concurrency: 1 });
       const source = new Subject<string>();
       const { work, calls } = manual();
-      const seen = watch(source.pipe(batchMap(work, { limiter, burst: 'sync', maxSize: 1 })));
+      const seen = watch(source.pipe(batchMap(work, { limiter, scheduler: atOnce(), maxSize: 1 })));
       source.next('a');
       source.next('b');
       limiter.close();
@@ -671,7 +703,7 @@ describe('a long queue', () => {
     const source = new Subject<number>();
     const seen: number[] = [];
     let sent = 1;
-    source.pipe(batchMap(echo, { maxSize: 8, burst: 'sync', concurrency: 2, maxQueued: Infinity })).subscribe((settled) => {
+    source.pipe(batchMap(echo, { maxSize: 8, scheduler: atOnce(), concurrency: 2, maxQueued: Infinity })).subscribe((settled) => {
       seen.push((settled as Fulfilled<number, number>).value);
       for (let i = 0; i < 3 && sent < 1e5; i++) source.next(sent++);
       if (seen.length === 1e5) source.complete();
@@ -706,10 +738,7 @@ describe('an embedding endpoint: 20 texts, 8192 tokens, 100 ms', () => {
         return timer(50).pipe(map(() => items.map(({ tokens }) => tokens)));
       };
       concat(source, NEVER)
-        .pipe(
-          batchMap(work, { maxSize: 20, maxWeight: 8192, weigh: ({ tokens }) => tokens, window: { kind: 'fixed', ms: 100 } }),
-          take(texts.length),
-        )
+        .pipe(batchMap(work, { maxSize: 20, maxWeight: 8192, weigh: ({ tokens }) => tokens, window: fixed(100) }), take(texts.length))
         .subscribe();
       flush();
       return made;
@@ -787,7 +816,15 @@ describe('retries', () => {
         at.push(now());
         return throwError(() => overloaded);
       };
-      watch(of('a').pipe(batchMap(work, { retry: { maxAttempts: 4, initialMs: 100, factor: 3, maxMs: 500 }, random: () => 0.5 })));
+      watch(
+        of('a').pipe(
+          batchMap(work, {
+            ...repaired,
+            repair: robust({ retry: { maxAttempts: 4, initialMs: 100, factor: 3, maxMs: 500 } }),
+            random: () => 0.5,
+          }),
+        ),
+      );
       flush();
     });
     // Half of 100, half of 300, half of 500 (the ceiling; the third would be 900).
@@ -802,7 +839,7 @@ describe('retries', () => {
         at.push(now());
         return attempt === 1 ? throwError(() => slowDown) : of(items);
       };
-      watch(of('a').pipe(batchMap(work, { random: () => 0 })));
+      watch(of('a').pipe(batchMap(work, { ...repaired, random: () => 0 })));
       flush();
     });
     expect(at).toEqual([0, 3000]);
@@ -820,7 +857,12 @@ describe('retries', () => {
       );
     };
     const ten = Array.from({ length: 10 }, (_, i) => i);
-    const { settled } = settle(ten, failing, { maxSize: 1, concurrency: 10, retry: { budget: 0.1 }, random: () => 0.5 });
+    const { settled } = settle(ten, failing, {
+      maxSize: 1,
+      concurrency: 10,
+      repair: robust({ retry: { budget: 0.1 } }),
+      random: () => 0.5,
+    });
     expect(calls).toBe(13);
     expect(fulfilled(settled)).toHaveLength(3);
     expect(rejected(settled).every(({ reason }) => reason === overloaded)).toBe(true);
@@ -880,7 +922,7 @@ describe('splitting', () => {
 
   it('stops at maxCalls with an error that says so and calls nobody bad', () => {
     const { work, sent } = poisoned(new Set([0, 5, 10, 15]));
-    const { settled } = settle(numbers(16), work, { maxSize: 16, split: { maxCalls: 6 } });
+    const { settled } = settle(numbers(16), work, { maxSize: 16, repair: robust({ divide: { maxCalls: 6 } }) });
     expect(sent.length).toBeLessThanOrEqual(6);
     const given = rejected(settled);
     expect(given.length).toBeGreaterThan(4);
@@ -920,7 +962,7 @@ describe('splitting', () => {
 
   it('sends every item alone with factor Infinity', () => {
     const { work, sent } = poisoned(new Set([1]));
-    settle(numbers(5), work, { split: { factor: Infinity } });
+    settle(numbers(5), work, { repair: robust({ divide: { factor: Infinity } }) });
     expect(sent).toEqual([[0, 1, 2, 3, 4], [0], [1], [2], [3], [4]]);
   });
 
@@ -961,31 +1003,31 @@ describe('events', () => {
         }),
       );
     settle(['a', 'SECRET'], work, {
-      retry: { initialMs: 10, jitter: 'none' },
+      repair: robust({ retry: { initialMs: 10, jitter: 'none' } }),
       weigh: (item) => item.length,
-      onEvent: (event) => {
+      onEvent: unstamped((event) => {
         events.push(event);
-      },
+      }),
     });
     const told = { operator: 'batchMap', lane: 'default' };
     expect(events).toEqual([
       { ...told, type: 'accepted', queued: 0 },
       { ...told, type: 'accepted', queued: 1 },
-      { ...told, type: 'batchFormed', reason: 'complete', size: 2, weight: 7, waitMs: 0 },
+      { ...told, type: 'batchFormed', batchId: 'b0', reason: 'complete', size: 2, weight: 7, waitMs: 0 },
       { ...told, type: 'attemptStarted', batchId: 'b0', size: 2, weight: 7, attempt: 1, splitDepth: 0, executing: 1 },
       { ...told, type: 'attemptEnded', batchId: 'b0', size: 2, attempt: 1, outcome: 'transient', latencyMs: 5 },
-      { ...told, type: 'retryScheduled', class: 'transient', size: 2, attempt: 2, delayMs: 10 },
-      { ...told, type: 'batchFormed', reason: 'retry', size: 2, weight: 7, waitMs: 15 },
-      { ...told, type: 'attemptStarted', batchId: 'b0', size: 2, weight: 7, attempt: 2, splitDepth: 0, executing: 1 },
-      { ...told, type: 'attemptEnded', batchId: 'b0', size: 2, attempt: 2, outcome: 'itemFault', latencyMs: 5 },
-      { ...told, type: 'split', size: 2, parts: 2, depth: 1 },
-      { ...told, type: 'batchFormed', reason: 'split', size: 1, weight: 1, waitMs: 20 },
-      { ...told, type: 'attemptStarted', batchId: 'b0', size: 1, weight: 1, attempt: 1, splitDepth: 1, executing: 1 },
-      { ...told, type: 'batchFormed', reason: 'split', size: 1, weight: 6, waitMs: 20 },
-      { ...told, type: 'attemptStarted', batchId: 'b0', size: 1, weight: 6, attempt: 1, splitDepth: 1, executing: 2 },
-      { ...told, type: 'attemptEnded', batchId: 'b0', size: 1, attempt: 1, outcome: 'ok', latencyMs: 5 },
+      { ...told, type: 'retryScheduled', batchId: 'b0', class: 'transient', size: 2, attempt: 2, delayMs: 10 },
+      { ...told, type: 'batchFormed', batchId: 'b0.1', reason: 'retry', size: 2, weight: 7, waitMs: 15 },
+      { ...told, type: 'attemptStarted', batchId: 'b0.1', size: 2, weight: 7, attempt: 2, splitDepth: 0, executing: 1 },
+      { ...told, type: 'attemptEnded', batchId: 'b0.1', size: 2, attempt: 2, outcome: 'itemFault', latencyMs: 5 },
+      { ...told, type: 'split', batchId: 'b0.1', size: 2, parts: 2, depth: 1 },
+      { ...told, type: 'batchFormed', batchId: 'b0.1.1', reason: 'split', size: 1, weight: 1, waitMs: 20 },
+      { ...told, type: 'attemptStarted', batchId: 'b0.1.1', size: 1, weight: 1, attempt: 1, splitDepth: 1, executing: 1 },
+      { ...told, type: 'batchFormed', batchId: 'b0.1.2', reason: 'split', size: 1, weight: 6, waitMs: 20 },
+      { ...told, type: 'attemptStarted', batchId: 'b0.1.2', size: 1, weight: 6, attempt: 1, splitDepth: 1, executing: 2 },
+      { ...told, type: 'attemptEnded', batchId: 'b0.1.1', size: 1, attempt: 1, outcome: 'ok', latencyMs: 5 },
       { ...told, type: 'settled', outcome: 'fulfilled', attempts: 3, totalMs: 25 },
-      { ...told, type: 'attemptEnded', batchId: 'b0', size: 1, attempt: 1, outcome: 'itemFault', latencyMs: 5 },
+      { ...told, type: 'attemptEnded', batchId: 'b0.1.2', size: 1, attempt: 1, outcome: 'itemFault', latencyMs: 5 },
       { ...told, type: 'settled', outcome: 'rejected', attempts: 3, totalMs: 25 },
       { type: 'drained', operator: 'batchMap' },
     ]);
@@ -996,7 +1038,9 @@ describe('events', () => {
     const events: FlowEvent[] = [];
     const source = new Subject<string>();
     const { work } = manual();
-    const { subscription } = watch(source.pipe(batchMap(work, { concurrency: 1, burst: 'sync', onEvent: (event) => events.push(event) })));
+    const { subscription } = watch(
+      source.pipe(batchMap(work, { concurrency: 1, scheduler: atOnce(), onEvent: (event) => events.push(event) })),
+    );
     for (const item of ['a', 'b', 'c']) source.next(item);
     events.length = 0;
     subscription.unsubscribe();
@@ -1018,7 +1062,7 @@ describe('events', () => {
       maxQueued: 30,
       overflow: 'dropOldest',
       id: (item) => item,
-      itemDeadlineMs: 400,
+      deadlineMs: 400,
       onEvent: (event) => {
         events.push(event);
       },
@@ -1046,7 +1090,7 @@ describe('timers', () => {
     });
 
   it('are gone once everything has settled, however far away the deadlines are', () => {
-    const options = { itemDeadlineMs: 3_600_000, attemptTimeoutMs: 3_600_000 };
+    const options = { deadlineMs: 3_600_000, timeoutMs: 3_600_000 };
     expect(pendingAfter(options, () => undefined)).toBe(0);
     expect(
       pendingAfter(options, (source) => {
@@ -1058,9 +1102,9 @@ describe('timers', () => {
   it('are gone after the consumer has left, in every state', () => {
     const states: BatchMapOptions<string>[] = [
       {},
-      { burst: 'sync' },
-      { window: { kind: 'fixed', ms: 3_600_000 } },
-      { itemDeadlineMs: 3_600_000 },
+      { scheduler: atOnce() },
+      { window: fixed(3_600_000) },
+      { deadlineMs: 3_600_000 },
       { concurrency: 1, maxSize: 1 },
     ];
     for (const options of states) {
@@ -1075,7 +1119,11 @@ describe('timers', () => {
 
   it('are gone after the consumer has left during a pause', () => {
     virtualTime(({ advance, pending }) => {
-      const seen = watch(of('a').pipe(batchMap(() => throwError(() => overloaded), { retry: { initialMs: 60_000 }, random: () => 1 })));
+      const seen = watch(
+        of('a').pipe(
+          batchMap(() => throwError(() => overloaded), { ...repaired, repair: robust({ retry: { initialMs: 60_000 } }), random: () => 1 }),
+        ),
+      );
       advance(10);
       expect(pending()).toBe(1);
       seen.subscription.unsubscribe();
@@ -1088,7 +1136,7 @@ describe('timers', () => {
     const before = count();
     for (let i = 0; i < 1000; i++) {
       const source = new Subject<string>();
-      const { subscription } = watch(source.pipe(batchMap(() => NEVER, { burst: 'sync', itemDeadlineMs: 60_000 })));
+      const { subscription } = watch(source.pipe(batchMap(() => NEVER, { scheduler: atOnce(), deadlineMs: 60_000 })));
       source.next('a');
       subscription.unsubscribe();
       expect(source.observed).toBe(false);
@@ -1098,7 +1146,7 @@ describe('timers', () => {
 });
 
 describe('lanes', () => {
-  const lanes = [{ name: 'urgent', maxWaitMs: 0 }, { name: 'normal' }, { name: 'background' }];
+  const three = [{ name: 'urgent', maxWaitMs: 0 }, { name: 'normal' }, { name: 'background' }];
 
   it('keep an urgent item waiting for one call at most, however long the queue is', () => {
     virtualTime(({ advance, flush, now }) => {
@@ -1106,7 +1154,9 @@ describe('lanes', () => {
       const worker = createWorker({ marbles: '-- 98ms (r|)', answer: (items: readonly string[]) => items });
       const source = new Subject<string>();
       source
-        .pipe(batchMap(worker.work, { lanes, lane: (item) => item.split(' ')[0] ?? '', maxSize: 5, concurrency: 1 }))
+        .pipe(
+          batchMap(worker.work, { queue: lanes(three, { by: (item: string) => item.split(' ')[0] ?? '' }), maxSize: 5, concurrency: 1 }),
+        )
         .subscribe((settled) => done.set(settled.input, now()));
       for (let i = 0; i < 100; i++) source.next(`background ${String(i)}`);
       advance(50);
@@ -1125,7 +1175,7 @@ describe('lanes', () => {
         sent.push([...items]);
         return timer(1).pipe(map(() => items));
       },
-      { lanes, lane: (item) => item, maxSize: 10, concurrency: 1, window: { kind: 'natural' } },
+      { queue: lanes(three, { by: (item: string) => item }), maxSize: 10, concurrency: 1, window: natural() },
     );
     const served = sent.slice(0, 10).flat();
     expect(served.filter((item) => item === 'background').length).toBeGreaterThanOrEqual(7);
@@ -1133,7 +1183,7 @@ describe('lanes', () => {
 
   it('put an item that names none into the last', () => {
     const events: FlowEvent[] = [];
-    settle(['a'], echo, { lanes, onEvent: (event) => events.push(event) });
+    settle(['a'], echo, { queue: lanes(three), onEvent: (event) => events.push(event) });
     expect(events[0]).toMatchObject({ type: 'accepted', lane: 'background' });
   });
 });

@@ -19,7 +19,10 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMap, createBatcher, createLimiter } from '../today.js';
+import { batchMap, classifyError, createBatcher, createLimiter, divideAndConquer, lanes, natural, robust } from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
+
+const repaired = { classify: classifyError, repair: robust() };
 
 const badRequest = Object.assign(new Error('bad request'), { status: 400 });
 
@@ -61,13 +64,13 @@ describe('traps of batching calls', () => {
     const ours = createBatcher(work, { maxSize: 1, concurrency: 2 });
     await Promise.all(Array.from({ length: 20 }, (_, i) => ours.loadAsync(i)));
     expect(most).toBe(2);
-    const stuck = createBatcher(() => NEVER, { attemptTimeoutMs: 1, retry: false });
+    const stuck = createBatcher(() => NEVER, { timeoutMs: 1, classify: classifyError, repair: divideAndConquer() });
     await expect(stuck.loadAsync('a')).rejects.toMatchObject({ code: 'FLOW_ATTEMPT_TIMEOUT' });
   });
 
   it('rejects with its own error a batch that was answered wrongly, once, and goes on with the next', async () => {
     const short = (keys: readonly string[]): Promise<string[]> => Promise.resolve(keys.includes('bad') ? [] : [...keys]);
-    const ours = createBatcher(short, { maxSize: 1 });
+    const ours = createBatcher(short, { maxSize: 1, ...repaired });
     const [bad, good] = await Promise.allSettled([ours.loadAsync('bad'), ours.loadAsync('good')]);
     expect(bad).toMatchObject({ status: 'rejected', reason: { code: 'FLOW_BATCH_SHAPE' } });
     expect(good).toEqual({ status: 'fulfilled', value: 'good' });
@@ -99,7 +102,7 @@ describe('traps of batching calls', () => {
       if (item === 'bad') throw new Error('weigh');
       return 1;
     };
-    const batcher = createBatcher((items: readonly string[]) => Promise.resolve([...items]), { weigh, burst: 'sync' });
+    const batcher = createBatcher((items: readonly string[]) => Promise.resolve([...items]), { weigh, scheduler: atOnce() });
     await expect(batcher.loadAsync('bad')).rejects.toMatchObject({ code: 'FLOW_CALLBACK', callback: 'weigh' });
     const leaving = new AbortController();
     const left = batcher.loadAsync('left', { signal: leaving.signal });
@@ -113,14 +116,13 @@ describe('traps of batching calls', () => {
     const { settled, calls } = virtualTime(({ flush }) => {
       const out: string[] = [];
       const sent: number[] = [];
-      const lanes = [{ name: 'urgent' }, { name: 'later' }];
-      const lane = (item: number): string => (item >= 100 ? 'urgent' : 'later');
+      const queue = lanes([{ name: 'urgent' }, { name: 'later' }], { by: (item: number) => (item >= 100 ? 'urgent' : 'later') });
       const work = (items: readonly number[]) => {
         sent.push(...items);
         return of(items).pipe(delay(5));
       };
       from([1, 2, 3, 4, 100, 101])
-        .pipe(batchMap(work, { maxSize: 1, concurrency: 1, maxQueued: 3, overflow: 'dropNewest', lanes, lane, burst: 'sync' }))
+        .pipe(batchMap(work, { maxSize: 1, concurrency: 1, maxQueued: 3, overflow: 'dropNewest', queue, scheduler: atOnce() }))
         .subscribe(({ input, status }) => out.push(`${String(input)} ${status}`));
       flush();
       return { settled: out, calls: sent };
@@ -152,11 +154,10 @@ describe('traps of batching calls', () => {
       source
         .pipe(
           batchMap((items: readonly number[]) => of(items).pipe(delay(1)), {
-            lanes: [{ name: 'urgent' }, { name: 'later' }],
-            lane: (item) => (item === 1 ? 'urgent' : 'later'),
+            queue: lanes([{ name: 'urgent' }, { name: 'later' }], { by: (item: number) => (item === 1 ? 'urgent' : 'later') }),
             maxSize: 1,
             concurrency: 1,
-            window: { kind: 'natural' },
+            window: natural(),
           }),
           take(60),
         )
@@ -177,7 +178,7 @@ describe('traps of recipes for batches', () => {
   it('two urgent items of one instant travel together, though the first would leave at once', () => {
     const calls = virtualTime(({ flush }) => {
       const sent: string[] = [];
-      const lanes = [
+      const twoLanes = [
         { name: 'high', maxWaitMs: 0 },
         { name: 'low', maxWaitMs: 500 },
       ];
@@ -188,7 +189,7 @@ describe('traps of recipes for batches', () => {
               sent.push(items.join(' '));
               return of(items);
             },
-            { lanes, lane: (item) => (item.startsWith('H') ? 'high' : 'low'), maxSize: 3 },
+            { queue: lanes(twoLanes, { by: (item: string) => (item.startsWith('H') ? 'high' : 'low') }), maxSize: 3 },
           ),
         )
         .subscribe();
@@ -216,7 +217,7 @@ describe('traps of recipes for batches', () => {
       const seen: [number[], number[]] = [[], []];
       recipe([1, 2, 3, 4]).subscribe((items) => seen[0].push(...items));
       of(1, 2, 3, 4)
-        .pipe(batchMap(call))
+        .pipe(batchMap(call, repaired))
         .subscribe(({ status, input }) => {
           if (status === 'fulfilled') seen[1].push(input);
         });
@@ -246,7 +247,7 @@ describe('traps of recipes for batches', () => {
     const reasons: unknown[] = [];
     virtualTime(({ flush }) => {
       of('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h')
-        .pipe(batchMap(call))
+        .pipe(batchMap(call, repaired))
         .subscribe((settled) => settled.status === 'rejected' && reasons.push(settled.reason));
       flush();
     });
@@ -262,7 +263,7 @@ describe('traps of recipes for batches', () => {
     const ours: unknown[] = [];
     virtualTime(({ flush }) => {
       of('a', 'bad', 'c')
-        .pipe(batchMap((items: readonly string[]) => of(items.map((item) => (item === 'bad' ? badRequest : item)))))
+        .pipe(batchMap((items: readonly string[]) => of(items.map((item) => (item === 'bad' ? badRequest : item))), repaired))
         .subscribe(({ input, status }) => ours.push(`${input} ${status}`));
       flush();
     });
@@ -298,7 +299,7 @@ describe('traps of recipes for batches', () => {
       timer(0, 10)
         .pipe(
           take(3),
-          batchMap((items: readonly number[]) => of(items), { limiter, window, burst: 'sync', scheduler }),
+          batchMap((items: readonly number[]) => of(items), { limiter, window, scheduler: atOnce(scheduler) }),
         )
         .subscribe();
       timer(15).subscribe(() => lease?.release());

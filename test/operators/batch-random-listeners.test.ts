@@ -1,8 +1,8 @@
 import type { Observable } from 'rxjs';
 import { defer, map, NEVER, of, Subject, Subscription, throwError, timer, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { FlowEvent, Settled } from '../builders.js';
-import { batchMap, createBatcher, createLimiter, inputOrder, natural, orderPerKey, robust } from '../builders.js';
+import type { FlowEvent, Settled } from '../../operators/index.js';
+import { batchMap, createBatcher, createLimiter, inputOrder, natural, orderPerKey, robust } from '../../operators/index.js';
 import { Dice } from '../world/dice.js';
 
 /**

@@ -1,8 +1,12 @@
 import DataLoader from 'dataloader';
-import { NEVER } from 'rxjs';
+import { asyncScheduler, NEVER } from 'rxjs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import type { BatcherOptions } from '../today.js';
-import { createBatcher, DeadlineError } from '../today.js';
+import type { BatcherOptions } from '../../operators/index.js';
+import { classifyError, createBatcher, DeadlineError, fixed, robust } from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
+
+/** Errors of SDKs are read, and whatever can be repaired is. */
+const repaired = { classify: classifyError, repair: robust() };
 
 type Answers = readonly unknown[];
 type BatchFn = (keys: readonly unknown[]) => Promise<Answers>;
@@ -58,9 +62,7 @@ const asDataLoader = {
   maxWeight: Infinity,
   maxQueued: Infinity,
   concurrency: Infinity,
-  retry: false,
-  split: false,
-  burst: 'tick',
+  scheduler: asyncScheduler,
 } as const satisfies BatcherOptions<unknown>;
 
 function ours(batchFn: BatchFn, { maxBatchSize = Infinity, keyOf, cache, manual }: Settings = {}): Loader {
@@ -69,7 +71,7 @@ function ours(batchFn: BatchFn, { maxBatchSize = Infinity, keyOf, cache, manual 
     maxSize: maxBatchSize,
     ...(keyOf && { dedupe: keyOf }),
     ...(cache !== false && { cache: { maxEntries: Infinity } }),
-    ...(manual && { window: { kind: 'fixed', ms: Infinity } }),
+    ...(manual && { window: fixed(Infinity) }),
   });
   const loader: Loader = {
     load: (key) => batcher.loadAsync(key),
@@ -497,7 +499,7 @@ describe('what differs on purpose', () => {
     expect(here.load('a')).toBe(known);
   });
 
-  it('a frame ends with the next promise callback; with `burst: tick`, after all of them', async () => {
+  it('a frame ends with the next promise callback; on `asyncScheduler`, after all of them', async () => {
     const sentAfter = async (hops: number, options: BatcherOptions<string>): Promise<string[]> => {
       const sent: string[] = [];
       const batcher = createBatcher<string, string>((keys) => {
@@ -511,7 +513,7 @@ describe('what differs on purpose', () => {
     };
     expect(await sentAfter(0, {})).toEqual(['ab']);
     expect(await sentAfter(2, {})).toEqual(['a', 'b']);
-    expect(await sentAfter(50, { burst: 'tick' })).toEqual(['ab']);
+    expect(await sentAfter(50, { scheduler: asyncScheduler })).toEqual(['ab']);
   });
 });
 
@@ -530,7 +532,7 @@ describe('what DataLoader lacks', () => {
     const work: BatchFn = (keys) => (keys.includes('bad') ? Promise.reject(forbidden) : Promise.resolve(keys));
     const keys = ['a', 'b', 'bad', 'd'];
     expect(await dataloader(work).loadMany(keys)).toEqual([forbidden, forbidden, forbidden, forbidden]);
-    const here = await createBatcher(work, { cache: { maxEntries: 10 } }).loadMany(keys);
+    const here = await createBatcher(work, { ...repaired, cache: { maxEntries: 10 } }).loadMany(keys);
     expect(here.map((result) => (result.status === 'fulfilled' ? result.value : result.reason))).toEqual(['a', 'b', forbidden, 'd']);
   });
 
@@ -539,6 +541,7 @@ describe('what DataLoader lacks', () => {
     const theirs = await dataloader((keys) => Promise.resolve(without(keys as string[]))).loadMany(['a', 'b', 'c']);
     expect(theirs).toEqual([expect.any(TypeError), expect.any(TypeError), expect.any(TypeError)]);
     const here = createBatcher((keys: readonly string[]) => Promise.resolve(new Map(without(keys).map((key) => [key, key]))), {
+      ...repaired,
       id: (key) => key,
       cache: { maxEntries: 10 },
     });
@@ -554,7 +557,7 @@ describe('what DataLoader lacks', () => {
         signals.push(signal);
         return answer.promise;
       },
-      { cache: { maxEntries: 10 }, burst: 'sync' },
+      { cache: { maxEntries: 10 }, scheduler: atOnce() },
     );
     const [one, both] = [new AbortController(), new AbortController()];
     const left = here.loadAsync('a', { signal: one.signal });
@@ -575,7 +578,7 @@ describe('what DataLoader lacks', () => {
         signals.push(signal);
         return NEVER;
       },
-      { cache: { maxEntries: 10 }, burst: 'sync' },
+      { cache: { maxEntries: 10 }, scheduler: atOnce() },
     );
     const loads = [here.load('a').subscribe(), here.load('a').subscribe()];
     for (const load of loads) load.unsubscribe();
@@ -590,7 +593,7 @@ describe('what DataLoader lacks', () => {
     let hangs = true;
     const work: BatchFn = (keys) => (hangs ? new Promise(() => undefined) : Promise.resolve(keys));
     const theirs = dataloader(work);
-    const here = createBatcher(work, { cache: { maxEntries: 10 }, itemDeadlineMs: 5000 });
+    const here = createBatcher(work, { ...repaired, cache: { maxEntries: 10 }, deadlineMs: 5000 });
     const ends = { theirs: 0, here: [] as unknown[] };
     void theirs.load('a').finally(() => ends.theirs++);
     here.loadAsync('a').catch((error: unknown) => ends.here.push(error));
@@ -646,7 +649,7 @@ describe('what DataLoader lacks', () => {
       () =>
         Promise.reject(new Error(name));
     void dataloader(fails('theirs')).load('a');
-    const here = createBatcher(fails('here'), { cache: { maxEntries: 10 }, retry: false, split: false });
+    const here = createBatcher(fails('here'), { cache: { maxEntries: 10 } });
     void here.loadAsync('a');
     void here.loadAsync('a');
     void here.loadAsync('a', { signal: AbortSignal.abort() });

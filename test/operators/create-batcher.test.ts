@@ -3,8 +3,24 @@ import fc from 'fast-check';
 import type { Observable } from 'rxjs';
 import { asyncScheduler, firstValueFrom, map, mergeMap, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { BatcherOptions, BatchWork, FlowEvent } from '../today.js';
-import { ClosedError, createBatcher, createLimiter, DeadlineError, isFlowError, OverflowError } from '../today.js';
+import type { BatcherOptions, BatchWork, FlowEvent } from '../../operators/index.js';
+import {
+  ClosedError,
+  classifyError,
+  createBatcher,
+  createLimiter,
+  DeadlineError,
+  fixed,
+  isFlowError,
+  lanes,
+  OverflowError,
+  perMinute,
+  robust,
+} from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
+
+/** Errors of SDKs are read, and whatever can be repaired is. */
+const repaired = { classify: classifyError, repair: robust() };
 
 const badRequest = Object.assign(new Error('forbidden words'), { status: 400 });
 const overloaded = Object.assign(new Error('overloaded'), { status: 503 });
@@ -24,7 +40,7 @@ function shouting(options: BatcherOptions<string, string> = {}, fails: (items: r
       }),
     );
   };
-  const batcher = createBatcher(work, options);
+  const batcher = createBatcher(work, { ...repaired, ...options });
   return { batcher, calls, signals, sent: () => calls.map((items) => items.join('')) };
 }
 
@@ -84,7 +100,7 @@ describe('load', () => {
   });
 
   it('answers at once, without a promise in between, when the work does', () => {
-    const batcher = createBatcher<string, string>((items) => of(items), { burst: 'sync' });
+    const batcher = createBatcher<string, string>((items) => of(items), { scheduler: atOnce() });
     const seen = watch(batcher.load('a')).seen;
     expect(seen).toEqual(['a', 'complete']);
   });
@@ -117,7 +133,7 @@ describe('load', () => {
   });
 
   it('may be made from inside an answer, ten thousand times over', () => {
-    const batcher = createBatcher<number, number>((items) => of(items), { burst: 'sync', concurrency: 1 });
+    const batcher = createBatcher<number, number>((items) => of(items), { scheduler: atOnce(), concurrency: 1 });
     let answers = 0;
     const ask = (item: number): void => {
       batcher.load(item).subscribe((answer) => {
@@ -130,7 +146,7 @@ describe('load', () => {
   });
 
   it('refuses a lane nobody declared and a deadline that is none where it is called', () => {
-    const { batcher } = shouting({ lanes: [{ name: 'urgent' }, { name: 'later' }] });
+    const { batcher } = shouting({ queue: lanes([{ name: 'urgent' }, { name: 'later' }]) });
     expect(() => batcher.load('a', { lane: 'typo' })).toThrow('createBatcher: lane `typo` is not one of `urgent`, `later`');
     for (const deadlineMs of [-1, NaN, '5' as never]) {
       expect(() => batcher.load('a', { deadlineMs })).toThrow('createBatcher: expected `deadlineMs` to be a number of milliseconds >= 0');
@@ -165,16 +181,16 @@ describe('loadAsync', () => {
     };
     process.on('unhandledRejection', listen);
     const aborted = AbortSignal.abort();
-    const failing = createBatcher(() => throwError(() => badRequest), { burst: 'sync' });
+    const failing = createBatcher(() => throwError(() => badRequest), { ...repaired, scheduler: atOnce() });
     void failing.loadAsync('a');
     void failing.loadAsync('b', { signal: aborted });
     void failing.loadAsync('c', { deadlineMs: 0 });
-    void createBatcher(async () => Promise.reject(badRequest), { burst: 'sync' }).loadAsync('d');
-    const closed = createBatcher(() => NEVER, { burst: 'sync' });
+    void createBatcher(async () => Promise.reject(badRequest), { ...repaired, scheduler: atOnce() }).loadAsync('d');
+    const closed = createBatcher(() => NEVER, { scheduler: atOnce() });
     void closed.loadAsync('e');
     closed.close();
     void closed.loadAsync('f');
-    const caching = createBatcher(() => throwError(() => badRequest), { burst: 'sync', cache: { maxEntries: 1 } });
+    const caching = createBatcher(() => throwError(() => badRequest), { ...repaired, scheduler: atOnce(), cache: { maxEntries: 1 } });
     for (const options of [undefined, {}, { signal: aborted }]) void caching.loadAsync('g', options);
     void caching.loadMany(['h', 'i']);
     void createBatcher(() => NEVER, {
@@ -308,7 +324,7 @@ describe('dedupe', () => {
 
   it('moves a waiting item to the lane of a more urgent load, never to a less urgent one', async () => {
     const { batcher, sent } = shouting({
-      lanes: [{ name: 'urgent' }, { name: 'normal' }, { name: 'later' }],
+      queue: lanes([{ name: 'urgent' }, { name: 'normal' }, { name: 'later' }]),
       dedupe: (item) => item,
       maxSize: 1,
       concurrency: 1,
@@ -438,7 +454,7 @@ describe('cache', () => {
   });
 
   it('gives loads without options the same promise, and others one of their own', async () => {
-    const { batcher } = shouting({ cache: { maxEntries: 10 }, lanes: [{ name: 'urgent' }, { name: 'later' }] });
+    const { batcher } = shouting({ cache: { maxEntries: 10 }, queue: lanes([{ name: 'urgent' }, { name: 'later' }]) });
     const load = batcher.loadAsync('a');
     const others = [batcher.loadAsync('a', { lane: 'urgent' }), batcher.loadAsync('a', { signal: new AbortController().signal })];
     expect(batcher.loadAsync('a')).toBe(load);
@@ -507,7 +523,7 @@ describe('cache', () => {
   });
 
   it('answers a load made from inside the answer', () => {
-    const batcher = createBatcher<string, string>((items) => of(items), { burst: 'sync', cache: { maxEntries: 10 } });
+    const batcher = createBatcher<string, string>((items) => of(items), { scheduler: atOnce(), cache: { maxEntries: 10 } });
     const { seen } = watch(batcher.load('a').pipe(mergeMap((first) => batcher.load('a').pipe(map((second) => first + second)))));
     expect(seen).toEqual(['aa', 'complete']);
     expect(batcher.snapshot().cached).toBe(1);
@@ -551,8 +567,8 @@ describe('cache', () => {
   });
 
   it('still moves a waiting item to a more urgent lane', async () => {
-    const lanes = [{ name: 'urgent' }, { name: 'later' }];
-    const { batcher, sent } = shouting({ cache: { maxEntries: 10 }, lanes, maxSize: 1, concurrency: 1 });
+    const queue = lanes([{ name: 'urgent' }, { name: 'later' }]);
+    const { batcher, sent } = shouting({ cache: { maxEntries: 10 }, queue, maxSize: 1, concurrency: 1 });
     const loads = [batcher.loadAsync('busy'), batcher.loadAsync('a'), batcher.loadAsync('b'), batcher.loadAsync('b', { lane: 'urgent' })];
     await vi.advanceTimersByTimeAsync(100);
     expect(await Promise.all(loads)).toEqual(['BUSY', 'A', 'B', 'B']);
@@ -575,7 +591,7 @@ describe('loadMany', () => {
 
   it('gives its options to each of them, and does not reject when they leave', async () => {
     const stop = new AbortController();
-    const { batcher, signals } = shouting({ lanes: [{ name: 'urgent' }, { name: 'later' }] });
+    const { batcher, signals } = shouting({ queue: lanes([{ name: 'urgent' }, { name: 'later' }]) });
     const answer = batcher.loadMany(['a', 'b'], { signal: stop.signal, lane: 'urgent', deadlineMs: 60_000 });
     await vi.advanceTimersByTimeAsync(5);
     stop.abort('enough');
@@ -596,8 +612,9 @@ describe('lanes', () => {
   it('are named by the load before the lane option, which comes before the last lane', async () => {
     const events: FlowEvent[] = [];
     const { batcher } = shouting({
-      lanes: [{ name: 'urgent' }, { name: 'normal' }, { name: 'later' }],
-      lane: (item) => (item === 'a' ? 'normal' : (undefined as never)),
+      queue: lanes([{ name: 'urgent' }, { name: 'normal' }, { name: 'later' }], {
+        by: (item: string) => (item === 'a' ? 'normal' : (undefined as never)),
+      }),
       onEvent: (event) => events.push(event),
     });
     const loads = [batcher.loadAsync('a'), batcher.loadAsync('a', { lane: 'urgent' }), batcher.loadAsync('b')];
@@ -613,7 +630,7 @@ describe('lanes', () => {
 
 describe('what goes wrong', () => {
   it('is the end of one load, not of the batcher', async () => {
-    const { batcher } = shouting({ maxQueued: 2, maxSize: 1, concurrency: 1, burst: 'sync' });
+    const { batcher } = shouting({ maxQueued: 2, maxSize: 1, concurrency: 1, scheduler: atOnce() });
     const ends = Promise.allSettled(['a', 'b', 'c', 'd'].map((item) => firstValueFrom(batcher.load(item))));
     await vi.advanceTimersByTimeAsync(100);
     const [, , , refused] = await ends;
@@ -659,7 +676,7 @@ describe('what goes wrong', () => {
 
   it('ends every load when a shared limiter is closed', async () => {
     const limiter = createLimiter({ concurrency: 1 });
-    const { batcher } = shouting({ limiter, maxSize: 1, burst: 'sync' });
+    const { batcher } = shouting({ limiter, maxSize: 1, scheduler: atOnce() });
     const ends = Promise.allSettled(['a', 'b'].map((item) => batcher.loadAsync(item)));
     limiter.close();
     expect((await ends).map((end) => end.status === 'rejected' && isFlowError(end.reason, 'FLOW_CLOSED'))).toEqual([true, true]);
@@ -668,7 +685,7 @@ describe('what goes wrong', () => {
 
 describe('flush', () => {
   it('does not wait for the window, and binds only what waits now', async () => {
-    const { batcher, sent } = shouting({ window: { kind: 'fixed', ms: 1000 } });
+    const { batcher, sent } = shouting({ window: fixed(1000) });
     const first = [batcher.loadAsync('a'), batcher.loadAsync('b')];
     await vi.advanceTimersByTimeAsync(1);
     batcher.flush();
@@ -691,7 +708,7 @@ describe('flush', () => {
   });
 
   it('does not pass the concurrency', async () => {
-    const { batcher, sent } = shouting({ maxSize: 1, concurrency: 1, burst: 'sync' });
+    const { batcher, sent } = shouting({ maxSize: 1, concurrency: 1, scheduler: atOnce() });
     const loads = ['a', 'b'].map((item) => batcher.loadAsync(item));
     batcher.flush();
     expect(sent()).toEqual(['a']);
@@ -702,7 +719,7 @@ describe('flush', () => {
 
 describe('drain', () => {
   it('resolves when every accepted load has settled, refuses new ones, and does not wait for windows', async () => {
-    const { batcher } = shouting({ window: { kind: 'fixed', ms: 60_000 }, itemDeadlineMs: 3_600_000 });
+    const { batcher } = shouting({ window: fixed(60_000), deadlineMs: 3_600_000 });
     const loads = ['a', 'b'].map((item) => batcher.loadAsync(item));
     let drained = false;
     const ended = batcher.drain().then(() => {
@@ -760,7 +777,7 @@ describe('drain', () => {
 
 describe('close', () => {
   it('rejects what waits and what is under way, aborts the calls, and leaves no timer', async () => {
-    const { batcher, signals } = shouting({ maxSize: 1, concurrency: 1, itemDeadlineMs: 60_000 });
+    const { batcher, signals } = shouting({ maxSize: 1, concurrency: 1, deadlineMs: 60_000 });
     const ends = Promise.allSettled(['a', 'b', 'c'].map((item) => batcher.loadAsync(item)));
     await vi.advanceTimersByTimeAsync(5);
     batcher.close();
@@ -771,7 +788,7 @@ describe('close', () => {
   });
 
   it('rejects what pauses before another attempt', async () => {
-    const { batcher } = shouting({ retry: { initialMs: 60_000, jitter: 'none' } }, () => overloaded);
+    const { batcher } = shouting({ repair: robust({ retry: { initialMs: 60_000, jitter: 'none' } }) }, () => overloaded);
     const answer = batcher.loadAsync('a').catch((error: unknown) => error);
     await vi.advanceTimersByTimeAsync(100);
     expect(batcher.snapshot()).toMatchObject({ queued: 1, executing: 0 });
@@ -795,8 +812,8 @@ describe('close', () => {
 
 describe('snapshot', () => {
   it('tells what waits, for what, and what is under way', async () => {
-    const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, burstSeconds: 1, headroom: 1 });
-    const { batcher } = shouting({ limiter, maxSize: 1, burst: 'sync' });
+    const limiter = createLimiter({ concurrency: 1, rates: [perMinute('requests', 60, { burst: 1 })], headroom: 1 });
+    const { batcher } = shouting({ limiter, maxSize: 1, scheduler: atOnce() });
     expect(batcher.snapshot()).toEqual({ queued: 0, executing: 0, heldBy: 'window', heldBack: 0, cached: 0 });
     const loads = ['a', 'b', 'c'].map((item) => batcher.loadAsync(item));
     expect(batcher.snapshot()).toEqual({ queued: 2, executing: 1, heldBy: 'slot', heldBack: 0, cached: 0 });
@@ -810,7 +827,7 @@ describe('snapshot', () => {
 describe('events', () => {
   it('tell of a load that was left and of the end, in the name of createBatcher, without an item', async () => {
     const events: FlowEvent[] = [];
-    const { batcher } = shouting({ onEvent: (event) => events.push(event), maxSize: 1, concurrency: 1, burst: 'sync' });
+    const { batcher } = shouting({ onEvent: (event) => events.push(event), maxSize: 1, concurrency: 1, scheduler: atOnce() });
     const first = batcher.loadAsync('SECRET a');
     watch(batcher.load('SECRET b')).leave();
     const drained = batcher.drain();
@@ -841,7 +858,11 @@ describe('a frame', () => {
         await Promise.resolve();
         return items.map((item) => `r${String(item)}`);
       },
-      { ...options, lanes: [{ name: 'urgent' }, { name: 'low', maxQueued: 9, overflow: 'dropOldest' }], ...(onEvent && { onEvent }) },
+      {
+        ...options,
+        queue: lanes([{ name: 'urgent' }, { name: 'low', maxQueued: 9, overflow: 'dropOldest' }]),
+        ...(onEvent && { onEvent }),
+      },
     );
     let stop = new AbortController();
     for (const [item, what] of script.entries()) {
@@ -866,12 +887,12 @@ describe('a frame', () => {
       maxQueued: fc.integer({ min: 1, max: 8 }),
       concurrency: fc.integer({ min: 1, max: 2 }),
       maxWeight: fc.constantFrom(2.5, Infinity),
-      burst: fc.constantFrom('asap' as const, 'sync' as const),
+      scheduler: fc.constantFrom(undefined, atOnce()),
       cache: fc.constantFrom({ maxEntries: 2 }, { maxEntries: Infinity }, undefined),
     });
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 30 }), options, async (script, { cache, ...rest }) => {
-        const given = { ...rest, ...(cache && { cache }) };
+      fc.asyncProperty(fc.array(step, { maxLength: 30 }), options, async (script, { cache, scheduler, ...rest }) => {
+        const given = { ...rest, ...(cache && { cache }), ...(scheduler && { scheduler }) };
         expect(await play(script, given)).toEqual(await play(script, given, () => undefined));
       }),
       { numRuns: 300 },

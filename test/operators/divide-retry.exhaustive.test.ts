@@ -1,9 +1,10 @@
 import type { Subscription } from 'rxjs';
 import { NEVER, of, Subject, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import type { DivideOptions, Lease } from '../../operators/index.js';
+import { classifyError, createBatcher, createLimiter, fixed, robust, SplitBudgetError, sequentialSearch } from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
 import { sized } from '../support/deep.js';
-import type { Lease, SplitOptions } from '../today.js';
-import { createBatcher, createLimiter, SplitBudgetError } from '../today.js';
 
 /** The failure of one call. */
 class CallError extends Error {
@@ -34,7 +35,7 @@ interface Given {
   readonly size: number;
   readonly bad: ReadonlySet<number>;
   readonly blame: Blame;
-  readonly split: SplitOptions;
+  readonly divide: DivideOptions;
   /** Who leaves while which call (from 1) is under way. */
   readonly leaving?: { readonly item: number; readonly call: number };
 }
@@ -45,7 +46,7 @@ interface Caller {
 }
 
 /** One batch through the engine, every item with a caller of its own. All of it happens at once. */
-function execute({ size, bad, blame, split, leaving }: Given): { readonly callers: readonly Caller[]; readonly calls: number } {
+function execute({ size, bad, blame, divide, leaving }: Given): { readonly callers: readonly Caller[]; readonly calls: number } {
   const isBad = (item: number): boolean => bad.has(item);
   const callers: Caller[] = Array.from({ length: size }, () => ({ values: [], errors: [] }));
   const subscriptions = new Map<number, Subscription>();
@@ -58,9 +59,9 @@ function execute({ size, bad, blame, split, leaving }: Given): { readonly caller
     },
     {
       maxSize: size,
-      burst: 'sync',
-      window: { kind: 'fixed', ms: 1000 },
-      split,
+      scheduler: atOnce(),
+      window: fixed(1000),
+      repair: robust({ divide }),
       classify: (error) => ({ class: 'itemFault', blame: (error as CallError).blame ?? [] }),
     },
   );
@@ -142,7 +143,14 @@ describe('a search', () => {
         if (sent.length === 1) return first;
         return items.includes(0) ? NEVER : of(items);
       },
-      { maxSize: 4, burst: 'sync', window: { kind: 'fixed', ms: 1000 }, limiter, split: { strategy: 'sequential' } },
+      {
+        maxSize: 4,
+        scheduler: atOnce(),
+        window: fixed(1000),
+        limiter,
+        classify: classifyError,
+        repair: robust({ divide: { strategy: sequentialSearch() } }),
+      },
     );
     const loads = [0, 1, 2, 3].map((item) => batcher.load(item).subscribe((value) => answers.push(value)));
     const fail = (): void => {
@@ -178,18 +186,18 @@ describe('a search', () => {
   });
 });
 
-const strategies: readonly [string, SplitOptions, number | undefined][] = [
+const strategies: readonly [string, DivideOptions, number | undefined][] = [
   ['parallel, factor 2', { factor: 2 }, 2],
   ['parallel, factor 4', { factor: 4 }, 4],
   ['parallel, factor Infinity', { factor: Infinity }, Infinity],
-  ['sequential', { strategy: 'sequential' }, undefined],
+  ['sequential', { strategy: sequentialSearch() }, undefined],
 ];
 
-describe.each(strategies)('%s', (_name, split, factor) => {
+describe.each(strategies)('%s', (_name, divide, factor) => {
   it.each(Object.entries(blames))('answers every caller once, whatever is bad in a small batch; blame: %s', (_blame, blame) => {
     for (let size = 1; size <= LARGEST; size++) {
       for (const bad of badSets(size)) {
-        const given: Given = { size, bad, blame, split };
+        const given: Given = { size, bad, blame, divide };
         const outcome = execute(given);
         expect(check(given, outcome)).toBe(false);
         expect(outcome.calls).toBeLessThanOrEqual(2 * size);
@@ -204,7 +212,7 @@ describe.each(strategies)('%s', (_name, split, factor) => {
       for (const bad of badSets(size)) {
         for (let item = 0; item < size; item++) {
           for (let call = 1; call <= 2 * size; call++) {
-            const given: Given = { size, bad, blame: blames[name]!, split, leaving: { item, call } };
+            const given: Given = { size, bad, blame: blames[name]!, divide, leaving: { item, call } };
             const outcome = execute(given);
             expect(check(given, outcome)).toBe(false);
             if (outcome.callers[item]!.values.length + outcome.callers[item]!.errors.length === 0) left++;
@@ -221,7 +229,7 @@ describe.each(strategies)('%s', (_name, split, factor) => {
       for (const bad of badSets(size)) {
         for (let maxCalls = 1; maxCalls <= 2 * size; maxCalls++) {
           for (const maxDepth of [0, 1, 2, 16]) {
-            const given: Given = { size, bad, blame: blames['none']!, split: { ...split, maxCalls, maxDepth } };
+            const given: Given = { size, bad, blame: blames['none']!, divide: { ...divide, maxCalls, maxDepth } };
             const outcome = execute(given);
             const givenUp = check(given, outcome);
             expect(outcome.calls).toBeLessThanOrEqual(maxCalls);

@@ -2,18 +2,27 @@ import type { SchedulerLike } from 'rxjs';
 import { asapScheduler, defer, delay, from, mergeMap, NEVER, of, queueScheduler, Subject, takeUntil, throwError, timer } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { describe, expect, it } from 'vitest';
-import { CountingScheduler } from '../support/counting-scheduler.js';
-import type { BatchWork, CallContext, DivideRetryOptions, FlowEvent, Settled } from '../today.js';
+import type { BatchWork, CallContext, DivideOptions, DivideRetryOptions, FlowEvent, Settled } from '../../operators/index.js';
 import {
   AttemptTimeoutError,
   batchMap,
   CallbackError,
+  classifyError,
   createLimiter,
   DeadlineError,
   divideRetry,
+  fixed,
   isFlowError,
+  lanes,
+  natural,
+  retryFailed,
+  robust,
   SplitBudgetError,
-} from '../today.js';
+  sequentialSearch,
+} from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
+import { unstamped } from '../support/events.js';
 
 const failure = (fields: object, message = 'no'): Error => Object.assign(new Error(message), fields);
 const badRequest = failure({ status: 400 });
@@ -30,10 +39,16 @@ function poisoned(given: readonly number[], error: (items: readonly number[]) =>
   return { work, sent };
 }
 
+/** Errors of SDKs are read, calls repeated, and bad items looked for in all parts at once or one part after the other. */
+function repairing(strategy: 'parallel' | 'sequential' = 'parallel', divide: DivideOptions = {}) {
+  const search = strategy === 'sequential' ? { strategy: sequentialSearch() } : {};
+  return { classify: classifyError, repair: robust({ divide: { ...search, ...divide } }) };
+}
+
 /** Runs to the end at once. */
 function run<R>(work: BatchWork<number, R>, items: readonly number[], options: DivideRetryOptions<number> = {}): Settled<number, R>[] {
   let settled: Settled<number, R>[] | undefined;
-  divideRetry(work, options)(items).subscribe((list) => (settled = list));
+  divideRetry(work, { ...repairing(), ...options })(items).subscribe((list) => (settled = list));
   if (settled === undefined) throw new Error('there is no result yet');
   return settled;
 }
@@ -53,7 +68,7 @@ describe('divideRetry', () => {
     const work: BatchWork<number, number> = (items) =>
       items.length > 1 ? throwError(() => badRequest) : of(items).pipe(delay(items[0] === 0 ? 5 : 1));
     const settled = await new Promise<Settled<number, number>[]>((resolve) => {
-      divideRetry(work)([0, 1, 2]).subscribe(resolve);
+      divideRetry(work, repairing())([0, 1, 2]).subscribe(resolve);
     });
     expect(settled.map(({ input, index, status, attempts }) => [input, index, status, attempts])).toEqual(
       range(3).map((i) => [i, i, 'fulfilled', 2]),
@@ -72,7 +87,7 @@ describe('divideRetry', () => {
       return items.includes(3) ? Promise.reject(badRequest) : Promise.resolve([...items]);
     };
     const settled = await new Promise<Settled<number, number>[]>((resolve) => {
-      divideRetry(work)(range(6)).subscribe(resolve);
+      divideRetry(work, repairing())(range(6)).subscribe(resolve);
     });
     expect(inputs(settled, 'rejected')).toEqual([3]);
   });
@@ -85,7 +100,7 @@ describe('divideRetry', () => {
 
   it('starts afresh for every subscriber, and nothing before', () => {
     const { work, sent } = poisoned([]);
-    const result = divideRetry(work)([1, 2]);
+    const result = divideRetry(work, repairing())([1, 2]);
     expect(sent).toEqual([]);
     result.subscribe();
     result.subscribe();
@@ -128,24 +143,24 @@ describe('divideRetry', () => {
     const { work } = poisoned([]);
     const sizes: number[] = [];
     of([1, 2], [3])
-      .pipe(mergeMap(divideRetry(work)))
+      .pipe(mergeMap(divideRetry(work, repairing())))
       .subscribe((settled) => sizes.push(settled.length));
     expect(sizes).toEqual([2, 1]);
   });
 
   it('is work for batchMap, one inside the other', () => {
     const { work } = poisoned([1]);
-    const inner = divideRetry(work);
+    const inner = divideRetry(work, repairing());
     const seen: string[] = [];
     of(0, 1, 2)
-      .pipe(batchMap(inner, { split: false, burst: 'sync', maxSize: 3, window: { kind: 'fixed', ms: 1000 } }))
+      .pipe(batchMap(inner, { classify: classifyError, repair: retryFailed(), scheduler: atOnce(), maxSize: 3, window: fixed(1000) }))
       .subscribe(({ input, status }) => seen.push(`${String(input)} ${status}`));
     expect(seen).toEqual(['0 fulfilled', '1 rejected', '2 fulfilled']);
   });
 
   it('may be subscribed to from inside its own result', () => {
     const { work } = poisoned([1]);
-    const divide = divideRetry(work);
+    const divide = divideRetry(work, repairing());
     const seen: number[] = [];
     divide([0, 1])
       .pipe(mergeMap(() => divide([1, 2])))
@@ -155,7 +170,7 @@ describe('divideRetry', () => {
 
   it('needs no deep stack for 20,000 parts', () => {
     const { work, sent } = poisoned([5], () => badRequest);
-    const settled = run(work, range(20_000), { split: { factor: Infinity } });
+    const settled = run(work, range(20_000), repairing('parallel', { factor: Infinity }));
     expect(inputs(settled, 'rejected')).toEqual([5]);
     expect(sent).toHaveLength(20_001);
   });
@@ -163,7 +178,7 @@ describe('divideRetry', () => {
   it('needs no deep stack for a search of 2,000 calls', () => {
     const bad = range(1_000);
     const { work, sent } = poisoned(bad);
-    expect(inputs(run(work, bad, { split: { strategy: 'sequential' } }), 'rejected')).toEqual(bad);
+    expect(inputs(run(work, bad, repairing('sequential')), 'rejected')).toEqual(bad);
     expect(sent).toHaveLength(2_000);
   });
 });
@@ -176,7 +191,10 @@ describe('leaving', () => {
       return items.length === 8 ? throwError(() => badRequest) : NEVER;
     };
     const seen: unknown[] = [];
-    const subscription = divideRetry(work, { split: { strategy } })(range(8)).subscribe({
+    const subscription = divideRetry(
+      work,
+      repairing(strategy),
+    )(range(8)).subscribe({
       next: (v) => seen.push(v),
       error: (e: unknown) => seen.push(e),
     });
@@ -217,7 +235,7 @@ describe('leaving', () => {
     };
     const errors: unknown[] = [];
     const observer = { error: (error: unknown) => errors.push(error) };
-    const divide = divideRetry(work);
+    const divide = divideRetry(work, repairing());
     divide([1], { signal: controller.signal }).subscribe(observer);
     controller.abort('enough');
     expect(errors).toEqual(['enough']);
@@ -242,8 +260,8 @@ describe('leaving', () => {
       remove(...given);
     };
     const { work } = poisoned([]);
-    divideRetry(work)([1], { signal }).subscribe();
-    divideRetry((): typeof NEVER => NEVER)([1], { signal })
+    divideRetry(work, repairing())([1], { signal }).subscribe();
+    divideRetry((): typeof NEVER => NEVER, repairing())([1], { signal })
       .subscribe()
       .unsubscribe();
     expect(listeners).toBe(0);
@@ -287,7 +305,7 @@ describe('what an error means comes first', () => {
       virtually(() => {
         const { work, sent } = poisoned([3], () => error);
         let settled: Settled<number, number>[] = [];
-        divideRetry(work, { split: { strategy } })(range(8)).subscribe((list) => (settled = list));
+        divideRetry(work, repairing(strategy))(range(8)).subscribe((list) => (settled = list));
         timer(120_000).subscribe(() => {
           expect(sent).toEqual(Array(calls).fill(range(8)));
           expect(settled.map((one) => one.status === 'rejected' && one.reason)).toEqual(Array(8).fill(error));
@@ -301,7 +319,7 @@ describe('what an error means comes first', () => {
       const { work, sent } = poisoned([3], () => error);
       const reasons: unknown[] = [];
       from(range(8))
-        .pipe(batchMap(work, { maxSize: 8 }))
+        .pipe(batchMap(work, { ...repairing(), maxSize: 8 }))
         .subscribe((one) => reasons.push(one.status === 'rejected' && one.reason));
       timer(120_000).subscribe(() => {
         expect(sent).toEqual(Array(calls).fill(range(8)));
@@ -327,7 +345,7 @@ describe('what an error means comes first', () => {
         return NEVER;
       };
       let settled: Settled<number, number>[] = [];
-      divideRetry(work, { attemptTimeoutMs: 100 })(range(4)).subscribe((list) => (settled = list));
+      divideRetry(work, { ...repairing(), timeoutMs: 100 })(range(4)).subscribe((list) => (settled = list));
       timer(60_000).subscribe(() => {
         expect(sizes).toEqual([4, 4, 4]);
         expect(settled.every((one) => one.status === 'rejected' && one.reason instanceof AttemptTimeoutError)).toBe(true);
@@ -346,7 +364,7 @@ describe('what an error means comes first', () => {
           return items.includes(6) ? throwError(() => badRequest) : of([...items]);
         };
         let settled: Settled<number, number>[] = [];
-        divideRetry(work, { split: { strategy } })(range(8)).subscribe((list) => (settled = list));
+        divideRetry(work, repairing(strategy))(range(8)).subscribe((list) => (settled = list));
         timer(60_000).subscribe(() => {
           expect(inputs(settled, 'rejected')).toEqual([6]);
           expect(sent.filter((items) => items === sent[1])).toHaveLength(2);
@@ -366,7 +384,7 @@ describe('bad items', () => {
       return items.includes(3) ? timer(1).pipe(mergeMap(() => throwError(() => badRequest))) : of([...items]).pipe(delay(5));
     };
     const settled = await new Promise<Settled<number, number>[]>((resolve) => {
-      divideRetry(work, { split: { factor: 2 } })(range(4)).subscribe(resolve);
+      divideRetry(work, repairing('parallel', { factor: 2 }))(range(4)).subscribe(resolve);
     });
     expect(inputs(settled, 'fulfilled')).toEqual([0, 1, 2]);
     expect(ended).toEqual([]);
@@ -375,7 +393,7 @@ describe('bad items', () => {
   it('get through within a budget, and nobody is called bad when it is spent', () => {
     for (const strategy of ['parallel', 'sequential'] as const) {
       const { work, sent } = poisoned([0, 5, 10, 15]);
-      const settled = run(work, range(16), { split: { strategy, maxCalls: 6 } });
+      const settled = run(work, range(16), repairing(strategy, { maxCalls: 6 }));
       expect(sent.length).toBeLessThanOrEqual(6);
       const givenUp = settled.filter((one) => one.status === 'rejected' && one.reason instanceof SplitBudgetError);
       expect(givenUp.length).toBeGreaterThan(0);
@@ -394,22 +412,22 @@ describe('bad items', () => {
         most = Math.max(most, limiter.executing);
         return items.includes(3) ? throwError(() => badRequest) : of([...items]);
       });
-    const settled = run(work, range(8), { limiter, split: { strategy } });
+    const settled = run(work, range(8), { limiter, ...repairing(strategy) });
     expect(inputs(settled, 'rejected')).toEqual([3]);
     expect(most).toBe(1);
     expect(limiter.executing).toBe(0);
   });
 
   it('in the lane that was named', () => {
-    const limiter = createLimiter({ lanes: [{ name: 'user' }, { name: 'background' }] });
-    const lanes: string[] = [];
+    const limiter = createLimiter({ queue: lanes([{ name: 'user' }, { name: 'background' }]) });
+    const told: string[] = [];
     const work: BatchWork<number, number> = (items, { lane }) => {
-      lanes.push(lane);
+      told.push(lane);
       return of([...items]);
     };
     run(work, [1], { limiter, lane: 'user' });
     run(work, [1], { limiter, lane: 'background' });
-    expect(lanes).toEqual(['user', 'background']);
+    expect(told).toEqual(['user', 'background']);
     expect(() => divideRetry(work, { limiter, lane: 'nobody' })).toThrow(
       'divideRetry: expected `lane` to be a lane the limiter has (user,background), got `nobody` (string)',
     );
@@ -422,7 +440,7 @@ describe('bad items', () => {
         weights.push(weight);
         return weight > 100 ? throwError(() => failure({ status: 400 }, `Requested ${String(weight)} tokens, max 100`)) : of([...items]);
       };
-      expect(inputs(run(work, Array<number>(8).fill(50), { weigh: (item) => item, split: { strategy } }), 'fulfilled')).toHaveLength(8);
+      expect(inputs(run(work, Array<number>(8).fill(50), { weigh: (item) => item, ...repairing(strategy) }), 'fulfilled')).toHaveLength(8);
       expect(weights).toEqual([400, 100, 100, 100, 100]);
     }
   });
@@ -434,7 +452,7 @@ describe('bad items', () => {
       if (items.length === 8) return throwError(() => badRequest);
       return items.length === 4 ? throwError(() => failure({ status: 413 })) : of([...items]);
     };
-    expect(inputs(run(work, range(8), { split: { strategy: 'sequential' } }), 'fulfilled')).toEqual(range(8));
+    expect(inputs(run(work, range(8), repairing('sequential')), 'fulfilled')).toEqual(range(8));
     expect(sent).toEqual(['01234567', '0123', '01', '23', '4567', '45', '67']);
   });
 
@@ -442,7 +460,7 @@ describe('bad items', () => {
     // Item 0 is refused in an answer that succeeds, so nobody knows whether it or item 1 made the first call fail.
     const work: BatchWork<number, number> = (items) =>
       items.length === 2 ? throwError(() => badRequest) : of(items.map((item) => (item === 0 ? badRequest : item)) as number[]);
-    const settled = run(work, [0, 1], { split: { strategy: 'sequential', confirm: false } });
+    const settled = run(work, [0, 1], repairing('sequential', { strategy: sequentialSearch({ confirm: false }) }));
     expect(inputs(settled, 'fulfilled')).toEqual([1]);
   });
 
@@ -451,7 +469,7 @@ describe('bad items', () => {
     [false, 'of the smallest call it was in'],
   ])('that are only inferred have an error: confirm %s, %s', (confirm) => {
     const { work, sent } = poisoned([3], (items) => failure({ status: 400 }, items.join('')));
-    const settled = run(work, range(4), { split: { strategy: 'sequential', confirm } });
+    const settled = run(work, range(4), repairing('sequential', { strategy: sequentialSearch({ confirm }) }));
     expect((settled[3] as { reason: Error }).reason.message).toBe(confirm ? '3' : '0123');
     expect(sent).toHaveLength(confirm ? 4 : 3);
     expect(inputs(settled, 'fulfilled')).toEqual([0, 1, 2]);
@@ -460,7 +478,7 @@ describe('bad items', () => {
   it('nobody is bad when what failed together succeeds apart', () => {
     for (const strategy of ['parallel', 'sequential'] as const) {
       const work: BatchWork<number, number> = (items) => (items.length === 4 ? throwError(() => badRequest) : of([...items]));
-      expect(inputs(run(work, range(4), { split: { strategy } }), 'fulfilled')).toEqual(range(4));
+      expect(inputs(run(work, range(4), repairing(strategy)), 'fulfilled')).toEqual(range(4));
     }
   });
 });
@@ -480,7 +498,7 @@ describe('work that fails whatever it is given', () => {
     ['sequential', 20, 8],
     ['sequential', 100, 10],
   ] as const)('is found out: %s, %d items, %d calls', (strategy, size, calls) => {
-    const found = broken(size, { split: { strategy } }, () => same);
+    const found = broken(size, repairing(strategy), () => same);
     expect(found.calls).toBe(calls);
     expect(found.reasons).toEqual(Array(size).fill(same));
   });
@@ -495,7 +513,7 @@ describe('work that fails whatever it is given', () => {
     ['a message of its own', (items) => new Error(`${items.map((item) => `row-${String(item)}`).join()} cannot be read`)],
   ])('is taken for bad items when each has %s', (_name, error) => {
     for (const strategy of ['parallel', 'sequential'] as const) {
-      const { reasons } = broken(20, { split: { strategy } }, error);
+      const { reasons } = broken(20, repairing(strategy), error);
       for (const reason of reasons) expect(reason).not.toBeInstanceOf(SplitBudgetError);
     }
     const { work } = poisoned([...range(19)], error);
@@ -516,7 +534,7 @@ describe('work that fails whatever it is given', () => {
           range(20).filter((item) => item !== good),
           (items) => (items.includes(0) ? badRequest : same),
         );
-        expect(inputs(run(afterRefusal.work, range(20), { split: { strategy } }), 'fulfilled')).toEqual([good]);
+        expect(inputs(run(afterRefusal.work, range(20), repairing(strategy)), 'fulfilled')).toEqual([good]);
       }
     }
   });
@@ -533,7 +551,7 @@ describe('work that fails whatever it is given', () => {
       for (let seed = 0; seed < 50; seed++) {
         const bad = range(5).map((i) => (i * 20 + seed * (7 + i)) % 100);
         const { work } = poisoned(bad, () => failure({ status: 400 }, message));
-        const settled = run(work, range(100), { split: { maxCalls: 200 } });
+        const settled = run(work, range(100), repairing('parallel', { maxCalls: 200 }));
         expect(inputs(settled, 'rejected')).toEqual([...new Set(bad)].sort((a, b) => a - b));
       }
     }
@@ -547,7 +565,7 @@ describe('work that fails whatever it is given', () => {
       return throwError(() => same);
     };
     const result = new Promise<Settled<number, number>[]>((resolve) => {
-      divideRetry(work, { concurrency: 16 })(range(20)).subscribe(resolve);
+      divideRetry(work, { ...repairing(), concurrency: 16 })(range(20)).subscribe(resolve);
     });
     answers.next(1);
     answers.complete();
@@ -587,7 +605,7 @@ describe('callbacks, deadlines and telemetry', () => {
       const work: BatchWork<number, number> = (items) =>
         items.length === 4 ? throwError(() => badRequest) : of([...items]).pipe(delay(50));
       let settled: Settled<number, number>[] = [];
-      divideRetry(work, { itemDeadlineMs: (item) => (item === 3 ? 20 : 1000), split: { strategy: 'sequential' } })(range(4)).subscribe(
+      divideRetry(work, { deadlineMs: (item) => (item === 3 ? 20 : 1000), ...repairing('sequential') })(range(4)).subscribe(
         (list) => (settled = list),
       );
       timer(1000).subscribe(() => {
@@ -601,7 +619,7 @@ describe('callbacks, deadlines and telemetry', () => {
   it('tell every step under its own name, and never an item', () => {
     const { work } = poisoned([2]);
     const events: FlowEvent[] = [];
-    run(work, range(4), { onEvent: (event) => events.push(event), split: { strategy: 'sequential' } });
+    run(work, range(4), { onEvent: unstamped((event) => events.push(event)), ...repairing('sequential') });
     expect(new Set(events.map(({ operator }) => operator))).toEqual(new Set(['divideRetry']));
     expect(events.filter(({ type }) => type === 'split')).toMatchObject([{ size: 4, parts: 2, depth: 1 }]);
     expect(events.filter(({ type }) => type === 'attemptStarted').map((event) => (event as { splitDepth: number }).splitDepth)).toEqual([
@@ -620,7 +638,7 @@ describe('callbacks, deadlines and telemetry', () => {
     };
     const seen: unknown[] = [];
     const subscription = divideRetry(work, {
-      split: { strategy: 'sequential' },
+      ...repairing('sequential'),
       onEvent: ({ type }) => {
         if (type === 'settled') subscription.unsubscribe();
       },
@@ -646,7 +664,7 @@ describe('callbacks, deadlines and telemetry', () => {
   });
 
   it('refuses options that have no place here', () => {
-    for (const options of [{ maxSize: 4 }, { window: { kind: 'natural' } }, { lanes: [] }]) {
+    for (const options of [{ maxSize: 4 }, { window: natural() }, { queue: lanes([{ name: 'urgent' }]) }]) {
       let thrown: unknown;
       try {
         divideRetry(() => of([]), options as never);

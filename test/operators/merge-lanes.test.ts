@@ -13,9 +13,10 @@ import {
   VirtualTimeScheduler,
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
+import type { FlowEvent, LaneBatch, MergeLane, MergeLanesOptions } from '../../operators/index.js';
+import { mergeLanes, roundRobin, strictWithFloor, weighted } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import type { FlowEvent, LaneBatch, MergeLane, MergeLanesOptions } from '../today.js';
-import { mergeLanes } from '../today.js';
+import { unstamped } from '../support/events.js';
 
 interface Item {
   readonly lane: number;
@@ -32,7 +33,7 @@ function world(lanes: readonly Partial<MergeLane<Item>>[], options: MergeLanesOp
   const events: FlowEvent[] = [];
   let ended: unknown;
   const declared = lanes.map((lane, i) => ({ name: `l${String(i)}`, source: sources[i]!, ...lane }));
-  const subscription = mergeLanes(declared, { scheduler, onEvent: (event) => events.push(event), ...options }).subscribe({
+  const subscription = mergeLanes(declared, { scheduler, onEvent: unstamped((event) => events.push(event)), ...options }).subscribe({
     next: (batch) => {
       batches.push(batch);
       at.push(scheduler.frame);
@@ -70,14 +71,14 @@ describe('mergeLanes', () => {
     fc.assert(
       fc.property(
         fc.record({
-          lanes: fc.array(fc.record({ maxWaitMs: waits, piggyback: fc.boolean(), weight: fc.integer({ min: 1, max: 5 }) }), {
+          lanes: fc.array(fc.record({ maxWaitMs: waits, piggyback: fc.boolean(), share: fc.integer({ min: 1, max: 5 }) }), {
             minLength: 1,
             maxLength: 5,
           }),
           steps: fc.array(step, { maxLength: 80 }),
           maxSize: fc.constantFrom(1, 3, 16, Infinity),
           maxWeight: fc.constantFrom(1, 10, Infinity),
-          fairness: fc.constantFrom('strict' as const, 'wdrr' as const, 'roundRobin' as const),
+          fairness: fc.constantFrom(strictWithFloor(), weighted(), roundRobin()),
         }),
         ({ lanes, steps, maxSize, maxWeight, fairness }) => {
           const flush = new Subject<void>();
@@ -229,7 +230,7 @@ describe('mergeLanes', () => {
     subscription.unsubscribe();
     expect(events).toEqual([
       { type: 'dropped', operator: 'mergeLanes', lane: 'l1', policy: 'dropOldest' },
-      { type: 'batchFormed', operator: 'mergeLanes', lane: 'l0', reason: 'urgent', size: 3, weight: 3, waitMs: 0 },
+      { type: 'batchFormed', operator: 'mergeLanes', batchId: 'b0', lane: 'l0', reason: 'urgent', size: 3, weight: 3, waitMs: 0 },
       { type: 'swallowed', operator: 'mergeLanes', lane: 'l2' },
       { type: 'cancelled', operator: 'mergeLanes', lane: 'l1', count: 2 },
     ]);
@@ -308,7 +309,7 @@ describe('mergeLanes', () => {
 
   it('gives the next turn to the lane that did not have the last one', () => {
     const never = { maxWaitMs: Infinity };
-    const { push, batches } = world([never, never], { fairness: 'roundRobin', maxWeight: 3, weigh: ({ weight }) => weight });
+    const { push, batches } = world([never, never], { fairness: roundRobin(), maxWeight: 3, weigh: ({ weight }) => weight });
     for (const lane of [0, 1, 0, 0]) push(lane, 2);
     expect(batches.map(({ lanes }) => lanes)).toEqual([['l0'], ['l1'], ['l0']]);
   });

@@ -2,9 +2,24 @@ import { getEventListeners } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { firstValueFrom, map, NEVER, of, Subject, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Batcher, Drained, DrainOptions, FlowEvent, FlowSink, Handle } from '../../operators/index.js';
+import {
+  AttemptTimeoutError,
+  ClosedError,
+  classifyError,
+  createBatcher,
+  createIntake,
+  createLimiter,
+  FlowConfigError,
+  fixed,
+  inputOrder,
+  lanes,
+  robust,
+} from '../../operators/index.js';
 import { createEmbedder } from '../../src/pipelines/create-embedder.js';
-import type { Batcher, Drained, DrainOptions, FlowEvent, FlowSink, Handle } from '../today.js';
-import { AttemptTimeoutError, ClosedError, createBatcher, createIntake, createLimiter, FlowConfigError } from '../today.js';
+
+/** Errors of SDKs are read, and whatever can be repaired is. */
+const repaired = { classify: classifyError, repair: robust() };
 
 const none: Drained = { done: 0, aborted: 0, dropped: 0 };
 
@@ -213,8 +228,6 @@ describe('what a batcher counts', () => {
     const batcher = createBatcher((items: readonly string[]) => (items[0] === 'bad' ? throwError(() => new Error('no')) : answer(items)), {
       maxSize: 1,
       concurrency: 1,
-      retry: false,
-      split: false,
     });
     const before = batcher.loadAsync('before');
     await vi.advanceTimersByTimeAsync(200);
@@ -233,7 +246,8 @@ describe('what a batcher counts', () => {
     const batcher = createBatcher(() => throwError(() => Object.assign(new Error('busy'), { status: 503 })), {
       maxSize: 1,
       concurrency: 1,
-      retry: { initialMs: 10_000, jitter: 'none' },
+      classify: classifyError,
+      repair: robust({ retry: { initialMs: 10_000, jitter: 'none' } }),
     });
     const load = batcher.loadAsync('a');
     const drained = batcher.drain({ timeoutMs: 100 });
@@ -262,7 +276,7 @@ describe('what a batcher counts', () => {
               }),
             )
           : of(items),
-      { window: { kind: 'fixed', ms: 60_000 }, random: () => 0 },
+      { ...repaired, window: fixed(60_000), random: () => 0 },
     );
     const load = batcher.loadAsync('a');
     const drained = batcher.drain();
@@ -362,21 +376,21 @@ describe('an embedder', () => {
 describe('a createBatcher that ends in the middle of something', () => {
   const echo = (items: readonly number[]) => of([...items]);
   const ways = (['close', 'drain'] as const).flatMap((end) =>
-    (['dedupe', 'weigh', 'lane', 'id', 'itemDeadlineMs'] as const).map((callback) => ({ end, callback })),
+    (['dedupe', 'weigh', 'lane', 'id', 'deadlineMs'] as const).map((callback) => ({ end, callback })),
   );
 
   const fate = async (load: Promise<unknown>): Promise<unknown> =>
     load.catch((reason: unknown) => (reason instanceof ClosedError ? 'closed' : reason));
 
   it.each(ways)('settles the load whose $callback calls $end', async ({ end, callback }) => {
-    const results = { dedupe: 1, weigh: 1, lane: 'a', id: 'a', itemDeadlineMs: 1000 };
+    const results = { dedupe: 1, weigh: 1, lane: 'a', id: 'a', deadlineMs: 1000 };
     const made = (): Batcher<number, number> => {
-      const batcher = createBatcher<number, number>(echo, {
-        [callback]: () => {
-          void batcher[end]();
-          return results[callback];
-        },
-      });
+      const ends = () => {
+        void batcher[end]();
+        return results[callback];
+      };
+      const options = callback === 'lane' ? { queue: lanes([{ name: 'a' }], { by: ends as () => string }) } : { [callback]: ends };
+      const batcher = createBatcher<number, number>(echo, options);
       return batcher;
     };
     // An item that was accepted before the drain began is answered.
@@ -414,7 +428,7 @@ describe('a createBatcher that ends in the middle of something', () => {
   });
 
   it('counts a failure without a reason as done', async () => {
-    const batcher = createBatcher(() => Promise.reject<string[]>(undefined as unknown as Error), { retry: false, split: false });
+    const batcher = createBatcher(() => Promise.reject<string[]>(undefined as unknown as Error));
     const load = batcher.loadAsync('a');
     expect(await batcher.drain()).toEqual({ ...none, done: 1 });
     await expect(load).rejects.toBeUndefined();
@@ -422,7 +436,7 @@ describe('a createBatcher that ends in the middle of something', () => {
 
   it('does not count a load that was left while its answer waited for an earlier one', async () => {
     const [first, second] = [new Subject<number[]>(), new Subject<number[]>()];
-    const batcher = createBatcher(([item]: readonly number[]) => (item === 1 ? first : second), { maxSize: 1, order: 'input' });
+    const batcher = createBatcher(([item]: readonly number[]) => (item === 1 ? first : second), { maxSize: 1, order: inputOrder() });
     const early = batcher.loadAsync(1);
     const late = batcher.load(2).subscribe();
     await setImmediate();
