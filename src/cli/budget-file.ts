@@ -1,6 +1,7 @@
 import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { BudgetStore, SavedBudget } from '../pipelines/create-budget.js';
 import { CliError, diskError, EXIT, errorCode } from './exit.js';
+import { MARK } from './lines.js';
 
 /** By which a file of ours is known. */
 const KIND = 'sluice-budget';
@@ -45,7 +46,7 @@ export function budgetFile(path: string, shown = path): BudgetStore {
 
 function readText(path: string, shown: string): string | undefined {
   try {
-    return readFileSync(path, 'utf8');
+    return readFileSync(path, 'utf8').replace(MARK, '');
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return undefined;
     throw diskError(`read the budget \`${shown}\``, error);

@@ -1,7 +1,10 @@
 import { isUtf8 } from 'node:buffer';
 import { createReadStream } from 'node:fs';
 
-/** One line of a file, without its line feed. */
+/** What an editor may put in front of a text: the mark of the byte order. */
+export const MARK = /^\uFEFF/;
+
+/** One line of a file, without its line feed; the first without the mark of the byte order. */
 export interface FileLine {
   /** From 1. */
   readonly number: number;
@@ -60,7 +63,14 @@ export class LineSplitter {
     this.#openBytes = 0;
     this.#number += 1;
     this.#endOffset += bytes.length + (complete ? 1 : 0);
-    return { number: this.#number, text: bytes.toString('utf8'), complete, endOffset: this.#endOffset, isUtf8: isUtf8(bytes) };
+    const text = bytes.toString('utf8');
+    return {
+      number: this.#number,
+      text: this.#number === 1 ? text.replace(MARK, '') : text,
+      complete,
+      endOffset: this.#endOffset,
+      isUtf8: isUtf8(bytes),
+    };
   }
 }
 

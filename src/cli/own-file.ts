@@ -1,5 +1,6 @@
 import { open, stat } from 'node:fs/promises';
 import { CliError, EXIT, errorCode, onDisk } from './exit.js';
+import { MARK } from './lines.js';
 
 /** Every mark by which a file of ours is known stands within so many bytes. */
 const MARK_BYTES = 64;
@@ -24,7 +25,7 @@ async function readStart(path: string): Promise<string> {
     const file = await open(path, 'r');
     try {
       const { buffer, bytesRead } = await file.read(Buffer.alloc(MARK_BYTES), 0, MARK_BYTES, 0);
-      return buffer.toString('utf8', 0, bytesRead);
+      return buffer.toString('utf8', 0, bytesRead).replace(MARK, '');
     } finally {
       await file.close();
     }

@@ -1,3 +1,4 @@
+import { FlowConfigError } from '../../operators/errors.js';
 import type { FlowEvent } from '../../operators/types.js';
 import type { LaneSums, Sums } from './counters.js';
 import { NO_SUMS } from './counters.js';
@@ -20,7 +21,7 @@ export class RecordingError extends Error {
 /**
  * Opens what `exportRecording` wrote, or lines of JSON with an event each. Everything is checked, and what is not known is left out.
  *
- * @throws RecordingError when it is neither; says where, and what was expected.
+ * @throws RecordingError when it is neither; says where, and what was expected. FlowConfigError for what is no text.
  * @example
  * ```ts
  * import { importRecording } from 'sluice/recordings';
@@ -30,6 +31,7 @@ export class RecordingError extends Error {
  * ```
  */
 export function importRecording(text: string): Recording {
+  if (typeof text !== 'string') throw new FlowConfigError('importRecording', 'text', 'a text', text);
   const whole = parsed(text);
   if (typeof whole !== 'object' || whole === null || !('format' in whole)) return ofLines(text);
   const { format, version, name, sums, lanes, tokens, events, samples } = whole as Partial<Record<keyof Recording, unknown>>;
@@ -144,7 +146,8 @@ function list(what: string, given: unknown): readonly unknown[] {
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text);
+    // Without the mark of the byte order, too.
+    return JSON.parse(text.trim());
   } catch {
     return undefined;
   }

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { build } from 'esbuild';
@@ -33,6 +33,12 @@ it('is empty at first, and has what was charged from then on', () => {
   call.settle({ inputTokens: 40 });
   expect(spent()).toBe(40);
   expect(readdirSync(folder)).toEqual(['answers.jsonl.budget']);
+});
+
+it('is read with the mark of a byte order in front of it, too', () => {
+  createBudget({ limits, store: budgetFile(path) }).reserve({ model: 'small', inputTokens: 100 });
+  writeFileSync(path, `\uFEFF${readFileSync(path, 'utf8')}`);
+  expect(spent()).toBe(100);
 });
 
 it.each(['', 'notes\n', '{"limits":[]}\n', '{"kind":"sluice-budget"}\n', '{"kind":"sluice-budget","limits":[]}', '[]\n', 'null\n'])(

@@ -40,6 +40,12 @@ describe('an index file', () => {
     expect(readdirSync(folder)).toEqual(['index.jsonl']);
   });
 
+  it('is read with the mark of a byte order in front of it, too', async () => {
+    await writeIndex(path, content);
+    edit(1, (text) => `\uFEFF${text}`);
+    expect(await readIndex(path)).toMatchObject(content);
+  });
+
   it('has a header, a line per passage and a footer, the same bytes every time', async () => {
     await writeIndex(path, content);
     const first = readFileSync(path, 'utf8');

@@ -482,6 +482,14 @@ describe('--html', () => {
     expect(page).not.toContain('Aggregated');
   });
 
+  it('reads what begins with the mark of a byte order', async () => {
+    for (const text of [asLines(EVENTS), exportRecording(modelOf(EVENTS))]) {
+      writeFileSync(file('e.jsonl'), `\uFEFF${text}`);
+      const { code, stdout, stderr } = await runHere(['inspect', 'e.jsonl', '--html', 'x.html'], { cwd });
+      expect([code, stderr, stdout]).toEqual([0, '', expect.stringMatching(/^wrote x\.html: \d+ calls of e\.jsonl\n$/)]);
+    }
+  });
+
   it('leaves out a last line that was cut off, and says so', async () => {
     writeFileSync(file('e.jsonl'), `${asLines(EVENTS)}{"type":"sett`);
     const { code, stderr } = await runHere(['inspect', 'e.jsonl', '--html', 'run.html'], { cwd });

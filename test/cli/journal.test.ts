@@ -40,6 +40,14 @@ describe('a journal', () => {
     expect(vectors.get(vectorKey('other', sha(7)))).toBeUndefined();
   });
 
+  it('is read, and gone on with, behind the mark of a byte order', async () => {
+    await write(0, 2);
+    writeFileSync(path, `\uFEFF${readFileSync(path, 'utf8')}`);
+    expect(await numbers()).toEqual([0, 1]);
+    await write(2, 3, (await readVectorJournal(path)).length);
+    expect(await readVectorJournal(path)).toMatchObject({ damagedLines: 0, vectors: { size: 3 } });
+  });
+
   it('has results in the file before it is closed', async () => {
     const journal = await VectorJournal.open(path, 0);
     journal.add('m', sha(1), vector(1));

@@ -79,14 +79,15 @@ describe('sluice index leaves alone what it did not write', () => {
     expect(files()).toEqual(before);
   });
 
-  it('an empty file, an older index and an older summary are replaced', async () => {
+  it('an empty file, an older index and an older summary are replaced, also behind the mark of a byte order', async () => {
     writeFileSync(join(cwd, 'i.jsonl'), '');
     writeFileSync(join(cwd, 'summary.json'), '');
-    for (const text of ['first', 'second']) {
+    for (const text of ['first', 'second', 'third']) {
       writeFileSync(join(cwd, 'docs', 'a.md'), `${text}\n`);
       expect(await index('-o', 'i.jsonl', '--json', 'summary.json')).toMatchObject({ code: 0 });
       expect(readFileSync(join(cwd, 'i.jsonl'), 'utf8')).toContain(`"text":"${text}"`);
       expect(JSON.parse(readFileSync(join(cwd, 'summary.json'), 'utf8'))).toMatchObject({ indexed: 1, lost: 0 });
+      for (const name of ['i.jsonl', 'summary.json']) writeFileSync(join(cwd, name), `\uFEFF${readFileSync(join(cwd, name), 'utf8')}`);
     }
     expect(existsSync(join(cwd, 'i.jsonl.lock'))).toBe(false);
   });

@@ -140,6 +140,17 @@ it.each([
   expect(() => importRecording(text)).toThrow(new RecordingError(why));
 });
 
+it.each([undefined, null, 7, {}, [], new Uint8Array(2)])('refuses %j, which is no text', (given) => {
+  expect(() => importRecording(given as never)).toThrow(/^importRecording: expected `text` to be a text, got /);
+});
+
+it('opens what begins with the mark of the byte order', () => {
+  const model = new FlowModel();
+  model.add(accepted(0));
+  for (const text of [exportRecording(model), JSON.stringify(accepted(0)), `${JSON.stringify(accepted(0))}\r\n`])
+    expect(importRecording(`\uFEFF${text}`).events).toMatchObject([{ type: 'accepted' }]);
+});
+
 it('opens lines with an event each', () => {
   expect(replay(importRecording(`${JSON.stringify(accepted(0))}\n\n${JSON.stringify(settled(0))}\n`)).counters.settled).toBe(1);
 });

@@ -21,8 +21,7 @@ export class JsonRows implements RowSource {
         yield badRow(number, String(number), text, 'it is not UTF-8');
         continue;
       }
-      const line = number === 1 ? text.replace(/^\uFEFF/, '') : text;
-      if (line.trim() !== '') yield this.#row(number, line);
+      if (text.trim() !== '') yield this.#row(number, text);
     }
   }
 

@@ -50,6 +50,18 @@ describe('the journal of a run', () => {
     await second.close();
   });
 
+  it('is read behind the mark of a byte order', async () => {
+    const first = await begun();
+    const name = first.nameOf(row(1));
+    await first.append({ documentId: name, stage: 's', item: '', value: 'x' });
+    await first.close();
+    writeFileSync(path, `\uFEFF${readFileSync(path, 'utf8')}`);
+    const second = await begun();
+    expect(second).toMatchObject({ isNew: false, damagedLines: 0 });
+    expect(await second.recall(second.nameOf(row(1)))).toEqual([{ documentId: name, stage: 's', item: '', value: 'x' }]);
+    await second.close();
+  });
+
   it('never gives one name to two rows in progress, however equal they are', async () => {
     const first = await begun();
     const names = [first.nameOf(same(1)), first.nameOf(same(2))];
