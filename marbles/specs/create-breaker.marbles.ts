@@ -1,6 +1,6 @@
 import { catchError, EMPTY, expand, mergeMap, of, take } from 'rxjs';
-import type { BreakerOptions } from '../../test/today.js';
-import { BreakerOpenError, createBreaker, isFlowError } from '../../test/today.js';
+import type { BreakerOptions } from '../../operators/index.js';
+import { BreakerOpenError, createBreaker, isFlowError } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const down = Object.assign(new Error('status 503'), { status: 503 });
@@ -39,7 +39,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                'x-x-r-r----EF|',
     error: down,
     cover: true,
-    build: calls({ minCalls: 2, openMs: 5 }),
+    build: calls({ opens: { inARow: 2 }, openMs: 5 }),
   }),
   spec({
     title: 'stays open twice as long when the probe fails',
@@ -51,7 +51,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { c: [] },
     expected:                'x--x--r--D|',
     error: down,
-    build: calls({ minCalls: 1, openMs: 3 }),
+    build: calls({ opens: { inARow: 1 }, openMs: 3 }),
   }),
   spec({
     title: 'lets one probe through at a time',
@@ -63,7 +63,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { c: [] },
     expected:                'x---rB-D|',
     error: down,
-    build: calls({ minCalls: 1, openMs: 3 }),
+    build: calls({ opens: { inARow: 1 }, openMs: 3 }),
   }),
   spec({
     title: 'does not hear of a call that was under way when it opened',
@@ -77,7 +77,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { d:      '------^', e: [] },
     expected:                '-x-x---xr',
     error: down,
-    build: calls({ minCalls: 2, openMs: 3 }),
+    build: calls({ opens: { inARow: 2 }, openMs: 3 }),
   }),
   spec({
     title: 'makes a single call',

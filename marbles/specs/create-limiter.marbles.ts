@@ -1,7 +1,7 @@
 import type { Observable } from 'rxjs';
 import { catchError, map, merge, mergeMap, of, Subject, take, tap } from 'rxjs';
-import type { LimiterOptions } from '../../test/today.js';
-import { createLimiter } from '../../test/today.js';
+import type { LimiterJob, LimiterOptions } from '../../operators/index.js';
+import { createLimiter, lanes, perMinute } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the call broke');
@@ -17,20 +17,19 @@ const limited =
   (
     options: LimiterOptions,
     work: (letter: string, kit: SpecKit) => Observable<string> = (letter, { inner }) => inner(letter),
+    job: LimiterJob = {},
   ): MarbleSpec['build'] =>
   (kit) => {
     const limiter = createLimiter({ headroom: 1, ...options });
     return kit.input('source').pipe(
       mergeMap((letter) => {
-        const lane = options.lanes && { lane: isCapital(letter) ? 'urgent' : 'later' };
+        const lane = options.queue && { lane: isCapital(letter) ? 'urgent' : 'later' };
         return limiter
-          .run(() => work(letter, kit).pipe(map(() => letter.toUpperCase())), { ...lane, cost: { tokens: tokens(letter) } })
+          .run(() => work(letter, kit).pipe(map(() => letter.toUpperCase())), { ...job, ...lane, cost: { tokens: tokens(letter) } })
           .pipe(catchError((error: unknown) => of(`${letter}: ${(error as Error).name}`)));
       }),
     );
   };
-
-const lanes = [{ name: 'urgent' }, { name: 'later' }];
 
 export const specs: readonly MarbleSpec[] = [
   {
@@ -59,7 +58,7 @@ export const specs: readonly MarbleSpec[] = [
                      b:      '----------^-!',
                      c:      '--------------------^-!' },
     expected:                '--A---------B---------C------|',
-    build: limited({ requestsPerMinute: 6000, burstSeconds: 0.01 }),
+    build: limited({ rates: [perMinute('requests', 6000, { burst: 1 })] }),
   },
   {
     operator: 'createLimiter',
@@ -71,7 +70,7 @@ export const specs: readonly MarbleSpec[] = [
                      8:      '-------(^!)',
                      1:      '--------(^!)' },
     expected:                '9------81----------------|',
-    build: limited({ tokensPerMinute: 60_000, burstSeconds: 0.01 }),
+    build: limited({ rates: [perMinute('tokens', 60_000, { burst: 10 })] }),
   },
   {
     operator: 'createLimiter',
@@ -83,7 +82,7 @@ export const specs: readonly MarbleSpec[] = [
                      C:      '----^-!',
                      b:      '------^--!' },
     expected:                '----A-C--B-----|',
-    build: limited({ concurrency: 1, lanes }),
+    build: limited({ concurrency: 1, queue: lanes([{ name: 'urgent' }, { name: 'later' }]) }),
   },
   {
     operator: 'createLimiter',
@@ -108,7 +107,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { a:      '^-------!', b: [] },
     expected:                '------z-A----|',
     values: { z: 'b: RateLimitError' },
-    build: limited({ concurrency: 1, maxWaitMs: 4 }),
+    build: limited({ concurrency: 1 }, undefined, { deadlineMs: 4 }),
   },
   {
     operator: 'createLimiter',

@@ -1,16 +1,16 @@
 import { merge, Subject, take, tap } from 'rxjs';
-import type { Limiter, LimiterOptions, RateLimitOptions } from '../../test/today.js';
-import { CallbackError, createLimiter, ItemTooHeavyError, OverflowError, rateLimit } from '../../test/today.js';
+import type { Limiter, RateLimitOptions, RateOptions } from '../../operators/index.js';
+import { CallbackError, createLimiter, ItemTooHeavyError, OverflowError, perMinute, rateLimit } from '../../operators/index.js';
 import type { MarbleSpec } from '../spec.js';
 
 const fault = new Error('the source broke');
 
 /** One request in four frames. */
-const slow = (options?: LimiterOptions): Limiter =>
-  createLimiter({ requestsPerMinute: 15_000, burstSeconds: 0.004, headroom: 1, ...options });
+const slow = (): Limiter => createLimiter({ rates: [perMinute('requests', 15_000, { burst: 1 })], headroom: 1 });
 
 /** A token in each frame, ten saved up at most. */
-const metered = (options?: LimiterOptions): Limiter => createLimiter({ tokensPerMinute: 60_000, burstSeconds: 0.01, headroom: 1, ...options });
+const metered = (options?: RateOptions): Limiter =>
+  createLimiter({ rates: [perMinute('tokens', 60_000, { burst: 10, ...options })], headroom: 1 });
 
 /** Digits cost as many tokens as they say. */
 const tokens = (digit: string): { readonly tokens: number } => ({ tokens: Number(digit) });
@@ -22,7 +22,7 @@ const alone =
     input('source').pipe(rateLimit(slow(), {}, options));
 
 const byTokens =
-  (options?: LimiterOptions, settings?: RateLimitOptions<string>): MarbleSpec['build'] =>
+  (options?: RateOptions, settings?: RateLimitOptions<string>): MarbleSpec['build'] =>
   ({ input }) =>
     input('source').pipe(rateLimit(metered(options), tokens, settings));
 
@@ -190,7 +190,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '-8---(6#)',
     values: { x: '11' },
     error: new ItemTooHeavyError('rateLimit', 11, 10),
-    build: byTokens({ costAboveCapacity: 'reject' }),
+    build: byTokens({ borrow: false }),
   },
   {
     operator: 'rateLimit',

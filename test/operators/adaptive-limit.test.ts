@@ -2,10 +2,22 @@ import { config, defer, from, mergeMap, NEVER, of, throwError, timer } from 'rxj
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMap, bulkheadMap } from '../../operators/index.js';
+import type { AdaptiveLimitOptions, FlowEvent, Limiter, LimitSample, LimitState, Outcome } from '../../operators/index.js';
+import {
+  AttemptTimeoutError,
+  adaptiveLimit,
+  BreakerOpenError,
+  batchMap,
+  bulkheadMap,
+  CallbackError,
+  childOf,
+  createLimiter,
+  perMinute,
+  RateLimitError,
+  rateLimit,
+} from '../../operators/index.js';
+import { unstamped } from '../support/events.js';
 import { runOverloaded, unsettled } from '../support/overloaded-backend.js';
-import type { AdaptiveLimitOptions, FlowEvent, Limiter, LimitSample, LimitState, Outcome } from '../today.js';
-import { AttemptTimeoutError, adaptiveLimit, BreakerOpenError, CallbackError, createLimiter, RateLimitError, rateLimit } from '../today.js';
 
 const status = (code: number): Error => Object.assign(new Error(`status ${code}`), { status: code });
 const refused = status(429);
@@ -27,11 +39,9 @@ describe('the limit', () => {
     const events: FlowEvent[] = [];
     const limiter = createLimiter({
       concurrency: 50,
-      requestsPerMinute: 600,
-      tokensPerMinute: 6000,
-      burstSeconds: 1,
+      rates: [perMinute('requests', 600, { burst: 10 }), perMinute('tokens', 6000, { burst: 100 })],
       headroom: 1,
-      onEvent: (event) => events.push(event),
+      onEvent: unstamped((event) => events.push(event)),
     });
     adaptiveLimit(limiter);
     expect(limiter.concurrency).toBe(4);
@@ -80,11 +90,11 @@ describe('the limit', () => {
 
   it('keeps the rates that are in force, also those set meanwhile', () => {
     virtualTime(({ advance }) => {
-      const limiter = createLimiter({ tokensPerMinute: 6000, burstSeconds: 1, headroom: 1 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       limiter.tryAcquire({ cost: { tokens: 70 } })?.release();
       adaptiveLimit(limiter);
       expect(limiter.snapshot().tokens).toBe(30);
-      limiter.setLimits({ tokensPerMinute: 12_000 });
+      limiter.setLimits({ rates: [perMinute('tokens', 12_000, { burst: 200 })] });
       growTo(limiter, 5, advance);
       expect([limiter.concurrency, limiter.tokenCapacity]).toEqual([5, 200]);
     });
@@ -129,7 +139,7 @@ describe('the limit', () => {
   it('of a limiter below another moves that one only', () => {
     virtualTime(({ advance }) => {
       const parent = createLimiter({ concurrency: 20 });
-      const limiter = parent.child({ concurrency: 10 });
+      const limiter = childOf(parent, { concurrency: 10 });
       adaptiveLimit(limiter);
       growTo(limiter, 5, advance);
       burst(limiter, 5, advance, 'error', refused);

@@ -1,10 +1,11 @@
 import { EMPTY, firstValueFrom, map, mergeMap, NEVER, Observable, of, Subject, take, throwError, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { Breaker, BreakerOptions, FlowEvent } from '../../operators/index.js';
+import { AttemptTimeoutError, BreakerOpenError, classifyError, createBreaker, DeadlineError } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { unstamped } from '../support/events.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import type { Breaker, BreakerOptions, FlowEvent } from '../today.js';
-import { AttemptTimeoutError, BreakerOpenError, createBreaker, DeadlineError } from '../today.js';
 
 expectNoUnhandledRejections();
 
@@ -25,7 +26,7 @@ function failTimes(breaker: Breaker, times: number, error: Error = down): void {
 /** One that a single failure opens, on a clock of its own. */
 function sensitive(options: BreakerOptions = {}) {
   const clock = new CountingScheduler();
-  return { clock, breaker: createBreaker({ minCalls: 1, scheduler: clock, ...options }) };
+  return { clock, breaker: createBreaker({ opens: { minCalls: 1 }, scheduler: clock, ...options }) };
 }
 
 describe('what counts', () => {
@@ -36,7 +37,7 @@ describe('what counts', () => {
     ['a fetch that failed', new TypeError('fetch failed')],
     ['an attempt that timed out', new AttemptTimeoutError('policy', 5)],
   ])('is %s', (_name, error) => {
-    const breaker = createBreaker();
+    const breaker = createBreaker({ classify: classifyError });
     failTimes(breaker, 10, error);
     expect(breaker.snapshot()).toMatchObject({ state: 'open', failures: 10 });
   });
@@ -50,7 +51,7 @@ describe('what counts', () => {
     ['a deadline', new DeadlineError('policy', 5, 5)],
     ['what nobody recognises', new Error('some bug')],
   ])('is not %s', (_name, error) => {
-    const breaker = createBreaker();
+    const breaker = createBreaker({ classify: classifyError });
     failTimes(breaker, 100, error);
     expect(breaker.snapshot()).toMatchObject({ state: 'closed', calls: 0, failures: 0 });
   });
@@ -86,7 +87,7 @@ describe('what counts', () => {
   });
 
   it('is a success at the end of the call, and a failure after the first value is one all the same', () => {
-    const { breaker } = sensitive({ minCalls: 2 });
+    const { breaker } = sensitive({ opens: { minCalls: 2 } });
     const calls = [new Subject<number>(), new Subject<number>()] as const;
     for (const call of calls) breaker.run(() => call).subscribe({ error: () => undefined });
     calls[0].next(1);
@@ -191,7 +192,7 @@ describe('a probe', () => {
     ['429', failing(429)],
     ['an answer that cannot be read', Object.assign(new Error('no JSON'), { name: 'AI_JSONParseError' })],
   ])('that is refused by the backend itself has shown that it is up: %s', (_name, error) => {
-    const { breaker, clock } = sensitive();
+    const { breaker, clock } = sensitive({ classify: classifyError });
     failTimes(breaker, 1);
     clock.frame = 5_000;
     failTimes(breaker, 1, error);
@@ -199,7 +200,7 @@ describe('a probe', () => {
   });
 
   it('has to succeed as often as `probes` says, by refusals as well', () => {
-    const { breaker, clock } = sensitive({ probes: 2 });
+    const { breaker, clock } = sensitive({ closes: { probes: 2 } });
     failTimes(breaker, 1);
     clock.frame = 5_000;
     failTimes(breaker, 1, failing(404));
@@ -236,7 +237,7 @@ describe('a probe', () => {
 
   it('lets everybody through when it ends in a 404: of fifty calls at once, the first second refused 45', () => {
     virtualTime(({ flush }) => {
-      const breaker = createBreaker({ minCalls: 1, openMs: 100 });
+      const breaker = createBreaker({ opens: { minCalls: 1 }, openMs: 100 });
       failTimes(breaker, 1);
       const seen: string[] = [];
       const call = () => timer(50).pipe(mergeMap(() => throwError(() => failing(404))));
@@ -303,7 +304,7 @@ it('that is open until it is reset is so from what was saved as JSON too', () =>
 describe('its events', () => {
   it('tell every change of state once, with the time it stays open', () => {
     const events: FlowEvent[] = [];
-    const { breaker, clock } = sensitive({ onEvent: (event) => events.push(event) });
+    const { breaker, clock } = sensitive({ onEvent: unstamped((event) => events.push(event)) });
     failTimes(breaker, 3);
     clock.frame = 5_000;
     failTimes(breaker, 2);
@@ -463,7 +464,7 @@ describe('work', () => {
 });
 
 it('counts the calls of the last 30 s, however many there are', () => {
-  const { breaker, clock } = sensitive({ minCalls: Infinity });
+  const { breaker, clock } = sensitive({ opens: { minCalls: Infinity } });
   for (let n = 0; n < 100_000; n++) {
     clock.frame = n;
     breaker.run(() => of(n)).subscribe();

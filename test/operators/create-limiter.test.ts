@@ -26,10 +26,20 @@ import {
 } from 'rxjs';
 import { afterAll, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { lanes } from '../../operators/lanes.js';
+import type { FlowEvent, Lease, Limiter, LimiterJob, LimiterOptions, ResponseLike } from '../../operators/index.js';
+import {
+  ClosedError,
+  createLimiter,
+  fromHeaders,
+  ItemTooHeavyError,
+  LaneUnknownError,
+  lanes,
+  OverflowError,
+  perMinute,
+  RateLimitError,
+} from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import type { FlowEvent, Lease, Limiter, LimiterJob, LimiterOptions, ResponseLike } from '../today.js';
-import { ClosedError, createLimiter, ItemTooHeavyError, LaneUnknownError, OverflowError, RateLimitError } from '../today.js';
+import { unstamped } from '../support/events.js';
 
 /** Everything that happens to one `acquire`, and when. */
 function watch(limiter: Limiter, job?: LimiterJob, now: () => number = () => 0) {
@@ -95,7 +105,10 @@ describe('acquire', () => {
 
   it('leaves when it is unsubscribed before next, and costs nothing', () => {
     virtualTime(({ advance, pending }) => {
-      const limiter = createLimiter({ requestsPerMinute: 60, tokensPerMinute: 600, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({
+        rates: [perMinute('requests', 60, { burst: 1 }), perMinute('tokens', 600, { burst: 10 })],
+        headroom: 1,
+      });
       limiter.tryAcquire({ cost: { tokens: 10 } });
       const { seen, subscription } = watch(limiter, { cost: { tokens: 10 } });
       expect(pending()).toBe(1);
@@ -194,7 +207,7 @@ describe('acquireAsync', () => {
   });
 
   it('rejects with an AbortError when its signal aborts, which costs nothing and leaves no listener', async () => {
-    const { limiter, lease } = busy({ requestsPerMinute: 600 });
+    const { limiter, lease } = busy({ rates: [perMinute('requests', 600)] });
     const controller = new AbortController();
     const listeners = new Set<unknown>();
     const { signal } = controller;
@@ -243,7 +256,7 @@ describe('acquireAsync', () => {
   });
 
   it('rejects, not throws, when the job is wrong', async () => {
-    const limiter = createLimiter({ lanes: [{ name: 'a' }] });
+    const limiter = createLimiter({ queue: lanes([{ name: 'a' }]) });
     await expect(limiter.acquireAsync({ lane: 'b' })).rejects.toThrow(LaneUnknownError);
     await expect(limiter.acquireAsync({ cost: { tokens: -1 } })).rejects.toThrow(
       'createLimiter: expected `cost.tokens` to be a finite number >= 0, got `-1` (number)',
@@ -321,7 +334,7 @@ describe('run', () => {
 
   it('starts no call on behalf of those who are about to leave as well', () => {
     virtualTime(({ advance, pending }) => {
-      const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ concurrency: 2, rates: [perMinute('requests', 600, { burst: 10 })], headroom: 1 });
       const started: number[] = [];
       const other: string[] = [];
       const pipeline = range(5)
@@ -338,7 +351,7 @@ describe('run', () => {
 
   it('starts no call for a signal that is being aborted', () => {
     virtualTime(({ advance }) => {
-      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       limiter.tryAcquire({ cost: { tokens: 50 } });
       const { signal, abort } = stoppable();
       const jobs = [100, 20, 20].map((tokens) => watch(limiter, { signal, cost: { tokens } }));
@@ -404,7 +417,7 @@ describe('run', () => {
 
   it('lets the work correct its cost', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       limiter
         .run(
           ({ lease }) => {
@@ -419,7 +432,7 @@ describe('run', () => {
   });
 
   it('errors instead of throwing when the job is wrong', () => {
-    const limiter = createLimiter({ lanes: [{ name: 'a' }] });
+    const limiter = createLimiter({ queue: lanes([{ name: 'a' }]) });
     const errors: unknown[] = [];
     limiter.run(() => EMPTY, { lane: 'b' }).subscribe({ error: (error: unknown) => errors.push(error) });
     expect(errors).toEqual([expect.any(LaneUnknownError)]);
@@ -486,7 +499,7 @@ describe('runAsync', () => {
   });
 
   it('tells the work its lease, and a signal made on the first look', async () => {
-    const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1, scheduler: new CountingScheduler() });
+    const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], headroom: 1, scheduler: new CountingScheduler() });
     const cost = { tokens: 500 };
     await limiter.runAsync(
       ({ lease, signal }) => {
@@ -500,10 +513,10 @@ describe('runAsync', () => {
   });
 
   it('rejects, not throws, when it is asked wrongly', async () => {
-    const limiter = createLimiter({ lanes: [{ name: 'a' }] });
+    const limiter = createLimiter({ queue: lanes([{ name: 'a' }]) });
     const work = () => Promise.resolve(1);
     await expect(limiter.runAsync(work, { lane: 'b' })).rejects.toThrow(LaneUnknownError);
-    await expect(limiter.runAsync(work, { timeoutMs: -1 })).rejects.toThrow(
+    await expect(limiter.runAsync(work, { deadlineMs: -1 })).rejects.toThrow(
       'createLimiter: expected `deadlineMs` to be a number of milliseconds',
     );
     await expect(limiter.runAsync(5 as never)).rejects.toThrow('createLimiter: expected `work` to be a function, got `5` (number)');
@@ -511,7 +524,7 @@ describe('runAsync', () => {
   });
 
   it('rejects with what keeps it from its permit', async () => {
-    const { limiter } = busy({ maxQueued: 1, costAboveCapacity: 'reject', tokensPerMinute: 6000 });
+    const { limiter } = busy({ maxQueued: 1, rates: [perMinute('tokens', 6000, { borrow: false })] });
     const work = () => Promise.resolve(1);
     const waiting = limiter.runAsync(work);
     await expect(lastValueFrom(limiter.run(work))).rejects.toThrow(OverflowError);
@@ -519,14 +532,14 @@ describe('runAsync', () => {
     limiter.close();
     await expect(waiting).rejects.toThrow(ClosedError);
     await expect(limiter.runAsync(work)).rejects.toThrow(ClosedError);
-    await expect(createLimiter({ requestsPerMinute: 1, maxQueued: 0, burstSeconds: 60 }).runAsync(work)).resolves.toBe(1);
+    await expect(createLimiter({ rates: [perMinute('requests', 1, { burst: 1 })], maxQueued: 0 }).runAsync(work)).resolves.toBe(1);
     await expect(busy({ maxQueued: 0 }).limiter.runAsync(work)).rejects.toThrow(RateLimitError);
   });
 
   it('waits no longer than it may', async () => {
     const scheduler = new CountingScheduler();
     const { limiter } = busy({ scheduler });
-    const waiting = limiter.runAsync(() => Promise.resolve(1), { timeoutMs: 50 });
+    const waiting = limiter.runAsync(() => Promise.resolve(1), { deadlineMs: 50 });
     scheduler.flush();
     await expect(waiting).rejects.toThrow(RateLimitError);
     expect([scheduler.now(), limiter.snapshot().queued]).toEqual([50, 0]);
@@ -664,7 +677,10 @@ describe('without a rate, a pause or a wait that may get too long', () => {
 describe('a lease', () => {
   it('gives request and tokens back when it was not used, once, whatever comes after', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ requestsPerMinute: 600, tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({
+        rates: [perMinute('requests', 600, { burst: 10 }), perMinute('tokens', 6000, { burst: 100 })],
+        headroom: 1,
+      });
       const lease = limiter.tryAcquire({ cost: { requests: 2, tokens: 40 } })!;
       lease.settle({ outputTokens: 60 });
       expect(limiter.snapshot()).toMatchObject({ requests: 8, tokens: 40, executing: 1 });
@@ -679,7 +695,7 @@ describe('a lease', () => {
 
   it('is settled by the last number that makes sense; without one the estimate stands', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       const lease = limiter.tryAcquire({ cost: { tokens: 40 } })!;
       for (const usage of [{}, { inputTokens: NaN }, { inputTokens: -5 }, { outputTokens: Infinity }, { inputTokens: 40 }])
         lease.settle(usage);
@@ -713,10 +729,8 @@ describe('the bound of the queue', () => {
     virtualTime(() => {
       const limiter = createLimiter({
         concurrency: 5,
-        requestsPerMinute: 600,
-        tokensPerMinute: 6000,
+        rates: [perMinute('requests', 600, { burst: 10 }), perMinute('tokens', 6000, { burst: 100 })],
         headroom: 1,
-        burstSeconds: 1,
         maxQueued: 0,
       });
       expect(watch(limiter, { cost: { tokens: 90 } }).seen).toEqual(['lease at 0', 'complete']);
@@ -747,7 +761,7 @@ describe('the bound of the queue', () => {
   });
 
   it('rejects the same in a lane that may not wait, while others may', () => {
-    const { limiter } = busy({ lanes: [{ name: 'now', maxQueued: 0 }, { name: 'later' }] });
+    const { limiter } = busy({ queue: lanes([{ name: 'now', maxQueued: 0 }, { name: 'later' }]) });
     expect(errorOf(limiter, { lane: 'now' })).toBeInstanceOf(RateLimitError);
     expect(watch(limiter, { lane: 'later' }).seen).toEqual([]);
   });
@@ -770,8 +784,8 @@ describe('the bound of the queue', () => {
     const { limiter, lease } = busy({
       maxQueued: 3,
       overflow: 'dropLowest',
-      lanes: [{ name: 'p0' }, { name: 'p1' }, { name: 'p2' }],
-      onEvent: (event) => events.push(event),
+      queue: lanes([{ name: 'p0' }, { name: 'p1' }, { name: 'p2' }]),
+      onEvent: unstamped((event) => events.push(event)),
     });
     const jobs = ['p2', 'p1', 'p2', 'p0', 'p1', 'p1'].map((lane) => watch(limiter, { lane }).seen);
     expect(jobs).toEqual([['OverflowError at 0'], [], ['OverflowError at 0'], [], [], ['OverflowError at 0']]);
@@ -780,7 +794,7 @@ describe('the bound of the queue', () => {
   });
 
   it('does not make room in another lane when the bound is the lane’s own', () => {
-    const { limiter } = busy({ overflow: 'dropLowest', lanes: [{ name: 'p0', maxQueued: 1 }, { name: 'p1' }] });
+    const { limiter } = busy({ overflow: 'dropLowest', queue: lanes([{ name: 'p0', maxQueued: 1 }, { name: 'p1' }]) });
     const low = watch(limiter, { lane: 'p1' });
     watch(limiter, { lane: 'p0' });
     const extra = errorOf(limiter, { lane: 'p0' });
@@ -820,14 +834,14 @@ describe('the bound of the queue', () => {
 });
 
 describe('the wait', () => {
-  it('ends after timeoutMs, or after maxWaitMs, with the reason', () => {
+  it('ends after deadlineMs, with the reason', () => {
     virtualTime(({ advance, now, pending }) => {
-      const { limiter, lease } = busy({ maxWaitMs: 100 });
-      const own = watch(limiter, { timeoutMs: 30 }, now);
-      const common = watch(limiter, {}, now);
-      const longer = watch(limiter, { timeoutMs: 200 }, now);
+      const { limiter, lease } = busy({});
+      const own = watch(limiter, { deadlineMs: 30 }, now);
+      const middle = watch(limiter, { deadlineMs: 100 }, now);
+      const longer = watch(limiter, { deadlineMs: 200 }, now);
       advance(150);
-      expect([own.seen, common.seen, longer.seen]).toEqual([['RateLimitError at 30'], ['RateLimitError at 100'], []]);
+      expect([own.seen, middle.seen, longer.seen]).toEqual([['RateLimitError at 30'], ['RateLimitError at 100'], []]);
       lease.release();
       expect(longer.seen).toEqual(['lease at 150', 'complete']);
       expect(pending()).toBe(0);
@@ -836,11 +850,11 @@ describe('the wait', () => {
 
   it('names what stands in the way of the one whose turn it is', () => {
     virtualTime(({ advance }) => {
-      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       limiter.tryAcquire({ cost: { tokens: 100 } });
       const head = watch(limiter, { cost: { tokens: 80 } });
       let error: unknown;
-      limiter.acquire({ timeoutMs: 300, cost: { tokens: 1 } }).subscribe({ error: (thrown: unknown) => (error = thrown) });
+      limiter.acquire({ deadlineMs: 300, cost: { tokens: 1 } }).subscribe({ error: (thrown: unknown) => (error = thrown) });
       advance(300);
       expect(error).toMatchObject({ limit: 'tokensPerMinute', retryAfterMs: 500 });
       head.subscription.unsubscribe();
@@ -848,17 +862,16 @@ describe('the wait', () => {
   });
 
   it('of 0 ms grants what can go, and refuses the rest at once', () => {
-    const limiter = createLimiter({ concurrency: 1, maxWaitMs: 0 });
-    expect(watch(limiter).seen).toEqual(['lease at 0', 'complete']);
-    expect(watch(limiter).seen).toEqual(['RateLimitError at 0']);
-    expect(watch(limiter, { timeoutMs: 0 }).seen).toEqual(['RateLimitError at 0']);
+    const limiter = createLimiter({ concurrency: 1 });
+    expect(watch(limiter, { deadlineMs: 0 }).seen).toEqual(['lease at 0', 'complete']);
+    expect(watch(limiter, { deadlineMs: 0 }).seen).toEqual(['RateLimitError at 0']);
   });
 
   it('that ends in the moment of a permit is rewarded', () => {
     virtualTime(({ advance, now }) => {
-      const limiter = createLimiter({ requestsPerMinute: 600, headroom: 1, burstSeconds: 0.1 });
+      const limiter = createLimiter({ rates: [perMinute('requests', 600, { burst: 1 })], headroom: 1 });
       limiter.tryAcquire();
-      const job = watch(limiter, { timeoutMs: 100 }, now);
+      const job = watch(limiter, { deadlineMs: 100 }, now);
       advance(100);
       expect(job.seen).toEqual(['lease at 100', 'complete']);
     });
@@ -868,16 +881,15 @@ describe('the wait', () => {
     virtualTime(({ flush, now }) => {
       const limiter = createLimiter({
         concurrency: 1,
-        tokensPerMinute: 1_234_567_890,
+        rates: [perMinute('tokens', 1_234_567_890, { burst: 20_576.1315 })],
         headroom: 1,
-        burstSeconds: 0.001,
         abortGraceMs: 20.0007,
       });
       limiter
         .run(() => new Promise<never>(() => undefined))
         .subscribe()
         .unsubscribe();
-      const jobs = [10.0005, 10.0001, 30.5].map((timeoutMs) => watch(limiter, { timeoutMs, cost: { tokens: 12_345 } }, now));
+      const jobs = [10.0005, 10.0001, 30.5].map((deadlineMs) => watch(limiter, { deadlineMs, cost: { tokens: 12_345 } }, now));
       flush();
       expect(jobs.map(({ seen }) => seen[0])).toEqual(['RateLimitError at 10', 'RateLimitError at 10', 'lease at 20']);
     });
@@ -887,7 +899,7 @@ describe('the wait', () => {
 describe('cost above the capacity', () => {
   it('never hangs: it goes when the bucket is full, and the next waits until the debt is paid', () => {
     virtualTime(({ flush, now }) => {
-      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       expect([limiter.tokenCapacity, limiter.borrows]).toEqual([100, true]);
       limiter.tryAcquire({ cost: { tokens: 10 } });
       const big = watch(limiter, { cost: { tokens: 1000 } }, now);
@@ -899,11 +911,8 @@ describe('cost above the capacity', () => {
 
   it('is refused with reject, tokens and requests alike', () => {
     const limiter = createLimiter({
-      requestsPerMinute: 60,
-      tokensPerMinute: 6000,
+      rates: [perMinute('requests', 60, { burst: 1, borrow: false }), perMinute('tokens', 6000, { burst: 100, borrow: false })],
       headroom: 1,
-      burstSeconds: 1,
-      costAboveCapacity: 'reject',
     });
     expect(errorOf(limiter, { cost: { tokens: 101 } })).toMatchObject({ code: 'FLOW_ITEM_TOO_HEAVY', weight: 101, maxWeight: 100 });
     expect(errorOf(limiter, { cost: { requests: 2 } })).toBeInstanceOf(ItemTooHeavyError);
@@ -911,9 +920,9 @@ describe('cost above the capacity', () => {
     expect(watch(limiter, { cost: { tokens: 100 } }).seen).toEqual(['lease at 0', 'complete']);
   });
 
-  it('waits for a whole request at a rate too slow to save one up in burstSeconds', () => {
+  it('waits for a whole request at a rate too slow to save one up in two seconds', () => {
     virtualTime(({ flush, now }) => {
-      const limiter = createLimiter({ requestsPerMinute: 6, headroom: 1, burstSeconds: 2 });
+      const limiter = createLimiter({ rates: [perMinute('requests', 6)], headroom: 1 });
       limiter.tryAcquire();
       const next = watch(limiter, {}, now);
       flush();
@@ -924,7 +933,7 @@ describe('cost above the capacity', () => {
 
 describe('lanes', () => {
   it('go by urgency; a job without one is the least urgent', () => {
-    const { limiter, lease } = busy({ lanes: [{ name: 'p0' }, { name: 'p1' }] });
+    const { limiter, lease } = busy({ queue: lanes([{ name: 'p0' }, { name: 'p1' }]) });
     const order: string[] = [];
     for (const job of [{}, { lane: 'p1' }, { lane: 'p0' }]) {
       limiter.acquire(job).subscribe((given) => {
@@ -938,7 +947,7 @@ describe('lanes', () => {
   });
 
   it('that were not declared are refused, where lanes were declared', () => {
-    const limiter = createLimiter({ lanes: [{ name: 'p0' }] });
+    const limiter = createLimiter({ queue: lanes([{ name: 'p0' }]) });
     for (const run of [
       () => limiter.acquire({ lane: 'p9' }),
       () => limiter.tryAcquire({ lane: 'p9' }),
@@ -955,7 +964,7 @@ describe('lanes', () => {
 describe('a bidder', () => {
   it('decides what it sends when its permit comes, told what it could spend', () => {
     virtualTime(({ advance }) => {
-      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       limiter.tryAcquire({ cost: { tokens: 100 } });
       const asked: number[] = [];
       let wants = 50;
@@ -987,7 +996,7 @@ describe('a bidder', () => {
 
   it('that has nothing to send any more makes way when the one before it leaves', () => {
     virtualTime(({ advance }) => {
-      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       limiter.tryAcquire({ cost: { tokens: 50 } });
       const big = watch(limiter, { cost: { tokens: 100 } });
       limiter.enlist({ bid: () => undefined, granted: () => undefined, refused: () => undefined });
@@ -1075,7 +1084,10 @@ describe('a bidder', () => {
 
   it('costs one request and no tokens unless it says otherwise', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ requestsPerMinute: 600, tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({
+        rates: [perMinute('requests', 600, { burst: 10 }), perMinute('tokens', 6000, { burst: 100 })],
+        headroom: 1,
+      });
       limiter.enlist({ granted: () => undefined, refused: () => undefined });
       expect(limiter.snapshot()).toMatchObject({ requests: 9, tokens: 100 });
     });
@@ -1090,7 +1102,7 @@ describe('observe', () => {
         throw new Error('nothing waits');
       },
     };
-    const limiter = createLimiter({ scheduler, learn: false });
+    const limiter = createLimiter({ scheduler, learn: fromHeaders({ rates: false }) });
     limiter.observe(response);
     return limiter.snapshot().pausedForMs;
   };
@@ -1122,7 +1134,7 @@ describe('observe', () => {
   it('holds everybody for as long as the longest pause says', () => {
     virtualTime(({ flush, now }) => {
       const events: FlowEvent[] = [];
-      const limiter = createLimiter({ onEvent: (event) => events.push(event) });
+      const limiter = createLimiter({ learn: fromHeaders(), onEvent: unstamped((event) => events.push(event)) });
       limiter.observe({ status: 429, headers: { 'retry-after': '3' } });
       limiter.penalize(1000);
       const job = watch(limiter, {}, now);
@@ -1170,7 +1182,7 @@ describe('watch', () => {
 describe('setLimits', () => {
   it('takes no lease back when it lowers the concurrency, and grants none until enough are released', () => {
     const events: FlowEvent[] = [];
-    const limiter = createLimiter({ concurrency: 3, onEvent: (event) => events.push(event) });
+    const limiter = createLimiter({ concurrency: 3, onEvent: unstamped((event) => events.push(event)) });
     const leases = [limiter.tryAcquire(), limiter.tryAcquire(), limiter.tryAcquire()];
     limiter.setLimits({ concurrency: 1 });
     const next = watch(limiter);
@@ -1185,23 +1197,23 @@ describe('setLimits', () => {
 
   it('grants at once what a higher limit allows, and takes a rate away with Infinity', () => {
     virtualTime(({ pending }) => {
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ concurrency: 1, rates: [perMinute('requests', 60, { burst: 1 })], headroom: 1 });
       limiter.tryAcquire();
       const jobs = [watch(limiter), watch(limiter)];
       limiter.setLimits({ concurrency: 5 });
       expect(jobs.map(({ seen }) => seen.length)).toEqual([0, 0]);
-      limiter.setLimits({ requestsPerMinute: Infinity });
+      limiter.setLimits({ rates: [perMinute('requests', Infinity)] });
       expect([jobs.map(({ seen }) => seen.length), limiter.snapshot().requests, pending()]).toEqual([[2, 2], Infinity, 0]);
     });
   });
 
   it('re-times those who wait', () => {
     virtualTime(({ advance, flush, now }) => {
-      const limiter = createLimiter({ requestsPerMinute: 6, headroom: 1, burstSeconds: 10 });
+      const limiter = createLimiter({ rates: [perMinute('requests', 6, { burst: 1 })], headroom: 1 });
       limiter.tryAcquire();
       const job = watch(limiter, {}, now);
       advance(1000);
-      limiter.setLimits({ requestsPerMinute: 60 });
+      limiter.setLimits({ rates: [perMinute('requests', 60, { burst: 10 })] });
       flush();
       expect(job.seen[0]).toBe('lease at 1900');
     });
@@ -1264,7 +1276,7 @@ describe('the end', () => {
         .run(() => new Promise<never>(() => undefined))
         .subscribe()
         .unsubscribe();
-      watch(limiter, { timeoutMs: 50 });
+      watch(limiter, { deadlineMs: 50 });
       expect([limiter.executing, pending()]).toEqual([1, 1]);
       limiter.close();
       expect([limiter.executing, pending()]).toEqual([0, 0]);
@@ -1296,7 +1308,7 @@ describe('the end', () => {
     const late = virtualTime(({ advance }) => {
       const slow = createLimiter();
       slow.penalize(1e9);
-      watch(slow, { timeoutMs: 10 });
+      watch(slow, { deadlineMs: 10 });
       const promise = slow.drain();
       advance(10);
       return promise;
@@ -1310,10 +1322,9 @@ describe('what a queue for slots and rates must not do', () => {
     virtualTime(({ advance, now }) => {
       const limiter = createLimiter({
         concurrency: 2,
-        tokensPerMinute: 6000,
+        rates: [perMinute('tokens', 6000, { burst: 100 })],
         headroom: 1,
-        burstSeconds: 1,
-        lanes: [{ name: 'now' }, { name: 'later' }],
+        queue: lanes([{ name: 'now' }, { name: 'later' }]),
       });
       limiter.tryAcquire({ cost: { tokens: 50 } })!.release();
       const big = watch(limiter, { lane: 'later', cost: { tokens: 100 } }, now);
@@ -1328,10 +1339,9 @@ describe('what a queue for slots and rates must not do', () => {
     virtualTime(({ advance }) => {
       const limiter = createLimiter({
         concurrency: 1,
-        tokensPerMinute: 6000,
+        rates: [perMinute('tokens', 6000, { burst: 100 })],
         headroom: 1,
-        burstSeconds: 1,
-        lanes: [{ name: 'now' }, { name: 'later' }],
+        queue: lanes([{ name: 'now' }, { name: 'later' }]),
       });
       limiter.tryAcquire({ cost: { tokens: 100 } })!.release();
       const waiting = watch(limiter, { cost: { tokens: 50 } });
@@ -1347,7 +1357,7 @@ describe('what a queue for slots and rates must not do', () => {
 
   it('leak a slot when the waiting one is cancelled', () => {
     virtualTime(({ advance }) => {
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ concurrency: 1, rates: [perMinute('requests', 60, { burst: 1 })], headroom: 1 });
       limiter.tryAcquire()!.release();
       for (let i = 0; i < 10; i++) {
         const waiting = watch(limiter);
@@ -1361,7 +1371,7 @@ describe('what a queue for slots and rates must not do', () => {
 
   it('keep a release waiting behind somebody who waits for the rate', () => {
     virtualTime(({ advance, now }) => {
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 600, headroom: 1, burstSeconds: 0.1 });
+      const limiter = createLimiter({ concurrency: 1, rates: [perMinute('requests', 600, { burst: 1 })], headroom: 1 });
       const lease = limiter.tryAcquire()!;
       const next = watch(limiter, {}, now);
       advance(50);
@@ -1374,7 +1384,7 @@ describe('what a queue for slots and rates must not do', () => {
 
   it('let a smaller job of the same lane past the one whose turn it is, nor keep it when that one leaves', () => {
     virtualTime(({ advance }) => {
-      const limiter = createLimiter({ tokensPerMinute: 6000, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 6000, { burst: 100 })], headroom: 1 });
       limiter.tryAcquire({ cost: { tokens: 50 } });
       const big = watch(limiter, { cost: { tokens: 100 } });
       const small = watch(limiter, { cost: { tokens: 5 } });
@@ -1387,7 +1397,7 @@ describe('what a queue for slots and rates must not do', () => {
 
   it('send two minutes’ worth in the first', () => {
     virtualTime(({ advance }) => {
-      const limiter = createLimiter({ requestsPerMinute: 600, maxQueued: Infinity });
+      const limiter = createLimiter({ rates: [perMinute('requests', 600)], maxQueued: Infinity });
       let sent = 0;
       range(2000).subscribe(() => limiter.run(() => EMPTY).subscribe({ complete: () => sent++, error: () => undefined }));
       expect(sent).toBe(18);

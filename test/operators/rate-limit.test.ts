@@ -4,9 +4,18 @@ import { describe, expect, it } from 'vitest';
 import { leakCheck } from '../../marbles/leak-check.js';
 import type { VirtualClock } from '../../marbles/virtual.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { Cost } from '../../operators/index.js';
-import type { FlowEvent, Lease, Limiter, LimiterOptions, RateLimitOptions } from '../today.js';
-import { CallbackError, ClosedError, createLimiter, ItemTooHeavyError, OverflowError, rateLimit } from '../today.js';
+import type { Cost, FlowEvent, Lease, Limiter, LimiterOptions, RateLimitOptions } from '../../operators/index.js';
+import {
+  CallbackError,
+  ClosedError,
+  childOf,
+  createLimiter,
+  ItemTooHeavyError,
+  lanes,
+  OverflowError,
+  perMinute,
+  rateLimit,
+} from '../../operators/index.js';
 
 /** A stream behind a limiter, and all that is seen of it. */
 function limited<T = number>(limiter: Limiter, cost?: Cost | ((item: T) => Cost), options: RateLimitOptions<T> = {}) {
@@ -33,7 +42,7 @@ function full(options: LimiterOptions = {}): { limiter: Limiter; lease: Lease } 
 
 /** Ten tokens saved up, and one in each millisecond. */
 const metered = (options: LimiterOptions = {}): Limiter =>
-  createLimiter({ tokensPerMinute: 60_000, burstSeconds: 0.01, headroom: 1, ...options });
+  createLimiter({ rates: [perMinute('tokens', 60_000, { burst: 10 })], headroom: 1, ...options });
 
 describe('the permit', () => {
   it('is held while an item is handed on, and given back when the consumer has returned', () => {
@@ -118,7 +127,7 @@ function concatOpen(items: readonly number[]): Observable<number> {
 describe('the cost', () => {
   it('is one request by default', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ requestsPerMinute: 600, burstSeconds: 1, headroom: 1 });
+      const limiter = createLimiter({ rates: [perMinute('requests', 600, { burst: 10 })], headroom: 1 });
       limited(limiter).send(1, 2, 3);
       expect(limiter.snapshot().requests).toBe(7);
     });
@@ -126,8 +135,8 @@ describe('the cost', () => {
 
   it('may be any number of requests and tokens, for all or for each', () => {
     virtualTime(() => {
-      const rates = { requestsPerMinute: 600, tokensPerMinute: 6000, burstSeconds: 1, headroom: 1 };
-      const limiter = createLimiter(rates);
+      const limits = { rates: [perMinute('requests', 600, { burst: 10 }), perMinute('tokens', 6000, { burst: 100 })], headroom: 1 };
+      const limiter = createLimiter(limits);
       limited(limiter, { requests: 2, tokens: 20 }).send(1, 2);
       expect(limiter.snapshot()).toMatchObject({ requests: 6, tokens: 60 });
       limited(limiter, (item) => ({ requests: item - 2, tokens: 10 * item })).send(2, 3);
@@ -139,9 +148,9 @@ describe('the cost', () => {
 
   it('counts in a limiter below another as well as above', () => {
     virtualTime(({ advance }) => {
-      const rates = { requestsPerMinute: 600, tokensPerMinute: 6000, burstSeconds: 1, headroom: 1 };
-      const parent = createLimiter(rates);
-      const limiter = parent.child({ concurrency: 1, ...rates });
+      const limits = { rates: [perMinute('requests', 600, { burst: 10 }), perMinute('tokens', 6000, { burst: 100 })], headroom: 1 };
+      const parent = createLimiter(limits);
+      const limiter = childOf(parent, { concurrency: 1, ...limits });
       const lease = limiter.tryAcquire({ cost: { requests: 0 } })!;
       const { seen, send } = limited(limiter, (item) => ({ requests: item, tokens: 10 * item }));
       send(2, 3);
@@ -201,7 +210,8 @@ describe('the cost', () => {
 
   it('that can never be paid errors the stream, whether it is tokens or requests, and nobody else waits for it', () => {
     virtualTime(() => {
-      const limiter = metered({ costAboveCapacity: 'reject', requestsPerMinute: 6000, burstSeconds: 0.01 });
+      const rates = [perMinute('tokens', 60_000, { burst: 10, borrow: false }), perMinute('requests', 6000, { burst: 1, borrow: false })];
+      const limiter = createLimiter({ rates, headroom: 1 });
       const tokens = limited(limiter, { tokens: 11 });
       tokens.send(1);
       const requests = limited(limiter, { requests: 2 });
@@ -218,11 +228,11 @@ describe('the cost', () => {
 
   it('that could be paid, and can no more since the limits were lowered, errors the stream instead of hanging', () => {
     virtualTime(() => {
-      const limiter = metered({ costAboveCapacity: 'reject' });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000, { burst: 10, borrow: false })], headroom: 1 });
       const { seen, send, ends } = limited(limiter, { tokens: 9 });
       send(1, 2);
       expect(seen).toEqual([1]);
-      limiter.setLimits({ tokensPerMinute: 30_000 });
+      limiter.setLimits({ rates: [perMinute('tokens', 30_000, { burst: 5, borrow: false })] });
       expect(ends).toEqual([new ItemTooHeavyError('rateLimit', 9, 5)]);
       expect(limiter.snapshot().queued).toBe(0);
     });
@@ -277,7 +287,7 @@ describe('the place in the queue', () => {
   });
 
   it('is in the lane of the stream', () => {
-    const { limiter, lease } = full({ lanes: [{ name: 'urgent' }, { name: 'later' }] });
+    const { limiter, lease } = full({ queue: lanes([{ name: 'urgent' }, { name: 'later' }]) });
     const order: string[] = [];
     for (const lane of [undefined, 'later', 'urgent'])
       of(1, 2)
@@ -373,7 +383,7 @@ describe('the place in the queue', () => {
 
   it('does not count towards the bound of the limiter, and has no time limit', () => {
     virtualTime(({ advance }) => {
-      const { limiter, lease } = full({ maxQueued: 0, maxWaitMs: 10 });
+      const { limiter, lease } = full({ maxQueued: 0 });
       const { seen, send, ends } = limited(limiter);
       send(1);
       advance(1000);
@@ -631,7 +641,7 @@ describe('the rate', () => {
   it('is what concatMap with a timer makes of it, where that can say it', () => {
     virtualTime(({ flush, now }) => {
       const seen: string[] = [];
-      const limiter = createLimiter({ requestsPerMinute: 6000, burstSeconds: 0.01, headroom: 1 });
+      const limiter = createLimiter({ rates: [perMinute('requests', 6000, { burst: 1 })], headroom: 1 });
       of(1, 2, 3)
         .pipe(rateLimit(limiter))
         .subscribe((item) => seen.push(`${item} at ${now()}`));

@@ -3,8 +3,17 @@ import { delay, from, map, mergeMap, of, range, take, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import type { Limiter, LimiterJob } from '../today.js';
-import { batchMapFrom, bulkheadMap, createLimiter, FlowConfigError, settleAll } from '../today.js';
+import type { Limiter, LimiterJob } from '../../operators/index.js';
+import {
+  batchMapFrom,
+  bulkheadMap,
+  createAccount,
+  createLimiter,
+  FlowConfigError,
+  lanes,
+  perMinute,
+  settleAll,
+} from '../../operators/index.js';
 import { hostTime, numbers, sleep, stateOf, turns } from './tools.js';
 
 // Three levels of limits (papers, stages, requests), as a design for a grading pipeline writes them.
@@ -85,7 +94,7 @@ function ask(limiter: Limiter, log: string[], name: string, job: LimiterJob, now
   });
 }
 
-const lanes = [{ name: 'now' }, { name: 'later' }];
+const queue = lanes([{ name: 'now' }, { name: 'later' }]);
 
 describe('a token bucket', () => {
   it('that sleeps with its lock makes everybody wait for the one who needs most; here other lanes go on', async () => {
@@ -101,7 +110,7 @@ describe('a token bucket', () => {
     });
     virtualTime(({ flush, now }) => {
       const log: string[] = [];
-      const limiter = createLimiter({ tokensPerMinute: 600, headroom: 1, burstSeconds: 1, lanes });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 600, { burst: 10 })], headroom: 1, queue });
       limiter.tryAcquire({ cost: { tokens: 5 } })!.release();
       ask(limiter, log, 'heavy', { lane: 'later', cost: { tokens: 10 } }, now);
       ask(limiter, log, 'light', { lane: 'now', cost: { tokens: 1 } }, now);
@@ -119,7 +128,7 @@ describe('a token bucket', () => {
     });
     virtualTime(({ flush, now }) => {
       const log: string[] = [];
-      const limiter = createLimiter({ tokensPerMinute: 600, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ rates: [perMinute('tokens', 600, { burst: 10 })], headroom: 1 });
       ask(limiter, log, 'heavy', { cost: { tokens: 11 } }, now);
       ask(limiter, log, 'light', { cost: { tokens: 1 } }, now);
       flush();
@@ -136,20 +145,20 @@ describe('a token bucket', () => {
       expect(bucket.rounds).toBeGreaterThan(100);
     });
     virtualTime(({ advance, flush }) => {
-      const limiter = createLimiter({ requestsPerMinute: 0 });
+      const limiter = createLimiter({ rates: [perMinute('requests', 0)] });
       let granted = 0;
       limiter.acquire().subscribe(() => granted++);
       // Flushing would not end if a timer went round.
       flush();
       advance(3_600_000);
       expect(granted).toBe(0);
-      limiter.setLimits({ requestsPerMinute: 60 });
+      limiter.setLimits({ rates: [perMinute('requests', 60)] });
       advance(1000);
       expect(granted).toBe(1);
     });
     for (const rate of [-1, NaN]) {
-      expect(() => createLimiter({ requestsPerMinute: rate })).toThrow(FlowConfigError);
-      expect(() => createLimiter({ tokensPerMinute: rate })).toThrow(FlowConfigError);
+      expect(() => createLimiter({ rates: [perMinute('requests', rate)] })).toThrow(FlowConfigError);
+      expect(() => createLimiter({ rates: [perMinute('tokens', rate)] })).toThrow(FlowConfigError);
     }
   });
 
@@ -162,7 +171,7 @@ describe('a token bucket', () => {
       expect(sent).toBe(10);
     });
     virtualTime(() => {
-      const limiter = createLimiter({ requestsPerMinute: 300, headroom: 1, burstSeconds: 1 });
+      const limiter = createAccount({ requestsPerMinute: 300, headroom: 1, burstSeconds: 1 });
       expect(numbers(15).filter(() => limiter.tryAcquire() !== undefined)).toHaveLength(5);
     });
   });
@@ -176,7 +185,10 @@ describe('a token bucket', () => {
       expect(tokens).toBe(80_000);
     });
     virtualTime(() => {
-      const limiter = createLimiter({ requestsPerMinute: 300, tokensPerMinute: 20_000, headroom: 1, burstSeconds: 60 });
+      const limiter = createLimiter({
+        rates: [perMinute('requests', 300, { burst: 300 }), perMinute('tokens', 20_000, { burst: 20_000 })],
+        headroom: 1,
+      });
       const leases = numbers(10).flatMap(() => limiter.tryAcquire({ cost: { tokens: 8000 } }) ?? []);
       expect(leases).toHaveLength(2);
       leases[0]?.settle({ inputTokens: 500, outputTokens: 500 });
@@ -199,7 +211,7 @@ describe('a slot and a token', () => {
       await waiting;
     });
     virtualTime(({ advance }) => {
-      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 600, headroom: 1, burstSeconds: 1, lanes });
+      const limiter = createLimiter({ concurrency: 1, rates: [perMinute('tokens', 600, { burst: 10 })], headroom: 1, queue });
       limiter.tryAcquire({ cost: { tokens: 10 } })!.release();
       const log: string[] = [];
       ask(limiter, log, 'waits', { lane: 'later', cost: { tokens: 10 } }, () => 0);
@@ -224,7 +236,7 @@ describe('a slot and a token', () => {
       await expect(limiter.acquire()).rejects.toThrow('no slot');
     });
     await hostTime(async (pass) => {
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ concurrency: 1, rates: [perMinute('requests', 60, { burst: 1 })], headroom: 1 });
       (await limiter.acquireAsync()).release();
       const leave = new AbortController();
       const left = limiter.acquireAsync({ signal: leave.signal }).catch((error: unknown) => (error as Error).name);
@@ -264,8 +276,8 @@ describe('settings', () => {
       Promise.all(numbers(3).map((i) => call(i).catch((error: unknown) => error)));
     expect(await runStage(false)).toEqual([0, fault, 2]);
     const ends: unknown[] = [];
-    for (const mode of ['settle', 'all'] as const)
-      settleAll(numbers(3), call, { mode }).subscribe({
+    for (const errors of ['settle', 'propagate'] as const)
+      settleAll(numbers(3), call, { errors }).subscribe({
         next: (results) => ends.push(results.map(({ status }) => status)),
         error: (error: unknown) => ends.push(error),
       });
