@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { FlowConfigError, isFlowError } from '../operators/index.js';
 import type { MisuseRow, MisuseTable } from './support/misuse.js';
 import { misuseTables, reported, say, show } from './support/misuse.js';
 import { optionLists } from './support/option-list.js';
-import { FlowConfigError, isFlowError } from './today.js';
 
 const doNothing = (): void => undefined;
 const RECORD = {};

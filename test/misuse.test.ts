@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { FlowConfigError, isFlowError } from '../operators/index.js';
 import type { MisuseRow, MisuseTable } from './support/misuse.js';
 import { misuseTables, reported, say, show } from './support/misuse.js';
-import { FlowConfigError, isFlowError } from './today.js';
 
 const tables = await misuseTables();
 

@@ -1,6 +1,6 @@
 import { EMPTY, expand, map, mergeMap, of, take, timer } from 'rxjs';
-import type { PolicyOptions } from '../../test/today.js';
-import { AttemptTimeoutError, BreakerOpenError, CallbackError, createBreaker, createLimiter, DeadlineError, policy } from '../../test/today.js';
+import type { PolicyOptions } from '../../operators/index.js';
+import { AttemptTimeoutError, BreakerOpenError, CallbackError, createBreaker, createLimiter, DeadlineError, policy, retryFailed } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const busy = Object.assign(new Error('status 503'), { status: 503 });
@@ -9,10 +9,10 @@ const refused = Object.assign(new Error('status 401'), { status: 401 });
 /** Attempt 1 is the inner stream `first`, then `second` and `third`. */
 const NAMES = ['first', 'second', 'third'];
 const tried = (options: PolicyOptions<string> = {}) => ({ inner }: SpecKit) =>
-  policy<string>({ retry: steady, ...options })(({ attempt }) => inner(NAMES[attempt - 1] ?? ''));
+  policy<string>(options)(({ attempt }) => inner(NAMES[attempt - 1] ?? ''));
 
 /** Pauses of 2, 4, … ms. */
-const steady = { initialMs: 2, jitter: 'none' } as const;
+const retry = retryFailed({ initialMs: 2, jitter: 'none' });
 
 const spec = (given: Omit<MarbleSpec, 'operator' | 'inputs'>): MarbleSpec => ({ operator: 'policy', inputs: {}, ...given });
 
@@ -29,7 +29,7 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '---------(c|)',
     error: busy,
     cover: true,
-    build: tried(),
+    build: tried({ retry }),
   }),
   spec({
     title: 'gives up after three attempts, with the last error',
@@ -39,25 +39,25 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { first:  '^!', second: '---^!', third: '--------^!' },
     expected:                '---------#',
     error: busy,
-    build: tried(),
+    build: tried({ retry }),
   }),
   spec({
     title: 'does not try again what cannot get better',
-    label: 'policy()(call)',
+    label: "policy({ retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)",
     inners: { first:         '-#', second: '(b|)' },
     subscriptions: { second: [] },
     expected:                '-#',
     error: refused,
-    build: tried(),
+    build: tried({ retry }),
   }),
   spec({
     title: 'does not try again once a value has been handed on',
-    label: 'policy()(call)',
+    label: "policy({ retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)",
     inners: { first:         'a-b#', second: '(c|)' },
     subscriptions: { second: [] },
     expected:                'a-b#',
     error: busy,
-    build: tried(),
+    build: tried({ retry }),
   }),
   spec({
     title: 'cuts off an attempt that takes too long, and tries again',
@@ -67,16 +67,16 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { first:  '^---!',
                      second: '------^-!' },
     expected:                '--------(b|)',
-    build: tried({ attemptTimeoutMs: 4 }),
+    build: tried({ timeoutMs: 4, retry }),
   }),
   spec({
     title: 'does not repeat what may have had its effect',
-    label: 'policy({ timeoutMs: 4, idempotent: false })(call)',
+    label: "policy({ timeoutMs: 4, idempotent: false, retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call)",
     inners: { first:         '-', second: '(b|)' },
     subscriptions: { first:  '^---!', second: [] },
     expected:                '----#',
     error: new AttemptTimeoutError('policy', 4),
-    build: tried({ attemptTimeoutMs: 4, idempotent: false }),
+    build: tried({ timeoutMs: 4, idempotent: false, retry }),
   }),
   spec({
     title: 'ends everything at the deadline',
@@ -97,7 +97,7 @@ export const specs: readonly MarbleSpec[] = [
     values: { l: 'DeadlineError after 1 ms, because of status 503' },
     build: tried({
       deadlineMs: 6,
-      retry: { initialMs: 9, jitter: 'none' },
+      retry: retryFailed({ initialMs: 9, jitter: 'none' }),
       fallback: (error) => {
         const { name, elapsedMs, cause } = error as DeadlineError;
         return of(`${name} after ${String(elapsedMs)} ms, because of ${(cause as Error).message}`);
@@ -124,11 +124,11 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '--f-g|',
     subscriptions: { instead: '-^---!' },
     error: busy,
-    build: (kit) => tried({ retry: false, fallback: () => kit.inner('instead') })(kit),
+    build: (kit) => tried({ fallback: () => kit.inner('instead') })(kit),
   }),
   spec({
     title: 'holds no slot during a pause: others go first',
-    label: 'policy({ limiter })(call) beside another call; one slot',
+    label: "policy({ limiter, retry: retryFailed({ initialMs: 2, jitter: 'none' }) })(call) beside another call; one slot",
     inners: { first:         '-#',
               other:          '--(o|)',
               second:           '--(b|)' },
@@ -139,7 +139,7 @@ export const specs: readonly MarbleSpec[] = [
     error: busy,
     build: (kit) => {
       const limiter = createLimiter({ concurrency: 1 });
-      const call = tried({ limiter })(kit);
+      const call = tried({ limiter, retry })(kit);
       timer(1).pipe(mergeMap(() => limiter.run(() => kit.inner('other')))).subscribe();
       return call;
     },
@@ -176,7 +176,7 @@ export const specs: readonly MarbleSpec[] = [
     subscriptions: { first:  '^ 99s !' },
     expected:                '-',
     unsub:                   '^ 99s !',
-    build: tried({ attemptTimeoutMs: Infinity }),
+    build: tried({ timeoutMs: Infinity }),
   }),
   spec({
     title: 'stops the attempt when the consumer leaves',
@@ -196,17 +196,17 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '----',
     unsub:                   '^--!',
     error: busy,
-    build: tried({ retry: { initialMs: 4, jitter: 'none' } }),
+    build: tried({ retry: retryFailed({ initialMs: 4, jitter: 'none' }) }),
   }),
   spec({
     title: 'errors when the source of randomness breaks',
     shows: 'throwing callback',
-    label: 'policy({ random: throws })(call)',
+    label: 'policy({ retry: retryFailed(), random: throws })(call)',
     expected:                '-#',
     error: new CallbackError('policy', 'random', 'threw', busy),
     build: ({ watch }) => {
       const fails = timer(1).pipe(map(() => { throw busy; }));
-      return policy({ random: () => { throw busy; } })(() => watch('first', fails));
+      return policy({ retry, random: () => { throw busy; } })(() => watch('first', fails));
     },
   }),
   spec({

@@ -15,6 +15,7 @@ import {
 } from 'ai';
 import OpenAI from 'openai';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createAccount, createLimiter } from '../../operators/index.js';
 import type {
   CoalesceTextOptions,
   EmbeddingModelMiddlewareOptions,
@@ -27,7 +28,6 @@ import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { vectorOf } from '../fakes/model-api-embeddings.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import { createLimiter } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
@@ -88,7 +88,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
     ['@ai-sdk/openai, chat', () => createOpenAI({ baseURL: api.baseUrl, apiKey: 'k' }).chat('m')],
     ['@ai-sdk/openai, responses', () => createOpenAI({ baseURL: api.baseUrl, apiKey: 'k' }).responses('m')],
   ])('answers as the model does: %s', async (_name, modelOf) => {
-    const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60_000 });
+    const limiter = createAccount({ concurrency: 1, tokensPerMinute: 60_000 });
     const model = wrapLanguageModel({ model: modelOf(), middleware: createLanguageModelMiddleware({ limiter }) });
     const { text, usage } = await generateText({ model, prompt: 'hello there' });
     expect(text).toBe('hello there');
@@ -117,7 +117,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
 
   describe('retries', () => {
     it('at the hint of the server, which holds back everybody', async () => {
-      const limiter = createLimiter({ concurrency: 4 });
+      const limiter = createAccount({ concurrency: 4 });
       api.fail({ status: 429, headers: { 'retry-after-ms': '120' }, message: 'Slow down.' });
       const { text } = await generateText({ model: limitedModel({ limiter }), prompt: 'hello' });
       expect(text).toBe('hello');
@@ -161,7 +161,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
     });
 
     it('are the SDK’s with `retry: false`, each with a permit of its own', async () => {
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 600 });
+      const limiter = createAccount({ concurrency: 1, requestsPerMinute: 600 });
       api.fail({ status: 429, headers: { 'retry-after-ms': '1' }, message: 'Slow down.' });
       const { text } = await generateText({ model: limitedModel({ limiter, retry: false }), prompt: 'hello' });
       expect(text).toBe('hello');
@@ -275,7 +275,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
 
   describe('a signal', () => {
     it('that aborts in the queue sends nothing and costs nothing', async () => {
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
+      const limiter = createAccount({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
       const model = limitedModel({ limiter });
       const permit = await limiter.acquireAsync();
       const { requests, tokens } = limiter.snapshot();
@@ -323,7 +323,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
 
   describe('the limiter', () => {
     it('is charged the prompt and the longest answer, and then what the answer says', async () => {
-      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, headroom: 1 });
+      const limiter = createAccount({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, headroom: 1 });
       const full = limiter.snapshot().tokens;
       const model = limitedModel({ limiter });
       const spent = () => full - limiter.snapshot().tokens;
@@ -337,7 +337,7 @@ describe('createLanguageModelMiddleware', LONG, () => {
     });
 
     it('takes lane and cost from the call', async () => {
-      const limiter = createLimiter({ concurrency: 1, lanes: [{ name: 'chat' }, { name: 'tools' }], tokensPerMinute: 60_000 });
+      const limiter = createAccount({ concurrency: 1, lanes: [{ name: 'chat' }, { name: 'tools' }], tokensPerMinute: 60_000 });
       const seen: LanguageModelParams[] = [];
       const lanes: unknown[] = [];
       const model = limitedModel({
@@ -360,10 +360,10 @@ describe('createLanguageModelMiddleware', LONG, () => {
     it('learns from headers, of good answers and of refusals', async () => {
       await api.stop();
       api = await startModelApi({ requestsPerMinute: 120 });
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 6000 });
+      const limiter = createAccount({ concurrency: 1, requestsPerMinute: 6000 });
       await generateText({ model: limitedModel({ limiter }), prompt: 'a' });
       expect(limiter.snapshot().requestsPerMinute).toBe(120);
-      const second = createLimiter({ concurrency: 1, requestsPerMinute: 6000 });
+      const second = createAccount({ concurrency: 1, requestsPerMinute: 6000 });
       api.fail({ status: 429, headers: { 'x-ratelimit-limit-requests': '60', 'retry-after-ms': '1' }, message: 'Slow down.' });
       await failure(generateText({ model: limitedModel({ limiter: second, retry: { maxAttempts: 1 } }), prompt: 'a' }));
       expect(second.snapshot().requestsPerMinute).toBe(60);
@@ -378,7 +378,7 @@ describe('createEmbeddingModelMiddleware', LONG, () => {
   const good = values.filter((value) => value !== 'POISON');
 
   it('embeds as the model does, with a limiter that others share', async () => {
-    const limiter = createLimiter({ concurrency: 2, tokensPerMinute: 60_000 });
+    const limiter = createAccount({ concurrency: 2, tokensPerMinute: 60_000 });
     const model = limitedEmbeddings({ limiter });
     const others = wrapLanguageModel({ model: compatible()('m'), middleware: createLanguageModelMiddleware({ limiter }) });
     const [{ embeddings, usage }, { embedding }] = await Promise.all([
@@ -450,7 +450,7 @@ describe('createEmbeddingModelMiddleware', LONG, () => {
   });
 
   it('makes all attempts itself, at the hint of the server', async () => {
-    const limiter = createLimiter({ concurrency: 2 });
+    const limiter = createAccount({ concurrency: 2 });
     api.fail({ status: 429, headers: { 'retry-after-ms': '120' }, message: 'Slow down.' });
     const model = limitedEmbeddings({ limiter });
     expect((await embedMany({ model, values: good })).embeddings).toHaveLength(7);
@@ -475,7 +475,7 @@ describe('createEmbeddingModelMiddleware', LONG, () => {
   it('sends nothing for what is aborted in the queue, and aborts at the server what runs', async () => {
     await api.stop();
     api = await startModelApi({ latencyMs: 5000 });
-    const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 600 });
+    const limiter = createAccount({ concurrency: 1, requestsPerMinute: 600 });
     const model = limitedEmbeddings({ limiter });
     const permit = await limiter.acquireAsync();
     const { requests } = limiter.snapshot();
@@ -500,7 +500,7 @@ describe('createEmbeddingModelMiddleware', LONG, () => {
   });
 
   it('pays for the tokens that the answers report', async () => {
-    const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60_000, burstSeconds: 60, headroom: 1 });
+    const limiter = createAccount({ concurrency: 1, tokensPerMinute: 60_000, burstSeconds: 60, headroom: 1 });
     const full = limiter.snapshot().tokens;
     await embedMany({ model: limitedEmbeddings({ limiter, countTokens: () => 100 }), values: good });
     expect(full - limiter.snapshot().tokens).toBeLessThan(50);

@@ -5,6 +5,8 @@ import type { ClientOptions } from '@anthropic-ai/sdk';
 import Anthropic from '@anthropic-ai/sdk';
 import { lastValueFrom, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { FlowEvent } from '../../operators/index.js';
+import { classifyError, createAccount, createBreaker, createLimiter } from '../../operators/index.js';
 import { anthropicChat, createAnthropicMiddleware, limitAnthropic } from '../../src/adapters/anthropic.js';
 import type { HttpRequest } from '../../src/adapters/fetch.js';
 import { createFetch } from '../../src/adapters/fetch.js';
@@ -13,8 +15,6 @@ import { createModelCaller } from '../../src/pipelines/create-model-caller.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import type { FlowEvent } from '../today.js';
-import { createBreaker, createLimiter } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
@@ -130,7 +130,7 @@ describe('limitAnthropic', LONG, () => {
     });
 
     it('is at an end when its signal aborts: nothing was sent, and it cost nothing', async () => {
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
+      const limiter = createAccount({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
       const client = limitAnthropic(clientWith(), { limiter });
       const lease = limiter.tryAcquire();
       const { requests, tokens } = limiter.snapshot();
@@ -147,7 +147,7 @@ describe('limitAnthropic', LONG, () => {
     });
 
     it('is what the server asks for, in milliseconds if it says so', async () => {
-      const client = limitAnthropic(clientWith(), { limiter: createLimiter({ concurrency: 4 }), retry });
+      const client = limitAnthropic(clientWith(), { limiter: createAccount({ concurrency: 4 }), retry });
       api.fail({ ...throttled, headers: { 'retry-after-ms': '150', 'retry-after': '1' } });
       expect(textOf(await client.messages.create(ask('again')))).toBe('again');
       const [first, second, third] = api.requests;
@@ -156,7 +156,7 @@ describe('limitAnthropic', LONG, () => {
     });
 
     it('is not waited for beyond the deadline: the call fails at once, and others are not sent', async () => {
-      const limiter = createLimiter({ concurrency: 4 });
+      const limiter = createAccount({ concurrency: 4 });
       const client = limitAnthropic(clientWith(), { limiter, deadlineMs: 60_000 });
       api.fail({ ...throttled, headers: { 'retry-after': '7200' } });
       const startedAt = performance.now();
@@ -262,7 +262,7 @@ describe('limitAnthropic', LONG, () => {
       const late = limitAnthropic(clientWith(), { limiter, deadlineMs: 20 }).messages.create(ask('x'));
       await expect(late).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
       lease?.release();
-      const breaker = createBreaker({ minCalls: 2, failureRatio: 0.5 });
+      const breaker = createBreaker({ classify: classifyError, opens: { minCalls: 2, share: 0.5 } });
       const client = limitAnthropic(clientWith(), { breaker, retry: false });
       api.fail(overloaded, overloaded);
       for (let i = 0; i < 2; i++) await expect(client.messages.create(ask('x'))).rejects.toMatchObject({ status: 529 });
@@ -297,7 +297,7 @@ describe('limitAnthropic', LONG, () => {
 
   it('tells the limiter what a request asks for, and pays what it has cost', async () => {
     const lanes = [{ name: 'user' }, { name: 'batch' }];
-    const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 6000, burstSeconds: 60, headroom: 1, learn: false, lanes });
+    const limiter = createAccount({ concurrency: 1, tokensPerMinute: 6000, burstSeconds: 60, headroom: 1, learn: false, lanes });
     const seen: HttpRequest[] = [];
     const events: FlowEvent[] = [];
     const full = limiter.snapshot().tokens;
@@ -327,7 +327,7 @@ describe('createAnthropicMiddleware', LONG, () => {
     ['529', overloaded, 3],
     ['400', { status: 400, message: 'No' }, 1],
   ])('sends no more than its own attempts when the client would try five times more: %s', async (_, failure, attempts) => {
-    const limiter = createLimiter({ concurrency: 1 });
+    const limiter = createAccount({ concurrency: 1 });
     const client = clientWith({ maxRetries: 5, middleware: [createAnthropicMiddleware({ limiter, retry })] });
     api.fail(...Array.from({ length: 20 }, () => failure));
     await expect(client.messages.create(ask('x'))).rejects.toMatchObject({
@@ -347,7 +347,7 @@ describe('createAnthropicMiddleware', LONG, () => {
   });
 
   it('leaves trying again to the client with `retry: false`, each time with a permit of its own', async () => {
-    const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 600, headroom: 1 });
+    const limiter = createAccount({ concurrency: 1, requestsPerMinute: 600, headroom: 1 });
     const client = clientWith({ maxRetries: 1, middleware: [createAnthropicMiddleware({ limiter, retry: false })] });
     const { requests } = limiter.snapshot();
     api.fail('cutSocket');
@@ -462,7 +462,7 @@ describe('anthropicChat', LONG, () => {
   it('estimates what a request may cost, with its longest answer, and shows the limiter the headers', async () => {
     const strict = await startModelApi({ requestsPerMinute: 60, burstSeconds: 60 });
     try {
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 6000, tokensPerMinute: 6000, burstSeconds: 60, headroom: 1 });
+      const limiter = createAccount({ concurrency: 1, requestsPerMinute: 6000, tokensPerMinute: 6000, burstSeconds: 60, headroom: 1 });
       const full = limiter.snapshot().tokens;
       const spent: number[] = [];
       const client = clientWith({
@@ -492,7 +492,7 @@ describe('anthropicChat', LONG, () => {
   });
 
   it('pays a stream at its end, what went in as its start has said, and gives nothing back before', async () => {
-    const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 6000, burstSeconds: 60, headroom: 1 });
+    const limiter = createAccount({ concurrency: 1, tokensPerMinute: 6000, burstSeconds: 60, headroom: 1 });
     const models = createModelCaller({ ...anthropicChat(clientWith()), limiter });
     const full = limiter.snapshot().tokens;
     const spent: [string, number][] = [];

@@ -8,9 +8,9 @@ import { ChatAnthropic } from '@langchain/anthropic';
 import Groq from 'groq-sdk';
 import { Ollama } from 'ollama';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Limiter } from '../../operators/index.js';
+import { createLimiter, perMinute } from '../../operators/index.js';
 import { createFetch } from '../../src/adapters/fetch.js';
-import type { Limiter } from '../builders.js';
-import { createLimiter, perMinute } from '../builders.js';
 
 const soon = { timeout: 10_000 };
 
@@ -215,7 +215,7 @@ const free = (limiter: Limiter) => expect.poll(() => limiter.executing, soon).to
 
 describe.each(Object.entries(CLIENTS))('%s over createFetch', (_name, clientOf) => {
   it('gets its answers, whole and streamed, and pays what they say', async () => {
-    const limiter = createLimiter({ concurrency: 1, rates: [perMinute('tokens', 60_000, 60)] });
+    const limiter = createLimiter({ concurrency: 1, rates: [perMinute('tokens', 60_000, { burst: 60_000 })], headroom: 1 });
     const client = clientOf(createFetch({ limiter }));
     const full = limiter.snapshot().tokens;
     const spent = () => Math.round((full - limiter.snapshot().tokens) / 1000);

@@ -2,9 +2,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Limiter } from '../../operators/index.js';
+import { createLimiter } from '../../operators/index.js';
 import { createFetch } from '../../src/adapters/fetch.js';
-import type { Limiter } from '../builders.js';
-import { createLimiter } from '../builders.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 const soon = { timeout: 5000 };

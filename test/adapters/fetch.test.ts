@@ -2,13 +2,13 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { watchHost } from '../../marbles/host-watch.js';
+import type { FlowEvent } from '../../operators/index.js';
+import { classifyError, createAccount, createBreaker, createLimiter } from '../../operators/index.js';
 import type { HttpRequest } from '../../src/adapters/fetch.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import type { FlowEvent } from '../today.js';
-import { createBreaker, createLimiter } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
@@ -109,7 +109,7 @@ describe('createFetch', LONG, () => {
 
   describe('a signal', () => {
     it('that aborts in the queue sends nothing and costs nothing', async () => {
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
+      const limiter = createAccount({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
       const limited = createFetch({ limiter });
       const busy = await limited(chat(), ask(LONG_TEXT, stream));
       const { requests, tokens } = limiter.snapshot();
@@ -208,7 +208,7 @@ describe('createFetch', LONG, () => {
 
   describe('a refusal', () => {
     it('that may pass is sent again after the pause the server asks for, and everybody waits with it', async () => {
-      const limiter = createLimiter({ concurrency: 4 });
+      const limiter = createAccount({ concurrency: 4 });
       const limited = createFetch({ limiter, retry });
       api.fail({ status: 429, headers: { 'retry-after-ms': '150' }, message: 'slow down' });
       const response = await limited(chat(), ask('again'));
@@ -311,7 +311,7 @@ describe('createFetch', LONG, () => {
   });
 
   it('keeps out of the way of a server that is down', async () => {
-    const breaker = createBreaker({ minCalls: 2, failureRatio: 0.5 });
+    const breaker = createBreaker({ classify: classifyError, opens: { minCalls: 2, share: 0.5 } });
     const limited = createFetch({ breaker, retry: false });
     api.fail(...Array.from({ length: 4 }, () => ({ status: 500, message: 'down' })));
     for (let i = 0; i < 2; i++) await (await limited(chat(), ask('x'))).text();
@@ -322,7 +322,7 @@ describe('createFetch', LONG, () => {
   describe('the limiter', () => {
     it('is told what a request asks for', async () => {
       const lanes = [{ name: 'user' }, { name: 'batch' }];
-      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, lanes });
+      const limiter = createAccount({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, lanes });
       const seen: HttpRequest[] = [];
       const events: FlowEvent[] = [];
       const limited = createFetch({
@@ -343,7 +343,7 @@ describe('createFetch', LONG, () => {
     });
 
     it('pays what the answer says, whole and streamed, and what was estimated until then', async () => {
-      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, headroom: 1, learn: false });
+      const limiter = createAccount({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, headroom: 1, learn: false });
       const limited = createFetch({ limiter });
       const full = limiter.snapshot().tokens;
       const response = await limited(chat(), ask('hello world', { max_tokens: 4000 }));
@@ -362,7 +362,7 @@ describe('createFetch', LONG, () => {
     });
 
     it('pays nothing for a question how many tokens something would be, and goes by the last numbers of an answer', async () => {
-      const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, headroom: 1, learn: false });
+      const limiter = createAccount({ concurrency: 1, tokensPerMinute: 60, burstSeconds: 60_000, headroom: 1, learn: false });
       const full = limiter.snapshot().tokens;
       const answers = [
         { input_tokens: 9000 },
@@ -387,7 +387,7 @@ describe('createFetch', LONG, () => {
     it('learns what the server says in its headers', async () => {
       const strict = await startModelApi({ requestsPerMinute: 60, burstSeconds: 60 });
       try {
-        const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 6000 });
+        const limiter = createAccount({ concurrency: 1, requestsPerMinute: 6000 });
         await (await createFetch({ limiter })(`${strict.baseUrl}/chat/completions`, ask('x'))).text();
         expect(limiter.snapshot().requestsPerMinute).toBe(60);
       } finally {
@@ -466,7 +466,7 @@ describe('createFetch', LONG, () => {
     const base = () => Promise.resolve(new Response('x', { status: answers.shift() ?? 200 }));
     const watch = watchHost();
     try {
-      const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 600_000 });
+      const limiter = createAccount({ concurrency: 2, requestsPerMinute: 600_000 });
       const limited = createFetch({ limiter, retry, deadlineMs: 60_000, timeoutMs: 30_000, fetch: base });
       const texts = Array.from({ length: 10 }, async () => (await limited('https://host', { signal })).text());
       expect(watch.left()).not.toEqual([]);

@@ -5,13 +5,13 @@ import { ChatOpenAI } from '@langchain/openai';
 import { AIMessage, createAgent, fakeModel, initChatModel, providerStrategy, tool, toolRetryMiddleware, toolStrategy } from 'langchain';
 import { BadRequestError } from 'openai';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createAccount, createLimiter } from '../../operators/index.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { Middleware, ModelMiddlewareOptions, ToolMiddlewareOptions } from '../../src/adapters/langchain-agents.js';
 import { createModelMiddleware, createToolMiddleware } from '../../src/adapters/langchain-agents.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import { createLimiter } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
@@ -134,7 +134,7 @@ describe('createModelMiddleware', LONG, () => {
 
   it('pays what the answer says it has cost, and takes the longest answer it allows before', async () => {
     await start({ latencyMs: 50 });
-    const limiter = createLimiter({ tokensPerMinute: 600, headroom: 1, burstSeconds: 6000 });
+    const limiter = createAccount({ tokensPerMinute: 600, headroom: 1, burstSeconds: 6000 });
     const call = asking({ limiter }, openai({ maxTokens: 5000 })).invoke(say('word '.repeat(40)));
     await expect.poll(() => api.requests.length, soon).toBe(1);
     const during = 60_000 - limiter.snapshot().tokens;
@@ -151,7 +151,7 @@ describe('createModelMiddleware', LONG, () => {
       [toolStrategy(ANSWER), new AIMessage({ content: '', tool_calls: [call] })],
     ] as const;
     for (const [responseFormat, message] of answers) {
-      const limiter = createLimiter({ tokensPerMinute: 600, headroom: 1, burstSeconds: 6000 });
+      const limiter = createAccount({ tokensPerMinute: 600, headroom: 1, burstSeconds: 6000 });
       const model = Object.assign(fakeModel().respond(Object.assign(message, usage)), { maxTokens: 5000 });
       const middleware = [createModelMiddleware({ limiter })];
       const agent = createAgent({ model, tools: [], responseFormat: responseFormat as never, middleware });
@@ -161,7 +161,7 @@ describe('createModelMiddleware', LONG, () => {
   });
 
   it('goes in the lane and for the cost it is told', async () => {
-    const limiter = createLimiter({ lanes: [{ name: 'live' }, { name: 'batch' }], requestsPerMinute: 600, burstSeconds: 60 });
+    const limiter = createAccount({ lanes: [{ name: 'live' }, { name: 'batch' }], requestsPerMinute: 600, burstSeconds: 60 });
     const lanes: string[] = [];
     const agent = asking({
       limiter,
@@ -191,7 +191,7 @@ describe('createModelMiddleware', LONG, () => {
   });
 
   it('sends nothing and takes no permit when the run is aborted in the queue', async () => {
-    const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60 });
+    const limiter = createAccount({ concurrency: 1, requestsPerMinute: 60 });
     const busy = limiter.tryAcquire();
     const { requests } = limiter.snapshot();
     const controller = new AbortController();
@@ -305,7 +305,7 @@ describe('createToolMiddleware', LONG, () => {
   it('shares its limits with all agents that have it, and a limiter with others', async () => {
     const { tools, most } = counted('search', 'draw');
     const lanes = [{ name: 'live' }, { name: 'batch' }];
-    const limiter = createLimiter({ concurrency: 3, lanes });
+    const limiter = createAccount({ concurrency: 3, lanes });
     const seen = new Set<string>();
     const middleware = createToolMiddleware({
       limiter,

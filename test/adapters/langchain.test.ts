@@ -4,7 +4,20 @@ import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import { BadRequestError, RateLimitError } from 'openai';
 import { VirtualTimeScheduler } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { divideAndConquer, fixed, graded, lanes, natural, robust } from '../../operators/index.js';
+import type { FlowEvent } from '../../operators/index.js';
+import {
+  ClosedError,
+  createAccount,
+  createLimiter,
+  divideAndConquer,
+  FlowConfigError,
+  fixed,
+  graded,
+  LaneUnknownError,
+  lanes,
+  natural,
+  robust,
+} from '../../operators/index.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { FlowEmbeddingsOptions } from '../../src/adapters/langchain.js';
 import { FlowEmbeddings } from '../../src/adapters/langchain.js';
@@ -12,8 +25,6 @@ import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { vectorOf } from '../fakes/model-api-embeddings.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
-import type { FlowEvent } from '../today.js';
-import { ClosedError, createLimiter, FlowConfigError, LaneUnknownError } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
@@ -254,7 +265,7 @@ describe('FlowEmbeddings', LONG, () => {
     });
 
     it('learns what a call has cost when the embeddings are made around the fetch', async () => {
-      const limiter = createLimiter({ tokensPerMinute: 600, headroom: 1, burstSeconds: 6000 });
+      const limiter = createAccount({ tokensPerMinute: 600, headroom: 1, burstSeconds: 6000 });
       const make = (fetch: typeof globalThis.fetch) => openai({}, fetch);
       const embeddings = flow({ embeddings: make, limiter, countTokens: () => 1000 });
       await embeddings.embedDocuments(texts(10, 'text'));
@@ -372,8 +383,8 @@ describe('FlowEmbeddings', LONG, () => {
       ['a question', false, 590],
       ['a question', true, 600],
     ])('of %s, with `refusalsAreFree` %s, leaves %i of 600 tokens', async (what, refusalsAreFree, left) => {
-      const limiter = createLimiter({ tokensPerMinute: 6, burstSeconds: 6000, headroom: 1, learn: false });
-      const embeddings = flow({ limiter, queue: lanes([{ name: 'all' }]), countTokens: () => 10, refusalsAreFree });
+      const limiter = createAccount({ tokensPerMinute: 6, burstSeconds: 6000, headroom: 1, learn: false });
+      const embeddings = flow({ limiter, queue: lanes([{ name: 'P2' }]), countTokens: () => 10, refusalsAreFree });
       const refused = what === 'documents' ? embeddings.embedDocuments(['POISON']) : embeddings.embedQuery('POISON');
       await expect(refused).rejects.toBeInstanceOf(BadRequestError);
       expect(Math.round(limiter.snapshot().tokens)).toBe(left);
@@ -411,7 +422,7 @@ describe('FlowEmbeddings', LONG, () => {
     });
 
     it('that aborts in the queue sends nothing and costs nothing', async () => {
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
+      const limiter = createAccount({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
       const embeddings = flow({ limiter });
       const busy = limiter.tryAcquire();
       const { requests, tokens } = limiter.snapshot();
@@ -495,7 +506,7 @@ describe('a queued call that is aborted', LONG, () => {
   });
 
   it('is never sent, through createFetch', async () => {
-    const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60 });
+    const limiter = createAccount({ concurrency: 1, requestsPerMinute: 60 });
     const model = chat({ limiter });
     const busy = limiter.tryAcquire();
     const { requests } = limiter.snapshot();

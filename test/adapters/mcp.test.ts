@@ -1,6 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { lastValueFrom } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { FlowEvent } from '../../operators/index.js';
+import {
+  AttemptTimeoutError,
+  BreakerOpenError,
+  ClosedError,
+  createAccount,
+  createBreaker,
+  createLimiter,
+  DeadlineError,
+  OverflowError,
+} from '../../operators/index.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { McpCaller, McpCallerOptions, McpCallOptions, McpProgress } from '../../src/adapters/mcp.js';
 import { toolsOf } from '../../src/adapters/mcp.js';
@@ -11,16 +22,6 @@ import type { McpWorld } from '../fakes/mcp-worlds.js';
 import { inMemory, overHttp } from '../fakes/mcp-worlds.js';
 import { isDeep } from '../support/deep.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import type { FlowEvent } from '../today.js';
-import {
-  AttemptTimeoutError,
-  BreakerOpenError,
-  ClosedError,
-  createBreaker,
-  createLimiter,
-  DeadlineError,
-  OverflowError,
-} from '../today.js';
 
 const POLL = { timeout: 10_000, interval: 2 };
 const SOON = { initialMs: 1, jitter: 'none' } as const;
@@ -196,7 +197,7 @@ describe.each(worlds)('%s', (name, openWorld) => {
   }, 20_000);
 
   it('never sends a call that is given up while it waits, and takes no permit for it', async () => {
-    const limiter = createLimiter({ requestsPerMinute: 600, headroom: 1, burstSeconds: 60 });
+    const limiter = createAccount({ requestsPerMinute: 600, headroom: 1, burstSeconds: 60 });
     const caller = open({ limiter });
     await caller.listTools();
     const first = calling(caller, 'write', { id: 'first', hold: true });
@@ -499,7 +500,7 @@ describe.each(worlds)('%s', (name, openWorld) => {
 
 describe.each(Object.entries(overHttp))('%s: what HTTP does', (_name, openWorld) => {
   let world: McpWorld;
-  const limiter = () => createLimiter({ concurrency: 8 });
+  const limiter = () => createAccount({ concurrency: 8 });
   const attempts = (): number => world.http?.posts.length ?? 0;
 
   expectNoUnhandledRejections();

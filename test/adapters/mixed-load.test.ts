@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { createAccount } from '../../operators/index.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { mixedLoad } from '../support/mixed-load.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import { createLimiter } from '../today.js';
 
 const LIMITS = { requestsPerMinute: 3000, tokensPerMinute: 300_000 } as const;
 const DURATION_MS = 3000;
@@ -24,7 +24,7 @@ afterEach(async () => {
 });
 
 it('three SDKs behind one limiter use the account and are never refused', { timeout: 60_000 }, async () => {
-  const limiter = createLimiter({ ...LIMITS, headroom: 1, burstSeconds: BURST_SECONDS });
+  const limiter = createAccount({ ...LIMITS, headroom: 1, burstSeconds: BURST_SECONDS });
   let tokens = 0;
   const load = await mixedLoad({ baseUrl: api.baseUrl, limiter, durationMs: DURATION_MS, concurrency: 8, end: 'drain' }, () => {
     tokens = api.tokensCharged;

@@ -16,14 +16,14 @@ import {
 import OpenAI, { BadRequestError, InternalServerError, RateLimitError } from 'openai';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
+import type { FlowEvent } from '../../operators/index.js';
+import { classifyError, createAccount, createBreaker, createLimiter } from '../../operators/index.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { ModelRules } from '../../src/adapters/openai-agents.js';
 import { limitModel, limitModelProvider } from '../../src/adapters/openai-agents.js';
 import type { ModelApi } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import type { FlowEvent } from '../today.js';
-import { createBreaker, createLimiter } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
@@ -187,7 +187,7 @@ describe('limitModel', LONG, () => {
     });
 
     it.each([false, true])('in the queue has sent nothing, and cost nothing (streamed: %s)', async (stream) => {
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
+      const limiter = createAccount({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
       const lease = limiter.tryAcquire();
       const { requests, tokens } = limiter.snapshot();
       const controller = new AbortController();
@@ -212,7 +212,7 @@ describe('limitModel', LONG, () => {
   describe('what fails', () => {
     it('is sent again after the pause the server asks for', async () => {
       api.fail({ ...throttled, headers: { 'retry-after-ms': '150' } });
-      const { finalOutput } = await runner.run(agentOf(model({ limiter: createLimiter({ concurrency: 4 }) })), 'again');
+      const { finalOutput } = await runner.run(agentOf(model({ limiter: createAccount({ concurrency: 4 }) })), 'again');
       expect(finalOutput).toBe('again');
       const [first, second, third] = api.requests;
       expect(third).toBeUndefined();
@@ -226,7 +226,7 @@ describe('limitModel', LONG, () => {
       ['chat completions, streamed', () => new OpenAIChatCompletionsModel(openai(), 'm'), true],
     ] as const)('is sent three times, whatever the client of the model would do: %s', async (_, make, stream) => {
       api.fail(...Array.from({ length: 20 }, () => ({ status: 500, message: 'Oh no' })));
-      const agent = agentOf(limitModel(make(), { limiter: createLimiter({ concurrency: 1 }), retry }));
+      const agent = agentOf(limitModel(make(), { limiter: createAccount({ concurrency: 1 }), retry }));
       const error: unknown = await (stream
         ? runner.run(agent, 'x', { stream }).then((result) => result.completed)
         : runner.run(agent, 'x')
@@ -293,7 +293,7 @@ describe('limitModel', LONG, () => {
       const lease = limiter.tryAcquire();
       await expect(model({ limiter, deadlineMs: 20 }).getResponse(request('x'))).rejects.toMatchObject({ code: 'FLOW_DEADLINE' });
       lease?.release();
-      const breaker = createBreaker({ minCalls: 1, failureRatio: 0.5 });
+      const breaker = createBreaker({ classify: classifyError, opens: { minCalls: 1, share: 0.5 } });
       const broken = agentOf(model({ breaker, retry: false }));
       api.fail({ status: 500, message: 'down' });
       await expect(runner.run(broken, 'x')).rejects.toBeInstanceOf(InternalServerError);
@@ -425,7 +425,7 @@ describe('limitModel', LONG, () => {
 
   it('tells the limiter what a request asks for, and pays what it has cost', async () => {
     const lanes = [{ name: 'user' }, { name: 'batch' }];
-    const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 6000, burstSeconds: 60, headroom: 1, learn: false, lanes });
+    const limiter = createAccount({ concurrency: 1, tokensPerMinute: 6000, burstSeconds: 60, headroom: 1, learn: false, lanes });
     const events: FlowEvent[] = [];
     const full = limiter.snapshot().tokens;
     const spent = () => full - limiter.snapshot().tokens;
@@ -449,7 +449,7 @@ describe('limitModel', LONG, () => {
   });
 
   it('estimates instructions, input, tools and the longest answer, but no pictures', async () => {
-    const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 6000, burstSeconds: 60, headroom: 1 });
+    const limiter = createAccount({ concurrency: 1, tokensPerMinute: 6000, burstSeconds: 60, headroom: 1 });
     const full = limiter.snapshot().tokens;
     const { fake } = scripted();
     const cost = async (more: Partial<ModelRequest>): Promise<number> => {

@@ -2,8 +2,8 @@ import OpenAI, { AzureOpenAI } from 'openai';
 import type { Observable } from 'rxjs';
 import { firstValueFrom, lastValueFrom, toArray } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Usage } from '../../operators/index.js';
-import { robust } from '../../operators/index.js';
+import type { Limiter, Usage } from '../../operators/index.js';
+import { createAccount, createLimiter, isFlowError, robust } from '../../operators/index.js';
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { LimitOpenAIOptions } from '../../src/adapters/openai.js';
 import { limitOpenAI, openAIChat, openAIEmbeddings } from '../../src/adapters/openai.js';
@@ -15,8 +15,6 @@ import type { ModelApi, ModelApiOptions } from '../fakes/model-api.js';
 import { startModelApi } from '../fakes/model-api.js';
 import { vectorOf } from '../fakes/model-api-embeddings.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
-import type { Limiter } from '../today.js';
-import { createLimiter, isFlowError } from '../today.js';
 
 const LONG = { timeout: 20_000 };
 const soon = { timeout: 10_000 };
@@ -95,7 +93,7 @@ describe('limitOpenAI', LONG, () => {
   });
 
   it('sends nothing for a queued call that is aborted, which costs nothing', async () => {
-    const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
+    const limiter = createAccount({ concurrency: 1, requestsPerMinute: 60, tokensPerMinute: 60_000 });
     const client = limit({ limiter });
     const busy = await stream(client, LONG_TEXT);
     const { requests, tokens } = limiter.snapshot();
@@ -127,7 +125,7 @@ describe('limitOpenAI', LONG, () => {
 
   it('tries again after the pause that the server asks for', async () => {
     api.fail(slowDown);
-    const { choices } = await ask(limit({ limiter: createLimiter({ concurrency: 4 }) }), 'again');
+    const { choices } = await ask(limit({ limiter: createAccount({ concurrency: 4 }) }), 'again');
     expect(choices[0]?.message.content).toBe('again');
     const [first, second] = api.requests;
     expect(api.requests).toHaveLength(2);
@@ -144,7 +142,7 @@ describe('limitOpenAI', LONG, () => {
     api.fail(
       ...Array.from({ length: 9 }, (_, i) => ({ ...refusal(status, `refusal ${String(i + 1)}`), headers: { 'retry-after-ms': '5' } })),
     );
-    const failed: unknown = await ask(limit({ limiter: createLimiter() }), 'x', options).catch((reason: unknown) => reason);
+    const failed: unknown = await ask(limit({ limiter: createAccount() }), 'x', options).catch((reason: unknown) => reason);
     expect(failed).toBeInstanceOf(error);
     expect(failed).toMatchObject({ status, message: `${String(status)} refusal 3` });
     expect(api.requests.map(({ headers }) => headers['x-stainless-retry-count'])).toEqual(['0', '0', '0']);
@@ -204,7 +202,7 @@ describe('limitOpenAI', LONG, () => {
   });
 
   it('keeps to the limiter with all that the client can do, and pays what it costs', async () => {
-    const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 60_000, burstSeconds: 60, headroom: 1, learn: false });
+    const limiter = createAccount({ concurrency: 1, tokensPerMinute: 60_000, burstSeconds: 60, headroom: 1, learn: false });
     const full = limiter.snapshot().tokens;
     const client = limit({ limiter });
     const answers = [
@@ -226,7 +224,7 @@ describe('limitOpenAI', LONG, () => {
   });
 
   it('pays for a streamed chat what its last chunk says, though the client reads no further', async () => {
-    const limiter = createLimiter({ tokensPerMinute: 60_000, burstSeconds: 60, headroom: 1, learn: false });
+    const limiter = createAccount({ tokensPerMinute: 60_000, burstSeconds: 60, headroom: 1, learn: false });
     const outcomes: string[] = [];
     const client = limit({ limiter, onEvent: (event) => event.type === 'attemptEnded' && outcomes.push(event.outcome) });
     const full = limiter.snapshot().tokens;
@@ -246,7 +244,7 @@ describe('limitOpenAI', LONG, () => {
   });
 
   it('pays nothing for tokens of others that it reads about', async () => {
-    const limiter = createLimiter({ tokensPerMinute: 60_000 });
+    const limiter = createAccount({ tokensPerMinute: 60_000 });
     const full = limiter.snapshot().tokens;
     const report = { data: [{ results: [{ input_tokens: 50_000_000, output_tokens: 1 }] }] };
     const client = limit({ limiter, fetch: () => Promise.resolve(Response.json(report)) });
@@ -271,7 +269,7 @@ describe('limitOpenAI', LONG, () => {
 
   it('learns what the server says in its headers', async () => {
     const strict = await another({ requestsPerMinute: 90 });
-    const limiter = createLimiter({ requestsPerMinute: 6000 });
+    const limiter = createAccount({ requestsPerMinute: 6000 });
     await ask(limitOpenAI(clientOf(strict), { limiter }), 'x');
     expect(limiter.snapshot().requestsPerMinute).toBe(90);
   });
@@ -412,7 +410,7 @@ describe('openAIChat', LONG, () => {
   });
 
   it('sends nothing for a queued call that is aborted, and closes the connection of one that runs', async () => {
-    const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60 });
+    const limiter = createAccount({ concurrency: 1, requestsPerMinute: 60 });
     const models = caller(limiter);
     api.fail('silent');
     const [first, second] = [new AbortController(), new AbortController()];
@@ -433,7 +431,7 @@ describe('openAIChat', LONG, () => {
 
   it.each(['call', 'stream'] as const)('tries again after the pause that the server asks for: %s', async (kind) => {
     api.fail(slowDown);
-    const models = caller(createLimiter());
+    const models = caller(createAccount());
     await lastValueFrom<unknown>(models[kind]({ messages: messages('again') }));
     const [first, second] = api.requests;
     expect(api.requests).toHaveLength(2);
@@ -464,7 +462,7 @@ describe('openAIChat', LONG, () => {
     for (const answer of ['good', 'refused']) {
       const strict = await another({ requestsPerMinute: 90 });
       if (answer === 'refused') strict.fail(slowDown);
-      const limiter = createLimiter({ requestsPerMinute: 6000 });
+      const limiter = createAccount({ requestsPerMinute: 6000 });
       const models = createModelCaller({ ...openAIChat(clientOf(strict), { model: 'm' }), limiter, retry: false });
       await lastValueFrom<unknown>(models[kind]({ messages: messages('x') })).catch(() => undefined);
       expect(limiter.snapshot().requestsPerMinute, answer).toBe(90);
@@ -551,7 +549,7 @@ describe('openAIEmbeddings', LONG, () => {
   });
 
   it('closes the connection when all texts of a call are given up, and sends none that left before', async () => {
-    const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 60 });
+    const limiter = createAccount({ concurrency: 1, requestsPerMinute: 60 });
     const made = embedder(limiter);
     api.fail('silent');
     const [first, second] = [new AbortController(), new AbortController()];
@@ -570,7 +568,7 @@ describe('openAIEmbeddings', LONG, () => {
   });
 
   it('tries again after the pause that the server asks for, three times in all', async () => {
-    const made = embedder(createLimiter());
+    const made = embedder(createAccount());
     api.fail(slowDown);
     expect(await made.embedAsync('again')).toEqual(rounded('again'));
     const [first, second] = api.requests;
@@ -583,7 +581,7 @@ describe('openAIEmbeddings', LONG, () => {
   });
 
   it('pays what the server says, and nothing for a refusal when that is free', async () => {
-    const limiter = createLimiter({ tokensPerMinute: 6000, burstSeconds: 60, headroom: 1, learn: false });
+    const limiter = createAccount({ tokensPerMinute: 6000, burstSeconds: 60, headroom: 1, learn: false });
     const full = limiter.snapshot().tokens;
     const made = embedder(limiter);
     await expect(made.embedAsync('POISON '.repeat(400))).rejects.toBeInstanceOf(OpenAI.BadRequestError);

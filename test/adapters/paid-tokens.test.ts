@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { createLimiter, perMinute } from '../../operators/index.js';
 import { createFetch } from '../../src/adapters/fetch.js';
-import { createLimiter, perMinute } from '../builders.js';
 
 function streamOf(parts: readonly Uint8Array[]): ReadableStream<Uint8Array> {
   const rest = [...parts];
@@ -15,7 +15,7 @@ function streamOf(parts: readonly Uint8Array[]): ReadableStream<Uint8Array> {
 
 /** What a limiter has spent on a request, once its answer has been read; `atOnce` before that. */
 async function spent(answer: string, { url = 'https://host/v1/chat/completions', body = {}, cuts = 1 } = {}) {
-  const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)] });
+  const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], headroom: 1 });
   const full = limiter.snapshot().tokens;
   const bytes = new TextEncoder().encode(answer);
   const size = Math.ceil(bytes.length / cuts);

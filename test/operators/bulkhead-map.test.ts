@@ -4,22 +4,32 @@ import { concat, config, EMPTY, from, groupBy, mergeMap, NEVER, Observable, of, 
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import type { BulkheadMapOptions, FlowEvent, ItemContext, Settled } from '../today.js';
+import type { BulkheadMapOptions, FlowEvent, ItemContext, Settled } from '../../operators/index.js';
 import {
   AttemptTimeoutError,
-  BULKHEAD_MAP_DEFAULTS,
   bulkheadMap,
   CallbackError,
   ClosedError,
   createLimiter,
   FlowConfigError,
+  inputOrder,
   isFlowError,
   OverflowError,
-} from '../today.js';
+  orderPerKey,
+} from '../../operators/index.js';
+import { unstamped } from '../support/events.js';
 
 const MANY = 100_000;
 
 type Settling<T> = BulkheadMapOptions<T> & { readonly errors?: 'settle' };
+
+const ORDERS = ['completion', 'input', 'perKey'] as const;
+
+/** Results in that order, as options; those of a key in their order need the key. */
+function ordered<T>(order: (typeof ORDERS)[number], key: (item: T) => unknown): Pick<BulkheadMapOptions<T>, 'order'> {
+  if (order === 'completion') return {};
+  return { order: order === 'input' ? inputOrder() : orderPerKey(key) };
+}
 
 /** Subscribes and keeps what happens. */
 function watch<R>(stream: Observable<R>) {
@@ -62,10 +72,13 @@ describe('bulkheadMap with a queue of 100,000', () => {
     expect(ends).toEqual(['complete']);
   });
 
-  it.each(['completion', 'input'] as const)("loses nothing of a consumer that feeds the source: order '%s'", (order) => {
+  it.each([
+    ['completion', {}],
+    ['input', { order: inputOrder() }],
+  ])("loses nothing of a consumer that feeds the source: order '%s'", (_order, order) => {
     const source = new Subject<number>();
     const seen: number[] = [];
-    source.pipe(bulkheadMap((item: number) => of(item), { concurrency: 2, order })).subscribe(({ index }) => {
+    source.pipe(bulkheadMap((item: number) => of(item), { concurrency: 2, ...order })).subscribe(({ index }) => {
       seen.push(index);
       if (index + 1 < MANY) source.next(index + 1);
     });
@@ -347,7 +360,7 @@ describe('leaving bulkheadMap', () => {
 });
 
 describe('an inner stream that ends while the consumer leaves', () => {
-  const cases = (['completion', 'input', 'perKey'] as const).flatMap((order) =>
+  const cases = ORDERS.flatMap((order) =>
     (['settle', 'propagate'] as const).flatMap((errors) => ['completes', 'fails'].map((how) => ({ order, errors, how }))),
   );
 
@@ -359,7 +372,8 @@ describe('an inner stream that ends while the consumer leaves', () => {
       else other.complete();
     });
     const work = (item: string) => (item === 'first' ? endsOther : item === 'other' ? other : NEVER);
-    const options = { order, errors, key: (item: string) => item } as Settling<string>;
+    const key = (item: string) => item;
+    const options = { ...ordered(order, key), errors, key } as Settling<string>;
     const { values, ends, subscription } = watch(of('first', 'other', 'last').pipe(bulkheadMap(work, options)));
     subscription.unsubscribe();
     expect([values, ends, other.observed]).toEqual([[], [], false]);
@@ -489,7 +503,9 @@ describe('the bounds of bulkheadMap', () => {
     const source = new Subject<number>();
     const gate = new Subject<number>();
     const { values, ends } = watch(
-      source.pipe(bulkheadMap((item: number) => (item === 0 ? gate : of(item)), { order: 'input', maxQueued: 2, overflow: 'dropNewest' })),
+      source.pipe(
+        bulkheadMap((item: number) => (item === 0 ? gate : of(item)), { order: inputOrder(), maxQueued: 2, overflow: 'dropNewest' }),
+      ),
     );
     for (const item of [0, 1, 2, 3]) source.next(item);
     expect(values).toEqual([]);
@@ -507,10 +523,10 @@ describe('the bounds of bulkheadMap', () => {
     const endless = new Observable<number>((subscriber) => {
       for (let i = 0; !subscriber.closed; i++) subscriber.next(i);
     });
-    for (const order of ['completion', 'input'] as const) {
+    for (const order of [{}, { order: inputOrder() }]) {
       const { values, ends } = watch(
         of(1).pipe(
-          bulkheadMap(() => endless, { errors: 'propagate', order }),
+          bulkheadMap(() => endless, { errors: 'propagate', ...order }),
           take(3),
         ),
       );
@@ -526,13 +542,13 @@ describe('bulkheadMap', () => {
     const options = fc.record({
       concurrency: fc.constantFrom(1, 2, 3, Infinity),
       perKey: fc.constantFrom(1, 2, Infinity),
-      order: fc.constantFrom('completion' as const, 'input' as const, 'perKey' as const),
+      order: fc.constantFrom(...ORDERS),
       maxQueued: fc.constantFrom(0, 1, 3, Infinity),
       overflow: fc.constantFrom('dropNewest' as const, 'dropOldest' as const, 'latest' as const),
       timeoutMs: fc.constantFrom(3, Infinity),
     });
     fc.assert(
-      fc.property(fc.array(item, { maxLength: 25 }), options, (items, given) => {
+      fc.property(fc.array(item, { maxLength: 25 }), options, (items, { order, ...given }) => {
         virtualTime(({ scheduler, advance, now }) => {
           const running = new Map<number, number>();
           let [total, problems] = [0, 0];
@@ -556,7 +572,7 @@ describe('bulkheadMap', () => {
                       total--;
                     };
                   }),
-                { ...given, key: ({ key }) => key },
+                { ...given, ...ordered(order, ({ key }: (typeof items)[number]) => key), key: ({ key }) => key },
               ),
             ),
           );
@@ -570,8 +586,8 @@ describe('bulkheadMap', () => {
           expect(ends).toEqual(['complete']);
           expect(values.map(({ index }) => index).sort((a, b) => a - b)).toEqual(items.map((_, i) => i));
           for (const { input, index } of values) expect(input).toBe(items[index]);
-          const lines = given.order === 'perKey' ? [0, 1, 2, 3].map((key) => values.filter(({ input }) => input.key === key)) : [values];
-          if (given.order !== 'completion')
+          const lines = order === 'perKey' ? [0, 1, 2, 3].map((key) => values.filter(({ input }) => input.key === key)) : [values];
+          if (order !== 'completion')
             for (const line of lines) expect(line.map(({ index }) => index)).toEqual(line.map(({ index }) => index).sort((a, b) => a - b));
           expect(now()).toBeGreaterThan(0);
         });
@@ -590,7 +606,7 @@ describe('bulkheadMap', () => {
             concurrency: 1,
             maxQueued: 1,
             overflow: 'dropNewest',
-            onEvent: (event) => events.push(event),
+            onEvent: unstamped((event) => events.push(event)),
           }),
         )
         .subscribe();
@@ -631,7 +647,9 @@ describe('bulkheadMap', () => {
 
   it('tells how many it gave up', () => {
     const events: FlowEvent[] = [];
-    const { subscription } = watch(range(0, 3).pipe(bulkheadMap(() => NEVER, { concurrency: 1, onEvent: (event) => events.push(event) })));
+    const { subscription } = watch(
+      range(0, 3).pipe(bulkheadMap(() => NEVER, { concurrency: 1, onEvent: unstamped((event) => events.push(event)) })),
+    );
     subscription.unsubscribe();
     expect(events.at(-1)).toEqual({ type: 'cancelled', operator: 'bulkheadMap', lane: 'default', count: 3 });
   });
@@ -675,7 +693,7 @@ describe('bulkheadMap', () => {
   it('runs ten at a time when nothing is said', () => {
     let started = 0;
     const { subscription } = watch(range(0, 50).pipe(bulkheadMap(() => (started++, NEVER))));
-    expect(started).toBe(BULKHEAD_MAP_DEFAULTS.concurrency);
+    expect(started).toBe(10);
     subscription.unsubscribe();
   });
 });

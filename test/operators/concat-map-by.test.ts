@@ -3,8 +3,8 @@ import { concat, EMPTY, NEVER, Observable, of, range, Subject, throwError } from
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import type { ConcatMapByOptions } from '../today.js';
-import { ClosedError, concatMapBy, createLimiter, FlowConfigError, OverflowError } from '../today.js';
+import type { ConcatMapByOptions } from '../../operators/index.js';
+import { ClosedError, concatMapBy, createLimiter, FlowConfigError, inputOrder, OverflowError } from '../../operators/index.js';
 
 const MANY = 100_000;
 const initial = (item: string): string => item.charAt(0);
@@ -85,12 +85,12 @@ describe('concatMapBy', () => {
     const item = fc.record({ key: fc.nat({ max: 3 }), ms: fc.nat({ max: 6 }), fails: fc.boolean(), gap: fc.nat({ max: 3 }) });
     const options = fc.record({
       concurrency: fc.constantFrom(1, 2, Infinity),
-      order: fc.constantFrom('completion' as const, 'input' as const),
-      onError: fc.constantFrom('continue' as const, 'stopKey' as const),
+      isInOrder: fc.boolean(),
+      stopKey: fc.boolean(),
       timeoutMs: fc.constantFrom(4, Infinity),
     });
     fc.assert(
-      fc.property(fc.array(item, { maxLength: 25 }), options, (items, given) => {
+      fc.property(fc.array(item, { maxLength: 25 }), options, (items, { isInOrder, ...given }) => {
         virtualTime(({ scheduler, advance }) => {
           const running = new Set<number>();
           let problems = 0;
@@ -111,7 +111,7 @@ describe('concatMapBy', () => {
                     );
                     return () => running.delete(key);
                   }),
-                given,
+                { ...given, ...(isInOrder && { order: inputOrder() }) },
               ),
             ),
           );
@@ -128,7 +128,7 @@ describe('concatMapBy', () => {
             const own = values.filter(({ input }) => input.key === key);
             expect(own.map(({ index }) => index)).toEqual(own.map(({ index }) => index).sort((a, b) => a - b));
             const failed = own.findIndex(({ status }) => status === 'rejected');
-            if (given.onError === 'stopKey' && failed !== -1)
+            if (given.stopKey && failed !== -1)
               for (const settled of own.slice(failed + 1))
                 expect(settled.status === 'rejected' && settled.reason).toBeInstanceOf(ClosedError);
           }
@@ -146,9 +146,7 @@ describe('concatMapBy', () => {
 
   it('counts stopped keys as keys, because it remembers them', () => {
     const bad = new Error('bad');
-    const { values, ends } = watch(
-      of('a', 'b').pipe(concatMapBy(initial, () => throwError(() => bad), { onError: 'stopKey', maxKeys: 1 })),
-    );
+    const { values, ends } = watch(of('a', 'b').pipe(concatMapBy(initial, () => throwError(() => bad), { stopKey: true, maxKeys: 1 })));
     expect(values.map((settled) => settled.status === 'rejected' && settled.reason)).toEqual([
       bad,
       new OverflowError('concatMapBy', 1, 'error', 'maxKeys'),
@@ -158,7 +156,7 @@ describe('concatMapBy', () => {
 
   it('says why a key was stopped', () => {
     const fault = new Error('card refused');
-    const { values } = watch(of('a1', 'a2').pipe(concatMapBy(initial, () => throwError(() => fault), { onError: 'stopKey' })));
+    const { values } = watch(of('a1', 'a2').pipe(concatMapBy(initial, () => throwError(() => fault), { stopKey: true })));
     const [, second] = values;
     expect(second).toMatchObject({ status: 'rejected', attempts: 0, reason: { code: 'FLOW_CLOSED', cause: fault } });
   });
@@ -194,7 +192,7 @@ describe('concatMapBy', () => {
   it('wants a key and a project', () => {
     expect(() => concatMapBy(undefined as never, () => EMPTY)).toThrow(FlowConfigError);
     expect(() => concatMapBy(initial, 'work' as never)).toThrow('concatMapBy: expected `project` to be a function');
-    const options: ConcatMapByOptions = { concurrency: 0 };
+    const options: ConcatMapByOptions<string> = { concurrency: 0 };
     expect(() => concatMapBy(initial, () => EMPTY, options as never)).toThrow('concatMapBy: expected `concurrency` to be');
   });
 });

@@ -15,20 +15,24 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { heldBy } from '../../operators/index.js';
-import { CountingScheduler } from '../support/counting-scheduler.js';
-import { expectNoUnhandledRejections } from '../support/rejections.js';
-import type { FlowEvent, PolicyContext, PolicyOptions, Release } from '../today.js';
+import type { FlowEvent, PolicyContext, PolicyOptions, Release } from '../../operators/index.js';
 import {
   AttemptTimeoutError,
   BreakerOpenError,
   ClosedError,
+  classifyError,
+  createAccount,
   createBreaker,
   createLimiter,
   DeadlineError,
+  heldBy,
   policy,
   RateLimitError,
-} from '../today.js';
+  retryFailed,
+} from '../../operators/index.js';
+import { CountingScheduler } from '../support/counting-scheduler.js';
+import { unstamped } from '../support/events.js';
+import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 expectNoUnhandledRejections();
 
@@ -37,7 +41,7 @@ const failing = (status: number, headers: Readonly<Record<string, string>> = {})
 const busy = failing(503);
 
 /** Pauses as configured. */
-const steady = { initialMs: 100, jitter: 'none' } as const;
+const steady = { initialMs: 100, jitter: 'none', budget: 0.2 } as const;
 
 interface Seen<R> {
   readonly values: R[];
@@ -93,7 +97,7 @@ describe('another attempt', () => {
   ])('after %s: %s makes %s', (_name, error, attempts) => {
     virtualTime(({ flush, now }) => {
       const { work, calledAt } = flaky(now, error);
-      const { ends } = watch(policy({ retry: { jitter: 'none' } })(work));
+      const { ends } = watch(policy({ classify: classifyError, retry: retryFailed({ jitter: 'none' }) })(work));
       flush();
       expect(calledAt).toHaveLength(attempts);
       expect(ends).toEqual([attempts === 1 ? error : 'complete']);
@@ -103,7 +107,9 @@ describe('another attempt', () => {
   it('comes after the pauses that were configured, the first attempt included in their number', () => {
     virtualTime(({ flush, now }) => {
       const { work, calledAt } = flaky(now, busy, busy, busy, busy, busy);
-      const { values } = watch(policy({ retry: { maxAttempts: 6, initialMs: 100, factor: 3, maxMs: 1000, jitter: 'none' } })(work));
+      const { values } = watch(
+        policy({ retry: retryFailed({ maxAttempts: 6, initialMs: 100, factor: 3, maxMs: 1000, jitter: 'none' }) })(work),
+      );
       flush();
       expect(calledAt).toEqual([0, 100, 400, 1300, 2300, 3300]);
       expect(values).toEqual(['attempt 6']);
@@ -113,7 +119,7 @@ describe('another attempt', () => {
   it('comes after 200 ms, doubling, with full jitter by default: three attempts', () => {
     virtualTime(({ flush, now }) => {
       const { work, calledAt } = flaky(now, busy, busy, busy);
-      const { ends } = watch(policy({ random: () => 0.5 })(work));
+      const { ends } = watch(policy({ retry: retryFailed(), random: () => 0.5 })(work));
       flush();
       expect(calledAt).toEqual([0, 100, 300]);
       expect(ends).toEqual([busy]);
@@ -129,18 +135,18 @@ describe('another attempt', () => {
     ] as const) {
       virtualTime(({ flush, now }) => {
         const { work, calledAt } = flaky(now, failing(429, { 'retry-after': '2' }));
-        watch(policy({ random: () => random })(work));
+        watch(policy({ retry: retryFailed(), random: () => random })(work));
         flush();
         expect(calledAt).toEqual([0, at]);
       });
     }
   });
 
-  it('is not made with `retry: false`, or one attempt', () => {
+  it('is not made without `retry`, or with one attempt', () => {
     virtualTime(({ flush, now }) => {
-      for (const retry of [false, { maxAttempts: 1 }] as const) {
+      for (const options of [{}, { retry: retryFailed({ maxAttempts: 1 }) }]) {
         const { work, calledAt } = flaky(now, busy);
-        expect(watch(policy({ retry })(work)).ends).toEqual([busy]);
+        expect(watch(policy(options)(work)).ends).toEqual([busy]);
         flush();
         expect(calledAt).toHaveLength(1);
       }
@@ -151,7 +157,7 @@ describe('another attempt', () => {
     virtualTime(({ flush }) => {
       let attempts = 0;
       const { values, ends } = watch(
-        policy()(() => {
+        policy({ retry: retryFailed() })(() => {
           attempts += 1;
           return concat(
             of('half an answer'),
@@ -166,7 +172,7 @@ describe('another attempt', () => {
 
   it('is made after a throw and after a rejected promise', async () => {
     const tries: number[] = [];
-    const result = policy({ retry: { initialMs: 0 } })(({ attempt }) => {
+    const result = policy({ retry: retryFailed({ initialMs: 0 }) })(({ attempt }) => {
       tries.push(attempt);
       if (attempt === 1) throw busy;
       if (attempt === 2) return Promise.reject(busy);
@@ -185,12 +191,13 @@ describe('another attempt', () => {
         asked.push(error, context);
         return { class: 'transient' };
       };
-      watch(policy({ classify, retry: steady })(first.work));
+      watch(policy({ classify, retry: retryFailed(steady) })(first.work));
       flush();
       expect(first.calledAt).toEqual([0, 100]);
       expect(asked).toEqual([odd, { size: 1, attempt: 1, aborted: false, epochMs: 0 }]);
       const broken = watch(
         policy({
+          retry: retryFailed(),
           classify: () => {
             throw new Error('no opinion');
           },
@@ -201,7 +208,7 @@ describe('another attempt', () => {
   });
 
   it.each([NaN, -1, 1.5, 'half'])('needs a random number: not %s', (drawn) => {
-    const { ends } = watch(policy({ random: () => drawn as number })(() => throwError(() => busy)));
+    const { ends } = watch(policy({ retry: retryFailed(), random: () => drawn as number })(() => throwError(() => busy)));
     expect(ends).toMatchObject([{ code: 'FLOW_CALLBACK', callback: 'random' }]);
   });
 
@@ -209,7 +216,7 @@ describe('another attempt', () => {
     const clock = new CountingScheduler();
     let attempts = 0;
     const { ends } = watch(
-      policy({ retry: { maxAttempts: 10_000, initialMs: 0 }, scheduler: clock })(() => {
+      policy({ retry: retryFailed({ maxAttempts: 10_000, initialMs: 0 }), scheduler: clock })(() => {
         attempts += 1;
         return throwError(() => busy);
       }),
@@ -224,7 +231,7 @@ describe('the retry budget', () => {
 
   it('lets at most 20 % of the calls of a policy try again at a time', () => {
     virtualTime(({ advance }) => {
-      const careful = policy({ retry: steady });
+      const careful = policy({ retry: retryFailed(steady) });
       const open = Array.from({ length: 80 }, () => watch(careful(() => NEVER)));
       const failed = Array.from({ length: 100 }, () => watch(careful(failNow)));
       const waiting = failed.filter(({ ends }) => ends.length === 0).length;
@@ -237,7 +244,7 @@ describe('the retry budget', () => {
 
   it('always lets three try again, and is free again when they are over', () => {
     virtualTime(({ flush }) => {
-      const careful = policy({ retry: { ...steady, budget: 0.01 } });
+      const careful = policy({ retry: retryFailed({ ...steady, budget: 0.01 }) });
       for (let round = 0; round < 3; round++) {
         const calls = Array.from({ length: 10 }, () => watch(careful(failNow)));
         expect(calls.filter(({ ends }) => ends.length === 0)).toHaveLength(3);
@@ -249,7 +256,7 @@ describe('the retry budget', () => {
 
   it('counts a call that has left, or the second retry of one, no longer or not twice', () => {
     virtualTime(({ advance, flush, now }) => {
-      const careful = policy({ retry: { ...steady, budget: 0.01 } });
+      const careful = policy({ retry: retryFailed({ ...steady, budget: 0.01 }) });
       const left = Array.from({ length: 3 }, () => watch(careful(failNow)));
       for (const { leave } of left) leave();
       const calls = Array.from({ length: 3 }, () => flaky(now, busy, busy));
@@ -262,7 +269,7 @@ describe('the retry budget', () => {
 
   it('is without a bound with a budget of Infinity', () => {
     virtualTime(({ flush }) => {
-      const careful = policy({ retry: { ...steady, budget: Infinity } });
+      const careful = policy({ retry: retryFailed({ ...steady, budget: Infinity }) });
       const calls = Array.from({ length: 100 }, () => watch(careful(failNow)));
       expect(calls.filter(({ ends }) => ends.length === 0)).toHaveLength(100);
       flush();
@@ -273,11 +280,11 @@ describe('the retry budget', () => {
 describe('with a limiter', () => {
   it('no slot is held during a pause, and every attempt takes a permit of its own', () => {
     virtualTime(({ advance, flush }) => {
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 600, headroom: 1 });
+      const limiter = createAccount({ concurrency: 1, requestsPerMinute: 600, headroom: 1 });
       const before = limiter.snapshot().requests;
       const leases = new Set<unknown>();
       const { values } = watch(
-        policy({ limiter, retry: steady })(({ attempt, lease }) => {
+        policy({ limiter, retry: retryFailed(steady) })(({ attempt, lease }) => {
           leases.add(lease);
           return attempt < 3 ? throwError(() => busy) : of(attempt);
         }),
@@ -299,7 +306,7 @@ describe('with a limiter', () => {
       const limiter = createLimiter({ concurrency: 1 });
       const releases: [Release['outcome'], unknown][] = [];
       limiter.onRelease(({ outcome, error }) => releases.push([outcome, error]));
-      const careful = policy({ limiter, retry: steady, attemptTimeoutMs: 1000, deadlineMs: 5000 });
+      const careful = policy({ limiter, retry: retryFailed(steady), timeoutMs: 1000, deadlineMs: 5000 });
       watch(careful(({ attempt }) => (attempt === 1 ? throwError(() => busy) : of(1))));
       flush();
       watch(careful(() => NEVER, { idempotent: false }));
@@ -318,7 +325,7 @@ describe('with a limiter', () => {
 
   it('what was not sent is not charged: a listener that leaves with the permit in hand', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 600 });
+      const limiter = createAccount({ concurrency: 1, requestsPerMinute: 600 });
       const before = limiter.snapshot().requests;
       let calls = 0;
       const leaving = new Subject<void>();
@@ -344,7 +351,7 @@ describe('with a limiter', () => {
     virtualTime(({ flush, now }) => {
       const limiter = createLimiter({ concurrency: 1 });
       const startedAt: number[] = [];
-      watch(policy({ limiter, random: () => 0 })(flaky(now, failing(429, { 'retry-after': '2' })).work));
+      watch(policy({ limiter, retry: retryFailed(), random: () => 0 })(flaky(now, failing(429, { 'retry-after': '2' })).work));
       limiter
         .run(() => {
           startedAt.push(now());
@@ -359,7 +366,7 @@ describe('with a limiter', () => {
       const limiter = createLimiter({ concurrency: 1 });
       const startedAt: number[] = [];
       const fails = timer(10).pipe(mergeMap(() => throwError(() => failing(503, { 'retry-after': '1' }))));
-      watch(policy({ limiter, retry: false })(() => fails));
+      watch(policy({ limiter })(() => fails));
       // It waits for the slot, and would get it in the moment the first call ends.
       limiter
         .run(() => {
@@ -375,8 +382,8 @@ describe('with a limiter', () => {
   it('a limiter or a breaker inside the work does not pause it', () => {
     virtualTime(({ flush }) => {
       const limiter = createLimiter();
-      watch(policy({ limiter, retry: false })(() => throwError(() => new RateLimitError('createLimiter', 'concurrency', 5000))));
-      watch(policy({ limiter, retry: false })(() => throwError(() => new BreakerOpenError('createBreaker', 5000))));
+      watch(policy({ limiter })(() => throwError(() => new RateLimitError('createLimiter', 'concurrency', 5000))));
+      watch(policy({ limiter })(() => throwError(() => new BreakerOpenError('createBreaker', 5000))));
       expect(limiter.snapshot().pausedForMs).toBe(0);
       flush();
     });
@@ -386,7 +393,7 @@ describe('with a limiter', () => {
     virtualTime(({ flush, advance }) => {
       const limiter = createLimiter({ concurrency: 1, maxQueued: 0 });
       const lease = limiter.tryAcquire()!;
-      const { values, ends } = watch(policy({ limiter, retry: steady })(({ attempt }) => of(attempt)));
+      const { values, ends } = watch(policy({ limiter, retry: retryFailed(steady) })(({ attempt }) => of(attempt)));
       expect(ends).toEqual([]);
       expect(limiter.snapshot().pausedForMs).toBe(0);
       advance(50);
@@ -395,17 +402,18 @@ describe('with a limiter', () => {
       expect(values).toEqual([2]);
       const closed = createLimiter();
       closed.close();
-      expect(watch(policy({ limiter: closed })(() => of(1))).ends).toEqual([expect.any(ClosedError)]);
+      expect(watch(policy({ limiter: closed, retry: retryFailed(steady) })(() => of(1))).ends).toEqual([expect.any(ClosedError)]);
     });
   });
 
   it('the job says lane and cost; a call may say other ones, and a lane that is none errors the call', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1, lanes: [{ name: 'p0' }, { name: 'p2' }] });
+      const limiter = createAccount({ tokensPerMinute: 60_000, headroom: 1, lanes: ['p0', 'p2'] });
       const tokens = (): number => limiter.snapshot().tokens;
       const lanes: string[] = [];
       const careful = policy({
         limiter,
+        retry: retryFailed(steady),
         job: { lane: 'p2', cost: { tokens: 100 } },
         onEvent: (event) => {
           if (event.type === 'attemptStarted') lanes.push(event.lane);
@@ -424,27 +432,29 @@ describe('with a limiter', () => {
   it('a job that the limiter does not take errors the call, and is not tried again', () => {
     virtualTime(({ pending }) => {
       const limiter = createLimiter();
-      for (const job of [{ cost: { tokens: -1 } }, { priority: 1 } as never, { timeoutMs: NaN }, { signal: {} as never }])
-        expect(watch(policy({ limiter, job })(() => of(1))).ends).toMatchObject([{ code: 'FLOW_CONFIG_INVALID' }]);
+      for (const job of [{ cost: { tokens: -1 } }, { priority: 1 } as never, { deadlineMs: NaN }, { signal: {} as never }])
+        expect(watch(policy({ limiter, retry: retryFailed(steady), job })(() => of(1))).ends).toMatchObject([
+          { code: 'FLOW_CONFIG_INVALID' },
+        ]);
       expect(pending()).toBe(0);
     });
   });
 
   it('the work settles its real cost and shows it responses, with functions taken out of the context', () => {
     virtualTime(({ advance }) => {
-      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1 });
+      const limiter = createAccount({ tokensPerMinute: 60_000, headroom: 1 });
       const before = limiter.snapshot().tokens;
       watch(
-        policy({ limiter, job: { cost: { tokens: 100 } } })(({ reconcile, observe }) => {
-          reconcile({ inputTokens: 30, outputTokens: 20 });
+        policy({ limiter, job: { cost: { tokens: 100 } } })(({ settle, observe }) => {
+          settle({ inputTokens: 30, outputTokens: 20 });
           observe({ status: 429, headers: { 'retry-after': '3' } });
           return of(1);
         }),
       );
       expect(limiter.snapshot()).toMatchObject({ tokens: before - 50, pausedForMs: 3000 });
       watch(
-        policy()(({ reconcile, observe, lease }) => {
-          reconcile({ inputTokens: 30 });
+        policy()(({ settle, observe, lease }) => {
+          settle({ inputTokens: 30 });
           observe({ status: 429, headers: {} });
           return of(lease);
         }),
@@ -456,7 +466,7 @@ describe('with a limiter', () => {
   it('a job that names its holder is refused where it could never be served', () => {
     virtualTime(({ flush }) => {
       const limiter = createLimiter({ concurrency: 1 });
-      const careful = policy({ limiter, retry: steady });
+      const careful = policy({ limiter, retry: retryFailed(steady) });
       const outer = watch(limiter.run(({ lease }) => careful(() => of('inside'), { job: { holder: heldBy(lease) } })));
       flush();
       expect(outer.ends).toMatchObject([{ code: 'FLOW_NESTED_ACQUIRE' }]);
@@ -484,7 +494,7 @@ describe('the time of an attempt', () => {
       const lease = limiter.tryAcquire()!;
       const aborts: unknown[] = [];
       const { ends } = watch(
-        policy({ limiter, attemptTimeoutMs: 1000, retry: false })(({ signal, deadlineAt }) => {
+        policy({ limiter, timeoutMs: 1000 })(({ signal, deadlineAt }) => {
           signal.addEventListener('abort', () => aborts.push([now(), (signal.reason as DOMException).name]));
           aborts.push(deadlineAt);
           return NEVER;
@@ -508,7 +518,7 @@ describe('the time of an attempt', () => {
     limiter.onRelease(({ outcome, error }) => releases.push([outcome, (error as Error | undefined)?.name]));
     const ended: (() => void)[] = [];
     const { ends } = watch(
-      policy({ limiter, attemptTimeoutMs: 1000, retry: false, scheduler: clock })(
+      policy({ limiter, timeoutMs: 1000, scheduler: clock })(
         () =>
           new Promise<void>((resolve) => {
             ended.push(resolve);
@@ -530,7 +540,7 @@ describe('the time of an attempt', () => {
   it('cannot be answered too late: what comes after the abort is not heard', () => {
     virtualTime(({ flush }) => {
       const { values, ends } = watch(
-        policy({ attemptTimeoutMs: 1000, retry: false })(
+        policy({ timeoutMs: 1000 })(
           ({ signal }) =>
             new Observable<string>((subscriber) => {
               signal.addEventListener('abort', () => {
@@ -548,7 +558,7 @@ describe('the time of an attempt', () => {
   it('counts as a timeout: tried again, but for what may have had its effect', () => {
     virtualTime(({ flush }) => {
       let attempts = 0;
-      const careful = policy({ attemptTimeoutMs: 1000, retry: steady });
+      const careful = policy({ timeoutMs: 1000, retry: retryFailed(steady) });
       const stuck = (): Observable<never> => {
         attempts += 1;
         return NEVER;
@@ -559,7 +569,7 @@ describe('the time of an attempt', () => {
       watch(careful(stuck, { idempotent: false }));
       flush();
       expect(attempts).toBe(4);
-      watch(policy({ attemptTimeoutMs: 1000, idempotent: false, retry: steady })(stuck, { idempotent: true }));
+      watch(policy({ timeoutMs: 1000, idempotent: false, retry: retryFailed(steady) })(stuck, { idempotent: true }));
       flush();
       expect(attempts).toBe(7);
     });
@@ -567,7 +577,7 @@ describe('the time of an attempt', () => {
 
   it('bounds all of an answer, also one that comes bit by bit', () => {
     virtualTime(({ flush }) => {
-      const { values, ends } = watch(policy({ attemptTimeoutMs: 1000 })(() => timer(0, 300)));
+      const { values, ends } = watch(policy({ timeoutMs: 1000, retry: retryFailed(steady) })(() => timer(0, 300)));
       flush();
       expect([values, ends]).toEqual([[0, 1, 2, 3], [expect.any(AttemptTimeoutError)]]);
     });
@@ -579,7 +589,7 @@ describe('the deadline', () => {
     virtualTime(({ advance }) => {
       const limiter = createLimiter({ concurrency: 1 });
       const lease = limiter.tryAcquire()!;
-      const { ends } = watch(policy({ limiter, deadlineMs: 1000 })(() => of(1)));
+      const { ends } = watch(policy({ limiter, deadlineMs: 1000, retry: retryFailed(steady) })(() => of(1)));
       advance(1000);
       expect(ends).toMatchObject([{ code: 'FLOW_DEADLINE', operator: 'policy', deadlineMs: 1000, elapsedMs: 1000 }]);
       expect(limiter.snapshot().queued).toBe(0);
@@ -591,7 +601,7 @@ describe('the deadline', () => {
     virtualTime(({ flush, now }) => {
       const deadlines: number[] = [];
       const { ends } = watch(
-        policy({ deadlineMs: 1000, attemptTimeoutMs: 700, retry: steady })(({ attempt, deadlineAt }) => {
+        policy({ deadlineMs: 1000, timeoutMs: 700, retry: retryFailed(steady) })(({ attempt, deadlineAt }) => {
           deadlines.push(deadlineAt);
           return attempt === 1 ? timer(500).pipe(mergeMap(() => throwError(() => busy))) : NEVER;
         }),
@@ -615,7 +625,7 @@ describe('the deadline', () => {
 
   it('ends the call at once when the next pause would go beyond it', () => {
     virtualTime(({ now, pending }) => {
-      const { ends } = watch(policy({ deadlineMs: 100, retry: steady })(flaky(now, busy).work));
+      const { ends } = watch(policy({ deadlineMs: 100, retry: retryFailed(steady) })(flaky(now, busy).work));
       expect(ends).toMatchObject([{ code: 'FLOW_DEADLINE', deadlineMs: 100, elapsedMs: 0, cause: busy }]);
       expect(pending()).toBe(0);
     });
@@ -623,19 +633,19 @@ describe('the deadline', () => {
 
   it('is not told to the breaker as a failure; an error before it is', () => {
     virtualTime(({ flush, now }) => {
-      const breaker = createBreaker({ minCalls: 1 });
-      watch(policy({ breaker, deadlineMs: 1000 })(() => NEVER));
-      watch(policy({ breaker, deadlineMs: 1000, attemptTimeoutMs: 1000 })(() => NEVER));
+      const breaker = createBreaker({ opens: { minCalls: 1 } });
+      watch(policy({ breaker, deadlineMs: 1000, retry: retryFailed(steady) })(() => NEVER));
+      watch(policy({ breaker, deadlineMs: 1000, timeoutMs: 1000, retry: retryFailed(steady) })(() => NEVER));
       flush();
       expect(breaker.snapshot()).toMatchObject({ state: 'closed', calls: 0 });
-      watch(policy({ breaker, deadlineMs: 100, retry: steady })(flaky(now, busy).work));
+      watch(policy({ breaker, deadlineMs: 100, retry: retryFailed(steady) })(flaky(now, busy).work));
       expect(breaker.state).toBe('open');
     });
   });
 
   it('of 0 leaves room for what answers at once', () => {
     virtualTime(({ flush }) => {
-      const careful = policy({ deadlineMs: 0 });
+      const careful = policy({ deadlineMs: 0, retry: retryFailed(steady) });
       expect(watch(careful(() => of(1))).values).toEqual([1]);
       const late = watch(careful(() => timer(1)));
       flush();
@@ -646,7 +656,7 @@ describe('the deadline', () => {
   it('is kept on a clock that is put back', () => {
     const clock = new CountingScheduler();
     clock.offset = 1_790_000_000_000;
-    const { ends } = watch(policy({ deadlineMs: 1000, scheduler: clock })(() => NEVER));
+    const { ends } = watch(policy({ deadlineMs: 1000, retry: retryFailed(steady), scheduler: clock })(() => NEVER));
     clock.offset = 0;
     clock.flush();
     expect(clock.frame).toBe(1000);
@@ -657,8 +667,8 @@ describe('the deadline', () => {
 describe('with a breaker', () => {
   it('one call has one outcome, however many attempts it took', () => {
     virtualTime(({ flush, now }) => {
-      const breaker = createBreaker({ minCalls: 100 });
-      const careful = policy({ breaker, retry: steady });
+      const breaker = createBreaker({ opens: { minCalls: 100 } });
+      const careful = policy({ breaker, retry: retryFailed(steady) });
       watch(careful(flaky(now, busy, busy).work));
       flush();
       expect(breaker.snapshot()).toMatchObject({ calls: 1, failures: 0 });
@@ -674,7 +684,7 @@ describe('with a breaker', () => {
       breaker.trip();
       const limiter = createLimiter({ concurrency: 1 });
       const lease = limiter.tryAcquire()!;
-      const { ends } = watch(policy({ breaker, limiter })(() => of(1)));
+      const { ends } = watch(policy({ breaker, limiter, retry: retryFailed(steady) })(() => of(1)));
       expect(ends).toEqual([expect.any(BreakerOpenError)]);
       expect(limiter.snapshot().queued).toBe(0);
       lease.release();
@@ -684,7 +694,7 @@ describe('with a breaker', () => {
   it('one that opens during a pause does not stop the call that was let through', () => {
     virtualTime(({ flush, now }) => {
       const breaker = createBreaker();
-      const { values } = watch(policy({ breaker, retry: steady })(flaky(now, busy).work));
+      const { values } = watch(policy({ breaker, retry: retryFailed(steady) })(flaky(now, busy).work));
       breaker.trip();
       flush();
       expect(values).toEqual(['attempt 2']);
@@ -693,8 +703,8 @@ describe('with a breaker', () => {
 
   it('a call that is left gives the place of its probe back, and counts neither way', () => {
     virtualTime(({ advance }) => {
-      const breaker = createBreaker({ minCalls: 1 });
-      const careful = policy({ breaker, retry: false });
+      const breaker = createBreaker({ opens: { minCalls: 1 } });
+      const careful = policy({ breaker });
       watch(careful(() => throwError(() => busy)));
       advance(5000);
       const probe = watch(careful(() => NEVER));
@@ -711,7 +721,7 @@ describe('the fallback', () => {
       const told: unknown[] = [];
       const { values, ends } = watch(
         policy({
-          retry: steady,
+          retry: retryFailed(steady),
           fallback: (error, { class: failed, attempts }) => {
             told.push(error, failed, attempts);
             return of('from', 'the cache');
@@ -731,6 +741,7 @@ describe('the fallback', () => {
       const careful = policy({
         breaker,
         deadlineMs: 100,
+        retry: retryFailed(steady),
         fallback: (error, { class: failed, attempts }) => {
           classes.push(`${(error as Error).name} ${failed} ${String(attempts)}`);
           return of(0);
@@ -746,7 +757,6 @@ describe('the fallback', () => {
 
   it('throws what it has no answer for', () => {
     const careful = policy({
-      retry: false,
       fallback: (error, { class: failed }) => {
         if (failed === 'fatal') throw error;
         return of('answer');
@@ -760,7 +770,6 @@ describe('the fallback', () => {
   it('is not asked for a cancelled call, nor behind half an answer', () => {
     let asked = 0;
     const careful = policy({
-      retry: false,
       fallback: () => {
         asked += 1;
         return of('instead');
@@ -788,6 +797,7 @@ describe('the fallback', () => {
         policy({
           limiter,
           deadlineMs: 100,
+          retry: retryFailed(steady),
           fallback: (_error, { signal }) => {
             log.push(limiter.executing);
             signal.addEventListener('abort', () => log.push('aborted'));
@@ -803,7 +813,7 @@ describe('the fallback', () => {
   });
 
   it('may be a promise', async () => {
-    const careful = policy({ retry: false, fallback: () => Promise.resolve('from the cache') });
+    const careful = policy({ fallback: () => Promise.resolve('from the cache') });
     await expect(lastValueFrom(careful(() => Promise.reject(busy)))).resolves.toBe('from the cache');
   });
 });
@@ -826,7 +836,7 @@ describe('leaving', () => {
   it('during a pause or a wait leaves nothing behind', () => {
     const clock = new CountingScheduler();
     const limiter = createLimiter({ concurrency: 1, scheduler: clock });
-    const careful = policy({ limiter, scheduler: clock, deadlineMs: 1e6, retry: steady });
+    const careful = policy({ limiter, scheduler: clock, deadlineMs: 1e6, retry: retryFailed(steady) });
     const pausing = watch(careful(() => throwError(() => busy)));
     const lease = limiter.tryAcquire()!;
     const queued = watch(careful(() => of(1)));
@@ -861,7 +871,7 @@ describe('leaving', () => {
   it('a promise that fails afterwards disturbs nobody', async () => {
     const limiter = createLimiter({ concurrency: 1 });
     const { leave } = watch(
-      policy({ limiter })(
+      policy({ limiter, retry: retryFailed(steady) })(
         ({ signal }) =>
           new Promise((_resolve, reject) => {
             signal.addEventListener('abort', () => {
@@ -879,7 +889,7 @@ describe('leaving', () => {
     const clock = new CountingScheduler();
     const limiter = createLimiter({ concurrency: 1, scheduler: clock });
     const { ends } = watch(
-      policy({ limiter, attemptTimeoutMs: 10, retry: false, scheduler: clock })(({ lease, signal }) => {
+      policy({ limiter, timeoutMs: 10, scheduler: clock })(({ lease, signal }) => {
         lease?.release();
         return new Promise((resolve) => {
           signal.addEventListener('abort', resolve);
@@ -896,7 +906,7 @@ describe('the signal of a call', () => {
   it('ends it with the signal’s own reason, wherever it is', () => {
     virtualTime(({ advance }) => {
       const limiter = createLimiter({ concurrency: 1 });
-      const careful = policy({ limiter, retry: steady });
+      const careful = policy({ limiter, retry: retryFailed(steady) });
       for (const work of [() => NEVER, () => throwError(() => busy)]) {
         const leaving = new AbortController();
         const { ends } = watch(careful(work, { signal: leaving.signal }));
@@ -948,7 +958,7 @@ describe('its events', () => {
   it('tell of attempts, pauses and the result', () => {
     virtualTime(({ flush, now }) => {
       const events: FlowEvent[] = [];
-      const careful = policy({ retry: steady, onEvent: (event) => events.push(event) });
+      const careful = policy({ retry: retryFailed(steady), onEvent: unstamped((event) => events.push(event)) });
       watch(careful(flaky(now, busy).work));
       flush();
       const common = { operator: 'policy', lane: 'default', batchId: 'p0' };
@@ -993,7 +1003,7 @@ describe('its events', () => {
       const { ends } = watch(
         policy({
           limiter,
-          retry: steady,
+          retry: retryFailed(steady),
           scheduler: clock,
           onEvent: (event) => {
             if (event.type === type) leaving.abort('enough');
@@ -1014,7 +1024,7 @@ it('sets no timer for work that answers at once', () => {
 
 it('keeps the count of calls under way right, whatever they come to', () => {
   virtualTime(({ flush, now }) => {
-    const careful = policy({ retry: { ...steady, budget: 0.2 }, attemptTimeoutMs: 1000 });
+    const careful = policy({ retry: retryFailed({ ...steady, budget: 0.2 }), timeoutMs: 1000 });
     for (let round = 0; round < 50; round++) {
       watch(careful(() => of(1)));
       watch(careful(flaky(now, busy).work));

@@ -1,10 +1,9 @@
 import { config, firstValueFrom, mergeMap, NEVER, Observable, of, Subject, takeUntil, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMap, hedge } from '../../operators/index.js';
+import type { FlowEvent } from '../../operators/index.js';
+import { batchMap, classifyError, createBreaker, createLimiter, hedge, policy, retryFailed } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
-import type { FlowEvent } from '../today.js';
-import { classifyError, createBreaker, createLimiter, policy } from '../today.js';
 
 const busy = Object.assign(new Error('status 503'), { status: 503 });
 const refused = Object.assign(new Error('status 429'), { status: 429, headers: { 'retry-after': '10' } });
@@ -18,7 +17,7 @@ function log(events: string[]): (event: FlowEvent) => void {
 
 /** A half-open breaker: the next call is its probe. */
 function halfOpen(clock: CountingScheduler) {
-  const breaker = createBreaker({ minCalls: 1, openMs: 10, scheduler: clock });
+  const breaker = createBreaker({ opens: { minCalls: 1 }, openMs: 10, scheduler: clock });
   breaker.run(() => throwError(() => busy)).subscribe({ error: () => undefined });
   clock.schedule(() => undefined, 10);
   clock.flush();
@@ -28,7 +27,7 @@ function halfOpen(clock: CountingScheduler) {
 
 describe('a promise whose answer is taken by somebody who then leaves', () => {
   it.each([
-    ['policy', policy()],
+    ['policy', policy({ retry: retryFailed() })],
     ['a breaker', createBreaker().run.bind(createBreaker())],
     ['a limiter', createLimiter().run.bind(createLimiter())],
     ['hedge', <R>(work: (context: { readonly signal: AbortSignal }) => Promise<R>) => hedge((_index, context) => work(context))],
@@ -47,7 +46,7 @@ describe('a promise whose answer is taken by somebody who then leaves', () => {
     const outcomes: string[] = [];
     const limiter = createLimiter({ concurrency: 1 });
     limiter.onRelease(({ outcome }) => outcomes.push(outcome));
-    const careful = policy({ limiter, onEvent: log(events) });
+    const careful = policy({ limiter, retry: retryFailed(), onEvent: log(events) });
     await expect(firstValueFrom(careful(() => Promise.resolve('answer')))).resolves.toBe('answer');
     await expect(firstValueFrom(limiter.run(() => Promise.resolve('answer')))).resolves.toBe('answer');
     expect([events, outcomes, limiter.executing]).toEqual([
@@ -100,7 +99,7 @@ describe('a breaker', () => {
     const clock = new CountingScheduler();
     const leaving = new Subject<void>();
     const breaker = createBreaker({
-      minCalls: 1,
+      opens: { minCalls: 1 },
       openMs: 10,
       scheduler: clock,
       onEvent: (event) => {
@@ -141,6 +140,7 @@ describe('a call of a policy whose consumer leaves in the middle of its end', ()
       const leaving = new Subject<void>();
       const careful = policy({
         deadlineMs: 10,
+        retry: retryFailed(),
         scheduler,
         fallback: () => {
           asked += 1;
@@ -178,6 +178,7 @@ describe('a call of a policy whose consumer leaves in the middle of its end', ()
     });
     const careful = policy({
       limiter,
+      retry: retryFailed(),
       scheduler: clock,
       onEvent: (event) => {
         log(events)(event);
@@ -202,7 +203,7 @@ describe('a call of a policy whose consumer leaves in the middle of its end', ()
       const careful = policy({
         limiter,
         scheduler,
-        retry: { initialMs: 10, jitter: 'none' },
+        retry: retryFailed({ initialMs: 10, jitter: 'none', budget: 0.2 }),
         classify: (error, context) => {
           leaving.next();
           return classifyError(error, context);
@@ -236,7 +237,7 @@ describe('a fallback', () => {
       const outcomes: unknown[] = [];
       limiter.onRelease(({ outcome }) => outcomes.push(outcome));
       const seen: string[] = [];
-      const careful = policy({ limiter, retry: false, attemptTimeoutMs: 10, fallback: () => limiter.run(() => of('instead')) });
+      const careful = policy({ limiter, timeoutMs: 10, fallback: () => limiter.run(() => of('instead')) });
       careful(() => work).subscribe((answer) => seen.push(answer));
       flush();
       expect([seen, outcomes, limiter.executing]).toEqual([['instead'], ['error', 'ok'], 0]);
@@ -252,7 +253,7 @@ describe('a fallback', () => {
       return of('instead');
     };
     const failing = new Subject<never>();
-    policy({ limiter, retry: false, fallback })(() => failing)
+    policy({ limiter, fallback })(() => failing)
       .pipe(takeUntil(leaving))
       .subscribe();
     limiter
@@ -301,7 +302,7 @@ describe('a teardown that throws', () => {
             } else if (how === 'error') inner.error(busy);
           }, 5);
         });
-      policy({ limiter, scheduler, attemptTimeoutMs: 50, retry: false })(work).subscribe({
+      policy({ limiter, scheduler, timeoutMs: 50 })(work).subscribe({
         next: (value) => signals.push(value),
         error: (error: unknown) => signals.push(error),
         complete: () => signals.push('complete'),
@@ -317,7 +318,7 @@ describe('a teardown that throws', () => {
       const events: string[] = [];
       const limiter = createLimiter({ scheduler, concurrency: 2 });
       const work = (): Observable<string> => stubborn(() => undefined);
-      policy({ limiter, scheduler, onEvent: log(events) })(work)
+      policy({ limiter, retry: retryFailed(), scheduler, onEvent: log(events) })(work)
         .subscribe()
         .unsubscribe();
       limiter.run(work).subscribe().unsubscribe();
@@ -351,7 +352,7 @@ describe('what was configured', () => {
   it('is kept when the first pause is longer than the usual longest', () => {
     virtualTime(({ flush, now, scheduler }) => {
       const startedAt: number[] = [];
-      policy({ scheduler, retry: { initialMs: 60_000, jitter: 'none' } })(() => {
+      policy({ scheduler, retry: retryFailed({ initialMs: 60_000, jitter: 'none' }) })(() => {
         startedAt.push(now());
         return throwError(() => busy);
       }).subscribe({ error: () => undefined });
@@ -361,6 +362,8 @@ describe('what was configured', () => {
   });
 
   it('is refused where a breaker could never close again', () => {
-    expect(() => createBreaker({ probes: Infinity })).toThrow(/expected `closes.probes` to be a whole number >= 1, got `Infinity`/);
+    expect(() => createBreaker({ closes: { probes: Infinity } })).toThrow(
+      /expected `closes.probes` to be a whole number >= 1, got `Infinity`/,
+    );
   });
 });

@@ -1,6 +1,7 @@
 import { firstValueFrom, lastValueFrom, NEVER, Observable, of, take, throwError, toArray } from 'rxjs';
 import { afterEach, describe, expect, it } from 'vitest';
-import { divideAndConquer, lanes, robust } from '../../operators/index.js';
+import type { FlowEvent, Settled } from '../../operators/index.js';
+import { createAccount, createLimiter, divideAndConquer, isFlowError, lanes, robust } from '../../operators/index.js';
 import {
   type ClientEmbedderOptions,
   createEmbedder,
@@ -11,8 +12,6 @@ import {
 import { ProviderError } from '../../src/pipelines/provider-error.js';
 import { type FakeProvider, type FakeProviderOptions, startFakeProvider } from '../support/fake-provider.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
-import type { FlowEvent, Settled } from '../today.js';
-import { createLimiter, isFlowError } from '../today.js';
 
 const open: (() => void | Promise<void>)[] = [];
 afterEach(async () => {
@@ -226,7 +225,7 @@ describe('createEmbedder', () => {
   it('shares a limiter, and never sends more than its rate', async () => {
     const server = await provider({ delayMs: 10 });
     const { baseUrl, calls } = server;
-    const limiter = createLimiter({ concurrency: 1, lanes: [{ name: 'P0' }, { name: 'P1' }, { name: 'P2' }] });
+    const limiter = createLimiter({ concurrency: 1, queue: lanes([{ name: 'P0' }, { name: 'P1' }, { name: 'P2' }]) });
     const [a, b] = [embedder(baseUrl, { limiter, maxSize: 4 }), embedder(baseUrl, { limiter, maxSize: 4 })];
     await Promise.all([all(a, texts(8)), all(b, texts(8))]);
     expect(calls.length).toBe(4);
@@ -321,7 +320,7 @@ describe('a client of your own', () => {
   });
 
   it('is told what a call needs to know, and tells what it has cost', async () => {
-    const limiter = createLimiter({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60, learn: false });
+    const limiter = createAccount({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60, learn: false, lanes: ['default'] });
     const made = over(
       (input, context) => {
         expect([context.signal.aborted, context.attempt, context.lane]).toEqual([false, 1, 'default']);
@@ -400,7 +399,7 @@ describe('a client of your own', () => {
     ['an Observable', (error: Error) => throwError(() => error)],
     ['a promise', (error: Error) => Promise.reject(error)],
   ])('pays nothing for a refusal when that is free: %s', async (_name, failed) => {
-    const limiter = createLimiter({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60 });
+    const limiter = createAccount({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60, lanes: ['default'] });
     const options = {
       limiter,
       countTokens: () => 10,
@@ -445,7 +444,7 @@ describe('what the provider allows', () => {
     [401, true, 90],
     [500, true, 90],
   ])('after a %i, with `refusalsAreFree` %s, %i of 100 tokens are left', async (status, refusalsAreFree, left) => {
-    const limiter = createLimiter({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60 });
+    const limiter = createAccount({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60 });
     const made = scripted(() => new Response('no', { status }), { limiter, refusalsAreFree, countTokens: () => 10 });
     await expect(made.embedAsync('a')).rejects.toBeInstanceOf(ProviderError);
     expect(Math.round(limiter.snapshot().tokens)).toBe(left);
@@ -453,7 +452,7 @@ describe('what the provider allows', () => {
   });
 
   it('takes refused requests to be free until the first 429', async () => {
-    const limiter = createLimiter({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60 });
+    const limiter = createAccount({ tokensPerMinute: 100, headroom: 1, burstSeconds: 60 });
     const answers = [400, 429, 422];
     const answer = () => new Response('no', { status: answers.shift() ?? 400, headers: { 'retry-after-ms': '1' } });
     const made = scripted(answer, { limiter, repair: [], countTokens: () => 10 });

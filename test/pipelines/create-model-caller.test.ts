@@ -4,12 +4,12 @@ import { getEventListeners } from 'node:events';
 import { concat, from, map, mergeMap, NEVER, Observable, of, throwError, timer, toArray } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { FlowEvent, WorkResult } from '../../operators/index.js';
+import { createAccount, createBreaker, createLimiter, isFlowError, lanes } from '../../operators/index.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import type { ModelCallerOptions, ModelContext } from '../../src/pipelines/create-model-caller.js';
 import { createModelCaller, MODEL_CALLER_PRESETS } from '../../src/pipelines/create-model-caller.js';
-import type { FlowEvent, WorkResult } from '../today.js';
-import { createBreaker, createLimiter, isFlowError } from '../today.js';
 
 /** What a client answers, and the tokens it counted. */
 interface Answer {
@@ -248,7 +248,7 @@ describe('one call', () => {
 
   it('pays what it was estimated to cost, then what it did cost', () => {
     virtualTime(({ flush, now }) => {
-      const limiter = createLimiter({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 60 });
+      const limiter = createAccount({ tokensPerMinute: 60_000, headroom: 1, burstSeconds: 60 });
       const { caller } = scripted(now, () => after(1, 'ok'), { limiter, estimateTokens: () => 5000 });
       caller.call('a').subscribe();
       expect(limiter.snapshot().tokens).toBe(55_000);
@@ -711,7 +711,7 @@ describe('the lanes', () => {
 
   it('may be those of a shared limiter, which has its own, or none', () => {
     virtualTime(({ flush, now }) => {
-      const laned = scripted(now, () => after(1, 'ok'), { limiter: createLimiter({ lanes: [{ name: 'now' }, { name: 'later' }] }) });
+      const laned = scripted(now, () => after(1, 'ok'), { limiter: createLimiter({ queue: lanes([{ name: 'now' }, { name: 'later' }]) }) });
       laned.caller.call('a').subscribe(laned.note('a'));
       laned.caller.call('b', { lane: 'P0' }).subscribe(laned.note('b'));
       const plain = scripted(now, () => after(1, 'ok'), { limiter: createLimiter() });

@@ -3,14 +3,14 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import * as z from 'zod';
 import { leakCheck } from '../../marbles/leak-check.js';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { FlowEvent } from '../../operators/index.js';
+import { createAccount, createLimiter, isFlowError, lanes } from '../../operators/index.js';
 import type { ToolRunner, ToolRunnerOptions } from '../../src/pipelines/create-tool-runner.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
 import { fromOpenAI, toAnthropic, toOpenAI } from '../../src/pipelines/tools/tool-formats.js';
 import type { GuardedCall, Tool, ToolFailure, ToolResult } from '../../src/pipelines/tools/tool-types.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
-import type { FlowEvent } from '../today.js';
-import { createLimiter, isFlowError } from '../today.js';
 import { after, busy, calls, said, tool } from './tool-kit.js';
 
 expectNoUnhandledRejections();
@@ -315,7 +315,7 @@ describe('limits', () => {
 
   it('may be shared: a limiter counts calls of several runners, and its rate holds them', () => {
     virtualTime(({ advance }) => {
-      const limiter = createLimiter({ concurrency: 2, lanes: [{ name: 'now' }, { name: 'later' }] });
+      const limiter = createLimiter({ concurrency: 2, queue: lanes([{ name: 'now' }, { name: 'later' }]) });
       const slow = tool('slow', () => after(10, 'ok'));
       const [first, second] = [runner({ tools: [slow], limiter }), runner({ tools: [slow], limiter, lane: 'now' })];
       const order: string[] = [];
@@ -712,7 +712,7 @@ describe('the guard', () => {
 
   it('gives back what a shared limiter had charged when it says no', () => {
     virtualTime(() => {
-      const limiter = createLimiter({ requestsPerMinute: 60, burstSeconds: 2, headroom: 1 });
+      const limiter = createAccount({ requestsPerMinute: 60, burstSeconds: 2, headroom: 1 });
       runner({ limiter, guard: () => false })
         .run(calls(2, 'echo'))
         .subscribe();

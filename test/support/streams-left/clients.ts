@@ -8,11 +8,11 @@ import { streamText as streamText6, wrapLanguageModel as wrapLanguageModel6 } fr
 import OpenAI from 'openai';
 import { createOpenAICompatible as createOpenAICompatible2 } from 'openai-compatible2';
 import OpenAI6 from 'openai6';
+import type { Limiter } from '../../../operators/index.js';
 import { createLanguageModelMiddleware } from '../../../src/adapters/ai-sdk.js';
 import { limitAnthropic } from '../../../src/adapters/anthropic.js';
 import { createFetch } from '../../../src/adapters/fetch.js';
 import { limitOpenAI } from '../../../src/adapters/openai.js';
-import type { Limiter } from '../../builders.js';
 
 /** A question for one stream. */
 export interface Question {

@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { seededRandom } from '../../../marbles/random.js';
-import { childOf, createLimiter } from '../../builders.js';
+import { childOf, createLimiter } from '../../../operators/index.js';
 import type { StreamServer } from '../../fakes/stream-server.js';
 import { question } from '../../fakes/stream-server.js';
 import { collectNow } from '../garbage.js';
