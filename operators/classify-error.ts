@@ -1,4 +1,4 @@
-import { headerOf, parseRetryAfterMs } from './kernel/limits/headers.js';
+import { headerReader, parseRetryAfterMs } from './kernel/limits/headers.js';
 import { classOfStatus, verdictByCode } from './kernel/repair/classify-by-status.js';
 import { mayPass } from './kernel/repair/verdict.js';
 import { isFlowError } from './options/errors.js';
@@ -171,7 +171,7 @@ export function classifyError(error: unknown, context: ClassifyContext): Verdict
 function plainVerdict(evidence: Evidence, context: ClassifyContext): Verdict | undefined {
   const verdict = verdictOf(evidence, context);
   // The server knows better than its status, as the clients of OpenAI and Anthropic believe, too.
-  const asked = evidence.headers && headerOf(evidence.headers, 'x-should-retry');
+  const asked = evidence.headers && headerReader(evidence.headers)('x-should-retry');
   if (asked === 'false' && verdict && mayPass(verdict)) return { class: 'fatal' };
   return asked === 'true' && !(verdict && mayPass(verdict)) ? passing('transient', evidence, context) : verdict;
 }

@@ -201,6 +201,8 @@ describe('a circuit', () => {
               break;
             case 'move': {
               const saved = JSON.parse(JSON.stringify(circuit.save(clock))) as BreakerState;
+              seen.push([saved.openMs, saved.leftMs, ...saved.counted].every(Number.isFinite));
+              expected.push(true);
               circuit = new Circuit(settings);
               circuit.restore(saved, clock);
               byHand.moved(now);

@@ -373,6 +373,9 @@ describe('dividePlan', () => {
       { actual: 5, limit: NaN },
       { actual: 5, limit: 0 },
       { actual: -5, limit: 5 },
+      { actual: -50, limit: -5 },
+      { actual: 0, limit: 5 },
+      { actual: Infinity, limit: Infinity },
     ]) {
       expect(plan({ tooLarge }).parts).toEqual([
         [0, 1, 2, 3],

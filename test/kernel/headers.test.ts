@@ -12,6 +12,8 @@ describe('parseRetryAfterMs', () => {
     [{ 'retry-after-ms': 'soon', 'retry-after': '7' }, 7000],
     [{ 'retry-after': ' 3 ' }, 3000],
     [{ 'retry-after': ['4', '5'] }, 4000],
+    [{ 'retry-after': 7 as never }, 7000],
+    [{ 'retry-after': [['7']] as never }, undefined],
     [{ 'retry-after': '0' }, 0],
     [{ 'retry-after': 'Sat, 21 Nov 2026 08:00:30 GMT' }, 30_000],
     [{ 'retry-after': 'Saturday, 21-Nov-26 08:00:30 GMT' }, 30_000],

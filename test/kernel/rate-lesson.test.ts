@@ -177,32 +177,73 @@ describe('refusals without a reason', () => {
     expect(lesson.share).toBe(1);
   });
 
-  it('leave a share between a sixteenth and the whole, whatever happens', () => {
+  it('are what somebody would do who writes every answer down', () => {
     const step = fc.record({
-      isGood: fc.boolean(),
-      waitMs: fc.nat({ max: 30_000 }),
-      latencyMs: fc.nat({ max: 10_000 }),
-      random: fc.double({ min: 0, max: 1, noNaN: true }),
+      do: fc.constantFrom('refused' as const, 'refused' as const, 'succeeded' as const, 'succeeded' as const, 'resumed' as const),
+      times: fc.integer({ min: 1, max: 6 }),
+      waitMs: fc.oneof(fc.constantFrom(0, 1, 50, 100, 200, 400, 800), fc.nat({ max: 30_000 })),
+      latencyMs: fc.constantFrom(0, 50, 100, 200, 5000),
+      random01: fc.constantFrom(0, 0.5, 1),
     });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60, size: 'max' }), (steps) => {
         const lesson = new RateLesson();
         let now = 0;
-        for (const { isGood, waitMs, latencyMs, random } of steps) {
+        let share = 1;
+        let nth = 0;
+        let pauseMs = 0;
+        let endsAt = -Infinity;
+        let countedUntil = -Infinity;
+        /** Answers since the epoch began. */
+        let answers: boolean[] = [];
+        /** How long the next pause is to be, as the first, the second and so on. */
+        const next = (sentAt: number): number => {
+          const good = answers.filter(Boolean).length;
+          const bad = answers.length - good;
+          if (sentAt > endsAt + pauseMs) return 1;
+          if (good === 0 || 4 * good < bad) return nth + 1;
+          return good > bad ? 1 : Math.max(1, nth - 1);
+        };
+        const seen: unknown[] = [];
+        const expected: unknown[] = [];
+        for (const { do: act, times, waitMs, latencyMs, random01 } of steps) {
           now += waitMs;
-          const before = lesson.share;
-          if (isGood) lesson.succeeded(now - latencyMs, now);
-          else {
-            const pauseMs = lesson.refused(now - latencyMs, now, random);
-            expect(pauseMs === undefined || (pauseMs >= 100 && pauseMs <= 20_000)).toBe(true);
-            expect(lesson.share).toBe(pauseMs === undefined ? before : Math.max(1 / 16, before / 2));
+          const sentAt = now - latencyMs;
+          for (let n = 0; n < times; n++) {
+            if (act === 'resumed') {
+              lesson.resumed(now);
+              endsAt = Math.min(endsAt, now);
+            } else if (act === 'succeeded') {
+              lesson.succeeded(sentAt, now);
+              answers.push(true);
+              if (sentAt >= endsAt) {
+                share = Math.min(1, share + Math.max(0, now - countedUntil) / 60_000);
+                countedUntil = now;
+              }
+            } else {
+              seen.push(lesson.refused(sentAt, now, random01));
+              if (sentAt < endsAt) {
+                answers.push(false);
+                expected.push(undefined);
+              } else {
+                nth = next(sentAt);
+                pauseMs = (Math.min(20_000, 200 * 2 ** (nth - 1)) * (1 + random01)) / 2;
+                endsAt = countedUntil = now + pauseMs;
+                share = Math.max(1 / 16, share / 2);
+                answers = [];
+                expected.push(pauseMs);
+              }
+            }
+            seen.push(lesson.share);
+            expected.push(share);
           }
-          expect(lesson.share >= 1 / 16 && lesson.share <= 1).toBe(true);
         }
+        expect(seen).toEqual(expected);
         // A minute of successes later everything is as it was.
         for (let s = 0; s <= 80; s++) lesson.succeeded(now + 1000 * s, now + 1000 * s);
         expect(lesson.share).toBe(1);
       }),
+      { numRuns: 200 },
     );
   });
 });

@@ -15,12 +15,10 @@ const DECIMAL = /^\d+(?:\.\d+)?$/;
 /** An HTTP date in either form that names its zone; `Date.parse` alone would take `-5` for a year. */
 const HTTP_DATE = /^[A-Z][a-z]+, .+ GMT$/;
 
-/** One header by its lower-case name, in whatever spelling a record has it; the first of several values. None of what is no record. */
-export function headerOf(given: HeadersLike, name: string): string | undefined {
-  return headerReader(given)(name);
-}
-
-/** {@link headerOf} for whoever asks for many headers: a record is gone through once, and not for every name. */
+/**
+ * Reads headers by their lower-case names, in whatever spelling a record has them; the first of several values. None of what is no record. A record
+ * is gone through once, and not for every name.
+ */
 export function headerReader(given: HeadersLike): (name: string) => string | undefined {
   const headers = Object(given) as HeadersLike;
   if (isGettable(headers)) return (name) => textOf(headers.get(name));

@@ -99,7 +99,7 @@ export class RateLesson {
   /** A request has succeeded: the rates go up by the part of a minute that has passed since the last one did. */
   succeeded(sentAt: number, now: number): void {
     this.#good++;
-    if (this.#share === 1 || sentAt < this.#epochEndsAt) return;
+    if (sentAt < this.#epochEndsAt) return;
     this.#share = Math.min(1, this.#share + Math.max(0, now - this.#countedUntil) / MINUTE_MS);
     this.#countedUntil = now;
   }
@@ -142,8 +142,8 @@ export function mostLeft(reports: readonly RateReport[], unit: RateUnit, spent: 
 function ratePerMinute({ remaining, resetMs, windowMs }: RateReport, limit: number): number {
   if (windowMs !== undefined) {
     const comesBack = (limit / windowMs) * MINUTE_MS;
-    return Math.min(Math.max(limit, comesBack), (windowMs > MINUTE_MS ? (remaining ?? 0) : 0) + comesBack);
+    return Math.min(Math.max(limit, comesBack), (remaining ?? 0) + comesBack);
   }
-  if (remaining === undefined || remaining >= limit || resetMs === undefined || resetMs === 0) return limit;
+  if (remaining === undefined || remaining >= limit || resetMs === undefined) return limit;
   return Math.min(limit, remaining + ((limit - remaining) / resetMs) * MINUTE_MS);
 }

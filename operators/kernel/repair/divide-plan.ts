@@ -57,8 +57,9 @@ export function dividePlan(input: DivideInput, limits: DivideLimits): DividePlan
 }
 
 function pieces(tooLarge: { readonly actual: number; readonly limit: number } | true): number {
-  if (tooLarge === true || !(tooLarge.limit > 0 && tooLarge.actual > 0)) return 2;
-  return Math.max(2, Math.ceil(tooLarge.actual / tooLarge.limit));
+  if (tooLarge === true || !(tooLarge.limit > 0)) return 2;
+  // Infinity of Infinity is no number.
+  return Math.max(2, Math.ceil(tooLarge.actual / tooLarge.limit) || 2);
 }
 
 /** Contiguous parts whose sizes differ by one at most; input order is kept. */

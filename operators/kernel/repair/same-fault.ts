@@ -22,7 +22,7 @@ export class SameFault {
 
   /** @param factor parts that a batch is cut into; 0 when one part after the other is sent */
   constructor(factor: number) {
-    this.level = factor === 0 ? Infinity : factor >= 4 ? 1 : 2;
+    this.level = factor >= 4 ? 1 : 2;
     this.untried = factor === 0 ? Infinity : 1;
   }
 
