@@ -10,7 +10,7 @@ import { showProgress } from './progress.js';
 import { dryRun, dryRunText } from './run/dry-run.js';
 import { ownFiles, refuseSpecialFiles } from './run/run-files.js';
 import { RunJob } from './run/run-job.js';
-import { pathsOf, planRun, type RunPlan } from './run/run-plan.js';
+import { pathsOf, planRun, priceOfModel, type RunPlan } from './run/run-plan.js';
 import { type RunSummary, runSummaryText } from './run/run-summary.js';
 import { runViewLine, runViewText } from './run/run-view.js';
 
@@ -86,7 +86,7 @@ async function runJob(plan: RunPlan, { limit = Infinity, maxUsd, retryFailed, ev
 function checkPrices({ config, stages }: RunPlan, maxUsd: number | undefined): void {
   const [option, limit] = maxUsd === undefined ? ['budget.usd', config.budget?.usd] : ['--max-usd', maxUsd];
   if (limit === undefined) return;
-  const unpriced = stages.find(({ prompt, model = '' }) => prompt !== undefined && config.prices?.[model] === undefined);
+  const unpriced = stages.find(({ prompt, model }) => prompt !== undefined && priceOfModel(config, model) === undefined);
   if (unpriced?.model === undefined) return;
   throw new CliError(EXIT.usage, `\`${option}\` needs a price of the model \`${unpriced.model}\`: give \`prices\` in the configuration`);
 }

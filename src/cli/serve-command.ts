@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Command } from 'commander';
+import { variable } from '../edge/config/env.js';
 import { CliError, EXIT, errorCode } from './exit.js';
 import type { Host } from './host.js';
 import { onInterrupt } from './interrupt.js';
@@ -149,7 +150,7 @@ function chatOptions({ chat, chatSequences, chatThreads }: ServeFlags): false | 
 }
 
 function keyFrom(name: string, env: NodeJS.ProcessEnv): string {
-  const key = env[name];
+  const key = variable(env, name);
   if (key === undefined || key === '') throw new CliError(EXIT.usage, `\`--api-key-env\`: the environment variable ${name} is not set`);
   return key;
 }

@@ -91,6 +91,14 @@ it('hands on what the server says about its options', async () => {
   expect(code).toBe(2);
 });
 
+it('wants a variable that is set', async () => {
+  for (const name of ['SERVER_KEY', 'constructor', 'toString', '__proto__'])
+    expect(await runHere(['serve', '--port', '0', '--api-key-env', name])).toMatchObject({
+      code: 2,
+      stderr: `sluice: \`--api-key-env\`: the environment variable ${name} is not set\n`,
+    });
+});
+
 it('takes what is for the chat model with `--chat` alone', async () => {
   const { code, stderr } = await runHere(['serve', '--port', '0', '--chat-threads', '2']);
   expect(stderr).toBe('sluice: `--chat-sequences` and `--chat-threads` go with `--chat`\n');

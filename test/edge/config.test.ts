@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { type ConfigProblem, type ParseConfigOptions, parseConfig } from '../../src/edge/index.js';
 import { configMistakes } from '../support/config-mistakes.js';
 
@@ -267,6 +268,15 @@ describe('what is wrong', () => {
   ])('is %s where plain data belongs: nothing of it is passed over', (_, input) => {
     expect(problemsOf(input)).toMatchObject([{ expected: 'plain data, as JSON has it', got: 'something else' }]);
   });
+
+  it.each(['', 'model: ', 'model: { headers: ', 'model: { options: ', 'prices: ', 'concurrency: { stage_level: '])(
+    'is a key that schemas pass over: %s',
+    (within) => {
+      const text = `${within}{ __proto__: {} }${' }'.repeat(within.split('{').length - 1)}`;
+      expect(messagesOf(text)).toEqual(['line 1: expected another key, got `__proto__`']);
+      expect(problemsOf(parse(text))).toMatchObject([{ expected: 'plain data, as JSON has it' }]);
+    },
+  );
 
   it('is said at once where it is the fault of a program: options that there are not', () => {
     for (const options of [{ enviroment: {} }, { format: 'toml' }, { env: null }, null, 'json'])

@@ -3,6 +3,8 @@ import { classifyByStatus, positionsOf, trustedBlame } from '../../operators/ker
 
 const context = { size: 3, attempt: 1, aborted: false };
 const failure = (fields: object, message = ''): Error => Object.assign(new Error(message), fields);
+/** Names of what every object has. */
+const OF_ALL = ['constructor', 'toString', '__proto__', 'hasOwnProperty'];
 
 describe('a failure is sorted', () => {
   it.each<[string, unknown, string]>([
@@ -33,7 +35,16 @@ describe('a failure is sorted', () => {
   });
 
   it('as the fault of an item, by guess, when nothing says what it is', () => {
-    for (const error of [new Error('no'), undefined, null, 'no', 7, { status: 200 }, failure({ status: 'bad' })])
+    for (const error of [
+      new Error('no'),
+      undefined,
+      null,
+      'no',
+      7,
+      { status: 200 },
+      failure({ status: 'bad' }),
+      ...OF_ALL.map((name) => failure({ name })),
+    ])
       expect(classifyByStatus(error, context)).toEqual({ class: 'itemFault', unrecognised: true });
   });
 

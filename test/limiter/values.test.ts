@@ -74,6 +74,20 @@ describe('rates over any window', () => {
     });
   });
 
+  it.each(['constructor', 'toString', 'hasOwnProperty'])('count a unit with the name of what every object has: %s', (unit) => {
+    virtualTime(() => {
+      const rates = [
+        per({ unit, amount: 60, windowMs: 60_000, burst: 2 }),
+        per({ unit: 'images', amount: 60, windowMs: 60_000, burst: 2 }),
+      ];
+      const limiter = createLimiter({ rates, headroom: 1 });
+      expect(limiter.tryAcquire({ cost: { images: 1 } })).toBeDefined();
+      expect(limiter.tryAcquire({ cost: { [unit]: 2 } })).toBeDefined();
+      expect(limiter.tryAcquire({ cost: { [unit]: 1 } })).toBeUndefined();
+      expect(limiter.tryAcquire({ cost: { images: 1 } })).toBeDefined();
+    });
+  });
+
   it('a strict one never lets more than its amount into any window, whatever is asked when', () => {
     const asks = fc.array(fc.record({ waitMs: fc.nat(700), tokens: fc.integer({ min: 1, max: 5 }) }), { minLength: 1, maxLength: 40 });
     fc.assert(

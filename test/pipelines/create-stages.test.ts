@@ -259,6 +259,14 @@ describe('slots and permits', () => {
     });
   });
 
+  it('are counted for each stage, whatever its name', () => {
+    const names = ['constructor', 'toString', '__proto__', 'hasOwnProperty'];
+    const stages = createStages({ stages: names.map((name) => ({ name, work: (text: string) => text })) as readonly AnyStage<string>[] });
+    expect(Object.entries(stages.snapshot().stages).map(([name, { queued, done }]) => [name, queued, done])).toEqual(
+      names.map((name) => [name, 0, 0]),
+    );
+  });
+
   it('go to the latest stage when requests are scarce', () => {
     virtualTime(({ flush }) => {
       const begun: string[] = [];

@@ -246,9 +246,15 @@ describe('arguments', () => {
 });
 
 describe('options', () => {
-  it('take tools with the names of what every object has', async () => {
-    expect(said(await one(tool('constructor', () => 'ok')))).toBe('ok');
-  });
+  it.each(['constructor', 'toString', '__proto__', 'hasOwnProperty'])(
+    'take tools with the names of what every object has: %s',
+    async (name) => {
+      const made = tool(name, () => 'ok');
+      expect(said(await one(made))).toBe('ok');
+      const load = { queued: 0, heldByRate: 0, heldBySlot: 0, executing: 0 };
+      expect(Object.entries(createToolRunner({ tools: [made] }).snapshot().tools)).toEqual([[name, load]]);
+    },
+  );
 
   it('name the tool whose `retry` is wrong, and the limit of a tool that takes no slot', () => {
     const wrong = tool('t', () => 'ok', { retry: { attempts: 3 } as never });

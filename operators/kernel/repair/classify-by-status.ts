@@ -72,5 +72,6 @@ export const classifyByStatus: Classify = (error, { aborted, epochMs }) => {
   const causeCode = (Object(fields['cause']) as typeof fields)['code'];
   if (CONNECTION.test(String(code ?? causeCode)) || FAILED_FETCH.test(String(message))) return { class: 'transient' };
   const named = BY_NAME[String(name)];
-  return named === undefined ? { class: 'itemFault', unrecognised: true } : { class: named };
+  // An error may have the name of what every object has.
+  return typeof named === 'string' ? { class: named } : { class: 'itemFault', unrecognised: true };
 };

@@ -11,7 +11,7 @@ import { openRows } from './open-rows.js';
 import type { Row } from './row.js';
 import type { RunJobOptions } from './run-job.js';
 import { RunJournal } from './run-journal.js';
-import type { PlannedStage, RunPlan } from './run-plan.js';
+import { type PlannedStage, priceOfModel, type RunPlan } from './run-plan.js';
 import { partsOf, requestOf, scopeOf } from './run-stages.js';
 import { formatUsd } from './run-summary.js';
 
@@ -186,7 +186,7 @@ class StageTally {
     const calls = this.isCall ? this.items : 0;
     const promptTokens = this.#promptTokens;
     const completionTokens = calls * this.completionTokens;
-    const price = this.#plan.config.prices?.[this.stage.model ?? ''];
+    const price = priceOfModel(this.#plan.config, this.stage.model);
     const ofTokens = price && usdOf(priceOf({ ...price, usdPerCall: 0 }, { inputTokens: promptTokens, outputTokens: completionTokens }));
     const costUsd = !this.isCall ? 0 : ofTokens === undefined ? undefined : ofTokens + calls * (price?.usdPerCall ?? 0);
     return { stage: this.stage.name, items: this.items, calls, promptTokens, completionTokens, costUsd };

@@ -22,7 +22,7 @@ import { Doubts, mayBeOfRow } from './run-doubts.js';
 import { RunJournal } from './run-journal.js';
 import { outcomeOf } from './run-outcome.js';
 import { checkOutput, type FinishedDocument, RunOutput } from './run-output.js';
-import type { RunPlan } from './run-plan.js';
+import { priceOfModel, type RunPlan } from './run-plan.js';
 import { openCaller, type RunCaller, type RunDocument, type StageHost, stagesOf } from './run-stages.js';
 import type { RunSummary, StageSummary } from './run-summary.js';
 import { RunTally } from './run-tally.js';
@@ -396,7 +396,7 @@ export class RunJob implements StageHost {
   /** What this run was charged; undefined when a price is not known of all that is asked. */
   get #costUsd(): number | undefined {
     const { config, stages } = this.#plan;
-    const isPriced = stages.every(({ prompt, model = '' }) => prompt === undefined || config.prices?.[model] !== undefined);
+    const isPriced = stages.every(({ prompt, model }) => prompt === undefined || priceOfModel(config, model) !== undefined);
     return isPriced ? (this.#budget?.snapshot().spentUsd ?? 0) : undefined;
   }
 

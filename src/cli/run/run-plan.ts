@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { dirname, resolve } from 'node:path';
 import { variable } from '../../edge/config/env.js';
 import type { Config, StageConfig } from '../../edge/config/schema.js';
+import type { ModelPrice } from '../../pipelines/create-budget.js';
 import { type Endpoint, endpointOf } from '../../pipelines/endpoint.js';
 import { CliError, EXIT } from '../exit.js';
 import { type Host, pathOf } from '../host.js';
@@ -32,6 +33,11 @@ export interface RunPlan {
 /** All that a run writes. */
 export function pathsOf(paths: RunPaths): string[] {
   return Object.values({ ...paths } as Record<string, string>);
+}
+
+/** What calls of a model cost; undefined where nothing is said of it. */
+export function priceOfModel({ prices = {} }: Config, model = ''): ModelPrice | undefined {
+  return Object.hasOwn(prices, model) ? prices[model] : undefined;
 }
 
 /** What an output line has beside the stages. */

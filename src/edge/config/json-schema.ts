@@ -9,7 +9,7 @@ export const VALUE_SCHEMA: SchemaNode = /* @__PURE__ */ (() => z.toJSONSchema(co
 /**
  * The JSON Schema of a configuration, for editors: what `docs/config.schema.json` holds. Where not any text is right, a text with a variable
  * (`${NAME}`) is, too. What a schema cannot say, `parseConfig` still checks: names of stages that are used twice, prompts that name a later stage,
- * lanes that there are not, URLs that only look like one or name a user, headers that cannot be sent, variables that are not set.
+ * lanes that there are not, URLs that only look like one or name a user, headers that cannot be sent, a key `__proto__`, variables that are not set.
  *
  * @example
  * ```ts

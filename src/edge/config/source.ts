@@ -21,6 +21,9 @@ export interface Fault {
   readonly place?: Place | undefined;
 }
 
+/** A key that schemas pass over. */
+const PROTOTYPE = '__proto__';
+
 /** A value that is there already. */
 export function plainSource(value: unknown): Source {
   try {
@@ -36,6 +39,7 @@ export function plainSource(value: unknown): Source {
 /** A `Map` or a `Date` would pass for a mapping without a key. */
 function isPlain(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true;
+  if (Object.hasOwn(value, PROTOTYPE)) return false;
   const isKnown = Array.isArray(value) || Object.prototype.toString.call(value) === '[object Object]';
   return isKnown && Object.values(value).every(isPlain);
 }
@@ -59,6 +63,8 @@ export function readText(given: string, format: 'yaml' | 'json'): Source {
     visit(document, {
       Pair: (_, { key }) => {
         if (!isScalar(key)) faults.push({ expected: 'texts for keys', got: 'a mapping or a list', place: place(offsetOf(key) ?? 0) });
+        else if (key.value === PROTOTYPE)
+          faults.push({ expected: 'another key', got: `\`${PROTOTYPE}\``, place: place(offsetOf(key) ?? 0) });
       },
     });
     if (format === 'json' && !isJson(text)) faults.push({ expected: 'JSON', got: 'what is none' });

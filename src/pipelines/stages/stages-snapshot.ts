@@ -8,7 +8,7 @@ type Documents = Pick<StagesSnapshot['documents'], 'concurrency' | 'queued' | 'e
 
 export function stagesSnapshot(documents: Documents, levels: readonly StageLevel[], gate: Gate, limiter: Limiter): StagesSnapshot {
   const { concurrency, heldBySlot: full } = limiter.snapshot();
-  const stages: Record<string, StageState> = {};
+  const stages: [name: string, state: StageState][] = [];
   const requests = { concurrency, queued: 0, heldByRate: 0, heldBySlot: 0, executing: 0 };
   for (const level of levels) {
     const { config, name, executing, admitted, done, failed } = level;
@@ -16,21 +16,13 @@ export function stagesSnapshot(documents: Documents, levels: readonly StageLevel
     // Without slots of its own nothing waits for them.
     const eligible = config.concurrency === Infinity && !level.isLocal ? queued : gate.eligible(level);
     const heldByRate = full > 0 || level.isLocal ? 0 : eligible;
-    stages[name] = {
-      concurrency: config.concurrency,
-      queued,
-      heldByRate,
-      heldBySlot: queued - heldByRate,
-      executing,
-      admitted,
-      done,
-      failed,
-    };
+    const waiting = { queued, heldByRate, heldBySlot: queued - heldByRate };
+    stages.push([name, { concurrency: config.concurrency, ...waiting, executing, admitted, done, failed }]);
     if (level.isLocal) continue;
     requests.queued += eligible;
     requests.heldByRate += heldByRate;
     requests.heldBySlot += eligible - heldByRate;
     requests.executing += executing;
   }
-  return { documents: { ...documents, heldByRate: 0, heldBySlot: documents.queued }, stages, requests };
+  return { documents: { ...documents, heldByRate: 0, heldBySlot: documents.queued }, stages: Object.fromEntries(stages), requests };
 }

@@ -125,19 +125,19 @@ export class FlowToolRunner extends ShutdownHandle implements ToolRunner, Sessio
 
   snapshot(): ToolRunnerSnapshot {
     const { executing, concurrency } = this.#limiter.snapshot();
-    const tools: Record<string, ToolLoad> = {};
+    const tools = new Map<string, ToolLoad>();
     const all = { queued: 0, heldByRate: 0, heldBySlot: 0, executing: 0 };
     for (const { tool, limiter } of [...this.setups.values(), ...this.#leaving]) {
       if (limiter === undefined) continue;
       const load = loadOf(limiter, executing >= concurrency);
-      const { [tool.name]: before } = tools;
-      tools[tool.name] = before ? sumOf(before, load) : load;
+      const before = tools.get(tool.name);
+      tools.set(tool.name, before ? sumOf(before, load) : load);
       all.queued += load.queued;
       all.heldByRate += load.heldByRate;
       all.heldBySlot += load.heldBySlot;
       all.executing += load.executing;
     }
-    return { open: this.#open.size, backingOff: this.counts.backingOff, ...all, tools };
+    return { open: this.#open.size, backingOff: this.counts.backingOff, ...all, tools: Object.fromEntries(tools) };
   }
 
   // ---- what calls need of it ----------------------------------------------------------------------------------------

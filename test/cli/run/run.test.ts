@@ -321,6 +321,13 @@ describe('sluice run says in a sentence what is wrong', () => {
       code: 2,
       says: /`--max-usd` needs a price of the model `m`: give `prices`/,
     },
+    ...['constructor', 'toString', '__proto__'].map((model) => ({
+      what: `a limit without a price of ${model}`,
+      settings: { stages: [{ name: 'reply', prompt: 'say {{text}}', model }], prices: { m: { usdPerCall: 1 } } },
+      args: ['--max-usd', '1'],
+      code: 2,
+      says: new RegExp(`needs a price of the model \`${model}\``),
+    })),
     {
       what: 'a wrong key',
       server: { apiKey: 'right' },
