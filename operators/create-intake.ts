@@ -1,7 +1,7 @@
 import type { Observable, SchedulerLike } from 'rxjs';
 import { BehaviorSubject } from 'rxjs';
 import { ONE_LINE } from './kernel/queues/line.js';
-import type { QueueRule, Turns, TurnsRule } from './kernel/queues/queue.js';
+import type { GrantQueue, GrantQueueRule, QueueRule } from './kernel/queues/queue.js';
 import { Ring } from './kernel/queues/ring.js';
 import { ask } from './options/ask.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
@@ -124,11 +124,11 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   readonly #maxQueued: number;
   readonly #maxWaiting: number;
   readonly #marks: WaterMarks;
-  readonly #rule: TurnsRule<T>;
+  readonly #rule: GrantQueueRule<T>;
   readonly #teller: ((note: Note) => void) | undefined;
   protected override readonly shutdown: Shutdown;
   readonly #queue = new Ring<T>();
-  readonly #waiting: Turns<Offer<T>>;
+  readonly #waiting: GrantQueue<Offer<T>>;
   readonly #readers = new Readers<T>();
   readonly #ready = new BehaviorSubject(true);
   readonly #stoppable: SignalGroups<Offer<T>>;
@@ -142,7 +142,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
       maxWaiting: countFromZero,
       highWater: asGiven,
       lowWater: asGiven,
-      queue: made<TurnsRule<T>>('create', 'lanes([…])'),
+      queue: made<GrantQueueRule<T>>('create', 'lanes([…])'),
       ...listened,
       scheduler: schedulerOption,
     });

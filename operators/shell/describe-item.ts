@@ -1,7 +1,7 @@
 import type { BatchMachine } from '../kernel/machine/batch-machine.js';
 import type { Job } from '../kernel/machine/job.js';
 import { ACCEPTED } from '../kernel/machine/job.js';
-import type { TurnsRule } from '../kernel/queues/queue.js';
+import type { GrantQueueRule } from '../kernel/queues/queue.js';
 import { isAmount, unusable } from '../options/answers.js';
 import { ask, weightOf } from '../options/ask.js';
 import { ItemTooHeavyError, isFlowError } from '../options/errors.js';
@@ -78,7 +78,7 @@ function measure<T, R>(
 }
 
 /** @throws LaneUnknownError */
-export function laneAt<T>(operator: string, queue: TurnsRule<T>, name: string | undefined): number {
+export function laneAt<T>(operator: string, queue: GrantQueueRule<T>, name: string | undefined): number {
   const lane = queue.at(name);
   if (lane === -1) throw queue.unknown?.(operator, String(name)) as Error;
   return lane;

@@ -50,7 +50,7 @@ type ItemNote<N = Note> = N extends unknown ? Omit<N, 'lane'> : never;
  * One loop starts everything and tells everybody: what is to be told (events, results, permits that go back, the end) waits in the order in which
  * it happened, and is told before anything else starts. Whatever happens meanwhile (a consumer that feeds the source, a listener that leaves, an inner
  * stream that completes at once) changes state and lets the loop come round again, so nothing recurses and nobody is called while the state is half
- * changed. Callbacks that judge an item (`key`, `perKey`) are asked before it counts; what is sent meanwhile waits at the door, behind it.
+ * changed. Callbacks that judge an item (`key`, `perKey`) are asked before it counts; what is sent meanwhile waits behind it.
  */
 class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   /** What is sent now is of whoever subscribes. */
@@ -72,7 +72,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   /** Puts results in order, where it is asked for. */
   private readonly ordered: OrderedValues<Settled<T, R> | R> | undefined;
   /** What was sent in the middle of a callback. */
-  private readonly door: [item: T, context: AsyncContext][] = [];
+  private readonly sentMeanwhile: [item: T, context: AsyncContext][] = [];
   private context: AsyncContext | undefined = undefined;
   /** Its place in the queue for permits, and one that was granted and not taken yet. */
   private place: Place | undefined = undefined;
@@ -123,18 +123,18 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   };
 
   next(input: T): void {
-    const { door } = this;
+    const { sentMeanwhile } = this;
     if (this.isJudging) {
-      door.push([input, captureContext()]);
+      sentMeanwhile.push([input, captureContext()]);
       return;
     }
     // With the first item, and so behind the link to the source, which is torn down before the inner streams, as in `mergeMap`.
     if (this.arrived === 0) this.stopWithConsumer();
     this.admit(input);
-    if (door.length > 0) {
+    if (sentMeanwhile.length > 0) {
       // Grows while it is gone through, and is emptied when the consumer leaves.
-      for (let at = 0; at < door.length; at++) this.admit(...(door[at] as (typeof door)[0]));
-      door.length = 0;
+      for (let at = 0; at < sentMeanwhile.length; at++) this.admit(...(sentMeanwhile[at] as (typeof sentMeanwhile)[0]));
+      sentMeanwhile.length = 0;
     }
     // Behind others, or with no place free, one more item changes nothing yet.
     if (this.machine.free > 0 || this.news.length > 0) this.run();
@@ -486,7 +486,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.to.add(() => {
       this.stop();
       this.ordered?.clear();
-      this.door.length = 0;
+      this.sentMeanwhile.length = 0;
       if (this.unsettled > 0) this.tell?.({ type: 'cancelled', count: this.unsettled });
       this.machine.clear();
       this.eachCall((call) => {

@@ -92,8 +92,8 @@ import {
   trustedBlame,
   type Verdict,
   type Waiter,
-  type Turns,
-  type TurnsRule,
+  type GrantQueue,
+  type GrantQueueRule,
 } from 'sluice/operators/kernel';
 
 // Decisions about a backend
@@ -150,8 +150,8 @@ same<readonly Entry[]>()(losers(queue, 0, overflow, true));
 const line = new Line<Entry>();
 same<Entry | undefined>()(line.look());
 const rule: QueueRule<unknown> = FIFO;
-const turnsRule: TurnsRule<unknown> = ONE_LINE;
-const turns: Turns<Entry> = turnsRule.create<Entry>(1);
+const turnsRule: GrantQueueRule<unknown> = ONE_LINE;
+const turns: GrantQueue<Entry> = turnsRule.create<Entry>(1);
 same<number>()(turns.lead());
 const laneRule: LaneRule | undefined = rule.lanes[0];
 export const opaque = (order: Order<string>): Readonly<Order<string>> => order;

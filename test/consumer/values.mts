@@ -53,7 +53,7 @@ import {
   type Stamp,
   sequentialSearch,
   splitItem,
-  type Turns,
+  type GrantQueue,
   type Waiter,
 } from 'sluice/operators';
 
@@ -75,7 +75,7 @@ interface Entry extends Waiter<Entry> {
   readonly text: string;
 }
 export const waiting = (made: Queue<Entry>): Plan<Entry> => made.plan(0, 8, Infinity);
-export const inTurn = (made: Queue<Entry>): Turns<Entry> => made;
+export const inTurn = (made: Queue<Entry>): GrantQueue<Entry> => made;
 
 // Repairs
 const backoff: BackoffOptions = { initialMs: 100, factor: 2, maxMs: 1000, jitter: 'full' };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, it } from 'vitest';
-import type { Discipline, Filler, LaneClaim, Queue, Turns } from '../../operators/kernel/index.js';
+import type { Discipline, Filler, GrantQueue, LaneClaim, Queue } from '../../operators/kernel/index.js';
 import { FIFO, LanesQueue, ONE_LINE, sharedRounds, strictWithFloor } from '../../operators/kernel/index.js';
 import { same } from './same.js';
 
@@ -301,7 +301,7 @@ const command = fc.oneof(
 type Command = typeof command extends fc.Arbitrary<infer C> ? C : never;
 
 /** Both side by side; of a queue for single turns only those. */
-function play(queue: Queue<Entry> | Turns<Entry>, model: Model, commands: readonly Command[]): void {
+function play(queue: Queue<Entry> | GrantQueue<Entry>, model: Model, commands: readonly Command[]): void {
   const { claims, isKeyed } = model;
   let index = 0;
   for (const each of commands) {
@@ -359,7 +359,7 @@ function play(queue: Queue<Entry> | Turns<Entry>, model: Model, commands: readon
   }
 }
 
-function compare(queue: Queue<Entry> | Turns<Entry>, model: Model): void {
+function compare(queue: Queue<Entry> | GrantQueue<Entry>, model: Model): void {
   const { all, counts, claims, isKeyed } = model;
   const isEmpty = all.length === 0;
   same([queue.size, queue.lead()], [all.length, isEmpty ? -1 : model.discipline.lead()]);

@@ -1,4 +1,4 @@
-import type { Plan, Queue, QueueRule, Turns, TurnsRule, Waiter } from './queue.js';
+import type { GrantQueue, GrantQueueRule, Plan, Queue, QueueRule, Waiter } from './queue.js';
 
 /** What waits to be seen to, in order. Empty again, it forgets how long it was. */
 export class Backlog<T> {
@@ -66,7 +66,7 @@ export class Chain<T extends Linked<T>> {
 }
 
 /** One line for all: first come, first served. */
-export class OneLine<E extends Waiter<E>> extends Chain<E> implements Turns<E> {
+export class OneLine<E extends Waiter<E>> extends Chain<E> implements GrantQueue<E> {
   count(): number {
     return this.size;
   }
@@ -116,7 +116,7 @@ export class OneLine<E extends Waiter<E>> extends Chain<E> implements Turns<E> {
 }
 
 /** What turns go by when nobody says otherwise: without lanes. */
-export const ONE_LINE: Readonly<TurnsRule<unknown>> = {
+export const ONE_LINE: Readonly<GrantQueueRule<unknown>> = {
   lanes: [{ name: 'default' }],
   isDeclared: false,
   at: () => 0,

@@ -22,7 +22,7 @@ export interface Plan<E> {
 }
 
 /** Whose turn it is among all that wait, where a turn is one grant. */
-export interface Turns<E extends Waiter<E>> {
+export interface GrantQueue<E extends Waiter<E>> {
   /** Entries in all lanes. */
   readonly size: number;
   /** Entries in one lane. */
@@ -57,7 +57,7 @@ export interface Turns<E extends Waiter<E>> {
 }
 
 /** The same where a turn is a batch, of which a part may come back. One is made for each machine, with as many places to a turn as a batch has items. */
-export interface Queue<E extends Waiter<E>> extends Turns<E> {
+export interface Queue<E extends Waiter<E>> extends GrantQueue<E> {
   /** Puts an entry that comes back ahead of everything fresh in its lane, behind what came back earlier. */
   pushReturned(entry: E): void;
   /** Whether the head of the lane came back: it travels alone. */
@@ -113,6 +113,6 @@ export interface QueueRule<in T> {
 }
 
 /** The same for turns of one grant. */
-export interface TurnsRule<in T> extends Omit<QueueRule<T>, 'create'> {
-  create<E extends Waiter<E>>(places: number): Turns<E>;
+export interface GrantQueueRule<in T> extends Omit<QueueRule<T>, 'create'> {
+  create<E extends Waiter<E>>(places: number): GrantQueue<E>;
 }

@@ -1,7 +1,7 @@
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ONE_REQUEST } from '../../kernel/limits/limit.js';
 import { ONE_LINE } from '../../kernel/queues/line.js';
-import type { TurnsRule } from '../../kernel/queues/queue.js';
+import type { GrantQueueRule } from '../../kernel/queues/queue.js';
 import { FlowConfigError } from '../../options/errors.js';
 import { listened } from '../../options/events.js';
 import type { Cost, LearnRule, LimiterJob, LimiterOptions, RateRule, SavedLimits } from '../../options/limiter.js';
@@ -17,7 +17,7 @@ const DEFAULTS = {
   concurrency: Infinity,
   rates: [] as readonly RateRule[],
   headroom: 0.9,
-  queue: ONE_LINE as TurnsRule<LimiterJob>,
+  queue: ONE_LINE as GrantQueueRule<LimiterJob>,
   maxQueued: Infinity,
   overflow: 'error',
   refunds: true,
@@ -29,7 +29,7 @@ const JOB = ['id', 'lane', 'key', 'cost', 'signal', 'deadlineMs', 'holder'] as c
 
 /** The options, checked and with their defaults. */
 export interface LimiterSettings extends Omit<Checked<LimiterOptions, typeof DEFAULTS>, 'queue'> {
-  readonly queue: TurnsRule<LimiterJob>;
+  readonly queue: GrantQueueRule<LimiterJob>;
 }
 
 /** @throws FlowConfigError */
@@ -38,7 +38,7 @@ export function limiterSettings(options: LimiterOptions): LimiterSettings {
     concurrency: count,
     rates: ratesOption,
     headroom: (operator, option, value) => ratio(operator, option, value, 0.01),
-    queue: made<TurnsRule<LimiterJob>>('create', 'a queue made by lanes'),
+    queue: made<GrantQueueRule<LimiterJob>>('create', 'a queue made by lanes'),
     maxQueued: countFromZero,
     overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
     learn: made<LearnRule | undefined>('addTo', 'made by fromHeaders', undefined),

@@ -1,5 +1,5 @@
 import { DeadlineHeap } from '../../kernel/queues/deadline-heap.js';
-import type { LaneRule, Overflow, Turns } from '../../kernel/queues/queue.js';
+import type { GrantQueue, LaneRule, Overflow } from '../../kernel/queues/queue.js';
 import { OverflowError } from '../../options/errors.js';
 import type { Note } from '../../options/events.js';
 import { teller } from '../../options/events.js';
@@ -17,7 +17,7 @@ const LONG = 10_000;
 /** Who waits for a lease: in which order, how many at most, and for how long. Jobs are all but those who bid, whose own queues have bounds. */
 export abstract class WaitingRoom extends ShutdownHandle {
   readonly settings: LimiterSettings;
-  readonly queue: Turns<Ticket>;
+  readonly queue: GrantQueue<Ticket>;
   readonly above: Above | undefined = undefined;
   readonly tell: ((note: Note) => void) | undefined;
   /** Jobs waiting that need no slot. */
