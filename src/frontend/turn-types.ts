@@ -292,7 +292,8 @@ export interface AgentTurns<I = UserContent, X = unknown> extends Handle {
   readonly events: Observable<TurnEvent>;
   /**
    * A store with a view of your own; the same one for the same key and `reduce`, with the first `initial` and `pace`. It misses nothing, whether somebody listens or
-   * not, until the conversation is forgotten: so define `reduce` once, outside of components.
+   * not, until the conversation is forgotten: so define `reduce` once, outside of components. Where `reduce` throws the store has failed with a
+   * `CallbackError`, and shows the last view; nothing else is touched.
    */
   store<V>(key: string, reduce: (view: V, event: TurnEvent) => V, initial: V, pace?: TurnStoreOptions): Store<V>;
   /** A store of the conversation for a user interface; the same one each time for the same key and equal `pace`. */

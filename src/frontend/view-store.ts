@@ -1,10 +1,19 @@
 import { Observable, Subject } from 'rxjs';
 import type { Store, StoreStatus, ToStoreOptions } from '../../operators/to-store.js';
 import { toStore } from '../../operators/to-store.js';
-import { report, selected } from '../../operators/toolkit.js';
+import { ask, selected } from '../../operators/toolkit.js';
+import { NAME } from './turn-options.js';
 import type { TurnEvent } from './turn-types.js';
 
 export type Reduce<V> = (view: V, event: TurnEvent) => V;
+
+/** What a view has become whose `reduce` has thrown: the last one stays. A value like others, so that who looks is still one who looks. */
+class BrokenView<V> {
+  constructor(
+    readonly last: V,
+    readonly error: unknown,
+  ) {}
+}
 
 /**
  * A store of what a conversation looks like. It is kept up whether somebody looks or not; who looks sees it at the pace of the store, and
@@ -14,11 +23,11 @@ export class ViewStore<V> implements Store<V> {
   readonly #reduce: Reduce<V>;
   readonly #initial: V;
   readonly #options: ToStoreOptions;
-  readonly #changes = new Subject<V>();
-  readonly #source: Observable<V>;
-  #now: V;
+  readonly #changes = new Subject<V | BrokenView<V>>();
+  readonly #source: Observable<V | BrokenView<V>>;
+  #now: V | BrokenView<V>;
   /** Of those who look; idle when nobody does. */
-  #shown: Store<V> | undefined;
+  #shown: Store<V | BrokenView<V>> | undefined;
 
   /** @param watched - told when somebody begins to look, and when nobody does any more */
   constructor(reduce: Reduce<V>, initial: V, options: ToStoreOptions, watched: (isWatched: boolean) => void) {
@@ -38,13 +47,17 @@ export class ViewStore<V> implements Store<V> {
   }
 
   readonly subscribe = (listener: () => void): (() => void) => {
-    if (this.#live === undefined) this.#shown = toStore(this.#source, this.#now, this.#options);
-    return (this.#shown as Store<V>).subscribe(listener);
+    const shown = this.#live ?? toStore(this.#source, this.#now, this.#options);
+    this.#shown = shown;
+    return shown.subscribe(listener);
   };
 
   readonly getSnapshot = (): V => {
+    const { error } = this;
+    if (error !== undefined && this.#options.errors === 'propagate') throw error as Error;
     const shown = this.#live;
-    return shown ? shown.getSnapshot() : this.#now;
+    const view = shown ? shown.getSnapshot() : this.#now;
+    return view instanceof BrokenView ? view.last : view;
   };
 
   readonly getServerSnapshot = (): V => this.#initial;
@@ -52,20 +65,22 @@ export class ViewStore<V> implements Store<V> {
   readonly select = <P>(of: (snapshot: V) => P, isEqual?: (one: P, other: P) => boolean): Store<P> => selected(this, of, isEqual);
 
   get status(): StoreStatus {
-    return this.#shown?.status ?? 'idle';
+    return this.error === undefined ? (this.#shown?.status ?? 'idle') : 'failed';
   }
 
+  /** Known to those who look. */
   get error(): unknown {
-    return undefined;
+    const view = this.#live?.getSnapshot();
+    return view instanceof BrokenView ? view.error : undefined;
   }
 
   take(event: TurnEvent): void {
+    if (this.#now instanceof BrokenView) return;
     try {
-      this.#now = this.#reduce(this.#now, event);
+      this.#now = ask(NAME, 'reduce', this.#reduce, this.#now, event);
     } catch (error) {
       // A view of yours that throws must not end the turn.
-      report(error);
-      return;
+      this.#now = new BrokenView(this.#now, error);
     }
     this.#changes.next(this.#now);
   }
@@ -75,7 +90,7 @@ export class ViewStore<V> implements Store<V> {
     this.#changes.complete();
   }
 
-  get #live(): Store<V> | undefined {
+  get #live(): Store<V | BrokenView<V>> | undefined {
     return this.#shown?.status === 'idle' ? undefined : this.#shown;
   }
 }

@@ -1,7 +1,7 @@
 import { concat, map, NEVER, of, timer } from 'rxjs';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
-import type { AgentTurnOptions, TurnEvent } from '../../src/frontend/turn-types.js';
+import type { AgentTurnOptions, TurnEvent, TurnStoreOptions } from '../../src/frontend/turn-types.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 import { calls, lived, says, tool, whole, word } from './turn-kit.js';
 
@@ -99,24 +99,54 @@ describe('the store of a conversation', () => {
     expect(left.events.at(-1)).toBe('0: 1 cancelled left');
   });
 
-  it('survives a view that throws, and ends when its conversation is forgotten', () => {
-    vi.useFakeTimers();
+  const PACES: readonly TurnStoreOptions[] = [{}, { pace: 'time', maxWaitMs: 3 }, { maxWaitMs: 3, keepAliveMs: 50 }];
+  it.each(
+    [0, 1, 2, 3, 4].flatMap((place) =>
+      PACES.flatMap((pace) => (['settle', 'propagate'] as const).map((errors) => ({ place, ...pace, errors }))),
+    ),
+  )('is failed by a `reduce` that throws, and nothing else is: %o', ({ place, ...options }) => {
+    const fault = new Error('view');
+    const reduce = (count: number): number => {
+      if (count === place) throw fault;
+      return count + 1;
+    };
+    const told: string[] = [];
+    const { events, turns } = lived({ model: slowly }, (all, { ask, advance }) => {
+      const store = all.store('default', reduce, 0, options);
+      const looked = (): unknown => {
+        try {
+          return [store.getSnapshot(), store.select((count) => count * 2).getSnapshot()];
+        } catch (error) {
+          return error;
+        }
+      };
+      const leave = store.subscribe(() => told.push(store.status));
+      ask('go');
+      advance(20);
+      expect(store.status).toBe('failed');
+      expect(store.error).toMatchObject({ code: 'FLOW_CALLBACK', operator: 'createAgentTurn', callback: 'reduce', cause: fault });
+      expect(looked()).toEqual(options.errors === 'settle' ? [place, place * 2] : store.error);
+      leave();
+      advance(60);
+      // As of any store: nobody looks, and the error is forgotten until somebody does.
+      expect([store.status, store.error, looked()]).toEqual(['idle', undefined, [place, place * 2]]);
+      store.subscribe(() => told.push(store.status));
+      all.forget('default');
+      expect(store.status).toBe('failed');
+    });
+    expect(told.filter((status) => status === 'failed')).toHaveLength(2);
+    const { events: alone } = lived({ model: slowly }, (_all, { ask }) => {
+      ask('go');
+    });
+    expect(events).toEqual(alone);
+    expect(turns.snapshot()).toMatchObject({ finished: 1, failed: 0, cancelled: 0 });
+  });
+
+  it('ends when its conversation is forgotten', async () => {
     const turns = createAgentTurn({ model: says(['x']) });
-    const broken = turns.store(
-      'a',
-      (view: number) => {
-        if (view === 0) throw new Error('view');
-        return view;
-      },
-      0,
-    );
-    broken.subscribe(() => undefined);
     const store = turns.store('a');
     store.subscribe(() => undefined);
-    turns.ask('go', { key: 'a' }).subscribe();
-    expect(store.getSnapshot()).toMatchObject({ status: 'finished' });
-    expect(() => vi.runAllTimers()).toThrow('view');
-    vi.useRealTimers();
+    await whole(turns.ask('go', { key: 'a' }));
     turns.forget('a');
     expect(store.status).toBe('completed');
     expect(turns.history('a')).toEqual([]);
