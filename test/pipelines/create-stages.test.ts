@@ -639,6 +639,29 @@ describe('a journal', () => {
   });
 
   it.each([
+    [[null], '`null` (object)'],
+    [[{ stage: 'ask', item: '', value: 1 }, undefined], '`undefined` (undefined)'],
+    [['ask'], '`ask` (string)'],
+    [[['ask', '']], 'one whose `stage` is `undefined` (undefined)'],
+    [[{}], 'one whose `stage` is `undefined` (undefined)'],
+    [[{ stage: {}, item: '' }], 'one whose `stage` is an object of type Object'],
+    [[{ stage: 'ask' }], 'one whose `item` is `undefined` (undefined)'],
+    [[{ stage: 'ask', item: 0 }], 'one whose `item` is `0` (number)'],
+  ])('that recalls what is no entry says so: %j', async (entries, got) => {
+    const ended = deferred<unknown>();
+    createStages({
+      journal: { recall: () => entries as never, append: () => undefined },
+      stages: [{ name: 'ask', work: (text: string) => text }],
+    })
+      .run(['a'])
+      .subscribe({ error: ended.resolve });
+    expect(await ended.promise).toMatchObject({
+      code: 'FLOW_CALLBACK',
+      message: `createStages: \`journal.recall\` must return entries with the texts \`stage\` and \`item\`, returned ${got}`,
+    });
+  });
+
+  it.each([
     ['cannot be read', { recall: () => Promise.reject(new Error('disk')), append: () => undefined }, 'disk'],
     ['answers nonsense', { recall: () => 'known' as never, append: () => undefined }, 'FLOW_CALLBACK'],
     ['cannot be written', { recall: () => [], append: () => Promise.reject(new Error('disk')) }, 'disk'],

@@ -1,5 +1,5 @@
-import { ClosedError } from '../../../operators/errors.js';
-import { isPromise, unusable } from '../../../operators/toolkit.js';
+import { CallbackError, ClosedError } from '../../../operators/errors.js';
+import { isPromise, show, unusable } from '../../../operators/toolkit.js';
 import type { Limiter } from '../../../operators/types.js';
 import type { Claimant } from './gate.js';
 import type { ItemHost, StageValue } from './item-call.js';
@@ -78,7 +78,10 @@ export class DocumentJob implements Claimant, ItemHost {
       () => journal.recall(this.id),
       (entries) => {
         if (!Array.isArray(entries)) throw unusable(NAME, 'journal.recall', 'a list of entries', entries);
-        for (const { stage, item: of, value } of entries as readonly JournalEntry[]) this.#known.set(keyOf(of, stage), value);
+        for (const entry of entries as readonly unknown[]) {
+          const { stage, item: of, value } = entryOf(entry);
+          this.#known.set(keyOf(of, stage), value);
+        }
         this.#enter(item, 0);
       },
     );
@@ -305,6 +308,15 @@ export class DocumentJob implements Claimant, ItemHost {
   #levelOf(item: Item): StageLevel {
     return this.#host.levels[item.stage] as StageLevel;
   }
+}
+
+/** @throws CallbackError for what no journal was ever told */
+function entryOf(given: unknown): JournalEntry {
+  const entry = Object(given) as JournalEntry;
+  const wrong = (['stage', 'item'] as const).find((name) => typeof entry[name] !== 'string');
+  if (wrong === undefined) return entry;
+  const got = entry === given ? `one whose \`${wrong}\` is ${show(entry[wrong])}` : show(given);
+  throw new CallbackError(NAME, 'journal.recall', `must return entries with the texts \`stage\` and \`item\`, returned ${got}`);
 }
 
 function keyOf(path: string, stage: string): string {
