@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { stringify } from 'yaml';
 import { configJsonSchema } from '../edge/config/json-schema.js';
 import { planOf, type StatedLoad } from '../edge/config/plan.js';
+import type { ConfigProblem } from '../edge/config/problems.js';
 import { presets } from '../pipelines/presets.js';
 import { explainThroughput } from '../pipelines/throughput.js';
 import { loadConfig, readConfig } from './config-file.js';
@@ -9,6 +10,7 @@ import { CliError, EXIT } from './exit.js';
 import { explainText } from './explain-text.js';
 import type { Host } from './host.js';
 import { positiveNumber, wholeNumber } from './options.js';
+import { faultOf, filesOf } from './run/run-files.js';
 
 interface CheckFlags {
   readonly json: boolean;
@@ -64,7 +66,9 @@ export function configCommand(host: Host): Command {
 
 async function check(file: string, { json }: CheckFlags, host: Host): Promise<void> {
   const parsed = await readConfig(file, host);
-  const problems = 'problems' in parsed ? parsed.problems : [];
+  const problems: ConfigProblem[] = 'problems' in parsed ? [...parsed.problems] : [];
+  const fault = 'problems' in parsed ? undefined : await faultOf(filesOf(parsed.value, file, host));
+  if (fault !== undefined) problems.push(fault);
   if (json) print(host, JSON.stringify({ file, problems }, undefined, 2));
   else if (problems.length === 0) print(host, `${file}: nothing is wrong`);
   else print(host, problems.map(({ message }) => `${file}: ${message}`).join('\n'));

@@ -86,7 +86,7 @@ function textOf(bytes: Buffer): { text: string } | { reason: string } {
  * The files of a folder by the rules of {@link findFiles}, in the order of their names, one folder's names in memory at a time. A file that is
  * reached over two links is taken twice; a folder is not.
  *
- * @param exclude absolute paths that are never taken.
+ * @param exclude absolute paths that are never taken, of folders without links.
  */
 export async function* walkFolder(folder: string, exclude: ReadonlySet<string>): AsyncGenerator<DocumentFile, void, undefined> {
   const open = new Set<string>();
@@ -96,8 +96,8 @@ export async function* walkFolder(folder: string, exclude: ReadonlySet<string>):
     if (open.has(real)) return;
     open.add(real);
     for (const name of await visibleNames(path)) {
+      if (exclude.has(join(real, name))) continue;
       const inside = join(path, name);
-      if (exclude.has(inside)) continue;
       const found = await stat(inside).catch(() => undefined);
       if (found?.isDirectory() === true) yield* walk(inside);
       // What cannot be read is said by whoever reads it.

@@ -8,9 +8,9 @@ import { positiveNumber, wholeNumber } from './options.js';
 import { refuseForeignFile } from './own-file.js';
 import { showProgress } from './progress.js';
 import { dryRun, dryRunText } from './run/dry-run.js';
-import { ownFiles, refuseSpecialFiles } from './run/run-files.js';
+import { faultOf, filesOf } from './run/run-files.js';
 import { RunJob } from './run/run-job.js';
-import { pathsOf, planRun, priceOfModel, type RunPlan } from './run/run-plan.js';
+import { planRun, priceOfModel, type RunPlan } from './run/run-plan.js';
 import { type RunSummary, runSummaryText } from './run/run-summary.js';
 import { runViewLine, runViewText } from './run/run-view.js';
 
@@ -49,8 +49,9 @@ async function run(file: string, flags: RunFlags, host: Host): Promise<void> {
   const own = [flags.events, flags.json].filter((path) => typeof path === 'string');
   const plan = planRun(value, file, host, own, secrets);
   checkPrices(plan, flags.maxUsd);
-  checkOwnFiles(plan, flags, host);
-  await refuseSpecialFiles(ownFiles(value, file, host, flags));
+  // Before anything is read or sent: at the end it would be too late.
+  const fault = await faultOf(filesOf(value, file, host, flags));
+  if (fault !== undefined) throw new CliError(EXIT.usage, fault.message);
   if (typeof flags.json === 'string') await refuseForeignFile(pathOf(host, flags.json), flags.json, SUMMARY_MARK, 'a summary');
   if (flags.dryRun) {
     const estimate = await dryRun(plan, { limit: flags.limit ?? Infinity, retryFailed: flags.retryFailed });
@@ -89,19 +90,6 @@ function checkPrices({ config, stages }: RunPlan, maxUsd: number | undefined): v
   const unpriced = stages.find(({ prompt, model }) => prompt !== undefined && priceOfModel(config, model) === undefined);
   if (unpriced?.model === undefined) return;
   throw new CliError(EXIT.usage, `\`${option}\` needs a price of the model \`${unpriced.model}\`: give \`prices\` in the configuration`);
-}
-
-/** Before anything is read or sent: at the end it would be too late. */
-function checkOwnFiles({ paths, input, shownOutput }: RunPlan, { json, events }: RunFlags, host: Host): void {
-  const own: ReadonlySet<string> = new Set([...pathsOf(paths), input.path]);
-  for (const [option, path] of Object.entries({ '--json': json, '--events': events }))
-    if (typeof path === 'string' && own.has(pathOf(host, path)))
-      throw new CliError(
-        EXIT.usage,
-        `\`${option} ${path}\` would overwrite the input, the output or what belongs to it; give another file`,
-      );
-  if (paths.output === input.path || paths.failures === input.path || paths.failures === paths.output)
-    throw new CliError(EXIT.usage, `the input, the output \`${shownOutput}\` and its failures have to be three files`);
 }
 
 /** Standard output stays pure JSON when it is asked for it. */

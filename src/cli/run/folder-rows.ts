@@ -12,7 +12,7 @@ export class FolderRows implements RowSource {
   #files = 0;
   #read = 0;
 
-  /** @param exclude absolute paths that are never taken: what the run itself writes. */
+  /** @param exclude what the run itself writes: absolute paths, of folders without links. */
   constructor(folder: string, exclude: ReadonlySet<string>) {
     this.#folder = folder;
     this.#exclude = exclude;

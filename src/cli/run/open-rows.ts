@@ -1,6 +1,8 @@
 import type { Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { CliError, EXIT, errorCode } from '../exit.js';
+import { placeOf } from '../same-file.js';
 import { CsvRows } from './csv-rows.js';
 import { FolderRows } from './folder-rows.js';
 import { JsonRows } from './json-rows.js';
@@ -32,7 +34,8 @@ export async function openRows({ path, shown, format, id, exclude }: InputOption
   if (known === 'folder') {
     if (id !== undefined)
       throw new CliError(EXIT.usage, '`input.id` names a field, and the files of a folder go by their paths: leave it out');
-    return new FolderRows(path, exclude);
+    const own = await Promise.all([...exclude].map(async (name) => join(await placeOf(dirname(name)), basename(name))));
+    return new FolderRows(path, new Set(own));
   }
   if (!found.isFile()) throw new CliError(EXIT.usage, `\`${shown}\` is neither a file nor a folder`);
   return known === 'csv' ? new CsvRows(path, shown, found.size, id) : new JsonRows(path, found.size, id);

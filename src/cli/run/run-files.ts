@@ -1,9 +1,10 @@
 import type { Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
+import type { ConfigProblem } from '../../edge/config/problems.js';
 import type { Config } from '../../edge/config/schema.js';
-import { CliError, EXIT } from '../exit.js';
 import { type Host, pathOf } from '../host.js';
+import { identityOf } from '../same-file.js';
 
 /** What a run writes; absolute. */
 export interface RunPaths {
@@ -32,37 +33,64 @@ export interface RunFile {
   readonly what: string;
   /** Absolute. */
   readonly path: string;
+  /** By which option it has its name. */
+  readonly option: string;
+  /** Whether the run writes it line by line, and may read it again. */
+  readonly isOwn: boolean;
 }
 
-/** Where events go, on the command line. */
+/** What the command line names. */
 export interface RunFileFlags {
-  readonly events?: string | undefined;
+  readonly events?: string;
+  /** True for standard output. */
+  readonly json?: string | true;
 }
 
-/** All files that a run writes line by line. */
-export function ownFiles({ output }: Config, file: string, host: Pick<Host, 'cwd'>, { events }: RunFileFlags): RunFile[] {
-  const own: RunFile[] = [];
+/** All files that a run reads or writes, as far as a configuration and the command line say. */
+export function filesOf({ input, output }: Config, file: string, host: Pick<Host, 'cwd'>, { events, json }: RunFileFlags = {}): RunFile[] {
+  const config = pathOf(host, file);
+  const folder = dirname(config);
+  const files: RunFile[] = [{ what: `the configuration \`${file}\``, path: config, option: '', isOwn: false }];
+  if (input !== undefined)
+    files.push({ what: `the input \`${input.path}\``, path: resolve(folder, input.path), option: 'input.path', isOwn: false });
   if (output !== undefined) {
-    const { path, failures = `${path}.failures.jsonl` } = output;
-    const paths = runPaths(output, dirname(pathOf(host, file)));
-    own.push(
-      { what: `the output \`${path}\``, path: paths.output },
-      { what: `the failures \`${failures}\``, path: paths.failures },
-      { what: `the journal \`${path}.journal\``, path: paths.journal },
-      { what: `the lock \`${path}.lock\``, path: paths.lock },
-      { what: `the budget \`${path}.budget\``, path: paths.budget },
-    );
+    const paths = runPaths(output, folder);
+    const beside = (what: string, end: string): RunFile => ({
+      what: `${what} \`${output.path}${end}\``,
+      path: `${paths.output}${end}`,
+      option: 'output.path',
+      isOwn: true,
+    });
+    files.push(beside('the output', ''), beside('the journal', '.journal'), beside('the lock', '.lock'));
+    files.push(beside('the budget', '.budget'), beside('the new budget', '.budget.tmp'));
+    if (output.failures === undefined) files.push(beside('the failures', '.failures.jsonl'));
+    else files.push({ what: `the failures \`${output.failures}\``, path: paths.failures, option: 'output.failures', isOwn: true });
   }
-  if (events !== undefined) own.push({ what: `the events \`${events}\``, path: pathOf(host, events) });
-  return own;
+  if (events !== undefined) files.push({ what: `the events \`${events}\``, path: pathOf(host, events), option: '--events', isOwn: true });
+  if (typeof json === 'string') files.push({ what: `the summary \`${json}\``, path: pathOf(host, json), option: '--json', isOwn: false });
+  return files;
 }
 
-/** A pipe would be waited for without end, and a device has no lines to go on behind. @throws CliError (exit code 2) where one of them is none. */
-export async function refuseSpecialFiles(files: readonly RunFile[]): Promise<void> {
-  for (const { what, path } of files) {
+/** What is wrong with the files of a run, and by which option; undefined when nothing is. */
+export async function faultOf(files: readonly RunFile[]): Promise<Omit<ConfigProblem, 'line' | 'column'> | undefined> {
+  const seen = new Map<string, RunFile>();
+  for (const file of files) {
+    const { what, path, option, isOwn } = file;
+    const identity = await identityOf(path);
+    const same = seen.get(identity);
+    if (same !== undefined) {
+      const message = `${same.what} and ${what} are one file; give another name to one of them`;
+      return { path: option, expected: 'a file of its own', got: same.what, message };
+    }
+    seen.set(identity, file);
     const found = await stat(path).catch(() => undefined);
-    if (found?.isFile() === false) throw new CliError(EXIT.usage, `${what} is ${kindOf(found)}, not a file to write to`);
+    // A pipe would be waited for without end, and a device has no lines to go on behind.
+    if (isOwn && found?.isFile() === false) {
+      const got = kindOf(found);
+      return { path: option, expected: 'a file', got, message: `${what} is ${got}, not a file to write to` };
+    }
   }
+  return undefined;
 }
 
 function kindOf(found: Stats): string {

@@ -139,14 +139,20 @@ describe('a folder', () => {
     writeFileSync(join(folder, 'docs', 'logo.png'), Uint8Array.of(0, 1, 2));
     symlinkSync('..', join(folder, 'docs/b/loop'));
     symlinkSync('nowhere', join(folder, 'docs/gone'));
-    const rows = await rowsOf('docs', undefined, { exclude: new Set([join(folder, 'docs/out')]) });
-    expect(seen(rows)).toEqual([
-      [1, 'a.txt', { path: 'a.txt', name: 'a.txt', text: 'A' }],
-      [2, 'b/x.md', { path: 'b/x.md', name: 'x.md', text: 'X' }],
-      [3, 'c.md', { path: 'c.md', name: 'c.md', text: 'C' }],
-      [4, 'gone', 'no such file or folder'],
-      [5, 'logo.png', 'binary (contains NUL bytes)'],
-    ]);
+    symlinkSync('docs', join(folder, 'linked'));
+    const all = await Promise.all(
+      ['docs', 'linked'].flatMap((input) =>
+        ['docs', 'linked'].map((output) => rowsOf(input, undefined, { exclude: new Set([join(folder, output, 'out')]) })),
+      ),
+    );
+    for (const rows of all)
+      expect(seen(rows)).toEqual([
+        [1, 'a.txt', { path: 'a.txt', name: 'a.txt', text: 'A' }],
+        [2, 'b/x.md', { path: 'b/x.md', name: 'x.md', text: 'X' }],
+        [3, 'c.md', { path: 'c.md', name: 'c.md', text: 'C' }],
+        [4, 'gone', 'no such file or folder'],
+        [5, 'logo.png', 'binary (contains NUL bytes)'],
+      ]);
   });
 });
 

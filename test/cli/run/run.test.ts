@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { importRecording, replay } from '../../../src/inspector/recording.js';
 import { buildCli, type Cli, type CliResult, runHere, startHere } from '../../support/cli.js';
@@ -300,7 +300,12 @@ describe('sluice run says in a sentence what is wrong', () => {
       code: 2,
       says: /cannot read the input `none\.jsonl`: there is no such file or folder$/,
     },
-    { what: 'an output that is the input', settings: { output: { path: 'in.jsonl' } }, code: 2, says: /have to be three files$/ },
+    {
+      what: 'an output that is the input',
+      settings: { output: { path: 'in.jsonl' } },
+      code: 2,
+      says: /the input `in\.jsonl` and the output `in\.jsonl` are one file; give another name to one of them$/,
+    },
     {
       what: 'an output of somebody else',
       files: { 'out.jsonl': 'mine\n' },
@@ -313,7 +318,6 @@ describe('sluice run says in a sentence what is wrong', () => {
       code: 2,
       says: /`out\.jsonl\.journal` is there already and is not a journal/,
     },
-    { what: 'events over the output', args: ['--events', 'out.jsonl'], code: 2, says: /`--events out\.jsonl` would overwrite/ },
     { what: 'a device', settings: { output: { path: '/dev/full' } }, code: 2, says: /`\/dev\/full` is a device, not a file/ },
     {
       what: 'a limit without a price',
@@ -388,5 +392,53 @@ describe('sluice run says in a sentence what is wrong', () => {
       expect([code, stderr]).toEqual([2, expect.stringContaining(`\`${name}\` ${says}`)]);
     }
     expect([chat.calls, readdirSync(cwd).sort()]).toEqual([0, [...new Set(['in.jsonl', 'run.json', name])].sort()]);
+  });
+  const OWN = {
+    configuration: 'run.json',
+    input: 'in.jsonl',
+    output: 'out.jsonl',
+    journal: 'out.jsonl.journal',
+    lock: 'out.jsonl.lock',
+    budget: 'out.jsonl.budget',
+    'new budget': 'out.jsonl.budget.tmp',
+    failures: 'f.jsonl',
+    events: 'e.jsonl',
+    summary: 's.json',
+  };
+  type Own = keyof typeof OWN;
+  const NAMED = ['input', 'failures', 'events', 'summary'] as const;
+  const pairs = NAMED.flatMap((named) =>
+    (Object.keys(OWN) as Own[]).flatMap((other) => (other === named ? [] : [[named, other] as const])),
+  );
+
+  it.each(pairs)('the %s that is the %s, by its name, another one, or a link', async (named, other) => {
+    await serve();
+    symlinkSync(OWN[other], join(cwd, 'link'));
+    symlinkSync('link', join(cwd, 'chain'));
+    const names = [OWN[other], `../${basename(cwd)}/./${OWN[other]}`, 'chain'];
+    if (['configuration', 'input'].includes(other)) {
+      write();
+      linkSync(join(cwd, OWN[other]), join(cwd, 'twin'));
+      names.push('twin');
+    }
+    for (const name of names) {
+      const given = { ...OWN, [named]: name };
+      write({ input: { path: given.input, format: 'jsonl' }, output: { path: given.output, failures: given.failures } });
+      const before = readdirSync(cwd).sort();
+      const says = [`the ${named} \`${name}\``, `the ${other} \`${OWN[other]}\``];
+      const one = new RegExp(
+        `(${says.join(' and ')}|${says.toReversed().join(' and ')}) are one file; give another name to one of them\n$`,
+      );
+      const isKnown = ![named, other].some((what) => ['events', 'summary'].includes(what));
+      const checked = await runHere(['config', 'check', 'run.json'], { cwd });
+      expect([name, checked.code, checked.stdout]).toEqual([
+        name,
+        isKnown ? 2 : 0,
+        isKnown ? expect.stringMatching(one) : expect.any(String),
+      ]);
+      const { code, stderr } = await run(['--events', given.events, '--json', given.summary]);
+      expect([name, code, stderr]).toEqual([name, 2, expect.stringMatching(one)]);
+      expect([chat.calls, readdirSync(cwd).sort()]).toEqual([0, before]);
+    }
   });
 });
