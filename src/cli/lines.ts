@@ -74,10 +74,12 @@ export class LineSplitter {
   }
 }
 
-/** Reads a file line by line. */
-export async function* readLines(path: string): AsyncGenerator<FileLine, void, undefined> {
+/** Reads a file line by line, from byte `start` up to byte `end`. */
+export async function* readLines(path: string, start = 0, end = Infinity): AsyncGenerator<FileLine, void, undefined> {
+  if (end <= start) return;
   const splitter = new LineSplitter();
-  for await (const piece of createReadStream(path, { highWaterMark: 1 << 16 }) as AsyncIterable<Buffer>) yield* splitter.push(piece);
+  const stream = createReadStream(path, { highWaterMark: 1 << 16, start, end: end - 1 });
+  for await (const piece of stream as AsyncIterable<Buffer>) yield* splitter.push(piece);
   const rest = splitter.rest();
   if (rest !== undefined) yield rest;
 }

@@ -280,17 +280,15 @@ export class RunJob implements StageHost {
       }
       this.#taken += 1;
       const documentId = journal.nameOf(row);
-      if ('problem' in row) this.#refuse(row, documentId, output);
+      if ('problem' in row) this.#refuse(row, documentId);
       else yield { ...row, documentId, hasFailed: journal.hasFailed(documentId), startedAtMs: performance.now() };
       await output.room();
     }
   }
 
   /** A row that is none. */
-  #refuse({ id, number: row, problem }: BadRow, documentId: string, output: RunOutput): void {
-    this.#tally.rows.failed += 1;
-    this.#tally.items.failed += 1;
-    output.write({ documentId, status: 'failed', output: [], failures: [{ id, row, error: problem }] });
+  #refuse({ id, number: row, problem }: BadRow, documentId: string): void {
+    this.#write({ documentId, status: 'failed', output: [], failures: [{ id, row, error: problem }] });
   }
 
   #finish(result: DocumentResult<RunDocument, unknown>, journal: RunJournal): void {
@@ -302,10 +300,10 @@ export class RunJob implements StageHost {
   }
 
   #write(outcome: FinishedDocument): void {
+    const { output, failures } = (this.#output as RunOutput).write(outcome);
     this.#tally.rows[outcome.status] += 1;
-    this.#tally.items.written += outcome.output.length;
-    this.#tally.items.failed += outcome.failures.length;
-    (this.#output as RunOutput).write(outcome);
+    this.#tally.items.written += output.length;
+    this.#tally.items.failed += failures.length;
   }
 
   /** Counts what was known, and knows what is safe. */

@@ -34,6 +34,19 @@ interface KnownEntry extends JournalPlace {
   written: boolean;
 }
 
+/** Bytes of a file: from the first up to the second. */
+export type Span = readonly [from: number, to: number];
+
+/** Where lines may stand that the journal does not know of, for some of its own are damaged. */
+export interface Gap {
+  readonly output: Span;
+  readonly failures: Span;
+  /** The document whose lines these are: one that is taken up again. Undefined for all whose end is not known. */
+  readonly document?: string;
+  /** Whether a row is one of those. */
+  concerns(row: number): boolean;
+}
+
 const ADVICE = 'give another `output.path`, or remove it first';
 
 /**
@@ -111,6 +124,10 @@ export class RunJournal implements StageJournal {
 
   get failuresBytes(): number {
     return this.#scan.failuresBytes;
+  }
+
+  get gaps(): readonly Gap[] {
+    return this.#scan.gaps.filter(({ document }) => document === undefined || this.#scan.open.has(document));
   }
 
   /** What an earlier run has made of the row, or of one that is equal to it; undefined when it is still to do. Asked once for each row. */
@@ -201,12 +218,20 @@ class Scan {
   readonly openByKey = new Map<string, string[]>();
   /** Names of those that had failed. */
   readonly retried = new Set<string>();
+  gaps: Gap[] = [];
+  /** Rows that have ended since there are gaps, and how many there were then. */
+  readonly #endedAt = new Map<number, number>();
+  /** Where the last line ended that was whole. */
+  #end = 0;
+  #isDamaged = false;
   /** Entries of documents that have failed, or some of whose items have. */
   readonly #failedDocuments = new Map<string, KnownEntry[]>();
 
   take(json: string, place: JournalPlace): boolean {
     const checked = checkJson(runLineSchema, json);
     if ('problem' in checked) return false;
+    if (place.offset > this.#end) this.#isDamaged = true;
+    this.#end = place.offset + place.bytes;
     const line = checked.value;
     if ('format' in line) {
       this.#begun(line);
@@ -245,9 +270,12 @@ class Scan {
     this.failed = new KeyCounts();
     // The failures file begins anew with such a run.
     this.failuresBytes = 0;
+    this.gaps = this.gaps.map((gap) => ({ ...gap, failures: [0, 0] }));
   }
 
   #ended({ done: document, status, output, failures }: Extract<RunLine, { done: string }>): void {
+    if (this.#isDamaged) this.#addGap([this.outputBytes, output], [this.failuresBytes, failures]);
+    if (this.gaps.length > 0) this.#endedAfterGap(document, status, [this.outputBytes, output]);
     this.outputBytes = output;
     this.failuresBytes = failures;
     const entries = this.open.get(document) ?? [];
@@ -261,6 +289,23 @@ class Scan {
     if (status === 'partial') for (const entry of entries) entry.written = true;
     this.#failedDocuments.set(document, entries);
   }
+
+  #addGap(output: Span, failures: Span): void {
+    this.#isDamaged = false;
+    const index = this.gaps.length;
+    this.gaps.push({ output, failures, concerns: (row) => (this.#endedAt.get(row) ?? 0) <= index });
+  }
+
+  #endedAfterGap(document: string, status: DocumentStatus, output: Span): void {
+    const ownRow = rowIn(document);
+    this.#endedAt.set(ownRow, this.gaps.length);
+    // Some of its answers may be lost, by which it would know what it has written.
+    if (status === 'partial') this.gaps.push({ output, failures: [0, 0], document, concerns: (row) => row === ownRow });
+  }
+}
+
+function rowIn(document: string): number {
+  return Number(document.slice(document.indexOf('-') + 1, document.indexOf(':')));
 }
 
 function keyIn(document: string): string {

@@ -3,6 +3,7 @@ import { CliError, EXIT } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { readLines } from '../lines.js';
 import type { DocumentStatus, RunJournal } from './run-journal.js';
+import { Standing } from './standing.js';
 
 /** One item that came through all stages. */
 export interface OutputLine {
@@ -75,14 +76,23 @@ export class RunOutput {
   readonly #failures: LineFile;
   readonly #journal: RunJournal;
   readonly #onFailure: (error: unknown) => void;
+  readonly #standing: { readonly output: Standing; readonly failures: Standing };
   #numbered: number;
   #waiting = 0;
   #last: Promise<void> = Promise.resolve();
 
-  private constructor(output: LineFile, failures: LineFile, numbered: number, journal: RunJournal, onFailure: (error: unknown) => void) {
+  private constructor(
+    output: LineFile,
+    failures: LineFile,
+    numbered: number,
+    standing: { readonly output: Standing; readonly failures: Standing },
+    journal: RunJournal,
+    onFailure: (error: unknown) => void,
+  ) {
     this.#output = output;
     this.#failures = failures;
     this.#numbered = numbered;
+    this.#standing = standing;
     this.#journal = journal;
     this.#onFailure = onFailure;
   }
@@ -95,7 +105,11 @@ export class RunOutput {
     const results = await LineFile.open(output, `the output \`${output}\``, journal.outputBytes);
     try {
       const failed = await LineFile.open(failures, `the failures \`${failures}\``, journal.failuresBytes);
-      return new RunOutput(results, failed, await countLines(failures), journal, onFailure);
+      const standing = {
+        output: await Standing.in(output, journal.gaps, (gap) => gap.output),
+        failures: await Standing.in(failures, journal.gaps, (gap) => gap.failures),
+      };
+      return new RunOutput(results, failed, await countLines(failures), standing, journal, onFailure);
     } catch (error) {
       await results.close();
       throw error;
@@ -107,7 +121,10 @@ export class RunOutput {
     if (this.#waiting > MOST_WAITING) await this.#last;
   }
 
-  write({ documentId, status, output, failures }: FinishedDocument): void {
+  /** @returns what of it is written: what stands there already is not. */
+  write({ documentId, status, ...lines }: FinishedDocument): Pick<FinishedDocument, 'output' | 'failures'> {
+    const output = this.#standing.output.missing(lines.output, documentId);
+    const failures = this.#standing.failures.missing(lines.failures, documentId);
     try {
       const numbered = failures.map((failure, i) => ({ failure: this.#numbered + i + 1, ...failure }));
       this.#numbered += failures.length;
@@ -125,6 +142,7 @@ export class RunOutput {
     } catch (error) {
       this.#onFailure(error);
     }
+    return { output, failures };
   }
 
   /** Waits until everything is on disk. @throws CliError (exit code 4) when something could not be written. */

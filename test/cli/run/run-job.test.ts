@@ -316,6 +316,82 @@ describe('a run whose files were changed in between', () => {
   });
 });
 
+describe('a run whose journal is damaged', () => {
+  const rows = Array.from({ length: 12 }, (_, i) => ({ id: `r${String(i)}`, text: `t${String(i)}` }));
+  const stages = [
+    { name: 'part', prompt: 'list {{text}}', answer: 'list', allowPartialFailure: true },
+    { name: 'reply', prompt: 'say {{part}}', allowPartialFailure: true },
+  ] as const;
+  const fault = (prompt: string) => (/^(list t3|say t[47]b)$/.test(prompt) ? { status: 400, message: 'not that' } : undefined);
+  const answer = (prompt: string): string =>
+    prompt.startsWith('list') ? JSON.stringify([`${prompt.slice(5)}a`, `${prompt.slice(5)}b`]) : prompt;
+  const itemsOf = (name: string): string[] => linesOf(name).map(({ row, item = '' }) => `${String(row)} ${String(item)}`);
+  const wanted = rows.flatMap((_, i) => ['0', '1'].map((item) => `${String(i + 1)} ${item}`));
+  const failing = ['4 ', '5 1', '8 1'];
+
+  /** Changes a character of some lines, and says which they were. */
+  function damage(at: (line: string, index: number) => boolean): string[] {
+    const path = join(folder, 'out.jsonl.journal');
+    const lines = readFileSync(path, 'utf8').split('\n');
+    const isDamaged = lines.map((line, i) => i > 0 && line !== '' && at(line, i));
+    writeFileSync(path, lines.map((line, i) => (isDamaged[i] ? line.replace(/.$/, '!') : line)).join('\n'));
+    return lines.filter((_, i) => isDamaged[i]);
+  }
+
+  async function begin(concurrency: number): Promise<RunPlan> {
+    await chat?.close();
+    const plan = planOf({ model: await serve({ answer, fault }), stages: [...stages], batches: { concurrency } }, rows);
+    for (const file of pathsOf(plan.paths)) rmSync(file, { force: true });
+    await run(plan);
+    return plan;
+  }
+
+  it('writes nothing twice and leaves nothing out, whatever lines they are', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(1, 4),
+        fc.array(fc.tuple(fc.nat(60), fc.integer({ min: 1, max: 6 })), { minLength: 1, maxLength: 4 }),
+        fc.array(fc.boolean(), { minLength: 1, maxLength: 3 }),
+        async (concurrency, stretches, retries) => {
+          const plan = await begin(concurrency);
+          damage((_, i) => stretches.some(([from, length]) => i > from && i <= from + length));
+          for (const retryFailed of retries) {
+            await run(plan, { retryFailed });
+            expect(itemsOf('out.jsonl').toSorted()).toEqual(wanted.filter((item) => !/^(4 .|[58] 1)$/.test(item)).toSorted());
+            expect(itemsOf('out.jsonl.failures.jsonl').toSorted()).toEqual(failing);
+          }
+        },
+      ),
+      { numRuns: 12 },
+    );
+  });
+
+  it('asks for nothing that it has answers to, when the ends of rows are damaged', async () => {
+    const plan = await begin(1);
+    expect(damage((line) => line.includes('"status":"ok"'))).toHaveLength(9);
+    const calls = chat?.calls;
+    const all = itemsOf('out.jsonl');
+    // Behind the last end that is known, the output is cut and written again.
+    expect(await run(plan)).toMatchObject({ calls: 0, rows: { ok: 9, earlierFailed: 3 }, items: { written: 8 } });
+    expect([chat?.calls, itemsOf('out.jsonl')]).toEqual([calls, all]);
+  });
+
+  it('takes a row that was changed since for a new one', async () => {
+    const plan = await begin(1);
+    damage((line) => line.includes('"done":"1-2:'));
+    await run(plan);
+    const model = { model: 'm', baseUrl: chat?.baseUrl ?? '' };
+    const changed = rows.map((row, i) => (i === 1 ? { ...row, text: 'new' } : row));
+    await run(planOf({ model, stages: [...stages] }, changed));
+    expect(linesOf('out.jsonl').flatMap(({ row, reply }) => (row === 2 ? [reply] : []))).toEqual([
+      'say t1a',
+      'say t1b',
+      'say newa',
+      'say newb',
+    ]);
+  });
+});
+
 describe('a run over a folder', () => {
   it('takes nothing for a document that belongs to itself', async () => {
     const model = await serve();
