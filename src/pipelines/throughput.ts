@@ -57,7 +57,7 @@ export interface ThroughputLevel {
 export interface ThroughputRaise {
   readonly setting: string;
   readonly from: number;
-  /** The least that makes something else the bottleneck, or that still helps. */
+  /** The least that makes something else the bottleneck, or that gains all but a hundredth of what there is to gain. */
   readonly to: number;
   /** The bound after that. */
   readonly makespanMs: number;
@@ -259,7 +259,9 @@ function rateMs(
   return endMs + Math.max(cost > saved ? (cost - saved) / perMs : 0, cost > saved + early ? earlyMs + (cost - saved - early) / perMs : 0);
 }
 
-/** The least that makes something else the bottleneck, or, when nothing does, that still helps. */
+/** So much of what there is to gain does not count: a rate comes near to having none, and never reaches it. */
+const NEGLIGIBLE = 0.01;
+
 function raiseOf(plan: ThroughputPlan, bottleneck: Bound): ThroughputRaise | undefined {
   const { setting } = bottleneck.level === 'batches' && bottleneck.limit >= plan.documents ? slowest(withinOne(plan)) : bottleneck;
   const from = limitOf(plan, setting);
@@ -270,12 +272,15 @@ function raiseOf(plan: ThroughputPlan, bottleneck: Bound): ThroughputRaise | und
   };
   const best = at(Infinity).boundMs;
   if (best >= bottleneck.boundMs) return undefined;
+  const enoughMs = best + NEGLIGIBLE * (bottleneck.boundMs - best);
   const isEnough = (limit: number): boolean => {
     const bound = at(limit);
-    return bound.boundMs <= best || (bound.setting !== bottleneck.setting && bound.boundMs < bottleneck.boundMs);
+    return bound.boundMs <= enoughMs || (bound.setting !== bottleneck.setting && bound.boundMs < bottleneck.boundMs);
   };
   let [low, high] = [Math.floor(from), Math.max(1, 2 * Math.floor(from))];
-  while (!isEnough(high) && high < Number.MAX_SAFE_INTEGER) [low, high] = [high, 2 * high];
+  while (!isEnough(high)) [low, high] = [high, 2 * high];
+  // Behind that there is not always a number between two others.
+  if (high > Number.MAX_SAFE_INTEGER) return undefined;
   while (high - low > 1) {
     const middle = Math.floor((low + high) / 2);
     if (isEnough(middle)) high = middle;

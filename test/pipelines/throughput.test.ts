@@ -213,9 +213,22 @@ describe('a bound', () => {
         const { raise, makespanMs } = explainThroughput(plan);
         if (raise === undefined) return;
         expect(raise.to).toBeGreaterThan(raise.from);
+        expect(raise.to).toBeLessThanOrEqual(Number.MAX_SAFE_INTEGER);
         expect(raise.makespanMs).toBeLessThan(makespanMs);
       }),
+      { numRuns: 1000 },
     );
+  });
+
+  it('is nearly reached by a rate that only has to be no longer in the way', () => {
+    const { bottleneck, raise } = explainThroughput({
+      documents: 4,
+      stages: [{ name: 'ask', concurrency: 3, callsPerItem: 3, secondsPerCall: 9 }],
+      limits: { requestsPerMinute: 48, burst: 2, headroom: 1 },
+    });
+    expect([bottleneck.setting, bottleneck.boundMs]).toEqual(['limits.requestsPerMinute', 37_250]);
+    // 1,250 ms more than without; a hundredth of them at a hundred times the rate.
+    expect(raise).toMatchObject({ from: 48, to: 4800, makespanMs: 36_012.5 });
   });
 });
 
