@@ -3,8 +3,8 @@
 import type { Subscriber } from 'rxjs';
 import { config, EMPTY, NEVER, Observable, of, Subject, takeUntil, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { FlowEvent, Limiter } from '../builders.js';
-import { createBreaker, createLimiter, HedgeStats, hedge, policy, speculate, switchLatest } from '../builders.js';
+import type { FlowEvent, Limiter } from '../../operators/index.js';
+import { createBreaker, createLimiter, HedgeStats, hedge, policy, retryFailed, speculate, switchLatest } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
 import { sized } from '../support/deep.js';
 import { Dice } from '../world/dice.js';
@@ -68,7 +68,7 @@ class World {
       ...(dice.chance(0.7) && { limiter: this.limiter }),
       ...(dice.chance(0.5) && { breaker: this.breaker }),
       ...(dice.chance(0.5) && { deadlineMs: dice.int(1, 40) }),
-      ...(dice.chance(0.7) && { retry: { initialMs: dice.int(0, 5), maxAttempts: 3, budget: Infinity } }),
+      ...(dice.chance(0.7) && { retry: retryFailed({ initialMs: dice.int(0, 5), maxAttempts: 3, budget: Infinity }) }),
       ...(dice.chance(0.5) && { fallback: (_error: unknown, told: Told) => this.work('fallback', told) }),
     });
   }

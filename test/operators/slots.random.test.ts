@@ -1,17 +1,8 @@
 import { BehaviorSubject, config, Observable, Subject, takeUntil, timer } from 'rxjs';
 import { expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { FlowEvent, Settled } from '../builders.js';
-import {
-  bulkheadMap,
-  bulkheadValues,
-  concatMapBy,
-  concatValuesBy,
-  createLimiter,
-  inputOrder,
-  orderPerKey,
-  settleAll,
-} from '../builders.js';
+import type { FlowEvent, Settled } from '../../operators/index.js';
+import { bulkheadMap, concatMapBy, createLimiter, inputOrder, orderPerKey, settleAll } from '../../operators/index.js';
 import { sized } from '../support/deep.js';
 import { Dice } from '../world/dice.js';
 
@@ -139,7 +130,9 @@ function play(seed: number): string[] {
       }
       if (kind === 'concatMapBy') {
         const options: Omit<typeof shared, 'overflow'> = shared;
-        return source.pipe(settles ? concatMapBy(key, work, options) : concatValuesBy(key, work, options));
+        return source.pipe(
+          settles ? concatMapBy(key, work, options) : concatMapBy(key, work as never, { ...options, errors: 'propagate' }),
+        );
       }
       const options = {
         ...shared,
@@ -147,7 +140,7 @@ function play(seed: number): string[] {
         perKey,
         ...(dice.chance(0.2) && { order: orderPerKey(key) }),
       };
-      return source.pipe(settles ? bulkheadMap(work, options) : bulkheadValues(work, options));
+      return source.pipe(settles ? bulkheadMap(work, options) : bulkheadMap(work as never, { ...options, errors: 'propagate' }));
     };
     const order: number[] = [];
     const seen = ({ index, input }: Settled<Item, unknown>): void => {

@@ -2,8 +2,8 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { config, from, map, merge, Observable, of, Subject, takeUntil, throwError, timer } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { FlowEvent, Settled } from '../builders.js';
-import { bulkheadMap, bulkheadValues, concatMapBy, concatValuesBy, createLimiter, inputOrder, isFlowError } from '../builders.js';
+import type { FlowEvent, Settled } from '../../operators/index.js';
+import { bulkheadMap, concatMapBy, createLimiter, inputOrder, isFlowError } from '../../operators/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 type Work<T, R> = (item: T, context: { readonly signal: AbortSignal; readonly index: number }) => R;
@@ -347,7 +347,8 @@ describe('a consumer that is told of an error', () => {
       called.push(item);
       return Promise.reject(new Error('bad'));
     };
-    for (const operator of [bulkheadValues(work, { limiter }), concatValuesBy((item: number) => item, work, { limiter })]) {
+    const options = { limiter, errors: 'propagate' } as const;
+    for (const operator of [bulkheadMap(work, options), concatMapBy((item: number) => item, work, options)]) {
       const source = new Subject<number>();
       const failed = new Promise((resolve) => {
         source.pipe(operator).subscribe({
@@ -377,7 +378,7 @@ describe('a consumer that is told of an error', () => {
     };
     const errors: unknown[] = [];
     from([0, 1, 2])
-      .pipe(bulkheadValues(work, { concurrency: merge(of(1), concurrency) }))
+      .pipe(bulkheadMap(work, { concurrency: merge(of(1), concurrency), errors: 'propagate' }))
       .subscribe({
         error: (error: unknown) => {
           errors.push(error);

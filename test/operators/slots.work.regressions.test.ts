@@ -2,18 +2,9 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as turn } from 'node:timers/promises';
 import { config, firstValueFrom, from, NEVER, Observable, type OperatorFunction, of, Subject, takeUntil, throwError } from 'rxjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { FlowEvent, Settled } from '../builders.js';
-import {
-  bulkheadMap,
-  bulkheadValues,
-  concatMapBy,
-  concatValuesBy,
-  createLimiter,
-  inputOrder,
-  isFlowError,
-  orderPerKey,
-  settleAll,
-} from '../builders.js';
+import type { FlowEvent, Settled } from '../../operators/index.js';
+import { bulkheadMap, concatMapBy, createLimiter, inputOrder, isFlowError, orderPerKey, settleAll } from '../../operators/index.js';
+import { unstamped } from '../support/events.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 type Work<T, R> = (item: T, context: { readonly signal: AbortSignal; readonly index: number }) => R;
@@ -27,6 +18,8 @@ const both = {
   concatMapBy: <T, R>(work: Work<T, R>, options: Common = {}) => concatMapBy(() => 1, work, options),
 };
 const names = ['bulkheadMap', 'concatMapBy'] as const;
+/** Every value is handed on, and the first error is the end. */
+const values = { errors: 'propagate' } as const;
 
 /** What came of each item, and how the stream ended. */
 function watch<T, R>(stream: Observable<Settled<T, R>>) {
@@ -82,18 +75,19 @@ describe('work that returns a plain value', () => {
   it('is read as RxJS reads it where every value is handed on', () => {
     const seen: unknown[] = [];
     of('ab')
-      .pipe(bulkheadValues((text: string) => text as never))
+      .pipe(bulkheadMap((text: string) => text as never, values))
       .subscribe((letter) => seen.push(letter));
     of([1, 2])
       .pipe(
-        concatValuesBy(
+        concatMapBy(
           () => 1,
           (list: number[]) => list as never,
+          values,
         ),
       )
       .subscribe((each) => seen.push(each));
     of(1)
-      .pipe(bulkheadValues(() => 7 as never))
+      .pipe(bulkheadMap(() => 7 as never, values))
       .subscribe({ error: (error: unknown) => seen.push(error instanceof TypeError) });
     expect(seen).toEqual(['a', 'b', 1, 2, true]);
   });
@@ -206,10 +200,10 @@ describe('the asynchronous context of work that had to wait', () => {
 describe('an answer that its consumer takes and leaves', () => {
   it.each([
     ['bulkheadMap', bulkheadMap],
-    ['bulkheadMap, values', bulkheadValues],
+    ['bulkheadMap, values', (work: never) => bulkheadMap(work, values)],
     ['concatMapBy', (work: never) => concatMapBy(() => 1, work)],
-    ['concatMapBy, values', (work: never) => concatValuesBy(() => 1, work)],
-    ['bulkheadMap in order, values', (work: never) => bulkheadValues(work, { order: inputOrder() })],
+    ['concatMapBy, values', (work: never) => concatMapBy(() => 1, work, values)],
+    ['bulkheadMap in order, values', (work: never) => bulkheadMap(work, { ...values, order: inputOrder() })],
   ] as const)('has a signal that stays silent: %s', async (_, build) => {
     const signals: AbortSignal[] = [];
     const work = (_item: number, { signal }: { signal: AbortSignal }): Promise<string> => {
@@ -230,7 +224,7 @@ describe('an answer that its consumer takes and leaves', () => {
       signals.push(signal);
       return item === 1 ? fail() : NEVER;
     };
-    await expect(firstValueFrom(of(2, 1).pipe(bulkheadValues(work)))).rejects.toThrow('no');
+    await expect(firstValueFrom(of(2, 1).pipe(bulkheadMap(work, values)))).rejects.toThrow('no');
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, false]);
   });
 
@@ -240,7 +234,7 @@ describe('an answer that its consumer takes and leaves', () => {
       signals.push(signal);
       return item === 1 ? Promise.resolve(1) : new Promise(() => undefined);
     };
-    expect(await firstValueFrom(of(1, 2).pipe(bulkheadValues(work)))).toBe(1);
+    expect(await firstValueFrom(of(1, 2).pipe(bulkheadMap(work, values)))).toBe(1);
     expect(signals.map(({ aborted }) => aborted)).toEqual([false, true]);
   });
 });
@@ -249,9 +243,9 @@ describe('what waits without a `maxQueued`', () => {
   it.each(names)('has no bound, and is told of once it is long: %s', (name) => {
     const source = new Subject<number>();
     const long: FlowEvent[] = [];
-    const onEvent = (event: FlowEvent): void => {
+    const onEvent = unstamped((event) => {
       if (event.type === 'queueLong') long.push(event);
-    };
+    });
     const ends: unknown[] = [];
     const subscription = source
       .pipe(both[name](() => NEVER, { onEvent, concurrency: 1 }))

@@ -1,5 +1,5 @@
 import { BehaviorSubject, map, type Observable, Subject } from 'rxjs';
-import * as make from '../builders.js';
+import * as make from '../../operators/index.js';
 import type { SharedLimiter } from './limits.js';
 import { Pipe, type Supply } from './pipe.js';
 import type { Item } from './work.js';

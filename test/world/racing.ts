@@ -1,5 +1,5 @@
 import { of, Subject } from 'rxjs';
-import * as make from '../builders.js';
+import * as make from '../../operators/index.js';
 import type { Script } from './batches.js';
 import type { SharedLimiter } from './limits.js';
 import { Pipe, type Supply } from './pipe.js';
@@ -98,7 +98,7 @@ export function policyActor(world: World, supply: Supply, script: Script, limite
     random: shots.callback('random', () => 0.5),
     classify: shots.callback('classify', make.classifyError),
     ...(choose('repair', 'retry', 'none') === 'retry' && {
-      retry: { initialMs: choose('pauseMs', 7, 1, 50), jitter: 'none' as const, maxAttempts: 3 },
+      retry: make.retryFailed({ initialMs: choose('pauseMs', 7, 1, 50), jitter: 'none', maxAttempts: 3, budget: 0.2 }),
     }),
     ...(limiter && { limiter: limiter.limiter }),
     ...(breaker && { breaker: breaker.breaker }),
@@ -219,7 +219,9 @@ export function divideRetryActor(world: World, supply: Supply, script: Script, l
   const concurrency = choose('concurrency', 1, 2, 4);
   shots.rules = { limit: () => (limiter ? limiter.most : concurrency), ...(limiter && { limiter }) };
   const again = make.retryFailed({ initialMs: choose('pauseMs', 7, 1, 50), jitter: 'none' });
-  const divide = make.divideAndConquer(choose('strategy', 'parallel', 'sequential') === 'parallel' ? {} : { strategy: 'sequential' });
+  const divide = make.divideAndConquer(
+    choose('strategy', 'parallel', 'sequential') === 'parallel' ? {} : { strategy: make.sequentialSearch() },
+  );
   shots.begin = (shot) => {
     const items = listOf(supply, choose(`size ${shot.n}`, 3, 0, 1, 8));
     return {

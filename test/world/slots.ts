@@ -1,4 +1,4 @@
-import * as make from '../builders.js';
+import * as make from '../../operators/index.js';
 import type { Script } from './batches.js';
 import type { SharedLimiter } from './limits.js';
 import { Pipe, Results, type Supply } from './pipe.js';
@@ -67,16 +67,12 @@ export function slotsActor(
   pipe.start(
     (source) => {
       if (form === 'concatMapBy') {
-        const options = {
-          ...common,
-          overflow,
-          onError: propagates ? ('error' as const) : choose('onError', 'continue', 'stopKey', 'error'),
-        };
+        const options = { ...common, overflow };
         return propagates
-          ? source.pipe(make.concatValuesBy<Item, string>(key, work, options))
-          : source.pipe(make.concatMapBy<Item, string>(key, work, options));
+          ? source.pipe(make.concatMapBy<Item, string>(key, work, { ...options, errors: 'propagate' }))
+          : source.pipe(make.concatMapBy<Item, string>(key, work, { ...options, stopKey: choose('stopKey', false, true) }));
       }
-      const options: make.BulkheadOptions<Item> = {
+      const options: make.BulkheadMapOptions<Item> = {
         ...common,
         ...(keyed ? { key } : {}),
         ...(keyed && perKey !== Infinity && { perKey: choose('perKey given', false, true) ? callback('perKey', () => perKey) : perKey }),
@@ -84,8 +80,8 @@ export function slotsActor(
         overflow,
       };
       return propagates
-        ? source.pipe(make.bulkheadValues<Item, string>(work, options))
-        : source.pipe(make.bulkheadMap<Item, string>(work, options));
+        ? source.pipe(make.bulkheadMap<Item, string>(work, { ...options, errors: 'propagate' }))
+        : source.pipe(make.bulkheadMap<Item, string>(work, { ...options, errors: 'settle' }));
     },
     propagates
       ? (value) => {
