@@ -181,8 +181,13 @@ describe('refusals without a reason', () => {
     const step = fc.record({
       do: fc.constantFrom('refused' as const, 'refused' as const, 'succeeded' as const, 'succeeded' as const, 'resumed' as const),
       times: fc.integer({ min: 1, max: 6 }),
-      waitMs: fc.oneof(fc.constantFrom(0, 1, 50, 100, 200, 400, 800), fc.nat({ max: 30_000 })),
-      latencyMs: fc.constantFrom(0, 50, 100, 200, 5000),
+      /** First waits for the end of the pause. */
+      isPatient: fc.boolean(),
+      waitMs: fc.oneof(
+        { weight: 3, arbitrary: fc.constantFrom(0, 0, 1, 50, 100, 200, 400) },
+        { weight: 1, arbitrary: fc.nat({ max: 30_000 }) },
+      ),
+      latencyMs: fc.constantFrom(0, 0, 0, 50, 200, 5000),
       random01: fc.constantFrom(0, 0.5, 1),
     });
     fc.assert(
@@ -206,8 +211,8 @@ describe('refusals without a reason', () => {
         };
         const seen: unknown[] = [];
         const expected: unknown[] = [];
-        for (const { do: act, times, waitMs, latencyMs, random01 } of steps) {
-          now += waitMs;
+        for (const { do: act, times, isPatient, waitMs, latencyMs, random01 } of steps) {
+          now = (isPatient ? Math.max(now, endsAt) : now) + waitMs;
           const sentAt = now - latencyMs;
           for (let n = 0; n < times; n++) {
             if (act === 'resumed') {

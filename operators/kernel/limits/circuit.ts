@@ -132,7 +132,7 @@ export class Circuit {
 
   /** The call ended in a way that says nothing, or was given up. */
   left(ticket: number): void {
-    if (ticket > this.#stale && ticket > this.#overdue && this.#state === 'halfOpen') this.#probing -= 1;
+    if (ticket > this.#overdue && this.#state === 'halfOpen') this.#probing -= 1;
   }
 
   /** Opens it until it is reset. */
