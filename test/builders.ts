@@ -145,7 +145,7 @@ export interface GatedOptions<T> extends Common {
   readonly order?: Order;
   readonly window?: Window;
   readonly concurrency?: number | Observable<number>;
-  readonly limiter?: Limiter;
+  readonly limiter?: operators.Permits;
   readonly id?: (item: T) => string;
   /** None by default. */
   readonly repair?: Repair | readonly (Repair | readonly Repair[])[];

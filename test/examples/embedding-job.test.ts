@@ -6,9 +6,9 @@ import type { Provider } from '../../examples/embedding-job/provider.js';
 import { LIMITS, Rules, startProvider, vectorOf } from '../../examples/embedding-job/provider.js';
 import { countTokens, leastSeconds, makeTexts, REFUSED } from '../../examples/embedding-job/texts.js';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { AccountOptions, CallContext, DivideOptions, ResponseLike } from '../../operators/index.js';
+import { batchMapFrom, createAccount, divideAndConquer, graded, retryFailed, sequentialSearch } from '../../operators/index.js';
 import { isDeep } from '../support/deep.js';
-import type { CallContext, LimiterOptions, ResponseLike, SplitOptions } from '../today.js';
-import { batchMapFrom, createLimiter } from '../today.js';
 
 const texts = makeTexts();
 const bad = texts.flatMap((text, i) => (text.includes(REFUSED) ? [i] : []));
@@ -59,13 +59,13 @@ describe('over HTTP', () => {
 });
 
 interface Run {
-  readonly limiter: LimiterOptions;
-  readonly split?: SplitOptions;
+  readonly account: AccountOptions;
+  readonly divide?: DivideOptions;
   readonly refusalsAreFree?: boolean;
 }
 
 /** The job as an embedder does it, against the same rules, on a network without delay. */
-function inVirtualTime({ limiter, split, refusalsAreFree = false }: Run) {
+function inVirtualTime({ account, divide, refusalsAreFree = false }: Run) {
   return virtualTime(({ flush, now }) => {
     const rules = new Rules(now());
     let open = 0;
@@ -96,15 +96,15 @@ function inVirtualTime({ limiter, split, refusalsAreFree = false }: Run) {
       maxWeight: LIMITS.tokensPerRequest,
       weigh: countTokens,
       maxQueued: 1600,
-      window: { kind: 'graded', maxMs: 50 },
-      limiter: createLimiter({
+      window: graded(50),
+      limiter: createAccount({
         concurrency: LIMITS.slots,
         requestsPerMinute: 60 * LIMITS.requestsPerSecond,
         tokensPerMinute: 60 * LIMITS.tokensPerSecond,
         burstSeconds: LIMITS.burstSeconds,
-        ...limiter,
+        ...account,
       }),
-      ...(split && { split }),
+      repair: [retryFailed(), divideAndConquer(divide)],
     }).subscribe((result) => {
       outcome.settled++;
       if (result.status === 'rejected') outcome.refused.push(result.index);
@@ -121,8 +121,8 @@ function inVirtualTime({ limiter, split, refusalsAreFree = false }: Run) {
 describe('in virtual time', () => {
   it('spends the whole budget with headroom 1 and a sequential search: 50 whole calls and 84 to find ten texts', () => {
     const { calls, throttled, timesTheBound } = inVirtualTime({
-      limiter: { headroom: 1 },
-      split: { strategy: 'sequential' },
+      account: { headroom: 1 },
+      divide: { strategy: sequentialSearch() },
       refusalsAreFree: true,
     });
     expect(throttled).toBe(0);
@@ -132,21 +132,25 @@ describe('in virtual time', () => {
   });
 
   it('takes as long with a parallel search, which needs more calls', () => {
-    const { calls, throttled, timesTheBound } = inVirtualTime({ limiter: { headroom: 1 }, refusalsAreFree: true });
+    const { calls, throttled, timesTheBound } = inVirtualTime({ account: { headroom: 1 }, refusalsAreFree: true });
     expect(throttled).toBe(0);
     expect(calls).toBe(190);
     expect(timesTheBound).toBeLessThanOrEqual(1.1);
   });
 
   it('leaves a tenth of the rate unused by default', () => {
-    const { calls, throttled, timesTheBound } = inVirtualTime({ limiter: {}, split: { strategy: 'sequential' }, refusalsAreFree: true });
+    const { calls, throttled, timesTheBound } = inVirtualTime({
+      account: {},
+      divide: { strategy: sequentialSearch() },
+      refusalsAreFree: true,
+    });
     expect(throttled).toBe(0);
     expect(calls).toBe(134);
     expect(timesTheBound).toBeLessThanOrEqual(1.3);
   });
 
   it('takes longer where refused calls cost tokens', () => {
-    const { throttled, timesTheBound } = inVirtualTime({ limiter: {}, split: { strategy: 'sequential' } });
+    const { throttled, timesTheBound } = inVirtualTime({ account: {}, divide: { strategy: sequentialSearch() } });
     expect(throttled).toBe(0);
     expect(timesTheBound).toBeLessThanOrEqual(1.65);
   });

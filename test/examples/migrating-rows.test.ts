@@ -1,7 +1,7 @@
 import Bottleneck from 'bottleneck';
 import PQueue from 'p-queue';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createLimiter, isFlowError } from '../today.js';
+import { createLimiter, isFlowError, perMinute } from '../../operators/index.js';
 
 // Rows of the guides that name an equal: the same is done to both, and the same has to happen.
 
@@ -159,7 +159,7 @@ describe('Bottleneck and createLimiter', () => {
       return at;
     };
     const theirs = new Bottleneck({ minTime });
-    const ours = createLimiter({ requestsPerMinute: 60_000 / minTime, headroom: 1, burstSeconds: 0.001 });
+    const ours = createLimiter({ rates: [perMinute('requests', 60_000 / minTime, { burst: 1 })], headroom: 1 });
     const gaps = (at: readonly number[]): number[] => at.slice(1).map((time, index) => time - (at[index] ?? 0));
     // Theirs begins a little late, and its clock is read between two timers.
     for (const gap of gaps(await starts((note) => theirs.schedule(note)))) expect(gap).toBeGreaterThanOrEqual(minTime - 1);

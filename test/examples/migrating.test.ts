@@ -12,7 +12,7 @@ import * as pQueueAfter from '../../examples/migrating/p-queue-after.js';
 import * as pQueueBefore from '../../examples/migrating/p-queue-before.js';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
-import type { FlowEvent } from '../builders.js';
+import type { FlowEvent } from '../../operators/index.js';
 import { mostInAnyWindow } from '../support/strict-window.js';
 
 /** The table of a guide: what was measured, before and after. Measured here, so that the guide cannot go out of date. */

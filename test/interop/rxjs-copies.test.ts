@@ -12,10 +12,8 @@ import {
   batchMap,
   batchMapFrom,
   bulkheadMap,
-  bulkheadValues,
   coalesce,
   concatMapBy,
-  concatValuesBy,
   conflateWhileBusy,
   createBatcher,
   createBreaker,
@@ -30,7 +28,7 @@ import {
   switchLatest,
   toAsyncIterable,
   toStore,
-} from '../builders.js';
+} from '../../operators/index.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 
 /** What is used of a Subject of any copy; to the types it is one of ours. */
@@ -66,7 +64,7 @@ const operators: Readonly<Record<string, () => OperatorFunction<number, unknown>
   batch: () => batch({ maxSize: 1 }),
   batchMap: () => batchMap((items: readonly number[]) => of(items.map((item) => 2 * item))),
   bulkheadMap: () => bulkheadMap(double),
-  'bulkheadMap, values': () => bulkheadValues(double),
+  'bulkheadMap, values': () => bulkheadMap(double, { errors: 'propagate' }),
   coalesce: () => coalesce({ merge: (a: number, b: number) => a + b }),
   concatMapBy: () => concatMapBy((item: number) => item % 2, double),
   conflateWhileBusy: () => conflateWhileBusy({ ready: of(true), seed: (item: number) => item, merge: (a: number, b: number) => a + b }),
@@ -145,9 +143,9 @@ const calls: Readonly<Record<string, Call>> = {
   batchMap: (stream) => of(1).pipe(batchMap(() => stream() as never)),
   batchMapFrom: (stream) => batchMapFrom([1], () => stream() as never),
   bulkheadMap: (stream) => of(1).pipe(bulkheadMap(stream)),
-  'bulkheadMap, values': (stream) => of(1).pipe(bulkheadValues(stream)),
+  'bulkheadMap, values': (stream) => of(1).pipe(bulkheadMap(stream, { errors: 'propagate' })),
   concatMapBy: (stream) => of(1).pipe(concatMapBy(() => 1, stream)),
-  'concatMapBy, values': (stream) => of(1).pipe(concatValuesBy(() => 1, stream)),
+  'concatMapBy, values': (stream) => of(1).pipe(concatMapBy(() => 1, stream, { errors: 'propagate' })),
   createBatcher: (stream) => createBatcher(() => stream() as never).load(1),
   createBreaker: (stream) => createBreaker().run(stream),
   divideRetry: (stream) => divideRetry(() => stream() as never)([1]),
@@ -214,7 +212,7 @@ describe('a source of another copy that emits without end while it is subscribed
     const endless = new (Class as typeof Observable)<number>((subscriber) => {
       while (!subscriber.closed && sent < 1000) subscriber.next(sent++);
     });
-    expect(await lastValueFrom(endless.pipe(bulkheadValues(double), take(2)))).toBe(2);
+    expect(await lastValueFrom(endless.pipe(bulkheadMap(double, { errors: 'propagate' }), take(2)))).toBe(2);
     expect(sent).toBe(2);
   });
 });

@@ -2,14 +2,13 @@ import fc from 'fast-check';
 import { defer, finalize, from, map, mergeMap, of, Subject, takeUntil, timer } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batchMap } from '../../operators/index.js';
+import type { FlowEvent, Limiter } from '../../operators/index.js';
+import { batchMap, childOf, createLimiter, FlowConfigError, lanes, perMinute } from '../../operators/index.js';
 import type { CallRecord } from '../../src/metrics/call-record.js';
 import { callRecordToJson } from '../../src/metrics/call-record.js';
 import type { Metrics, MetricsSnapshot } from '../../src/metrics/create-metrics.js';
 import { createMetrics } from '../../src/metrics/create-metrics.js';
 import { unstamped } from '../support/events.js';
-import type { FlowEvent, Limiter } from '../today.js';
-import { createLimiter, FlowConfigError } from '../today.js';
 
 const record: CallRecord = {
   traceId: '3f5d6c1c',
@@ -39,7 +38,7 @@ describe('the four numbers', () => {
   it('are four different ones when slots and requests are short at once', () => {
     virtualTime(({ now }) => {
       const metrics = createMetrics();
-      const limiter = createLimiter({ concurrency: 2, requestsPerMinute: 60, burstSeconds: 5, headroom: 1 });
+      const limiter = createLimiter({ concurrency: 2, rates: [perMinute('requests', 60, { burst: 5 })], headroom: 1 });
       metrics.observe('provider', limiter);
       const waiting = Array.from({ length: 10 }, () => limiter.acquire().subscribe());
       // Five requests are saved up: two are on their way, three more could be paid, five more could not.
@@ -60,10 +59,9 @@ describe('the four numbers', () => {
     virtualTime(() => {
       const limiter = createLimiter({
         concurrency: 1,
-        tokensPerMinute: 6000,
-        burstSeconds: 1,
+        rates: [perMinute('tokens', 6000, { burst: 100 })],
         headroom: 1,
-        lanes: [{ name: 'now' }, { name: 'later' }],
+        queue: lanes([{ name: 'now' }, { name: 'later' }]),
       });
       limiter.tryAcquire({ cost: { tokens: 40 } });
       const waiting = [
@@ -102,8 +100,8 @@ describe('the four numbers', () => {
 
   it('say the same of a limiter below another', () => {
     virtualTime(({ advance }) => {
-      const limiter = createLimiter({ concurrency: 1, lanes: [{ name: 'now' }, { name: 'later' }] });
-      const child = limiter.child({ concurrency: 5 });
+      const limiter = createLimiter({ concurrency: 1, queue: lanes([{ name: 'now' }, { name: 'later' }]) });
+      const child = childOf(limiter, { concurrency: 5 });
       limiter.tryAcquire({ lane: 'now' });
       const waiting = ['now', 'later', 'later'].map((lane) => limiter.acquire({ lane }).subscribe());
       expect(limiter.snapshot()).toMatchObject({ queued: 3, heldByRate: 0, heldBySlot: 3, executing: 1 });

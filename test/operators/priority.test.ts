@@ -1,7 +1,8 @@
 import { Observable, Subject, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { Batcher, BatchMapOptions, CallContext, Fairness, LaneOptions } from '../today.js';
-import { batchMap, createBatcher, createLimiter } from '../today.js';
+import type { Batcher, CallContext, LaneOptions, LanesOptions } from '../../operators/index.js';
+import { batchMap, createBatcher, createLimiter, lanes, natural, roundRobin, strictWithFloor, weighted } from '../../operators/index.js';
+import { atOnce } from '../support/at-once.js';
 import { Dice } from '../world/dice.js';
 
 type Lane = 'P0' | 'P1' | 'P2';
@@ -15,7 +16,7 @@ interface Call {
 const QUEUED = 2000;
 const URGENT = 'P0';
 const lane = (item: Lane): string => item;
-const lanes: readonly LaneOptions[] = [{ name: 'P0', maxWaitMs: 0 }, { name: 'P1' }, { name: 'P2' }];
+type Fairness = NonNullable<LanesOptions<Lane>['fairness']>;
 
 /** A backend whose calls take a while, and what it was sent. */
 class Backend {
@@ -48,7 +49,11 @@ class Backend {
 /** Something that takes items, with 2,000 of them in its queue; `results` are told of. */
 type Pipeline = (backend: Backend, concurrency: number, onResult: () => void) => (item: Lane) => void;
 
-const common = { lanes, lane, maxSize: 10, maxQueued: 10_000 };
+const common = {
+  queue: lanes([{ name: 'P0', maxWaitMs: 0 }, { name: 'P1' }, { name: 'P2' }], { by: lane }),
+  maxSize: 10,
+  maxQueued: 10_000,
+};
 
 const FORMS: Readonly<Record<string, Pipeline>> = {
   batchMap: ({ scheduler, work }, concurrency, onResult) => {
@@ -65,9 +70,9 @@ const FORMS: Readonly<Record<string, Pipeline>> = {
     };
   },
   'two batchers behind one limiter': ({ scheduler, work }, concurrency, onResult) => {
-    const limiter = createLimiter({ concurrency, scheduler, lanes: lanes.map(({ name }) => ({ name })) });
+    const limiter = createLimiter({ concurrency, scheduler, queue: lanes([{ name: 'P0' }, { name: 'P1' }, { name: 'P2' }]) });
     // Its burst is over at once: a batcher that waits for the rest of its frame is not in the limiter's queue before.
-    const options = { ...common, limiter, scheduler, burst: 'sync' } as const;
+    const options = { ...common, limiter, scheduler: atOnce(scheduler) };
     const urgent = createBatcher(work, options);
     const rest = createBatcher(work, options);
     return (item) => {
@@ -140,7 +145,9 @@ describe('lower lanes under a flood of urgent items', () => {
       const backend = new Backend(seed);
       const source = new Subject<Lane>();
       const { scheduler, work, calls } = backend;
-      source.pipe(batchMap(work, { lanes: floored, lane, maxSize: 10, maxQueued: 100_000, concurrency, scheduler })).subscribe();
+      source
+        .pipe(batchMap(work, { queue: lanes(floored, { by: lane }), maxSize: 10, maxQueued: 100_000, concurrency, scheduler }))
+        .subscribe();
       flood(backend, (item) => {
         source.next(item);
       });
@@ -152,12 +159,8 @@ describe('lower lanes under a flood of urgent items', () => {
   function sharedCalls(concurrency: number, batchersPerLane: number): (name: Lane) => number {
     const backend = new Backend(concurrency);
     const { scheduler, work, calls } = backend;
-    const limiter = createLimiter({
-      concurrency,
-      scheduler,
-      lanes: floored.map(({ name, floor }) => ({ name, ...(floor !== undefined && { floor }) })),
-    });
-    const options = { lanes: floored, lane, maxSize: 5, maxQueued: 100_000, limiter, scheduler };
+    const limiter = createLimiter({ concurrency, scheduler, queue: lanes(floored) });
+    const options = { queue: lanes(floored, { by: lane }), maxSize: 5, maxQueued: 100_000, limiter, scheduler };
     const ofEach = { P0: batchers(), P1: batchers(), P2: batchers() };
     function batchers(): Batcher<Lane, Lane>[] {
       return Array.from({ length: batchersPerLane }, () => createBatcher(work, options));
@@ -200,20 +203,18 @@ function overload(fairness: Fairness, perSecond: Readonly<Record<Lane, number>>,
       );
     });
   const tenants: readonly LaneOptions[] = [
-    { name: 'P0', weight: 8 },
-    { name: 'P1', weight: 3 },
-    { name: 'P2', weight: 1 },
+    { name: 'P0', share: 8 },
+    { name: 'P1', share: 3 },
+    { name: 'P2', share: 1 },
   ];
   source
     .pipe(
       batchMap(work, {
-        lanes: tenants,
-        lane: ({ lane: name }) => name,
-        fairness: fairness as Exclude<BatchMapOptions<string>['fairness'], undefined>,
+        queue: lanes(tenants, { by: ({ lane: name }) => name, fairness }),
         maxSize: 20,
         maxQueued: Infinity,
         concurrency: 2,
-        window: { kind: 'natural' },
+        window: natural(),
         scheduler,
       }),
     )
@@ -246,10 +247,10 @@ describe('more work than can be served', () => {
   const BACKGROUND_FLOOD = { P0: 10, P1: 10, P2: 200 };
 
   it.each<[string, Fairness, Readonly<Record<Lane, readonly [number, number]>>]>([
-    ['strict without floors starves the lower lanes', { kind: 'strict', floor: 0 }, { P0: [0.8, 0.87], P1: [0, 0.04], P2: [0, 0.04] }],
-    ['strict with floors serves them', 'strict', { P0: [0.62, 0.7], P1: [0.9, 1], P2: [0.9, 1] }],
-    ['weights 8:3:1 hold', 'wdrr', { P0: [0.62, 0.73], P1: [0.95, 1], P2: [0.85, 1] }],
-    ['round robin serves the small lanes whole', 'roundRobin', { P0: [0.62, 0.7], P1: [0.96, 1], P2: [0.96, 1] }],
+    ['strict without floors starves the lower lanes', strictWithFloor(0), { P0: [0.8, 0.87], P1: [0, 0.04], P2: [0, 0.04] }],
+    ['strict with floors serves them', strictWithFloor(), { P0: [0.62, 0.7], P1: [0.9, 1], P2: [0.9, 1] }],
+    ['weights 8:3:1 hold', weighted(), { P0: [0.62, 0.73], P1: [0.95, 1], P2: [0.85, 1] }],
+    ['round robin serves the small lanes whole', roundRobin(), { P0: [0.62, 0.7], P1: [0.96, 1], P2: [0.96, 1] }],
   ])('%s when the urgent lane floods', (_title, fairness, shares) => {
     for (const seed of SEEDS) {
       const { share } = overload(fairness, URGENT_FLOOD, seed);
@@ -262,7 +263,7 @@ describe('more work than can be served', () => {
 
   it('weights 8:3:1 are the shares of the places, exactly, when every lane floods', () => {
     for (const seed of SEEDS) {
-      const { share } = overload('wdrr', { P0: 200, P1: 200, P2: 200 }, seed);
+      const { share } = overload(weighted(), { P0: 200, P1: 200, P2: 200 }, seed);
       const sum = share('P0') + share('P1') + share('P2');
       expect(share('P0') / sum).toBeCloseTo(8 / 12, 2);
       expect(share('P1') / sum).toBeCloseTo(3 / 12, 2);
@@ -270,7 +271,11 @@ describe('more work than can be served', () => {
     }
   });
 
-  it.each<Fairness>(['strict', 'wdrr', 'roundRobin'])('a flood of background work does not touch the urgent lane under %s', (fairness) => {
+  it.each([
+    ['strictWithFloor()', strictWithFloor()],
+    ['weighted()', weighted()],
+    ['roundRobin()', roundRobin()],
+  ])('a flood of background work does not touch the urgent lane under %s', (_name, fairness) => {
     for (const seed of SEEDS) {
       const { share, medianMs } = overload(fairness, BACKGROUND_FLOOD, seed);
       expect(share('P0')).toBeGreaterThan(0.97);

@@ -1,5 +1,6 @@
 import { Observable, Subject, takeUntil } from 'rxjs';
-import * as make from '../builders.js';
+import type { Lease, Limiter } from '../../operators/index.js';
+import { childOf, createLimiter, heldBy, keyedLimiter, lanes, perMinute, strict } from '../../operators/index.js';
 import { Budget, type RateKind, type RatePlan } from './budget.js';
 import { Timers } from './clock.js';
 import { Width } from './width.js';
@@ -7,7 +8,6 @@ import { isNamed } from './work.js';
 import { type Act, type Actor, isPlanned, Planned, type World } from './world.js';
 
 type Way = 'run' | 'runAsync' | 'acquire' | 'acquireAsync' | 'tryAcquire' | 'nested';
-type Lease = NonNullable<ReturnType<make.Limiter['tryAcquire']>>;
 
 interface Job {
   readonly n: number;
@@ -20,7 +20,7 @@ interface Job {
 
 /** A limiter of the tree: the one at the root, a child, or that of a key. */
 interface Level {
-  readonly limiter: Pick<make.Limiter, 'tryAcquire' | 'acquire' | 'acquireAsync' | 'run' | 'runAsync'>;
+  readonly limiter: Pick<Limiter, 'tryAcquire' | 'acquire' | 'acquireAsync' | 'run' | 'runAsync'>;
   readonly extra: object;
   readonly most: () => number;
   held: number;
@@ -31,7 +31,7 @@ export class SharedLimiter implements Actor {
   readonly name = 'createLimiter';
   /** Others hold its permits: it ends after them. */
   readonly isLast = true;
-  readonly limiter: make.Limiter;
+  readonly limiter: Limiter;
   readonly timers: Timers;
   readonly acts: Partial<Record<Act, () => void>>;
   readonly index: number;
@@ -54,15 +54,16 @@ export class SharedLimiter implements Actor {
     const kind = choose<RateKind>('rate', 'none', 'none', 'bucket', 'strict');
     const plan: RatePlan = { kind, everyMs: 10, burst: 2, perMinute: 4 };
     this.#budget = new Budget(world, plan);
-    this.limiter = make.createLimiter({
+    this.limiter = createLimiter({
       concurrency: this.#width.now,
-      rates: [...ratesOf(plan, 1), ...(kind !== 'strict' && choose('tokens', false, true) ? [make.perMinute('tokens', 60_000)] : [])],
+      rates: [...ratesOf(plan, 1), ...(kind !== 'strict' && choose('tokens', false, true) ? [perMinute('tokens', 60_000)] : [])],
+      headroom: 1,
       scheduler: this.timers,
       random: () => 0.5,
       maxQueued: choose('limiter maxQueued', 100, 1, 2),
       overflow: choose('limiter overflow', 'error', 'dropOldest', 'dropNewest', 'latest'),
       abortGraceMs: choose('abortGraceMs', 30, 0, 5),
-      ...(choose('limiter lanes', false, true) && { queue: make.lanes([{ name: 'urgent' }, { name: 'later' }]) }),
+      ...(choose('limiter lanes', false, true) && { queue: lanes([{ name: 'urgent' }, { name: 'later' }]) }),
       onEvent: ({ type }) => {
         world.at(`event:${type}`, this.index);
       },
@@ -104,13 +105,10 @@ export class SharedLimiter implements Actor {
   #makeLevels(): Level[] {
     const root: Level = { limiter: this.limiter, extra: {}, most: () => this.most, held: 0 };
     const shape = this.world.choose<'alone' | 'child' | 'keyed'>('levels', 'alone', 'alone', 'child', 'keyed');
-    if (shape === 'child') return [root, { limiter: make.childOf(this.limiter, { concurrency: 1 }), extra: {}, most: () => 1, held: 0 }];
+    if (shape === 'child') return [root, { limiter: childOf(this.limiter, { concurrency: 1 }), extra: {}, most: () => 1, held: 0 }];
     if (shape === 'keyed') {
-      const keyed = make.keyedLimiter(this.limiter, { concurrency: 1 });
-      return [
-        root,
-        ...['a', 'b'].map((key): Level => ({ limiter: keyed as unknown as make.Limiter, extra: { key }, most: () => 1, held: 0 })),
-      ];
+      const keyed = keyedLimiter(this.limiter, { concurrency: 1 });
+      return [root, ...['a', 'b'].map((key): Level => ({ limiter: keyed as unknown as Limiter, extra: { key }, most: () => 1, held: 0 }))];
     }
     return [root];
   }
@@ -130,7 +128,7 @@ export class SharedLimiter implements Actor {
     this.#width.note(slots);
     const isWaiting = this.#jobs.some(({ way, state }) => way === 'acquireAsync' && state === 'waiting');
     this.#budget.scale(scale, !this.world.isInside && !isWaiting);
-    make.setLimits(this.limiter, { concurrency: slots, rates: ratesOf(this.#budget.plan, scale) });
+    this.limiter.setLimits({ concurrency: slots, rates: ratesOf(this.#budget.plan, scale) });
   }
 
   drain(): void {
@@ -155,7 +153,7 @@ export class SharedLimiter implements Actor {
     const signalled = world.choose(`signalled ${n}`, false, true);
     const own = new AbortController();
     const signal = signalled ? AbortSignal.any([own.signal, this.#controller.signal]) : undefined;
-    const given = make.job({ ...level.extra, ...lane, ...(deadline !== Infinity && { deadlineMs: deadline }), ...(signal && { signal }) });
+    const given = { ...level.extra, ...lane, ...(deadline !== Infinity && { deadlineMs: deadline }), ...(signal && { signal }) };
     try {
       this.#begin(job, given, own);
     } catch (error) {
@@ -337,7 +335,7 @@ export class SharedLimiter implements Actor {
       lease.release(world.choose<'ok' | 'cancelled'>(`outcome ${job.n}`, 'ok', 'cancelled'));
     };
     world.clock.after(world.choose(`nested ${job.n}`, 2, 1, 5), () => {
-      job.level.limiter.acquire({ ...given, holder: lease }).subscribe({
+      job.level.limiter.acquire({ ...given, holder: heldBy(lease) }).subscribe({
         next: (second) => {
           world.clock.after(25, over);
           this.#hold(inner, second);
@@ -413,8 +411,8 @@ function lazily(world: World, answer: (resolve: (value: string) => void, reject:
   } as PromiseLike<string>;
 }
 
-function ratesOf({ kind, everyMs, burst, perMinute }: RatePlan, scale: number) {
-  if (kind === 'bucket') return [make.perMinute('requests', (60_000 / everyMs) * scale, (burst * everyMs) / 1000)];
-  if (kind === 'strict') return [make.strict('requests', perMinute * scale)];
+function ratesOf({ kind, everyMs, burst, perMinute: aMinute }: RatePlan, scale: number) {
+  if (kind === 'bucket') return [perMinute('requests', (60_000 / everyMs) * scale, { burst: burst * scale })];
+  if (kind === 'strict') return [strict({ unit: 'requests', amount: aMinute * scale, windowMs: 60_000 })];
   return [];
 }
