@@ -1,6 +1,5 @@
 import type { OperatorFunction } from 'rxjs';
 import { defer, EMPTY, map, mergeMap, NEVER, of, pipe } from 'rxjs';
-import { batch, switchLatest } from '../operators/index.js';
 import type {
   BatcherOptions,
   BatchMapOptions,
@@ -14,9 +13,10 @@ import type {
   RateLimitOptions,
   ResequenceOptions,
   Settled,
-} from '../test/today.js';
+} from '../operators/index.js';
 import {
   backpressure,
+  batch,
   batchMap,
   bulkheadMap,
   coalesce,
@@ -24,11 +24,14 @@ import {
   conflateWhileBusy,
   createBatcher,
   createLimiter,
+  lanes,
   mergeLanes,
+  perMinute,
   rateLimit,
   resequence,
+  switchLatest,
   unwrap,
-} from '../test/today.js';
+} from '../operators/index.js';
 import type { LawSubject } from './laws.js';
 
 const echo: BatchWork<number, number> = (items) => of(items);
@@ -38,7 +41,7 @@ const mapped = (options: BatchMapOptions<number, number>) => batchMap(echo, opti
 const bulkheaded = (options: BulkheadMapOptions<number> & { readonly errors?: 'settle' }) =>
   bulkheadMap((item: number) => of(item), { concurrency: 2, ...options });
 
-const serial = (options: ConcatMapByOptions & { readonly errors?: 'settle' }, key = (item: number): unknown => item % 3) =>
+const serial = (options: ConcatMapByOptions<number> & { readonly errors?: 'settle' }, key = (item: number): unknown => item % 3) =>
   concatMapBy(key, (item: number) => of(item), options);
 
 const conflated = (options: Partial<ConflateWhileBusyOptions<number, readonly number[]>>) =>
@@ -68,7 +71,7 @@ const inSequence = (options: Partial<ResequenceOptions<number>>) =>
 
 /** One item at once, and one in each millisecond after it. */
 const admitted = (options: RateLimitOptions<number>, cost?: () => never) =>
-  rateLimit<number>(createLimiter({ requestsPerMinute: 60_000, burstSeconds: 0.001, headroom: 1 }), cost, options);
+  rateLimit<number>(createLimiter({ rates: [perMinute('requests', 60_000, { burst: 1 })], headroom: 1 }), cost, options);
 
 /** Lanes are sources: the law's own is one of them. */
 const merged =
@@ -124,9 +127,9 @@ export const roster: readonly LawSubject[] = [
     holdsAtMost: 8,
     throwing: {
       weigh: (fault) => mapped({ weigh: fault }),
-      lane: (fault) => mapped({ lane: fault }),
+      lane: (fault) => mapped({ queue: lanes([{ name: 'only' }], { by: fault }) }),
       id: (fault) => mapped({ id: fault }),
-      itemDeadlineMs: (fault) => mapped({ itemDeadlineMs: fault }),
+      deadlineMs: (fault) => mapped({ deadlineMs: fault }),
     },
     rejectionOf: (settled) => (settled.status === 'rejected' ? settled.reason : undefined),
     abortable: (seen) =>
@@ -135,7 +138,7 @@ export const roster: readonly LawSubject[] = [
           seen(signal);
           return NEVER;
         },
-        { maxSize: 2, attemptTimeoutMs: Infinity },
+        { maxSize: 2, timeoutMs: Infinity },
       ),
   } satisfies LawSubject<Settled<number, number>>,
   {
@@ -203,14 +206,14 @@ export const roster: readonly LawSubject[] = [
     holdsAtMost: 8,
     throwing: {
       weigh: (fault) => loaded({ weigh: fault }),
-      lane: (fault) => loaded({ lane: fault }),
+      lane: (fault) => loaded({ queue: lanes([{ name: 'only' }], { by: fault }) }),
       id: (fault) => loaded({ id: fault }),
-      itemDeadlineMs: (fault) => loaded({ itemDeadlineMs: fault }),
+      deadlineMs: (fault) => loaded({ deadlineMs: fault }),
       dedupe: (fault) => loaded({ dedupe: fault }),
       window: (fault) => loaded({ window: fault }),
     },
     abortable: (seen) =>
-      loaded({ maxSize: 2, attemptTimeoutMs: Infinity }, (_items, { signal }) => {
+      loaded({ maxSize: 2, timeoutMs: Infinity }, (_items, { signal }) => {
         seen(signal);
         return NEVER;
       }),

@@ -64,7 +64,7 @@ export interface ResequenceOptions<T> {
  * of(1, 0, 3, 2).pipe(resequence({ sequence: (n) => n })).subscribe((n) => seen.push(n));
  * seen; // => [0, 1, 2, 3]
  * ```
- * @see {@link batchMap} and {@link bulkheadMap} with `order: 'input'`, which keep the order of their own results.
+ * @see {@link batchMap} and {@link bulkheadMap} with `order: inputOrder()`, which keep the order of their own results.
  */
 export function resequence<T>(options: ResequenceOptions<T>): MonoTypeOperatorFunction<T> {
   const settings = readOptions(options);

@@ -1,7 +1,6 @@
 import { asyncScheduler, map, merge, NEVER, of, Subject, take, tap } from 'rxjs';
 import type { BatchMapOptions, BatchResult, BatchWork, Settled } from '../../operators/index.js';
-import { batchMap, classifyError, divideAndConquer, fixed, graded, inputOrder, lanes, natural, orderPerKey, retryFailed, roundRobin, sequentialSearch, splitItem, unwrap, weighted } from '../../operators/index.js';
-import { createLimiter, FlowConfigError, OverflowError } from '../../test/today.js';
+import { batchMap, classifyError, createLimiter, divideAndConquer, FlowConfigError, fixed, graded, inputOrder, lanes, natural, OverflowError, orderPerKey, perMinute, retryFailed, roundRobin, sequentialSearch, splitItem, unwrap, weighted } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -815,14 +814,14 @@ export const specs: readonly MarbleSpec[] = [
   {
     operator: 'batchMap',
     title: 'forms the batch when the limiter grants, not when it was asked: the wait fills it',
-    label: 'batchMap(work, { limiter: createLimiter({ requestsPerMinute: 6000, burstSeconds: 0.01, headroom: 1 }) })',
+    label: "batchMap(work, { limiter: createLimiter({ rates: [perMinute('requests', 6000, { burst: 1 })], headroom: 1 }) })",
     inputs: { source:        '-a-bcd------------|' },
     inners: { a:              '--(r|)',
               bcd:                      '--(r|)' },
     subscriptions: { a: '-^-!', bcd: '-----------^-!' },
     expected:                '---A---------(BCD)|',
     build: (kit) => {
-      const limiter = createLimiter({ requestsPerMinute: 6000, burstSeconds: 0.01, headroom: 1, scheduler: asyncScheduler });
+      const limiter = createLimiter({ rates: [perMinute('requests', 6000, { burst: 1 })], headroom: 1, scheduler: asyncScheduler });
       return kit.input('source').pipe(batchMap(work(kit), { limiter, window: natural() }), map(shown));
     },
   },

@@ -1,6 +1,6 @@
 import { map, merge, Subject, take, tap } from 'rxjs';
-import type { LaneBatch, MergeLane, MergeLanesOptions } from '../../test/today.js';
-import { CallbackError, mergeLanes, OverflowError } from '../../test/today.js';
+import type { LaneBatch, MergeLane, MergeLanesOptions } from '../../operators/index.js';
+import { CallbackError, mergeLanes, OverflowError, weighted } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the lane broke');
@@ -255,7 +255,7 @@ export const specs: readonly MarbleSpec[] = [
               free:          '(abcdef)--|' },
     expected:                'x---------(y|)',
     values: { x: 'ABCaDEFb by gold: size', y: 'cdef by free: complete' },
-    build: merged({ gold: { weight: 3, maxWaitMs: 50 }, free: {} }, { maxSize: 8, fairness: 'wdrr' }),
+    build: merged({ gold: { share: 3, maxWaitMs: 50 }, free: {} }, { maxSize: 8, fairness: weighted() }),
   },
   {
     operator: 'mergeLanes',

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
+import { FlowConfigError } from '../../operators/index.js';
 import { misuseTables, say } from '../support/misuse.js';
-import { FlowConfigError } from '../today.js';
 
 const tables = new Map((await misuseTables('operators')).map((table) => [table.operator, table]));
 

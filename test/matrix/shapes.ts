@@ -1,40 +1,39 @@
 import { catchError, concat, defer, EMPTY, finalize, forkJoin, ignoreElements, map, merge, mergeMap, NEVER, Observable, of } from 'rxjs';
+import type { LimiterJob, LimiterOptions, NativeObservable, Settled } from '../../operators/index.js';
 import {
+  adaptiveLimit,
+  backpressure,
   batch,
   batchMap,
   batchMapFrom,
   bulkheadMap,
-  concatMapBy,
-  createBatcher,
-  divideRetry,
-  fromSubscribable,
-  hedge,
-  settleAll,
-  speculate,
-  switchLatest,
-} from '../../operators/index.js';
-import { PlatformObservable } from '../support/platform-observable.js';
-import type { LimiterOptions, NativeObservable, Settled } from '../today.js';
-import {
-  adaptiveLimit,
-  backpressure,
   coalesce,
+  concatMapBy,
   conflateWhileBusy,
+  createBatcher,
   createBreaker,
   createIntake,
   createLimiter,
+  divideRetry,
   fromNative,
   fromStream,
+  fromSubscribable,
+  hedge,
   mergeLanes,
   policy,
   rateLimit,
   resequence,
+  retryFailed,
+  settleAll,
+  speculate,
+  switchLatest,
   toAsyncIterable,
   toNative,
   toReadableStream,
   toStore,
   unwrap,
-} from '../today.js';
+} from '../../operators/index.js';
+import { PlatformObservable } from '../support/platform-observable.js';
 import type { Shape, Work } from './shape.js';
 import { Failed } from './shape.js';
 
@@ -230,7 +229,7 @@ export const shapes = {
   toStore: {
     run: (input, options) =>
       new Observable((subscriber) => {
-        const store = toStore<number, number | undefined>(input, undefined, options);
+        const store = toStore<number, number | undefined>(input, undefined, { errors: 'propagate', ...options });
         return store.subscribe(() => {
           try {
             subscriber.next([store.getSnapshot()!]);
@@ -265,11 +264,12 @@ export const shapes = {
   },
   createLimiter: {
     run: (input, options, work) => {
-      const limiter = createLimiter({ concurrency: 1, ...options });
+      const { job, ...limits } = options as { readonly job?: LimiterJob };
+      const limiter = createLimiter({ concurrency: 1, ...limits });
       return input.pipe(
         mergeMap((item) =>
           limiter
-            .run((context) => work(item, context))
+            .run((context) => work(item, context), job)
             .pipe(
               map((value) => [value]),
               catchError((error: unknown) => of([new Failed(error)])),
@@ -298,7 +298,10 @@ export const shapes = {
         options,
       ).pipe(map(({ items }) => items)),
   },
-  policy: { run: (input, options, work) => policy(options)((context) => work(listed(input).items[0]!, context)).pipe(alone) },
+  policy: {
+    run: (input, options, work) =>
+      policy({ retry: retryFailed(), ...options })((context) => work(listed(input).items[0]!, context)).pipe(alone),
+  },
   settleAll: { run: (input, options, work) => settleAll(listed(input).items, single(work), options).pipe(allOutcomes) },
   speculate: {
     run: (input, options, work) =>

@@ -1,28 +1,28 @@
 import { concat, config, EMPTY, map, NEVER, Observable, of, range, Subject, throwError, timer } from 'rxjs';
 import { expect } from 'vitest';
 import {
+  adaptiveLimit,
   batchMap,
+  coalesce,
   concatMapBy,
+  conflateWhileBusy,
+  createBreaker,
+  createIntake,
+  createLimiter,
   divideRetry,
   fromSubscribable,
   isFlowError,
   lanes,
+  mergeLanes,
+  perMinute,
+  policy,
+  rateLimit,
+  retryFailed,
   settleAll,
   splitItem,
   switchLatest,
   toStore,
 } from '../../operators/index.js';
-import {
-  adaptiveLimit,
-  coalesce,
-  conflateWhileBusy,
-  createBreaker,
-  createIntake,
-  createLimiter,
-  mergeLanes,
-  policy,
-  rateLimit,
-} from '../today.js';
 import { refusesNumbers } from './numbers.js';
 import { completes, errors, leaves, MILLION, on, overflows, reasonsOf, reenters, takesMillion, unlimited } from './rig.js';
 import type { Cell, Cells } from './rows.js';
@@ -765,7 +765,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     leave: cell(
       'a waiting job leaves and costs nothing; work is aborted and its lease given back',
       on(async (run) => {
-        const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 6000, scheduler: run.clock });
+        const limiter = createLimiter({ concurrency: 1, rates: [perMinute('tokens', 6000)], scheduler: run.clock });
         const before = limiter.snapshot().tokens;
         const lease = limiter.tryAcquire()!;
         const waiting = limiter.acquire({ cost: { tokens: 50 } }).subscribe();
@@ -786,22 +786,20 @@ export const matrix: Readonly<Record<string, Cells>> = {
       'no limit',
       unlimited(shapes.createLimiter, {
         concurrency: Infinity,
-        requestsPerMinute: Infinity,
-        tokensPerMinute: Infinity,
-        maxWaitMs: Infinity,
+        rates: [perMinute('requests', Infinity), perMinute('tokens', Infinity)],
         maxQueued: Infinity,
+        job: { deadlineMs: Infinity },
       }),
     ),
     oversize: cell(
-      'a job above what can be saved up goes into debt, or is refused (`costAboveCapacity`)',
+      'a job above what can be saved up goes into debt, or is refused (`borrow` of its rate)',
       on((run) => {
         const job = { cost: { tokens: 100_000 } };
-        const rates = { tokensPerMinute: 6000, scheduler: run.clock };
-        const lender = createLimiter(rates);
+        const lender = createLimiter({ rates: [perMinute('tokens', 6000)], scheduler: run.clock });
         lender.tryAcquire(job)?.release();
         expect(lender.snapshot().tokens).toBeLessThan(0);
         const refusals: unknown[] = [];
-        createLimiter({ ...rates, costAboveCapacity: 'reject' })
+        createLimiter({ rates: [perMinute('tokens', 6000, { borrow: false })], scheduler: run.clock })
           .acquire(job)
           .subscribe({ error: (error: unknown) => refusals.push(error) });
         expect(refusals).toMatchObject([{ code: 'FLOW_ITEM_TOO_HEAVY' }]);
@@ -816,7 +814,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     emptyKey: cell(
       'an empty lane is passed over',
       on(async (run) => {
-        const limiter = createLimiter({ concurrency: 1, lanes: LANES, scheduler: run.clock });
+        const limiter = createLimiter({ concurrency: 1, queue: lanes(LANES), scheduler: run.clock });
         const first = limiter.tryAcquire({ lane: 'low' })!;
         const granted: string[] = [];
         limiter.acquire({ lane: 'low' }).subscribe(() => granted.push('low'));
@@ -826,12 +824,12 @@ export const matrix: Readonly<Record<string, Cells>> = {
       }),
     ),
     stuck: cell(
-      'keeps its slot until it is released; the others wait, at most `timeoutMs`',
+      'keeps its slot until it is released; the others wait, at most `deadlineMs`',
       on(async (run) => {
         const limiter = createLimiter({ concurrency: 1, scheduler: run.clock });
         const lease = limiter.tryAcquire()!;
         const ends: unknown[] = [];
-        limiter.acquire({ timeoutMs: 100 }).subscribe({ error: (error: unknown) => ends.push(error) });
+        limiter.acquire({ deadlineMs: 100 }).subscribe({ error: (error: unknown) => ends.push(error) });
         await run.pass();
         expect(ends).toMatchObject([{ code: 'FLOW_RATE_LIMITED' }]);
         expect(limiter.snapshot().executing).toBe(1);
@@ -841,7 +839,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     inversion: cell(
       'one queue for slots and rates: the urgent lane is granted first',
       on(async (run) => {
-        const limiter = createLimiter({ concurrency: 1, lanes: LANES, scheduler: run.clock });
+        const limiter = createLimiter({ concurrency: 1, queue: lanes(LANES), scheduler: run.clock });
         const lease = limiter.tryAcquire({ lane: 'low' })!;
         const granted: string[] = [];
         for (const lane of ['low', 'urgent']) {
@@ -858,7 +856,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     aborted: cell(
       'never charged: the tokens are where they were',
       on(async (run) => {
-        const limiter = createLimiter({ concurrency: 1, tokensPerMinute: 6000, scheduler: run.clock });
+        const limiter = createLimiter({ concurrency: 1, rates: [perMinute('tokens', 6000)], scheduler: run.clock });
         const lease = limiter.tryAcquire()!;
         const { tokens } = limiter.snapshot();
         const leaving = new AbortController();
@@ -1019,7 +1017,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     leave: cell('aborts the call, which counts neither way; a probe gives its place back', async () => {
       await leaves(shapes.createBreaker)();
       await on(async (run) => {
-        const breaker = createBreaker({ minCalls: 1, scheduler: run.clock });
+        const breaker = createBreaker({ opens: { minCalls: 1 }, scheduler: run.clock });
         breaker.run(() => throwError(() => busy)).subscribe({ error: () => undefined });
         await run.pass();
         const probe = breaker.run(() => NEVER).subscribe();
@@ -1033,14 +1031,18 @@ export const matrix: Readonly<Record<string, Cells>> = {
     badNumber: refused('createBreaker'),
     infinity: cell(
       '`minCalls`: it never opens by itself; `windowMs`: it never forgets; `openMs`: it stays open',
-      unlimited(shapes.createBreaker, { minCalls: Infinity, windowMs: Infinity, openMs: Infinity, maxOpenMs: Infinity }),
+      unlimited(shapes.createBreaker, {
+        opens: { minCalls: Infinity, windowMs: Infinity },
+        openMs: Infinity,
+        maxOpenMs: Infinity,
+      }),
     ),
     oversize: noWeights,
     callback: cell(
       'a `classify` that throws: the error comes through, and counts neither way',
       on((run) => {
         const ends: unknown[] = [];
-        const breaker = createBreaker({ minCalls: 1, classify: () => broken(1), scheduler: run.clock });
+        const breaker = createBreaker({ opens: { minCalls: 1 }, classify: () => broken(1), scheduler: run.clock });
         breaker.run(() => throwError(() => busy)).subscribe({ error: (error: unknown) => ends.push(error) });
         expect([ends, breaker.snapshot().calls]).toEqual([[busy], 0]);
         return run.pass();
@@ -1050,7 +1052,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     stuck: cell(
       'a probe that is silent for as long as the circuit was open is not waited for: the next call may try',
       on(async (run) => {
-        const breaker = createBreaker({ minCalls: 1, scheduler: run.clock });
+        const breaker = createBreaker({ opens: { minCalls: 1 }, scheduler: run.clock });
         breaker.run(() => throwError(() => busy)).subscribe({ error: () => undefined });
         await run.pass(5_000);
         const probe = breaker.run(() => NEVER).subscribe();
@@ -1075,7 +1077,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
       'no limit',
       unlimited(
         shapes.policy,
-        { deadlineMs: Infinity, attemptTimeoutMs: Infinity, retry: { maxAttempts: Infinity, maxMs: Infinity, budget: Infinity } },
+        { deadlineMs: Infinity, timeoutMs: Infinity, retry: retryFailed({ maxAttempts: Infinity, maxMs: Infinity, budget: Infinity }) },
         [1],
       ),
     ),
@@ -1091,7 +1093,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
         await run.pass();
         expect([run.out, run.ends]).toEqual([[1], ['complete']]);
         const ends: unknown[] = [];
-        policy({ random: () => broken(1), scheduler: run.clock })(() => throwError(() => busy)).subscribe({
+        policy({ retry: retryFailed(), random: () => broken(1), scheduler: run.clock })(() => throwError(() => busy)).subscribe({
           error: (error: unknown) => ends.push(error),
         });
         expect(ends).toMatchObject([{ code: 'FLOW_CALLBACK' }]);
@@ -1099,9 +1101,9 @@ export const matrix: Readonly<Record<string, Cells>> = {
     ),
     emptyKey: noLanes,
     stuck: cell(
-      'the attempt ends at `attemptTimeoutMs`, and is made again when it may be; everything ends at `deadlineMs`',
+      'the attempt ends at `timeoutMs`, and is made again when it may be; everything ends at `deadlineMs`',
       on(async (run) => {
-        run.start(shapes.policy, of(1), { attemptTimeoutMs: 100 }, firstHangs());
+        run.start(shapes.policy, of(1), { timeoutMs: 100 }, firstHangs());
         await run.pass();
         expect([run.calls, run.out, run.ends]).toEqual([2, [1], ['complete']]);
         const ends: unknown[] = [];
@@ -1189,12 +1191,12 @@ export const matrix: Readonly<Record<string, Cells>> = {
     badNumber: refused('rateLimit'),
     infinity: cell('no limit', unlimited(shapes.rateLimit, { maxQueued: Infinity })),
     oversize: cell(
-      'goes into debt, or errors the stream (`costAboveCapacity` of the limiter)',
+      'goes into debt, or errors the stream (`borrow` of the limiter’s rate)',
       on(async (run) => {
         const ends: unknown[] = [];
-        for (const costAboveCapacity of ['borrow', 'reject'] as const)
+        for (const borrow of [true, false])
           of(1)
-            .pipe(rateLimit(createLimiter({ tokensPerMinute: 600, costAboveCapacity, scheduler: run.clock }), { tokens: 1000 }))
+            .pipe(rateLimit(createLimiter({ rates: [perMinute('tokens', 600, { borrow })], scheduler: run.clock }), { tokens: 1000 }))
             .subscribe({ error: (error: unknown) => ends.push(error), complete: () => ends.push('complete') });
         await run.pass();
         expect(ends).toMatchObject(['complete', { code: 'FLOW_ITEM_TOO_HEAVY' }]);
@@ -1259,7 +1261,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     ),
     inversion: noPriorities,
     aborted: cell(
-      'never made again, nor are its siblings (`mode: "all"`)',
+      "never made again, nor are its siblings (`errors: 'propagate'`)",
       on(async (run) => {
         const calls: number[] = [];
         const ends: unknown[] = [];

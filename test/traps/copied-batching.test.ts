@@ -20,10 +20,11 @@ import {
 } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batch } from '../../operators/index.js';
-import type { Limiter } from '../today.js';
-import { batchMap, createLimiter, divideRetry, mergeLanes } from '../today.js';
+import type { Limiter } from '../../operators/index.js';
+import { batch, batchMap, classifyError, createLimiter, divideRetry, mergeLanes, perMinute, robust } from '../../operators/index.js';
 import { numbers } from './tools.js';
+
+const repaired = { classify: classifyError, repair: robust() };
 
 // Recipes for batches out of RxJS operators, done as their text says. What else goes wrong with them is in the tests of the operators.
 
@@ -163,9 +164,9 @@ describe('halves of a batch that was refused', () => {
       calls = 0;
       const statuses: string[] = [];
       virtualTime(({ flush }) => {
-        divideRetry(call)(numbers(16)).subscribe((settled) => statuses.push(...settled.map(({ status }) => status)));
+        divideRetry(call, repaired)(numbers(16)).subscribe((settled) => statuses.push(...settled.map(({ status }) => status)));
         from(numbers(16))
-          .pipe(batchMap(call))
+          .pipe(batchMap(call, repaired))
           .subscribe(({ status }) => statuses.push(status));
         flush();
       });
@@ -187,9 +188,10 @@ describe('halves of a batch that was refused', () => {
       const theirs: number[] = [];
       halving(call, numbers(10)).subscribe((answer) => theirs.push(answer));
       const ours: unknown[] = [];
-      divideRetry(call)(numbers(10)).subscribe((settled) =>
-        ours.push(...settled.map((one) => (one.status === 'fulfilled' ? one.value : one.reason))),
-      );
+      divideRetry(
+        call,
+        repaired,
+      )(numbers(10)).subscribe((settled) => ours.push(...settled.map((one) => (one.status === 'fulfilled' ? one.value : one.reason))));
       flush();
       expect(theirs).toHaveLength(9);
       expect(theirs).not.toEqual([...theirs].sort((a, b) => a - b));
@@ -210,7 +212,7 @@ describe('a window that follows the calls in flight', () => {
   function backlog(run: (setting: Setting) => Observable<unknown>): number {
     return virtualTime(({ advance, scheduler }) => {
       let sent = 0;
-      const limiter = createLimiter({ requestsPerMinute: 600, burstSeconds: 1, scheduler });
+      const limiter = createLimiter({ rates: [perMinute('requests', 600, { burst: 9 })], scheduler });
       const source = timer(0, 83, scheduler).pipe(take(120));
       run({ source, limiter, scheduler, call: (size) => (sent += size) }).subscribe();
       advance(83 * 120);

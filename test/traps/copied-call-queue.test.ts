@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { fakeProvider } from '../../marbles/fake-provider.js';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
-import { batchMap, bulkheadMap, createBatcher, settleAll } from '../../operators/index.js';
-import { createLimiter } from '../today.js';
+import { batchMap, bulkheadMap, createBatcher, createLimiter, lanes, perMinute, settleAll } from '../../operators/index.js';
 import { deferred, hostTime, numbers, sleep, stateOf, turns } from './tools.js';
 
 // Documents, their parts and a queue of model calls in front of them, as notes on such a pipeline write it down.
@@ -203,7 +202,10 @@ describe('more calls at a time', () => {
 
   it('than the rate of the provider allows are refused; here the limiter knows both, and none is', () => {
     expect(run(createLimiter({ concurrency: 16 })).refused).toBeGreaterThan(50);
-    expect(run(createLimiter({ concurrency: 16, requestsPerMinute: 600, burstSeconds: 1 }))).toEqual({ refused: 0, fulfilled: 100 });
+    expect(run(createLimiter({ concurrency: 16, rates: [perMinute('requests', 600, { burst: 9 })] }))).toEqual({
+      refused: 0,
+      fulfilled: 100,
+    });
   });
 });
 
@@ -224,7 +226,7 @@ describe('a queue that is always served by urgency', () => {
       await turns(1);
     });
     const ours = await flood(async (log) => {
-      const limiter = createLimiter({ concurrency: 1, lanes: [{ name: 'now' }, { name: 'later', floor: 0.1 }] });
+      const limiter = createLimiter({ concurrency: 1, queue: lanes([{ name: 'now' }, { name: 'later', floor: 0.1 }]) });
       const lease = await limiter.acquireAsync();
       const run = (lane: string): Promise<unknown> => {
         if (log.length < 100 && lane === 'now') void limiter.runAsync(() => run(lane), { lane }).catch(() => undefined);

@@ -4,10 +4,23 @@ import type { Subscription } from 'rxjs';
 import { concat, delay, from, interval, lastValueFrom, map, mergeMap, NEVER, of, Subject, take, throwError, timer, toArray } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
-import { batch, batchMap, bulkheadMap, classifyError, createBatcher, divideAndConquer, fixed, retryFailed } from '../../operators/index.js';
+import type { Limiter, LimiterJob, LimitRule } from '../../operators/index.js';
+import {
+  adaptiveLimit,
+  batch,
+  batchMap,
+  bulkheadMap,
+  classifyError,
+  createBatcher,
+  createLimiter,
+  divideAndConquer,
+  fixed,
+  lanes,
+  mergeLanes,
+  perMinute,
+  retryFailed,
+} from '../../operators/index.js';
 import { DeadlineHeap, parseRetryAfterMs } from '../../operators/kernel/index.js';
-import type { Limiter, LimiterJob, LimitRule } from '../today.js';
-import { adaptiveLimit, createLimiter, mergeLanes } from '../today.js';
 import { deferred, elementsMoved, hostTime, numbers, repeatable, sleep, stateOf, turns } from './tools.js';
 
 // The classes and functions in this file are what others do, in as few lines as show it. Each test begins with what goes wrong there.
@@ -318,7 +331,7 @@ describe('a batcher with a list and an event', () => {
       // Ten a second, in beats of 250 ms.
       const store = new BeatingStore(2.5, 250, 4);
       for (const _ of numbers(5)) store.acquire(() => theirs.push(now()));
-      const limiter = createLimiter({ requestsPerMinute: 600, headroom: 1, burstSeconds: 0.1 });
+      const limiter = createLimiter({ rates: [perMinute('requests', 600, { burst: 1 })], headroom: 1 });
       limiter.tryAcquire()!.release();
       const ours: string[] = [];
       for (const _ of numbers(5)) granted(limiter, ours, 'one', {}, now);
@@ -381,7 +394,7 @@ describe('a priority queue', () => {
 
   const names = numbers(10).map((i) => `call ${i}`);
   const ourOrder = (): string[] => {
-    const limiter = createLimiter({ concurrency: 1, lanes: [{ name: 'now' }, { name: 'later' }] });
+    const limiter = createLimiter({ concurrency: 1, queue: lanes([{ name: 'now' }, { name: 'later' }]) });
     const lease = limiter.tryAcquire()!;
     const log: string[] = [];
     for (const name of names) granted(limiter, log, name, { lane: 'later' });
@@ -410,7 +423,7 @@ describe('a priority queue', () => {
     expect(makeRoom('urgent')).toBe('too');
 
     const run = (overflow: 'dropNewest' | 'dropLowest'): string[] => {
-      const limiter = createLimiter({ concurrency: 1, maxQueued: 2, overflow, lanes: [{ name: 'now' }, { name: 'later' }] });
+      const limiter = createLimiter({ concurrency: 1, maxQueued: 2, overflow, queue: lanes([{ name: 'now' }, { name: 'later' }]) });
       const lease = limiter.tryAcquire()!;
       const log: string[] = [];
       for (const name of ['accepted', 'too']) granted(limiter, log, name, { lane: 'later' });
@@ -437,8 +450,8 @@ describe('a priority queue', () => {
     put([0, 'urgent']);
     expect(numbers(6).map(get).indexOf('urgent')).toBeGreaterThan(3);
 
-    const lanes = [{ name: 'now' }, { name: 'later', maxQueued: 2, overflow: 'dropNewest' as const }];
-    const limiter = createLimiter({ concurrency: 1, lanes });
+    const queue = lanes([{ name: 'now' }, { name: 'later', maxQueued: 2, overflow: 'dropNewest' }]);
+    const limiter = createLimiter({ concurrency: 1, queue });
     const lease = limiter.tryAcquire()!;
     const log: string[] = [];
     for (const name of ['a', 'b', 'c', 'd', 'e']) granted(limiter, log, name, { lane: 'later' });
@@ -593,7 +606,7 @@ describe('a loop that serves batches', () => {
         repair: [retryFailed(), divideAndConquer()],
         classify: classifyError,
       });
-      const limiter = createLimiter({ concurrency: 1, requestsPerMinute: 600 });
+      const limiter = createLimiter({ concurrency: 1, rates: [perMinute('requests', 600)] });
       await batcher.loadAsync('once');
       (await limiter.acquireAsync()).release();
       await pass(100);
@@ -691,12 +704,12 @@ describe('a client that keeps to a rate', () => {
   it('waits for ever for a request above a minute’s worth; here it goes into debt, or is refused', () => {
     expect(script([700, 1], 600, 100_000)).toEqual([]);
     virtualTime(({ flush, now }) => {
-      const options = { tokensPerMinute: 600, headroom: 1, burstSeconds: 60 };
+      const aMinutesWorth = (borrow: boolean) => createLimiter({ rates: [perMinute('tokens', 600, { burst: 600, borrow })], headroom: 1 });
       const log: string[] = [];
-      const borrows = createLimiter(options);
+      const borrows = aMinutesWorth(true);
       granted(borrows, log, 'heavy', { cost: { tokens: 700 } }, now);
       granted(borrows, log, 'light', { cost: { tokens: 1 } }, now);
-      granted(createLimiter({ ...options, costAboveCapacity: 'reject' }), log, 'refused', { cost: { tokens: 700 } });
+      granted(aMinutesWorth(false), log, 'refused', { cost: { tokens: 700 } });
       flush();
       expect(log).toEqual(['heavy at 0', 'refused: ItemTooHeavyError', 'light at 10100']);
     });
@@ -706,8 +719,8 @@ describe('a client that keeps to a rate', () => {
     const sent = script([600, 500, 1], 600, 100_000);
     expect(sent[2]).toBeGreaterThan(45_000);
     virtualTime(({ advance, now }) => {
-      const lanes = [{ name: 'now' }, { name: 'later' }];
-      const limiter = createLimiter({ tokensPerMinute: 600, headroom: 1, burstSeconds: 60, lanes });
+      const queue = lanes([{ name: 'now' }, { name: 'later' }]);
+      const limiter = createLimiter({ rates: [perMinute('tokens', 600, { burst: 600 })], headroom: 1, queue });
       limiter.tryAcquire({ cost: { tokens: 600 } })!.release();
       const log: string[] = [];
       granted(limiter, log, 'heavy', { lane: 'later', cost: { tokens: 500 } }, now);
@@ -726,7 +739,7 @@ describe('a client that keeps to a rate', () => {
     expect(sent.filter((at) => at === 0)).toHaveLength(600);
     expect(sent.length).toBeGreaterThan(1190);
     virtualTime(({ advance, now }) => {
-      const limiter = createLimiter({ requestsPerMinute: 600, maxQueued: Infinity });
+      const limiter = createLimiter({ rates: [perMinute('requests', 600)], maxQueued: Infinity });
       const at: number[] = [];
       for (const _ of numbers(2000))
         limiter.acquire().subscribe({
@@ -818,9 +831,9 @@ describe('a client that keeps to a rate', () => {
         else waiting.push(resolve);
       });
     expect(await stateOf(takePermits(5))).toBe('pending');
-    const limiter = createLimiter({ requestsPerMinute: 240, headroom: 1, burstSeconds: 1, costAboveCapacity: 'reject' });
+    const limiter = createLimiter({ rates: [perMinute('requests', 240, { burst: 4, borrow: false })], headroom: 1 });
     await expect(limiter.acquireAsync({ cost: { requests: 5 } })).rejects.toMatchObject({ code: 'FLOW_ITEM_TOO_HEAVY' });
-    const borrowing = createLimiter({ requestsPerMinute: 240, headroom: 1, burstSeconds: 1 });
+    const borrowing = createLimiter({ rates: [perMinute('requests', 240, { burst: 4 })], headroom: 1 });
     (await borrowing.acquireAsync({ cost: { requests: 5 } })).release();
     expect(borrowing.snapshot().requests).toBeLessThan(0);
   });
@@ -832,7 +845,7 @@ describe('a client that keeps to a rate', () => {
     for (const _ of numbers(5)) reserve(); // Five ask, and all of them give up.
     expect(reserve()).toBe(600);
     virtualTime(({ advance, now }) => {
-      const limiter = createLimiter({ requestsPerMinute: 600, headroom: 1, burstSeconds: 0.1 });
+      const limiter = createLimiter({ rates: [perMinute('requests', 600, { burst: 1 })], headroom: 1 });
       limiter.tryAcquire()!.release();
       const log: string[] = [];
       for (const leaver of numbers(5).map((i) => granted(limiter, log, `leaver ${i}`))) leaver.unsubscribe();
@@ -851,7 +864,7 @@ describe('a client that keeps to a rate', () => {
     };
     expect([...numbers(20).map(() => 999), ...numbers(20).map(() => 1000)].filter(isAllowed)).toHaveLength(20);
     virtualTime(({ advance, now }) => {
-      const limiter = createLimiter({ requestsPerMinute: 600, headroom: 1, burstSeconds: 1 });
+      const limiter = createLimiter({ rates: [perMinute('requests', 600, { burst: 10 })], headroom: 1 });
       const at: number[] = [];
       const ask = (): void => {
         for (const _ of numbers(20)) if (limiter.tryAcquire() !== undefined) at.push(now());
@@ -871,7 +884,7 @@ describe('a client that keeps to a rate', () => {
       await pass(50_000);
     });
     await hostTime(async () => {
-      const limiter = createLimiter({ requestsPerMinute: 600 });
+      const limiter = createLimiter({ rates: [perMinute('requests', 600)] });
       for (const _ of numbers(500)) limiter.acquireAsync().catch(() => undefined);
       await turns(5);
       expect(limiter.snapshot().queued).toBe(482);
@@ -885,7 +898,10 @@ describe('a client that keeps to a rate', () => {
     for (const store of chain) store.level -= 500;
     expect(chain.map(({ level }) => level)).toEqual([-400, 9500]);
     virtualTime(() => {
-      const limiter = createLimiter({ requestsPerMinute: 100, tokensPerMinute: 10_000, headroom: 1, burstSeconds: 60 });
+      const limiter = createLimiter({
+        rates: [perMinute('requests', 100, { burst: 100 }), perMinute('tokens', 10_000, { burst: 10_000 })],
+        headroom: 1,
+      });
       limiter.tryAcquire({ cost: { tokens: 500 } })!.release();
       expect(limiter.snapshot()).toMatchObject({ requests: 99, tokens: 9500 });
     });

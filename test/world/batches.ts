@@ -1,5 +1,5 @@
 import { Subject } from 'rxjs';
-import * as make from '../builders.js';
+import * as make from '../../operators/index.js';
 import type { SharedLimiter } from './limits.js';
 import { Pipe, type Puts, Results, type Supply } from './pipe.js';
 import { Pull } from './pull.js';
@@ -26,7 +26,7 @@ export function batchOptions(world: World, puts: Puts, width: Width, limiter: Sh
   );
   const deadlineMs = choose('deadlines', false, false, true) ? choose('deadlineMs', 12, 4, 60) : Infinity;
   const classify = choose<'default' | 'itemFault' | 'transient'>('classify', 'default', 'default', 'itemFault', 'transient');
-  const options: make.BatcherOptions<Item> = {
+  const options: make.BatcherOptions<Item, string> = {
     scheduler: timers,
     random: callback('random', () => 0.5),
     onEvent,
@@ -61,7 +61,7 @@ export function batchOptions(world: World, puts: Puts, width: Width, limiter: Sh
 
 const REPAIR = ['repair', 'none', 'retry', 'divide', 'both', 'sequential'] as const;
 
-function repairOf({ choose }: World): Pick<make.GatedOptions<Item>, 'repair'> {
+function repairOf({ choose }: World): Pick<make.BatcherOptions<Item, string>, 'repair'> {
   const repair = choose(...REPAIR);
   const again = make.retryFailed({ initialMs: choose('pauseMs', 7, 1, 3, 50), maxAttempts: choose('attempts', 3, 2, 5), jitter: 'none' });
   switch (repair) {
@@ -72,13 +72,13 @@ function repairOf({ choose }: World): Pick<make.GatedOptions<Item>, 'repair'> {
     case 'divide':
       return { repair: make.divideAndConquer() };
     case 'sequential':
-      return { repair: make.divideAndConquer({ strategy: 'sequential' }) };
+      return { repair: make.divideAndConquer({ strategy: make.sequentialSearch() }) };
     case 'both':
       return { repair: [again, make.divideAndConquer()] };
   }
 }
 
-function windowOf({ choose }: World, { callback }: Puts): NonNullable<make.GatedOptions<Item>['window']> {
+function windowOf({ choose }: World, { callback }: Puts): make.Window {
   switch (choose<'natural' | 'fixed' | 'graded' | 'asked' | 'never'>('window', 'natural', 'natural', 'fixed', 'graded', 'asked', 'never')) {
     case 'natural':
       return make.natural();
@@ -95,16 +95,16 @@ function windowOf({ choose }: World, { callback }: Puts): NonNullable<make.Gated
 
 /** Items that are too heavy go in two parts. */
 function splitting(world: World, { callback }: Puts) {
-  return make.splitItem<Item, string>(
-    callback('splitItem', (item: Item) => [1, 2].map((part) => ({ ...item, weight: Math.ceil(item.weight / 2), part: `/${part}` }))),
-    callback('joinResults', (results: readonly string[]) => {
+  return make.splitItem<Item, string>({
+    into: callback('splitItem', (item: Item) => [1, 2].map((part) => ({ ...item, weight: Math.ceil(item.weight / 2), part: `/${part}` }))),
+    join: callback('joinResults', (results: readonly string[]) => {
       const [first = '', second = ''] = results;
       const whole = first.split('/')[0] ?? '';
       if (results.length !== 2 || first !== `${whole}/1` || second !== `${whole}/2`)
         world.problem(`parts joined wrongly: ${results.join()}`);
       return whole;
     }),
-  );
+  });
 }
 
 export function batchMapActor(

@@ -1,5 +1,4 @@
-import { lanes } from '../../operators/index.js';
-import * as make from '../builders.js';
+import * as make from '../../operators/index.js';
 import { Timers } from './clock.js';
 import type { Supply } from './pipe.js';
 import { type Item, isNamed, valueOf } from './work.js';
@@ -46,7 +45,7 @@ export class IntakeActor implements Actor {
         world.at(`event:${type}`, this.index);
       },
       ...(choose('lanes', false, true) && {
-        queue: lanes([{ name: 'urgent' }, { name: 'later' }], {
+        queue: make.lanes([{ name: 'urgent' }, { name: 'later' }], {
           by: (item: Item) => {
             world.at('lane', this.index);
             return item.lane;

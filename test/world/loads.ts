@@ -1,5 +1,5 @@
 import { Subject } from 'rxjs';
-import * as make from '../builders.js';
+import * as make from '../../operators/index.js';
 import { batchOptions, type Script } from './batches.js';
 import { Timers } from './clock.js';
 import type { SharedLimiter } from './limits.js';
