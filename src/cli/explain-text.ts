@@ -19,8 +19,9 @@ export function explainText(plan: ThroughputPlan, assumed: readonly string[], ex
     level.setting === bottleneck.setting ? '<- bottleneck' : '',
   ]);
   const heads = ['limit', 'is', 'takes at least', 'results', 'used', ''];
+  const then = raise?.next === raise?.setting ? 'and more gains next to nothing' : `then \`${String(raise?.next)}\` is the bottleneck`;
   const next = raise
-    ? `Raise \`${raise.setting}\` from ${formatRate(raise.from)} to ${formatRate(raise.to)}: ${formatTime(raise.makespanMs)}, then \`${raise.next}\` is the bottleneck.`
+    ? `Raise \`${raise.setting}\` from ${formatRate(raise.from)} to ${formatRate(raise.to)}: ${formatTime(raise.makespanMs)}, ${then}.`
     : 'No limit is in the way: only shorter calls, or fewer in a row, would help.';
   return [
     `${work.join(', ')}: at least ${formatTime(makespanMs)}, ${formatRate(explained.itemsPerSecond)} results a second.`,

@@ -57,7 +57,7 @@ export interface ThroughputLevel {
 export interface ThroughputRaise {
   readonly setting: string;
   readonly from: number;
-  /** The least that makes something else the bottleneck, or that gains all but a hundredth of what there is to gain. */
+  /** The least that makes something else the bottleneck, or that still helps; of a rate that only comes near, what gains all but a hundredth. */
   readonly to: number;
   /** The bound after that. */
   readonly makespanMs: number;
@@ -259,35 +259,41 @@ function rateMs(
   return endMs + Math.max(cost > saved ? (cost - saved) / perMs : 0, cost > saved + early ? earlyMs + (cost - saved - early) / perMs : 0);
 }
 
-/** So much of what there is to gain does not count: a rate comes near to having none, and never reaches it. */
+/** A rate may only come near to having none, and so much of what there is to gain does not count; nobody raises a limit so many times. */
 const NEGLIGIBLE = 0.01;
+const FARTHEST = 1e6;
 
 function raiseOf(plan: ThroughputPlan, bottleneck: Bound): ThroughputRaise | undefined {
   const { setting } = bottleneck.level === 'batches' && bottleneck.limit >= plan.documents ? slowest(withinOne(plan)) : bottleneck;
   const from = limitOf(plan, setting);
-  if (from >= Number.MAX_SAFE_INTEGER || bottleneck.boundMs === 0) return undefined;
+  if (from >= Number.MAX_SAFE_INTEGER / FARTHEST || bottleneck.boundMs === 0) return undefined;
   const at = (limit: number): Bound => {
     const raised = withLimit(plan, setting, limit);
     return slowest(boundsOf(raised, stepsOf(raised)));
   };
   const best = at(Infinity).boundMs;
   if (best >= bottleneck.boundMs) return undefined;
-  const enoughMs = best + NEGLIGIBLE * (bottleneck.boundMs - best);
-  const isEnough = (limit: number): boolean => {
-    const bound = at(limit);
-    return bound.boundMs <= enoughMs || (bound.setting !== bottleneck.setting && bound.boundMs < bottleneck.boundMs);
+  const least = (enoughMs: number): number | undefined => {
+    const isEnough = (limit: number): boolean => {
+      const bound = at(limit);
+      return bound.boundMs <= enoughMs || (bound.setting !== bottleneck.setting && bound.boundMs < bottleneck.boundMs);
+    };
+    let [low, high] = [Math.floor(from), Math.max(1, 2 * Math.floor(from))];
+    while (!isEnough(high)) {
+      if (high > FARTHEST * Math.max(1, from)) return undefined;
+      [low, high] = [high, 2 * high];
+    }
+    while (high - low > 1) {
+      const middle = Math.floor((low + high) / 2);
+      if (isEnough(middle)) high = middle;
+      else low = middle;
+    }
+    return high;
   };
-  let [low, high] = [Math.floor(from), Math.max(1, 2 * Math.floor(from))];
-  while (!isEnough(high)) [low, high] = [high, 2 * high];
-  // Behind that there is not always a number between two others.
-  if (high > Number.MAX_SAFE_INTEGER) return undefined;
-  while (high - low > 1) {
-    const middle = Math.floor((low + high) / 2);
-    if (isEnough(middle)) high = middle;
-    else low = middle;
-  }
-  const { boundMs, setting: next } = at(high);
-  return { setting, from, to: high, makespanMs: boundMs, next };
+  const to = least(best) ?? least(best + NEGLIGIBLE * (bottleneck.boundMs - best));
+  if (to === undefined) return undefined;
+  const { boundMs, setting: next } = at(to);
+  return { setting, from, to, makespanMs: boundMs, next };
 }
 
 function limitOf({ batches, stages, limits }: ThroughputPlan, setting: string): number {

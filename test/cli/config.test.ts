@@ -46,6 +46,13 @@ describe('sluice config', () => {
     expect(text).toContain('Assumed, as nothing says otherwise: expect.documents = 1000, expect.secondsPerCall = 5,');
   });
 
+  it('explain says when a limit can only come near to what there is to gain', async () => {
+    const stage = '{ name: ask, prompt: "{{text}}", concurrency: 3, expect: { callsPerItem: 3, secondsPerCall: 9 } }';
+    write('near.yaml', `limits: { requestsPerMinute: 48, burst: 2, headroom: 1 }\nstages: [${stage}]\nexpect: { documents: 4 }\n`);
+    const { stdout } = await config('explain', 'near.yaml');
+    expect(stdout).toContain('Raise `limits.requestsPerMinute` from 48 to 4,800: 36 s, and more gains next to nothing.');
+  });
+
   it('check says everything that is wrong and exits with 2, and no secret', async () => {
     write(
       'bad.json',
