@@ -120,12 +120,13 @@ export class FlowAgentTurns extends ShutdownHandle implements AgentTurns<unknown
     key?: string,
     reduce?: TurnStoreOptions | ((view: never, event: TurnEvent) => unknown),
     initial?: unknown,
-    pace?: TurnStoreOptions,
+    pace: TurnStoreOptions = {},
   ): Store<unknown> {
     const conversation = this.#conversation(keyOption(key));
     if (reduce === undefined) return conversation.view;
-    if (typeof reduce === 'function') return conversation.store(reduce as never, initial, pace);
-    return conversation.paced(paceOption(reduce));
+    if (typeof reduce === 'function')
+      return conversation.store(reduce as never, initial, paceOption(pace, 'pace', 'the options of a store'));
+    return conversation.paced(paceOption(reduce, 'reduce', 'a function, or the options of a store'));
   }
 
   snapshot(): AgentTurnsSnapshot {

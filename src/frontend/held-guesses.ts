@@ -55,7 +55,9 @@ export class HeldGuesses {
   }
 
   /** @param turn - the newest turn of the conversation */
-  make({ name, input }: Pick<ToolCall, 'name' | 'input'>, key: string, context: unknown, turn: number): boolean {
+  make(call: Pick<ToolCall, 'name' | 'input'>, key: string, context: unknown, turn: number): boolean {
+    // A guess may be none.
+    const { name, input } = Object(call) as typeof call;
     const { tools, ttlMs, maxHeld } = this.#rules;
     const same = sameCall({ name, input });
     const tool = this.#runner.tools.find((known) => known.name === name);

@@ -2,6 +2,7 @@ import type { SchedulerLike } from 'rxjs';
 import { FlowConfigError } from '../../operators/errors.js';
 import {
   asGiven,
+  ask,
   callback,
   checked,
   count,
@@ -114,7 +115,7 @@ function guessRules(options: SpeculateOptions, runner: ToolRunner): GuessRules {
 
 /** What a conversation begins with. A list is looked at now, what a function answers when it is asked. */
 function historyOption(history: AnyTurnOptions['history']): (key: string) => OpenHistory {
-  if (typeof history === 'function') return (key) => checkedHistory(history(key));
+  if (typeof history === 'function') return (key) => checkedHistory(ask(NAME, 'history', history, key));
   const same = checkedHistory(orDefault(history, []));
   return () => same;
 }
@@ -158,7 +159,8 @@ export function keyOption(key: string | undefined): string {
 }
 
 /** What of it `toStore` takes, that says itself. */
-export function paceOption(pace: TurnStoreOptions): TurnStoreOptions {
-  if (typeof pace === 'object' && (pace as unknown) !== null) return pace;
-  throw new FlowConfigError(NAME, 'reduce', 'a function, or the options of a store', pace);
+export function paceOption(pace: TurnStoreOptions, option: string, expected: string): TurnStoreOptions {
+  if (typeof pace !== 'object' || (pace as unknown) === null) throw new FlowConfigError(NAME, option, expected, pace);
+  flag(NAME, 'stopsTurn', orDefault(pace.stopsTurn, true));
+  return pace;
 }

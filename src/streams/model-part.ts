@@ -25,10 +25,19 @@ export type ModelPart =
   /** Why the model ended, in the words of its protocol. */
   | { readonly type: 'stop'; readonly reason: string };
 
-const TYPES: ReadonlySet<unknown> = new Set<ModelPart['type']>(['text', 'reasoning', 'opaque', 'toolCall', 'usage', 'stop']);
+/** But the texts. */
+const TYPES: ReadonlySet<unknown> = new Set<ModelPart['type']>(['opaque', 'toolCall', 'usage', 'stop']);
 
-export function isModelPart(event: { readonly type?: unknown; readonly block?: unknown; readonly call?: unknown }): event is ModelPart {
-  const { type, block, call } = event;
+interface AnyPart {
+  readonly type?: unknown;
+  readonly block?: unknown;
+  readonly call?: unknown;
+  readonly text?: unknown;
+}
+
+export function isModelPart(event: AnyPart): event is ModelPart {
+  const { type, block, call, text } = event;
+  if (type === 'text' || type === 'reasoning') return typeof text === 'string';
   const inside = type === 'opaque' ? block : type === 'toolCall' ? call : event;
   return TYPES.has(type) && Object(inside) === inside;
 }

@@ -219,6 +219,33 @@ describe('failures', () => {
     expect(last.kept).toEqual(turns.history());
   });
 
+  it('of history are events, and leave the next question its chance', async () => {
+    let isBroken = true;
+    const fault = new Error('no store');
+    const turns = createAgentTurn({
+      model: says(['x']),
+      history: () => {
+        if (isBroken) throw fault;
+        return [];
+      },
+    });
+    const [event] = await whole(turns.ask('go'));
+    expect(event).toMatchObject({ type: 'failed', error: { code: 'FLOW_CALLBACK', callback: 'history', cause: fault } });
+    for (const use of [() => turns.history(), () => turns.store()]) expect(use).toThrow(expect.objectContaining({ callback: 'history' }));
+    isBroken = false;
+    expect((await whole(turns.ask('go'))).at(-1)).toMatchObject({ type: 'finished' });
+  });
+
+  it.each((['text', 'reasoning'] as const).flatMap((type) => [undefined, null, 5, NaN, true, {}, ['x']].map((text) => ({ type, text }))))(
+    'of a model that says a text which is none are nothing: %o',
+    async (part) => {
+      const without = await whole(createAgentTurn({ model: says(['a', 'b']) }).ask('go'));
+      const turns = createAgentTurn({ model: says(['a', part, 'b']) });
+      expect(await whole(turns.ask('go'))).toEqual(without);
+      expect(turns.history().map(word)).toEqual(['? go', '! ab']);
+    },
+  );
+
   it('of toContent are events, and of a tool what the model reads', async () => {
     const turns = createAgentTurn<number>({ model: says(['x']), toContent: (n) => (n > 1 ? 'many' : n === 1 ? '' : (undefined as never)) });
     for (const n of [0, 1]) expect((await whole(turns.ask(n))).map(line)).toEqual(['0 failed CallbackError']);
@@ -707,6 +734,7 @@ describe('guesses', () => {
     lived({ ...held(), tools: [read, slow] }, (turns) => {
       expect(turns.speculate({ name: 'slow', input: 1 })).toBe(false);
       expect(turns.speculate({ name: 'none', input: 1 })).toBe(false);
+      for (const none of [null, undefined, 5, 'read', [], {}, { name: null }]) expect(turns.speculate(none as never)).toBe(false);
       expect(turns.speculate({ name: 'read', input: 1n })).toBe(false);
       expect(turns.speculate({ name: 'read', input: 1 })).toBe(true);
       turns.close();
