@@ -170,7 +170,7 @@ export const specs: readonly MarbleSpec[] = [
   // The rest is `batchMap`.
   {
     operator: 'batchMapFrom',
-    title: "reads no further while as many results as maxQueued are held back with order 'input'",
+    title: "reads no further while as many results as maxQueued are held back with inputOrder()",
     label: "batchMapFrom('abcde', work, { maxSize: 1, maxQueued: 2, concurrency: 2, order: inputOrder() })",
     inputs: {},
     inners: { a:             '-------(r|)',

@@ -277,7 +277,7 @@ export const specs: readonly MarbleSpec[] = [
 
   {
     operator: 'batchMap',
-    title: "sends an item that is too heavy in parts with oversize 'split'; their results become one",
+    title: "sends an item that is too heavy in parts with splitItem(); their results become one",
     label: "batchMap(work, { maxWeight: 5, weigh, oversize: splitItem({ into, join }) })",
     inputs: { source:        '(39)--|' },
     inners: { '3':           '-(r|)',
@@ -306,7 +306,7 @@ export const specs: readonly MarbleSpec[] = [
   // In which order results come.
   {
     operator: 'batchMap',
-    title: "holds results back for those of the items before them with order 'input'",
+    title: "holds results back for those of the items before them with inputOrder()",
     label: "batchMap(work, { maxSize: 1, order: inputOrder() })",
     inputs: { source:        '-abc-|' },
     inners: { a:              '-----(r|)',
@@ -319,7 +319,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: "keeps the order of items with equal keys only with order 'perKey'",
+    title: "keeps the order of items with equal keys only with orderPerKey()",
     label: "batchMap(work, { maxSize: 1, order: orderPerKey(key) })",
     inputs: { source:        '-abC-|' },
     inners: { a:              '-----(r|)',
@@ -407,7 +407,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: "shares a batch out in the proportion of the lanes' weights with fairness 'wdrr'",
+    title: "shares a batch out in the proportion of the lanes' shares with weighted()",
     label:
       "batchMap(work, { queue: lanes([{ name: 'urgent', share: 2 }, { name: 'later' }], { by, fairness: weighted() }), maxSize: 3, concurrency: 1 })",
     lanes: { input: 'source', names: ['urgent', 'later'], of: lane },
@@ -421,7 +421,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'batchMap',
-    title: "takes one item of each lane in turn with fairness 'roundRobin'",
+    title: "takes one item of each lane in turn with roundRobin()",
     label: "batchMap(work, { queue: lanes([{ name: 'urgent' }, { name: 'later' }], { by, fairness: roundRobin() }), maxSize: 3, concurrency: 1 })",
     lanes: { input: 'source', names: ['urgent', 'later'], of: lane },
     inputs: { source:        '-v(ABCwxy)-----|' },

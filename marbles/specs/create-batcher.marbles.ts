@@ -361,7 +361,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createBatcher',
-    title: "answers in the order of the loads with order 'input'",
+    title: "answers in the order of the loads with inputOrder()",
     label: "mergeMap((item) => batcher.load(item)), batcher = createBatcher(work, { maxSize: 1, order: inputOrder() })",
     inputs: { source:        '-ab-------|' },
     inners: { a:              '-----(r|)',
@@ -371,7 +371,7 @@ export const specs: readonly MarbleSpec[] = [
   },
   {
     operator: 'createBatcher',
-    title: "sends a load that is too heavy in parts with oversize 'split', and answers with one result",
+    title: "sends a load that is too heavy in parts with splitItem(), and answers with one result",
     label: "batcher = createBatcher(work, { maxWeight: 5, weigh, oversize: splitItem({ into, join }) })",
     inputs: { source:        '-9------|' },
     inners: { '4':            '--(r|)',

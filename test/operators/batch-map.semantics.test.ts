@@ -59,16 +59,16 @@ function run<T, R>(source: Observable<T>, work: (items: readonly T[]) => Observa
 describe('order', () => {
   const one = { maxSize: 1, concurrency: 3 } as const;
 
-  it("'completion' hands results on as calls end", () => {
+  it('without one hands results on as calls end', () => {
     expect(run(of(30, 10, 20), sleep, one).out).toBe('10 20 30 |');
   });
 
-  it("'input' keeps the order of acceptance, rejected items included", () => {
+  it('inputOrder() keeps the order of acceptance, rejected items included', () => {
     const work = (items: readonly number[]) => (items[0] === 10 ? throwError(() => new Error('no')) : sleep(items));
     expect(run(of(30, 10, 20), work, { ...one, order: inputOrder() }).out).toBe('30 !10 20 |');
   });
 
-  it("'perKey' keeps it for equal keys only", () => {
+  it('orderPerKey() keeps it for equal keys only', () => {
     const key = (item: number): number => item % 2;
     expect(run(of(31, 10, 21, 40, 20), sleep, { ...one, concurrency: 5, order: orderPerKey(key) }).out).toBe('10 31 21 40 20 |');
   });
@@ -212,7 +212,7 @@ describe('overflow', () => {
   ];
   const policies = dropped.map(([policy]) => policy);
 
-  describe.each(orders)("with order '%s'", (order, ordered) => {
+  describe.each(orders)('in the order of %s', (order, ordered) => {
     it.each(dropped)("'%s' rejects whom it drops, and settles everybody once, in order", (policy, whom) => {
       const { out, reasons } = run(range(0, 9), slower, { ...full, ...ordered, overflow: policy, scheduler: atOnce() });
       const { items, rejected, codes } = outcome(out, reasons);
@@ -306,7 +306,7 @@ describe('what the work answers', () => {
     ],
   ];
 
-  it.each(rows)("%s, in the order of the input under order 'input'", (_shape, answer, expected, reasons) => {
+  it.each(rows)('%s, in the order of the input under inputOrder()', (_shape, answer, expected, reasons) => {
     const seen = run(of('a', 'b', 'c', 'd', 'e', 'f'), (items) => timer(items[0] === 'a' ? 20 : 10).pipe(map(() => answer(items))), {
       maxSize: 3,
       concurrency: 2,
@@ -406,7 +406,7 @@ describe('oversize', () => {
     expect(refused.reasons[0]).toMatchObject({ code: 'FLOW_ITEM_TOO_HEAVY', weight: 6, maxWeight: 4 });
   });
 
-  it("'split' sends the parts like items and joins their results into one", () => {
+  it('splitItem() sends the parts like items and joins their results into one', () => {
     const joinResults = (results: readonly string[]): string => results.join('');
     const { out, calls } = run(of('ab', 'cdefgh', 'i'), upper, { ...heavy, oversize: splitItem({ into: halves, join: joinResults }) });
     expect(out).toBe('AB CDEFGH I |');
