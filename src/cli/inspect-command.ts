@@ -18,7 +18,7 @@ import { MAX_REPORT_BYTES, makeReport, REPORT_MARK } from './inspect/report.js';
 import { type Served, servePage } from './inspect/server.js';
 import { STYLE } from './inspect/style.js';
 import { onInterrupt } from './interrupt.js';
-import { wholeNumber } from './options.js';
+import { port } from './options.js';
 import { refuseForeignFile } from './own-file.js';
 import { ownPackage } from './package-root.js';
 
@@ -49,7 +49,7 @@ export function inspectCommand(host: Host, page: URL): Command {
       '<events>',
       'a file of events (one JSON object a line, it may grow), an export of the inspector, or the address of a stream of events',
     )
-    .option('--port <n>', 'default: a free one', wholeNumber(0))
+    .option('--port <n>', 'default: a free one', port)
     .option('--html <file>', 'write a page that holds everything it needs, and end')
     .action((given: string, flags: InspectFlags) => run(given, flags, { host, page }));
 }
@@ -80,7 +80,7 @@ function sourceOf(given: string, host: Host): Source {
   return { isStream: true, shown, read: (follow, signal) => readUrlNews(url, shown, follow, signal) };
 }
 
-async function serve(source: Source, port: number, stop: AbortSignal, { host, page }: Surroundings): Promise<void> {
+async function serve(source: Source, at: number, stop: AbortSignal, { host, page }: Surroundings): Promise<void> {
   const feed = new Feed(basename(source.shown));
   const news = source.read(true, stop);
   let served: Served | undefined;
@@ -90,7 +90,7 @@ async function serve(source: Source, port: number, stop: AbortSignal, { host, pa
       feed.take(next.value);
       // What is wrong with the file shows before there is an address to look at.
       if (next.value.type !== 'caughtUp') continue;
-      served = await servePage(port, watchPage(source.shown, page), feed);
+      served = await servePage(at, watchPage(source.shown, page), feed);
       host.stdout.write(`inspector of ${source.shown} on ${served.url}\n`);
     }
     await aborted(stop);

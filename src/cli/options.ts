@@ -49,16 +49,19 @@ export function singleCall(flags: ProviderFlags, env: NodeJS.ProcessEnv): Provid
   };
 }
 
-/** A parser for a whole number of at least `least`. */
-export function wholeNumber(least: number): (text: string) => number {
+/** A parser for a whole number of at least `least`, and at most `most` where that is given. */
+export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): (text: string) => number {
+  const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${String(least)}` : `from ${String(least)} to ${String(most)}`;
   return (text) => {
     const value = Number(text);
-    if (text.trim() === '' || !Number.isSafeInteger(value) || value < least) {
-      throw new InvalidArgumentError(`Expected a whole number of at least ${String(least)}.`);
-    }
+    if (text.trim() === '' || !Number.isSafeInteger(value) || value < least || value > most)
+      throw new InvalidArgumentError(`Expected a whole number ${range}.`);
     return value;
   };
 }
+
+/** Where a server may listen; 0 is a free one. */
+export const port = wholeNumber(0, 65_535);
 
 export function positiveNumber(text: string): number {
   const value = Number(text);

@@ -6,7 +6,7 @@ import { variable } from '../edge/config/env.js';
 import { CliError, EXIT, errorCode } from './exit.js';
 import type { Host } from './host.js';
 import { onInterrupt } from './interrupt.js';
-import { positiveNumber, share, wholeNumber } from './options.js';
+import { port, positiveNumber, share, wholeNumber } from './options.js';
 import { ownPackage } from './package-root.js';
 
 interface ServeFlags {
@@ -34,7 +34,7 @@ interface ServeFlags {
 export function serveCommand(host: Host): Command {
   return new Command('serve')
     .description('start a local, OpenAI-compatible server on 127.0.0.1, answered by a real embeddings model')
-    .option('--port <n>', '0 takes a free one', wholeNumber(0), 8787)
+    .option('--port <n>', '0 takes a free one', port, 8787)
     .option('--workers <n>', 'threads, each with its own copy of the model', wholeNumber(1), 2)
     .option('--requests-per-minute <n>', 'answer more with 429', positiveNumber)
     .option('--tokens-per-minute <n>', 'answer more with 429', positiveNumber)

@@ -324,7 +324,7 @@ describe('what can be wrong', () => {
         writeFileSync(file('x.json'), '{"format":"sluice-recording","version":9,"events":[]}');
       },
     ],
-    ['a port that is none', ['e.jsonl', '--port', '-1'], /Expected a whole number of at least 0/, () => undefined],
+    ['a port that is none', ['e.jsonl', '--port', '-1'], /Expected a whole number from 0 to 65535/, () => undefined],
     [
       'a port for a page',
       ['e.jsonl', '--port', '0', '--html', 'x.html'],
@@ -403,6 +403,17 @@ describe('what can be wrong', () => {
     await new Promise((resolve) => server.close(resolve));
     const { code, stderr } = await runHere(['inspect', url]);
     expect({ code, stderr }).toEqual({ code: 3, stderr: `sluice: \`${url}\` cannot be reached (ECONNREFUSED)\n` });
+  });
+
+  it.each(['65536', '99999', '-1', '1.5', '', 'NaN'])('a port that there is not: %s', async (port) => {
+    writeFileSync(file('e.jsonl'), asLines(EVENTS));
+    for (const args of [['inspect', 'e.jsonl'], ['serve']]) {
+      const { code, stderr } = await runHere([...args, `--port=${port}`], { cwd });
+      expect({ code, stderr }).toEqual({
+        code: 2,
+        stderr: expect.stringContaining(`'${port}' is invalid. Expected a whole number from 0 to 65535.`) as string,
+      });
+    }
   });
 
   it('a port that is taken', async () => {
