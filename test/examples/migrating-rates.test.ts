@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import PQueue from 'p-queue';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
+import type { AccountOptions, Limiter } from '../../operators/index.js';
+import { createAccount, createLimiter, strict } from '../../operators/index.js';
 import { mostInAnyWindow } from '../support/strict-window.js';
-import type { LimiterOptions } from '../today.js';
-import { createLimiter } from '../today.js';
 
 const guide = readFileSync(new URL('../../docs/guides/migrating-from-p-queue.md', import.meta.url), 'utf8');
 
@@ -17,9 +17,9 @@ function onThePage(name: string): number[] {
 const measured = (startsMs: readonly number[]): number[] => [1, 1000, 60_000].map((ms) => mostInAnyWindow(startsMs, ms));
 
 /** When each of so many calls starts that are asked for at once. */
-function startsOf(calls: number, options: LimiterOptions): number[] {
+function startsOf(calls: number, create: () => Limiter): number[] {
   return virtualTime(({ flush, now }) => {
-    const limiter = createLimiter(options);
+    const limiter = create();
     const startsMs: number[] = [];
     for (let call = 0; call < calls; call++) {
       limiter.acquire().subscribe((lease) => {
@@ -33,13 +33,18 @@ function startsOf(calls: number, options: LimiterOptions): number[] {
 }
 
 describe('what the guide from p-queue says of caps', () => {
-  it.each<readonly [string, LimiterOptions]>([
-    ['`burstSeconds: 0.05`', { burstSeconds: 0.05 }],
-    ['`burstSeconds: 1`', { burstSeconds: 1 }],
-    ['nothing more (`burstSeconds: 2`)', {}],
-    ["`discipline: 'sliding'`", { discipline: 'sliding', costAboveCapacity: 'reject' }],
-  ])('%s lets through what stands there, and all 3000 in the end', (name, options) => {
-    const startsMs = startsOf(3000, { requestsPerMinute: 1200, ...options });
+  const account = (options: AccountOptions) => () => createAccount({ requestsPerMinute: 1200, ...options });
+  const strictly = (amount: number, windowMs: number) => () =>
+    createLimiter({ rates: [strict({ unit: 'requests', amount, windowMs })], headroom: 1 });
+
+  it.each<readonly [string, () => Limiter]>([
+    ['`burstSeconds: 0.05`', account({ burstSeconds: 0.05 })],
+    ['`burstSeconds: 1`', account({ burstSeconds: 1 })],
+    ['nothing more (`burstSeconds: 2`)', account({})],
+    ["`strict({ unit: 'requests', amount: 20, windowMs: 1000 })`", strictly(20, 1000)],
+    ["`strict({ unit: 'requests', amount: 1200, windowMs: 60_000 })`", strictly(1200, 60_000)],
+  ])('%s lets through what stands there, and all 3000 in the end', (name, create) => {
+    const startsMs = startsOf(3000, create);
     expect(startsMs).toHaveLength(3000);
     expect(onThePage(name)).toEqual(measured(startsMs));
   });
@@ -47,7 +52,7 @@ describe('what the guide from p-queue says of caps', () => {
   it.each([1, 2, 3, 5, 7, 10, 20, 33, 60, 100, 250])(
     '`requestsPerMinute: 60 * N` with `burstSeconds: 0.05` never starts more than N in a second: %d',
     (n) => {
-      const startsMs = startsOf(Math.max(30, n * 10), { requestsPerMinute: 60 * n, burstSeconds: 0.05 });
+      const startsMs = startsOf(Math.max(30, n * 10), account({ requestsPerMinute: 60 * n, burstSeconds: 0.05 }));
       expect(mostInAnyWindow(startsMs, 1000)).toBeLessThanOrEqual(n);
       expect(mostInAnyWindow(startsMs, 1000)).toBeGreaterThanOrEqual(Math.floor(0.9 * n));
     },
@@ -59,7 +64,7 @@ describe('what the guide from p-queue says of caps', () => {
     [0.25, 5],
     [0.1, 20],
   ])('`requestsPerMinute: (60 / s) * N` with `burstSeconds: s / 20` never starts more than N in s seconds: %d s, %d', (seconds, n) => {
-    const startsMs = startsOf(10 * n, { requestsPerMinute: (60 / seconds) * n, burstSeconds: seconds / 20 });
+    const startsMs = startsOf(10 * n, account({ requestsPerMinute: (60 / seconds) * n, burstSeconds: seconds / 20 }));
     expect(mostInAnyWindow(startsMs, seconds * 1000)).toBeLessThanOrEqual(n);
   });
 
