@@ -43,7 +43,7 @@ export class CsvRows implements RowSource {
       on_record: (record: string[], { bytes }) => [String(number++), String(bytes), ...record],
       on_skip: (error) => {
         if (error === undefined) return undefined;
-        skipped.push(badRow(number, String(number), `${error.code} ${String(number)}`, SKIPPED[error.code] ?? error.message));
+        skipped.push(badRow(number, undefined, `${error.code} ${String(number)}`, SKIPPED[error.code] ?? error.message));
         number += 1;
         return undefined;
       },
@@ -109,7 +109,7 @@ export class CsvRows implements RowSource {
   #row(number: number, names: readonly string[], record: readonly string[]): Row | BadRow {
     const content = JSON.stringify(record);
     if (record.length !== names.length)
-      return badRow(number, String(number), content, `it has ${String(record.length)} fields, and the header ${String(names.length)}`);
+      return badRow(number, undefined, content, `it has ${String(record.length)} fields, and the header ${String(names.length)}`);
     return rowOf(number, Object.fromEntries(names.map((name, i) => [name, record[i]])), this.#idField, content);
   }
 }

@@ -18,7 +18,7 @@ export class JsonRows implements RowSource {
     for await (const { number, text, endOffset, isUtf8 } of readLines(this.#path)) {
       this.#read = endOffset;
       if (!isUtf8) {
-        yield badRow(number, String(number), text, 'it is not UTF-8');
+        yield badRow(number, undefined, text, 'it is not UTF-8');
         continue;
       }
       if (text.trim() !== '') yield this.#row(number, text);
@@ -34,10 +34,10 @@ export class JsonRows implements RowSource {
     try {
       fields = JSON.parse(text);
     } catch {
-      return badRow(number, String(number), text, 'it is not JSON');
+      return badRow(number, undefined, text, 'it is not JSON');
     }
     if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
-      return badRow(number, String(number), text, 'it is not a JSON object');
+      return badRow(number, undefined, text, 'it is not a JSON object');
     return rowOf(number, fields as Readonly<Record<string, unknown>>, this.#idField, text);
   }
 }

@@ -29,14 +29,16 @@ export function keyOf(id: string, content: string): string {
   return createHash('sha256').update(id).update('\0').update(content).digest('hex').slice(0, 16);
 }
 
-export function badRow(number: number, id: string, content: string, problem: string): BadRow {
-  return { number, id, key: keyOf(id, content), problem };
+/** @param id undefined when it has none: it goes by its key then, as rows do. */
+export function badRow(number: number, id: string | undefined, content: string, problem: string): BadRow {
+  const key = keyOf(id ?? problem, content);
+  return { number, id: id ?? key, key, problem };
 }
 
 /**
  * A row of fields.
  *
- * @param idField which field names it; without one it is `id` where that is a text or a number, else the row's number.
+ * @param idField which field names it; without one it is `id` where that is a text or a number, else the row goes by its key.
  * @param content what stands in the file.
  */
 export function rowOf(
@@ -47,6 +49,7 @@ export function rowOf(
 ): Row | BadRow {
   const given = Object.hasOwn(fields, idField ?? 'id') ? fields[idField ?? 'id'] : undefined;
   const id = (typeof given === 'string' && given !== '') || typeof given === 'number' ? String(given) : undefined;
-  if (id === undefined && idField !== undefined) return badRow(number, String(number), content, `it has no \`${idField}\` to be known by`);
-  return { number, id: id ?? String(number), key: keyOf(id ?? '', content), fields };
+  if (id === undefined && idField !== undefined) return badRow(number, undefined, content, `it has no \`${idField}\` to be known by`);
+  const key = keyOf(id ?? '', content);
+  return { number, id: id ?? key, key, fields };
 }

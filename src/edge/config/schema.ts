@@ -211,7 +211,7 @@ export const configSchema = /* @__PURE__ */ (() =>
         .strictObject({
           path: text().describe('A file or a folder; relative to the configuration.'),
           format: z.enum(['jsonl', 'csv', 'folder']).optional().describe('By default what the name says, or what stands there.'),
-          id: text().optional().describe('The field that names a document; `id`, or its place, by default.'),
+          id: text().optional().describe('The field that names a document; `id`, or else its content, by default.'),
         })
         .optional()
         .describe('Where documents come from.'),

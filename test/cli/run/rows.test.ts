@@ -25,9 +25,9 @@ async function rowsOf(name: string, content?: string | Uint8Array, more: Partial
   return rows;
 }
 
-/** Number, id, and fields or what is wrong. */
+/** Number, id unless that is the key, and fields or what is wrong. */
 const seen = (rows: readonly (Row | BadRow)[]): unknown[] =>
-  rows.map((row) => [row.number, row.id, 'problem' in row ? row.problem : row.fields]);
+  rows.map((row) => [row.number, row.id === row.key ? undefined : row.id, 'problem' in row ? row.problem : row.fields]);
 
 describe('lines of JSON', () => {
   it('are rows by their line; what is none is told in its place', async () => {
@@ -35,9 +35,9 @@ describe('lines of JSON', () => {
     expect(seen(await rowsOf('in.jsonl', text))).toEqual([
       [1, 'a', { id: 'a', t: 1 }],
       [3, '7', { id: 7 }],
-      [4, '4', 'it is not JSON'],
-      [5, '5', 'it is not a JSON object'],
-      [6, '6', { t: '\u2028' }],
+      [4, undefined, 'it is not JSON'],
+      [5, undefined, 'it is not a JSON object'],
+      [6, undefined, { t: '\u2028' }],
     ]);
   });
 
@@ -45,10 +45,10 @@ describe('lines of JSON', () => {
     const text = Buffer.from('{"t":"\u00fc"}\n{"t":"\ufffd"}\n{"t":"', 'utf8');
     const rows = await rowsOf('in.jsonl', Buffer.concat([text, Buffer.from([0xfc]), Buffer.from('"}\n{"t":"x"}')]));
     expect(seen(rows)).toEqual([
-      [1, '1', { t: '\u00fc' }],
-      [2, '2', { t: '\ufffd' }],
-      [3, '3', 'it is not UTF-8'],
-      [4, '4', { t: 'x' }],
+      [1, undefined, { t: '\u00fc' }],
+      [2, undefined, { t: '\ufffd' }],
+      [3, undefined, 'it is not UTF-8'],
+      [4, undefined, { t: 'x' }],
     ]);
   });
 
@@ -56,8 +56,8 @@ describe('lines of JSON', () => {
     const rows = await rowsOf('in.ndjson', '{"id":1,"paper":"x"}\n{"id":2}\n{"paper":{}}\n', { id: 'paper' });
     expect(seen(rows)).toEqual([
       [1, 'x', { id: 1, paper: 'x' }],
-      [2, '2', 'it has no `paper` to be known by'],
-      [3, '3', 'it has no `paper` to be known by'],
+      [2, undefined, 'it has no `paper` to be known by'],
+      [3, undefined, 'it has no `paper` to be known by'],
     ]);
   });
 
@@ -74,9 +74,9 @@ describe('a table', () => {
     const text = '\uFEFFid,text\r\na,"one, ""two""\nthree"\r\n\r\nb\r\nc,say "it"\r\nd,e,f\r\n';
     expect(seen(await rowsOf('in.csv', text))).toEqual([
       [1, 'a', { id: 'a', text: 'one, "two"\nthree' }],
-      [2, '2', 'it has 1 fields, and the header 2'],
+      [2, undefined, 'it has 1 fields, and the header 2'],
       [3, 'c', { id: 'c', text: 'say "it"' }],
-      [4, '4', 'it has 3 fields, and the header 2'],
+      [4, undefined, 'it has 3 fields, and the header 2'],
     ]);
   });
 
@@ -87,7 +87,7 @@ describe('a table', () => {
   });
 
   it('is UTF-8, or UTF-16 with its mark, and nothing else', async () => {
-    const rows = [[1, '1', { text: 'Müller' }]];
+    const rows = [[1, undefined, { text: 'Müller' }]];
     expect(seen(await rowsOf('in.csv', 'text\nMüller\n'))).toEqual(rows);
     expect(seen(await rowsOf('in.csv', Buffer.from('\ufefftext\nMüller\n', 'utf16le')))).toEqual(rows);
     const latin = rowsOf('in.csv', Buffer.from('text\nMüller\n', 'latin1'));
@@ -97,7 +97,7 @@ describe('a table', () => {
   it('says where a quote is never closed', async () => {
     expect(seen(await rowsOf('in.csv', 'id,text\na,1\nb,"open\nc,3\n'))).toEqual([
       [1, 'a', { id: 'a', text: '1' }],
-      [2, '2', 'a quote in it is never closed, which takes all that follows with it'],
+      [2, undefined, 'a quote in it is never closed, which takes all that follows with it'],
     ]);
   });
 

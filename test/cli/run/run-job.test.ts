@@ -392,6 +392,34 @@ describe('a run whose journal is damaged', () => {
   });
 });
 
+describe('a run over rows without ids', () => {
+  it('knows each by what it says, wherever it stands by then', async () => {
+    const input = fc.array(fc.constantFrom('a', 'b', 'c', 'd', 'not JSON', '{ nor this'), { minLength: 1, maxLength: 8 });
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(input, fc.integer({ min: 1, max: 8 })), { minLength: 2, maxLength: 4 }), async (runs) => {
+        await chat?.close();
+        const model = await serve();
+        for (const file of pathsOf(planOf({ model }, []).paths)) rmSync(file, { force: true });
+        for (const [texts, limit] of runs) {
+          const plan = planOf({ model }, []);
+          const lines = texts.map((text) => (text.length > 1 ? text : JSON.stringify({ text })));
+          writeFileSync(join(folder, 'in.jsonl'), lines.map((line) => `${line}\n`).join(''));
+          await run(plan, { limit });
+        }
+        const about = [...linesOf('out.jsonl'), ...linesOf('out.jsonl.failures.jsonl')].map(({ id, reply }) => ({ id, reply }));
+        const ids = new Set(about.map(({ id }) => id));
+        expect(new Set(about.map((line) => JSON.stringify(line))).size).toBe(ids.size);
+        expect(new Set(about.flatMap(({ reply }) => reply ?? [])).size).toBe(new Set(linesOf('out.jsonl').map(({ id }) => id)).size);
+        // Each as often as in the input that had most of them.
+        const most = (text: string): number => Math.max(...runs.map(([texts]) => texts.filter((one) => one === text).length));
+        const all = ['a', 'b', 'c', 'd', 'not JSON', '{ nor this'].reduce((sum, text) => sum + most(text), 0);
+        expect(about.length).toBeLessThanOrEqual(all);
+      }),
+      { numRuns: 10 },
+    );
+  });
+});
+
 describe('a run over a folder', () => {
   it('takes nothing for a document that belongs to itself', async () => {
     const model = await serve();

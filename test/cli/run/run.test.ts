@@ -108,7 +108,7 @@ describe('sluice run', () => {
     expect(failures.map(({ failure }) => failure)).toEqual([1, 2, 3]);
     expect(failures.map(({ failure: _, ...line }) => line).sort((a, b) => Number(a['row']) - Number(b['row']))).toEqual([
       { id: 'r3', row: 4, item: '1', stage: 'reply', error: '400 not this one' },
-      { id: '6', row: 6, error: 'it is not JSON' },
+      { id: expect.stringMatching(/^[0-9a-f]{16}$/) as string, row: 6, error: 'it is not JSON' },
       { id: 'r9', row: 7, stage: 'parts', error: 'there is no value for `{{text}}`' },
     ]);
     const calls = chat.calls;
