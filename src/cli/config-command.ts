@@ -11,6 +11,7 @@ import { explainText } from './explain-text.js';
 import type { Host } from './host.js';
 import { positiveNumber, wholeNumber } from './options.js';
 import { faultOf, filesOf } from './run/run-files.js';
+import { refusalOf } from './run/run-plan.js';
 
 interface CheckFlags {
   readonly json: boolean;
@@ -67,7 +68,7 @@ export function configCommand(host: Host): Command {
 async function check(file: string, { json }: CheckFlags, host: Host): Promise<void> {
   const parsed = await readConfig(file, host);
   const problems: ConfigProblem[] = 'problems' in parsed ? [...parsed.problems] : [];
-  const fault = 'problems' in parsed ? undefined : await faultOf(filesOf(parsed.value, file, host));
+  const fault = 'problems' in parsed ? undefined : (refusalOf(parsed.value) ?? (await faultOf(filesOf(parsed.value, file, host))));
   if (fault !== undefined) problems.push(fault);
   if (json) print(host, JSON.stringify({ file, problems }, undefined, 2));
   else if (problems.length === 0) print(host, `${file}: nothing is wrong`);

@@ -10,7 +10,7 @@ import { showProgress } from './progress.js';
 import { dryRun, dryRunText } from './run/dry-run.js';
 import { faultOf, filesOf } from './run/run-files.js';
 import { RunJob } from './run/run-job.js';
-import { planRun, priceOfModel, type RunPlan } from './run/run-plan.js';
+import { planRun, type RunPlan, refusalOf } from './run/run-plan.js';
 import { type RunSummary, runSummaryText } from './run/run-summary.js';
 import { runViewLine, runViewText } from './run/run-view.js';
 
@@ -48,9 +48,8 @@ async function run(file: string, flags: RunFlags, host: Host): Promise<void> {
   const { value, secrets } = await loadConfig(file, host);
   const own = [flags.events, flags.json].filter((path) => typeof path === 'string');
   const plan = planRun(value, file, host, own, secrets);
-  checkPrices(plan, flags.maxUsd);
   // Before anything is read or sent: at the end it would be too late.
-  const fault = await faultOf(filesOf(value, file, host, flags));
+  const fault = refusalOf(value, flags.maxUsd) ?? (await faultOf(filesOf(value, file, host, flags)));
   if (fault !== undefined) throw new CliError(EXIT.usage, fault.message);
   if (typeof flags.json === 'string') await refuseForeignFile(pathOf(host, flags.json), flags.json, SUMMARY_MARK, 'a summary');
   if (flags.dryRun) {
@@ -81,15 +80,6 @@ async function runJob(plan: RunPlan, { limit = Infinity, maxUsd, retryFailed, ev
     display.stop();
     signals.dispose();
   }
-}
-
-/** A limit that cannot be counted would hold nobody. */
-function checkPrices({ config, stages }: RunPlan, maxUsd: number | undefined): void {
-  const [option, limit] = maxUsd === undefined ? ['budget.usd', config.budget?.usd] : ['--max-usd', maxUsd];
-  if (limit === undefined) return;
-  const unpriced = stages.find(({ prompt, model }) => prompt !== undefined && priceOfModel(config, model) === undefined);
-  if (unpriced?.model === undefined) return;
-  throw new CliError(EXIT.usage, `\`${option}\` needs a price of the model \`${unpriced.model}\`: give \`prices\` in the configuration`);
 }
 
 /** Standard output stays pure JSON when it is asked for it. */

@@ -77,6 +77,24 @@ describe('sluice config', () => {
     expect(await config('check', 'papers.yaml')).toMatchObject({ code: 0, stdout: 'papers.yaml: nothing is wrong\n' });
   });
 
+  it.each<readonly [string, object, string]>([
+    ['id', {}, '`stages[0].name`: `id` is a field of every output line; give the stage another name'],
+    ['row', {}, '`stages[0].name`: `row` is a field of every output line; give the stage another name'],
+    ['item', {}, '`stages[0].name`: `item` is a field of every output line; give the stage another name'],
+    ['reply', { budget: { usd: 1 } }, '`budget.usd` needs a price of the model `m`: give `prices` in the configuration'],
+    [
+      'reply',
+      { budget: { usd: 1 }, prices: { other: { usdPerCall: 1 } } },
+      '`budget.usd` needs a price of the model `m`: give `prices` in the configuration',
+    ],
+  ])('check refuses what run refuses, with the same words: %s %j', async (name, more, message) => {
+    const model = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm' };
+    const files = { input: { path: 'papers.yaml', format: 'jsonl' }, output: { path: 'refused.jsonl' } };
+    write('refused.json', JSON.stringify({ model, stages: [{ name, prompt: 'say {{text}}' }], ...files, ...more }));
+    expect(await config('check', 'refused.json')).toMatchObject({ code: 2, stdout: `refused.json: ${message}\n` });
+    expect(await runHere(['run', 'refused.json'], { cwd })).toMatchObject({ code: 2, stderr: `sluice: ${message}\n` });
+  });
+
   it('check refuses what is not UTF-8, and takes a byte order mark, of YAML and of JSON', async () => {
     for (const name of ['latin.yaml', 'latin.json']) {
       writeFileSync(join(cwd, name), Buffer.from('{ "name": "\u00fcbersetzen" }', 'latin1'));

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { dirname, resolve } from 'node:path';
 import { variable } from '../../edge/config/env.js';
+import type { ConfigProblem } from '../../edge/config/problems.js';
 import type { Config, StageConfig } from '../../edge/config/schema.js';
 import type { ModelPrice } from '../../pipelines/create-budget.js';
 import { type Endpoint, endpointOf } from '../../pipelines/endpoint.js';
@@ -44,6 +45,26 @@ export function priceOfModel({ prices = {} }: Config, model = ''): ModelPrice | 
 const TAKEN: ReadonlySet<string> = new Set(['id', 'row', 'item']);
 
 /**
+ * What no run takes of a configuration, whatever else it needs: a name that is taken, and a limit that cannot be counted, which would hold nobody.
+ *
+ * @param maxUsd in place of `budget.usd`.
+ */
+export function refusalOf(config: Config, maxUsd?: number): Omit<ConfigProblem, 'line' | 'column'> | undefined {
+  const { stages = [], model, budget } = config;
+  for (const [i, { name }] of stages.entries()) {
+    const path = `stages[${String(i)}].name`;
+    const message = `\`${path}\`: \`${name}\` is a field of every output line; give the stage another name`;
+    if (TAKEN.has(name)) return { path, expected: 'a name that no field of every output line has', got: `\`${name}\``, message };
+  }
+  const [path, limit] = maxUsd === undefined ? ['budget.usd', budget?.usd] : ['--max-usd', maxUsd];
+  const models = stages.flatMap((stage) => (stage.prompt === undefined ? [] : [stage.model ?? model?.model]));
+  const unpriced = models.find((name) => name !== undefined && priceOfModel(config, name) === undefined);
+  if (limit === undefined || unpriced === undefined) return undefined;
+  const message = `\`${path}\` needs a price of the model \`${unpriced}\`: give \`prices\` in the configuration`;
+  return { path, expected: 'a price of each model', got: 'none of one', message };
+}
+
+/**
  * Looks whether a configuration has all that a run needs, and fills in where files are: relative to the configuration.
  *
  * @param file path of the configuration.
@@ -66,11 +87,6 @@ export function planRun(
   if (output === undefined) throw missing('output.path');
   const stages = config.stages.map((stage, i): PlannedStage => {
     const at = `stages.${String(i)}`;
-    if (TAKEN.has(stage.name))
-      throw new CliError(
-        EXIT.usage,
-        `\`${file}\`: \`${at}.name\`: \`${stage.name}\` is a field of every output line; give the stage another name`,
-      );
     if (stage.chunk !== undefined) return stage;
     const name = stage.model ?? model.model;
     if (stage.prompt === undefined) throw missing(`${at}.prompt`, ' or `chunk`');

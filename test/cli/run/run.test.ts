@@ -285,7 +285,7 @@ describe('sluice run says in a sentence what is wrong', () => {
       what: 'a name that is taken',
       settings: { stages: [{ ...stage, name: 'id' }] },
       code: 2,
-      says: /`stages\.0\.name`: `id` is a field of every/,
+      says: /`stages\[0\]\.name`: `id` is a field of every/,
     },
     { what: 'no address', settings: { model: { model: 'm' } }, code: 2, says: /a run needs `model\.baseUrl` \(or SLUICE_BASE_URL\)$/ },
     {
