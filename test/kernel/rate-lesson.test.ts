@@ -177,6 +177,22 @@ describe('refusals without a reason', () => {
     expect(lesson.share).toBe(1);
   });
 
+  it.each([
+    [0, 0, 1600],
+    [0, 9, 1600],
+    [1, 5, 1600],
+    [1, 4, 400],
+    [2, 2, 400],
+    [3, 2, 200],
+  ])('after three soon after another: when %i have succeeded and %i have not, the next pause is one of %i ms', (good, bad, pauseMs) => {
+    const lesson = new RateLesson();
+    let now = 0;
+    for (let n = 0; n < 3; n++) now += lesson.refused(now, now, 1) ?? 0;
+    for (let n = 0; n < good; n++) lesson.succeeded(now - 1, now);
+    for (let n = 0; n < bad; n++) expect(lesson.refused(now - 1, now, 1)).toBeUndefined();
+    expect(lesson.refused(now, now, 1)).toBe(pauseMs);
+  });
+
   it('are what somebody would do who writes every answer down', () => {
     const step = fc.record({
       do: fc.constantFrom('refused' as const, 'refused' as const, 'succeeded' as const, 'succeeded' as const, 'resumed' as const),

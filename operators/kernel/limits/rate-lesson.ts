@@ -46,7 +46,7 @@ export class RateLesson {
   #newestSentAt = -Infinity;
   #share = 1;
   /** Up to when successes have been counted. */
-  #countedUntil = -Infinity;
+  #countedUntil = 0;
   /** The end of the last pause made here: what was sent before belongs to an epoch that has had its effect. */
   #epochEndsAt = -Infinity;
   #pauseMs = 0;

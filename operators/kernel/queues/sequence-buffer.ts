@@ -76,7 +76,7 @@ export class SequenceBuffer<T> {
     const item = this.#held.get(number) as T;
     this.#held.delete(number);
     if (this.#starts.peekAt() === number) this.#starts.pop();
-    if (this.#highs.peek()?.number === number) this.#highs.shift();
+    if ((this.#highs.peek() as SequenceWait).number === number) this.#highs.shift();
     return item;
   }
 
