@@ -1,7 +1,7 @@
 import { aguiFlow } from '../../src/adapters/ag-ui.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { nested } from './gated-options.js';
+import { nested } from './call-rules.js';
 
 const KNOWN = 'fetch, key, coalesce, tools, cancelledAs, onSupersede, limiter, job, scheduler';
 

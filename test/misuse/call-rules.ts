@@ -1,12 +1,36 @@
 import { createLimiter, lanes } from '../../operators/index.js';
 import type { MisuseRow } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { gatedRows } from './gated-options.js';
 
-/** Bad values of what all adapters take (`CallRules`). Dotted names are for `nested` of gated-options. */
+const COUNT = 'a whole number >= 1 or Infinity';
+const DURATION = 'a number of milliseconds >= 0 or Infinity';
+const POSITIVE = 'a number > 0 or Infinity';
+
+const badCounts = [NaN, 0, -1, 1.5, -Infinity, 2 ** 60, '4', true, {}];
+const badDurations = [NaN, -1, -Infinity, '20', true, {}];
+const badSizes = [NaN, 0, -1, -Infinity, '8', true, {}];
+
+/** `{ 'retry.factor': 0 }` as `{ retry: { factor: 0 } }`. */
+export function nested(options: unknown): unknown {
+  if (typeof options !== 'object' || options === null) return options;
+  const out: Record<string, unknown> = {};
+  for (const [path, value] of Object.entries(options) as [string, unknown][]) {
+    const [group = '', field] = path.split('.');
+    out[group] = field === undefined ? value : { ...(out[group] as object | undefined), [field]: value };
+  }
+  return out;
+}
+
+/** Bad values of what all adapters take (`CallRules`). Dotted names are for {@link nested}. */
 export const callRuleRows: readonly MisuseRow[] = [
   ...badly('limiter', 'a limiter made by createLimiter', {}, 4, null, 'shared'),
-  ...gatedRows.filter(({ option }) => option.split('.')[0] === 'retry'),
+  ...badly('retry', 'an object or false', true, NaN, 0, -1, 1.5, Infinity, 'no', null),
+  ...badly('retry.maxAttempts', COUNT, ...badCounts),
+  ...badly('retry.initialMs', DURATION, ...badDurations),
+  ...badly('retry.factor', POSITIVE, ...badSizes),
+  ...badly('retry.maxMs', DURATION, ...badDurations),
+  ...badly('retry.jitter', "one of 'full', 'equal', 'none'", 'some', true, 0, NaN, {}),
+  ...badly('retry.budget', POSITIVE, ...badSizes),
   ...badly('breaker', 'a breaker made by createBreaker', {}, 5, null, 'shared'),
   ...badly('classify', 'a function', 'fatal', null, {}),
   ...badly('deadlineMs', 'a number of milliseconds >= 0 or Infinity', -1, NaN, -Infinity, '1000', null),

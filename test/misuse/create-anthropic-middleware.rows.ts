@@ -1,8 +1,7 @@
 import { createAnthropicMiddleware } from '../../src/adapters/anthropic.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { CALL_RULES, connectionRuleRows } from './call-rules.js';
-import { nested } from './gated-options.js';
+import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
 
 export const rows: MisuseTable = {
   operator: 'createAnthropicMiddleware',

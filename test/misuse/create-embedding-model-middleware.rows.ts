@@ -1,8 +1,8 @@
 import { createEmbeddingModelMiddleware } from '../../src/adapters/ai-sdk.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
+import { nested } from './call-rules.js';
 import { EMBEDDING_RULES, embeddingRows } from './embedding-rules.js';
-import { nested } from './gated-options.js';
 
 export const rows: MisuseTable = {
   operator: 'createEmbeddingModelMiddleware',

@@ -1,8 +1,7 @@
 import { createFetch } from '../../src/adapters/fetch.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { CALL_RULES, connectionRuleRows } from './call-rules.js';
-import { nested } from './gated-options.js';
+import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
 
 export const rows: MisuseTable = {
   operator: 'createFetch',

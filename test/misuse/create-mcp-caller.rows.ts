@@ -3,8 +3,7 @@ import { createLimiter, lanes } from '../../operators/index.js';
 import { createMcpCaller } from '../../src/adapters/mcp.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { CALL_RULES, callRuleRows } from './call-rules.js';
-import { nested } from './gated-options.js';
+import { CALL_RULES, callRuleRows, nested } from './call-rules.js';
 
 const client = (): Client => new Client({ name: 'test', version: '1' });
 const limiter = createLimiter({ queue: lanes([{ name: 'P0' }, { name: 'P1' }]) });

@@ -1,8 +1,7 @@
 import { createModelMiddleware } from '../../src/adapters/langchain-agents.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { CALL_RULES, jobRuleRows } from './call-rules.js';
-import { nested } from './gated-options.js';
+import { CALL_RULES, jobRuleRows, nested } from './call-rules.js';
 
 export const rows: MisuseTable = {
   operator: 'createModelMiddleware',

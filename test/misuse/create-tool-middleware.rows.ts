@@ -2,7 +2,7 @@ import { createLimiter, lanes } from '../../operators/index.js';
 import { createToolMiddleware } from '../../src/adapters/langchain-agents.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { nested } from './gated-options.js';
+import { nested } from './call-rules.js';
 
 const COUNT = 'a whole number >= 1 or Infinity';
 const POSITIVE = 'a number > 0 or Infinity';

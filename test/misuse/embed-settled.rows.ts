@@ -2,8 +2,8 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { embedSettled } from '../../src/adapters/ai-sdk.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
+import { nested } from './call-rules.js';
 import { EMBEDDING_RULES, embeddingRows } from './embedding-rules.js';
-import { nested } from './gated-options.js';
 
 const OWN = 'model, values, signal, dimensions, headers, providerOptions';
 const model = createOpenAICompatible({ name: 'local', baseURL: 'http://127.0.0.1:9/v1' }).embeddingModel('m');

@@ -2,8 +2,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import { limitAnthropic } from '../../src/adapters/anthropic.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { CALL_RULES, connectionRuleRows } from './call-rules.js';
-import { nested } from './gated-options.js';
+import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
 
 const client = new Anthropic({ apiKey: 'none' });
 

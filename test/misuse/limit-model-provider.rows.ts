@@ -2,8 +2,7 @@ import { OpenAIProvider } from '@openai/agents';
 import { limitModelProvider } from '../../src/adapters/openai-agents.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { CALL_RULES, connectionRuleRows } from './call-rules.js';
-import { nested } from './gated-options.js';
+import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
 
 const provider = new OpenAIProvider({ apiKey: 'none' });
 

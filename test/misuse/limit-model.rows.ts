@@ -3,8 +3,7 @@ import OpenAI from 'openai';
 import { limitModel } from '../../src/adapters/openai-agents.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { CALL_RULES, connectionRuleRows } from './call-rules.js';
-import { nested } from './gated-options.js';
+import { CALL_RULES, connectionRuleRows, nested } from './call-rules.js';
 
 const model = new OpenAIResponsesModel(new OpenAI({ apiKey: 'none' }), 'm');
 

@@ -2,8 +2,7 @@ import OpenAI from 'openai';
 import { limitOpenAI } from '../../src/adapters/openai.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
-import { connectionRuleRows } from './call-rules.js';
-import { nested } from './gated-options.js';
+import { connectionRuleRows, nested } from './call-rules.js';
 
 const client = new OpenAI({ apiKey: 'none' });
 
