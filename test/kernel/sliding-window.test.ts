@@ -337,4 +337,25 @@ describe('SlidingWindow', () => {
       );
     });
   });
+
+  it('goes on from what was saved so long ago, as if it had been there all the time', () => {
+    const payments = fc.array(pay, { maxLength: 20, size: 'max' });
+    fc.assert(
+      fc.property(payments, fc.integer({ min: -90_000, max: 90_000 }), fc.array(fc.nat({ max: 20_000 })), (paid, elapsedMs, looks) => {
+        const [window, again] = [new SlidingWindow(CAPACITY, CAPACITY, 0), new SlidingWindow(CAPACITY, CAPACITY, 7)];
+        let now = 0;
+        for (const { cost, waitMs } of paid) window.pay(cost, (now += waitMs % 9000));
+        again.pay(1, 7);
+        again.load(window.save(now), elapsedMs, 1e6);
+        // A clock that was set back says that no time has passed.
+        let passedMs = Math.max(0, elapsedMs);
+        let laterMs = 0;
+        for (const look of [0, ...looks]) {
+          passedMs += look;
+          laterMs += look;
+          expect(again.level(1e6 + laterMs)).toBe(window.level(now + passedMs));
+        }
+      }),
+    );
+  });
 });
