@@ -2,7 +2,7 @@ import type { Observable } from 'rxjs';
 import { defer, map, NEVER, of, Subject, Subscription, throwError, timer, VirtualTimeScheduler } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import type { FlowEvent, Settled } from '../../operators/index.js';
-import { batchMap, createBatcher, createLimiter, inputOrder, natural, orderPerKey, robust } from '../../operators/index.js';
+import { batchMap, classifyError, createBatcher, createLimiter, inputOrder, natural, orderPerKey, robust } from '../../operators/index.js';
 import { Dice } from '../world/dice.js';
 
 /**
@@ -35,6 +35,7 @@ function options(dice: Dice, scheduler: VirtualTimeScheduler, act: () => void) {
     maxSize: 1 + dice.int(0, 4),
     scheduler,
     random: () => dice.next(),
+    classify: classifyError,
     repair: robust(),
     timeoutMs: dice.pick([5, 15, Infinity]),
     ...(limiter ? { limiter } : { concurrency }),
