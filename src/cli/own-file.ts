@@ -2,9 +2,6 @@ import { open, stat } from 'node:fs/promises';
 import { CliError, EXIT, errorCode, onDisk } from './exit.js';
 import { MARK } from './lines.js';
 
-/** Every mark by which a file of ours is known stands within so many bytes. */
-const MARK_BYTES = 64;
-
 /**
  * Lets a path pass where nothing stands, or an empty file, or a file that begins with this mark. Whatever else is there was
  * written by somebody else, and would be lost.
@@ -13,18 +10,20 @@ const MARK_BYTES = 64;
  * @throws CliError (exit code 2) when the file is not ours; it is only read.
  */
 export async function refuseForeignFile(path: string, shown: string, mark: string, kind: string): Promise<void> {
-  const start = await onDisk(`read \`${shown}\``, () => readStart(path));
+  const start = await onDisk(`read \`${shown}\``, () => readStart(path, Buffer.byteLength(mark)));
   if (start === '' || start.startsWith(mark)) return;
   throw new CliError(EXIT.usage, `\`${shown}\` is there already and is not ${kind}; give another name, or remove it first`);
 }
 
 /** Empty when there is nothing, or something else than a file: a folder cannot be written, and a device has nothing to lose. */
-async function readStart(path: string): Promise<string> {
+async function readStart(path: string, bytes: number): Promise<string> {
   try {
     if (!(await stat(path)).isFile()) return '';
     const file = await open(path, 'r');
     try {
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(MARK_BYTES), 0, MARK_BYTES, 0);
+      // With the mark of a byte order in front.
+      const most = bytes + 3;
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(most), 0, most, 0);
       return buffer.toString('utf8', 0, bytesRead).replace(MARK, '');
     } finally {
       await file.close();

@@ -1,6 +1,6 @@
 import type { Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { dirname, relative, resolve } from 'node:path';
 import type { ConfigProblem } from '../../edge/config/problems.js';
 import type { Config } from '../../edge/config/schema.js';
 import { type Host, pathOf } from '../host.js';
@@ -12,19 +12,27 @@ export interface RunPaths {
   readonly failures: string;
   readonly journal: string;
   readonly lock: string;
+  readonly failuresLock: string;
   readonly budget: string;
 }
 
 /** @param folder that of the configuration, absolute. */
 export function runPaths({ path, failures }: NonNullable<Config['output']>, folder: string): RunPaths {
   const output = resolve(folder, path);
+  const failed = failures === undefined ? `${output}.failures.jsonl` : resolve(folder, failures);
   return {
     output,
-    failures: failures === undefined ? `${output}.failures.jsonl` : resolve(folder, failures),
+    failures: failed,
+    failuresLock: `${failed}.lock`,
     journal: `${output}.journal`,
     lock: `${output}.lock`,
     budget: `${output}.budget`,
   };
+}
+
+/** Of which output these are the failures, as each of their lines says; undefined where their name says it. */
+export function ownerOf({ output, failures }: Pick<RunPaths, 'output' | 'failures'>): string | undefined {
+  return failures === `${output}.failures.jsonl` ? undefined : relative(dirname(failures), output);
 }
 
 /** A file that a run works with. */
@@ -63,8 +71,13 @@ export function filesOf({ input, output }: Config, file: string, host: Pick<Host
     });
     files.push(beside('the output', ''), beside('the journal', '.journal'), beside('the lock', '.lock'));
     files.push(beside('the budget', '.budget'), beside('the new budget', '.budget.tmp'));
-    if (output.failures === undefined) files.push(beside('the failures', '.failures.jsonl'));
-    else files.push({ what: `the failures \`${output.failures}\``, path: paths.failures, option: 'output.failures', isOwn: true });
+    if (output.failures === undefined)
+      files.push(beside('the failures', '.failures.jsonl'), beside('the failures lock', '.failures.jsonl.lock'));
+    else {
+      const named = { option: 'output.failures', isOwn: true };
+      files.push({ ...named, what: `the failures \`${output.failures}\``, path: paths.failures });
+      files.push({ ...named, what: `the failures lock \`${output.failures}.lock\``, path: paths.failuresLock });
+    }
   }
   if (events !== undefined) files.push({ what: `the events \`${events}\``, path: pathOf(host, events), option: '--events', isOwn: true });
   if (typeof json === 'string') files.push({ what: `the summary \`${json}\``, path: pathOf(host, json), option: '--json', isOwn: false });

@@ -19,6 +19,7 @@ import { classifyWhile, explainFailure, type ProviderWords } from '../provider.j
 import { openRows } from './open-rows.js';
 import type { BadRow, RowSource } from './row.js';
 import { Doubts, mayBeOfRow } from './run-doubts.js';
+import type { RunPaths } from './run-files.js';
 import { RunJournal } from './run-journal.js';
 import { outcomeOf } from './run-outcome.js';
 import { checkOutput, type FinishedDocument, RunOutput } from './run-output.js';
@@ -117,8 +118,12 @@ export class RunJob implements StageHost {
   async run(): Promise<RunSummary> {
     const { paths, shownOutput, input, work } = this.#plan;
     this.#source = await openRows(input);
-    await onDisk(`create the folder of \`${shownOutput}\``, () => mkdir(dirname(paths.output), { recursive: true }));
-    const release = await takeLock(paths.lock, 'output');
+    for (const [path, shown] of [
+      [paths.output, shownOutput],
+      [paths.failures, this.#shownFailures],
+    ] as const)
+      await onDisk(`create the folder of \`${shown}\``, () => mkdir(dirname(path), { recursive: true }));
+    const release = await takeLocks(paths);
     try {
       const { retryFailed } = this.#options;
       const journal = await RunJournal.read({ path: paths.journal, shown: `${shownOutput}.journal`, work, retryFailed });
@@ -398,8 +403,14 @@ export class RunJob implements StageHost {
     return isPriced ? (this.#budget?.snapshot().spentUsd ?? 0) : undefined;
   }
 
+  /** What the user calls the failures. */
+  get #shownFailures(): string {
+    const { config, shownOutput } = this.#plan;
+    return config.output?.failures ?? `${shownOutput}.failures.jsonl`;
+  }
+
   #summary(): RunSummary {
-    const { shownOutput, config, stages } = this.#plan;
+    const { shownOutput, stages } = this.#plan;
     const tally = this.#tally;
     const nowMs = performance.now();
     const durationMs = nowMs - this.#startedAtMs;
@@ -412,7 +423,7 @@ export class RunJob implements StageHost {
       exitCode,
       stopped,
       output: shownOutput,
-      failuresFile: config.output?.failures ?? `${shownOutput}.failures.jsonl`,
+      failuresFile: this.#shownFailures,
       journal: `${shownOutput}.journal`,
       rows: { ...tally.rows },
       items: { ...tally.items },
@@ -465,4 +476,15 @@ function levelsOf(pipeline: Stages<RunDocument, unknown>): LevelView[] {
 /** In the order of the configuration, those that ask somebody. */
 function sorted(summaries: readonly StageSummary[], stages: RunPlan['stages']): StageSummary[] {
   return stages.flatMap(({ name, chunk }) => (chunk === undefined && summaries.find(({ stage }) => stage === name)) || []);
+}
+
+async function takeLocks({ lock, failuresLock }: RunPaths): Promise<() => Promise<void>> {
+  const release = await takeLock(lock, 'output');
+  try {
+    const releaseFailures = await takeLock(failuresLock, 'file of failures');
+    return () => releaseFailures().finally(release);
+  } catch (error) {
+    await release();
+    throw error;
+  }
 }

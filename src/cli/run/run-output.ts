@@ -2,6 +2,8 @@ import { stat } from 'node:fs/promises';
 import { CliError, EXIT } from '../exit.js';
 import { LineFile } from '../line-file.js';
 import { readLines } from '../lines.js';
+import { refuseForeignFile } from '../own-file.js';
+import { ownerOf } from './run-files.js';
 import type { DocumentStatus, RunJournal } from './run-journal.js';
 import { Standing } from './standing.js';
 
@@ -58,6 +60,13 @@ export async function checkOutput({ output, failures }: OutputPaths, shown: stri
       EXIT.usage,
       `\`${failures}\` is there already, and no journal belongs to it; give another \`output.failures\`, or remove it first`,
     );
+  const owner = ownerOf({ output, failures });
+  if (owner !== undefined) await refuseForeignFile(failures, failures, markOf(owner), `what failed of \`${shown}\``);
+}
+
+/** How each line begins of failures whose name does not say whose they are. */
+function markOf(owner: string): string {
+  return `{"output":${JSON.stringify(owner)},`;
 }
 
 async function sizeOf(path: string): Promise<number> {
@@ -74,6 +83,7 @@ const MOST_WAITING = 256;
 export class RunOutput {
   readonly #output: LineFile;
   readonly #failures: LineFile;
+  readonly #owner: { readonly output?: string };
   readonly #journal: RunJournal;
   readonly #onFailure: (error: unknown) => void;
   readonly #standing: { readonly output: Standing; readonly failures: Standing };
@@ -84,6 +94,7 @@ export class RunOutput {
   private constructor(
     output: LineFile,
     failures: LineFile,
+    owner: string | undefined,
     numbered: number,
     standing: { readonly output: Standing; readonly failures: Standing },
     journal: RunJournal,
@@ -91,6 +102,7 @@ export class RunOutput {
   ) {
     this.#output = output;
     this.#failures = failures;
+    this.#owner = owner === undefined ? {} : { output: owner };
     this.#numbered = numbered;
     this.#standing = standing;
     this.#journal = journal;
@@ -109,7 +121,8 @@ export class RunOutput {
         output: await Standing.in(output, journal.gaps, (gap) => gap.output),
         failures: await Standing.in(failures, journal.gaps, (gap) => gap.failures),
       };
-      return new RunOutput(results, failed, await countLines(failures), standing, journal, onFailure);
+      const owner = ownerOf({ output, failures });
+      return new RunOutput(results, failed, owner, await countLines(failures), standing, journal, onFailure);
     } catch (error) {
       await results.close();
       throw error;
@@ -126,7 +139,7 @@ export class RunOutput {
     const output = this.#standing.output.missing(lines.output, documentId);
     const failures = this.#standing.failures.missing(lines.failures, documentId);
     try {
-      const numbered = failures.map((failure, i) => ({ failure: this.#numbered + i + 1, ...failure }));
+      const numbered = failures.map((failure, i) => ({ ...this.#owner, failure: this.#numbered + i + 1, ...failure }));
       this.#numbered += failures.length;
       const written = Promise.all([append(this.#output, output), append(this.#failures, numbered)]);
       written.catch(() => undefined);

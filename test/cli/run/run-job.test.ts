@@ -316,6 +316,48 @@ describe('a run whose files were changed in between', () => {
   });
 });
 
+describe('a run that names its failures', () => {
+  const configOf = (name: string, failures: string) => ({ output: { path: `${name}.jsonl`, failures } });
+  /** What the prompt asks for is not there. */
+  const bad = (id: string): object[] => [{ id, other: 'x' }];
+
+  it('says in each of them of which output it is, and numbers them through all runs', async () => {
+    const model = await serve();
+    const given = { model, ...configOf('a', 'failed/f.jsonl') };
+    await run(planOf(given, bad('x')));
+    await run(planOf(given, [...bad('x'), ...bad('y')]));
+    expect(linesOf('failed/f.jsonl').map(({ output, failure, id }) => [output, failure, id])).toEqual(
+      ['x', 'y'].map((id, i) => ['../a.jsonl', i + 1, id]),
+    );
+  });
+
+  it.each([
+    ['of another output, whose run came in between', JSON.stringify({ output: 'b.jsonl', failure: 1 })],
+    ['of an output that has them beside itself', JSON.stringify({ failure: 1, id: 'x' })],
+    ['that are something else', 'Dear diary,'],
+  ])('cuts none %s', async (_what, line) => {
+    const model = await serve();
+    await run(planOf({ model, ...configOf('a', 'f.jsonl') }, ROWS));
+    writeFileSync(join(folder, 'f.jsonl'), `${line}\n`);
+    const again = planOf({ model, ...configOf('a', 'f.jsonl') }, [...ROWS, ...bad('x')]);
+    await expect(run(again)).rejects.toThrow('f.jsonl` is there already and is not what failed of `a.jsonl`; give another name');
+    expect(readFileSync(join(folder, 'f.jsonl'), 'utf8')).toBe(`${line}\n`);
+    expect(existsSync(join(folder, 'a.jsonl.lock'))).toBe(false);
+  });
+
+  it('has them to itself while it goes on', async () => {
+    const model = await serve();
+    writeFileSync(join(folder, 'f.jsonl.lock'), `${String(process.ppid)}\n`);
+    await expect(run(planOf({ model, ...configOf('a', 'f.jsonl') }, ROWS))).rejects.toThrow(
+      `process ${String(process.ppid)} is writing this file of failures`,
+    );
+    expect(existsSync(join(folder, 'a.jsonl.lock'))).toBe(false);
+    rmSync(join(folder, 'f.jsonl.lock'));
+    expect(await run(planOf({ model, ...configOf('a', 'f.jsonl') }, ROWS))).toMatchObject({ exitCode: 0 });
+    expect(existsSync(join(folder, 'f.jsonl.lock'))).toBe(false);
+  });
+});
+
 describe('a run whose journal is damaged', () => {
   const rows = Array.from({ length: 12 }, (_, i) => ({ id: `r${String(i)}`, text: `t${String(i)}` }));
   const stages = [

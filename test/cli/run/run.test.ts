@@ -402,13 +402,14 @@ describe('sluice run says in a sentence what is wrong', () => {
     budget: 'out.jsonl.budget',
     'new budget': 'out.jsonl.budget.tmp',
     failures: 'f.jsonl',
+    'failures lock': 'f.jsonl.lock',
     events: 'e.jsonl',
     summary: 's.json',
   };
   type Own = keyof typeof OWN;
   const NAMED = ['input', 'failures', 'events', 'summary'] as const;
   const pairs = NAMED.flatMap((named) =>
-    (Object.keys(OWN) as Own[]).flatMap((other) => (other === named ? [] : [[named, other] as const])),
+    (Object.keys(OWN) as Own[]).flatMap((other) => (other === named || other === `${named} lock` ? [] : [[named, other] as const])),
   );
 
   it.each(pairs)('the %s that is the %s, by its name, another one, or a link', async (named, other) => {
