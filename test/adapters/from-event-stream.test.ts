@@ -472,6 +472,25 @@ describe('over a real connection', () => {
     expect(isFlowError(error, 'FLOW_CALLBACK')).toBe(true);
   });
 
+  it.each([undefined, null, 5, 'data: x', {}, { status: 200 }, { status: 200, headers: {} }, new Headers()])(
+    'what gives no response but %o is asked once, and is told so',
+    async (given) => {
+      let asked = 0;
+      const gives = () => {
+        asked++;
+        return given as never;
+      };
+      for (const [callback, stream] of [
+        ['request', fromEventStream(gives, { reconnect: {} })],
+        ['fetch', fromEventStream('http://host/', { fetch: gives, reconnect: {} })],
+      ] as const) {
+        const error: unknown = await lastValueFrom(stream).catch((reason: unknown) => reason);
+        expect(error).toMatchObject({ code: 'FLOW_CALLBACK', operator: 'fromEventStream', callback });
+      }
+      expect(asked).toBe(2);
+    },
+  );
+
   it('keeps to a limiter through its `fetch`', async () => {
     const { url, seen } = await serverOf(refuses(503), says('data: a\n\n'));
     const limited = createFetch({ retry: { initialMs: 1 } });

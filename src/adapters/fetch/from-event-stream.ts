@@ -15,6 +15,7 @@ import {
   retryDelayMs,
   retryRule,
   schedulerOption,
+  unusable,
 } from '../../../operators/toolkit.js';
 import type { RetryOptions, RetryRule } from '../../../operators/types.js';
 import { boundedText, REFUSAL_BOUNDS } from '../../pipelines/bounded-text.js';
@@ -72,9 +73,9 @@ const DEFAULTS = { reconnect: false, reconnectAtEnd: false, maxEventChars: MAX_E
  * - **Emits when** an event is whole: at the empty line behind it, wherever the bytes were cut. Comments are passed over.
  * - **Holds at most** one event of `maxEventChars`, and reads on when its events have been taken.
  * - **Completes when** the body ends, or the status is 204. An event without its empty line is none.
- * - **Errors when** `fetch` or the factory fails, or the connection breaks, with the same error; with `ProviderError` when the status is no success,
- *   the answer is no `text/event-stream`, or an event gets too long. With `reconnect` what may pass is tried again first, with the header
- *   `Last-Event-ID`.
+ * - **Errors when** `fetch` or the factory fails, or the connection breaks, with the same error; with `CallbackError` when what they give is
+ *   no `Response`; with `ProviderError` when the status is no success, the answer is no `text/event-stream`, or an event gets too long. With
+ *   `reconnect` what may pass is tried again first, with the header `Last-Event-ID`.
  * - **On unsubscribe** the signal aborts, and the server sees the connection close; a pause between two connections ends.
  *
  * @throws FlowConfigError (`FLOW_CONFIG_INVALID`) at once, when `request` is none, or an option is unknown or out of range.
@@ -124,7 +125,7 @@ function readOptions(request: EventStreamRequest, options: EventStreamOptions) {
 function sender(request: EventStreamRequest, given: typeof fetch | undefined): (context: EventStreamContext) => Promise<Response> {
   if (typeof request === 'function') {
     if (given !== undefined) throw new FlowConfigError(NAME, 'fetch', 'absent when a function makes the call', given);
-    return async (context) => request(context);
+    return async (context) => answered('request', await request(context));
   }
   if (!(typeof request === 'string' || request instanceof URL || request instanceof Request))
     throw new FlowConfigError(NAME, 'request', 'an address, a Request or a function', request);
@@ -135,8 +136,15 @@ function sender(request: EventStreamRequest, given: typeof fetch | undefined): (
     if (lastEventId !== '') headers.set('last-event-id', lastEventId);
     const init: RequestInit = { headers, signal: own ? AbortSignal.any([own.signal, signal]) : signal };
     // A body is read once, so each connection has a copy of it.
-    return (given ?? globalThis.fetch)(own?.clone() ?? request, init);
+    return answered('fetch', await (given ?? globalThis.fetch)(own?.clone() ?? request, init));
   };
+}
+
+/** A fault of yours is no fault of the network, which might pass. */
+function answered(name: string, response: Response): Response {
+  const { status, headers } = Object(response) as Partial<Response>;
+  if (typeof status === 'number' && typeof headers?.get === 'function') return response;
+  throw new Final(unusable(NAME, name, 'a Response', response));
 }
 
 /** Carries an error of an answer that cannot be better another time. */
