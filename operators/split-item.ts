@@ -37,11 +37,11 @@ export function splitItem<T, R>(options: SplitItemOptions<T, R>): SplitItem<T, R
   const join = required(name, 'join', options.join);
   return {
     into: (operator, item) => {
-      const parts: unknown = ask(operator, name, into, item);
+      const parts: unknown = ask(operator, 'splitItem.into', into, item);
       if (Array.isArray(parts) && parts.length > 0) return parts as readonly T[];
-      throw new CallbackError(operator, name, 'must return an array with at least one part');
+      throw new CallbackError(operator, 'splitItem.into', 'must return an array with at least one part');
     },
-    join: (operator, results) => ask(operator, 'joinResults', join, results),
+    join: (operator, results) => ask(operator, 'splitItem.join', join, results),
     cut,
   };
 }

@@ -457,13 +457,13 @@ describe('oversize', () => {
   it('refuses no parts, and results that cannot be joined', () => {
     const join = (results: readonly string[]) => results.join('');
     expect(run(of('abcdefgh'), upper, { ...heavy, oversize: splitItem({ into: () => [], join }) }).reasons).toMatchObject([
-      { callback: 'splitItem' },
+      { callback: 'splitItem.into' },
     ]);
     const cannot = (): string => {
       throw new Error('cannot');
     };
     expect(run(of('abcdef'), upper, { ...heavy, oversize: splitItem({ into: halves, join: cannot }) }).reasons).toMatchObject([
-      { callback: 'joinResults' },
+      { callback: 'splitItem.join' },
     ]);
   });
 

@@ -333,7 +333,7 @@ describe('the guard', () => {
   });
 });
 
-describe('totalTimeoutMs', () => {
+describe('deadlineMs', () => {
   it('aborts what is still running before it hands out the results', () => {
     virtualTime(({ flush }) => {
       const log: string[] = [];

@@ -52,7 +52,8 @@ const ASKED = [
   'guard',
   'merge',
   'onDrop',
-  'splitItem',
+  'splitItem.into',
+  'splitItem.join',
 ];
 
 export function drawPlan(seed: number, only?: readonly Subject[]): Plan {

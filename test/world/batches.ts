@@ -96,8 +96,10 @@ function windowOf({ choose }: World, { callback }: Puts): make.Window {
 /** Items that are too heavy go in two parts. */
 function splitting(world: World, { callback }: Puts) {
   return make.splitItem<Item, string>({
-    into: callback('splitItem', (item: Item) => [1, 2].map((part) => ({ ...item, weight: Math.ceil(item.weight / 2), part: `/${part}` }))),
-    join: callback('joinResults', (results: readonly string[]) => {
+    into: callback('splitItem.into', (item: Item) =>
+      [1, 2].map((part) => ({ ...item, weight: Math.ceil(item.weight / 2), part: `/${part}` })),
+    ),
+    join: callback('splitItem.join', (results: readonly string[]) => {
       const [first = '', second = ''] = results;
       const whole = first.split('/')[0] ?? '';
       if (results.length !== 2 || first !== `${whole}/1` || second !== `${whole}/2`)
