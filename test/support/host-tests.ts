@@ -8,6 +8,7 @@ export const hostTests = [
   'test/leaks/*.test.ts',
   'test/listeners/*.test.ts',
   'test/marbles-kit/{leak-check,vitest}.test.ts',
+  'test/metrics/planted-secrets.test.ts',
   'test/matrix.test.ts',
   'test/operators/{adaptive-limit,coalesce,rate-limit,resequence}.test.ts',
   'test/pipelines/create-tool-runner.test.ts',
