@@ -2,16 +2,15 @@ import type { ObservableInput, OperatorFunction, ReadableStreamLike, SchedulerLi
 import { Observable } from 'rxjs';
 import { captureContext } from '#async-context';
 import { ask } from './options/ask.js';
-import { OverflowError } from './options/errors.js';
 import type { FlowSink } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, checked, count, ofKeys, required, words } from './options/options.js';
-import type { Fulfilled, ItemContext, Rejected, Settled, WorkResult } from './options/types.js';
+import { callback, checked, required, words } from './options/options.js';
+import type { ItemContext, Settled, WorkResult } from './options/types.js';
 import { schedulerOption } from './shell/alarm.js';
 import type { AsyncContext } from './shell/async-context.js';
 import type { Reading } from './shell/call.js';
-import { Call } from './shell/call.js';
+import { Call, settledOf } from './shell/call.js';
 import { connect } from './shell/connect.js';
 
 const NAME = 'switchLatest';
@@ -24,8 +23,6 @@ export interface SwitchLatestOptions<T> {
   readonly errors?: 'settle' | 'propagate';
   /** Switches within a key only: one newest call for each, and keys do not disturb each other. @defaultValue one for all */
   readonly key?: (item: T) => unknown;
-  /** Most keys with something under way at a time; one more errors the stream with `OverflowError`. Needs a `key`. @defaultValue 1000 */
-  readonly maxKeys?: number;
   /** At an error of the source: abort what is under way, or let it end first (`'drain'` and `'flush'` are the same here). @defaultValue 'abort' */
   readonly onSourceError?: 'flush' | 'abort' | 'drain';
   /** Clock of the events. @defaultValue `asyncScheduler` */
@@ -48,11 +45,10 @@ export interface SwitchLatestOptions<T> {
  * ```
  *
  * - **Emits when** the newest call (of its key) does. What a superseded call still says is dropped, its error as well.
- * - **Holds at most** one call for each of `maxKeys` keys, and what the consumer itself sends into the source while it is handed a value.
+ * - **Holds at most** one call for each key, and what the consumer itself sends into the source while it is handed a value.
  * - **Drops** nothing but what superseded calls still say.
  * - **Completes when** the source has completed and the last calls have ended.
- * - **Errors when** the source, a newest call or `project` errors, with that same error (the last two not with `errors: 'settle'`); when `key` throws (`CallbackError`) or there
- *   are more than `maxKeys` keys (`OverflowError`).
+ * - **Errors when** the source, a newest call or `project` errors, with that same error (the last two not with `errors: 'settle'`); when `key` throws (`CallbackError`).
  * - **On unsubscribe** every call's signal aborts, then it is unsubscribed from. The same happens to a superseded call before the
  *   next one starts. The signal of a promise that has answered stays as it is: the answer may be a body that is still to be read.
  *
@@ -112,51 +108,29 @@ type Project<T, R> = (item: T, context: ItemContext) => ObservableInput<R> | Wor
 type Settings<T, R> = ReturnType<typeof readOptions<T, R>>;
 
 function readOptions<T, R>(project: Project<T, R>, options: SwitchLatestOptions<T>) {
-  const defaults = { errors: 'propagate', maxKeys: 1000, onSourceError: 'abort' } as const;
+  const defaults = { errors: 'propagate', onSourceError: 'abort' } as const;
   const settings = checked(NAME, options, defaults, {
     errors: words('settle', 'propagate'),
-    maxKeys: count,
     onSourceError: words('flush', 'abort', 'drain'),
     key: callback,
     scheduler: schedulerOption,
     ...listened,
   });
-  ofKeys(NAME, 'maxKeys', options.maxKeys, settings.key !== undefined, settings.maxKeys);
   return { ...settings, project };
 }
 
-/** What one key has under way; forgotten when that is nothing. */
-interface Slot<T, R> {
-  readonly key: unknown;
-  /** The newest call. */
-  current: Run<T, R> | undefined;
-  /** Items that have not been started. */
-  waiting: number;
-}
-
-/** An item that has not been started, and who sent it: it may be started in a call of the consumer's. */
-interface Waiting<T, R> {
-  readonly slot: Slot<T, R>;
-  readonly item: T;
-  readonly index: number;
-  readonly context: AsyncContext;
-}
-
 /**
- * One subscription. One loop starts the calls: what the consumer or `project` sends into the source meanwhile supersedes at once, and is started
+ * One subscription. One loop starts the calls: what the consumer, `key` or `project` sends into the source meanwhile supersedes at once, and is started
  * when the loop comes round.
  */
 function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: Subscriber<R | Settled<T, R>>): void {
-  const { errors, key: keyOf, maxKeys, onSourceError, project, scheduler } = settings;
-  const slots = new Map<unknown, Slot<T, R>>();
+  const { errors, key: keyOf, onSourceError, project, scheduler } = settings;
   const tell = teller(NAME, settings, () => scheduler.now());
-  const told: Told<T, R> = { settles: errors === 'settle', project, emit, over, swallowed };
+  const told: Told<T, R> = { settles: errors === 'settle', project, newest: new Map(), emit, over, swallowed };
+  const { newest } = told;
   /** What waits for the loop. */
-  let later: Waiting<T, R>[] = [];
+  let later: Run<T, R>[] = [];
   let isBusy = false;
-  /** What `key` itself has brought about: it comes after the item whose key was asked for. */
-  let afterKey: (() => void)[] = [];
-  let isAsking = false;
   let index = 0;
   /** How it ends, once the source has. */
   let end: (() => void) | undefined;
@@ -165,11 +139,15 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
     next: (item) => {
       // With the first item: the link to the source is torn down before the calls, as in `switchMap`.
       if (index === 0) to.add(stop);
-      const at = index++;
-      const context = captureContext();
-      inOrder(() => {
-        take(item, at, context);
-      });
+      const run = new Run(told, item, index++, captureContext());
+      const isOutermost = !isBusy;
+      isBusy = true;
+      // Before its key is asked for: what that sends comes behind it.
+      later.push(run);
+      run.key = keyOf && ask(NAME, 'key', keyOf, item);
+      if (isOutermost) loop();
+      // At once: the rest of what it emits synchronously is old already.
+      else supersede(run.key);
     },
     error: (error) => {
       const fail = (): void => {
@@ -185,76 +163,38 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
     },
   });
 
-  function inOrder(step: () => void): void {
-    if (isAsking || afterKey.length > 0) {
-      afterKey.push(step);
-      return;
-    }
-    step();
-    // It grows meanwhile.
-    for (const next of afterKey) next();
-    afterKey = [];
-  }
-
   function ends(how: () => void): void {
-    inOrder(() => {
-      end = how;
-      endWhenDone();
-    });
+    end = how;
+    endWhenDone();
   }
 
   function stop(): void {
-    for (const { current } of slots.values()) supersede(current);
-  }
-
-  function take(item: T, at: number, context: AsyncContext): void {
-    const slot = slotOf(item);
-    // `key` itself may have made the consumer leave.
-    if (to.closed) return;
-    slot.waiting++;
-    later.push({ slot, item, index: at, context });
-    if (!isBusy) loop();
-    // At once: the rest of what it emits synchronously is old already.
-    else supersede(slot.current);
-  }
-
-  function slotOf(item: T): Slot<T, R> {
-    isAsking = true;
-    const key = keyOf && ask(NAME, 'key', keyOf, item);
-    isAsking = false;
-    let slot = slots.get(key);
-    if (slot) return slot;
-    if (slots.size >= maxKeys) throw new OverflowError(NAME, maxKeys, 'error', 'maxKeys');
-    slot = { key, current: undefined, waiting: 0 };
-    slots.set(key, slot);
-    return slot;
+    for (const key of newest.keys()) supersede(key);
   }
 
   /** A loop, so that a consumer which feeds its own source cannot overflow the stack. */
   function loop(): void {
-    isBusy = true;
     while (later.length > 0) {
       const now = later;
       later = [];
-      for (const waiting of now) start(waiting);
+      for (const run of now) start(run);
     }
     isBusy = false;
     endWhenDone();
   }
 
-  function start({ slot, item, index: at, context }: Waiting<T, R>): void {
-    supersede(slot.current);
+  function start(run: Run<T, R>): void {
+    supersede(run.key);
     // The signal of the old call may have made the consumer leave.
     if (to.closed) return;
-    const run = new Run<T, R>(told, slot, item, at);
-    slot.current = run;
-    slot.waiting--;
-    run.begin(context);
+    newest.set(run.key, run);
+    run.begin(run.context);
   }
 
-  function supersede(run: Run<T, R> | undefined): void {
+  function supersede(key: unknown): void {
+    const run = newest.get(key);
     if (!run) return;
-    run.slot.current = undefined;
+    newest.delete(key);
     // One that has answered is left, not given up.
     if (!run.hasEnded) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: 1 });
     run.stop();
@@ -270,16 +210,14 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   }
 
   /** A call is over. As in `switchMap`, the result completes first and the inner stream is torn down afterwards. */
-  function over(run: Run<T, R>, outcome: Outcome<R>): void {
-    const { slot, item, index: at } = run;
-    if (outcome.status === 'rejected' && !(told.settles && run.isNewest)) {
-      if (run.isNewest) to.error(outcome.reason);
-      else swallowed();
-    } else if (told.settles) emit(run, { ...outcome, input: item, index: at, id: String(at), attempts: 1 });
+  function over(run: Run<T, R>, failed: boolean, outcome: unknown): void {
+    const { input, index: at } = run;
+    if (failed && !run.isNewest) swallowed();
+    else if (told.settles) emit(run, settledOf<T, R>({ input, index: at, id: String(at), attempts: 1 }, failed, outcome));
+    else if (failed) to.error(outcome);
     // What the consumer was handed may have superseded it.
     if (!run.isNewest) return;
-    slot.current = undefined;
-    if (slot.waiting === 0) slots.delete(slot.key);
+    newest.delete(run.key);
     endWhenDone();
   }
 
@@ -288,38 +226,37 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   }
 
   function endWhenDone(): void {
-    if (!isBusy && slots.size === 0) end?.();
+    if (!isBusy && newest.size === 0) end?.();
   }
 }
-
-type Outcome<R> = Pick<Fulfilled<unknown, R>, 'status' | 'value'> | Pick<Rejected<unknown>, 'status' | 'reason'>;
 
 /** Who is told of a call. */
 interface Told<T, R> {
   readonly settles: boolean;
   readonly project: Project<T, R>;
+  /** The newest call of each key. */
+  readonly newest: Map<unknown, Run<T, R>>;
   emit(run: Run<T, R>, value: R): void;
-  over(run: Run<T, R>, outcome: Outcome<R>): void;
+  over(run: Run<T, R>, failed: boolean, outcome: unknown): void;
   swallowed(): void;
 }
 
 /** One call of `project`, and what its work is told. */
 class Run<T, R> extends Call<R> implements ItemContext {
+  key: unknown = undefined;
+
   constructor(
     readonly told: Told<T, R>,
-    readonly slot: Slot<T, R>,
-    readonly item: T,
+    readonly input: T,
     readonly index: number,
+    /** Of whoever sent the item: it may be started in a call of the consumer's. */
+    readonly context: AsyncContext,
   ) {
     super();
   }
 
-  get key(): unknown {
-    return this.slot.key;
-  }
-
   get isNewest(): boolean {
-    return this.slot.current === this;
+    return this.told.newest.get(this.key) === this;
   }
 
   override get reading(): Reading {
@@ -327,7 +264,7 @@ class Run<T, R> extends Call<R> implements ItemContext {
   }
 
   work(): ObservableInput<R> | WorkResult<R> {
-    return this.told.project(this.item, this);
+    return this.told.project(this.input, this);
   }
 
   override said(value: R, isWhole: boolean): void {
@@ -335,23 +272,17 @@ class Run<T, R> extends Call<R> implements ItemContext {
     else this.told.emit(this, value);
   }
 
-  /** A stream of values ends before it is torn down, as in `switchMap`. */
-  override completed(): void {
-    if (this.told.settles) super.completed();
-    else this.done(undefined as R);
-  }
-
-  override broken(error: unknown): void {
-    if (this.told.settles) super.broken(error);
-    else this.failed(error);
+  /** A stream that has ended is torn down when that was told, as in `switchMap`. */
+  protected override leave(): void {
+    if (!this.hasEnded) super.leave();
   }
 
   done(value: R): void {
-    this.told.over(this, { status: 'fulfilled', value });
+    this.told.over(this, false, value);
   }
 
   failed(reason: unknown): void {
-    this.told.over(this, { status: 'rejected', reason });
+    this.told.over(this, true, reason);
   }
 
   override failedUnheard(): void {

@@ -1,6 +1,6 @@
 import { debounceTime, groupBy, map, merge, mergeMap, Subject, take, tap } from 'rxjs';
 import type { SwitchLatestOptions } from '../../operators/index.js';
-import { CallbackError, OverflowError, switchLatest } from '../../operators/index.js';
+import { CallbackError, switchLatest } from '../../operators/index.js';
 import type { MarbleSpec, SpecKit } from '../spec.js';
 
 const fault = new Error('the source broke');
@@ -223,22 +223,6 @@ export const specs: readonly MarbleSpec[] = [
                      A:      '-------^---!' },
     expected:                '----1--3--54--|',
     build: called({ key }),
-  },
-  {
-    operator: 'switchLatest',
-    title: 'refuses more keys at a time than maxKeys',
-    label: 'switchLatest(call, { key, maxKeys: 2 })',
-    inputs: { source:        '-a-b----c-d-|' },
-    inners: {        a:       '--1|',
-                     b:         '-------2|',
-                     c:              '-------3|' },
-    subscriptions: { source: '^---------!',
-                     a:      '-^--!',
-                     b:      '---^------!',
-                     c:      '--------^-!' },
-    expected:                '---1------#',
-    error: new OverflowError('switchLatest', 2, 'error', 'maxKeys'),
-    build: called({ key, maxKeys: 2 }),
   },
 
   // With RxJS's own operators in front.

@@ -4,7 +4,7 @@ import type { AsyncContext } from '#async-context';
 import type { Outcome, Permit } from '../options/permits.js';
 import type { Settled, WorkResult } from '../options/types.js';
 import { LazySignal } from './abort.js';
-import { connect, Link } from './connect.js';
+import { hear, Link } from './connect.js';
 
 /** Not begun. */
 const NEW = 0;
@@ -126,7 +126,7 @@ export abstract class Call<R> extends LazySignal {
       if (isPromise(answer)) {
         promise = onlyOnce(answer) as Promise<R>;
       } else {
-        stream = streamOf<R>(answer);
+        stream = linkable<R>(answer);
         if (stream === undefined && this.reading === 'input') stream = from(answer as ObservableInput<R>);
       }
     } catch (error) {
@@ -164,7 +164,7 @@ export abstract class Call<R> extends LazySignal {
     const ear = new Link<R>((this.observer ??= this.makeObserver()));
     this.ear = ear;
     try {
-      stream.subscribe(ear);
+      hear(stream, ear);
     } catch (error) {
       ear.error(error);
     }
@@ -303,27 +303,16 @@ interface Foreign<R> {
 
 const OBSERVABLE = /* @__PURE__ */ (() => (Symbol as { readonly observable?: symbol }).observable ?? '@@observable')();
 
-/** What comes later, as an Observable: one of any RxJS, what says that it is one, async iterables and web streams. Undefined for all else. */
-export function streamOf<R>(answer: unknown): Observable<R> | undefined {
+/** What comes later, as something a {@link Link} can listen to: an Observable of any RxJS, what says that it is one, async iterables and web streams. */
+export function linkable<R>(answer: unknown): Observable<R> | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined;
   if (answer instanceof Observable) return answer as Observable<R>;
   const interop = (answer as Record<PropertyKey, unknown>)[OBSERVABLE] ?? (answer as Foreign<R>)['@@observable'];
-  if (typeof interop === 'function') return foreign((interop as () => Foreign<R>).call(answer));
+  if (typeof interop === 'function') return (interop as () => Observable<R>).call(answer);
   // Another copy of RxJS may have another symbol.
-  if (isObservable(answer)) return foreign(answer as unknown as Foreign<R>);
+  if (isObservable(answer)) return answer as Observable<R>;
   const later = answer as { readonly [Symbol.asyncIterator]?: unknown };
   return typeof later[Symbol.asyncIterator] === 'function' || 'getReader' in later ? from(answer as AsyncIterable<R>) : undefined;
-}
-
-/** Another RxJS than ours, or none. */
-function foreign<R>(stream: Foreign<R>): Observable<R> {
-  return new Observable((subscriber) => {
-    connect<R>(stream as never, subscriber, {
-      next: (value) => {
-        subscriber.next(value);
-      },
-    });
-  });
 }
 
 /** What is known of an item that has its result. */

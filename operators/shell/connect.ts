@@ -40,8 +40,13 @@ export function connect<T>(source: Observable<T>, destination: Subscriber<unknow
 export function attach<T>(source: Observable<T>, destination: Subscriber<unknown>, observer: Observer<T>): void {
   const link = new Link<T>(observer);
   destination.add(link);
+  hear(source, link);
+}
+
+/** Subscribes a link that is linked already. */
+export function hear<T>(source: Observable<T>, link: Link<T>): void {
   const subscription = source.subscribe(link);
-  // A copy of RxJS that does not know ours has put an object of its own in front of it.
+  // Another RxJS than ours has put an object of its own in front of it.
   if (subscription !== link) link.add(subscription);
 }
 

@@ -258,7 +258,7 @@ const speculating: SpeculateOptions<string, Ticket, number> = {
 same<Observable<number>>()(speculate(speculating));
 
 // switchLatest
-const switching = { key: ({ id }: Ticket) => id, maxKeys: 10 } satisfies SwitchLatestOptions<Ticket>;
+const switching = { key: ({ id }: Ticket) => id } satisfies SwitchLatestOptions<Ticket>;
 same<Observable<string>>()(tickets.pipe(switchLatest(ask, switching)));
 
 // unwrap

@@ -1330,8 +1330,8 @@ export const matrix: Readonly<Record<string, Cells>> = {
         expect(late).toEqual([100_000]);
       }),
     ),
-    badNumber: refused('switchLatest'),
-    infinity: cell('no limit', unlimited(shapes.switchLatest, { key: (item: number) => item, maxKeys: Infinity })),
+    badNumber: noOptions,
+    infinity: noOptions,
     oversize: noWeights,
     callback: cell(
       'errors the stream',
@@ -1344,7 +1344,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
     emptyKey: cell(
       'forgotten with its call',
       on(async (run) => {
-        run.start(shapes.switchLatest, range(1, 1000), { key: (item: number) => item, maxKeys: 1 });
+        run.start(shapes.switchLatest, range(1, 1000), { key: (item: number) => item });
         await run.pass();
         expect([run.out.length, run.ends]).toEqual([1000, ['complete']]);
       }),

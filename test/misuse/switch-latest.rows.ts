@@ -3,7 +3,7 @@ import { switchLatest } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'errors, maxKeys, onSourceError, key, scheduler, onEvent, name';
+const known = 'errors, onSourceError, key, scheduler, onEvent, name';
 
 export const rows: MisuseTable = {
   operator: 'switchLatest',
@@ -14,11 +14,6 @@ export const rows: MisuseTable = {
     ...badly('errors', "one of 'settle', 'propagate'", 'values', true, null),
     ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('key', 'a function', 'id', 1, null, {}),
-    ...badly('maxKeys', 'a whole number >= 1 or Infinity', 0, -1, 1.5, NaN, -Infinity, '10', null, true).map((row) => ({
-      ...row,
-      besides: { key: () => 1 },
-    })),
-    { option: 'maxKeys', value: 10, expected: 'absent without a `key`' },
     ...badly('debounceMs', `absent (known options: ${known})`, 5),
     ...badly('onSourceError', "one of 'flush', 'abort', 'drain'", 'ignore', false, null, 0),
     ...badly('scheduler', 'an rxjs scheduler', 5, null, {}, { now: () => 0 }),

@@ -31,7 +31,7 @@ export function switchLatestActor(world: World, supply: Supply, script: Script):
           scheduler: pipe.timers,
           onEvent: pipe.onEvent,
           onSourceError: choose('onSourceError', 'abort', 'flush', 'drain'),
-          ...(keyed && { key: pipe.callback('key', ({ key }: Item) => key), maxKeys: choose('maxKeys', 1000, 1000, 1) }),
+          ...(keyed && { key: pipe.callback('key', ({ key }: Item) => key) }),
         }),
       ),
     (value) => {
