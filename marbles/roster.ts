@@ -167,7 +167,6 @@ export const roster: readonly LawSubject[] = [
       merge: (fault) => coalesced({ merge: fault }),
       compatible: (fault) => coalesced({ compatible: fault }),
       passThrough: (fault) => coalesced({ passThrough: fault }),
-      weigh: (fault) => coalesced({ weigh: fault }),
     },
   } satisfies LawSubject<number[]>,
   {

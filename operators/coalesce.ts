@@ -1,12 +1,12 @@
 import type { MonoTypeOperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
 import { Observable } from 'rxjs';
-import { ask, weightOf } from './options/ask.js';
+import { ask } from './options/ask.js';
 import type { FlowSink, FlushReason } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, checked, count, durationMs, flag, positive, required, words } from './options/options.js';
+import { callback, checked, count, durationMs, required, words } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
-import { connect } from './shell/connect.js';
+import { attach } from './shell/connect.js';
 import { inTurn } from './shell/in-turn.js';
 import { createPace, FRAME_WAIT_MS } from './shell/pace.js';
 
@@ -28,12 +28,6 @@ export interface CoalesceOptions<T> {
   readonly maxWaitMs?: number;
   /** Most items merged into one. @defaultValue 1000 */
   readonly maxSize?: number;
-  /** Most total weight merged into one, in the unit `weigh` returns. A heavier item goes alone. @defaultValue Infinity */
-  readonly maxWeight?: number;
-  /** Weight of one item, for example its length: finite and >= 0. @defaultValue `() => 1` */
-  readonly weigh?: (item: T) => number;
-  /** Lets the first item after a silence of `maxWaitMs` (or a frame) go at once; those behind it are merged. @defaultValue false */
-  readonly leading?: boolean;
   /** Whether what waits is emitted before an error (of the source or a callback) or dropped. @defaultValue 'flush' */
   readonly onSourceError?: 'flush' | 'abort';
   /** Clock and timer. @defaultValue `asyncScheduler` */
@@ -56,8 +50,8 @@ export interface CoalesceOptions<T> {
  *         y = "cd"
  * ```
  *
- * - **Emits when** what waits is `maxWaitMs` old, an animation frame comes (`pace: 'frame'`), `maxSize` or `maxWeight` is reached, or the next
- *   item does not belong to it (`compatible`, `passThrough`, `maxWeight`). Never out of order.
+ * - **Emits when** what waits is `maxWaitMs` old, an animation frame comes (`pace: 'frame'`), `maxSize` is reached, or the next
+ *   item does not belong to it (`compatible`, `passThrough`). Never out of order.
  * - **Holds at most** one item, merged from at most `maxSize`, and what the consumer itself sends into the source while it is handed an item.
  * - **Drops** nothing.
  * - **Completes when** the source completes, after what waits.
@@ -105,18 +99,15 @@ export function coalesce<T>(options: CoalesceOptions<T>): MonoTypeOperatorFuncti
 type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: CoalesceOptions<T>) {
-  const defaults = { pace: 'time', maxWaitMs: 16, maxSize: 1000, maxWeight: Infinity, leading: false, onSourceError: 'flush' } as const;
+  const defaults = { pace: 'time', maxWaitMs: 16, maxSize: 1000, onSourceError: 'flush' } as const;
   const settings = checked(NAME, options, defaults, {
     pace: words('time', 'frame'),
     maxWaitMs: durationMs,
     maxSize: count,
-    maxWeight: positive,
-    leading: flag,
     onSourceError: words('flush', 'abort'),
     merge: required,
     compatible: callback,
     passThrough: callback,
-    weigh: callback,
     scheduler: schedulerOption,
     ...listened,
   });
@@ -126,8 +117,8 @@ function readOptions<T>(options: CoalesceOptions<T>) {
 
 /** One subscription. Everything that arrives while an item is being handed out waits its turn. */
 function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subscriber<T>): void {
-  const { merge, compatible, passThrough, weigh, maxSize, maxWeight, leading, scheduler } = settings;
-  const turn = inTurn(to);
+  const { merge, compatible, passThrough, maxSize, scheduler } = settings;
+  const turn = inTurn(to, fail);
   const pace = createPace(settings, () => {
     turn(() => {
       flush('time');
@@ -136,9 +127,8 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
   const tell = teller(NAME, settings, () => scheduler.now());
   /** What waits; only when `size` > 0. */
   let pending: T | undefined;
-  /** How many items were merged into it, and their weight. */
+  /** How many items were merged into it. */
   let size = 0;
-  let weight = 0;
   let since = 0;
 
   to.add(() => {
@@ -146,7 +136,7 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
     if (size > 0) tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: size });
     clear();
   });
-  connect(source, to, {
+  attach(source, to, {
     next: (item) => {
       turn(accept, item);
     },
@@ -164,45 +154,26 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
   });
 
   function accept(item: T): void {
-    try {
-      if (passThrough !== undefined && ask(NAME, 'passThrough', passThrough, item)) {
-        flush('incompatible');
-        to.next(item);
-        return;
-      }
-      const added = weightOf(NAME, weigh, item);
-      if (size > 0) {
-        if (weight + added > maxWeight) flush('weight');
-        else if (compatible !== undefined && !ask(NAME, 'compatible', compatible, pending as T, item)) flush('incompatible');
-      }
-      // The consumer may have left, in a callback too.
-      if (!to.closed) place(item, added);
-    } catch (error) {
-      fail(error);
+    const passes = passThrough && ask(NAME, 'passThrough', passThrough, item);
+    if (passes || (size > 0 && compatible && !ask(NAME, 'compatible', compatible, pending as T, item))) flush('incompatible');
+    // The consumer may have left, in a callback too.
+    if (to.closed) return;
+    if (passes) {
+      to.next(item);
+      return;
     }
-  }
-
-  function place(item: T, added: number): void {
     const isFirst = size === 0;
-    if (isFirst && tell !== undefined) since = scheduler.now();
+    if (isFirst && tell) since = scheduler.now();
     pending = isFirst ? item : ask(NAME, 'merge', merge, pending as T, item);
     size++;
-    weight += added;
     if (size >= maxSize) flush('size');
-    else if (weight >= maxWeight) flush('weight');
-    else if (isFirst) {
-      // It waits, or goes at once when it is allowed to lead.
-      if (!leading) pace.arm();
-      else if (!pace.isArmed) flush('leading');
-    }
+    else if (isFirst) pace.arm();
   }
 
   function flush(reason: FlushReason): void {
     if (size === 0 || to.closed) return;
     const item = pending as T;
-    // The next one leads only after a pause. Before the listener, which may leave and stop it.
-    if (leading) pace.arm();
-    tell?.({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight, waitMs: Math.max(0, scheduler.now() - since) });
+    tell?.({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight: size, waitMs: Math.max(0, scheduler.now() - since) });
     // State first: what the consumer sends meanwhile comes behind it.
     clear();
     to.next(item);
@@ -210,7 +181,7 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
 
   function clear(): void {
     pending = undefined;
-    size = weight = 0;
+    size = 0;
   }
 
   function fail(error: unknown): void {

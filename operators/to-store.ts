@@ -1,7 +1,5 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import type { FlowSink } from './options/events.js';
-import { listened } from './options/events.js';
-import { callback, checked, durationMs, words } from './options/options.js';
+import { checked, durationMs, words } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
 import { checkSource } from './shell/listen.js';
 import { FRAME_WAIT_MS } from './shell/pace.js';
@@ -12,7 +10,7 @@ export type { Store, StoreStatus } from './shell/snapshot-store.js';
 
 const NAME = 'toStore';
 
-export interface ToStoreOptions<E = never> {
+export interface ToStoreOptions {
   /**
    * When a new value is shown: `'time'`, `maxWaitMs` after it came, or `'frame'`, with the browser's next animation frame. Where no frames
    * come (Node, a hidden tab) the time shows it. @defaultValue none: at once; `'time'` with `maxWaitMs` or `scheduler`
@@ -27,17 +25,6 @@ export interface ToStoreOptions<E = never> {
   readonly keepAliveMs?: number;
   /** Clock and timer of `maxWaitMs` and `keepAliveMs`. @defaultValue `asyncScheduler` */
   readonly scheduler?: SchedulerLike;
-  /**
-   * What becomes of an error of the source: with `'settle'` it is `status` and `error`, and the last snapshot stays; with `'propagate'` `getSnapshot`
-   * throws it as well, for an error boundary to show. @defaultValue 'settle'
-   */
-  readonly errors?: 'settle' | 'propagate';
-  /** Makes the snapshot of the source's error. @defaultValue none */
-  readonly onError?: (error: unknown) => E;
-  /** Told of values that were replaced before they were shown (`dropped`). @defaultValue none */
-  readonly onEvent?: FlowSink;
-  /** What events call it, as `instance`. @defaultValue a number of its own */
-  readonly name?: string;
 }
 
 /**
@@ -53,10 +40,9 @@ export interface ToStoreOptions<E = never> {
  * - **Emits when** the source does, or at its `pace`: the snapshot is the newest value, and
  *   every listener is called. What waits is shown before the end of the source, whatever end it is.
  * - **Holds at most** two values: the snapshot, and the newest one that is not shown yet.
- * - **Drops** values that are replaced before they were shown, and reports them.
+ * - **Drops** values that are replaced before they were shown.
  * - **Completes when** the source completes: `status` is `'completed'`, listeners are called, the last snapshot stays.
- * - **Errors when** the source errors: `status` is `'failed'`, `error` is that same error, listeners are called, the last snapshot stays; with
- *   `onError` its result is the snapshot, with `errors: 'propagate'` `getSnapshot` throws the error. A listener that throws stops no other; its
+ * - **Errors when** the source errors: `status` is `'failed'`, `error` is that same error, listeners are called, the last snapshot stays. A listener that throws stops no other; its
  *   error is reported as RxJS reports those of its observers.
  * - **On unsubscribe** of the last listener, and after `keepAliveMs` without a new one, the source is left. The snapshot stays, a value that was not shown
  *   yet is shown to the next listener, an error is forgotten.
@@ -88,19 +74,16 @@ export interface ToStoreOptions<E = never> {
  * ```
  * @see {@link toAsyncIterable} when every value counts.
  */
-export function toStore<T, S = T, E = never>(source: Observable<T>, initial: S, options: ToStoreOptions<E> = {}): Store<T | S | E> {
+export function toStore<T, S = T>(source: Observable<T>, initial: S, options: ToStoreOptions = {}): Store<T | S> {
   checkSource(NAME, source);
-  const defaults = { pace: 'time', maxWaitMs: 0, keepAliveMs: 0, errors: 'settle' } as const;
+  const defaults = { pace: 'time', maxWaitMs: 0, keepAliveMs: 0 } as const;
   const settings = checked(NAME, options, defaults, {
     pace: words('time', 'frame'),
     maxWaitMs: durationMs,
     keepAliveMs: durationMs,
     scheduler: schedulerOption,
-    errors: words('settle', 'propagate'),
-    onError: callback,
-    ...listened,
   });
   const { pace, maxWaitMs = pace === 'frame' ? FRAME_WAIT_MS : 0, scheduler } = options;
   const isPaced = pace !== undefined || options.maxWaitMs !== undefined || scheduler !== undefined;
-  return snapshotStore<T | S | E>(source, initial, { ...settings, maxWaitMs, isPaced });
+  return snapshotStore<T | S>(source, initial, { ...settings, maxWaitMs, isPaced });
 }

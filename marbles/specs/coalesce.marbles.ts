@@ -227,26 +227,7 @@ export const specs: readonly MarbleSpec[] = [
     values,
     build: merged({ maxWaitMs: Infinity }),
   },
-  {
-    operator: 'coalesce',
-    title: 'lets the first item after a pause go at once with leading',
-    label: 'coalesce({ merge, maxWaitMs: 5, leading: true })',
-    inputs: { source:        '-F-a-b--------G--c------|' },
-    subscriptions: { source: '^-----------------------!' },
-    expected:                '-F----x-------G----c----|',
-    values,
-    build: merged({ maxWaitMs: 5, leading: true }),
-  },
-  {
-    operator: 'coalesce',
-    title: 'pauses after every emission with leading',
-    label: 'coalesce({ merge, maxWaitMs: 5, leading: true })',
-    inputs: { source:        '-F-a----b-------------|' },
-    expected:                '-F----a----b----------|',
-    build: merged({ maxWaitMs: 5, leading: true }),
-  },
 
-  // Bounds. Digits weigh what they say.
   {
     operator: 'coalesce',
     title: 'merges no more than maxSize items',
@@ -255,25 +236,5 @@ export const specs: readonly MarbleSpec[] = [
     expected:                '--x-y---(e|)',
     values,
     build: merged({ maxSize: 2 }),
-  },
-  {
-    operator: 'coalesce',
-    title: 'merges no more than maxWeight, and lets a heavier item go alone',
-    label: 'coalesce({ merge, maxWeight: 5, weigh })',
-    inputs: { source:        '-2-3--2-4--9---|' },
-    expected:                '---p----2--(49)|',
-    values: { p: '23' },
-    build: merged({ maxWeight: 5, weigh: Number }),
-  },
-  {
-    operator: 'coalesce',
-    title: 'refuses a weight that is not a number, after what waits',
-    label: 'coalesce({ merge, weigh: notANumberAtC })',
-    inputs: { source:        '-a-b-c-d|' },
-    subscriptions: { source: '^----!' },
-    expected:                '-----(x#)',
-    values,
-    error: new CallbackError('coalesce', 'weigh', 'must return a finite number >= 0, returned NaN'),
-    build: merged({ weigh: (item) => (item === 'c' ? NaN : 1) }),
   },
 ];

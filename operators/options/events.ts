@@ -12,7 +12,6 @@ export type FlushReason =
   | 'flush'
   | 'closeWhen'
   | 'incompatible'
-  | 'leading'
   | 'oversize'
   | 'complete'
   | 'error'

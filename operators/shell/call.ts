@@ -163,11 +163,7 @@ export abstract class Call<R> extends LazySignal {
     // eslint-disable-next-line @typescript-eslint/no-deprecated -- the constructor is RxJS's own
     const ear = new Link<R>((this.observer ??= this.makeObserver()));
     this.ear = ear;
-    try {
-      hear(stream, ear);
-    } catch (error) {
-      ear.error(error);
-    }
+    hear(stream, ear);
   }
 
   /** What a stream says, if that still counts. */

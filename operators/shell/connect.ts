@@ -45,9 +45,13 @@ export function attach<T>(source: Observable<T>, destination: Subscriber<unknown
 
 /** Subscribes a link that is linked already. */
 export function hear<T>(source: Observable<T>, link: Link<T>): void {
-  const subscription = source.subscribe(link);
-  // Another RxJS than ours has put an object of its own in front of it.
-  if (subscription !== link) link.add(subscription);
+  try {
+    const subscription = source.subscribe(link);
+    // Another RxJS than ours has put an object of its own in front of it.
+    if (subscription !== link) link.add(subscription);
+  } catch (error) {
+    link.error(error);
+  }
 }
 
 /**

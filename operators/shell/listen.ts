@@ -1,7 +1,7 @@
-import type { Observer, Subscription } from 'rxjs';
-import { isObservable, Observable } from 'rxjs';
+import type { Observable, Observer, Subscription } from 'rxjs';
+import { isObservable } from 'rxjs';
 import { FlowConfigError } from '../options/errors.js';
-import { connect } from './connect.js';
+import { hear, Link } from './connect.js';
 
 /** For the `source` of what is no operator itself. @throws FlowConfigError when it is no Observable */
 export function checkSource(operator: string, source: unknown): void {
@@ -13,12 +13,8 @@ export function checkSource(operator: string, source: unknown): void {
  * emits inside `subscribe` can be left there. The observer must not throw.
  */
 export function listen<T>(source: Observable<T>, observer: Observer<T>, started: (subscription: Subscription) => void): void {
-  new Observable<T>((subscriber) => {
-    started(subscriber);
-    connect(source, subscriber, {
-      next: (value) => {
-        subscriber.next(value);
-      },
-    });
-  }).subscribe(observer);
+  // eslint-disable-next-line @typescript-eslint/no-deprecated -- the constructor is RxJS's own
+  const link = new Link<T>(observer);
+  started(link);
+  hear(source, link);
 }

@@ -1,12 +1,7 @@
-import type { Observable } from 'rxjs';
-import { Subscription } from 'rxjs';
-import { CallbackError } from '../options/errors.js';
-import type { ListenedOptions } from '../options/events.js';
-import { teller } from '../options/events.js';
-import { DEFAULT_LANE } from '../options/lanes.js';
+import type { Observable, Subscription } from 'rxjs';
 import { callback, required } from '../options/options.js';
 import { LONGEST_DELAY_MS } from './alarm.js';
-import { listen } from './listen.js';
+import { hear, Link } from './connect.js';
 import type { PaceSettings } from './pace.js';
 import { createPace } from './pace.js';
 import { report } from './report.js';
@@ -38,32 +33,27 @@ export interface Store<S> {
   readonly select: <P>(of: (snapshot: S) => P, isEqual?: (one: P, other: P) => boolean) => Store<P>;
 }
 
-interface StoreSettings<S> extends ListenedOptions, PaceSettings {
+interface StoreSettings extends PaceSettings {
   /** If not, every value is shown at once. */
   readonly isPaced: boolean;
   readonly keepAliveMs: number;
-  readonly errors: 'settle' | 'propagate';
-  readonly onError: ((error: unknown) => S) | undefined;
 }
 
 /** A snapshot of a source that changes only together with a call of every listener. */
-export function snapshotStore<S>(source: Observable<S>, initial: S, settings: StoreSettings<S>): Store<S> {
-  const { keepAliveMs, onError, errors, scheduler } = settings;
+export function snapshotStore<S>(source: Observable<S>, initial: S, settings: StoreSettings): Store<S> {
+  const { keepAliveMs, scheduler } = settings;
   /** In objects of their own, so that one function can listen twice. */
   const listeners = new Set<{ readonly call: () => void }>();
   const pace = settings.isPaced ? createPace(settings, show, true) : undefined;
-  const tell = teller('toStore', settings, () => scheduler.now());
   let connection: Subscription | undefined;
   /** The timer of `keepAliveMs`. */
   let kept: Subscription | undefined;
   let snapshot = initial;
   let status: StoreStatus = 'idle';
-  /** Of a failed source; `getSnapshot` may have to throw it. */
   let failure: unknown;
-  let isThrown = false;
   /** What has come and was not shown yet: the newest value, and the end. */
   let value: { readonly of: S } | undefined;
-  let end: { readonly error: unknown } | 'completed' | undefined;
+  let end: { readonly status: 'completed' | 'failed'; readonly error?: unknown } | undefined;
   let isDue = false;
   let isTelling = false;
 
@@ -79,10 +69,7 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
         else if (keepAliveMs < Infinity) kept = scheduler.schedule(leave, Math.min(keepAliveMs, LONGEST_DELAY_MS));
       };
     },
-    getSnapshot: () => {
-      if (isThrown) throw failure;
-      return snapshot;
-    },
+    getSnapshot: () => snapshot,
     getServerSnapshot: () => initial,
     get status() {
       return status;
@@ -95,25 +82,22 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
   return store;
 
   function connect(): void {
-    const link = new Subscription();
+    // eslint-disable-next-line @typescript-eslint/no-deprecated -- the constructor is RxJS's own
+    const link = new Link<S>({
+      next: take,
+      error: (error: unknown) => {
+        finish({ status: 'failed', error });
+      },
+      complete: () => {
+        finish({ status: 'completed' });
+      },
+    });
     connection = link;
     status = 'live';
     // What came when nobody was there to be shown.
     if (value) show();
     // That may have made its listener leave.
-    if (link.closed) return;
-    const observer = {
-      next: take,
-      error: (error: unknown) => {
-        finish({ error });
-      },
-      complete: () => {
-        finish('completed');
-      },
-    };
-    listen(source, observer, (subscription) => {
-      link.add(subscription);
-    });
+    if (!link.closed) hear(source, link);
   }
 
   /** Nobody listens any more, and nobody came back. */
@@ -123,26 +107,19 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
     pace?.stop();
     end = undefined;
     failure = undefined;
-    isThrown = false;
     // Whoever comes next asks again: a page that is shown anew after a failure must not fail before it has.
     if (status !== 'completed') status = 'idle';
-    try {
-      left?.unsubscribe();
-    } catch (error) {
-      // A teardown of the source: whoever leaves is no place to throw it at.
-      report(error);
-    }
+    left?.unsubscribe();
   }
 
   function take(next: S): void {
     const isFirst = value === undefined;
     value = { of: next };
-    if (!isFirst) tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy: 'latest' });
     if (pace === undefined) show();
     else if (isFirst) pace.arm();
   }
 
-  function finish(how: { readonly error: unknown } | 'completed'): void {
+  function finish(how: typeof end): void {
     end = how;
     pace?.stop();
     show();
@@ -155,34 +132,12 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
     isTelling = true;
     while (isDue) {
       isDue = false;
-      if (!value && !end) break;
-      if (value) {
-        snapshot = value.of;
-        value = undefined;
-        // An error is told by itself, after the last value was seen.
-        isDue = typeof end === 'object';
-      }
-      if (!isDue) showEnd();
+      if (value) snapshot = value.of;
+      if (end) ({ status, error: failure } = end);
+      value = end = undefined;
       callListeners();
     }
     isTelling = false;
-  }
-
-  function showEnd(): void {
-    if (end === 'completed') {
-      status = end;
-    } else if (end) {
-      status = 'failed';
-      failure = end.error;
-      try {
-        if (onError) snapshot = onError(failure);
-        else isThrown = errors === 'propagate';
-      } catch (thrown) {
-        failure = new CallbackError('toStore', 'onError', 'threw', thrown);
-        isThrown = errors === 'propagate';
-      }
-    }
-    end = undefined;
   }
 
   function callListeners(): void {

@@ -17,7 +17,7 @@ export interface FlowValueOptions {
   readonly updates?: 'sync' | 'concurrent';
 }
 
-export interface UseFlowOptions<E = never> extends ToStoreOptions<E>, FlowValueOptions {}
+export interface UseFlowOptions extends ToStoreOptions, FlowValueOptions {}
 
 /** How long {@link useFlow} keeps its source after the component has left: React's strict mode leaves and comes back within a moment. */
 export const USE_FLOW_DEFAULTS = { keepAliveMs: 50 } as const;
@@ -71,10 +71,10 @@ export function useFlowValue<S, R = S>(
  * ```
  * @see {@link useFlowValue} for a store that several components read, or that outlives them.
  */
-export function useFlow<T, S = T, E = never>(source: () => Observable<T>, initial: S, options: UseFlowOptions<E> = {}): T | S | E {
+export function useFlow<T, S = T>(source: () => Observable<T>, initial: S, options: UseFlowOptions = {}): T | S {
   const [store] = useState(() => {
     const { updates: _, ...own } = options;
-    return toStore<T, S, E>(source(), initial, { ...USE_FLOW_DEFAULTS, ...own });
+    return toStore<T, S>(source(), initial, { ...USE_FLOW_DEFAULTS, ...own });
   });
   return useFlowValue(store, undefined, undefined, options);
 }

@@ -53,8 +53,6 @@ export class ViewStore<V> implements Store<V> {
   };
 
   readonly getSnapshot = (): V => {
-    const { error } = this;
-    if (error !== undefined && this.#options.errors === 'propagate') throw error as Error;
     const shown = this.#live;
     const view = shown ? shown.getSnapshot() : this.#now;
     return view instanceof BrokenView ? view.last : view;

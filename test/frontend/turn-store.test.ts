@@ -100,47 +100,40 @@ describe('the store of a conversation', () => {
   });
 
   const PACES: readonly TurnStoreOptions[] = [{}, { pace: 'time', maxWaitMs: 3 }, { maxWaitMs: 3, keepAliveMs: 50 }];
-  it.each(
-    [0, 1, 2, 3, 4].flatMap((place) =>
-      PACES.flatMap((pace) => (['settle', 'propagate'] as const).map((errors) => ({ place, ...pace, errors }))),
-    ),
-  )('is failed by a `reduce` that throws, and nothing else is: %o', ({ place, ...options }) => {
-    const fault = new Error('view');
-    const reduce = (count: number): number => {
-      if (count === place) throw fault;
-      return count + 1;
-    };
-    const told: string[] = [];
-    const { events, turns } = lived({ model: slowly }, (all, { ask, advance }) => {
-      const store = all.store('default', reduce, 0, options);
-      const looked = (): unknown => {
-        try {
-          return [store.getSnapshot(), store.select((count) => count * 2).getSnapshot()];
-        } catch (error) {
-          return error;
-        }
+  it.each([0, 1, 2, 3, 4].flatMap((place) => PACES.map((pace) => ({ place, ...pace }))))(
+    'is failed by a `reduce` that throws, and nothing else is: %o',
+    ({ place, ...options }) => {
+      const fault = new Error('view');
+      const reduce = (count: number): number => {
+        if (count === place) throw fault;
+        return count + 1;
       };
-      const leave = store.subscribe(() => told.push(store.status));
-      ask('go');
-      advance(20);
-      expect(store.status).toBe('failed');
-      expect(store.error).toMatchObject({ code: 'FLOW_CALLBACK', operator: 'createAgentTurn', callback: 'reduce', cause: fault });
-      expect(looked()).toEqual(options.errors === 'settle' ? [place, place * 2] : store.error);
-      leave();
-      advance(60);
-      // As of any store: nobody looks, and the error is forgotten until somebody does.
-      expect([store.status, store.error, looked()]).toEqual(['idle', undefined, [place, place * 2]]);
-      store.subscribe(() => told.push(store.status));
-      all.forget('default');
-      expect(store.status).toBe('failed');
-    });
-    expect(told.filter((status) => status === 'failed')).toHaveLength(2);
-    const { events: alone } = lived({ model: slowly }, (_all, { ask }) => {
-      ask('go');
-    });
-    expect(events).toEqual(alone);
-    expect(turns.snapshot()).toMatchObject({ finished: 1, failed: 0, cancelled: 0 });
-  });
+      const told: string[] = [];
+      const { events, turns } = lived({ model: slowly }, (all, { ask, advance }) => {
+        const store = all.store('default', reduce, 0, options);
+        const looked = (): unknown => [store.getSnapshot(), store.select((count) => count * 2).getSnapshot()];
+        const leave = store.subscribe(() => told.push(store.status));
+        ask('go');
+        advance(20);
+        expect(store.status).toBe('failed');
+        expect(store.error).toMatchObject({ code: 'FLOW_CALLBACK', operator: 'createAgentTurn', callback: 'reduce', cause: fault });
+        expect(looked()).toEqual([place, place * 2]);
+        leave();
+        advance(60);
+        // As of any store: nobody looks, and the error is forgotten until somebody does.
+        expect([store.status, store.error, looked()]).toEqual(['idle', undefined, [place, place * 2]]);
+        store.subscribe(() => told.push(store.status));
+        all.forget('default');
+        expect(store.status).toBe('failed');
+      });
+      expect(told.filter((status) => status === 'failed')).toHaveLength(2);
+      const { events: alone } = lived({ model: slowly }, (_all, { ask }) => {
+        ask('go');
+      });
+      expect(events).toEqual(alone);
+      expect(turns.snapshot()).toMatchObject({ finished: 1, failed: 0, cancelled: 0 });
+    },
+  );
 
   it('ends when its conversation is forgotten', async () => {
     const turns = createAgentTurn({ model: says(['x']) });

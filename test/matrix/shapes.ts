@@ -229,13 +229,10 @@ export const shapes = {
   toStore: {
     run: (input, options) =>
       new Observable((subscriber) => {
-        const store = toStore<number, number | undefined>(input, undefined, { errors: 'propagate', ...options });
+        const store = toStore<number, number | undefined>(input, undefined, options);
         return store.subscribe(() => {
-          try {
-            subscriber.next([store.getSnapshot()!]);
-          } catch (error) {
-            subscriber.error(error);
-          }
+          if (store.status === 'failed') subscriber.error(store.error);
+          else subscriber.next([store.getSnapshot()!]);
         });
       }),
   },

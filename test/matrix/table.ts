@@ -3,7 +3,6 @@ import { expect } from 'vitest';
 import {
   adaptiveLimit,
   batchMap,
-  coalesce,
   concatMapBy,
   conflateWhileBusy,
   createBreaker,
@@ -11,7 +10,6 @@ import {
   createLimiter,
   divideRetry,
   fromSubscribable,
-  isFlowError,
   lanes,
   mergeLanes,
   perMinute,
@@ -331,21 +329,8 @@ export const matrix: Readonly<Record<string, Cells>> = {
     reenter: cell('merged into what goes next', reenters(shapes.coalesce, { maxSize: 1 })),
     million: cell('a flat loop: at most `maxSize` in one', takesMillion(shapes.coalesce, { maxSize: 100 })),
     badNumber: refused('coalesce'),
-    infinity: cell('no limit', unlimited(shapes.coalesce, { maxWaitMs: Infinity, maxSize: Infinity, maxWeight: Infinity })),
-    oversize: cell(
-      'goes alone',
-      on(async (run) => {
-        const emissions: number[][] = [];
-        of(1, 1, 3, 1)
-          .pipe(
-            map((item): readonly number[] => [item]),
-            coalesce({ merge: (first, next) => [...first, ...next], weigh: (items) => items[0]!, maxWeight: 2, scheduler: run.clock }),
-          )
-          .subscribe((items) => emissions.push([...items]));
-        await run.pass();
-        expect(emissions).toEqual([[1, 1], [3], [1]]);
-      }),
-    ),
+    infinity: cell('no limit', unlimited(shapes.coalesce, { maxWaitMs: Infinity, maxSize: Infinity })),
+    oversize: noWeights,
     callback: cell('errors the stream, after what waits', gives(shapes.coalesce, { compatible: broken }, [1], ['CallbackError'])),
     stuck: cell(
       'a source that says nothing more: what waits goes at `maxWaitMs`',
@@ -522,16 +507,14 @@ export const matrix: Readonly<Record<string, Cells>> = {
       }),
     ),
     sourceError: cell(
-      "`status` is `failed` and `error` the same error; with `errors: 'propagate'` `getSnapshot` throws it; with `onError` its result is the snapshot",
+      '`status` is `failed` and `error` the same error; the snapshot stays',
       on(async (run) => {
         const failing = throwError(() => fault);
         const store = toStore(failing, 0, { scheduler: run.clock });
-        const throwing = toStore(failing, 0, { errors: 'propagate', scheduler: run.clock });
-        const leave = [store, throwing].map(({ subscribe }) => subscribe(() => undefined));
+        const leave = store.subscribe(() => undefined);
         await run.pass();
         expect([store.status, store.error, store.getSnapshot()]).toEqual(['failed', fault, 0]);
-        expect(() => throwing.getSnapshot()).toThrow(fault);
-        for (const stop of leave) stop();
+        leave();
       }),
     ),
     leave: cell('the source is left with the last listener', leavesSource(shapes.toStore)),
@@ -567,21 +550,7 @@ export const matrix: Readonly<Record<string, Cells>> = {
         run.leave();
       }),
     ),
-    callback: cell(
-      "a throw of `onError` is `error`; with `errors: 'propagate'` `getSnapshot` throws it",
-      on(async (run) => {
-        const store = toStore(
-          throwError(() => fault),
-          0,
-          { errors: 'propagate', onError: () => broken(1), scheduler: run.clock },
-        );
-        const stop = store.subscribe(() => undefined);
-        await run.pass();
-        expect(isFlowError(store.error, 'FLOW_CALLBACK')).toBe(true);
-        expect(() => store.getSnapshot()).toThrow();
-        stop();
-      }),
-    ),
+    callback: na('its only callbacks are those of `select`'),
     stuck: cell('the snapshot stays as it is', leavesSource(shapes.toStore)),
     timers: cell('no timer, listener or subscription is left', leavesSource(shapes.toStore)),
   },

@@ -41,7 +41,6 @@ import {
   switchLatest,
   toAsyncIterable,
   toReadableStream,
-  toStore,
   unwrap,
 } from '../../src/index.js';
 import { turnEvents } from '../../src/inspector/turn-events.js';
@@ -156,11 +155,6 @@ export const subjects: Readonly<Record<string, (plant: Plant, told: Told) => Pro
     ),
   speculate: ({ items, item, work }, { onEvent }) =>
     over(speculate({ predict: of(items), confirm: of(item), match: () => false, run: (all) => work(all), onEvent })),
-  toStore: async ({ items }, { onEvent }) => {
-    const leave = toStore(from(items), undefined, { maxWaitMs: 5, onEvent }).subscribe(() => undefined);
-    await over(timer(10));
-    leave();
-  },
   toAsyncIterable: async ({ items }, { onEvent }) => {
     for await (const _ of toAsyncIterable(from(items), { maxQueued: 1, overflow: 'dropOldest', onEvent })) break;
   },

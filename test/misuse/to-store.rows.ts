@@ -3,7 +3,7 @@ import { toStore } from '../../operators/index.js';
 import type { MisuseTable } from '../support/misuse.js';
 import { badly } from '../support/misuse.js';
 
-const known = 'pace, maxWaitMs, keepAliveMs, scheduler, errors, onError, onEvent, name';
+const known = 'pace, maxWaitMs, keepAliveMs, scheduler';
 
 export const rows: MisuseTable = {
   operator: 'toStore',
@@ -21,11 +21,7 @@ export const rows: MisuseTable = {
     ...badly('pace', "one of 'time', 'frame'", 'sync', '', NaN, 0, -1, 1.5, Infinity, null, {}),
     ...badly('maxWaitMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '10', null, {}),
     ...badly('keepAliveMs', 'a number of milliseconds >= 0 or Infinity', NaN, -1, -Infinity, '10', null, {}),
-    ...badly('errors', "one of 'settle', 'propagate'", 'throw', '', NaN, 0, -1, Infinity, null, {}),
     ...badly('scheduler', 'an rxjs scheduler', NaN, 0, -1, 1.5, Infinity, 'async', null, {}, { now: () => 0 }),
-    ...badly('onError', 'a function', NaN, 0, -1, 1.5, Infinity, 'log', null, {}),
-    ...badly('onEvent', 'a function', NaN, 0, -1, 1.5, Infinity, 'log', null, console),
-    ...badly('name', 'a non-empty string', '', 5, null),
     ...badly('listener', `absent (known options: ${known})`, 0),
   ],
 };

@@ -32,23 +32,20 @@ describe('whatever comes when', () => {
   const options = fc.record({
     maxWaitMs: fc.constantFrom(0, 5, 16, Infinity),
     maxSize: fc.constantFrom(1, 3, 1000),
-    maxWeight: fc.constantFrom(4, Infinity),
-    leading: fc.boolean(),
   });
 
   it('texts add up to the same text, ids keep their order, and nothing waits for too long', () => {
     fc.assert(
       fc.property(fc.array(arrival, { maxLength: 40 }), options, (arrivals, bounds) => {
-        const weigh = ({ text }: Part): number => text.length;
         virtualTime(({ advance, now }) => {
           const source = new Subject<Part>();
           const out: Part[] = [];
           const cameAt: number[] = [];
           let chars = 0;
-          source.pipe(coalesce({ ...parts, ...bounds, weigh })).subscribe((part) => {
+          source.pipe(coalesce({ ...parts, ...bounds })).subscribe((part) => {
             const waited = now() - (cameAt[chars] as number);
             expect(waited).toBeLessThanOrEqual(bounds.maxWaitMs);
-            expect(part.text.length).toBeLessThanOrEqual(Math.max(3, bounds.maxWeight));
+            expect(part.text.length).toBeLessThanOrEqual(3 * bounds.maxSize);
             chars += part.text.length;
             out.push(part);
           });
@@ -104,10 +101,6 @@ describe('animation frames', () => {
   it('leave it to the time when they do not come: a hidden tab', () => {
     inFrames('-ab 200ms |', '- 100ms x 101ms |', '-------------------------------------------------------x'.replace(/-/g, '-'.repeat(10)));
     inFrames('-ab-----|', '------x-|', '----------x', { maxWaitMs: 5 });
-  });
-
-  it('end the pause of a leading item', () => {
-    inFrames('-abc----d--|', '-a--z---d--|', '----x--x---x', { leading: true });
   });
 
   /** A host with frames that are shown when we say so. */
@@ -294,7 +287,7 @@ describe('traps of merging by time', () => {
     expect(scheduler.actions).toHaveLength(0);
   });
 
-  it.each(['passThrough', 'weigh', 'compatible', 'merge', 'onEvent'])('sets no timer when %s makes the consumer leave', (name) => {
+  it.each(['passThrough', 'compatible', 'merge', 'onEvent'])('sets no timer when %s makes the consumer leave', (name) => {
     const scheduler = new CountingScheduler();
     const source = new Subject<string>();
     const seen: string[] = [];
@@ -306,14 +299,12 @@ describe('traps of merging by time', () => {
       .pipe(
         coalesce<string>({
           passThrough: () => leaving('passThrough', false),
-          weigh: () => leaving('weigh', 1),
           compatible: () => leaving('compatible', true),
           merge: (first, next) => leaving('merge', first + next),
           onEvent: () => {
             leaving('onEvent', undefined);
           },
           maxSize: 2,
-          leading: name === 'onEvent',
           scheduler,
         }),
       )
@@ -332,7 +323,7 @@ describe('traps of merging by time', () => {
       const source = new Subject<string>();
       const subscription = leaks
         .watch('the source', source)
-        .pipe(coalesce({ merge: join, maxWaitMs: 1000, pace: 'frame', leading: i % 2 === 0, scheduler }))
+        .pipe(coalesce({ merge: join, maxWaitMs: 1000, pace: 'frame', scheduler }))
         .subscribe({ error: () => undefined });
       for (const letter of 'abc') source.next(letter);
       if (i % 3 === 0) source.complete();
@@ -344,7 +335,7 @@ describe('traps of merging by time', () => {
 });
 
 describe('events', () => {
-  it('tell why, how many, how heavy and how long', () => {
+  it('tell why, how many and how long', () => {
     virtualTime(({ advance }) => {
       const events: FlowEvent[] = [];
       const source = new Subject<string>();
@@ -354,8 +345,7 @@ describe('events', () => {
             merge: join,
             maxWaitMs: 10,
             maxSize: 3,
-            maxWeight: 9,
-            weigh: (text) => text.length,
+            compatible: (pending, next) => pending.length + next.length < 10,
             passThrough: (text) => text === '!',
             onEvent: unstamped((event) => events.push(event)),
           }),
@@ -372,33 +362,22 @@ describe('events', () => {
       source.next('y');
       source.next('z');
       subscription.unsubscribe();
-      const formed = (reason: string, size: number, weight: number, waitMs: number) => ({
+      const formed = (reason: string, size: number, waitMs: number) => ({
         type: 'batchFormed',
         operator: 'coalesce',
         lane: 'default',
         reason,
         size,
-        weight,
+        weight: size,
         waitMs,
       });
       expect(events).toEqual([
-        formed('time', 2, 3, 10),
-        formed('size', 3, 3, 0),
-        formed('weight', 1, 9, 0),
-        formed('incompatible', 1, 1, 0),
+        formed('time', 2, 10),
+        formed('size', 3, 0),
+        formed('incompatible', 1, 0),
+        formed('incompatible', 1, 0),
         { type: 'cancelled', operator: 'coalesce', lane: 'default', count: 2 },
       ]);
     });
-  });
-
-  it('tell of the leading item and of the end', () => {
-    const reasons: string[] = [];
-    const onEvent = (event: FlowEvent): void => {
-      reasons.push(event.type === 'batchFormed' ? event.reason : event.type);
-    };
-    of('a', 'b', 'c')
-      .pipe(coalesce({ merge: join, leading: true, onEvent }))
-      .subscribe();
-    expect(reasons).toEqual(['leading', 'complete']);
   });
 });

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
-import { concat, config, NEVER, Observable, of, Subject, throwError } from 'rxjs';
+import { concat, config, NEVER, Observable, of, Subject } from 'rxjs';
 import { TestScheduler } from 'rxjs/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Store } from '../../operators/index.js';
-import { CallbackError, coalesce, toStore } from '../../operators/index.js';
+import { coalesce, toStore } from '../../operators/index.js';
 
 const fault = new Error('broken');
 const ignore = (): void => undefined;
@@ -74,49 +74,16 @@ describe('the status of a store', () => {
     expect(store.status).toBe('completed');
   });
 
-  it('is failed with its error, after the last value was seen, and the snapshot stays', () => {
+  it('is failed with its error, together with the last value, and the snapshot stays', () => {
     const source = new Subject<number>();
     const store = toStore(source, 0, { maxWaitMs: Infinity });
     const { seen, leave } = watch(store);
     source.next(1);
     source.error(fault);
-    expect(seen).toEqual([
-      [1, 'live'],
-      [1, 'failed'],
-    ]);
+    expect(seen).toEqual([[1, 'failed']]);
     expect(store.error).toBe(fault);
     leave();
     expect([store.status, store.error, store.getSnapshot()]).toEqual(['idle', undefined, 1]);
-  });
-
-  it('is failed beside what onError makes, and with CallbackError when that throws', () => {
-    const failing = throwError(() => fault);
-    const made = toStore(failing, 'quiet', { onError: () => 'sorry' });
-    expect(watch(made).seen).toEqual([['sorry', 'failed']]);
-    expect(made.error).toBe(fault);
-    const broken = toStore(failing, 'quiet', {
-      onError: () => {
-        throw fault;
-      },
-    });
-    expect(watch(broken).seen).toEqual([['quiet', 'failed']]);
-    expect(broken.error).toBeInstanceOf(CallbackError);
-  });
-
-  it.each([['settle', 'quiet'] as const, ['propagate', fault] as const])('with errors %s shows %s', (errors, expected) => {
-    const store = toStore(
-      throwError(() => fault),
-      'quiet',
-      { errors },
-    );
-    store.subscribe(ignore);
-    let shown: unknown;
-    try {
-      shown = store.getSnapshot();
-    } catch (error) {
-      shown = error;
-    }
-    expect([shown, store.status]).toEqual([expected, 'failed']);
   });
 
   it('is live in the listener that is told of a value kept from before', () => {
@@ -321,18 +288,6 @@ describe('a selected store', () => {
     expect(broken.getSnapshot).toThrow(fault);
     source.next({ name: 'good', tags: [] });
     expect([broken.getSnapshot(), calls]).toEqual(['good', 2]);
-  });
-
-  it('throws the error of a store that throws', () => {
-    const store = toStore(
-      throwError(() => fault),
-      1,
-      { errors: 'propagate' },
-    ).select((n) => n + 1);
-    let calls = 0;
-    store.subscribe(() => calls++);
-    expect(store.getSnapshot).toThrow(fault);
-    expect([calls, store.status]).toEqual([1, 'failed']);
   });
 });
 

@@ -21,7 +21,6 @@ describe('coalesce', () => {
         },
         compatible: (pending, next) => pending.id === next.id,
         passThrough: ({ id }) => id === 0,
-        weigh: ({ delta }) => delta.length,
         scheduler: animationFrameScheduler,
       }),
     );
@@ -35,8 +34,6 @@ describe('coalesce', () => {
     coalesce();
     // @ts-expect-error a merged item is an item
     coalesce<string>({ merge: (first, next) => first.length + next.length });
-    // @ts-expect-error a weight is a number
-    coalesce<string>({ merge: join, weigh: (text) => text });
     // @ts-expect-error not a pace
     coalesce<string>({ merge: join, pace: 'idle' });
     // @ts-expect-error not an option

@@ -13,11 +13,6 @@ describe('toStore', () => {
     expectTypeOf(toStore(of({ id: 1 }), null).getSnapshot()).toEqualTypeOf<{ id: number } | null>();
   });
 
-  it('holds what onError makes', () => {
-    const store = toStore(of(1), 0, { onError: (error) => ({ error }) });
-    expectTypeOf(store).toEqualTypeOf<Store<number | { error: unknown }>>();
-  });
-
   it('is taken by React', () => {
     const { subscribe, getSnapshot, getServerSnapshot } = toStore(of(1), 0);
     expectTypeOf(useSyncExternalStore<number>).toBeCallableWith(subscribe, getSnapshot, getServerSnapshot);
