@@ -1,12 +1,12 @@
 import type { ObservableInput, Observer, OperatorFunction, SchedulerLike, Subscriber } from 'rxjs';
-import { Observable } from 'rxjs';
+import { Observable, Subscription } from 'rxjs';
 import type { CloseWhen } from './options/ask.js';
 import { weightOf, whenToClose } from './options/ask.js';
 import type { FlowSink, FlushReason } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, checked, count, durationMs, positive, words } from './options/options.js';
-import { Alarm, schedulerOption } from './shell/alarm.js';
+import { LONGEST_DELAY_MS, schedulerOption } from './shell/alarm.js';
 import { attach } from './shell/connect.js';
 import { notifier } from './shell/notifier.js';
 
@@ -110,7 +110,7 @@ function readOptions<T>(options: BatchOptions<T>) {
 /** One subscription. What arrives while a batch is emitted, or a callback asked, is done afterwards. */
 class OpenBatch<T> implements Observer<T> {
   private readonly isPlain: boolean;
-  private readonly alarm: Alarm;
+  private timer: Subscription | undefined = undefined;
   private readonly tell: ReturnType<typeof teller>;
   private readonly later: (() => void)[] = [];
   private isBusy = false;
@@ -128,16 +128,11 @@ class OpenBatch<T> implements Observer<T> {
   ) {
     const { weigh, closeWhen, maxWeight, flush, scheduler } = settings;
     this.isPlain = (weigh ?? closeWhen) === undefined && maxWeight === Infinity;
-    this.alarm = new Alarm(scheduler, () => {
-      this.turn(() => {
-        this.close('time');
-      });
-    });
-    this.tell = teller(NAME, settings, () => this.alarm.now());
+    this.tell = teller(NAME, settings, () => scheduler.now());
     // Not for Vue to make a proxy of.
     Object.preventExtensions(this);
     to.add(() => {
-      this.alarm.clear();
+      this.timer?.unsubscribe();
       if (this.items.length > 0) this.tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: this.items.length });
       this.items = [];
     });
@@ -228,15 +223,42 @@ class OpenBatch<T> implements Observer<T> {
   }
 
   private open(): void {
-    const { maxSize, maxWaitMs } = this.settings;
+    const { maxSize, maxWaitMs, scheduler } = this.settings;
     if (this.isPlain) this.room = maxSize - 1;
     // A callback may have made the consumer leave.
     if (this.to.closed || (maxWaitMs === Infinity && !this.tell)) return;
-    this.openedAt = this.alarm.now();
-    this.alarm.set(this.openedAt + maxWaitMs);
+    this.openedAt = scheduler.now();
+    // The timer of the batch before is left alone: it looks again when it fires.
+    if (!this.timer) this.wait(maxWaitMs);
   }
 
-  /** The timer is left alone: the next batch sets it later, and when it fires early it looks again. */
+  private wait(delayMs: number): void {
+    if (delayMs === Infinity) return;
+    // Made first: some schedulers run a delay of 0 at once, and the next batch may have its timer then.
+    const timer = (this.timer = new Subscription());
+    timer.add(
+      this.settings.scheduler.schedule(
+        () => {
+          this.ring();
+        },
+        Math.min(delayMs, LONGEST_DELAY_MS),
+      ),
+    );
+  }
+
+  private ring(): void {
+    const { maxWaitMs, scheduler } = this.settings;
+    this.timer = undefined;
+    if (this.items.length === 0) return;
+    const leftMs = this.openedAt + maxWaitMs - scheduler.now();
+    // More than that is left when the clock was put back: nobody knows how long the batch has waited.
+    if (leftMs > 0 && leftMs <= maxWaitMs) this.wait(leftMs);
+    else
+      this.turn(() => {
+        this.close('time');
+      });
+  }
+
   private close(reason: FlushReason): void {
     const { items, openedAt } = this;
     const size = items.length;
@@ -246,7 +268,14 @@ class OpenBatch<T> implements Observer<T> {
     this.items = [];
     this.weight = this.room = 0;
     this.openedAt = Infinity;
-    this.tell?.({ type: 'batchFormed', lane: DEFAULT_LANE, reason, size, weight, waitMs: Math.max(0, this.alarm.now() - openedAt) });
+    this.tell?.({
+      type: 'batchFormed',
+      lane: DEFAULT_LANE,
+      reason,
+      size,
+      weight,
+      waitMs: Math.max(0, this.settings.scheduler.now() - openedAt),
+    });
     this.to.next(items);
   }
 
