@@ -1,6 +1,9 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { playwright } from '@vitest/browser-playwright';
 import { configDefaults, defineConfig } from 'vitest/config';
+import type { TestSpecification } from 'vitest/node';
+import { BaseSequencer } from 'vitest/node';
 import { hostTests } from './test/support/host-tests.js';
 
 // `.ci/run` names a file here to read the counts from; people only get the usual report.
@@ -11,28 +14,29 @@ const asyncContext = (file: string) => ({ alias: { '#async-context': join(import
 
 /** What takes minutes: `npm run test:deep`. */
 const deepTests = 'test/deep/**/*.test.ts';
-/** Of these `npm test` runs a part (`test/support/deep.ts`). */
+/** Of these `npm test` runs a part: all that ask `test/support/deep.ts`, by themselves or in what they import. */
 const sizedTests = [
-  'test/adapters/{ag-ui-coalesce,mcp}.test.ts',
-  'test/cli/run/{kill,memory}.test.ts',
-  'test/examples/{embedding-job,model-server,playground}.test.ts',
-  'test/frontend/agent-turn.schedules.test.ts',
-  'test/inspector/flow-model.test.ts',
-  'test/kernel/{divide-plan,bad-item-search}.test.ts',
-  'test/leaks/leaks.test.ts',
-  'test/listeners/listeners.test.ts',
+  ...readdirSync(join(import.meta.dirname, 'test'), { recursive: true, encoding: 'utf8' })
+    .map((name) => `test/${name}`)
+    .filter((name) => name.endsWith('.test.ts') && readFileSync(join(import.meta.dirname, name), 'utf8').includes("/support/deep.js'")),
   'test/matrix.test.ts',
-  'test/limiter/{child,model}.test.ts',
-  'test/cli/{budget-file,inspect-report}.test.ts',
-  'test/pipelines/{budget.property,budget-use,model-cache,tool-guard.property}.test.ts',
-  'test/pipelines/create-stages.simulation.test.ts',
-  'test/operators/{divide-retry.exhaustive,own-slots,racing.random,slots.random}.test.ts',
-  'test/web/{inspector,playground,soak}.test.ts',
 ];
 
 const browserTests = 'test/browser/**/*.test.ts';
 /** Whole pages with frameworks, against a server; they drive a Chromium of their own. */
-const webTests = 'test/web/**/*.test.ts';
+const webTests = 'test/web/*.test.ts';
+/** Those that count frames, or look at the heap meanwhile. */
+const framesTests = 'test/web/frames/*.test.ts';
+
+/** A page mostly waits, so each goes beside files that reckon: by themselves they would leave half of the machine idle. */
+class PagesBetween extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const pages = sorted.filter(({ project }) => project.name === 'web');
+    const others = sorted.filter(({ project }) => project.name !== 'web');
+    return [...others.flatMap((file) => [...pages.splice(0, 1), file]), ...pages];
+  }
+}
 
 /** What `.ci/run` sees fail once is asked once more, and told either way: a machine that others use as well is late now and then. */
 const again = { retry: countsFile === undefined ? 0 : 1 };
@@ -44,6 +48,7 @@ export default defineConfig({
   test: {
     // One more than the least number of cores: some files wait for processes and timers.
     maxWorkers: 3,
+    sequence: { sequencer: PagesBetween },
     reporters: countsFile === undefined ? ['default'] : ['default', ['json', { outputFile: countsFile }]],
     coverage: {
       provider: 'v8',
@@ -60,7 +65,7 @@ export default defineConfig({
           // The sources are loaded once for each worker, not for each file: a third of the time.
           isolate: false,
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, browserTests, webTests, deepTests, ...hostTests],
+          exclude: [...configDefaults.exclude, browserTests, webTests, framesTests, deepTests, ...hostTests],
         },
       },
       {
@@ -100,9 +105,13 @@ export default defineConfig({
         test: { ...patience, name: 'deep', environment: 'node', env: { SLUICE_DEEP: '1' }, include: [deepTests, ...sizedTests] },
       },
       {
-        // One file at a time: frames that are late because of a neighbour say nothing.
         resolve: asyncContext('src/async-context.ts'),
-        test: { ...again, name: 'web', environment: 'node', include: [webTests], fileParallelism: false, testTimeout: 60_000 },
+        test: { ...patience, name: 'web', environment: 'node', include: [webTests], testTimeout: 60_000 },
+      },
+      {
+        // One file at a time, after all others: frames that are late because of a neighbour say nothing.
+        resolve: asyncContext('src/async-context.ts'),
+        test: { ...patience, name: 'frames', environment: 'node', include: [framesTests], fileParallelism: false },
       },
       {
         resolve: asyncContext('operators/shell/async-context.ts'),

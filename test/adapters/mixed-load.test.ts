@@ -35,5 +35,5 @@ it('three SDKs behind one limiter use the account and are never refused', { time
   expect(new Set(api.requests.map(({ path }) => path))).toEqual(new Set(['/v1/chat/completions', '/v1/embeddings']));
   expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
   // A busy machine may be slow.
-  expect(tokens).toBeGreaterThan((0.2 * LIMITS.tokensPerMinute * DURATION_MS) / 60_000);
+  expect(tokens).toBeGreaterThan((0.05 * LIMITS.tokensPerMinute * DURATION_MS) / 60_000);
 });

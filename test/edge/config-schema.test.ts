@@ -7,6 +7,7 @@ import { configJsonSchema, modelCallerOptions, parseConfig, planOf } from '../..
 import { createAccount, createBudget, createModelCaller, createStages, explainThroughput } from '../../src/index.js';
 import { configKeys } from '../support/config-keys.js';
 import { configMistakes } from '../support/config-mistakes.js';
+import { sized } from '../support/deep.js';
 
 interface Schema {
   readonly type?: string;
@@ -138,10 +139,10 @@ describe('the JSON Schema', () => {
         seen[parser ? 'right' : 'wrong']++;
         expect(editor, JSON.stringify({ document, parsed: parseConfig(document), editor: validate.errors })).toBe(parser);
       }),
-      { numRuns: 500 },
+      { numRuns: sized(300, 500) },
     );
     // Both kinds, or nothing was compared.
-    expect(Math.min(seen.right, seen.wrong)).toBeGreaterThan(20);
+    expect(Math.min(seen.right, seen.wrong)).toBeGreaterThan(sized(5, 20));
   });
 
   it('agrees with the parser on documents with one slip', () => {
@@ -154,9 +155,9 @@ describe('the JSON Schema', () => {
         seen[parser ? 'right' : 'wrong']++;
         expect(editor, JSON.stringify({ slipped, parsed: parseConfig(slipped), editor: validate.errors })).toBe(parser);
       }),
-      { numRuns: 1500 },
+      { numRuns: sized(400, 1500) },
     );
-    expect(Math.min(seen.right, seen.wrong)).toBeGreaterThan(50);
+    expect(Math.min(seen.right, seen.wrong)).toBeGreaterThan(sized(10, 50));
   });
 
   it('lets nothing through that what is made of it would refuse', () => {
@@ -188,9 +189,9 @@ describe('the JSON Schema', () => {
         explainThroughput(planOf(parsed.value).plan);
         made++;
       }),
-      { numRuns: 1000 },
+      { numRuns: sized(300, 1000) },
     );
-    expect(made).toBeGreaterThan(100);
+    expect(made).toBeGreaterThan(sized(20, 100));
   });
 
   it('finds the mistakes people make, but for those that no schema can', () => {

@@ -8,6 +8,7 @@ import { messageFaults } from '../../src/frontend/message-faults.js';
 import { toMessages } from '../../src/frontend/turn-messages.js';
 import type { AgentTurnOptions, AgentTurns, TurnEvent, TurnMessage } from '../../src/frontend/turn-types.js';
 import { createToolRunner } from '../../src/pipelines/create-tool-runner.js';
+import { MORE_THAN_A_STACK } from '../support/deep.js';
 import { expectNoUnhandledRejections } from '../support/rejections.js';
 import { calls, line, lived, says, tool, whole, word } from './turn-kit.js';
 
@@ -130,7 +131,7 @@ describe('a turn', () => {
     expect(turns.history().map(word)).toEqual(['? go']);
   });
 
-  it('does not recurse: two thousand steps that answer at once, and a hundred thousand deltas', async () => {
+  it('does not recurse: two thousand steps that answer at once, and many thousand deltas', async () => {
     const many = createAgentTurn({ tools: [read], maxSteps: 2000, model: () => of(calls('read')) });
     let steps = 0;
     await many.ask('go').forEach(({ type }) => (steps += type === 'step' ? 1 : 0));
@@ -138,12 +139,12 @@ describe('a turn', () => {
     const long = createAgentTurn({
       model: () =>
         new Observable((subscriber) => {
-          for (let i = 0; i < 100_000; i++) subscriber.next('x');
+          for (let i = 0; i < MORE_THAN_A_STACK; i++) subscriber.next('x');
           subscriber.complete();
         }),
     });
     const events = await whole(long.ask('go'));
-    expect(events.at(-1)).toMatchObject({ type: 'finished', text: 'x'.repeat(100_000) });
+    expect(events.at(-1)).toMatchObject({ type: 'finished', text: 'x'.repeat(MORE_THAN_A_STACK) });
   }, 30_000);
 
   it('stops a model that speaks at once as soon as its asker has enough', () => {

@@ -8,6 +8,7 @@ import { createAgentTurn } from '../../src/frontend/create-agent-turn.js';
 import { messageFaults } from '../../src/frontend/message-faults.js';
 import { toMessages } from '../../src/frontend/turn-messages.js';
 import type { TurnMessage } from '../../src/frontend/turn-types.js';
+import { sized } from '../support/deep.js';
 import { tool, whole } from './turn-kit.js';
 
 /** What an answer is made of, in no protocol's words. */
@@ -224,7 +225,7 @@ describe.each(providers)('what $name wants back', ({ protocol, events, blocks, w
         for (const foreign of [other, 'chat', 'ag-ui'] as const)
           expect(JSON.stringify(toMessages(turns.history(), foreign))).not.toMatch(/signature|sealed|data \d/);
       }),
-      { numRuns: 60 },
+      { numRuns: sized(30, 60) },
     );
   });
 
@@ -256,7 +257,7 @@ describe.each(providers)('what $name wants back', ({ protocol, events, blocks, w
             expect(turns.history()).toContainEqual(expect.objectContaining(answered));
           }
         }),
-        { numRuns: 100 },
+        { numRuns: sized(40, 100) },
       );
     },
   );
@@ -376,7 +377,7 @@ describe('what an agent of AG-UI wants back', () => {
         for (const foreign of ['chat', 'anthropic', 'responses'] as const)
           expect(JSON.stringify(toMessages(turns.history(), foreign))).not.toContain('sealed');
       }),
-      { numRuns: 100 },
+      { numRuns: sized(40, 100) },
     );
   });
 });
@@ -418,6 +419,6 @@ it('what is said in no shape there is costs no turn its end, and no conversation
       expect(['finished', 'failed']).toContain(told.at(-1)?.type);
       for (const protocol of ['chat', 'anthropic', 'responses', 'ag-ui'] as const) toMessages(turns.history(), protocol);
     }),
-    { numRuns: 300 },
+    { numRuns: sized(100, 300) },
   );
 });

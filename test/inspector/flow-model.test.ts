@@ -218,7 +218,7 @@ it('counts what waits as the operator itself says with every item', () => {
         if (event.type === 'attemptStarted') expect(model.counters.executing).toBeLessThanOrEqual(event.executing);
       });
     }),
-    { numRuns: sized(25, 300) },
+    { numRuns: sized(15, 300) },
   );
 });
 
@@ -232,7 +232,7 @@ it('sees an item that is lost', () => {
       for (const event of events) if (event !== planted) model.add(event);
       expect(model.counters.lost).toBe(1);
     }),
-    { numRuns: sized(25, 300) },
+    { numRuns: sized(15, 300) },
   );
 });
 
@@ -253,6 +253,6 @@ it('goes on from a recording, wherever that ends', () => {
       });
       expect(again.counters).toEqual(model.counters);
     }),
-    { numRuns: sized(25, 300) },
+    { numRuns: sized(15, 300) },
   );
 });

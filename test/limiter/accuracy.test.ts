@@ -5,6 +5,7 @@ import { virtualTime } from '../../marbles/virtual.js';
 import type { LimiterOptions } from '../../operators/index.js';
 import { createLimiter, perMinute, strict } from '../../operators/index.js';
 import { TokenBucket } from '../../operators/kernel/index.js';
+import { sized } from '../support/deep.js';
 import type { Granted } from '../support/rate-accuracy.js';
 import { bucketBoundMs, FEEDS, LIMITS, requestCosts, slidingBoundMs, worstWindow } from '../support/rate-accuracy.js';
 
@@ -174,7 +175,7 @@ describe('requests of any size at any time', () => {
         expect(log).toHaveLength(requests.length);
         expect(faults).toEqual([]);
       }),
-      { numRuns: 100 },
+      { numRuns: sized(40, 100) },
     );
   });
 
@@ -191,7 +192,7 @@ describe('requests of any size at any time', () => {
           expect(tokens).toBeLessThanOrEqual(LIMITS.tokensPerMinute);
         }
       }),
-      { numRuns: 100 },
+      { numRuns: sized(40, 100) },
     );
   });
 
@@ -208,7 +209,7 @@ describe('requests of any size at any time', () => {
           provider.pay(tokens, atMs);
         }
       }),
-      { numRuns: 100 },
+      { numRuns: sized(40, 100) },
     );
   });
 
@@ -221,7 +222,7 @@ describe('requests of any size at any time', () => {
         expect(worst.requests).toBeLessThanOrEqual(1.04);
         expect(worst.tokens).toBeLessThanOrEqual(1.04);
       }),
-      { numRuns: 100 },
+      { numRuns: sized(40, 100) },
     );
   });
 });

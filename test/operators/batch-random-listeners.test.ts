@@ -3,6 +3,7 @@ import { defer, map, NEVER, of, Subject, Subscription, throwError, timer, Virtua
 import { describe, expect, it } from 'vitest';
 import type { FlowEvent, Settled } from '../../operators/index.js';
 import { batchMap, classifyError, createBatcher, createLimiter, inputOrder, natural, orderPerKey, robust } from '../../operators/index.js';
+import { sized } from '../support/deep.js';
 import { Dice } from '../world/dice.js';
 
 /**
@@ -10,7 +11,7 @@ import { Dice } from '../world/dice.js';
  * random: sends, leaves, drains, closes, changes the concurrency, throws. Each accepted item settles exactly once, and every permit comes back.
  */
 
-const RUNS = Number(process.env['SLUICE_LISTENER_RUNS'] ?? 400);
+const RUNS = Number(process.env['SLUICE_LISTENER_RUNS'] ?? sized(150, 400));
 
 const failures = [
   () => Object.assign(new Error('bad'), { status: 400 }),

@@ -5,6 +5,7 @@ import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
 import type { ConcatMapByOptions } from '../../operators/index.js';
 import { ClosedError, concatMapBy, createLimiter, FlowConfigError, inputOrder, OverflowError } from '../../operators/index.js';
+import { sized } from '../support/deep.js';
 
 const MANY = 100_000;
 const initial = (item: string): string => item.charAt(0);
@@ -134,7 +135,7 @@ describe('concatMapBy', () => {
           }
         });
       }),
-      { numRuns: 300 },
+      { numRuns: sized(150, 300) },
     );
   });
 

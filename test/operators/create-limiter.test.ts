@@ -39,6 +39,7 @@ import {
   RateLimitError,
 } from '../../operators/index.js';
 import { CountingScheduler } from '../support/counting-scheduler.js';
+import { MORE_THAN_A_STACK } from '../support/deep.js';
 import { unstamped } from '../support/events.js';
 
 /** Everything that happens to one `acquire`, and when. */
@@ -152,27 +153,27 @@ describe('acquire', () => {
     expect(limiter.snapshot()).toMatchObject({ executing: 0, queued: 0 });
   });
 
-  it('grants in one flat loop: a hundred thousand jobs that release at once do not recurse', () => {
+  it('grants in one flat loop: many thousand jobs that release at once do not recurse', () => {
     const { limiter, lease } = busy({ maxQueued: Infinity });
     let done = 0;
-    for (let i = 0; i < 100_000; i++) limiter.run(() => of(i)).subscribe({ complete: () => done++ });
-    expect([done, limiter.snapshot().queued]).toEqual([0, 100_000]);
+    for (let i = 0; i < MORE_THAN_A_STACK; i++) limiter.run(() => of(i)).subscribe({ complete: () => done++ });
+    expect([done, limiter.snapshot().queued]).toEqual([0, MORE_THAN_A_STACK]);
     lease.release();
-    expect([done, limiter.executing]).toEqual([100_000, 0]);
+    expect([done, limiter.executing]).toEqual([MORE_THAN_A_STACK, 0]);
   });
 
-  it('grants in one flat loop: a chain of a hundred thousand jobs that each start the next', () => {
+  it('grants in one flat loop: a chain of many thousand jobs that each start the next', () => {
     const limiter = createLimiter({ concurrency: 1 });
     let done = 0;
     const next = (): void => {
       limiter
         .run(() => of(0))
         .subscribe(() => {
-          if (++done < 100_000) next();
+          if (++done < MORE_THAN_A_STACK) next();
         });
     };
     next();
-    expect(done).toBe(100_000);
+    expect(done).toBe(MORE_THAN_A_STACK);
   });
 
   it('gives the slot to whoever waits, not to whoever asks inside the release', () => {
@@ -603,20 +604,20 @@ describe('runAsync', () => {
     expect(listeners).toBe(0);
   });
 
-  it('does not recurse: a hundred thousand queued, and a chain in which each starts the next', async () => {
+  it('does not recurse: many thousand queued, and a chain in which each starts the next', async () => {
     const limiter = createLimiter({ concurrency: 1, maxQueued: Infinity });
     const lease = limiter.tryAcquire();
-    const results = Array.from({ length: 100_000 }, (_, i) => limiter.runAsync(() => of(i)));
+    const results = Array.from({ length: MORE_THAN_A_STACK }, (_, i) => limiter.runAsync(() => of(i)));
     lease?.release();
     expect(limiter.executing).toBe(0);
-    expect((await Promise.all(results)).at(-1)).toBe(99_999);
+    expect((await Promise.all(results)).at(-1)).toBe(MORE_THAN_A_STACK - 1);
     let started = 0;
     const chain = (): Observable<number> => {
-      if (++started < 100_000) void limiter.runAsync(chain);
+      if (++started < MORE_THAN_A_STACK) void limiter.runAsync(chain);
       return of(started);
     };
     await limiter.runAsync(chain);
-    expect([started, limiter.executing]).toEqual([100_000, 0]);
+    expect([started, limiter.executing]).toEqual([MORE_THAN_A_STACK, 0]);
   });
 });
 

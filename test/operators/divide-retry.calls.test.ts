@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { of, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { type DivideStrategy, divideAndConquer, divideRetry, sequentialSearch } from '../../operators/index.js';
+import { sized } from '../support/deep.js';
 
 const SIZE = 100;
 const refused = Object.assign(new Error('refused'), { status: 400 });
@@ -33,7 +34,7 @@ function placements(count: number): Set<number>[] {
   if (count === 1) return Array.from({ length: SIZE }, (_, item) => new Set([item]));
   let state = 1;
   const item = () => (state = (state * 48_271) % 2_147_483_647) % SIZE;
-  return Array.from({ length: 500 }, () => {
+  return Array.from({ length: sized(250, 500) }, () => {
     const bad = new Set<number>();
     while (bad.size < count) bad.add(item());
     return bad;

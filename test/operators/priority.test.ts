@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Batcher, CallContext, LaneOptions, LanesOptions } from '../../operators/index.js';
 import { batchMap, createBatcher, createLimiter, lanes, natural, roundRobin, strictWithFloor, weighted } from '../../operators/index.js';
 import { atOnce } from '../support/at-once.js';
+import { sized } from '../support/deep.js';
 import { Dice } from '../world/dice.js';
 
 type Lane = 'P0' | 'P1' | 'P2';
@@ -83,7 +84,7 @@ const FORMS: Readonly<Record<string, Pipeline>> = {
 
 describe.each(Object.entries(FORMS))('one urgent item among 2,000, %s', (_name, form) => {
   it.each([1, 2, 4])('is in the first call that starts after its arrival, %i calls at a time', (concurrency) => {
-    for (let seed = 1; seed <= 40; seed++) {
+    for (let seed = 1; seed <= sized(10, 40); seed++) {
       const backend = new Backend(seed);
       const { calls, scheduler, dice } = backend;
       let results = 0;
@@ -141,7 +142,7 @@ describe('lower lanes under a flood of urgent items', () => {
   }
 
   it.each([1, 2, 4])('get their share of the items, %i calls at a time', (concurrency) => {
-    for (let seed = 1; seed <= 5; seed++) {
+    for (let seed = 1; seed <= sized(2, 5); seed++) {
       const backend = new Backend(seed);
       const source = new Subject<Lane>();
       const { scheduler, work, calls } = backend;
@@ -242,7 +243,7 @@ function overload(fairness: Fairness, perSecond: Readonly<Record<Lane, number>>,
 }
 
 describe('more work than can be served', () => {
-  const SEEDS = [1, 2];
+  const SEEDS = [1, 2].slice(0, sized(1, 2));
   const URGENT_FLOOD = { P0: 120, P1: 10, P2: 10 };
   const BACKGROUND_FLOOD = { P0: 10, P1: 10, P2: 200 };
 

@@ -4,6 +4,7 @@ import { TestScheduler } from 'rxjs/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Store } from '../../operators/index.js';
 import { coalesce, toStore } from '../../operators/index.js';
+import { sized } from '../support/deep.js';
 
 const fault = new Error('broken');
 const ignore = (): void => undefined;
@@ -467,7 +468,7 @@ describe('any schedule of comings, goings and values', () => {
           });
         },
       ),
-      { numRuns: 1000 },
+      { numRuns: sized(300, 1000) },
     );
     expect(unhandled).toEqual([]);
   });

@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -9,6 +10,8 @@ import { docComments, examplesInPage, examplesInSource, fences, ownSource } from
 // stands for anything.
 
 const project = resolve(import.meta.dirname, '../..');
+/** The project, as the fragments see it. */
+const ROOT = '../../../';
 const read = (path: string): string => readFileSync(join(project, path), 'utf8');
 const adapters = readdirSync(join(project, 'src/adapters')).filter((name) => name.endsWith('.ts'));
 const modules = [
@@ -20,11 +23,11 @@ const modules = [
 
 /** Names that fragments use without saying where they come from. */
 const NAMES: Readonly<Record<string, string>> = {
-  limiter: "declare const limiter: import('../../src/index.js').Limiter;",
-  batcher: "declare const batcher: import('../../src/index.js').Batcher<any, any>;",
-  breaker: "declare const breaker: import('../../src/index.js').Breaker;",
-  embedder: "declare const embedder: import('../../src/index.js').Embedder;",
-  metrics: "declare const metrics: import('../../src/index.js').Metrics;",
+  limiter: "declare const limiter: import('../../../src/index.js').Limiter;",
+  batcher: "declare const batcher: import('../../../src/index.js').Batcher<any, any>;",
+  breaker: "declare const breaker: import('../../../src/index.js').Breaker;",
+  embedder: "declare const embedder: import('../../../src/index.js').Embedder;",
+  metrics: "declare const metrics: import('../../../src/index.js').Metrics;",
   source$: "declare const source$: import('rxjs').Observable<any>;",
   tokens$: "declare const tokens$: import('rxjs').Observable<string>;",
   OpenAI: "import OpenAI from 'openai';",
@@ -72,7 +75,7 @@ function inTables(path: string, column: number, isCode: (span: string) => boolea
 const fromSources = (code: string): string =>
   code.replaceAll(/from '(sluice(?:\/[^']*)?)'/g, (all, name: string) => {
     const source = ownSource(name);
-    return source === undefined ? all : `from '../../${source.replace(/\.ts$/, '.js')}'`;
+    return source === undefined ? all : `from '${ROOT}${source.replace(/\.ts$/, '.js')}'`;
   });
 
 const sources = ['operators', 'src', 'marbles'].flatMap((folder) =>
@@ -98,87 +101,103 @@ const fragments: readonly Fragment[] = [
 
 const WRONG: Fragment = { where: 'an option that there is not', code: 'source$.pipe(batch({ maxItems: 3 }));' };
 
+/** Where the fragments lie while they are compiled: what they import of `node_modules` is found from here. */
+const FOLDER = join(project, 'node_modules/.cache', `fragments-${String(process.pid)}`);
+
+interface Problem {
+  readonly code: number;
+  readonly message: string;
+}
+
 /** What is wrong with each fragment, by its place. */
-function problemsOf(fragments: readonly Fragment[]): Map<string, string[]> {
-  const options: ts.CompilerOptions = {
+async function problemsOf(fragments: readonly Fragment[]): Promise<Map<string, string[]>> {
+  mkdirSync(FOLDER, { recursive: true });
+  try {
+    const bodies = fragments.map(({ code }) => fromSources(code));
+    const exported = exportsOf();
+    const unknown = await compile(bodies);
+    const whole = bodies.map((body, at) => `${body}\n${[...headsFor(unknown[at] ?? [], exported)].join('\n')}`);
+    const left = await compile(whole);
+    return new Map(fragments.map(({ where }, at) => [where, (left[at] ?? []).map(({ message }) => message)]));
+  } finally {
+    rmSync(FOLDER, { recursive: true, force: true });
+  }
+}
+
+/** What the compiler says of each of these texts. */
+async function compile(bodies: readonly string[]): Promise<Problem[][]> {
+  const compilerOptions = {
     strict: true,
     noImplicitAny: false,
     noEmit: true,
     skipLibCheck: true,
-    target: ts.ScriptTarget.ESNext,
-    module: ts.ModuleKind.NodeNext,
-    moduleResolution: ts.ModuleResolutionKind.NodeNext,
-    lib: ['lib.esnext.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts', 'lib.dom.asynciterable.d.ts'],
+    target: 'ESNext',
+    module: 'NodeNext',
+    moduleResolution: 'NodeNext',
+    lib: ['ESNext', 'DOM', 'DOM.Iterable', 'DOM.AsyncIterable'],
     types: ['node'],
   };
-  const pathOf = (at: number): string => join(project, 'test/package', `fragment-${String(at)}.ts`);
-  const texts = new Map<string, string>();
-  const host = ts.createCompilerHost(options);
-  const onDisk = ts.createCompilerHost(options);
-  host.readFile = (path) => texts.get(path) ?? onDisk.readFile(path);
-  host.fileExists = (path) => texts.has(path) || onDisk.fileExists(path);
-  const parsed = new Map<string, ts.SourceFile | undefined>();
-  host.getSourceFile = (path, target, ...rest) => {
-    const text = texts.get(path);
-    if (text !== undefined) return ts.createSourceFile(path, text, target, true);
-    if (!parsed.has(path)) parsed.set(path, onDisk.getSourceFile(path, target, ...rest));
-    return parsed.get(path);
-  };
-  const compile = (before?: ts.Program): ts.Program =>
-    ts.createProgram([...modules.map((path) => join(project, path)), ...texts.keys()], options, host, before);
-
-  const heads = fragments.map(() => new Set<string>());
-  const write = (): void => {
-    for (const [at, { code }] of fragments.entries())
-      texts.set(pathOf(at), `${fromSources(code)}\n${[...(heads[at] ?? [])].join('\n')}\nexport {};\n`);
-  };
-  write();
-  const first = compile();
-  const exported = exportsOf(first);
-  for (const [at] of fragments.entries()) {
-    for (const name of unknownNames(first, pathOf(at)))
-      heads[at]?.add(NAMES[name] ?? exported.get(name) ?? `declare const ${name}: any; type ${name} = any;`);
-  }
-  write();
-  const second = compile(first);
-  return new Map(
-    fragments.map(({ where }, at) => [
-      where,
-      diagnostics(second, pathOf(at)).map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n')),
-    ]),
-  );
+  writeFileSync(join(FOLDER, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.mts'] }));
+  for (const [at, body] of bodies.entries()) writeFileSync(join(FOLDER, `${String(at)}.mts`), `${body}\nexport {};\n`);
+  const compiler = join(project, 'node_modules/typescript7/bin/tsc');
+  const said = await new Promise<string>((resolve, reject) => {
+    execFile(
+      process.execPath,
+      [compiler, '-p', FOLDER, '--pretty', 'false', '--checkers', '1'],
+      { cwd: FOLDER, maxBuffer: 1e8 },
+      (_error, stdout, stderr) => {
+        // It exits with 2 when anything is wrong, which the first of two looks always finds.
+        if (stderr === '') resolve(stdout);
+        else reject(new Error(stderr));
+      },
+    );
+  });
+  const problems = bodies.map((): Problem[] => []);
+  for (const [, at, code, message = ''] of said.matchAll(/^(?:\S*\/)?(\d+)\.mts\(\d+,\d+\): error TS(\d+): (.*(?:\n .*)*)/gm))
+    problems[Number(at)]?.push({ code: Number(code), message });
+  return problems;
 }
 
 /** How to import each name that is ours or RxJS's. */
-function exportsOf(program: ts.Program): Map<string, string> {
+function exportsOf(): Map<string, string> {
+  const options: ts.CompilerOptions = {
+    noLib: true,
+    types: [],
+    module: ts.ModuleKind.NodeNext,
+    moduleResolution: ts.ModuleResolutionKind.NodeNext,
+  };
+  const host = ts.createCompilerHost(options);
+  // Names alone: they need no other package.
+  host.resolveModuleNameLiterals = (names, from) =>
+    names.map(({ text }) => (text.startsWith('.') ? ts.resolveModuleName(text, from, options, host) : { resolvedModule: undefined }));
+  const program = ts.createProgram(
+    modules.map((path) => join(project, path)),
+    options,
+    host,
+  );
   const checker = program.getTypeChecker();
   const found = new Map<string, string>();
   for (const path of modules.toReversed()) {
     const file = program.getSourceFile(join(project, path));
     const symbol = file && checker.getSymbolAtLocation(file);
-    const from = path.startsWith('node_modules') ? 'rxjs' : `../../${path.replace(/\.ts$/, '.js')}`;
+    const from = path.startsWith('node_modules') ? 'rxjs' : `${ROOT}${path.replace(/\.ts$/, '.js')}`;
     for (const { name } of symbol ? checker.getExportsOfModule(symbol) : []) found.set(name, `import { ${name} } from '${from}';`);
   }
   return found;
 }
 
-function diagnostics(program: ts.Program, path: string): readonly ts.Diagnostic[] {
-  const file = program.getSourceFile(path);
-  return [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)];
-}
-
 const CANNOT_FIND_NAME = new Set([2304, 2552, 18004, 2318, 2503]);
 
-function unknownNames(program: ts.Program, path: string): string[] {
-  return diagnostics(program, path).flatMap(({ code, file, start = 0, length = 0 }) =>
-    CANNOT_FIND_NAME.has(code) && file ? [file.text.slice(start, start + length)] : [],
-  );
+/** Where the names come from that a fragment uses without saying so. */
+function headsFor(problems: readonly Problem[], exported: ReadonlyMap<string, string>): Set<string> {
+  const names = problems.flatMap(({ code, message }) => (CANNOT_FIND_NAME.has(code) ? [/'(.+?)'/.exec(message)?.[1] ?? ''] : []));
+  return new Set(names.map((name) => NAMES[name] ?? exported.get(name) ?? `declare const ${name}: any; type ${name} = any;`));
 }
 
 let found: ReadonlyMap<string, readonly string[]>;
 
-beforeAll(() => {
-  found = problemsOf([...fragments, WRONG]);
+beforeAll(async () => {
+  found = await problemsOf([...fragments, WRONG]);
 }, 300_000);
 
 describe('code in the documentation compiles', () => {

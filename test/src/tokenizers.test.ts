@@ -9,6 +9,7 @@ import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { FlowConfigError } from '../../operators/index.js';
 import { createTokenEstimator, estimateTokens } from '../../src/tokenizers/estimate.js';
 import { createGptTokenCounter } from '../../src/tokenizers/gpt.js';
+import { sized } from '../support/deep.js';
 
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz';
 const letter = fc.constantFrom(...Array.from(LETTERS));
@@ -72,7 +73,7 @@ describe('estimateTokens', () => {
         fc.pre(!isHigh(a.codePointAt(a.length - 1)));
         expect(Math.abs(estimateTokens(a + b) - estimateTokens(a) - estimateTokens(b))).toBeLessThanOrEqual(9);
       }),
-      { numRuns: 1000 },
+      { numRuns: sized(300, 1000) },
     );
   });
 
@@ -81,7 +82,7 @@ describe('estimateTokens', () => {
       fc.property(text, text, (a, b) => {
         expect(estimateTokens(a + b)).toBeGreaterThanOrEqual(estimateTokens(a) - 2);
       }),
-      { numRuns: 1000 },
+      { numRuns: sized(300, 1000) },
     );
   });
 

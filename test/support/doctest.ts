@@ -46,11 +46,17 @@ export function examplesInPage(path: string, text: string): Example[] {
 
 /** The doc comments of a source file, without their stars. */
 export function docComments(source: string): { readonly line: number; readonly text: string; readonly end: number }[] {
-  return [...source.matchAll(/^[ \t]*\/\*\*[\s\S]*?\*\//gm)].map((match) => ({
-    line: source.slice(0, match.index).split('\n').length,
-    text: match[0].replace(/^[ \t]*\/\*\*[ \t]?|[ \t]*\*\/$/g, '').replace(/^[ \t]*\* ?/gm, ''),
-    end: match.index + match[0].length,
-  }));
+  let line = 1;
+  let counted = 0;
+  return [...source.matchAll(/^[ \t]*\/\*\*[\s\S]*?\*\//gm)].map((match) => {
+    line += source.slice(counted, match.index).split('\n').length - 1;
+    counted = match.index;
+    return {
+      line,
+      text: match[0].replace(/^[ \t]*\/\*\*[ \t]?|[ \t]*\*\/$/g, '').replace(/^[ \t]*\* ?/gm, ''),
+      end: match.index + match[0].length,
+    };
+  });
 }
 
 /** Where compiled examples lie while they run: what they import of `node_modules` is found from here. */

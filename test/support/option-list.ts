@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
+import { programOfOwn } from './own-types.js';
 
 const root = resolve(import.meta.dirname, '../..');
 const operators = join(root, 'operators');
@@ -25,13 +26,8 @@ const VALUES: ReadonlySet<string> = new Set([
  * the name of its type) or `penalize.pauseMs`.
  */
 export function optionLists(): ReadonlyMap<string, readonly string[]> {
-  const { options } = ts.parseJsonConfigFileContent(
-    ts.readConfigFile(join(root, 'tsconfig.json'), (file) => ts.sys.readFile(file)).config,
-    ts.sys,
-    root,
-  );
   const index = join(operators, 'index.ts');
-  const program = ts.createProgram([index, join(operators, 'platform.d.ts')], { ...options, noEmit: true });
+  const program = programOfOwn([index], ['rxjs']);
   const checker = program.getTypeChecker();
   const source = program.getSourceFile(index);
   const exported = source && checker.getSymbolAtLocation(source);
@@ -43,6 +39,11 @@ export function optionLists(): ReadonlyMap<string, readonly string[]> {
       return declaration.flags & ts.SymbolFlags.Function ? [[symbol.name, reader.function(declaration)] as const] : [];
     }),
   );
+}
+
+/** What stands for the platform is no option of ours. */
+function isOwnFile(path: string): boolean {
+  return path.startsWith(operators) && !path.endsWith('/platform.d.ts');
 }
 
 class Reader {
@@ -138,6 +139,6 @@ class Reader {
   }
 
   #isOurs(symbol: ts.Symbol): boolean {
-    return symbol.declarations?.every((declaration) => declaration.getSourceFile().fileName.startsWith(operators)) ?? false;
+    return symbol.declarations?.every((declaration) => isOwnFile(declaration.getSourceFile().fileName)) ?? false;
   }
 }

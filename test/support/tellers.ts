@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
+import { programOfOwn } from './own-types.js';
 
 const root = resolve(import.meta.dirname, '../..');
 /** Listeners among options, and streams of what happens in what is returned. */
@@ -8,17 +9,8 @@ const STREAMS = ['events', 'metrics$'];
 
 /** Names of the functions exported by a file that tell what happens: they take a listener, or what they return has events. Read from its types. */
 export function tellersOf(entry: string): readonly string[] {
-  const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (file) => ts.sys.readFile(file)) as { readonly config: object };
-  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, root);
-  // Our own types say it; those of packages take ten times as long to read.
-  const own = { ...options, noEmit: true, types: [], lib: ['lib.es2023.d.ts'] };
-  const host = ts.createCompilerHost(own);
-  host.resolveModuleNameLiterals = (names, from) =>
-    names.map(({ text }) => ({
-      resolvedModule: text.startsWith('.') ? ts.resolveModuleName(text, from, own, host).resolvedModule : undefined,
-    }));
   const file = join(root, entry);
-  const program = ts.createProgram([file, join(root, 'operators/platform.d.ts')], own, host);
+  const program = programOfOwn([file]);
   const checker = program.getTypeChecker();
   const source = program.getSourceFile(file);
   const exported = source && checker.getSymbolAtLocation(source);

@@ -1,17 +1,15 @@
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { importRecording, replay } from '../../src/recordings.js';
-import { isDeep, sized } from '../support/deep.js';
+import { rounded } from '../support/recorded-run.js';
 import type {} from './pages/inspector.js';
 import { seriousFaults } from './support/axe.js';
 import type { Web, WebPage } from './support/browser.js';
 import { startWeb, until } from './support/browser.js';
-import type { Heap } from './support/heap.js';
-import { heapOf } from './support/heap.js';
+import { framesAsked } from './support/frames.js';
 
 const SECRET = 'sk-planted-in-the-payload';
-const SECONDS = sized(10, 60);
 /** For people to look at; CI keeps it. */
 const PICTURES = resolve(import.meta.dirname, '../../.screenshots');
 
@@ -52,20 +50,6 @@ const painted = ({ page }: WebPage, board = 0): Promise<number> =>
     return count;
   }, board);
 
-/** Frames asked for within this time. */
-const frames = ({ page }: WebPage, ms: number): Promise<number> =>
-  page.evaluate(async (wait) => {
-    const ask = globalThis.requestAnimationFrame;
-    let count = 0;
-    globalThis.requestAnimationFrame = (draw) => {
-      count++;
-      return ask(draw);
-    };
-    await new Promise((resolve) => setTimeout(resolve, wait));
-    globalThis.requestAnimationFrame = ask;
-    return count;
-  }, ms);
-
 it('draws, writes the numbers of the pipeline, and shows nothing of what its items are', async () => {
   const opened = await open({ told: 1 });
   const { page } = opened;
@@ -103,7 +87,8 @@ it('exports what is opened and played again, there and in Node, with the same nu
     const element = globalThis.demo.inspectors[0]!;
     return [element.export(), element.model.counters];
   });
-  expect(replay(importRecording(exported)).counters).toEqual(before);
+  // The last digit of a power is that of the engine.
+  expect(rounded(replay(importRecording(exported)).counters)).toEqual(rounded(before));
   const [again, steps, isPaused, calls] = await page.evaluate((text) => {
     const element = globalThis.demo.inspectors[0]!;
     const player = globalThis.demo.play(text);
@@ -181,16 +166,16 @@ it('leaves its source when it is taken off the page, and comes back', async () =
 it('asks for no frame while nothing changes, nor while nobody can see it', async () => {
   const opened = await open();
   const { page } = opened;
-  await until('it draws', async () => (await frames(opened, 400)) > 10);
+  await until('it draws', async () => (await framesAsked(opened, 400)) > 10);
   await page.evaluate(() => {
     globalThis.demo.inspectors[0]!.style.marginTop = '5000px';
   });
-  await until('it is out of sight', async () => (await frames(opened, 200)) === 0);
+  await until('it is out of sight', async () => (await framesAsked(opened, 200)) === 0);
   await page.evaluate(() => {
     globalThis.demo.inspectors[0]!.style.marginTop = '0';
     globalThis.demo.stop();
   });
-  await until('all stand', async () => (await frames(opened, 300)) <= 3, 20_000);
+  await until('all stand', async () => (await framesAsked(opened, 300)) <= 3, 20_000);
 });
 
 it('lets nothing travel for who asks for reduced motion', async () => {
@@ -201,7 +186,7 @@ it('lets nothing travel for who asks for reduced motion', async () => {
   await opened.page.evaluate(() => {
     globalThis.demo.stop();
   });
-  await until('nothing is drawn any more', async () => (await frames(opened, 300)) <= 3, 5000);
+  await until('nothing is drawn any more', async () => (await framesAsked(opened, 300)) <= 3, 5000);
   expect(opened.errors).toEqual([]);
 });
 
@@ -315,69 +300,3 @@ it('has nothing that axe finds serious, light, dark and on a phone, with everyth
     expect(await seriousFaults(page), name).toEqual([]);
   }
 });
-
-it(
-  `${String(SECONDS)} s at 500 items a second: frames keep coming, and the heap stays`,
-  async () => {
-    await shared.page.goto('about:blank');
-    const empty = await shared.page.evaluate(async () => {
-      let count = 0;
-      const tick = (): void => {
-        count++;
-        requestAnimationFrame(tick);
-      };
-      tick();
-      await new Promise((resolve) => setTimeout(resolve, 1000));
-      return count;
-    });
-    const opened = await web.open('inspector.ts', { rate: 500 });
-    onTestFinished(() => opened.context.close());
-    const { page, devtools } = opened;
-    // With nothing on its way: what waits is the pipeline's own.
-    const heap = async (): Promise<Heap> => {
-      const feed = (isFed: boolean): Promise<void> =>
-        page.evaluate((is) => {
-          globalThis.demo.isFed = is;
-        }, isFed);
-      const isOpen = (): Promise<boolean> =>
-        page.evaluate(() => {
-          const { waiting, executing } = globalThis.demo.inspectors[0]!.model.counters;
-          return waiting + executing > 0;
-        });
-      await feed(false);
-      await until('all is done', async () => !(await isOpen()), 20_000);
-      // The last of it fades.
-      await page.waitForTimeout(1500);
-      const found = await heapOf(devtools);
-      await feed(true);
-      return found;
-    };
-    // Until every bound is reached: the last 2,000 events, the last 120 samples; and, where all of the heap is looked at, until nearly everything
-    // is compiled: after 60 s that has grown by 7 %, after 240 s by 10, and what the page holds itself by 3, once, for the last samples.
-    const warm = sized(4000, 30_000);
-    await until(
-      'it is warm',
-      () => page.evaluate((items) => globalThis.demo.inspectors[0]!.model.counters.accepted > items, warm),
-      200_000,
-    );
-    const before = await heap();
-    const counted: number[] = [];
-    for (let i = 0; i < SECONDS; i++) counted.push(await frames(opened, 1000));
-    const after = await heap();
-    const { accepted, lost } = await page.evaluate(() => globalThis.demo.inspectors[0]!.model.counters);
-    // What else runs on the machine may stop everything for a moment.
-    const [perSecond] = counted.sort((one, other) => one - other).slice(SECONDS / 2);
-    console.log(
-      `soak: ${String(perSecond)} frames a second (an empty page: ${String(empty)}), ${String(accepted)} items, heap`,
-      before,
-      after,
-    );
-    expect(accepted).toBeGreaterThan(SECONDS * 400);
-    expect(lost).toBe(0);
-    expect(after.own).toBeLessThanOrEqual(before.own * 1.05);
-    if (isDeep) expect(after.all).toBeLessThanOrEqual(before.all * 1.05);
-    // Where other tests have the cores as well, that it goes on smoothly; alone, that it has all frames.
-    expect(perSecond).toBeGreaterThanOrEqual(Math.min(sized(25, 50), 0.8 * empty));
-  },
-  SECONDS * 1000 + sized(60_000, 300_000),
-);

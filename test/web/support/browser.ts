@@ -108,7 +108,7 @@ function html(pathname: string): string {
 }
 
 /** Waits until `ask` says yes; fails with what it was waiting for. */
-export async function until(what: string, ask: () => boolean | Promise<boolean>, limitMs = 10_000): Promise<void> {
+export async function until(what: string, ask: () => boolean | Promise<boolean>, limitMs = 20_000): Promise<void> {
   const end = performance.now() + limitMs;
   while (!(await ask())) {
     if (performance.now() > end) throw new Error(`not within ${limitMs} ms: ${what}`);
