@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
-import { SlidingWindow } from '../../operators/kernel/index.js';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { Ring, SlidingWindow } from '../../operators/kernel/index.js';
 
 const MINUTE_MS = 60_000;
 
@@ -255,6 +255,43 @@ describe('SlidingWindow', () => {
     const endless = new SlidingWindow(Infinity, Infinity, 0);
     endless.pay(4, 0);
     expect([endless.canPay(1e9, 0), endless.payableAt(1e9, 0), endless.level(0)]).toEqual([true, 0, Infinity]);
+    expect(endless.save(0)).toEqual([]);
+  });
+
+  it('lets a cost go that is a millionth of a token above its level, and no more than that', () => {
+    const window = new SlidingWindow(1, 1, 0);
+    window.pay(1, 0);
+    expect([window.canPay(1e-6, 0), window.canPay(1.01e-6, 0), window.payableAt(1e-6, 0)]).toEqual([true, false, 0]);
+  });
+
+  it('waits for as many as it takes after the oldest was corrected', () => {
+    const window = new SlidingWindow(100, 100, 0);
+    for (const at of [0, 1000, 2000]) window.pay(at === 0 ? 40 : 30, at);
+    expect(window.payableAt(60, 3000)).toBe(61_000);
+    window.correct(-20, 0, 3000);
+    expect(window.payableAt(60, 3000)).toBe(61_000);
+  });
+
+  it('looks at few entries for an answer, however many there are', () => {
+    const window = new SlidingWindow(1000, 1000, 0);
+    for (let n = 0; n < 1000; n++) window.pay(1, n * 60);
+    const looks = vi.spyOn(Ring.prototype, 'at');
+    onTestFinished(() => {
+      looks.mockRestore();
+    });
+    for (let n = 1000; n < 3000; n++) {
+      window.pay(1, n * 60);
+      window.payableAt(500, n * 60);
+    }
+    expect(looks.mock.calls.length).toBeLessThan(20 * 2000);
+  });
+
+  it('keeps nothing of what costs nothing more, and of half an entry', () => {
+    const window = new SlidingWindow(100, 100, 0);
+    window.correct(0, 0, 0);
+    expect(window.save(0)).toEqual([]);
+    window.load([5], 0, 0);
+    expect(window.level(0)).toBe(100);
   });
 
   it('remembers what was paid when it is resized, and lets it leave by the new window', () => {

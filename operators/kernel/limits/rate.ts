@@ -75,13 +75,13 @@ export class Rate {
     return this.meter ? 1 - this.meter.level(now) / this.meter.capacity : 0;
   }
 
+  /** Of a limited one, as all about paying: what is not stopped has a meter then. */
   canPay(charge: Charge, now: number): boolean {
-    return !this.isStopped && this.meter?.canPay(this.costOf(charge), now) !== false;
+    return !this.isStopped && (this.meter as Meter).canPay(this.costOf(charge), now);
   }
 
   payableAt(charge: Charge, now: number): number {
-    if (this.isStopped) return Infinity;
-    return this.meter?.payableAt(this.costOf(charge), now) ?? now;
+    return this.isStopped ? Infinity : (this.meter as Meter).payableAt(this.costOf(charge), now);
   }
 
   isTooHeavy(charge: Charge): boolean {
@@ -119,16 +119,15 @@ export class Rate {
     this.resize(now);
   }
 
-  /** What comes in within so many ms; 0 where there is no limit. */
+  /** What comes in within so many ms. */
   comesIn(spanMs: number): number {
-    const { perMinute } = this;
-    return perMinute === Infinity ? 0 : (perMinute * this.headroom * spanMs) / MINUTE_MS;
+    return (this.perMinute * this.headroom * spanMs) / MINUTE_MS;
   }
 
   /** Takes away what is saved up beyond so much. */
   lower(most: number, now: number): void {
-    const excess = this.meter ? this.meter.level(now) - most : 0;
-    if (excess > 0) this.meter?.pay(excess, now);
+    const { meter } = this;
+    if (meter && meter.level(now) > most) meter.pay(meter.level(now) - most, now);
   }
 
   /** After a pause of so many ms nothing is to be saved up: whoever was refused is not to come back with everything at once. */

@@ -51,7 +51,7 @@ export class DeadlineHeap<T> {
 
   #place(at: number, seq: number, item: T): void {
     let i = this.#items.length;
-    while (i > 0) {
+    while (i !== 0) {
       const parent = (i - 1) >> 2;
       if (!this.#before(at, seq, parent)) break;
       this.#move(parent, i);
@@ -63,11 +63,10 @@ export class DeadlineHeap<T> {
   #sink(at: number, seq: number, item: T): void {
     const length = this.#items.length;
     let i = 0;
-    for (;;) {
-      const first = 4 * i + 1;
-      if (first >= length) break;
+    for (let first = 1; first < length; first = 4 * i + 1) {
+      let child = Math.min(first + 4, length);
       let least = first;
-      for (let child = first + 1; child < Math.min(first + 4, length); child++) {
+      while (--child !== first) {
         if (this.#before(this.#at[child] as number, this.#seq[child] as number, least)) least = child;
       }
       if (this.#before(at, seq, least)) break;

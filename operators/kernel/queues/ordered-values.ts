@@ -39,7 +39,7 @@ export class OrderedValues<V> {
 
   /** Whether what this item's line waits for is under way. */
   isHeadStarted(index: number): boolean {
-    return this.lines.head(this.speaker(index).line)?.isStarted === true;
+    return (this.lines.head(this.speaker(index).line) as Speaker<V>).isStarted;
   }
 
   push(index: number, value: V): void {
@@ -55,7 +55,7 @@ export class OrderedValues<V> {
   /** Nothing more will come of this item. */
   close(index: number): void {
     const { line } = this.speaker(index);
-    this.lines.ready(this.places.get(index) as OrderedPlace<Speaker<V>>, false);
+    this.lines.ready(this.places.get(index) as OrderedPlace<Speaker<V>>);
     this.places.delete(index);
     const head = this.lines.head(line);
     if (head) this.flush(head);

@@ -1,0 +1,296 @@
+import fc from 'fast-check';
+import { VirtualTimeScheduler } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import type { FlowEvent, Limiter, LimiterJob, LimiterOptions, RateRule, RateSnapshot } from '../../operators/index.js';
+import { createLimiter, fromHeaders, per, perMinute, strict } from '../../operators/index.js';
+import { SlidingWindow, TokenBucket } from '../../operators/kernel/index.js';
+
+/** A limiter of this rate alone, and its clock. */
+function limited(rate: RateRule, options: LimiterOptions = {}): { readonly limiter: Limiter; readonly clock: VirtualTimeScheduler } {
+  const clock = new VirtualTimeScheduler();
+  return {
+    limiter: createLimiter({ rates: [rate], headroom: 1, learn: fromHeaders(), random: () => 0, scheduler: clock, ...options }),
+    clock,
+  };
+}
+
+const tokens = (count: number): LimiterJob => ({ cost: { tokens: count } });
+const own = (limiter: Limiter): RateSnapshot => limiter.snapshot().rates[0] as RateSnapshot;
+
+/** What a job is told that may not wait: which limit is in the way, and for how long. */
+function refusal(limiter: Limiter, job: LimiterJob): unknown {
+  let told: unknown;
+  limiter.acquire({ ...job, deadlineMs: 0 }).subscribe({
+    error: ({ code, limit, retryAfterMs, weight, maxWeight }: Record<string, unknown>) => {
+      told = code === 'FLOW_RATE_LIMITED' ? [limit, retryAfterMs] : [code, weight, maxWeight];
+    },
+  });
+  return told;
+}
+
+/** A response that reports limits. */
+const report = (headers: Record<string, string>) => ({
+  status: 200,
+  headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [`x-ratelimit-${name}`, value])),
+});
+
+describe('a rate', () => {
+  it('is a bucket or a window of its own numbers, whatever is asked, paid, corrected and given back', () => {
+    const steps = fc.array(
+      fc.record({
+        do: fc.constantFrom('take', 'take', 'settle', 'unused'),
+        waitMs: fc.nat({ max: 3000 }),
+        cost: fc.nat({ max: 40 }),
+        which: fc.nat({ max: 3 }),
+      }),
+      { maxLength: 40, size: 'max' },
+    );
+    const kinds = fc.constantFrom('bucket', 'burst', 'strict');
+    fc.assert(
+      fc.property(steps, kinds, fc.constantFrom(5000, 60_000), fc.constantFrom(0.5, 1), (script, kind, windowMs, headroom) => {
+        const quota = { unit: 'tokens', amount: 60, windowMs };
+        const rate = kind === 'strict' ? strict(quota) : per({ ...quota, ...(kind === 'burst' && { burst: 20 }) });
+        const perMinuteNow = ((60 * 60_000) / windowMs) * headroom;
+        const meter =
+          kind === 'strict'
+            ? new SlidingWindow(perMinuteNow, 60 * headroom, 0)
+            : new TokenBucket(perMinuteNow, kind === 'burst' ? 20 : perMinuteNow / 30, 0);
+        const { limiter, clock } = limited(rate, { headroom });
+        const paid: {
+          readonly lease: { settle: (usage: { inputTokens: number }) => void; release: (how: 'unused') => void };
+          readonly cost: number;
+          readonly at: number;
+        }[] = [];
+        const [actual, expected]: [unknown[], unknown[]] = [[], []];
+        for (const step of script) {
+          clock.frame += step.waitMs;
+          const now = clock.frame;
+          const { cost } = step;
+          if (step.do === 'take') {
+            const lease = limiter.tryAcquire(tokens(cost));
+            const isTooHeavy = kind === 'strict' && cost > meter.capacity;
+            const isPayable = !isTooHeavy && meter.canPay(cost, now);
+            actual.push(lease !== undefined);
+            expected.push(isPayable);
+            if (lease) {
+              meter.pay(cost, now);
+              paid.push({ lease, cost, at: now });
+            } else if (!isTooHeavy) {
+              actual.push(refusal(limiter, tokens(cost)));
+              expected.push([windowMs === 60_000 ? 'tokensPerMinute' : 'tokens per 5000 ms', meter.payableAt(cost, now) - now]);
+            }
+          } else {
+            const [one] = paid.splice(step.which, 1);
+            if (one) meter.correct(step.do === 'settle' ? cost - one.cost : -one.cost, one.at, now);
+            if (step.do === 'settle') one?.lease.settle({ inputTokens: cost });
+            else one?.lease.release('unused');
+          }
+          const left = meter.level(now);
+          actual.push({ rate: own(limiter), load: limiter.load, most: limiter.tokenCapacity });
+          expected.push({
+            rate: { ...quota, left },
+            load: Math.min(1, Math.max(0, 1 - left / meter.capacity)),
+            most: meter.capacity,
+          });
+        }
+        expect(actual).toEqual(expected);
+        expect(limiter.snapshot().tokensPerMinute).toBe((60 * 60_000) / windowMs);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it.each<[string, RateRule, number]>([
+    ['two seconds of a minute', perMinute('tokens', 600), 20],
+    ['two seconds of a second', per({ unit: 'tokens', amount: 10, windowMs: 1000 }), 20],
+    ['at least one', perMinute('tokens', 6), 1],
+    ['its burst', perMinute('tokens', 600, { burst: 50 }), 50],
+    ['at least one of a burst', perMinute('tokens', 600, { burst: 0.5 }), 1],
+    ['a window that is strict', strict({ unit: 'tokens', amount: 30, windowMs: 5000 }), 30],
+    ['at least one of a window', strict({ unit: 'tokens', amount: 0.5, windowMs: 5000 }), 1],
+    ['anything when it has no end', perMinute('tokens', Infinity), Infinity],
+    ['anything when it has no end, whatever its burst', perMinute('tokens', Infinity, { burst: 50, borrow: false }), Infinity],
+    ['anything when it is stopped, and borrows', perMinute('tokens', 0), Infinity],
+    ['anything when it is stopped', strict({ unit: 'tokens', amount: 0, windowMs: 5000 }), Infinity],
+    ['anything when it has no end and is strict', strict({ unit: 'tokens', amount: Infinity, windowMs: 5000 }), Infinity],
+  ])('can save up %s', (_, rate, most) => {
+    const { limiter } = limited(rate);
+    expect([limiter.tokenCapacity, own(limiter).left]).toEqual([most, own(limiter).amount === 0 ? 0 : most]);
+  });
+
+  it('saves up less by its headroom, but for a burst', () => {
+    const headroom = 0.5;
+    const most = (rate: RateRule): number => limited(rate, { headroom }).limiter.tokenCapacity;
+    const quota = { unit: 'tokens', amount: 600, windowMs: 60_000 };
+    expect([most(per(quota)), most(per({ ...quota, burst: 50 })), most(strict(quota))]).toEqual([10, 50, 300]);
+  });
+
+  it('refuses what costs more than it can ever save up, when it does not borrow', () => {
+    const { limiter } = limited(perMinute('tokens', 600, { borrow: false }));
+    expect([limiter.borrows, refusal(limiter, tokens(21)), limiter.tryAcquire(tokens(20)) !== undefined]).toEqual([
+      false,
+      ['FLOW_ITEM_TOO_HEAVY', 21, 20],
+      true,
+    ]);
+    // What was learned, a stop and the end of all limits make nothing too heavy.
+    limiter.observe(report({ 'limit-tokens': '300' }));
+    expect([limiter.tokenCapacity, refusal(limiter, tokens(20))]).toEqual([20, ['tokensPerMinute', 2000]]);
+    for (const amount of [0, Infinity]) {
+      limiter.setLimits({ rates: [perMinute('tokens', amount, { borrow: false })] });
+      expect(limiter.tokenCapacity).toBe(Infinity);
+    }
+    const lender = limited(perMinute('tokens', 600)).limiter;
+    expect([lender.borrows, lender.tryAcquire(tokens(50)) !== undefined, own(lender).left]).toEqual([true, true, -30]);
+  });
+
+  it('counts a unit of its own, of which a job costs nothing unless it says so', () => {
+    const { limiter } = limited(per({ unit: 'images', amount: 60, windowMs: 60_000, burst: 2 }));
+    limiter.tryAcquire();
+    limiter.tryAcquire(tokens(5));
+    limiter.tryAcquire({ cost: { images: 0.5 } });
+    expect([own(limiter).left, refusal(limiter, { cost: { images: 2 } })]).toEqual([1.5, ['imagesPerMinute', 500]]);
+    const odd = limited(per({ unit: 'constructor', amount: 60, windowMs: 60_000, burst: 2 })).limiter;
+    odd.tryAcquire({ cost: { requests: 3 } });
+    odd.tryAcquire({ cost: { constructor: 1 } });
+    expect(own(odd).left).toBe(1);
+    const requests = limited(perMinute('requests', 60, { burst: 9 })).limiter;
+    requests.tryAcquire();
+    requests.tryAcquire({ cost: { requests: 3, tokens: 7 } });
+    expect(own(requests).left).toBe(5);
+  });
+
+  it('lets nothing pass at 0, and keeps what was saved up and owed for later', () => {
+    const { limiter, clock } = limited(perMinute('tokens', 600, { burst: 40 }));
+    limiter.tryAcquire(tokens(20));
+    limiter.setLimits({ rates: [perMinute('tokens', 0, { burst: 40 })] });
+    expect([own(limiter).left, limiter.load, limiter.snapshot().tokensPerMinute]).toEqual([0, 1, 0]);
+    expect([refusal(limiter, tokens(1)), refusal(limiter, tokens(0))]).toEqual(Array(2).fill(['tokensPerMinute', Infinity]));
+    clock.frame = 1000;
+    limiter.setLimits({ rates: [perMinute('tokens', 600, { burst: 40 })] });
+    expect([own(limiter).left, limiter.load]).toEqual([30, 0.25]);
+    clock.frame = 2000;
+    limiter.tryAcquire(tokens(90));
+    limiter.setLimits({ rates: [perMinute('tokens', 0)] });
+    expect(own(limiter).left).toBe(-50);
+  });
+
+  it('has paid nothing for who went before it was there, and takes nothing back at 0', () => {
+    const { limiter } = limited(perMinute('requests', Infinity));
+    const [one, other] = [limiter.tryAcquire(tokens(5)), limiter.tryAcquire(tokens(5))];
+    limiter.setLimits({ rates: [perMinute('tokens', 0)] });
+    one?.settle({ inputTokens: 20_000_000 });
+    other?.release('unused');
+    expect(limiter.snapshot().tokens).toBe(0);
+    limiter.setLimits({ rates: [perMinute('tokens', 600)] });
+    expect(limiter.snapshot().tokens).toBe(20);
+  });
+
+  it('does not look at the clock for who is not limited', () => {
+    let looks = 0;
+    const limiter = createLimiter({
+      rates: [perMinute('tokens', Infinity)],
+      scheduler: Object.assign(new VirtualTimeScheduler(), { now: () => looks++ }),
+    });
+    looks = 0;
+    limiter.tryAcquire(tokens(5))?.release();
+    expect(looks).toBe(0);
+  });
+
+  it('forgets what was spent when its limit goes, and is full when one comes back', () => {
+    const { limiter } = limited(perMinute('tokens', 600));
+    limiter.tryAcquire(tokens(15));
+    limiter.setLimits({ rates: [perMinute('tokens', Infinity)] });
+    expect([limiter.load, own(limiter), limiter.tryAcquire(tokens(1e6)) !== undefined]).toEqual([
+      0,
+      { unit: 'tokens', windowMs: 60_000, amount: Infinity, left: Infinity },
+      true,
+    ]);
+    limiter.setLimits({ rates: [perMinute('tokens', 1200)] });
+    expect(own(limiter)).toMatchObject({ amount: 1200, left: 40 });
+  });
+
+  it('takes what was learned per minute where it is less, for its own window and burst', () => {
+    const learned = (rate: RateRule, perMinuteNow: number): unknown[] => {
+      const { limiter } = limited(rate);
+      limiter.observe(report({ 'limit-tokens': String(perMinuteNow) }));
+      return [own(limiter).amount, limiter.snapshot().tokensPerMinute, limiter.tokenCapacity];
+    };
+    const quota = { unit: 'tokens', amount: 100, windowMs: 10_000 };
+    expect(learned(per(quota), 300)).toEqual([50, 300, 10]);
+    expect(learned(per(quota), 900)).toEqual([100, 600, 20]);
+    expect(learned(per({ ...quota, burst: 30 }), 300)).toEqual([50, 300, 15]);
+    expect(learned(per({ ...quota, amount: Infinity, burst: 30 }), 300)).toEqual([50, 300, 30]);
+    expect(learned(strict({ ...quota, amount: Infinity }), 300)).toEqual([50, 300, Infinity]);
+    const window = limited(strict(quota)).limiter;
+    window.observe(report({ 'limit-tokens': '300' }));
+    expect([window.tokenCapacity, own(window).left]).toEqual([100, 50]);
+  });
+
+  it('lowers what is saved up to what is reported as left, and what came in since; it never raises it', () => {
+    const { limiter, clock } = limited(perMinute('tokens', 600, { burst: 50 }), { headroom: 0.5 });
+    const lease = limiter.tryAcquire(tokens(10));
+    const left = (remaining: number): number => {
+      lease?.observe(report({ 'limit-tokens': '600', 'remaining-tokens': String(remaining) }));
+      return own(limiter).left;
+    };
+    expect([left(45), left(40), left(15)]).toEqual([40, 40, 15]);
+    clock.frame = 1000;
+    // It has 20 by itself; 5 have come in since the request.
+    expect([left(15), left(10), left(3)]).toEqual([20, 15, 8]);
+    // A window keeps no entry of nothing.
+    const window = limited(strict({ unit: 'tokens', amount: 60, windowMs: 60_000 })).limiter;
+    window.observe(report({ 'remaining-tokens': '60' }));
+    expect(window.save().rates[0]?.spent).toEqual([]);
+    // Without a limit there is nothing to lower.
+    const endless = limited(perMinute('tokens', Infinity)).limiter;
+    endless.observe(report({ 'remaining-tokens': '0' }));
+    expect(own(endless).left).toBe(Infinity);
+  });
+
+  it('goes at half its rate after a refusal without a reason, and has saved up nothing when the pause is over', () => {
+    const { limiter, clock } = limited(perMinute('tokens', 600, { burst: 50 }));
+    limiter.observe({ status: 429, headers: {} });
+    const { pausedForMs, tokensPerMinute, rates } = limiter.snapshot();
+    expect([tokensPerMinute, rates[0]?.amount, limiter.tokenCapacity]).toEqual([300, 600, 50]);
+    expect([pausedForMs > 0, rates[0]?.left]).toEqual([true, -pausedForMs / 200]);
+    clock.frame = pausedForMs;
+    expect(own(limiter).left).toBeCloseTo(0, 9);
+    // A window has what it has.
+    const window = limited(strict({ unit: 'tokens', amount: 60, windowMs: 60_000 })).limiter;
+    window.tryAcquire(tokens(10));
+    window.observe({ status: 429, headers: {} });
+    expect([own(window).left, window.snapshot().tokensPerMinute]).toEqual([50, 30]);
+  });
+
+  it('takes a usage as it is, but for one that no model can have and no minute pays', () => {
+    const settled = (rate: RateRule, cost: number, inputTokens: number): unknown[] => {
+      const events: FlowEvent[] = [];
+      const { limiter } = limited(rate, { onEvent: (event) => events.push(event) });
+      limiter.tryAcquire(tokens(cost))?.settle({ inputTokens });
+      return [own(limiter).left, ...events.flatMap((event) => (event.type === 'usageClamped' ? [event.reported, event.charged] : []))];
+    };
+    const small = perMinute('tokens', 600, { burst: 50 });
+    expect(settled(small, 5, 10_000_000)).toEqual([50 - 10_000_000]);
+    expect(settled(small, 5, 10_000_001)).toEqual([0, 10_000_001, 50]);
+    // What was paid before stays paid.
+    expect(settled(small, 70, 10_000_001)).toEqual([-20, 10_000_001, 70]);
+    const large = per({ unit: 'tokens', amount: 1_000_000, windowMs: 1000, burst: 50 });
+    expect(settled(large, 5, 60_000_000)).toEqual([50 - 60_000_000]);
+    expect(settled(large, 5, 60_000_001)).toEqual([0, 60_000_001, 50]);
+    expect(settled(perMinute('tokens', Infinity), 5, 1e9)).toEqual([Infinity]);
+    expect(settled(perMinute('tokens', 0), 5, 1e9)).toEqual([0]);
+  });
+
+  it('goes on from what was saved, and is as it was without', () => {
+    const rate = perMinute('tokens', 600, { burst: 50 });
+    const { limiter, clock } = limited(rate);
+    limiter.tryAcquire(tokens(40));
+    const saved = limiter.save();
+    clock.frame = 1500;
+    expect(own(limited(rate, { restore: saved, scheduler: clock }).limiter).left).toBe(25);
+    const endless = limited(perMinute('tokens', Infinity)).limiter.save();
+    expect(endless.rates[0]?.spent).toEqual([]);
+    expect(own(limited(rate, { restore: endless }).limiter).left).toBe(50);
+    expect(own(limited(perMinute('tokens', Infinity), { restore: saved }).limiter).left).toBe(Infinity);
+  });
+});
