@@ -31,7 +31,7 @@ export { show } from './options/show.js';
 export { abortReason, LazySignal, onAbort, requiredSignal } from './shell/abort.js';
 export { Alarm, schedulerOption } from './shell/alarm.js';
 export { batchConfig } from './shell/batch-options.js';
-export { Call, isPromise, onlyOnce } from './shell/call.js';
+export { Call, isPromise } from './shell/call.js';
 export { attach, connect } from './shell/connect.js';
 export { currentReader, readBy } from './shell/demand.js';
 export { evidenceOf, linksOf } from './shell/error-evidence.js';

@@ -11,8 +11,6 @@ export function abortReason(): DOMException {
  * `abort()` before the first look is remembered.
  */
 export class LazySignal {
-  /** Told of the abort before the signal is: whoever has but this to listen for needs no signal. */
-  whenAborted: (() => void) | undefined = undefined;
   private controller: AbortController | undefined = undefined;
   private isAborted = false;
 
@@ -31,14 +29,12 @@ export class LazySignal {
   abort(): void {
     if (this.isAborted) return;
     this.isAborted = true;
-    this.whenAborted?.();
     this.controller?.abort(abortReason());
   }
 
   /** Gives up the signal that never aborted, for a new one. */
   protected forget(): void {
     this.controller = undefined;
-    this.whenAborted = undefined;
   }
 }
 

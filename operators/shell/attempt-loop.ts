@@ -6,6 +6,7 @@ import { drawnFrom, verdictOrFatal } from '../options/ask.js';
 import { AttemptTimeoutError, isFlowError } from '../options/errors.js';
 import type { Note } from '../options/events.js';
 import type { Lease, Limiter, LimiterJob } from '../options/limiter.js';
+import type { Outcome, Permit } from '../options/permits.js';
 import type { Classify, ErrorClass, ResponseLike, Usage, Verdict, WorkResult } from '../options/types.js';
 import { Alarm } from './alarm.js';
 import { PermittedCall } from './call.js';
@@ -295,6 +296,8 @@ export class AttemptLoop<R> {
 
 /** One attempt: what its work is told, and what hears of it. */
 class Attempt<R> extends PermittedCall<R> implements AttemptContext {
+  whenAborted: (() => void) | undefined = undefined;
+  giveBack: ((release: () => void) => void) | undefined = undefined;
   /** Ended, stopped or cut off, for the loop. */
   isOver = false;
   /** Whoever leaves now has the whole answer. */
@@ -326,6 +329,21 @@ class Attempt<R> extends PermittedCall<R> implements AttemptContext {
 
   work(): WorkResult<R> {
     return this.loop.make(this);
+  }
+
+  override abort(): void {
+    const { whenAborted } = this;
+    this.whenAborted = undefined;
+    whenAborted?.();
+    super.abort();
+  }
+
+  protected override free(permit: Permit, outcome: Outcome, error: unknown): void {
+    const free = (): void => {
+      super.free(permit, outcome, error);
+    };
+    if (this.giveBack) this.giveBack(free);
+    else free();
   }
 
   override said(value: R, isWhole: boolean): void {

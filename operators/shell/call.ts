@@ -1,5 +1,5 @@
-import type { ObservableInput, Observer, Subscription } from 'rxjs';
-import { from, isObservable, Observable } from 'rxjs';
+import type { Observable, ObservableInput, Observer, Subscription } from 'rxjs';
+import { from, isObservable } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import type { Outcome, Permit } from '../options/permits.js';
 import type { Settled, WorkResult } from '../options/types.js';
@@ -36,15 +36,10 @@ export type Reading = 'value' | 'input';
  * is over before that is told: whoever leaves then has nothing to abort. The work hears of being given up by `signal`, made on the first look.
  */
 export abstract class Call<R> extends LazySignal {
-  permit: Permit | undefined = undefined;
   protected state = NEW;
   /** The last value, or why the work has failed. */
   protected last: unknown = NOTHING;
   protected ear: Subscription | undefined = undefined;
-  /** Of work under a permit, as long as it is not settled. */
-  protected promise: Promise<unknown> | undefined = undefined;
-  /** A release that waits for the work to return. */
-  protected due: (() => void) | undefined = undefined;
   /** Made once for all streams of this object. */
   private observer: Observer<R> | undefined = undefined;
 
@@ -94,11 +89,6 @@ export abstract class Call<R> extends LazySignal {
     return this.state === DONE || this.state === FAILED;
   }
 
-  /** Whether its work was ever called. */
-  get isSent(): boolean {
-    return this.state !== NEW && this.state !== UNSENT;
-  }
-
   /** Starts it, in the context of whoever asked for it; not when it was given up before. */
   begin(context?: AsyncContext): void {
     if (this.state !== NEW) return;
@@ -124,28 +114,24 @@ export abstract class Call<R> extends LazySignal {
     try {
       answer = this.work();
       if (isPromise(answer)) {
-        promise = onlyOnce(answer) as Promise<R>;
+        promise = Promise.resolve(answer) as Promise<R>;
       } else {
         stream = linkable<R>(answer);
         if (stream === undefined && this.reading === 'input') stream = from(answer as ObservableInput<R>);
       }
     } catch (error) {
-      this.returned();
+      this.returned(undefined);
       this.ended(error);
       return;
     }
-    // Not for every promise: an old object that points to a young one is looked at in every collection.
-    if (promise && this.permit) this.promise = promise;
-    this.returned();
+    this.returned(promise);
     if (promise) {
       // Also to one that was given up meanwhile: nobody else listens to its failure.
       promise.then(
         (value) => {
-          this.promise = undefined;
           this.answered(value);
         },
         (error: unknown) => {
-          this.promise = undefined;
           this.ended(error);
         },
       );
@@ -184,14 +170,14 @@ export abstract class Call<R> extends LazySignal {
   }
 
   /** It has its whole answer. */
-  private answered(value: R): void {
+  protected answered(value: R): void {
     if (this.state !== OPEN) return;
     this.state = DONE;
     this.said(value, true);
     if (this.hasEnded) this.done(value, false);
   }
 
-  private ended(error: unknown): void {
+  protected ended(error: unknown): void {
     if (this.hasFailed(error)) this.failed(error);
   }
 
@@ -204,11 +190,9 @@ export abstract class Call<R> extends LazySignal {
     return isHeard;
   }
 
-  private returned(): void {
-    const { due } = this;
+  /** Its work has been called, and has answered with a promise or not. */
+  protected returned(_promise: Promise<R> | undefined): void {
     this.state = this.state === CALLING ? OPEN : STOPPED;
-    this.due = undefined;
-    due?.();
   }
 }
 
@@ -218,8 +202,11 @@ export abstract class Call<R> extends LazySignal {
  * One that has ended by itself can be used again after `renew`: then items that come one after the other need no object and no functions each.
  */
 export abstract class PermittedCall<R> extends Call<R> {
-  /** When set, it says when the permit goes back: the other side of a connection sees that it was closed later than we close it. */
-  giveBack: ((release: () => void) => void) | undefined = undefined;
+  permit: Permit | undefined = undefined;
+  /** As long as it is not settled. */
+  private promise: Promise<unknown> | undefined = undefined;
+  /** A release that waits for the work to return. */
+  private due: (() => void) | undefined = undefined;
 
   /** Gives it up with its permit. One that has ended by itself is left, and has ended as it has. */
   cancel(outcome: Outcome = 'cancelled', error?: unknown): void {
@@ -235,7 +222,7 @@ export abstract class PermittedCall<R> extends Call<R> {
    * others at once, and that of work which was never called as unused.
    */
   release(outcome: Outcome = 'ok', error?: unknown): void {
-    const { permit, giveBack, state } = this;
+    const { permit, state } = this;
     if (permit === undefined) return;
     if (state === CALLING || state === STOPPED_CALLING) {
       this.due ??= () => {
@@ -244,12 +231,8 @@ export abstract class PermittedCall<R> extends Call<R> {
       return;
     }
     this.permit = undefined;
-    if (!this.isSent) permit.release('unused');
-    else if (giveBack === undefined) this.free(permit, outcome, error);
-    else
-      giveBack(() => {
-        this.free(permit, outcome, error);
-      });
+    if (state === NEW || state === UNSENT) permit.release('unused');
+    else this.free(permit, outcome, error);
   }
 
   /** Makes it ready for the next piece of work; false for one that was given up, which may still be heard of. */
@@ -262,7 +245,26 @@ export abstract class PermittedCall<R> extends Call<R> {
     return true;
   }
 
-  private free(permit: Permit, outcome: Outcome, error: unknown): void {
+  protected override returned(promise: Promise<R> | undefined): void {
+    const { due } = this;
+    super.returned(promise);
+    // Not for every promise: an old object that points to a young one is looked at in every collection.
+    if (promise && this.permit) this.promise = promise;
+    this.due = undefined;
+    due?.();
+  }
+
+  protected override answered(value: R): void {
+    this.promise = undefined;
+    super.answered(value);
+  }
+
+  protected override ended(error: unknown): void {
+    this.promise = undefined;
+    super.ended(error);
+  }
+
+  protected free(permit: Permit, outcome: Outcome, error: unknown): void {
     if (this.promise) permit.releaseAfter(this.promise, error);
     else permit.release(outcome, error);
   }
@@ -274,27 +276,7 @@ function perform(call: { perform(): void }): void {
 
 /** A promise, and not an Observable that has a `then`. */
 export function isPromise(value: unknown): value is PromiseLike<unknown> {
-  return (
-    ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
-    typeof (value as PromiseLike<unknown>).then === 'function' &&
-    !('subscribe' in value)
-  );
-}
-
-/**
- * The same as a promise that can be listened to again and again: the `then` of a query builder sends its request, so it is called here and
- * nowhere else. One that throws has failed.
- */
-export function onlyOnce<R>(thenable: PromiseLike<R>): Promise<R> {
-  if (thenable instanceof Promise && thenable.constructor === Promise) return thenable as Promise<R>;
-  return new Promise((resolve, reject) => {
-    // `then` may answer twice, and both; a promise listens to the first.
-    thenable.then(resolve, reject);
-  });
-}
-
-interface Foreign<R> {
-  readonly '@@observable'?: () => Foreign<R>;
+  return typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === 'function' && !('subscribe' in (value as object));
 }
 
 const OBSERVABLE = /* @__PURE__ */ (() => (Symbol as { readonly observable?: symbol }).observable ?? '@@observable')();
@@ -302,11 +284,9 @@ const OBSERVABLE = /* @__PURE__ */ (() => (Symbol as { readonly observable?: sym
 /** What comes later, as something a {@link Link} can listen to: an Observable of any RxJS, what says that it is one, async iterables and web streams. */
 export function linkable<R>(answer: unknown): Observable<R> | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined;
-  if (answer instanceof Observable) return answer as Observable<R>;
-  const interop = (answer as Record<PropertyKey, unknown>)[OBSERVABLE] ?? (answer as Foreign<R>)['@@observable'];
-  if (typeof interop === 'function') return (interop as () => Observable<R>).call(answer);
-  // Another copy of RxJS may have another symbol.
   if (isObservable(answer)) return answer as Observable<R>;
+  const interop = (answer as Record<PropertyKey, unknown>)[OBSERVABLE] ?? (answer as Record<string, unknown>)['@@observable'];
+  if (typeof interop === 'function') return (interop as () => Observable<R>).call(answer);
   const later = answer as { readonly [Symbol.asyncIterator]?: unknown };
   return typeof later[Symbol.asyncIterator] === 'function' || 'getReader' in later ? from(answer as AsyncIterable<R>) : undefined;
 }

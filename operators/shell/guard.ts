@@ -3,7 +3,7 @@ import { Observable } from 'rxjs';
 import { ask } from '../options/ask.js';
 import { CallbackError, GuardRefusedError } from '../options/errors.js';
 import type { ItemContext, WorkResult } from '../options/types.js';
-import { Call, isPromise, onlyOnce } from './call.js';
+import { Call, isPromise } from './call.js';
 
 /** Whether a call may be made: yes, no, or no with a reason. */
 export type Guard<T> = (call: T, context: ItemContext) => boolean | string | PromiseLike<boolean | string>;
@@ -21,7 +21,7 @@ export function guarded<T, R>(operator: string, guard: Guard<T>, project: Projec
     };
     const answer = ask(operator, 'guard', guard, call, context);
     if (!isPromise(answer)) return pass(answer);
-    const asked = onlyOnce(answer);
+    const asked = Promise.resolve(answer);
     // When the guard itself has made the consumer leave, nobody listens to its failure.
     asked.catch(() => undefined);
     return new Observable((subscriber) => {

@@ -30,14 +30,6 @@ export class Kept<R> implements Linked<Kept<R>> {
   }
 }
 
-/** The key of an item that nobody joins, and how often something had been cleared when it was made. */
-class OwnKey {
-  constructor(
-    readonly key: unknown,
-    readonly clears: number,
-  ) {}
-}
-
 /**
  * What is known of keys: items under way, which loads of equal keys share, and the values of those that are done, up to a bound.
  * Failures are not remembered.
@@ -49,8 +41,6 @@ export class LoadMemory<T, R> {
   /** Tells the time, also when the scheduler's clock jumps back. It is never set. */
   private readonly clock: Alarm;
   private readonly ttlMs: number;
-  /** How often something was cleared: an item made before that may hold what was meant. */
-  private clears = 0;
 
   /** @param cache - checked */
   constructor(
@@ -70,7 +60,7 @@ export class LoadMemory<T, R> {
 
   /**
    * What to wait for, or what is there already. Who has a deadline of its own is given what is there, but waits for nobody else's item,
-   * nor anybody for its.
+   * nor anybody for its, and its value is not kept.
    *
    * @throws CallbackError when `dedupe` does
    */
@@ -78,7 +68,7 @@ export class LoadMemory<T, R> {
     const key = this.key(input);
     const found = this.find(key);
     if (found !== undefined && !(alone && isItem(found))) return found;
-    if (alone) return new Item<T, R>(input, new OwnKey(key, this.clears));
+    if (alone) return new Item<T, R>(input, undefined);
     const item = new Item<T, R>(input, key);
     this.known.set(key, item);
     return item;
@@ -99,9 +89,7 @@ export class LoadMemory<T, R> {
     const { loadKey, failed, outcome } = item;
     const value = outcome as R;
     if (failed || this.cache === undefined) this.forget(item);
-    else if (loadKey instanceof OwnKey) {
-      if (loadKey.clears === this.clears && !this.known.has(loadKey.key)) this.keep(loadKey.key, value);
-    } else if (this.known.get(loadKey) === item) this.keep(loadKey, value, item.promised);
+    else if (this.known.get(loadKey) === item) this.keep(loadKey, value, item.promised);
   }
 
   /** Nobody waits for the item any more. */
@@ -112,13 +100,11 @@ export class LoadMemory<T, R> {
   /** What is under way for the item is for those who wait for it, and its value is forgotten. */
   clear(item: T): void {
     const key = this.key(item);
-    this.clears++;
     this.drop(this.known.get(key));
     this.known.delete(key);
   }
 
   clearAll(): void {
-    this.clears++;
     for (const found of this.known.values()) this.drop(found);
     this.known.clear();
   }

@@ -13,7 +13,6 @@ import {
   flag,
   isPromise,
   limiterOption,
-  onlyOnce,
   orDefault,
   positive,
   ratio,
@@ -168,7 +167,7 @@ function withFreeRefusals<R>(work: BatchWork<string, R>, areFree: true | undefin
     const answer = work(texts, context);
     // A promise stays one: it keeps its permit until it is really over.
     if (isPromise(answer)) {
-      return onlyOnce(answer).then(undefined, (error: unknown) => {
+      return Promise.resolve(answer).then(undefined, (error: unknown) => {
         refused(error);
         throw error;
       });

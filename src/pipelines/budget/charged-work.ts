@@ -1,5 +1,5 @@
 import { tap } from 'rxjs';
-import { isPromise, onlyOnce, streamOf } from '../../../operators/toolkit.js';
+import { isPromise, streamOf } from '../../../operators/toolkit.js';
 import type { BatchResult, BatchWork, CallContext } from '../../../operators/types.js';
 import { AttemptCharge } from './attempt-charge.js';
 import type { BudgetPort, Reservation } from './budget-types.js';
@@ -18,7 +18,7 @@ export function chargedWork<T, R>(budget: BudgetPort | undefined, model: string,
     }
     // A promise stays one: it keeps its permit until it is really over.
     if (isPromise(answer)) {
-      return onlyOnce(answer).then(
+      return Promise.resolve(answer).then(
         (result) => {
           charge.over();
           return result;

@@ -2,7 +2,7 @@ import type { SchedulerLike } from 'rxjs';
 import { isObservable, Observable } from 'rxjs';
 import { AttemptTimeoutError } from '../../../operators/errors.js';
 import { fromStream } from '../../../operators/from-stream.js';
-import { Alarm, ask, connect, isPromise, onlyOnce, streamOf } from '../../../operators/toolkit.js';
+import { Alarm, ask, connect, isPromise, streamOf } from '../../../operators/toolkit.js';
 import type { Usage, WorkResult } from '../../../operators/types.js';
 import type { ModelAttempt } from './model-attempt.js';
 import { ParseFault } from './model-call.js';
@@ -36,7 +36,7 @@ export function exchange<Q, R, C, P>(
   let stream: Observable<R> | undefined;
   try {
     input = client.call(request, attempt);
-    if (isPromise(input)) return onlyOnce(input).then(answered, failed);
+    if (isPromise(input)) return Promise.resolve(input).then(answered, failed);
     stream = streamOf<R>(input);
   } catch (error) {
     return failed(error);
