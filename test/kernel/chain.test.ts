@@ -1,6 +1,7 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Linked } from '../../operators/kernel/index.js';
-import { Chain } from '../../operators/kernel/index.js';
+import { Chain, ItemMachine } from '../../operators/kernel/index.js';
 
 class Member implements Linked<Member> {
   previous: Member | undefined = undefined;
@@ -39,5 +40,42 @@ describe('Chain', () => {
     expect([chain.first, chain.size]).toEqual([undefined, 0]);
     chain.push(member);
     expect(names(chain)).toBe('a');
+  });
+});
+
+describe('Backlog', () => {
+  // What a machine has for its owner.
+  const backlog = () =>
+    new ItemMachine<number>({
+      concurrency: 1,
+      isKeyed: false,
+      maxKeys: Infinity,
+      maxQueued: Infinity,
+      overflow: 'error',
+      deadlineMs: Infinity,
+    }).lost;
+
+  it('hands out in order, as a list does', () => {
+    const steps = fc.array(fc.constantFrom('push', 'push', 'shift', 'shift', 'clear'), { maxLength: 60, size: 'max' });
+    fc.assert(
+      fc.property(steps, (script) => {
+        const lost = backlog();
+        const list: object[] = [];
+        script.forEach((step, index) => {
+          if (step === 'push') {
+            const item = { input: index, index, at: 0 };
+            lost.push(item);
+            list.push(item);
+          } else if (step === 'shift') {
+            expect(lost.shift()).toBe(list.shift());
+          } else if (index % 4 === 0) {
+            lost.clear();
+            list.length = 0;
+          }
+          expect(lost.length).toBe(list.length);
+        });
+      }),
+      { numRuns: 50 },
+    );
   });
 });

@@ -466,6 +466,12 @@ describe('the floor of a lane', () => {
     expect(Array.from({ length: 22 }, turn)).toEqual([...Array<number>(10).fill(0), 1, ...Array<number>(9).fill(0), 1, 0]);
   });
 
+  it('is kept for the first lane, too: owed to it as well as to others, it goes before them', () => {
+    const { turn } = floored([0.5, 0.12, 0.12, 0.12, 0.12], 1);
+    for (let n = 0; n < 9; n++) turn();
+    expect(Array.from({ length: 7 }, turn)).toEqual([1, 2, 0, 3, 0, 4, 0]);
+  });
+
   it('gives nothing to a lane that is not passed over', () => {
     const queue = floorQueue([0, 0.1, 0.1], 1);
     // Alone in the queue, a lane is served every time; afterwards nothing is owed to it.

@@ -35,7 +35,7 @@ export class KeyedLine<E extends Waiter<E>> {
   turns(most: number): readonly KeyTurn[] {
     const turns: KeyTurn[] = [];
     for (let line = this.rotation.first; line !== undefined && turns.length < most; line = line.next)
-      turns.push({ key: line.first?.key, size: line.size });
+      turns.push({ key: (line.first as E).key, size: line.size });
     return turns;
   }
 

@@ -177,7 +177,7 @@ export class Line<E extends Waiter<E>> extends OneLine<E> {
   }
 
   step(): void {
-    this.at = this.at?.next;
+    this.at = (this.at as E).next;
   }
 }
 
