@@ -30,6 +30,8 @@ export interface Times {
 
 /** CPU time: on a busy machine so much of the clock's is too little to compile everything again. */
 const WARM_UP_MS = 1000;
+/** One alone may hold a collection that others have caused, or a neighbour's minute. */
+const WARM_RUNS = 9;
 
 setFlagsFromString('--expose-gc');
 /** A full collection: leaves only what is in use, and throws away compiled code of classes without an instance. */
@@ -60,12 +62,14 @@ export async function measure({ contestants }: Pick<Case, 'contestants'>, rounds
   return Object.fromEntries(entries.map(([name], i) => [name, times[i]!]));
 }
 
-/** Cold: the run that follows a full collection. Warm: one after half a second of it. */
+/** Cold: the run that follows a full collection. Warm: the median of nine after a second of it. */
 async function time(contestant: Contestant): Promise<{ readonly warm: number; readonly cold: number }> {
   collectGarbage();
   const cold = await cpuMsOf(contestant);
   for (const before = process.cpuUsage(); cpuMsSince(before) < WARM_UP_MS; ) await contestant();
-  return { warm: await cpuMsOf(contestant), cold };
+  const warm: number[] = [];
+  for (let run = 0; run < WARM_RUNS; run++) warm.push(await cpuMsOf(contestant));
+  return { warm: median(warm), cold };
 }
 
 async function cpuMsOf(contestant: Contestant): Promise<number> {

@@ -7,6 +7,7 @@ import type { BatchWork } from './shell/batch-options.js';
 import type { BatchStreamOptions } from './shell/batch-stream.js';
 import { BatchStream, streamConfig } from './shell/batch-stream.js';
 import { connect } from './shell/connect.js';
+import { keepOne, never, TWO_ITEMS } from './shell/keep.js';
 
 /** Options of {@link batchMap}. */
 export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;
@@ -86,6 +87,7 @@ export type BatchMapOptions<T, R = never> = BatchStreamOptions<T, R>;
 export function batchMap<T, R>(work: BatchWork<T, R>, options: BatchMapOptions<T, NoInfer<R>> = {}): OperatorFunction<T, Settled<T, R>> {
   required('batchMap', 'work', work);
   const config = streamConfig('batchMap', options);
+  keepOne('batchMap', () => TWO_ITEMS.pipe(batchMap(never, { maxSize: 1, concurrency: 1, timeoutMs: Infinity })).subscribe());
   return (source) =>
     new Observable((subscriber) => {
       const stream = new BatchStream<T, R>(config, work, subscriber);

@@ -7,6 +7,7 @@ import type { ItemContext, Settled, WorkResult } from './options/types.js';
 import type { ItemOptions } from './shell/item-options.js';
 import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
 import { runItems } from './shell/item-shell.js';
+import { keepOne, never, TWO_ITEMS } from './shell/keep.js';
 
 export interface BulkheadMapOptions<T> extends ItemOptions<T> {
   /** Key of an item: a tool, a tenant, a host. Compared as a `Map` does. @defaultValue one key for all */
@@ -108,6 +109,7 @@ export function bulkheadMap<T, R>(
       limitOf: limits(ofKeys(NAME, 'perKey', perKey, key !== undefined, Infinity)),
     };
   });
+  keepOne(NAME, () => TWO_ITEMS.pipe(bulkheadMap(never, { concurrency: 1 })).subscribe());
   return (source) =>
     new Observable((subscriber) => {
       runItems(config, source, subscriber);

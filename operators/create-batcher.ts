@@ -7,6 +7,7 @@ import { requiredSignal } from './shell/abort.js';
 import type { BatchConfig, BatchWork, GateOptions } from './shell/batch-options.js';
 import { BATCH_CHECKS, batchConfig } from './shell/batch-options.js';
 import { isPromise } from './shell/call.js';
+import { keepOne, never } from './shell/keep.js';
 import type { Kept, LoadCacheOptions } from './shell/load-memory.js';
 import { LoadMemory } from './shell/load-memory.js';
 import { LoadShell } from './shell/load-shell.js';
@@ -158,6 +159,12 @@ export interface Batcher<T, R> extends Handle {
  * @see {@link batchMap} when the items are a stream already, and its results go on together.
  */
 export function createBatcher<T, R>(work: BatchWork<T, R>, options: BatcherOptions<T, NoInfer<R>> = {}): Batcher<T, R> {
+  keepOne(NAME, () => {
+    const batcher = createBatcher(never, { maxSize: 1, concurrency: 1, timeoutMs: Infinity });
+    void batcher.loadAsync(0);
+    void batcher.loadAsync(1);
+    return batcher;
+  });
   return new FlowBatcher(work, options);
 }
 

@@ -1,4 +1,5 @@
 import type { Limiter, LimiterOptions } from './options/limiter.js';
+import { keepOne, never } from './shell/keep.js';
 import { FlowLimiter } from './shell/limiter/limiter.js';
 import { limiterSettings } from './shell/limiter/settings.js';
 
@@ -31,5 +32,12 @@ export type * from './options/limiter.js';
  * ```
  */
 export function createLimiter(options: LimiterOptions = {}): Limiter {
+  keepOne('createLimiter', () => {
+    const kept = createLimiter({ concurrency: 1 });
+    void kept.runAsync(never);
+    void kept.runAsync(never);
+    void kept.acquireAsync();
+    return kept;
+  });
   return new FlowLimiter(limiterSettings(options));
 }

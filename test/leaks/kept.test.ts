@@ -1,0 +1,28 @@
+import { queryObjects } from 'node:v8';
+import { from, lastValueFrom } from 'rxjs';
+import { describe, expect, it } from 'vitest';
+import { batchMap, bulkheadMap, createBatcher, createLimiter } from '../../operators/index.js';
+
+/** Does some work, and says what that is told of itself. */
+const uses: Readonly<Record<string, (work: (told: object) => unknown) => Promise<unknown>>> = {
+  batchMap: (work) => lastValueFrom(from([1, 2, 3]).pipe(batchMap((items, told) => (work(told), [...items])))),
+  bulkheadMap: (work) => lastValueFrom(from([1, 2, 3]).pipe(bulkheadMap((_item, told) => work(told)))),
+  createBatcher: (work) => createBatcher((items: readonly number[], told) => (work(told), [...items])).loadAsync(1),
+  createLimiter: (work) => createLimiter({ concurrency: 1 }).runAsync((told) => work(told)),
+};
+
+describe.each(Object.keys(uses))('%s', (name) => {
+  it('keeps a little of what it makes for calls when all are over, and no more of it the more there were', async () => {
+    const use = async (): Promise<new () => object> => {
+      let kind: unknown;
+      await uses[name]!((told) => (kind = told.constructor));
+      return kind as new () => object;
+    };
+    const kind = await use();
+    const alive = (): number => Number(queryObjects(kind));
+    const kept = alive();
+    expect(kept).toBeGreaterThan(0);
+    for (let times = 0; times < 20; times++) await use();
+    expect(alive()).toBeLessThanOrEqual(kept);
+  });
+});
