@@ -210,10 +210,10 @@ export class BatchMachine<T, R> {
     const { queue } = this;
     if (!this.isBlocked) return queue.lead();
     if (this.isReturned) return this.lanes.findIndex((_, lane) => queue.isReturned(lane));
-    const head = (this.order as ReorderBuffer<Job<T, R>>).head(undefined);
+    const head = (this.order as ReorderBuffer<Job<T, R>>).head(undefined) as Job<T, R>;
     const isFresh = (job: Job<T, R>): boolean => job.state === WAITING && job.batch === undefined;
     // Parts may have moved to another lane than the one their item came in.
-    return (head?.parts ?? (head && [head]))?.find(isFresh)?.lane ?? -1;
+    return (head.parts ?? [head]).find(isFresh)?.lane ?? -1;
   }
 
   /** What is due whatever its window. */
