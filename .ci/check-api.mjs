@@ -10,7 +10,7 @@ import extractor from '@microsoft/api-extractor';
 import ts from 'typescript';
 import { manifest, project, readJson } from './consumer.mjs';
 
-const { Extractor, ExtractorConfig } = extractor;
+const { CompilerState, Extractor, ExtractorConfig } = extractor;
 const { values: flags } = parseArgs({ options: { write: { type: 'boolean' } } });
 const folder = join(project, 'docs', 'api');
 const { compilerOptions } = readJson(join(project, 'tsconfig.json'));
@@ -23,6 +23,9 @@ const owners = new Map();
 const exportsOf = new Map();
 
 const fresh = mkdtempSync(join(tmpdir(), 'sluice-api-'));
+const files = paths.map((path) => join(project, manifest.exports[path].import.types));
+/** All entries in one program: their types, and those of their peers, are read once. */
+let compilerState;
 try {
   for (const path of [...FIRST, ...paths.filter((path) => !FIRST.includes(path))]) {
     compare(`${manifest.name}${path.slice(1)}`, manifest.exports[path].import.types);
@@ -100,7 +103,7 @@ function declarationsOf(entryPoint, declarations, name) {
     configObject: {
       projectFolder: project,
       mainEntryPointFilePath: join(project, declarations),
-      compiler: { overrideTsconfig: { compilerOptions, files: [join(project, declarations)] } },
+      compiler: { overrideTsconfig: { compilerOptions, files } },
       apiReport: {
         enabled: true,
         reportFileName: name,
@@ -122,7 +125,8 @@ function declarationsOf(entryPoint, declarations, name) {
   const messageCallback = (message) => {
     if (message.logLevel !== 'error') message.handled = true;
   };
-  const { succeeded } = Extractor.invoke(config, { localBuild: true, messageCallback });
+  compilerState ??= CompilerState.create(config, { additionalEntryPoints: files });
+  const { succeeded } = Extractor.invoke(config, { localBuild: true, messageCallback, compilerState });
   if (!succeeded) throw new Error(`${entryPoint}: the declarations cannot be read`);
   const [, body] = /```ts\n([\s\S]*)```/.exec(readFileSync(join(fresh, name), 'utf8'));
   const lines = body.split('\n').filter((line) => !/^\s*\/\/ (@public|\(undocumented\)|\(No @packageDocumentation|Warning: )/.test(line));

@@ -202,7 +202,7 @@ describe('copied code', () => {
         const code = await copiedCode(PRESETS[preset], scenario, presets[preset].pipeline);
         expect(await printed(code)).toEqual(finished(presets[preset], scenario).sluice);
       }),
-      { numRuns: sized(5, 100) },
+      { numRuns: sized(3, 100) },
     );
   }, 60_000);
 
