@@ -305,7 +305,7 @@ describe('dividePlan', () => {
           expect(outcome.calls).toBeLessThanOrEqual(given.maxCalls);
         },
       ),
-      { numRuns: sized(300, 1000) },
+      { numRuns: 1000 },
     );
   });
 
@@ -363,7 +363,7 @@ describe('dividePlan', () => {
             expect(part.reduce((sum, i) => sum + weights[i]!, 0)).toBeLessThanOrEqual(total / wanted + heaviest + 1e-9);
         },
       ),
-      { numRuns: sized(300, 1000) },
+      { numRuns: 1000 },
     );
   });
 

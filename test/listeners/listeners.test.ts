@@ -10,7 +10,7 @@ import type { Heard, MatrixTask } from './matrix.worker.js';
 
 // `SLUICE_ONLY='batchMap, full'` goes through all cells of the scenarios that begin like this.
 const { SLUICE_ONLY } = process.env;
-const MOST_CELLS = SLUICE_ONLY === undefined ? sized(40, Infinity) : Infinity;
+const MOST_CELLS = SLUICE_ONLY === undefined ? sized(60, Infinity) : Infinity;
 
 /** The events of an operator's page, which are all there are; for one of them 10,000 items have to wait. */
 async function documentedEvents(subject: Subject): Promise<string[]> {
