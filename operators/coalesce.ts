@@ -4,11 +4,11 @@ import { ask } from './options/ask.js';
 import type { FlowSink, FlushReason } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, checked, count, durationMs, required, words } from './options/options.js';
+import { callback, checked, count, durationMs, maybe, required, words } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
 import { attach } from './shell/connect.js';
 import { inTurn } from './shell/in-turn.js';
-import { createPace, FRAME_WAIT_MS } from './shell/pace.js';
+import { createPace } from './shell/pace.js';
 
 const NAME = 'coalesce';
 
@@ -99,10 +99,10 @@ export function coalesce<T>(options: CoalesceOptions<T>): MonoTypeOperatorFuncti
 type Settings<T> = ReturnType<typeof readOptions<T>>;
 
 function readOptions<T>(options: CoalesceOptions<T>) {
-  const defaults = { pace: 'time', maxWaitMs: 16, maxSize: 1000, onSourceError: 'flush' } as const;
-  const settings = checked(NAME, options, defaults, {
+  const defaults = { pace: 'time', maxSize: 1000, onSourceError: 'flush' } as const;
+  return checked(NAME, options, defaults, {
     pace: words('time', 'frame'),
-    maxWaitMs: durationMs,
+    maxWaitMs: maybe(durationMs),
     maxSize: count,
     onSourceError: words('flush', 'abort'),
     merge: required,
@@ -111,18 +111,14 @@ function readOptions<T>(options: CoalesceOptions<T>) {
     scheduler: schedulerOption,
     ...listened,
   });
-  const isFramed = options.maxWaitMs === undefined && settings.pace === 'frame';
-  return isFramed ? { ...settings, maxWaitMs: FRAME_WAIT_MS } : settings;
 }
 
 /** One subscription. Everything that arrives while an item is being handed out waits its turn. */
 function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subscriber<T>): void {
   const { merge, compatible, passThrough, maxSize, scheduler } = settings;
   const turn = inTurn(to, fail);
-  const pace = createPace(settings, () => {
-    turn(() => {
-      flush('time');
-    });
+  const pace = createPace(settings, 16, () => {
+    turn(flush, 'time' as const);
   });
   const tell = teller(NAME, settings, () => scheduler.now());
   /** What waits; only when `size` > 0. */
@@ -141,9 +137,7 @@ function coalesceInto<T>(settings: Settings<T>, source: Observable<T>, to: Subsc
       turn(accept, item);
     },
     error: (error) => {
-      turn(() => {
-        fail(error);
-      });
+      turn(fail, error);
     },
     complete: () => {
       turn(() => {

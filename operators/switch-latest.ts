@@ -11,7 +11,7 @@ import { schedulerOption } from './shell/alarm.js';
 import type { AsyncContext } from './shell/async-context.js';
 import type { Reading } from './shell/call.js';
 import { Call, settledOf } from './shell/call.js';
-import { connect } from './shell/connect.js';
+import { attach } from './shell/connect.js';
 
 const NAME = 'switchLatest';
 
@@ -129,13 +129,13 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   const told: Told<T, R> = { settles: errors === 'settle', project, newest: new Map(), emit, over, swallowed };
   const { newest } = told;
   /** What waits for the loop. */
-  let later: Run<T, R>[] = [];
+  const later: Run<T, R>[] = [];
   let isBusy = false;
   let index = 0;
   /** How it ends, once the source has. */
   let end: (() => void) | undefined;
 
-  connect(source, to, {
+  attach<T>(source, to, {
     next: (item) => {
       // With the first item: the link to the source is torn down before the calls, as in `switchMap`.
       if (index === 0) to.add(stop);
@@ -144,29 +144,32 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
       isBusy = true;
       // Before its key is asked for: what that sends comes behind it.
       later.push(run);
-      run.key = keyOf && ask(NAME, 'key', keyOf, item);
+      try {
+        run.key = keyOf && ask(NAME, 'key', keyOf, item);
+      } catch (error) {
+        to.error(error);
+      }
       if (isOutermost) loop();
       // At once: the rest of what it emits synchronously is old already.
       else supersede(run.key);
     },
     error: (error) => {
-      const fail = (): void => {
+      if (onSourceError === 'abort') {
+        to.error(error);
+        return;
+      }
+      end = () => {
         to.error(error);
       };
-      if (onSourceError === 'abort') fail();
-      else ends(fail);
+      endWhenDone();
     },
     complete: () => {
-      ends(() => {
+      end = () => {
         to.complete();
-      });
+      };
+      endWhenDone();
     },
   });
-
-  function ends(how: () => void): void {
-    end = how;
-    endWhenDone();
-  }
 
   function stop(): void {
     for (const key of newest.keys()) supersede(key);
@@ -174,11 +177,7 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
 
   /** A loop, so that a consumer which feeds its own source cannot overflow the stack. */
   function loop(): void {
-    while (later.length > 0) {
-      const now = later;
-      later = [];
-      for (const run of now) start(run);
-    }
+    while (later.length > 0) for (const run of later.splice(0)) start(run);
     isBusy = false;
     endWhenDone();
   }

@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import { checkSource } from './shell/listen.js';
+import { observable } from './shell/listen.js';
 import type { ToAsyncIterableOptions } from './shell/pull-iterator.js';
 import { PullIterator, readPullOptions } from './shell/pull-iterator.js';
 
@@ -60,7 +60,7 @@ export interface ObservableIterable<T> extends AsyncIterable<T> {
  * @see {@link toReadableStream} for what takes a stream; `firstValueFrom` and `lastValueFrom` of RxJS for one value.
  */
 export function toAsyncIterable<T>(source: Observable<T>, options: ToAsyncIterableOptions = {}): ObservableIterable<T> {
-  checkSource('toAsyncIterable', source);
+  observable('toAsyncIterable', 'source', source);
   const settings = readPullOptions('toAsyncIterable', options);
   return { [Symbol.asyncIterator]: () => new PullIterator(source, settings) };
 }

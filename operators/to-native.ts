@@ -1,7 +1,7 @@
 import type { Observable, Subscription } from 'rxjs';
 import { FlowConfigError } from './options/errors.js';
 import { known } from './options/options.js';
-import { checkSource, listen } from './shell/listen.js';
+import { listen, observable } from './shell/listen.js';
 import type { NativeObservable, NativeObservableClass } from './shell/native.js';
 
 export type { NativeObservable, NativeObservableClass, NativeObserver, NativeSubscriber } from './shell/native.js';
@@ -51,7 +51,7 @@ export interface ToNativeOptions {
  * @see {@link fromNative} for the way back.
  */
 export function toNative<T>(source: Observable<T>, options: ToNativeOptions = {}): NativeObservable<T> {
-  checkSource('toNative', source);
+  observable('toNative', 'source', source);
   known('toNative', options, ['observableClass']);
   const { observableClass: Native = platformClass() } = options;
   if (typeof Native !== 'function') {

@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import { checkSource } from './shell/listen.js';
+import { observable } from './shell/listen.js';
 import type { ToReadableStreamOptions } from './shell/pull-iterator.js';
 import { PullIterator, readPullOptions } from './shell/pull-iterator.js';
 
@@ -38,7 +38,7 @@ export type { ToReadableStreamOptions } from './shell/pull-iterator.js';
  * @see {@link fromStream} for the way back; {@link toAsyncIterable} for `for await`.
  */
 export function toReadableStream<T>(source: Observable<T>, options: ToReadableStreamOptions = {}): ReadableStream<T> {
-  checkSource('toReadableStream', source);
+  observable('toReadableStream', 'source', source);
   const iterator = new PullIterator(source, readPullOptions('toReadableStream', options));
   let isCancelled = false;
   return new ReadableStream<T>(

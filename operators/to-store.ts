@@ -1,8 +1,7 @@
 import type { Observable, SchedulerLike } from 'rxjs';
-import { checked, durationMs, words } from './options/options.js';
+import { checked, durationMs, maybe, words } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
-import { checkSource } from './shell/listen.js';
-import { FRAME_WAIT_MS } from './shell/pace.js';
+import { observable } from './shell/listen.js';
 import type { Store } from './shell/snapshot-store.js';
 import { snapshotStore } from './shell/snapshot-store.js';
 
@@ -75,15 +74,14 @@ export interface ToStoreOptions {
  * @see {@link toAsyncIterable} when every value counts.
  */
 export function toStore<T, S = T>(source: Observable<T>, initial: S, options: ToStoreOptions = {}): Store<T | S> {
-  checkSource(NAME, source);
-  const defaults = { pace: 'time', maxWaitMs: 0, keepAliveMs: 0 } as const;
+  observable(NAME, 'source', source);
+  const defaults = { pace: 'time', keepAliveMs: 0 } as const;
   const settings = checked(NAME, options, defaults, {
     pace: words('time', 'frame'),
-    maxWaitMs: durationMs,
+    maxWaitMs: maybe(durationMs),
     keepAliveMs: durationMs,
     scheduler: schedulerOption,
   });
-  const { pace, maxWaitMs = pace === 'frame' ? FRAME_WAIT_MS : 0, scheduler } = options;
-  const isPaced = pace !== undefined || options.maxWaitMs !== undefined || scheduler !== undefined;
-  return snapshotStore<T | S>(source, initial, { ...settings, maxWaitMs, isPaced });
+  const { pace, maxWaitMs, scheduler } = options;
+  return snapshotStore<T | S>(source, initial, { ...settings, isPaced: (pace ?? maxWaitMs ?? scheduler) !== undefined });
 }

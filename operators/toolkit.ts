@@ -37,7 +37,7 @@ export { currentReader, readBy } from './shell/demand.js';
 export { evidenceOf, linksOf } from './shell/error-evidence.js';
 export { inTurn } from './shell/in-turn.js';
 export { lastOf } from './shell/last-value.js';
-export { createPace, FRAME_WAIT_MS } from './shell/pace.js';
+export { createPace } from './shell/pace.js';
 export { checkPullSource, openPull } from './shell/pull.js';
 export { report } from './shell/report.js';
 export { Shutdown, ShutdownHandle } from './shell/shutdown.js';

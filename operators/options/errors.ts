@@ -11,6 +11,7 @@ const BRAND = '@@sluice/FlowError';
  * No item, prompt or key ever enters a message.
  */
 export class FlowError extends Error {
+  override readonly name: string = 'FlowError';
   constructor(
     readonly code: FlowErrorCode,
     /** The operator or factory that raised it, for example `batchMap`. */
@@ -19,7 +20,6 @@ export class FlowError extends Error {
     cause?: unknown,
   ) {
     super(`${operator}: ${message}`, cause === undefined ? {} : { cause });
-    this.name = new.target.name;
   }
 
   /** {@link BRAND}: no field, which tests and loggers would show. */

@@ -11,30 +11,20 @@ export function abortReason(): DOMException {
  * `abort()` before the first look is remembered.
  */
 export class LazySignal {
-  private controller: AbortController | undefined = undefined;
-  private isAborted = false;
+  protected controller: AbortController | undefined = undefined;
+  aborted = false;
 
   get signal(): AbortSignal {
     if (this.controller === undefined) {
       this.controller = new AbortController();
-      if (this.isAborted) this.controller.abort(abortReason());
+      if (this.aborted) this.controller.abort(abortReason());
     }
     return this.controller.signal;
   }
 
-  get aborted(): boolean {
-    return this.isAborted;
-  }
-
   abort(): void {
-    if (this.isAborted) return;
-    this.isAborted = true;
+    this.aborted = true;
     this.controller?.abort(abortReason());
-  }
-
-  /** Gives up the signal that never aborted, for a new one. */
-  protected forget(): void {
-    this.controller = undefined;
   }
 }
 

@@ -241,7 +241,8 @@ export abstract class PermittedCall<R> extends Call<R> {
     this.state = NEW;
     this.last = NOTHING;
     this.ear = undefined;
-    this.forget();
+    // It has never aborted; the next piece of work has one of its own.
+    this.controller = undefined;
     return true;
   }
 
@@ -279,13 +280,12 @@ export function isPromise(value: unknown): value is PromiseLike<unknown> {
   return typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === 'function' && !('subscribe' in (value as object));
 }
 
-const OBSERVABLE = /* @__PURE__ */ (() => (Symbol as { readonly observable?: symbol }).observable ?? '@@observable')();
-
 /** What comes later, as something a {@link Link} can listen to: an Observable of any RxJS, what says that it is one, async iterables and web streams. */
 export function linkable<R>(answer: unknown): Observable<R> | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined;
   if (isObservable(answer)) return answer as Observable<R>;
-  const interop = (answer as Record<PropertyKey, unknown>)[OBSERVABLE] ?? (answer as Record<string, unknown>)['@@observable'];
+  const { observable = '@@observable' } = Symbol as { readonly observable?: symbol };
+  const interop = (answer as Record<PropertyKey, unknown>)[observable] ?? (answer as Record<string, unknown>)['@@observable'];
   if (typeof interop === 'function') return (interop as () => Observable<R>).call(answer);
   const later = answer as { readonly [Symbol.asyncIterator]?: unknown };
   return typeof later[Symbol.asyncIterator] === 'function' || 'getReader' in later ? from(answer as AsyncIterable<R>) : undefined;

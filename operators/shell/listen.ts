@@ -1,12 +1,10 @@
 import type { Observable, Observer, Subscription } from 'rxjs';
 import { isObservable } from 'rxjs';
-import { FlowConfigError } from '../options/errors.js';
+import { check } from '../options/options.js';
 import { hear, Link } from './connect.js';
 
-/** For the `source` of what is no operator itself. @throws FlowConfigError when it is no Observable */
-export function checkSource(operator: string, source: unknown): void {
-  if (!isObservable(source)) throw new FlowConfigError(operator, 'source', 'an Observable', source);
-}
+/** For the `source` of what is no operator itself. */
+export const observable = /* @__PURE__ */ check<unknown>('an Observable', isObservable);
 
 /**
  * Subscribes where there is no consumer to link to. The subscription is handed over before the source starts, so that one which

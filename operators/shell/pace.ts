@@ -5,12 +5,13 @@ import { LONGEST_DELAY_MS } from './alarm.js';
 export interface PaceSettings {
   /** `'frame'`: the next animation frame rings as well. */
   readonly pace: 'time' | 'frame';
-  readonly maxWaitMs: number;
+  /** Left out, it is 100 beside frames. */
+  readonly maxWaitMs?: number | undefined;
   readonly scheduler: SchedulerLike;
 }
 
-/** Default of `maxWaitMs` beside frames: above the time between two of them even on a slow screen, or the time would always be first. */
-export const FRAME_WAIT_MS = 100;
+/** Beside frames: above the time between two of them even on a slow screen, or the time would always be first. */
+const FRAME_WAIT_MS = 100;
 
 /** What rings, to the frames. */
 interface Stage {
@@ -39,8 +40,6 @@ function serve(): void {
 }
 
 export interface Pace {
-  /** True from `arm` until it rings. */
-  readonly isArmed: boolean;
   /** Rings `maxWaitMs` from now at the latest, and no more for what it was armed for before. */
   arm(): void;
   stop(): void;
@@ -53,42 +52,40 @@ export interface Pace {
  * One frame serves all: those that hand items on first, with those that are armed by that, then those that come last and show. Each is served once in
  * a frame, and never in the one it was made in, so that no circle can close. Each asks for frames of its own all the same, and needs no other.
  *
+ * @param timeMs - `maxWaitMs` where it is left out and there are no frames
  * @param onRing - must not throw
  * @param isLast - served when all others have been
  */
-export function createPace({ pace, maxWaitMs, scheduler }: PaceSettings, onRing: () => void, isLast = false): Pace {
+export function createPace({ pace, maxWaitMs, scheduler }: PaceSettings, timeMs: number, onRing: () => void, isLast = false): Pace {
+  const waitMs = maxWaitMs ?? (pace === 'frame' ? FRAME_WAIT_MS : timeMs);
+  /** Open while armed. */
   let timer = Subscription.EMPTY;
   /** The one that was asked for, while armed. */
   let frame = Subscription.EMPTY;
-  const own = {
-    isArmed: false,
-    arm: () => {
-      own.isArmed = true;
-      timer.unsubscribe();
-      // Made first: some schedulers run a delay of 0 at once, and what rang may have armed it again.
-      const next = new Subscription();
-      timer = next;
-      if (maxWaitMs < Infinity) next.add(scheduler.schedule(stage.ring, Math.min(maxWaitMs, LONGEST_DELAY_MS)));
-      if (pace === 'time') return;
-      waiting.add(stage);
-      // The host may have no frames.
-      if (frame.closed) frame = animationFrames().pipe(take(1)).subscribe({ next: serve, error: noop });
-    },
-    stop: () => {
-      own.isArmed = false;
-      timer.unsubscribe();
-      frame.unsubscribe();
-      waiting.delete(stage);
-    },
-  };
   const stage: Stage = {
     isLast,
     served: frames,
     ring: () => {
-      if (!own.isArmed) return;
-      own.stop();
+      if (timer.closed) return;
+      stop();
       onRing();
     },
   };
-  return own;
+  function arm(): void {
+    timer.unsubscribe();
+    // Made first: some schedulers run a delay of 0 at once, and what rang may have armed it again.
+    const next = new Subscription();
+    timer = next;
+    if (waitMs < Infinity) next.add(scheduler.schedule(stage.ring, Math.min(waitMs, LONGEST_DELAY_MS)));
+    if (pace === 'time') return;
+    waiting.add(stage);
+    // The host may have no frames.
+    if (frame.closed) frame = animationFrames().pipe(take(1)).subscribe({ next: serve, error: noop });
+  }
+  function stop(): void {
+    timer.unsubscribe();
+    frame.unsubscribe();
+    waiting.delete(stage);
+  }
+  return { arm, stop };
 }

@@ -1,10 +1,10 @@
 import type { Observable, Subscription } from 'rxjs';
+import { Subject } from 'rxjs';
 import { callback, required } from '../options/options.js';
 import { LONGEST_DELAY_MS } from './alarm.js';
 import { hear, Link } from './connect.js';
 import type { PaceSettings } from './pace.js';
 import { createPace } from './pace.js';
-import { report } from './report.js';
 
 /**
  * What became of the source: nobody listens to it (`'idle'`), somebody does or did until `keepAliveMs` ago (`'live'`), it has completed, or it
@@ -42,9 +42,8 @@ interface StoreSettings extends PaceSettings {
 /** A snapshot of a source that changes only together with a call of every listener. */
 export function snapshotStore<S>(source: Observable<S>, initial: S, settings: StoreSettings): Store<S> {
   const { keepAliveMs, scheduler } = settings;
-  /** In objects of their own, so that one function can listen twice. */
-  const listeners = new Set<{ readonly call: () => void }>();
-  const pace = settings.isPaced ? createPace(settings, show, true) : undefined;
+  const changes = new Subject<void>();
+  const pace = settings.isPaced ? createPace(settings, 0, show, true) : undefined;
   let connection: Subscription | undefined;
   /** The timer of `keepAliveMs`. */
   let kept: Subscription | undefined;
@@ -59,12 +58,17 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
 
   const store: Store<S> = {
     subscribe: (listener) => {
-      const entry = { call: required('toStore', 'listener', listener) };
-      listeners.add(entry);
+      required('toStore', 'listener', listener);
+      // eslint-disable-next-line rxjs-x/no-ignored-error -- it has no end
+      const entry = changes.subscribe(() => {
+        listener();
+      });
       kept?.unsubscribe();
       if (connection === undefined) connect();
       return () => {
-        if (!listeners.delete(entry) || listeners.size > 0) return;
+        if (entry.closed) return;
+        entry.unsubscribe();
+        if (changes.observed) return;
         if (keepAliveMs === 0) leave();
         else if (keepAliveMs < Infinity) kept = scheduler.schedule(leave, Math.min(keepAliveMs, LONGEST_DELAY_MS));
       };
@@ -135,21 +139,9 @@ export function snapshotStore<S>(source: Observable<S>, initial: S, settings: St
       if (value) snapshot = value.of;
       if (end) ({ status, error: failure } = end);
       value = end = undefined;
-      callListeners();
+      changes.next();
     }
     isTelling = false;
-  }
-
-  function callListeners(): void {
-    for (const entry of [...listeners]) {
-      // One of those before may have taken it away.
-      if (!listeners.has(entry)) continue;
-      try {
-        entry.call();
-      } catch (error) {
-        report(error);
-      }
-    }
   }
 }
 

@@ -1,17 +1,6 @@
 import type { MonoTypeOperatorFunction, SchedulerLike } from 'rxjs';
 import { Observable } from 'rxjs';
-import {
-  attach,
-  checked,
-  createPace,
-  durationMs,
-  FRAME_WAIT_MS,
-  inTurn,
-  maybe,
-  positive,
-  schedulerOption,
-  words,
-} from '../../../operators/toolkit.js';
+import { attach, checked, createPace, durationMs, inTurn, maybe, positive, schedulerOption, words } from '../../../operators/toolkit.js';
 
 /** How fast the deltas of a stream are handed on; the same for every protocol. */
 export interface DeltaOptions {
@@ -65,7 +54,7 @@ export function coalesceDeltas<E>(
   defaults: DeltaOptions = DELTA_DEFAULTS,
 ): MonoTypeOperatorFunction<E> {
   const settings = checked(operator, options, defaults as typeof DELTA_DEFAULTS, deltaChecks, within);
-  const { maxChars, maxWaitMs = settings.pace === 'frame' ? FRAME_WAIT_MS : 16 } = settings;
+  const { maxChars } = settings;
   return (source) =>
     new Observable((to) => {
       /** By key, in the order of their first pieces. */
@@ -73,7 +62,7 @@ export function coalesceDeltas<E>(
       let chars = 0;
 
       const turn = inTurn(to);
-      const pace = createPace({ ...settings, maxWaitMs }, () => {
+      const pace = createPace(settings, 16, () => {
         turn(flush);
       });
 
