@@ -1,5 +1,4 @@
 import type { Charge } from '../../kernel/limits/limit.js';
-import { Bag } from '../../kernel/queues/bag.js';
 import { ClosedError, RateLimitError } from '../../options/errors.js';
 import type { Release } from '../../options/limiter.js';
 import { durationMs } from '../../options/options.js';
@@ -21,7 +20,7 @@ import { WaitingRoom } from './waiting-room.js';
  */
 export abstract class Pump extends WaitingRoom implements Lessor {
   readonly shutdown: Shutdown;
-  readonly running = new Bag<RunningWork>();
+  readonly running = new Set<RunningWork>();
   /** Limiters below that have something waiting or running. */
   readonly below = new Set<Pump>();
   nesting: NestedJobs | undefined = undefined;
@@ -465,7 +464,7 @@ export abstract class Pump extends WaitingRoom implements Lessor {
       ticket.refused(error);
     }
     for (const lease of this.lingering.keys()) lease.release('cancelled');
-    for (const work of [...this.running.items]) work.giveUp(error);
+    for (const work of [...this.running]) work.giveUp(error);
     this.pump();
     this.finish(true);
   }

@@ -2,7 +2,6 @@ import type { Subscriber, Unsubscribable } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import type { Charge } from '../../kernel/limits/limit.js';
 import { ONE_REQUEST } from '../../kernel/limits/limit.js';
-import type { Bag, Slotted } from '../../kernel/queues/bag.js';
 import type { Waiter } from '../../kernel/queues/queue.js';
 import { isAmount, unusable } from '../../options/answers.js';
 import { ask } from '../../options/ask.js';
@@ -27,11 +26,11 @@ export interface Lessor {
   refuse(ticket: Ticket, error: unknown, how?: 'dropped'): void;
   pump(): void;
   /** Work under its leases. */
-  readonly running: Bag<RunningWork>;
+  readonly running: Set<RunningWork>;
 }
 
 /** Work that can be ended, because the limiter is closed. */
-export interface RunningWork extends Slotted {
+export interface RunningWork {
   giveUp(error: unknown): void;
 }
 
@@ -288,7 +287,6 @@ export class WrappedTicket<R> extends JobTicket<R> {
 
 /** Work under a lease, which is what it is told about itself. */
 class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWork {
-  slot = -1;
   readonly lease: JobTicket<R>;
 
   constructor(lease: JobTicket<R>) {
