@@ -7,6 +7,7 @@ import { createOtel } from '../../src/adapters/otel.js';
 import { CHANNELS, publishEvent, publishRecord } from '../../src/diagnostics.js';
 import type { FlowEvent } from '../../src/index.js';
 import { createMetrics, logLine } from '../../src/index.js';
+import { sized } from '../support/deep.js';
 import { tellersOf } from '../support/tellers.js';
 import type { Plant, Told } from './plants.js';
 import { plants, subjects } from './plants.js';
@@ -65,7 +66,7 @@ describe.each(Object.entries(subjects))('what %s tells', (_name, subject) => {
         const at = text.indexOf('geheim');
         expect(at === -1 ? '' : text.slice(Math.max(0, at - 200), at + 20)).toBe('');
       }),
-      { numRuns: 6, endOnFailure: true },
+      { numRuns: sized(3, 30), endOnFailure: true },
     );
     expect(told).toBeGreaterThan(0);
   });
