@@ -109,8 +109,8 @@ export async function read(): Promise<string[]> {
 
 const streaming: ToReadableStreamOptions = { maxQueued: 10 };
 same<ReadableStream<Token>>()(toReadableStream(tokens, streaming));
-const storing: ToStoreOptions<'failed'> = { pace: 'frame', onError: () => 'failed' };
-same<Store<Token | 'failed' | undefined>>()(toStore(tokens, undefined, storing));
+const storing: ToStoreOptions = { pace: 'frame', keepAliveMs: 50 };
+same<Store<Token | undefined>>()(toStore(tokens, undefined, storing));
 const shown = toStore<Token, undefined>(tokens, undefined);
 same<() => Token | undefined>()(shown.getSnapshot);
 same<Store<number>>()(shown.select((token) => token?.at ?? 0, Object.is));

@@ -17,7 +17,7 @@ import {
 
 const store: FlowStore<{ readonly text: string }> = toStore(NEVER, { text: '' });
 const options: FlowValueOptions = { updates: 'concurrent' };
-const flow: UseFlowOptions<Error> = { ...options, ...USE_FLOW_DEFAULTS, pace: 'frame', onError: (error) => error as Error };
+const flow: UseFlowOptions = { ...options, ...USE_FLOW_DEFAULTS, pace: 'frame' };
 const source: FlowStatsSource<MetricsSnapshot> = createMetrics();
 
 interface View extends AgentTurnView {
@@ -30,7 +30,7 @@ declare const turns: AgentTurnSource<string, View>;
 export function Component(): void {
   same<{ readonly text: string }>()(useFlowValue(store));
   same<number>()(useFlowValue(store, ({ text }) => text.length, (a, b) => a === b, options));
-  same<number | string | Error>()(useFlow<number, string, Error>(() => of(1), 'none', flow));
+  same<number | string>()(useFlow<number, string>(() => of(1), 'none', flow));
   same<MetricsSnapshot>()(useFlowStats(source));
   const turn: AgentTurnHandle<string, View> = useAgentTurn(turns, 'chat', options);
   turn.ask('why?');

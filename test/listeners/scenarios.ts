@@ -92,7 +92,7 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
     'drop newest': { overflow: 'dropNewest', maxWeight: 2 },
     ready: { ready: true },
   },
-  coalesce: { leading: { leading: true }, passing: { passes: true }, incompatible: { compatible: 'key' } },
+  coalesce: { passing: { passes: true }, incompatible: { compatible: 'key' } },
   resequence: { duplicates: { place: 0 }, skip: { maxQueued: 1 }, strict: { onGap: 'error', onDuplicate: 'error' } },
   createLimiter: {
     bucket: { rate: 'bucket' },
