@@ -155,8 +155,13 @@ describe('a batch machine', () => {
     driver.add(0);
     const next = driver.send();
     expect([machine.overdue(), machine.nextAt]).toEqual([undefined, 80]);
+    machine.now = 40;
+    driver.add(0);
+    driver.send();
     machine.now = 80;
     expect(machine.overdue()).toBe(next);
+    machine.over(next as Batch<number, string>);
+    expect([machine.overdue(), machine.nextAt]).toEqual([undefined, 90]);
   });
 
   it('bids for what the next batch weighs, and for less only when a deadline would pass while it saves up', () => {
