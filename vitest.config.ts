@@ -28,13 +28,13 @@ const webTests = 'test/web/*.test.ts';
 /** Those that count frames, or look at the heap meanwhile. */
 const framesTests = 'test/web/frames/*.test.ts';
 
-/** A page mostly waits, so each goes beside files that reckon: by themselves they would leave half of the machine idle. */
+/** A page mostly waits: each goes behind a file that reckons. Together they would leave half of the machine idle, or make each other late. */
 class PagesBetween extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
     const pages = sorted.filter(({ project }) => project.name === 'web');
     const others = sorted.filter(({ project }) => project.name !== 'web');
-    return [...others.flatMap((file) => [...pages.splice(0, 1), file]), ...pages];
+    return [...others.flatMap((file) => (file.project.name === 'host' ? [file, ...pages.splice(0, 1)] : [file])), ...pages];
   }
 }
 
