@@ -241,7 +241,7 @@ class OpenBatch<T> implements Observer<T> {
         () => {
           this.ring();
         },
-        Math.min(delayMs, LONGEST_DELAY_MS),
+        Math.min(Math.ceil(delayMs), LONGEST_DELAY_MS),
       ),
     );
   }

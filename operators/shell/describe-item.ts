@@ -4,7 +4,7 @@ import { ACCEPTED } from '../kernel/machine/job.js';
 import type { GrantQueueRule } from '../kernel/queues/queue.js';
 import { isAmount, unusable } from '../options/answers.js';
 import { ask, weightOf } from '../options/ask.js';
-import { ItemTooHeavyError } from '../options/errors.js';
+import { ItemTooHeavyError, isFlowError } from '../options/errors.js';
 import type { SplitItem } from '../options/oversize.js';
 import type { BatchConfig } from './batch-options.js';
 
@@ -39,7 +39,7 @@ export function describe<T, R>(
   } catch (error) {
     const { cause } = error as Error;
     // A callback may refuse the item.
-    fault = { error: cause instanceof ItemTooHeavyError ? cause : error };
+    fault = { error: isFlowError(cause, 'FLOW_ITEM_TOO_HEAVY') ? cause : error };
   }
   if (fault) {
     // Of what was said of it only its name and its place stand.

@@ -7,7 +7,7 @@ import type { KeyLane, LaneItem } from '../kernel/queues/key-lane.js';
 import { Backlog, Chain } from '../kernel/queues/line.js';
 import type { OrderedValues } from '../kernel/queues/ordered-values.js';
 import { ask } from '../options/ask.js';
-import { AttemptTimeoutError, DeadlineError, OverflowError } from '../options/errors.js';
+import { AttemptTimeoutError, DeadlineError, isFlowError, OverflowError } from '../options/errors.js';
 import type { Note } from '../options/events.js';
 import { teller } from '../options/events.js';
 import { DEFAULT_LANE } from '../options/lanes.js';
@@ -380,7 +380,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     const { input, index, at, permit, startedAt } = call;
     const lane = call.lane as KeyLane<T>;
     if (this.tell) {
-      const isLate = failed && (outcome instanceof AttemptTimeoutError || outcome instanceof DeadlineError);
+      const isLate = failed && (isFlowError(outcome, 'FLOW_ATTEMPT_TIMEOUT') || isFlowError(outcome, 'FLOW_DEADLINE'));
       const about = { seq: index, batchId: String(index), size: 1, attempt: 1, latencyMs: this.now() - startedAt };
       this.tell({ ...about, type: 'attemptEnded', outcome: isLate ? 'timeout' : failed ? 'failed' : 'ok' });
     }

@@ -100,7 +100,7 @@ const casesInPlainTests: Readonly<Record<string, Readonly<Record<(typeof SPEC_CA
     empty: 'keeps the initial value of an empty source',
     one: 'shows the only value',
     many: 'shows all values in order',
-    error: 'tells its listeners of an error, which getSnapshot throws as the same object',
+    error: 'tells its listeners of an error, which is the same object',
     'early leave': 'leaves the source with the last listener, and keeps the snapshot',
     'throwing callback': 'calls the other listeners when one throws, and reports what it threw as RxJS does',
     'synchronous source': 'shows what a source says inside subscribe',
