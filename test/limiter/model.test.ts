@@ -467,7 +467,7 @@ describe('the limiter does what a naive one does', () => {
   }, 60_000);
 
   it('and drains when everything is over', async () => {
-    expect(drains.length).toBeGreaterThan(100);
+    expect(drains.length).toBeGreaterThan(RUNS / 10);
     await Promise.all(drains);
   });
 });
