@@ -373,7 +373,9 @@ export class FlowBatcher<T, R> extends ShutdownHandle implements Batcher<T, R> {
   private joinInTime(input: T, options: LoadOptions, load: Load<T, R>): void {
     const { signal } = options;
     const isFull = this.waitsAt !== Infinity && (this.line.size > 0 || this.shell.machine.room <= 0);
-    if (!isFull || this.shutdown.isClosed || signal?.aborted || this.memory?.knows(input)) {
+    const isOver = (): boolean => this.shutdown.isClosed || signal?.aborted === true;
+    // Asking for its key may close it, too.
+    if (!isFull || isOver() || this.memory?.knows(input) || isOver()) {
       this.join(input, options, load);
       return;
     }

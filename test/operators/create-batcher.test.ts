@@ -928,3 +928,26 @@ describe('options of a load', () => {
     expect(() => batcher.loadAsync('a', { deadline: 5 } as never)).toThrow(/^createBatcher: expected `deadline` to be absent/);
   });
 });
+
+it.each(['close', 'abort'] as const)('settles a load whose own `dedupe` says %s while it looks for room', async (how) => {
+  const stop = new AbortController();
+  let asked = 0;
+  const batcher = createBatcher((_items: readonly number[]) => new Promise<number[]>(() => undefined), {
+    maxQueued: 1,
+    concurrency: 1,
+    maxSize: 1,
+    timeoutMs: Infinity,
+    dedupe: (item) => {
+      if (item === 2 && ++asked === 1) {
+        if (how === 'close') batcher.close();
+        else stop.abort();
+      }
+      return item;
+    },
+  });
+  const first = [0, 1].map((item) => batcher.loadAsync(item));
+  const last = batcher.loadAsync(2, { signal: stop.signal });
+  expect((await Promise.allSettled([last]))[0].status).toBe('rejected');
+  batcher.close();
+  expect((await Promise.allSettled(first)).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+});
