@@ -30,8 +30,10 @@ export interface Times {
 
 /** CPU time: on a busy machine so much of the clock's is too little to compile everything again. */
 const WARM_UP_MS = 1000;
-/** One alone may hold a collection that others have caused, or a neighbour's minute. */
-const WARM_RUNS = 9;
+/** One run alone may hold a collection that others have caused, or a neighbour's minute. */
+const MOST_WARM_RUNS = 9;
+/** CPU time: a long run is not repeated as often, so that no case takes many times as long as its warming up. */
+const WARM_MS = 500;
 
 setFlagsFromString('--expose-gc');
 /** A full collection: leaves only what is in use, and throws away compiled code of classes without an instance. */
@@ -62,13 +64,13 @@ export async function measure({ contestants }: Pick<Case, 'contestants'>, rounds
   return Object.fromEntries(entries.map(([name], i) => [name, times[i]!]));
 }
 
-/** Cold: the run that follows a full collection. Warm: the median of nine after a second of it. */
+/** Cold: the run that follows a full collection. Warm: after a second of it, the median of what half a second more holds, nine runs at most. */
 async function time(contestant: Contestant): Promise<{ readonly warm: number; readonly cold: number }> {
   collectGarbage();
   const cold = await cpuMsOf(contestant);
   for (const before = process.cpuUsage(); cpuMsSince(before) < WARM_UP_MS; ) await contestant();
   const warm: number[] = [];
-  for (let run = 0; run < WARM_RUNS; run++) warm.push(await cpuMsOf(contestant));
+  for (const before = process.cpuUsage(); warm.length === 0 || (warm.length < MOST_WARM_RUNS && cpuMsSince(before) < WARM_MS); ) warm.push(await cpuMsOf(contestant));
   return { warm: median(warm), cold };
 }
 

@@ -8,7 +8,7 @@ import type { Batch, Job } from '../kernel/machine/job.js';
 import { ACCEPTED } from '../kernel/machine/job.js';
 import { Backlog } from '../kernel/queues/line.js';
 import type { Overflow } from '../kernel/queues/queue.js';
-import { AttemptTimeoutError, DeadlineError, OverflowError } from '../options/errors.js';
+import { AttemptTimeoutError, DeadlineError, isFlowError, OverflowError } from '../options/errors.js';
 import { teller } from '../options/events.js';
 import type { Bidder, Permit, Permits, Place } from '../options/permits.js';
 import type { BatchResult } from '../options/types.js';
@@ -423,7 +423,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   refused(error: unknown): void {
     this.place = undefined;
     this.isEnlisting = false;
-    if ((Object(error) as { readonly code?: unknown }).code === 'FLOW_CLEARED') {
+    if (isFlowError(error, 'FLOW_CLEARED')) {
       this.machine.refuseWaiting(error);
       this.run();
     } else this.rejectAll(error);

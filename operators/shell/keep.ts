@@ -1,7 +1,7 @@
 import { noop, Observable } from 'rxjs';
 import { captureContext } from '#async-context';
 
-/** Of no caller: what is kept must not hold on to anybody's context. */
+/** Of whoever loads this file, who is normally nobody: what is kept must not hold on to the context of a caller. */
 const NOBODY = /* @__PURE__ */ captureContext();
 const names = /* @__PURE__ */ new Set<string>();
 const kept: unknown[] = [];
@@ -20,7 +20,7 @@ export function never(...told: readonly unknown[]): Promise<never> {
 
 /**
  * Keeps what `start` makes, once for each name: work that never ends. A full collection throws away what V8 has compiled for every class of which no object
- * is alive, and after an idle moment ten times the CPU would go into compiling it again (`node --trace-deopt`: "weak objects"; docs/benchmarks.md has figures).
+ * is alive, and after an idle moment ten times the CPU would go into compiling it again (`node --trace-deopt`: "weak objects"; decision 150 has figures).
  */
 export function keepOne(name: string, start: () => unknown): void {
   if (names.has(name)) return;
