@@ -25,7 +25,7 @@ const sizedTests = [
 const browserTests = 'test/browser/**/*.test.ts';
 /** Whole pages with frameworks, against a server; they drive a Chromium of their own. */
 const webTests = 'test/web/*.test.ts';
-/** Those that count frames, or look at the heap meanwhile. */
+/** Those that count frames for a minute, and look at the heap meanwhile: a part of `npm run test:deep`. */
 const framesTests = 'test/web/frames/*.test.ts';
 
 /** A page mostly waits: each goes behind a file that reckons. Together they would leave half of the machine idle, or make each other late. */

@@ -70,7 +70,8 @@ async function time(contestant: Contestant): Promise<{ readonly warm: number; re
   const cold = await cpuMsOf(contestant);
   for (const before = process.cpuUsage(); cpuMsSince(before) < WARM_UP_MS; ) await contestant();
   const warm: number[] = [];
-  for (const before = process.cpuUsage(); warm.length === 0 || (warm.length < MOST_WARM_RUNS && cpuMsSince(before) < WARM_MS); ) warm.push(await cpuMsOf(contestant));
+  for (const before = process.cpuUsage(); warm.length === 0 || (warm.length < MOST_WARM_RUNS && cpuMsSince(before) < WARM_MS); )
+    warm.push(await cpuMsOf(contestant));
   return { warm: median(warm), cold };
 }
 

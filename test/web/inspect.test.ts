@@ -8,7 +8,7 @@ import type { FlowEvent } from '../../operators/index.js';
 import type { FlowCounters, SluiceInspector } from '../../src/inspector/index.js';
 import { buildCli, type Cli, type CliChild } from '../support/cli.js';
 import { asLines, countersOf, recordedRun, rounded } from '../support/recorded-run.js';
-import { seriousFaults } from './support/axe.js';
+import { axeFaults } from './support/axe.js';
 import { startWeb, until, type Web, type WebPage } from './support/browser.js';
 
 let cli: Cli;
@@ -69,7 +69,7 @@ describe('the page that is served', () => {
     expect(await page.textContent('#status')).toBe('following');
     expect(errors).toEqual([]);
     expect([...new Set(requests)].sort()).toEqual([url, `${url}events`]);
-    expect(await seriousFaults(page)).toEqual([]);
+    expect(await axeFaults(page, { onlySerious: true })).toEqual([]);
   });
 
   it('goes on by itself when the command was stopped and is there again', async () => {
@@ -139,7 +139,7 @@ describe('a report', () => {
     expect(errors).toEqual([]);
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme });
-      expect(await seriousFaults(page)).toEqual([]);
+      expect(await axeFaults(page, { onlySerious: true, onlyColours: colorScheme === 'dark' })).toEqual([]);
     }
     const { accepted, calls, lost } = countersOf(EVENTS);
     const terms = await page.$$eval('.numbers div', (all) => all.map((one) => [...one.children].map(({ textContent }) => textContent)));

@@ -1,13 +1,10 @@
 import type { ChildProcess } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import type Axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { buildPlayground } from '../../examples/playground/build.js';
@@ -20,6 +17,7 @@ import { createWorld } from '../../examples/playground/engine/world.js';
 import type { SluiceInspector } from '../../src/inspector/index.js';
 import { importRecording } from '../../src/recordings.js';
 import { sized } from '../support/deep.js';
+import { axeFaults } from './support/axe.js';
 import type { Web, WebPage } from './support/browser.js';
 import { startWeb, until } from './support/browser.js';
 import { serveFolder } from './support/folder.js';
@@ -28,7 +26,6 @@ const ROOT = resolve(import.meta.dirname, '../..');
 /** For people to look at; CI keeps it. */
 const PICTURES = join(ROOT, '.screenshots');
 const NAMES = Object.keys(PRESETS) as PresetName[];
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 let web: Web;
 let folder: string;
@@ -148,17 +145,6 @@ async function expectPictures(page: Page, name: PresetName, counts: Record<strin
     // A turn is several calls, each of which is an item of its own to the model and the tools.
     if (name !== 'agent-turn') expect([accepted, fulfilled], `${name} ${side}`).toEqual([told.accepted, told.answered]);
   }
-}
-
-/** What axe-core finds wrong below this element, as lines. */
-async function complaints(page: Page, selector: string): Promise<string[]> {
-  if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(AXE);
-  return page.evaluate(async (root) => {
-    const { violations } = await (globalThis as unknown as { axe: typeof Axe }).axe.run(root);
-    return violations.flatMap(({ id, help, nodes }) =>
-      nodes.map(({ target, html }) => `${id}: ${help}: ${target.join(' ')} ${html.slice(0, 100)}`),
-    );
-  }, selector);
 }
 
 /** What has the focus, inside of pictures as well: its name. */
@@ -335,10 +321,10 @@ describe('the playground', () => {
     await page.waitForSelector('.board.sluice [data-tree]');
     for (const summary of await page.$$('summary'))
       await summary.evaluate((element) => ((element.parentElement as HTMLDetailsElement).open = true));
-    const inBoth = async (selector: string): Promise<void> => {
+    const inBoth = async (within: string): Promise<void> => {
       for (const colorScheme of ['light', 'dark'] as const) {
         await page.emulateMedia({ colorScheme });
-        expect(await complaints(page, selector), colorScheme).toEqual([]);
+        expect(await axeFaults(page, { within, onlyColours: colorScheme === 'dark' }), colorScheme).toEqual([]);
       }
     };
     await inBoth('html');

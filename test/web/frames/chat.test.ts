@@ -1,11 +1,10 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { startAgentServer } from '../../support/agent-server.js';
-import { sized } from '../../support/deep.js';
 import type {} from '../pages/chat.js';
 import type { WebPage } from '../support/browser.js';
 import { startWeb, until } from '../support/browser.js';
 
-const SECONDS = sized(5, 60);
+const SECONDS = 60;
 const EVERY_MS = 250;
 
 /** What is in use after a full collection. */
