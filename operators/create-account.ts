@@ -59,7 +59,7 @@ const LANES: readonly string[] = ['P0', 'P1', 'P2'];
 export function createAccount(options: AccountOptions = {}): Limiter {
   known(NAME, options, [...OWN, ...COMMON]);
   const { requestsPerMinute, tokensPerMinute, burst, burstSeconds = 2, lanes: given = LANES, learn = true, ...common } = options;
-  if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes', given);
+  if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes, not empty', given);
   const savings = { burstMs: 1000 * ratio(NAME, 'burstSeconds', burstSeconds, 0.001, 86_400) };
   const rate = (unit: 'requests' | 'tokens', amount: number | undefined, saved: object): RateRule => ({
     ...perMinute(unit, rateOption(`${unit}PerMinute`, orDefault(amount, Infinity))),

@@ -4,7 +4,7 @@ import { required } from './options/options.js';
 import { show } from './options/show.js';
 import { abortReason } from './shell/abort.js';
 import type { ReadableStreamLike } from './shell/pull.js';
-import { isAsyncIterable, isStream, readerOf } from './shell/pull.js';
+import { isAsyncIterable, isStream, notAStep, readerOf } from './shell/pull.js';
 
 /** What a factory of {@link fromStream} may make. */
 export type StreamLike<T> = AsyncIterable<T> | ReadableStreamLike<T>;
@@ -68,9 +68,10 @@ export function fromStream<T>(factory: (signal: AbortSignal) => StreamLike<T> | 
       // Left while the factory was at work: this stream came too late to be closed by the teardown.
       if (left()) reader.stop(controller.signal.reason);
       while (!left()) {
-        const { done, value } = await reader.next();
+        const step = await reader.next();
         if (left()) return;
-        if (!done) subscriber.next(value as T);
+        if (Object(step) !== step) throw notAStep();
+        if (!step.done) subscriber.next(step.value as T);
         else
           end(() => {
             subscriber.complete();

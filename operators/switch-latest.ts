@@ -149,6 +149,8 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
       } catch (error) {
         to.error(error);
       }
+      // What `key` itself has sent is newer.
+      if (later.at(-1) !== run && later.some((other) => other.index > run.index && other.key === run.key)) run.stop();
       if (isOutermost) loop();
       // At once: the rest of what it emits synchronously is old already.
       else supersede(run.key);
@@ -183,6 +185,7 @@ function switchInto<T, R>(settings: Settings<T, R>, source: Observable<T>, to: S
   }
 
   function start(run: Run<T, R>): void {
+    if (!run.isOpen) return;
     supersede(run.key);
     // The signal of the old call may have made the consumer leave.
     if (to.closed) return;

@@ -92,5 +92,5 @@ export function drawnFrom(operator: string, random: () => number): number {
 export function whenToClose<T>(operator: string, closeWhen: CloseWhen<T>, item: T, state: BatchState<T>): 'before' | 'after' | false {
   const when: unknown = ask(operator, 'closeWhen', closeWhen, item, state);
   if (when === 'before' || when === 'after' || when === false) return when;
-  throw new CallbackError(operator, 'closeWhen', "must return 'before', 'after' or false");
+  throw unusable(operator, 'closeWhen', "'before', 'after' or false", when);
 }

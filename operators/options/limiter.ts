@@ -49,8 +49,8 @@ export interface Release {
 }
 
 /**
- * A permit. It counts against the limits until `release`; every method may be called again without effect. `settle` replaces the estimated token
- * cost by the real one, and the rate may go into debt: a number that no model can have (above 10,000,000, and above what a minute pays) costs what
+ * A permit. It counts against the limits until `release`; `release` may be called again without effect. `settle` replaces the estimated token
+ * cost by the real one, also when it is called again or late, and the rate may go into debt: a number that no model can have (above 10,000,000, and above what a minute pays) costs what
  * can be saved up, and is told as `usageClamped`. Without numbers the estimate stands, and without `refunds` a lower one says nothing.
  */
 export type Lease = Permit;

@@ -59,6 +59,9 @@ export class Item<T, R> extends Job<T, R> {
       this.shown = new Promise<R>(handOver);
       this.resolve = resolveLast;
       this.reject = rejectLast;
+      // They hold on to the promise, and so to its value.
+      resolveLast = undefined;
+      rejectLast = undefined;
     }
     return this.shown;
   }
@@ -118,14 +121,14 @@ export function isItem<T, R>(known: unknown): known is Item<T, R> {
 
 /** A promise for whoever may leave, and the load that ends it. */
 export function promisedLoad<T, R>(): { readonly load: Load<T, R>; readonly promise: Promise<R> } {
-  const promise = new Promise<R>(handOver);
-  const resolve = resolveLast as Resolve;
-  const reject = rejectLast as Reject;
-  const load = new Load<T, R>((failed, outcome) => {
-    if (failed) rejectQuietly(promise, reject, outcome);
-    else resolve(outcome as never);
+  let load: Load<T, R> | undefined;
+  const promise = new Promise<R>((resolve, reject) => {
+    load = new Load<T, R>((failed, outcome) => {
+      if (failed) rejectQuietly(promise, reject, outcome);
+      else resolve(outcome as R);
+    });
   });
-  return { load, promise };
+  return { load: load as unknown as Load<T, R>, promise };
 }
 
 /** What became of a load, with its own input: another caller's may have the same key. */

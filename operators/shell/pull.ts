@@ -60,7 +60,8 @@ export function openPull<T>(input: PullSource<T>, sink: PullSink<T>): Pull {
   };
   const take = (step: Step<T>): void => {
     if (over) return;
-    if (step.done) end(sink.done);
+    if (Object(step) !== step) fail(notAStep());
+    else if (step.done) end(sink.done);
     else sink.next(step.value as T);
   };
   const fail = (error: unknown): void => {
@@ -109,6 +110,11 @@ export function openPull<T>(input: PullSource<T>, sink: PullSink<T>): Pull {
       reader?.stop();
     },
   };
+}
+
+/** Of an iterator that keeps no rules; read on, some have no end. `for…of` refuses them as well. */
+export function notAStep(): TypeError {
+  return new TypeError('`next` of the iterator answered what is no object');
 }
 
 /** Opens what can be read piece by piece. */

@@ -7,8 +7,8 @@ import type { PaceSettings } from './pace.js';
 import { createPace } from './pace.js';
 
 /**
- * What became of the source: nobody listens to it (`'idle'`), somebody does or did until `keepAliveMs` ago (`'live'`), it has completed, or it
- * has failed.
+ * What became of the source: nobody listens to it (`'idle'`), somebody does or did until `keepAliveMs` ago (`'live'`), it has completed (which it
+ * stays when all have left), or it has failed.
  */
 export type StoreStatus = 'idle' | 'live' | 'completed' | 'failed';
 
@@ -178,12 +178,15 @@ export function selected<S, P>(
   const self: Store<P> = {
     subscribe: (listener) => {
       required('toStore', 'listener', listener);
-      let last = look();
-      return store.subscribe(() => {
+      // As its first listener will find it: that it is live is no news to whoever makes it so.
+      let last: readonly unknown[] = ['live', look()[1]];
+      const leave = store.subscribe(() => {
         const before = last;
         last = look();
         if (last.some((part, i) => !Object.is(part, before[i]))) listener();
       });
+      last = look();
+      return leave;
     },
     getSnapshot,
     getServerSnapshot: partOf(store.getServerSnapshot),

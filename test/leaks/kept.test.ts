@@ -2,6 +2,7 @@ import { queryObjects } from 'node:v8';
 import { from, lastValueFrom } from 'rxjs';
 import { describe, expect, it } from 'vitest';
 import { batchMap, bulkheadMap, createBatcher, createLimiter } from '../../operators/index.js';
+import { countAlive } from '../kernel/garbage.js';
 
 /** Does some work, and says what that is told of itself. */
 const uses: Readonly<Record<string, (work: (told: object) => unknown) => Promise<unknown>>> = {
@@ -25,4 +26,31 @@ describe.each(Object.keys(uses))('%s', (name) => {
     for (let times = 0; times < 20; times++) await use();
     expect(alive()).toBeLessThanOrEqual(kept);
   });
+});
+
+/** What is asked of one that is dropped afterwards: an answer, or a failure. */
+const asks: Readonly<Record<string, (answer: () => object) => Promise<unknown>>> = {
+  loadAsync: (answer) => createBatcher(() => Promise.resolve([answer()])).loadAsync(1),
+  'loadAsync with a signal': (answer) =>
+    createBatcher(() => Promise.resolve([answer()])).loadAsync(1, { signal: new AbortController().signal }),
+  'loadAsync that is shared': (answer) => createBatcher(() => Promise.resolve([answer()]), { dedupe: () => 1 }).loadAsync(1),
+  'loadAsync that fails': (answer) => createBatcher(() => Promise.reject(answer() as Error)).loadAsync(1),
+  loadMany: (answer) => createBatcher(() => Promise.resolve([answer()])).loadMany([1]),
+  runAsync: (answer) => createLimiter().runAsync(() => Promise.resolve(answer())),
+  wrap: (answer) => createLimiter().wrap(() => Promise.resolve(answer()))(),
+};
+
+it.each(Object.entries(asks))('%s keeps nothing of its last answer', async (_, ask) => {
+  const refs: WeakRef<object>[] = [];
+  const answer = (): object => {
+    const made = new Error('an answer');
+    refs.push(new WeakRef(made));
+    return made;
+  };
+  await ask(answer).then(
+    () => undefined,
+    () => undefined,
+  );
+  expect(await countAlive(refs)).toBe(0);
+  expect(refs).toHaveLength(1);
 });

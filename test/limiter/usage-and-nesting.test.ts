@@ -71,6 +71,17 @@ describe('a usage beyond all reason', () => {
     });
   });
 
+  it('is nothing when it is no usage: of what is no number nothing is known', () => {
+    virtualTime(() => {
+      const limiter = createLimiter({ rates: [perMinute('tokens', 60_000)], headroom: 1 });
+      const lease = limiter.tryAcquire({ cost: { tokens: 100 } });
+      for (const usage of [undefined, null, 5, {}, { inputTokens: '7' }, { inputTokens: '7', outputTokens: '5' }, { outputTokens: NaN }]) {
+        lease?.settle(usage as never);
+      }
+      expect(limiter.snapshot().tokens).toBe(1900);
+    });
+  });
+
   it('is nothing to a limiter without a rate of tokens', () => {
     const limiter = createLimiter({ concurrency: 1, headroom: 1 });
     const lease = limiter.tryAcquire();

@@ -431,3 +431,17 @@ describe('lanes', () => {
     });
   });
 });
+
+describe('an iterator that keeps no rules', () => {
+  const answer = 5 as unknown as IteratorResult<number>;
+
+  it.each<[string, Iterable<number> | AsyncIterable<number>]>([
+    ['at once', { [Symbol.iterator]: () => ({ next: () => answer }) }],
+    ['later', { [Symbol.asyncIterator]: () => ({ next: () => Promise.resolve(answer) }) }],
+  ])('is refused, as by `for…of`: %s', async (_, input) => {
+    const seen = watch(batchMapFrom(input, echo));
+    await Promise.resolve();
+    expect(seen.settled).toEqual([]);
+    expect(seen.errors).toEqual([new TypeError('`next` of the iterator answered what is no object')]);
+  });
+});

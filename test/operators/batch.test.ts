@@ -233,7 +233,7 @@ describe('callbacks', () => {
   it('unusable answers are refused, without showing them', () => {
     const secret = 'a prompt' as never;
     expect(collect(['a'], { closeWhen: () => secret }).errors[0]).toMatchObject({
-      message: "batch: `closeWhen` must return 'before', 'after' or false",
+      message: "batch: `closeWhen` must return 'before', 'after' or false, returned a string",
     });
     expect(collect(['a'], { weigh: () => secret }).errors[0]).toMatchObject({
       message: 'batch: `weigh` must return a finite number >= 0, returned a string',

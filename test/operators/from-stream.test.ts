@@ -271,6 +271,11 @@ describe('fromStream over async iterables', () => {
     expect((seen[0] as { error: unknown }).error).toBe(fault);
   });
 
+  it('refuses an iterator that answers what is no object, as `for await` does', async () => {
+    const broken = { [Symbol.asyncIterator]: () => ({ next: () => Promise.resolve(5 as unknown as IteratorResult<number>) }) };
+    await expect(lastValueFrom(fromStream(() => broken))).rejects.toThrow('`next` of the iterator answered what is no object');
+  });
+
   it('closes a stream that arrives after the consumer has left, unread', async () => {
     const { state, stream } = stalling(['a']);
     const cancelled: unknown[] = [];

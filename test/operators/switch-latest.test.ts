@@ -1,6 +1,6 @@
 import { EMPTY, NEVER, Observable, of, range, Subject, switchMap, take, throwError } from 'rxjs';
 import { describe, expect, it } from 'vitest';
-import type { FlowEvent } from '../../operators/index.js';
+import type { FlowEvent, ItemContext } from '../../operators/index.js';
 import * as operators from '../../operators/index.js';
 import { switchLatest } from '../../operators/index.js';
 import { unstamped } from '../support/events.js';
@@ -376,6 +376,24 @@ describe('a source that is fed while it is being handled', () => {
 });
 
 describe('keys', () => {
+  it.each([false, true])('that send a newer item supersede the one they are asked about (another call under way: %s)', (isBusy) => {
+    const source = new Subject<number>();
+    const seen: string[] = [];
+    const key = (item: number): string => {
+      if (item === 1) source.next(2);
+      return 'key';
+    };
+    const project = (item: number, { signal }: ItemContext): Observable<string> => {
+      seen.push(`call ${String(item)}`);
+      signal.addEventListener('abort', () => seen.push(`abort ${String(item)}`));
+      return item === 0 ? NEVER : of(`${String(item)}a`, `${String(item)}b`);
+    };
+    source.pipe(switchLatest(project, { key })).subscribe((value) => seen.push(value));
+    if (isBusy) source.next(0);
+    source.next(1);
+    expect(seen).toEqual([...(isBusy ? ['call 0', 'abort 0'] : []), 'call 2', '2a', '2b']);
+  });
+
   it('are forgotten when they have nothing under way', () => {
     const values: number[] = [];
     let isComplete = false;

@@ -256,6 +256,19 @@ describe('a selected store', () => {
     expect([source.observed, store.status]).toEqual([false, 'idle']);
   });
 
+  it('tells its first listener nothing of values that leave its part as it is', () => {
+    const { source, store } = people();
+    const { seen } = watch(store.select(({ name }) => name));
+    source.next({ name: 'none', tags: ['a'] });
+    source.next({ name: 'none', tags: ['b'] });
+    expect(seen).toEqual([]);
+    const atOnce = watch(toStore(of({ name: 'none' }, { name: 'ann' }), { name: 'none' }).select(({ name }) => name));
+    expect(atOnce.seen).toEqual([
+      ['ann', 'live'],
+      ['ann', 'completed'],
+    ]);
+  });
+
   it('tells of the status too, and has the error', () => {
     const { source, store } = people();
     const names = store.select(({ name }) => name);

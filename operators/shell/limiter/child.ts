@@ -33,7 +33,7 @@ export class ChildLimiter extends FlowLimiter {
   }
 
   override goesAtOnce(charge: Charge, lane: number): boolean {
-    return super.goesAtOnce(charge, lane) && this.above.pump.goesAtOnce(charge, this.above.laneAbove(lane));
+    return super.goesAtOnce(charge, lane) && this.above.pump.goesAtOnce(this.within(charge), this.above.laneAbove(lane));
   }
 
   override refusal(charge: Charge): Error | undefined {
@@ -66,11 +66,13 @@ export class ChildLimiter extends FlowLimiter {
   offer(lane: number | undefined, affordable: number, key: unknown): Ticket | undefined {
     if (this.isGivingUp) return undefined;
     if (this.isTimed) this.read();
-    const ticket = this.next(lane, affordable, key);
-    const limit = ticket && this.blockedBy(ticket.charge);
-    if (ticket === undefined || limit === undefined) return ticket;
+    // Nobody goes past the one whose turn it is here.
+    const first = this.next(undefined, affordable);
+    const ticket = lane === undefined ? first : this.next(lane, affordable, key);
+    const held = [first, ticket].find((each) => each && this.blockedBy(each.charge) !== undefined);
+    if (held === undefined) return ticket;
     // The place is gone. A slot that comes free takes another; when the rate can pay, only the timer knows.
-    if (limit !== 'concurrency') this.clock.setBy(this.payableAt(ticket.charge));
+    if (this.blockedBy(held.charge) !== 'concurrency') this.clock.setBy(this.payableAt(held.charge));
     return undefined;
   }
 
@@ -115,7 +117,7 @@ class Places implements Above {
   }
 
   take(charge: Charge, lane: number): Lease | typeof WAIT {
-    return this.pump.tryGrant(charge, this.laneAbove(lane)) ?? WAIT;
+    return this.pump.tryGrant(this.child.within(charge), this.laneAbove(lane)) ?? WAIT;
   }
 
   has(lane: number): boolean {
@@ -129,6 +131,7 @@ class Places implements Above {
       if (this.sharesLanes && settings.queue.keyOf) this.seekByKey(lane, places, atMost);
       else this.admit(lane, places, Math.min(atMost, this.sharesLanes ? queue.count(lane) : queue.size) - places.size, undefined);
     }
+    this.pump.catchUp();
   }
 
   /** Where keys share the lane above, each of them that would have a turn has a place of its own there. */
@@ -198,7 +201,7 @@ class PlaceTicket extends Ticket implements Slotted {
       this.all.delete(this);
       return undefined;
     }
-    this.charge = this.offered.charge;
+    this.charge = this.child.within(this.offered.charge);
     return this.charge;
   }
 

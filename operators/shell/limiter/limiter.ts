@@ -140,14 +140,14 @@ export class FlowLimiter extends Pump implements Limiter {
       this.takeOut(ticket);
       ticket.lane = at;
       this.enter(ticket, Infinity);
-      this.letOthersIn();
+      this.poked();
     }
     return ticket !== undefined;
   }
 
   remove(id: string | number, reason?: unknown): boolean {
     const ticket = this.byId.get(id);
-    if (ticket) this.refuse(ticket, cleared(reason), 'dropped');
+    if (ticket) this.refuse(ticket, cleared('remove', reason), 'dropped');
     return ticket !== undefined;
   }
 
@@ -190,7 +190,7 @@ export class FlowLimiter extends Pump implements Limiter {
   }
 
   clear(reason?: unknown): void {
-    const error = cleared(reason);
+    const error = cleared('clear', reason);
     for (const ticket of this.jobs()) if (ticket.isWaiting) ticket.pump.refuse(ticket, error, 'dropped');
   }
 
@@ -324,6 +324,6 @@ export class FlowLimiter extends Pump implements Limiter {
   }
 }
 
-function cleared(reason: unknown): ClosedError {
-  return new ClosedError(NAME, reason, 'taken out of the queue by `clear`; it was not started', 'FLOW_CLEARED');
+function cleared(by: 'clear' | 'remove', reason: unknown): ClosedError {
+  return new ClosedError(NAME, reason, `taken out of the queue by \`${by}\`; it was not started`, 'FLOW_CLEARED');
 }

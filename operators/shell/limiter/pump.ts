@@ -10,7 +10,7 @@ import type { Audience } from './audience.js';
 import type { Rates } from './rates.js';
 import type { LimiterSettings } from './settings.js';
 import { NAME } from './settings.js';
-import type { Above, Lessor, NestedJobs, RunningWork, Ticket } from './ticket.js';
+import type { Lessor, NestedJobs, RunningWork, Ticket } from './ticket.js';
 import { Lease, WAIT } from './ticket.js';
 import { WaitingRoom } from './waiting-room.js';
 
@@ -21,7 +21,6 @@ import { WaitingRoom } from './waiting-room.js';
 export abstract class Pump extends WaitingRoom implements Lessor {
   readonly shutdown: Shutdown;
   readonly running = new Set<RunningWork>();
-  /** Limiters below that have something waiting or running. */
   readonly below = new Set<Pump>();
   nesting: NestedJobs | undefined = undefined;
   /** What depends on the time; made when there is such a limit. */
@@ -99,26 +98,22 @@ export abstract class Pump extends WaitingRoom implements Lessor {
     return !this.isBusy && (this.rates?.load() ?? 0) <= 0 && this.asksToWaitMs === 0;
   }
 
-  /** What waits here and below. */
-  get queued(): number {
-    let jobs = this.queue.size;
-    // A place here is held for a job there.
-    for (const child of this.below) jobs += child.queued - (child.above as Above).size;
-    return jobs;
-  }
-
   /** The least of what all limiters say, here and above. */
   least(of: (limiter: Pump) => number): number {
     return of(this);
   }
 
-  /** Looks at the clock. */
   read(): number {
     this.time = this.clock.now();
     return this.time;
   }
 
   /** What takes more slots than there are takes all of them. */
+  within(charge: Charge): Charge {
+    const most = charge.slots > 1 ? this.least(({ slots }) => slots) : Infinity;
+    return charge.slots > most ? { ...charge, slots: most } : charge;
+  }
+
   hasSlots({ slots }: Charge): boolean {
     return this.executing + slots <= this.slots || slots === 0 || this.executing === 0;
   }
@@ -229,7 +224,6 @@ export abstract class Pump extends WaitingRoom implements Lessor {
     if (ticket.isWaiting) ticket.asker?.waits(this, ticket);
   }
 
-  /** Leaves the queue. */
   leave(ticket: Ticket): void {
     if (!ticket.isWaiting) return;
     this.takeOut(ticket);
@@ -243,12 +237,6 @@ export abstract class Pump extends WaitingRoom implements Lessor {
     if (how === 'dropped') this.tellDropped(ticket, 'clear');
     ticket.refused(error);
     this.letOthersIn();
-  }
-
-  /** Jobs that wait here and below. */
-  jobs(): Ticket[] {
-    const own = this.everybody().filter(({ isPlace }) => !isPlace);
-    return [...own, ...[...this.below].flatMap((child) => child.jobs())];
   }
 
   // ---- what leases report ---------------------------------------------------------------------------------------------
@@ -340,6 +328,7 @@ export abstract class Pump extends WaitingRoom implements Lessor {
   /** Takes slots, and pays. */
   private book(lease: Lease, above: Lease | undefined): void {
     this.leases++;
+    lease.charge = this.within(lease.charge);
     this.executing += lease.charge.slots;
     if (above) lease.above = above;
     this.above?.enter();
@@ -412,6 +401,18 @@ export abstract class Pump extends WaitingRoom implements Lessor {
   letOthersIn(): void {
     this.again = true;
     this.rest();
+    this.above?.pump.letOthersIn();
+  }
+
+  /** Does now what was left for the end of the frame. */
+  catchUp(): void {
+    if (this.again) this.pump();
+  }
+
+  /** Grants at once what can be: who waits wants something else, or stands elsewhere. */
+  poked(): void {
+    this.pump();
+    this.above?.pump.poked();
   }
 
   /** Nothing more is to be done now: the timer is set for what comes next, or this was the end. */

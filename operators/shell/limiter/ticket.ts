@@ -22,9 +22,10 @@ export interface Lessor {
   lingers(lease: Lease): void;
   /** It does not want to wait any more. */
   leave(ticket: Ticket): void;
+  /** What it wants has changed. */
+  poked(): void;
   /** Takes it out of the queue, and tells it why. */
   refuse(ticket: Ticket, error: unknown, how?: 'dropped'): void;
-  pump(): void;
   /** Work under its leases. */
   readonly running: Set<RunningWork>;
 }
@@ -57,9 +58,11 @@ export class Lease implements Permit {
     this.charge = charge;
   }
 
-  settle({ inputTokens, outputTokens }: Usage): void {
+  settle(usage: Usage): void {
+    const { inputTokens, outputTokens } = Object(usage) as Usage;
     const tokens = (inputTokens ?? 0) + (outputTokens ?? 0);
-    if ((inputTokens ?? outputTokens) === undefined || !(tokens >= 0)) return;
+    // What a provider says may be anything: of what is no number nothing is known.
+    if ((inputTokens ?? outputTokens) === undefined || !isAmount(tokens)) return;
     this.pump.settled(this, tokens);
     for (let { above } = this; above; above = above.above) above.pump.settled(above, tokens);
   }
@@ -118,6 +121,11 @@ export interface Level {
   readonly above: Above | undefined;
   readonly nesting: NestedJobs | undefined;
   readonly changes?: { tell(): void } | undefined;
+  // When somebody below has left or wants something else, what his place has bid is out of date.
+  letOthersIn(): void;
+  poked(): void;
+  /** So many more of those who wait need no slot. */
+  countSlotless(change: number): void;
 }
 
 /** What a limiter has of the one above it: leases when they are free, or else places in its queue. */
@@ -201,7 +209,7 @@ export class BidderTicket extends Ticket implements Place {
   }
 
   poke(): void {
-    if (this.isWaiting) this.pump.pump();
+    if (this.isWaiting) this.pump.poked();
   }
 
   withdraw(): void {

@@ -19,8 +19,10 @@ export abstract class WaitingRoom extends ShutdownHandle {
   readonly settings: LimiterSettings;
   readonly queue: GrantQueue<Ticket>;
   readonly above: Above | undefined = undefined;
+  /** Limiters below that have something waiting or running. */
+  abstract readonly below: ReadonlySet<WaitingRoom>;
   readonly tell: ((note: Note) => void) | undefined;
-  /** Jobs waiting that need no slot. */
+  /** Jobs waiting that need no slot, here and below. */
   protected slotless = 0;
   /** Jobs waiting, in all and in each lane. */
   protected waiting = 0;
@@ -90,7 +92,12 @@ export abstract class WaitingRoom extends ShutdownHandle {
   private count({ lane, charge }: Ticket, change: number): void {
     this.waiting += change;
     (this.inLane[lane] as number) += change;
-    if (charge.slots === 0) this.slotless += change;
+    if (charge.slots === 0) this.countSlotless(change);
+  }
+
+  countSlotless(change: number): void {
+    this.slotless += change;
+    this.above?.pump.countSlotless(change);
   }
 
   /** Everybody who waits, the most urgent lane first. */
@@ -100,19 +107,35 @@ export abstract class WaitingRoom extends ShutdownHandle {
     return all;
   }
 
+  /** What waits here and below. */
+  get queued(): number {
+    let jobs = this.queue.size;
+    // A place here is held for a job there.
+    for (const child of this.below) jobs += child.queued - (child.above as Above).size;
+    return jobs;
+  }
+
+  /** Jobs that wait here and below. */
+  jobs(): Ticket[] {
+    const own = this.everybody().filter(({ isPlace }) => !isPlace);
+    return [...own, ...[...this.below].flatMap((child) => child.jobs())];
+  }
+
   /** Lets the ticket wait in place of others, by the lane's overflow policy; or nobody but itself has to go. */
   protected makeRoom(ticket: Ticket, deadlineMs: number, bound: number): void {
     const { lane } = ticket;
     const { overflow = this.settings.overflow, maxQueued = Infinity } = this.ruleOf(lane);
     const losers = this.losers(lane, overflow, (this.inLane[lane] as number) >= maxQueued);
     for (const loser of losers) this.takeOut(loser);
-    if (losers.length > 0) this.enter(ticket, deadlineMs);
+    const hasRoom = losers.length > 0;
+    if (hasRoom) this.enter(ticket, deadlineMs);
     else losers.push(ticket);
     // Told only now that the newcomer has its place: they may well call again.
     for (const loser of losers) {
       this.tellDropped(loser, overflow);
       loser.refused(new OverflowError(NAME, bound, overflow));
     }
+    if (hasRoom) this.above?.pump.poked();
   }
 
   private losers(lane: number, overflow: Overflow, isLaneFull: boolean): Ticket[] {
