@@ -100,6 +100,9 @@ export type FlowSink = (event: FlowEvent) => void;
 export type Note = Unsigned<FlowEvent>;
 type Unsigned<E> = E extends unknown ? Omit<E, 'operator' | 'at' | 'instance'> : never;
 
+/** What is told of items, which have no lanes. */
+export type LanelessNote<N = Note> = N extends unknown ? Omit<N, 'lane'> : never;
+
 /** What is common to the options of all that tell events. */
 export interface ListenedOptions {
   readonly onEvent?: FlowSink | undefined;

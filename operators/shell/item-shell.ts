@@ -8,7 +8,7 @@ import { Backlog, Chain } from '../kernel/queues/line.js';
 import type { OrderedValues } from '../kernel/queues/ordered-values.js';
 import { ask } from '../options/ask.js';
 import { AttemptTimeoutError, DeadlineError, isFlowError, OverflowError } from '../options/errors.js';
-import type { Note } from '../options/events.js';
+import type { LanelessNote, Note } from '../options/events.js';
 import { teller } from '../options/events.js';
 import { DEFAULT_LANE } from '../options/lanes.js';
 import { count } from '../options/options.js';
@@ -41,9 +41,6 @@ export function runItems<T, R>(config: ItemConfig<T, R>, source: Observable<T>, 
   shell.isSubscribing = false;
 }
 
-/** What is told of items, which have no lanes. */
-type ItemNote<N = Note> = N extends unknown ? Omit<N, 'lane'> : never;
-
 /**
  * Takes items, starts their work as the machine says and permits come, and hands on what it says.
  *
@@ -67,7 +64,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   private readonly idle: ItemCall<T, R>[] = [];
   private readonly alarm: Alarm;
   private readonly say: ReturnType<typeof teller>;
-  private readonly tell: ((note: ItemNote) => void) | undefined;
+  private readonly tell: ((note: LanelessNote) => void) | undefined;
   private readonly news = new Backlog<() => void>();
   /** Puts results in order, where it is asked for. */
   private readonly ordered: OrderedValues<Settled<T, R> | R> | undefined;
@@ -187,7 +184,10 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     ordered?.enter(index, line);
     fault ??= lane?.fate;
     const places = permits ? Number(!(this.isBusy || this.place || this.permit)) : machine.free;
-    const bound = fault ? undefined : machine.judge(lane, ordered?.held ?? 0, places);
+    let bound = fault ? undefined : machine.judge(lane, ordered?.held ?? 0, places);
+    // Where room is scarce, only a permit says that none is needed.
+    if (!fault && machine.isNext && permits?.take && this.config.maxQueued !== Infinity && !(this.permit ??= permits.take()))
+      bound = machine.judge(lane, ordered?.held ?? 0, 0);
     for (let lost = machine.lost.shift(); lost; lost = machine.lost.shift()) this.overflow(lost, 'maxQueued');
     if (fault ?? bound) {
       const item = { input, index, at };

@@ -697,3 +697,54 @@ describe('bulkheadMap', () => {
     subscription.unsubscribe();
   });
 });
+
+describe('a bound, with a limiter as with slots of its own', () => {
+  const script = fc.record({
+    maxQueued: fc.nat({ max: 3 }),
+    overflow: fc.constantFrom('dropOldest' as const, 'dropNewest' as const, 'latest' as const),
+    slots: fc.integer({ min: 1, max: 3 }),
+    perKey: fc.option(fc.integer({ min: 1, max: 2 }), { nil: undefined }),
+    isOrdered: fc.boolean(),
+    /** What is sent, or which of those under way ends. */
+    steps: fc.array(fc.oneof({ weight: 2, arbitrary: fc.constantFrom('x', 'y', 'z') }, { weight: 1, arbitrary: fc.nat({ max: 3 }) }), {
+      maxLength: 20,
+    }),
+  });
+
+  it('keeps as many waiting, and drops the same', () => {
+    fc.assert(
+      fc.property(script, ({ maxQueued, overflow, slots, perKey, isOrdered, steps }) => {
+        const logOf = (slotted: Settling<string>): string[] => {
+          const log: string[] = [];
+          const source = new Subject<string>();
+          const calls: Subject<never>[] = [];
+          const project = (_item: string, { index }: ItemContext): Observable<never> => {
+            log.push(`call ${String(index)}`);
+            const call = new Subject<never>();
+            calls.push(call);
+            return call;
+          };
+          const options = { ...slotted, maxQueued, overflow, ...(isOrdered && { order: inputOrder() }) };
+          const keyed = perKey === undefined ? {} : { key: (item: string) => item, perKey };
+          source
+            .pipe(bulkheadMap(project, { ...options, ...keyed }))
+            .subscribe(({ index, status }) => log.push(`${String(index)} ${status}`));
+          for (const step of steps) {
+            if (typeof step === 'string') source.next(step);
+            else calls.splice(step % (calls.length || 1), 1)[0]?.complete();
+          }
+          return log;
+        };
+        expect(logOf({ limiter: createLimiter({ concurrency: slots }) })).toEqual(logOf({ concurrency: slots }));
+      }),
+    );
+  });
+
+  it('waits for nothing with `maxQueued: 0` while somebody else holds the slot', () => {
+    const limiter = createLimiter({ concurrency: 1 });
+    limiter.tryAcquire();
+    const { values } = watch(from([1, 2]).pipe(bulkheadMap(() => of(0), { limiter, maxQueued: 0, overflow: 'dropNewest' })));
+    expect(values.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    expect(limiter.snapshot().queued).toBe(0);
+  });
+});

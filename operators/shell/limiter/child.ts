@@ -98,6 +98,8 @@ class Places implements Above {
   private readonly child: ChildLimiter;
   /** By the lanes of the limiter above. */
   private readonly waiting: readonly Bag<PlaceTicket>[];
+  /** Places taken so far. */
+  private taken = 0;
 
   constructor(pump: FlowLimiter, child: ChildLimiter) {
     this.pump = pump;
@@ -124,31 +126,31 @@ class Places implements Above {
     return this.waiting[this.laneAbove(lane)]?.size !== 0;
   }
 
-  seek(most: number): void {
+  seek(most: number, isLater: boolean): void {
     const { queue, settings } = this.child;
     const atMost = Math.min(most, MOST);
     for (const [lane, places] of this.waiting.entries()) {
-      if (this.sharesLanes && settings.queue.keyOf) this.seekByKey(lane, places, atMost);
-      else this.admit(lane, places, Math.min(atMost, this.sharesLanes ? queue.count(lane) : queue.size) - places.size, undefined);
+      if (this.sharesLanes && settings.queue.keyOf) this.seekByKey(lane, places, atMost, isLater);
+      else this.admit(lane, places, Math.min(atMost, this.sharesLanes ? queue.count(lane) : queue.size) - places.size, undefined, isLater);
     }
-    this.pump.catchUp();
+    if (!isLater) this.pump.catchUp();
   }
 
   /** Where keys share the lane above, each of them that would have a turn has a place of its own there. */
-  private seekByKey(lane: number, places: Bag<PlaceTicket>, most: number): void {
+  private seekByKey(lane: number, places: Bag<PlaceTicket>, most: number, isLater: boolean): void {
     const turns = this.child.queue.turns?.(lane, most) ?? [];
     const each = Math.ceil(most / turns.length);
     const taken = new Map<unknown, number>();
     for (const { key } of places.items) taken.set(key, (taken.get(key) ?? 0) + 1);
-    for (const { key, size } of turns) this.admit(lane, places, Math.min(each, size) - (taken.get(key) ?? 0), key);
+    for (const { key, size } of turns) this.admit(lane, places, Math.min(each, size) - (taken.get(key) ?? 0), key, isLater);
   }
 
-  private admit(lane: number, places: Bag<PlaceTicket>, missing: number, key: unknown): void {
+  private admit(lane: number, places: Bag<PlaceTicket>, missing: number, key: unknown, isLater: boolean): void {
     for (let left = missing; left > 0; left--) {
-      const ticket = new PlaceTicket(this.pump, lane, this.child, places);
+      const ticket = new PlaceTicket(this.pump, lane, this.child, places, this.taken++);
       if (key !== undefined) ticket.key = key;
       places.add(ticket);
-      this.pump.admitPlace(ticket);
+      this.pump.admitPlace(ticket, isLater);
     }
   }
 
@@ -159,14 +161,23 @@ class Places implements Above {
     above?.enter();
   }
 
+  /** The places of a lane are those of the first who wait in it, in their order. */
+  placeOf(ticket: Ticket): PlaceTicket | undefined {
+    const { items } = this.waiting[this.laneAbove(ticket.lane)] as Bag<PlaceTicket>;
+    let before = 0;
+    this.child.queue.each(ticket.lane, (other) => {
+      if (other !== ticket && other.key === ticket.key) before++;
+      return other !== ticket && before < items.length;
+    });
+    const own = items.filter(({ key }) => key === undefined || key === ticket.key);
+    return own.sort((one, other) => one.order - other.order)[before];
+  }
+
   rested(): void {
     const { pump, child } = this;
     if (child.queue.size === 0) {
       for (const places of this.waiting) {
-        for (const ticket of [...places.items]) {
-          places.delete(ticket);
-          pump.leave(ticket);
-        }
+        for (const place of [...places.items]) place.withdraw();
       }
     }
     if (!child.isBusy && pump.below.delete(child)) pump.rest();
@@ -188,7 +199,14 @@ class PlaceTicket extends Ticket implements Slotted {
   /** Who was offered last. */
   private offered: Ticket | undefined = undefined;
 
-  constructor(pump: FlowLimiter, lane: number, child: ChildLimiter, all: Bag<PlaceTicket>) {
+  constructor(
+    pump: FlowLimiter,
+    lane: number,
+    child: ChildLimiter,
+    all: Bag<PlaceTicket>,
+    /** How many were taken before it. */
+    readonly order: number,
+  ) {
     super(pump, ONE_REQUEST);
     this.lane = lane;
     this.child = child;
@@ -212,5 +230,11 @@ class PlaceTicket extends Ticket implements Slotted {
 
   refused(): void {
     this.all.delete(this);
+  }
+
+  /** Its job has left. */
+  withdraw(): void {
+    this.all.delete(this);
+    this.pump.leave(this);
   }
 }

@@ -37,6 +37,16 @@ export class FlowLimiter extends Pump implements Limiter {
   /** What ends jobs, by their signals. */
   private readonly signals = new AbortCalls();
 
+  get load(): number {
+    const slots = this.slots === Infinity ? 0 : Math.min(1, this.executing / this.slots);
+    return Math.max(this.pausedForMs > 0 ? 1 : slots, this.rates?.load() ?? 0);
+  }
+
+  /** Whether everything that was spent has come back, and no pause is under way but one by hand. */
+  get isIdle(): boolean {
+    return !this.isBusy && (this.rates?.load() ?? 0) <= 0 && this.asksToWaitMs === 0;
+  }
+
   get concurrency(): number {
     return this.least(({ slots }) => slots);
   }
@@ -137,7 +147,7 @@ export class FlowLimiter extends Pump implements Limiter {
     const at = this.at(lane);
     const ticket = this.byId.get(id);
     if (ticket) {
-      this.takeOut(ticket);
+      this.takeAway(ticket);
       ticket.lane = at;
       this.enter(ticket, Infinity);
       this.poked();

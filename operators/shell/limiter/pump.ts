@@ -73,11 +73,6 @@ export abstract class Pump extends WaitingRoom implements Lessor {
 
   // ---- what there is --------------------------------------------------------------------------------------------------
 
-  get load(): number {
-    const slots = this.slots === Infinity ? 0 : Math.min(1, this.executing / this.slots);
-    return Math.max(this.pausedForMs > 0 ? 1 : slots, this.rates?.load() ?? 0);
-  }
-
   /** How much longer everything is paused here, in ms. */
   get pausedForMs(): number {
     return this.isHeld ? Infinity : this.asksToWaitMs;
@@ -91,11 +86,6 @@ export abstract class Pump extends WaitingRoom implements Lessor {
   /** Whether anything waits or runs, here or below. */
   get isBusy(): boolean {
     return this.leases > 0 || this.queue.size > 0 || this.below.size > 0;
-  }
-
-  /** Whether everything that was spent has come back, and no pause is under way but one by hand. */
-  get isIdle(): boolean {
-    return !this.isBusy && (this.rates?.load() ?? 0) <= 0 && this.asksToWaitMs === 0;
   }
 
   /** The least of what all limiters say, here and above. */
@@ -194,9 +184,18 @@ export abstract class Pump extends WaitingRoom implements Lessor {
   }
 
   /** For who bids, and for a limiter below, which may still have to send what it has accepted before the end of this one began. */
-  admitPlace(ticket: Ticket): void {
+  admitPlace(ticket: Ticket, isLater = false): void {
     this.enter(ticket, Infinity);
-    this.pump();
+    if (isLater) this.seek(true);
+    else this.pump();
+  }
+
+  seek(isLater: boolean): void {
+    if (this.above === undefined) return;
+    if (isLater && this.isTimed) this.read();
+    const next = this.queue.size === 0 ? undefined : this.queue.head(this.queue.lead());
+    // While a limit here is in the way, there are no places.
+    if (next && this.blockedBy(next.charge) === undefined) this.above.seek(Math.max(1, this.slots - this.executing), isLater);
   }
 
   /** The ticket is granted, refused, or waits: for ever or until its deadline. */
@@ -226,13 +225,13 @@ export abstract class Pump extends WaitingRoom implements Lessor {
 
   leave(ticket: Ticket): void {
     if (!ticket.isWaiting) return;
-    this.takeOut(ticket);
+    this.takeAway(ticket);
     this.letOthersIn();
   }
 
   /** Takes it out of the queue, and tells it why. */
   refuse(ticket: Ticket, error: unknown, how: 'done' | 'dropped' = 'done'): void {
-    this.takeOut(ticket);
+    this.takeAway(ticket);
     this.shutdown.count(how);
     if (how === 'dropped') this.tellDropped(ticket, 'clear');
     ticket.refused(error);
@@ -311,7 +310,7 @@ export abstract class Pump extends WaitingRoom implements Lessor {
     if (this.blockedBy(ticket.charge) !== undefined) return false;
     const above = this.above?.take(ticket.charge, lane);
     if (above === WAIT) {
-      this.above?.seek(Math.max(1, this.slots - this.executing));
+      this.seek(false);
       return false;
     }
     this.takeOut(ticket, true);
@@ -404,15 +403,15 @@ export abstract class Pump extends WaitingRoom implements Lessor {
     this.above?.pump.letOthersIn();
   }
 
-  /** Does now what was left for the end of the frame. */
-  catchUp(): void {
-    if (this.again) this.pump();
-  }
-
   /** Grants at once what can be: who waits wants something else, or stands elsewhere. */
   poked(): void {
     this.pump();
     this.above?.pump.poked();
+  }
+
+  /** Does now what was left for the end of the frame. */
+  catchUp(): void {
+    if (this.again) this.pump();
   }
 
   /** Nothing more is to be done now: the timer is set for what comes next, or this was the end. */

@@ -139,10 +139,12 @@ export interface Above {
   take(charge: Charge, lane: number): Lease | typeof WAIT;
   /** Whether the limiter above will ask when it has something for this lane. */
   has(lane: number): boolean;
-  /** Sees to it that there are places for as many as wait and could go here. They may be granted before this returns. */
-  seek(most: number): void;
+  /** Sees to it that there are places for as many as wait and could go here. They may be granted before this returns, if not later. */
+  seek(most: number, isLater: boolean): void;
   /** Something waits or runs below, which the limiters above must know. */
   enter(): void;
+  /** The place of one that waits below, if it has one. */
+  placeOf(ticket: Ticket): { withdraw(): void } | undefined;
   /** Maybe nothing does any more. */
   rested(): void;
 }

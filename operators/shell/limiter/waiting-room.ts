@@ -89,6 +89,18 @@ export abstract class WaitingRoom extends ShutdownHandle {
     if (id !== undefined) this.byId.delete(id);
   }
 
+  /** The same for one that leaves: its place above is for nobody else, who would go past others with it. */
+  protected takeAway(ticket: Ticket): void {
+    const place = this.above?.placeOf(ticket);
+    this.takeOut(ticket);
+    // Only now: the limiter above may ask what is next here.
+    place?.withdraw();
+    this.seek(true);
+  }
+
+  /** Takes places above for those who wait, to be granted at once or at the end of the frame. */
+  abstract seek(isLater: boolean): void;
+
   private count({ lane, charge }: Ticket, change: number): void {
     this.waiting += change;
     (this.inLane[lane] as number) += change;
@@ -126,10 +138,12 @@ export abstract class WaitingRoom extends ShutdownHandle {
     const { lane } = ticket;
     const { overflow = this.settings.overflow, maxQueued = Infinity } = this.ruleOf(lane);
     const losers = this.losers(lane, overflow, (this.inLane[lane] as number) >= maxQueued);
-    for (const loser of losers) this.takeOut(loser);
+    for (const loser of losers) this.takeAway(loser);
     const hasRoom = losers.length > 0;
-    if (hasRoom) this.enter(ticket, deadlineMs);
-    else losers.push(ticket);
+    if (hasRoom) {
+      this.enter(ticket, deadlineMs);
+      this.seek(true);
+    } else losers.push(ticket);
     // Told only now that the newcomer has its place: they may well call again.
     for (const loser of losers) {
       this.tellDropped(loser, overflow);
