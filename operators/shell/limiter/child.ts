@@ -161,16 +161,25 @@ class Places implements Above {
     above?.enter();
   }
 
-  /** The places of a lane are those of the first who wait in it, in their order. */
+  /** The places of a lane are those of the first who wait in it, in their order; further back, and behind others of a key, nobody looks. */
   placeOf(ticket: Ticket): PlaceTicket | undefined {
-    const { items } = this.waiting[this.laneAbove(ticket.lane)] as Bag<PlaceTicket>;
-    let before = 0;
-    this.child.queue.each(ticket.lane, (other) => {
-      if (other !== ticket && other.key === ticket.key) before++;
-      return other !== ticket && before < items.length;
-    });
-    const own = items.filter(({ key }) => key === undefined || key === ticket.key);
-    return own.sort((one, other) => one.order - other.order)[before];
+    const { lane, key } = ticket;
+    const { queue, settings } = this.child;
+    const { items } = this.waiting[this.laneAbove(lane)] as Bag<PlaceTicket>;
+    let before = -1;
+    let isFound = false;
+    if (settings.queue.keyOf) {
+      before = 0;
+      isFound = queue.headOf?.(lane, key) === ticket;
+    } else {
+      queue.each(lane, (other) => {
+        before++;
+        isFound = other === ticket;
+        return !isFound && before < items.length;
+      });
+    }
+    const own = items.filter((place) => place.key === undefined || place.key === key);
+    return isFound ? own.sort((one, other) => one.order - other.order)[before] : undefined;
   }
 
   rested(): void {
