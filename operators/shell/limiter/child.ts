@@ -126,31 +126,30 @@ class Places implements Above {
     return this.waiting[this.laneAbove(lane)]?.size !== 0;
   }
 
-  seek(most: number, isLater: boolean): void {
+  seek(most: number): void {
     const { queue, settings } = this.child;
     const atMost = Math.min(most, MOST);
     for (const [lane, places] of this.waiting.entries()) {
-      if (this.sharesLanes && settings.queue.keyOf) this.seekByKey(lane, places, atMost, isLater);
-      else this.admit(lane, places, Math.min(atMost, this.sharesLanes ? queue.count(lane) : queue.size) - places.size, undefined, isLater);
+      if (this.sharesLanes && settings.queue.keyOf) this.seekByKey(lane, places, atMost);
+      else this.admit(lane, places, Math.min(atMost, this.sharesLanes ? queue.count(lane) : queue.size) - places.size);
     }
-    if (!isLater) this.pump.catchUp();
   }
 
   /** Where keys share the lane above, each of them that would have a turn has a place of its own there. */
-  private seekByKey(lane: number, places: Bag<PlaceTicket>, most: number, isLater: boolean): void {
+  private seekByKey(lane: number, places: Bag<PlaceTicket>, most: number): void {
     const turns = this.child.queue.turns?.(lane, most) ?? [];
     const each = Math.ceil(most / turns.length);
     const taken = new Map<unknown, number>();
     for (const { key } of places.items) taken.set(key, (taken.get(key) ?? 0) + 1);
-    for (const { key, size } of turns) this.admit(lane, places, Math.min(each, size) - (taken.get(key) ?? 0), key, isLater);
+    for (const { key, size } of turns) this.admit(lane, places, Math.min(each, size) - (taken.get(key) ?? 0), key);
   }
 
-  private admit(lane: number, places: Bag<PlaceTicket>, missing: number, key: unknown, isLater: boolean): void {
+  private admit(lane: number, places: Bag<PlaceTicket>, missing: number, key?: unknown): void {
     for (let left = missing; left > 0; left--) {
       const ticket = new PlaceTicket(this.pump, lane, this.child, places, this.taken++);
       if (key !== undefined) ticket.key = key;
       places.add(ticket);
-      this.pump.admitPlace(ticket, isLater);
+      this.pump.admitPlace(ticket);
     }
   }
 

@@ -139,7 +139,10 @@ export class FlowLimiter extends Pump implements Limiter {
     if (key !== undefined) ticket.key = this.settings.queue.keyOf?.({ key });
     const error = this.refusal(NOTHING);
     if (error) ticket.refused(error);
-    else this.admitPlace(ticket);
+    else {
+      this.admitPlace(ticket);
+      this.pump();
+    }
     return ticket;
   }
 

@@ -184,18 +184,18 @@ export abstract class Pump extends WaitingRoom implements Lessor {
   }
 
   /** For who bids, and for a limiter below, which may still have to send what it has accepted before the end of this one began. */
-  admitPlace(ticket: Ticket, isLater = false): void {
+  admitPlace(ticket: Ticket): void {
     this.enter(ticket, Infinity);
-    if (isLater) this.seek(true);
-    else this.pump();
+    this.again = true;
+    this.seek();
   }
 
-  seek(isLater: boolean): void {
+  seek(): void {
     if (this.above === undefined) return;
-    if (isLater && this.isTimed) this.read();
+    if (this.isTimed) this.read();
     const next = this.queue.size === 0 ? undefined : this.queue.head(this.queue.lead());
     // While a limit here is in the way, there are no places.
-    if (next && this.blockedBy(next.charge) === undefined) this.above.seek(Math.max(1, this.slots - this.executing), isLater);
+    if (next && this.blockedBy(next.charge) === undefined) this.above.seek(Math.max(1, this.slots - this.executing));
   }
 
   /** The ticket is granted, refused, or waits: for ever or until its deadline. */
@@ -310,7 +310,8 @@ export abstract class Pump extends WaitingRoom implements Lessor {
     if (this.blockedBy(ticket.charge) !== undefined) return false;
     const above = this.above?.take(ticket.charge, lane);
     if (above === WAIT) {
-      this.seek(false);
+      this.seek();
+      this.above?.pump.catchUp();
       return false;
     }
     this.takeOut(ticket, true);

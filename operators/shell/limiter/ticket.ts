@@ -124,6 +124,8 @@ export interface Level {
   // When somebody below has left or wants something else, what his place has bid is out of date.
   letOthersIn(): void;
   poked(): void;
+  /** Does now what was left for the end of the frame. */
+  catchUp(): void;
   /** So many more of those who wait need no slot. */
   countSlotless(change: number): void;
 }
@@ -139,8 +141,8 @@ export interface Above {
   take(charge: Charge, lane: number): Lease | typeof WAIT;
   /** Whether the limiter above will ask when it has something for this lane. */
   has(lane: number): boolean;
-  /** Sees to it that there are places for as many as wait and could go here. They may be granted before this returns, if not later. */
-  seek(most: number, isLater: boolean): void;
+  /** Sees to it that there are places for as many as wait and could go here. */
+  seek(most: number): void;
   /** Something waits or runs below, which the limiters above must know. */
   enter(): void;
   /** The place of one that waits below, if it has one. */

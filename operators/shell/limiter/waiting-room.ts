@@ -95,11 +95,11 @@ export abstract class WaitingRoom extends ShutdownHandle {
     this.takeOut(ticket);
     // Only now: the limiter above may ask what is next here.
     place?.withdraw();
-    this.seek(true);
+    this.seek();
   }
 
-  /** Takes places above for those who wait, to be granted at once or at the end of the frame. */
-  abstract seek(isLater: boolean): void;
+  /** Takes places above for those who wait. Whoever calls it sees to it that the limiters above look who has a turn. */
+  abstract seek(): void;
 
   private count({ lane, charge }: Ticket, change: number): void {
     this.waiting += change;
@@ -142,7 +142,7 @@ export abstract class WaitingRoom extends ShutdownHandle {
     const hasRoom = losers.length > 0;
     if (hasRoom) {
       this.enter(ticket, deadlineMs);
-      this.seek(true);
+      this.seek();
     } else losers.push(ticket);
     // Told only now that the newcomer has its place: they may well call again.
     for (const loser of losers) {
