@@ -61,6 +61,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'createLimiter.restore.rates[0]': 'as above',
   'createLimiter.restore.rates[0].unit': 'as above',
   'createLimiter.restore.rates[0].windowMs': 'as above',
+  'createLimiter.restore.rates[0].isStrict': 'as above',
   'createLimiter.restore.rates[0].spent': 'as above',
   'createLimiter.LimiterJob.holder.granted': 'refused as a whole: `holder`',
   'createLimiter.__type.deadlineMs': 'the job of what `wrap` makes, which is a `LimiterJob`',

@@ -112,8 +112,8 @@ export interface LimiterLimits {
   /** Most slots in use at a time; lowering it never takes one back. @defaultValue Infinity */
   readonly concurrency?: number;
   /**
-   * Rates, of which a job must be able to pay all. In `setLimits` each takes the place of the one with its unit and window, and is a new one
-   * when there is none; an amount of 0 lets nothing pass, one of Infinity everything. @defaultValue none
+   * Rates, of which a job must be able to pay all, one for each unit and window, and a `strict` one beside it. In `setLimits` each takes the place
+   * of the one that there is, and is a new one when there is none; an amount of 0 lets nothing pass, one of Infinity everything. @defaultValue none
    */
   readonly rates?: readonly RateRule[];
 }
@@ -123,7 +123,12 @@ export interface SavedLimits {
   /** When it was saved, on the scheduler's clock. */
   readonly at: number;
   readonly pausedForMs: number;
-  readonly rates: readonly { readonly unit: string; readonly windowMs: number; readonly spent: readonly number[] }[];
+  readonly rates: readonly {
+    readonly unit: string;
+    readonly windowMs: number;
+    readonly isStrict: boolean;
+    readonly spent: readonly number[];
+  }[];
 }
 
 /** What a limiter learns from responses: made by `fromHeaders`. */

@@ -89,11 +89,16 @@ describe('rates over any window', () => {
   });
 
   it('a strict one never lets more than its amount into any window, whatever is asked when', () => {
+    const beside = fc.constantFrom('alone', 'after', 'before', 'later');
     const asks = fc.array(fc.record({ waitMs: fc.nat(700), tokens: fc.integer({ min: 1, max: 5 }) }), { minLength: 1, maxLength: 40 });
     fc.assert(
-      fc.property(asks, fc.integer({ min: 5, max: 9 }), fc.constantFrom(100, 1000, 1500), (script, amount, windowMs) => {
+      fc.property(asks, fc.integer({ min: 5, max: 9 }), fc.constantFrom(100, 1000, 1500), beside, (script, amount, windowMs, where) => {
         virtualTime(({ advance, flush, now }) => {
-          const limiter = createLimiter({ rates: [strict({ unit: 'tokens', amount, windowMs })], headroom: 1 });
+          const rate = strict({ unit: 'tokens', amount, windowMs });
+          const bucket = per({ unit: 'tokens', amount, windowMs });
+          const rates = { alone: [rate], after: [bucket, rate], before: [rate, bucket], later: [rate] }[where];
+          const limiter = createLimiter({ rates, headroom: 1 });
+          if (where === 'later') limiter.setLimits({ rates: [bucket] });
           const granted: { readonly at: number; readonly tokens: number }[] = [];
           for (const { waitMs, tokens } of script) {
             limiter.acquire({ cost: { tokens } }).subscribe((lease) => {
@@ -124,6 +129,16 @@ describe('rates over any window', () => {
       expect(limiter.tryAcquire()).toBeDefined();
       advance(1);
     });
+  });
+
+  it('refuses two that are the same, of which only one would hold', () => {
+    const rates = [perMinute('tokens', 600), strict({ unit: 'tokens', amount: 600, windowMs: 60_000 })];
+    const again = per({ unit: 'tokens', amount: 1, windowMs: 60_000 });
+    const message = 'createLimiter: expected `rates[2].unit` to be one that no other rate of the same window has, got `tokens` (string)';
+    expect(() => createLimiter({ rates: [...rates, again] })).toThrow(message);
+    expect(() => {
+      createLimiter().setLimits({ rates: [...rates, again] });
+    }).toThrow(message);
   });
 
   it('goes on with what was spent, maybe in another process', () => {

@@ -36,6 +36,12 @@ export interface Meter {
   load(saved: readonly number[], elapsedMs: number, now: number): void;
 }
 
+/** What tells rates apart: two of one unit and window are the same, unless they are counted in different ways. */
+export function isSameRate(one: RateKey, other: RateKey): boolean {
+  return one.unit === other.unit && one.windowMs === other.windowMs && one.isStrict === other.isStrict;
+}
+type RateKey = Pick<RateSpec, 'unit' | 'windowMs' | 'isStrict'>;
+
 /** An amount of something per window, and how it is counted. */
 export interface RateSpec {
   /** `'requests'`, `'tokens'`, or a unit of your own that jobs name in their `cost`. */

@@ -1,4 +1,5 @@
 import type { Charge, RateSpec } from '../../kernel/limits/limit.js';
+import { isSameRate } from '../../kernel/limits/limit.js';
 import { Rate } from '../../kernel/limits/rate.js';
 import { ItemTooHeavyError } from '../../options/errors.js';
 import type { Note } from '../../options/events.js';
@@ -84,7 +85,7 @@ export class Rates {
 
   /** Sets a rate: another amount of one that there is, or a new one. */
   set(rule: RateSpec): void {
-    const known = this.find(rule.unit, rule.windowMs);
+    const known = this.find(rule);
     if (known) known.change(rule, this.pump.read());
     else this.all.push(new Rate(rule, this.pump.settings.headroom, this.pump.read()));
     this.changed();
@@ -178,19 +179,19 @@ export class Rates {
 
   save(): SavedLimits['rates'] {
     const now = this.pump.read();
-    return this.all.map((rate) => ({ unit: rate.unit, windowMs: rate.rule.windowMs, spent: rate.save(now) }));
+    return this.all.map((rate) => ({ unit: rate.unit, windowMs: rate.rule.windowMs, isStrict: rate.rule.isStrict, spent: rate.save(now) }));
   }
 
   /** Goes on from what was saved. Answers how long ago that was. */
   restore({ at, rates }: SavedLimits): number {
     const now = this.pump.read();
     const elapsedMs = Math.max(0, this.pump.settings.scheduler.now() - at);
-    for (const { unit, windowMs, spent } of rates) this.find(unit, windowMs)?.restore(spent, elapsedMs, now);
+    for (const saved of rates) this.find(saved)?.restore(saved.spent, elapsedMs, now);
     return elapsedMs;
   }
 
-  private find(unit: string, windowMs: number): Rate | undefined {
-    return this.all.find((rate) => rate.unit === unit && rate.rule.windowMs === windowMs);
+  private find(rule: Parameters<typeof isSameRate>[0]): Rate | undefined {
+    return this.all.find((rate) => isSameRate(rate.rule, rule));
   }
 
   private changed(): void {

@@ -1,5 +1,5 @@
-import type { Charge } from '../../kernel/limits/limit.js';
-import { ONE_REQUEST } from '../../kernel/limits/limit.js';
+import type { Charge, RateSpec } from '../../kernel/limits/limit.js';
+import { isSameRate, ONE_REQUEST } from '../../kernel/limits/limit.js';
 import { ONE_LINE } from '../../kernel/queues/line.js';
 import type { GrantQueueRule } from '../../kernel/queues/queue.js';
 import { FlowConfigError } from '../../options/errors.js';
@@ -54,13 +54,28 @@ export function limiterSettings(options: LimiterOptions): LimiterSettings {
 /** @throws FlowConfigError */
 export function ratesOption(operator: string, option: string, rates: readonly RateRule[]): readonly RateRule[] {
   if (!Array.isArray(rates)) throw new FlowConfigError(operator, option, 'a list of rates', rates);
-  const rate = made<RateRule>('addTo', 'made by perMinute, per or strict');
+  const rate = made<RateRule & RateSpec>('addTo', 'made by perMinute, per or strict');
+  const rules: RateSpec[] = [];
   // Not `forEach`, which passes over holes.
-  return Array.from(rates as readonly RateRule[], (rule, i) => rate(operator, `${option}[${String(i)}]`, rule));
+  for (const [i, rule] of (rates as readonly (RateRule & RateSpec)[]).entries()) {
+    const name = `${option}[${String(i)}]`;
+    rate(operator, name, rule);
+    if (rules.some((other) => isSameRate(other, rule)))
+      throw new FlowConfigError(operator, `${name}.unit`, 'one that no other rate of the same window has', rule.unit);
+    rules.push(rule);
+  }
+  return rates;
 }
 
 function savedOption(operator: string, option: string, saved: SavedLimits | undefined): SavedLimits | undefined {
-  if (saved === undefined || Array.isArray((saved as SavedLimits | null)?.rates)) return saved;
+  if (saved === undefined) return saved;
+  const { at, pausedForMs, rates } = Object(saved) as SavedLimits;
+  // From a file, which may hold anything: a rate that goes on from what is no number would stand still for ever.
+  if (
+    Array.isArray(rates) &&
+    [at, pausedForMs, ...rates.flatMap((rate) => (Object(rate) as SavedLimits['rates'][0]).spent)].every(Number.isFinite)
+  )
+    return saved;
   throw new FlowConfigError(operator, option, 'what `save` has answered', saved);
 }
 
