@@ -281,6 +281,19 @@ describe('a rate', () => {
     expect(settled(perMinute('tokens', 0), 5, 1e9)).toEqual([0]);
   });
 
+  const before = [600, 60_000, false];
+  it.each([
+    ['the same', perMinute('tokens', 1), [[1, 60_000, false]]],
+    ['another unit', perMinute('requests', 1), [before, [1, 60_000, false]]],
+    ['another window', per({ unit: 'tokens', amount: 1, windowMs: 1000 }), [before, [1, 1000, false]]],
+    ['another way to count', strict({ unit: 'tokens', amount: 1, windowMs: 60_000 }), [before, [1, 60_000, true]]],
+  ])('is changed by one of its unit, window and kind: %s', (_, other, rates) => {
+    const { limiter } = limited(perMinute('tokens', 600));
+    limiter.setLimits({ rates: [other] });
+    const saved = limiter.save().rates;
+    expect(limiter.snapshot().rates.map(({ amount, windowMs }, i) => [amount, windowMs, saved[i]?.isStrict])).toEqual(rates);
+  });
+
   it('goes on from what was saved, and is as it was without', () => {
     const rate = perMinute('tokens', 600, { burst: 50 });
     const { limiter, clock } = limited(rate);
