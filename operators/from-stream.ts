@@ -2,9 +2,9 @@ import { Observable } from 'rxjs';
 import { CallbackError } from './options/errors.js';
 import { required } from './options/options.js';
 import { show } from './options/show.js';
-import { abortReason } from './shell/abort.js';
 import type { ReadableStreamLike } from './shell/pull.js';
-import { isAsyncIterable, isStream, notAStep, readerOf } from './shell/pull.js';
+import { isAsyncIterable, isStream, openPull, readerOf } from './shell/pull.js';
+import { untilLeft } from './shell/until-left.js';
 
 /** What a factory of {@link fromStream} may make. */
 export type StreamLike<T> = AsyncIterable<T> | ReadableStreamLike<T>;
@@ -54,42 +54,24 @@ export type StreamLike<T> = AsyncIterable<T> | ReadableStreamLike<T>;
 export function fromStream<T>(factory: (signal: AbortSignal) => StreamLike<T> | PromiseLike<StreamLike<T>>): Observable<T> {
   required('fromStream', 'factory', factory);
   return new Observable((subscriber) => {
-    const controller = new AbortController();
-    let reader: ReturnType<typeof readerOf<T>> | undefined;
-    let over = false;
-    const left = (): boolean => subscriber.closed;
-    const end = (tell: () => void): void => {
-      over = true;
-      reader?.release();
-      tell();
-    };
-    const run = async (): Promise<void> => {
-      reader = readerOf(checkedStream(await factory(controller.signal)));
-      // Left while the factory was at work: this stream came too late to be closed by the teardown.
-      if (left()) reader.stop(controller.signal.reason);
-      while (!left()) {
-        const step = await reader.next();
-        if (left()) return;
-        if (Object(step) !== step) throw notAStep();
-        if (!step.done) subscriber.next(step.value as T);
-        else
-          end(() => {
-            subscriber.complete();
-          });
+    const { signal, observer } = untilLeft(subscriber);
+    const open = async (): Promise<void> => {
+      const stream = checkedStream(await factory(signal));
+      // Left while the factory was at work: this one comes too late to be read.
+      if (subscriber.closed) {
+        readerOf(stream).stop(signal.reason);
+        return;
       }
-    };
-    run().catch((error: unknown) => {
-      // After leaving, the error is only the answer to our abort.
-      if (left()) return;
-      end(() => {
-        subscriber.error(error);
+      const pull = openPull(stream, { room: () => true, next: observer.next, done: observer.complete, failed: observer.error });
+      subscriber.add(() => {
+        pull.close(signal.reason);
       });
-    });
-    return () => {
-      if (over) return;
-      controller.abort(abortReason());
-      reader?.stop(controller.signal.reason);
+      pull.resume();
     };
+    open().catch((error: unknown) => {
+      // After leaving, the error is only the answer to our abort.
+      if (!subscriber.closed) observer.error(error);
+    });
   });
 }
 

@@ -27,7 +27,7 @@ export interface Pull {
   /** Reads on while there is room; does nothing while a read is under way. */
   resume(): void;
   /** Stops reading and tells the source so, without waiting for it. */
-  close(): void;
+  close(reason?: unknown): void;
 }
 
 type Step<T> = { readonly done?: boolean | undefined; readonly value?: T | undefined };
@@ -104,16 +104,16 @@ export function openPull<T>(input: PullSource<T>, sink: PullSink<T>): Pull {
 
   return {
     resume,
-    close: () => {
+    close: (reason) => {
       if (over) return;
       over = true;
-      reader?.stop();
+      reader?.stop(reason);
     },
   };
 }
 
 /** Of an iterator that keeps no rules; read on, some have no end. `for…of` refuses them as well. */
-export function notAStep(): TypeError {
+function notAStep(): TypeError {
   return new TypeError('`next` of the iterator answered what is no object');
 }
 
