@@ -2,8 +2,8 @@ import type { HeadersLike } from './headers.js';
 import { headerReader } from './headers.js';
 import type { RateReport, RateUnit } from './rate-lesson.js';
 
-/** Reads one header by its lower-case name. */
-type Read = (name: string) => string | undefined;
+/** Reads one header of a limit, by the part of its name that says what it is. */
+type Read = (field: string) => string | undefined;
 
 const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;
@@ -42,34 +42,21 @@ const WINDOWS: readonly (readonly [suffix: string, windowMs: number | undefined]
  */
 export function parseRateReports(headers: HeadersLike, epochMs?: number): RateReport[] {
   const read = headerReader(headers);
-  const reports: (RateReport | undefined)[] = [];
-  for (const [suffix, windowMs] of WINDOWS) {
-    for (const unit of ['requests', 'tokens'] as const) reports.push(xReport(read, unit, unit + suffix, windowMs, epochMs));
-  }
-  reports.push(xReport(read, 'tokens', 'project-tokens', undefined, epochMs));
-  reports.push(anthropicReport(read, 'requests', 'requests', epochMs));
-  reports.push(anthropicReport(read, 'tokens', 'tokens', epochMs) ?? inAndOut(read, epochMs));
+  const x = (unit: RateUnit, of: string, windowMs?: number): RateReport | undefined =>
+    reportOf((field) => read(`x-ratelimit-${field}-${of}`), unit, epochMs, windowMs);
+  const anthropic = (unit: RateUnit, of: string = unit): RateReport | undefined =>
+    reportOf((field) => read(`anthropic-ratelimit-${of}-${field}`), unit, epochMs);
+  const reports = WINDOWS.flatMap(([suffix, windowMs]) => [
+    x('requests', `requests${suffix}`, windowMs),
+    x('tokens', `tokens${suffix}`, windowMs),
+  ]);
+  reports.push(x('tokens', 'project-tokens'), anthropic('requests'));
+  reports.push(anthropic('tokens') ?? inAndOut(anthropic('tokens', 'input-tokens'), anthropic('tokens', 'output-tokens')));
   return reports.filter((report) => report !== undefined);
 }
 
-function xReport(
-  read: Read,
-  unit: RateUnit,
-  of: string,
-  windowMs: number | undefined,
-  epochMs: number | undefined,
-): RateReport | undefined {
-  return reportOf(read, unit, (field) => `x-ratelimit-${field}-${of}`, epochMs, windowMs);
-}
-
-function anthropicReport(read: Read, unit: RateUnit, of: string, epochMs: number | undefined): RateReport | undefined {
-  return reportOf(read, unit, (field) => `anthropic-ratelimit-${of}-${field}`, epochMs);
-}
-
 /** Input and output are limited apart. A job has both, so together they are the rate; when either has run out, nothing can be sent. */
-function inAndOut(read: Read, epochMs: number | undefined): RateReport | undefined {
-  const input = anthropicReport(read, 'tokens', 'input-tokens', epochMs);
-  const output = anthropicReport(read, 'tokens', 'output-tokens', epochMs);
+function inAndOut(input: RateReport | undefined, output: RateReport | undefined): RateReport | undefined {
   if (input === undefined || output === undefined) return input ?? output;
   const ranOut = input.remaining === 0 || output.remaining === 0;
   return {
@@ -81,23 +68,17 @@ function inAndOut(read: Read, epochMs: number | undefined): RateReport | undefin
   };
 }
 
-function reportOf(
-  read: Read,
-  unit: RateUnit,
-  nameOf: (field: string) => string,
-  epochMs: number | undefined,
-  namedMs?: number,
-): RateReport | undefined {
+function reportOf(read: Read, unit: RateUnit, epochMs: number | undefined, namedMs?: number): RateReport | undefined {
   // A limit of less than one cannot be kept to: whoever says so means that there is none.
-  const limit = amount(read(nameOf('limit')), 1);
-  const remaining = amount(read(nameOf('remaining')));
+  const limit = amount(read('limit'), 1);
+  const remaining = amount(read('remaining'));
   if (limit === undefined && remaining === undefined) return undefined;
-  const periodS = amount(read(nameOf('renewalperiod')));
+  const periodS = amount(read('renewalperiod'));
   return {
     unit,
     limit,
     remaining,
-    resetMs: resetMs(read(nameOf('reset')), epochMs),
+    resetMs: resetMs(read('reset'), epochMs),
     windowMs: namedMs ?? (periodS ? periodS * SECOND_MS : undefined),
   };
 }
