@@ -187,10 +187,10 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     if (signal?.aborted) return refused(signal.reason);
     if (this.shutdown.isClosed) return Promise.resolve(false);
     if (this.#enter(item, at)) return Promise.resolve(true);
-    const bound = this.#full(at);
-    if (bound !== undefined) {
+    const tooMany = this.#tooMany(at);
+    if (tooMany) {
       this.#tell({ type: 'dropped', lane: this.#laneName(at), policy: 'error' });
-      return refused(new OverflowError(NAME, this.#bound(at, bound), 'error', bound));
+      return refused(tooMany);
     }
     const offer = new Offer(item, at, key);
     this.#waiting.push(offer);
@@ -262,14 +262,11 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     return lane === -1 ? undefined : this.#waiting.takeHead(lane);
   }
 
-  /** Which bound leaves no room for one more to wait. */
-  #full(lane: number): 'maxWaiting' | 'maxQueued' | undefined {
-    if (this.#waiting.size >= this.#maxWaiting) return 'maxWaiting';
-    return this.#waiting.count(lane) >= this.#bound(lane, 'maxQueued') ? 'maxQueued' : undefined;
-  }
-
-  #bound(lane: number, bound: 'maxWaiting' | 'maxQueued'): number {
-    return bound === 'maxWaiting' ? this.#maxWaiting : (this.#rule.lanes[lane]?.maxQueued ?? this.#maxWaiting);
+  /** Why one more may not wait. */
+  #tooMany(lane: number): OverflowError | undefined {
+    if (this.#waiting.size >= this.#maxWaiting) return new OverflowError(NAME, this.#maxWaiting, 'error', 'maxWaiting');
+    const { maxQueued = Infinity } = this.#rule.lanes[lane] ?? {};
+    return this.#waiting.count(lane) >= maxQueued ? new OverflowError(NAME, maxQueued, 'error') : undefined;
   }
 
   /** All of them leave before anybody is told: who is told may do anything. */
