@@ -7,7 +7,7 @@ import { ask, verdictOf } from './options/ask.js';
 import { FlowConfigError } from './options/errors.js';
 import type { Limiter, Release } from './options/limiter.js';
 import { requiredLimiter } from './options/limiter-option.js';
-import { asGiven, checked, count, orDefault, ratio, required, words } from './options/options.js';
+import { asGiven, check, checked, count, orDefault, ratio, required, words } from './options/options.js';
 import type { Classify } from './options/types.js';
 import { isOverloaded } from './shell/error-evidence.js';
 import { report } from './shell/report.js';
@@ -166,10 +166,7 @@ function ownRule(algorithm: LimitRule, { min, max }: LimitRange): LimitRule {
   };
 }
 
-function ruleOption<A>(operator: string, option: string, algorithm: A): A {
-  if (algorithm === 'aimd' || typeof algorithm === 'function') return algorithm;
-  throw new FlowConfigError(operator, option, "'aimd' or a function", algorithm);
-}
+const ruleOption = /* @__PURE__ */ check("'aimd' or a function", (algorithm) => algorithm === 'aimd' || typeof algorithm === 'function');
 
 function within(option: string, value: number, least: number, most: number): number {
   if (Number.isSafeInteger(value) && value >= least && value <= most) return value;

@@ -8,7 +8,7 @@ import type { Breaker, BreakerCallOptions, BreakerContext, BreakerSnapshot, Brea
 import { BreakerOpenError, FlowConfigError, isFlowError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
 import { listened, teller } from './options/events.js';
-import { asGiven, checked, count, known, orDefault, positive, ratio, required } from './options/options.js';
+import { asGiven, check, checked, count, known, maybe, orDefault, positive, ratio, required } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
 import { requiredSignal } from './shell/abort.js';
 import { schedulerOption } from './shell/alarm.js';
@@ -298,10 +298,10 @@ function readOptions(options: BreakerOptions) {
     opens: asGiven,
     closes: asGiven,
     openMs: positive,
-    maxOpenMs: (operator, option, value: number | undefined) => (value === undefined ? value : positive(operator, option, value)),
+    maxOpenMs: maybe(positive),
     classify: required,
-    counts: countedClasses,
-    state: savedState,
+    counts: someOf(COUNTABLE),
+    state: maybe(savedState),
     scheduler: schedulerOption,
     ...listened,
   });
@@ -329,21 +329,17 @@ function closeRule(rule: CloseRule = {}) {
 }
 
 /** With no bound it would never close. */
-function finiteCount(operator: string, option: string, value: unknown): number {
-  if (Number.isSafeInteger(value) && (value as number) >= 1) return value as number;
-  throw new FlowConfigError(operator, option, 'a whole number >= 1', value);
-}
+const finiteCount = /* @__PURE__ */ check<number>('a whole number >= 1', (value: number) => Number.isSafeInteger(value) && value >= 1);
 
-function savedState(operator: string, option: string, saved: BreakerState | null | undefined): BreakerState | undefined {
-  if (saved === undefined) return undefined;
+const savedState = /* @__PURE__ */ check<BreakerState>('what `save()` of a breaker has returned', (saved) => {
   const { state, openMs, leftMs, counted } = Object(saved) as Partial<BreakerState>;
   const numbers: readonly unknown[] = [openMs, leftMs, ...(Array.isArray(counted) ? (counted as readonly unknown[]) : [undefined])];
-  if (typeof state === 'string' && numbers.every((each) => typeof each === 'number')) return saved as BreakerState;
-  throw new FlowConfigError(operator, option, 'what `save()` of a breaker has returned', saved);
-}
+  return typeof state === 'string' && numbers.every((each) => typeof each === 'number');
+});
 
-function countedClasses(operator: string, option: string, value: readonly CountedClass[]): readonly CountedClass[] {
-  const list: readonly unknown[] = Array.isArray(value) ? value : [];
-  if (list.length > 0 && list.every((each) => COUNTABLE.includes(each as CountedClass))) return value;
-  throw new FlowConfigError(operator, option, `a list of at least one of ${COUNTABLE.map((each) => `'${each}'`).join(', ')}`, value);
+function someOf<W extends string>(words: readonly W[]) {
+  return check<readonly W[]>(
+    `a list of at least one of '${words.join("', '")}'`,
+    (list: readonly W[]) => Array.isArray(list) && list.length > 0 && list.every((each) => words.includes(each as W)),
+  );
 }

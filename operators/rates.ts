@@ -1,9 +1,10 @@
 import type { RateSpec } from './kernel/limits/limit.js';
 import { SlidingWindow } from './kernel/limits/sliding-window.js';
 import { TokenBucket } from './kernel/limits/token-bucket.js';
+import { isAmount } from './options/answers.js';
 import { FlowConfigError } from './options/errors.js';
 import type { RateRule } from './options/limiter.js';
-import { filled, flag, known, positive } from './options/options.js';
+import { check, filled, flag, known, positive } from './options/options.js';
 import type { RatedLimiter } from './shell/limiter/rates.js';
 import { Rates } from './shell/limiter/rates.js';
 
@@ -115,11 +116,12 @@ function rule(spec: RateSpec): RateRule {
 
 function quota(operator: string, unit: string, amount: number, windowMs: number): Quota {
   if (filled(operator, 'unit', unit) === 'slots') throw new FlowConfigError(operator, 'unit', 'no `slots`, which are `concurrency`', unit);
-  if (typeof amount !== 'number' || !(amount >= 0)) throw new FlowConfigError(operator, 'amount', 'a number >= 0 or Infinity', amount);
-  return { unit, amount, windowMs: finite(operator, 'windowMs', positive(operator, 'windowMs', windowMs)) };
+  return {
+    unit,
+    amount: rateAmount(operator, 'amount', amount),
+    windowMs: finite(operator, 'windowMs', positive(operator, 'windowMs', windowMs)),
+  };
 }
 
-function finite(operator: string, option: string, value: number): number {
-  if (value < Infinity) return value;
-  throw new FlowConfigError(operator, option, 'a finite number > 0', value);
-}
+const finite = /* @__PURE__ */ check<number>('a finite number > 0', (value: number) => value < Infinity);
+const rateAmount = /* @__PURE__ */ check<number>('a number >= 0 or Infinity', isAmount);
