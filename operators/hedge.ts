@@ -11,10 +11,10 @@ import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import type { Lease, Limiter, LimiterJob } from './options/limiter.js';
 import { jobOption, limiterOption } from './options/limiter-option.js';
-import { asGiven, checked, durationMs, made, positive, required } from './options/options.js';
+import { asGiven, check, checked, durationMs, made, positive, required } from './options/options.js';
 import type { Classify, ErrorClass, Verdict, WorkResult } from './options/types.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
-import { PermittedCall } from './shell/call.js';
+import { Call } from './shell/call.js';
 
 const NAME = 'hedge';
 
@@ -212,10 +212,7 @@ function delayRule(delayMs: HedgeOptions['delayMs'], stats: HedgeStats): () => n
   return typeof delayMs === 'function' ? delayMs : () => delayMs;
 }
 
-function hedges(operator: string, option: string, value: number): number {
-  if (Number.isSafeInteger(value) && value >= 0) return value;
-  throw new FlowConfigError(operator, option, 'a whole number >= 0', value);
-}
+const hedges = /* @__PURE__ */ check<number>('a whole number >= 0', (value: number) => Number.isSafeInteger(value) && value >= 0);
 
 /** After these errors another attempt would fare no better, or do harm. */
 const NO_MORE: ReadonlySet<ErrorClass> = new Set<ErrorClass>(['throttled', 'tooLarge', 'contract', 'cancelled']);
@@ -405,7 +402,7 @@ class Hedger<R> {
     // Whoever leaves with an answer gives nothing up.
     const count = losers.filter((attempt) => !attempt.hasEnded).length;
     if (count > 0) this.#tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
-    for (const attempt of losers) attempt.cancel();
+    for (const attempt of losers) attempt.stop();
   }
 
   /** Once for each attempt. */
@@ -431,7 +428,7 @@ function withOthers(errors: readonly unknown[]): unknown {
 }
 
 /** One attempt: what its work is told, and what hears of its end. */
-class Attempt<R> extends PermittedCall<R> implements HedgeContext {
+class Attempt<R> extends Call<R> implements HedgeContext {
   readonly lease = undefined;
   /** Undefined until the work begins. */
   startedAt: number | undefined = undefined;

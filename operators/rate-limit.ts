@@ -5,7 +5,7 @@ import { ONE_REQUEST } from './kernel/limits/limit.js';
 import { Ring } from './kernel/queues/ring.js';
 import { ask } from './options/ask.js';
 import { CallbackError, FlowConfigError, ItemTooHeavyError, isFlowError, OverflowError } from './options/errors.js';
-import type { FlowSink } from './options/events.js';
+import type { FlowSink, Note } from './options/events.js';
 import { listener } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import type { Cost, Lease, Limiter, LimiterJob } from './options/limiter.js';
@@ -112,9 +112,16 @@ function readSettings<T>(limiter: Limiter, cost: Cost | ((item: T) => Cost), opt
   });
   requiredLimiter(NAME, limiter);
   const lane = laneOption(NAME, settings.lane, limiter);
-  if (typeof cost === 'function') return { ...settings, operator: NAME, limiter, lane, cost, job: undefined };
+  const { onEvent } = settings;
+  const tell =
+    onEvent &&
+    ((note: Note): void => {
+      onEvent({ ...note, operator: NAME });
+    });
+  const all = { ...settings, operator: NAME, tell, limiter, lane };
+  if (typeof cost === 'function') return { ...all, cost, job: undefined };
   const charge = chargeIn(limiter, cost);
-  return { ...settings, operator: NAME, limiter, lane, cost: charge, job: jobOf(charge, lane) };
+  return { ...all, cost: charge, job: jobOf(charge, lane) };
 }
 
 /** @throws FlowConfigError */
@@ -184,7 +191,7 @@ class Queue<T> implements Handlers<T>, Bidder {
     const count = this.#queued.length;
     this.#queued.clear();
     this.#leave();
-    if (count > 0) this.#settings.onEvent?.({ type: 'cancelled', operator: NAME, lane: DEFAULT_LANE, count });
+    if (count > 0) this.#settings.tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count });
   }
 
   // ---- what the limiter asks and says -------------------------------------------------------------------------------

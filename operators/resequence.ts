@@ -3,11 +3,11 @@ import { Observable } from 'rxjs';
 import { SequenceBuffer } from './kernel/queues/sequence-buffer.js';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
-import { FlowConfigError, SequenceError } from './options/errors.js';
+import { SequenceError } from './options/errors.js';
 import type { FlowSink, Note } from './options/events.js';
 import { listened, teller } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { checked, countFromZero, durationMs, required, words } from './options/options.js';
+import { check, checked, countFromZero, durationMs, required, words } from './options/options.js';
 import { Alarm, schedulerOption } from './shell/alarm.js';
 import type { Handlers } from './shell/connect.js';
 import { connect } from './shell/connect.js';
@@ -95,10 +95,7 @@ function readOptions<T>(options: ResequenceOptions<T>) {
   });
 }
 
-function wholeNumber(operator: string, option: string, value: number): number {
-  if (Number.isSafeInteger(value)) return value;
-  throw new FlowConfigError(operator, option, 'a whole number', value);
-}
+const wholeNumber = /* @__PURE__ */ check<number>('a whole number', (value: number) => Number.isSafeInteger(value));
 
 /** One subscription of `resequence`. Everything that arrives while an item is being handed out waits its turn. */
 class Resequencer<T> implements Handlers<T> {

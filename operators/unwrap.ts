@@ -5,7 +5,7 @@ import { safeSink } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
 import { callback, known, words } from './options/options.js';
 import type { Fulfilled, Settled } from './options/types.js';
-import { connect } from './shell/connect.js';
+import { attach } from './shell/connect.js';
 import { inTurn } from './shell/in-turn.js';
 
 export interface UnwrapOptions {
@@ -70,11 +70,9 @@ export function unwrap<R>(mode: 'values' | 'first' | 'all', options: UnwrapOptio
           subscriber.error(settled.reason);
         }
       };
-      connect(source, subscriber, {
+      attach(source, subscriber, {
         next: (settled) => {
-          turn(() => {
-            take(settled);
-          });
+          turn(take, settled);
         },
         error: (error) => {
           turn(() => {

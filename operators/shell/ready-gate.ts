@@ -2,7 +2,7 @@ import type { ObservableInput, Subscriber } from 'rxjs';
 import { asyncScheduler, from, Observable } from 'rxjs';
 import { ask } from '../options/ask.js';
 import { FlowConfigError, ItemTooHeavyError } from '../options/errors.js';
-import type { FlowSink, ListenedOptions, Note } from '../options/events.js';
+import type { ListenedOptions, Note } from '../options/events.js';
 import { listened, teller } from '../options/events.js';
 import { DEFAULT_LANE } from '../options/lanes.js';
 import { callback, positive, words } from '../options/options.js';
@@ -34,8 +34,6 @@ interface DropSettings {
   readonly operator: string;
   readonly onDrop: ((...dropped: never) => void) | undefined;
   readonly tell?: ((note: Note) => void) | undefined;
-  /** In place of `tell`. */
-  readonly onEvent?: FlowSink | undefined;
 }
 
 /** Who tells the events of one subscription. There is no clock but that of RxJS. */
@@ -44,12 +42,8 @@ export function tellerOf<S extends ListenedOptions & { readonly operator: string
 }
 
 /** Reports what is given up for want of room, and how many items that is. @throws CallbackError when `onDrop` throws */
-export function reportDrop({ operator, onDrop, tell, onEvent }: DropSettings, dropped: unknown, policy: string, items = 1): void {
-  const note = { type: 'dropped', lane: DEFAULT_LANE, policy } as const;
-  for (let n = 0; n < items; n++) {
-    if (tell) tell(note);
-    else onEvent?.({ ...note, operator });
-  }
+export function reportDrop({ operator, onDrop, tell }: DropSettings, dropped: unknown, policy: string, items = 1): void {
+  for (let n = 0; n < items; n++) tell?.({ type: 'dropped', lane: DEFAULT_LANE, policy });
   if (onDrop) ask(operator, 'onDrop', onDrop as (...args: unknown[]) => void, dropped, policy);
 }
 
