@@ -17,7 +17,6 @@ import { Offer } from './shell/offer.js';
 import { Readers } from './shell/readers.js';
 import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
 import { SignalGroups } from './shell/signal-groups.js';
-import type { WaterMarks } from './shell/water-marks.js';
 import { waterMarks } from './shell/water-marks.js';
 
 export interface IntakeOptions<T> {
@@ -121,11 +120,9 @@ export function createIntake<T>(options: IntakeOptions<T> = {}): Intake<T> {
 
 class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   readonly ready$: Observable<boolean>;
-  readonly #maxQueued: number;
-  readonly #maxWaiting: number;
-  readonly #marks: WaterMarks;
+  readonly #settings: ReturnType<typeof readOptions<T>>;
   readonly #rule: GrantQueueRule<T>;
-  readonly #teller: ((note: Note) => void) | undefined;
+  readonly #tell: ((note: Note) => void) | undefined;
   protected override readonly shutdown: Shutdown;
   readonly #queue = new Ring<T>();
   readonly #waiting: GrantQueue<Offer<T>>;
@@ -137,24 +134,11 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
 
   constructor(options: IntakeOptions<T>) {
     super();
-    const settings = checked(NAME, options, { maxQueued: 16, maxWaiting: 10_000, queue: ONE_LINE } as const, {
-      maxQueued: count,
-      maxWaiting: countFromZero,
-      highWater: asGiven,
-      lowWater: asGiven,
-      queue: made<GrantQueueRule<T>>('create', 'lanes([…])'),
-      ...listened,
-      scheduler: schedulerOption,
-    });
-    const { maxQueued, maxWaiting, queue, scheduler } = settings;
-    if (queue.lanes.some(({ overflow = 'error' }) => overflow !== 'error'))
-      throw new FlowConfigError(NAME, 'queue', 'lanes without `overflow`: whoever waits is never dropped', queue);
-    this.#maxQueued = maxQueued;
-    this.#maxWaiting = maxWaiting;
-    this.#marks = waterMarks(NAME, options, maxQueued);
+    this.#settings = readOptions(options);
+    const { queue, scheduler } = this.#settings;
     this.#rule = queue;
     this.#waiting = queue.create(1);
-    this.#teller = teller(NAME, settings, () => scheduler.now());
+    this.#tell = teller(NAME, this.#settings, () => scheduler.now());
     this.ready$ = this.#ready.asObservable();
     this.#stoppable = new SignalGroups(({ members }, reason) => {
       this.#withdraw(members, reason);
@@ -189,7 +173,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     if (this.#enter(item, at)) return Promise.resolve(true);
     const tooMany = this.#tooMany(at);
     if (tooMany) {
-      this.#tell({ type: 'dropped', lane: this.#laneName(at), policy: 'error' });
+      this.#tell?.({ type: 'dropped', lane: this.#laneName(at), policy: 'error' });
       return refused(tooMany);
     }
     const offer = new Offer(item, at, key);
@@ -233,11 +217,11 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   /** False when there is no room. Whoever asked for an item has found none, so it goes straight there. */
   #enter(item: T, lane: number): boolean {
     if (!this.#readers.give(item)) {
-      if (this.#queue.length >= this.#maxQueued) return false;
+      if (this.#queue.length >= this.#settings.maxQueued) return false;
       this.#queue.push(item);
       this.#gauge();
     }
-    this.#tell({ type: 'accepted', lane: this.#laneName(lane), queued: this.#queue.length });
+    this.#tell?.({ type: 'accepted', lane: this.#laneName(lane), queued: this.#queue.length });
     return true;
   }
 
@@ -264,7 +248,8 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
 
   /** Why one more may not wait. */
   #tooMany(lane: number): OverflowError | undefined {
-    if (this.#waiting.size >= this.#maxWaiting) return new OverflowError(NAME, this.#maxWaiting, 'error', 'maxWaiting');
+    const { maxWaiting } = this.#settings;
+    if (this.#waiting.size >= maxWaiting) return new OverflowError(NAME, maxWaiting, 'error', 'maxWaiting');
     const { maxQueued = Infinity } = this.#rule.lanes[lane] ?? {};
     return this.#waiting.count(lane) >= maxQueued ? new OverflowError(NAME, maxQueued, 'error') : undefined;
   }
@@ -275,7 +260,7 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
       this.#waiting.remove(offer);
       offer.refuse(reason);
     }
-    for (const { lane } of offers) this.#tell({ type: 'cancelled', lane: this.#laneName(lane), count: 1 });
+    for (const { lane } of offers) this.#tell?.({ type: 'cancelled', lane: this.#laneName(lane), count: 1 });
   }
 
   /** Nobody comes in any more. */
@@ -289,23 +274,24 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
     this.#queue.clear();
     this.shutdown.count('dropped', length);
     // Inside there is one queue: lanes matter at the door.
-    if (length > 0) this.#tell({ type: 'cancelled', lane: DEFAULT_LANE, count: length });
+    if (length > 0) this.#tell?.({ type: 'cancelled', lane: DEFAULT_LANE, count: length });
   }
 
   #end(): void {
     this.#readers.end();
-    if (this.shutdown.finish()) this.#tell({ type: 'drained' });
+    if (this.shutdown.finish()) this.#tell?.({ type: 'drained' });
   }
 
   /** One level at a time, so that everybody hears them in the same order, whatever a listener offers or takes. */
   #gauge(): void {
     const { length: queued } = this.#queue;
-    if (queued >= this.#marks.highWater) this.#isReady = false;
-    else if (queued <= this.#marks.lowWater) this.#isReady = true;
+    const { highWater, lowWater } = this.#settings;
+    if (queued >= highWater) this.#isReady = false;
+    else if (queued <= lowWater) this.#isReady = true;
     if (this.#isTelling) return;
     this.#isTelling = true;
     while (this.#ready.value !== this.#isReady && !this.shutdown.isClosed) {
-      this.#tell({ type: 'pressure', lane: DEFAULT_LANE, high: !this.#isReady, queued: this.#queue.length });
+      this.#tell?.({ type: 'pressure', lane: DEFAULT_LANE, high: !this.#isReady, queued: this.#queue.length });
       this.#ready.next(this.#isReady);
     }
     this.#isTelling = false;
@@ -314,10 +300,22 @@ class FlowIntake<T> extends ShutdownHandle implements Intake<T> {
   #laneName(lane: number): string {
     return this.#rule.lanes[lane]?.name ?? '';
   }
+}
 
-  #tell(note: Note): void {
-    this.#teller?.(note);
-  }
+function readOptions<T>(options: IntakeOptions<T>) {
+  const settings = checked(NAME, options, { maxQueued: 16, maxWaiting: 10_000, queue: ONE_LINE } as const, {
+    maxQueued: count,
+    maxWaiting: countFromZero,
+    highWater: asGiven,
+    lowWater: asGiven,
+    queue: made<GrantQueueRule<T>>('create', 'lanes([…])'),
+    ...listened,
+    scheduler: schedulerOption,
+  });
+  const queue: GrantQueueRule<T> = settings.queue;
+  if (queue.lanes.some(({ overflow = 'error' }) => overflow !== 'error'))
+    throw new FlowConfigError(NAME, 'queue', 'lanes without `overflow`: whoever waits is never dropped', queue);
+  return { ...settings, queue, ...waterMarks(NAME, options, settings.maxQueued) };
 }
 
 function refused(error: unknown): Promise<boolean> {
