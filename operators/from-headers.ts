@@ -4,7 +4,7 @@ import { parseRateReports } from './kernel/limits/rate-headers.js';
 import { mostLeft, RateLesson } from './kernel/limits/rate-lesson.js';
 import { drawnFrom } from './options/ask.js';
 import type { LearnRule, RateRule } from './options/limiter.js';
-import { flag, known } from './options/options.js';
+import { checked, flag } from './options/options.js';
 import type { ResponseLike } from './options/types.js';
 import { perMinute } from './rates.js';
 import type { Learner, RatedLimiter } from './shell/limiter/rates.js';
@@ -37,9 +37,7 @@ const UNITS = ['requests', 'tokens'] as const;
  * ```
  */
 export function fromHeaders(options: FromHeadersOptions = {}): LearnRule {
-  known('fromHeaders', options, ['rates']);
-  const { rates = true } = options;
-  flag('fromHeaders', 'rates', rates);
+  const { rates } = checked('fromHeaders', options, { rates: true }, { rates: flag });
   return {
     addTo: (known, pump) => {
       const all = (known as Rates | undefined) ?? new Rates(pump as RatedLimiter);

@@ -40,7 +40,8 @@ export interface Quota {
  * @see {@link strict} for a provider that counts the last minute, and to use all of it at once.
  */
 export function perMinute(unit: string, amount: number, options: RateOptions = {}): RateRule {
-  return bucket('perMinute', unit, amount, 60_000, options);
+  known('perMinute', options, ['burst', 'borrow']);
+  return bucket('perMinute', { ...options, unit, amount, windowMs: 60_000 });
 }
 
 /**
@@ -58,10 +59,7 @@ export function perMinute(unit: string, amount: number, options: RateOptions = {
  */
 export function per(rate: Quota & RateOptions): RateRule {
   known('per', rate, ['unit', 'amount', 'windowMs', 'burst', 'borrow'], 'rate');
-  return bucket('per', rate.unit, rate.amount, rate.windowMs, {
-    ...(rate.burst !== undefined && { burst: rate.burst }),
-    ...(rate.borrow !== undefined && { borrow: rate.borrow }),
-  });
+  return bucket('per', rate);
 }
 
 /**
@@ -81,7 +79,7 @@ export function per(rate: Quota & RateOptions): RateRule {
 export function strict(rate: Quota): RateRule {
   known('strict', rate, ['unit', 'amount', 'windowMs'], 'rate');
   return rule({
-    ...quota('strict', rate.unit, rate.amount, rate.windowMs),
+    ...quota('strict', rate),
     burstMs: 0,
     isStrict: true,
     borrows: false,
@@ -89,11 +87,10 @@ export function strict(rate: Quota): RateRule {
   });
 }
 
-function bucket(operator: string, unit: string, amount: number, windowMs: number, options: RateOptions): RateRule {
-  known(operator, options, ['burst', 'borrow']);
-  const { burst, borrow = true } = options;
+function bucket(operator: string, rate: Quota & RateOptions): RateRule {
+  const { burst, borrow = true } = rate;
   return rule({
-    ...quota(operator, unit, amount, windowMs),
+    ...quota(operator, rate),
     burst: burst === undefined ? undefined : finite(operator, 'burst', positive(operator, 'burst', burst)),
     burstMs: 2000,
     isStrict: false,
@@ -114,7 +111,7 @@ function rule(spec: RateSpec): RateRule {
   };
 }
 
-function quota(operator: string, unit: string, amount: number, windowMs: number): Quota {
+function quota(operator: string, { unit, amount, windowMs }: Quota): Quota {
   if (filled(operator, 'unit', unit) === 'slots') throw new FlowConfigError(operator, 'unit', 'no `slots`, which are `concurrency`', unit);
   return {
     unit,

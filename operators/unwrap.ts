@@ -1,9 +1,9 @@
 import type { OperatorFunction } from 'rxjs';
 import { Observable } from 'rxjs';
 import type { FlowSink } from './options/events.js';
-import { safeSink } from './options/events.js';
+import { listener } from './options/events.js';
 import { DEFAULT_LANE } from './options/lanes.js';
-import { callback, known, words } from './options/options.js';
+import { known, words } from './options/options.js';
 import type { Fulfilled, Settled } from './options/types.js';
 import { attach } from './shell/connect.js';
 import { inTurn } from './shell/in-turn.js';
@@ -55,7 +55,7 @@ export function unwrap<R>(mode: 'all', options?: UnwrapOptions): OperatorFunctio
 export function unwrap<R>(mode: 'values' | 'first' | 'all', options: UnwrapOptions = {}): OperatorFunction<Settled<unknown, R>, R | R[]> {
   words('values', 'first', 'all')('unwrap', 'mode', mode);
   known('unwrap', options, ['onEvent']);
-  const onEvent = safeSink(callback('unwrap', 'onEvent', options.onEvent));
+  const onEvent = listener('unwrap', 'onEvent', options.onEvent);
   return (source) =>
     new Observable((subscriber) => {
       const turn = inTurn(subscriber);

@@ -2,9 +2,9 @@ import type { Observable, Subscription } from 'rxjs';
 import { Ring } from '../kernel/queues/ring.js';
 import { OverflowError } from '../options/errors.js';
 import type { FlowSink } from '../options/events.js';
-import { safeSink } from '../options/events.js';
+import { listener } from '../options/events.js';
 import { DEFAULT_LANE } from '../options/lanes.js';
-import { callback, count, known, optionNames, orDefault, words } from '../options/options.js';
+import { checked, count, maybe, words } from '../options/options.js';
 import { onAbort, requiredSignal } from './abort.js';
 import type { Demand } from './demand.js';
 import { readBy } from './demand.js';
@@ -30,26 +30,17 @@ export interface ToAsyncIterableOptions {
 /** Options of {@link toReadableStream}. */
 export type ToReadableStreamOptions = ToAsyncIterableOptions;
 
-const PULL_DEFAULTS = { maxQueued: 1000, overflow: 'error' } as const;
-
-interface PullSettings {
-  readonly operator: string;
-  readonly maxQueued: number;
-  readonly overflow: (typeof OVERFLOWS)[number];
-  readonly signal: AbortSignal | undefined;
-  readonly onEvent: FlowSink | undefined;
-}
+type PullSettings = ReturnType<typeof readPullOptions>;
 
 /** @throws FlowConfigError */
-export function readPullOptions(operator: string, options: ToAsyncIterableOptions): PullSettings {
-  known(operator, options, optionNames(PULL_DEFAULTS, 'signal', 'onEvent'));
-  return {
-    operator,
-    maxQueued: count(operator, 'maxQueued', orDefault(options.maxQueued, PULL_DEFAULTS.maxQueued)),
-    overflow: words(...OVERFLOWS)(operator, 'overflow', orDefault(options.overflow, PULL_DEFAULTS.overflow)),
-    signal: options.signal === undefined ? undefined : requiredSignal(operator, 'signal', options.signal),
-    onEvent: safeSink(callback(operator, 'onEvent', options.onEvent)),
-  };
+export function readPullOptions(operator: string, options: ToAsyncIterableOptions) {
+  const settings = checked(operator, options, { maxQueued: 1000, overflow: 'error' } as const, {
+    maxQueued: count,
+    overflow: words(...OVERFLOWS),
+    signal: maybe(requiredSignal),
+    onEvent: listener,
+  });
+  return { operator, ...settings };
 }
 
 interface Waiter<T> {
