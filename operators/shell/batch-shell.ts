@@ -122,7 +122,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
     // The items of a frame came at one time: to look at the clock costs more than to queue one.
     if (!machine.isFramed || config.frames !== asapScheduler) machine.now = this.alarm.now();
     if (this.isUniform && laneName === undefined && deadlineMs === undefined) machine.stamp(job);
-    else describe(job, machine, config, () => this.look(), laneName, deadlineMs);
+    else describe(job, this, laneName, deadlineMs);
   }
 
   /** The second half of `add`; queues nothing for an item that was given up in between. */
@@ -142,7 +142,7 @@ export abstract class BatchShell<T, R> implements Bidder, BatchHost<T, R> {
   }
 
   /** Looks at what can be granted at all: answers what one item may weigh. */
-  private look(): number {
+  look(): number {
     const { machine, permits } = this;
     const { weigh, maxWeight } = this.config;
     const { tokenCapacity } = permits;

@@ -8,19 +8,17 @@ import { ItemTooHeavyError, isFlowError } from '../options/errors.js';
 import type { SplitItem } from '../options/oversize.js';
 import type { BatchConfig } from './batch-options.js';
 
-/**
- * Accepts an item that your callbacks are asked about. Never throws: what is wrong with it is its `fault`.
- *
- * @param look what one item may weigh; looks at what can be granted now
- */
-export function describe<T, R>(
-  job: Job<T, R>,
-  machine: BatchMachine<T, R>,
-  config: BatchConfig<T>,
-  look: () => number,
-  laneName: string | undefined,
-  deadlineMs: number | undefined,
-): void {
+/** Whose items are described. */
+interface Describer<T, R> {
+  readonly machine: BatchMachine<T, R>;
+  readonly config: BatchConfig<T>;
+  /** Looks at what can be granted now: answers what one item may weigh. */
+  look(): number;
+}
+
+/** Accepts an item that your callbacks are asked about. Never throws: what is wrong with it is its `fault`. */
+export function describe<T, R>(job: Job<T, R>, shell: Describer<T, R>, laneName: string | undefined, deadlineMs: number | undefined): void {
+  const { machine, config } = shell;
   const { operator, order, id, queue } = config;
   const { now } = machine;
   let fault: { readonly error: unknown } | undefined;
@@ -35,7 +33,7 @@ export function describe<T, R>(
   job.acceptedAt = now;
   try {
     if (id && !fault) job.extras.name = ask(operator, 'id', id, job.input);
-    if (!fault) measure(job, machine, config, look, laneName, deadlineMs);
+    if (!fault) measure(job, shell, laneName, deadlineMs);
   } catch (error) {
     const { cause } = error as Error;
     // A callback may refuse the item.
@@ -51,14 +49,8 @@ export function describe<T, R>(
   job.state = ACCEPTED;
 }
 
-function measure<T, R>(
-  job: Job<T, R>,
-  machine: BatchMachine<T, R>,
-  config: BatchConfig<T>,
-  look: () => number,
-  laneName: string | undefined,
-  deadlineMs: number | undefined,
-): void {
+function measure<T, R>(job: Job<T, R>, shell: Describer<T, R>, laneName: string | undefined, deadlineMs: number | undefined): void {
+  const { config, machine } = shell;
   const { operator, queue, weigh, deadlineMs: within, oversize, maxWeight } = config;
   const { input, acceptedAt } = job;
   const named = laneName ?? (queue.laneOf && ask(operator, 'lane', queue.laneOf, input));
@@ -69,7 +61,7 @@ function measure<T, R>(
   job.weight = weight;
   if (queue.keyOf) job.extras.key = ask(operator, 'key', queue.keyOf, input);
   if (waitMs !== Infinity) job.extras.deadlineAt = acceptedAt + waitMs;
-  const heaviest = look();
+  const heaviest = shell.look();
   if (weight > machine.aim && typeof oversize === 'object') {
     (oversize as SplitItem<T, R>).cut(operator, job as never, config, heaviest);
   } else if (weight > heaviest || (weight > maxWeight && oversize === 'reject')) {

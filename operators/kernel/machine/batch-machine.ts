@@ -103,9 +103,9 @@ export class BatchMachine<T, R> {
   }
 
   /** Accepts an item that is like all others. */
-  stamp(job: Job<T, R>, at = this.now): void {
+  stamp(job: Job<T, R>): void {
     job.index = this.accepted++;
-    job.acceptedAt = at;
+    job.acceptedAt = this.now;
     job.lane = this.lanes.length - 1;
     job.state = ACCEPTED;
   }
