@@ -77,8 +77,6 @@ export class LaneMerger<T, N extends string> {
   private weight = 0;
   /** Lanes that may still send. */
   private open: number;
-  /** Nobody is due before. */
-  private dueAt = Infinity;
   /** Ends the current frame; until then an urgent item waits for the rest of its burst. */
   private frame: Subscription | undefined = undefined;
   private isFramed = false;
@@ -94,9 +92,7 @@ export class LaneMerger<T, N extends string> {
     this.queue = new LanesQueue(lanes, fairness, maxSize, false);
     this.open = lanes.length;
     this.alarm = new Alarm(scheduler, () => {
-      this.turn(() => {
-        this.ring();
-      });
+      this.turn(this.ring);
     });
     this.tell = teller(operator, config, () => this.alarm.now());
   }
@@ -185,13 +181,9 @@ export class LaneMerger<T, N extends string> {
 
   /** Sees to it that the lane's oldest item does not wait too long. */
   private await(lane: number): void {
-    const at = this.dueFrom(lane);
-    if (at === Infinity || this.to.closed) return;
+    if (this.to.closed) return;
     if (this.laneAt(lane).waitMs === 0) this.startFrame();
-    else if (at < this.dueAt) {
-      this.dueAt = at;
-      this.alarm.set(at);
-    }
+    else this.alarm.setBy(this.dueFrom(lane));
   }
 
   private startFrame(): void {
@@ -199,9 +191,7 @@ export class LaneMerger<T, N extends string> {
     this.isFramed = true;
     const frame = this.config.frames.schedule(() => {
       this.landFrame();
-      this.turn(() => {
-        this.emitDue();
-      });
+      this.turn(this.ring);
     }, 0);
     // Some schedulers (`queueScheduler`) run a delay of 0 at once.
     if (this.isFramed as boolean) this.frame = frame;
@@ -213,13 +203,13 @@ export class LaneMerger<T, N extends string> {
     this.frame = undefined;
   }
 
-  private ring(): void {
+  private readonly ring = (): void => {
     const { queue } = this;
     this.emitDue();
-    this.dueAt = Infinity;
-    for (let lane = queue.after(-1); lane !== -1; lane = queue.after(lane)) this.dueAt = Math.min(this.dueAt, this.dueFrom(lane));
-    if (!this.to.closed) this.alarm.set(this.dueAt);
-  }
+    let at = Infinity;
+    for (let lane = queue.after(-1); lane !== -1; lane = queue.after(lane)) at = Math.min(at, this.dueFrom(lane));
+    if (!this.to.closed) this.alarm.set(at);
+  };
 
   // ---- emitting -----------------------------------------------------------------------------------------------------
 
@@ -251,17 +241,15 @@ export class LaneMerger<T, N extends string> {
     return -1;
   }
 
-  /** When the lane's oldest item has waited long enough; Infinity without one. */
+  /** When the oldest item of a lane that is not empty has waited long enough. */
   private dueFrom(lane: number): number {
-    const oldest = this.queue.oldest(lane);
-    return oldest === undefined ? Infinity : oldest.at + this.laneAt(lane).waitMs;
+    return (this.queue.oldest(lane) as Waiting<T>).at + this.laneAt(lane).waitMs;
   }
 
   /** Emits one batch; false when the consumer has left. */
   private emit(trigger: number, reason: FlushReason): boolean {
     if (this.to.closed) return false;
     const { maxSize, maxWeight } = this.config;
-    const waitedFrom = this.queue.oldest(trigger)?.at ?? 0;
     const { entries, weight } = this.queue.plan(trigger, maxSize, maxWeight);
     // Taken before it is emitted, so what the consumer sends back goes into a fresh batch.
     this.queue.takePlanned();
@@ -276,7 +264,7 @@ export class LaneMerger<T, N extends string> {
       reason: why,
       size: entries.length,
       weight,
-      waitMs: this.alarm.now() - waitedFrom,
+      waitMs: this.alarm.now() - (entries[0] as Waiting<T>).at,
       seqs: entries.map(({ seq }) => seq),
     });
     const items = entries.map(({ item }) => item);
