@@ -9,8 +9,6 @@ export class BatchPlan<E extends Waiter<E>> implements Filler, Plan<E> {
   weight = 0;
   /** How many it has of each lane. */
   readonly taken: number[];
-  /** Lanes of which no more are taken. */
-  private readonly closed = new Set<number>();
 
   constructor(
     private readonly lines: readonly (Line<E> | KeyedLine<E>)[],
@@ -20,31 +18,28 @@ export class BatchPlan<E extends Waiter<E>> implements Filler, Plan<E> {
     this.taken = lines.map(() => 0);
   }
 
+  /** One that does not fit closes its lane for this batch: nobody overtakes it there. A batch that is empty takes anything. */
   fill(lane: number, most: number): number {
     const line = this.lines[lane] as Line<E>;
     let got = 0;
-    for (let entry = line.look(); got < most && entry !== undefined && this.joins(entry, lane); entry = line.look()) {
-      this.entries.push(entry);
-      this.weight += entry.weight;
-      got++;
-      line.step();
+    for (let entry = line.at; got < most && entry !== undefined; entry = line.at) {
+      if (this.entries.length > 0 && this.weight + entry.weight > this.budget) line.at = undefined;
+      else {
+        this.entries.push(entry);
+        this.weight += entry.weight;
+        got++;
+        line.step();
+      }
     }
     (this.taken[lane] as number) += got;
     return got;
   }
 
   isOpen(lane: number): boolean {
-    return !this.closed.has(lane) && (this.lines[lane] as Line<E>).look() !== undefined;
+    return (this.lines[lane] as Line<E>).at !== undefined;
   }
 
   given(lane: number): number {
     return this.taken[lane] as number;
-  }
-
-  /** One that does not join closes its lane for this batch: nobody overtakes it there. A batch that is empty takes anything. */
-  private joins({ weight }: E, lane: number): boolean {
-    const fits = this.entries.length === 0 || this.weight + weight <= this.budget;
-    if (!fits) this.closed.add(lane);
-    return fits;
   }
 }

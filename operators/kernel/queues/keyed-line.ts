@@ -1,9 +1,9 @@
 import type { Linked } from './line.js';
-import { Chain, Line } from './line.js';
+import { Chain, OneLine } from './line.js';
 import type { KeyTurn, Waiter } from './queue.js';
 
 /** What waits under one key. */
-class KeyLine<E extends Waiter<E>> extends Line<E> implements Linked<KeyLine<E>> {
+class KeyLine<E extends Waiter<E>> extends OneLine<E> implements Linked<KeyLine<E>> {
   previous: KeyLine<E> | undefined = undefined;
   next: KeyLine<E> | undefined = undefined;
 }
@@ -13,16 +13,17 @@ class KeyLine<E extends Waiter<E>> extends Line<E> implements Linked<KeyLine<E>>
  * others, whoever is the first of its key is served within one turn of each. What came back goes ahead of them all. An empty key is forgotten.
  */
 export class KeyedLine<E extends Waiter<E>> {
-  private readonly returned = new Line<E>();
+  private readonly returned = new Chain<E>();
   private readonly cameBack = new Set<E>();
   private readonly keys = new Map<unknown, KeyLine<E>>();
   /** Keys under which something waits; the first of them goes next. */
   private readonly rotation = new Chain<KeyLine<E>>();
-  /** The key a plan looks at; the others of its round, from the second round on; and those that are left for the next. */
-  private at: KeyLine<E> | undefined = undefined;
-  private round: readonly KeyLine<E>[] | undefined = undefined;
-  private inRound = 0;
-  private later: KeyLine<E>[] = [];
+  /** How far a plan has looked. */
+  at: E | undefined = undefined;
+  /** Its key, as long as the plan looks at one entry of each; then, in their order, those behind the ones that it has looked at. */
+  private line: KeyLine<E> | undefined = undefined;
+  private later: E[] = [];
+  private inLater = 0;
 
   get first(): E | undefined {
     return this.returned.first ?? this.rotation.first?.first;
@@ -88,35 +89,20 @@ export class KeyedLine<E extends Waiter<E>> {
   }
 
   rewind(): void {
-    this.round = undefined;
+    this.line = this.isReturned() ? undefined : this.rotation.first;
+    this.at = this.line?.first;
     this.later = [];
-    this.at = this.isReturned() ? undefined : this.rotation.first;
-    this.at?.rewind();
+    this.inLater = 0;
   }
 
-  look(): E | undefined {
-    return this.at?.look();
-  }
-
+  /** The first round goes along the chain, so that a plan only looks at the keys it takes from. */
   step(): void {
-    const line = this.at as KeyLine<E>;
-    line.step();
-    if (line.look() !== undefined) this.later.push(line);
-    // The first round goes along the chain, so that a plan only looks at the keys it takes from.
-    if (this.round === undefined && line.next !== undefined) {
-      this.at = line.next;
-      this.at.rewind();
-      return;
-    }
-    if (this.round === undefined || this.inRound === this.round.length) {
-      this.round = this.later;
-      this.later = [];
-      this.inRound = 0;
-    }
-    this.at = this.round[this.inRound++];
+    const { next } = this.at as E;
+    if (next !== undefined) this.later.push(next);
+    this.line = this.line?.next;
+    this.at = this.line === undefined ? this.later[this.inLater++] : this.line.first;
   }
 
-  /** One key after the other. */
   visit(show: (entry: E) => boolean): boolean {
     return [...this.keys.values()].every((line) => line.visit(show));
   }

@@ -128,7 +128,7 @@ export class Line<E extends Waiter<E>> extends OneLine<E> {
   /** The newest of those that came back. */
   private returned: E | undefined = undefined;
   /** How far a plan has looked. */
-  private at: E | undefined = undefined;
+  at: E | undefined = undefined;
 
   isReturned(): boolean {
     return this.returned !== undefined;
@@ -170,10 +170,6 @@ export class Line<E extends Waiter<E>> extends OneLine<E> {
   /** A plan begins: it looks at the fresh ones, one after the other; at none before everything that came back has gone. */
   rewind(): void {
     this.at = this.returned === undefined ? this.first : undefined;
-  }
-
-  look(): E | undefined {
-    return this.at;
   }
 
   step(): void {
