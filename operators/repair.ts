@@ -100,12 +100,12 @@ export interface DivideStrategy {
 
 /** The same to whoever goes by it. */
 interface SearchRule extends DivideStrategy {
-  search<J extends FailedJob>(depth: number, limits: Omit<SearchLimits, 'confirm'>): DivideSearch<J>;
+  search<J extends FailedJob>(first: Failure<J>, limits: Omit<SearchLimits, 'confirm'>, note: DivideNote): DivideSearch<J>;
 }
 
 /** One search; it is told of every call of its own. */
 interface DivideSearch<J> extends Search<J> {
-  failed(failure: Failure<J>, blame: ReadonlySet<number> | undefined, note: DivideNote): Repair<J>;
+  failed(failure: Failure<J>, blame: ReadonlySet<number> | undefined): Repair<J>;
 }
 
 /** What is known of a batch that is being divided. */
@@ -172,7 +172,8 @@ export function divideAndConquer(options: DivideOptions = {}): RepairRule {
     },
     failed: (failure) => {
       const { verdict, error, call, depth, origin } = failure;
-      const { fault } = noteOf(origin);
+      const note = noteOf(origin);
+      const { fault } = note;
       const isDivisible = verdict.class === 'tooLarge' || (verdict.class === 'itemFault' && !(verdict.unrecognised && isBug(error)));
       if (!isDivisible || failure.isPartial) {
         fault.ruleOut();
@@ -183,9 +184,9 @@ export function divideAndConquer(options: DivideOptions = {}): RepairRule {
       else fault.ruleOut();
       if (fault.isHopeless) return givenUp(failure);
       const limits = { maxCalls: maxCalls ?? 2 * origin.jobs.length, maxDepth, maxBlameRounds };
-      if (strategy === undefined || verdict.class === 'tooLarge') return spread(failure, blame, { ...limits, factor }, noteOf(origin));
-      const search = (failure.search as DivideSearch<(typeof call)[number]> | undefined) ?? strategy.search(depth, limits);
-      return search.failed(failure, blame, noteOf(origin));
+      if (strategy === undefined || verdict.class === 'tooLarge') return spread(failure, blame, { ...limits, factor }, note);
+      const search = (failure.search as DivideSearch<(typeof call)[number]> | undefined) ?? strategy.search(failure, limits, note);
+      return search.failed(failure, blame);
     },
   };
 }
@@ -245,7 +246,7 @@ export interface SequentialSearchOptions {
 export function sequentialSearch(options: SequentialSearchOptions = {}): DivideStrategy {
   known('sequentialSearch', options, ['confirm']);
   const confirm = flag('sequentialSearch', 'confirm', orDefault(options.confirm, true));
-  const rule: SearchRule = { search: (depth, limits) => new SequentialSearch(depth, { ...limits, confirm }) };
+  const rule: SearchRule = { search: (first, limits, note) => new SequentialSearch(first, { ...limits, confirm }, note) };
   return rule;
 }
 
@@ -333,19 +334,19 @@ function spread<J extends FailedJob>(
 /** One part after the other. */
 class SequentialSearch<J extends FailedJob> implements DivideSearch<J> {
   private readonly plan: BadItemSearch<J>;
-  private operator = '';
-  private note: DivideNote | undefined = undefined;
+  private readonly operator: string;
 
   constructor(
-    depth: number,
+    { operator, depth }: Failure<J>,
     private readonly limits: SearchLimits,
+    private readonly note: DivideNote,
   ) {
+    this.operator = operator;
     this.plan = new BadItemSearch(depth, limits, ({ isDone }) => !isDone);
   }
 
-  failed({ operator, call, depth, origin }: Failure<J>, blame: ReadonlySet<number> | undefined, note: DivideNote): Repair<J> {
-    this.operator = operator;
-    this.note = note;
+  failed({ call, depth, origin }: Failure<J>, blame: ReadonlySet<number> | undefined): Repair<J> {
+    const { note } = this;
     const step = this.plan.failed(call, depth, blame, this.spent(origin));
     if (step.blamed) note.blameRounds++;
     const size = call.length;
@@ -364,7 +365,8 @@ class SequentialSearch<J extends FailedJob> implements DivideSearch<J> {
   }
 
   private spent({ calls }: Origin<J>): SearchSpent {
-    return { calls, blameRounds: this.note?.blameRounds ?? 0, alone: this.note?.fault.alone ?? 0 };
+    const { blameRounds, fault } = this.note;
+    return { calls, blameRounds, alone: fault.alone };
   }
 
   private repair({ send, depth, reject, infer, giveUp }: SearchStep<J>, origin: Origin<J>): Repair<J> {
