@@ -223,10 +223,9 @@ export class BatchMachine<T, R> {
 
   /** When the oldest fresh item of some lane has been held long enough; asks for the window only where it matters. */
   dueAt(windowMs: () => number): number {
-    const { isFramed } = this;
+    if (this.isFramed) return Infinity;
     let asked: number | undefined;
     return this.least((head, lane) => {
-      if (isFramed) return Infinity;
       return this.isFlushed(head) ? -Infinity : head.acceptedAt + (this.laneRule(lane).maxWaitMs ?? (asked ??= windowMs()));
     });
   }
@@ -463,7 +462,7 @@ export class BatchMachine<T, R> {
   }
 
   /** Fresh items are on their way, or have left. */
-  freshGone(size: number, weight: number): void {
+  private freshGone(size: number, weight: number): void {
     this.fresh -= size;
     // Sums of fractions drift: an empty queue weighs nothing.
     this.freshWeight = this.fresh === 0 ? 0 : this.freshWeight - weight;

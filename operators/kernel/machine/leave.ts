@@ -16,9 +16,7 @@ export function leave<T, R>(machine: BatchMachine<T, R>, job: Job<T, R>): void {
 export function hurry<T, R>(machine: BatchMachine<T, R>, job: Job<T, R>, lane: number): void {
   for (const part of job.parts ?? [job]) {
     if (part.state !== WAITING || part.batch || lane >= part.lane) continue;
-    machine.queue.remove(part);
-    machine.count(part.lane, -1);
-    machine.freshGone(1, part.weight);
+    machine.detach(part);
     part.lane = lane;
     machine.add(part);
   }
