@@ -1,6 +1,6 @@
 import type { ObservableInput, ObservedValueOf, SchedulerLike } from 'rxjs';
 import { asapScheduler, Observable } from 'rxjs';
-import type { Fairness } from './kernel/queues/discipline.js';
+import type { Fairness, FairnessRule } from './kernel/queues/discipline.js';
 import type { Overflow } from './kernel/queues/queue.js';
 import type { LaneOptions } from './lanes.js';
 import { fairnessOf } from './lanes.js';
@@ -166,7 +166,7 @@ export function mergeLanes<const L extends readonly MergeLane<any>[]>(
 }
 
 function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanesOptions<T>): LaneMergerConfig<T> {
-  const { maxQueued, overflow, ...settings } = checked(NAME, options, DEFAULTS, {
+  const { maxQueued, overflow, fairness, ...settings } = checked(NAME, options, DEFAULTS, {
     maxSize: count,
     maxWeight: positive,
     fairness: fairnessOf,
@@ -180,12 +180,12 @@ function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanes
     scheduler: schedulerOption,
     ...listened,
   });
-  const fairness = fairnessOf(NAME, 'fairness', options.fairness);
-  const lanes = checkedLanes(NAME, list, fairness, ['source'], OVERFLOWS, count).map((lane, i) => ({
+  const rule = fairness as FairnessRule;
+  const lanes = checkedLanes(NAME, list, rule, ['source'], OVERFLOWS, count).map((lane, i) => ({
     ...lane,
     waitMs: lane.maxWaitMs ?? WAITS_MS[i] ?? WAITS_MS[2],
     maxQueued: lane.maxQueued ?? maxQueued,
     overflow: lane.overflow ?? overflow,
   }));
-  return { ...settings, operator: NAME, lanes, fairness, frames: options.scheduler ?? asapScheduler };
+  return { ...settings, operator: NAME, lanes, fairness: rule, frames: options.scheduler ?? asapScheduler };
 }

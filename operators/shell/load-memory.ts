@@ -40,16 +40,19 @@ export class LoadMemory<T, R> {
   private readonly values = new Chain<Kept<R>>();
   /** Tells the time, also when the scheduler's clock jumps back. It is never set. */
   private readonly clock: Alarm;
+  /** 0 without a cache. */
+  private readonly maxEntries: number;
   private readonly ttlMs: number;
 
   /** @param cache - checked */
   constructor(
     private readonly operator: string,
     private readonly dedupe: ((item: T) => unknown) | undefined,
-    private readonly cache: LoadCacheOptions | undefined,
+    cache: LoadCacheOptions | undefined,
     scheduler: SchedulerLike,
   ) {
     this.clock = new Alarm(scheduler, () => undefined);
+    this.maxEntries = cache?.maxEntries ?? 0;
     this.ttlMs = cache?.ttlMs ?? Infinity;
   }
 
@@ -88,7 +91,7 @@ export class LoadMemory<T, R> {
   settled(item: Item<T, R>): void {
     const { loadKey, failed, outcome } = item;
     const value = outcome as R;
-    if (failed || this.cache === undefined) this.forget(item);
+    if (failed || this.maxEntries === 0) this.forget(item);
     else if (this.known.get(loadKey) === item) this.keep(loadKey, value, item.promised);
   }
 
@@ -111,7 +114,7 @@ export class LoadMemory<T, R> {
 
   /** Gives a key that nothing is known of a value. */
   prime(item: T, value: R): void {
-    if (this.cache === undefined) return;
+    if (this.maxEntries === 0) return;
     const key = this.key(item);
     if (this.find(key) === undefined) this.keep(key, value);
   }
@@ -137,8 +140,8 @@ export class LoadMemory<T, R> {
     const kept = new Kept(key, value, shown, this.ttlMs === Infinity ? Infinity : this.clock.now() + this.ttlMs);
     this.known.set(key, kept);
     this.values.push(kept);
-    const { first, size } = this.values;
-    if (first === undefined || size <= (this.cache?.maxEntries ?? 0)) return;
+    if (this.values.size <= this.maxEntries) return;
+    const first = this.values.first as Kept<R>;
     this.values.remove(first);
     this.known.delete(first.key);
   }
