@@ -82,10 +82,10 @@ export class AttemptLoop<R> {
   /** When the whole call is cut off; Infinity when it is not. */
   readonly #deadlineAt: number;
   readonly #work: AttemptWork<R>;
-  readonly #to: Subscriber<R>;
   readonly #alarm: Alarm;
   /** Of whoever made the call: attempts begin in timers, and in calls of others that give a permit back. */
-  readonly #context = captureContext();
+  readonly context = captureContext();
+  #to!: Subscriber<R>;
   /** The one under way, or the last one. */
   #attempt: Attempt<R> | undefined;
   #hasAnswered = false;
@@ -101,18 +101,26 @@ export class AttemptLoop<R> {
   /** It gave up because the next pause would have gone beyond the deadline. */
   isOutOfTime = false;
 
-  constructor(rules: AttemptRules, deadlineAt: number, work: AttemptWork<R>, to: Subscriber<R>) {
+  constructor(rules: AttemptRules, deadlineAt: number, work: AttemptWork<R>) {
     this.#rules = rules;
     this.#deadlineAt = deadlineAt;
     this.#work = work;
-    this.#to = to;
     this.#alarm = new Alarm(rules.scheduler, () => {
       this.#rang();
     });
   }
 
+  /** Makes attempts until one answers, or there are no more. */
+  start(to: Subscriber<R>): void {
+    this.#to = to;
+    to.add(() => {
+      this.#stop();
+    });
+    this.#next();
+  }
+
   /** Asks for a permit and makes the next attempt. */
-  next(): void {
+  #next(): void {
     const { limiter, job } = this.#rules;
     this.count += 1;
     this.#askedAt = this.#alarm.now();
@@ -136,7 +144,7 @@ export class AttemptLoop<R> {
     }
   }
 
-  stop(): void {
+  #stop(): void {
     this.#alarm.clear();
     this.#endRetry();
     const attempt = this.#attempt;
@@ -167,11 +175,10 @@ export class AttemptLoop<R> {
     load.executing += 1;
     const { executing } = load;
     tell?.({ type: 'attemptStarted', lane, batchId: id, size: 1, weight: 1, attempt: this.count, splitDepth: 0, executing });
-    // A listener may have made the consumer leave.
-    if (attempt.isOver) return;
-    attempt.begin(this.#context);
+    // Not when a listener has made the consumer leave.
+    attempt.begin(this.context);
     // The deadline of the whole call has a timer of its own.
-    if (!(attempt.isOver as boolean) && timeoutAt < this.#deadlineAt) this.#alarm.set(timeoutAt);
+    if (!attempt.isOver && timeoutAt < this.#deadlineAt) this.#alarm.set(timeoutAt);
   }
 
   /** Called by an attempt. */
@@ -197,7 +204,7 @@ export class AttemptLoop<R> {
   #rang(): void {
     const attempt = this.#attempt;
     if (attempt === undefined || attempt.isOver) {
-      this.next();
+      this.#next();
       return;
     }
     this.failed(attempt, new AttemptTimeoutError(this.#rules.operator, this.#rules.timeoutMs));
@@ -218,7 +225,7 @@ export class AttemptLoop<R> {
 
   /** What is to be thought of an attempt's error. A wait that was asked for concerns everybody: it begins before the permit goes back. */
   #judge(error: unknown): Verdict {
-    const verdict = this.#classify(error);
+    const verdict = this.classify(error);
     // Another limiter or breaker inside the work speaks for itself, not for the backend.
     if (verdict.retryAfterMs && mayPass(verdict) && !isFlowError(error)) this.#rules.limiter?.penalize(verdict.retryAfterMs);
     return verdict;
@@ -226,7 +233,7 @@ export class AttemptLoop<R> {
 
   /** The limiter gave no permit: nothing was sent, so nothing is learnt about the backend. */
   #refused(error: unknown): void {
-    this.#goOn(error, this.#classify(error));
+    this.#goOn(error, this.classify(error));
   }
 
   /** Tries again after a pause, or gives up. */
@@ -274,9 +281,10 @@ export class AttemptLoop<R> {
     return retry.failed(failure);
   }
 
-  #classify(error: unknown): Verdict {
+  /** What an error is, of an attempt or of the whole call. */
+  classify(error: unknown): Verdict {
     const { operator, classify, scheduler } = this.#rules;
-    return verdictOrFatal(operator, classify, error, { size: 1, attempt: this.count, aborted: false, epochMs: scheduler.now() });
+    return verdictOrFatal(operator, classify, error, { size: 1, attempt: Math.max(1, this.count), aborted: false, epochMs: scheduler.now() });
   }
 
   #endRetry(): void {
@@ -348,14 +356,14 @@ class Attempt<R> extends PermittedCall<R> implements AttemptContext {
 
   override said(value: R, isWhole: boolean): void {
     this.isAnswered = isWhole;
-    if (!this.isOver) this.loop.said(value);
+    this.loop.said(value);
   }
 
   done(): void {
-    if (!this.isOver) this.loop.done(this);
+    this.loop.done(this);
   }
 
   failed(error: unknown): void {
-    if (!this.isOver) this.loop.failed(this, error);
+    this.loop.failed(this, error);
   }
 }

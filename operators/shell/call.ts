@@ -1,4 +1,4 @@
-import type { Observable, ObservableInput, Observer, Subscription } from 'rxjs';
+import type { Observable, ObservableInput, Observer, Subscriber, Subscription } from 'rxjs';
 import { from, isObservable } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import type { Outcome, Permit } from '../options/permits.js';
@@ -193,6 +193,28 @@ export abstract class Call<R> extends LazySignal {
   /** Its work has been called, and has answered with a promise or not. */
   protected returned(_promise: Promise<R> | undefined): void {
     this.state = this.state === CALLING ? OPEN : STOPPED;
+  }
+}
+
+/** One whose values and end are those of somebody who has subscribed; it is given up when he leaves. */
+export abstract class Relay<R> extends Call<R> {
+  constructor(private readonly to: Subscriber<R>) {
+    super();
+    to.add(() => {
+      this.stop();
+    });
+  }
+
+  override said(value: R): void {
+    this.to.next(value);
+  }
+
+  done(): void {
+    this.to.complete();
+  }
+
+  failed(error: unknown): void {
+    this.to.error(error);
   }
 }
 

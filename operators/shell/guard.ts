@@ -3,7 +3,7 @@ import { Observable } from 'rxjs';
 import { ask } from '../options/ask.js';
 import { CallbackError, GuardRefusedError } from '../options/errors.js';
 import type { ItemContext, WorkResult } from '../options/types.js';
-import { Call, isPromise } from './call.js';
+import { isPromise, Relay } from './call.js';
 
 /** Whether a call may be made: yes, no, or no with a reason. */
 export type Guard<T> = (call: T, context: ItemContext) => boolean | string | PromiseLike<boolean | string>;
@@ -38,29 +38,15 @@ export function guarded<T, R>(operator: string, guard: Guard<T>, project: Projec
 }
 
 /** A call whose guard has answered later. */
-class Passing<R> extends Call<R> {
-  private readonly pass: () => WorkResult<R>;
-  private readonly to: Subscriber<R>;
-
-  constructor(pass: () => WorkResult<R>, to: Subscriber<R>) {
-    super();
-    this.pass = pass;
-    this.to = to;
-    to.add(() => {
-      this.stop();
-    });
+class Passing<R> extends Relay<R> {
+  constructor(
+    private readonly pass: () => WorkResult<R>,
+    to: Subscriber<R>,
+  ) {
+    super(to);
   }
 
   work(): WorkResult<R> {
     return this.pass();
-  }
-
-  done(value: R, isEmpty: boolean): void {
-    if (!isEmpty) this.to.next(value);
-    this.to.complete();
-  }
-
-  failed(error: unknown): void {
-    this.to.error(error);
   }
 }
