@@ -4,7 +4,7 @@ import type { LaneOptions } from './lanes.js';
 import { lanes } from './lanes.js';
 import { FlowConfigError } from './options/errors.js';
 import type { Limiter, LimiterJob, LimiterOptions, RateRule } from './options/limiter.js';
-import { flag, known, orDefault, ratio } from './options/options.js';
+import { finitePositive, flag, known, limit, maybe, orDefault, ratio } from './options/options.js';
 import { perMinute } from './rates.js';
 
 /** What an account allows, as plain data. */
@@ -62,12 +62,15 @@ export function createAccount(options: AccountOptions = {}): Limiter {
   if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes, not empty', given);
   const savings = { burstMs: 1000 * ratio(NAME, 'burstSeconds', burstSeconds, 0.001, 86_400) };
   const rate = (unit: 'requests' | 'tokens', amount: number | undefined, saved: object): RateRule => ({
-    ...perMinute(unit, rateOption(`${unit}PerMinute`, orDefault(amount, Infinity))),
+    ...perMinute(unit, limit(NAME, `${unit}PerMinute`, orDefault(amount, Infinity))),
     ...saved,
   });
   return createLimiter({
     ...common,
-    rates: [rate('requests', requestsPerMinute, { ...savings, burst: burstOption(burst) }), rate('tokens', tokensPerMinute, savings)],
+    rates: [
+      rate('requests', requestsPerMinute, { ...savings, burst: maybe(finitePositive)(NAME, 'burst', burst) }),
+      rate('tokens', tokensPerMinute, savings),
+    ],
     queue: lanes(
       (given as readonly (string | LaneOptions)[]).map((lane) => (typeof lane === 'string' ? { name: lane } : lane)),
       { key: keyOf },
@@ -79,16 +82,4 @@ export function createAccount(options: AccountOptions = {}): Limiter {
 /** Whoever asks for much delays nobody else in the lane. */
 function keyOf({ key }: LimiterJob): unknown {
   return key;
-}
-
-/** A number >= 0, or Infinity for "no limit". */
-function rateOption(option: string, value: unknown): number {
-  if (typeof value === 'number' && value >= 0) return value;
-  throw new FlowConfigError(NAME, option, 'a number >= 0 or Infinity', value);
-}
-
-/** Undefined for what comes in within `burstSeconds`. */
-function burstOption(value: unknown): number | undefined {
-  if (value === undefined || (typeof value === 'number' && value > 0 && value < Infinity)) return value;
-  throw new FlowConfigError(NAME, 'burst', 'a finite number > 0', value);
 }

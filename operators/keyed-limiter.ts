@@ -3,11 +3,11 @@ import { defer } from 'rxjs';
 import { limiterBelow } from './child-of.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
 import type { ChildLimiterOptions, Lease, LeasedWork, Limiter, LimiterJob, LimiterOptions } from './options/limiter.js';
-import { count, known } from './options/options.js';
+import { count, object } from './options/options.js';
 import type { Drained, DrainOptions, Handle } from './options/types.js';
 import { onAbort, requiredSignal } from './shell/abort.js';
 import { FlowLimiter } from './shell/limiter/limiter.js';
-import { limiterSettings, NAME } from './shell/limiter/settings.js';
+import { belowOption, limiterSettings, NAME } from './shell/limiter/settings.js';
 
 export interface KeyedLimiterOptions extends ChildLimiterOptions {
   /** Most keys at a time that are in use or have something to remember; a job of one more is refused. @defaultValue 10000 */
@@ -65,8 +65,7 @@ export function keyedLimiter(options: KeyedLimiterOptions & LimiterOptions): Key
 export function keyedLimiter(first: Limiter | (KeyedLimiterOptions & LimiterOptions), options: KeyedLimiterOptions = {}): KeyedLimiter {
   const isBelow = 'enlist' in Object(first);
   const given: KeyedLimiterOptions & LimiterOptions = isBelow ? options : first;
-  if (typeof given !== 'object' || (given as unknown) === null) throw new FlowConfigError(NAME, 'options', 'an object', given);
-  const { maxKeys = 10_000, ...limits } = given;
+  const { maxKeys = 10_000, ...limits } = object(NAME, 'options', given);
   const make = isBelow ? () => limiterBelow(first as Limiter, limits) : () => new FlowLimiter(limiterSettings(limits));
   return new FlowKeyedLimiter(make, count(NAME, 'maxKeys', maxKeys));
 }
@@ -146,7 +145,7 @@ class FlowKeyedLimiter implements KeyedLimiter {
   }
 
   async whenQueued(options: { readonly below: number }): Promise<void> {
-    const below = checkedBelow(options);
+    const below = belowOption(options);
     while (this.busy().reduce((sum, { queued }) => sum + queued, 0) >= below) {
       const waiting = this.busy().filter(({ queued }) => queued > 0);
       await Promise.race(waiting.map((limiter) => limiter.whenQueued({ below: limiter.queued })));
@@ -204,11 +203,6 @@ class FlowKeyedLimiter implements KeyedLimiter {
       throw new FlowConfigError(NAME, 'job', 'an object with a `key`', job);
     this.model.check(job);
   }
-}
-
-function checkedBelow(options: { readonly below: number }): number {
-  known(NAME, options, ['below']);
-  return count(NAME, 'below', options.below);
 }
 
 function summed(all: readonly Drained[]): Drained {

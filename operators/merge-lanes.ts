@@ -7,7 +7,7 @@ import { fairnessOf } from './lanes.js';
 import type { FlowSink } from './options/events.js';
 import { listened } from './options/events.js';
 import { checkedLanes } from './options/lanes.js';
-import { callback, checked, count, flag, positive, words } from './options/options.js';
+import { asGiven, callback, checked, count, flag, maybe, positive, words } from './options/options.js';
 import { schedulerOption } from './shell/alarm.js';
 import { connect } from './shell/connect.js';
 import type { LaneBatch, LaneMergerConfig } from './shell/lane-merger.js';
@@ -181,7 +181,8 @@ function readOptions<T>(list: readonly MergeLane<unknown>[], options: MergeLanes
     ...listened,
   });
   const rule = fairness as FairnessRule;
-  const lanes = checkedLanes(NAME, list, rule, ['source'], OVERFLOWS, count).map((lane, i) => ({
+  const own = { source: asGiven, overflow: maybe(words(...OVERFLOWS)), maxQueued: maybe(count) };
+  const lanes = checkedLanes(NAME, list, rule, own).map((lane, i) => ({
     ...lane,
     waitMs: lane.maxWaitMs ?? WAITS_MS[i] ?? WAITS_MS[2],
     maxQueued: lane.maxQueued ?? maxQueued,

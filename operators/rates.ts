@@ -1,10 +1,9 @@
 import type { RateSpec } from './kernel/limits/limit.js';
 import { SlidingWindow } from './kernel/limits/sliding-window.js';
 import { TokenBucket } from './kernel/limits/token-bucket.js';
-import { isAmount } from './options/answers.js';
 import { FlowConfigError } from './options/errors.js';
 import type { RateRule } from './options/limiter.js';
-import { check, filled, flag, known, positive } from './options/options.js';
+import { filled, finitePositive, flag, known, limit, positive } from './options/options.js';
 import type { RatedLimiter } from './shell/limiter/rates.js';
 import { Rates } from './shell/limiter/rates.js';
 
@@ -91,7 +90,7 @@ function bucket(operator: string, rate: Quota & RateOptions): RateRule {
   const { burst, borrow = true } = rate;
   return rule({
     ...quota(operator, rate),
-    burst: burst === undefined ? undefined : finite(operator, 'burst', positive(operator, 'burst', burst)),
+    burst: burst === undefined ? undefined : finite(operator, 'burst', burst),
     burstMs: 2000,
     isStrict: false,
     borrows: flag(operator, 'borrow', borrow),
@@ -113,12 +112,9 @@ function rule(spec: RateSpec): RateRule {
 
 function quota(operator: string, { unit, amount, windowMs }: Quota): Quota {
   if (filled(operator, 'unit', unit) === 'slots') throw new FlowConfigError(operator, 'unit', 'no `slots`, which are `concurrency`', unit);
-  return {
-    unit,
-    amount: rateAmount(operator, 'amount', amount),
-    windowMs: finite(operator, 'windowMs', positive(operator, 'windowMs', windowMs)),
-  };
+  return { unit, amount: limit(operator, 'amount', amount), windowMs: finite(operator, 'windowMs', windowMs) };
 }
 
-const finite = /* @__PURE__ */ check<number>('a finite number > 0', (value: number) => value < Infinity);
-const rateAmount = /* @__PURE__ */ check<number>('a number >= 0 or Infinity', isAmount);
+function finite(operator: string, option: string, value: number): number {
+  return finitePositive(operator, option, positive(operator, option, value));
+}

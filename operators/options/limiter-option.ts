@@ -1,6 +1,6 @@
 import { FlowConfigError } from './errors.js';
 import type { Limiter, LimiterJob } from './limiter.js';
-import { made } from './options.js';
+import { filled, made, object } from './options.js';
 import type { Permits } from './permits.js';
 
 /** A limiter that must be there. */
@@ -18,7 +18,7 @@ export function limiterOption<L extends Permits>(operator: string, limiter: L | 
 /** The one lane of the limiter that an operator uses, or its last. */
 export function laneOption(operator: string, lane: string | undefined, limiter: Limiter | undefined): string | undefined {
   if (lane === undefined) return undefined;
-  if (typeof lane !== 'string' || lane === '') throw new FlowConfigError(operator, 'lane', 'a non-empty string', lane);
+  filled(operator, 'lane', lane);
   const lanes = limiter?.lanes;
   if (lanes?.includes(lane) === false) throw new FlowConfigError(operator, 'lane', `a lane the limiter has (${lanes.join()})`, lane);
   return lane;
@@ -27,7 +27,7 @@ export function laneOption(operator: string, lane: string | undefined, limiter: 
 /** The `job` option of what makes calls under a `limiter`; what is in it is for the limiter to judge. */
 export function jobOption(operator: string, job: LimiterJob | undefined, limiter: object | undefined): LimiterJob | undefined {
   if (job === undefined) return undefined;
-  if (typeof job !== 'object' || (job as unknown) === null) throw new FlowConfigError(operator, 'job', 'an object', job);
+  object(operator, 'job', job);
   if (limiter === undefined) throw new FlowConfigError(operator, 'job', 'absent without a `limiter`', job);
   return job;
 }

@@ -27,6 +27,18 @@ export const durationMs = /* @__PURE__ */ check<number>('a number of millisecond
 /** A number > 0, or Infinity for "no limit". */
 export const positive = /* @__PURE__ */ check<number>('a number > 0 or Infinity', (value) => isAmount(value) && value > 0);
 
+/** What may be written as `0`, but not as Infinity. */
+export const amount = /* @__PURE__ */ check<number>('a finite number >= 0', (value) => isAmount(value) && value < Infinity);
+
+/** What there is some of. */
+export const finitePositive = /* @__PURE__ */ check<number>(
+  'a finite number > 0',
+  (value) => isAmount(value) && value > 0 && value < Infinity,
+);
+
+/** How much there may be of something. */
+export const limit = /* @__PURE__ */ check<number>('a number >= 0 or Infinity', isAmount);
+
 /** A finite number between `least` and `most`, both included. */
 export function ratio(operator: string, option: string, value: unknown, least = 0, most = 1): number {
   const isGood = (given: unknown): boolean => isAmount(given) && given >= least && given <= most;
@@ -61,6 +73,9 @@ export const callback = /* @__PURE__ */ maybe(required) as Same;
 /** A text with something in it. */
 export const filled = /* @__PURE__ */ check<string>('a non-empty string', (value) => typeof value === 'string' && value !== '');
 
+/** Anything with fields. */
+export const object = /* @__PURE__ */ check('an object', (value: unknown) => typeof value === 'object' && value !== null) as Same;
+
 /** True or false. */
 export const flag = /* @__PURE__ */ check<boolean>('true or false', (value) => typeof value === 'boolean');
 
@@ -69,10 +84,10 @@ export const flag = /* @__PURE__ */ check<boolean>('true or false', (value) => t
  * `within` is the option they are part of, with a dot.
  */
 export function known(operator: string, options: unknown, names: readonly string[], what = 'options', within = ''): void {
-  if (typeof options !== 'object' || options === null) throw new FlowConfigError(operator, what, 'an object', options);
+  object(operator, what, options);
   // Not `Object.keys`: this is on the way of every job of a limiter.
-  for (const name in options) {
-    if (names.includes(name) || !Object.hasOwn(options, name)) continue;
+  for (const name in options as object) {
+    if (names.includes(name) || !Object.hasOwn(options as object, name)) continue;
     // Its value is not shown: a misspelt `apiKey` is a secret, too.
     const shown = `a ${typeof (options as Record<string, unknown>)[name]}`;
     throw new FlowConfigError(operator, within + name, `absent (known options: ${names.join(', ')})`, undefined, shown);

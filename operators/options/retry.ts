@@ -1,6 +1,6 @@
 import type { BackoffOptions } from '../kernel/repair/backoff.js';
 import { BACKOFF_DEFAULTS } from '../kernel/repair/backoff.js';
-import { count, durationMs, group, known, orDefault, positive, words } from './options.js';
+import { checked, count, durationMs, group, positive, words } from './options.js';
 
 export interface RetryOptions {
   /** Attempts one call (or batch) may take, the first included. @defaultValue 3 */
@@ -23,7 +23,14 @@ export interface RetryRule extends BackoffOptions {
   readonly budget: number;
 }
 
-const RETRY_DEFAULTS = /* @__PURE__ */ (() => ({ maxAttempts: 3, ...BACKOFF_DEFAULTS }) as const)();
+const CHECKS = /* @__PURE__ */ (() => ({
+  maxAttempts: count,
+  initialMs: durationMs,
+  factor: positive,
+  maxMs: durationMs,
+  jitter: words('full', 'equal', 'none'),
+  budget: positive,
+}))();
 
 /** The `retry` option, or one like it (`''` for the options of a value); undefined when it is turned off. @throws FlowConfigError */
 export function retryRule(operator: string, retry: RetryOptions | undefined, budget: number, option?: string): RetryRule;
@@ -40,17 +47,8 @@ export function retryRule(
   option = 'retry',
 ): RetryRule | undefined {
   if (retry === false) return undefined;
-  const within = option && `${option}.`;
   const given: RetryOptions = group(operator, option || 'options', retry);
-  known(operator, given, ['maxAttempts', 'initialMs', 'factor', 'maxMs', 'jitter', 'budget'], option || 'options', within);
-  const d = RETRY_DEFAULTS;
-  const initialMs = durationMs(operator, `${within}initialMs`, orDefault(given.initialMs, d.initialMs));
-  return {
-    maxAttempts: count(operator, `${within}maxAttempts`, orDefault(given.maxAttempts, d.maxAttempts)),
-    initialMs,
-    factor: positive(operator, `${within}factor`, orDefault(given.factor, d.factor)),
-    maxMs: durationMs(operator, `${within}maxMs`, orDefault(given.maxMs, Math.max(initialMs, d.maxMs))),
-    jitter: words('full', 'equal', 'none')(operator, `${within}jitter`, orDefault(given.jitter, d.jitter)),
-    budget: positive(operator, `${within}budget`, orDefault(given.budget, budget)),
-  };
+  const { initialMs = 0 } = given;
+  const maxMs = Math.max(initialMs, BACKOFF_DEFAULTS.maxMs);
+  return checked(operator, given, { maxAttempts: 3, ...BACKOFF_DEFAULTS, maxMs, budget }, CHECKS, option && `${option}.`);
 }

@@ -284,7 +284,12 @@ export class AttemptLoop<R> {
   /** What an error is, of an attempt or of the whole call. */
   classify(error: unknown): Verdict {
     const { operator, classify, scheduler } = this.#rules;
-    return verdictOrFatal(operator, classify, error, { size: 1, attempt: Math.max(1, this.count), aborted: false, epochMs: scheduler.now() });
+    return verdictOrFatal(operator, classify, error, {
+      size: 1,
+      attempt: Math.max(1, this.count),
+      aborted: false,
+      epochMs: scheduler.now(),
+    });
   }
 
   #endRetry(): void {

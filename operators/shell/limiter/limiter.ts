@@ -14,7 +14,7 @@ import type {
   Release,
   SavedLimits,
 } from '../../options/limiter.js';
-import { count, known, orDefault, required } from '../../options/options.js';
+import { amount, count, known, orDefault, required } from '../../options/options.js';
 import type { Bidder, Place } from '../../options/permits.js';
 import type { ResponseLike, WorkResult } from '../../options/types.js';
 import { laneAt } from '../describe-item.js';
@@ -23,7 +23,7 @@ import { AbortCalls } from '../signal-groups.js';
 import { Audience } from './audience.js';
 import { Pump } from './pump.js';
 import type { Rates } from './rates.js';
-import { amountOption, chargeOf, checkJob, NAME, ratesOption } from './settings.js';
+import { belowOption, chargeOf, checkJob, NAME, ratesOption } from './settings.js';
 import type { Asker, Lease as OwnLease } from './ticket.js';
 import { BidderTicket, JobTicket, WrappedTicket } from './ticket.js';
 
@@ -134,7 +134,7 @@ export class FlowLimiter extends Pump implements Limiter {
     const { granted, refused, requests, key } = Object(bidder) as Partial<Bidder>;
     required(NAME, 'bidder.granted', granted);
     required(NAME, 'bidder.refused', refused);
-    if (requests !== undefined) amountOption(NAME, 'bidder.requests', requests);
+    if (requests !== undefined) amount(NAME, 'bidder.requests', requests);
     const ticket = new BidderTicket(this, this.at(lane), bidder);
     if (key !== undefined) ticket.key = this.settings.queue.keyOf?.({ key });
     const error = this.refusal(NOTHING);
@@ -212,8 +212,7 @@ export class FlowLimiter extends Pump implements Limiter {
   }
 
   whenQueued(options: { readonly below: number }): Promise<void> {
-    known(NAME, options, ['below']);
-    const below = count(NAME, 'below', options.below);
+    const below = belowOption(options);
     return this.until(() => this.queued < below);
   }
 

@@ -6,7 +6,20 @@ import { FlowConfigError } from '../../options/errors.js';
 import { listened } from '../../options/events.js';
 import type { Cost, LearnRule, LimiterJob, LimiterOptions, RateRule, SavedLimits } from '../../options/limiter.js';
 import type { Checked } from '../../options/options.js';
-import { checked, count, countFromZero, durationMs, flag, known, made, ratio, required, words } from '../../options/options.js';
+import {
+  amount,
+  checked,
+  count,
+  countFromZero,
+  durationMs,
+  flag,
+  known,
+  made,
+  object,
+  ratio,
+  required,
+  words,
+} from '../../options/options.js';
 import { requiredSignal } from '../abort.js';
 import { schedulerOption } from '../alarm.js';
 
@@ -92,21 +105,21 @@ const UNITS = ['slots', 'requests', 'tokens'] as const;
 /** What a cost amounts to; `counts` says which units of your own there are. @throws FlowConfigError */
 export function chargeOf(operator: string, cost: Cost | undefined, counts: (unit: string) => boolean, within = 'cost.'): Charge {
   if (cost === undefined) return ONE_REQUEST;
-  if (typeof cost !== 'object' || (cost as unknown) === null) throw new FlowConfigError(operator, 'cost', 'an object', cost);
+  object(operator, 'cost', cost);
   const charge = { ...ONE_REQUEST } as Charge & Record<string, number>;
   let others: Record<string, number> | undefined;
   for (const unit in cost) {
     const isOurs = (UNITS as readonly string[]).includes(unit);
-    const amount = cost[unit];
+    const given = cost[unit];
     if (!isOurs && !counts(unit))
-      throw new FlowConfigError(operator, within + unit, 'absent: slots, requests, tokens, or a unit that a rate counts', amount);
-    if (amount !== undefined) (isOurs ? charge : (others ??= {}))[unit] = amountOption(operator, within + unit, amount);
+      throw new FlowConfigError(operator, within + unit, 'absent: slots, requests, tokens, or a unit that a rate counts', given);
+    if (given !== undefined) (isOurs ? charge : (others ??= {}))[unit] = amount(operator, within + unit, given);
   }
   return others ? { ...charge, others } : charge;
 }
 
-/** A finite number >= 0. */
-export function amountOption(operator: string, option: string, value: unknown): number {
-  if (typeof value === 'number' && value >= 0 && value !== Infinity) return value;
-  throw new FlowConfigError(operator, option, 'a finite number >= 0', value);
+/** What `whenQueued` is asked. @throws FlowConfigError */
+export function belowOption(options: { readonly below: number }): number {
+  known(NAME, options, ['below']);
+  return count(NAME, 'below', options.below);
 }
