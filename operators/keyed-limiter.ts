@@ -4,10 +4,10 @@ import { limiterBelow } from './child-of.js';
 import { FlowConfigError, OverflowError } from './options/errors.js';
 import type { ChildLimiterOptions, Lease, LeasedWork, Limiter, LimiterJob, LimiterOptions } from './options/limiter.js';
 import { count, object } from './options/options.js';
-import type { Drained, DrainOptions, Handle } from './options/types.js';
-import { onAbort, requiredSignal } from './shell/abort.js';
+import type { Handle } from './options/types.js';
 import { FlowLimiter } from './shell/limiter/limiter.js';
 import { belowOption, limiterSettings, NAME } from './shell/limiter/settings.js';
+import { Shutdown, ShutdownHandle } from './shell/shutdown.js';
 
 export interface KeyedLimiterOptions extends ChildLimiterOptions {
   /** Most keys at a time that are in use or have something to remember; a job of one more is refused. @defaultValue 10000 */
@@ -70,7 +70,8 @@ export function keyedLimiter(first: Limiter | (KeyedLimiterOptions & LimiterOpti
   return new FlowKeyedLimiter(make, count(NAME, 'maxKeys', maxKeys));
 }
 
-class FlowKeyedLimiter implements KeyedLimiter {
+class FlowKeyedLimiter extends ShutdownHandle implements KeyedLimiter {
+  protected readonly shutdown: Shutdown;
   private readonly make: () => FlowLimiter;
   private readonly maxKeys: number;
   /** Of no key: what is wrong with the options is no matter of the first job, and what is wrong with a job none of its key. */
@@ -81,13 +82,24 @@ class FlowKeyedLimiter implements KeyedLimiter {
   /** With so many keys, idle ones are looked for again. */
   private sweepAt = FEW;
   private isPaused = false;
-  private isClosed = false;
-  private drained: Promise<Drained> | undefined = undefined;
 
   constructor(make: () => FlowLimiter, maxKeys: number) {
+    super();
     this.make = make;
     this.maxKeys = maxKeys;
     this.model = make();
+    this.shutdown = new Shutdown({
+      operator: NAME,
+      scheduler: this.model.settings.scheduler,
+      stop: () => {
+        void this.end([this.model, ...this.limiters.values()]);
+      },
+      abort: () => {
+        const all = [...this.limiters.values()];
+        for (const limiter of all) limiter.close();
+        void this.end(all);
+      },
+    });
   }
 
   get keys(): number {
@@ -152,27 +164,14 @@ class FlowKeyedLimiter implements KeyedLimiter {
     }
   }
 
-  drain(options?: DrainOptions): Promise<Drained> {
-    this.isClosed = true;
-    const all = [this.model, ...this.limiters.values()].map((limiter) => limiter.drain(options));
-    this.drained ??= Promise.all(all).then(summed);
-    return this.drained;
-  }
-
-  close(): void {
-    this.isClosed = true;
-    for (const limiter of [...this.limiters.values()]) limiter.close();
-  }
-
-  shutdownOn(signal: AbortSignal, options?: DrainOptions): this {
-    onAbort(requiredSignal(NAME, 'signal', signal), () => {
-      void this.drain(options);
-    });
-    return this;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.drain();
+  /** Over when all of them are. */
+  private async end(all: readonly FlowLimiter[]): Promise<void> {
+    for (const { done, aborted, dropped } of await Promise.all(all.map((limiter) => limiter.drain()))) {
+      this.shutdown.count('done', done);
+      this.shutdown.count('aborted', aborted);
+      this.shutdown.count('dropped', dropped);
+    }
+    this.shutdown.finish();
   }
 
   private busy(): FlowLimiter[] {
@@ -186,7 +185,7 @@ class FlowKeyedLimiter implements KeyedLimiter {
     if (this.limiters.size >= this.maxKeys) throw new OverflowError(NAME, this.maxKeys, 'error', 'maxKeys');
     const limiter = this.make();
     if (this.isPaused) limiter.pause();
-    if (this.isClosed) limiter.close();
+    if (this.shutdown.isClosed) limiter.close();
     this.limiters.set(key, limiter);
     return limiter;
   }
@@ -203,14 +202,4 @@ class FlowKeyedLimiter implements KeyedLimiter {
       throw new FlowConfigError(NAME, 'job', 'an object with a `key`', job);
     this.model.check(job);
   }
-}
-
-function summed(all: readonly Drained[]): Drained {
-  const sum = { done: 0, aborted: 0, dropped: 0 };
-  for (const { done, aborted, dropped } of all) {
-    sum.done += done;
-    sum.aborted += aborted;
-    sum.dropped += dropped;
-  }
-  return sum;
 }

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import fc from 'fast-check';
 import type { Subscription } from 'rxjs';
 import { defer, mergeMap, NEVER, of, timer } from 'rxjs';
@@ -345,6 +346,18 @@ describe('a keyed limiter', () => {
     lease?.release();
     expect(await drained).toEqual({ done: 1, aborted: 0, dropped: 0 });
     expect(limiter.tryAcquire()).toBeDefined();
+  });
+
+  it('drains when a signal aborts, and leaves the signal alone when all is over', async () => {
+    const [leaving, gone] = [new AbortController(), new AbortController()];
+    const tools = keyedLimiter(createLimiter(), { concurrency: 1 }).shutdownOn(leaving.signal, { timeoutMs: 1 }).shutdownOn(gone.signal);
+    void tools.runAsync(() => new Promise(() => undefined), { key: 'a' }).catch(() => undefined);
+    const waiting = tools.acquireAsync({ key: 'a' });
+    leaving.abort();
+    await expect(waiting).rejects.toMatchObject({ code: 'FLOW_CLOSED' });
+    expect(await tools.drain()).toEqual({ done: 0, aborted: 1, dropped: 1 });
+    expect(getEventListeners(gone.signal, 'abort')).toEqual([]);
+    expect(await keyedLimiter({ concurrency: 1 }).shutdownOn(leaving.signal).drain()).toEqual({ done: 0, aborted: 0, dropped: 0 });
   });
 
   it.each([
