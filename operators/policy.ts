@@ -143,7 +143,7 @@ export function policyOf<F = never>(operator: string, options: PolicyOptions<F>,
         });
         if (subscriber.closed) return;
       }
-      new PolicyCall<R, F>({ operator, ...rules, ...own, id: id ?? `p${String(load.calls++)}` }, work, subscriber).start();
+      new PolicyCall<R, F>({ operator, ...rules, ...own, id: id ?? `p${load.calls++}` }, work, subscriber).start();
     });
   };
 }
@@ -158,7 +158,7 @@ function readOptions<F>(operator: string, options: PolicyOptions<F>) {
       deadlineMs: durationMs,
       breaker: made<Breaker | undefined>('trip', 'a breaker made by createBreaker', undefined),
       retry: made<RepairRule | undefined>('failed', '`retryFailed({ … })`', undefined),
-      limiter: (_operator, _option, limiter: Limiter | undefined) => limiterOption(operator, limiter),
+      limiter: asGiven,
       job: asGiven,
       timeoutMs: positive,
       idempotent: flag,
@@ -168,7 +168,7 @@ function readOptions<F>(operator: string, options: PolicyOptions<F>) {
       random: required,
     },
   );
-  jobOption(operator, read.job, read.limiter);
+  jobOption(operator, read.job, limiterOption(operator, read.limiter));
   return { ...read, tell: teller(operator, read, () => read.scheduler.now()) };
 }
 

@@ -98,7 +98,7 @@ export class ItemTooHeavyError extends FlowError {
     readonly weight: number,
     readonly maxWeight: number,
   ) {
-    super('FLOW_ITEM_TOO_HEAVY', operator, `an item weighs ${String(weight)}, more than the limit of ${String(maxWeight)}`);
+    super('FLOW_ITEM_TOO_HEAVY', operator, `an item weighs ${weight}, more than the limit of ${maxWeight}`);
   }
 }
 
@@ -109,7 +109,7 @@ export class BatchShapeError extends FlowError {
     operator: string,
     readonly expected: number,
     readonly received: number,
-    problem = `expected ${String(expected)} results, one per item, received ${String(received)}`,
+    problem = `expected ${expected} results, one per item, received ${received}`,
   ) {
     super('FLOW_BATCH_SHAPE', operator, problem);
   }
@@ -123,7 +123,7 @@ export class RateLimitError extends FlowError {
     readonly limit: string,
     readonly retryAfterMs: number,
   ) {
-    const when = retryAfterMs === Infinity ? '' : `; try again in ${String(Math.ceil(retryAfterMs))} ms`;
+    const when = retryAfterMs === Infinity ? '' : `; try again in ${Math.ceil(retryAfterMs)} ms`;
     super('FLOW_RATE_LIMITED', operator, `no permit under ${limit}${when}`);
   }
 }
@@ -139,7 +139,7 @@ export class NestedAcquireError extends FlowError {
     super(
       'FLOW_NESTED_ACQUIRE',
       operator,
-      `all ${String(concurrency)} slots are held by work that waits for another slot of the same limiter; release the first permit before, or use a second limiter`,
+      `all ${concurrency} slots are held by work that waits for another slot of the same limiter; release the first permit before, or use a second limiter`,
     );
   }
 }
@@ -152,7 +152,7 @@ export class BreakerOpenError extends FlowError {
     /** When the breaker lets the next probe pass, from now; Infinity when it was opened by hand. */
     readonly retryAfterMs: number,
   ) {
-    const until = retryAfterMs === Infinity ? ' until it is reset' : `; try again in ${String(Math.ceil(retryAfterMs))} ms`;
+    const until = retryAfterMs === Infinity ? ' until it is reset' : `; try again in ${Math.ceil(retryAfterMs)} ms`;
     super('FLOW_BREAKER_OPEN', operator, `the circuit is open${until}`);
   }
 }
@@ -173,8 +173,8 @@ export class BudgetExceededError extends FlowError {
     /** How long that is from now. */
     readonly resetsInMs: number,
   ) {
-    const amount = unit === 'usd' ? `${String(limit)} USD` : `${String(limit)} tokens`;
-    const when = resetsInMs === Infinity ? '' : `; it resets in ${String(Math.ceil(resetsInMs))} ms`;
+    const amount = unit === 'usd' ? `${limit} USD` : `${limit} tokens`;
+    const when = resetsInMs === Infinity ? '' : `; it resets in ${Math.ceil(resetsInMs)} ms`;
     super('FLOW_BUDGET_EXCEEDED', operator, `the call has no room in the limit of ${amount}${when}`);
   }
 }
@@ -188,7 +188,7 @@ export class DeadlineError extends FlowError {
     readonly elapsedMs: number,
     cause?: unknown,
   ) {
-    super('FLOW_DEADLINE', operator, `not settled within ${String(deadlineMs)} ms (${String(Math.round(elapsedMs))} ms elapsed)`, cause);
+    super('FLOW_DEADLINE', operator, `not settled within ${deadlineMs} ms (${Math.round(elapsedMs)} ms elapsed)`, cause);
   }
 }
 
@@ -199,7 +199,7 @@ export class AttemptTimeoutError extends FlowError {
     operator: string,
     readonly timeoutMs: number,
   ) {
-    super('FLOW_ATTEMPT_TIMEOUT', operator, `the attempt took longer than ${String(timeoutMs)} ms and was aborted`);
+    super('FLOW_ATTEMPT_TIMEOUT', operator, `the attempt took longer than ${timeoutMs} ms and was aborted`);
   }
 }
 
@@ -214,7 +214,7 @@ export class OverflowError extends FlowError {
     readonly bound: 'maxQueued' | 'maxKeys' | 'maxWaiting' | 'maxWeight' = 'maxQueued',
   ) {
     const problem = bound === 'maxKeys' ? 'there are too many keys at a time' : 'the queue is full';
-    super('FLOW_OVERFLOW', operator, `${problem} (\`${bound}\` ${String(limit)}, \`overflow\` '${policy}')`);
+    super('FLOW_OVERFLOW', operator, `${problem} (\`${bound}\` ${limit}, \`overflow\` '${policy}')`);
   }
 }
 
@@ -243,7 +243,7 @@ export class SplitBudgetError extends FlowError {
     readonly calls: number,
     cause: unknown,
   ) {
-    super('FLOW_SPLIT_BUDGET', operator, `gave up splitting after ${String(calls)} of ${String(maxCalls)} calls`, cause);
+    super('FLOW_SPLIT_BUDGET', operator, `gave up splitting after ${calls} of ${maxCalls} calls`, cause);
   }
 }
 
@@ -257,7 +257,7 @@ export class GuardRefusedError extends FlowError {
     /** What the guard gave as its reason; not in the message, because it may name what was asked for. */
     readonly reason: string | undefined,
   ) {
-    super('FLOW_REFUSED', operator, `the guard refused call ${String(index)}`);
+    super('FLOW_REFUSED', operator, `the guard refused call ${index}`);
   }
 }
 
@@ -275,10 +275,8 @@ export class SequenceError extends FlowError {
   ) {
     const isGap = missingCount > 0;
     const last = sequence + missingCount - 1;
-    const what = missingCount === 1 ? String(sequence) : `${String(sequence)} to ${String(last)}`;
-    const problem = isGap
-      ? `gave up waiting for ${what}, with ${String(held)} held behind`
-      : `number ${String(sequence)} came a second time`;
+    const what = missingCount === 1 ? String(sequence) : `${sequence} to ${last}`;
+    const problem = isGap ? `gave up waiting for ${what}, with ${held} held behind` : `number ${sequence} came a second time`;
     super(isGap ? 'FLOW_SEQUENCE_GAP' : 'FLOW_SEQUENCE_DUPLICATE', operator, problem);
   }
 }

@@ -35,7 +35,7 @@ export function checkedLanes(
   const names = new Set<string>();
   // Not `map`, which passes over holes.
   const lanes = Array.from(list as readonly LaneOptions[], (lane, i) => {
-    const within = `lanes[${String(i)}].`;
+    const within = `lanes[${i}].`;
     const all = checked(operator, lane, DEFAULTS, { ...CHECKS, ...own }, within);
     const { name } = all;
     if (names.has(name)) throw new FlowConfigError(operator, `${within}name`, 'unique', name);

@@ -6,7 +6,7 @@ import type { FlowSink } from '../options/events.js';
 import { listened } from '../options/events.js';
 import { limiterOption } from '../options/limiter-option.js';
 import type { Check, Checked } from '../options/options.js';
-import { checked, count, countFromZero, made, maybe, ofKeys, positive, words } from '../options/options.js';
+import { asGiven, checked, count, countFromZero, made, maybe, ofKeys, positive, words } from '../options/options.js';
 import type { Permits } from '../options/permits.js';
 import type { ItemContext, WorkResult } from '../options/types.js';
 import { schedulerOption } from './alarm.js';
@@ -65,7 +65,7 @@ const DEFAULTS = {
 /** How each option is checked. Whoever has more options, or fewer, says so of a copy. */
 export const ITEM_CHECKS = /* @__PURE__ */ (() => ({
   concurrency: concurrencyOption,
-  limiter: (operator: string, _option: string, given: Permits | undefined) => limiterOption(operator, given),
+  limiter: asGiven,
   maxKeys: maybe(count),
   maxQueued: countFromZero,
   overflow: words('error', 'dropOldest', 'dropNewest', 'latest'),

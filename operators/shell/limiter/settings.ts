@@ -71,7 +71,7 @@ export function ratesOption(operator: string, option: string, rates: readonly Ra
   const rules: RateSpec[] = [];
   // Not `forEach`, which passes over holes.
   for (const [i, rule] of (rates as readonly (RateRule & RateSpec)[]).entries()) {
-    const name = `${option}[${String(i)}]`;
+    const name = `${option}[${i}]`;
     rate(operator, name, rule);
     if (rules.some((other) => isSameRate(other, rule)))
       throw new FlowConfigError(operator, `${name}.unit`, 'one that no other rate of the same window has', rule.unit);
