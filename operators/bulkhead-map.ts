@@ -1,12 +1,11 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
-import { Observable } from 'rxjs';
 import { unusable } from './options/answers.js';
 import { ask } from './options/ask.js';
 import { asGiven, callback, count, ofKeys, required } from './options/options.js';
 import type { ItemContext, Settled, WorkResult } from './options/types.js';
 import type { ItemOptions } from './shell/item-options.js';
 import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
-import { runItems } from './shell/item-shell.js';
+import { perItem } from './shell/item-shell.js';
 import { keepOne, never, TWO_ITEMS } from './shell/keep.js';
 
 export interface BulkheadMapOptions<T> extends ItemOptions<T> {
@@ -110,10 +109,7 @@ export function bulkheadMap<T, R>(
     };
   });
   keepOne(NAME, () => TWO_ITEMS.pipe(bulkheadMap(never, { concurrency: 1 })).subscribe());
-  return (source) =>
-    new Observable((subscriber) => {
-      runItems(config, source, subscriber);
-    });
+  return perItem(config);
 }
 
 /** How many items of a key may be under way. */

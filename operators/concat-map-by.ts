@@ -1,11 +1,10 @@
 import type { ObservableInput, OperatorFunction } from 'rxjs';
-import { Observable } from 'rxjs';
 import { ClosedError, FlowConfigError } from './options/errors.js';
 import { flag, maybe, required } from './options/options.js';
 import type { ItemContext, Settled, WorkResult } from './options/types.js';
 import type { ItemOptions } from './shell/item-options.js';
 import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
-import { runItems } from './shell/item-shell.js';
+import { perItem } from './shell/item-shell.js';
 
 export interface ConcatMapByOptions<T> extends ItemOptions<T> {
   /** With `errors: 'settle'`: a failed item ends its key, and all other items of it reject with `ClosedError`, unstarted. @defaultValue false */
@@ -93,10 +92,7 @@ export function concatMapBy<T, R>(
     ...(options.stopKey && { stopped }),
   }));
   if (config.stopped && !config.settles) throw new FlowConfigError(NAME, 'stopKey', "absent with `errors: 'propagate'`", true);
-  return (source) =>
-    new Observable((subscriber) => {
-      runItems(config, source, subscriber);
-    });
+  return perItem(config);
 }
 
 function stopped(cause: unknown): ClosedError {

@@ -6,6 +6,7 @@ import { FlowConfigError } from './options/errors.js';
 import type { Limiter, LimiterJob, LimiterOptions, RateRule } from './options/limiter.js';
 import { finitePositive, flag, known, limit, maybe, orDefault, ratio } from './options/options.js';
 import { perMinute } from './rates.js';
+import { LIMITER_CHECKS } from './shell/limiter/settings.js';
 
 /** What an account allows, as plain data. */
 export interface AccountOptions extends Omit<LimiterOptions, 'rates' | 'queue' | 'learn'> {
@@ -24,20 +25,9 @@ export interface AccountOptions extends Omit<LimiterOptions, 'rates' | 'queue' |
 }
 
 const NAME = 'createAccount';
-const OWN = ['requestsPerMinute', 'tokensPerMinute', 'burst', 'burstSeconds', 'lanes', 'learn'] as const;
-const COMMON = [
-  'concurrency',
-  'headroom',
-  'maxQueued',
-  'overflow',
-  'refunds',
-  'abortGraceMs',
-  'restore',
-  'random',
-  'onEvent',
-  'name',
-  'scheduler',
-] as const;
+const OWN = ['requestsPerMinute', 'tokensPerMinute', 'burst', 'burstSeconds', 'lanes', 'learn'];
+/** What it says to the limiter itself. */
+const SET = ['rates', 'queue', 'learn'];
 const LANES: readonly string[] = ['P0', 'P1', 'P2'];
 
 /**
@@ -57,7 +47,7 @@ const LANES: readonly string[] = ['P0', 'P1', 'P2'];
  * ```
  */
 export function createAccount(options: AccountOptions = {}): Limiter {
-  known(NAME, options, [...OWN, ...COMMON]);
+  known(NAME, options, [...OWN, ...Object.keys(LIMITER_CHECKS).filter((name) => !SET.includes(name))]);
   const { requestsPerMinute, tokensPerMinute, burst, burstSeconds = 2, lanes: given = LANES, learn = true, ...common } = options;
   if (!Array.isArray(given) || given.length === 0) throw new FlowConfigError(NAME, 'lanes', 'a list of names or lanes, not empty', given);
   const savings = { burstMs: 1000 * ratio(NAME, 'burstSeconds', burstSeconds, 0.001, 86_400) };

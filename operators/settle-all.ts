@@ -1,4 +1,3 @@
-import type { Subscriber } from 'rxjs';
 import { EMPTY, from, Observable } from 'rxjs';
 import { FlowConfigError } from './options/errors.js';
 import { callback, orDefault, required } from './options/options.js';
@@ -8,7 +7,7 @@ import type { Guard } from './shell/guard.js';
 import { guarded } from './shell/guard.js';
 import type { ItemOptions } from './shell/item-options.js';
 import { ITEM_CHECKS, itemConfig } from './shell/item-options.js';
-import { runItems } from './shell/item-shell.js';
+import { perItem } from './shell/item-shell.js';
 
 export type { Guard } from './shell/guard.js';
 
@@ -134,10 +133,7 @@ export function settleAllOf<T, R>(
       return project(call, context);
     };
     const items = Object.assign({}, config, { settles: true, project: guard === undefined ? make : guarded(operator, guard, make) });
-    const each = new Observable<Settled<T, R>>((to) => {
-      runItems(items, from(list), to as Subscriber<Settled<T, R> | R>);
-    });
-    connect(each, subscriber, {
+    connect(from(list).pipe(perItem(items)) as Observable<Settled<T, R>>, subscriber, {
       next: (settled) => {
         if (!config.settles && settled.status === 'rejected') subscriber.error(settled.reason);
         else results[settled.index] = made.has(settled.index) ? settled : { ...settled, attempts: 0 };

@@ -4,8 +4,8 @@ import { filled, made, object } from './options.js';
 import type { Permits } from './permits.js';
 
 /** A limiter that must be there. */
-export function requiredLimiter<L extends Permits>(operator: string, limiter: L, option = 'limiter'): L {
-  return made<L>('enlist', 'a limiter made by createLimiter')(operator, option, limiter);
+export function requiredLimiter<L extends Permits>(operator: string, limiter: L): L {
+  return made<L>('enlist', 'a limiter made by createLimiter')(operator, 'limiter', limiter);
 }
 
 /** The `limiter` option of an operator: one made by `createLimiter`, in place of a `concurrency`, or none. */

@@ -65,15 +65,7 @@ export abstract class Call<R> extends LazySignal {
     if (!isWhole) this.last = value;
   }
 
-  /** Its stream has completed. Torn down before that is told; an own one may tell first, it is torn down in any case. */
-  completed(): void {
-    this.leave();
-    const { last } = this;
-    // A teardown may have given it up.
-    if (this.hasEnded) this.done((last === NOTHING ? undefined : last) as R, last === NOTHING);
-  }
-
-  /** Its stream has failed; the same. */
+  /** Its stream has failed. Torn down before that is told; an own one may tell first, it is torn down in any case. */
   broken(error: unknown): void {
     this.leave();
     if (this.hasEnded) this.failed(error);
@@ -164,7 +156,10 @@ export abstract class Call<R> extends LazySignal {
       complete: () => {
         if (this.state !== OPEN) return;
         this.state = DONE;
-        this.completed();
+        this.leave();
+        const { last } = this;
+        // A teardown may have given it up.
+        if (this.hasEnded) this.done((last === NOTHING ? undefined : last) as R, last === NOTHING);
       },
     };
   }

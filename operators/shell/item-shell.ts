@@ -1,5 +1,5 @@
-import type { Observable, Subscriber } from 'rxjs';
-import { noop } from 'rxjs';
+import type { OperatorFunction, Subscriber } from 'rxjs';
+import { noop, Observable } from 'rxjs';
 import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
 import { ItemMachine } from '../kernel/machine/item-machine.js';
@@ -31,14 +31,17 @@ const LONG = 10_000;
 /** The place of one that is being asked for. */
 const ASKING: Place = { poke: noop, withdraw: noop };
 
-/** One subscription of an operator that does one piece of work per item. */
-export function runItems<T, R>(config: ItemConfig<T, R>, source: Observable<T>, to: Subscriber<Settled<T, R> | R>): void {
-  const shell = new ItemShell<T, R>(config, to);
-  // When it has completed, its last value stays in force.
-  if (config.concurrency$) connect(config.concurrency$, to, { next: shell.setConcurrency, error: shell.fail, complete: noop });
-  shell.isSubscribing = true;
-  connect(source, to, shell);
-  shell.isSubscribing = false;
+/** What does one piece of work per item. */
+export function perItem<T, R>(config: ItemConfig<T, R>): OperatorFunction<T, Settled<T, R> | R> {
+  return (source) =>
+    new Observable((to) => {
+      const shell = new ItemShell<T, R>(config, to);
+      // When it has completed, its last value stays in force.
+      if (config.concurrency$) connect(config.concurrency$, to, { next: shell.setConcurrency, error: shell.fail, complete: noop });
+      shell.isSubscribing = true;
+      connect(source, to, shell);
+      shell.isSubscribing = false;
+    });
 }
 
 /**

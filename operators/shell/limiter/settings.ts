@@ -45,23 +45,26 @@ export interface LimiterSettings extends Omit<Checked<LimiterOptions, typeof DEF
   readonly queue: GrantQueueRule<LimiterJob>;
 }
 
+/** How each option is checked. */
+export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
+  concurrency: count,
+  rates: ratesOption,
+  headroom: headroomOption,
+  queue: made<GrantQueueRule<LimiterJob>>('create', 'a queue made by lanes'),
+  maxQueued: countFromZero,
+  overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
+  learn: made<LearnRule | undefined>('addTo', 'made by fromHeaders', undefined),
+  refunds: flag,
+  abortGraceMs: durationMs,
+  restore: savedOption,
+  random: required,
+  ...listened,
+  scheduler: schedulerOption,
+}))();
+
 /** @throws FlowConfigError */
 export function limiterSettings(options: LimiterOptions): LimiterSettings {
-  return checked(NAME, options, DEFAULTS, {
-    concurrency: count,
-    rates: ratesOption,
-    headroom: (operator, option, value) => ratio(operator, option, value, 0.01),
-    queue: made<GrantQueueRule<LimiterJob>>('create', 'a queue made by lanes'),
-    maxQueued: countFromZero,
-    overflow: words('error', 'dropOldest', 'dropNewest', 'dropLowest', 'latest'),
-    learn: made<LearnRule | undefined>('addTo', 'made by fromHeaders', undefined),
-    refunds: flag,
-    abortGraceMs: durationMs,
-    restore: savedOption,
-    random: required,
-    ...listened,
-    scheduler: schedulerOption,
-  });
+  return checked(NAME, options, DEFAULTS, LIMITER_CHECKS);
 }
 
 /** @throws FlowConfigError */
@@ -78,6 +81,10 @@ export function ratesOption(operator: string, option: string, rates: readonly Ra
     rules.push(rule);
   }
   return rates;
+}
+
+function headroomOption(operator: string, option: string, value: number): number {
+  return ratio(operator, option, value, 0.01);
 }
 
 function savedOption(operator: string, option: string, saved: SavedLimits | undefined): SavedLimits | undefined {
