@@ -1,5 +1,5 @@
 import { noop } from 'rxjs';
-import { FlowConfigError } from '../options/errors.js';
+import { check } from '../options/options.js';
 
 /** The reason every signal of this package aborts with: SDKs treat any other as a failure of their own. */
 export function abortReason(): DOMException {
@@ -41,9 +41,8 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
   };
 }
 
-/** A signal that must be there; known by its shape, because those of other realms and of polyfills are signals too. @throws FlowConfigError */
-export function requiredSignal(operator: string, option: string, signal: AbortSignal): AbortSignal {
-  const { aborted, addEventListener } = Object(signal) as Partial<AbortSignal>;
-  if (typeof aborted === 'boolean' && typeof addEventListener === 'function') return signal;
-  throw new FlowConfigError(operator, option, 'an AbortSignal', signal);
-}
+/** A signal that must be there; known by its shape, because those of other realms and of polyfills are signals too. */
+export const requiredSignal = /* @__PURE__ */ check<AbortSignal>('an AbortSignal', (value) => {
+  const { aborted, addEventListener } = Object(value) as Partial<AbortSignal>;
+  return typeof aborted === 'boolean' && typeof addEventListener === 'function';
+});

@@ -8,6 +8,7 @@ import type { Cost, LearnRule, LimiterJob, LimiterOptions, RateRule, SavedLimits
 import type { Checked } from '../../options/options.js';
 import {
   amount,
+  check,
   checked,
   count,
   countFromZero,
@@ -15,6 +16,7 @@ import {
   flag,
   known,
   made,
+  maybe,
   object,
   ratio,
   required,
@@ -56,7 +58,15 @@ export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
   learn: made<LearnRule | undefined>('addTo', 'made by fromHeaders', undefined),
   refunds: flag,
   abortGraceMs: durationMs,
-  restore: savedOption,
+  restore: maybe(
+    check<SavedLimits>('what `save` has answered', (saved) => {
+      const { at, pausedForMs, rates } = Object(saved) as SavedLimits;
+      if (!Array.isArray(rates)) return false;
+      // From a file, which may hold anything: a rate that goes on from what is no number would stand still for ever.
+      const numbers = [at, pausedForMs, ...rates.flatMap((rate) => (Object(rate) as SavedLimits['rates'][0]).spent)];
+      return numbers.every(Number.isFinite);
+    }),
+  ),
   random: required,
   ...listened,
   scheduler: schedulerOption,
@@ -85,18 +95,6 @@ export function ratesOption(operator: string, option: string, rates: readonly Ra
 
 function headroomOption(operator: string, option: string, value: number): number {
   return ratio(operator, option, value, 0.01);
-}
-
-function savedOption(operator: string, option: string, saved: SavedLimits | undefined): SavedLimits | undefined {
-  if (saved === undefined) return saved;
-  const { at, pausedForMs, rates } = Object(saved) as SavedLimits;
-  // From a file, which may hold anything: a rate that goes on from what is no number would stand still for ever.
-  if (
-    Array.isArray(rates) &&
-    [at, pausedForMs, ...rates.flatMap((rate) => (Object(rate) as SavedLimits['rates'][0]).spent)].every(Number.isFinite)
-  )
-    return saved;
-  throw new FlowConfigError(operator, option, 'what `save` has answered', saved);
 }
 
 /** @throws FlowConfigError */
