@@ -25,9 +25,9 @@ export interface AccountOptions extends Omit<LimiterOptions, 'rates' | 'queue' |
 }
 
 const NAME = 'createAccount';
-const OWN = ['requestsPerMinute', 'tokensPerMinute', 'burst', 'burstSeconds', 'lanes', 'learn'];
+const OWN: readonly string[] = ['requestsPerMinute', 'tokensPerMinute', 'burst', 'burstSeconds', 'lanes', 'learn'];
 /** What it says to the limiter itself. */
-const SET = ['rates', 'queue', 'learn'];
+const SET: readonly string[] = ['rates', 'queue', 'learn'];
 const LANES: readonly string[] = ['P0', 'P1', 'P2'];
 
 /**
