@@ -38,7 +38,6 @@ export function perItem<T, R>(config: ItemConfig<T, R>): OperatorFunction<T, Set
       const shell = new ItemShell<T, R>(config, to);
       // When it has completed, its last value stays in force.
       if (config.concurrency$) connect(config.concurrency$, to, { next: shell.setConcurrency, error: shell.fail, complete: noop });
-      shell.isSubscribing = true;
       connect(source, to, shell);
       shell.isSubscribing = false;
     });
@@ -54,7 +53,7 @@ export function perItem<T, R>(config: ItemConfig<T, R>): OperatorFunction<T, Set
  */
 class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   /** What is sent now is of whoever subscribes. */
-  isSubscribing = false;
+  isSubscribing = true;
   // Looked at for each item: of an object that is made anew for each operator V8 knows no shape.
   readonly settles: boolean;
   private readonly permits: Permits | undefined;
@@ -465,11 +464,10 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.isBusy = false;
     this.run();
     if (this.isOver) return;
-    let dueAt = machine.deadlineAt;
+    this.alarm.set(machine.deadlineAt);
     this.eachCall(({ at, startedAt }) => {
-      dueAt = Math.min(dueAt, startedAt + timeoutMs, at + deadlineMs);
+      this.alarm.setBy(Math.min(startedAt + timeoutMs, at + deadlineMs));
     });
-    this.alarm.set(dueAt);
   }
 
   /** In the order in which they started. All of them: whoever looks at one may end it, and others. */
