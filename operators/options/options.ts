@@ -143,8 +143,3 @@ export function made<V>(method: string, expected: string, ...others: readonly un
 export function asGiven<V>(_operator: string, _option: string, value: V): V {
   return value;
 }
-
-/** The names of all options: those that have defaults, and others. A call, because a bundler drops one that it is told is pure. */
-export function optionNames(defaults: object, ...others: readonly string[]): readonly string[] {
-  return [...Object.keys(defaults), ...others];
-}
