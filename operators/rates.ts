@@ -9,7 +9,7 @@ import { Rates } from './shell/limiter/rates.js';
 
 /** A rate, and how it saves up. */
 export interface RateOptions {
-  /** Most that can be saved up and spent at once, > 0. Providers enforce windows well below a minute. @defaultValue what comes in within two seconds, at least 1 */
+  /** Most that can be saved up and spent at once, > 0. Providers enforce windows well below a minute. @defaultValue what comes in within two seconds, at least 1 or the amount */
   readonly burst?: number;
   /** Whether a job that costs more than can be saved up may go when all of it is there, and leave a debt; else it is refused with `ItemTooHeavyError`. @defaultValue true */
   readonly borrow?: boolean;

@@ -121,9 +121,10 @@ export class RateLimitError extends FlowError {
   constructor(
     operator: string,
     readonly limit: string,
+    /** When all its limits but a slot could pay: 0 where only a slot is missing, Infinity in a pause that somebody has to end. */
     readonly retryAfterMs: number,
   ) {
-    const when = retryAfterMs === Infinity ? '' : `; try again in ${Math.ceil(retryAfterMs)} ms`;
+    const when = retryAfterMs > 0 && retryAfterMs < Infinity ? `; try again in ${Math.ceil(retryAfterMs)} ms` : '';
     super('FLOW_RATE_LIMITED', operator, `no permit under ${limit}${when}`);
   }
 }

@@ -68,7 +68,7 @@ export interface CallContext {
 /**
  * What a batch work function may answer:
  * - an array as long as the batch, in its order; an `Error` in it rejects that item alone;
- * - a `Map` from item id to value (a missing id rejects that item, an unknown one the batch);
+ * - a `Map` from item id to value (an `Error` or a missing id rejects that item, an unknown one the batch);
  * - a list of `{ status: 'fulfilled', value } | { status: 'rejected', reason }`, as `Promise.allSettled` makes.
  */
 export type BatchResult<R> = readonly (R | Error)[] | ReadonlyMap<string, R> | readonly PromiseSettledResult<R>[];

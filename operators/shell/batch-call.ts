@@ -218,10 +218,12 @@ function ofList<R>(list: readonly unknown[]): readonly Outcome<R>[] {
       result.status === 'fulfilled' ? result.value : new ItemFailure(result.reason),
     );
   }
-  const isError = (entry: unknown): boolean => entry instanceof Error;
-  return list.some(isError)
-    ? Array.from(list, (entry) => (isError(entry) ? new ItemFailure(entry) : (entry as R)))
-    : (list as readonly R[]);
+  return list.some((entry) => entry instanceof Error) ? Array.from(list as readonly R[], ofEntry) : (list as readonly R[]);
+}
+
+/** An error in the place of a result is a failure. */
+function ofEntry<R>(entry: R): Outcome<R> {
+  return entry instanceof Error ? new ItemFailure(entry) : entry;
 }
 
 function ofMap<R>(map: ReadonlyMap<string, R>, ids: readonly string[], misfit: Misfit): Outcome<R>[] {
@@ -229,7 +231,7 @@ function ofMap<R>(map: ReadonlyMap<string, R>, ids: readonly string[], misfit: M
   if (wanted.size !== ids.length) throw misfit(map.size, 'two items of the batch have the same id, so results by id cannot be matched');
   for (const id of map.keys()) if (!wanted.has(id)) throw misfit(map.size, 'the work answered with an id that was not in the batch');
   return ids.map((id) =>
-    map.has(id) ? (map.get(id) as R) : new ItemFailure(misfit(map.size, 'the work answered without a result for this item')),
+    map.has(id) ? ofEntry(map.get(id) as R) : new ItemFailure(misfit(map.size, 'the work answered without a result for this item')),
   );
 }
 

@@ -159,6 +159,22 @@ describe('a rate', () => {
     expect(own(requests).left).toBe(5);
   });
 
+  it('of a unit of its own may be less than 1; of requests and tokens it lets one pass at a time', () => {
+    const small = { unit: 'usd', amount: 0.5, windowMs: 1000 };
+    const most = (rate: RateRule, headroom = 1): number => own(limited(rate, { headroom }).limiter).left;
+    expect([most(strict(small)), most(per(small)), most(per({ ...small, burst: 0.1 }))]).toEqual([0.5, 1, 0.1]);
+    // So is one whole thing, where there is no more.
+    expect([0.5, 1, 2].map((amount) => most(strict({ ...small, amount }), 0.9))).toEqual([0.5, 1, 1.8]);
+    expect(most(per({ ...small, amount: 0.5, windowMs: 60_000 }))).toBe(0.5);
+    expect(refusal(limited(strict(small)).limiter, { cost: { usd: 0.9 } })).toEqual(['FLOW_ITEM_TOO_HEAVY', 0.9, 0.5]);
+    for (const unit of ['requests', 'tokens'])
+      expect([
+        most(strict({ ...small, unit })),
+        most(per({ ...small, unit, windowMs: 60_000 })),
+        most(per({ ...small, unit, burst: 0.1 })),
+      ]).toEqual([1, 1, 1]);
+  });
+
   it('lets nothing pass at 0, and keeps what was saved up and owed for later', () => {
     const { limiter, clock } = limited(perMinute('tokens', 600, { burst: 40 }));
     limiter.tryAcquire(tokens(20));

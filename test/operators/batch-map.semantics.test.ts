@@ -259,6 +259,12 @@ describe('what the work answers', () => {
     ['an array with an Error', (items) => items.map((item) => (item === 'b' ? bad : upper(item))), 'A !b C D E F |', [bad]],
     ['a Map in another order', (items) => new Map(items.map((item) => [item, upper(item)] as const).reverse()), 'A B C D E F |', []],
     [
+      'a Map with an Error',
+      (items) => new Map(items.map((item) => [item, item === 'b' ? (bad as never) : upper(item)])),
+      'A !b C D E F |',
+      [bad],
+    ],
+    [
       'a Map that lacks one',
       (items) => new Map(items.filter((item) => item !== 'b').map((item) => [item, upper(item)])),
       'A !b C D E F |',

@@ -155,11 +155,12 @@ export class Rate {
 
   /** Most that can be saved up under a limit. */
   private room(limit: number): number {
-    const { isStrict, burst, burstMs, amount, windowMs } = this.rule;
-    // A slow rate must still be able to save up one whole request.
-    if (isStrict) return Math.max(1, limit * this.headroom);
-    if (burst === undefined) return Math.max(1, (limit * this.headroom * burstMs) / windowMs);
-    return Math.max(1, amount === Infinity ? burst : (burst * limit) / amount);
+    const { unit, isStrict, burst, burstMs, amount, windowMs } = this.rule;
+    // A slow rate must still be able to save up one whole request. Units of one's own may come in fractions.
+    const least = unit === 'requests' || unit === 'tokens' ? 1 : Math.min(1, burst ?? limit);
+    if (isStrict) return Math.max(least, limit * this.headroom);
+    if (burst === undefined) return Math.max(least, (limit * this.headroom * burstMs) / windowMs);
+    return Math.max(least, amount === Infinity ? burst : (burst * limit) / amount);
   }
 
   private resize(now: number): void {
