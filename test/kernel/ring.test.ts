@@ -5,14 +5,14 @@ import { heapBytes } from './garbage.js';
 
 type Step =
   | { readonly do: 'push'; readonly items: readonly number[] }
-  | { readonly do: 'shift' | 'drop'; readonly times: number }
+  | { readonly do: 'shift'; readonly times: number }
   | { readonly do: 'keep'; readonly modulus: number }
   | { readonly do: 'clear' };
 
 const items = fc.array(fc.nat({ max: 999 }), { maxLength: 60, size: 'max' });
 const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ do: fc.constant('push' as const), items }),
-  fc.record({ do: fc.constantFrom('shift' as const, 'drop' as const), times: fc.nat({ max: 80 }) }),
+  fc.record({ do: fc.constant('shift' as const), times: fc.nat({ max: 80 }) }),
   fc.record({ do: fc.constant('keep' as const), modulus: fc.integer({ min: 1, max: 5 }) }),
   fc.record({ do: fc.constant('clear' as const) }),
 );
@@ -28,12 +28,6 @@ function apply(ring: Ring<number>, model: number[], each: Step): void {
     case 'shift':
       for (let i = 0; i < each.times; i++) expect(ring.shift()).toBe(model.shift());
       break;
-    case 'drop': {
-      const count = Math.min(each.times, model.length);
-      ring.drop(count);
-      model.splice(0, count);
-      break;
-    }
     case 'keep': {
       const accepts = (item: number) => item % each.modulus === 0;
       ring.keep(accepts);

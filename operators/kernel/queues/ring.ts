@@ -1,5 +1,8 @@
 const SMALLEST = 16;
 
+/** Rings of eight times as many places stay as they are. */
+const ROOM = 128;
+
 /**
  * A growable ring: FIFO in O(1), where `Array.prototype.shift` moves every element once an array passes
  * some 16,000. Gives memory back when it has drained.
@@ -25,16 +28,8 @@ export class Ring<T> {
     this.#slots[this.#head] = undefined;
     this.#head = (this.#head + 1) & this.#mask;
     this.#length--;
-    this.#shrink();
+    if (this.#length + ROOM < this.#slots.length >> 3) this.#resize(this.#slots.length >> 1);
     return item;
-  }
-
-  /** Takes out the first so many items. There have to be so many. */
-  drop(count: number): void {
-    for (let i = 0; i < count; i++) this.#slots[(this.#head + i) & this.#mask] = undefined;
-    this.#head = (this.#head + count) & this.#mask;
-    this.#length -= count;
-    this.#shrink();
   }
 
   peek(): T | undefined {
@@ -60,10 +55,6 @@ export class Ring<T> {
     }
     this.clear();
     for (const item of kept) this.push(item);
-  }
-
-  #shrink(): void {
-    while (this.#slots.length > 1024 && this.#length < this.#slots.length >> 3) this.#resize(this.#slots.length >> 1);
   }
 
   #resize(capacity: number): void {
