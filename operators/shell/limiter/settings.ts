@@ -81,7 +81,7 @@ export function limiterSettings(options: LimiterOptions): LimiterSettings {
 export function ratesOption(operator: string, option: string, rates: readonly RateRule[]): readonly RateRule[] {
   if (!Array.isArray(rates)) throw new FlowConfigError(operator, option, 'a list of rates', rates);
   const rate = made<RateRule & RateSpec>('addTo', 'made by perMinute, per or strict');
-  const rules: RateSpec[] = [];
+  const rules: (RateRule & RateSpec)[] = [];
   // Not `forEach`, which passes over holes.
   for (const [i, rule] of (rates as readonly (RateRule & RateSpec)[]).entries()) {
     const name = `${option}[${i}]`;
@@ -90,7 +90,7 @@ export function ratesOption(operator: string, option: string, rates: readonly Ra
       throw new FlowConfigError(operator, `${name}.unit`, 'one that no other rate of the same window has', rule.unit);
     rules.push(rule);
   }
-  return rates;
+  return rules;
 }
 
 function headroomOption(operator: string, option: string, value: number): number {
