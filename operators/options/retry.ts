@@ -48,7 +48,6 @@ export function retryRule(
 ): RetryRule | undefined {
   if (retry === false) return undefined;
   const given: RetryOptions = group(operator, option || 'options', retry);
-  const { initialMs = 0 } = given;
-  const maxMs = Math.max(initialMs, BACKOFF_DEFAULTS.maxMs);
-  return checked(operator, given, { maxAttempts: 3, ...BACKOFF_DEFAULTS, maxMs, budget }, CHECKS, option && `${option}.`);
+  const rule = checked(operator, given, { maxAttempts: 3, ...BACKOFF_DEFAULTS, budget }, CHECKS, option && `${option}.`);
+  return given.maxMs === undefined ? { ...rule, maxMs: Math.max(rule.initialMs, rule.maxMs) } : rule;
 }

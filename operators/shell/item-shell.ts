@@ -464,10 +464,10 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.isBusy = false;
     this.run();
     if (this.isOver) return;
-    this.alarm.set(machine.deadlineAt);
-    this.eachCall(({ at, startedAt }) => {
-      this.alarm.setBy(Math.min(startedAt + timeoutMs, at + deadlineMs));
-    });
+    // Once, or a timer that a call has just set would go behind those of its work.
+    let dueAt = machine.deadlineAt;
+    for (let call = this.calls.first; call; call = call.next) dueAt = Math.min(dueAt, call.startedAt + timeoutMs, call.at + deadlineMs);
+    this.alarm.set(dueAt);
   }
 
   /** In the order in which they started. All of them: whoever looks at one may end it, and others. */

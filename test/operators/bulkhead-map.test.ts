@@ -1,6 +1,22 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import fc from 'fast-check';
-import { concat, config, EMPTY, from, groupBy, mergeMap, NEVER, Observable, of, range, Subject, take, throwError, toArray } from 'rxjs';
+import {
+  concat,
+  config,
+  EMPTY,
+  from,
+  groupBy,
+  mergeMap,
+  NEVER,
+  Observable,
+  of,
+  range,
+  Subject,
+  take,
+  throwError,
+  timer,
+  toArray,
+} from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { virtualTime } from '../../marbles/virtual.js';
 import { createWorker } from '../../marbles/worker.js';
@@ -398,6 +414,21 @@ describe('the signal of an item that is over', () => {
     expect(contexts[0]?.signal).toBe(seenEarly);
     expect(contexts.map(({ signal }) => signal.aborted)).toEqual([false, false, true]);
     expect(contexts[2]?.signal).toBe(contexts[2]?.signal);
+  });
+
+  it('cuts off what ends in the very ms of its limit, also after others were cut off', () => {
+    virtualTime(({ flush, now, scheduler }) => {
+      const ends: unknown[] = [];
+      const work = (i: number): Observable<number> => (i === 0 ? NEVER : timer(5, scheduler));
+      of(0, 1)
+        .pipe(bulkheadMap(work, { concurrency: 1, timeoutMs: 5, scheduler }))
+        .subscribe(({ status }) => ends.push([now(), status]));
+      flush();
+      expect(ends).toEqual([
+        [5, 'rejected'],
+        [10, 'rejected'],
+      ]);
+    });
   });
 
   it('has aborted when nobody looked before its time was over, though its place has gone to others', () => {
