@@ -148,7 +148,7 @@ same<Plan<Entry>>()(queue.plan(0, 8, Infinity));
 const overflow: Overflow = 'dropOldest';
 same<readonly Entry[]>()(losers(queue, 0, overflow, true));
 const line = new Line<Entry>();
-same<Entry | undefined>()(line.look());
+same<Entry | undefined>()(line.at);
 const rule: QueueRule<unknown> = FIFO;
 const turnsRule: GrantQueueRule<unknown> = ONE_LINE;
 const turns: GrantQueue<Entry> = turnsRule.create<Entry>(1);
