@@ -106,6 +106,8 @@ const ownRows: readonly MisuseRow[] = [
     { at: 0, pausedForMs: '0', rates: [] },
     { at: 0, pausedForMs: 0, rates: [null] },
     { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', windowMs: 60_000, isStrict: false }] },
+    { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', windowMs: 60_000, spent: [1] }] },
+    { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', isStrict: false, spent: [1] }] },
     { at: 0, pausedForMs: 0, rates: [{ unit: 'tokens', windowMs: 60_000, isStrict: false, spent: [null] }] },
   ),
   ...badly('random', 'a function', 0.5, 'Math.random', null, {}),

@@ -40,7 +40,9 @@ export interface Meter {
 export function isSameRate(one: RateKey, other: RateKey): boolean {
   return one.unit === other.unit && one.windowMs === other.windowMs && one.isStrict === other.isStrict;
 }
-type RateKey = Pick<RateSpec, 'unit' | 'windowMs' | 'isStrict'>;
+
+/** What a rate is known by. */
+export type RateKey = Pick<RateSpec, 'unit' | 'windowMs' | 'isStrict'>;
 
 /** An amount of something per window, and how it is counted. */
 export interface RateSpec {

@@ -1,4 +1,4 @@
-import type { Charge, RateSpec } from '../../kernel/limits/limit.js';
+import type { Charge, RateKey, RateSpec } from '../../kernel/limits/limit.js';
 import { isSameRate } from '../../kernel/limits/limit.js';
 import { Rate } from '../../kernel/limits/rate.js';
 import { ItemTooHeavyError } from '../../options/errors.js';
@@ -190,7 +190,7 @@ export class Rates {
     return elapsedMs;
   }
 
-  private find(rule: Parameters<typeof isSameRate>[0]): Rate | undefined {
+  private find(rule: RateKey): Rate | undefined {
     return this.all.find((rate) => isSameRate(rate.rule, rule));
   }
 

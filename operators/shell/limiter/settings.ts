@@ -63,8 +63,11 @@ export const LIMITER_CHECKS = /* @__PURE__ */ (() => ({
       const { at, pausedForMs, rates } = Object(saved) as SavedLimits;
       if (!Array.isArray(rates)) return false;
       // From a file, which may hold anything: a rate that goes on from what is no number would stand still for ever.
-      const numbers = [at, pausedForMs, ...rates.flatMap((rate) => (Object(rate) as SavedLimits['rates'][0]).spent)];
-      return numbers.every(Number.isFinite);
+      const numbersOf = (rate: unknown): readonly unknown[] => {
+        const { windowMs, isStrict, spent } = Object(rate) as SavedLimits['rates'][0];
+        return [windowMs, Number(isStrict)].concat(spent);
+      };
+      return [at, pausedForMs, ...rates.flatMap(numbersOf)].every(Number.isFinite);
     }),
   ),
   random: required,
