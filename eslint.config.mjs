@@ -29,6 +29,7 @@ export default defineConfig(
     ignores: [
       '**/dist/',
       '**/coverage/',
+      '.declarations/',
       '**/node_modules/',
       '.stryker-tmp/',
       'operators/platform.d.ts',
