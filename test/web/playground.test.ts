@@ -26,6 +26,8 @@ const ROOT = resolve(import.meta.dirname, '../..');
 /** For people to look at; CI keeps it. */
 const PICTURES = join(ROOT, '.screenshots');
 const NAMES = Object.keys(PRESETS) as PresetName[];
+/** `npm test` looks at two of them. */
+const STORIES = NAMES.slice(0, sized(2, NAMES.length));
 
 let web: Web;
 let folder: string;
@@ -167,9 +169,9 @@ async function tabTo(page: Page, name: string): Promise<void> {
 }
 
 describe('the playground', () => {
-  it('loads, plays, steps and changes, every story, and counts the same in its pictures as above them', async () => {
+  it('loads, plays, steps and changes its stories, and counts the same in its pictures as above them', async () => {
     const { page, errors, requests } = await open();
-    for (const name of NAMES) {
+    for (const name of STORIES) {
       await page.click(`[data-preset="${name}"]`);
       await page.waitForSelector(`html[data-ready="${name}"]`);
       await until(`${name} plays`, async () => (await nowMs(page)) > 100);
@@ -370,9 +372,9 @@ describe('the playground', () => {
   it('fits on a page, in light and in dark, and on a phone', async () => {
     const { page } = await open('#speed=20');
     for (const [name, size, stories] of [
-      ['light', { width: 1280, height: 900 }, NAMES],
-      ['dark', { width: 1280, height: 900 }, NAMES.slice(0, 2)],
-      ['phone', { width: 390, height: 844 }, NAMES.slice(0, 2)],
+      ['light', { width: 1280, height: 900 }, STORIES],
+      ['dark', { width: 1280, height: 900 }, NAMES.slice(0, sized(1, 2))],
+      ['phone', { width: 390, height: 844 }, NAMES.slice(0, sized(1, 2))],
     ] as const) {
       await page.emulateMedia({ colorScheme: name === 'dark' ? 'dark' : 'light' });
       for (const preset of stories) {
