@@ -164,11 +164,14 @@ export class BatchCall<T, R> extends PermittedCall<BatchResult<R>> implements Ac
     const { say, permits, machine } = caller;
     batch.tidy();
     const { jobs, lane, id, parentId, attempt, depth: splitDepth, weight, startedAt } = batch;
-    const about: About = (this.about = {
+    const about: About = {
       ...{ lane: machine.laneName(lane), batchId: id, ...(parentId !== undefined && { parentBatchId: parentId }) },
       ...{ size: jobs.length, weight, seqs: jobs.map(({ index }) => index) },
-    });
+    };
     say?.({ ...about, type: 'batchFormed', reason, waitMs: startedAt - (jobs[0] as Job<T, R>).acceptedAt });
+    // Given up meanwhile, it does not begin.
+    if (batch.slot === -1) return;
+    this.about = about;
     say?.({ ...about, type: 'attemptStarted', attempt, splitDepth, executing: permits.executing });
   }
 }

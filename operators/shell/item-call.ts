@@ -51,6 +51,11 @@ export class ItemCall<T, R> extends PermittedCall<R> implements Linked<ItemCall<
     return this.owner.settles ? 'value' : 'input';
   }
 
+  /** What events say of it: a call has one item, and is not repeated. */
+  get about() {
+    return { seq: this.index, batchId: String(this.index), size: 1, attempt: 1 };
+  }
+
   /** Makes it that of the next item in this lane. */
   take(lane: KeyLane<T>, permit: Permit | undefined, startedAt: number): void {
     this.lane = lane;

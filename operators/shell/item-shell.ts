@@ -4,7 +4,7 @@ import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
 import { ItemMachine } from '../kernel/machine/item-machine.js';
 import type { KeyLane, LaneItem } from '../kernel/queues/key-lane.js';
-import { Backlog, Chain } from '../kernel/queues/line.js';
+import { Backlog, Chain, LONG } from '../kernel/queues/line.js';
 import type { OrderedValues } from '../kernel/queues/ordered-values.js';
 import { ask } from '../options/ask.js';
 import { AttemptTimeoutError, DeadlineError, isFlowError, OverflowError } from '../options/errors.js';
@@ -24,9 +24,6 @@ import type { ItemConfig } from './item-options.js';
 
 /** Without a `maxQueued`, so many results wait for an earlier one at most: then nothing starts that would have to wait as well. */
 const MOST_HELD = 1000;
-
-/** So many that wait without a bound are told of: whoever sends them should be looked at. */
-const LONG = 10_000;
 
 /** The place of one that is being asked for. */
 const ASKING: Place = { poke: noop, withdraw: noop };
@@ -202,9 +199,8 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     machine.accept(lane ?? machine.open(key, limit), input, index, at, context ?? (waits ? this.contextNow() : undefined));
     if (this.isTimed) this.alarm.setBy(at + this.config.deadlineMs);
     if (this.tell === undefined || this.config.maxQueued !== Infinity) return;
-    const { queued } = machine;
-    if (queued >= LONG && !this.isLong) this.tell({ type: 'queueLong', queued });
-    this.isLong = queued >= LONG || (this.isLong && queued > 1);
+    if (machine.queued >= LONG && !this.isLong) this.tell({ type: 'queueLong', queued: machine.queued });
+    this.isLong = machine.queued >= LONG || (this.isLong && machine.queued > 1);
   }
 
   /** One for all that come while the source is being subscribed to. */
@@ -309,8 +305,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     this.ordered?.started(index);
     if (this.isTimed) this.alarm.setBy(call.startedAt + this.config.timeoutMs);
     if (this.tell) {
-      const about = { seq: index, batchId: String(index), size: 1, weight: 1, attempt: 1, splitDepth: 0 };
-      this.tell({ ...about, type: 'attemptStarted', executing: this.machine.running });
+      this.tell({ type: 'attemptStarted', ...call.about, weight: 1, splitDepth: 0, executing: this.machine.running });
       this.tellAll();
     }
     // Not when a listener has made the consumer leave.
@@ -379,14 +374,14 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   ended(call: ItemCall<T, R>, failed: boolean, outcome: unknown, isEmpty = false): void {
     // The teardown of one inner stream may end another.
     if (this.isOver) return;
-    const { input, index, at, permit, startedAt } = call;
+    const { input, index, at, permit } = call;
     const lane = call.lane as KeyLane<T>;
     if (this.tell) {
       const isLate = failed && (isFlowError(outcome, 'FLOW_ATTEMPT_TIMEOUT') || isFlowError(outcome, 'FLOW_DEADLINE'));
-      const about = { seq: index, batchId: String(index), size: 1, attempt: 1, latencyMs: this.now() - startedAt };
-      this.tell({ ...about, type: 'attemptEnded', outcome: isLate ? 'timeout' : failed ? 'failed' : 'ok' });
+      this.tellEnd(call, isLate ? 'timeout' : failed ? 'failed' : 'ok');
     }
     if (failed && !this.settles) {
+      call.lane = undefined;
       // The consumer hears of it first; its leaving tears down the inner streams, this one included, as in `mergeMap`.
       this.failLater(outcome);
       this.run();
@@ -411,6 +406,10 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
       if (this.isOver as boolean) this.tellNow();
     }
     this.run();
+  }
+
+  private tellEnd(call: ItemCall<T, R>, outcome: 'ok' | 'failed' | 'timeout' | 'cancelled'): void {
+    this.tell?.({ type: 'attemptEnded', ...call.about, outcome, latencyMs: this.now() - call.startedAt });
   }
 
   private settle(input: T, index: number, at: number, failed: boolean, outcome: unknown, attempts: number, isEmpty = false): void {
@@ -491,6 +490,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
       if (this.unsettled > 0) this.tell?.({ type: 'cancelled', count: this.unsettled });
       this.machine.clear();
       this.eachCall((call) => {
+        if (call.lane) this.tellEnd(call, 'cancelled');
         call.cancel();
       });
       // Results are not heard any more; permits go back, and events are told.

@@ -36,6 +36,8 @@ export interface Group {
   readonly attempt: number;
   readonly depth: number;
   readonly search: Search<Item> | undefined;
+  /** What the search goes through. */
+  readonly searched: Group | undefined;
   readonly origin: Group | undefined;
   items: readonly Item[];
   children: number;
@@ -195,6 +197,7 @@ export class Model {
         attempt: 1,
         depth: 0,
         search: undefined,
+        searched: undefined,
         origin: undefined,
         items,
         children: 0,
@@ -492,9 +495,13 @@ export class Model {
     if (search && !isSent && this.held.has(search)) this.apply(group, search.untold(NO_ORIGIN));
   }
 
-  private regroup(from: Group, items: readonly Item[], attempt: number, depth: number, search: Search<Item> | undefined): Group {
+  private regroup(before: Group, items: readonly Item[], attempt: number, depth: number, search: Search<Item> | undefined): Group {
+    const isPart = items.every((item) => before.items.includes(item));
+    const from = isPart ? before : (before.searched ?? before);
     const id = `${from.id}.${++from.children}`;
-    const group: Group = { id, lane: from.lane, attempt, depth, search, origin: from.origin ?? from, items, children: 0, startedAt: 0 };
+    const searched = search && (search === before.search ? before.searched : from);
+    const origin = from.origin ?? from;
+    const group: Group = { id, lane: from.lane, attempt, depth, search, searched, origin, items, children: 0, startedAt: 0 };
     for (const item of items) Object.assign(item, { state: 'waiting', group });
     return group;
   }

@@ -1,9 +1,11 @@
 import { Subject } from 'rxjs';
+import type { FlowEvent } from '../../operators/index.js';
 import * as make from '../../operators/index.js';
 import { batchOptions, type Script } from './batches.js';
 import { Timers } from './clock.js';
 import type { SharedLimiter } from './limits.js';
 import type { Puts, Supply } from './pipe.js';
+import { Story } from './story.js';
 import { Width } from './width.js';
 import { Calls, type Item, valueOf } from './work.js';
 import type { Act, Actor, World } from './world.js';
@@ -21,6 +23,7 @@ interface Load {
 export class BatcherActor implements Actor {
   readonly name = 'createBatcher';
   readonly timers: Timers;
+  readonly #story: Story;
   readonly acts: Partial<Record<Act, () => void>>;
   readonly index: number;
   readonly #batcher: ReturnType<typeof make.createBatcher<Item, string>>;
@@ -49,13 +52,16 @@ export class BatcherActor implements Actor {
     this.index = world.actors.length;
     world.actors.push(this);
     this.timers = new Timers(world.clock);
+    this.#story = new Story(world, 'createBatcher');
     const callback: Puts['callback'] =
       (place, answer) =>
       (...given) => {
         world.at(place, this.index);
         return answer(...given);
       };
-    const onEvent = ({ type }: { readonly type: string }): void => {
+    const onEvent = (event: FlowEvent): void => {
+      const { type } = event;
+      this.#story.told(event);
       if (type === 'drained' && ++this.#told > 1) world.problem('`drained` is told twice');
       world.at(`event:${type}`, this.index);
     };
@@ -298,6 +304,7 @@ export class BatcherActor implements Actor {
   }
 
   finish(): void {
+    this.#story.finish();
     for (const { way, state } of this.#loads) if (state === 'waiting') this.world.problem(`a ${way} never settles, not even by close()`);
     if (this.#drained < this.#drains) this.world.problem('drain never resolves, not even by close()');
     if (this.#told !== 1) this.world.problem(`\`drained\` is told ${this.#told} times`);

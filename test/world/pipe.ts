@@ -1,5 +1,7 @@
 import { from, merge, type Observable, Subject, type Subscription, takeUntil } from 'rxjs';
+import type { FlowEvent } from '../../operators/index.js';
 import { Timers } from './clock.js';
+import { Story } from './story.js';
 import { type Calls, type Item, isNamed, valueOf, WorkError } from './work.js';
 import type { Act, Actor, World } from './world.js';
 
@@ -39,6 +41,7 @@ export class Supply {
 /** A stream of items through an operator, with a consumer. */
 export class Pipe implements Actor {
   readonly timers: Timers;
+  readonly story: Story;
   readonly sent: Item[] = [];
   readonly sentAt = new Map<Item, number>();
   readonly acts: Partial<Record<Act, () => void>>;
@@ -77,6 +80,7 @@ export class Pipe implements Actor {
     this.index = world.actors.length;
     world.actors.push(this);
     this.timers = new Timers(world.clock);
+    this.story = new Story(world, name);
     const act =
       (what: () => void): (() => void) =>
       () => {
@@ -101,7 +105,8 @@ export class Pipe implements Actor {
     };
   }
 
-  readonly onEvent = (event: { readonly type: string }): void => {
+  readonly onEvent = (event: FlowEvent): void => {
+    this.story.told(event);
     this.world.at(`event:${event.type}`, this.index);
   };
 
@@ -227,6 +232,7 @@ export class Pipe implements Actor {
 
   finish(): void {
     this.rest();
+    this.story.finish();
     this.onFinish();
   }
 }

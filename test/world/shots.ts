@@ -1,5 +1,7 @@
 import { type Observable, Subject, takeUntil } from 'rxjs';
+import type { FlowEvent } from '../../operators/index.js';
 import { Timers } from './clock.js';
+import { Story } from './story.js';
 import { type Behaviour, Calls, type Item, isNamed, type Rules } from './work.js';
 import type { Act, Actor, World } from './world.js';
 
@@ -26,6 +28,7 @@ export type ShotRules = Omit<Rules, 'actor' | 'over'>;
 /** Operators that make one call for every subscriber: each `send` is one more of them. */
 export class Shots implements Actor {
   readonly timers: Timers;
+  readonly story: Story;
   readonly acts: Partial<Record<Act, () => void>>;
   readonly index: number;
   readonly shots: Shot[] = [];
@@ -46,6 +49,7 @@ export class Shots implements Actor {
     this.index = world.actors.length;
     world.actors.push(this);
     this.timers = new Timers(world.clock);
+    this.story = new Story(world, name);
     this.acts = {
       send: () => {
         this.send();
@@ -56,8 +60,9 @@ export class Shots implements Actor {
     };
   }
 
-  readonly onEvent = ({ type }: { readonly type: string }): void => {
-    this.world.at(`event:${type}`, this.index);
+  readonly onEvent = (event: FlowEvent): void => {
+    this.story.told(event);
+    this.world.at(`event:${event.type}`, this.index);
   };
 
   readonly callback =
@@ -156,6 +161,7 @@ export class Shots implements Actor {
   }
 
   finish(): void {
+    this.story.finish();
     this.rest();
     if (this.shots.some(({ state }) => state === 'waiting'))
       this.world.problem(`a call of ${this.name} never ends, not even when it is left`);

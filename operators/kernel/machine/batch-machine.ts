@@ -1,5 +1,5 @@
 import { DeadlineHeap } from '../queues/deadline-heap.js';
-import { Backlog } from '../queues/line.js';
+import { Backlog, LONG } from '../queues/line.js';
 import type { OrderRule } from '../queues/order.js';
 import { losers } from '../queues/overflow.js';
 import type { LaneRule, Queue } from '../queues/queue.js';
@@ -9,9 +9,6 @@ import type { Verdict } from '../repair/verdict.js';
 import type { BatchHost, BatchRules } from './batch-host.js';
 import type { Entry, Job } from './job.js';
 import { ACCEPTED, Batch, DONE, FLYING, ItemFailure, WAITING } from './job.js';
-
-/** So many that whoever sends them should be looked at. */
-const LONG = 10_000;
 
 /** Most results held back while `maxQueued` is no bound. */
 const MOST_HELD = 1000;

@@ -125,7 +125,9 @@ export class Batch<T, R> implements Waiter<Entry<T, R>>, Origin<Job<T, R>> {
   /** The batch it repeats or is a part of, now and at the beginning. */
   parentId: string | undefined = undefined;
   origin: Batch<T, R> = this;
+  /** The search that it is a step of, and the batch that is searched. */
   search: Search<Job<T, R>> | undefined = undefined;
+  searched: Batch<T, R> | undefined = undefined;
   /** Its call, for whoever drives the machine. */
   call: unknown = undefined;
 

@@ -1,5 +1,8 @@
 import type { GrantQueue, GrantQueueRule, Plan, Queue, QueueRule, Waiter } from './queue.js';
 
+/** So many that wait without a bound are told of: whoever sends them should be looked at. */
+export const LONG = 10_000;
+
 /** What waits to be seen to, in order. Empty again, it forgets how long it was. */
 export class Backlog<T> {
   length = 0;

@@ -198,17 +198,26 @@ export class Mending<T, R> {
     if (search && !isSent && this.held.has(search)) this.apply(batch, search.untold(origin));
   }
 
-  /** Items that are to be sent again, as a batch of their own. */
+  /** Items that are to be sent again, as a batch of their own. The next step of a search may have others than the one before: those of the whole. */
   private regroup(
-    batch: Batch<T, R>,
+    before: Batch<T, R>,
     jobs: readonly Job<T, R>[],
     attempt: number,
     depth: number,
     search: Batch<T, R>['search'],
   ): Batch<T, R> {
+    const { searched, origin } = before;
+    const batch = searched && jobs.some((job) => !before.jobs.includes(job)) ? searched : before;
     const id = `${batch.id}.${String(++batch.children)}`;
     const again = new Batch<T, R>(jobs, batch.lane, weightOf(jobs), id);
-    Object.assign(again, { origin: batch.origin, parentId: batch.id, attempt, depth, search });
+    Object.assign(again, {
+      origin,
+      parentId: batch.id,
+      attempt,
+      depth,
+      search,
+      searched: search && (search === before.search ? searched : batch),
+    });
     for (const job of jobs) {
       job.state = WAITING;
       job.batch = again;

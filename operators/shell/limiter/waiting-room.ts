@@ -1,4 +1,5 @@
 import { DeadlineHeap } from '../../kernel/queues/deadline-heap.js';
+import { LONG } from '../../kernel/queues/line.js';
 import type { GrantQueue, LaneRule, Overflow } from '../../kernel/queues/queue.js';
 import { OverflowError } from '../../options/errors.js';
 import type { Note } from '../../options/events.js';
@@ -10,9 +11,6 @@ import type { Above, Ticket } from './ticket.js';
 
 /** What levels and costs may differ by without meaning anything. */
 const ROUNDING = 1e-6;
-
-/** So many in a queue without a bound that whoever sends them should be looked at. */
-const LONG = 10_000;
 
 /** Who waits for a lease: in which order, how many at most, and for how long. Jobs are all but those who bid, whose own queues have bounds. */
 export abstract class WaitingRoom extends ShutdownHandle {

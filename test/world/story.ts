@@ -1,0 +1,71 @@
+import type { FlowEvent } from '../../operators/index.js';
+import type { World } from './world.js';
+
+/** What one subscription or handle has told. */
+interface Chapter {
+  readonly accepted: Set<number>;
+  readonly settled: Set<number>;
+  /** The items of each batch, by its name. */
+  readonly batches: Map<string, readonly number[]>;
+  /** Calls that began and did not end. */
+  readonly open: Set<string>;
+}
+
+/**
+ * Whoever draws a pipeline has nothing but its events. So they must tell the whole story by themselves: nobody is called or settled who was not
+ * accepted, or has his result; a call that began ends once, also when its consumer leaves; a call that repeats another one has no items but its.
+ */
+export class Story {
+  readonly #chapters = new Map<string, Chapter>();
+
+  constructor(
+    readonly world: World,
+    readonly name: string,
+  ) {}
+
+  told(event: FlowEvent): void {
+    const { type, instance = '', seq, seqs = seq === undefined ? [] : [seq] } = event;
+    let chapter = this.#chapters.get(instance);
+    if (chapter === undefined) {
+      chapter = { accepted: new Set(), settled: new Set(), batches: new Map(), open: new Set() };
+      this.#chapters.set(instance, chapter);
+    }
+    const { accepted, settled, batches, open } = chapter;
+    const wrong = (what: string): void => {
+      this.world.problem(`${this.name} tells \`${type}\` ${what}`);
+    };
+    if (type === 'accepted') {
+      if (seq !== undefined && accepted.has(seq)) wrong('twice of an item');
+      if (seq !== undefined) accepted.add(seq);
+      return;
+    }
+    // Some number what they hand on, and tell nothing of who comes.
+    if (accepted.size > 0 && seqs.some((item) => !accepted.has(item))) wrong('of an item that was not accepted');
+    if (type !== 'cancelled' && seqs.some((item) => settled.has(item))) wrong('of an item that has its result');
+    if (type === 'settled' && seq !== undefined) settled.add(seq);
+    if (type === 'batchFormed' && event.batchId !== undefined) {
+      const items = this.#itemsOf(event, event.size);
+      if (batches.has(event.batchId)) wrong('twice of a batch');
+      batches.set(event.batchId, items);
+      if (items.length !== event.size) wrong(`of ${event.size} items and names ${items.length}`);
+      const parent = event.parentBatchId === undefined ? items : batches.get(event.parentBatchId);
+      if (parent === undefined) wrong('of a part of nothing');
+      else if (items.some((item) => !parent.includes(item))) wrong('with items that the call it repeats did not have');
+    }
+    if (type === 'attemptStarted') {
+      if (open.has(event.batchId)) wrong('twice of a call');
+      open.add(event.batchId);
+    }
+    if (type === 'attemptEnded' && !open.delete(event.batchId)) wrong('of a call that is not under way');
+  }
+
+  /** Everything is over. */
+  finish(): void {
+    for (const { open } of this.#chapters.values())
+      if (open.size > 0) this.world.problem(`${this.name} tells no end of ${open.size} call(s)`);
+  }
+
+  #itemsOf({ seq, seqs }: FlowEvent, size: number): readonly number[] {
+    return seqs ?? (seq === undefined ? [] : Array.from({ length: size }, (_, at) => seq + at));
+  }
+}
