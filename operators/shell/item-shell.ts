@@ -4,7 +4,7 @@ import type { AsyncContext } from '#async-context';
 import { captureContext } from '#async-context';
 import { ItemMachine } from '../kernel/machine/item-machine.js';
 import type { KeyLane, LaneItem } from '../kernel/queues/key-lane.js';
-import { Backlog, Chain, LONG } from '../kernel/queues/line.js';
+import { Backlog, Chain, LONG_QUEUE, MAX_HELD } from '../kernel/queues/line.js';
 import type { OrderedValues } from '../kernel/queues/ordered-values.js';
 import { ask } from '../options/ask.js';
 import { AttemptTimeoutError, DeadlineError, isFlowError, OverflowError } from '../options/errors.js';
@@ -21,9 +21,6 @@ import { connect } from './connect.js';
 import type { ItemOwner } from './item-call.js';
 import { ItemCall } from './item-call.js';
 import type { ItemConfig } from './item-options.js';
-
-/** Without a `maxQueued`, so many results wait for an earlier one at most: then nothing starts that would have to wait as well. */
-const MOST_HELD = 1000;
 
 /** The place of one that is being asked for. */
 const ASKING: Place = { poke: noop, withdraw: noop };
@@ -199,8 +196,8 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     machine.accept(lane ?? machine.open(key, limit), input, index, at, context ?? (waits ? this.contextNow() : undefined));
     if (this.isTimed) this.alarm.setBy(at + this.config.deadlineMs);
     if (this.tell === undefined || this.config.maxQueued !== Infinity) return;
-    if (machine.queued >= LONG && !this.isLong) this.tell({ type: 'queueLong', queued: machine.queued });
-    this.isLong = machine.queued >= LONG || (this.isLong && machine.queued > 1);
+    if (machine.queued >= LONG_QUEUE && !this.isLong) this.tell({ type: 'queueLong', queued: machine.queued });
+    this.isLong = machine.queued >= LONG_QUEUE || (this.isLong && machine.queued > 1);
   }
 
   /** One for all that come while the source is being subscribed to. */
@@ -290,7 +287,7 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   private nextLane(): KeyLane<T> | undefined {
     const lane = this.machine.next();
     const { ordered } = this;
-    if (lane === undefined || ordered === undefined || ordered.held < MOST_HELD || this.config.maxQueued !== Infinity) return lane;
+    if (lane === undefined || ordered === undefined || ordered.held < MAX_HELD || this.config.maxQueued !== Infinity) return lane;
     return ordered.isHeadStarted(lane.headIndex) ? undefined : lane;
   }
 
@@ -375,7 +372,9 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
     // The teardown of one inner stream may end another.
     if (this.isOver) return;
     const { input, index, at, permit } = call;
+    const { isBusy, machine } = this;
     const lane = call.lane as KeyLane<T>;
+    const reason: unknown = failed && this.config.stopped?.(outcome);
     if (this.tell) {
       const isLate = failed && (isFlowError(outcome, 'FLOW_ATTEMPT_TIMEOUT') || isFlowError(outcome, 'FLOW_DEADLINE'));
       this.tellEnd(call, isLate ? 'timeout' : failed ? 'failed' : 'ok');
@@ -387,15 +386,15 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
       this.run();
       return;
     }
-    this.machine.end(lane);
+    machine.end(lane);
+    if (reason) machine.stop(lane, reason);
+    // Nobody hears of it before the rest of its key is refused.
+    this.isBusy ||= Boolean(reason);
     this.calls.remove(call);
     if (call.isFree()) this.idle.push(call);
     this.settle(input as T, index, at, failed, outcome, 1, isEmpty);
-    const reason: unknown = failed && this.config.stopped?.(outcome);
-    if (reason) {
-      this.machine.stop(lane, reason);
-      this.refuseLost(() => reason);
-    }
+    if (reason) this.refuseLost(() => reason);
+    this.isBusy = isBusy;
     if (permit) {
       // A result is never overtaken by that of the next item.
       this.news.push(() => {
@@ -415,15 +414,15 @@ class ItemShell<T, R> implements Bidder, Handlers<T>, ItemOwner<T, R> {
   private settle(input: T, index: number, at: number, failed: boolean, outcome: unknown, attempts: number, isEmpty = false): void {
     this.unsettled--;
     this.tell?.({ type: 'settled', seq: index, outcome: failed ? 'rejected' : 'fulfilled', attempts, totalMs: this.now() - at });
-    if (this.settles) this.emit(index, settledOf<T, R>({ input, index, id: String(index), attempts }, failed, outcome));
+    if (this.settles) this.emit(index, settledOf<T, R>({ input, index, id: String(index), attempts }, failed, outcome), attempts === 0);
     else if (!failed && !isEmpty) this.emit(index, outcome as R);
     this.ordered?.close(index);
   }
 
-  /** On its way out, or waiting for its turn. */
-  private emit(index: number, value: Settled<T, R> | R): void {
+  /** On its way out, or waiting for its turn. What was not even tried waits until all is changed that belongs to its end. */
+  private emit(index: number, value: Settled<T, R> | R, waits = false): void {
     if (this.ordered) this.ordered.push(index, value);
-    else if (this.isBusy || this.say) this.emitLater(value);
+    else if (waits || this.isBusy || this.say) this.emitLater(value);
     else {
       this.isBusy = true;
       this.to.next(value);

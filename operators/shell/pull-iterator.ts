@@ -95,8 +95,9 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
     });
   }
 
-  /** One that can wait is asked for more when all that was there has been read. */
+  /** One that can wait is asked for more when all that was there has been read. What is not read any more has nobody to wait for. */
   room(): number {
+    if (this.#isOver) return Infinity;
     return this.#queued.length === 0 ? this.#settings.maxQueued : 0;
   }
 
@@ -191,6 +192,7 @@ export class PullIterator<T> implements AsyncIterableIterator<T, undefined>, Asy
     this.#stopListening();
     // Whoever waits found the queue empty, so nothing is told before the values.
     for (let waiter = this.#waiting.shift(); waiter !== undefined; waiter = this.#waiting.shift()) this.#tellEnd(waiter);
+    for (const pull of [...this.#pulling]) pull();
   }
 
   #tellEnd(waiter: Waiter<T>): void {

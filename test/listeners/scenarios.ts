@@ -68,7 +68,7 @@ const OPTIONS: Partial<Record<Subject, Readonly<Record<string, Readonly<Record<s
     ...slotOptions(),
     'per key': { perKey: 1, concurrency: 2 },
   },
-  concatMapBy: { ...slotOptions(), 'stop key': { onError: 'stopKey' } },
+  concatMapBy: { ...slotOptions(), 'stop key': { stopKey: true }, 'stop key, unheard': { stopKey: true, heard: false, key: 'a' } },
   settleAll: { all: { errors: 'propagate' }, deadline: { deadlines: true }, guarded: { guard: 'no' }, 'guarded later': { guard: 'later' } },
   switchLatest: {
     keyed: { keyed: true },
@@ -130,6 +130,7 @@ function batchOptions(): Readonly<Record<string, Readonly<Record<string, unknown
     drained: { onSourceError: 'drain', repair: 'both' },
     'failing source': { fails: true, window: 'never', maxSize: 10 },
     'one name': { ids: 'same' },
+    unheard: { heard: false, maxQueued: 1, overflow: 'dropOldest' },
   };
 }
 
@@ -141,6 +142,8 @@ function slotOptions(): Readonly<Record<string, Readonly<Record<string, unknown>
     'too late': { concurrency: 1, deadlineMs: 3 },
     ordered: { order: 'input', concurrency: 2 },
     propagate: { errors: 'propagate' },
+    unheard: { heard: false },
+    'unheard, full': { heard: false, maxQueued: 1, overflow: 'dropOldest' },
     drained: { onSourceError: 'drain' },
     'failing source': { fails: true, concurrency: 1 },
   };
@@ -165,4 +168,4 @@ export function scenarios(): Scenario[] {
 }
 
 /** Variants that are tried with a shared limiter as well. */
-const SHARED: ReadonlySet<string> = new Set(['plain', 'timed', 'propagate']);
+const SHARED: ReadonlySet<string> = new Set(['plain', 'timed', 'propagate', 'unheard', 'stop key, unheard']);

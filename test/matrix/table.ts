@@ -105,7 +105,7 @@ const gated = (operator: 'batchMap' | 'batchMapFrom' | 'createBatcher') => {
     ),
     emptyKey: cell('an empty lane is passed over', gives(shape, { queue: lanes(LANES, { by: () => 'low' }) }, [1, 2, 3], ['complete'])),
     stuck: cell(
-      'the call ends at `timeoutMs`, and its slot is free again',
+      'the call ends at `timeoutMs`, and its slot is free again (that of a promise within a second)',
       gives(shape, { maxSize: 1, concurrency: 1, timeoutMs: 100 }, [2, 3], ['AttemptTimeoutError', 'complete'], firstHangs()),
     ),
   } as const;

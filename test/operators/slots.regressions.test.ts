@@ -406,3 +406,89 @@ describe('a consumer that is told of an error', () => {
     expect([called, codes]).toEqual([[0], ['FLOW_CONFIG_INVALID']]);
   });
 });
+
+describe('whoever sends when told of a rejection, and nobody hears events', () => {
+  const sendAt = <T>(stream: Observable<Settled<T, unknown>>, act: (settled: Settled<T, unknown>) => void): { readonly seen: string[] } =>
+    watch(
+      new Observable<Settled<T, unknown>>((to) =>
+        stream.subscribe({
+          next: (settled) => {
+            to.next(settled);
+            act(settled);
+          },
+          error: (error: unknown) => {
+            to.error(error);
+          },
+          complete: () => {
+            to.complete();
+          },
+        }),
+      ),
+    );
+
+  it('has a key stopped that is stopped', () => {
+    const source = new Subject<string>();
+    const calls: Record<string, Subject<string>> = {};
+    const work = (item: string) => (calls[item] = new Subject());
+    const { seen } = sendAt(source.pipe(concatMapBy(() => 1, work, { stopKey: true })), ({ input }) => {
+      if (input === 'pay') source.next('ship');
+    });
+    source.next('pay');
+    calls['pay']?.error(new Error('refused'));
+    source.next('bill');
+    expect([Object.keys(calls), seen]).toEqual([['pay'], ['pay: refused', 'ship: FLOW_CLOSED', 'bill: FLOW_CLOSED']]);
+  });
+
+  it.each(['close', 'clear'] as const)('takes no place from those that a `%s` of the limiter refuses', (how) => {
+    const limiter = createLimiter({ concurrency: 1 });
+    const source = new Subject<number>();
+    const first = new Subject<number>();
+    const { seen } = sendAt(source.pipe(bulkheadMap((item) => (item === 0 ? first : of(item)), { limiter })), ({ input }) => {
+      if (input === 1) source.next(9);
+    });
+    for (const item of [0, 1, 2, 3]) source.next(item);
+    void limiter[how]();
+    first.complete();
+    const code = how === 'close' ? 'FLOW_CLOSED' : 'FLOW_CLEARED';
+    const last = how === 'close' ? '9: FLOW_CLOSED' : '9';
+    expect(seen.toSorted()).toEqual([`1: ${code}`, `2: ${code}`, `3: ${code}`, last, 'undefined'].toSorted());
+  });
+
+  it.each(['dropOldest', 'latest'] as const)(
+    'finds one of a key at a time, though the call ends when it is told of one dropped by %s',
+    (overflow) => {
+      const source = new Subject<string>();
+      const calls: Record<string, Subject<string>> = {};
+      const work = (item: string) => (calls[item] = new Subject());
+      const stream = source.pipe(concatMapBy((item) => item.slice(0, 1), work, { concurrency: 5, maxQueued: 1, overflow }));
+      const { seen } = sendAt(stream, ({ input, status }) => {
+        if (input === 'a2' && status === 'rejected') calls['a1']?.complete();
+      });
+      for (const item of ['a1', 'a2', 'a3', 'a4']) source.next(item);
+      expect(Object.keys(calls)).toEqual(['a1', 'a3']);
+      calls['a3']?.complete();
+      calls['a4']?.complete();
+      source.complete();
+      expect(seen).toEqual(['a2: FLOW_OVERFLOW', 'undefined', 'undefined', 'undefined', 'complete']);
+    },
+  );
+
+  it.each(['dropOldest', 'latest'] as const)('settles the newcomer when it closes the limiter at one dropped by %s', (overflow) => {
+    const limiter = createLimiter({ concurrency: 1 });
+    limiter.acquire().subscribe();
+    const source = new Subject<string>();
+    const stream = source.pipe(
+      concatMapBy(
+        (item: string) => item.slice(0, 1),
+        (item) => of(item),
+        { limiter, maxQueued: 1, overflow },
+      ),
+    );
+    const { seen } = sendAt(stream, ({ input }) => {
+      if (input === 'a1') void limiter.close();
+    });
+    for (const item of ['a1', 'a2']) source.next(item);
+    source.complete();
+    expect(seen).toEqual(['a1: FLOW_OVERFLOW', 'a2: FLOW_CLOSED', 'complete']);
+  });
+});

@@ -1,7 +1,7 @@
-import { concat, EMPTY, NEVER, Observable, of, range, Subject, throwError } from 'rxjs';
-import { describe, expect, it } from 'vitest';
+import { concat, defer, EMPTY, NEVER, Observable, of, range, Subject, share, throwError } from 'rxjs';
+import { describe, expect, it, vi } from 'vitest';
 import type { FlowEvent, ObservableIterator, ToAsyncIterableOptions } from '../../operators/index.js';
-import { FlowConfigError, OverflowError, toAsyncIterable } from '../../operators/index.js';
+import { batchMapFrom, FlowConfigError, OverflowError, toAsyncIterable } from '../../operators/index.js';
 import { expectNoUnhandledRejections, settle } from '../support/rejections.js';
 
 expectNoUnhandledRejections();
@@ -406,5 +406,58 @@ describe('an onEvent of toAsyncIterable that does something', () => {
     source.next(1);
     controller.abort();
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
+  });
+});
+
+describe('a job that is started while a reader subscribes', () => {
+  const rows = Array.from({ length: 1000 }, (_, i) => i);
+  const leaving: Record<string, (reader: AsyncIterator<number>, stop: AbortController) => unknown> = {
+    return: (reader) => reader.return?.(),
+    throw: (reader) => reader.throw?.(new Error('mine')).catch(() => undefined),
+    abort: (_, stop) => {
+      stop.abort();
+    },
+  };
+
+  it.each(Object.entries(leaving))('goes on when the reader has left by %s', async (_, leave) => {
+    let done = 0;
+    const job = () => batchMapFrom(rows, (all) => Promise.resolve(all)).subscribe(() => done++);
+    const stop = new AbortController();
+    const values = defer(() => {
+      job();
+      return of(1, 2, 3);
+    });
+    const reader = toAsyncIterable(concat(values, NEVER), { signal: stop.signal })[Symbol.asyncIterator]();
+    await reader.next();
+    // It waits for room now.
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    await leave(reader, stop);
+    await vi.waitFor(() => {
+      expect(done).toBe(rows.length);
+    });
+  });
+
+  it('goes on when the source has ended and the rest is never read', async () => {
+    let done = 0;
+    const values = defer(() => {
+      batchMapFrom(rows, (all) => Promise.resolve(all)).subscribe(() => done++);
+      return of(1, 2, 3);
+    });
+    await toAsyncIterable(values)[Symbol.asyncIterator]().next();
+    await vi.waitFor(() => {
+      expect(done).toBe(rows.length);
+    });
+  });
+
+  it('goes on for another subscriber when the reader of what they share has left', async () => {
+    let seen = 0;
+    const shared = batchMapFrom(rows, (all) => of(all)).pipe(share());
+    const reader = toAsyncIterable(shared)[Symbol.asyncIterator]();
+    await reader.next();
+    shared.subscribe(() => seen++);
+    await reader.return?.();
+    await vi.waitFor(() => {
+      expect(seen).toBeGreaterThan(800);
+    });
   });
 });

@@ -29,7 +29,7 @@ export function batchOptions(world: World, puts: Puts, width: Width, limiter: Sh
   const options: make.BatcherOptions<Item, string> = {
     scheduler: timers,
     random: callback('random', () => 0.5),
-    onEvent,
+    ...(choose('heard', true, true, false) && { onEvent }),
     maxSize: choose('maxSize', 2, 1, 3, 10),
     maxQueued: choose('maxQueued', 100, 1, 2, 5),
     overflow: overflow === 'dropLowest' && !hasLanes ? 'dropNewest' : overflow,

@@ -58,6 +58,8 @@ export class Pipe implements Actor {
     this.close(error);
   };
   sourceError: SourceError | undefined;
+  /** How it errored. */
+  failure: unknown;
   /** What more there is to do at the end, and to look at. */
   onEnd: () => void = () => undefined;
   onFinish: () => void = () => undefined;
@@ -179,6 +181,7 @@ export class Pipe implements Actor {
         error: (error: unknown) => {
           if (this.life !== 'open') this.world.problem(`${this.name}: an error after it was ${this.life}`);
           this.life = 'errored';
+          this.failure = error;
           if (this.world.log) this.world.say(`${this.name} errors: ${String(error)}`);
           if (!(error instanceof SourceError) && !isNamed(error) && !(error instanceof WorkError))
             this.world.problem(`${this.name} errors with ${String(error)}`);

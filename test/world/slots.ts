@@ -41,23 +41,34 @@ export function slotsActor(
     calls.checkReason(item, reason);
   });
   pipe.calls = calls;
+  const maxQueued = choose('maxQueued', 100, 0, 1, 2);
+  const maxKeys = choose('maxKeys', Infinity, Infinity, 1, 2);
   pipe.onFinish = () => {
+    if (Math.min(maxQueued, maxKeys) > pipe.sent.length && make.isFlowError(pipe.failure, 'FLOW_OVERFLOW'))
+      world.problem(`${form} overflows where there is room`);
     if (!propagates) results.finish();
     if (pipe.life !== 'open' && width.observed) world.problem(`${pipe.name} keeps the concurrency`);
   };
   const common = {
     scheduler: timers,
-    onEvent,
+    // With nobody to be told, results go out at once.
+    ...(choose('heard', true, true, false) && { onEvent }),
     ...(limiter ? { limiter: limiter.limiter } : { concurrency: width.option }),
-    maxQueued: choose('maxQueued', 100, 0, 1, 2),
-    ...(keyed && { maxKeys: choose('maxKeys', Infinity, Infinity, 1, 2) }),
+    maxQueued,
+    ...(keyed && { maxKeys }),
     timeoutMs: choose('timeoutMs', 1000, 5, 20),
     deadlineMs: choose('deadlineMs', 1000, 1000, 8),
     onSourceError: choose<'abort' | 'flush' | 'drain'>('onSourceError', 'abort', 'flush', 'drain'),
     ...(order === 'input' && { order: make.inputOrder() }),
   };
   const key = callback('key', (item: Item) => item.key);
-  const work = calls.singles();
+  const stopsKey = form === 'concatMapBy' && !propagates && choose('stopKey', false, true);
+  const stopped = new Set<string>();
+  const begin = calls.singles();
+  const work: typeof begin = (item, context) => {
+    if (stopped.has(item.key)) world.problem(`${form} calls an item whose key was stopped`);
+    return begin(item, context);
+  };
   Object.assign(pipe.acts, {
     limits: () => {
       width.change(width.now === 1 ? 2 : 1);
@@ -70,7 +81,7 @@ export function slotsActor(
         const options = { ...common, overflow };
         return propagates
           ? source.pipe(make.concatMapBy<Item, string>(key, work, { ...options, errors: 'propagate' }))
-          : source.pipe(make.concatMapBy<Item, string>(key, work, { ...options, stopKey: choose('stopKey', false, true) }));
+          : source.pipe(make.concatMapBy<Item, string>(key, work, { ...options, stopKey: stopsKey }));
       }
       const options: make.BulkheadMapOptions<Item> = {
         ...common,
@@ -87,7 +98,11 @@ export function slotsActor(
       ? (value) => {
           if (!pipe.sent.some((item) => valueOf(item) === value)) world.problem(`${form} emits ${String(value)}`);
         }
-      : results.read,
+      : (value) => {
+          const { status, attempts, input } = value as make.Settled<Item, string>;
+          if (stopsKey && status === 'rejected' && attempts > 0) stopped.add(input.key);
+          results.read(value);
+        },
     choose('first', 0, 3),
   );
   return pipe;

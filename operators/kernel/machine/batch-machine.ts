@@ -1,5 +1,5 @@
 import { DeadlineHeap } from '../queues/deadline-heap.js';
-import { Backlog, LONG } from '../queues/line.js';
+import { Backlog, LONG_QUEUE, MAX_HELD } from '../queues/line.js';
 import type { OrderRule } from '../queues/order.js';
 import { losers } from '../queues/overflow.js';
 import type { LaneRule, Queue } from '../queues/queue.js';
@@ -9,9 +9,6 @@ import type { Verdict } from '../repair/verdict.js';
 import type { BatchHost, BatchRules } from './batch-host.js';
 import type { Entry, Job } from './job.js';
 import { ACCEPTED, Batch, DONE, FLYING, ItemFailure, WAITING } from './job.js';
-
-/** Most results held back while `maxQueued` is no bound. */
-const MOST_HELD = 1000;
 
 /**
  * Everything about batches that is a decision: what waits, whose turn it is, when a batch is due and what is in it, what becomes of its failure,
@@ -137,7 +134,7 @@ export class BatchMachine<T, R> {
     if (job.isDone || !(isPulled || this.makeRoom(job))) return;
     this.add(job);
     if (this.queued === 1) this.isLong = false;
-    if (this.queued < LONG || this.isLong || maxQueued !== Infinity) return;
+    if (this.queued < LONG_QUEUE || this.isLong || maxQueued !== Infinity) return;
     this.isLong = true;
     this.host.tell?.({ type: 'queueLong', lane: this.laneName(job.lane), queued: this.queued });
   }
@@ -194,7 +191,7 @@ export class BatchMachine<T, R> {
   /** Whether so many results are held back that only the item they wait for may be worked on. */
   get isBlocked(): boolean {
     const { maxQueued, order } = this.rules;
-    return order?.gates === true && this.heldBack >= (maxQueued === Infinity ? MOST_HELD : maxQueued);
+    return order?.gates === true && this.heldBack >= (maxQueued === Infinity ? MAX_HELD : maxQueued);
   }
 
   /** Whether batches have come back. */

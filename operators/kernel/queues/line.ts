@@ -1,7 +1,10 @@
 import type { GrantQueue, GrantQueueRule, Plan, Queue, QueueRule, Waiter } from './queue.js';
 
 /** So many that wait without a bound are told of: whoever sends them should be looked at. */
-export const LONG = 10_000;
+export const LONG_QUEUE = 10_000;
+
+/** Without a `maxQueued`, so many results wait for an earlier one at most: then nothing starts that would have to wait as well. */
+export const MAX_HELD = 1000;
 
 /** What waits to be seen to, in order. Empty again, it forgets how long it was. */
 export class Backlog<T> {

@@ -1,5 +1,5 @@
 import { DeadlineHeap } from '../../kernel/queues/deadline-heap.js';
-import { LONG } from '../../kernel/queues/line.js';
+import { LONG_QUEUE } from '../../kernel/queues/line.js';
 import type { GrantQueue, LaneRule, Overflow } from '../../kernel/queues/queue.js';
 import { OverflowError } from '../../options/errors.js';
 import type { Note } from '../../options/events.js';
@@ -71,7 +71,7 @@ export abstract class WaitingRoom extends ShutdownHandle {
       if (this.expiring.length > 2 * this.waiting + 32) this.expiring.keep(({ isWaiting }) => isWaiting);
     }
     if (this.waiting === 1) this.isToldLong = false;
-    if (this.waiting < LONG || this.isToldLong) return;
+    if (this.waiting < LONG_QUEUE || this.isToldLong) return;
     this.isToldLong = true;
     this.tell?.({ type: 'queueLong', lane: this.ruleOf(lane).name, queued: this.waiting });
   }
