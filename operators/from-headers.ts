@@ -39,9 +39,9 @@ const UNITS = ['requests', 'tokens'] as const;
 export function fromHeaders(options: FromHeadersOptions = {}): LearnRule {
   const { rates } = checked('fromHeaders', options, { rates: true }, { rates: flag });
   return {
-    addTo: (known, pump) => {
-      const all = (known as Rates | undefined) ?? new Rates(pump as RatedLimiter);
-      all.learner = new HeaderLearner(all, pump as RatedLimiter, rates);
+    addTo: (known, limiter) => {
+      const all = (known as Rates | undefined) ?? new Rates(limiter as RatedLimiter);
+      all.learner = new HeaderLearner(all, limiter as RatedLimiter, rates);
       return all;
     },
   };
@@ -52,7 +52,7 @@ type Paid = Readonly<Record<(typeof UNITS)[number], number>>;
 
 class HeaderLearner implements Learner {
   private readonly rates: Rates;
-  private readonly pump: RatedLimiter;
+  private readonly limiter: RatedLimiter;
   private readonly setsRates: boolean;
   /** Made when there is something to learn. */
   private lesson: RateLesson | undefined = undefined;
@@ -60,9 +60,9 @@ class HeaderLearner implements Learner {
   private paidSoFar: Paid = { requests: 0, tokens: 0 };
   private paidSince = Infinity;
 
-  constructor(rates: Rates, pump: RatedLimiter, setsRates: boolean) {
+  constructor(rates: Rates, limiter: RatedLimiter, setsRates: boolean) {
     this.rates = rates;
-    this.pump = pump;
+    this.limiter = limiter;
     this.setsRates = setsRates;
   }
 
@@ -85,7 +85,7 @@ class HeaderLearner implements Learner {
     // Those that may say when to come again.
     const isRefused = status === 429 || status === 503 || status === 529;
     if (!isGood && !isRefused) return undefined;
-    const epochMs = this.pump.settings.scheduler.now();
+    const epochMs = this.limiter.settings.scheduler.now();
     const hintMs = isRefused ? parseRetryAfterMs(headers, epochMs) : undefined;
     if (!this.setsRates) return hintMs;
     if (isGood) this.lesson?.succeeded(sentAt, now);
@@ -100,9 +100,9 @@ class HeaderLearner implements Learner {
     const spanMs = mark === undefined ? 0 : Math.max(0, now - Math.max(sentAt, this.paidSince));
     for (const unit of UNITS) {
       for (const rate of this.rates.of(unit, unlimited)) {
-        rate.adopt(lesson.perMinute(unit), lesson.share, now);
+        rate.learn(lesson.perMinute(unit), lesson.share, now);
         if (backoffMs !== undefined) rate.empty(backoffMs, now);
-        if (isNews) rate.lower(mostLeft(reports, unit, paidSoFar[unit] - paidThen[unit], rate.comesIn(spanMs)), now);
+        if (isNews) rate.lower(mostLeft(reports, unit, paidSoFar[unit] - paidThen[unit], rate.refillIn(spanMs)), now);
       }
     }
     return hintMs ?? backoffMs;
@@ -110,7 +110,7 @@ class HeaderLearner implements Learner {
 
   private refused(sentAt: number, now: number): number | undefined {
     this.lesson ??= new RateLesson();
-    return this.lesson.refused(sentAt, now, drawnFrom(NAME, this.pump.settings.random));
+    return this.lesson.refused(sentAt, now, drawnFrom(NAME, this.limiter.settings.random));
   }
 }
 

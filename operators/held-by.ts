@@ -1,7 +1,7 @@
 import { FlowConfigError } from './options/errors.js';
 import type { Lease, LeaseHolder } from './options/limiter.js';
 import type { NestingLimiter } from './shell/limiter/nesting.js';
-import { askedBy, nest } from './shell/limiter/nesting.js';
+import { nest, setHolder } from './shell/limiter/nesting.js';
 import type { Lease as OwnLease, Ticket } from './shell/limiter/ticket.js';
 
 /**
@@ -21,14 +21,14 @@ import type { Lease as OwnLease, Ticket } from './shell/limiter/ticket.js';
  */
 export function heldBy(lease: Lease): LeaseHolder {
   // One of another copy of this package is as good.
-  if (!('pump' in Object(lease))) throw new FlowConfigError('heldBy', 'lease', 'a lease of a limiter', lease);
+  if (!('isReleased' in Object(lease))) throw new FlowConfigError('heldBy', 'lease', 'a lease of a limiter', lease);
   const held = lease as unknown as OwnLease;
   return {
     granted: (inner: OwnLease) => {
-      askedBy(inner, held);
+      setHolder(inner, held);
     },
-    waits: (pump: NestingLimiter, ticket: Ticket) => {
-      nest(pump, ticket, held);
+    waits: (limiter: NestingLimiter, ticket: Ticket) => {
+      nest(limiter, ticket, held);
     },
   } as LeaseHolder;
 }

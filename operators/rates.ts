@@ -102,8 +102,8 @@ function bucket(operator: string, rate: Quota & RateOptions): RateRule {
 function rule(spec: RateSpec): RateRule {
   return {
     ...spec,
-    addTo(this: RateRule, known: object | undefined, pump: object): Rates {
-      const rates = (known as Rates | undefined) ?? new Rates(pump as RatedLimiter);
+    addTo(this: RateRule, known: object | undefined, limiter: object): Rates {
+      const rates = (known as Rates | undefined) ?? new Rates(limiter as RatedLimiter);
       rates.set(this as RateSpec & RateRule);
       return rates;
     },

@@ -104,7 +104,7 @@ export interface RateRule {
   readonly amount: number;
   readonly windowMs: number;
   /** The limiter's own. */
-  addTo(rates: object | undefined, pump: object): object;
+  addTo(rates: object | undefined, limiter: object): object;
 }
 
 /** What can be changed while the limiter runs. */
@@ -134,7 +134,7 @@ export interface SavedLimits {
 /** What a limiter learns from responses: made by `fromHeaders`. */
 export interface LearnRule {
   /** The limiter's own. */
-  addTo(rates: object | undefined, pump: object): object;
+  addTo(rates: object | undefined, limiter: object): object;
 }
 
 /** Whose work asks for a lease: made by `heldBy`. */

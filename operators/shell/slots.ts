@@ -2,14 +2,14 @@ import type { SchedulerLike } from 'rxjs';
 import type { Bidder, Outcome, Permit, Permits, Place } from '../options/permits.js';
 import { Alarm } from './alarm.js';
 
-/** Longest that a promise which was given up keeps its slot, in ms. */
+/** How long the promise of cancelled work may keep its slot, in ms. */
 const ABORT_GRACE_MS = 1000;
 
 /**
- * So many slots for one operator, which bids for one at a time: what a number for `concurrency` becomes. Grants in a loop, never from inside
- * a grant, and lets nobody in when a call was given up, before the end of the frame.
+ * The slots of one operator, which bids for one at a time: made from a number for `concurrency`. Grants in a loop, never from inside a grant. After
+ * a cancelled call it grants at the end of the frame.
  *
- * All permits are one object, and it is this one: each grant is to be released once, which `Call` sees to.
+ * This object is also the permit of every grant. Each grant is to be released once; `Call` sees to that.
  */
 export class Slots implements Permits, Permit, Place {
   readonly tokenCapacity = Infinity;
@@ -21,8 +21,8 @@ export class Slots implements Permits, Permit, Place {
   private isGranting = false;
   private again = false;
   private isClosed = false;
-  /** Until when those keep their slot whose promise was given up. */
-  private readonly lingering = new Set<{ readonly until: number }>();
+  /** Cancelled work that still runs, and until when each keeps its slot. */
+  private readonly abandoned = new Set<{ readonly until: number }>();
 
   /** @param concurrency `poke` after a change */
   constructor(
@@ -52,7 +52,7 @@ export class Slots implements Permits, Permit, Place {
 
   withdraw(): void {
     this.bidder = undefined;
-    this.rest();
+    this.arm();
   }
 
   /** Grants what can be granted now. */
@@ -67,13 +67,13 @@ export class Slots implements Permits, Permit, Place {
       }
     } finally {
       this.isGranting = false;
-      this.rest();
+      this.arm();
     }
   }
 
   penalize(pauseMs: number): void {
     this.pausedUntil = Math.max(this.pausedUntil, this.alarm.now() + pauseMs);
-    this.rest();
+    this.arm();
   }
 
   /** There is no rate to be learned: that is for limiters. */
@@ -91,18 +91,18 @@ export class Slots implements Permits, Permit, Place {
     if (this.bidder === undefined) return;
     if (outcome !== 'cancelled') this.poke();
     else if (this.isGranting) this.again = true;
-    else this.rest();
+    else this.arm();
   }
 
   releaseAfter(work: PromiseLike<unknown>): void {
-    // Nobody waits any more.
+    // Nothing is granted any more.
     if (this.isClosed) return;
-    const lingerer = { until: this.alarm.now() + ABORT_GRACE_MS };
+    const entry = { until: this.alarm.now() + ABORT_GRACE_MS };
     const over = (): void => {
-      if (this.lingering.delete(lingerer)) this.release();
+      if (this.abandoned.delete(entry)) this.release();
     };
-    this.lingering.add(lingerer);
-    this.rest();
+    this.abandoned.add(entry);
+    this.arm();
     work.then(over, over);
   }
 
@@ -110,16 +110,16 @@ export class Slots implements Permits, Permit, Place {
   close(): void {
     this.isClosed = true;
     this.bidder = undefined;
-    this.lingering.clear();
+    this.abandoned.clear();
     this.alarm.clear();
   }
 
   private grant(): void {
-    const { bidder, lingering } = this;
-    const now = lingering.size > 0 ? this.alarm.now() : 0;
-    for (const lingerer of lingering) {
-      if (lingerer.until > now) break;
-      lingering.delete(lingerer);
+    const { bidder, abandoned } = this;
+    const now = abandoned.size > 0 ? this.alarm.now() : 0;
+    for (const entry of abandoned) {
+      if (entry.until > now) break;
+      abandoned.delete(entry);
       this.executing--;
     }
     if (bidder === undefined || !this.hasFree()) return;
@@ -141,10 +141,10 @@ export class Slots implements Permits, Permit, Place {
     return false;
   }
 
-  /** One timer, for whatever comes first: the end of a pause or of a grace, or of the frame in which a call was given up. */
-  private rest(): void {
+  /** Sets the timer for what comes first: the end of a pause, of a grace, or of the frame in which a call was cancelled. */
+  private arm(): void {
     if (this.isGranting) return;
-    const [first] = this.lingering;
+    const [first] = this.abandoned;
     let at = first ? first.until : Infinity;
     if (this.bidder !== undefined && this.executing < this.concurrency) at = Math.min(at, Math.max(this.alarm.now(), this.pausedUntil));
     this.alarm.set(at);

@@ -23,7 +23,7 @@ const MACHINE = 'kernel/machine/batch-machine.ts';
 const MENDING = 'kernel/repair/mending.ts';
 const SHELL = 'shell/batch-shell.ts';
 const CALL = 'shell/call.ts';
-const PUMP = 'shell/limiter/pump.ts';
+const GRANT_LOOP = 'shell/limiter/grant-loop.ts';
 const ITEMS = 'kernel/machine/item-machine.ts';
 const LIMITED: readonly Subject[] = ['createLimiter', 'rateLimit', 'batchMap', 'policy'];
 const BY_ITEM: readonly Subject[] = ['bulkheadMap', 'concatMapBy'];
@@ -173,8 +173,8 @@ export const BUGS: readonly Bug[] = [
   }),
   bug(
     'one permit too many',
-    PUMP,
-    'Pump.hasSlots',
+    GRANT_LOOP,
+    'GrantLoop.hasSlots',
     (hasSlots) =>
       function (charge) {
         return hasSlots.call(this, charge) || this.executing === this.slots;
@@ -182,8 +182,8 @@ export const BUGS: readonly Bug[] = [
     LIMITED,
   ),
   bug('a refund forgotten', 'shell/limiter/rates.ts', 'Rates.refund', nothing, LIMITED),
-  bug('a pause ignored', PUMP, 'Pump.penalize', nothing, LIMITED),
-  bug('a call that waits and has left is granted', PUMP, 'Pump.leave', nothing, LIMITED),
+  bug('a pause ignored', GRANT_LOOP, 'GrantLoop.penalize', nothing, LIMITED),
+  bug('a call that waits and has left is granted', GRANT_LOOP, 'GrantLoop.leave', nothing, LIMITED),
   bug('a lane of a key that is never left', ITEMS, 'ItemMachine.end', nothing, BY_ITEM),
   bug(
     'more calls of a key than it may have',

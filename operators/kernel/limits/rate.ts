@@ -61,7 +61,7 @@ export class Rate {
     const { borrows, amount } = this.rule;
     if (borrows) return this.meter?.capacity ?? Infinity;
     // What was learned makes no job too heavy, and nothing is too heavy for what will be another rate.
-    return amount === 0 || amount === Infinity ? Infinity : this.room(amount);
+    return amount === 0 || amount === Infinity ? Infinity : this.capacityFor(amount);
   }
 
   level(now: number): number {
@@ -101,7 +101,7 @@ export class Rate {
    * What a usage costs of a job that has paid so much: the same, but for a number that no model can have and no minute of this rate pays.
    * That is an error of whoever reports it, and costs what can be saved up.
    */
-  worth(reported: number, paid: number): number {
+  clampUsage(reported: number, paid: number): number {
     if (this.meter === undefined || reported <= Math.max(MOST_TOKENS, this.scaled(this.limit))) return reported;
     return Math.max(paid, this.meter.capacity);
   }
@@ -113,14 +113,14 @@ export class Rate {
   }
 
   /** Keeps to a learned rate, as far as the rule allows, and to a share of it. */
-  adopt(perMinute: number, share: number, now: number): void {
+  learn(perMinute: number, share: number, now: number): void {
     this.learned = perMinute;
     this.share = share;
     this.resize(now);
   }
 
   /** What comes in within so many ms. */
-  comesIn(spanMs: number): number {
+  refillIn(spanMs: number): number {
     return (this.perMinute * this.headroom * spanMs) / MINUTE_MS;
   }
 
@@ -133,7 +133,7 @@ export class Rate {
   /** After a pause of so many ms nothing is to be saved up: whoever was refused is not to come back with everything at once. */
   empty(pauseMs: number, now: number): void {
     // A window saves nothing up, and would keep what is taken from it.
-    if (!this.rule.isStrict) this.lower(-this.comesIn(pauseMs), now);
+    if (!this.rule.isStrict) this.lower(-this.refillIn(pauseMs), now);
   }
 
   save(now: number): readonly number[] {
@@ -154,7 +154,7 @@ export class Rate {
   }
 
   /** Most that can be saved up under a limit. */
-  private room(limit: number): number {
+  private capacityFor(limit: number): number {
     const { unit, isStrict, burst, burstMs, amount, windowMs } = this.rule;
     // A slow rate must still be able to save up one whole request. Units of one's own may come in fractions.
     const least = unit === 'requests' || unit === 'tokens' ? 1 : Math.min(1, burst ?? limit);
@@ -170,7 +170,7 @@ export class Rate {
     if (limit === Infinity || limit === 0) return;
     const perMinute = this.perMinute * this.headroom;
     // Going slower for a while is no reason to make smaller batches.
-    const room = this.room(limit);
+    const room = this.capacityFor(limit);
     if (this.meter === undefined) this.meter = this.rule.meter(perMinute, room, now);
     else this.meter.resize(perMinute, room, now);
   }

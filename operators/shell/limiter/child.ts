@@ -3,168 +3,168 @@ import { ONE_REQUEST } from '../../kernel/limits/limit.js';
 import type { Slotted } from '../../kernel/queues/bag.js';
 import { Bag } from '../../kernel/queues/bag.js';
 import type { ResponseLike } from '../../options/types.js';
+import type { GrantLoop } from './grant-loop.js';
 import { FlowLimiter } from './limiter.js';
-import type { Pump } from './pump.js';
 import type { LimiterSettings } from './settings.js';
-import type { Above, Lease, Level } from './ticket.js';
+import type { Lease, ParentLimiter, ParentLink } from './ticket.js';
 import { Ticket, WAIT } from './ticket.js';
 
 /**
- * Most places in one lane. A child takes its turns among everybody else's, so with few places it would get few of them; but
- * all are given up when its own rate runs out, and must be cheap to take again.
+ * Most places that a child takes in one lane of its parent's queue. With fewer it would get fewer turns there. With more, taking them again after
+ * its own rate has run out would cost more.
  */
-const MOST = 32;
+const MAX_PLACES = 32;
 
-/** A limiter below another one, whose leases are of both or of none. */
+/** A limiter with a parent. A lease is granted by both or by neither. */
 export class ChildLimiter extends FlowLimiter {
-  override readonly above: Places;
+  override readonly parent: Places;
 
-  constructor(pump: FlowLimiter, settings: LimiterSettings) {
+  constructor(limiter: FlowLimiter, settings: LimiterSettings) {
     super(settings);
-    this.above = new Places(pump, this);
+    this.parent = new Places(limiter, this);
   }
 
   override get load(): number {
-    return Math.max(super.load, this.above.pump.load);
+    return Math.max(super.load, this.parent.limiter.load);
   }
 
-  override least(of: (limiter: Pump) => number): number {
-    return Math.min(of(this), this.above.pump.least(of));
+  override minOf(of: (limiter: GrantLoop) => number): number {
+    return Math.min(of(this), this.parent.limiter.minOf(of));
   }
 
-  override goesAtOnce(charge: Charge, lane: number): boolean {
-    return super.goesAtOnce(charge, lane) && this.above.pump.goesAtOnce(this.within(charge), this.above.laneAbove(lane));
+  override canGrant(charge: Charge, lane: number): boolean {
+    return super.canGrant(charge, lane) && this.parent.limiter.canGrant(this.clamp(charge), this.parent.parentLane(lane));
   }
 
   override refusal(charge: Charge): Error | undefined {
-    return super.refusal(charge) ?? this.above.pump.refusal(charge);
+    return super.refusal(charge) ?? this.parent.limiter.refusal(charge);
   }
 
   override obstacle(own: Charge): { readonly limit: string | undefined; readonly waitMs: number } {
-    const [here, above] = [super.obstacle(own), this.above.pump.obstacle(own)];
+    const [here, above] = [super.obstacle(own), this.parent.limiter.obstacle(own)];
     return { limit: here.limit ?? above.limit, waitMs: Math.max(here.waitMs, above.waitMs) };
   }
 
-  /** What comes free above is news here. */
+  /** Also called when something comes free in the parent. */
   override watch(listener: () => void): () => void {
-    const [stop, stopAbove] = [super.watch(listener), this.above.pump.watch(listener)];
+    const [stop, stopAbove] = [super.watch(listener), this.parent.limiter.watch(listener)];
     return () => {
       stop();
       stopAbove();
     };
   }
 
-  /** Who learns nothing itself teaches the one above. */
+  /** Without a learner of its own the parent learns. */
   override learn(response: ResponseLike, lease?: Lease, sentAt?: number): boolean {
-    return super.learn(response, lease, sentAt) || this.above.pump.learn(response, lease?.above, sentAt);
+    return super.learn(response, lease, sentAt) || this.parent.limiter.learn(response, lease?.parent, sentAt);
   }
 
   /**
-   * Whose turn it would be in a lane of the limiter above, first of all under this key, with its charge; undefined when nobody's, or when a limit
-   * here is in the way.
+   * The ticket whose turn it would be in a lane of the parent, first of those with this key; undefined when there is none, or when a limit of the
+   * child is in the way.
    */
   offer(lane: number | undefined, affordable: number, key: unknown): Ticket | undefined {
-    if (this.isGivingUp) return undefined;
-    if (this.isTimed) this.read();
-    // Nobody goes past the one whose turn it is here.
+    if (this.isAborting) return undefined;
+    if (this.isTimed) this.now();
+    // The ticket whose turn it is here must not be overtaken.
     const first = this.next(undefined, affordable);
     const ticket = lane === undefined ? first : this.next(lane, affordable, key);
     const held = [first, ticket].find((each) => each && this.blockedBy(each.charge) !== undefined);
     if (held === undefined) return ticket;
-    // The place is gone. A slot that comes free takes another; when the rate can pay, only the timer knows.
+    // The place is given up. A freed slot takes a new one; for a rate the timer has to.
     if (this.blockedBy(held.charge) !== 'concurrency') this.clock.setBy(this.payableAt(held.charge));
     return undefined;
   }
 
-  /** The limiter above grants what was offered just before. */
-  accept(ticket: Ticket, above: Lease): void {
-    this.takeOut(ticket, true);
-    if (!this.isPumping) this.pump(ticket, above);
+  /** The parent has granted what was offered just before. */
+  accept(ticket: Ticket, parentLease: Lease): void {
+    this.dequeue(ticket, true);
+    if (!this.isGranting) this.loop(ticket, parentLease);
     else {
-      this.grant(ticket, above);
-      // Comes round again.
-      this.pump();
+      this.grant(ticket, parentLease);
+      // The loop that is running goes round again.
+      this.loop();
     }
   }
 }
 
 /**
- * What a limiter has of the one above it: leases when they are free, or else places in its queue. A place holds nothing: what goes is decided
- * when the turn comes, and only if the limits of the one below let it go then. So a permit is taken of both or of none.
+ * What a child gets from its parent: leases when they are free, else places in the parent's queue. A place takes no permit: which ticket is granted
+ * is decided when its turn comes, and only if the child's own limits allow it then. So a lease is taken from both or from neither.
  */
-class Places implements Above {
-  readonly pump: FlowLimiter;
+class Places implements ParentLink {
+  readonly limiter: FlowLimiter;
   readonly sharesLanes: boolean;
   private readonly child: ChildLimiter;
-  /** By the lanes of the limiter above. */
-  private readonly waiting: readonly Bag<PlaceTicket>[];
-  /** Places taken so far. */
+  /** Places taken, by lane of the parent. */
+  private readonly lanes: readonly Bag<PlaceTicket>[];
+  /** Places taken since the start; numbers them. */
   private taken = 0;
 
-  constructor(pump: FlowLimiter, child: ChildLimiter) {
-    this.pump = pump;
+  constructor(limiter: FlowLimiter, child: ChildLimiter) {
+    this.limiter = limiter;
     this.child = child;
     const { queue } = child.settings;
-    // With lanes of its own, or none, all that waits below is in one lane above.
-    this.sharesLanes = pump.settings.queue.isDeclared;
-    this.waiting = Array.from({ length: this.sharesLanes ? queue.lanes.length : 1 }, () => new Bag());
+    // If the parent has declared no lanes, all places are in its only one.
+    this.sharesLanes = limiter.settings.queue.isDeclared;
+    this.lanes = Array.from({ length: this.sharesLanes ? queue.lanes.length : 1 }, () => new Bag());
   }
 
   get size(): number {
-    return this.waiting.reduce((sum, { size }) => sum + size, 0);
+    return this.lanes.reduce((sum, { size }) => sum + size, 0);
   }
 
   get affordable(): number {
-    return this.pump.least(({ rates }) => rates?.left('tokens') ?? Infinity);
+    return this.limiter.minOf(({ rates }) => rates?.left('tokens') ?? Infinity);
   }
 
   take(charge: Charge, lane: number): Lease | typeof WAIT {
-    return this.pump.tryGrant(this.child.within(charge), this.laneAbove(lane)) ?? WAIT;
+    return this.limiter.tryGrant(this.child.clamp(charge), this.parentLane(lane)) ?? WAIT;
   }
 
   has(lane: number): boolean {
-    return this.waiting[this.laneAbove(lane)]?.size !== 0;
+    return this.lanes[this.parentLane(lane)]?.size !== 0;
   }
 
-  seek(most: number): void {
+  fill(most: number): void {
     const { queue, settings } = this.child;
-    const atMost = Math.min(most, MOST);
-    for (const [lane, places] of this.waiting.entries()) {
-      if (this.sharesLanes && settings.queue.keyOf) this.seekByKey(lane, places, atMost);
-      else this.admit(lane, places, Math.min(atMost, this.sharesLanes ? queue.count(lane) : queue.size) - places.size);
+    const atMost = Math.min(most, MAX_PLACES);
+    for (const [lane, places] of this.lanes.entries()) {
+      if (this.sharesLanes && settings.queue.keyOf) this.fillByKey(lane, places, atMost);
+      else this.addPlaces(lane, places, Math.min(atMost, this.sharesLanes ? queue.count(lane) : queue.size) - places.size);
     }
   }
 
-  /** Where keys share the lane above, each of them that would have a turn has a place of its own there. */
-  private seekByKey(lane: number, places: Bag<PlaceTicket>, most: number): void {
+  /** Where keys share the parent's lane, each key gets places of its own there, in the order of the keys' turns. */
+  private fillByKey(lane: number, places: Bag<PlaceTicket>, most: number): void {
     const turns = this.child.queue.turns?.(lane, most) ?? [];
     const each = Math.ceil(most / turns.length);
     const taken = new Map<unknown, number>();
     for (const { key } of places.items) taken.set(key, (taken.get(key) ?? 0) + 1);
-    for (const { key, size } of turns) this.admit(lane, places, Math.min(each, size) - (taken.get(key) ?? 0), key);
+    for (const { key, size } of turns) this.addPlaces(lane, places, Math.min(each, size) - (taken.get(key) ?? 0), key);
   }
 
-  private admit(lane: number, places: Bag<PlaceTicket>, missing: number, key?: unknown): void {
+  private addPlaces(lane: number, places: Bag<PlaceTicket>, missing: number, key?: unknown): void {
     for (let left = missing; left > 0; left--) {
-      const ticket = new PlaceTicket(this.pump, lane, this.child, places, this.taken++);
+      const ticket = new PlaceTicket(this.limiter, lane, this.child, places, this.taken++);
       if (key !== undefined) ticket.key = key;
       places.add(ticket);
-      this.pump.admitPlace(ticket);
+      this.limiter.admitPlace(ticket);
     }
   }
 
-  enter(): void {
-    const { below, above } = this.pump;
-    if (below.has(this.child)) return;
-    below.add(this.child);
-    above?.enter();
+  markBusy(): void {
+    const { children, parent } = this.limiter;
+    if (children.has(this.child)) return;
+    children.add(this.child);
+    parent?.markBusy();
   }
 
-  /** The places of a lane are those of the first who wait in it, in their order; further back, and behind others of a key, nobody looks. */
+  /** The places of a lane stand for the first tickets in it, in their order. A ticket further back has none. */
   placeOf(ticket: Ticket): PlaceTicket | undefined {
     const { lane, key } = ticket;
     const { queue, settings } = this.child;
-    const { items } = this.waiting[this.laneAbove(lane)] as Bag<PlaceTicket>;
+    const { items } = this.lanes[this.parentLane(lane)] as Bag<PlaceTicket>;
     let before = -1;
     let isFound = false;
     if (settings.queue.keyOf) {
@@ -181,53 +181,53 @@ class Places implements Above {
     return isFound ? own.sort((one, other) => one.order - other.order)[before] : undefined;
   }
 
-  rested(): void {
-    const { pump, child } = this;
+  update(): void {
+    const { limiter, child } = this;
     if (child.queue.size === 0) {
-      for (const places of this.waiting) {
+      for (const places of this.lanes) {
         for (const place of [...places.items]) place.withdraw();
       }
     }
-    if (!child.isBusy && pump.below.delete(child)) pump.rest();
-    for (let at: Level | undefined = pump; at; at = at.above?.pump) at.changes?.tell();
+    if (!child.isBusy && limiter.children.delete(child)) limiter.arm();
+    for (let at: ParentLimiter | undefined = limiter; at; at = at.parent?.limiter) at.changes?.emit();
   }
 
-  /** Without lanes to share there is one above. */
-  laneAbove(lane: number): number {
+  /** The parent has one lane, unless it shares its lanes. */
+  parentLane(lane: number): number {
     return this.sharesLanes ? lane : 0;
   }
 }
 
-/** One of them. */
+/** A place in the parent's queue. */
 class PlaceTicket extends Ticket implements Slotted {
   override readonly isPlace = true;
   slot = -1;
   private readonly child: ChildLimiter;
   private readonly all: Bag<PlaceTicket>;
-  /** Who was offered last. */
+  /** The ticket of the child that was offered last. */
   private offered: Ticket | undefined = undefined;
 
   constructor(
-    pump: FlowLimiter,
+    limiter: FlowLimiter,
     lane: number,
     child: ChildLimiter,
     all: Bag<PlaceTicket>,
-    /** How many were taken before it. */
+    /** How many places were taken before it. */
     readonly order: number,
   ) {
-    super(pump, ONE_REQUEST);
+    super(limiter, ONE_REQUEST);
     this.lane = lane;
     this.child = child;
     this.all = all;
   }
 
   override bid(affordable: number): Charge | undefined {
-    this.offered = this.child.offer(this.child.above.sharesLanes ? this.lane : undefined, affordable, this.key);
+    this.offered = this.child.offer(this.child.parent.sharesLanes ? this.lane : undefined, affordable, this.key);
     if (this.offered === undefined) {
       this.all.delete(this);
       return undefined;
     }
-    this.charge = this.child.within(this.offered.charge);
+    this.charge = this.child.clamp(this.offered.charge);
     return this.charge;
   }
 
@@ -240,9 +240,9 @@ class PlaceTicket extends Ticket implements Slotted {
     this.all.delete(this);
   }
 
-  /** Its job has left. */
+  /** Gives up the place: its job has left. */
   withdraw(): void {
     this.all.delete(this);
-    this.pump.leave(this);
+    this.limiter.leave(this);
   }
 }

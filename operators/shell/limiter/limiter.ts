@@ -20,21 +20,21 @@ import type { ResponseLike, WorkResult } from '../../options/types.js';
 import { laneAt } from '../describe-item.js';
 import { passLastValue } from '../last-value.js';
 import { AbortCalls } from '../signal-groups.js';
-import { Audience } from './audience.js';
-import { Pump } from './pump.js';
+import { GrantLoop } from './grant-loop.js';
+import { Listeners } from './listeners.js';
 import type { Rates } from './rates.js';
 import { belowOption, chargeOf, checkJob, NAME, ratesOption } from './settings.js';
-import type { Asker, Lease as OwnLease } from './ticket.js';
+import type { HolderHooks, Lease as OwnLease } from './ticket.js';
 import { BidderTicket, JobTicket, WrappedTicket } from './ticket.js';
 
 const NO_JOB: LimiterJob = {};
-const NOTHING: Charge = { slots: 0, requests: 0, tokens: 0 };
+const NO_CHARGE: Charge = { slots: 0, requests: 0, tokens: 0 };
 
-type Refuse = (error: unknown) => void;
+type Reject = (error: unknown) => void;
 
-/** What a limiter is asked. */
-export class FlowLimiter extends Pump implements Limiter {
-  /** What ends jobs, by their signals. */
+/** The methods of a limiter. */
+export class FlowLimiter extends GrantLoop implements Limiter {
+  /** Cancels jobs by their signals. */
   private readonly signals = new AbortCalls();
 
   get load(): number {
@@ -42,25 +42,25 @@ export class FlowLimiter extends Pump implements Limiter {
     return Math.max(this.pausedForMs > 0 ? 1 : slots, this.rates?.load() ?? 0);
   }
 
-  /** Whether everything that was spent has come back, and no pause is under way but one by hand. */
+  /** Whether nothing waits or runs, everything spent has come back, and no pause of `penalize` is left. */
   get isIdle(): boolean {
-    return !this.isBusy && (this.rates?.load() ?? 0) <= 0 && this.asksToWaitMs === 0;
+    return !this.isBusy && (this.rates?.load() ?? 0) <= 0 && this.penaltyMs === 0;
   }
 
   get concurrency(): number {
-    return this.least(({ slots }) => slots);
+    return this.minOf(({ slots }) => slots);
   }
 
   get tokenCapacity(): number {
-    return this.leastRate((rates) => rates.capacity('tokens'));
+    return this.minRate((rates) => rates.capacity('tokens'));
   }
 
   get requestCapacity(): number {
-    return this.leastRate((rates) => rates.capacity('requests'));
+    return this.minRate((rates) => rates.capacity('requests'));
   }
 
   get borrows(): boolean {
-    return this.leastRate(({ borrows }) => (borrows ? 1 : 0)) > 0;
+    return this.minRate(({ borrows }) => (borrows ? 1 : 0)) > 0;
   }
 
   get lanes(): readonly string[] | undefined {
@@ -77,7 +77,7 @@ export class FlowLimiter extends Pump implements Limiter {
     const charge = this.chargeOf(job);
     if (job.signal?.aborted) return undefined;
     const lease = this.tryGrant(charge, lane);
-    if (lease) (job.holder as Asker | undefined)?.granted(lease);
+    if (lease) (job.holder as HolderHooks | undefined)?.granted(lease);
     return lease;
   }
 
@@ -87,10 +87,10 @@ export class FlowLimiter extends Pump implements Limiter {
 
   acquireAsync(job: LimiterJob = NO_JOB): Promise<Lease> {
     // The usual case needs no ticket.
-    const lease = job === NO_JOB && !this.isPumping ? this.tryGrant(this.chargeOf(job), this.laneOf(job)) : undefined;
+    const lease = job === NO_JOB && !this.isGranting ? this.tryGrant(this.chargeOf(job), this.laneOf(job)) : undefined;
     if (lease) return Promise.resolve(lease);
     return new Promise((resolve, reject) => {
-      this.ask(undefined, job, resolve, reject);
+      this.request(undefined, job, resolve, reject);
     });
   }
 
@@ -100,7 +100,7 @@ export class FlowLimiter extends Pump implements Limiter {
         lease.release();
         resolve();
       };
-      this.ask(undefined, job, granted, reject, { ...this.chargeOf(job), slots: 0 });
+      this.request(undefined, job, granted, reject, { ...this.chargeOf(job), slots: 0 });
     });
   }
 
@@ -110,7 +110,7 @@ export class FlowLimiter extends Pump implements Limiter {
 
   runAsync<R>(work: LeasedWork<R>, job: LimiterJob = NO_JOB): Promise<R> {
     return new Promise((resolve, reject) => {
-      this.ask(required(NAME, 'work', work), job, resolve, reject);
+      this.request(required(NAME, 'work', work), job, resolve, reject);
     });
   }
 
@@ -120,12 +120,12 @@ export class FlowLimiter extends Pump implements Limiter {
     const charge = this.chargeOf(job);
     // eslint-disable-next-line @typescript-eslint/no-this-alias -- the function has a `this` of its own
     const limiter = this;
-    return function wrapped(this: unknown, ...given: A): Promise<R> {
+    return function wrapped(this: unknown, ...args: A): Promise<R> {
       return new Promise((resolve, reject) => {
         const ticket = new WrappedTicket<R>(limiter, charge, lane, work as unknown as LeasedWork<R>);
         ticket.self = this;
-        ticket.given = given;
-        limiter.place(ticket, job, resolve, reject);
+        ticket.args = args;
+        limiter.submit(ticket, job, resolve, reject);
       });
     };
   }
@@ -135,41 +135,41 @@ export class FlowLimiter extends Pump implements Limiter {
     required(NAME, 'bidder.granted', granted);
     required(NAME, 'bidder.refused', refused);
     if (requests !== undefined) amount(NAME, 'bidder.requests', requests);
-    const ticket = new BidderTicket(this, this.at(lane), bidder);
+    const ticket = new BidderTicket(this, this.laneAt(lane), bidder);
     if (key !== undefined) ticket.key = this.settings.queue.keyOf?.({ key });
-    const error = this.refusal(NOTHING);
+    const error = this.refusal(NO_CHARGE);
     if (error) ticket.refused(error);
     else {
       this.admitPlace(ticket);
-      this.pump();
+      this.loop();
     }
     return ticket;
   }
 
   move(id: string | number, lane: string): boolean {
-    const at = this.at(lane);
+    const at = this.laneAt(lane);
     const ticket = this.byId.get(id);
     if (ticket) {
-      this.takeAway(ticket);
+      this.withdraw(ticket);
       ticket.lane = at;
-      this.enter(ticket, Infinity);
-      this.poked();
+      this.enqueue(ticket, Infinity);
+      this.grantNow();
     }
     return ticket !== undefined;
   }
 
   remove(id: string | number, reason?: unknown): boolean {
     const ticket = this.byId.get(id);
-    if (ticket) this.refuse(ticket, cleared('remove', reason), 'dropped');
+    if (ticket) this.refuse(ticket, clearedError('remove', reason), 'dropped');
     return ticket !== undefined;
   }
 
   watch(listener: () => void): () => void {
-    return (this.news ??= new Audience()).listen(required(NAME, 'listener', listener));
+    return (this.watchers ??= new Listeners()).add(required(NAME, 'listener', listener));
   }
 
   onRelease(listener: (release: Release) => void): () => void {
-    return (this.releases ??= new Audience()).listen(required(NAME, 'listener', listener));
+    return (this.releases ??= new Listeners()).add(required(NAME, 'listener', listener));
   }
 
   observe(response: ResponseLike, options: ObserveOptions = {}): void {
@@ -189,22 +189,22 @@ export class FlowLimiter extends Pump implements Limiter {
     const concurrency = count(NAME, 'concurrency', orDefault(limits.concurrency, this.slots));
     const rates = ratesOption(NAME, 'rates', orDefault(limits.rates, []));
     this.slots = concurrency;
-    this.adopt(rates);
+    this.addRates(rates);
     this.tell?.({ type: 'limitChanged', concurrency });
-    this.widened();
+    this.freed();
   }
 
   pause(): void {
-    this.hold(true);
+    this.setPaused(true);
   }
 
   resume(): void {
-    this.hold(false);
+    this.setPaused(false);
   }
 
   clear(reason?: unknown): void {
-    const error = cleared('clear', reason);
-    for (const ticket of this.jobs()) if (ticket.isWaiting) ticket.pump.refuse(ticket, error, 'dropped');
+    const error = clearedError('clear', reason);
+    for (const ticket of this.jobs()) if (ticket.isWaiting) ticket.limiter.refuse(ticket, error, 'dropped');
   }
 
   whenIdle(): Promise<void> {
@@ -219,12 +219,12 @@ export class FlowLimiter extends Pump implements Limiter {
   snapshot(): LimiterSnapshot {
     const { executing, rates } = this;
     const queued = this.queue.size;
-    const left = (unit: string): number => this.leastRate((each) => each.left(unit));
-    const inForce = (unit: string): number => this.leastRate((each) => each.perMinute(unit));
+    const left = (unit: string): number => this.minRate((each) => each.left(unit));
+    const inForce = (unit: string): number => this.minRate((each) => each.perMinute(unit));
     const [requests, tokens] = [left('requests'), left('tokens')];
-    const pausedForMs = Math.max(0, -this.least((each) => -each.pausedForMs));
-    const isFull = this.least((each) => each.slots - each.executing) <= 0;
-    // How many would go at once if there were slots, here and above. Nobody goes in a pause, whatever it costs.
+    const pausedForMs = Math.max(0, -this.minOf((each) => -each.pausedForMs));
+    const isFull = this.minOf((each) => each.slots - each.executing) <= 0;
+    // How many would be granted if there were slots, here and in the parents. In a pause nobody is.
     const heldBySlot = isFull && pausedForMs === 0 ? this.payable(requests, tokens) : 0;
     return {
       concurrency: this.concurrency,
@@ -242,7 +242,7 @@ export class FlowLimiter extends Pump implements Limiter {
   }
 
   save(): SavedLimits {
-    return { at: this.settings.scheduler.now(), pausedForMs: this.asksToWaitMs, rates: this.rates?.save() ?? [] };
+    return { at: this.settings.scheduler.now(), pausedForMs: this.penaltyMs, rates: this.rates?.save() ?? [] };
   }
 
   // ---- jobs -----------------------------------------------------------------------------------------------------------
@@ -255,10 +255,10 @@ export class FlowLimiter extends Pump implements Limiter {
 
   /** Whether a job may name the unit in its cost. */
   counts(unit: string): boolean {
-    return this.leastRate((rates) => (rates.counts(unit) ? 0 : 1)) === 0;
+    return this.minRate((rates) => (rates.counts(unit) ? 0 : 1)) === 0;
   }
 
-  /** The lease, or what comes of work under it. A promise waits for room, and its signal ends the work as well. */
+  /** A stream of the lease, or of the values of work under it. For a promise it waits for room, and the signal cancels the work as well. */
   private stream<R>(fn: LeasedWork<R> | undefined, job: LimiterJob, isPromise = false, charge?: Charge, lane?: number): Observable<R> {
     return new Observable<R>((subscriber) => {
       const ticket = new JobTicket(this, charge ?? this.chargeOf(job), lane ?? this.laneOf(job), fn, subscriber);
@@ -272,28 +272,28 @@ export class FlowLimiter extends Pump implements Limiter {
           subscriber.error(reason);
         });
       }
-      // Others may be told something while this one is let in, and make its consumer leave.
+      // Added first: a callback that runs while this one is admitted may make its consumer leave.
       subscriber.add(ticket);
-      this.place(ticket, job, undefined, undefined, isPromise);
+      this.submit(ticket, job, undefined, undefined, isPromise);
     });
   }
 
-  private ask<R>(
+  private request<R>(
     fn: LeasedWork<R> | undefined,
     job: LimiterJob,
     resolve: (value: R) => void,
-    reject: Refuse,
+    reject: Reject,
     charge = this.chargeOf(job),
   ): void {
     if (job.signal) passLastValue(this.stream(fn, job, true, charge), resolve, reject);
-    else this.place(new JobTicket<R>(this, charge, this.laneOf(job), fn), job, resolve, reject);
+    else this.submit(new JobTicket<R>(this, charge, this.laneOf(job), fn), job, resolve, reject);
   }
 
-  private place<R>(ticket: JobTicket<R>, job: LimiterJob, resolve?: (value: R) => void, reject?: Refuse, waitsForRoom = true): void {
+  private submit<R>(ticket: JobTicket<R>, job: LimiterJob, resolve?: (value: R) => void, reject?: Reject, waitsForRoom = true): void {
     if (resolve) ticket.resolve = resolve;
     if (reject) ticket.reject = reject;
     const { id, holder, deadlineMs = Infinity } = job;
-    if (holder) ticket.asker = holder as Asker;
+    if (holder) ticket.hooks = holder as HolderHooks;
     if (id !== undefined) {
       if (this.byId.has(id)) throw new FlowConfigError(NAME, 'id', 'one that nobody waits under', undefined, 'one in use');
       ticket.id = id;
@@ -307,10 +307,10 @@ export class FlowLimiter extends Pump implements Limiter {
   /** @throws FlowConfigError or LaneUnknownError */
   private laneOf(job: LimiterJob): number {
     if (job !== NO_JOB) checkJob(job);
-    return this.at(job.lane === undefined ? this.settings.queue.laneOf?.(job) : job.lane);
+    return this.laneAt(job.lane === undefined ? this.settings.queue.laneOf?.(job) : job.lane);
   }
 
-  private at(name: string | undefined): number {
+  private laneAt(name: string | undefined): number {
     return laneAt(NAME, this.settings.queue, name);
   }
 
@@ -318,14 +318,14 @@ export class FlowLimiter extends Pump implements Limiter {
     return job.cost === undefined ? ONE_REQUEST : chargeOf(NAME, job.cost, (unit) => this.counts(unit));
   }
 
-  private leastRate(of: (rates: Rates) => number): number {
-    return this.least(({ rates }) => (rates ? of(rates) : Infinity));
+  private minRate(of: (rates: Rates) => number): number {
+    return this.minOf(({ rates }) => (rates ? of(rates) : Infinity));
   }
 
   private until(holds: () => boolean): Promise<void> {
-    const changes = (this.changes ??= new Audience());
+    const changes = (this.changes ??= new Listeners());
     return new Promise((resolve) => {
-      const stop = changes.listen(look);
+      const stop = changes.add(look);
       look();
       function look(): void {
         if (!holds()) return;
@@ -336,6 +336,6 @@ export class FlowLimiter extends Pump implements Limiter {
   }
 }
 
-function cleared(by: 'clear' | 'remove', reason: unknown): ClosedError {
+function clearedError(by: 'clear' | 'remove', reason: unknown): ClosedError {
   return new ClosedError(NAME, reason, `taken out of the queue by \`${by}\`; it was not started`, 'FLOW_CLEARED');
 }

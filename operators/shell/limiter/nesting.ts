@@ -1,117 +1,120 @@
 import type { Charge } from '../../kernel/limits/limit.js';
 import { NestedAcquireError } from '../../options/errors.js';
 import { NAME } from './settings.js';
-import type { Lease, Lessor, NestedJobs, Ticket } from './ticket.js';
+import type { Lease, LeaseOwner, NestedJobs, Ticket } from './ticket.js';
 
-/** What has to be known of a limiter whose jobs may wait for each other. */
-export interface NestingLimiter extends Lessor {
-  readonly above: { readonly pump: NestingLimiter } | undefined;
-  /** Handed out and not released. */
+/** A limiter whose jobs may wait for each other, as far as deadlocks are concerned. */
+export interface NestingLimiter extends LeaseOwner {
+  readonly parent: { readonly limiter: NestingLimiter } | undefined;
+  /** Leases granted and not released. */
   readonly leases: number;
   nesting: NestedJobs | undefined;
   hasSlots(charge: Charge): boolean;
-  least(of: (limiter: { readonly slots: number }) => number): number;
+  minOf(of: (limiter: { readonly slots: number }) => number): number;
 }
 
-/** A job that waits, and how to refuse it there. */
+/** A waiting job, and how to refuse it. */
 interface NestedJob {
   readonly ticket: Ticket;
   readonly refuse: () => void;
-  /** The higher, the later it came. */
+  /** Higher for a later job. */
   readonly order: number;
 }
 
-/** Jobs that wait, here or in a limiter below, while the work that asked for them holds a lease of this limiter. */
+/**
+ * Finds deadlocks: jobs that wait, here or in a child limiter, while the work that asked for them holds a lease of this limiter. When all leases are
+ * held by such work, nobody would ever be served.
+ */
 export class Nesting implements NestedJobs {
-  private readonly pump: NestingLimiter;
-  /** Those that the work under one lease has asked for, the newest last. */
-  private readonly asked = new Map<Lease, NestedJob[]>();
+  private readonly limiter: NestingLimiter;
+  /** The jobs that the work under each lease waits for, the newest last. */
+  private readonly jobs = new Map<Lease, NestedJob[]>();
   private order = 0;
   private sweepAt = 64;
 
-  constructor(pump: NestingLimiter) {
-    this.pump = pump;
+  constructor(limiter: NestingLimiter) {
+    this.limiter = limiter;
   }
 
   get isEmpty(): boolean {
-    return this.asked.size === 0;
+    return this.jobs.size === 0;
   }
 
   /** Notes that the work which holds this lease waits for another one. */
   add(ticket: Ticket, holder: Lease, refuse: () => void): void {
-    const held = leaseOf(holder, this.pump) ?? outer(holder, this.pump);
+    const held = leaseOf(holder, this.limiter) ?? outerLease(holder, this.limiter);
     if (held?.isReleased !== false) return;
-    let jobs = this.asked.get(held) ?? [];
-    // Jobs that wait no longer are swept out now and then.
+    let jobs = this.jobs.get(held) ?? [];
+    // Jobs that no longer wait are removed now and then.
     if (jobs.length >= this.sweepAt) {
       jobs = jobs.filter((job) => job.ticket.isWaiting);
       this.sweepAt = 2 * jobs.length + 64;
     }
-    this.asked.set(held, jobs);
+    this.jobs.set(held, jobs);
     jobs.push({ ticket, refuse, order: this.order++ });
   }
 
-  /** Whoever held it will not wait for ever. */
+  /** A released lease blocks nobody. */
   released(held: Lease): void {
-    this.asked.delete(held);
+    this.jobs.delete(held);
   }
 
-  /** Refuses the newest jobs as long as all leases handed out, so many, are held by work that waits for another one. */
+  /** Refuses the newest job, until not all granted leases are held by work that waits for another one. */
   refuseStuck(): void {
-    for (let job = this.stuck(); job; job = this.stuck()) job.refuse();
+    for (let job = this.deadlocked(); job; job = this.deadlocked()) job.refuse();
   }
 
   /**
-   * The newest job, when it has no slot and all the leases handed out are held by work that waits for another one: for one that is not granted
-   * yet, or for the end of work that waits itself.
+   * The newest job, when no slot is free for it and all granted leases are held by work that waits: for another lease, or for the end of work that
+   * waits itself.
    */
-  private stuck(): NestedJob | undefined {
+  private deadlocked(): NestedJob | undefined {
     const waiting = new Set<Lease>();
     let newest: NestedJob | undefined;
-    for (const [held, jobs] of this.asked) {
+    for (const [held, jobs] of this.jobs) {
       while (jobs.at(-1)?.ticket.isWaiting === false) jobs.pop();
       const job = jobs.at(-1);
-      if (job === undefined) this.asked.delete(held);
+      if (job === undefined) this.jobs.delete(held);
       else if (newest === undefined || job.order > newest.order) newest = job;
-      for (let lease = job && held; lease && !waiting.has(lease); lease = outer(lease, this.pump)) waiting.add(lease);
+      for (let lease = job && held; lease && !waiting.has(lease); lease = outerLease(lease, this.limiter)) waiting.add(lease);
     }
-    return newest && !this.pump.hasSlots(newest.ticket.charge) && waiting.size >= this.pump.leases ? newest : undefined;
+    return newest && !this.limiter.hasSlots(newest.ticket.charge) && waiting.size >= this.limiter.leases ? newest : undefined;
   }
 }
 
-/** Notes that the work which holds this lease waits for another one, here and in the limiters above. */
-export function nest(pump: NestingLimiter, ticket: Ticket, holder: Lease): void {
+/** Notes that the work which holds this lease waits for another one, here and in the parent limiters. */
+export function nest(limiter: NestingLimiter, ticket: Ticket, holder: Lease): void {
   const refuse = (): void => {
-    pump.refuse(
+    limiter.refuse(
       ticket,
       new NestedAcquireError(
         NAME,
-        pump.least(({ slots }) => slots),
+        limiter.minOf(({ slots }) => slots),
       ),
     );
   };
-  for (let at: NestingLimiter | undefined = pump; at; at = at.above?.pump) {
+  for (let at: NestingLimiter | undefined = limiter; at; at = at.parent?.limiter) {
     const nesting = at.nesting ?? new Nesting(at);
     at.nesting = nesting;
     nesting.add(ticket, holder, refuse);
   }
-  for (let at: NestingLimiter | undefined = pump; at; at = at.above?.pump) at.nesting?.refuseStuck();
+  for (let at: NestingLimiter | undefined = limiter; at; at = at.parent?.limiter) at.nesting?.refuseStuck();
 }
 
-/** Says whose work has asked for a lease. */
-export function askedBy(lease: Lease, holder: Lease): void {
-  for (let at: Lease | undefined = lease; at; at = at.above) at.holder = holder;
+/** Notes which lease is held by the work that has asked for this one. */
+export function setHolder(lease: Lease, holder: Lease): void {
+  for (let at: Lease | undefined = lease; at; at = at.parent) at.holder = holder;
 }
 
-/** The lease that a limiter gave for this one: itself, or one of those above. */
-function leaseOf(lease: Lease | undefined, pump: NestingLimiter): Lease | undefined {
+/** The lease of this limiter: the given one, or one of its parents. */
+function leaseOf(lease: Lease | undefined, limiter: NestingLimiter): Lease | undefined {
   let at = lease;
-  while (at && at.pump !== pump) at = at.above;
+  while (at && at.limiter !== limiter) at = at.parent;
   return at;
 }
 
-/** The lease of the limiter that is held by the work that asked for this one, or by whoever asked for that, and so on. */
-function outer(lease: Lease, pump: NestingLimiter): Lease | undefined {
+/** The lease of this limiter that is held by the work that asked for the given one, or by the work that asked for that work, and so on. */
+function outerLease(lease: Lease, limiter: NestingLimiter): Lease | undefined {
   const { holder } = lease;
-  return holder && (leaseOf(holder, pump) ?? outer(holder, pump));
+  return holder && (leaseOf(holder, limiter) ?? outerLease(holder, limiter));
 }

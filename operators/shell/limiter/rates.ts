@@ -9,25 +9,25 @@ import type { LimiterSettings } from './settings.js';
 import { NAME } from './settings.js';
 import type { Lease } from './ticket.js';
 
-/** What rates have to know of the limiter that keeps to them. */
+/** A limiter, as its rates see it. */
 export interface RatedLimiter {
   readonly settings: LimiterSettings;
   readonly tell: ((note: Note) => void) | undefined;
-  /** When the clock was last looked at. */
+  /** The time when the clock was last read. */
   readonly time: number;
-  /** Looks at the clock. */
-  read(): number;
-  widened(isLater: boolean): void;
+  /** Reads the clock. */
+  now(): number;
+  freed(isLater: boolean): void;
   penalize(pauseMs: number): void;
 }
 
 /** Reads the responses to a limiter's requests. */
 export interface Learner {
-  /** Something was paid, or given back. */
+  /** Something was paid or, below 0, refunded. */
   paid(requests: number, tokens: number, now: number): void;
-  /** What is to be handed to `read` with the response to the request that was paid last. */
+  /** A mark of the request that was paid last; `read` gets it back with the response. */
   mark(): unknown;
-  /** Answers for how long nothing may be granted, if that is asked for. */
+  /** Answers how long to pause, in ms, if the response asks for that. */
   read(response: ResponseLike, sentAt: number, mark: unknown, now: number): number | undefined;
   /** A pause was ended by hand. */
   resumed(now: number): void;
@@ -36,13 +36,13 @@ export interface Learner {
 /** The rates of one limiter, and what it learns about them. */
 export class Rates {
   learner: Learner | undefined = undefined;
-  private readonly pump: RatedLimiter;
+  private readonly limiter: RatedLimiter;
   private readonly all: Rate[] = [];
-  /** Those of them that there is anything to keep to. */
+  /** Those that limit anything. */
   private limited: readonly Rate[] = [];
 
-  constructor(pump: RatedLimiter) {
-    this.pump = pump;
+  constructor(limiter: RatedLimiter) {
+    this.limiter = limiter;
   }
 
   get isLimited(): boolean {
@@ -59,49 +59,49 @@ export class Rates {
   }
 
   capacity(unit: string): number {
-    return this.least(unit, ({ capacity }) => capacity);
+    return this.minOf(unit, ({ capacity }) => capacity);
   }
 
   /** What could be spent at once. */
-  left(unit: string, now = this.pump.read()): number {
-    return this.least(unit, (rate) => rate.level(now));
+  left(unit: string, now = this.limiter.now()): number {
+    return this.minOf(unit, (rate) => rate.level(now));
   }
 
   perMinute(unit: string): number {
-    return this.least(unit, ({ perMinute }) => perMinute);
+    return this.minOf(unit, ({ perMinute }) => perMinute);
   }
 
-  /** The share of what can be saved up that has been spent, 0 to 1. */
+  /** The part of the capacity that is spent, 0 to 1. */
   load(): number {
     if (this.limited.length === 0) return 0;
-    const now = this.pump.read();
+    const now = this.limiter.now();
     return Math.min(1, Math.max(0, ...this.limited.map((rate) => rate.load(now))));
   }
 
   snapshots(): RateSnapshot[] {
-    const now = this.pump.read();
+    const now = this.limiter.now();
     return this.all.map((rate) => ({ unit: rate.unit, windowMs: rate.rule.windowMs, amount: rate.amount, left: rate.level(now) }));
   }
 
   /** Sets a rate: another amount of one that there is, or a new one. */
   set(rule: RateSpec): void {
     const known = this.find(rule);
-    if (known) known.change(rule, this.pump.read());
-    else this.all.push(new Rate(rule, this.pump.settings.headroom, this.pump.read()));
-    this.changed();
+    if (known) known.change(rule, this.limiter.now());
+    else this.all.push(new Rate(rule, this.limiter.settings.headroom, this.limiter.now()));
+    this.update();
   }
 
   // ---- jobs -----------------------------------------------------------------------------------------------------------
 
-  /** The name of the rate that cannot pay for it now. */
+  /** The name of the first rate that cannot pay the charge now. */
   blockedBy(charge: Charge): string | undefined {
-    const { time } = this.pump;
+    const { time } = this.limiter;
     for (const rate of this.limited) if (!rate.canPay(charge, time)) return rate.name;
     return undefined;
   }
 
   payableAt(charge: Charge): number {
-    const { time } = this.pump;
+    const { time } = this.limiter;
     let at = time;
     for (const rate of this.limited) at = Math.max(at, rate.payableAt(charge, time));
     return at;
@@ -116,7 +116,7 @@ export class Rates {
   /** Pays for a lease. */
   take(lease: Lease): void {
     const { charge } = lease;
-    const { time } = this.pump;
+    const { time } = this.limiter;
     lease.tokens = charge.tokens;
     lease.grantedAt = time;
     for (const rate of this.limited) rate.take(charge, time);
@@ -125,67 +125,67 @@ export class Rates {
     lease.mark = this.learner.mark();
   }
 
-  /** A lease was not used: what was paid for it comes back. */
+  /** The lease was not used: refunds what was paid for it. */
   refund(lease: Lease): void {
     const { charge, tokens = 0, grantedAt = 0 } = lease;
     lease.tokens = 0;
     if (!this.isLimited) return;
-    const now = this.pump.read();
+    const now = this.limiter.now();
     for (const rate of this.limited) rate.correct(-rate.costOf({ ...charge, tokens }), grantedAt, now);
     this.learner?.paid(-charge.requests, -tokens, now);
   }
 
-  /** A lease turns out to have cost so many tokens. Answers what that changes. */
+  /** Corrects what the lease paid to the tokens that were really used. Answers the difference. */
   settle(lease: Lease, reported: number): number {
-    // One that was granted before there were rates has paid what it cost, at no time that is known.
+    // A lease granted before there were rates counts as paid, at an unknown time.
     const { tokens = lease.charge.tokens, grantedAt = 0 } = lease;
     const rates = this.limited.filter(({ unit }) => unit === 'tokens');
-    const charged = Math.min(...rates.map((rate) => rate.worth(reported, tokens)), reported);
-    if (charged !== reported) this.pump.tell?.({ type: 'usageClamped', reported, charged });
+    const charged = Math.min(...rates.map((rate) => rate.clampUsage(reported, tokens)), reported);
+    if (charged !== reported) this.limiter.tell?.({ type: 'usageClamped', reported, charged });
     const more = charged - tokens;
-    if (more === 0 || (more < 0 && !this.pump.settings.refunds)) return 0;
+    if (more === 0 || (more < 0 && !this.limiter.settings.refunds)) return 0;
     lease.tokens = charged;
     if (rates.length === 0) return more;
-    const now = this.pump.read();
+    const now = this.limiter.now();
     for (const rate of rates) rate.correct(more, grantedAt, now);
     this.learner?.paid(0, more, now);
     return more;
   }
 
-  // ---- what is learned, and kept --------------------------------------------------------------------------------------
+  // ---- learning, saving -----------------------------------------------------------------------------------------------
 
-  /** For whoever learns: the rates of a unit. One that allows everything is made when there is none. */
+  /** The rates of a unit, for a learner. Makes one without a limit when there is none. */
   of(unit: string, rule: (unit: string) => RateSpec): readonly Rate[] {
     if (!this.counts(unit)) this.set(rule(unit));
     return this.all.filter((rate) => rate.unit === unit);
   }
 
-  /** False when nobody learns here. */
+  /** False without a learner. */
   learn(response: ResponseLike, lease: Lease | undefined, sentAt: number): boolean {
     if (this.learner === undefined) return false;
-    const now = this.pump.read();
+    const now = this.limiter.now();
     const before = this.all.map(({ perMinute }) => perMinute);
     const pauseMs = this.learner.read(response, Math.min(lease?.grantedAt ?? sentAt, now), lease?.mark, now);
-    this.changed();
-    if (this.all.some(({ perMinute }, i) => perMinute !== (before[i] ?? Infinity))) this.pump.widened(true);
-    if (pauseMs) this.pump.penalize(pauseMs);
+    this.update();
+    if (this.all.some(({ perMinute }, i) => perMinute !== (before[i] ?? Infinity))) this.limiter.freed(true);
+    if (pauseMs) this.limiter.penalize(pauseMs);
     return true;
   }
 
   /** A pause was ended by hand. */
   resumed(): void {
-    this.learner?.resumed(this.pump.time);
+    this.learner?.resumed(this.limiter.time);
   }
 
   save(): SavedLimits['rates'] {
-    const now = this.pump.read();
+    const now = this.limiter.now();
     return this.all.map((rate) => ({ unit: rate.unit, windowMs: rate.rule.windowMs, isStrict: rate.rule.isStrict, spent: rate.save(now) }));
   }
 
-  /** Goes on from what was saved. Answers how long ago that was. */
+  /** Goes on from what was saved. Answers how long ago it was saved, in ms. */
   restore({ at, rates }: SavedLimits): number {
-    const now = this.pump.read();
-    const elapsedMs = Math.max(0, this.pump.settings.scheduler.now() - at);
+    const now = this.limiter.now();
+    const elapsedMs = Math.max(0, this.limiter.settings.scheduler.now() - at);
     for (const saved of rates) this.find(saved)?.restore(saved.spent, elapsedMs, now);
     return elapsedMs;
   }
@@ -194,11 +194,11 @@ export class Rates {
     return this.all.find((rate) => isSameRate(rate.rule, rule));
   }
 
-  private changed(): void {
+  private update(): void {
     this.limited = this.all.filter(({ isLimited }) => isLimited);
   }
 
-  private least(unit: string, of: (rate: Rate) => number): number {
+  private minOf(unit: string, of: (rate: Rate) => number): number {
     let least = Infinity;
     for (const rate of this.all) if (rate.unit === unit) least = Math.min(least, of(rate));
     return least;

@@ -13,76 +13,77 @@ import { PermittedCall } from '../call.js';
 import { rejectEmpty } from '../last-value.js';
 import { NAME } from './settings.js';
 
-/** What leases and tickets tell the limiter that they are of. */
-export interface Lessor {
+/** The limiter of a lease or ticket, as that sees it. */
+export interface LeaseOwner {
   settled(lease: Lease, tokens: number): void;
-  freed(lease: Lease, outcome: Outcome, error: unknown): void;
+  released(lease: Lease, outcome: Outcome, error: unknown): void;
   learn(response: ResponseLike, lease: Lease): void;
-  /** The work was given up, and is not over. */
-  lingers(lease: Lease): void;
-  /** It does not want to wait any more. */
+  /** The work was cancelled but still runs: the lease keeps its slot for a while. */
+  abandon(lease: Lease): void;
+  /** The ticket leaves the queue. */
   leave(ticket: Ticket): void;
-  /** What it wants has changed. */
-  poked(): void;
-  /** Takes it out of the queue, and tells it why. */
+  /** A bid has changed: grants at once what can be granted. */
+  grantNow(): void;
+  /** Takes the ticket out of the queue and rejects it with the error. */
   refuse(ticket: Ticket, error: unknown, how?: 'dropped'): void;
-  /** Work under its leases. */
+  /** Work that runs under its leases. */
   readonly running: Set<RunningWork>;
 }
 
-/** Work that can be ended, because the limiter is closed. */
+/** Running work, which is cancelled when the limiter is closed. */
 export interface RunningWork {
-  giveUp(error: unknown): void;
+  /** Rejects the caller with the error and cancels the work. */
+  failWith(error: unknown): void;
 }
 
-/** The right to what was charged. */
+/** A granted permit: the right to what was charged for it. */
 export class Lease implements Permit {
-  readonly pump: Lessor;
-  /** What it takes; of a bidder what it has bid last. */
+  readonly limiter: LeaseOwner;
+  /** What it takes from the limits; for a bidder, its last bid. */
   charge: Charge;
   isReleased = false;
-  // Few have these, so the others have no room for them.
-  /** Of the limiter above; settled and released together with this one. */
-  declare above?: Lease;
-  /** Of whoever keeps to rates: what it has paid by now, since when, and a mark of whoever learns from responses. */
+  // Few leases have the fields below, so they are not made for all.
+  /** The lease of the parent limiter; settled and released together with this one. */
+  declare parent?: Lease;
+  /** Under rates: the tokens paid so far, when they were paid, and a mark for whoever learns from responses. */
   declare tokens?: number;
   declare grantedAt?: number;
   declare mark?: unknown;
   /** The lease of the work that asked for this one. */
   declare holder?: Lease | undefined;
-  /** Why the work was given up. */
+  /** Why the work was cancelled. */
   declare private failure?: unknown;
 
-  constructor(pump: Lessor, charge: Charge) {
-    this.pump = pump;
+  constructor(limiter: LeaseOwner, charge: Charge) {
+    this.limiter = limiter;
     this.charge = charge;
   }
 
   settle(usage: Usage): void {
     const { inputTokens, outputTokens } = Object(usage) as Usage;
     const tokens = (inputTokens ?? 0) + (outputTokens ?? 0);
-    // What a provider says may be anything: of what is no number nothing is known.
+    // A provider may report anything. What is no number is ignored.
     if ((inputTokens ?? outputTokens) === undefined || !isAmount(tokens)) return;
-    this.pump.settled(this, tokens);
-    for (let { above } = this; above; above = above.above) above.pump.settled(above, tokens);
+    this.limiter.settled(this, tokens);
+    for (let { parent } = this; parent; parent = parent.parent) parent.limiter.settled(parent, tokens);
   }
 
   release(outcome: Outcome = 'ok', error?: unknown): void {
     if (this.isReleased) return;
     this.isReleased = true;
-    const { above, failure } = this;
+    const { parent, failure } = this;
     if (this.holder) this.holder = undefined;
     const [how, why] = failure === undefined ? [outcome, error] : (['error', failure] as const);
     try {
-      this.pump.freed(this, how, why);
+      this.limiter.released(this, how, why);
     } finally {
-      // Whatever a callback of those who are served now throws.
-      above?.release(how, why);
+      // Also when a callback of the next grant throws.
+      parent?.release(how, why);
     }
   }
 
   observe(response: ResponseLike): void {
-    this.pump.learn(response, this);
+    this.limiter.learn(response, this);
   }
 
   releaseAfter(work: PromiseLike<unknown>, error?: unknown): void {
@@ -90,7 +91,7 @@ export class Lease implements Permit {
       throw new FlowConfigError(NAME, 'work', 'a promise', work);
     if (this.isReleased) return;
     if (error !== undefined) this.failure ??= error;
-    this.pump.lingers(this);
+    this.limiter.abandon(this);
     const failed = (reason: unknown): void => {
       this.release('error', reason);
     };
@@ -105,7 +106,7 @@ export class Lease implements Permit {
   }
 }
 
-/** Jobs that wait while the work that asked for them holds a lease. */
+/** Jobs waiting for a lease while the work that asked for them already holds one. */
 export interface NestedJobs {
   readonly isEmpty: boolean;
   add(ticket: Ticket, holder: Lease, refuse: () => void): void;
@@ -113,51 +114,51 @@ export interface NestedJobs {
   refuseStuck(): void;
 }
 
-/** Who asks has to wait. */
+/** The answer when no lease can be given now. */
 export const WAIT = 'wait';
 
-/** One of limiters above each other. */
-export interface Level {
-  readonly above: Above | undefined;
+/** The parent of a limiter, as its children see it. */
+export interface ParentLimiter {
+  readonly parent: ParentLink | undefined;
   readonly nesting: NestedJobs | undefined;
-  readonly changes?: { tell(): void } | undefined;
-  // When somebody below has left or wants something else, what his place has bid is out of date.
-  letOthersIn(): void;
-  poked(): void;
-  /** Does now what was left for the end of the frame. */
-  catchUp(): void;
-  /** So many more of those who wait need no slot. */
+  readonly changes?: { emit(): void } | undefined;
+  // A job that leaves a child, or wants something else, makes the bid of its place here out of date.
+  grantLater(): void;
+  grantNow(): void;
+  /** Grants now what `grantLater` has put off. */
+  flush(): void;
+  /** The number of waiting jobs that need no slot has changed. */
   countSlotless(change: number): void;
 }
 
-/** What a limiter has of the one above it: leases when they are free, or else places in its queue. */
-export interface Above {
-  readonly pump: Level;
-  /** Places taken. */
+/** What a limiter gets from its parent: leases when they are free, else places in the parent's queue. */
+export interface ParentLink {
+  readonly limiter: ParentLimiter;
+  /** Places taken in the parent's queue. */
   readonly size: number;
-  /** Tokens that could be spent at once there. */
+  /** Tokens that the parent could grant at once. */
   readonly affordable: number;
-  /** A lease at once, or none. */
+  /** A lease of the parent if there is one now. */
   take(charge: Charge, lane: number): Lease | typeof WAIT;
-  /** Whether the limiter above will ask when it has something for this lane. */
+  /** Whether there is a place for this lane, so that the parent will ask. */
   has(lane: number): boolean;
-  /** Sees to it that there are places for as many as wait and could go here. */
-  seek(most: number): void;
-  /** Something waits or runs below, which the limiters above must know. */
-  enter(): void;
-  /** The place of one that waits below, if it has one. */
+  /** Takes places for the jobs that wait and could be granted here, `most` at a time. */
+  fill(most: number): void;
+  /** The child has something waiting or running: tells all parents. */
+  markBusy(): void;
+  /** The place that stands for a waiting ticket, if it has one. */
   placeOf(ticket: Ticket): { withdraw(): void } | undefined;
-  /** Maybe nothing does any more. */
-  rested(): void;
+  /** The child has finished a round, and may be idle now. */
+  update(): void;
 }
 
-/** What is done about the work that asks, when it holds a lease itself. */
-export interface Asker {
+/** Made by `heldBy`: told what becomes of a job whose work already holds a lease. */
+export interface HolderHooks {
   granted(lease: Lease): void;
-  waits(pump: object, ticket: Ticket): void;
+  waits(limiter: object, ticket: Ticket): void;
 }
 
-/** Somebody who wants a lease, and then the lease itself. A hundred thousand of them may wait, so each kind holds what it needs and no more. */
+/** A request for a lease; once granted, the lease itself. A hundred thousand of them may wait, so each kind has the fields it needs and no more. */
 export abstract class Ticket extends Lease implements Waiter<Ticket> {
   previous: Ticket | undefined = undefined;
   next: Ticket | undefined = undefined;
@@ -165,30 +166,30 @@ export abstract class Ticket extends Lease implements Waiter<Ticket> {
   isWaiting = false;
   declare key?: unknown;
   declare id?: string | number;
-  declare asker?: Asker;
-  /** Stands for a job of a limiter below. */
+  declare hooks?: HolderHooks;
+  /** Stands for a job of a child limiter. */
   declare readonly isPlace?: true;
-  // Only batches are formed of what has this.
+  // Only queues that form batches read this.
   declare readonly weight: number;
 
   /**
-   * What it wants now; undefined to give up the place. Of those who decide late; all others are jobs, which count towards the bounds.
+   * What it wants now; undefined to leave the queue. Only bidders have it. All other tickets are jobs, which count towards the bounds.
    *
    * @throws CallbackError
    */
   bid?(affordable: number): Charge | undefined;
 
-  /** It is a lease now. */
+  /** It was granted, and is a lease now. */
   abstract begin(): void;
   abstract refused(error: unknown): void;
 }
 
-/** Work that decides late, and its place. */
+/** The ticket of a bidder, which decides what it wants when its turn comes. */
 export class BidderTicket extends Ticket implements Place {
   private readonly bidder: Bidder;
 
-  constructor(pump: Lessor, lane: number, bidder: Bidder) {
-    super(pump, ONE_REQUEST);
+  constructor(limiter: LeaseOwner, lane: number, bidder: Bidder) {
+    super(limiter, ONE_REQUEST);
     this.lane = lane;
     this.bidder = bidder;
   }
@@ -213,28 +214,28 @@ export class BidderTicket extends Ticket implements Place {
   }
 
   poke(): void {
-    if (this.isWaiting) this.pump.poked();
+    if (this.isWaiting) this.limiter.grantNow();
   }
 
   withdraw(): void {
-    this.pump.leave(this);
+    this.limiter.leave(this);
   }
 }
 
-/** Somebody who knows what he wants: the lease itself, or work to be done under it. He has subscribed, or has a promise. */
+/** The ticket of a job: for a lease, or for work under one. The caller has subscribed or has a promise. */
 export class JobTicket<R> extends Ticket implements Unsubscribable {
-  /** Of whoever asked, once it has to wait: what is done belongs to him, not to whoever gives the permit back. */
+  /** The caller's context, kept when it has to wait: its work must not run in the context of whoever releases the permit. */
   context: AsyncContext | undefined = undefined;
   readonly fn: LeasedWork<R> | undefined;
-  /** Whoever has subscribed; without one there is a promise, for the last value. */
+  /** Without a subscriber there is a promise, of the last value. */
   private readonly to: Subscriber<R> | undefined;
   // Of a promise.
   declare resolve: (value: R) => void;
   declare reject: (error: unknown) => void;
   declare private call?: Unsubscribable;
 
-  constructor(pump: Lessor, charge: Charge, lane: number, fn: LeasedWork<R> | undefined, to?: Subscriber<R>) {
-    super(pump, charge);
+  constructor(limiter: LeaseOwner, charge: Charge, lane: number, fn: LeasedWork<R> | undefined, to?: Subscriber<R>) {
+    super(limiter, charge);
     this.lane = lane;
     this.fn = fn;
     this.to = to;
@@ -242,11 +243,11 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
 
   begin(): void {
     const { context, fn, to } = this;
-    // Somebody who was let in at the same time may have made the consumer leave.
+    // A grant just before this one may have made the consumer leave.
     if (to?.closed) this.release('unused');
     else if (fn) {
       const call = new LeasedCall(this);
-      // A promise cannot be left; and an old object that points to a young one is looked at in every collection.
+      // Only a subscriber can leave. Not set for promises: the garbage collector looks at an old object that points to a young one every time.
       if (to) this.call = call;
       call.begin(context);
     } else if (context) context.run(handOver, this as unknown as JobTicket<Lease>);
@@ -258,7 +259,7 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
     return (fn as LeasedWork<R>)(context);
   }
 
-  /** Hands on one of several values; false when only the last counts. */
+  /** Emits one of several values; false for a promise, for which only the last counts. */
   said(value: R): boolean {
     this.to?.next(value);
     return this.to !== undefined;
@@ -275,9 +276,9 @@ export class JobTicket<R> extends Ticket implements Unsubscribable {
     else this.reject(error);
   }
 
-  /** Leaves the queue, or gives up the work. */
+  /** Leaves the queue, or cancels the work. */
   unsubscribe(): void {
-    if (this.isWaiting) this.pump.leave(this);
+    if (this.isWaiting) this.limiter.leave(this);
     this.call?.unsubscribe();
   }
 }
@@ -287,17 +288,17 @@ function handOver(ticket: JobTicket<Lease>): void {
   ticket.ended(ticket, false);
 }
 
-/** A call of a function that was wrapped: `this` and what it was given. */
+/** A call of a function made by `wrap`, with its `this` and its arguments. */
 export class WrappedTicket<R> extends JobTicket<R> {
   declare self: unknown;
-  declare given: unknown[];
+  declare args: unknown[];
 
   override work(): WorkResult<R> {
-    return (this.fn as (...given: unknown[]) => WorkResult<R>).apply(this.self, this.given);
+    return (this.fn as (...args: unknown[]) => WorkResult<R>).apply(this.self, this.args);
   }
 }
 
-/** Work under a lease, which is what it is told about itself. */
+/** Running work under a lease; also the context that the work gets. */
 class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWork {
   readonly lease: JobTicket<R>;
 
@@ -305,7 +306,7 @@ class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWor
     super();
     this.lease = lease;
     this.permit = lease;
-    lease.pump.running.add(this);
+    lease.limiter.running.add(this);
   }
 
   work(): WorkResult<R> {
@@ -324,23 +325,23 @@ class LeasedCall<R> extends PermittedCall<R> implements LeaseContext, RunningWor
 
   failed(error: unknown): void {
     this.isOver();
-    // The error is told first: whoever gives up other work for it is not to see that begin.
+    // The error first: whoever cancels other work because of it must not see that work begin.
     this.lease.refused(error);
     this.release('error', error);
   }
 
-  giveUp(error: unknown): void {
+  failWith(error: unknown): void {
     this.lease.refused(error);
     this.unsubscribe();
   }
 
-  /** The consumer has left, or is told the end: then the permit goes back after that. */
+  /** The consumer has left; after its end this does nothing, and the permit goes back later. */
   unsubscribe(): void {
     this.isOver();
     if (!this.hasEnded) this.cancel();
   }
 
   private isOver(): void {
-    this.lease.pump.running.delete(this);
+    this.lease.limiter.running.delete(this);
   }
 }

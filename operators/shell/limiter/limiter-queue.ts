@@ -7,48 +7,51 @@ import { teller } from '../../options/events.js';
 import { ShutdownHandle } from '../shutdown.js';
 import type { LimiterSettings } from './settings.js';
 import { NAME } from './settings.js';
-import type { Above, Ticket } from './ticket.js';
+import type { ParentLink, Ticket } from './ticket.js';
 
-/** What levels and costs may differ by without meaning anything. */
+/** Levels and costs that differ by less are equal: they are sums of fractions. */
 const ROUNDING = 1e-6;
 
-/** Who waits for a lease: in which order, how many at most, and for how long. Jobs are all but those who bid, whose own queues have bounds. */
-export abstract class WaitingRoom extends ShutdownHandle {
+/**
+ * The queue of a limiter: tickets in the order in which they are granted, with its bounds and deadlines. Bidders are not counted as jobs: they have
+ * queues of their own, with their own bounds.
+ */
+export abstract class LimiterQueue extends ShutdownHandle {
   readonly settings: LimiterSettings;
   readonly queue: GrantQueue<Ticket>;
-  readonly above: Above | undefined = undefined;
-  /** Limiters below that have something waiting or running. */
-  abstract readonly below: ReadonlySet<WaitingRoom>;
+  readonly parent: ParentLink | undefined = undefined;
+  /** Child limiters that have something waiting or running. */
+  abstract readonly children: ReadonlySet<LimiterQueue>;
   readonly tell: ((note: Note) => void) | undefined;
-  /** Jobs waiting that need no slot, here and below. */
+  /** Waiting jobs that need no slot, here and in child limiters. */
   protected slotless = 0;
-  /** Jobs waiting, in all and in each lane. */
+  /** Waiting jobs, in total and by lane. */
   protected waiting = 0;
   protected readonly inLane: number[];
-  /** Jobs with a time limit on their wait; those that left are swept out now and then. */
+  /** Jobs that may only wait for so long. Those that have left are removed now and then. */
   protected expiring: DeadlineHeap<Ticket> | undefined = undefined;
   protected readonly byId = new Map<string | number, Ticket>();
-  private isToldLong = false;
+  private isLong = false;
 
   constructor(settings: LimiterSettings) {
     super();
     const { queue } = settings;
     this.settings = settings;
-    this.tell = teller(NAME, settings, () => this.read());
+    this.tell = teller(NAME, settings, () => this.now());
     this.queue = queue.create<Ticket>(1);
     this.inLane = queue.lanes.map(() => 0);
   }
 
-  /** Looks at the clock. */
-  abstract read(): number;
+  /** Reads the clock, and keeps the time. */
+  abstract now(): number;
 
   /**
-   * How many of those who wait could be paid from so many requests and tokens, in the order of the lanes: a slot is all they need. What a
-   * bidder wants is not known before its turn, and counts as one token.
+   * How many waiting tickets these requests and tokens would pay for, in the order of the lanes: they only wait for a slot. What a bidder wants is
+   * not known before its turn, so it counts as one token.
    */
   protected payable(requests: number, tokens: number): number {
     let [requestsLeft, tokensLeft] = [requests + ROUNDING, tokens + ROUNDING];
-    const unpaid = this.everybody().findIndex((ticket) => {
+    const unpaid = this.allWaiting().findIndex((ticket) => {
       requestsLeft -= ticket.charge.requests;
       tokensLeft -= ticket.bid ? 1 : ticket.charge.tokens;
       return requestsLeft < 0 || tokensLeft < 0;
@@ -56,10 +59,10 @@ export abstract class WaitingRoom extends ShutdownHandle {
     return unpaid === -1 ? this.queue.size : unpaid;
   }
 
-  /** Lets the ticket wait so long, Infinity for ever. */
-  protected enter(ticket: Ticket, waitMs: number): void {
+  /** Puts the ticket into the queue, for `waitMs` at most. */
+  protected enqueue(ticket: Ticket, waitMs: number): void {
     const { lane, id } = ticket;
-    this.above?.enter();
+    this.parent?.markBusy();
     ticket.isWaiting = true;
     this.queue.push(ticket);
     if (ticket.bid) return;
@@ -67,17 +70,17 @@ export abstract class WaitingRoom extends ShutdownHandle {
     if (id !== undefined) this.byId.set(id, ticket);
     if (waitMs !== Infinity) {
       this.expiring ??= new DeadlineHeap();
-      this.expiring.push(this.read() + waitMs, ticket);
+      this.expiring.push(this.now() + waitMs, ticket);
       if (this.expiring.length > 2 * this.waiting + 32) this.expiring.keep(({ isWaiting }) => isWaiting);
     }
-    if (this.waiting === 1) this.isToldLong = false;
-    if (this.waiting < LONG_QUEUE || this.isToldLong) return;
-    this.isToldLong = true;
+    if (this.waiting === 1) this.isLong = false;
+    if (this.waiting < LONG_QUEUE || this.isLong) return;
+    this.isLong = true;
     this.tell?.({ type: 'queueLong', lane: this.ruleOf(lane).name, queued: this.waiting });
   }
 
-  /** Takes the ticket out: because it has its turn, or from wherever it stands. */
-  protected takeOut(ticket: Ticket, hasTurn = false): void {
+  /** Takes the ticket out of the queue: from the head of its lane when it has its turn, else from wherever it is. */
+  protected dequeue(ticket: Ticket, hasTurn = false): void {
     const { lane, id } = ticket;
     if (hasTurn) this.queue.takeHead(lane, 1, ticket);
     else this.queue.remove(ticket);
@@ -87,17 +90,17 @@ export abstract class WaitingRoom extends ShutdownHandle {
     if (id !== undefined) this.byId.delete(id);
   }
 
-  /** The same for one that leaves: its place above is for nobody else, who would go past others with it. */
-  protected takeAway(ticket: Ticket): void {
-    const place = this.above?.placeOf(ticket);
-    this.takeOut(ticket);
-    // Only now: the limiter above may ask what is next here.
+  /** Takes out a ticket that leaves, and its place in the parent's queue: another ticket would overtake others with that place. */
+  protected withdraw(ticket: Ticket): void {
+    const place = this.parent?.placeOf(ticket);
+    this.dequeue(ticket);
+    // Only now: the parent may ask which ticket is next here.
     place?.withdraw();
-    this.seek();
+    this.fill();
   }
 
-  /** Takes places above for those who wait. Whoever calls it sees to it that the limiters above look who has a turn. */
-  abstract seek(): void;
+  /** Takes places in the parent's queue for the waiting tickets. The caller makes the parent grant what it can. */
+  abstract fill(): void;
 
   private count({ lane, charge }: Ticket, change: number): void {
     this.waiting += change;
@@ -107,47 +110,47 @@ export abstract class WaitingRoom extends ShutdownHandle {
 
   countSlotless(change: number): void {
     this.slotless += change;
-    this.above?.pump.countSlotless(change);
+    this.parent?.limiter.countSlotless(change);
   }
 
-  /** Everybody who waits, the most urgent lane first. */
-  protected everybody(): Ticket[] {
+  /** All waiting tickets, the most urgent lane first. */
+  protected allWaiting(): Ticket[] {
     const all: Ticket[] = [];
     for (const lane of this.inLane.keys()) this.queue.each(lane, (ticket) => all.push(ticket) > 0);
     return all;
   }
 
-  /** What waits here and below. */
+  /** Tickets waiting here and in child limiters. */
   get queued(): number {
     let jobs = this.queue.size;
-    // A place here is held for a job there.
-    for (const child of this.below) jobs += child.queued - (child.above as Above).size;
+    // A place here stands for a job there: do not count it twice.
+    for (const child of this.children) jobs += child.queued - (child.parent as ParentLink).size;
     return jobs;
   }
 
-  /** Jobs that wait here and below. */
+  /** Jobs waiting here and in child limiters. */
   jobs(): Ticket[] {
-    const own = this.everybody().filter(({ isPlace }) => !isPlace);
-    return [...own, ...[...this.below].flatMap((child) => child.jobs())];
+    const own = this.allWaiting().filter(({ isPlace }) => !isPlace);
+    return [...own, ...[...this.children].flatMap((child) => child.jobs())];
   }
 
-  /** Lets the ticket wait in place of others, by the lane's overflow policy; or nobody but itself has to go. */
+  /** The queue is full: drops other tickets for this one, by the overflow policy of the lane, or refuses this one. */
   protected makeRoom(ticket: Ticket, deadlineMs: number, bound: number): void {
     const { lane } = ticket;
     const { overflow = this.settings.overflow, maxQueued = Infinity } = this.ruleOf(lane);
     const losers = this.losers(lane, overflow, (this.inLane[lane] as number) >= maxQueued);
-    for (const loser of losers) this.takeAway(loser);
+    for (const loser of losers) this.withdraw(loser);
     const hasRoom = losers.length > 0;
     if (hasRoom) {
-      this.enter(ticket, deadlineMs);
-      this.seek();
+      this.enqueue(ticket, deadlineMs);
+      this.fill();
     } else losers.push(ticket);
-    // Told only now that the newcomer has its place: they may well call again.
+    // Only now that the new ticket is in the queue: the callbacks may ask for another lease.
     for (const loser of losers) {
       this.tellDropped(loser, overflow);
       loser.refused(new OverflowError(NAME, bound, overflow));
     }
-    if (hasRoom) this.above?.pump.poked();
+    if (hasRoom) this.parent?.limiter.grantNow();
   }
 
   private losers(lane: number, overflow: Overflow, isLaneFull: boolean): Ticket[] {
@@ -158,7 +161,7 @@ export abstract class WaitingRoom extends ShutdownHandle {
         return overflow === 'latest' || losers.length === 0;
       });
     } else if (overflow === 'dropLowest' && !isLaneFull) {
-      // The newest job of the least urgent lane that has one, if that is below.
+      // The newest job of the least urgent lane that has one, if that lane is less urgent than this one.
       const lowest = this.inLane.findLastIndex((jobs) => jobs > 0);
       let newest = lowest > lane ? this.queue.newest(lowest) : undefined;
       while (newest?.bid) newest = newest.previous;
@@ -167,7 +170,7 @@ export abstract class WaitingRoom extends ShutdownHandle {
     return losers;
   }
 
-  /** When the next job will have waited long enough; Infinity when none will. */
+  /** When the deadline of the next job is over; Infinity when no job has one. */
   protected get nextExpiry(): number {
     const { expiring } = this;
     while (expiring?.peek()?.isWaiting === false) expiring.pop();

@@ -1,14 +1,15 @@
 import { Subject } from 'rxjs';
 
-/** Who wants to know of something. What they throw is reported, and keeps nobody else from hearing it. */
-export class Audience<V> {
+/** Listeners to one kind of notification. What a listener throws is reported, and the others are still called. */
+export class Listeners<V> {
   private readonly to = new Subject<V>();
 
-  get isThere(): boolean {
+  get observed(): boolean {
     return this.to.observed;
   }
 
-  listen(listener: (value: V) => void): () => void {
+  /** Adds a listener; the returned function removes it. */
+  add(listener: (value: V) => void): () => void {
     // eslint-disable-next-line rxjs-x/no-ignored-error -- it has no end
     const subscription = this.to.subscribe({ next: listener });
     return () => {
@@ -16,7 +17,7 @@ export class Audience<V> {
     };
   }
 
-  tell(value: V): void {
+  emit(value: V): void {
     this.to.next(value);
   }
 }
